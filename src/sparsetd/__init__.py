@@ -1,0 +1,1 @@
+"""Sparse, off-policy-convergent linear value learning."""

@@ -1,0 +1,1 @@
+"""Control: policies, policy iteration and online greedy control, as plain functions."""

@@ -1,0 +1,1 @@
+"""Every experiment of the paper, one file each."""

@@ -1,0 +1,1 @@
+"""Choosing without hand-tuning: regularization paths, cross-validation, intervals."""

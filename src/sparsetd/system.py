@@ -1,0 +1,210 @@
+"""The identity behind every linear TD method.
+
+For one transition, with ψ = γ φ' and the eligibility trace e,
+
+    A_t = B_t M B_tᵀ + diag(damping)      b_t = r_t B_t m      B_t = blockdiag([φ ψ e], …)
+
+acts on x = [w; θ] (or on x = θ alone). The small constant table (M, m) *is* the method; the residual A_t x − b_t, the
+adjoint A_tᵀ y and the mean system (E[A_t], E[b_t]) all follow from it, so they cannot disagree.
+
+The discount sits in ψ and the importance ratio in the trace, so M and m hold neither:
+
+    state values    e_t = ρ_t (i_t φ_t + γ_t λ e_{t−1})        ratio on the δ terms, never on φφᵀ
+    action values   e_t = i_t φ_t + ρ_t γ_t λ e_{t−1}          the action is given: no correction for it
+    emphatic        e_t = ρ_t (m_t φ_t + γ_t λ e_{t−1})        m_t = λ i_t + (1 − λ) F_t,  F_t = ρ_{t−1} γ_t F_{t−1} + i_t
+
+Without traces (λ = 0) these reduce to e_t = ρ_t φ_t, φ_t and ρ_t F_t φ_t.
+
+Everything here is plain NumPy, written to be read; the compiled solvers are tested against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Trace = Literal["state", "action", "emphatic"]
+
+# The three directions of a transition, in the order of the columns of B_t.
+PHI, PSI, E = np.eye(3)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The constants (M, m) of a method, with k blocks of unknowns: x = θ (k = 1) or x = [w; θ] (k = 2).
+
+    `M` is 3k × 3k and `m` has 3k entries, in the order φ ψ e of each block. `damping` adds a multiple of the identity to
+    each block's diagonal (GTD and TDRC need it). `lam` and `trace` say how e is formed.
+    """
+
+    name: str
+    M: Array
+    m: Array
+    damping: Array
+    lam: float = 0.0
+    trace: Trace = "state"
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self.damping)
+
+    @classmethod
+    def one_block(cls, name: str, tt: Array, bt: Array, *, lam: float = 0.0, trace: Trace = "state") -> Table:
+        """Table of a method in θ alone: A_t = B tt Bᵀ, b_t = r_t B bt."""
+        return cls(name, tt, bt, np.zeros(1), lam, trace)
+
+    @classmethod
+    def two_blocks(
+        cls,
+        name: str,
+        *,
+        ww: Array,
+        wt: Array,
+        tw: Array,
+        tt: Array,
+        bw: Array,
+        bt: Array,
+        damping_w: float = 0.0,
+        lam: float = 0.0,
+        trace: Trace = "state",
+    ) -> Table:
+        """Table of a method in [w; θ], from the blocks of A_t and b_t as the paper prints them."""
+        M = np.block([[ww, wt], [tw, tt]])
+        return cls(name, M, np.concatenate([bw, bt]), np.array([damping_w, 0.0]), lam, trace)
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows of one stream of transitions, ready for a solver: φ, φ' (dense or CSR) and five columns of numbers.
+
+    `discount` is γ_{t+1} (0 where the episode terminated), `ratio` is π/μ, `start` marks the first row of an episode and
+    `interest` is i_t. Rows are in time order.
+    """
+
+    phi: Array | sp.csr_array
+    phi_next: Array | sp.csr_array
+    reward: Array
+    discount: Array
+    ratio: Array
+    start: Array
+    interest: Array
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+    def __getitem__(self, rows: slice | Array) -> Batch:
+        return Batch(*(getattr(self, f.name)[rows] for f in fields(self)))
+
+    @property
+    def n_features(self) -> int:
+        return int(self.phi.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        return sp.issparse(self.phi)
+
+
+@dataclass
+class TraceCarry:
+    """What the trace of the next row needs to know of the last one: its discount, its ratio and the follow-on F."""
+
+    discount: float = 0.0
+    ratio: float = 1.0
+    follow_on: float = 0.0
+
+
+def trace_weights(table: Table, batch: Batch, carry: TraceCarry) -> tuple[Array, Array]:
+    """Scalars (c, d) of every row in e_t = c_t φ_t + d_t e_{t−1}; advances `carry` past the batch."""
+    n = len(batch)
+    into = np.empty(n)  # γ_t: the discount of the transition that led here, 0 at the start of an episode
+    if n:
+        into[0] = carry.discount
+        into[1:] = batch.discount[:-1]
+        into[batch.start] = 0.0
+    old = batch.ratio * into * table.lam
+    if table.trace == "action":
+        fresh = batch.interest.astype(np.float64)
+    elif table.trace == "state":
+        fresh = batch.ratio * batch.interest
+    else:
+        fresh = batch.ratio * _emphasis(table.lam, batch, into, carry)
+    if n:
+        carry.discount, carry.ratio = float(batch.discount[-1]), float(batch.ratio[-1])
+    return np.asarray(fresh, dtype=np.float64), np.asarray(old, dtype=np.float64)
+
+
+def _emphasis(lam: float, batch: Batch, into: Array, carry: TraceCarry) -> Array:
+    """m_t = λ i_t + (1 − λ) F_t with the follow-on F_t = ρ_{t−1} γ_t F_{t−1} + i_t."""
+    emphasis = np.empty(len(batch))
+    follow_on, ratio = carry.follow_on, carry.ratio
+    for t in range(len(batch)):
+        follow_on = ratio * into[t] * follow_on + batch.interest[t]
+        emphasis[t] = lam * batch.interest[t] + (1.0 - lam) * follow_on
+        ratio = batch.ratio[t]
+    carry.follow_on = float(follow_on)
+    return emphasis
+
+
+def directions(table: Table, batch: Batch) -> Array:
+    """The vectors φ_t, ψ_t, e_t of every row as one array (n, 3, d), starting from a zero trace."""
+    phi, phi_next = _dense(batch.phi), _dense(batch.phi_next)
+    fresh, old = trace_weights(table, batch, TraceCarry())
+    out = np.stack([phi, batch.discount[:, None] * phi_next, np.zeros_like(phi)], axis=1)
+    e = np.zeros(batch.n_features)
+    for t in range(len(batch)):
+        e = fresh[t] * phi[t] + old[t] * e
+        out[t, 2] = e
+    return out
+
+
+def residual(table: Table, x: Array, rows: Array, reward: float) -> Array:
+    """A_t x − b_t for x of shape (k, d) and `rows` = (φ, ψ, e) of shape (3, d)."""
+    products = (x @ rows.T).ravel()
+    weights = (table.M @ products - reward * table.m).reshape(-1, 3)
+    return np.asarray(weights @ rows + table.damping[:, None] * x)
+
+
+def adjoint(table: Table, y: Array, rows: Array) -> Array:
+    """A_tᵀ y for y of shape (k, d) and `rows` = (φ, ψ, e) of shape (3, d)."""
+    products = (y @ rows.T).ravel()
+    weights = (table.M.T @ products).reshape(-1, 3)
+    return np.asarray(weights @ rows + table.damping[:, None] * y)
+
+
+def mean_system(table: Table, batch: Batch) -> tuple[Array, Array]:
+    """(A, b) = (1/N) Σ_t (A_t, b_t): a (kd, kd) matrix and a vector of length kd. O(N d²): for small problems."""
+    rows, n, k, d = directions(table, batch), len(batch), table.n_blocks, batch.n_features
+    moments = np.einsum("tid,tje->idje", rows, rows, optimize=True) / n
+    M = table.M.reshape(k, 3, k, 3)
+    A = np.einsum("aibj,idje->adbe", M, moments, optimize=True).reshape(k * d, k * d)
+    A += np.kron(np.diag(table.damping), np.eye(d))
+    b = table.m.reshape(k, 3) @ np.einsum("t,tid->id", batch.reward, rows) / n
+    return A, b.ravel()
+
+
+def _dense(rows: Array | sp.csr_array) -> Array:
+    return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
+
+
+@dataclass
+class Solution:
+    """What a solver hands back: the estimate, how it was reached and why it stopped.
+
+    `coef` is θ as reported (averaged where the solver averages) and `coef_last` the last iterate; `aux` is w, `dual` is y.
+    `status` is one word ("converged", "finished", "diverged", …) and `history` a dict of columns. `extras` become fitted
+    attributes of the estimator under their own names plus an underscore.
+    """
+
+    coef: Array
+    coef_last: Array
+    n_iter: int
+    status: str = "finished"
+    aux: Array | None = None
+    dual: Array | None = None
+    history: dict[str, list[float]] = field(default_factory=dict)
+    extras: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,1 @@
+"""Data in: files, frames, arrays and environments become `Transitions`."""
