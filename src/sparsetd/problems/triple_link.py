@@ -17,7 +17,7 @@ import numba
 import numpy as np
 import scipy.linalg as sla
 
-from ..system import Array
+from sparsetd.system import Array
 
 FORCES = np.array([0.0, 5.0, -5.0])
 """The paper's three actions, in newtons."""

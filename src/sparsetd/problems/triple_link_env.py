@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..system import Array
-from .triple_link import FORCES, TRACK, Plant, failed, rk4
+from sparsetd.system import Array
+from sparsetd.problems.triple_link import FORCES, TRACK, Plant, failed, rk4
 
 try:
     import gymnasium as gym

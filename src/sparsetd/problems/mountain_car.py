@@ -1,0 +1,108 @@
+"""Mountain car: a car too weak to climb straight out of a valley must swing back first.
+
+    v ← clip(v + 0.001 a − 0.0025 cos 3x, ±0.07)      x ← clip(x + v, −1.2, 0.6)      a ∈ {−1, 0, +1}
+
+These are the classic dynamics of Sutton & Barto; the reward is −1 per step and the episode terminates at x ≥ 0.5. The left
+wall stops the car. All functions work on many cars at once, states in rows (x, v).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+
+from sparsetd.system import Array
+from sparsetd.transitions import Transitions, concatenate
+
+LOW, HIGH = np.array([-1.2, -0.07]), np.array([0.6, 0.07])
+GOAL = 0.5
+N_ACTIONS = 3
+BOTTOM = np.array([-0.5, 0.0])
+
+Start = Literal["bottom", "uniform", "near-bottom"]
+Chooser = Callable[[Array], Array]
+
+
+def step(state: Array, action: Array) -> tuple[Array, Array, Array]:
+    """(next state, reward, terminated) of each row for actions 0, 1, 2 = push left, coast, push right."""
+    push = np.asarray(action) - 1.0
+    v = np.clip(state[..., 1] + 0.001 * push - 0.0025 * np.cos(3.0 * state[..., 0]), LOW[1], HIGH[1])
+    x = np.clip(state[..., 0] + v, LOW[0], HIGH[0])
+    v = np.where((x <= LOW[0]) & (v < 0.0), 0.0, v)
+    return np.stack([x, v], axis=-1), np.full(x.shape, -1.0), x >= GOAL
+
+
+def scale(state: Array) -> Array:
+    """States mapped to the unit square, where the paper's grids of radial basis functions live."""
+    return np.asarray((state - LOW) / (HIGH - LOW))
+
+
+def starts(rng: np.random.Generator, n: int, kind: Start = "bottom") -> Array:
+    """Initial states: at rest in the valley, at rest within ±0.1 of it, or anywhere below the goal at any speed."""
+    if kind == "uniform":
+        return rng.uniform(LOW, [GOAL, HIGH[1]], (n, 2))
+    states = np.tile(BOTTOM, (n, 1))
+    if kind == "near-bottom":
+        states[:, 0] += rng.uniform(-0.1, 0.1, n)
+    return states
+
+
+def collect(rng: np.random.Generator, n_episodes: int = 15, n_steps: int = 200, start: Start = "bottom") -> Transitions:
+    """`n_episodes` × `n_steps` transitions of uniformly random actions, the paper's sample (15 × 200 = 3000).
+
+    A car that reaches the goal starts again, so that the number of rows never depends on luck; the last row of every
+    stretch of `n_steps` is truncated unless it terminated.
+    """
+    return concatenate([_stretch(rng, n_steps, start) for _ in range(n_episodes)])
+
+
+def _stretch(rng: np.random.Generator, n_steps: int, start: Start) -> Transitions:
+    actions, states = rng.integers(N_ACTIONS, size=n_steps), np.empty((n_steps, 2))
+    successors, terminated = np.empty((n_steps, 2)), np.zeros(n_steps, dtype=bool)
+    state = starts(rng, 1, start)[0]
+    for t in range(n_steps):
+        states[t] = state
+        state, _, goal = step(state, actions[t])
+        successors[t], terminated[t] = state, goal
+        if goal:
+            state = starts(rng, 1, start)[0]
+    truncated = np.zeros(n_steps, dtype=bool)
+    truncated[-1] = not terminated[-1]
+    return _transitions(states, actions, successors, terminated, truncated)
+
+
+def collect_uniform(rng: np.random.Generator, n: int = 500) -> Transitions:
+    """`n` unconnected transitions from uniform states under uniform actions: one row per episode."""
+    states, actions = starts(rng, n, "uniform"), rng.integers(N_ACTIONS, size=n)
+    successors, _, terminated = step(states, actions)
+    return _transitions(states, actions, successors, terminated, ~terminated)
+
+
+def _transitions(states: Array, actions: Array, successors: Array, terminated: Array, truncated: Array) -> Transitions:
+    n = len(states)
+    return Transitions.from_arrays(
+        states,
+        np.full(n, -1.0),
+        successors,
+        action=actions,
+        terminated=terminated,
+        truncated=truncated,
+        behavior_prob=np.full(n, 1.0 / N_ACTIONS),
+        names=("position", "velocity"),
+    )
+
+
+def rollout(choose: Chooser, state: Array | None = None, max_steps: int = 500) -> Array:
+    """Steps each car needs to reach the goal under `choose` (states → actions); `max_steps` + 1 where it does not."""
+    state = np.atleast_2d(BOTTOM if state is None else state).astype(float)
+    steps = np.full(len(state), max_steps + 1)
+    running = np.arange(len(state))
+    for t in range(1, max_steps + 1):
+        state, _, goal = step(state, choose(state))
+        steps[running[goal]] = t
+        state, running = state[~goal], running[~goal]
+        if not len(running):
+            break
+    return steps
