@@ -2,8 +2,8 @@
 
     v ← clip(v + 0.001 a − 0.0025 cos 3x, ±0.07)      x ← clip(x + v, −1.2, 0.6)      a ∈ {−1, 0, +1}
 
-These are the classic dynamics of Sutton & Barto; the reward is −1 per step and the episode terminates at x ≥ 0.5. The left
-wall stops the car. All functions work on many cars at once, states in rows (x, v).
+These are the classic dynamics of Sutton & Barto; the reward is −1 per step and the episode terminates at x ≥ 0.5.
+The left wall stops the car. All functions work on many cars at once, states in rows (x, v).
 """
 
 from __future__ import annotations

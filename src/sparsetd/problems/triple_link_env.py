@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.system import Array
 from sparsetd.problems.triple_link import FORCES, TRACK, Plant, failed, rk4
+from sparsetd.system import Array
 
 try:
     import gymnasium as gym
