@@ -1,0 +1,115 @@
+"""Run the units of an experiment in parallel, keeping what is finished.
+
+Every finished unit is one Parquet file of tidy rows, written under a temporary name and renamed, so a file that
+exists is complete. Its name carries a fingerprint of the settings: with `resume`, units whose file exists are
+skipped, and rows of other settings are never mixed in. Work is handed to joblib, so a cluster backend
+(`joblib.parallel_config`) can take over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+
+from sparsetd.experiments.experiment import Experiment, Figure, Settings, Summary, Unit
+
+# (finished units, all units, seconds so far)
+Progress = Callable[[int, int, float], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished experiment: everything that its report needs."""
+
+    experiment: Experiment
+    settings: Settings
+    rows: Any
+    summary: Summary
+    figures: list[Figure]
+    folder: Path
+    seconds: float
+
+
+def fingerprint(settings: Settings, unit: Unit) -> str:
+    """Eight hexadecimal digits of everything a unit's rows depend on (not of the number of seeds)."""
+    values = {k: v for k, v in dataclasses.asdict(settings).items() if k != "n_seeds"}
+    text = json.dumps([values, unit.name, unit.seed, unit.params], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def unit_file(folder: Path, settings: Settings, unit: Unit) -> Path:
+    return folder / "rows" / f"{unit.label}-{fingerprint(settings, unit)}.parquet"
+
+
+def execute(
+    experiment: Experiment,
+    settings: Settings,
+    out: Path,
+    *,
+    jobs: int = 1,
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Outcome:
+    """Run what is not finished, then judge all of it. Rows go to `out`/<name of the experiment>/rows."""
+    began, folder = time.perf_counter(), Path(out) / experiment.name
+    (folder / "rows").mkdir(parents=True, exist_ok=True)
+    units = list(experiment.units(settings))
+    files = [unit_file(folder, settings, unit) for unit in units]
+    todo = [(u, f) for u, f in zip(units, files, strict=True) if not (resume and f.exists())]
+    run_units(
+        experiment, settings, todo, jobs, lambda k: _tell(progress, len(units) - len(todo) + k, len(units), began)
+    )
+    rows = gather(files)
+    summary, figures = experiment.summarize(settings, rows), experiment.plot(settings, rows)
+    return Outcome(experiment, settings, rows, summary, figures, folder, time.perf_counter() - began)
+
+
+def run_units(
+    experiment: Experiment, settings: Settings, todo: list[tuple[Unit, Path]], jobs: int, done: Callable[[int], None]
+) -> None:
+    """Each unit writes its own file as soon as it is finished; `done` is called with the number finished so far."""
+    done(0)
+    calls = (joblib.delayed(_run_one)(experiment, settings, unit, file) for unit, file in todo)
+    for k, _ in enumerate(joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls), start=1):
+        done(k)
+
+
+def _run_one(experiment: Experiment, settings: Settings, unit: Unit, file: Path) -> None:
+    began = time.perf_counter()
+    rows = experiment.run(settings, unit)
+    frame = _pandas().DataFrame(rows)
+    frame.insert(0, "unit", unit.name)
+    frame.insert(1, "seed", unit.seed)
+    frame["unit_seconds"] = time.perf_counter() - began
+    partial = file.with_suffix(f".{os.getpid()}.partial")
+    frame.to_parquet(partial, index=False)
+    os.replace(partial, file)
+
+
+def gather(files: list[Path]) -> Any:
+    """One frame out of the files of all units."""
+    pandas = _pandas()
+    return pandas.concat([pandas.read_parquet(file) for file in files], ignore_index=True)
+
+
+def _tell(progress: Progress | None, finished: int, total: int, began: float) -> None:
+    if progress is not None:
+        progress(finished, total, time.perf_counter() - began)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+        import pyarrow  # noqa: F401  (pandas writes Parquet through it)
+    except ImportError as error:  # pragma: no cover
+        raise ImportError('Experiments store their rows as Parquet: pip install "sparsetd[data]"') from error
+    return pandas
