@@ -1,0 +1,79 @@
+"""Checkpoints of a long fit: the solver's state on disk, so that a killed run continues where it was, bit for bit.
+
+    save(path, state, position=t, fingerprint=f)
+    state, position = load(path, like=solver.init(…), fingerprint=f)
+
+A state is a dataclass or a dict of arrays and scalars; it is stored exactly (dtype, layout, NaN, random generators).
+`position` says how far the data was read. `fingerprint` stands for the settings and the data: a checkpoint of another
+fit is refused. A save is atomic, so a kill at any moment leaves the previous checkpoint or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsetd import container
+from sparsetd.container import CorruptFileError
+from sparsetd.encoding import Decoder, Encoder
+
+KIND = "checkpoint"
+
+
+def save(path: str | os.PathLike[str], state: Any, *, position: int = 0, fingerprint: str = "") -> None:
+    """Write `state` to `path`, atomically."""
+    encoder = Encoder()
+    node = encoder.encode(state, "state")
+    container.write(path, KIND, {"state": node, "position": int(position), "fingerprint": fingerprint}, encoder.arrays)
+
+
+def load(path: str | os.PathLike[str], like: Any, *, fingerprint: str = "") -> tuple[Any, int]:
+    """The state and the position stored at `path`. `like` is any state of the same kind: only its classes are built."""
+    meta, arrays = container.read(path, KIND)
+    if meta.get("fingerprint") != fingerprint:
+        raise ValueError(f"{os.fspath(path)}: belongs to a fit of other data or settings; remove it to start afresh.")
+    try:
+        state = Decoder(arrays, {cls.__name__: cls for cls in _classes(like)}).decode(meta.get("state"))
+        position = int(meta["position"])
+    except (CorruptFileError, KeyError, TypeError, ValueError) as error:
+        raise CorruptFileError(f"{os.fspath(path)}: {error}") from None
+    if type(state) is not type(like):
+        raise CorruptFileError(f"{os.fspath(path)}: holds a {type(state).__name__}, not a {type(like).__name__}.")
+    return state, position
+
+
+def exists(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a checkpoint to continue from; clears away what a killed save left half-written beside it."""
+    target = Path(os.path.realpath(path))
+    for leftover in target.parent.glob(f".{target.name}.*.tmp"):
+        leftover.unlink(missing_ok=True)
+    return target.exists()
+
+
+def fingerprint(*values: Any) -> str:
+    """A digest of settings and data (numbers, text, dicts, arrays …), equal exactly when they are."""
+    encoder, digest = Encoder(), hashlib.sha256()
+    digest.update(repr(encoder.encode(list(values))).encode())
+    for array in encoder.arrays.values():
+        digest.update(f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _classes(value: Any) -> Iterator[type]:
+    """The dataclasses found anywhere inside `value`."""
+    if is_dataclass(value) and not isinstance(value, type):
+        yield type(value)
+        value = {f.name: getattr(value, f.name) for f in fields(value)}
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            if not isinstance(item, (np.ndarray, sp.sparray, str, float, int)):
+                yield from _classes(item)

@@ -1,0 +1,85 @@
+"""Model files: an estimator on disk, readable in ten years and safe to open.
+
+    save(model, "sepsis.sparsetd")            model = load("sepsis.sparsetd")
+
+The file holds the class's name, its parameters, its fitted attributes with the names of the features, and a SHA-256
+over everything (see `container`). It contains no pickle: loading looks the name up among the estimators of this package
+and fills in numbers. Anything else (a callable parameter, an estimator of another package) is refused when saving, by name.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from sparsetd import container
+from sparsetd.container import CorruptFileError
+from sparsetd.encoding import Decoder, Encoder
+
+KIND = "model"
+
+
+def save(model: BaseEstimator, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None) -> None:
+    """Write a fitted estimator of this package to `path`, atomically.
+
+    `notes` are kept beside the model and handed back by `read_notes`: where the data came from, how features were made.
+    """
+    check_is_fitted(model)
+    if type(model) is not known_classes().get(type(model).__name__):
+        raise TypeError(f"{type(model).__name__} is not an estimator of sparsetd: a model file holds no other class.")
+    encoder = Encoder()
+    meta = {
+        "model": encoder.encode(model, type(model).__name__),
+        "notes": encoder.encode(dict(notes or {}), "notes"),
+        "sparsetd": importlib.metadata.version("sparsetd"),
+    }
+    container.write(path, KIND, meta, encoder.arrays)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The estimator stored at `path`, ready to predict."""
+    return _read(path, "model")
+
+
+def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The notes stored beside the model."""
+    return _read(path, "notes")
+
+
+def known_classes() -> dict[str, type]:
+    """Every class a model file may hold, by name: the public estimators and the records they keep."""
+    from sparsetd import estimators, selection
+
+    public = [getattr(module, name) for module in (estimators, selection) for name in getattr(module, "__all__", ())]
+    return {item.__name__: item for item in public if isinstance(item, type)}
+
+
+def _read(path: str | os.PathLike[str], part: str) -> Any:
+    meta, arrays = container.read(path, KIND)
+    try:
+        value = Decoder(arrays, known_classes()).decode(meta.get(part))
+        if part == "model":
+            _check(value)
+    except CorruptFileError as error:
+        raise CorruptFileError(f"{os.fspath(path)}: {error}") from None
+    return value
+
+
+def _check(model: Any) -> None:
+    """What a fitted model must satisfy whatever its class: one finite weight per feature, one name per feature."""
+    if not isinstance(model, BaseEstimator):
+        raise CorruptFileError("holds no estimator.")
+    d = getattr(model, "n_features_in_", None)
+    coef, names = getattr(model, "coef_", None), getattr(model, "feature_names_in_", None)
+    if coef is not None and (not isinstance(coef, np.ndarray) or coef.ndim == 0 or coef.shape[-1] != d):
+        raise CorruptFileError("its weights do not match its number of features.")
+    if names is not None and len(names) != d:
+        raise CorruptFileError("its feature names do not match its number of features.")
+    if coef is not None and getattr(model, "status_", "") != "diverged" and not np.isfinite(coef).all():
+        raise CorruptFileError("its weights are not finite.")

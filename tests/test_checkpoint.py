@@ -1,0 +1,112 @@
+"""Checkpoints: exact state, refusal of another fit's state, and resuming after a kill."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparsetd import checkpoint
+from sparsetd.container import CorruptFileError
+
+
+@dataclass
+class Inner:
+    follow_on: float
+
+
+@dataclass
+class State:
+    x: np.ndarray
+    step: int
+    rng: np.random.Generator
+    inner: Inner
+    history: dict[str, list[float]] = field(default_factory=dict)
+
+
+def make_state(seed=0):
+    rng = np.random.default_rng(seed)
+    return State(rng.normal(size=(2, 5)), 7, rng, Inner(np.inf), {"objective": rng.normal(size=30).tolist()})
+
+
+def test_a_state_round_trips_exactly(tmp_path):
+    state, path = make_state(), tmp_path / "fit.ckpt"
+    checkpoint.save(path, state, position=123, fingerprint="f")
+    back, position = checkpoint.load(path, make_state(1), fingerprint="f")
+    assert position == 123
+    assert back.x.tobytes() == state.x.tobytes()
+    assert (back.step, back.inner, back.history) == (state.step, state.inner, state.history)
+    assert back.rng.normal() == state.rng.normal()
+
+
+def test_a_dict_is_a_state(tmp_path):
+    path = tmp_path / "fit.ckpt"
+    checkpoint.save(path, {"x": np.ones(2), "step": 3})
+    back, position = checkpoint.load(path, {})
+    assert position == 0
+    assert back["step"] == 3
+
+
+def test_another_fit_is_refused(tmp_path):
+    path = tmp_path / "fit.ckpt"
+    checkpoint.save(path, make_state(), fingerprint="this")
+    with pytest.raises(ValueError, match="other data or settings"):
+        checkpoint.load(path, make_state(), fingerprint="that")
+
+
+def test_another_class_is_refused(tmp_path):
+    path = tmp_path / "fit.ckpt"
+    checkpoint.save(path, make_state())
+    with pytest.raises(CorruptFileError, match="'State', which"):
+        checkpoint.load(path, {})
+    checkpoint.save(path, Inner(1.0))
+    with pytest.raises(CorruptFileError, match="holds a Inner, not a State"):
+        checkpoint.load(path, make_state())
+
+
+def test_every_truncation_is_found(tmp_path):
+    path = tmp_path / "fit.ckpt"
+    checkpoint.save(path, make_state())
+    data = path.read_bytes()
+    for n in range(0, len(data), 7):
+        path.write_bytes(data[:n])
+        with pytest.raises(CorruptFileError):
+            checkpoint.load(path, make_state())
+
+
+def test_leftovers_of_a_killed_save_are_cleared(tmp_path):
+    path = tmp_path / "fit.ckpt"
+    (tmp_path / ".fit.ckpt.99.tmp").write_bytes(b"half")
+    (tmp_path / ".other.ckpt.99.tmp").write_bytes(b"not ours")
+    assert not checkpoint.exists(path)
+    checkpoint.save(path, make_state())
+    assert checkpoint.exists(path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".other.ckpt.99.tmp", "fit.ckpt"]
+
+
+def test_a_fingerprint_tells_data_and_settings_apart():
+    x = np.arange(4.0)
+    same = checkpoint.fingerprint({"gamma": 0.9}, x)
+    assert same == checkpoint.fingerprint({"gamma": 0.9}, x.copy())
+    others = [
+        ({"gamma": 0.91}, x),
+        ({"gamma": 0.9}, x + 1e-15),
+        ({"gamma": 0.9}, x.reshape(2, 2)),
+        ({"gamma": 0.9}, x.view(np.int64)),
+    ]
+    assert len({same, *(checkpoint.fingerprint(*other) for other in others)}) == 5
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
+def test_killed_fits_resume_bit_identically(tmp_path):
+    script = Path(__file__).parents[1] / "benchmarks" / "crash.py"
+    command = [sys.executable, str(script), "--kills", "25", "--folder", str(tmp_path), "--json"]
+    out = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert out["kills"] >= 25
+    assert out["unreadable"] == 0
+    assert out["different"] == 0

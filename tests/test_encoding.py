@@ -1,0 +1,189 @@
+"""Nested values survive the trip through JSON and arrays, bit for bit; a forged node builds nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
+
+from sparsetd.container import CorruptFileError
+from sparsetd.encoding import Decoder, Encoder
+
+
+@dataclass
+class Carry:
+    discount: float
+    seen: int
+
+
+@dataclass(frozen=True)
+class State:
+    x: np.ndarray
+    carry: Carry
+
+
+class Model(BaseEstimator):
+    def __init__(self, gamma=0.9, coef_init=None):
+        self.gamma = gamma
+        self.coef_init = coef_init
+
+
+CLASSES = {"Carry": Carry, "State": State, "Model": Model}
+
+
+def trip(value, classes=CLASSES):
+    encoder = Encoder()
+    node = json.loads(json.dumps(encoder.encode(value), allow_nan=False))
+    return Decoder(encoder.arrays, classes).decode(node)
+
+
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec="utf-8"))
+KEYS = st.text(max_size=3) | st.integers() | st.just("~")
+TREES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=20) | st.tuples(inner, inner) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=30,
+)
+
+
+@given(TREES)
+def test_any_nested_value_round_trips(value):
+    back = trip(value)
+    assert repr(back) == repr(value)  # repr tells −0.0 from 0.0, True from 1, and NaN is NaN
+
+
+@pytest.mark.parametrize("n", [0, 1, 16, 17, 1000])
+def test_long_lists_become_arrays_and_return_as_lists(n):
+    for value in ([0.1 * i for i in range(n)], list(range(n)), [2**63] * n, [True] * n):
+        encoder = Encoder()
+        encoder.encode(value)
+        assert trip(value) == value
+        assert [type(item) for item in trip(value)] == [type(item) for item in value]
+        assert len(encoder.arrays) == (n > 16 and type(value[0]) is not bool and value[0] != 2**63)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.float32(0.1), np.int64(-3), np.bool_(True), np.float64("nan"), np.uint8(255), np.complex64(1j)],
+    ids=repr,
+)
+def test_numpy_scalars_keep_their_type(value):
+    back = trip(value)
+    assert type(back) is type(value)
+    assert back.tobytes() == value.tobytes()
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        np.array(["SOFA", "Träger", "日本", ""], dtype=object),
+        np.array([["a", "bb"], ["ccc", "d"]]),
+        np.array([], dtype=object),
+        np.array("x"),
+    ],
+    ids=["object", "unicode", "empty", "scalar"],
+)
+def test_text_arrays_round_trip(names):
+    back = trip(names)
+    assert back.dtype == names.dtype
+    assert back.shape == names.shape
+    assert back.tolist() == names.tolist()
+
+
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix])
+def test_sparse_matrices_round_trip(kind):
+    value = kind(np.array([[0.0, 2.0, 0.0], [1.0, 0.0, 3.0]]))
+    back = trip(value)
+    assert type(back) is type(value)
+    np.testing.assert_array_equal(back.toarray(), value.toarray())
+
+
+@pytest.mark.parametrize("bits", [np.random.PCG64, np.random.Philox, np.random.SFC64, np.random.MT19937])
+def test_a_generator_continues_its_stream(bits):
+    rng = np.random.Generator(bits(5))
+    rng.normal(size=7)
+    back = trip(rng)
+    np.testing.assert_array_equal(back.normal(size=9), rng.normal(size=9))
+
+
+def test_dataclasses_round_trip():
+    state = State(np.arange(3.0), Carry(0.5, 2))
+    back = trip(state)
+    assert type(back) is State
+    assert back.carry == state.carry
+    np.testing.assert_array_equal(back.x, state.x)
+
+
+def test_estimators_round_trip_without_private_attributes():
+    model = Model(0.5, np.ones(2))
+    model.coef_, model._cache = np.array([1.0, -0.0]), object()
+    back = trip(model)
+    assert back.gamma == 0.5
+    assert back.coef_.tobytes() == model.coef_.tobytes()
+    assert not hasattr(back, "_cache")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"a": [1, len]}, r"value\.a\[1\] is a builtin"),
+        (Model(gamma=abs), "parameter gamma is a builtin"),
+        ({"a": {1, 2}}, "a set"),
+        (sp.coo_array(np.eye(2)), "tocsr"),
+        (np.array(["a", 1], dtype=object), r"value\[1\] is a int"),
+        (b"bytes", "a bytes"),
+        (Carry, "a type"),
+    ],
+)
+def test_what_cannot_be_stored_is_named(value, message):
+    with pytest.raises(TypeError, match=message):
+        Encoder().encode(value)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"~": "eval", "v": "1"},
+        {"~": "class", "v": "1"},
+        {"~": "decode"},
+        {"~": ["array"]},
+        {"~": "array", "name": "9"},
+        {"~": "array"},
+        {"~": "float", "v": "1e999"},
+        {"~": "record", "class": "Popen", "v": {}},
+        {"~": "record", "class": "Model", "v": {}},
+        {"~": "record", "class": "Carry", "v": {"discount": 0.0}},
+        {"~": "record", "class": "Carry", "v": {"discount": 0.0, "seen": 1, "more": 2}},
+        {"~": "estimator", "class": "Carry", "params": {}, "fitted": {}},
+        {"~": "estimator", "class": "Model", "params": {"no_such": 1}, "fitted": {}},
+        {"~": "estimator", "class": "Model", "params": {}, "fitted": {"get_params": 1}},
+        {"~": "estimator", "class": "Model", "params": {}, "fitted": {"__class__": 1}},
+        {"~": "generator", "class": "PCG64", "v": {"state": 3}},
+        {"~": "generator", "class": "object", "v": {}},
+        {"~": "sparse", "class": "csr_array", "shape": [2, 2], "data": "0", "indices": "0", "indptr": "0"},
+        {"~": "sparse", "class": "csr_array", "shape": [-2, 2], "data": "0", "indices": "0", "indptr": "0"},
+        {"~": "strings", "text": "0", "ends": "0", "shape": [10**30], "dtype": "O"},
+        {"~": "strings", "text": "1", "ends": "2", "shape": [1], "dtype": "<U2000000000"},
+        {"~": "strings", "text": "1", "ends": "2", "shape": [1], "dtype": "<f8"},
+        {"~": "items", "v": [[1, 2, 3]]},
+        {"~": "items", "v": [[[1], 2]]},
+        {"~": "tuple", "v": 3},
+    ],
+    ids=lambda node: str(node)[:60],
+)
+def test_a_forged_node_is_refused(node):
+    arrays = {"0": np.array([5.0, 7.0]), "1": np.frombuffer(b"ab", np.uint8), "2": np.array([2])}
+    with pytest.raises(CorruptFileError):
+        Decoder(arrays, CLASSES).decode(node)
+
+
+def test_no_float_is_rounded():
+    values = [math.pi, 5e-324, 1.7976931348623157e308, 0.1 + 0.2, -0.0]
+    assert [v.hex() for v in trip(values)] == [v.hex() for v in values]
