@@ -1,0 +1,176 @@
+"""Turning what a user passes into clean columns, or into one sentence that names the column, the row and the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+
+
+def refuse(name: str, bad: Mask, values: Array, rule: str, remedy: str) -> None:
+    """Raise on the first row where `bad` holds: "`reward` must be finite, but row 3 holds nan: remove it."."""
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"`{name}` must be {rule}, but row {row} holds {_show(values[row])}: {remedy}.")
+
+
+def numbers(name: str, values: Any) -> Array:
+    """`values` as a native array of int64, float32 or float64; booleans become int64, numeric objects float64."""
+    array = _as_array(name, values)
+    if array.dtype.kind in "OUSTV":
+        array = _from_objects(name, array)
+    if array.dtype.kind in "mM":
+        raise TypeError(f"`{name}` holds dates or durations from row 0 on: convert them to numbers, such as seconds.")
+    if array.dtype.kind == "c":
+        refuse(name, rowwise(array.imag != 0), array, "real", "pass the real part or two columns")
+        array = array.real
+    if array.dtype.kind == "u" and array.dtype.itemsize == 8:
+        refuse(name, rowwise(array > np.iinfo(np.int64).max), array, "below 2**63", "hash or renumber the values")
+    return array.astype(_native(array.dtype), copy=False)
+
+
+def _as_array(name: str, values: Any) -> Array:
+    if hasattr(values, "toarray"):
+        raise TypeError(f"`{name}` is a sparse matrix: pass dense observations and make the *features* sparse.")
+    try:
+        mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(
+            f"`{name}` has rows of different lengths{_ragged(values)}: give every row the same length."
+        ) from None
+    if mask is not None:
+        refuse(name, rowwise(mask), array, "present", "drop the masked rows or fill them")
+    return array
+
+
+def _ragged(values: Sequence[Any]) -> str:
+    """Where the row lengths change, as words."""
+    first = np.shape(values[0])
+    odd = next((i for i, row in enumerate(values) if np.shape(row) != first), None)
+    return "" if odd is None else f" (row {odd} has shape {np.shape(values[odd])}, row 0 has {first})"
+
+
+def _from_objects(name: str, array: Array) -> Array:
+    """Numbers stored as Python objects (None for missing) as float64; text is refused at its first row."""
+    flat = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
+    out = np.empty(flat.shape)
+    for row, entries in enumerate(flat):
+        for j, entry in enumerate(entries):
+            out[row, j] = _number(name, row, entry)
+    return out.reshape(array.shape)
+
+
+def _number(name: str, row: int, entry: Any) -> float:
+    if entry is None:
+        raise ValueError(f"`{name}` must be present, but row {row} is missing: drop the row or fill it.")
+    if isinstance(entry, (str, bytes)) or np.ndim(entry):
+        raise TypeError(f"`{name}` must hold numbers, but row {row} holds {_show(entry)}: encode it as numbers first.")
+    try:
+        return float(entry)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"`{name}` must hold numbers, but row {row} holds {_show(entry)}: encode it as numbers first."
+        ) from None
+    except OverflowError:
+        raise ValueError(f"`{name}` must fit in 64 bits, but row {row} holds {_show(entry)}: rescale it.") from None
+
+
+def _native(dtype: np.dtype[Any]) -> type:
+    if dtype.kind in "biu":
+        return np.int64
+    return np.float32 if dtype.itemsize == 4 else np.float64
+
+
+def finite(name: str, values: Array, where: Mask | None = None) -> None:
+    """Refuse NaN and infinity (in the rows `where`, if given)."""
+    bad = rowwise(~np.isfinite(values))
+    refuse(name, bad if where is None else bad & where, values, "finite", "drop the row or fill the value")
+
+
+def rows(name: str, values: Any) -> Array:
+    """Observations as (n, p): one number per row becomes one column, images are flattened."""
+    array = numbers(name, values)
+    if array.ndim == 0:
+        raise ValueError(f"`{name}` must have one row per transition, but it is a single number: pass an array.")
+    n = len(array)
+    array = array.reshape(n, -1) if n else array.reshape(0, int(np.prod(array.shape[1:])))
+    if array.shape[1] == 0:
+        raise ValueError(f"`{name}` must have at least one column, but row 0 is empty: pass the observed numbers.")
+    return array
+
+
+def column(name: str, values: Any, n: int) -> Array:
+    """A column of n finite numbers; a column matrix (n, 1) is flattened."""
+    array = numbers(name, values)
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise ValueError(f"`{name}` must have one number per row, but its shape is {array.shape}: pass a vector.")
+    length(name, array, n)
+    finite(name, array)
+    return array
+
+
+def length(name: str, values: Array, n: int) -> None:
+    if len(values) != n:
+        row = min(len(values), n)
+        raise ValueError(
+            f"`{name}` must have {n} rows like `observation`, but it has {len(values)} (row {row} is the first without a "
+            "partner): pass columns of equal length."
+        )
+
+
+def flags(name: str, values: Any | None, n: int) -> Mask:
+    """A column of booleans (or 0 and 1); None means all False."""
+    if values is None:
+        return np.zeros(n, dtype=bool)
+    array = column(name, values, n)
+    refuse(name, (array != 0) & (array != 1), array, "true or false (1 or 0)", "turn the column into 0 and 1")
+    return array.astype(bool)
+
+
+def probabilities(name: str, values: Any, n: int, *, density: bool, positive: bool) -> Array:
+    """Probabilities of the logged action: in [0, 1], above 0 where `positive`, without upper limit for a `density`."""
+    array = column(name, values, n).astype(np.float64, copy=False)
+    log = "if these are log-probabilities, pass np.exp of them"
+    refuse(name, array < 0, array, "at least 0", log)
+    if positive:
+        refuse(name, array == 0, array, "above 0", "an action that was taken cannot have had probability 0")
+    if not density:
+        refuse(name, array > 1, array, "at most 1", "pass probabilities between 0 and 1, not percentages or odds")
+    return array
+
+
+def names_of(names: Sequence[str] | None, width: int) -> tuple[str, ...] | None:
+    """Distinct names, one per column of the observation."""
+    if names is None:
+        return None
+    out = tuple(str(name) for name in names)
+    if len(out) != width:
+        raise ValueError(f"`names` has {len(out)} entries for {width} observation columns: name every column once.")
+    seen: set[str] = set()
+    for i, name in enumerate(out):
+        if name in seen:
+            raise ValueError(f"`names` must be distinct, but entry {i} repeats {name!r}: rename one of the columns.")
+        seen.add(name)
+    return out
+
+
+def rowwise(bad: Mask) -> Mask:
+    """Whether any entry of a row is bad."""
+    return bad if bad.ndim < 2 else np.asarray(bad.reshape(len(bad), -1).any(axis=1))
+
+
+def _show(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    elif isinstance(value, np.generic):
+        value = value.item()
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,131 @@
+"""What each column of `Transitions` must satisfy, given the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparsetd.transitions import checks
+from sparsetd.transitions.checks import Array, Mask, refuse
+
+
+def boundaries(n: int, over: Mask, start: Any, episode: Any) -> tuple[Mask, Array]:
+    """(start, episode) of n rows: from the episodes' identifiers, else the starts, else the rows that ended one."""
+    first = None if start is None else checks.flags("start", start, n)
+    if episode is not None:
+        number = _episode_numbers(episode, n)
+        change = np.diff(number, prepend=-1) != 0
+        if first is None:
+            first = change
+        else:
+            missed = change & ~first
+            missed[0] = False  # a part of a stream may begin inside an episode
+            refuse("start", missed, first, "true where `episode` changes", "mark the first row of every episode")
+    elif first is not None:
+        number = np.maximum(np.cumsum(first) - first[0], 0)
+    else:
+        first = np.concatenate([[True], over[:-1]])
+        number = np.cumsum(first) - 1
+    _refuse_rows_after_the_end(over, number)
+    return first, number
+
+
+def _episode_numbers(episode: Any, n: int) -> Array:
+    """0, 1, … in order of appearance; identifiers may be integers or text. The rows of an episode stay together."""
+    ids = np.asarray(episode)
+    if ids.ndim != 1:
+        raise ValueError(f"`episode` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
+    checks.length("episode", ids, n)
+    missing = np.array([value is None or value != value for value in ids])
+    refuse("episode", missing, ids, "present", "give every row the identifier of its episode")
+    change = ids[1:] != ids[:-1]
+    first = np.flatnonzero(np.concatenate([[True], change]))
+    seen: set[Any] = set()
+    for row in first:
+        identifier = ids[row].item() if isinstance(ids[row], np.generic) else ids[row]
+        if identifier in seen:
+            raise ValueError(
+                f"`episode` must keep the rows of an episode together, but row {row} returns to {identifier!r}: "
+                "sort the rows by episode and step."
+            )
+        seen.add(identifier)
+    return np.concatenate([[0], np.cumsum(change)])
+
+
+def _refuse_rows_after_the_end(over: Mask, number: Array) -> None:
+    late = over[:-1] & (number[1:] == number[:-1])
+    if late.any():
+        row = int(np.argmax(late))
+        raise ValueError(
+            f"`terminated` or `truncated` holds in row {row}, but row {row + 1} continues the same episode: "
+            "mark only the last row of an episode, or start a new episode after it."
+        )
+
+
+def successors(s: Array, given: Any, terminated: Mask, start: Mask) -> Array:
+    """s' of every row: as given, or the next row of the same episode. A terminated row needs none: its own s stands in."""
+    if given is None:
+        last = np.append(start[1:], True)
+        unknown = last & ~terminated
+        if unknown.any():
+            row = int(np.argmax(unknown))
+            raise ValueError(
+                f"`next_observation` is unknown in row {row}, the last of its episode but not terminated: "
+                "pass next_observation, mark the row as terminated, or drop it."
+            )
+        return np.where(last[:, None], s, np.roll(s, -1, axis=0))
+    successor = checks.rows("next_observation", given)
+    checks.length("next_observation", successor, len(s))
+    if successor.shape[1] != s.shape[1]:
+        raise ValueError(
+            f"`next_observation` has {successor.shape[1]} columns in row 0 but `observation` has {s.shape[1]}: "
+            "give both the same columns."
+        )
+    checks.finite("next_observation", successor, where=~terminated)
+    absent = checks.rowwise(~np.isfinite(successor))
+    if absent.any():
+        successor = np.where(absent[:, None], s, successor)
+    if s.dtype.kind == "i" and successor.dtype.kind == "f" and np.all(successor == np.rint(successor)):
+        successor = successor.astype(s.dtype)  # integers that were stored with a missing value among them
+    return successor
+
+
+def actions(action: Any, n: int) -> Array:
+    """Integers (n,) for discrete actions, floats (n, k) for continuous ones, integers (n, k) for several at once."""
+    array = checks.numbers("action", action)
+    if array.ndim == 0:
+        raise ValueError("`action` must have one row per transition, but it is a single number: pass an array.")
+    checks.length("action", array, n)
+    checks.finite("action", array)
+    array = array.reshape(n, -1)
+    return array[:, 0] if array.dtype.kind == "i" and array.shape[1] == 1 else array
+
+
+def probability(name: str, values: Any, n: int, action: Array | None, *, positive: bool) -> Array | None:
+    """Probabilities of the logged action; where actions are continuous these are densities and may exceed 1."""
+    if values is None:
+        return None
+    density = action is not None and action.dtype.kind == "f"
+    return checks.probabilities(name, values, n, density=density, positive=positive)
+
+
+def ratios(values: Any, n: int, behavior_prob: Array | None, target_prob: Array | None) -> Array | None:
+    """π/μ: finite, non-negative, and equal to the two probabilities' quotient where all three are given."""
+    if values is None:
+        return None
+    ratio = checks.column("ratio", values, n).astype(np.float64, copy=False)
+    refuse("ratio", ratio < 0, ratio, "at least 0", "pass π(a|s) / μ(a|s), not its logarithm")
+    if behavior_prob is not None and target_prob is not None:
+        off = ~np.isclose(ratio, target_prob / behavior_prob, rtol=1e-4, atol=1e-8)
+        refuse("ratio", off, ratio, "target_prob / behavior_prob", "drop one of the three columns, or correct it")
+    return ratio
+
+
+def frame_names(observation: Any) -> Sequence[str] | None:
+    """Column names of a frame whose names are text."""
+    columns = getattr(observation, "columns", None)
+    if columns is None or not all(isinstance(name, str) for name in columns):
+        return None
+    return list(columns)

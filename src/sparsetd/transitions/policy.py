@@ -1,0 +1,38 @@
+"""A policy is a callable from observations (n, p) to the probabilities π(·|s) of discrete actions (n, n_actions)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sparsetd.transitions.checks import Array, refuse, rowwise
+
+Policy = Callable[[Array], Any]
+
+
+def action_probabilities(policy: Policy, observation: Array, name: str = "policy") -> Array:
+    """π(·|s) of every row as (n, n_actions), checked: finite, non-negative, each row summing to one."""
+    n = len(observation)
+    table = np.asarray(policy(observation), dtype=np.float64)
+    if table.ndim != 2 or len(table) != n:
+        raise ValueError(
+            f"`{name}` must map {n} observations to shape ({n}, n_actions), but it returned shape {table.shape}: "
+            "return one row of action probabilities per observation."
+        )
+    refuse(name, rowwise(~np.isfinite(table)), table, "finite", "return numbers between 0 and 1")
+    refuse(name, rowwise(table < 0), table, "non-negative", "return numbers between 0 and 1")
+    sums = table.sum(axis=1)
+    refuse(name, np.abs(sums - 1) > 1e-6, sums, "a distribution (sum 1)", "divide each row by its sum")
+    return table
+
+
+def chosen(name: str, table: Array, action: Array | None) -> Array:
+    """π(a|s) of the logged actions, out of the rows π(·|s)."""
+    if action is None or action.ndim != 1 or action.dtype.kind != "i":
+        raise ValueError(f"`{name}` needs a column `action` of integers 0, 1, …: pass the index of each logged action.")
+    n_actions = table.shape[1]
+    bad = (action < 0) | (action >= n_actions)
+    refuse("action", bad, action, f"between 0 and {n_actions - 1}", f"renumber them like the columns of `{name}`")
+    return np.asarray(table[np.arange(len(action)), action])
