@@ -1,0 +1,85 @@
+"""The report of a reproduction: the paper's numbers beside ours, a verdict on every claim, a source of every setting."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sparsetd.container import replace_file
+from sparsetd.experiments.runner import Outcome
+from sparsetd.report.document import Block, Grid, Heading, Paragraph, Picture, html_page, markdown_page
+from sparsetd.report.plot import save_figure
+
+TITLE = "Regularized Off-Policy TD-Learning: a reproduction"
+VERDICTS = (
+    'A claim is "reproduced" when the rule beside it holds for our rows with the printed settings, "reproduced under '
+    'this reading" when it holds only after a choice that the paper does not state, and "not reproduced" otherwise. '
+    "The verdicts are computed from the rows; nobody typed them in."
+)
+PROVENANCE = (
+    "paper: printed in the paper. cited: printed in a work that the paper cites. assumed: stated nowhere, chosen by us."
+)
+PACKAGES = ("sparsetd", "numpy", "scipy", "scikit-learn", "numba")
+
+
+def write_report(outcomes: Sequence[Outcome], out: Path, command: str) -> dict[str, Path]:
+    """Draw the figures (PNG and SVG) and write `out`/report.html and `out`/report.md."""
+    blocks = [*_front(outcomes, command)]
+    for outcome in outcomes:
+        blocks += _chapter(outcome)
+    files = {"html": out / "report.html", "markdown": out / "report.md"}
+    replace_file(files["html"], html_page(TITLE, blocks, out).encode())
+    replace_file(files["markdown"], markdown_page(blocks, out).encode())
+    return files
+
+
+def _front(outcomes: Sequence[Outcome], command: str) -> Iterator[Block]:
+    yield Heading(TITLE, 1)
+    yield Paragraph(f"Made by `{command}` with {', '.join(f'{p} {version(p)}' for p in PACKAGES)}, {_python()}.")
+    yield Paragraph(VERDICTS)
+    rows = [(o.experiment.title, c.label, c.sentence) for o in outcomes for c in o.summary.claims]
+    yield Grid("All verdicts", ("experiment", "claim", "verdict"), rows)
+
+
+def _python() -> str:
+    return f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+
+
+def _chapter(outcome: Outcome) -> list[Block]:
+    experiment, summary = outcome.experiment, outcome.summary
+    claims = [(c.label, c.paper, c.ours, c.sentence, c.rule) for c in summary.claims]
+    tables = [Grid(t.title, t.header, t.rows, t.note) for t in summary.tables]
+    return [
+        Heading(experiment.title),
+        Paragraph(experiment.about),
+        Grid("Claims", ("claim", "paper", "ours", "verdict", "rule"), claims),
+        *tables,
+        *(Paragraph(remark) for remark in summary.remarks),
+        *_figures(outcome),
+        _settings(outcome),
+    ]
+
+
+def _figures(outcome: Outcome) -> list[Block]:
+    folder = outcome.folder / "figures"
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures: list[Block] = []
+    for figure in outcome.figures:
+        save_figure(figure.draw, folder / f"{figure.stem}.svg", figure.panels)
+        png = save_figure(figure.draw, folder / f"{figure.stem}.png", figure.panels)
+        pictures.append(Picture(png, figure.title, figure.caption))
+    return pictures
+
+
+def _settings(outcome: Outcome) -> Grid:
+    rows = [(name, _text(value), source, note) for name, value, source, note in outcome.settings.table()]
+    title = f"Settings of {outcome.experiment.title}"
+    seconds = f"{outcome.rows['unit_seconds'].groupby([outcome.rows['unit'], outcome.rows['seed']]).first().sum():.0f}"
+    return Grid(title, ("setting", "value", "source", "note"), rows, f"{PROVENANCE} The units took {seconds} s in all.")
+
+
+def _text(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

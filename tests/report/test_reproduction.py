@@ -1,0 +1,67 @@
+"""The report holds every claim, table and setting, and the HTML page needs nothing beside it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from sparsetd.experiments.runner import execute
+from sparsetd.report.reproduction import write_report
+
+spec = importlib.util.spec_from_file_location("toy_for_report", Path(__file__).parents[1] / "experiments" / "toy.py")
+toy = importlib.util.module_from_spec(spec)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    import sys
+
+    sys.modules[spec.name] = toy
+    spec.loader.exec_module(toy)
+    out = tmp_path_factory.mktemp("report")
+    outcome = execute(toy.TOY, toy.TOY.quick, out)
+    return out, write_report([outcome], out, "sparsetd reproduce toy")
+
+
+def test_figures_exist_in_both_formats(written):
+    out, _ = written
+    assert (out / "toy/figures/means.png").stat().st_size > 1000
+    assert b"<svg" in (out / "toy/figures/means.svg").read_bytes()
+
+
+def test_markdown_links_figures_relative_to_the_page(written):
+    out, files = written
+    text = files["markdown"].read_text()
+    for link in re.findall(r"!\[.*\]\((.*)\)", text):
+        assert (out / link).is_file()
+    assert "not reproduced, because it is <one>" in text
+    assert "9 \\| 9" in text
+    assert "| mean | 1.0 | paper | Table 9 |" in text
+    assert str(out) not in text
+
+
+def test_html_is_self_contained_balanced_and_escaped(written):
+    text = written[1]["html"].read_text()
+    assert "data:image/png;base64," in text
+    assert "it is &lt;one&gt;" in text
+    assert not re.search(r"(src|href)='(?!data:)", text)
+
+    class Balance(HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.stack = []
+
+        def handle_starttag(self, tag, _attrs):
+            if tag not in ("meta", "img"):
+                self.stack.append(tag)
+
+        def handle_endtag(self, tag):
+            assert self.stack.pop() == tag
+
+    parser = Balance()
+    parser.feed(text)
+    assert parser.stack == []
