@@ -1,0 +1,162 @@
+"""Learners of action values for :func:`~sparsetd.control.online.online`: greedy-GQ(λ), RO-GQ(λ), or any estimator.
+
+A learner holds weights (A, d), one block per action, and knows three verbs: `values(phi)` for acting, `begin()` at
+the start of an episode, and `update(step)` for one transition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from sparsetd.control import online_kernels as kernels
+from sparsetd.system import Array
+
+Acting = Literal["last", "average", "exponential"]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One transition as a learner sees it; `next_weight` = γ π(·|s') (zero where the episode terminated)."""
+
+    phi: Array
+    action: int
+    reward: float
+    phi_next: Array
+    next_weight: Array
+    ratio: float
+
+
+class Learner(Protocol):
+    gamma: float
+
+    def values(self, phi: Array) -> Array: ...
+    def begin(self) -> None: ...
+    def update(self, step: Step) -> float: ...
+
+
+@dataclass
+class GreedyGQ:
+    """GQ(λ): θ += α(δe − γ(1−λ)(wᵀe)φ̄), w += ηα(δe − (wᵀφ)φ) (`eq:gq`).
+
+    `step_size` is α, or one α for every state feature (the Fourier basis is often given α/‖c‖).
+    """
+
+    n_actions: int
+    n_features: int
+    gamma: float
+    lam: float = 0.0
+    step_size: float | Array = 0.01
+    eta: float = 1.0
+    theta: Array = field(init=False)
+    w: Array = field(init=False)
+    e: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.theta, self.w, self.e = np.zeros((3, self.n_actions, self.n_features))
+        self._step = np.broadcast_to(np.asarray(self.step_size, dtype=float), self.n_features).copy()
+        self._into = 0.0
+
+    def values(self, phi: Array) -> Array:
+        return np.asarray(kernels.action_values(self.theta, phi))
+
+    def begin(self) -> None:
+        self._into = 0.0
+
+    def update(self, step: Step) -> float:
+        kernels.move_trace(self.e, step.phi, step.action, self.lam * self._into * step.ratio)
+        self._into = self.gamma
+        where = (step.phi, step.action, step.reward, step.phi_next, step.next_weight)
+        return float(kernels.gq_step(self.theta, self.w, self.e, *where, self._step, self.eta, self.lam))
+
+
+@dataclass
+class GreedyROGQ:
+    """RO-GQ(λ): x ← prox(x − αA_tᵀy), y ← Π(y + α(A_t x − b_t)) with the table of GQ(λ) (`eq:RO-TD`, `eq:gqAb`).
+
+    `acting` says which weights choose actions: the last iterate, the average of all of them (what the theory speaks
+    of) or an exponential average that forgets with the rate `forgetting`.
+    """
+
+    n_actions: int
+    n_features: int
+    gamma: float
+    lam: float = 0.0
+    step_size: float | Array = 0.01
+    eta: float = 1.0
+    rho_theta: float = 0.0
+    rho_w: float = 0.0
+    acting: Acting = "last"
+    forgetting: float = 0.001
+    x: Array = field(init=False)
+    y: Array = field(init=False)
+    mean: Array = field(init=False)
+    e: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        shape = (self.n_actions, self.n_features)
+        self.x, self.y = np.zeros((2, *shape)), np.zeros((2, *shape))
+        self.mean, self.e = np.zeros(shape), np.zeros(shape)
+        self._step = np.broadcast_to(np.asarray(self.step_size, dtype=float), self.n_features).copy()
+        self._into, self._t = 0.0, 0
+
+    @property
+    def theta(self) -> Array:
+        """The weights that act."""
+        return self.x[1] if self.acting == "last" else self.mean
+
+    def values(self, phi: Array) -> Array:
+        return np.asarray(kernels.action_values(self.theta, phi))
+
+    def begin(self) -> None:
+        self._into = 0.0
+
+    def update(self, step: Step) -> float:
+        kernels.move_trace(self.e, step.phi, step.action, self.lam * self._into * step.ratio)
+        self._into, self._t = self.gamma, self._t + 1
+        where = (step.phi, step.action, step.reward, step.phi_next, step.next_weight)
+        penalty = (self.rho_theta, self.rho_w)
+        delta = kernels.rogq_step(self.x, self.y, self.e, *where, self._step, self.eta, self.lam, *penalty)
+        if self.acting != "last":
+            # The average of x_0 … x_t has t + 1 terms.
+            kernels.blend(self.mean, self.x[1], 1.0 / (self._t + 1) if self.acting == "average" else self.forgetting)
+        return float(delta)
+
+
+@dataclass
+class EstimatorLearner:
+    """Any estimator with `partial_fit`, one row at a time on stacked features: general, and slow."""
+
+    estimator: Any
+    n_actions: int
+    n_features: int
+    gamma: float
+
+    def __post_init__(self) -> None:
+        self._start = True
+
+    def values(self, phi: Array) -> Array:
+        coef = getattr(self.estimator, "coef_", None)
+        return np.zeros(self.n_actions) if coef is None else coef.reshape(self.n_actions, -1) @ phi
+
+    def begin(self) -> None:
+        self._start = True
+
+    def update(self, step: Step) -> float:
+        here, ahead = np.zeros((2, self.n_actions, self.n_features))
+        here[step.action] = step.phi
+        discount = float(step.next_weight.sum())
+        ahead[:] = np.outer(step.next_weight / (discount or 1.0), step.phi_next)
+        # The row's columns: features, reward, successor, and what the estimator cannot know by itself.
+        self.estimator.partial_fit(
+            here.reshape(1, -1),
+            [step.reward],
+            ahead.reshape(1, -1),
+            ratio=[step.ratio],
+            discount=[discount],
+            start=[self._start],
+        )
+        self._start = False
+        return float("nan")

@@ -1,0 +1,114 @@
+"""Online control: act with a behaviour policy, learn about the greedy one, with the true ratio of every step.
+
+    a_t ~ b(·|s_t) → r, s' → ρ_t = π(a_t|s_t) / b(a_t|s_t) → φ̄ = Σ_a π(a|s') φ(s', a) → update
+
+(the order that Algorithm 2 of the paper leaves open). π and b are rules on the learner's current action values,
+both taken when a_t is chosen; φ̄ uses the values before the update. An action that π would never take has ρ_t = 0
+and cuts the trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparsetd.control import online_kernels as kernels
+from sparsetd.control.learners import Learner, Step
+from sparsetd.control.policies import Rule
+from sparsetd.system import Array
+
+GREEDY = Rule()
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Length and undiscounted return of an episode, whether it terminated, and whether the weights stayed finite."""
+
+    steps: int
+    total: float
+    terminated: bool
+    finite: bool = True
+
+
+def online(
+    env: Any,
+    learner: Learner,
+    features: Callable[[Array], Array],
+    rng: np.random.Generator,
+    *,
+    behavior: Rule | Callable[[int], Rule] = GREEDY,
+    target: Rule = GREEDY,
+    n_episodes: int = 1,
+    max_steps: int = 10_000,
+    first_action_random: bool = False,
+    stop: Callable[[Episode], bool] = lambda _: False,
+) -> list[Episode]:
+    """Learn for at most `n_episodes` episodes of at most `max_steps` steps; `stop` may end it after any of them.
+
+    Parameters
+    ----------
+    env : a Gymnasium environment with discrete actions
+    features : observation (p,) → state features (d,); the learner keeps one block of weights per action
+    behavior : the rule that acts, or a function from the episode's number to one (for an exploration that decays)
+    target : the rule whose values are learnt
+    first_action_random : draw the first action of every episode uniformly
+    """
+    episodes = []
+    for k in range(n_episodes):
+        rule = behavior if isinstance(behavior, Rule) else behavior(k)
+        episodes.append(_episode(env, learner, features, rng, rule, target, max_steps, first_action_random))
+        if stop(episodes[-1]) or not episodes[-1].finite:
+            break
+    return episodes
+
+
+def _episode(
+    env: Any,
+    learner: Learner,
+    features: Callable[[Array], Array],
+    rng: np.random.Generator,
+    behavior: Rule,
+    target: Rule,
+    max_steps: int,
+    first_action_random: bool,
+) -> Episode:
+    phi = features(env.reset(seed=int(rng.integers(2**31)))[0])
+    learner.begin()
+    total, q = 0.0, learner.values(phi)
+    for t in range(1, max_steps + 1):
+        mu = np.full(q.size, 1.0 / q.size) if first_action_random and t == 1 else _probabilities(behavior, q)
+        action = kernels.draw(mu, rng.random())
+        ratio = _probabilities(target, q)[action] / mu[action]
+        observation, reward, terminated, truncated, _ = env.step(action)
+        total += reward
+        phi_next = features(observation)
+        weight = np.zeros(q.size) if terminated else learner.gamma * _probabilities(target, learner.values(phi_next))
+        delta = learner.update(Step(phi, action, float(reward), phi_next, weight, ratio))
+        if np.isinf(delta) or not np.isfinite(q).all():
+            return Episode(t, total, bool(terminated), finite=False)
+        if terminated or truncated:
+            return Episode(t, total, bool(terminated))
+        phi, q = phi_next, learner.values(phi_next)
+    return Episode(max_steps, total, terminated=False)
+
+
+def _probabilities(rule: Rule, q: Array) -> Array:
+    return np.asarray(kernels.probabilities(q, rule.epsilon, rule.temperature))
+
+
+def evaluate(
+    env: Any, choose: Callable[[Array], int], seed: int = 0, max_steps: int = 10_000, first_action: int | None = None
+) -> Episode:
+    """One episode of a frozen policy (observation → action), without learning."""
+    observation, _ = env.reset(seed=seed)
+    total = 0.0
+    for t in range(1, max_steps + 1):
+        action = first_action if t == 1 and first_action is not None else choose(observation)
+        observation, reward, terminated, truncated, _ = env.step(action)
+        total += float(reward)
+        if terminated or truncated:
+            return Episode(t, total, bool(terminated))
+    return Episode(max_steps, total, terminated=False)

@@ -1,0 +1,73 @@
+"""Policies from action values: greedy, ε-greedy and softmax, as probabilities, so that every ratio is the true one.
+
+A *rule* turns action values (n, A) into probabilities (n, A). A policy is a rule on top of a function from
+observations to action values, and is itself a callable from observations (n, p) to probabilities: what
+`Transitions` and `featurize` take. Ties of the largest value share its probability equally, so the greedy policy of
+an unlearnt (all-zero) value function is the uniform one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparsetd.system import Array
+
+Values = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """(1 − ε) · greedy + ε · uniform, or softmax(q / T) where `temperature` is given."""
+
+    epsilon: float = 0.0
+    temperature: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.epsilon <= 1.0:
+            raise ValueError(f"`epsilon` must lie between 0 and 1, but it is {self.epsilon}: pass a probability.")
+        if not self.temperature >= 0.0:
+            raise ValueError(f"`temperature` must not be negative, but it is {self.temperature}: pass 0 for greedy.")
+
+    def __call__(self, q: Array) -> Array:
+        """π(·|s) for each row of action values."""
+        top = q.max(axis=-1, keepdims=True)
+        share = np.exp((q - top) / self.temperature) if self.temperature else (q == top).astype(float)
+        return np.asarray((1.0 - self.epsilon) * share / share.sum(axis=-1, keepdims=True) + self.epsilon / q.shape[-1])
+
+
+@dataclass(frozen=True)
+class ValuePolicy:
+    """π(·|s) = rule(q(s, ·)): observations (n, p) → probabilities (n, A)."""
+
+    values: Values
+    rule: Rule
+
+    def __call__(self, observation: Array) -> Array:
+        return self.rule(np.asarray(self.values(observation)))
+
+    def best(self, observation: Array) -> Array:
+        """The first action of largest value for each row: a deterministic choice for tests."""
+        return np.asarray(self.values(observation)).argmax(axis=-1)
+
+
+def greedy(values: Values) -> ValuePolicy:
+    """All probability on the action of largest value, shared equally between ties."""
+    return ValuePolicy(values, Rule())
+
+
+def epsilon_greedy(values: Values, epsilon: float) -> ValuePolicy:
+    """Greedy with probability 1 − ε, uniform over all actions with probability ε."""
+    return ValuePolicy(values, Rule(epsilon=epsilon))
+
+
+def softmax(values: Values, temperature: float) -> ValuePolicy:
+    """π(a|s) ∝ exp(q(s, a) / T)."""
+    return ValuePolicy(values, Rule(temperature=temperature))
+
+
+def uniform(n_actions: int) -> Callable[[Array], Array]:
+    """The policy that ignores the observation."""
+    return lambda observation: np.full((len(observation), n_actions), 1.0 / n_actions)

@@ -1,0 +1,163 @@
+"""Least-squares policy iteration (LSPI) with any estimator of linear values.
+
+    evaluate: θ_k = fit on φ(s, a), r, φ̄(s') = Σ_a π_k(a|s') φ(s', a)      improve: π_{k+1} greedy in θ_kᵀφ(s, ·)
+
+Approximate policy iteration need not converge: it may settle, cycle between policies, or wander. Which of these
+happened is part of the answer. Two policies count as equal when they choose the same actions in every sampled
+successor state, which is all that the next evaluation can see of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from sparsetd.control.policies import Rule, ValuePolicy, uniform
+from sparsetd.features.featurize import featurize, state_features
+from sparsetd.system import Array
+from sparsetd.transitions import Policy, Transitions
+
+# Fresh data for iteration k, collected in view of the current policy.
+Sampler = Callable[[int, Policy], Transitions]
+
+
+@dataclass(frozen=True)
+class LinearValues:
+    """q(s, ·) = θ_a ᵀ φ(s) + intercept: observations (n, p) → action values (n, A)."""
+
+    features: Any
+    coef: Array
+    intercept: float = 0.0
+
+    def __call__(self, observation: Array) -> Array:
+        phi = state_features(self.features, np.atleast_2d(observation))
+        return np.asarray(phi @ self.coef.T) + self.intercept
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """One evaluation: its weights, how far they and the policy moved, and what the estimator says of itself."""
+
+    values: LinearValues
+    change: float
+    switched: float
+    n_nonzero: int
+    status: str
+    seconds: float
+
+
+@dataclass
+class PolicyIteration:
+    """All iterations, and how they ended: "converged", "cycled" (with its period), "diverged" or "finished"."""
+
+    iterations: list[Iteration] = field(default_factory=list)
+    status: str = "finished"
+    period: int = 0
+
+    @property
+    def policy(self) -> ValuePolicy:
+        """Greedy in the last values: no choice among the iterates, which would need to know how good they are."""
+        return ValuePolicy(self.iterations[-1].values, Rule())
+
+    def averaged(self, last: int) -> ValuePolicy:
+        """Greedy in the mean values of the last few iterations: a remedy for cycles."""
+        kept = [i.values for i in self.iterations[-last:]]
+        mean = LinearValues(kept[-1].features, np.mean([v.coef for v in kept], axis=0), kept[-1].intercept)
+        return ValuePolicy(mean, Rule())
+
+
+def policy_iteration(
+    evaluator: Any,
+    transitions: Transitions | Sampler,
+    features: Any,
+    gamma: float,
+    *,
+    n_actions: int,
+    n_iter: int = 12,
+    rule: Rule | None = None,
+    initial: Policy | None = None,
+    tol: float = 1e-8,
+    warm_start: bool = False,
+    use_ratio: bool = False,
+) -> PolicyIteration:
+    """Alternate evaluation and greedy improvement until the policy repeats or `n_iter` evaluations are done.
+
+    Parameters
+    ----------
+    evaluator : estimator
+        Cloned for each policy. Rows are stacked action blocks φ(s, a) of length n_actions · d.
+    transitions : Transitions, or a function (k, policy) → Transitions
+        One fixed sample, or fresh ones for every policy (then only equal weights count as convergence).
+    features : fitted transformer of states
+    rule : how a policy follows from values; greedy by default
+    initial : the policy evaluated first; uniform by default
+    tol : relative change of the weights that counts as none
+    warm_start : start each evaluation from the last weights (for estimators with `coef_init`)
+    use_ratio : pass π(a|s)/μ(a|s) to the estimator: only GQ-type traces (λ > 0) need it for action values
+    """
+    rule = rule or Rule()
+    result, seen = PolicyIteration(), list[bytes]()
+    policy: Policy = initial or uniform(n_actions)
+    previous: Array | None = None
+    for k in range(n_iter):
+        data = transitions if isinstance(transitions, Transitions) else transitions(k, policy)
+        began = time.perf_counter()
+        model = _evaluate(evaluator, data, features, gamma, policy, previous if warm_start else None, use_ratio)
+        values = LinearValues(features, model.coef_.reshape(n_actions, -1), float(model.intercept_))
+        policy = ValuePolicy(values, rule)
+        result.iterations.append(_record(values, previous, model, time.perf_counter() - began, seen, data))
+        previous = model.coef_
+        if not np.isfinite(model.coef_).all():
+            result.status = "diverged"
+            return result
+        if result.iterations[-1].change <= tol:
+            result.status = "converged"
+            return result
+        if isinstance(transitions, Transitions) and _repeats(result, seen):
+            return result
+    return result
+
+
+def _evaluate(
+    evaluator: Any,
+    data: Transitions,
+    features: Any,
+    gamma: float,
+    policy: Policy,
+    warm: Array | None,
+    use_ratio: bool,
+) -> Any:
+    batch = featurize(data, features, gamma, policy)
+    model = clone(evaluator)
+    if warm is not None:
+        model.set_params(coef_init=warm)
+    ratio = batch.ratio if use_ratio else None
+    return model.fit(batch.phi, batch.reward, batch.phi_next, ratio=ratio, discount=batch.discount, start=batch.start)
+
+
+def _record(
+    values: LinearValues, previous: Array | None, model: Any, seconds: float, seen: list[bytes], data: Transitions
+) -> Iteration:
+    """Describe an evaluation, and append the actions it chooses in the sampled successors to `seen`."""
+    actions = values(data.next_observation[~data.terminated]).argmax(axis=1).astype(np.int16)
+    last = np.frombuffer(seen[-1], dtype=np.int16) if seen else None
+    switched = 1.0 if last is None or len(last) != len(actions) else float(np.mean(last != actions))
+    seen.append(actions.tobytes())
+    coef = values.coef.ravel()
+    change = np.inf if previous is None else float(np.linalg.norm(coef - previous) / max(np.linalg.norm(coef), 1e-300))
+    return Iteration(values, change, switched, int(np.count_nonzero(coef)), str(model.status_), seconds)
+
+
+def _repeats(result: PolicyIteration, seen: list[bytes]) -> bool:
+    """Whether the newest policy was seen before; a repetition after one step is convergence, after more a cycle."""
+    earlier = [k for k, actions in enumerate(seen[:-1]) if actions == seen[-1]]
+    if not earlier:
+        return False
+    result.period = len(seen) - 1 - earlier[-1]
+    result.status = "converged" if result.period == 1 else "cycled"
+    return True
