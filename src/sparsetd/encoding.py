@@ -2,7 +2,7 @@
 
 Numbers, text, lists, tuples, dicts, NumPy arrays and scalars, arrays of strings, SciPy sparse matrices and random
 generators are written as themselves; a dataclass or an estimator is written as its class's name and its fields. What
-JSON cannot say is an object {"~": tag, …}. Long lists of numbers and all strings go into arrays: the header stays small.
+JSON cannot say is an object {"~": tag, …}. Long lists of numbers and all strings go into arrays: the header is short.
 
 Reading builds only the classes it is handed (`classes`), by name: a file cannot choose what is constructed.
 """

@@ -4,7 +4,7 @@
 
 The file holds the class's name, its parameters, its fitted attributes with the names of the features, and a SHA-256
 over everything (see `container`). It contains no pickle: loading looks the name up among the estimators of this package
-and fills in numbers. Anything else (a callable parameter, an estimator of another package) is refused when saving, by name.
+and fills in numbers. Anything else (a callable parameter, another package's estimator) is refused when saving, by name.
 """
 
 from __future__ import annotations

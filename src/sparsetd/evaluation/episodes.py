@@ -1,0 +1,81 @@
+"""A log seen as episodes: what importance sampling needs of it, and nothing else.
+
+    W_{i,t} = ρ_{i,0} ⋯ ρ_{i,t}        G_i = Σ_t γᵗ r_{i,t}
+
+The weights are kept as logarithms: a product of a thousand ratios overflows, a sum of a thousand logarithms does not,
+and ρ = 0 is simply −∞.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sparsetd.system import Array
+from sparsetd.transitions import Transitions
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """Rows of a log with their episode `of`, their `age` t, the ratio ρ_t, log W_t, γᵗ and r_t.
+
+    `first` and `last` are the rows where the episodes begin and end; `complete` says which ended by terminating.
+    """
+
+    reward: Array
+    ratio: Array
+    log_weight: Array
+    of: Array
+    age: Array
+    first: Array
+    last: Array
+    complete: Array
+    gamma: float
+
+    @classmethod
+    def of_log(cls, log: Transitions, gamma: float, ratio: Array | None = None) -> Episodes:
+        """The episodes of a log; `ratio` replaces the log's own π/μ."""
+        if not 0 <= gamma <= 1:
+            raise ValueError(f"`gamma` must lie between 0 and 1, but it is {gamma}: pass the discount of one step.")
+        rho = log.importance_ratio() if ratio is None else np.asarray(ratio, dtype=np.float64)
+        if rho.shape != (len(log),) or not np.all(np.isfinite(rho) & (rho >= 0)):
+            raise ValueError(f"`ratio` must hold {len(log)} finite non-negative numbers, one per row.")
+        first = np.flatnonzero(np.diff(log.episode, prepend=log.episode[:1] - 1))
+        last = np.append(first[1:], len(log)) - 1
+        length = last - first + 1
+        of = np.repeat(np.arange(len(first)), length)
+        with np.errstate(divide="ignore"):
+            log_rho = np.log(rho)
+        weight = np.concatenate([np.add.accumulate(part) for part in np.split(log_rho, first[1:])])
+        age = np.arange(len(log)) - first[of]
+        return cls(log.reward, rho, weight, of, age, first, last, log.terminated[last], gamma)
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def returns(self) -> Array:
+        """G_i = Σ_t γᵗ r_{i,t}, as logged."""
+        return self.total(self.gamma**self.age * self.reward)
+
+    @property
+    def ess(self) -> float:
+        """Effective number of episodes under the weights of whole episodes."""
+        return effective_sample_size(scaled_weights(self.log_weight[self.last]))
+
+    def total(self, values: Array) -> Array:
+        """Sum of a column over each episode."""
+        return np.bincount(self.of, weights=values, minlength=len(self))
+
+
+def scaled_weights(log_weight: Array) -> Array:
+    """w_i ∝ exp(log w_i), scaled so that the largest is 1 (all zero where no weight is positive)."""
+    top = log_weight.max(initial=-np.inf)
+    return np.zeros_like(log_weight) if top == -np.inf else np.exp(log_weight - top)
+
+
+def effective_sample_size(weights: Array) -> float:
+    """(Σw)² / Σw²: how many equally weighted draws carry the same information; 0 where all weights are 0."""
+    squares = float(weights @ weights)
+    return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0

@@ -1,0 +1,229 @@
+"""Importance sampling against a population that is enumerated, not sampled.
+
+Every trajectory of a small MDP is repeated in proportion to its probability, so the empirical distribution *is* the
+population and each estimator must return the exact value of the target policy, found here by backward recursion.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.stats import t as student
+
+from sparsetd.evaluation import doubly_robust as dr
+from sparsetd.evaluation import importance
+from sparsetd.evaluation.episodes import Episodes, effective_sample_size
+from sparsetd.evaluation.estimate import Estimate
+from sparsetd.transitions import Transitions
+
+GAMMA = 0.9
+HORIZON = 3
+BEHAVIOR = {0: (Fraction(1, 4), Fraction(3, 4)), 1: (Fraction(1, 2), Fraction(1, 2))}
+TARGET = {0: (Fraction(3, 5), Fraction(2, 5)), 1: (Fraction(1, 10), Fraction(9, 10))}
+# (state, action) -> list of (probability, next state, reward); state 2 is terminal.
+MODEL = {
+    (0, 0): [(Fraction(1, 2), 0, 1.0), (Fraction(1, 2), 1, -2.0)],
+    (0, 1): [(Fraction(1, 2), 1, 0.5), (Fraction(1, 2), 2, 1.0)],
+    (1, 0): [(Fraction(1), 0, -1.0)],
+    (1, 1): [(Fraction(1, 2), 2, 4.0), (Fraction(1, 2), 1, 0.25)],
+}
+
+
+def exact_value(state, steps):
+    """V_π by backward recursion; `steps` decisions are left."""
+    if steps == 0 or state == 2:
+        return 0.0
+    return sum(
+        float(TARGET[state][a] * p) * (r + GAMMA * exact_value(nxt, steps - 1))
+        for a in (0, 1)
+        for p, nxt, r in MODEL[state, a]
+    )
+
+
+def trajectories(state=0, steps=HORIZON):
+    """Every trajectory as (probability under the behaviour, rows); the last allowed step ends the episode."""
+    if steps == 0 or state == 2:
+        yield Fraction(1), []
+        return
+    for a in (0, 1):
+        for p, nxt, r in MODEL[state, a]:
+            for q, rest in trajectories(nxt, steps - 1):
+                yield BEHAVIOR[state][a] * p * q, [(state, a, r, nxt, HORIZON - steps), *rest]
+
+
+def population():
+    rows, episode = [], []
+    for p, path in trajectories():
+        count = p * 8**HORIZON
+        assert count.denominator == 1
+        for _ in range(int(count)):
+            number = episode[-1] + 1 if episode else 0
+            rows += path
+            episode += [number] * len(path)
+    s, a, r, nxt, age = map(np.array, zip(*rows, strict=True))
+    end = np.diff(episode, append=-1) != 0
+    mu = np.array([float(BEHAVIOR[i][j]) for i, j in zip(s, a, strict=True)])
+    pi = np.array([float(TARGET[i][j]) for i, j in zip(s, a, strict=True)])
+    log = Transitions.from_arrays(
+        s[:, None], r, nxt[:, None], action=a, terminated=end, episode=episode, behavior_prob=mu, target_prob=pi
+    )
+    return log, age
+
+
+LOG, AGE = population()
+EPISODES = Episodes.of_log(LOG, GAMMA)
+TRUTH = exact_value(0, HORIZON)
+
+
+def test_the_population_is_what_it_claims():
+    assert len(EPISODES) == 8**HORIZON
+    np.testing.assert_array_equal(EPISODES.age, AGE)
+    assert (
+        abs(EPISODES.returns.mean() - TRUTH) > 0.1
+    )  # the target is worth something else, or the tests below are empty
+
+
+@pytest.mark.parametrize("name", ["ordinary", "weighted", "per_decision", "weighted_per_decision"])
+def test_importance_sampling_is_exact_on_the_population(name):
+    assert getattr(importance, name)(EPISODES).value == pytest.approx(TRUTH, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("estimator", [dr.doubly_robust, dr.weighted_doubly_robust])
+def test_doubly_robust_is_exact_for_any_model(estimator, seed):
+    rng = np.random.default_rng(seed)
+    q = rng.normal(size=(HORIZON + 1, 3, 2))
+    pi = np.array([[float(p) for p in TARGET[s]] for s in (0, 1)] + [[0.0, 0.0]])
+    v = np.einsum("tsa,sa->ts", q, pi)
+    s, a, nxt = LOG.observation[:, 0], LOG.action, LOG.next_observation[:, 0]
+    value, value_next = v[AGE, s], np.where(LOG.terminated, 0.0, v[AGE + 1, nxt])
+    assert estimator(EPISODES, value, value_next, q[AGE, s, a]).value == pytest.approx(TRUTH, abs=1e-12)
+    assert estimator(EPISODES, value, value_next).value == pytest.approx(TRUTH, abs=1e-12)
+
+
+def test_a_good_model_makes_the_doubly_robust_estimate_less_noisy():
+    v = np.array([[exact_value(s, HORIZON - t) for s in range(3)] for t in range(HORIZON + 1)])
+    s, nxt = LOG.observation[:, 0], LOG.next_observation[:, 0]
+    good = dr.doubly_robust(EPISODES, v[AGE, s], np.where(LOG.terminated, 0.0, v[AGE + 1, nxt]))
+    assert good.standard_error < 0.8 * importance.per_decision(EPISODES).standard_error
+
+
+def test_without_a_model_doubly_robust_is_per_decision():
+    zero = np.zeros(len(LOG))
+    for robust, plain in [
+        (dr.doubly_robust, importance.per_decision),
+        (dr.weighted_doubly_robust, importance.weighted_per_decision),
+    ]:
+        assert robust(EPISODES, zero, zero).value == pytest.approx(plain(EPISODES).value, abs=1e-14)
+        assert robust(EPISODES, zero, zero).standard_error == pytest.approx(plain(EPISODES).standard_error, rel=1e-12)
+
+
+def test_on_policy_everything_is_the_mean_return():
+    same = Episodes.of_log(LOG, GAMMA, np.ones(len(LOG)))
+    for name in ("ordinary", "weighted", "per_decision", "weighted_per_decision"):
+        estimate = getattr(importance, name)(same)
+        assert estimate.value == pytest.approx(same.returns.mean(), abs=1e-12)
+        assert estimate.standard_error == pytest.approx(same.returns.std(ddof=1) / np.sqrt(len(same)), rel=1e-9)
+    assert same.ess == pytest.approx(len(same))
+
+
+def sample(rng, n):
+    """n episodes drawn from the population."""
+    picked = rng.integers(len(EPISODES), size=n)
+    rows = np.concatenate([np.arange(EPISODES.first[i], EPISODES.last[i] + 1) for i in picked])
+    number = np.repeat(np.arange(n), (EPISODES.last - EPISODES.first + 1)[picked])
+    log = Transitions.from_arrays(
+        LOG.observation[rows], LOG.reward[rows], LOG.next_observation[rows], terminated=LOG.terminated[rows],
+        episode=number, ratio=LOG.importance_ratio()[rows],
+    )  # fmt: skip
+    return Episodes.of_log(log, GAMMA)
+
+
+@pytest.mark.parametrize("name", ["ordinary", "weighted", "per_decision", "weighted_per_decision"])
+def test_standard_errors_match_the_spread_over_samples(name):
+    rng = np.random.default_rng(0)
+    found = [getattr(importance, name)(sample(rng, 300)) for _ in range(150)]
+    spread = np.std([e.value for e in found])
+    assert np.mean([e.standard_error for e in found]) == pytest.approx(spread, rel=0.2)
+    covered = np.mean([low <= TRUTH <= high for low, high in (e.interval() for e in found)])
+    assert covered >= 0.88
+
+
+def test_zero_ratios_leave_nothing_to_weigh():
+    nothing = Episodes.of_log(LOG, GAMMA, np.zeros(len(LOG)))
+    assert nothing.ess == 0.0
+    assert importance.ordinary(nothing).value == 0.0
+    for name in ("weighted", "weighted_per_decision"):
+        estimate = getattr(importance, name)(nothing)
+        assert np.isnan(estimate.value)
+        assert estimate.standard_error == np.inf
+    zero = np.zeros(len(LOG))
+    assert dr.weighted_doubly_robust(nothing, zero + 2.0, zero + 1.0).value == 2.0
+
+
+def long_log(ratio, n=3000):
+    log = Transitions.from_arrays(np.zeros((n, 1)), np.ones(n), np.zeros((n, 1)), truncated=np.arange(n) % 1500 == 1499)
+    return Episodes.of_log(log, 1.0, np.full(n, ratio))
+
+
+def test_long_products_do_not_overflow_into_nonsense():
+    big = long_log(4.0)  # 4^1500 is not a float
+    assert importance.weighted(big).value == pytest.approx(1500.0)
+    assert importance.weighted_per_decision(big).value == pytest.approx(1500.0)
+    assert np.isnan(importance.ordinary(big).value)
+    assert importance.ordinary(big).standard_error == np.inf
+    assert importance.weighted(long_log(0.25)).value == pytest.approx(1500.0)
+
+
+def test_a_cut_episode_leaves_the_denominators():
+    # Episode 0 terminates after one step with reward 1; episode 1 is cut after one step with reward 3.
+    log = Transitions.from_arrays(
+        np.zeros((3, 1)),
+        [1.0, 3.0, 5.0],
+        np.zeros((3, 1)),
+        episode=[0, 1, 2],
+        terminated=[1, 0, 1],
+        truncated=[0, 1, 0],
+    )
+    two = Transitions.from_arrays(
+        np.zeros((4, 1)), [1.0, 3.0, 0.0, 5.0], np.zeros((4, 1)), episode=[0, 1, 2, 2], terminated=[1, 0, 0, 1],
+        truncated=[0, 1, 0, 0],
+    )  # fmt: skip
+    assert importance.weighted_per_decision(Episodes.of_log(log, 1.0)).value == pytest.approx(3.0)
+    # age 0: (1+3+0)/3; age 1: the terminated episode counts with 0, the cut one does not count: (0+5)/2
+    assert importance.weighted_per_decision(Episodes.of_log(two, 1.0)).value == pytest.approx(4 / 3 + 5 / 2)
+
+
+def test_effective_sample_size():
+    assert effective_sample_size(np.ones(5)) == 5.0
+    assert effective_sample_size(np.array([1.0, 0.0, 0.0])) == 1.0
+    assert effective_sample_size(np.array([2.0, 1.0])) == pytest.approx(9 / 5)
+
+
+def test_interval_is_students():
+    estimate = Estimate("x", 1.0, 0.5, 11.0)
+    low, high = estimate.interval(0.9)
+    assert (low + high) / 2 == pytest.approx(1.0)
+    assert (high - low) / 2 == pytest.approx(0.5 * student.ppf(0.95, 10))
+    with pytest.raises(ValueError, match="`level` must lie"):
+        estimate.interval(95)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "gamma", "message"),
+    [
+        (np.ones(3), 0.9, "`ratio` must hold"),
+        (-np.ones(len(LOG)), 0.9, "`ratio` must hold"),
+        (None, 1.5, "`gamma` must lie"),
+    ],
+)
+def test_wrong_input_is_named(ratio, gamma, message):
+    with pytest.raises(ValueError, match=message):
+        Episodes.of_log(LOG, gamma, ratio)
+
+
+def test_a_model_of_the_wrong_length_is_named():
+    with pytest.raises(ValueError, match="`value_next` must hold"):
+        dr.doubly_robust(EPISODES, np.zeros(len(LOG)), np.zeros(3))
