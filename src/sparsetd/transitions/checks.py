@@ -57,28 +57,28 @@ def _ragged(values: Sequence[Any]) -> str:
 
 
 def _from_objects(name: str, array: Array) -> Array:
-    """Numbers stored as Python objects (None for missing) as float64; text is refused at its first row."""
-    flat = array.reshape(len(array), -1) if array.ndim else array.reshape(1, 1)
-    out = np.empty(flat.shape)
+    """Numbers stored as Python objects: integers stay integers, missing entries become NaN, text is refused."""
+    flat = array.reshape(len(array), -1) if array.size else array
+    kinds = {type(entry) for entry in flat.ravel()}
+    if kinds and all(issubclass(kind, (int, np.integer)) for kind in kinds):
+        refuse(name, rowwise(np.abs(array) >= 2**63), array, "below 2**63", "hash or renumber the values")
+        return array.astype(np.int64)
+    out = np.empty(array.shape)
     for row, entries in enumerate(flat):
-        for j, entry in enumerate(entries):
-            out[row, j] = _number(name, row, entry)
-    return out.reshape(array.shape)
+        out.reshape(flat.shape)[row] = [_number(name, row, entry) for entry in np.atleast_1d(entries)]
+    return out
 
 
 def _number(name: str, row: int, entry: Any) -> float:
-    if entry is None:
-        raise ValueError(f"`{name}` must be present, but row {row} is missing: drop the row or fill it.")
-    if isinstance(entry, (str, bytes)) or np.ndim(entry):
-        raise TypeError(f"`{name}` must hold numbers, but row {row} holds {_show(entry)}: encode it as numbers first.")
+    if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
+        return np.nan
     try:
+        if isinstance(entry, (str, bytes)):
+            raise TypeError
         return float(entry)
-    except (TypeError, ValueError):
-        raise TypeError(
-            f"`{name}` must hold numbers, but row {row} holds {_show(entry)}: encode it as numbers first."
-        ) from None
-    except OverflowError:
-        raise ValueError(f"`{name}` must fit in 64 bits, but row {row} holds {_show(entry)}: rescale it.") from None
+    except (TypeError, ValueError, OverflowError):
+        message = f"`{name}` must hold numbers, but row {row} holds {_show(entry)}: encode it as numbers first."
+        raise TypeError(message) from None
 
 
 def _native(dtype: np.dtype[Any]) -> type:
@@ -121,8 +121,8 @@ def length(name: str, values: Array, n: int) -> None:
     if len(values) != n:
         row = min(len(values), n)
         raise ValueError(
-            f"`{name}` must have {n} rows like `observation`, but it has {len(values)} (row {row} is the first without a "
-            "partner): pass columns of equal length."
+            f"`{name}` must have {n} rows like `observation`, but it has {len(values)} (row {row} has no partner): "
+            "pass columns of equal length."
         )
 
 

@@ -65,7 +65,7 @@ def _refuse_rows_after_the_end(over: Mask, number: Array) -> None:
 
 
 def successors(s: Array, given: Any, terminated: Mask, start: Mask) -> Array:
-    """s' of every row: as given, or the next row of the same episode. A terminated row needs none: its own s stands in."""
+    """s' of every row: as given, or the next row of the same episode. A terminated row has none: s stands in."""
     if given is None:
         last = np.append(start[1:], True)
         unknown = last & ~terminated

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.transitions.checks import Array
-from sparsetd.transitions.policy import Policy, action_probabilities
+from sparsetd.transitions.policy import Policy, action_probabilities, chosen
 from sparsetd.transitions.transitions import Transitions, concatenate
 
 
@@ -147,7 +147,7 @@ def _draw(policy: Policy, s: Array, rng: np.random.Generator) -> tuple[Array, Ar
     cumulated = np.cumsum(table, axis=1)
     u = rng.random(len(s))[:, None] * cumulated[:, -1:]
     a = np.minimum((cumulated <= u).sum(axis=1), table.shape[1] - 1)  # rounding may put u on the last edge
-    return a, table[np.arange(len(s)), a]
+    return a, chosen(table, a)
 
 
 def _seed(rng: np.random.Generator) -> int:

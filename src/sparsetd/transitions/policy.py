@@ -28,11 +28,15 @@ def action_probabilities(policy: Policy, observation: Array, name: str = "policy
     return table
 
 
-def chosen(name: str, table: Array, action: Array | None) -> Array:
-    """π(a|s) of the logged actions, out of the rows π(·|s)."""
+def discrete(action: Array | None, n_actions: int, name: str = "policy") -> Array:
+    """The logged actions, checked to be integers that a policy of `n_actions` actions knows."""
     if action is None or action.ndim != 1 or action.dtype.kind != "i":
         raise ValueError(f"`{name}` needs a column `action` of integers 0, 1, …: pass the index of each logged action.")
-    n_actions = table.shape[1]
     bad = (action < 0) | (action >= n_actions)
     refuse("action", bad, action, f"between 0 and {n_actions - 1}", f"renumber them like the columns of `{name}`")
+    return action
+
+
+def chosen(table: Array, action: Array) -> Array:
+    """π(a|s) of the logged actions, out of the rows π(·|s)."""
     return np.asarray(table[np.arange(len(action)), action])

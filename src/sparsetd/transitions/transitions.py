@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsetd.transitions import checks, columns
 from sparsetd.transitions.checks import Array, Mask
-from sparsetd.transitions.policy import Policy, action_probabilities, chosen
+from sparsetd.transitions.policy import Policy, action_probabilities, chosen, discrete
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +148,7 @@ class Transitions:
     def with_target(self, policy: Policy) -> Transitions:
         """The same rows with `target_prob` = π(a|s) of the given policy; a `ratio` of another target is dropped."""
         table = action_probabilities(policy, self.observation)
-        return replace(self, target_prob=chosen("policy", table, self.action), ratio=None)
+        return replace(self, target_prob=chosen(table, discrete(self.action, table.shape[1])), ratio=None)
 
     def _bounds(self) -> Array:
         """First row of every episode, and the number of rows."""

@@ -1,0 +1,90 @@
+"""φ(s, a): the state's features in the block of the action, zeros elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from sparsetd.features.base import Array, positive_integer
+
+
+def action_blocks(phi: Any, weights: ArrayLike) -> Any:
+    """Row by row w ⊗ φ(s): block a holds w_a φ(s). Dense in, dense out; sparse in, CSR out.
+
+    With w the indicator of an action this is φ(s, a); with w = π(·|s) it is the expectation φ̄(s) = Σ_a π(a|s) φ(s, a).
+    """
+    w = np.asarray(weights, dtype=phi.dtype)
+    if not sp.issparse(phi):
+        return (w[:, :, None] * phi[:, None, :]).reshape(len(w), -1)
+    return sp.csr_array(sp.hstack([scale_rows(phi, w[:, a]) for a in range(w.shape[1])], format="csr"))
+
+
+def scale_rows(rows: sp.csr_array, weights: Array) -> sp.csr_array:
+    """diag(w) · rows with nothing stored where w = 0; a matrix product would leave the columns unsorted."""
+    scaled = sp.csr_array(rows, copy=True)
+    scaled.data *= np.repeat(weights, np.diff(scaled.indptr))
+    scaled.eliminate_zeros()
+    return scaled
+
+
+def indicator(action: Array, n_actions: int) -> Array:
+    """Rows of the identity matrix: one per action."""
+    return np.asarray(np.eye(n_actions)[action])
+
+
+class ActionBlocks(TransformerMixin, BaseEstimator):
+    """φ(s, a) as a transformer of rows [s…, a]: the last column is the action 0, 1, …, the others go to `features`.
+
+    Parameters
+    ----------
+    features : transformer or None
+        Feature map of the state (None: the state itself).
+    n_actions : int or None
+        Learned in `fit` as the greatest action seen plus one where None.
+    """
+
+    def __init__(self, features: Any = None, *, n_actions: int | None = None) -> None:
+        self.features = features
+        self.n_actions = n_actions
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the state's feature map, and count the actions where their number was not given."""
+        X = check_array(X, ensure_min_features=2)
+        self.features_: Any = None if self.features is None else clone(self.features).fit(X[:, :-1], y)
+        seen = int(X[:, -1].max()) + 1
+        self.n_actions_ = seen if self.n_actions is None else positive_integer("n_actions", self.n_actions)
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """φ(s, a) of every row."""
+        check_is_fitted(self)
+        X = check_array(X, ensure_min_features=2)
+        state, action = X[:, :-1], X[:, -1]
+        bad = (action < 0) | (action >= self.n_actions_) | (action != np.rint(action))
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise ValueError(
+                f"The last column of `X` must be an action below {self.n_actions_}, but row {row} holds {action[row]}."
+            )
+        phi = state if self.features is None else self.features_.transform(state)
+        return action_blocks(phi, indicator(action.astype(np.int64), self.n_actions_))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Array:
+        """The state's names, each followed by the action in brackets."""
+        check_is_fitted(self)
+        names = [f"x{i}" for i in range(self.n_features_in_)] if input_features is None else list(input_features)
+        state = names[:-1]
+        if self.features is not None:
+            state = list(self.features_.get_feature_names_out(state))
+        return block_names(state, self.n_actions_)
+
+
+def block_names(names: list[str], n_actions: int) -> Array:
+    """Names of the columns of `action_blocks`: block after block."""
+    return np.array([f"{name}[a={a}]" for a in range(n_actions) for name in names], dtype=object)

@@ -1,0 +1,119 @@
+"""From transitions to rows of φ and φ': the only place that reads `terminated`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from sparsetd.features.action_blocks import action_blocks, block_names, indicator, scale_rows
+from sparsetd.features.base import Array
+from sparsetd.system import Batch
+from sparsetd.transitions import Policy, Transitions, action_probabilities
+from sparsetd.transitions.policy import chosen, discrete
+
+
+def featurize(
+    transitions: Transitions,
+    features: Any,
+    gamma: float | Array,
+    policy: Policy | None = None,
+    *,
+    sparse: bool | None = None,
+) -> Batch:
+    """Rows φ, φ' and the columns that go with them, for state values or (given a policy) for action values.
+
+    State values:   φ(s), φ(s'), ratio = π(a|s)/μ(a|s) as logged (1 where it was not).
+
+    Action values:  φ(s, a) and the expectation φ̄(s') = Σ_a π(a|s') φ(s', a) under `policy`, so the next action needs no
+    correction; ratio = π(a|s)/μ(a|s) with π from `policy` enters only through the trace. Without a logged
+    `behavior_prob` (or `ratio`) it is 1: right for λ = 0 and for data of the policy itself.
+
+    The discount is γ, and 0 where a row *terminated*; there φ' is zero too. A *truncated* row keeps γ: it bootstraps.
+
+    Parameters
+    ----------
+    transitions : Transitions
+    features : fitted transformer, or None for the observation itself
+    gamma : float, or array with one discount per row
+    policy : callable, optional
+        From observations (n, p) to action probabilities (n, n_actions).
+    sparse : bool, optional
+        CSR or dense rows; as the transformer returns them where None.
+    """
+    discount = np.where(transitions.terminated, 0.0, _discounts(gamma, len(transitions)))
+    phi = state_features(features, transitions.observation, sparse)
+    phi_next = state_features(features, _where_alive(transitions), sparse)
+    ratio = transitions.importance_ratio()
+    if policy is not None:
+        pi = action_probabilities(policy, transitions.observation)
+        action = discrete(transitions.action, pi.shape[1])
+        phi = action_blocks(phi, indicator(action, pi.shape[1]))
+        phi_next = action_blocks(phi_next, action_probabilities(policy, _where_alive(transitions)))
+        if transitions.behavior_prob is not None:
+            ratio = chosen(pi, action) / transitions.behavior_prob
+    return Batch(
+        phi=phi,
+        phi_next=_clear(phi_next, transitions.terminated),
+        reward=transitions.reward,
+        discount=discount,
+        ratio=ratio,
+        start=transitions.start,
+        interest=np.ones(len(transitions)),
+    )
+
+
+def state_features(features: Any, observation: Array, sparse: bool | None = None) -> Any:
+    """φ(s) of every row as a float array or CSR."""
+    rows: Any = observation if features is None else features.transform(observation)
+    if sp.issparse(rows):
+        rows = sp.csr_array(rows)
+    else:
+        rows = np.asarray(rows)
+        rows = rows[:, None] if rows.ndim == 1 else rows
+    if rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
+    if sparse is None or sparse == sp.issparse(rows):
+        return rows
+    return sp.csr_array(rows) if sparse else rows.toarray()
+
+
+def fit_features(transitions: Transitions, features: Any) -> Any:
+    """A fitted copy of `features` that has seen every state it will be asked for: s, and s' where not terminated."""
+    if features is None:
+        return None
+    seen = np.vstack([transitions.observation, transitions.next_observation[~transitions.terminated]])
+    return clone(features).fit(seen)
+
+
+def feature_names(features: Any, transitions: Transitions, n_actions: int | None = None) -> Array:
+    """Names of the columns of φ, made of the observation's names (x0, x1, … without)."""
+    width = transitions.observation.shape[1]
+    names = list(transitions.names or [f"x{i}" for i in range(width)])
+    if features is not None:
+        names = list(features.get_feature_names_out(names))
+    return np.array(names, dtype=object) if n_actions is None else block_names(names, n_actions)
+
+
+def _where_alive(transitions: Transitions) -> Array:
+    """s', with s in place of what a terminated row logged there: that may be a state no feature map knows."""
+    return np.where(transitions.terminated[:, None], transitions.observation, transitions.next_observation)
+
+
+def _clear(rows: Any, terminated: Array) -> Any:
+    if sp.issparse(rows):
+        return scale_rows(rows, ~terminated)
+    return np.where(terminated[:, None], 0.0, rows).astype(rows.dtype, copy=False)
+
+
+def _discounts(gamma: float | Array, n: int) -> Array:
+    discount = np.asarray(gamma, dtype=np.float64)
+    if discount.ndim > 1 or (discount.ndim == 1 and len(discount) != n):
+        raise ValueError(f"`gamma` must be a number or {n} numbers, one per row, but its shape is {discount.shape}.")
+    bad = ~((discount >= 0) & (discount <= 1))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"`gamma` must be between 0 and 1, but row {row} holds {np.atleast_1d(discount)[row]}.")
+    return np.broadcast_to(discount, (n,))

@@ -1,0 +1,42 @@
+"""Monomials of the scaled state."""
+
+from __future__ import annotations
+
+from math import comb
+
+from sklearn.preprocessing import PolynomialFeatures
+
+from sparsetd.features.base import Array, Bound, BoxFeatures, positive_integer, refuse_too_many
+
+
+class Polynomial(BoxFeatures):
+    """All monomials Π_j v_j^{k_j} with Σ_j k_j ≤ degree of the state scaled to v ∈ [−1, 1]ᵖ.
+
+    Scaling keeps high powers of the same size as low ones, without which the least-squares systems are hopelessly
+    conditioned. scikit-learn's `PolynomialFeatures` does the rest.
+
+    Parameters
+    ----------
+    degree : int
+    low, high : float, sequence or None
+        The box; learned in `fit` where None.
+    constant : bool
+        Whether the first feature is the constant 1.
+    """
+
+    def __init__(self, degree: int = 2, *, low: Bound = None, high: Bound = None, constant: bool = True) -> None:
+        self.degree = degree
+        self.low = low
+        self.high = high
+        self.constant = constant
+
+    def _lay_out(self) -> None:
+        degree, p = positive_integer("degree", self.degree), self.n_features_in_
+        refuse_too_many(comb(p + degree, degree), f"lower `degree` for {p} dimensions")
+        self._powers = PolynomialFeatures(degree, include_bias=self.constant).fit(self.low_[None])
+
+    def _features(self, u: Array) -> Array:
+        return self._powers.transform(2.0 * u - 1.0)
+
+    def _names(self, names: list[str]) -> list[str]:
+        return list(self._powers.get_feature_names_out(names))
