@@ -149,7 +149,8 @@ def _record(
     switched = 1.0 if last is None or len(last) != len(actions) else float(np.mean(last != actions))
     seen.append(actions.tobytes())
     coef = values.coef.ravel()
-    change = np.inf if previous is None else float(np.linalg.norm(coef - previous) / max(np.linalg.norm(coef), 1e-300))
+    scale = float(np.linalg.norm(coef)) or 1.0
+    change = np.inf if previous is None else float(np.linalg.norm(coef - previous)) / scale
     return Iteration(values, change, switched, int(np.count_nonzero(coef)), str(model.status_), seconds)
 
 
