@@ -14,6 +14,8 @@ from typing import Any
 
 from sparsetd.container import replace_file
 
+__all__ = ["check_figure_path", "save_figure"]
+
 # What to leave out of each format so that the same figure gives the same bytes.
 UNDATED: dict[str, dict[str, None]] = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 STYLE: dict[Any, Any] = {

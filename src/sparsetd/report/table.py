@@ -1,4 +1,4 @@
-"""Rows of results as a text table or a Markdown table: one place that decides how a number looks."""
+"""Rows of results as an aligned text table: one place that decides how a number looks."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+__all__ = ["Column", "number", "text_table"]
 
 Row = Mapping[str, Any]
 
@@ -37,14 +39,6 @@ def text_table(rows: Sequence[Row], columns: Sequence[Column], bold: Callable[[s
     widths = [max(map(len, entries)) for entries in zip(*cells, strict=True)]
     header, *body = ["  ".join(_aligned(line, widths)).rstrip() for line in cells]
     return "\n".join([bold(header), *body])
-
-
-def markdown_table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
-    """The same rows for a Markdown page."""
-    titles = [column.title for column in columns]
-    rule = [":--"] + ["--:"] * (len(columns) - 1)
-    lines = [titles, rule, *([column.cell(row) for column in columns] for row in rows)]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _aligned(line: Sequence[str], widths: Sequence[int]) -> list[str]:

@@ -1,0 +1,179 @@
+"""The command line as its users meet it: help, JSON, exit codes, files."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from argparse import Namespace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparsetd.cli import main
+from sparsetd.cli.command import Command, Outcome, WrongInput
+from sparsetd.cli.commands import COMMANDS
+from sparsetd.cli.console import Console
+
+SMALL = ["demo", "--samples", "2000"]
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fake(monkeypatch: pytest.MonkeyPatch, run) -> None:
+    """Put a command `fake` with the given `run` in the place of the registry."""
+    command = Command("fake", "does what the test says", "details", lambda _parser: None, run)
+    monkeypatch.setattr("sparsetd.cli.parser.COMMANDS", (command,))
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "sparsetd demo" in shown
+    assert "exit codes" in shown
+    assert "NO_COLOR" in shown
+    for command in COMMANDS:
+        assert command.summary in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_has_help_with_an_example(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command.name, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert f"sparsetd {command.name}" in shown.split("options", 1)[0].split("\n", 2)[-1]
+    assert "--json" in shown
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("sparsetd ")
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ([], "COMMAND"),
+        (["dmeo"], "did you mean 'demo'?"),
+        (["demo", "--samples", "many"], "--samples"),
+        (["demo", "--samples", "0"], "--samples"),
+        (["demo", "--seed", "-1"], "--seed"),
+        (["demo", "--out", "plot.bmp"], ".png"),
+        (["demo", "--out", "nowhere/plot.png"], "does not exist"),
+        (["demo", "--colour"], "--colour"),
+    ],
+)
+def test_wrong_input_is_one_sentence(
+    argv: list[str], words: str, capsys: pytest.CaptureFixture[str], empty_folder: Path
+) -> None:
+    assert main(argv) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+    assert not list(empty_folder.iterdir())
+
+
+def test_demo_prints_a_table_and_draws_a_plot(capsys: pytest.CaptureFixture[str], empty_folder: Path) -> None:
+    assert main(SMALL) == 0
+    out, err = capsys.readouterr()
+    for method in ("TD", "TDC", "LSTD", "RO-TD", "exact"):
+        assert method in out
+    assert [file.name for file in empty_folder.iterdir()] == ["sparsetd-demo.png"]
+    assert (empty_folder / "sparsetd-demo.png").read_bytes().startswith(b"\x89PNG")
+    assert err
+
+
+def test_json_is_json_and_quiet_is_quiet(capsys: pytest.CaptureFixture[str], empty_folder: Path) -> None:
+    assert main([*SMALL, "--json", "--quiet", "--no-plot"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert {row["method"] for row in json.loads(out)["rows"]} >= {"TD", "TDC", "LSTD", "RO-TD"}
+    assert not list(empty_folder.iterdir())
+
+
+def test_options_may_stand_before_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--json", "--quiet", *SMALL, "--no-plot"]) == 0
+    assert json.loads(capsys.readouterr().out)
+
+
+def test_same_seed_same_output(capsys: pytest.CaptureFixture[str]) -> None:
+    runs = []
+    for _ in range(2):
+        assert main([*SMALL, "--json", "--quiet", "--no-plot", "--seed", "3"]) == 0
+        runs.append(capsys.readouterr().out)
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"),
+    [
+        (WrongInput("no such column"), 2),
+        (ValueError("gamma must be at most 1"), 2),
+        (FileNotFoundError("no file"), 2),
+        (RuntimeError("the solver broke"), 1),
+        (KeyboardInterrupt(), 130),
+        (RuntimeError(), 1),
+    ],
+)
+def test_failures_become_exit_codes(
+    problem: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(_args: Namespace, _console: Console) -> Outcome:
+        raise problem
+
+    fake(monkeypatch, run)
+    assert main(["fake"]) == code
+    err = capsys.readouterr().err
+    assert err.startswith("sparsetd: error: ")
+    assert len(err.splitlines()) == 1
+    assert main(["fake", "--debug"]) == code
+    assert ("Traceback" in capsys.readouterr().err) == isinstance(problem, Exception)
+
+
+def test_a_command_may_fail_with_an_answer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    fake(monkeypatch, lambda _args, _console: Outcome("not reproduced", code=1))
+    assert main(["fake"]) == 1
+    assert capsys.readouterr().out == "not reproduced\n"
+
+
+def test_json_speaks_no_numpy_and_no_infinity(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = {"a": np.array([1.0, np.inf]), "b": np.float64("nan"), "c": (np.int64(3), None), "d": math.inf}
+    fake(monkeypatch, lambda _args, _console: Outcome("", data))
+    assert main(["fake", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"a": [1.0, None], "b": None, "c": [3, None], "d": None}
+
+
+def test_colours_only_on_a_terminal_that_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert Console.of_terminal(json=False, quiet=False).bold("x") != "x"
+    assert Console.of_terminal(json=True, quiet=False).bold("x") == "x"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert Console.of_terminal(json=False, quiet=False).bold("x") == "x"
+
+
+def test_module_and_script_are_the_same_program() -> None:
+    env = {**os.environ, "PYTHONWARNINGS": "error"}
+    done = subprocess.run(
+        [sys.executable, "-m", "sparsetd", "--version"], capture_output=True, text=True, env=env, check=False
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("sparsetd ")
+
+
+def test_a_closed_pipe_is_not_an_error() -> None:
+    script = "import sys; from sparsetd.cli import main; sys.exit(main(['--help']))"
+    done = subprocess.run(
+        f'"{sys.executable}" -c "{script}" | head -c 1', shell=True, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""

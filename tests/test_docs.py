@@ -1,0 +1,173 @@
+"""The documentation cannot rot: its code runs, and the names it mentions exist."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import importlib
+import io
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sparsetd.cli import main
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAPER_MAP, ERRATA = ROOT / "docs" / "paper-map.md", ROOT / "docs" / "errata.md"
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, its text, its line and the output that the page promises for it."""
+
+    language: str
+    text: str
+    line: int
+    output: str | None
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text()
+    found = list(FENCE.finditer(text))
+    following = [*found[1:], None]
+    return [
+        Block(this[1], this[2], text.count("\n", 0, this.start()) + 1, _promised(text, this, after))
+        for this, after in zip(found, following, strict=True)
+    ]
+
+
+def _promised(text: str, this: re.Match[str], after: re.Match[str] | None) -> str | None:
+    """The next block, if it is `text` and nothing but space stands in between."""
+    adjacent = after is not None and after[1] == "text" and not text[this.end() : after.start()].strip()
+    return after[2] if adjacent else None
+
+
+def commands(page: Path) -> list[str]:
+    """The `sparsetd …` lines of the page's shell blocks that need neither a network nor a file of the reader's."""
+    lines = [line for block in blocks(page) if block.language == "bash" for line in block.text.splitlines()]
+    return [line for line in lines if line.startswith("sparsetd ")]
+
+
+def having(kind: str) -> list[Path]:
+    return [page for page in PAGES if any(block.language == kind for block in blocks(page))]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", having("python"), ids=name)
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page run in order and share their names, as a reader would type them."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(page):
+        if block.language != "python":
+            continue
+        padded = "\n" * block.line + block.text  # so that a traceback shows the line of the page
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(padded, str(page), "exec"), names)
+        if block.output is not None:
+            assert printed.getvalue() == block.output, f"{name(page)}:{block.line} prints something else"
+
+
+COMMANDS = sorted({line for page in PAGES for line in commands(page)})
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_run(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(line, comments=True)[1:]) == 0
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    [command] = [line for block in blocks(ROOT / "README.md") for line in block.text.splitlines() if "pytest" in line]
+    assert command in (ROOT / ".ci" / "run").read_text().splitlines()
+    assert command in (ROOT / "docs" / "install.md").read_text().splitlines()
+
+
+def test_the_demo_command_is_the_same_everywhere() -> None:
+    [command] = [line for line in (ROOT / "README.md").read_text().splitlines() if line.endswith("/sparsetd demo")]
+    assert command in (ROOT / "docs" / "install.md").read_text().splitlines()
+
+
+def backticked(text: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", text)
+
+
+def mentioned_functions(page: Path) -> list[str]:
+    return sorted({word for word in backticked(page.read_text()) if re.fullmatch(r"sparsetd(\.\w+)+", word)})
+
+
+def mentioned_tests(page: Path) -> list[str]:
+    return sorted({word for word in backticked(page.read_text()) if re.match(r"tests/[\w/]+\.py", word)})
+
+
+@pytest.mark.parametrize("page", [PAPER_MAP, ERRATA, ROOT / "docs" / "deviations.md"], ids=name)
+def test_mentioned_functions_exist(page: Path) -> None:
+    missing = [path for path in mentioned_functions(page) if not _resolves(path)]
+    assert not missing, f"{name(page)} names {missing}, which cannot be imported"
+
+
+@pytest.mark.parametrize("page", [PAPER_MAP, ERRATA, ROOT / "docs" / "deviations.md"], ids=name)
+def test_mentioned_tests_exist(page: Path) -> None:
+    missing = [path for path in mentioned_tests(page) if not _is_a_test(path)]
+    assert not missing, f"{name(page)} names {missing}, which pytest would not collect"
+
+
+def _resolves(path: str) -> bool:
+    """Whether `sparsetd.a.b.c` is a module, a member of one or an attribute of such a member."""
+    parts = path.split(".")
+    for split in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:split]))
+        except ModuleNotFoundError:
+            continue
+        try:
+            functools.reduce(getattr, parts[split:], found)
+        except AttributeError:
+            return False
+        return True
+    return False
+
+
+def _is_a_test(path: str) -> bool:
+    """Whether `tests/….py` exists and, after `::`, defines that function or class (or method of it)."""
+    file, *inside = path.split("::")
+    if not (ROOT / file).is_file():
+        return False
+    scope = _definitions(ROOT / file)
+    return not inside or "::".join(inside) in scope
+
+
+@functools.cache
+def _definitions(file: Path) -> frozenset[str]:
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    top = [node for node in ast.parse(file.read_text()).body if isinstance(node, kinds)]
+    inner = [f"{node.name}::{item.name}" for node in top for item in node.body if isinstance(item, kinds)]
+    return frozenset([node.name for node in top] + inner)
+
+
+def test_every_erratum_names_its_test() -> None:
+    sections = re.split(r"^## E(\d+)\. ", ERRATA.read_text(), flags=re.MULTILINE)[1:]
+    texts = dict(zip(map(int, sections[::2]), sections[1::2], strict=True))
+    assert sorted(texts) == list(range(1, 23))
+    untested = [number for number, text in texts.items() if "tests/" not in text]
+    assert untested == [22]  # a remark that corrects nothing
+
+
+def test_every_label_of_the_paper_is_mapped() -> None:
+    """The labels of the LaTeX source, written down here because the source does not travel with the library."""
+    labels = {"mspbe", "linearproximal", "l2proj", "twothreshold", "TH1"}
+    labels |= {"fig:notationmsma", "fig:STAR", "tab:mcar", "table1", "alg: RO-TD", "alg: RO-GQ"}
+    labels |= {"eq:w", "eq:TDCupdate", "eq:0", "eq:1gw", "eq:minimax", "eq:minimaxFOM", "eq:abc", "eq:UNIFY"}
+    labels |= {"eq:lossfunc", "eq:regminimax", "eq:RO-TD", "eq:averaging", "eq:ytAt", "eq:Atxt-bt", "eq:gq"}
+    labels |= {"eq:gqObj", "eq:gqAb", "eq:gqcase", "eq:formula2", "eq:ROTD2"}
+    assert not labels - set(backticked(PAPER_MAP.read_text()))
