@@ -13,8 +13,8 @@ class Fourier(BoxFeatures):
     """φ_c(s) = cos(π c·u) for every c ∈ {0, …, order}ᵖ, with u the state scaled (and clipped) to the unit box.
 
     Konidaris et al. give coefficient c the step size α / ‖c‖₂ (and α for c = 0): the factors are `step_scale_`.
-    Dividing the *feature* by √‖c‖ has the same effect on every stochastic-gradient method, since a step multiplies φ
-    twice; that is `scaled=True`. With a penalty the two differ: a scaled feature's coefficient is penalised √‖c‖ times as much.
+    Dividing the *feature* by √‖c‖ has the same effect on a TD step, where φ enters twice (once in the step, once in the
+    value); that is `scaled=True`. With a penalty the two differ: the coefficient of a scaled feature is larger.
 
     Parameters
     ----------

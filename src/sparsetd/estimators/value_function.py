@@ -1,0 +1,116 @@
+"""`ValueFunction`: a feature map and an estimator, spoken to in the language of reinforcement learning."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
+
+from sparsetd.features.featurize import feature_names, featurize, fit_features, state_features
+from sparsetd.transitions import Policy, Transitions, action_probabilities
+from sparsetd.transitions.checks import finite, numbers
+
+Array = NDArray[Any]
+
+
+class ValueFunction(BaseEstimator):
+    """V(s) = θ·φ(s), or Q(s, a) = θ_a·φ(s) when fitted for a policy.
+
+    Without a policy `fit` learns the state values of the target the log's ratios stand for (of the behaviour itself
+    where none were logged). With a policy π it learns π's action values, from which `q`, `act` and `value` follow. Estimators
+    see only rows of φ and φ'; that a terminated row has no future is settled before, in `featurize`.
+
+    Parameters
+    ----------
+    features : transformer or None
+        Any scikit-learn transformer of observations; None takes the observation as it is.
+    estimator : estimator of this library
+        Its `gamma` is the discount.
+
+    Attributes
+    ----------
+    features_, estimator_ : the fitted copies
+    feature_names_ : array of str
+        Name of every coefficient.
+    policy_ : callable or None
+    n_actions_ : int or None
+        Number of actions (None for state values).
+    """
+
+    def __init__(self, features: Any, estimator: Any) -> None:
+        self.features = features
+        self.estimator = estimator
+
+    def fit(self, transitions: Transitions, policy: Policy | None = None) -> Self:
+        """Fit the feature map to the states of the log, then the estimator to their features."""
+        self._begin(transitions)
+        return self._learn(transitions, policy, self.estimator_.fit)
+
+    def partial_fit(self, transitions: Transitions, policy: Policy | None = None) -> Self:
+        """Learn from more rows of a stream; the first call fits the feature map. The policy may change in between."""
+        if not hasattr(self, "estimator_"):
+            self._begin(transitions)
+        return self._learn(transitions, policy, self.estimator_.partial_fit)
+
+    def value(self, observation: Any) -> Any:
+        """V(s), or Σ_a π(a|s) Q(s, a): one number per observation."""
+        check_is_fitted(self)
+        s, single = self._observations(observation)
+        if self.policy_ is None:
+            values = self.estimator_.predict(state_features(self.features_, s))
+        else:
+            values = np.sum(action_probabilities(self.policy_, s) * self._q(s), axis=1)
+        return values[0] if single else values
+
+    def q(self, observation: Any) -> Any:
+        """Q(s, ·): one row of `n_actions_` numbers per observation."""
+        check_is_fitted(self)
+        if self.n_actions_ is None:
+            raise ValueError("`q` and `act` need action values: fit with `policy`, the policy whose Q is wanted.")
+        s, single = self._observations(observation)
+        values = self._q(s)
+        return values[0] if single else values
+
+    def act(self, observation: Any) -> Any:
+        """argmax_a Q(s, a), the first of equals."""
+        best = np.argmax(self.q(observation), axis=-1)
+        return int(best) if np.ndim(best) == 0 else best
+
+    def _begin(self, transitions: Transitions) -> None:
+        self.features_ = fit_features(transitions, self.features)
+        self.estimator_ = clone(self.estimator)
+        self.n_observed_ = transitions.observation.shape[1]
+
+    def _learn(self, transitions: Transitions, policy: Policy | None, fit: Any) -> Self:
+        batch = featurize(transitions, self.features_, self.estimator.gamma, policy)
+        fit(
+            batch.phi,
+            batch.reward,
+            batch.phi_next,
+            ratio=batch.ratio,
+            discount=batch.discount,
+            start=batch.start,
+            interest=batch.interest,
+        )
+        self.policy_ = policy
+        self.n_actions_ = None if policy is None else action_probabilities(policy, transitions.observation[:1]).shape[1]
+        self.feature_names_ = feature_names(self.features_, transitions, self.n_actions_)
+        return self
+
+    def _q(self, s: Array) -> Array:
+        theta = self.estimator_.coef_.reshape(self.n_actions_, -1)
+        return np.asarray(state_features(self.features_, s) @ theta.T + self.estimator_.intercept_)
+
+    def _observations(self, observation: Any) -> tuple[Array, bool]:
+        """Rows (n, p), and whether it was a single observation: p numbers (p > 1), or one number where p = 1."""
+        s = numbers("observation", observation)
+        p = self.n_observed_
+        single = s.ndim == 0 or (s.ndim == 1 and p > 1)
+        rows = s.reshape(1, -1) if single else s.reshape(len(s), -1)
+        if rows.shape[1] != p:
+            raise ValueError(f"`observation` must have {p} columns as in `fit`, but row 0 has {rows.shape[1]}.")
+        finite("observation", rows)
+        return rows, single
