@@ -1,0 +1,80 @@
+"""Rows of a finite MDP: independent, consecutive, or all of them with their probabilities.
+
+Random numbers are drawn once, as arrays, and turned into transitions by inverting the joint distribution of (a, s').
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sparsetd.system import Array, Batch
+
+if TYPE_CHECKING:
+    from sparsetd.problems.finite import FiniteMDP
+
+
+def independent_rows(mdp: FiniteMDP, n: int, rng: np.random.Generator, importance_sampled: bool) -> Batch:
+    """s ~ ξ, (a, s') from the target, or from the behaviour with ratio π/μ. Every row is its own episode."""
+    check_count(n)
+    states = rng.choice(mdp.n_states, size=n, p=mdp.xi)
+    outcome = np.empty(n, dtype=np.intp)
+    cumulative, uniform = cumulative_outcomes(mdp, mdp.behavior if importance_sampled else mdp.target), rng.random(n)
+    for s in np.unique(states):
+        here = states == s
+        outcome[here] = np.searchsorted(cumulative[s], uniform[here], side="right")
+    return rows(mdp, states, outcome, np.ones(n, dtype=bool), importance_sampled)
+
+
+def trajectory_rows(mdp: FiniteMDP, n: int, rng: np.random.Generator, horizon: int | None) -> Batch:
+    """One run of the behaviour. Termination and truncation both restart it; only termination has discount 0."""
+    check_count(n)
+    cumulative = cumulative_outcomes(mdp, mdp.behavior).tolist()
+    first, terminal = np.cumsum(mdp.start).tolist(), mdp.terminal.tolist()
+    first[-1] = 1.0
+    states, outcomes, starts = [], [], []
+    age, s = 0, -1  # s = −1: an episode begins
+    for begin, step in rng.random((n, 2)).tolist():
+        starts.append(s < 0)
+        s = bisect(first, begin) if s < 0 else s
+        outcome = bisect(cumulative[s], step)
+        states.append(s)
+        outcomes.append(outcome)
+        s, age = outcome % mdp.n_states, age + 1
+        if terminal[s] or age == horizon:
+            age, s = 0, -1
+    return rows(mdp, np.array(states), np.array(outcomes), np.array(starts), True)
+
+
+def all_rows(mdp: FiniteMDP, importance_sampled: bool) -> tuple[Batch, Array]:
+    """Every (s, a, s') that `independent_rows` can draw, and its probability."""
+    policy = mdp.behavior if importance_sampled else mdp.target
+    joint = np.einsum("s,sa,asn->san", mdp.xi, policy, mdp.P).reshape(mdp.n_states, -1)
+    states, outcomes = np.nonzero(joint)
+    batch = rows(mdp, states, outcomes, np.ones(len(states), dtype=bool), importance_sampled)
+    return batch, joint[states, outcomes]
+
+
+def cumulative_outcomes(mdp: FiniteMDP, policy: Array) -> Array:
+    """Row s: the cumulative probabilities of the outcomes (a, s'), numbered a · n_states + s'."""
+    joint = np.einsum("sa,asn->san", policy, mdp.P).reshape(mdp.n_states, -1)
+    cumulative = np.cumsum(joint, axis=1)
+    total = cumulative[:, -1:]
+    return np.asarray(cumulative / np.where(total > 0, total, 1.0))
+
+
+def rows(mdp: FiniteMDP, states: Array, outcomes: Array, start: Array, importance_sampled: bool) -> Batch:
+    """The batch of the transitions s → (a, s')."""
+    actions, following = np.divmod(outcomes, mdp.n_states)
+    n = len(states)
+    ratio = mdp.target[states, actions] / mdp.behavior[states, actions] if importance_sampled else np.ones(n)
+    discount = np.where(mdp.terminal[following], 0.0, mdp.gamma)
+    phi, phi_next = mdp.features[states], mdp.features[following]
+    return Batch(phi, phi_next, mdp.R[actions, states, following], discount, ratio, start, np.ones(n))
+
+
+def check_count(n: int) -> None:
+    if n < 1:
+        raise ValueError(f"n={n} rows were asked for: pass n >= 1")

@@ -1,0 +1,299 @@
+"""Exact answers of the finite problems against enumeration, iteration of the Bellman operator and sampling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sparsetd.problems import (
+    FiniteMDP,
+    boyan_chain,
+    gym_mdp,
+    random_mdp,
+    random_walk,
+    star,
+    with_noise_features,
+)
+from sparsetd.system import Table, mean_system
+
+# TDC with η = 3, as a literal table in the order φ ψ e (the library's own operators are tested elsewhere).
+TDC = Table.two_blocks(
+    "tdc",
+    ww=3.0 * np.outer([1, 0, 0], [1, 0, 0]),
+    wt=3.0 * np.outer([0, 0, 1], [1, -1, 0]),
+    tw=np.outer([0, 1, 0], [0, 0, 1]),
+    tt=np.outer([0, 0, 1], [1, -1, 0]),
+    bw=3.0 * np.array([0, 0, 1]),
+    bt=np.array([0, 0, 1.0]),
+)
+
+
+def small(seed=0, **settings):
+    return random_mdp(np.random.default_rng(seed), 6, 4, 2, n_actions=2, branching=3, **settings)
+
+
+def every_problem():
+    bases = [random_walk(basis=basis) for basis in ("tabular", "inverted", "dependent")]
+    off_policy_walk = random_walk(7, left_reward=-1.0, target_right=0.6)
+    return [star(), *bases, off_policy_walk, boyan_chain(), small(misfit=1.0, reward_noise=0.3)]
+
+
+problems = pytest.mark.parametrize("mdp", every_problem(), ids=lambda mdp: f"{mdp.n_states}x{mdp.n_features}")
+
+
+def rmspbe(mdp, theta):
+    g = mdp.b - mdp.A @ theta
+    return np.sqrt(g @ np.linalg.pinv(mdp.C) @ g)
+
+
+def test_the_star_is_the_paper_s():
+    mdp = star()
+    np.testing.assert_allclose(mdp.xi, np.full(7, 1 / 7), atol=1e-14)
+    assert rmspbe(mdp, mdp.theta0) == pytest.approx(8.2214, abs=1e-4)
+    assert np.linalg.matrix_rank(mdp.C) == 7
+    np.testing.assert_array_equal(mdp.value, np.zeros(7))
+    np.testing.assert_allclose(mdp.features @ mdp.theta0, [3, 3, 3, 3, 3, 3, 12])
+
+
+@pytest.mark.parametrize(("basis", "expected"), [("tabular", 0.1667), ("inverted", 0.1667), ("dependent", 0.1318)])
+def test_the_walk_is_the_paper_s(basis, expected):
+    mdp = random_walk(basis=basis)
+    np.testing.assert_allclose(mdp.xi[1:-1], np.array([1, 2, 3, 2, 1]) / 9, atol=1e-14)
+    np.testing.assert_allclose(mdp.value, [0, *np.arange(1, 6) / 6, 0], atol=1e-14)
+    np.testing.assert_allclose(np.linalg.norm(mdp.features[1:-1], axis=1), 1.0)
+    assert rmspbe(mdp, mdp.theta0) == pytest.approx(expected, abs=1e-4)
+
+
+def test_dependent_features_of_five_states_are_those_of_the_paper():
+    rows = random_walk(basis="dependent").features[1:-1]
+    expected = [[1, 0, 0], np.array([1, 1, 0]) / 2**0.5, np.ones(3) / 3**0.5, np.array([0, 1, 1]) / 2**0.5, [0, 0, 1]]
+    np.testing.assert_allclose(rows, expected, atol=1e-15)
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 19])
+def test_longer_walks_have_linear_values(n):
+    np.testing.assert_allclose(random_walk(n).value, np.r_[0, np.arange(1, n + 1), 0] / (n + 1), atol=1e-12)
+    assert (np.linalg.norm(random_walk(n, "dependent").features[1:-1], axis=1) > 0.99).all()
+
+
+def test_boyan_chain_is_linear_in_its_features():
+    mdp = boyan_chain()
+    np.testing.assert_allclose(mdp.value, -2.0 * np.arange(13), atol=1e-12)
+    np.testing.assert_allclose(mdp.theta_star, [-24, -16, -8, 0])
+    np.testing.assert_allclose(mdp.features @ mdp.theta_star, mdp.value, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.solve(mdp.A, mdp.b), mdp.theta_star, atol=1e-9)
+
+
+@problems
+def test_value_is_the_limit_of_the_bellman_operator(mdp):
+    value = np.zeros(mdp.n_states)
+    for _ in range(4000):
+        target = mdp.R + mdp.gamma * np.where(mdp.terminal, 0.0, value)
+        value = np.where(mdp.terminal, 0.0, np.einsum("sa,asn,asn->s", mdp.target, mdp.P, target))
+    np.testing.assert_allclose(mdp.value, value, atol=1e-10)
+    np.testing.assert_allclose((mdp.target * mdp.action_value).sum(axis=1), value, atol=1e-10)
+
+
+@problems
+def test_the_system_is_the_sum_over_all_transitions(mdp):
+    A, b, C = 0.0, 0.0, 0.0
+    for a in range(mdp.n_actions):
+        for s in range(mdp.n_states):
+            for t in range(mdp.n_states):
+                p = mdp.xi[s] * mdp.target[s, a] * mdp.P[a, s, t]
+                phi, psi = mdp.features[s], mdp.gamma * (not mdp.terminal[t]) * mdp.features[t]
+                A, b = A + p * np.outer(phi, phi - psi), b + p * mdp.R[a, s, t] * phi
+        C = sum(x * np.outer(phi, phi) for x, phi in zip(mdp.xi, mdp.features, strict=True))
+    np.testing.assert_allclose(mdp.A, A, atol=1e-12)
+    np.testing.assert_allclose(mdp.b, b, atol=1e-12)
+    np.testing.assert_allclose(mdp.C, C, atol=1e-12)
+
+
+@problems
+def test_traces_sum_the_discounted_powers_of_the_chain(mdp):
+    lam, left, power = 0.6, 0.0, mdp.features.T * mdp.xi
+    for _ in range(200):
+        left, power = left + power, lam * mdp.gamma * power @ mdp.transition
+    A, b = mdp.system(lam)
+    np.testing.assert_allclose(A, left @ (mdp.features - mdp.gamma * mdp.transition @ mdp.features), atol=1e-10)
+    np.testing.assert_allclose(b, left @ mdp.reward, atol=1e-10)
+
+
+@problems
+def test_xi_is_what_a_long_run_visits(mdp):
+    behaviour = np.einsum("sa,asn->sn", mdp.behavior, mdp.P)
+    visits, state = np.zeros(mdp.n_states), mdp.start
+    for step in range(20_000):
+        visits += state * (step >= 10_000)
+        state = state @ behaviour
+        state = np.where(mdp.terminal, 0.0, state) + state[mdp.terminal].sum() * mdp.start
+    np.testing.assert_allclose(mdp.xi, visits / visits.sum(), atol=1e-3)
+
+
+@problems
+@pytest.mark.parametrize("importance_sampled", [False, True])
+def test_sampled_means_tend_to_the_expected_system(mdp, importance_sampled):
+    expected, _ = mdp.expected_system(TDC, importance_sampled=importance_sampled)
+    chunks = mdp.sample(20_000, np.random.default_rng(1), importance_sampled=importance_sampled)
+    means = np.array([mean_system(TDC, chunks[i : i + 500])[0] for i in range(0, 20_000, 500)])
+    error = np.abs(means.mean(axis=0) - expected)
+    assert (error <= 5 * means.std(axis=0) / np.sqrt(len(means)) + 1e-9).all()
+
+
+@problems
+def test_ratios_turn_behaviour_into_target(mdp):
+    """E[ρ φ(φ − ψ)ᵀ] over the behaviour = A, and eq:UNIFY's blocks are C, A and C − Aᵀ."""
+    d = mdp.n_features
+    blocks = np.block([[3.0 * mdp.C, 3.0 * mdp.A], [mdp.C - mdp.A.T, mdp.A]])
+    for importance_sampled in (False, True):
+        A, b = mdp.expected_system(TDC, importance_sampled=importance_sampled)
+        np.testing.assert_allclose(A, blocks, atol=1e-12)
+        np.testing.assert_allclose(b.reshape(2, d), [3.0 * mdp.b, mdp.b], atol=1e-12)
+
+
+@problems
+def test_a_trajectory_is_one_stream_of_episodes(mdp):
+    batch = mdp.trajectory(3000, np.random.default_rng(0))
+    goes_on = ~batch.start[1:]
+    assert batch.start[0]
+    np.testing.assert_array_equal(batch.phi_next[:-1][goes_on], batch.phi[1:][goes_on])
+    np.testing.assert_array_equal(batch.discount[:-1] == 0, batch.start[1:])
+    assert batch.ratio.mean() == pytest.approx(1.0, abs=5 * batch.ratio.std() / np.sqrt(3000) + 1e-12)
+
+
+def test_the_star_s_ratios_are_seven_and_zero():
+    for batch in (
+        star().trajectory(500, np.random.default_rng(0)),
+        star().sample(500, np.random.default_rng(0), importance_sampled=True),
+    ):
+        solid = (batch.phi_next == star().features[6]).all(axis=1)
+        np.testing.assert_allclose(batch.ratio, np.where(solid, 7.0, 0.0))
+    assert (star().sample(50, np.random.default_rng(0)).phi_next == star().features[6]).all()
+
+
+def test_truncation_restarts_without_ending():
+    batch = star().trajectory(20, np.random.default_rng(0), horizon=5)
+    np.testing.assert_array_equal(np.flatnonzero(batch.start), [0, 5, 10, 15])
+    assert (batch.discount == 0.99).all()
+
+
+def test_same_seed_same_rows():
+    one, two = (small().trajectory(50, np.random.default_rng(7)) for _ in range(2))
+    np.testing.assert_array_equal(one.phi, two.phi)
+    np.testing.assert_array_equal(one.reward, two.reward)
+
+
+def test_random_mdp_has_the_value_it_promises():
+    mdp = random_mdp(np.random.default_rng(3), 40, 30, 5, reward_noise=2.0)
+    assert np.count_nonzero(mdp.theta_star) == 5
+    np.testing.assert_allclose(mdp.value, mdp.features @ mdp.theta_star, atol=1e-10)
+    np.testing.assert_allclose(np.linalg.solve(mdp.A, mdp.b), mdp.theta_star, atol=1e-7)
+    assert mdp.xi.min() > 0
+    assert np.abs(mdp.target - mdp.behavior).max() > 0.05
+
+
+def test_noise_features_follow_the_stream_and_leave_the_solution():
+    batch = random_walk().trajectory(20_000, np.random.default_rng(0))
+    noisy = with_noise_features(batch, 2, np.random.default_rng(1), scale=2.0)
+    goes_on = ~batch.start[1:]
+    np.testing.assert_array_equal(noisy.phi_next[:-1][goes_on], noisy.phi[1:][goes_on])
+    np.testing.assert_array_equal(noisy.phi[:, :5], batch.phi)
+    psi = noisy.discount[:, None] * noisy.phi_next
+    A = noisy.phi.T @ (noisy.phi - psi) / len(batch)
+    np.testing.assert_allclose(A[5:, 5:], 4 * np.eye(2), atol=0.2)
+    np.testing.assert_allclose(A[:5, 5:], 0.0, atol=0.1)
+    np.testing.assert_allclose(np.linalg.solve(A, noisy.phi.T @ batch.reward / len(batch))[5:], 0.0, atol=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs", "n_states", "n_terminal"),
+    [("FrozenLake-v1", {}, 16, 5), ("CliffWalking-v1", {}, 38, 1), ("Taxi-v4", {}, 404, 4)],
+)
+def test_gymnasium_tables(name, kwargs, n_states, n_terminal):
+    """V of the uniform policy by iterating the Bellman operator over the environment's own table."""
+    gymnasium = pytest.importorskip("gymnasium")
+    env = gymnasium.make(name, **kwargs).unwrapped
+    mdp = gym_mdp(name, 0.9, **kwargs)
+    assert (mdp.n_states, mdp.terminal.sum()) == (n_states, n_terminal)
+    value = dict.fromkeys(env.P, 0.0)
+    for _ in range(250):
+        value = {
+            s: np.mean([sum(p * (r + 0.9 * (not end) * value[t]) for p, t, r, end in out) for out in actions.values()])
+            for s, actions in env.P.items()
+        }
+    going = ~mdp.terminal
+    np.testing.assert_allclose(mdp.value[going], [value[s] for s in mdp.labels[going]], atol=1e-8)
+
+
+def test_the_cliff_s_safe_path_costs_thirteen():
+    pytest.importorskip("gymnasium")
+    policy = np.tile([1.0, 0, 0, 0], (48, 1))  # up …
+    policy[24:35] = [0, 1, 0, 0]  # … right along the third row …
+    policy[35] = [0, 0, 1, 0]  # … and down
+    policy[:24] = [0, 0, 1, 0]
+    mdp = gym_mdp("CliffWalking-v1", 1.0, target=policy, behavior=np.full((48, 4), 0.25))
+    assert mdp.value[mdp.labels == 36] == pytest.approx(-13.0)
+
+
+def test_frozen_lake_rewards_once_along_the_dry_path():
+    gymnasium = pytest.importorskip("gymnasium")
+    policy = np.zeros((16, 4))
+    policy[:, 2] = 1.0
+    policy[[0, 4, 9]] = np.eye(4)[1]  # down, down, right, down, right, right
+    features = np.arange(32.0).reshape(16, 2)
+    env = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    mdp = gym_mdp(env, 0.9, target=policy, behavior=np.full((16, 4), 0.25), features=features)
+    assert mdp.value[0] == pytest.approx(0.9**5)
+    np.testing.assert_array_equal(mdp.features, features)
+
+
+def test_an_environment_without_a_table_is_refused():
+    gymnasium = pytest.importorskip("gymnasium")
+    with pytest.raises(ValueError, match="exposes no table"):
+        gym_mdp(gymnasium.make("CartPole-v1"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"gamma": 1.5}, r"gamma=1.5 is outside \[0, 1\]"),
+        ({"P": np.full((2, 7, 7), 0.5)}, r"P\[0\] is not a distribution in row 0"),
+        ({"R": np.zeros((2, 7, 6))}, r"R has shape \(2, 7, 6\)"),
+        ({"R": np.full((2, 7, 7), np.nan)}, r"R holds NaN or infinity, first at index \(0, 0, 0\)"),
+        ({"features": np.eye(6)}, "one row for each of the 7 states"),
+        ({"behavior": np.tile([1.0, 0.0], (7, 1))}, "behavior never takes action 1 in state 0"),
+        ({"target": np.ones((7, 2))}, "target is not a distribution in row 0"),
+        ({"start": np.ones(7)}, "start is not a distribution"),
+        ({"weights": -np.ones(7)}, "weights is not a distribution"),
+        ({"P": np.eye(7)}, r"use FiniteMDP.chain"),
+    ],
+)
+def test_bad_tables_are_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        replace(star(), **change)
+
+
+def test_questions_without_an_answer_are_refused():
+    still = FiniteMDP.chain(np.eye(2), np.ones(2), np.eye(2), 1.0, np.array([0.5, 0.5]))
+    with pytest.raises(ValueError, match="gamma=1 needs a target policy that terminates"):
+        _ = still.value
+    with pytest.raises(ValueError, match="several stationary distributions"):
+        _ = still.xi
+    given = replace(still, gamma=0.5, weights=np.array([0.25, 0.75]))
+    np.testing.assert_allclose(given.xi, [0.25, 0.75])
+    np.testing.assert_allclose(given.value, [2.0, 2.0])
+    with pytest.raises(ValueError, match="n >= 1"):
+        star().sample(0, np.random.default_rng(0))
+    with pytest.raises(ValueError, match="without traces"):
+        star().expected_system(replace(TDC, lam=0.5))
+    with pytest.raises(ValueError, match="n_states >= 2"):
+        random_walk(1)
+    with pytest.raises(ValueError, match="choose one of"):
+        random_walk(basis="fourier")
+    with pytest.raises(ValueError, match="does not fit"):
+        boyan_chain(12, 4)
+    for settings, name in [({"n_relevant": 40}, "n_relevant"), ({"branching": 0}, "branching")]:
+        with pytest.raises(ValueError, match=name):
+            random_mdp(np.random.default_rng(0), **settings)
