@@ -1,1 +1,21 @@
+"""How the system is solved. Every solver streams: init → update → result."""
 
+from __future__ import annotations
+
+from sparsetd.solvers.least_squares import LeastSquares
+from sparsetd.solvers.least_squares_saddle import LeastSquaresSaddle
+from sparsetd.solvers.mirror_prox import MirrorDescent, MirrorProx, SaddleMirrorProx
+from sparsetd.solvers.primal_dual import PrimalDual
+from sparsetd.solvers.schedules import PowerDecay
+from sparsetd.solvers.stochastic import Stochastic
+
+__all__ = [
+    "LeastSquares",
+    "LeastSquaresSaddle",
+    "MirrorDescent",
+    "MirrorProx",
+    "PowerDecay",
+    "PrimalDual",
+    "SaddleMirrorProx",
+    "Stochastic",
+]

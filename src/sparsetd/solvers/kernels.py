@@ -1,0 +1,460 @@
+"""All compiled code of the dense streaming solvers. With x = [w; θ] and a dual y where there is one,
+
+    x ← prox(x − α(A_t x − b_t))                                             without a dual
+    x ← prox(x − α A_tᵀ y),  y ← Π(y + α(A_t x − b_t))                       with one (`eq:RO-TD`)
+
+A_t enters as the table (M, m): A_t x needs only the products of x with φ_t, φ'_t and e_t, and the step is a combination of
+those three vectors.
+
+`stream` is the fast path: separable penalties, l2 and l∞ balls, one pass over the state per row. While coordinate j is
+updated for row t its products with row t+1 are accumulated, and so is the norm of y; the projection on the l2 ball is
+carried as a pending scale. `stream_stepwise` does everything else (extragradient, p-norms, groups, the l1 ball, the box form
+of `eq:ROTD2`) in separate passes.
+
+Chunking is bitwise invariant: what decides the order of a sum is the same for every split of the stream. `stream` begins
+a call with a pass of zero coefficients through the very loop that does the updates.
+
+Why one file: a cached kernel that calls jitted code of another file returns stale results after an edit. Arguments that
+are None remove their branches at compile time.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+# Sums may be reordered and contracted; NaN and infinity keep their meaning, or divergence could not be seen.
+_FAST = {"reassoc", "contract", "arcp", "nsz"}
+
+
+def _jit(function: Any) -> Any:
+    return njit(function, cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+
+
+@_jit
+def _sweep(w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, weight, scale, coef, shrink, factor, clip, f, g, h, f2, g2, h2, out):
+    """One pass over the state: sums += weight·old, new = prox(scale·old + coef·(f, g, h)), out = products of new with (f2, g2, h2).
+
+    `shrink` holds threshold and ridge per block of x; `out` has the 3 products of each row of the state and, below, the
+    squared norms of x and y. w is None without an auxiliary block, y1 and y2 without a dual.
+    """
+    dtype = th.dtype.type
+    one = dtype(1)
+    pw0 = pw1 = pw2 = pt0 = pt1 = pt2 = py0 = py1 = py2 = pz0 = pz1 = pz2 = qx = qy = dtype(0)
+    k = 1 if w is None else 2
+    it, iy, iz = k - 1, k, 2 * k - 1
+    if w is not None:
+        sw, cw0, cw1, cw2, tw, rw = scale[0], coef[0, 0], coef[0, 1], coef[0, 2], shrink[0, 0], shrink[0, 1]
+        kw = one / (one + rw)
+    st, ct0, ct1, ct2, tt, rt = scale[it], coef[it, 0], coef[it, 1], coef[it, 2], shrink[it, 0], shrink[it, 1]
+    kt = one / (one + rt)
+    if y2 is not None:
+        sz, cz0, cz1, cz2 = scale[iz], coef[iz, 0], coef[iz, 1], coef[iz, 2]
+        if y1 is not None:
+            sy, cy0, cy1, cy2 = scale[iy], coef[iy, 0], coef[iy, 1], coef[iy, 2]
+    for j in range(len(th)):
+        fj, gj, f2j, g2j = f[j], g[j], f2[j], g2[j]
+        if w is not None:
+            if w_sum is not None:
+                w_sum[j] += weight[0] * w[j]
+            a = sw * w[j] + cw0 * fj + cw1 * gj
+            if h is not None:
+                a += cw2 * h[j]
+            if factor is None:
+                a = kw * (a - min(max(a, -tw), tw))
+            else:
+                tj = tw * factor[j]
+                a = (a - min(max(a, -tj), tj)) / (one + rw * factor[j])
+            w[j] = a
+            pw0 += a * f2j
+            pw1 += a * g2j
+            if h is not None:
+                pw2 += a * h2[j]
+            qx += a * a
+        if th_sum is not None:
+            th_sum[j] += weight[0] * th[j]
+        b = st * th[j] + ct0 * fj + ct1 * gj
+        if h is not None:
+            b += ct2 * h[j]
+        if factor is None:
+            b = kt * (b - min(max(b, -tt), tt))
+        else:
+            uj = tt * factor[j]
+            b = (b - min(max(b, -uj), uj)) / (one + rt * factor[j])
+        th[j] = b
+        pt0 += b * f2j
+        pt1 += b * g2j
+        if h is not None:
+            pt2 += b * h2[j]
+        qx += b * b
+        if y1 is not None:
+            if y1_sum is not None:
+                y1_sum[j] += weight[1] * y1[j]
+            y = sy * y1[j] + cy0 * fj + cy1 * gj
+            if h is not None:
+                y += cy2 * h[j]
+            y = min(max(y, -clip), clip)
+            y1[j] = y
+            py0 += y * f2j
+            py1 += y * g2j
+            if h is not None:
+                py2 += y * h2[j]
+            qy += y * y
+        if y2 is not None:
+            if y2_sum is not None:
+                y2_sum[j] += weight[1] * y2[j]
+            z = sz * y2[j] + cz0 * fj + cz1 * gj
+            if h is not None:
+                z += cz2 * h[j]
+            z = min(max(z, -clip), clip)
+            y2[j] = z
+            pz0 += z * f2j
+            pz1 += z * g2j
+            if h is not None:
+                pz2 += z * h2[j]
+            qy += z * z
+    if w is not None:
+        out[0, 0], out[0, 1], out[0, 2] = pw0, pw1, pw2
+    out[it, 0], out[it, 1], out[it, 2] = pt0, pt1, pt2
+    if y1 is not None:
+        out[iy, 0], out[iy, 1], out[iy, 2] = py0, py1, py2
+    if y2 is not None:
+        out[iz, 0], out[iz, 1], out[iz, 2] = pz0, pz1, pz2
+    out[4, 0], out[4, 1] = qx, qy
+
+
+@_jit
+def _coefficients(out, coef, M, m, k, saddle, traced, discount, fresh, reward, alpha):
+    """Weights of φ, φ' and e in the step of every row of the state: −α(M u − r m), or −αMᵀv and +α(M u − r m)."""
+    size = 3 * k
+    u = np.empty(size)
+    v = np.empty(size)
+    for b in range(k):
+        u[3 * b], u[3 * b + 1] = out[b, 0], discount * out[b, 1]
+        u[3 * b + 2] = out[b, 2] if traced else fresh * out[b, 0]
+        v[3 * b], v[3 * b + 1] = out[k + b, 0], discount * out[k + b, 1]
+        v[3 * b + 2] = out[k + b, 2] if traced else fresh * out[k + b, 0]
+    for b in range(k):
+        for i in range(3):
+            residual = -reward * m[3 * b + i]
+            adjoint = 0.0
+            for c in range(size):
+                residual += M[3 * b + i, c] * u[c]
+                adjoint += M[c, 3 * b + i] * v[c]
+            coef[b, i] = -alpha * (adjoint if saddle else residual)
+            coef[k + b, i] = alpha * residual
+    for b in range(2 * k):
+        coef[b, 1] *= discount
+        if not traced:
+            coef[b, 0] += fresh * coef[b, 2]
+
+
+@_jit
+def _next_trace(e, e_next, phi, fresh, old):
+    """e_{t+1} = c φ_{t+1} + d e_t."""
+    for j in range(len(phi)):
+        e_next[j] = fresh * phi[j] + old * e[j]
+
+
+@_jit
+def _out_of_range(out, rows, limit):
+    """Whether a product is NaN or beyond the limit: the iteration has diverged."""
+    for b in range(rows):
+        for i in range(3):
+            if not abs(out[b, i]) < limit:
+                return True
+    return False
+
+
+@_jit
+def stream(
+    phi, phi_next, reward, discount, fresh, old, alpha, weight,
+    w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, e, pending,
+    M, m, damping, l1, l2, factor, unit_ball, clip, radius, limit,
+):  # fmt: skip
+    """Advance the state in place, one pass per row; returns how many rows were taken before a product left ±`limit`.
+
+    `pending` holds the scales of x and y that the projections ask for and no pass has applied yet. `unit_ball` projects y on
+    the l2 ball, `clip` (1 or ∞) on the l∞ ball, `radius` keeps ‖x‖₂ bounded.
+    """
+    n, k, saddle, traced = len(reward), len(damping), y2 is not None, e is not None
+    dtype, rows = th.dtype, (2 if saddle else 1) * k
+    out, coef, scale = np.zeros((5, 3)), np.zeros((4, 3), dtype), np.ones(4, dtype)
+    shrink, weigh = np.zeros((2, 2), dtype), np.zeros(2, dtype)
+    bound, now, taken = dtype.type(clip), 0, 0
+    for t in range(-1, n):
+        if t >= 0:
+            if _out_of_range(out, rows, limit):
+                break
+            _coefficients(out, coef, M, m, k, saddle, traced, discount[t], fresh[t], reward[t], alpha[t])
+            for b in range(k):
+                scale[b] = pending[0] * (1.0 if saddle else 1.0 - alpha[t] * damping[b])
+                scale[k + b] = pending[1]
+                shrink[b, 0], shrink[b, 1] = alpha[t] * l1[b], alpha[t] * l2[b]
+            weigh[0], weigh[1] = weight[t] * pending[0], weight[t] * pending[1]
+        here, there, after = max(t, 0), min(t + 1, n - 1), now
+        if e is not None and t + 1 < n:
+            after = 1 - now
+            _next_trace(e[now], e[after], phi[there], fresh[there], old[there])
+        _sweep(
+            w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, weigh, scale, coef, shrink, factor, bound,
+            phi[here], phi_next[here], None if e is None else e[now],
+            phi[there], phi_next[there], None if e is None else e[after], out,
+        )  # fmt: skip
+        if t >= 0:
+            pending[0] = radius / np.sqrt(out[4, 0]) if out[4, 0] > radius * radius else 1.0
+            pending[1] = 1.0 / np.sqrt(out[4, 1]) if unit_ball and out[4, 1] > 1.0 else 1.0
+        for b in range(k):
+            for i in range(3):
+                out[b, i] *= pending[0]
+                out[k + b, i] *= pending[1]
+        now, taken = after, t + 1
+    if e is not None and now == 1:
+        e[0] = e[1]
+    return taken
+
+
+# --- the general path: one idea per pass ---------------------------------------------------------------------------
+
+
+@_jit
+def _products(v, f, g, h, out):
+    """out = (v·f, v·g, v·h)."""
+    if v is not None:
+        p0 = p1 = p2 = v.dtype.type(0)
+        for j in range(len(v)):
+            p0 += v[j] * f[j]
+            p1 += v[j] * g[j]
+            if h is not None:
+                p2 += v[j] * h[j]
+        out[0], out[1], out[2] = p0, p1, p2
+
+
+@_jit
+def _add(v, coef, f, g, h, damp, at):
+    """v ← v + coef·(f, g, h) − damp·at."""
+    if v is not None:
+        c0, c1, c2, c3 = v.dtype.type(coef[0]), v.dtype.type(coef[1]), v.dtype.type(coef[2]), v.dtype.type(damp)
+        for j in range(len(v)):
+            a = v[j] + c0 * f[j] + c1 * g[j] - c3 * at[j]
+            if h is not None:
+                a += c2 * h[j]
+            v[j] = a
+
+
+@_jit
+def _accumulate(total, weight, v):
+    if total is not None and v is not None:
+        for j in range(len(v)):
+            total[j] += weight * v[j]
+
+
+@_jit
+def _copy(target, v):
+    if v is not None:
+        target[:] = v
+
+
+@_jit
+def _elastic_net(v, threshold, ridge, factor):
+    """prox of threshold·‖v‖₁ + ½ ridge·‖v‖², feature by feature."""
+    for j in range(len(v)):
+        c = 1.0 if factor is None else factor[j]
+        bound = threshold * c
+        v[j] = (v[j] - min(max(v[j], -bound), bound)) / (1.0 + ridge * c)
+
+
+@_jit
+def _group_shrink(v, groups, threshold, norms):
+    """v_g ← max(0, 1 − threshold_g/‖v_g‖) v_g for every group g."""
+    norms[:] = 0.0
+    for j in range(len(v)):
+        norms[groups[j]] += v[j] * v[j]
+    for i in range(len(norms)):
+        norm = np.sqrt(norms[i])
+        norms[i] = max(0.0, 1.0 - threshold[i] / norm) if norm > 0 else 1.0
+    for j in range(len(v)):
+        v[j] *= norms[groups[j]]
+
+
+@_jit
+def _link(v, p):
+    """v ← ∇½‖v‖_p²: sign(v_j)|v_j|^{p−1}/‖v‖_p^{p−2}; the conjugate exponent inverts it."""
+    total = 0.0
+    for j in range(len(v)):
+        total += abs(v[j]) ** p
+    if total > 0.0:
+        norm = total ** (1.0 / p)
+        for j in range(len(v)):
+            magnitude = norm * (abs(v[j]) / norm) ** (p - 1.0)
+            v[j] = magnitude if v[j] >= 0 else -magnitude
+
+
+@_jit
+def _shrink(v, alpha, l1, l2, factor, groups, group_l1, norms):
+    """prox_{αh} of one block of x."""
+    if groups is None:
+        _elastic_net(v, alpha * l1, alpha * l2, factor)
+    else:
+        _group_shrink(v, groups, alpha * group_l1, norms)
+
+
+@_jit
+def _box(v, u, alpha, rho, factor):
+    """v ← v − αu, u ← clip(u + αv, ±ρ), both from the old values: ρ‖v‖₁ as a maximum over a box (`eq:ROTD2`)."""
+    for j in range(len(v)):
+        bound = rho if factor is None else rho * factor[j]
+        old = v[j]
+        v[j] = old - alpha * u[j]
+        u[j] = min(max(u[j] + alpha * old, -bound), bound)
+
+
+@_jit
+def _within_radius(v1, v2, radius):
+    """Scale [v1; v2] into the l2 ball of that radius."""
+    total = 0.0
+    for j in range(len(v2)):
+        total += v2[j] * v2[j]
+        if v1 is not None:
+            total += v1[j] * v1[j]
+    if total > radius * radius:
+        factor = radius / np.sqrt(total)
+        for j in range(len(v2)):
+            v2[j] *= factor
+            if v1 is not None:
+                v1[j] *= factor
+
+
+@_jit
+def _within_l1(v1, v2):
+    """Euclidean projection of [v1; v2] on the l1 ball: soft threshold at the τ that leaves a norm of 1 (Michelot's iteration)."""
+    tau, count = 0.0, -1
+    while True:
+        total, active = 0.0, 0
+        for j in range(len(v2)):
+            if v1 is not None and abs(v1[j]) > tau:
+                total += abs(v1[j])
+                active += 1
+            if abs(v2[j]) > tau:
+                total += abs(v2[j])
+                active += 1
+        if (count < 0 and total <= 1.0) or active == count:
+            break
+        count, tau = active, (total - 1.0) / active
+    if count > 0:
+        for j in range(len(v2)):
+            v2[j] -= min(max(v2[j], -tau), tau)
+            if v1 is not None:
+                v1[j] -= min(max(v1[j], -tau), tau)
+
+
+@_jit
+def _within_box(v):
+    if v is not None:
+        for j in range(len(v)):
+            v[j] = min(max(v[j], -1.0), 1.0)
+
+
+@_jit
+def _project_dual(y1, y2, ball):
+    """True Euclidean projection on the unit ball of norm 1, 2 or ∞ (0); −1 leaves y alone."""
+    if y2 is not None:
+        if ball == 1:
+            _within_l1(y1, y2)
+        elif ball == 2:
+            _within_radius(y1, y2, 1.0)
+        elif ball == 0:
+            _within_box(y1)
+            _within_box(y2)
+
+
+@_jit
+def _move_block(v, coef, f, g, h, damp, at, alpha, l1, l2, factor, groups, group_l1, norms, u, p):
+    """One block of x: step in the mirror image, prox, back."""
+    if v is not None:
+        if u is not None:
+            _box(v, u, alpha, l1, factor)
+        if p != 2.0:
+            _link(v, p / (p - 1.0))
+        _add(v, coef, f, g, h, damp, at)
+        if u is None:
+            _shrink(v, alpha, l1, l2, factor, groups, group_l1, norms)
+        if p != 2.0:
+            _link(v, p)
+
+
+@_jit
+def _move(
+    w, th, y1, y2, u_w, u_th, at_w, at_th, at_y1, at_y2, f, g, h, coef, alpha,
+    damping, l1, l2, factor, groups, group_l1, norms, ball, radius, dual_damping, p,
+):  # fmt: skip
+    """One step of all of the state along `coef`; the damping terms are taken at the point (at_w, …) of the gradient."""
+    k = len(damping)
+    x_damp = alpha if y2 is None else 0.0  # a saddle's damping would couple x and y: its solvers refuse such tables
+    _move_block(w, coef[0], f, g, h, x_damp * damping[0], at_w, alpha, l1[0], l2[0], factor, groups, group_l1[0], norms, u_w, p)
+    i = k - 1
+    _move_block(th, coef[i], f, g, h, x_damp * damping[i], at_th, alpha, l1[i], l2[i], factor, groups, group_l1[i], norms, u_th, p)
+    _within_radius(w, th, radius)
+    _add(y1, coef[k], f, g, h, alpha * dual_damping, at_y1)
+    _add(y2, coef[2 * k - 1], f, g, h, alpha * dual_damping, at_y2)
+    _project_dual(y1, y2, ball)
+
+
+@_jit
+def _all_products(w, th, y1, y2, k, f, g, h, out):
+    _products(w, f, g, h, out[0])
+    _products(th, f, g, h, out[k - 1])
+    _products(y1, f, g, h, out[k])
+    _products(y2, f, g, h, out[2 * k - 1])
+
+
+@_jit
+def stream_stepwise(
+    phi, phi_next, reward, discount, fresh, old, alpha, weight,
+    w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, u_w, u_th, mid_w, mid_th, mid_y1, mid_y2, e,
+    M, m, damping, l1, l2, factor, groups, group_l1, ball, radius, dual_damping, p, limit,
+):  # fmt: skip
+    """Advance the state in place, in separate passes; returns how many rows were taken before a product left ±`limit`.
+
+    Room for a midpoint (`mid_th` is not None) asks for an extragradient step: the gradient is taken at a trial step, and the
+    average is that of the trial points. `u_th` asks for the box form of the l1 norm, `dual_damping` = 1 adds −½‖y‖² to the
+    saddle function, `p` is the exponent of the mirror map (2: Euclidean).
+    """
+    n, k, saddle, traced = len(reward), len(damping), y2 is not None, e is not None
+    rows, out, coef = (2 if saddle else 1) * k, np.zeros((4, 3)), np.zeros((4, 3))
+    norms = np.zeros(group_l1.shape[1])
+    taken = 0
+    for t in range(n):
+        f, g, h = phi[t], phi_next[t], None if e is None else e[0]
+        if e is not None:
+            _next_trace(e[0], e[0], f, fresh[t], old[t])
+        _all_products(w, th, y1, y2, k, f, g, h, out)
+        if _out_of_range(out, rows, limit):
+            break
+        _coefficients(out, coef, M, m, k, saddle, traced, discount[t], fresh[t], reward[t], alpha[t])
+        if mid_th is None:
+            _accumulate(w_sum, weight[t], w)
+            _accumulate(th_sum, weight[t], th)
+            _accumulate(y1_sum, weight[t], y1)
+            _accumulate(y2_sum, weight[t], y2)
+            _move(w, th, y1, y2, u_w, u_th, w, th, y1, y2, f, g, h, coef, alpha[t],
+                  damping, l1, l2, factor, groups, group_l1, norms, ball, radius, dual_damping, p)  # fmt: skip
+        else:
+            _copy(mid_w, w)
+            _copy(mid_th, th)
+            _copy(mid_y1, y1)
+            _copy(mid_y2, y2)
+            _move(mid_w, mid_th, mid_y1, mid_y2, None, None, w, th, y1, y2, f, g, h, coef, alpha[t],
+                  damping, l1, l2, factor, groups, group_l1, norms, ball, radius, dual_damping, p)  # fmt: skip
+            _accumulate(w_sum, weight[t], mid_w)
+            _accumulate(th_sum, weight[t], mid_th)
+            _accumulate(y1_sum, weight[t], mid_y1)
+            _accumulate(y2_sum, weight[t], mid_y2)
+            _all_products(mid_w, mid_th, mid_y1, mid_y2, k, f, g, h, out)
+            _coefficients(out, coef, M, m, k, saddle, traced, discount[t], fresh[t], reward[t], alpha[t])
+            _move(w, th, y1, y2, u_w, u_th, mid_w, mid_th, mid_y1, mid_y2, f, g, h, coef, alpha[t],
+                  damping, l1, l2, factor, groups, group_l1, norms, ball, radius, dual_damping, p)  # fmt: skip
+        taken = t + 1
+    return taken

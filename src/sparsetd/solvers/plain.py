@@ -1,0 +1,58 @@
+"""The streaming iterations in plain NumPy, for penalties that only Python can apply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparsetd.system import Array, Table, adjoint, residual
+
+
+def stream(solver: Any, state: Any, columns: tuple[Array, ...], table: Table, penalty: Any) -> int:
+    """The same steps as the kernels, one Python call to `penalty.prox` per step; returns the rows taken."""
+    if solver.boxed or solver.exponent != 2 or np.isfinite(solver.radius):
+        raise ValueError("a penalty given by its prox goes with the Euclidean stochastic, primal_dual and mirror_prox solvers only")
+    phi, phi_next, reward, discount, fresh, old, alpha = columns
+    e = np.zeros(phi.shape[1], phi.dtype) if state.trace is None else state.trace[0]
+    for t in range(len(reward)):
+        e = fresh[t] * phi[t] + old[t] * e
+        rows = np.stack([phi[t], discount[t] * phi_next[t], e])
+        x, y = state.x, state.y
+
+        def move(at_x: Array, at_y: Array | None, t: int = t, rows: Array = rows, x: Array = x, y: Array | None = y) -> Any:
+            r = residual(table, at_x, rows, reward[t])
+            if y is None or at_y is None:
+                return penalty.prox(x - alpha[t] * r, alpha[t]), None
+            x_new = penalty.prox(x - alpha[t] * adjoint(table, at_y, rows), alpha[t])
+            return x_new, project(y + alpha[t] * r, solver.ball)
+
+        reported = x, y
+        if solver.mirror:
+            reported = move(x, y)
+        state.totals.x += alpha[t] * reported[0]
+        if y is not None:
+            state.totals.y += alpha[t] * reported[1]
+        new_x, new_y = move(*reported)
+        state.x[:] = new_x
+        if new_y is not None:
+            state.y[:] = new_y
+        if not np.abs(state.x).max() < 1e100:
+            return t
+        if state.trace is not None:
+            state.trace[0] = e
+    return len(reward)
+
+
+def project(y: Array, ball: int) -> Array:
+    """Euclidean projection on the unit ball of norm 1, 2 or ∞ (code 0)."""
+    if ball == 0:
+        return np.clip(y, -1.0, 1.0)
+    if ball == 2:
+        return y / max(1.0, float(np.linalg.norm(y)))
+    magnitude = np.sort(np.abs(y).ravel())[::-1]
+    if magnitude.sum() <= 1.0:
+        return y
+    level = (np.cumsum(magnitude) - 1.0) / np.arange(1, magnitude.size + 1)
+    tau = level[np.nonzero(magnitude > level)[0][-1]]
+    return np.asarray(np.sign(y) * np.maximum(np.abs(y) - tau, 0.0))
