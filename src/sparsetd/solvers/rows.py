@@ -1,0 +1,218 @@
+"""What a batch method remembers of a stream: the rows of A = (1/N) Σ l_t r_tᵀ while they are few, then A itself.
+
+A one-block method has A_t = l_t r_tᵀ and b_t = reward · l_t with the directions l_t = B_t m (the trace e for TD) and
+r_t = B_t v (φ − ψ). While N ≤ d the rows take less room than A, and a column A[:, i] = (1/N) Lᵀ R[:, i] costs O(Nd);
+for more rows A is formed and a column is free. Sparse rows are kept throughout.
+
+Rows are collected in blocks that start at multiples of BLOCK in the whole stream, and every sum runs over whole blocks
+in order. So the bits of the result do not depend on how the stream was cut into updates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, trace_weights
+
+BLOCK = 256
+
+Rows = Any  # ndarray or csr_array of shape (n, d)
+Block = tuple[Rows, Rows, Array, Array]  # l_t, r_t, the reward and the weight of φ_t in e_t
+
+
+@dataclass(eq=False)
+class MatrixSystem:
+    """A and b as they are."""
+
+    A: Array
+    b: Array
+
+    def column(self, i: int) -> Array:
+        """A[:, i]."""
+        return np.asarray(self.A[:, i])
+
+    def adjoint(self, y: Array) -> Array:
+        """Aᵀ y."""
+        return np.asarray(self.A.T @ y)
+
+    @property
+    def matrix(self) -> Array:
+        """A as a dense matrix."""
+        return self.A
+
+
+@dataclass(eq=False)
+class RowSystem:
+    """A = (1/N) Lᵀ R and b = (1/N) Lᵀ reward, by the rows l_t and r_t; `weight` is the share of φ_t in e_t."""
+
+    left: Rows
+    right: Rows
+    reward: Array
+    weight: Array
+
+    @cached_property
+    def b(self) -> Array:
+        return np.asarray(self.left.T @ self.reward) / len(self.reward)
+
+    @cached_property
+    def _right_columns(self) -> Rows:
+        return self.right.tocsc() if sp.issparse(self.right) else np.asfortranarray(self.right)
+
+    def column(self, i: int) -> Array:
+        """A[:, i], O(Nd)."""
+        r = self._right_columns[:, [i]].toarray()[:, 0] if sp.issparse(self.right) else self._right_columns[:, i]
+        return np.asarray(self.left.T @ r) / len(self.reward)
+
+    def adjoint(self, y: Array) -> Array:
+        """Aᵀ y, O(Nd)."""
+        return np.asarray(self.right.T @ (self.left @ y)) / len(self.reward)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """A as a dense matrix, O(Nd²)."""
+        product = self.left.T @ self.right
+        return np.asarray(product.toarray() if sp.issparse(product) else product) / len(self.reward)
+
+
+System = MatrixSystem | RowSystem
+
+
+@dataclass
+class RowState:
+    """The blocks of rows (or A and b once folded), the rows of the block under way, and the trace's memory."""
+
+    n_features: int
+    dtype: str
+    coef_init: Array | None
+    keep: bool
+    n_samples: int = 0
+    blocks: list[Block] = field(default_factory=list)
+    pending: list[Block] = field(default_factory=list)
+    A: Array | None = None
+    b: Array | None = None
+    carry: TraceCarry = field(default_factory=TraceCarry)
+    e: Array | None = None
+
+    def append(self, left: Rows, right: Rows, reward: Array, weight: Array) -> None:
+        """Take rows in; whenever a block of the stream is complete, close it."""
+        first = 0
+        while first < len(reward):
+            take = min(BLOCK - self.n_samples % BLOCK, len(reward) - first)
+            rows = slice(first, first + take)
+            self.pending.append((left[rows], right[rows], reward[rows], weight[rows]))
+            self.n_samples, first = self.n_samples + take, first + take
+            if self.n_samples % BLOCK == 0:
+                self._close()
+
+    def _close(self) -> None:
+        self.blocks.append(_join(self.pending))
+        self.pending = []
+        if self.keep or sp.issparse(self.blocks[0][1]) or (self.A is None and self.n_samples <= self.n_features):
+            return
+        self.A, self.b = self._sums(self.blocks)
+        self.blocks = []
+
+    def _sums(self, blocks: list[Block]) -> tuple[Array, Array]:
+        """Σ l rᵀ and Σ reward · l, block by block on top of what was folded before."""
+        A = np.zeros((self.n_features, self.n_features), order="F") if self.A is None else self.A
+        b = np.zeros(self.n_features) if self.b is None else self.b
+        for left, right, reward, _ in blocks:
+            A, b = A + (right.T @ left).T, b + left.T @ reward
+        return A, b
+
+    def system(self) -> System:
+        """The mean system of all rows so far; the state is left as it is."""
+        rest = [*self.blocks, *([_join(self.pending)] if self.pending else [])]
+        if self.A is None:
+            return RowSystem(*_join(rest))
+        A, b = self._sums(rest)
+        return MatrixSystem(A / self.n_samples, b / self.n_samples)
+
+
+def _join(parts: list[Block]) -> Block:
+    """One block out of several; always contiguous, so equal rows give equal bits."""
+    if len(parts) == 1 and sp.issparse(parts[0][1]):
+        return parts[0]
+    left, right, reward, weight = zip(*parts, strict=True)
+    stack = sp.vstack if sp.issparse(right[0]) else np.vstack
+    form: dict[str, Any] = {"format": "csr"} if sp.issparse(right[0]) else {}
+    return stack(left, **form), stack(right, **form), np.concatenate(reward), np.concatenate(weight)
+
+
+@dataclass(frozen=True)
+class RowSolver:
+    """`init` and `update` of the methods that collect (A, b) and solve in `result`, for tables A_t = l_t r_tᵀ."""
+
+    keep_rows: ClassVar[bool] = False
+
+    def init(self, table: Table, n_features: int, dtype: Any, coef_init: Array | None = None) -> RowState:
+        _factors(table)
+        return RowState(n_features, np.dtype(dtype).name, coef_init, self.keep_rows)
+
+    def update(
+        self,
+        state: RowState,
+        batch: Batch,
+        table: Table,
+        penalty: Any = None,  # noqa: ARG002 (the protocol's signature: collecting needs no penalty)
+        factor: Any = None,  # noqa: ARG002
+    ) -> RowState:
+        left, right = _factors(table)
+        phi, psi = _double(batch.phi), _scale(batch.discount, _double(batch.phi_next))
+        fresh, old = trace_weights(table, batch, state.carry)
+        e = _traces(state, phi, fresh, old) if table.lam else _scale(fresh, phi)
+        rows = (phi, psi, e)
+        state.append(_combine(left, rows), _combine(right, rows), batch.reward.astype(np.float64), fresh)
+        return state
+
+    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
+        raise NotImplementedError
+
+
+def weights(penalty: Any, factor: Array | None, n_features: int) -> tuple[float, float, Array]:
+    """ρ and κ of h(θ) = Σ_i factor_i (ρ|θ_i| + ½κθ_i²), and the factors."""
+    shrinkage = penalty.shrinkage(1)
+    if shrinkage is None:
+        raise ValueError(f"penalty {type(penalty).__name__} does not separate into features: use L1 or ElasticNet")
+    ones = np.ones(n_features)
+    return float(shrinkage[0][0]), float(shrinkage[1][0]), ones if factor is None else np.asarray(factor) * ones
+
+
+def _factors(table: Table) -> tuple[Array, Array]:
+    """m and v with M = m vᵀ, in the order φ ψ e."""
+    m = table.m
+    v = m @ table.M / (m @ m) if m.any() else m
+    if table.n_blocks != 1 or table.damping.any() or not np.allclose(np.outer(m, v), table.M):
+        raise ValueError(f"operator {table.name!r} is not A_t = l_t r_tᵀ in θ alone: use operator 'td' or 'etd'")
+    return m, v
+
+
+def _traces(state: RowState, phi: Rows, fresh: Array, old: Array) -> Rows:
+    """e_t = fresh_t φ_t + old_t e_{t−1}, row by row."""
+    dense = phi.toarray() if sp.issparse(phi) else phi
+    out, e = np.empty_like(dense), np.zeros(state.n_features) if state.e is None else state.e
+    for t in range(len(out)):
+        e = fresh[t] * dense[t] + old[t] * e
+        out[t] = e
+    state.e = e
+    return sp.csr_array(out) if sp.issparse(phi) else out
+
+
+def _double(rows: Rows) -> Rows:
+    return rows.astype(np.float64)
+
+
+def _scale(weight: Array, rows: Rows) -> Rows:
+    return sp.diags_array(weight) @ rows if sp.issparse(rows) else weight[:, None] * rows
+
+
+def _combine(weights: Array, rows: tuple[Rows, Rows, Rows]) -> Rows:
+    """Σ_k weights_k rows_k over the non-zero weights, as CSR or as an array of its own."""
+    terms = [w * r for w, r in zip(weights, rows, strict=True) if w]
+    total = sum(terms[1:], start=terms[0])
+    return total.tocsr() if sp.issparse(total) else total

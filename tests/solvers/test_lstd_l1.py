@@ -1,0 +1,46 @@
+"""The ℓ1-penalised LSTD equation against scikit-learn's Lasso on the rows of A and against CVXPY."""
+
+from __future__ import annotations
+
+import cvxpy as cp
+import numpy as np
+import pytest
+from sklearn.linear_model import Lasso
+
+from sparsetd.operators import td
+from sparsetd.penalties import L1
+from sparsetd.solvers.lstd_l1 import LstdL1
+from sparsetd.system import Batch, mean_system
+
+
+def batch(seed, n=60, d=20, coupling=1.5):
+    rng = np.random.default_rng(seed)  # strongly off-policy: A is far from positive definite, which must not matter
+    phi, phi_next = rng.normal(size=(n, d)), coupling * rng.normal(size=(n, d))
+    reward = phi[:, :4] @ rng.normal(size=4) + 0.1 * rng.normal(size=n)
+    return Batch(phi, phi_next, reward, np.full(n, 0.9), np.ones(n), np.zeros(n, dtype=bool), np.ones(n))
+
+
+def solve(data, rho, factor=None):
+    solver = LstdL1()
+    state = solver.update(solver.init(td(), data.n_features, np.float64), data, td())
+    return solver.result(state, td(), L1(rho), factor)
+
+
+@pytest.mark.parametrize(("n", "d"), [(60, 20), (15, 40)])
+@pytest.mark.parametrize("rho", [0.3, 0.03])
+def test_equals_the_lasso_on_the_equations(n, d, rho):
+    data = batch(0, n, d)
+    A, b = mean_system(td(), data)
+    expected = Lasso(alpha=rho / d, fit_intercept=False, tol=1e-14, max_iter=100_000).fit(A, b).coef_
+    found = solve(data, rho)
+    assert (found.status, found.extras["n_turns"]) == ("converged", 0)
+    np.testing.assert_allclose(found.coef, expected, atol=1e-6)
+
+
+def test_equals_the_convex_program_with_free_features():
+    data, factor = batch(1), np.where(np.arange(20) == 7, 0.0, 1.0)
+    A, b = mean_system(td(), data)
+    theta = cp.Variable(20)
+    objective = 0.5 * cp.sum_squares(A @ theta - b) + 0.1 * factor @ cp.abs(theta)
+    cp.Problem(cp.Minimize(objective)).solve(solver=cp.CLARABEL)
+    np.testing.assert_allclose(solve(data, 0.1, factor).coef, theta.value, atol=1e-5)
