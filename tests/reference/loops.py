@@ -54,13 +54,20 @@ def mirror_prox(pairs, x0, steps, prox=no_penalty):
     return {"x": x, "x_bar": averaged(midpoints, steps)}
 
 
-def mirror_prox_saddle(pairs, x0, y0, steps, n=2, prox=no_penalty):
-    """Extragradient on the saddle function of eq:regminimax; x̄, ȳ average the midpoints."""
+def mirror_prox_saddle(pairs, x0, y0, steps, n=2, prox=no_penalty, p=None, blocks=2, rho=0.0):
+    """Extragradient on the saddle function of eq:regminimax; x̄, ȳ average the midpoints.
+
+    With `p`, x moves through the p-norm link and its soft threshold αρ instead of by `prox`.
+    """
     x, y = np.array(x0, dtype=float), np.array(y0, dtype=float)
     x_mids, y_mids = [], []
+
+    def move(x, gradient, alpha):
+        return prox(x - alpha * gradient, alpha) if p is None else mirror_step(x, gradient, alpha, p, rho, blocks)
+
     for (A, b), alpha in zip(pairs, steps, strict=False):
-        x_mid, y_mid = prox(x - alpha * A.T @ y, alpha), project(y + alpha * (A @ x - b), n)
-        x, y = prox(x - alpha * A.T @ y_mid, alpha), project(y + alpha * (A @ x_mid - b), n)
+        x_mid, y_mid = move(x, A.T @ y, alpha), project(y + alpha * (A @ x - b), n)
+        x, y = move(x, A.T @ y_mid, alpha), project(y + alpha * (A @ x_mid - b), n)
         x_mids.append(x_mid)
         y_mids.append(y_mid)
     return {"x": x, "y": y, "x_bar": averaged(x_mids, steps), "y_bar": averaged(y_mids, steps)}
@@ -88,24 +95,27 @@ def least_squares_saddle_printed(pairs, x0, y0, u0, steps, rho):
     return {**_saddle_result(xs, ys, steps), "u": us[-1], "u_bar": averaged(us, steps)}
 
 
-def mirror_descent(pairs, x0, steps, p, rho=0.0):
-    """p-norm mirror descent: ϑ ← S_{αρ}(f_q(x) − α(A_t x − b_t)), x ← f_p(ϑ), 1/p + 1/q = 1; p = 2 is `stochastic`."""
+def mirror_step(x, gradient, alpha, p, rho, blocks):
+    """f_p(S_{αρ}(f_q(x) − α gradient)), 1/p + 1/q = 1, in each of the equal blocks of x; ρ may be a vector."""
     q = p / (p - 1.0)
+    dual = np.concatenate([link(part, q) for part in np.split(x, blocks)]) - alpha * gradient
+    return np.concatenate([link(part, p) for part in np.split(soft_threshold(dual, alpha * rho), blocks)])
+
+
+def mirror_descent(pairs, x0, steps, p, rho=0.0, blocks=1):
+    """p-norm mirror descent: f_q(x⁺) = S_{αρ}(f_q(x) − α(A_t x − b_t)); p = 2 is `stochastic`."""
     xs = [np.array(x0, dtype=float)]
     for (A, b), alpha in zip(pairs, steps, strict=False):
-        dual = soft_threshold(link(xs[-1], q) - alpha * (A @ xs[-1] - b), alpha * rho)
-        xs.append(link(dual, p))
+        xs.append(mirror_step(xs[-1], A @ xs[-1] - b, alpha, p, rho, blocks))
     return {"x": xs[-1], "x_bar": averaged(xs, steps)}
 
 
-def mirror_prox_p_norm(pairs, x0, steps, p, rho=0.0):
-    """Mirror-prox with the p-norm link: both half steps start from f_q(x); x̄ averages the midpoints."""
-    q = p / (p - 1.0)
+def mirror_prox_p_norm(pairs, x0, steps, p, rho=0.0, blocks=1):
+    """Mirror-prox with the p-norm link: both steps start from x; x̄ averages the midpoints."""
     x, midpoints = np.array(x0, dtype=float), []
     for (A, b), alpha in zip(pairs, steps, strict=False):
-        dual = link(x, q)
-        middle = link(soft_threshold(dual - alpha * (A @ x - b), alpha * rho), p)
-        x = link(soft_threshold(dual - alpha * (A @ middle - b), alpha * rho), p)
+        middle = mirror_step(x, A @ x - b, alpha, p, rho, blocks)
+        x = mirror_step(x, A @ middle - b, alpha, p, rho, blocks)
         midpoints.append(middle)
     return {"x": x, "x_bar": averaged(midpoints, steps)}
 

@@ -68,8 +68,16 @@ def test_links_are_inverse_and_p_2_is_plain_descent():
     np.testing.assert_allclose(proximal.link(proximal.link(x, 1.2), 6.0), x, atol=1e-12)
     pairs, x0 = random_stream(), np.ones(8)
     steps = 0.1 / np.sqrt(1 + np.arange(len(pairs) + 1))
-    for mirror, plain in [(loops.mirror_descent, loops.stochastic), (loops.mirror_prox_p_norm, loops.mirror_prox)]:
-        a, b = mirror(pairs, x0, steps, 2.0, 0.1), plain(pairs, x0, steps, loops.l1(0.1))
+    y0, prox = np.zeros(8), loops.l1(0.1)
+    runs = [
+        (loops.mirror_descent(pairs, x0, steps, 2.0, 0.1), loops.stochastic(pairs, x0, steps, prox)),
+        (loops.mirror_prox_p_norm(pairs, x0, steps, 2.0, 0.1), loops.mirror_prox(pairs, x0, steps, prox)),
+        (
+            loops.mirror_prox_saddle(pairs, x0, y0, steps, p=2.0, rho=0.1),
+            loops.mirror_prox_saddle(pairs, x0, y0, steps, prox=prox),
+        ),
+    ]
+    for a, b in runs:
         np.testing.assert_allclose(a["x"], b["x"], atol=1e-12)
         np.testing.assert_allclose(a["x_bar"], b["x_bar"], atol=1e-12)
 
