@@ -9,11 +9,13 @@ import pytest
 
 from sparsetd.problems import (
     FiniteMDP,
+    action_value_trajectory,
     boyan_chain,
     gym_mdp,
     random_mdp,
     random_walk,
     star,
+    state_action,
     with_noise_features,
 )
 from sparsetd.system import Table, mean_system
@@ -183,6 +185,33 @@ def test_same_seed_same_rows():
     one, two = (small().trajectory(50, np.random.default_rng(7)) for _ in range(2))
     np.testing.assert_array_equal(one.phi, two.phi)
     np.testing.assert_array_equal(one.reward, two.reward)
+
+
+@problems
+def test_the_chain_of_pairs_has_the_action_values(mdp):
+    pairs = state_action(mdp)
+    np.testing.assert_allclose(pairs.value, mdp.action_value.ravel(), atol=1e-10)
+    assert pairs.n_features == mdp.n_actions * mdp.n_features
+    if mdp.n_actions > 1:
+        weighted = pairs.features.T * pairs.xi
+        blocks = np.linalg.norm(weighted @ pairs.features, axis=1).reshape(mdp.n_actions, -1)
+        assert (blocks.sum(axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.7])
+def test_gq_rows_tend_to_the_system_of_the_pairs(lam):
+    """E[e_t(φ_t − γφ̄_{t+1})ᵀ] with e_t = φ_t + ρ_t γ λ e_{t−1}, written out, against the exact matrix."""
+    mdp = small(misfit=1.0, gamma=0.8)
+    batch = action_value_trajectory(mdp, 40_000, np.random.default_rng(0))
+    e, traces = np.zeros(batch.n_features), []
+    for t in range(len(batch)):
+        e = batch.phi[t] + batch.ratio[t] * 0.8 * lam * e
+        traces.append(e)
+    terms = np.einsum("ti,tj->tij", traces, batch.phi - 0.8 * batch.phi_next)
+    means = terms.reshape(40, 1000, 8, 8).mean(axis=1)
+    expected, _ = state_action(mdp).system(lam)
+    assert (np.abs(means.mean(axis=0) - expected) <= 5 * means.std(axis=0) / np.sqrt(40) + 1e-9).all()
+    assert np.abs(expected).max() > 0.1
 
 
 def test_random_mdp_has_the_value_it_promises():

@@ -8,5 +8,16 @@ from sparsetd.problems.gym_tables import gym_mdp
 from sparsetd.problems.random_mdp import random_mdp, with_noise_features
 from sparsetd.problems.random_walk import random_walk
 from sparsetd.problems.star import star
+from sparsetd.problems.state_action import action_value_trajectory, state_action
 
-__all__ = ["FiniteMDP", "boyan_chain", "gym_mdp", "random_mdp", "random_walk", "star", "with_noise_features"]
+__all__ = [
+    "FiniteMDP",
+    "action_value_trajectory",
+    "boyan_chain",
+    "gym_mdp",
+    "random_mdp",
+    "random_walk",
+    "star",
+    "state_action",
+    "with_noise_features",
+]

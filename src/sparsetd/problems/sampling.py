@@ -28,8 +28,8 @@ def independent_rows(mdp: FiniteMDP, n: int, rng: np.random.Generator, importanc
     return rows(mdp, states, outcome, np.ones(n, dtype=bool), importance_sampled)
 
 
-def trajectory_rows(mdp: FiniteMDP, n: int, rng: np.random.Generator, horizon: int | None) -> Batch:
-    """One run of the behaviour. Termination and truncation both restart it; only termination has discount 0."""
+def path(mdp: FiniteMDP, n: int, rng: np.random.Generator, horizon: int | None) -> tuple[Array, Array, Array]:
+    """States, outcomes and starts of one run of the behaviour; termination and truncation both restart it."""
     check_count(n)
     cumulative = cumulative_outcomes(mdp, mdp.behavior).tolist()
     first, terminal = np.cumsum(mdp.start).tolist(), mdp.terminal.tolist()
@@ -45,7 +45,7 @@ def trajectory_rows(mdp: FiniteMDP, n: int, rng: np.random.Generator, horizon: i
         s, age = outcome % mdp.n_states, age + 1
         if terminal[s] or age == horizon:
             age, s = 0, -1
-    return rows(mdp, np.array(states), np.array(outcomes), np.array(starts), True)
+    return np.array(states), np.array(outcomes), np.array(starts)
 
 
 def all_rows(mdp: FiniteMDP, importance_sampled: bool) -> tuple[Batch, Array]:
