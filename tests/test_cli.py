@@ -59,7 +59,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        ([], "COMMAND"),
+        ([], "sparsetd demo"),
         (["dmeo"], "did you mean 'demo'?"),
         (["demo", "--samples", "many"], "--samples"),
         (["demo", "--samples", "0"], "--samples"),

@@ -1,0 +1,51 @@
+"""The command line: `sparsetd COMMAND …`.
+
+A command is one file of this package with a `Command` in it, listed once in `commands.py`. It computes and returns an
+`Outcome`; printing, `--json`, `--quiet`, colours, errors and exit codes are handled here, once for all.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Sequence
+
+from sparsetd.cli.command import Outcome, WrongInput
+from sparsetd.cli.console import Console
+from sparsetd.cli.parser import build_parser
+
+__all__ = ["main"]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 success, 1 the command failed, 2 the input was wrong."""
+    try:
+        args = build_parser().parse_args(argv)
+    except SystemExit as stop:  # argparse ends --help with 0 and a wrong option with 2
+        return int(stop.code or 0)
+    console = Console.of_terminal(json=args.json, quiet=args.quiet)
+    try:
+        return _show(args.command.run(args, console), console)
+    except KeyboardInterrupt:
+        console.error("interrupted")
+        return 130
+    except BrokenPipeError:  # the reader (head, less) went away: not our failure, and nobody is left to tell
+        sys.stdout = None
+        return 0
+    except Exception as problem:
+        if args.debug:
+            traceback.print_exc()
+        console.error(_sentence(problem))
+        return 2 if isinstance(problem, (WrongInput, ValueError, TypeError, OSError, ImportError)) else 1
+
+
+def _show(outcome: Outcome, console: Console) -> int:
+    console.result(outcome.data, outcome.text)
+    sys.stdout.flush()
+    return outcome.code
+
+
+def _sentence(problem: Exception) -> str:
+    """The first line of the message, or the name of the exception where it has none."""
+    lines = str(problem).strip().splitlines()
+    return lines[0] if lines else f"unexpected {type(problem).__name__}; run again with --debug to see where"

@@ -1,0 +1,81 @@
+"""`sparsetd demo`: the library in one minute."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sparsetd.cli.command import Command, Outcome
+from sparsetd.cli.console import Console
+from sparsetd.cli.options import at_least
+from sparsetd.report.table import Column, text_table
+
+if TYPE_CHECKING:
+    from sparsetd.experiments.demo import Problem
+
+DETAILS = """
+Two small problems whose answers are known exactly. On Baird's star, off-policy TD diverges
+and TDC does not. On a random process with 100 features, 5 of which make the value function,
+few samples have to tell which. Transitions are collected with one policy; TD, TDC, LSTD and
+RO-TD estimate the value of another, and a table shows how far off they are.
+
+examples:
+  sparsetd demo                          print the tables, draw sparsetd-demo.png
+  sparsetd demo --out curves.svg         draw somewhere else (.png, .svg or .pdf)
+  sparsetd demo --no-plot --json         numbers only, for a program
+  sparsetd demo --samples 5000 --seed 1  more data, other data
+"""
+
+LEGEND = """\
+value error: root mean square distance to the exact values
+RMSPBE:      root of the mean square projected Bellman error
+non-zeros:   weights that are not exactly zero (the average that RO-TD reports never has exact zeros)
+> 10 %:      weights above a tenth of the largest one"""
+
+COLUMNS = (
+    Column("method", "method"),
+    Column("value_error", "value error", ".3g"),
+    Column("rmspbe", "RMSPBE", ".3g"),
+    Column("nonzeros", "non-zeros", "d"),
+    Column("large", "> 10 %", "d"),
+    Column("status", "status"),
+)
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--out", default="sparsetd-demo.png", metavar="FILE", help="plot file (default: %(default)s)")
+    parser.add_argument("--no-plot", action="store_true", help="draw nothing")
+    parser.add_argument(
+        "--samples", type=at_least(1), default=2000, metavar="N", help="transitions per problem (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=at_least(0), default=0, metavar="N", help="seed of the random numbers (default: %(default)s)"
+    )
+
+
+def run(args: Namespace, console: Console) -> Outcome:
+    # Imported here: `sparsetd --help` must not wait for Numba.
+    from sparsetd.experiments import demo
+    from sparsetd.report.plot import check_figure_path, save_figure
+
+    if not args.no_plot:
+        check_figure_path(args.out)
+    result = demo.run(demo.Settings(samples=args.samples, seed=args.seed), console.progress)
+    text = "\n\n".join([*(_section(problem, result.rows, console) for problem in result.problems), LEGEND])
+    data = {"samples": args.samples, "seed": args.seed, "rows": result.rows, "plot": None}
+    if not args.no_plot:
+        console.progress("drawing")
+        data["plot"] = str(save_figure(partial(demo.plot, result), args.out, demo.PANELS))
+        text += f"\n\nplot: {data['plot']}"
+    return Outcome(text, data)
+
+
+def _section(problem: Problem, rows: Sequence[dict[str, Any]], console: Console) -> str:
+    mine = [row for row in rows if row["problem"] == problem.name]
+    head = f"{problem.name}: {problem.question} ({problem.mdp.n_states} states, {problem.mdp.n_features} features)"
+    return f"{head}\n{text_table(mine, COLUMNS, console.bold)}"
+
+
+DEMO = Command("demo", "try the library on problems with known answers", DETAILS, arguments, run)

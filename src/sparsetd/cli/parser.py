@@ -1,0 +1,76 @@
+"""The argument parser: one sub-parser per command, errors in one sentence."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+from importlib.metadata import version
+from typing import NoReturn
+
+from sparsetd.cli.commands import COMMANDS
+
+DESCRIPTION = """\
+Sparse, off-policy-convergent linear value learning.
+
+From transitions logged under one policy, estimate the value of another policy as a linear
+function of named features in which few weights matter."""
+
+EPILOG = """\
+start here:
+  sparsetd demo              fit TD, TDC, LSTD and RO-TD, compare with the exact answer, plot
+  sparsetd demo --json       the same numbers for a program
+  sparsetd COMMAND --help    what a command does, its options and examples
+
+exit codes:
+  0  success
+  1  the command failed
+  2  the input was wrong: one sentence on stderr says what, and nothing was written
+
+Results go to stdout, progress and errors to stderr. NO_COLOR switches colours off."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An `ArgumentParser` whose errors are one sentence and name the nearest known word."""
+
+    def error(self, message: str) -> NoReturn:
+        if message.endswith("required: COMMAND"):
+            message = "name a command, for a start 'sparsetd demo'"
+        self.exit(2, f"{self.prog}: error: {message}{_nearest(message)} (see '{self.prog} --help')\n")
+
+
+def _nearest(message: str) -> str:
+    found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+    close = difflib.get_close_matches(found[1], re.findall(r"[\w-]+", found[2]), n=1) if found else []
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="sparsetd",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"sparsetd {version('sparsetd')}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
+    _common(parser, default=False)
+    for command in COMMANDS:
+        sub = commands.add_parser(
+            command.name,
+            help=command.summary,
+            description=f"{command.summary[:1].upper()}{command.summary[1:]}.\n\n{command.details.strip()}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        command.arguments(sub)
+        # SUPPRESS: an absent option after the command must not undo the same option given before it.
+        _common(sub, default=argparse.SUPPRESS)
+        sub.set_defaults(command=command)
+    return parser
+
+
+def _common(parser: argparse.ArgumentParser, default: bool | str) -> None:
+    group = parser.add_argument_group("options of every command")
+    group.add_argument("--json", action="store_true", default=default, help="print one JSON object instead of text")
+    group.add_argument("--quiet", action="store_true", default=default, help="no progress messages on stderr")
+    group.add_argument("--debug", action="store_true", default=default, help="show the traceback of an error")
