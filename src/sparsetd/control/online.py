@@ -9,7 +9,7 @@ and cuts the trace.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,7 +43,7 @@ def online(
     target: Rule = GREEDY,
     n_episodes: int = 1,
     max_steps: int = 10_000,
-    first_action_random: bool = False,
+    first_actions: Sequence[int] = (),
     stop: Callable[[Episode], bool] = lambda _: False,
 ) -> list[Episode]:
     """Learn for at most `n_episodes` episodes of at most `max_steps` steps; `stop` may end it after any of them.
@@ -54,12 +54,12 @@ def online(
     features : observation (p,) → state features (d,); the learner keeps one block of weights per action
     behavior : the rule that acts, or a function from the episode's number to one (for an exploration that decays)
     target : the rule whose values are learnt
-    first_action_random : draw the first action of every episode uniformly
+    first_actions : if not empty, the first action of every episode is drawn uniformly from these
     """
     episodes = []
     for k in range(n_episodes):
         rule = behavior if isinstance(behavior, Rule) else behavior(k)
-        episodes.append(_episode(env, learner, features, rng, rule, target, max_steps, first_action_random))
+        episodes.append(_episode(env, learner, features, rng, rule, target, max_steps, first_actions))
         if stop(episodes[-1]) or not episodes[-1].finite:
             break
     return episodes
@@ -73,13 +73,13 @@ def _episode(
     behavior: Rule,
     target: Rule,
     max_steps: int,
-    first_action_random: bool,
+    first_actions: Sequence[int],
 ) -> Episode:
     phi = features(env.reset(seed=int(rng.integers(2**31)))[0])
     learner.begin()
     total, q = 0.0, learner.values(phi)
     for t in range(1, max_steps + 1):
-        mu = np.full(q.size, 1.0 / q.size) if first_action_random and t == 1 else _probabilities(behavior, q)
+        mu = _among(first_actions, q.size) if t == 1 and len(first_actions) else _probabilities(behavior, q)
         action = kernels.draw(mu, rng.random())
         ratio = _probabilities(target, q)[action] / mu[action]
         observation, reward, terminated, truncated, _ = env.step(action)
@@ -93,6 +93,10 @@ def _episode(
             return Episode(t, total, bool(terminated))
         phi, q = phi_next, learner.values(phi_next)
     return Episode(max_steps, total, terminated=False)
+
+
+def _among(actions: Sequence[int], n_actions: int) -> Array:
+    return np.asarray(np.isin(np.arange(n_actions), actions) / len(actions))
 
 
 def _probabilities(rule: Rule, q: Array) -> Array:

@@ -175,17 +175,29 @@ def blend(mean: Array, theta: Array, share: float) -> None:
 
 
 @numba.njit(cache=True)
-def fourier(s: Array, order: int) -> Array:
-    """cos(π cᵀs) for all c ∈ {0..order}^p in lexicographic order, by products of e^{iπs}: no cosine per feature."""
-    re, im = np.ones(1), np.zeros(1)
+def _waves(s: Array, order: int) -> tuple[Array, Array]:
+    """Real and imaginary part of e^{iπcᵀs} for all c ∈ {0..order}^p in lexicographic order, by products alone."""
+    re, im, base = np.ones(1), np.zeros(1), order + 1
     for k in range(s.size):
         c, d = np.cos(np.pi * s[k]), np.sin(np.pi * s[k])
-        m = re.size
-        new_re, new_im = np.empty(m * (order + 1)), np.empty(m * (order + 1))
-        for j in range(m):
+        new_re, new_im = np.empty(re.size * base), np.empty(re.size * base)
+        for j in range(re.size):
             a, b = re[j], im[j]
-            for n in range(order + 1):
-                new_re[j * (order + 1) + n], new_im[j * (order + 1) + n] = a, b
+            for n in range(base):
+                new_re[j * base + n], new_im[j * base + n] = a, b
                 a, b = a * c - b * d, a * d + b * c
         re, im = new_re, new_im
-    return re
+    return re, im
+
+
+@numba.njit(cache=True)
+def fourier(s: Array, order: int) -> Array:
+    """cos(π cᵀs) for all c ∈ {0..order}^p, lexicographic: the real part of (waves of one half) ⊗ (waves of the other)."""
+    half = s.size // 2
+    a, b = _waves(s[:half], order)
+    c, d = _waves(s[half:], order)
+    out = np.empty((a.size, c.size))
+    for i in range(a.size):
+        for j in range(c.size):
+            out[i, j] = a[i] * c[j] - b[i] * d[j]
+    return out.reshape(-1)

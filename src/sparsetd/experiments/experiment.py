@@ -142,8 +142,20 @@ class Experiment:
 
 
 def judge(
-    label: str, printed: str, ours: str, rule: str, *, literal: bool, reading: bool = False, because: str = ""
+    label: str,
+    printed: str,
+    ours: str,
+    rule: str,
+    *,
+    literal: bool,
+    reading: bool = False,
+    because: str = "",
+    otherwise: str = "",
 ) -> Claim:
-    """The claim with its verdict: it holds with the printed settings, or only under a stated reading, or not at all."""
+    """The claim with its verdict: it holds with the printed settings, or only under a stated reading, or not at all.
+
+    `because` states the reading; `otherwise` says why not even that holds (where it is left out, `because` does).
+    """
     verdict = REPRODUCED if literal else UNDER_READING if reading else NOT_REPRODUCED
-    return Claim(label, printed, ours, verdict, rule, "" if literal else because)
+    reason = "" if literal else because if reading else otherwise or because
+    return Claim(label, printed, ours, verdict, rule, reason)
