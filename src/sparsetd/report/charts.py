@@ -1,0 +1,143 @@
+"""The charts of the report page, each from the payload of an evaluation; empty text where there is nothing to draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from sparsetd.report.svg import Chart, log_span, span
+from sparsetd.report.words import count, number, percent, signed
+
+Payload = Mapping[str, Any]
+ROW = 30.0
+SHOWN = 12  # features drawn with a name in the path plot
+
+
+def forest(p: Payload) -> str:
+    """Estimates with their intervals, one row each; the answer first."""
+    rows = [("This report", p["value"], p["interval"], "main"), ("Logged behaviour", *_of(p["behavior_value"]), "warm")]
+    rows += [(r["name"], *_of(r), "") for r in p["comparisons"]]
+    rows = [row for row in rows if row[1] is not None and math.isfinite(row[1])]
+    ends = [v for _, value, interval, _ in rows[:3] for v in (value, *_finite(interval))]
+    far = [value for _, value, _, _ in rows]
+    height = 62 + ROW * len(rows)
+    chart = Chart(
+        span(ends + far), (len(rows) - 0.5, -0.5), "value per episode", "", "Estimates", 720, height, left=150
+    )
+    for i, (name, value, interval, css) in enumerate(rows):
+        _interval_mark(chart, i, _finite(interval) or (value, value), css)
+        words = f"{name}: {number(value)}"
+        if _finite(interval):
+            words += f", {percent(p['level'])} interval {number(interval[0])} to {number(interval[1])}"
+        chart.point(value, i, words, f"dot {css}", 6 if css == "main" else 4.5)
+        chart.text(140, chart.y(i) + 4, name, "name strong" if css == "main" else "name", "end")
+    chart.marks.insert(0, _guide(chart, p["value"], len(rows)))
+    return chart.svg(y_ticks=False)
+
+
+def ratios(p: Payload) -> str:
+    """Histogram of the importance ratios on a logarithmic axis; rows of weight 0 are told in words."""
+    h = p["ratio_histogram"]
+    if not h or not sum(h["counts"]):
+        return ""
+    edges, counts = h["edges"], h["counts"]
+    top = max(counts) * 1.08
+    chart = Chart((edges[0], edges[-1]), (0, top), "importance ratio", "transitions", "Importance ratios", log_x=True)
+    for low, high, n in zip(edges[:-1], edges[1:], counts, strict=True):
+        chart.bar(low, high, n, f"ratio {low:.2g} to {high:.2g}: {count(n)} transitions")
+    if h["zero"]:
+        chart.text(chart.x.start + 6, 24, f"{count(h['zero'])} transitions have ratio 0")
+    return chart.svg()
+
+
+def agreement(p: Payload) -> str:
+    """Predicted value against the held-out return that followed, by groups of states."""
+    groups = p["calibration"]
+    if not groups:
+        return ""
+    ends = [v for g in groups for v in (g["predicted"], *_finite(g["interval"]))]
+    chart = Chart(
+        span(ends), span(ends), "predicted value", "return that followed", "Prediction against held-out return"
+    )
+    chart.line(chart.x_range, chart.x_range, "line dash", "")
+    for g in groups:
+        low, high = g["interval"]
+        chart.whisker(g["predicted"], g["predicted"], low, high, "whisker")
+        tip = (
+            f"predicted {number(g['predicted'])}, observed {number(g['observed'])} ({number(low)} to {number(high)}), "
+        )
+        chart.point(g["predicted"], g["observed"], f"{tip}{count(g['count'])} states", "dot main")
+    return chart.svg()
+
+
+def path(p: Payload) -> str:
+    """Weights against the penalty, from strong to weak."""
+    found = p["path"]
+    if not found:
+        return ""
+    penalty, weights = found["penalty"], found["weights"]
+    low, high = min(penalty), max(penalty)
+    ends = [v for series in weights.values() for v in series]
+    chart = Chart(
+        (high, low * (low / high) ** 0.36), span([0.0, *ends]), "penalty (strong to weak)", "weight", "Path", log_x=True
+    )
+    at = min(range(len(penalty)), key=lambda i: penalty[i])
+    order = sorted(weights, key=lambda name: -abs(weights[name][at]))
+    kept = {f["name"] for f in p["features"]}
+    for name in reversed(order):
+        css = "line main" if name in kept else "line off"
+        chart.line(penalty, weights[name], css, f"{name}: {signed(weights[name][at])} at the weakest penalty")
+    named = [name for name in order if name in kept][:SHOWN]
+    _labels(chart, chart.x(penalty[at]) + 4, [(name, weights[name][at]) for name in named])
+    chosen = found["chosen"]
+    chart.line([chosen, chosen], chart.y_range, "line warm dash", f"chosen penalty {chosen:.3g}")
+    return chart.svg()
+
+
+def convergence(p: Payload) -> str:
+    """The certified gap against the iteration."""
+    found = p["convergence"]
+    if not found:
+        return ""
+    gap = [max(g, 1e-16) for g in found["gap"]]
+    steps = found["iteration"]
+    chart = Chart(span(steps, 0.02), log_span(gap), "iteration", "certified gap", "Convergence", log_y=True)
+    chart.line(steps, gap, "line main", "")
+    for x, g in list(zip(steps, gap, strict=True))[:: max(1, len(gap) // 25)]:
+        chart.point(x, g, f"iteration {count(x)}: gap at most {g:.2g}", "dot main", 3)
+    return chart.svg()
+
+
+def _of(row: Payload) -> tuple[float, Any]:
+    return row["value"], row["interval"]
+
+
+def _finite(interval: Any) -> tuple[float, ...]:
+    ok = interval is not None and all(v is not None and math.isfinite(v) for v in interval)
+    return tuple(interval) if ok else ()
+
+
+def _interval_mark(chart: Chart, row: int, interval: tuple[float, ...], css: str) -> None:
+    """A whisker; an arrow where it leaves the picture."""
+    left, right = chart.x_range
+    low, high = interval
+    chart.whisker(max(low, left), min(high, right), row, row, f"whisker {css}")
+    y = chart.y(row) + 4
+    if low < left:
+        chart.text(chart.x.start - 1, y, "◂", "name", "middle")
+    if high > right:
+        chart.text(chart.x.end + 1, y, "▸", "name", "middle")
+
+
+def _labels(chart: Chart, x: float, ends: list[tuple[str, float]], gap: float = 12.0) -> None:
+    """Names at the right end of their lines, pushed apart where they would overlap."""
+    last = -math.inf
+    for name, value in sorted(ends, key=lambda end: -end[1]):
+        last = max(chart.y(value) + 4, last + gap)
+        chart.text(x, last, name if len(name) <= 18 else f"{name[:17]}…")
+
+
+def _guide(chart: Chart, value: float, rows: int) -> str:
+    x, top, bottom = chart.x(value), chart.y(-0.5), chart.y(rows - 0.5)
+    return f'<line class="line main dash" x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"/>'

@@ -1,0 +1,137 @@
+"""The report of an evaluation: one HTML page a domain expert can read, print and mail; nothing comes from a network.
+
+The order is the reader's: the answer, how sure we are, which features carry it, how the fit went, how to repeat it.
+`page` takes what `Evaluation.to_dict` returns (and so what `sparsetd evaluate --json` prints) and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from sparsetd.container import replace_file
+from sparsetd.report import charts
+from sparsetd.report.feature_table import feature_table
+from sparsetd.report.page_style import CSP, SCRIPT, STYLE
+from sparsetd.report.words import Verdict, number, percent, signed, verdicts
+
+Payload = Mapping[str, Any]
+
+SECTIONS = {"sure": "How sure?", "features": "Which features?", "fit": "How the fit went", "method": "Words, settings"}
+CAPTIONS = {
+    "forest": "Each row estimates the same number in another way; whiskers are intervals. Rows that rest on few "
+    "effective episodes can be far off by chance: read them as a check, not as a vote.",
+    "ratios": "How much each logged transition counts for the target policy. A ratio of 1 is typical; a long tail "
+    "means that few rows decide.",
+    "agreement": "States grouped by predicted value, on episodes the model has not seen, against the weighted return "
+    "that followed. Points near the diagonal are good.",
+    "path": "Weights as the penalty falls from left to right; dashed: the penalty chosen on held-out episodes.",
+    "convergence": "The certified distance to the optimum: an upper bound on what more iterations could still change.",
+}
+GLOSSARY = {
+    "Value": "Expected (discounted) sum of rewards per episode, were the target policy in charge from the start.",
+    "Interval": "Covers the truth at the stated rate over logs like this one. It accounts for the sampling of whole "
+    "episodes, not for actions missing from the log nor for a cause that was not recorded.",
+    "Effective sample size": "How many episodes (or rows) of the target policy itself carry the same information.",
+    "Coverage": "Share of the target policy's choices that the logged policy also makes.",
+    "Ratio": "Probability of the logged action under the target policy over that under the logged policy.",
+    "Bellman error": "How inconsistent the value function is from one step to the next, on episodes it has not seen.",
+    "Kept in resamples": "Share of resampled logs in which the feature is kept: near 100 % is stable, near 0 % luck.",
+    "WIS, PDIS, WPDIS": "Importance sampling: logged returns reweighted, without a model. Unreliable on long episodes.",
+    "DR, WDR": "Doubly robust: the model's value plus reweighted corrections from the log.",
+    "LSTD": "The same linear model with all features, without selection.",
+}
+
+
+def write_page(payload: Payload, path: str | os.PathLike[str]) -> None:
+    """Write the page to `path`, atomically."""
+    replace_file(path, page(payload))
+
+
+def page(payload: Payload) -> str:
+    """The page as text; equal payloads give equal bytes."""
+    body = "".join(section(payload) for section in (_answer, _certainty, _features, _fit, _method))
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'<meta http-equiv="Content-Security-Policy" content="{CSP}">'
+        f"<title>Value of {escape(str(payload['target']))}</title><style>{STYLE}</style></head>"
+        f'<body><a class="skip" href="#answer">Skip to the answer</a><main>{body}</main>'
+        f'<div id="tip" role="status" hidden></div><script>{SCRIPT}</script></body></html>\n'
+    )
+
+
+def _answer(p: Payload) -> str:
+    target = f'<span class="soft">({escape(str(p["target"]))})</span>'
+    interval = f"{percent(p['level'])} interval {' to '.join(map(number, p['interval']))}"
+    alerts = [f'<p class="alert"><strong>Caution.</strong> {escape(text)}</p>' for text in p["warnings"]]
+    links = [f'<a href="#{key}">{words}</a>' for key, words in SECTIONS.items()]
+    return (
+        f'<header id="answer" tabindex="-1"><h1>What is the target policy worth? {target}</h1>'
+        f'<p class="answer">{number(p["value"])} <small>{interval}</small></p>'
+        f'<p class="lead">{escape(_comparison(p))}</p>{"".join(alerts)}</header>'
+        f'<nav aria-label="Sections">{"".join(links)}</nav>'
+    )
+
+
+def _comparison(p: Payload) -> str:
+    """The answer in a sentence: against what the log itself earned."""
+    what = "return" if p["gamma"] == 1 else f"return (discounted by {p['gamma']:g} a step)"
+    first = f"The expected {what} per episode; the logged behaviour earned {number(p['behavior_value']['value'])}."
+    gain = p["difference"]
+    if gain["value"] is None or not math.isfinite(gain["value"]):
+        return first
+    low, high = gain["interval"]
+    change = f"{signed(gain['value'])} ({percent(p['level'])} interval {signed(low)} to {signed(high)})"
+    if low <= 0 <= high:
+        return f"{first} The difference of {change} is within what chance alone would explain."
+    return f"{first} The difference of {change} is {'better' if low > 0 else 'worse'}, beyond chance."
+
+
+def _certainty(p: Payload) -> str:
+    cards = f'<div class="cards">{"".join(map(_card, verdicts(p)))}</div>'
+    pair = f'<div class="pair">{_figure("ratios", p)}{_figure("agreement", p)}</div>'
+    return _section("sure", "How sure are we?", cards + _figure("forest", p) + pair)
+
+
+def _card(v: Verdict) -> str:
+    return (
+        f'<div class="card {v.level}"><span class="soft">{escape(v.name)}</span><b>{escape(v.figure)}</b>'
+        f'<span class="verdict">{escape(v.word)}</span><p>{escape(v.meaning)}</p></div>'
+    )
+
+
+def _features(p: Payload) -> str:
+    kept, of = len(p["features"]), p["n_candidates"]
+    head = f"{kept} of {of} candidate features carry the value function; the others have weight exactly zero."
+    if kept == of:
+        head = f"All {of} features carry weight."
+    unit = "A weight is the change in value when the feature rises by one standard deviation, the others unchanged."
+    return _section("features", "Which features matter?", f"<p>{head} {unit}</p>{feature_table(p['features'])}")
+
+
+def _fit(p: Payload) -> str:
+    words = [f"<p>{escape(p[key])}</p>" for key in ("fit", "behavior_policy") if p.get(key)]
+    pair = f'<div class="pair">{_figure("path", p)}{_figure("convergence", p)}</div>'
+    return _section("fit", "How did the fit go?", "".join(words) + pair)
+
+
+def _method(p: Payload) -> str:
+    return _section("method", "Words and settings", f"{_list(GLOSSARY)}<h3>To repeat this</h3>{_list(p['settings'])}")
+
+
+def _list(entries: Mapping[str, Any]) -> str:
+    return f"<dl>{''.join(f'<dt>{escape(k)}</dt><dd>{escape(str(v))}</dd>' for k, v in entries.items())}</dl>"
+
+
+def _section(name: str, title: str, body: str) -> str:
+    return f'<section id="{name}" aria-labelledby="h-{name}"><h2 id="h-{name}">{title}</h2>{body}</section>'
+
+
+def _figure(name: str, p: Payload) -> str:
+    """A chart with its words, or nothing where there is nothing to draw."""
+    drawing = getattr(charts, name)(p)
+    return f"<figure>{drawing}<figcaption>{escape(CAPTIONS[name])}</figcaption></figure>" if drawing else ""

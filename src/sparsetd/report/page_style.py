@@ -1,0 +1,128 @@
+"""The look and the behaviour of the report page: one style sheet, one short script, no outside resource.
+
+The policy in `CSP` makes a browser refuse any request the page might make: it can be opened in a hospital.
+"""
+
+from __future__ import annotations
+
+CSP = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+STYLE = """
+:root{--ink:#16202b;--soft:#54626f;--rule:#d5dce3;--paper:#fff;--tint:#f2f5f8;--main:#1d5fa6;--other:#6d7884;
+--warm:#b4530a;--good:#1c7345;--warn:#8f5c00;--bad:#a8201a}
+@media(prefers-color-scheme:dark){:root{--ink:#e8edf2;--soft:#a7b3bf;--rule:#3a4652;--paper:#12181f;--tint:#1b242d;
+--main:#74b2f0;--other:#98a4b0;--warm:#f0a062;--good:#6fcf97;--warn:#e7b850;--bad:#ff8a80}}
+*{box-sizing:border-box}
+body{margin:0;font:16px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif;color:var(--ink);background:var(--paper)}
+.skip{position:absolute;left:-99rem}
+.skip:focus{left:1rem;top:.5rem;background:var(--paper);padding:.4rem .8rem;z-index:9}
+main{max-width:62rem;margin:0 auto;padding:2.2rem 1.25rem 4rem}
+h1{font-size:1.05rem;font-weight:600;color:var(--soft);margin:0 0 .3rem}
+h2{font-size:1.3rem;margin:3rem 0 .3rem;padding-top:1.1rem;border-top:1px solid var(--rule)}
+h3{font-size:1rem;margin:1.6rem 0 .2rem}
+p{margin:.45rem 0;max-width:46rem}
+.answer{font-size:clamp(2.6rem,7vw,4.2rem);line-height:1.1;font-weight:650;letter-spacing:-.02em;margin:.1rem 0 .2rem;
+font-variant-numeric:tabular-nums}
+.answer small{font-size:.36em;font-weight:450;color:var(--soft);letter-spacing:0;white-space:nowrap}
+.lead{font-size:1.15rem;max-width:44rem}
+.soft,figcaption{color:var(--soft);font-size:.92rem}
+.cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(13rem,1fr));gap:.8rem;margin:1.2rem 0}
+.card{border:1px solid var(--rule);border-left:5px solid var(--other);border-radius:6px;
+padding:.7rem .9rem;background:var(--tint)}
+.card.good{border-left-color:var(--good)}.card.warn{border-left-color:var(--warn)}.card.bad{border-left-color:var(--bad)}
+.card b{display:block;font-size:1.4rem;font-variant-numeric:tabular-nums}
+.card .verdict{font-weight:600}.good .verdict{color:var(--good)}
+.warn .verdict{color:var(--warn)}.bad .verdict{color:var(--bad)}
+.card p{margin:.15rem 0 0;font-size:.88rem;line-height:1.4}
+.alert{border:1px solid var(--warn);border-left:5px solid var(--warn);border-radius:6px;padding:.5rem .9rem;
+margin:.8rem 0;max-width:46rem}
+.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(22rem,1fr));gap:1.6rem}
+@media(max-width:26rem){.pair{grid-template-columns:1fr}}
+figure{margin:1rem 0;min-width:0}figcaption{max-width:46rem}
+svg{width:100%;height:auto;max-width:46rem;display:block;overflow:visible}
+svg text{font:12px system-ui,sans-serif;fill:var(--soft)}svg .name{fill:var(--ink);font-size:13px}
+svg .strong{font-weight:650}
+.grid{stroke:var(--rule);stroke-width:.7}.frame{stroke:var(--soft)}
+.dot{fill:var(--other)}.dot.main{fill:var(--main)}.dot.warm{fill:var(--warm)}
+.whisker{stroke:var(--other);stroke-width:2}.whisker.main{stroke:var(--main);stroke-width:3.5}.whisker.warm{stroke:var(--warm)}
+.line{fill:none;stroke:var(--other);stroke-width:1.4;opacity:.65}.line.main{stroke:var(--main);stroke-width:2.2;opacity:1}
+.line.off{opacity:.4;stroke-width:1}
+.line.warm{stroke:var(--warm);stroke-width:2;opacity:1}.line.dash{stroke-dasharray:5 4}
+.bar{fill:var(--main);opacity:.8}.bar.warm{fill:var(--warm)}
+svg [tabindex]:hover,svg [tabindex]:focus{opacity:1;outline:none;stroke:var(--ink);stroke-width:2.5}
+table{border-collapse:collapse;width:100%;margin:.8rem 0;font-size:.93rem;font-variant-numeric:tabular-nums}
+.scroll{overflow-x:auto}
+th,td{padding:.34rem .6rem;border-bottom:1px solid var(--rule);text-align:right;vertical-align:middle}
+th:first-child,td:first-child{text-align:left}
+thead th{border-bottom:2px solid var(--soft);white-space:nowrap}
+th button{all:unset;cursor:pointer;font-weight:650}
+th button:focus-visible{outline:3px solid var(--main);outline-offset:2px}
+th button::after{content:"\\2195";color:var(--soft);padding-left:.35em;font-size:.85em}
+th[aria-sort=ascending] button::after{content:"\\2191";color:var(--ink)}
+th[aria-sort=descending] button::after{content:"\\2193";color:var(--ink)}
+tbody tr:hover{background:var(--tint)}
+.meter{display:inline-block;width:7rem;height:.62rem;position:relative;background:var(--tint);vertical-align:middle}
+.meter i{position:absolute;top:0;bottom:0;background:var(--main)}.meter i.neg{background:var(--warm)}
+.meter::after{content:"";position:absolute;left:50%;top:-.15rem;bottom:-.15rem;border-left:1px solid var(--soft)}
+dl{display:grid;grid-template-columns:minmax(8rem,auto) 1fr;gap:.25rem 1.2rem;max-width:50rem}
+dt{font-weight:600}dd{margin:0}
+#tip{position:fixed;pointer-events:none;background:var(--ink);color:var(--paper);font-size:.85rem;line-height:1.35;
+padding:.35rem .6rem;border-radius:4px;max-width:20rem;z-index:8}
+#tip[hidden]{display:none}
+a{color:var(--main)}:focus-visible{outline:3px solid var(--main);outline-offset:2px}
+nav{font-size:.92rem;margin:1rem 0 0}nav a{margin-right:1.1rem;white-space:nowrap}
+@media print{:root{--ink:#000;--soft:#444;--rule:#bbb;--paper:#fff;--tint:#f6f6f6;
+--main:#1d5fa6;--other:#666;--warm:#b4530a}
+nav,.skip,#tip{display:none}main{max-width:none;padding:0}h2{break-after:avoid}figure,.card,tr{break-inside:avoid}
+th button::after{content:""}body{font-size:11pt}}
+"""
+
+SCRIPT = """
+(function () {
+  "use strict";
+  function value(cell) {
+    var raw = cell.dataset.sort;
+    return raw === undefined ? cell.textContent.trim().toLowerCase() : parseFloat(raw);
+  }
+  function order(a, b) {
+    if (typeof a === "string") return a.localeCompare(String(b), undefined, {numeric: true});
+    if (isNaN(a)) return isNaN(b) ? 0 : 1;
+    return isNaN(b) ? -1 : a - b;
+  }
+  document.querySelectorAll("table.sortable th button").forEach(function (button) {
+    button.addEventListener("click", function () {
+      var head = button.closest("th"), table = head.closest("table"), body = table.tBodies[0];
+      var rows = Array.from(body.rows), now = head.getAttribute("aria-sort");
+      // Names begin at A, numbers with the largest; a second click turns the order round.
+      var down = now ? now === "ascending" : rows.length && typeof value(rows[0].cells[head.cellIndex]) === "number";
+      rows.sort(function (r, s) {
+        var x = value(r.cells[head.cellIndex]), y = value(s.cells[head.cellIndex]);
+        return down && !(x !== x || y !== y) ? order(y, x) : order(x, y);
+      });
+      table.querySelectorAll("th").forEach(function (other) { other.removeAttribute("aria-sort"); });
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      rows.forEach(function (row) { body.appendChild(row); });
+    });
+  });
+  var tip = document.getElementById("tip");
+  function show(mark, x, y) {
+    tip.textContent = mark.getAttribute("aria-label");
+    tip.hidden = false;
+    var box = tip.getBoundingClientRect();
+    tip.style.left = Math.max(4, Math.min(x + 12, innerWidth - box.width - 8)) + "px";
+    tip.style.top = (y - box.height - 12 < 4 ? y + 16 : y - box.height - 12) + "px";
+  }
+  document.querySelectorAll("svg [aria-label][tabindex]").forEach(function (mark) {
+    var title = mark.querySelector("title");
+    if (title) title.remove();
+    mark.addEventListener("mousemove", function (e) { show(mark, e.clientX, e.clientY); });
+    mark.addEventListener("mouseleave", function () { tip.hidden = true; });
+    mark.addEventListener("focus", function () {
+      var box = mark.getBoundingClientRect();
+      show(mark, box.left + box.width / 2, box.top);
+    });
+    mark.addEventListener("blur", function () { tip.hidden = true; });
+  });
+  document.addEventListener("keydown", function (e) { if (e.key === "Escape") tip.hidden = true; });
+})();
+"""

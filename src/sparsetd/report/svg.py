@@ -1,0 +1,146 @@
+"""Small charts as inline SVG: no library, no network, every mark readable by hover, keyboard and screen reader.
+
+A chart is two scales and a list of marks. A mark carries its own sentence (`tip`): it is the SVG `<title>`, the ARIA
+label and what the page's tooltip shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+MARGIN = {"left": 62.0, "right": 16.0, "top": 12.0, "bottom": 46.0}
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A linear or logarithmic map from data to pixels."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        a, b, v = (math.log10(max(x, 1e-300)) if self.log else x for x in (self.low, self.high, value))
+        return self.start + (self.end - self.start) * (v - a) / (b - a)
+
+    def ticks(self, count: int = 6) -> list[float]:
+        """Round numbers inside the range: 1, 2 or 5 times a power of ten (powers of ten on a log scale)."""
+        low, high = sorted((self.low, self.high))
+        if self.log:
+            first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+            return [10.0**k for k in range(first, last + 1, max(1, (last - first) // count))]
+        raw = (high - low) / count
+        power = 10.0 ** math.floor(math.log10(raw))
+        step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
+        return [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def span(values: Sequence[float], pad: float = 0.06) -> tuple[float, float]:
+    """The range of the finite values, a little wider; never empty."""
+    finite = [v for v in values if math.isfinite(v)] or [0.0]
+    low, high = min(finite), max(finite)
+    room = pad * (high - low) or max(abs(high), 1.0) * 0.1
+    return low - room, high + room
+
+
+def log_span(values: Sequence[float]) -> tuple[float, float]:
+    """The range of the positive values in whole decades."""
+    positive = [v for v in values if 0 < v < math.inf] or [1.0]
+    low, high = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
+    return 10.0**low, 10.0 ** (high if high > low else low + 1)
+
+
+@dataclass
+class Chart:
+    """Axes with labels, and the marks drawn on them so far."""
+
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    x_label: str
+    y_label: str
+    title: str
+    width: float = 560.0
+    height: float = 300.0
+    log_x: bool = False
+    log_y: bool = False
+    left: float = MARGIN["left"]
+    marks: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        right, bottom = self.width - MARGIN["right"], self.height - MARGIN["bottom"]
+        self.x = Scale(*self.x_range, self.left, right, self.log_x)
+        self.y = Scale(*self.y_range, bottom, MARGIN["top"], self.log_y)
+
+    def line(self, xs: Sequence[float], ys: Sequence[float], css: str = "line", tip: str = "") -> None:
+        """A polyline through the finite points; with a tip it can be focused."""
+        points = [f"{self.x(a):.1f},{self.y(b):.1f}" for a, b in zip(xs, ys, strict=True) if math.isfinite(b)]
+        self.marks.append(f'<polyline class="{css}" points="{" ".join(points)}"{_focus(tip)}>{_title(tip)}</polyline>')
+
+    def point(self, x: float, y: float, tip: str, css: str = "dot", radius: float = 4.0) -> None:
+        place = f'cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="{radius}"'
+        self.marks.append(f'<circle class="{css}" {place}{_focus(tip)}>{_title(tip)}</circle>')
+
+    def whisker(self, x1: float, x2: float, y1: float, y2: float, css: str = "whisker") -> None:
+        a, b, c, d = self.x(x1), self.x(x2), self.y(y1), self.y(y2)
+        self.marks.append(f'<line class="{css}" x1="{a:.1f}" x2="{b:.1f}" y1="{c:.1f}" y2="{d:.1f}"/>')
+
+    def bar(self, x1: float, x2: float, height: float, tip: str, css: str = "bar") -> None:
+        a, b, top, base = self.x(x1), self.x(x2), self.y(height), self.y(self.y_range[0])
+        place = f'x="{a + 0.5:.1f}" width="{max(b - a - 1, 1):.1f}" y="{top:.1f}" height="{base - top:.1f}"'
+        self.marks.append(f'<rect class="{css}" {place}{_focus(tip)}>{_title(tip)}</rect>')
+
+    def text(self, x: float, y: float, words: str, css: str = "note", anchor: str = "start") -> None:
+        """Words at a pixel position."""
+        self.marks.append(f'<text class="{css}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>')
+
+    def svg(self, y_ticks: bool = True) -> str:
+        """The chart as an `<svg>` element."""
+        name = escape(self.title, quote=True)
+        head = f'<svg viewBox="0 0 {self.width:.0f} {self.height:.0f}" role="group" aria-label="{name}">'
+        return head + self._x_axis() + (self._y_axis() if y_ticks else "") + "".join(self.marks) + "</svg>"
+
+    def _x_axis(self) -> str:
+        base, top, out = self.y.start, self.y.end, []
+        for value in self.x.ticks():
+            at = self.x(value)
+            out.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{base}" y2="{top}"/>')
+            out.append(f'<text class="tick" x="{at:.1f}" y="{base + 17}" text-anchor="middle">{label(value)}</text>')
+        middle = (self.x.start + self.x.end) / 2
+        place = f'x="{middle:.1f}" y="{self.height - 8}" text-anchor="middle"'
+        out.append(f'<line class="frame" x1="{self.x.start}" x2="{self.x.end}" y1="{base}" y2="{base}"/>')
+        return "".join(out) + f'<text class="axis" {place}>{escape(self.x_label)}</text>'
+
+    def _y_axis(self) -> str:
+        out = []
+        for value in self.y.ticks(5):
+            at = self.y(value)
+            out.append(f'<line class="grid" x1="{self.x.start}" x2="{self.x.end}" y1="{at:.1f}" y2="{at:.1f}"/>')
+            out.append(
+                f'<text class="tick" x="{self.x.start - 7}" y="{at + 4:.1f}" text-anchor="end">{label(value)}</text>'
+            )
+        middle = (self.y.start + self.y.end) / 2
+        turn = f'transform="rotate(-90 14 {middle:.1f})"'
+        words = f'<text class="axis" x="14" y="{middle:.1f}" {turn} text-anchor="middle">{escape(self.y_label)}</text>'
+        return "".join(out) + words
+
+
+def label(value: float) -> str:
+    """A tick's number: short, with a real minus sign."""
+    if value == 0:
+        return "0"
+    size = abs(value)
+    short = f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e") if not 1e-4 <= size < 1e5 else f"{value:.4g}"
+    return short.replace("-", "−")
+
+
+def _focus(tip: str) -> str:
+    return f' tabindex="0" role="img" aria-label="{escape(tip, quote=True)}"' if tip else ""
+
+
+def _title(tip: str) -> str:
+    return f"<title>{escape(tip)}</title>" if tip else ""
