@@ -1,1 +1,46 @@
+"""What people import: scikit-learn estimators, each a triple operator × penalty × solver."""
 
+from __future__ import annotations
+
+from sparsetd.estimators.base import BaseTD, DivergenceWarning
+from sparsetd.estimators.etd import ETD
+from sparsetd.estimators.gq import GQ
+from sparsetd.estimators.gtd import GTD
+from sparsetd.estimators.gtd2 import GTD2
+from sparsetd.estimators.gtd2mp import GTD2MP
+from sparsetd.estimators.htd import HTD
+from sparsetd.estimators.l1td import L1TD
+from sparsetd.estimators.linear_td import LinearTD
+from sparsetd.estimators.lstd import LSTD
+from sparsetd.estimators.mirror_descent_td import MirrorDescentTD
+from sparsetd.estimators.rogq import ROGQ
+from sparsetd.estimators.rotd import ROTD
+from sparsetd.estimators.rotd_lasso import ROTDLasso
+from sparsetd.estimators.td import TD
+from sparsetd.estimators.tdc import TDC
+from sparsetd.estimators.tdcmp import TDCMP
+from sparsetd.estimators.tdrc import TDRC
+from sparsetd.estimators.value_function import ValueFunction
+
+__all__ = [
+    "ETD",
+    "GQ",
+    "GTD",
+    "GTD2",
+    "GTD2MP",
+    "HTD",
+    "L1TD",
+    "LSTD",
+    "ROGQ",
+    "ROTD",
+    "TD",
+    "TDC",
+    "TDCMP",
+    "TDRC",
+    "BaseTD",
+    "DivergenceWarning",
+    "LinearTD",
+    "MirrorDescentTD",
+    "ROTDLasso",
+    "ValueFunction",
+]

@@ -20,8 +20,8 @@ class ValueFunction(BaseEstimator):
     """V(s) = θ·φ(s), or Q(s, a) = θ_a·φ(s) when fitted for a policy.
 
     Without a policy `fit` learns the state values of the target the log's ratios stand for (of the behaviour itself
-    where none were logged). With a policy π it learns π's action values, from which `q`, `act` and `value` follow. Estimators
-    see only rows of φ and φ'; that a terminated row has no future is settled before, in `featurize`.
+    where none were logged). With a policy π it learns π's action values, from which `q`, `act` and `value` follow.
+    Estimators see only rows of φ and φ'; that a terminated row has no future is settled before, in `featurize`.
 
     Parameters
     ----------

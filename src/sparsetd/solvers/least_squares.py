@@ -78,10 +78,10 @@ class LeastSquares:
     @staticmethod
     def _append(state: MomentState, batch: Batch, fresh: Array, old: Array) -> None:
         phi, phi_next = (np.asarray(r.toarray() if sp.issparse(r) else r, np.float64) for r in (batch.phi, batch.phi_next))
-        e = np.empty_like(phi)
-        for t in range(len(batch)):
-            state.trace = fresh[t] * phi[t] + old[t] * state.trace
-            e[t] = state.trace
+        e = fresh[:, None] * phi
+        for t in np.flatnonzero(old):
+            e[t] += old[t] * (e[t - 1] if t else state.trace)
+        state.trace = e[-1]
         state.open_rows.append((e, phi - batch.discount[:, None] * phi_next, batch.reward))
         state.t += len(batch)
         if state.t % BLOCK == 0:

@@ -222,7 +222,8 @@ def _split(v: Array | None, k: int) -> tuple[Array | None, Array | None]:
 
 def _rows(rows: Array | sp.csr_array, dtype: Any) -> Array:
     dense = rows.toarray() if sp.issparse(rows) else rows
-    return np.ascontiguousarray(dense, dtype=dtype)
+    dense = np.ascontiguousarray(dense, dtype=dtype)
+    return dense if dense.flags.writeable else dense.copy()  # a read-only array would be another type to the compiler
 
 
 def _rows_at_once(batch: Batch) -> int:

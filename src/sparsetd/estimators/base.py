@@ -1,0 +1,332 @@
+"""What every estimator shares: rows in, a fitted linear value function out."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from sparsetd.estimators.validation import check_finite, check_parameters, column, flags
+from sparsetd.metrics import mspbe
+from sparsetd.system import Array, Batch, Solution, Table
+
+Parts = tuple[Table, Any, Any]
+
+# A fit is cut into so many chunks that its history has some points; chunking never changes the result.
+HISTORY_POINTS = 20
+HISTORY_ROWS = 500
+
+
+class DivergenceWarning(ConvergenceWarning):
+    """The iterates grew beyond all bounds, and the fit stopped there."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BaseTD(RegressorMixin, BaseEstimator):
+    """V(s) ≈ θᵀφ(s) + intercept, from rows (φ, r, φ') of a stream of transitions.
+
+    A named estimator is a triple: `_parts` returns its operator's table, its penalty and its solver. Fitting is
+    init → update → result of that solver; `partial_fit` is update → result.
+
+    Parameters
+    ----------
+    gamma : float
+        Discount γ of every transition that `discount` does not say otherwise of.
+    fit_intercept : bool
+        Append a constant feature, which no penalty touches.
+    unpenalized : sequence of int or str
+        Columns (by number, or by name if X is a frame) that the penalty leaves alone.
+    coef_init : array of shape (n_features,) or None
+        θ before the first row, for the methods that have a start.
+    support_tol : float
+        A feature is in `support_` if |coef_| > support_tol · max|coef_|; at 0, if its coefficient is not exactly zero.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_features,)
+        θ as reported: the average where the solver averages.
+    coef_last_ : array of shape (n_features,)
+        θ of the last iterate.
+    intercept_ : float
+    aux_ : array of shape (n_features,) or None
+        The auxiliary w.
+    dual_ : array or None
+        The dual y of a saddle-point solver, one row per block.
+    support_ : array of bool of shape (n_features,)
+    n_iter_ : int
+        Rows taken, over all passes.
+    status_ : str
+        Why it stopped: "finished", "converged", "diverged", "singular" …
+    history_ : dict of lists
+        `n_iter`, `coef_norm` and `coef_change` between chunks, or what the solver recorded itself.
+    """
+
+    gamma: float = 0.99
+    fit_intercept: bool = False
+    unpenalized: Sequence[int | str] = ()
+    coef_init: Any = None
+    support_tol: float = 0.0
+
+    def _parts(self) -> Parts:
+        raise NotImplementedError
+
+    @property
+    def _passes(self) -> int:
+        return int(getattr(self, "n_passes", 1))
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        X_next: Any = None,
+        *,
+        ratio: Any = None,
+        discount: Any = None,
+        start: Any = None,
+        interest: Any = None,
+    ) -> Self:
+        """Learn from the rows of a log, in time order.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or frame of shape (n, n_features)
+            φ of each state (or state and action).
+        y : array of shape (n,)
+            The reward of each transition.
+        X_next : same shape as X, or None
+            φ' of each successor (φ̄ for action values). None: the next row is the successor, and the last row, like every
+            row before a `start`, terminates.
+        ratio : array of shape (n,) or None
+            Importance ratio π(a|s)/μ(a|s) of the action taken; None is 1.
+        discount : array of shape (n,) or None
+            Discount of each transition in place of `gamma`; 0 where the episode terminated (not where it was cut short).
+        start : array of bool of shape (n,) or None
+            True in the first row of each episode.
+        interest : array of shape (n,) or None
+            Weight of each row's state; None is 1.
+        """
+        check_parameters(self.get_params(deep=False))
+        batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=True)
+        self._begin(batch)
+        for _ in range(self._passes):
+            batch.start[:1] = True
+            for rows in _chunks(len(batch)):
+                self._take(batch[rows])
+        return self._finish()
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: Any,
+        X_next: Any = None,
+        *,
+        ratio: Any = None,
+        discount: Any = None,
+        start: Any = None,
+        interest: Any = None,
+    ) -> Self:
+        """Take more rows of the same stream: any split into calls gives bitwise the model of one call."""
+        check_parameters(self.get_params(deep=False))
+        first = not hasattr(self, "_state")
+        batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=first)
+        if first:
+            self._begin(batch)
+        self._take(batch)
+        return self._finish()
+
+    def predict(self, X: Any) -> Array:
+        """V(s) = θᵀφ(s) + intercept for each row."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", reset=False, dtype=(np.float64, np.float32), ensure_all_finite=False)
+        check_finite("X", X)
+        return np.asarray(X @ self.coef_ + self.intercept_)
+
+    def score(
+        self,
+        X: Any,
+        y: Any,
+        X_next: Any = None,
+        *,
+        ratio: Any = None,
+        discount: Any = None,
+        start: Any = None,
+        sample_weight: Any = None,
+    ) -> float:
+        """1 − MSPBE(θ)/MSPBE(0) on these rows: 1 is the fixed point, 0 no better than V = 0.
+
+        The projected Bellman error needs no second sample of the successor, so unlike a squared Bellman residual it does not
+        favour functions that hide the noise of the transitions. At γ = 0 it is the share explained of the rewards' projection.
+        """
+        check_is_fitted(self)
+        batch = self._batch(X, y, X_next, ratio, discount, start, sample_weight, reset=False)
+        theta = np.append(self.coef_, self.intercept_) if self.fit_intercept else self.coef_
+        nothing = mspbe(batch, np.zeros(batch.n_features))
+        error = mspbe(batch, theta)
+        return 1.0 - error / nothing if nothing > 0 else float(error == 0.0)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.regressor_tags.poor_score = True  # it predicts values, not the rewards it is given as y
+        return tags
+
+    def _batch(
+        self,
+        X: Any,
+        y: Any,
+        X_next: Any,
+        ratio: Any,
+        discount: Any,
+        start: Any,
+        interest: Any,
+        *,
+        reset: bool,
+    ) -> Batch:
+        """Checked rows, with the constant feature if there is one. Nothing that came in is changed."""
+        _check_target(y)
+        rows: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_all_finite": False}
+        phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **rows)
+        check_finite("X", phi)
+        n = len(reward)
+        begins = flags("start", start, n)
+        gammas = column("discount", discount, n, default=self.gamma, high=1.0)
+        if X_next is None:
+            phi_next, gammas = _following(phi, gammas, begins)
+        else:
+            phi_next = validate_data(self, X_next, reset=False, **rows)
+            check_finite("X_next", phi_next)
+            if phi_next.shape[0] != n:
+                raise ValueError(f"X_next has {phi_next.shape[0]} rows but X has {n}; pass one successor per row")
+            phi_next = _like(phi_next, phi)
+        if self.fit_intercept:
+            phi, phi_next = _with_constant(phi), _with_constant(phi_next)
+        return Batch(
+            phi,
+            phi_next,
+            np.asarray(reward, dtype=np.float64),
+            gammas,
+            column("ratio", ratio, n),
+            begins,
+            column("interest", interest, n),
+        )
+
+    def _begin(self, batch: Batch) -> None:
+        table, _, solver = self._parts()
+        init = None if self.coef_init is None else self._initial(batch.n_features)
+        self._state = solver.init(table, batch.n_features, batch.phi.dtype, init)
+        self.history_: dict[str, list[float]] = {"n_iter": [], "coef_norm": [], "coef_change": []}
+        self._last = np.zeros(batch.n_features) if init is None else init
+
+    def _take(self, batch: Batch) -> None:
+        table, penalty, solver = self._parts()
+        solver.update(self._state, batch, table, penalty, self._factor(batch.n_features))
+        theta = getattr(self._state, "x", None)
+        if theta is not None:
+            self.history_["n_iter"].append(self._state.t)
+            self.history_["coef_norm"].append(float(np.linalg.norm(theta[-1])))
+            self.history_["coef_change"].append(float(np.linalg.norm(theta[-1] - self._last)))
+            self._last = theta[-1].copy()
+
+    def _finish(self) -> Self:
+        table, penalty, solver = self._parts()
+        n_features = self.n_features_in_ + int(self.fit_intercept)
+        solution: Solution = solver.result(self._state, table, penalty, self._factor(n_features))
+        d = self.n_features_in_
+        self.coef_, self.coef_last_ = solution.coef[:d], solution.coef_last[:d]
+        self.intercept_ = float(solution.coef[d]) if self.fit_intercept else 0.0
+        self.aux_ = None if solution.aux is None else solution.aux[:d]
+        self.dual_, self.n_iter_, self.status_ = solution.dual, solution.n_iter, solution.status
+        self.history_ = solution.history or self.history_
+        for name, value in solution.extras.items():
+            setattr(self, f"{name}_", value)
+        magnitude = np.abs(self.coef_)
+        self.support_ = magnitude > self.support_tol * magnitude.max()
+        self._warn(penalty)
+        return self
+
+    def _warn(self, penalty: Any) -> None:
+        name = type(self).__name__
+        if self.status_ == "diverged":
+            warnings.warn(
+                f"{name} diverged after {self.n_iter_} rows and stopped there; try a smaller step_size, features of smaller norm, "
+                "or a method that converges off-policy (TDC, GTD2, ROTD, SparseTD)",
+                DivergenceWarning,
+                stacklevel=3,
+            )
+        elif not self.support_.any() and getattr(penalty, "rho_theta", 0.0) > 0:
+            warnings.warn(
+                f"{name} set every coefficient to zero: rho_theta={penalty.rho_theta:g} is too strong for these rows; try a smaller one",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _initial(self, n_features: int) -> Array:
+        init = np.asarray(self.coef_init, dtype=np.float64)
+        if init.shape != (self.n_features_in_,):
+            raise ValueError(f"coef_init has shape {init.shape} but X has {self.n_features_in_} features; pass one number per feature")
+        check_finite("coef_init", init)
+        return np.append(init, np.zeros(n_features - len(init)))
+
+    def _factor(self, n_features: int) -> Array | None:
+        """Penalty weight of each feature, or None if all are alike."""
+        free = [self._feature_index(which) for which in self.unpenalized]
+        if self.fit_intercept:
+            free.append(n_features - 1)
+        if not free:
+            return None
+        factor = np.ones(n_features)
+        factor[free] = 0.0
+        return factor
+
+    def _feature_index(self, which: int | str) -> int:
+        if isinstance(which, str):
+            names = list(getattr(self, "feature_names_in_", ()))
+            if which not in names:
+                raise ValueError(f"unpenalized names {which!r}, which is not a column of X; use its number or one of X's column names")
+            return names.index(which)
+        if not -self.n_features_in_ <= which < self.n_features_in_:
+            raise ValueError(f"unpenalized has {which} but X has {self.n_features_in_} features; number them from 0")
+        return int(which) % self.n_features_in_
+
+
+def _chunks(n: int) -> list[slice]:
+    size = max(HISTORY_ROWS, -(-n // HISTORY_POINTS))
+    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
+
+
+def _check_target(y: Any) -> None:
+    """The row of a bad reward; everything else about y is scikit-learn's to say."""
+    try:
+        reward = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        return
+    if y is not None and reward.ndim == 1:
+        check_finite("y", reward)
+
+
+def _following(phi: Any, discount: Array, start: Array) -> tuple[Any, Array]:
+    """Successors by position: the next row, with the last row and every row before a start terminal."""
+    last = np.append(start[1:], True)
+    order = np.minimum(np.arange(len(last)) + 1, len(last) - 1)
+    return phi[order], np.where(last, 0.0, discount)
+
+
+def _like(rows: Any, phi: Any) -> Any:
+    """The rows in the container and type of φ, so that one kernel serves both."""
+    if sp.issparse(phi) and not sp.issparse(rows):
+        rows = sp.csr_array(rows)
+    elif sp.issparse(rows) and not sp.issparse(phi):
+        rows = rows.toarray()
+    return rows.astype(phi.dtype, copy=False)
+
+
+def _with_constant(phi: Any) -> Any:
+    one = np.ones((phi.shape[0], 1), dtype=phi.dtype)
+    return sp.hstack([phi, sp.csr_array(one)], format="csr") if sp.issparse(phi) else np.hstack([phi, one])

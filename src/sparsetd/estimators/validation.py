@@ -1,0 +1,132 @@
+"""What may come in: every check says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+import numbers
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsetd.system import Array
+
+
+def check_finite(name: str, values: Any) -> None:
+    """Refuse NaN and infinity, naming the first row that has one."""
+    data = values.data if sp.issparse(values) else values
+    # Squares would overflow; a sum is finite unless an entry is not (or they are huge, which the slow look settles).
+    if np.isfinite(np.sum(data)):
+        return
+    bad = ~np.isfinite(data)
+    if not bad.any():
+        return
+    first = int(np.argmax(bad.ravel()))
+    if sp.issparse(values):
+        row = int(np.searchsorted(values.indptr, first, side="right") - 1)
+    else:
+        row = first // (data.shape[1] if data.ndim == 2 else 1)
+    what = "NaN" if np.isnan(data.ravel()[first]) else "inf (infinity)"
+    raise ValueError(f"{name} contains {what}, first in row {row}; drop or impute such rows before fitting")
+
+
+def column(name: str, values: Any, n: int, *, default: float = 1.0, low: float = 0.0, high: float = np.inf) -> Array:
+    """One finite number per row in [low, high]; `default` for every row where None was given."""
+    if values is None:
+        return np.full(n, default)
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must be one number per row; {error}") from error
+    if array.shape != (n,):
+        raise ValueError(f"{name} has shape {array.shape} but X has {n} rows; pass one number per row")
+    check_finite(name, array)
+    bad = (array < low) | (array > high)
+    if bad.any():
+        row = int(np.argmax(bad))
+        allowed = f"in [{low:g}, {high:g}]" if np.isfinite(high) else f"at least {low:g}"
+        raise ValueError(f"{name} is {array[row]:g} in row {row}; it must be {allowed}")
+    return array
+
+
+def flags(name: str, values: Any, n: int) -> Array:
+    """One boolean per row; all False where None was given."""
+    if values is None:
+        return np.zeros(n, dtype=bool)
+    array = np.asarray(values)
+    if array.shape != (n,):
+        raise ValueError(f"{name} has shape {array.shape} but X has {n} rows; pass one boolean per row")
+    if array.dtype != bool and not np.isin(array, (0, 1)).all():
+        row = int(np.argmin(np.isin(array, (0, 1))))
+        raise ValueError(f"{name} is {array[row]} in row {row}; it must be True or False")
+    return array.astype(bool)
+
+
+def nearest(name: str, value: Any, known: Iterable[Any]) -> str:
+    """A sentence about an unknown name, with the nearest known one."""
+    options = list(known)
+    close = difflib.get_close_matches(str(value), [str(o) for o in options], n=1, cutoff=0.3)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{name}={value!r} is not known; {hint}choose from {', '.join(repr(o) for o in options)}"
+
+
+def _number(name: str, value: Any, accept: Callable[[float], bool], wanted: str) -> None:
+    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not real or not accept(float(value)):
+        raise ValueError(f"{name}={value!r} must be {wanted}")
+
+
+def _unit(name: str, value: Any) -> None:
+    _number(name, value, lambda v: 0.0 <= v <= 1.0, "a number in [0, 1]")
+
+
+def _positive(name: str, value: Any) -> None:
+    _number(name, value, lambda v: 0.0 < v < np.inf, "a positive finite number")
+
+
+def _not_negative(name: str, value: Any) -> None:
+    _number(name, value, lambda v: 0.0 <= v < np.inf, "a finite number of at least 0")
+
+
+def _count(name: str, value: Any) -> None:
+    _number(name, value, lambda v: v >= 1 and v == int(v), "a whole number of at least 1")
+
+
+def _one_of(*known: Any) -> Callable[[str, Any], None]:
+    def check(name: str, value: Any) -> None:
+        if not any(value is o or (type(value) is type(o) and value == o) for o in known):
+            raise ValueError(nearest(name, value, known))
+
+    return check
+
+
+def _step_size(name: str, value: Any) -> None:
+    if not callable(value):
+        _number(name, value, lambda v: 0.0 < v < np.inf, "a positive number, or a function from step indices to steps")
+
+
+# One rule per public hyper-parameter, whichever estimators have it; None stands for "not used" where it is a default.
+RULES: dict[str, Callable[[str, Any], None]] = {
+    "gamma": _unit,
+    "lam": _unit,
+    "eta": _positive,
+    "beta": _not_negative,
+    "rho_theta": _not_negative,
+    "rho_w": _not_negative,
+    "l1_ratio": _unit,
+    "step_size": _step_size,
+    "n_passes": _count,
+    "average": _one_of("all", "suffix", "none"),
+    "fit_norm": _one_of(1, 2, "inf"),
+    "radius": lambda name, value: _number(name, value, lambda v: v > 0, "a positive number"),
+    "p": lambda name, value: _number(name, value, lambda v: 1 < v < np.inf, "a number greater than 1"),
+    "support_tol": lambda name, value: _number(name, value, lambda v: 0 <= v < 1, "a number in [0, 1)"),
+}
+
+
+def check_parameters(parameters: dict[str, Any]) -> None:
+    """Apply the rule of every hyper-parameter that has one."""
+    for name, value in parameters.items():
+        if name in RULES and value is not None:
+            RULES[name](name, value)
