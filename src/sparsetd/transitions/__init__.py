@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from sparsetd.transitions.batches import read_batches
 from sparsetd.transitions.gymnasium import collect
+from sparsetd.transitions.inspect import Inspection, inspect
 from sparsetd.transitions.policy import Policy, action_probabilities
+from sparsetd.transitions.readers import read
+from sparsetd.transitions.schema import Schema, infer_schema
 from sparsetd.transitions.transitions import Transitions, concatenate
 
-__all__ = ["Policy", "Transitions", "action_probabilities", "collect", "concatenate"]
+__all__ = [
+    "Inspection",
+    "Policy",
+    "Schema",
+    "Transitions",
+    "action_probabilities",
+    "collect",
+    "concatenate",
+    "infer_schema",
+    "inspect",
+    "read",
+    "read_batches",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,22 +38,37 @@ def _as_array(name: str, values: Any) -> Array:
     if hasattr(values, "toarray"):
         raise TypeError(f"`{name}` is a sparse matrix: pass dense observations and make the *features* sparse.")
     try:
-        mask = np.ma.getmaskarray(values) if isinstance(values, np.ma.MaskedArray) else None
         array = np.asarray(values)
     except ValueError:
+        row = _irregular(values)
         raise ValueError(
-            f"`{name}` has rows of different lengths{_ragged(values)}: give every row the same length."
+            f"`{name}` has rows of different lengths (row {row} is the first to differ): give them the same length."
         ) from None
-    if mask is not None:
-        refuse(name, rowwise(mask), array, "present", "drop the masked rows or fill them")
+    if isinstance(values, np.ma.MaskedArray):
+        mask = rowwise(np.ma.getmaskarray(values))
+        refuse(name, mask, array, "present", "drop the masked rows or fill them")
+    return objects(values) if array.dtype.kind in "US" and not hasattr(values, "dtype") else array
+
+
+def objects(values: Iterable[Any]) -> Array:
+    """One Python object per row; NumPy itself would turn the numbers of a mixed list into text."""
+    rows = list(values)
+    array = np.empty(len(rows), dtype=object)
+    array[:] = rows
     return array
 
 
-def _ragged(values: Sequence[Any]) -> str:
-    """Where the row lengths change, as words."""
-    first = np.shape(values[0])
-    odd = next((i for i, row in enumerate(values) if np.shape(row) != first), None)
-    return "" if odd is None else f" (row {odd} has shape {np.shape(values[odd])}, row 0 has {first})"
+def _irregular(values: Sequence[Any]) -> int:
+    """The first row whose shape is not that of row 0, or that has none."""
+
+    def shape(row: Any) -> tuple[int, ...] | None:
+        try:
+            return np.shape(row)
+        except ValueError:
+            return None
+
+    first = shape(values[0])
+    return 0 if first is None else next((i for i, row in enumerate(values) if shape(row) != first), 0)
 
 
 def _from_objects(name: str, array: Array) -> Array:

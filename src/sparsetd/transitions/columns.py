@@ -28,7 +28,7 @@ def boundaries(n: int, over: Mask, start: Any, episode: Any) -> tuple[Mask, Arra
     else:
         first = np.concatenate([[True], over[:-1]])
         number = np.cumsum(first) - 1
-    _refuse_rows_after_the_end(over, number)
+    refuse_rows_after_the_end(over, number)
     return first, number
 
 
@@ -54,7 +54,7 @@ def _episode_numbers(episode: Any, n: int) -> Array:
     return np.concatenate([[0], np.cumsum(change)])
 
 
-def _refuse_rows_after_the_end(over: Mask, number: Array) -> None:
+def refuse_rows_after_the_end(over: Mask, number: Array) -> None:
     late = over[:-1] & (number[1:] == number[:-1])
     if late.any():
         row = int(np.argmax(late))
@@ -111,15 +111,17 @@ def probability(name: str, values: Any, n: int, action: Array | None, *, positiv
     return checks.probabilities(name, values, n, density=density, positive=positive)
 
 
-def ratios(values: Any, n: int, behavior_prob: Array | None, target_prob: Array | None) -> Array | None:
+def ratios(
+    values: Any, n: int, behavior_prob: Array | None, target_prob: Array | None, name: str = "ratio"
+) -> Array | None:
     """π/μ: finite, non-negative, and equal to the two probabilities' quotient where all three are given."""
     if values is None:
         return None
-    ratio = checks.column("ratio", values, n).astype(np.float64, copy=False)
-    refuse("ratio", ratio < 0, ratio, "at least 0", "pass π(a|s) / μ(a|s), not its logarithm")
+    ratio = checks.column(name, values, n).astype(np.float64, copy=False)
+    refuse(name, ratio < 0, ratio, "at least 0", "pass π(a|s) / μ(a|s), not its logarithm")
     if behavior_prob is not None and target_prob is not None:
         off = ~np.isclose(ratio, target_prob / behavior_prob, rtol=1e-4, atol=1e-8)
-        refuse("ratio", off, ratio, "target_prob / behavior_prob", "drop one of the three columns, or correct it")
+        refuse(name, off, ratio, "target_prob / behavior_prob", "drop one of the three columns, or correct it")
     return ratio
 
 

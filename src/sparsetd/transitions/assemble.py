@@ -1,0 +1,165 @@
+"""From raw columns to `Transitions`: order the rows, find the successors, drop what has none, and say so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sparsetd.transitions import checks
+from sparsetd.transitions.checks import Array
+from sparsetd.transitions.columns import probability, ratios
+from sparsetd.transitions.schema import Schema
+from sparsetd.transitions.transitions import Transitions
+
+Columns = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Checked columns of a log by role, in the order of the source; errors found here name the source's own columns."""
+
+    observation: Array
+    reward: Array
+    terminated: Array
+    truncated: Array
+    next_observation: Array | None
+    action: Array | None
+    episode: Array | None
+    step: Array | None
+    behavior_prob: Array | None
+    target_prob: Array | None
+    ratio: Array | None
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+    def __getitem__(self, index: Any) -> Rows:
+        taken: dict[str, Any] = {name: None if value is None else value[index] for name, value in vars(self).items()}
+        return Rows(**taken)
+
+
+def check_rows(columns: Columns, schema: Schema) -> Rows:
+    """Read every column the schema names, refusing the first bad row under the source's own name for it."""
+    first = columns[schema.observation[0]]
+    n = len(first)
+    if n == 0:
+        raise ValueError(f"`{schema.observation[0]}` has no rows: the source is empty.")
+    terminated = _flags(columns, schema.terminated, n)
+    action = _matrix(columns, schema.action, n) if schema.action else None
+    if action is not None and action.dtype.kind == "i" and action.shape[1] == 1:
+        action = action[:, 0]
+    mu = _probability(columns, schema.behavior_prob, n, action, positive=True)
+    pi = _probability(columns, schema.target_prob, n, action, positive=False)
+    return Rows(
+        observation=_matrix(columns, schema.observation, n),
+        reward=checks.column(schema.reward, columns[schema.reward], n),
+        terminated=terminated,
+        truncated=_flags(columns, schema.truncated, n),
+        next_observation=_matrix(columns, schema.next_observation, n, where=~terminated)
+        if schema.next_observation
+        else None,
+        action=action,
+        episode=None if schema.episode is None else _identifiers(schema.episode, columns[schema.episode], n),
+        step=None if schema.step is None else checks.column(schema.step, columns[schema.step], n),
+        behavior_prob=mu,
+        target_prob=pi,
+        ratio=None if schema.ratio is None else ratios(columns[schema.ratio], n, mu, pi, schema.ratio),
+    )
+
+
+def _flags(columns: Columns, name: str | None, n: int) -> Array:
+    return checks.flags("" if name is None else name, None if name is None else columns[name], n)
+
+
+def _probability(columns: Columns, name: str | None, n: int, action: Array | None, *, positive: bool) -> Array | None:
+    return None if name is None else probability(name, columns[name], n, action, positive=positive)
+
+
+def _matrix(columns: Columns, names: tuple[str, ...], n: int, where: Array | None = None) -> Array:
+    """Several columns of numbers, or one list column, side by side; finite in the rows `where`."""
+    parts = []
+    for name in names:
+        part = checks.rows(name, unpack(columns[name]))
+        checks.length(name, part, n)
+        checks.finite(name, part, where)
+        parts.append(part)
+    return np.hstack(parts)
+
+
+def unpack(values: Any) -> Any:
+    """A list column (an array of lists) as a list of rows, which NumPy then makes rectangular."""
+    array = np.asarray(values) if not hasattr(values, "dtype") else values
+    if array.dtype == object and array.ndim == 1 and len(array):
+        first = next((entry for entry in array if entry is not None), None)
+        if isinstance(first, (list, tuple, np.ndarray)):
+            return list(array)
+    return array
+
+
+def _identifiers(name: str, values: Array, n: int) -> Array:
+    ids = np.asarray(values)
+    if ids.ndim != 1:
+        raise ValueError(f"`{name}` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
+    checks.length(name, ids, n)
+    missing = np.array([entry is None or entry != entry for entry in ids])
+    checks.refuse(name, missing, ids, "present", "give every row the identifier of its episode")
+    return ids
+
+
+def in_order(rows: Rows, schema: Schema) -> tuple[Rows, bool]:
+    """Rows sorted by episode (in order of appearance) and step, and whether they had to be."""
+    if rows.episode is None and rows.step is None:
+        return rows, False
+    number = np.zeros(len(rows), np.int64) if rows.episode is None else _appearance(rows.episode)
+    step = np.arange(len(rows)) if rows.step is None else rows.step
+    order = np.lexsort((step, number))
+    if rows.step is not None and rows.episode is not None:
+        same = (np.diff(step[order]) == 0) & (np.diff(number[order]) == 0)
+        if same.any():
+            row = int(order[1:][np.argmax(same)])
+            raise ValueError(
+                f"`{schema.step}` must differ within an episode, but row {row} repeats step {step[row]} of episode "
+                f"{rows.episode[row]!s}: remove the duplicate or correct its step."
+            )
+    moved = bool((np.diff(order) != 1).any())
+    return (rows[order] if moved else rows), moved
+
+
+def _appearance(ids: Array) -> Array:
+    """0, 1, … in order of first appearance."""
+    numbers: dict[Any, int] = {}
+    return np.array([numbers.setdefault(entry, len(numbers)) for entry in ids.tolist()])
+
+
+def starts(rows: Rows) -> Array:
+    """First rows of episodes: where the identifier changes, else after a row that ended one."""
+    if rows.episode is None:
+        return np.concatenate([[True], (rows.terminated | rows.truncated)[:-1]])
+    return np.concatenate([[True], rows.episode[1:] != rows.episode[:-1]])
+
+
+def with_successors(rows: Rows, start: Array, *, final: bool = True) -> tuple[Rows, Array]:
+    """Rows with their successors, and which rows have one (in a part that is not `final`, leave out the last two).
+
+    Where the log has no successors the next row of the same episode is it. The last row of an episode that did not
+    terminate then has none: it only serves as the successor of the row before, which becomes the truncated one.
+    """
+    if rows.next_observation is not None:
+        return rows, np.ones(len(rows), dtype=bool)
+    last = np.append(start[1:], final)
+    drop = last & ~rows.terminated
+    successor = np.where(last[:, None], rows.observation, np.roll(rows.observation, -1, axis=0))
+    cut = rows.truncated | (np.append(drop[1:], False) & ~last)
+    return replace(rows, next_observation=successor, truncated=cut), ~drop
+
+
+def build(rows: Rows, start: Array, schema: Schema) -> Transitions:
+    """`Transitions` out of ordered rows with successors."""
+    names = schema.labels() if len(schema.observation) == rows.observation.shape[1] else None
+    columns = {name: value for name, value in vars(rows).items() if name not in ("episode", "step")}
+    if names is not None and (len(set(names)) < len(names) or len(names) == 1):
+        names = schema.observation
+    return Transitions.from_arrays(**columns, start=start, episode=np.cumsum(start), names=names)

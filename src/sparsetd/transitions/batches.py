@@ -1,0 +1,132 @@
+"""`read_batches`: logs larger than memory, batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from sparsetd.transitions.assemble import Rows, build, check_rows, starts, with_successors
+from sparsetd.transitions.checks import Array
+from sparsetd.transitions.columns import refuse_rows_after_the_end
+from sparsetd.transitions.readers import refuse_missing
+from sparsetd.transitions.schema import Schema, infer_schema
+from sparsetd.transitions.sources import chunks
+from sparsetd.transitions.transitions import Transitions
+
+
+def read_batches(source: Any, *, batch_rows: int = 65_536, **columns: Any) -> Iterator[Transitions]:
+    """The rows of a log in batches; joined by `concatenate` they equal what `read` returns.
+
+    Parameters are those of `read`. The log must be sorted by episode and step already. A batch that begins inside an
+    episode has no `start` in its first row, so traces carry over from one `partial_fit` to the next.
+    """
+    if batch_rows < 3:
+        raise ValueError(f"`batch_rows` must be at least 3, but it is {batch_rows}: larger batches are faster.")
+    source_chunks = chunks(source, batch_rows)
+    first = next(source_chunks, None)
+    if first is None:
+        raise ValueError("The source has no rows: it needs at least one transition.")
+    stream = _Stream(infer_schema(first, **columns))
+    for part in chain([first], source_chunks):
+        yield from stream.push(part)
+    yield from stream.finish()
+
+
+class _Stream:
+    """Chunks in, batches out.
+
+    Without logged successors the last two rows are held back: the last one's successor is in the next chunk, and the
+    row before it is truncated if the last one turns out to end its episode.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.held: Rows | None = None
+        self.held_start = np.zeros(0, dtype=bool)
+        self.last: Rows | None = None
+        self.seen: set[Any] = set()
+        self.offset = 0
+
+    def push(self, columns: dict[str, Array]) -> Iterator[Transitions]:
+        refuse_missing(columns, self.schema)
+        try:
+            rows, start = self._checked(columns)
+        except (TypeError, ValueError) as error:
+            counted = f" (Rows are counted from row {self.offset} of the source.)" if self.offset else ""
+            raise type(error)(f"{error}{counted}") from None
+        self.offset += len(rows)
+        self.last = rows[-1:]
+        if self.held is not None:
+            rows, start = _stack(self.held, rows), np.concatenate([self.held_start, start])
+        if rows.next_observation is None:
+            self.held, self.held_start = rows[-2:], start[-2:]
+            yield from self._emit(rows, start, len(rows) - 2)
+        else:
+            yield build(rows, start, self.schema)
+
+    def finish(self) -> Iterator[Transitions]:
+        if self.held is not None:
+            yield from self._emit(self.held, self.held_start, len(self.held), final=True)
+
+    def _emit(self, rows: Rows, start: Array, ready: int, *, final: bool = False) -> Iterator[Transitions]:
+        filled, known = with_successors(rows, start, final=final)
+        known[ready:] = False
+        if known.any():
+            yield build(filled[known], start[known], self.schema)
+
+    def _checked(self, columns: dict[str, Array]) -> tuple[Rows, Array]:
+        rows = check_rows(columns, self.schema)
+        start = starts(rows)
+        start[0] = self._opens(rows)
+        refuse_rows_after_the_end(rows.terminated | rows.truncated, np.cumsum(start))
+        if self.last is not None and not start[0]:
+            self._refuse_late_first_row()
+        self._refuse_steps_back(rows, start)
+        self._refuse_returning(rows, start)
+        return rows, start
+
+    def _opens(self, rows: Rows) -> bool:
+        """Whether the first row of a chunk starts an episode."""
+        if self.last is None:
+            return True
+        if rows.episode is None or self.last.episode is None:
+            return bool(self.last.terminated[0] | self.last.truncated[0])
+        return bool(rows.episode[0] != self.last.episode[0])
+
+    def _refuse_late_first_row(self) -> None:
+        assert self.last is not None
+        if self.last.terminated[0] or self.last.truncated[0]:
+            raise ValueError(
+                "`terminated` or `truncated` holds in the row before row 0, but row 0 continues the same episode: "
+                "mark only the last row of an episode."
+            )
+
+    def _refuse_steps_back(self, rows: Rows, start: Array) -> None:
+        if rows.step is None:
+            return
+        before = rows.step[:1] - 1 if self.last is None or self.last.step is None else self.last.step
+        _refuse_row((np.diff(rows.step, prepend=before) <= 0) & ~start, f"`{self.schema.step}` must increase")
+
+    def _refuse_returning(self, rows: Rows, start: Array) -> None:
+        if rows.episode is None:
+            return
+        again = np.zeros(len(rows), dtype=bool)
+        for row, entry in zip(np.flatnonzero(start), rows.episode[start].tolist(), strict=True):
+            again[row] = entry in self.seen
+            self.seen.add(entry)
+        _refuse_row(again, f"`{self.schema.episode}` must keep the rows of an episode together")
+
+
+def _refuse_row(bad: Array, rule: str) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"{rule}, but row {row} does not: sort the file by episode and step, or read it whole.")
+
+
+def _stack(a: Rows, b: Rows) -> Rows:
+    pairs = {name: (getattr(a, name), getattr(b, name)) for name in vars(a)}
+    joined: dict[str, Any] = {name: None if x is None else np.concatenate([x, y]) for name, (x, y) in pairs.items()}
+    return Rows(**joined)

@@ -1,0 +1,138 @@
+"""Where rows come from: files, frames, mappings of arrays and Minari datasets, all as chunks of named columns."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsetd.transitions.arrow import columns_of, ipc_chunks, parquet_chunks
+from sparsetd.transitions.checks import Array, objects
+from sparsetd.transitions.minari import minari_chunks
+from sparsetd.transitions.schema import MAX_COLUMNS, check_names
+from sparsetd.transitions.text import csv_chunks, jsonl_chunks
+
+MAX_BYTES = 8 * 2**30
+
+Chunks = Iterator[dict[str, Array]]
+
+FILES: dict[str, Callable[[Path, int], Chunks]] = {
+    ".parquet": parquet_chunks,
+    ".pq": parquet_chunks,
+    ".arrow": ipc_chunks,
+    ".feather": ipc_chunks,
+    ".ipc": ipc_chunks,
+    ".csv": csv_chunks,
+    ".tsv": csv_chunks,
+    ".jsonl": jsonl_chunks,
+    ".ndjson": jsonl_chunks,
+}
+
+
+def chunks(source: Any, batch_rows: int = 65_536) -> Chunks:
+    """Columns of `source` in chunks of at most `batch_rows` rows (arrays and frames come whole)."""
+    if isinstance(source, str) and source.startswith("minari:"):
+        return minari_chunks(source.removeprefix("minari:"), batch_rows)
+    if isinstance(source, (str, Path)):
+        return _file(Path(source), batch_rows)
+    if hasattr(source, "iterate_episodes"):
+        return minari_chunks(source, batch_rows)
+    return iter([_in_memory(source)])
+
+
+def _file(path: Path, batch_rows: int) -> Chunks:
+    if path.is_dir():
+        parts = sorted(p for p in path.iterdir() if p.suffix.lower() in FILES)
+        if not parts:
+            raise ValueError(f"{path} is a directory without data files: it needs files such as part-0.parquet.")
+        return (chunk for part in parts for chunk in _file(part, batch_rows))
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist: check the path.")
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        return iter([read_npz(path)])
+    if suffix not in FILES:
+        known = ", ".join([*FILES, ".npz"])
+        raise ValueError(f"{path.name} has the ending {suffix!r}, which no reader knows: use one of {known}.")
+    return _decoded(path, FILES[suffix](path, batch_rows))
+
+
+def _decoded(path: Path, source: Chunks) -> Chunks:
+    """Chunks of a text file, with the errors of decoding and of the csv module as one sentence."""
+    import csv
+
+    try:
+        yield from source
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path.name} is not UTF-8 text (byte {error.start}): save it as UTF-8.") from None
+    except csv.Error as error:
+        raise ValueError(f"{path.name} is not a valid CSV file ({error}): write it again.") from None
+
+
+def _in_memory(source: Any) -> dict[str, Array]:
+    if isinstance(source, Mapping):
+        return {str(name): _column(values) for name, values in source.items()}
+    if hasattr(source, "schema") and hasattr(source, "num_rows"):
+        check_names(source.schema.names)
+        return columns_of(source)
+    if hasattr(source, "columns") and hasattr(source, "__getitem__"):
+        check_names([str(name) for name in source.columns])
+        return {str(name): _column(source[name].to_numpy()) for name in source.columns}
+    raise TypeError(
+        f"A {type(source).__name__} is not a source of transitions: pass a path, a frame, a mapping of "
+        "arrays or a Minari dataset."
+    )
+
+
+def _column(values: Any) -> Array:
+    """An array as it is; lists that are mixed or of different lengths stay lists, to be named in an error."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        return objects(values)
+    return objects(values) if array.dtype.kind in "UST" and array.ndim == 1 else array
+
+
+def read_npz(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Array]:
+    """Arrays of an .npz archive, without pickles; sizes are checked against the headers before anything is unpacked."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _refuse_bomb(path, archive, max_bytes)
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: _column(arrays[name]) for name in arrays.files}
+    except (zipfile.BadZipFile, ValueError, OSError, EOFError, NotImplementedError, RuntimeError, KeyError) as error:
+        if isinstance(error, ValueError) and str(error).startswith(path.name):
+            raise
+        reason = "it holds Python objects" if "pickle" in str(error).lower() else str(error).splitlines()[0][:120]
+        raise ValueError(
+            f"{path.name} is not a readable .npz archive ({reason}): save plain arrays with np.savez."
+        ) from None
+
+
+def _refuse_bomb(path: Path, archive: zipfile.ZipFile, max_bytes: int) -> None:
+    members = archive.infolist()
+    if len(members) > MAX_COLUMNS:
+        raise ValueError(
+            f"{path.name} holds {len(members):,} arrays, more than {MAX_COLUMNS:,}: use one matrix instead."
+        )
+    total = 0
+    for member in members:
+        with archive.open(member) as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(file)
+        size = dtype.itemsize
+        for extent in shape:
+            size *= extent
+        if size > member.file_size:
+            raise ValueError(
+                f"{path.name} is damaged: {member.filename} claims more data than it holds; save it again."
+            )
+        total += member.file_size
+    if total > max_bytes:
+        raise ValueError(
+            f"{path.name} would unpack to {total / 2**30:.1f} GiB, beyond {max_bytes / 2**30:.1f}: use Parquet."
+        )
