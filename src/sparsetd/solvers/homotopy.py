@@ -97,6 +97,7 @@ def follow(active: ActiveSet, sign: Array, line: Line, t: float, t_end: float, m
             born[index] = t
         if _pivot(active, sign, parallel, index, new_sign) < 0:
             direction, walk.n_turns = -direction, walk.n_turns + 1
+    walk.record(t, active.indices, _linear_piece(active, line, sign, t, direction).w, born)
     return walk
 
 
