@@ -38,7 +38,7 @@ def blocks(page: Path) -> list[Block]:
     following = [*found[1:], None]
     return [
         Block(this[1], this[2], text.count("\n", 0, this.start()) + 1, _promised(text, this, after))
-        for this, after in zip(found, following, strict=True)
+        for this, after in zip(found, following, strict=False)
     ]
 
 
