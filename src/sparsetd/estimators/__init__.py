@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sparsetd.estimators.base import BaseTD, DivergenceWarning
+from sparsetd.estimators.dantzig_lstd import DantzigLSTD
 from sparsetd.estimators.etd import ETD
 from sparsetd.estimators.gq import GQ
 from sparsetd.estimators.gtd import GTD
@@ -10,12 +11,18 @@ from sparsetd.estimators.gtd2 import GTD2
 from sparsetd.estimators.gtd2mp import GTD2MP
 from sparsetd.estimators.htd import HTD
 from sparsetd.estimators.l1td import L1TD
+from sparsetd.estimators.lars_td import LARSTD
+from sparsetd.estimators.lcp_td import LCPTD
 from sparsetd.estimators.linear_td import LinearTD
 from sparsetd.estimators.lstd import LSTD
+from sparsetd.estimators.lstd_l1 import LSTDL1
 from sparsetd.estimators.mirror_descent_td import MirrorDescentTD
+from sparsetd.estimators.omp_td import OMPTD
+from sparsetd.estimators.ralp import RALP
 from sparsetd.estimators.rogq import ROGQ
 from sparsetd.estimators.rotd import ROTD
 from sparsetd.estimators.rotd_lasso import ROTDLasso
+from sparsetd.estimators.scorer import TDScorer
 from sparsetd.estimators.td import TD
 from sparsetd.estimators.tdc import TDC
 from sparsetd.estimators.tdcmp import TDCMP
@@ -30,7 +37,12 @@ __all__ = [
     "GTD2MP",
     "HTD",
     "L1TD",
+    "LARSTD",
+    "LCPTD",
     "LSTD",
+    "LSTDL1",
+    "OMPTD",
+    "RALP",
     "ROGQ",
     "ROTD",
     "TD",
@@ -38,9 +50,11 @@ __all__ = [
     "TDCMP",
     "TDRC",
     "BaseTD",
+    "DantzigLSTD",
     "DivergenceWarning",
     "LinearTD",
     "MirrorDescentTD",
     "ROTDLasso",
+    "TDScorer",
     "ValueFunction",
 ]

@@ -144,7 +144,9 @@ class BaseTD(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """V(s) = θᵀφ(s) + intercept for each row."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", reset=False, dtype=(np.float64, np.float32), ensure_all_finite=False)
+        X = validate_data(
+            self, X, accept_sparse="csr", reset=False, dtype=(np.float64, np.float32), ensure_all_finite=False
+        )
         check_finite("X", X)
         return np.asarray(X @ self.coef_ + self.intercept_)
 
@@ -194,6 +196,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
         rows: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_all_finite": False}
         phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **rows)
         check_finite("X", phi)
+        if not sp.issparse(phi):
+            phi = np.ascontiguousarray(phi)  # frames arrive column by column; the order of sums must not depend on it
         n = len(reward)
         begins = flags("start", start, n)
         gammas = column("discount", discount, n, default=self.gamma, high=1.0)
@@ -227,12 +231,13 @@ class BaseTD(RegressorMixin, BaseEstimator):
     def _take(self, batch: Batch) -> None:
         table, penalty, solver = self._parts()
         solver.update(self._state, batch, table, penalty, self._factor(batch.n_features))
-        theta = getattr(self._state, "x", None)
-        if theta is not None:
+        x = getattr(self._state, "x", None)
+        if x is not None:
+            theta = x[-1].astype(np.float64)
             self.history_["n_iter"].append(self._state.t)
-            self.history_["coef_norm"].append(float(np.linalg.norm(theta[-1])))
-            self.history_["coef_change"].append(float(np.linalg.norm(theta[-1] - self._last)))
-            self._last = theta[-1].copy()
+            self.history_["coef_norm"].append(float(np.linalg.norm(theta)))
+            self.history_["coef_change"].append(float(np.linalg.norm(theta - self._last)))
+            self._last = theta
 
     def _finish(self) -> Self:
         table, penalty, solver = self._parts()
@@ -270,7 +275,9 @@ class BaseTD(RegressorMixin, BaseEstimator):
     def _initial(self, n_features: int) -> Array:
         init = np.asarray(self.coef_init, dtype=np.float64)
         if init.shape != (self.n_features_in_,):
-            raise ValueError(f"coef_init has shape {init.shape} but X has {self.n_features_in_} features; pass one number per feature")
+            raise ValueError(
+                f"coef_init has shape {init.shape} but X has {self.n_features_in_} features; pass one number per feature"
+            )
         check_finite("coef_init", init)
         return np.append(init, np.zeros(n_features - len(init)))
 
@@ -289,7 +296,9 @@ class BaseTD(RegressorMixin, BaseEstimator):
         if isinstance(which, str):
             names = list(getattr(self, "feature_names_in_", ()))
             if which not in names:
-                raise ValueError(f"unpenalized names {which!r}, which is not a column of X; use its number or one of X's column names")
+                raise ValueError(
+                    f"unpenalized names {which!r}, which is not a column of X; use its number or one of X's column names"
+                )
             return names.index(which)
         if not -self.n_features_in_ <= which < self.n_features_in_:
             raise ValueError(f"unpenalized has {which} but X has {self.n_features_in_} features; number them from 0")
@@ -303,11 +312,8 @@ def _chunks(n: int) -> list[slice]:
 
 def _check_target(y: Any) -> None:
     """The row of a bad reward; everything else about y is scikit-learn's to say."""
-    try:
-        reward = np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
-        return
-    if y is not None and reward.ndim == 1:
+    reward = np.asarray(y)
+    if reward.dtype.kind == "f" and reward.ndim == 1:
         check_finite("y", reward)
 
 
@@ -324,7 +330,8 @@ def _like(rows: Any, phi: Any) -> Any:
         rows = sp.csr_array(rows)
     elif sp.issparse(rows) and not sp.issparse(phi):
         rows = rows.toarray()
-    return rows.astype(phi.dtype, copy=False)
+    rows = rows.astype(phi.dtype, copy=False)
+    return rows if sp.issparse(rows) else np.ascontiguousarray(rows)
 
 
 def _with_constant(phi: Any) -> Any:

@@ -51,7 +51,9 @@ class LinearTD(BaseTD):
     def _parts(self) -> Parts:
         penalty = penalties.NoPenalty() if self.penalty is None else self.penalty
         if not isinstance(penalty, penalties.Penalty):
-            raise TypeError(f"penalty={penalty!r} has no value, prox and shrinkage; use one of sparsetd.penalties, or Custom(prox)")
+            raise TypeError(
+                f"penalty={penalty!r} has no value, prox and shrinkage; use one of sparsetd.penalties, or Custom(prox)"
+            )
         return self._table(), penalty, solvers.Stochastic() if self.solver is None else self.solver
 
     def _table(self) -> Table:

@@ -85,12 +85,12 @@ class ValueFunction(BaseEstimator):
         self.n_observed_ = transitions.observation.shape[1]
 
     def _learn(self, transitions: Transitions, policy: Policy | None, fit: Any) -> Self:
-        batch = featurize(transitions, self.features_, self.estimator.gamma, policy)
+        batch = featurize(transitions, self.features_, self.estimator_.gamma, policy)
         fit(
             batch.phi,
             batch.reward,
             batch.phi_next,
-            ratio=batch.ratio,
+            ratio=batch.ratio if policy is None else self._trace_ratio(batch.ratio),
             discount=batch.discount,
             start=batch.start,
             interest=batch.interest,
@@ -99,6 +99,22 @@ class ValueFunction(BaseEstimator):
         self.n_actions_ = None if policy is None else action_probabilities(policy, transitions.observation[:1]).shape[1]
         self.feature_names_ = feature_names(self.features_, transitions, self.n_actions_)
         return self
+
+    def _trace_ratio(self, ratio: Array) -> Array:
+        """π/μ as the estimator may use it for action values: the action is given, so only old traces are corrected.
+
+        The trace of GQ does just that. That of a state-value method would weight the row itself, which at λ = 0 is left out
+        (this is LSTD-Q, TDC on φ(s, a), …) and at λ > 0 cannot be: the trace would be wrong unless π is the behaviour.
+        """
+        table = self.estimator_._parts()[0]
+        if table.trace == "action" or np.all(ratio == 1.0):
+            return ratio
+        if table.lam > 0:
+            raise ValueError(
+                f"`policy` differs from the behaviour, and the trace of {type(self.estimator_).__name__} corrects state values "
+                "only: use GQ or ROGQ, or lam=0."
+            )
+        return np.ones(len(ratio))
 
     def _q(self, s: Array) -> Array:
         theta = self.estimator_.coef_.reshape(self.n_actions_, -1)

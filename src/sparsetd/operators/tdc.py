@@ -7,7 +7,9 @@ import numpy as np
 from sparsetd.system import PHI, PSI, E, Table, Trace
 
 
-def tdc(eta: float = 1.0, lam: float = 0.0, *, name: str = "tdc", damping_w: float = 0.0, trace: Trace = "state") -> Table:
+def tdc(
+    eta: float = 1.0, lam: float = 0.0, *, name: str = "tdc", damping_w: float = 0.0, trace: Trace = "state"
+) -> Table:
     """A_t = [[ηφφᵀ, ηe(φ−γφ')ᵀ], [γ(1−λ)φ'eᵀ, e(φ−γφ')ᵀ]], b_t = r[ηe; e] (`eq:abc`; e = ρφ without traces).
 
     The stochastic iteration is θ ← θ + α(δe − γ(1−λ)(eᵀw)φ'), w ← w + ηα(δe − (φᵀw)φ) (`eq:TDCupdate`). Its fixed point is

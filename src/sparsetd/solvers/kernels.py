@@ -34,7 +34,9 @@ def _jit(function: Any) -> Any:
 
 
 @_jit
-def _sweep(w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, weight, scale, coef, shrink, factor, clip, f, g, h, f2, g2, h2, out):
+def _sweep(
+    w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, weight, scale, coef, shrink, factor, clip, f, g, h, f2, g2, h2, out
+):
     """One pass over the state: sums += weight·old, new = prox(scale·old + coef·(f, g, h)), out = products of new with (f2, g2, h2).
 
     `shrink` holds threshold and ridge per block of x; `out` has the 3 products of each row of the state and, below, the
@@ -393,9 +395,28 @@ def _move(
     """One step of all of the state along `coef`; the damping terms are taken at the point (at_w, …) of the gradient."""
     k = len(damping)
     x_damp = alpha if y2 is None else 0.0  # a saddle's damping would couple x and y: its solvers refuse such tables
-    _move_block(w, coef[0], f, g, h, x_damp * damping[0], at_w, alpha, l1[0], l2[0], factor, groups, group_l1[0], norms, u_w, p)
+    _move_block(
+        w, coef[0], f, g, h, x_damp * damping[0], at_w, alpha, l1[0], l2[0], factor, groups, group_l1[0], norms, u_w, p
+    )
     i = k - 1
-    _move_block(th, coef[i], f, g, h, x_damp * damping[i], at_th, alpha, l1[i], l2[i], factor, groups, group_l1[i], norms, u_th, p)
+    _move_block(
+        th,
+        coef[i],
+        f,
+        g,
+        h,
+        x_damp * damping[i],
+        at_th,
+        alpha,
+        l1[i],
+        l2[i],
+        factor,
+        groups,
+        group_l1[i],
+        norms,
+        u_th,
+        p,
+    )
     _within_radius(w, th, radius)
     _add(y1, coef[k], f, g, h, alpha * dual_damping, at_y1)
     _add(y2, coef[2 * k - 1], f, g, h, alpha * dual_damping, at_y2)

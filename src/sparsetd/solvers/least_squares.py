@@ -47,7 +47,9 @@ class LeastSquares:
     ) -> MomentState:
         del dtype, coef_init  # sums of squares need float64, and there is nothing to start from
         if table.n_blocks != 1:
-            raise ValueError(f"least squares solves a system in θ alone; use operator 'td' or 'etd', not {table.name!r}")
+            raise ValueError(
+                f"least squares solves a system in θ alone; use operator 'td' or 'etd', not {table.name!r}"
+            )
         return MomentState(np.zeros((n_features, n_features)), np.zeros(n_features), np.zeros(n_features))
 
     def update(
@@ -77,7 +79,9 @@ class LeastSquares:
 
     @staticmethod
     def _append(state: MomentState, batch: Batch, fresh: Array, old: Array) -> None:
-        phi, phi_next = (np.asarray(r.toarray() if sp.issparse(r) else r, np.float64) for r in (batch.phi, batch.phi_next))
+        phi, phi_next = (
+            np.asarray(r.toarray() if sp.issparse(r) else r, np.float64) for r in (batch.phi, batch.phi_next)
+        )
         e = fresh[:, None] * phi
         for t in np.flatnonzero(old):
             e[t] += old[t] * (e[t - 1] if t else state.trace)

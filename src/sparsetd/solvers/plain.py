@@ -12,7 +12,9 @@ from sparsetd.system import Array, Table, adjoint, residual
 def stream(solver: Any, state: Any, columns: tuple[Array, ...], table: Table, penalty: Any) -> int:
     """The same steps as the kernels, one Python call to `penalty.prox` per step; returns the rows taken."""
     if solver.boxed or solver.exponent != 2 or np.isfinite(solver.radius):
-        raise ValueError("a penalty given by its prox goes with the Euclidean stochastic, primal_dual and mirror_prox solvers only")
+        raise ValueError(
+            "a penalty given by its prox goes with the Euclidean stochastic, primal_dual and mirror_prox solvers only"
+        )
     phi, phi_next, reward, discount, fresh, old, alpha = columns
     e = np.zeros(phi.shape[1], phi.dtype) if state.trace is None else state.trace[0]
     for t in range(len(reward)):
@@ -20,7 +22,9 @@ def stream(solver: Any, state: Any, columns: tuple[Array, ...], table: Table, pe
         rows = np.stack([phi[t], discount[t] * phi_next[t], e])
         x, y = state.x, state.y
 
-        def move(at_x: Array, at_y: Array | None, t: int = t, rows: Array = rows, x: Array = x, y: Array | None = y) -> Any:
+        def move(
+            at_x: Array, at_y: Array | None, t: int = t, rows: Array = rows, x: Array = x, y: Array | None = y
+        ) -> Any:
             r = residual(table, at_x, rows, reward[t])
             if y is None or at_y is None:
                 return penalty.prox(x - alpha[t] * r, alpha[t]), None

@@ -83,7 +83,9 @@ class Streaming:
         """Exponent of the mirror map of x."""
         return 2.0
 
-    def init(self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None) -> StreamState:
+    def init(
+        self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
+    ) -> StreamState:
         """The state before the first row: θ = `coef_init` (or 0), w = 0, y = 0."""
         if self.saddle and table.damping.any():
             raise ValueError(
@@ -112,9 +114,7 @@ class Streaming:
             done = stop
         return state
 
-    def result(
-        self, state: StreamState, table: Table, penalty: PenaltyLike, factor: Array | None = None
-    ) -> Solution:
+    def result(self, state: StreamState, table: Table, penalty: PenaltyLike, factor: Array | None = None) -> Solution:
         """The averaged point (`eq:averaging`) or, with average='none', the last one."""
         del table, penalty, factor
         last, dual = state.primal, state.dual
@@ -179,11 +179,23 @@ class Streaming:
         l1, l2 = (np.zeros(k), np.zeros(k)) if shrinkage is None else shrinkage
         factor = None if factor is None else np.asarray(factor, dtype=state.x.dtype)
         constants = (table.M, table.m, table.damping, l1, l2, factor)
-        if not (self.mirror or self.boxed or self.dual_damping or self.ball == 1 or shrinkage is None or self.exponent != 2):
+        if not (
+            self.mirror or self.boxed or self.dual_damping or self.ball == 1 or shrinkage is None or self.exponent != 2
+        ):
             clip = 1.0 if self.ball == 0 else np.inf
             return int(
                 kernels.stream(
-                    *columns, alpha, *blocks, *sums, state.trace, state.pending, *constants, self.ball == 2, clip, self.radius, limit
+                    *columns,
+                    alpha,
+                    *blocks,
+                    *sums,
+                    state.trace,
+                    state.pending,
+                    *constants,
+                    self.ball == 2,
+                    clip,
+                    self.radius,
+                    limit,
                 )
             )
         groups, group_l1 = None, np.zeros((k, 0))

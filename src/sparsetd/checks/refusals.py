@@ -1,0 +1,131 @@
+"""Bad input gets one sentence that names the argument and the first bad row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from sparsetd.checks.logs import Log, fitted, log, streamed
+
+
+def _refused(estimator: Any, rows: Log, *wanted: str, **parameters: Any) -> None:
+    try:
+        fitted(estimator, rows, **parameters)
+    except (ValueError, TypeError) as error:
+        sentence = str(error)
+    else:
+        raise AssertionError(f"nothing was said about {', '.join(wanted)}")
+    for pattern in wanted:
+        assert re.search(pattern, sentence), f"{sentence!r} does not say {pattern!r}"
+
+
+def _with(name: str, row: int, value: float) -> Log:
+    rows = log()
+    column = np.array(getattr(rows, name), dtype=float)
+    column[row] = value
+    return rows.but(**{name: column})
+
+
+def _law(name: str, check: Callable[[Any], None]) -> Callable[[Any], None]:
+    check.__name__ = check.__qualname__ = name
+    return check
+
+
+def _bad_cell(name: str, value: float, word: str) -> Callable[[Any], None]:
+    kind = {"NaN": "nan", "inf": "infinite"}.get(word, "bad")
+    return _law(
+        f"a_{kind}_{name}_is_refused_with_its_row",
+        lambda estimator: _refused(estimator, _with(name, 13, value), rf"\b{name}\b", word, r"row 13\b"),
+    )
+
+
+def a_negative_ratio_is_refused(estimator: Any) -> None:
+    _refused(estimator, _with("ratio", 5, -0.5), "ratio", r"-0\.5", r"row 5\b")
+
+
+def a_discount_above_one_is_refused(estimator: Any) -> None:
+    _refused(estimator, _with("discount", 6, 1.5), "discount", r"1\.5", r"row 6\b")
+
+
+def a_short_column_is_refused(estimator: Any) -> None:
+    for name in ("ratio", "discount", "start"):
+        rows = log()
+        _refused(estimator, rows.but(**{name: getattr(rows, name)[:-1]}), name, "48")
+
+
+def a_short_successor_is_refused(estimator: Any) -> None:
+    rows = log()
+    _refused(estimator, rows.but(X_next=rows.X_next[:-1]), "X_next", "47", "48")
+
+
+def another_width_of_successor_is_refused(estimator: Any) -> None:
+    rows = log()
+    _refused(estimator, rows.but(X_next=rows.X_next[:, :-1]), "3 features", "4 features")
+
+
+def no_rows_are_refused(estimator: Any) -> None:
+    rows = log()
+    _refused(estimator, rows[:0], "0 sample")
+
+
+def no_features_are_refused(estimator: Any) -> None:
+    rows = log()
+    _refused(estimator, rows.but(X=rows.X[:, :0], X_next=rows.X_next[:, :0]), "0 feature")
+
+
+def gamma_outside_the_unit_interval_is_refused(estimator: Any) -> None:
+    for gamma in (-0.1, 1.1, np.nan, "high"):
+        _refused(estimator, log(), "gamma", gamma=gamma)
+
+
+def a_start_that_is_no_boolean_is_refused(estimator: Any) -> None:
+    rows = log()
+    start = rows.start.astype(int)
+    start[9] = 7
+    _refused(estimator, rows.but(start=start), "start", r"row 9\b")
+
+
+def an_unknown_unpenalized_feature_is_refused(estimator: Any) -> None:
+    _refused(estimator, log(), "unpenalized", "nobody", unpenalized=("nobody",))
+    _refused(estimator, log(), "unpenalized", "99", unpenalized=(99,))
+
+
+def a_changed_width_is_refused_mid_stream(estimator: Any) -> None:
+    model, rows = streamed(estimator, log(), ()), log(d=5)
+    try:
+        model.partial_fit(rows.X, rows.y, rows.X_next)
+    except ValueError as error:
+        assert "5 features" in str(error)
+    else:
+        raise AssertionError("five features after four were taken without a word")
+
+
+def bad_hyperparameters_are_refused(estimator: Any) -> None:
+    bad = {"step_size": -1.0, "rho_theta": -1.0, "rho_w": -1.0, "eta": 0.0, "lam": 2.0, "n_passes": 0, "average": "al",
+           "fit_norm": 3, "support_tol": 1.0, "coef_init": [1.0]}  # fmt: skip
+    known = clone(estimator).get_params()
+    for name, value in bad.items():
+        if name in known:
+            _refused(estimator, log(), name, **{name: value})
+
+
+LAWS = (
+    *(_bad_cell(name, np.nan, "NaN") for name in ("X", "y", "X_next", "ratio", "discount")),
+    *(_bad_cell(name, np.inf, "inf") for name in ("X", "y", "X_next", "ratio")),
+    a_negative_ratio_is_refused,
+    a_discount_above_one_is_refused,
+    a_short_column_is_refused,
+    a_short_successor_is_refused,
+    another_width_of_successor_is_refused,
+    no_rows_are_refused,
+    no_features_are_refused,
+    gamma_outside_the_unit_interval_is_refused,
+    a_start_that_is_no_boolean_is_refused,
+    an_unknown_unpenalized_feature_is_refused,
+    a_changed_width_is_refused_mid_stream,
+    bad_hyperparameters_are_refused,
+)

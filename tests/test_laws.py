@@ -1,0 +1,41 @@
+"""Every exported estimator keeps scikit-learn's contract and the laws of linear TD, found by discovery."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sparsetd import estimators
+from sparsetd.checks import LAWS
+from sparsetd.estimators import BaseTD
+
+ESTIMATORS: list[Any] = [
+    value()
+    for name in estimators.__all__
+    if inspect.isclass(value := getattr(estimators, name)) and issubclass(value, BaseTD) and value is not BaseTD
+]
+
+
+def _name(value: Any) -> str:
+    return value.__name__ if inspect.isfunction(value) else type(value).__name__
+
+
+def test_there_are_enough_laws() -> None:
+    assert len({law.__name__ for law in LAWS}) == len(LAWS) >= 40
+
+
+@pytest.mark.parametrize("law", LAWS, ids=_name)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=_name)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_law(estimator: Any, law: Any) -> None:
+    law(estimator)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks(ESTIMATORS)
+def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
+    check(estimator)
