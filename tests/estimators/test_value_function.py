@@ -3,45 +3,18 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any, Self
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from sparsetd.estimators.value_function import ValueFunction
-from sparsetd.features import Fourier, Tabular
+from sparsetd.estimators import GQ, LSTD, ROGQ, TD, TDC, ValueFunction
+from sparsetd.features import Fourier, Tabular, featurize
 from sparsetd.transitions import Transitions
 
 GAMMA = 0.9
 N, A = 4, 2
-
-
-class PlainLSTD(BaseEstimator):  # type: ignore[misc]
-    """θ = (Σ ρ φ(φ − ψ)ᵀ)⁻¹ Σ ρ φ r, written out: the simplest estimator with the library's interface."""
-
-    def __init__(self, gamma: float = GAMMA, action_values: bool = False) -> None:
-        self.gamma = gamma
-        self.action_values = action_values
-
-    def fit(self, X: Any, y: Any, X_next: Any, **columns: Any) -> Self:
-        self.__dict__.pop("A_", None)
-        return self.partial_fit(X, y, X_next, **columns)
-
-    def partial_fit(self, X: Any, y: Any, X_next: Any, *, ratio: Any, discount: Any, start: Any, interest: Any) -> Self:
-        assert len(start) == len(interest) == len(y)
-        X, X_next = (rows.toarray() if sp.issparse(rows) else rows for rows in (X, X_next))
-        rho = np.ones(len(y)) if self.action_values else ratio
-        weighted = rho[:, None] * X
-        self.A_ = getattr(self, "A_", 0.0) + weighted.T @ (X - discount[:, None] * X_next)
-        self.b_ = (self.b_ if np.ndim(self.A_) and hasattr(self, "b_") else 0.0) + weighted.T @ y
-        self.coef_, self.intercept_ = np.linalg.pinv(self.A_) @ self.b_, 0.0
-        return self
-
-    def predict(self, X: Any) -> Any:
-        return X @ self.coef_
 
 
 def mdp() -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -92,7 +65,7 @@ def exact_q(P: np.ndarray, R: np.ndarray, pi: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("sparse", [False, True])
 def test_action_values_are_exact(sparse: bool) -> None:
     t = expected_log()
-    vf = ValueFunction(Tabular(N, sparse_output=sparse), PlainLSTD(action_values=True)).fit(t, target)
+    vf = ValueFunction(Tabular(N, sparse_output=sparse), LSTD(gamma=GAMMA)).fit(t, target)
     q = exact_q(model_of(t)[0], mdp()[1], mdp()[2])
     states = np.arange(N)
     np.testing.assert_allclose(vf.q(states), q, atol=1e-8)
@@ -114,7 +87,7 @@ def test_state_values_are_exact_off_policy() -> None:
         start=t.start,
         behavior_prob=mu[t.observation[:, 0], t.action],
     ).with_target(target)
-    vf = ValueFunction(Tabular(N), PlainLSTD()).fit(t)
+    vf = ValueFunction(Tabular(N), LSTD(gamma=GAMMA)).fit(t)
     expected = (mdp()[2] * exact_q(P, mdp()[1], mdp()[2])).sum(axis=1)
     np.testing.assert_allclose(vf.value(np.arange(N)), expected, atol=1e-8)
     assert vf.n_actions_ is None
@@ -122,8 +95,8 @@ def test_state_values_are_exact_off_policy() -> None:
 
 def test_partial_fit_in_chunks_equals_fit() -> None:
     t = expected_log()
-    whole = ValueFunction(Tabular(N), PlainLSTD(action_values=True)).fit(t, target)
-    parts = ValueFunction(Tabular(N), PlainLSTD(action_values=True))
+    whole = ValueFunction(Tabular(N), LSTD(gamma=GAMMA)).fit(t, target)
+    parts = ValueFunction(Tabular(N), LSTD(gamma=GAMMA))
     for i in range(0, len(t), 700):
         parts.partial_fit(t[i : i + 700], target)
     np.testing.assert_allclose(parts.q(np.arange(N)), whole.q(np.arange(N)), rtol=1e-9)
@@ -134,12 +107,12 @@ def test_one_observation_gives_one_answer() -> None:
     s = rng.random((30, 2))
     t = Transitions.from_arrays(s, rng.normal(size=30), rng.random((30, 2)), action=rng.integers(2, size=30))
     half = lambda s: np.full((len(s), 2), 0.5)  # noqa: E731
-    vf = ValueFunction(Fourier(1), PlainLSTD(action_values=True)).fit(t, half)
+    vf = ValueFunction(Fourier(1), LSTD(gamma=GAMMA)).fit(t, half)
     assert isinstance(vf.act(s[0]), int)
     assert vf.q(s[0]).shape == (2,)
     assert np.ndim(vf.value(s[0])) == 0
     np.testing.assert_allclose(vf.q(s[0]), vf.q(s)[0], rtol=1e-13)
-    single = ValueFunction(Tabular(N), PlainLSTD(action_values=True)).fit(expected_log(), target)
+    single = ValueFunction(Tabular(N), LSTD(gamma=GAMMA)).fit(expected_log(), target)
     assert isinstance(single.act(2), int)
     assert single.act([2, 3]).shape == (2,)
 
@@ -148,13 +121,13 @@ def test_without_features_the_observation_is_used() -> None:
     t = Transitions.from_arrays(
         [[1.0, 0], [0, 1.0]], [1.0, 2.0], [[0, 1.0], [0, 0]], terminated=[0, 1], names=["a", "b"]
     )
-    vf = ValueFunction(None, PlainLSTD()).fit(t)
+    vf = ValueFunction(None, LSTD(gamma=GAMMA)).fit(t)
     np.testing.assert_allclose(vf.value([[1.0, 0.0], [0.0, 1.0]]), [1 + GAMMA * 2, 2.0])
     assert list(vf.feature_names_) == ["a", "b"]
 
 
 def test_clone_pickle_and_untouched_parameters() -> None:
-    estimator = PlainLSTD()
+    estimator = LSTD(gamma=GAMMA)
     vf = clone(ValueFunction(Tabular(N), estimator)).fit(expected_log())
     assert not hasattr(estimator, "coef_")
     copy = pickle.loads(pickle.dumps(vf))  # noqa: S301
@@ -162,8 +135,52 @@ def test_clone_pickle_and_untouched_parameters() -> None:
     assert vf.get_params()["estimator__gamma"] == GAMMA
 
 
+def test_the_ratio_does_not_weight_rows_of_action_values() -> None:
+    """With too few features the weighting of rows matters: LSTD-Q solves Σ φ(φ − γφ̄)ᵀ θ = Σ φ r, without ratios."""
+    t = expected_log()
+    shared = Fourier(1, low=0, high=N)
+    vf = ValueFunction(shared, LSTD(gamma=GAMMA)).fit(t, target)
+    M, b = np.zeros((4, 4)), np.zeros(4)
+    for s, a, r, successor, ended in zip(
+        t.observation[:, 0], t.action, t.reward, t.next_observation[:, 0], t.terminated, strict=True
+    ):
+        phi, bar = np.zeros((2, 2)), np.zeros((2, 2))
+        phi[a] = [1, np.cos(np.pi * s / N)]
+        if not ended:
+            bar = np.outer(mdp()[2][successor], [1, np.cos(np.pi * successor / N)])
+        M += np.outer(phi, phi - GAMMA * bar)
+        b += r * phi.ravel()
+    np.testing.assert_allclose(vf.estimator_.coef_, np.linalg.solve(M, b), rtol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [GQ(gamma=GAMMA, lam=0.5), ROGQ(gamma=GAMMA, lam=0.5)], ids=["GQ", "ROGQ"])
+def test_action_value_traces_get_the_ratio(estimator) -> None:  # type: ignore[no-untyped-def]
+    t = expected_log()
+    vf = ValueFunction(Tabular(N), estimator).fit(t[:50], target)
+    batch = featurize(t[:50], Tabular(N).fit([[0]]), GAMMA, target)
+    direct = clone(estimator).fit(
+        batch.phi, batch.reward, batch.phi_next, ratio=batch.ratio, discount=batch.discount, start=batch.start
+    )
+    np.testing.assert_array_equal(vf.estimator_.coef_, direct.coef_)
+
+
+def test_state_value_traces_refuse_off_policy_action_values() -> None:
+    t = expected_log()
+    with pytest.raises(ValueError, match="the trace of TDC corrects state values only: use GQ"):
+        ValueFunction(Tabular(N), TDC(gamma=GAMMA, lam=0.5)).fit(t, target)
+    ValueFunction(Tabular(N), TDC(gamma=GAMMA, lam=0.5)).fit(t, lambda s: mdp()[3][s[:, 0]])  # the behaviour itself
+
+
+def test_stochastic_estimators_approach_the_exact_values() -> None:
+    t = expected_log()
+    t = t[np.random.default_rng(0).permutation(len(t))]
+    q = exact_q(model_of(t)[0], mdp()[1], mdp()[2])
+    vf = ValueFunction(Tabular(N), TD(gamma=GAMMA, step_size=0.05, n_passes=200)).fit(t, target)
+    np.testing.assert_allclose(vf.q(np.arange(N)), q, atol=0.15)
+
+
 def test_mistakes_are_named() -> None:
-    vf = ValueFunction(Tabular(N), PlainLSTD())
+    vf = ValueFunction(Tabular(N), LSTD(gamma=GAMMA))
     with pytest.raises(NotFittedError):
         vf.value([0])
     vf.fit(expected_log())

@@ -103,16 +103,16 @@ class ValueFunction(BaseEstimator):
     def _trace_ratio(self, ratio: Array) -> Array:
         """π/μ as the estimator may use it for action values: the action is given, so only old traces are corrected.
 
-        The trace of GQ does just that. That of a state-value method would weight the row itself, which at λ = 0 is left out
-        (this is LSTD-Q, TDC on φ(s, a), …) and at λ > 0 cannot be: the trace would be wrong unless π is the behaviour.
+        The trace of GQ does just that. That of a state-value method would weight the row itself: at λ = 0 the ratio is
+        left out (this is LSTD-Q, TDC on φ(s, a), …), at λ > 0 the trace would be wrong unless π is the behaviour.
         """
         table = self.estimator_._parts()[0]
         if table.trace == "action" or np.all(ratio == 1.0):
             return ratio
         if table.lam > 0:
+            name = type(self.estimator_).__name__
             raise ValueError(
-                f"`policy` differs from the behaviour, and the trace of {type(self.estimator_).__name__} corrects state values "
-                "only: use GQ or ROGQ, or lam=0."
+                f"`policy` is not the behaviour, and the trace of {name} corrects state values only: use GQ or ROGQ, or lam=0."
             )
         return np.ones(len(ratio))
 

@@ -53,10 +53,9 @@ def parse(texts: list[str]) -> Array:
     Missing entries (empty, NA, null, …) are NaN, true and false are 1 and 0, and "[1, 2]" is a list.
     """
     if max(map(len, texts)) <= _LONGEST_NUMBER:
-        words = np.array(texts)
-        for kind in (np.int64, np.float64):
+        for number, kind in ((int, np.int64), (float, np.float64)):
             try:
-                return words.astype(kind)
+                return np.array(list(map(number, texts)), dtype=kind)
             except (ValueError, OverflowError):
                 continue
     entries = [_entry(text) for text in texts]
