@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sparsetd.cli import main
-from sparsetd.cli.command import Command, Outcome, WrongInput
+from sparsetd.cli.command import Command, Deferred, Outcome, WrongInput
 from sparsetd.cli.commands import COMMANDS
 from sparsetd.cli.console import Console
 
@@ -44,7 +44,20 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_every_command_has_help_with_an_example(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_registry_says_what_the_command_says(command: Command | Deferred) -> None:
+    loaded = command.load()
+    assert (loaded.name, loaded.summary) == (command.name, command.summary)
+
+
+def test_help_does_not_wait_for_the_library() -> None:
+    script = "import sys; from sparsetd.cli import main; main(['--help']); sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
+def test_every_command_has_help_with_an_example(
+    command: Command | Deferred, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([command.name, "--help"]) == 0
     shown = capsys.readouterr().out
     assert f"sparsetd {command.name}" in shown.split("options", 1)[0].split("\n", 2)[-1]

@@ -19,8 +19,9 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 success, 1 the command failed, 2 the input was wrong."""
+    words = sys.argv[1:] if argv is None else argv
     try:
-        args = build_parser().parse_args(argv)
+        args = build_parser(words).parse_args(words)
     except SystemExit as stop:  # argparse ends --help with 0 and a wrong option with 2
         return int(stop.code or 0)
     console = Console.of_terminal(json=args.json, quiet=args.quiet)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 from sparsetd.cli.console import Console
@@ -36,3 +37,20 @@ class Command:
     details: str
     arguments: Callable[[ArgumentParser], None]
     run: Callable[[Namespace, Console], Outcome]
+
+    def load(self) -> Command:
+        return self
+
+
+@dataclass(frozen=True)
+class Deferred:
+    """A command by name, summary and place ("module:NAME"), imported when called: help must not wait for Numba."""
+
+    name: str
+    summary: str
+    place: str
+
+    def load(self) -> Command:
+        module, _, name = self.place.partition(":")
+        command: Command = getattr(import_module(module), name)
+        return command

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from sparsetd.cli.command import Command
-from sparsetd.cli.demo import DEMO
+from sparsetd.cli.command import Command, Deferred
 
-COMMANDS: tuple[Command, ...] = (DEMO,)
+COMMANDS: tuple[Command | Deferred, ...] = (
+    Deferred("demo", "try the library on problems with known answers", "sparsetd.cli.demo:DEMO"),
+    Deferred(
+        "reproduce",
+        "rerun the paper's experiments and give a verdict on every claim",
+        "sparsetd.cli.reproduce:REPRODUCE",
+    ),
+)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
 from sparsetd.cli.options import at_least
+from sparsetd.experiments import demo
+from sparsetd.report.plot import check_figure_path, save_figure
 from sparsetd.report.table import Column, text_table
-
-if TYPE_CHECKING:
-    from sparsetd.experiments.demo import Problem
 
 DETAILS = """
 Two small problems whose answers are known exactly. On Baird's star, off-policy TD diverges
@@ -61,10 +60,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> Outcome:
-    # Imported here: `sparsetd --help` must not wait for Numba.
-    from sparsetd.experiments import demo
-    from sparsetd.report.plot import check_figure_path, save_figure
-
     if not args.no_plot:
         check_figure_path(args.out)
     result = demo.run(demo.Settings(samples=args.samples, seed=args.seed), console.progress)
@@ -77,7 +72,7 @@ def run(args: Namespace, console: Console) -> Outcome:
     return Outcome(text, data)
 
 
-def _section(problem: Problem, rows: Sequence[dict[str, Any]], console: Console) -> str:
+def _section(problem: demo.Problem, rows: Sequence[dict[str, Any]], console: Console) -> str:
     mine = [row for row in rows if row["problem"] == problem.name]
     head = f"{problem.name}: {problem.question} ({problem.mdp.n_states} states, {problem.mdp.n_features} features)"
     return f"{head}\n{text_table(mine, COLUMNS, console.bold)}"

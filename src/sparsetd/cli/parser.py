@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import difflib
 import re
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
+from sparsetd.cli.command import Command
 from sparsetd.cli.commands import COMMANDS
 
 DESCRIPTION = """\
@@ -39,34 +41,40 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: error: {message}{_nearest(message)} (see '{self.prog} --help')\n")
 
 
+def _layout(prog: str) -> argparse.HelpFormatter:
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=20)
+
+
 def _nearest(message: str) -> str:
     found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
     close = difflib.get_close_matches(found[1], re.findall(r"[\w-]+", found[2]), n=1) if found else []
     return f"; did you mean '{close[0]}'?" if close else ""
 
 
-def build_parser() -> argparse.ArgumentParser:
+def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser for these words of the command line: only the commands they name are loaded."""
     parser = Parser(
         prog="sparsetd",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_layout,
     )
     parser.add_argument("--version", action="version", version=f"sparsetd {version('sparsetd')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
     _common(parser, default=False)
-    for command in COMMANDS:
-        sub = commands.add_parser(
-            command.name,
-            help=command.summary,
-            description=f"{command.summary[:1].upper()}{command.summary[1:]}.\n\n{command.details.strip()}",
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        command.arguments(sub)
-        # SUPPRESS: an absent option after the command must not undo the same option given before it.
-        _common(sub, default=argparse.SUPPRESS)
-        sub.set_defaults(command=command)
+    for entry in COMMANDS:
+        sub = commands.add_parser(entry.name, help=entry.summary, formatter_class=_layout)
+        if entry.name in words:
+            _fill(sub, entry.load())
     return parser
+
+
+def _fill(parser: argparse.ArgumentParser, command: Command) -> None:
+    parser.description = f"{command.summary[:1].upper()}{command.summary[1:]}.\n\n{command.details.strip()}"
+    command.arguments(parser)
+    # SUPPRESS: an absent option after the command must not undo the same option given before it.
+    _common(parser, default=argparse.SUPPRESS)
+    parser.set_defaults(command=command)
 
 
 def _common(parser: argparse.ArgumentParser, default: bool | str) -> None:
