@@ -1,5 +1,7 @@
 """Checkpoints of a long fit: the solver's state on disk, so that a killed run continues where it was, bit for bit.
 
+    fit(model, X, y, X_next, path="fit.ckpt")           as model.fit(…), but killed and run again it continues
+
     save(path, state, position=t, fingerprint=f)
     state, position = load(path, like=solver.init(…), fingerprint=f)
 
@@ -15,16 +17,18 @@ import os
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparsetd import container
 from sparsetd.container import CorruptFileError
-from sparsetd.encoding import Decoder, Encoder
+from sparsetd.encoding import Decoder, Encoder, is_record
+from sparsetd.system import Batch
 
 KIND = "checkpoint"
+Model = TypeVar("Model", bound=Any)
 
 
 def save(path: str | os.PathLike[str], state: Any, *, position: int = 0, fingerprint: str = "") -> None:
@@ -40,7 +44,7 @@ def load(path: str | os.PathLike[str], like: Any, *, fingerprint: str = "") -> t
     if meta.get("fingerprint") != fingerprint:
         raise ValueError(f"{os.fspath(path)}: belongs to a fit of other data or settings; remove it to start afresh.")
     try:
-        state = Decoder(arrays, {cls.__name__: cls for cls in _classes(like)}).decode(meta.get("state"))
+        state = Decoder(arrays, {cls.__name__: cls for cls in (Batch, *_classes(like))}).decode(meta.get("state"))
         position = int(meta["position"])
     except (CorruptFileError, KeyError, TypeError, ValueError) as error:
         raise CorruptFileError(f"{os.fspath(path)}: {error}") from None
@@ -57,6 +61,44 @@ def exists(path: str | os.PathLike[str]) -> bool:
     return target.exists()
 
 
+def fit(
+    model: Model,
+    X: Any,
+    y: Any,
+    X_next: Any = None,
+    *,
+    path: str | os.PathLike[str],
+    rows_per_save: int = 100_000,
+    **columns: Any,
+) -> Model:
+    """`model.fit(X, y, X_next, **columns)` with the state saved to `path` every so many rows; the same bits come out.
+
+    A checkpoint of the same model and rows found at `path` is continued; one of another fit is refused. The file is
+    removed when the fit is done.
+    """
+    given = [columns.get(name) for name in ("ratio", "discount", "start", "interest")]
+    batch: Batch = model._batch(X, y, X_next, *given, reset=True)
+    batch.start[:1] = True
+    mark = fingerprint(type(model).__name__, model.get_params(deep=False), vars(batch))
+    model._begin(batch)
+    done, n = 0, len(batch)
+    if exists(path):
+        kept, done = load(path, _kept(model), fingerprint=mark)
+        model._state, model.history_, model._last = kept["state"], kept["history"], kept["last"]
+    while done < model._passes * n:
+        stop = min(done % n + rows_per_save, n)
+        model._take(batch[done % n : stop])
+        done += stop - done % n
+        save(path, _kept(model), position=done, fingerprint=mark)
+    model._finish()
+    Path(path).unlink(missing_ok=True)
+    return model
+
+
+def _kept(model: Any) -> dict[str, Any]:
+    return {"state": model._state, "history": model.history_, "last": model._last}
+
+
 def fingerprint(*values: Any) -> str:
     """A digest of settings and data (numbers, text, dicts, arrays …), equal exactly when they are."""
     encoder, digest = Encoder(), hashlib.sha256()
@@ -67,9 +109,10 @@ def fingerprint(*values: Any) -> str:
 
 
 def _classes(value: Any) -> Iterator[type]:
-    """The dataclasses found anywhere inside `value`."""
-    if is_dataclass(value) and not isinstance(value, type):
+    """The dataclasses and named tuples found anywhere inside `value`."""
+    if not isinstance(value, type) and is_record(type(value)):
         yield type(value)
+    if is_dataclass(value) and not isinstance(value, type):
         value = {f.name: getattr(value, f.name) for f in fields(value)}
     if isinstance(value, dict):
         value = list(value.values())

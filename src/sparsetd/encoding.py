@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from sparsetd.container import CorruptFileError
+from sparsetd.container import DTYPES, CorruptFileError
 from sparsetd.system import Array
 
 TAG = "~"
@@ -36,9 +36,16 @@ TAGS = (
     "items",
     "sparse",
     "generator",
+    "dtype",
     "record",
     "estimator",
 )
+
+
+def is_record(cls: type) -> bool:
+    """Whether a class is a plain bundle of fields: a dataclass (no estimator) or a named tuple."""
+    named = issubclass(cls, tuple) and hasattr(cls, "_fields")
+    return named or (is_dataclass(cls) and not issubclass(cls, BaseEstimator))
 
 
 class Encoder:
@@ -66,7 +73,8 @@ class Encoder:
             np.ndarray: self._array,
             dict: self._dict,
             list: self._list,
-            tuple: lambda v, w: {TAG: "tuple", "v": [self.encode(item, f"{w}[{i}]") for i, item in enumerate(v)]},
+            tuple: self._tuple,
+            np.dtype: lambda v, _: {TAG: "dtype", "v": v.str},
             sp.sparray: self._sparse,
             sp.spmatrix: self._sparse,
             np.random.Generator: self._generator,
@@ -97,6 +105,12 @@ class Encoder:
         if len(value) > SHORT and all(type(item) is int and -(2**63) <= item < 2**63 for item in value):
             return {TAG: "ints", "name": self._put(np.array(value, dtype=np.int64))}
         return [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
+
+    def _tuple(self, value: tuple[Any, ...], where: str) -> Any:
+        if hasattr(value, "_fields"):
+            named = dict(zip(value._fields, value, strict=True))
+            return {TAG: "record", "class": type(value).__name__, "v": self._dict(named, where)}
+        return {TAG: "tuple", "v": [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]}
 
     def _dict(self, value: dict[Any, Any], where: str) -> Any:
         if TAG not in value and all(isinstance(key, str) for key in value):
@@ -195,14 +209,23 @@ class Decoder:
         bits.state = self._decode(node["v"])
         return np.random.Generator(bits)
 
+    def _dtype(self, node: Any) -> Any:
+        if node["v"] not in DTYPES:
+            raise CorruptFileError("holds an unknown type of number.")
+        return np.dtype(node["v"])
+
     def _record(self, node: Any) -> Any:
-        cls = self._class(node, is_dataclass)
-        value: Any = object.__new__(cls)
-        if {f.name for f in fields(cls)} != set(node["v"]):
+        cls = self._class(node, is_record)
+        names = getattr(cls, "_fields", None) or tuple(f.name for f in fields(cls))
+        if set(names) != set(node["v"]):
             raise CorruptFileError(f"the fields of {cls.__name__} are not those of this version of sparsetd.")
-        for name, item in node["v"].items():
-            object.__setattr__(value, name, self._decode(item))
-        return value
+        values = {name: self._decode(item) for name, item in node["v"].items()}
+        if issubclass(cls, tuple):
+            return cls(**values)
+        record: Any = object.__new__(cls)
+        for name, item in values.items():
+            object.__setattr__(record, name, item)
+        return record
 
     def _estimator(self, node: Any) -> Any:
         cls = self._class(node, lambda c: issubclass(c, BaseEstimator))
@@ -211,6 +234,8 @@ class Decoder:
             if name.startswith("_") or hasattr(cls, name):
                 raise CorruptFileError(f"{name!r} is no fitted attribute.")
             setattr(model, name, self._decode(item))
+        if node["fitted"] and hasattr(model, "_lay_out"):
+            model._lay_out()  # what a feature map derives from its bounds is computed again, not stored
         return model
 
     def _class(self, node: Any, suits: Callable[[type], bool]) -> type:

@@ -16,13 +16,23 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from sparsetd import container
+from sparsetd import container, estimators, features, selection
 from sparsetd.container import CorruptFileError
-from sparsetd.encoding import Decoder, Encoder
+from sparsetd.encoding import Decoder, Encoder, is_record
 
 KIND = "model"
+
+
+class NoState:
+    """Stands where a fitted model keeps its solver's state, so that a loaded model refuses to learn on."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise ValueError("This model comes from a file, which holds no solver state: fit it anew, or use a checkpoint.")
 
 
 def save(model: BaseEstimator, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None) -> None:
@@ -53,11 +63,11 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def known_classes() -> dict[str, type]:
-    """Every class a model file may hold, by name: the public estimators and the records they keep."""
-    from sparsetd import estimators, selection
-
-    public = [getattr(module, name) for module in (estimators, selection) for name in getattr(module, "__all__", ())]
-    return {item.__name__: item for item in public if isinstance(item, type)}
+    """Every class a model file may hold, by name: estimators, feature maps, the records they keep, two scalers."""
+    modules = (estimators, selection, features)
+    public = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
+    known = [item for item in public if isinstance(item, type) and (issubclass(item, BaseEstimator) or is_record(item))]
+    return {item.__name__: item for item in (*known, StandardScaler, MinMaxScaler)}
 
 
 def _read(path: str | os.PathLike[str], part: str) -> Any:
@@ -73,13 +83,16 @@ def _read(path: str | os.PathLike[str], part: str) -> Any:
 
 def _check(model: Any) -> None:
     """What a fitted model must satisfy whatever its class: one finite weight per feature, one name per feature."""
-    if not isinstance(model, BaseEstimator):
-        raise CorruptFileError("holds no estimator.")
-    d = getattr(model, "n_features_in_", None)
+    if isinstance(model, estimators.ValueFunction):
+        model = getattr(model, "estimator_", None)
     coef, names = getattr(model, "coef_", None), getattr(model, "feature_names_in_", None)
-    if coef is not None and (not isinstance(coef, np.ndarray) or coef.ndim == 0 or coef.shape[-1] != d):
+    if not isinstance(model, BaseEstimator) or not isinstance(coef, np.ndarray):
+        raise CorruptFileError("holds no weights.")
+    d = getattr(model, "n_features_in_", None)
+    if coef.ndim == 0 or coef.shape[-1] != d:
         raise CorruptFileError("its weights do not match its number of features.")
+    model._state = NoState()
     if names is not None and len(names) != d:
         raise CorruptFileError("its feature names do not match its number of features.")
-    if coef is not None and getattr(model, "status_", "") != "diverged" and not np.isfinite(coef).all():
+    if getattr(model, "status_", "") != "diverged" and not np.isfinite(coef).all():
         raise CorruptFileError("its weights are not finite.")
