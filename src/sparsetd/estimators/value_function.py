@@ -109,10 +109,10 @@ class ValueFunction(BaseEstimator):
         table = self.estimator_._parts()[0]
         if table.trace == "action" or np.all(ratio == 1.0):
             return ratio
-        if table.lam > 0:
-            name = type(self.estimator_).__name__
+        if table.lam > 0 or table.trace == "emphatic":
             raise ValueError(
-                f"`policy` is not the behaviour, and the trace of {name} corrects state values only: use GQ or ROGQ, or lam=0."
+                f"`policy` is not the behaviour, and the trace of {type(self.estimator_).__name__} corrects state "
+                "values only: use GQ or ROGQ, or an estimator without a trace (lam=0)."
             )
         return np.ones(len(ratio))
 
