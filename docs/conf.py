@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
+    "inherited_parameters",
     "plain_mathematics",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import doctest
 import functools
 import importlib
 import io
@@ -76,6 +77,19 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
             exec(compile(padded, str(page), "exec"), names)
         if block.output is not None:
             assert printed.getvalue() == block.output, f"{name(page)}:{block.line} prints something else"
+
+
+def modules_with_examples() -> list[str]:
+    source = ROOT / "src"
+    files = [file for file in sorted(source.rglob("*.py")) if ">>>" in file.read_text()]
+    return [".".join(file.relative_to(source).with_suffix("").parts) for file in files]
+
+
+@pytest.mark.parametrize("module", modules_with_examples())
+def test_examples_in_docstrings_are_true(module: str) -> None:
+    failed, tried = doctest.testmod(importlib.import_module(module))
+    assert tried
+    assert not failed
 
 
 COMMANDS = sorted({line for page in PAGES for line in commands(page)})

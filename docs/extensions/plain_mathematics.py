@@ -22,6 +22,7 @@ def escape(text: str) -> str:
 
 
 def _escape_plain(text: str) -> str:
+    text = re.sub(r"^(\s*[A-Za-z])\.(?=\s)", r"\1\\.", text)  # "m. The norm" is no list
     text = re.sub(r"([|*])", r"\\\1", text)
     return re.sub(r"(?<=\w)_(?!\w)", r"\\_", text)
 
