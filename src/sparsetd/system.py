@@ -11,7 +11,8 @@ The discount sits in ψ and the importance ratio in the trace, so M and m hold n
 
     state values    e_t = ρ_t (i_t φ_t + γ_t λ e_{t−1})        ratio on the δ terms, never on φφᵀ
     action values   e_t = i_t φ_t + ρ_t γ_t λ e_{t−1}          the action is given: no correction for it
-    emphatic        e_t = ρ_t (m_t φ_t + γ_t λ e_{t−1})        m_t = λ i_t + (1 − λ) F_t,  F_t = ρ_{t−1} γ_t F_{t−1} + i_t
+    emphatic        e_t = ρ_t (m_t φ_t + γ_t λ e_{t−1})        m_t = λ i_t + (1 − λ) F_t,
+                                                               F_t = ρ_{t−1} γ_t F_{t−1} + i_t
 
 Without traces (λ = 0) these reduce to e_t = ρ_t φ_t, φ_t and ρ_t F_t φ_t.
 
@@ -38,8 +39,8 @@ PHI, PSI, E = np.eye(3)
 class Table:
     """The constants (M, m) of a method, with k blocks of unknowns: x = θ (k = 1) or x = [w; θ] (k = 2).
 
-    `M` is 3k × 3k and `m` has 3k entries, in the order φ ψ e of each block. `damping` adds a multiple of the identity to
-    each block's diagonal (GTD and TDRC need it). `lam` and `trace` say how e is formed.
+    `M` is 3k × 3k and `m` has 3k entries, in the order φ ψ e of each block. `damping` adds a multiple of the identity
+    to each block's diagonal (GTD and TDRC need it). `lam` and `trace` say how e is formed.
     """
 
     name: str
@@ -82,8 +83,8 @@ class Table:
 class Batch:
     """Rows of one stream of transitions, ready for a solver: φ, φ' (dense or CSR) and five columns of numbers.
 
-    `discount` is γ_{t+1} (0 where the episode terminated), `ratio` is π/μ, `start` marks the first row of an episode and
-    `interest` is i_t. Rows are in time order.
+    `discount` is γ_{t+1} (0 where the episode terminated), `ratio` is π/μ, `start` marks the first row of an episode
+    and `interest` is i_t. Rows are in time order.
     """
 
     phi: Array | sp.csr_array
@@ -195,9 +196,9 @@ def _dense(rows: Array | sp.csr_array) -> Array:
 class Solution:
     """What a solver hands back: the estimate, how it was reached and why it stopped.
 
-    `coef` is θ as reported (averaged where the solver averages) and `coef_last` the last iterate; `aux` is w, `dual` is y.
-    `status` is one word ("converged", "finished", "diverged", …) and `history` a dict of columns. `extras` become fitted
-    attributes of the estimator under their own names plus an underscore.
+    `coef` is θ as reported (averaged where the solver averages) and `coef_last` the last iterate; `aux` is w, `dual`
+    is y. `status` is one word ("converged", "finished", "diverged", …) and `history` a dict of columns. `extras` become
+    fitted attributes of the estimator under their own names plus an underscore.
     """
 
     coef: Array

@@ -2,8 +2,8 @@
 
     for law in sparsetd.checks.LAWS: law(estimator)
 
-A law is a function of an unfitted estimator that raises AssertionError where it is broken. A law that does not concern an
-estimator (a dual without a saddle point, say) holds for it trivially.
+A law is a function of an unfitted estimator that raises AssertionError where it is broken. A law that does not concern
+an estimator (a dual without a saddle point, say) holds for it trivially.
 """
 
 from __future__ import annotations

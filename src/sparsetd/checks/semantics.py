@@ -54,7 +54,8 @@ def ratio_one_is_on_policy(estimator: Any) -> None:
 
 
 def a_row_of_ratio_zero_is_no_row(estimator: Any) -> None:
-    """In a system of θ alone with the ratio in the trace, and no trace, A_t = b_t = 0: the answer is that of the other rows."""
+    """In a system of θ alone with the ratio in the trace, and no trace, A_t = b_t = 0: the answer is that of the other
+    rows."""
     table = estimator._parts()[0]
     streaming = "step_size" in estimator.get_params()
     if table.n_blocks != 1 or table.trace != "state" or table.lam != 0 or streaming:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -74,6 +74,10 @@ class BaseTD(RegressorMixin, BaseEstimator):
     coef_init: Any = None
     support_tol: float = 0.0
 
+    # What the public laws may ask: whether −y gives −θ, and whether cy gives cθ where nothing is penalised.
+    _odd: ClassVar[bool] = True
+    _homogeneous: ClassVar[bool] = True
+
     def _parts(self) -> Parts:
         raise NotImplementedError
 
@@ -101,12 +105,13 @@ class BaseTD(RegressorMixin, BaseEstimator):
         y : array of shape (n,)
             The reward of each transition.
         X_next : same shape as X, or None
-            φ' of each successor (φ̄ for action values). None: the next row is the successor, and the last row, like every
-            row before a `start`, terminates.
+            φ' of each successor (φ̄ for action values). None: the next row is the successor, and the last row, like
+            every row before a `start`, terminates.
         ratio : array of shape (n,) or None
             Importance ratio π(a|s)/μ(a|s) of the action taken; None is 1.
         discount : array of shape (n,) or None
-            Discount of each transition in place of `gamma`; 0 where the episode terminated (not where it was cut short).
+            Discount of each transition in place of `gamma`; 0 where the episode terminated (not where it was cut
+            short).
         start : array of bool of shape (n,) or None
             True in the first row of each episode.
         interest : array of shape (n,) or None
@@ -163,8 +168,9 @@ class BaseTD(RegressorMixin, BaseEstimator):
     ) -> float:
         """1 − MSPBE(θ)/MSPBE(0) on these rows: 1 is the fixed point, 0 no better than V = 0.
 
-        The projected Bellman error needs no second sample of the successor, so unlike a squared Bellman residual it does not
-        favour functions that hide the noise of the transitions. At γ = 0 it is the share explained of the rewards' projection.
+        The projected Bellman error needs no second sample of the successor, so unlike a squared Bellman residual it
+        does not favour functions that hide the noise of the transitions. At γ = 0 it is the share explained of the
+        rewards' projection.
         """
         check_is_fitted(self)
         batch = self._batch(X, y, X_next, ratio, discount, start, sample_weight, reset=False)
@@ -260,14 +266,15 @@ class BaseTD(RegressorMixin, BaseEstimator):
         name = type(self).__name__
         if self.status_ == "diverged":
             warnings.warn(
-                f"{name} diverged after {self.n_iter_} rows and stopped there; try a smaller step_size, features of smaller norm, "
-                "or a method that converges off-policy (TDC, GTD2, ROTD, SparseTD)",
+                f"{name} diverged after {self.n_iter_} rows and stopped there; try a smaller step_size, features of "
+                "smaller norm, or a method that converges off-policy (TDC, GTD2, ROTD, SparseTD)",
                 DivergenceWarning,
                 stacklevel=3,
             )
         elif not self.support_.any() and getattr(penalty, "rho_theta", 0.0) > 0:
             warnings.warn(
-                f"{name} set every coefficient to zero: rho_theta={penalty.rho_theta:g} is too strong for these rows; try a smaller one",
+                f"{name} set every coefficient to zero: rho_theta={penalty.rho_theta:g} is too strong for these rows; "
+                "try a smaller one",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -276,7 +283,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
         init = np.asarray(self.coef_init, dtype=np.float64)
         if init.shape != (self.n_features_in_,):
             raise ValueError(
-                f"coef_init has shape {init.shape} but X has {self.n_features_in_} features; pass one number per feature"
+                f"coef_init has shape {init.shape} but X has {self.n_features_in_} features; "
+                "pass one number per feature"
             )
         check_finite("coef_init", init)
         return np.append(init, np.zeros(n_features - len(init)))
@@ -297,7 +305,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
             names = list(getattr(self, "feature_names_in_", ()))
             if which not in names:
                 raise ValueError(
-                    f"unpenalized names {which!r}, which is not a column of X; use its number or one of X's column names"
+                    f"unpenalized names {which!r}, which is not a column of X; "
+                    "use its number or one of X's column names"
                 )
             return names.index(which)
         if not -self.n_features_in_ <= which < self.n_features_in_:

@@ -11,7 +11,8 @@ from sparsetd.estimators.streaming import StreamingTD
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ETD(StreamingTD):
-    """θ ← θ + αδe with the emphatic trace e_t = ρ_t(m_t φ_t + γλe_{t−1}), m_t = λi_t + (1 − λ)F_t, F_t = ρ_{t−1}γF_{t−1} + i_t.
+    """θ ← θ + αδe with the emphatic trace e_t = ρ_t(m_t φ_t + γλe_{t−1}), m_t = λi_t + (1 − λ)F_t, F_t =
+    ρ_{t−1}γF_{t−1} + i_t.
 
     TD made stable off-policy by weighting each state by how much the target policy leads to it.
 

@@ -24,7 +24,8 @@ class GQ(StreamingTD):
 
     References
     ----------
-    Maei & Sutton (2010), GQ(λ): a general gradient algorithm for temporal-difference prediction learning with eligibility traces.
+    Maei & Sutton (2010), GQ(λ): a general gradient algorithm for temporal-difference prediction learning with
+    eligibility traces.
 
     Examples
     --------

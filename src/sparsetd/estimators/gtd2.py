@@ -24,7 +24,8 @@ class GTD2(StreamingTD):
 
     References
     ----------
-    Sutton et al. (2009), Fast gradient-descent methods for temporal-difference learning with linear function approximation.
+    Sutton et al. (2009), Fast gradient-descent methods for temporal-difference learning with linear function
+    approximation.
 
     Examples
     --------

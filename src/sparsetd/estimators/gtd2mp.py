@@ -13,7 +13,8 @@ from sparsetd.estimators.streaming import StreamingTD
 class GTD2MP(StreamingTD):
     """(w, θ)_m = (w, θ) − αF_t(w, θ), then (w, θ) ← (w, θ) − αF_t((w, θ)_m), F_t = A_t x − b_t of GTD2.
 
-    The extragradient takes the step of the trial point; with η = 1 the mean operator is monotone, which is what it needs. With average='all', `coef_` is the mean of the trial points.
+    The extragradient takes the step of the trial point; with η = 1 the mean operator is monotone, which is what it
+    needs. With average='all', `coef_` is the mean of the trial points.
 
     Parameters
     ----------
@@ -42,4 +43,5 @@ class GTD2MP(StreamingTD):
     p: float = 2.0
 
     def _parts(self) -> Parts:
-        return operators.gtd2(self.eta, self.lam), penalties.NoPenalty(), solvers.MirrorProx(**self._streaming, p=self.p)
+        solver = solvers.MirrorProx(**self._streaming, p=self.p)
+        return operators.gtd2(self.eta, self.lam), penalties.NoPenalty(), solver

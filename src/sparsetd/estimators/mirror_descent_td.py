@@ -13,8 +13,8 @@ from sparsetd.estimators.streaming import StreamingTD
 class MirrorDescentTD(StreamingTD):
     """∇ψ(θ⁺) = S_{αρ}(∇ψ(θ) + αδe) with ψ = ½‖θ‖_q², 1/p + 1/q = 1.
 
-    p = 2 is L1-TD; a larger p makes the steps multiplicative in character and favours sparse θ. The soft threshold in the
-    mirror image is the exact composite step.
+    p = 2 is L1-TD; a larger p makes the steps multiplicative in character and favours sparse θ. The soft threshold in
+    the mirror image is the exact composite step.
 
     Parameters
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from sparsetd import operators, penalties
 from sparsetd.estimators.base import Parts
@@ -45,6 +46,10 @@ class RALP(SecondOrderTD):
 
     budget: float = 1.0
     fit_intercept: bool = True
+
+    # An upper bound on V within a fixed budget: neither odd nor homogeneous in the rewards.
+    _odd: ClassVar[bool] = False
+    _homogeneous: ClassVar[bool] = False
 
     def _parts(self) -> Parts:
         return operators.td(), penalties.NoPenalty(), Ralp(self.budget)

@@ -13,8 +13,8 @@ from sparsetd.estimators.saddle import SaddleTD
 class ROGQ(SaddleTD):
     """min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ with A_t, b_t of GQ(λ) (`eq:gqAb`, Algorithm 2).
 
-    X holds φ(s, a) and X_next the expected φ̄ under the target policy; the ratio multiplies the old trace only. At λ = 0 it is
-    RO-TD on those rows.
+    X holds φ(s, a) and X_next the expected φ̄ under the target policy; the ratio multiplies the old trace only. At λ =
+    0 it is RO-TD on those rows.
 
     Parameters
     ----------

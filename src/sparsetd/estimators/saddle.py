@@ -13,8 +13,8 @@ from sparsetd.estimators.streaming import StreamingTD
 class SaddleTD(StreamingTD):
     """min_x ‖Ax − b‖_m + ρ_θ‖θ‖₁ + ρ_w‖w‖₁, by the paper's saddle-point iteration.
 
-    The averaged point converges (under a decaying step); the last one cycles. Averages are never exactly sparse: for exact
-    zeros and a proof use `SparseTD`.
+    The averaged point converges (under a decaying step); the last one cycles. Averages are never exactly sparse: for
+    exact zeros and a proof use `SparseTD`.
 
     Parameters
     ----------

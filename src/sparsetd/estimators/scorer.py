@@ -18,17 +18,17 @@ Criterion = Literal["mspbe", "bellman"]
 class TDScorer(_MetadataRequester):
     """1 − MSPBE(V)/MSPBE(0), or 1 − Σ(ρδ)²/Σ(ρr)², of a fitted estimator or pipeline on held-out rows.
 
-    A scikit-learn pipeline passes `X_next` to its last step's `score` without transforming it. This scorer calls the whole
-    pipeline on X and X_next instead, and takes the projection on the features that its last step sees. In `GridSearchCV` with
-    metadata routing on, it is asked for X_next, ratio, discount and start by default.
+    A scikit-learn pipeline passes `X_next` to its last step's `score` without transforming it. This scorer calls the
+    whole pipeline on X and X_next instead, and takes the projection on the features that its last step sees. In
+    `GridSearchCV` with metadata routing on, it is asked for X_next, ratio, discount and start by default.
 
     Parameters
     ----------
     gamma : float
         The discount where `discount` does not say otherwise.
     criterion : {"mspbe", "bellman"}
-        The projected Bellman error needs no double samples; the plain one is cheaper, works without features, and in noisy
-        problems favours functions that are too smooth.
+        The projected Bellman error needs no double samples; the plain one is cheaper, works without features, and in
+        noisy problems favours functions that are too smooth.
     """
 
     __metadata_request__score = {"X_next": True, "ratio": True, "discount": True, "start": True}  # noqa: RUF012 (scikit-learn's protocol)

@@ -19,7 +19,8 @@ class StreamingTD(BaseTD):
     n_passes : int
         How often `fit` goes through the rows.
     average : {"all", "suffix", "none"}
-        What `coef_` is: the α-weighted average of all iterates, that of the last quarter to half of them, or the last one.
+        What `coef_` is: the α-weighted average of all iterates, that of the last quarter to half of them, or the last
+        one.
     radius : float
         x = [w; θ] is kept in the l2 ball of this radius (Assumption 3 of the paper); infinite by default.
     """

@@ -42,4 +42,5 @@ class TDCMP(StreamingTD):
     p: float = 2.0
 
     def _parts(self) -> Parts:
-        return operators.tdc(self.eta, self.lam), penalties.NoPenalty(), solvers.MirrorProx(**self._streaming, p=self.p)
+        solver = solvers.MirrorProx(**self._streaming, p=self.p)
+        return operators.tdc(self.eta, self.lam), penalties.NoPenalty(), solver

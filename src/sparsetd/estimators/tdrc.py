@@ -42,4 +42,5 @@ class TDRC(StreamingTD):
     beta: float = 1.0
 
     def _parts(self) -> Parts:
-        return operators.tdrc(self.eta, self.lam, self.beta), penalties.NoPenalty(), solvers.Stochastic(**self._streaming)
+        table = operators.tdrc(self.eta, self.lam, self.beta)
+        return table, penalties.NoPenalty(), solvers.Stochastic(**self._streaming)

@@ -10,12 +10,13 @@ from sparsetd.system import PHI, PSI, E, Table
 def gtd2(eta: float = 1.0, lam: float = 0.0) -> Table:
     """A_t = [[ηφφᵀ, ηe(φ−γφ')ᵀ], [−(φ−γφ')eᵀ, 0]], b_t = r[ηe; 0].
 
-    The stochastic iteration is w ← w + ηα(δe − (φᵀw)φ), θ ← θ + α(φ−γφ')(eᵀw). With η = 1 the mean operator is monotone (its
-    symmetric part is diag(C, 0)), which is why Mirror-Prox applies to it.
+    The stochastic iteration is w ← w + ηα(δe − (φᵀw)φ), θ ← θ + α(φ−γφ')(eᵀw). With η = 1 the mean operator is
+    monotone (its symmetric part is diag(C, 0)), which is why Mirror-Prox applies to it.
 
     References
     ----------
-    Sutton et al. (2009), Fast gradient-descent methods for temporal-difference learning with linear function approximation.
+    Sutton et al. (2009), Fast gradient-descent methods for temporal-difference learning with linear function
+    approximation.
     """
     change, zero = PHI - PSI, np.zeros((3, 3))
     return Table.two_blocks(

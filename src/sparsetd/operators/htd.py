@@ -10,7 +10,8 @@ from sparsetd.system import PHI, PSI, E, Table
 def htd(eta: float = 1.0) -> Table:
     """A_t = [[η(φ−γφ')φᵀ, ηe(φ−γφ')ᵀ], [(φ−γφ')(e−φ)ᵀ, e(φ−γφ')ᵀ]], b_t = r[ηe; e], with e = ρφ.
 
-    The stochastic iteration is θ ← θ + α(δe + (φ−γφ')(φ−e)ᵀw), w ← w + ηα(δe − (φ−γφ')(φᵀw)); at ratio 1 the θ update is TD's.
+    The stochastic iteration is θ ← θ + α(δe + (φ−γφ')(φ−e)ᵀw), w ← w + ηα(δe − (φ−γφ')(φᵀw)); at ratio 1 the θ update
+    is TD's.
 
     References
     ----------

@@ -12,12 +12,13 @@ def tdc(
 ) -> Table:
     """A_t = [[ηφφᵀ, ηe(φ−γφ')ᵀ], [γ(1−λ)φ'eᵀ, e(φ−γφ')ᵀ]], b_t = r[ηe; e] (`eq:abc`; e = ρφ without traces).
 
-    The stochastic iteration is θ ← θ + α(δe − γ(1−λ)(eᵀw)φ'), w ← w + ηα(δe − (φᵀw)φ) (`eq:TDCupdate`). Its fixed point is
-    w = 0 and LSTD's θ when E[e(φ−γφ')ᵀ] is non-singular. η = β/α is the ratio of the two steps.
+    The stochastic iteration is θ ← θ + α(δe − γ(1−λ)(eᵀw)φ'), w ← w + ηα(δe − (φᵀw)φ) (`eq:TDCupdate`). Its fixed
+    point is w = 0 and LSTD's θ when E[e(φ−γφ')ᵀ] is non-singular. η = β/α is the ratio of the two steps.
 
     References
     ----------
-    Sutton et al. (2009), Fast gradient-descent methods for temporal-difference learning with linear function approximation.
+    Sutton et al. (2009), Fast gradient-descent methods for temporal-difference learning with linear function
+    approximation.
     """
     change = PHI - PSI
     return Table.two_blocks(

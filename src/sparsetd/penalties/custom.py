@@ -14,7 +14,8 @@ from sparsetd.system import Array
 class Custom:
     """h given by its prox: `prox_function(x, step)` returns argmin_u h(u) + ‖u − x‖²/(2 step) for x of shape (k, d).
 
-    The solvers then call Python once per step, at some microseconds each. `value_function(x)` is only needed by metrics.
+    The solvers then call Python once per step, at some microseconds each. `value_function(x)` is only needed by
+    metrics.
     """
 
     prox_function: Callable[[Array, float], Array]

@@ -14,7 +14,8 @@ from sparsetd.system import Array
 class GroupL1:
     """h(x) = Σ_b ρ_b Σ_g √|g| ‖x_{b,g}‖₂, where `groups[j]` is the number of feature j's group.
 
-    A group whose features all have factor 0 is unpenalised; otherwise the factor of a group is the mean of its features'.
+    A group whose features all have factor 0 is unpenalised; otherwise the factor of a group is the mean of its
+    features'.
     """
 
     groups: Array

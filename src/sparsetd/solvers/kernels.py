@@ -3,16 +3,16 @@
     x ← prox(x − α(A_t x − b_t))                                             without a dual
     x ← prox(x − α A_tᵀ y),  y ← Π(y + α(A_t x − b_t))                       with one (`eq:RO-TD`)
 
-A_t enters as the table (M, m): A_t x needs only the products of x with φ_t, φ'_t and e_t, and the step is a combination of
-those three vectors.
+A_t enters as the table (M, m): A_t x needs only the products of x with φ_t, φ'_t and e_t, and the step is a
+combination of those three vectors.
 
 `stream` is the fast path: separable penalties, l2 and l∞ balls, one pass over the state per row. While coordinate j is
 updated for row t its products with row t+1 are accumulated, and so is the norm of y; the projection on the l2 ball is
-carried as a pending scale. `stream_stepwise` does everything else (extragradient, p-norms, groups, the l1 ball, the box form
-of `eq:ROTD2`) in separate passes.
+carried as a pending scale. `stream_stepwise` does everything else (extragradient, p-norms, groups, the l1 ball, the
+box form of `eq:ROTD2`) in separate passes.
 
-Chunking is bitwise invariant: what decides the order of a sum is the same for every split of the stream. `stream` begins
-a call with a pass of zero coefficients through the very loop that does the updates.
+Chunking is bitwise invariant: what decides the order of a sum is the same for every split of the stream. `stream`
+begins a call with a pass of zero coefficients through the very loop that does the updates.
 
 Why one file: a cached kernel that calls jitted code of another file returns stale results after an edit. Arguments that
 are None remove their branches at compile time.
@@ -37,7 +37,8 @@ def _jit(function: Any) -> Any:
 def _sweep(
     w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, weight, scale, coef, shrink, factor, clip, f, g, h, f2, g2, h2, out
 ):
-    """One pass over the state: sums += weight·old, new = prox(scale·old + coef·(f, g, h)), out = products of new with (f2, g2, h2).
+    """One pass over the state: sums += weight·old, new = prox(scale·old + coef·(f, g, h)), out = products of new with
+    (f2, g2, h2).
 
     `shrink` holds threshold and ridge per block of x; `out` has the 3 products of each row of the state and, below, the
     squared norms of x and y. w is None without an auxiliary block, y1 and y2 without a dual.
@@ -178,8 +179,8 @@ def stream(
 ):  # fmt: skip
     """Advance the state in place, one pass per row; returns how many rows were taken before a product left ±`limit`.
 
-    `pending` holds the scales of x and y that the projections ask for and no pass has applied yet. `unit_ball` projects y on
-    the l2 ball, `clip` (1 or ∞) on the l∞ ball, `radius` keeps ‖x‖₂ bounded.
+    `pending` holds the scales of x and y that the projections ask for and no pass has applied yet. `unit_ball`
+    projects y on the l2 ball, `clip` (1 or ∞) on the l∞ ball, `radius` keeps ‖x‖₂ bounded.
     """
     n, k, saddle, traced = len(reward), len(damping), y2 is not None, e is not None
     dtype, rows = th.dtype, (2 if saddle else 1) * k
@@ -331,7 +332,8 @@ def _within_radius(v1, v2, radius):
 
 @_jit
 def _within_l1(v1, v2):
-    """Euclidean projection of [v1; v2] on the l1 ball: soft threshold at the τ that leaves a norm of 1 (Michelot's iteration)."""
+    """Euclidean projection of [v1; v2] on the l1 ball: soft threshold at the τ that leaves a norm of 1 (Michelot's
+    iteration)."""
     tau, count = 0.0, -1
     while True:
         total, active = 0.0, 0
@@ -439,9 +441,9 @@ def stream_stepwise(
 ):  # fmt: skip
     """Advance the state in place, in separate passes; returns how many rows were taken before a product left ±`limit`.
 
-    Room for a midpoint (`mid_th` is not None) asks for an extragradient step: the gradient is taken at a trial step, and the
-    average is that of the trial points. `u_th` asks for the box form of the l1 norm, `dual_damping` = 1 adds −½‖y‖² to the
-    saddle function, `p` is the exponent of the mirror map (2: Euclidean).
+    Room for a midpoint (`mid_th` is not None) asks for an extragradient step: the gradient is taken at a trial step,
+    and the average is that of the trial points. `u_th` asks for the box form of the l1 norm, `dual_damping` = 1 adds
+    −½‖y‖² to the saddle function, `p` is the exponent of the mirror map (2: Euclidean).
     """
     n, k, saddle, traced = len(reward), len(damping), y2 is not None, e is not None
     rows, out, coef = (2 if saddle else 1) * k, np.zeros((4, 3)), np.zeros((4, 3))

@@ -11,7 +11,8 @@ import scipy.sparse as sp
 
 from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, trace_weights
 
-# Rows are summed in blocks that begin at multiples of this row number, so that every split of a stream gives the same bits.
+# Rows are summed in blocks that begin at multiples of this row number, so that every split of a stream gives the same
+# bits.
 BLOCK = 256
 
 

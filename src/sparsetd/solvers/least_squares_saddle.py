@@ -10,7 +10,8 @@ from sparsetd.solvers.streaming import Streaming
 
 @dataclass(frozen=True)
 class LeastSquaresSaddle(Streaming):
-    """min_x ½‖Ax − b‖² + ρ‖x‖₁ = min_x max_{|u_j| ≤ ρ, y} xᵀu + yᵀ(Ax − b) − ½‖y‖² (`eq:formula2` with its scaling mended).
+    """min_x ½‖Ax − b‖² + ρ‖x‖₁ = min_x max_{|u_j| ≤ ρ, y} xᵀu + yᵀ(Ax − b) − ½‖y‖² (`eq:formula2` with its scaling
+    mended).
 
     x ← x − α(u + A_tᵀy), y ← y + α(A_t x − b_t − y), u ← clip(u + αx, ±ρ) (`eq:ROTD2` in the variables ρu, ρy).
     """

@@ -89,7 +89,8 @@ class Streaming:
         """The state before the first row: θ = `coef_init` (or 0), w = 0, y = 0."""
         if self.saddle and table.damping.any():
             raise ValueError(
-                f"operator {table.name!r} damps w, which a saddle-point solver cannot carry; use 'tdc', 'gtd2', 'gq', 'htd' or 'td'"
+                f"operator {table.name!r} damps w, which a saddle-point solver cannot carry; "
+                "use 'tdc', 'gtd2', 'gq', 'htd' or 'td'"
             )
         shape = (table.n_blocks, n_features)
         x = np.zeros(shape, dtype)
