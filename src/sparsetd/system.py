@@ -153,7 +153,7 @@ def _emphasis(lam: float, batch: Batch, into: Array, carry: TraceCarry) -> Array
 
 def directions(table: Table, batch: Batch) -> Array:
     """The vectors φ_t, ψ_t, e_t of every row as one array (n, 3, d), starting from a zero trace."""
-    phi, phi_next = _dense(batch.phi), _dense(batch.phi_next)
+    phi, phi_next = dense(batch.phi), dense(batch.phi_next)
     fresh, old = trace_weights(table, batch, TraceCarry())
     out = np.stack([phi, batch.discount[:, None] * phi_next, np.zeros_like(phi)], axis=1)
     e = np.zeros(batch.n_features)
@@ -188,8 +188,9 @@ def mean_system(table: Table, batch: Batch) -> tuple[Array, Array]:
     return A, b.ravel()
 
 
-def _dense(rows: Array | sp.csr_array) -> Array:
-    return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
+def dense(rows: Any, dtype: Any = np.float64) -> Array:
+    """Rows of φ as a contiguous array, whatever they came in."""
+    return np.ascontiguousarray(rows.toarray() if sp.issparse(rows) else rows, dtype=dtype)
 
 
 @dataclass
