@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 
-from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, trace_weights
+from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, dense, trace_weights
 
 # Rows are summed in blocks that begin at multiples of this row number, so that every split of a stream gives the same
 # bits.
@@ -80,9 +79,7 @@ class LeastSquares:
 
     @staticmethod
     def _append(state: MomentState, batch: Batch, fresh: Array, old: Array) -> None:
-        phi, phi_next = (
-            np.asarray(r.toarray() if sp.issparse(r) else r, np.float64) for r in (batch.phi, batch.phi_next)
-        )
+        phi, phi_next = dense(batch.phi), dense(batch.phi_next)
         e = fresh[:, None] * phi
         for t in np.flatnonzero(old):
             e[t] += old[t] * (e[t - 1] if t else state.trace)

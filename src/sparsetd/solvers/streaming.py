@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from sparsetd.solvers import kernels, plain
 from sparsetd.solvers.schedules import Schedule, steps
-from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, trace_weights
+from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, dense, trace_weights
 
 Average = Literal["all", "suffix", "none"]
 FitNorm = Literal[1, 2, "inf"]
@@ -233,10 +232,10 @@ def _split(v: Array | None, k: int) -> tuple[Array | None, Array | None]:
     return (v[0], v[1]) if k == 2 else (None, v[0])
 
 
-def _rows(rows: Array | sp.csr_array, dtype: Any) -> Array:
-    dense = rows.toarray() if sp.issparse(rows) else rows
-    dense = np.ascontiguousarray(dense, dtype=dtype)
-    return dense if dense.flags.writeable else dense.copy()  # a read-only array would be another type to the compiler
+def _rows(rows: Any, dtype: Any) -> Array:
+    """Rows as the kernels want them: contiguous, and writable, since a read-only array is another type to them."""
+    array = dense(rows, dtype)
+    return array if array.flags.writeable else array.copy()
 
 
 def _rows_at_once(batch: Batch) -> int:
