@@ -1,0 +1,218 @@
+"""The mean system A = (1/N) Σ A_t as something to multiply with, never as a matrix of d × d numbers.
+
+    A x = (1/N) Σ_t B_t M B_tᵀ x        costs one pass over Φ and one over Φ' (twice, for the transpose), because
+
+        products P_t = (φ_tᵀx_b, ψ_tᵀx_b, e_tᵀx_b)_b,     weights U = P Mᵀ,     A x = Σ_i (direction i)ᵀ U_i,
+
+and the trace is a bidiagonal recurrence, E = T diag(c) Φ, which is solved in O(N) instead of being stored. When d is
+small and N exceeds it the matrix is cheaper than the data, and `mean_operator` forms it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import solve_banded
+
+from sparsetd.system import Array, Batch, Table, TraceCarry, trace_weights
+
+FORM_BELOW = 2500  # unknowns: beyond this the matrix no longer stays in cache and PDHG gains nothing from forming it
+
+
+class Linear(Protocol):
+    """x ↦ A x and y ↦ Aᵀ y for flat vectors of length `size`, some columns of A, and b."""
+
+    b: Array
+
+    @property
+    def size(self) -> int: ...
+
+    def apply(self, x: Array) -> Array: ...
+
+    def adjoint(self, y: Array) -> Array: ...
+
+    def columns(self, index: Array, chunk: int | None = None) -> Iterator[tuple[slice, Array]]:
+        """Rows of A[:, index], a few at a time, each with the slice of rows it fills."""
+        ...
+
+
+@dataclass
+class Matrix:
+    """A system that is small enough to be a matrix."""
+
+    A: Array
+    b: Array
+
+    @property
+    def size(self) -> int:
+        return len(self.b)
+
+    def apply(self, x: Array) -> Array:
+        return np.asarray(self.A @ x)
+
+    def adjoint(self, y: Array) -> Array:
+        return np.asarray(y @ self.A)
+
+    def columns(self, index: Array, chunk: int | None = None) -> Iterator[tuple[slice, Array]]:  # noqa: ARG002
+        yield slice(0, len(self.b)), self.A[:, index]
+
+
+@dataclass
+class Implicit:
+    """The mean system of a table over the rows of a batch, with nonnegative row weights that sum to one."""
+
+    table: Table
+    batch: Batch
+    weight: Array
+
+    def __post_init__(self) -> None:
+        k = self.table.n_blocks
+        self.fresh, self.old = trace_weights(self.table, self.batch, TraceCarry())
+        self._reads = np.any(self.table.M.reshape(3 * k, k, 3) != 0, axis=(0, 1))
+        self._writes = np.any(self.table.M.reshape(k, 3, 3 * k) != 0, axis=(0, 2))
+        rewards = np.outer(self.weight * self.batch.reward, self.table.m)
+        self.b = self._scatter(rewards, np.ones(3, dtype=bool)).T.ravel()
+
+    @property
+    def size(self) -> int:
+        return self.table.n_blocks * self.batch.n_features
+
+    @cached_property
+    def _phi_t(self) -> Array | sp.csr_array:
+        return sp.csr_array(self.batch.phi.T) if self.batch.is_sparse else self.batch.phi.T
+
+    @cached_property
+    def _phi_next_t(self) -> Array | sp.csr_array:
+        return sp.csr_array(self.batch.phi_next.T) if self.batch.is_sparse else self.batch.phi_next.T
+
+    def apply(self, x: Array) -> Array:
+        blocks = x.reshape(self.table.n_blocks, -1)
+        out = self._through(self._gather(blocks.T, self._reads), self.table.M, self._writes)
+        return (out + blocks.T * self.table.damping).T.ravel()
+
+    def adjoint(self, y: Array) -> Array:
+        blocks = y.reshape(self.table.n_blocks, -1)
+        out = self._through(self._gather(blocks.T, self._writes), self.table.M.T, self._reads)
+        return (out + blocks.T * self.table.damping).T.ravel()
+
+    def columns(self, index: Array, chunk: int | None = None) -> Iterator[tuple[slice, Array]]:
+        k, d, n = self.table.n_blocks, self.batch.n_features, len(index)
+        block, feature = np.divmod(index, d)
+        products = self.directions(feature)
+        M = self.table.M.reshape(k, 3, k, 3)[:, :, block, :]  # (output block, direction, column, direction)
+        for a in range(k):
+            weights = [np.einsum("cj,jtc->tc", M[a, i], products) * self.weight[:, None] for i in range(3)]
+            plain = weights[0] + self.fresh[:, None] * self._trace(weights[2], transpose=True)
+            step = chunk or d
+            for low in range(0, d, step):
+                some = slice(low, min(low + step, d))
+                rows = self._phi_t[some] @ plain
+                if self._writes[1]:
+                    rows = rows + self._phi_next_t[some] @ (self.batch.discount[:, None] * weights[1])
+                if self.table.damping[a]:
+                    hit = (block == a) & (feature >= some.start) & (feature < some.stop)
+                    rows[feature[hit] - some.start, np.arange(n)[hit]] += self.table.damping[a]
+                yield slice(a * d + some.start, a * d + some.stop), np.asarray(rows)
+
+    def directions(self, feature: Array) -> Array:
+        """Columns `feature` of Φ, Ψ and E, shape (3, N, number of columns)."""
+        phi, phi_next = (_columns(rows, feature) for rows in (self.batch.phi, self.batch.phi_next))
+        psi = self.batch.discount[:, None] * phi_next
+        return np.stack([phi, psi, self._trace(self.fresh[:, None] * phi)])
+
+    def rows(self, some: slice, last: Array) -> tuple[Array, Array, Array]:
+        """Dense φ, ψ and e of some rows, given the trace of the row before them."""
+        phi, phi_next = (_dense(part[some]) for part in (self.batch.phi, self.batch.phi_next))
+        e, old = self.fresh[some, None] * phi, self.old[some]
+        if old.any():
+            e[0] += old[0] * last
+            e = _recurrence(old, e)
+        return phi, self.batch.discount[some, None] * phi_next, e
+
+    def _gather(self, x: Array, needed: Array) -> Array:
+        """Products of every row with φ, ψ and e, shape (N, k, 3); directions that are not `needed` stay zero."""
+        out = np.zeros((len(self.batch), x.shape[1], 3))
+        out[:, :, 0] = self.batch.phi @ x
+        if needed[1]:
+            out[:, :, 1] = self.batch.discount[:, None] * (self.batch.phi_next @ x)
+        if needed[2]:
+            out[:, :, 2] = self._trace(self.fresh[:, None] * out[:, :, 0])
+        return out
+
+    def _through(self, products: Array, M: Array, needed: Array) -> Array:
+        weights = products.reshape(len(self.batch), -1) @ M.T
+        return self._scatter(self.weight[:, None] * weights, needed)
+
+    def _scatter(self, weights: Array, needed: Array) -> Array:
+        """Σ_t φ_t u_t⁰ + ψ_t u_t¹ + e_t u_t², shape (d, k)."""
+        u = weights.reshape(len(self.batch), -1, 3)
+        plain = u[:, :, 0]
+        if needed[2]:
+            plain = plain + self.fresh[:, None] * self._trace(u[:, :, 2], transpose=True)
+        out = self._phi_t @ plain
+        if needed[1] and u[:, :, 1].any():
+            out = out + self._phi_next_t @ (self.batch.discount[:, None] * u[:, :, 1])
+        return np.asarray(out)
+
+    def _trace(self, rows: Array, transpose: bool = False) -> Array:
+        return _recurrence(self.old, rows, transpose) if self.old.any() else rows
+
+
+def _recurrence(old: Array, rows: Array, transpose: bool = False) -> Array:
+    """T u, from v_t = u_t + d_t v_{t−1}, or Tᵀ u by the same recurrence backwards."""
+    bands = np.ones((2, len(rows)))
+    if transpose:
+        bands[0, 0], bands[0, 1:] = 0.0, -old[1:]
+        return np.asarray(solve_banded((0, 1), bands, rows))
+    bands[1, :-1], bands[1, -1] = -old[1:], 0.0
+    return np.asarray(solve_banded((1, 0), bands, rows))
+
+
+def _dense(rows: Any) -> Array:
+    return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
+
+
+def _columns(rows: Array | sp.csr_array, feature: Array) -> Array:
+    return _dense(rows[:, feature])
+
+
+def formed(system: Implicit, chunk: int = 4096) -> Array:
+    """A as a matrix: the moments Σ_t (direction i)(direction j)ᵀ that the table uses, combined by M."""
+    k, d = system.table.n_blocks, system.batch.n_features
+    M = system.table.M.reshape(k, 3, k, 3)
+    plain = bool(np.all(system.fresh == 1.0) and not system.old.any())  # then e is φ, and two products suffice
+    alias = (0, 1, 0 if plain else 2)
+    used = {(min(alias[i], alias[j]), max(alias[i], alias[j])) for i, j in np.argwhere(M.any(axis=(0, 2)))}
+    moments = {pair: np.zeros((d, d)) for pair in used}
+    last = np.zeros(d)
+    for low in range(0, len(system.batch), chunk):
+        some = slice(low, low + chunk)
+        rows = system.rows(some, last)
+        last = rows[2][-1]
+        for i, j in used:
+            moments[i, j] += rows[i].T @ (system.weight[some, None] * rows[j])
+    A = np.kron(np.diag(system.table.damping), np.eye(d))
+    for a, i, b, j in np.argwhere(M):
+        left, right = alias[i], alias[j]
+        moment = moments[left, right] if left <= right else moments[right, left].T
+        A[a * d : (a + 1) * d, b * d : (b + 1) * d] += M[a, i, b, j] * moment
+    return A
+
+
+def as_weight(batch: Batch, weight: Array | None) -> Array:
+    """Row weights that sum to one; equal ones for None."""
+    weight = np.ones(len(batch)) if weight is None else np.asarray(weight, dtype=np.float64)
+    return np.asarray(weight / weight.sum())
+
+
+def mean_operator(table: Table, batch: Batch, weight: Array | None = None, form: bool | None = None) -> Linear:
+    """The mean system of a batch, formed when that is cheaper; `weight` reweights the rows (0 leaves a row out)."""
+    implicit = Implicit(table, batch, as_weight(batch, weight))
+    if form is None:
+        form = implicit.size <= FORM_BELOW and batch.n_features <= len(batch)
+    return Matrix(formed(implicit), implicit.b) if form else implicit

@@ -1,0 +1,137 @@
+"""A proximal-point method with semismooth Newton steps: a few dozen small factorisations to full accuracy.
+
+Each round solves, to growing accuracy,
+
+    min F(z) + h(x) + ‖x − x̄‖²/(2σ) + ‖z − z̄‖²/(2τ)    subject to    Ax − z = b
+
+through its smooth concave dual in y, whose gradient and (generalised) Hessian are
+
+    ∇(y) = A x(y) − z(y) − b,    x(y) = prox_{σh}(x̄ − σAᵀy),    z(y) = prox_{τF}(z̄ + τy)
+    H(y) = σ A J_h Aᵀ + τ J_F                                       (only active columns enter)
+
+First-order methods stall on ill-conditioned features; these steps do not, and x(y), a prox, has exact zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from sparsetd.solvers.saddle.certificate import Point, Problem
+from sparsetd.system import Array
+
+GROW = 4.0
+
+
+@dataclass
+class _Dual:
+    """The dual of one round at y: value, gradient, the primal answer and the points where the proxes were taken."""
+
+    y: Array
+    value: float
+    gradient: Array
+    x: Array
+    z: Array
+    u: Array
+    v: Array
+
+
+@dataclass
+class _Round:
+    """One proximal subproblem; `sigma` has one entry per coordinate, the same within a group."""
+
+    problem: Problem
+    A: Array
+    x_bar: Array
+    z_bar: Array
+    sigma: Array
+    tau: float
+
+    def at(self, y: Array) -> _Dual:
+        norm, terms = self.problem.norm, self.problem.terms
+        u, v = self.x_bar - self.sigma * (y @ self.A), self.z_bar + self.tau * y
+        x, z = terms.prox(u, self.sigma), norm.prox(v, self.tau)
+        gradient = self.A @ x - z - self.problem.A.b
+        moved = np.sum((x - self.x_bar) ** 2 / self.sigma) / 2 + np.sum((z - self.z_bar) ** 2) / (2 * self.tau)
+        return _Dual(y, terms.value(x) + norm.value(z) + float(moved + y @ gradient), gradient, x, z, u, v)
+
+    def direction(self, here: _Dual) -> Array:
+        """H⁻¹ ∇ with a vanishing ridge."""
+        a, spike = self.problem.norm.jacobian(here.v, self.tau)
+        R = self.problem.terms.root_columns(self.A, here.u, self.sigma)
+        R = np.column_stack([R, np.sqrt(self.tau) * spike])
+        far = min(float(np.linalg.norm(here.gradient) / np.linalg.norm(self.problem.A.b)), 1.0)
+        return _solve_low_rank(self.tau * (a + 1e-4 * far + 1e-13), R, here.gradient, 1e-7 * self.tau)
+
+
+def _solve_low_rank(diagonal: Array, R: Array, g: Array, small: float) -> Array:
+    """(diag + R Rᵀ)⁻¹ g, where the diagonal has large entries Z and entries K that are next to nothing.
+
+    Rows Z are eliminated by Woodbury, C = I + R_ZᵀD_Z⁻¹R_Z, which leaves (D_K + R_K C⁻¹R_Kᵀ) y_K = …: two matrices of
+    the sizes of R's columns and of K. With more columns than rows everything is K.
+    """
+    K = diagonal <= small if R.shape[1] < len(R) else np.ones(len(R), dtype=bool)
+    R_Z, R_K, D_Z = R[~K], R[K], diagonal[~K]
+    C = cho_factor(np.eye(R.shape[1]) + R_Z.T @ (R_Z / D_Z[:, None])) if len(D_Z) else None
+
+    def through(v: Array) -> Array:
+        return np.asarray(v if C is None else cho_solve(C, v))
+
+    seen = R_Z.T @ (g[~K] / D_Z)
+    H = R_K @ through(R_K.T)
+    H[np.diag_indices_from(H)] += diagonal[K] + 1e-15 * np.trace(H)
+    y = np.empty_like(g)
+    y[K] = cho_solve(cho_factor(H, overwrite_a=True), g[K] - R_K @ through(seen)) if len(H) else 0.0
+    y[~K] = (g[~K] - R_Z @ through(seen + R_K.T @ y[K])) / D_Z
+    return y
+
+
+def proximal_newton(problem: Problem, A: Array, x: Array, y: Array, tol: float, max_rounds: int = 60) -> Point:
+    """Solves a small formed problem from (x, y) until its relative duality gap is at most `tol`.
+
+    A round that reaches its accuracy lets the next one go four times further; one that does not is taken back.
+    """
+    best = problem.point(x, y)
+    z, unit = best.Ax - problem.A.b, float(np.linalg.norm(problem.A.b))
+    metric, tau, accuracy = 1.0 / _column_scale(problem, A), unit**2 / (problem.norm.value(problem.A.b) or 1.0), 1e-2
+    for _ in range(max_rounds):
+        if best.relative_gap <= tol:
+            break
+        x, z, y, miss = _ascend(_Round(problem, A, x, z, tau * metric, tau), y, accuracy * unit)
+        point = problem.point(x, problem.norm.project(y))
+        best = point if point.gap < best.gap else best
+        if miss <= accuracy * unit:
+            tau, accuracy = GROW * tau, max(0.2 * accuracy, 1e-14)
+        else:
+            tau /= GROW
+    return best
+
+
+def _column_scale(problem: Problem, A: Array) -> Array:
+    """‖A_j‖², averaged over each group: steps in these units do not depend on the units of the features."""
+    square = np.einsum("ij,ij->j", A, A)
+    label = problem.terms.label
+    if label is not None:
+        square = (np.bincount(label, square) / np.bincount(label))[label]
+    return np.maximum(square, 1e-16 * square.max(initial=1e-300))
+
+
+def _ascend(now: _Round, y: Array, accuracy: float, max_steps: int = 50) -> tuple[Array, Array, Array, float]:
+    """Newton ascent on the dual of one round; returns its x, z, y and the norm of the gradient that is left."""
+    here = now.at(y)
+    for _ in range(max_steps):
+        if np.linalg.norm(here.gradient) <= accuracy:
+            break
+        direction = now.direction(here)
+        slope, length = float(here.gradient @ direction), 1.0
+        for _ in range(40):
+            trial = now.at(here.y + length * direction)
+            if trial.value >= here.value + 1e-4 * length * slope - 1e-14 * abs(here.value):
+                break
+            length *= 0.5
+        else:
+            break
+        here = trial
+    return here.x, here.z, here.y, float(np.linalg.norm(here.gradient))

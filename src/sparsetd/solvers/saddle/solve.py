@@ -1,0 +1,75 @@
+"""min_x F(Ax − b) + h(x), with proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from sparsetd.solvers.saddle.certificate import Point, Problem
+from sparsetd.solvers.saddle.columns import Columns
+from sparsetd.solvers.saddle.pdhg import pdhg
+from sparsetd.solvers.saddle.polish import polished
+from sparsetd.solvers.saddle.trail import Trail
+from sparsetd.solvers.saddle.working_set import solve_on_working_set
+from sparsetd.system import Array
+
+METHODS = ("auto", "working_set", "pdhg")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The certified pair, whether it met the tolerance, and how it got there."""
+
+    point: Point
+    status: str
+    trail: Trail
+
+
+def zero_point(problem: Problem) -> Point:
+    """x = 0 with the dual point of its residual −b."""
+    zero = np.zeros(problem.A.size)
+    return problem.point(zero, problem.residual_dual(zero), Ax=zero)
+
+
+def solve(
+    problem: Problem,
+    *,
+    tol: float = 1e-8,
+    x: Array | None = None,
+    method: str = "auto",
+    max_iter: int = 10_000,
+    max_working: int = 4000,
+    columns: Columns | None = None,
+) -> Outcome:
+    """Minimises to a relative duality gap of `tol`, from x if given.
+
+    "working_set" solves ever larger selections of features by Newton steps, "pdhg" takes first-order steps on all of
+    them, and "auto" begins with the first and turns to the second once more than `max_working` features are wanted.
+    `columns` keeps what has been computed of A for the next call on the same data.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    start = zero_point(problem)
+    if x is not None and x.any():
+        Ax = problem.apply(x)
+        start = start.merged(problem.point(x, problem.residual_dual(Ax), Ax))
+    # The factorisations are small: on a busy machine they lose far more to waiting threads than they gain.
+    with threadpool_limits(limits=1, user_api="blas"):
+        return _solved(problem, tol, start, method, max_iter, max_working, columns)
+
+
+def _solved(
+    problem: Problem, tol: float, point: Point, method: str, max_iter: int, max_working: int, columns: Columns | None
+) -> Outcome:
+    trail = Trail()
+    if method != "pdhg":
+        limit = max_working if method == "auto" else problem.A.size
+        point = solve_on_working_set(problem, tol, point, columns, limit, trail=trail)
+    if method != "working_set" and point.relative_gap > tol:
+        point = pdhg(problem, tol, point, max_iter, trail)
+    if point.relative_gap > 0.0:
+        point = polished(problem, point)
+        trail.note(point, int(np.count_nonzero(point.x)))
+    return Outcome(point, "converged" if point.relative_gap <= tol else "not_converged", trail)

@@ -1,0 +1,152 @@
+"""The exact batch solver in the solvers' protocol: updates store rows, the result is solved and certified."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsetd.solvers.saddle.certificate import Problem
+from sparsetd.solvers.saddle.linear import mean_operator
+from sparsetd.solvers.saddle.norms import FitNorm
+from sparsetd.solvers.saddle.refit import refit
+from sparsetd.solvers.saddle.solve import Outcome, solve
+from sparsetd.solvers.saddle.terms import Terms
+from sparsetd.system import Array, Batch, Solution, Table
+
+
+@dataclass
+class SaddleState:
+    """The rows seen so far and where to start."""
+
+    n_features: int
+    dtype: Any
+    start: Array | None = None
+    batches: list[Batch] = field(default_factory=list)
+
+    def batch(self) -> Batch:
+        """All rows as one batch of float64."""
+        if len(self.batches) > 1:
+            self.batches = [_joined(self.batches)]
+        return self.batches[0]
+
+
+@dataclass(frozen=True)
+class Saddle:
+    """min_x scale·‖Ax − b‖_m + h(x) on the mean system of all rows, to a certified relative duality gap of `tol`.
+
+    `fit_norm` is m (1, 2 or "inf"). The rows are kept and joined before anything is computed, so any chunking of the
+    stream gives the same bits. With `refit`, θ is LSTD's on the support of the minimiser, which stays in `coef_last`.
+    """
+
+    fit_norm: int | str | float = 2
+    scale: float = 1.0
+    tol: float = 1e-8
+    max_iter: int = 10_000
+    method: str = "auto"
+    refit: bool = False
+
+    def init(self, table: Table, n_features: int, dtype: Any, coef_init: Array | None = None) -> SaddleState:
+        FitNorm.of(self.fit_norm)
+        start = None
+        if coef_init is not None:
+            start = np.zeros((table.n_blocks, n_features))
+            given = np.atleast_2d(np.asarray(coef_init, dtype=np.float64))
+            start[-len(given) :] = given
+        return SaddleState(n_features, dtype, start)
+
+    def update(
+        self,
+        state: SaddleState,
+        batch: Batch,
+        table: Table,  # noqa: ARG002 (the protocol's signature)
+        penalty: Any,  # noqa: ARG002
+        factor: Array | None = None,  # noqa: ARG002
+    ) -> SaddleState:
+        state.batches.append(_doubles(batch))
+        return state
+
+    def result(self, state: SaddleState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
+        problem = self.problem(state.batch(), table, penalty, factor)
+        x = None if state.start is None else state.start.ravel()
+        outcome = solve(problem, tol=self.tol, x=x, method=self.method, max_iter=self.max_iter)
+        if outcome.status != "converged":
+            _warn_not_converged(outcome, self.tol)
+        solution = _solution(problem, outcome, table, state.dtype)
+        selected = np.flatnonzero(solution.coef)
+        if self.refit and len(selected):
+            solution.coef[selected] = refit(table, state.batch(), selected)
+        return solution
+
+    def problem(self, batch: Batch, table: Table, penalty: Any, factor: Array | None = None) -> Problem:
+        """The problem that `result` solves."""
+        terms = Terms.of(penalty, table.n_blocks, batch.n_features, factor)
+        return Problem(mean_operator(table, batch), FitNorm.of(self.fit_norm, self.scale), terms)
+
+
+def _solution(problem: Problem, outcome: Outcome, table: Table, dtype: Any) -> Solution:
+    point = outcome.point
+    x, y = (part.reshape(table.n_blocks, -1).astype(dtype) for part in (point.x, point.y))
+    extras: dict[str, Any] = {
+        "dual_gap": point.gap,
+        "objective": point.primal,
+        "n_applications": problem.n_applications,
+    }
+    if len(x) == 2:
+        extras["absorbed"] = absorbed(problem, point.x)
+    return Solution(
+        coef=x[-1].copy(),
+        coef_last=x[-1].copy(),
+        n_iter=len(outcome.trail.gap),
+        status=outcome.status,
+        aux=x[0] if len(x) == 2 else None,
+        dual=y,
+        history=outcome.trail.columns(),
+        extras=extras,
+    )
+
+
+def absorbed(problem: Problem, x: Array) -> float:
+    """1 − ‖A[w; θ] − b‖ / ‖A[0; θ] − b‖: the share of θ's residual that w hides; warns when there is any."""
+    w = x[: len(x) // 2]
+    if not w.any():
+        return 0.0
+    alone = np.concatenate([np.zeros_like(w), x[len(w) :]])
+    with_w, without = (problem.norm.value(problem.A.apply(v) - problem.A.b) for v in (x, alone))
+    share = 1.0 - with_w / without if without > 0 else 0.0
+    warnings.warn(
+        f"w absorbs {share:.0%} of the residual in place of theta ({np.count_nonzero(w)} non-zero entries of w): rho_w "
+        "is too small for rho_theta; use rho_w=None, which drops w",
+        stacklevel=2,
+    )
+    return share
+
+
+def _warn_not_converged(outcome: Outcome, tol: float) -> None:
+    from sklearn.exceptions import ConvergenceWarning
+
+    warnings.warn(
+        f"the relative duality gap is {outcome.point.relative_gap:.1e}, above tol={tol:.1e}: raise max_iter, tol or "
+        "rho_theta",
+        ConvergenceWarning,
+        stacklevel=3,
+    )
+
+
+def _doubles(batch: Batch) -> Batch:
+    """A copy with float64 features: what the caller does to its arrays afterwards is its own affair."""
+    phi, phi_next = (rows.astype(np.float64) for rows in (batch.phi, batch.phi_next))
+    return Batch(phi, phi_next, batch.reward, batch.discount, batch.ratio, batch.start, batch.interest)
+
+
+def _joined(batches: list[Batch]) -> Batch:
+    def stack(name: str) -> Any:
+        parts = [getattr(batch, name) for batch in batches]
+        if sp.issparse(parts[0]):
+            return sp.csr_array(sp.vstack(parts, format="csr"))
+        return np.concatenate(parts)
+
+    return Batch(*(stack(name) for name in ("phi", "phi_next", "reward", "discount", "ratio", "start", "interest")))
