@@ -310,6 +310,7 @@ BATCHES: list[tuple[str, str]] = [
     ("obs_x,reward,episode,done\n1,0,a,0\n2,0,a,0\n3,0,a,1\n4,0,a,0\n", "holds in the row before row 0"),
     ("obs_x,reward\n1,0\n2,0\n3,0\n4,zero\n", r"`reward` must hold numbers, but row 0 .*counted from row 3"),
     ("obs_x,reward\n1,0\n2,0\n3,0\n4\n", "Row 3 has 1 fields"),
+    ('obs,reward\n"[1, 2]",0\n"[1, 2]",0\n"[1, 2]",0\n"[1]",0\n', r"`obs` has 1 numbers from row 0 on, but 2 before"),
 ]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions.checks import Array
+from sparsetd.transitions.checks import Array, reason
 from sparsetd.transitions.schema import check_names
 
 
@@ -31,7 +31,7 @@ def parquet_chunks(path: Path, batch_rows: int) -> Iterator[dict[str, Array]]:
             for batch in file.iter_batches(batch_rows):
                 yield columns_of(batch)
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path.name} is not a readable Parquet file ({_reason(error)}): write it again.") from None
+        raise ValueError(f"{path.name} is not a readable Parquet file ({reason(error)}): write it again.") from None
 
 
 def ipc_chunks(path: Path, batch_rows: int) -> Iterator[dict[str, Array]]:
@@ -45,7 +45,7 @@ def ipc_chunks(path: Path, batch_rows: int) -> Iterator[dict[str, Array]]:
                 for i in range(0, batch.num_rows, batch_rows):
                     yield columns_of(batch.slice(i, batch_rows))
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path.name} is not a readable Arrow file ({_reason(error)}): write it again.") from None
+        raise ValueError(f"{path.name} is not a readable Arrow file ({reason(error)}): write it again.") from None
 
 
 def _ipc_batches(pa: Any, source: Any) -> Iterator[Any]:
@@ -89,7 +89,3 @@ def _lists(name: str, column: Any) -> Array:
         )
     flat = _array(name, pc.list_flatten(column))
     return flat.reshape(len(lengths), -1) if len(lengths) else flat.reshape(0, 1)
-
-
-def _reason(error: Exception) -> str:
-    return str(error).splitlines()[0][:120].rstrip(".") if str(error) else type(error).__name__

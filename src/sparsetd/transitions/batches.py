@@ -79,6 +79,7 @@ class _Stream:
 
     def _checked(self, columns: dict[str, Array]) -> tuple[Rows, Array]:
         rows = check_rows(columns, self.schema)
+        self._refuse_another_width(rows)
         start = starts(rows)
         start[0] = self._opens(rows)
         refuse_rows_after_the_end(rows.terminated | rows.truncated, np.cumsum(start))
@@ -87,6 +88,13 @@ class _Stream:
         self._refuse_steps_back(rows, start)
         self._refuse_returning(rows, start)
         return rows, start
+
+    def _refuse_another_width(self, rows: Rows) -> None:
+        if self.last is not None and rows.observation.shape[1] != self.last.observation.shape[1]:
+            raise ValueError(
+                f"`{self.schema.observation[0]}` has {rows.observation.shape[1]} numbers from row 0 on, but "
+                f"{self.last.observation.shape[1]} before: give every row the same length."
+            )
 
     def _opens(self, rows: Rows) -> bool:
         """Whether the first row of a chunk starts an episode."""

@@ -189,3 +189,9 @@ def _show(value: Any) -> str:
         value = value.item()
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def reason(error: Exception) -> str:
+    """The first line of an error of another library, short enough for a sentence."""
+    lines = str(error).splitlines()
+    return lines[0][:120].rstrip(".") if lines else type(error).__name__
