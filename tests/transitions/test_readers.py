@@ -210,6 +210,13 @@ def test_the_usual_other_names() -> None:
     assert schema.behavior_prob == "pscore"
 
 
+def test_one_letter_names_with_successors_are_observations() -> None:
+    schema = infer_schema(["a", "next_a", "t", "next_t", "action", "next_action", "reward"])
+    assert schema.observation == ("a", "t")
+    assert schema.action == ("action",)
+    assert schema.step is None
+
+
 def test_several_action_columns() -> None:
     t = read({"obs": [0.0, 1], "reward": [0, 0], "action_0": [0.1, 0.2], "action_1": [1.0, 2], "done": [0, 1]})
     np.testing.assert_array_equal(t.action, [[0.1, 1], [0.2, 2]])

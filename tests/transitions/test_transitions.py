@@ -75,6 +75,19 @@ def test_joining_two_logs_renumbers_their_episodes() -> None:
     np.testing.assert_array_equal(both.returns(), np.concatenate([a.returns(), b.returns()]))
 
 
+def test_logs_that_do_not_fit_together_are_refused() -> None:
+    data = walk()
+    t = Transitions.from_arrays(**data)
+    with pytest.raises(ValueError, match="`parts` is empty"):
+        concatenate([])
+    with pytest.raises(ValueError, match="part 1 differs in column 'ratio'"):
+        concatenate([t, dataclasses.replace(t, ratio=np.ones(12))])
+    with pytest.raises(ValueError, match="part 2 differs in `names`"):
+        concatenate([t, t, dataclasses.replace(t, names=("a", "b"))])
+    with pytest.raises(ValueError, match="part 1 has 1: select"):
+        concatenate([t, dataclasses.replace(t, observation=t.observation[:, :1])])
+
+
 def test_leaving_rows_out_marks_a_start() -> None:
     t = Transitions.from_arrays(**walk())
     picked = t[np.array([0, 1, 3, 4, 6])]

@@ -84,15 +84,18 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
         raise TypeError(
             f"`{min(unknown)}` is not a role of a column{_nearest(min(unknown), [*ALIASES, 'observation'])}."
         )
-    roles: dict[str, Any] = {}
+    observation = _observation(given.get("observation"), names)
+    roles: dict[str, Any] = {
+        "observation": observation,
+        "next_observation": _next_observation(given, observation, names),
+    }
+    free = [name for name in names if name not in {*observation, *roles["next_observation"]}]
     for role, aliases in ALIASES.items():
-        found = given[role] if role in given else next((a for a in aliases if a in names), None)
-        roles[role] = _named(role, found, names) if role in given else found
-    roles["action"] = _actions(roles["action"], names, inferred="action" not in given)
+        inferred = next((alias for alias in aliases if alias in free), None)
+        roles[role] = _named(role, given[role], names) if role in given else inferred
+    roles["action"] = _actions(roles["action"], free, inferred="action" not in given)
     if roles["reward"] is None:
-        raise ValueError(f"`reward` is missing{_nearest('reward', names)}: name the column of rewards with `reward=`.")
-    roles["observation"] = _observation(given.get("observation"), names)
-    roles["next_observation"] = _next_observation(given, roles["observation"], names)
+        raise ValueError(f"`reward` is missing{_nearest('reward', free)}: name the column of rewards with `reward=`.")
     schema = Schema(**roles)
     used = set(schema.used())
     return Schema(**roles, ignored=tuple(name for name in names if name not in used))
@@ -141,7 +144,9 @@ def _observation(given: Any, names: list[str]) -> tuple[str, ...]:
     for whole, _ in WHOLE:
         if whole in names:
             return (whole,)
-    paired = tuple(name for name in names if f"next_{name}" in names)
+    claimed = {alias for aliases in ALIASES.values() for alias in aliases if len(alias) > 1}
+    known = set(names)
+    paired = tuple(name for name in names if f"next_{name}" in known and name not in claimed)
     if paired:
         return paired
     raise ValueError(
