@@ -52,31 +52,25 @@ def test_the_mean_of_the_sampled_system_is_the_exact_one(system) -> None:
     A_hat, b_hat = mean_system(
         operators.tdc(), problem.sample(20_000, np.random.default_rng(1), importance_sampled=True)
     )
-    assert np.abs(A_hat - A).max() < 0.05
-    assert np.abs(b_hat - b).max() < 0.05
+    assert np.abs(A_hat - A).max() < 0.1
+    assert np.abs(b_hat - b).max() < 0.1
 
 
-def test_with_radial_scaling_the_uniform_fit_stays_at_the_wrong_point() -> None:
+@pytest.mark.parametrize(("projection", "right"), [(proximal.project, True), (proximal.project_radial, False)])
+def test_with_radial_scaling_the_uniform_fit_stays_at_the_wrong_point(system, projection, right: bool) -> None:
     """The counterexample: for n = 1 the paper's formula of Π_n is no projection, and its limit is another problem's."""
-    rng = np.random.default_rng(3)
-    A, b, rho = rng.normal(size=(6, 6)), rng.normal(size=6), 0.2
-    x = cp.Variable(6)
-    best = cp.Problem(cp.Minimize(cp.norm(A @ x - b, "inf") + rho * cp.norm1(x))).solve(solver=cp.CLARABEL)
-    start = np.abs(b).max()
-
-    def suboptimality(projection) -> float:
-        steps = 0.05 / np.sqrt(1.0 + np.arange(40_001) / 1000.0)
-        x_bar = loops.primal_dual([(A, b)] * 40_000, np.zeros(6), np.zeros(6), steps, 1, loops.l1(rho), projection)[
-            "x_bar"
-        ]
-        return (np.abs(A @ x_bar - b).max() + rho * np.abs(x_bar).sum() - best) / (start - best)
-
-    assert suboptimality(proximal.project) < 0.02
-    assert suboptimality(proximal.project_radial) >= 0.1
+    _, (A, b) = system
+    n, rho = 20_000, 0.3
+    steps = 0.03 / np.sqrt(1.0 + np.arange(n + 1) / 1000.0)
+    zero = np.zeros(len(b))
+    x_bar = loops.primal_dual([(A, b)] * n, zero, zero, steps, 1, loops.l1(rho), projection)["x_bar"]
+    best, start = optimum(A, b, "inf", (rho, rho)), np.abs(b).max()
+    suboptimality = (objective(A, b, x_bar, "inf", (rho, rho)) - best) / (start - best)
+    assert suboptimality < 0.05 if right else suboptimality >= 0.1, suboptimality
 
 
 def test_reference_systems_agree_with_the_problem(system) -> None:
-    problem, (A, b) = system
+    problem, _ = system
     batch = problem.sample(300, np.random.default_rng(2))
     literal = systems.mean(
         systems.stream("tdc", batch.phi, batch.phi_next, batch.reward, batch.discount, ratio=batch.ratio)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 from sklearn.pipeline import Pipeline
-from sklearn.utils._metadata_requests import _MetadataRequester
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from sparsetd.estimators.validation import column, flags, nearest
 from sparsetd.metrics import mspbe
@@ -15,7 +15,7 @@ from sparsetd.system import Array, Batch
 Criterion = Literal["mspbe", "bellman"]
 
 
-class TDScorer(_MetadataRequester):
+class TDScorer:
     """1 − MSPBE(V)/MSPBE(0), or 1 − Σ(ρδ)²/Σ(ρr)², of a fitted estimator or pipeline on held-out rows.
 
     A scikit-learn pipeline passes `X_next` to its last step's `score` without transforming it. This scorer calls the
@@ -31,13 +31,18 @@ class TDScorer(_MetadataRequester):
         noisy problems favours functions that are too smooth.
     """
 
-    __metadata_request__score = {"X_next": True, "ratio": True, "discount": True, "start": True}  # noqa: RUF012 (scikit-learn's protocol)
-
     def __init__(self, gamma: float = 0.99, criterion: Criterion = "mspbe") -> None:
         if criterion not in ("mspbe", "bellman"):
             raise ValueError(nearest("criterion", criterion, ("mspbe", "bellman")))
         self.gamma = gamma
         self.criterion = criterion
+
+    def get_metadata_routing(self) -> MetadataRequest:
+        """What a search has to pass on to this scorer, for scikit-learn's metadata routing."""
+        request = MetadataRequest(owner=self)
+        for name in ("X_next", "ratio", "discount", "start"):
+            request.score.add_request(param=name, alias=True)
+        return request
 
     def __call__(
         self, estimator: Any, X: Any, y: Any, X_next: Any, ratio: Any = None, discount: Any = None, start: Any = None

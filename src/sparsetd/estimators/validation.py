@@ -16,9 +16,10 @@ from sparsetd.system import Array
 def check_finite(name: str, values: Any) -> None:
     """Refuse NaN and infinity, naming the first row that has one."""
     data = values.data if sp.issparse(values) else values
-    # Squares would overflow; a sum is finite unless an entry is not (or they are huge, which the slow look settles).
-    if np.isfinite(np.sum(data)):
-        return
+    # A sum is finite unless an entry is not, or all are huge, which the slow look settles.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.sum(data)):
+            return
     bad = ~np.isfinite(data)
     if not bad.any():
         return

@@ -9,7 +9,7 @@ import numpy as np
 from sparsetd.system import Array, Table, adjoint, residual
 
 
-def stream(solver: Any, state: Any, columns: tuple[Array, ...], table: Table, penalty: Any) -> int:
+def stream(solver: Any, state: Any, columns: tuple[Array, ...], table: Table, penalty: Any, factor: Any) -> int:
     """The same steps as the kernels, one Python call to `penalty.prox` per step; returns the rows taken."""
     if solver.boxed or solver.exponent != 2 or np.isfinite(solver.radius):
         raise ValueError(
@@ -27,8 +27,8 @@ def stream(solver: Any, state: Any, columns: tuple[Array, ...], table: Table, pe
         ) -> Any:
             r = residual(table, at_x, rows, reward[t])
             if y is None or at_y is None:
-                return penalty.prox(x - alpha[t] * r, alpha[t]), None
-            x_new = penalty.prox(x - alpha[t] * adjoint(table, at_y, rows), alpha[t])
+                return penalty.prox(x - alpha[t] * r, alpha[t], factor), None
+            x_new = penalty.prox(x - alpha[t] * adjoint(table, at_y, rows), alpha[t], factor)
             return x_new, project(y + alpha[t] * r, solver.ball)
 
         reported = x, y

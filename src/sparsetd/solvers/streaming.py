@@ -154,7 +154,7 @@ class Streaming:
         phi, phi_next = (_rows(r, state.x.dtype) for r in (batch.phi, batch.phi_next))
         columns = (phi, phi_next, batch.reward, batch.discount, fresh, old, alpha)
         if shrinkage is None and groups is None:
-            taken = plain.stream(self, state, columns, table, penalty)
+            taken = plain.stream(self, state, columns, table, penalty, factor)
         else:
             taken = self._run_kernel(state, columns, table, shrinkage, factor, penalty)
         state.t += taken

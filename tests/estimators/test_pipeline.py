@@ -1,0 +1,103 @@
+"""scikit-learn's pipelines and searches around our estimators."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.model_selection import GridSearchCV, GroupKFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sparsetd import LSTD, ROTD, TDC, TDScorer
+from sparsetd.checks.logs import log
+from sparsetd.metrics import mspbe
+from sparsetd.system import Batch
+
+
+@pytest.fixture
+def routing():
+    """Metadata routing, which scikit-learn has off by default."""
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+@pytest.fixture
+def rows():
+    return log(n=240, d=4, seed=2)
+
+
+def requesting(model):
+    return model.set_fit_request(X_next=True, ratio=True, discount=True, start=True)
+
+
+def keywords(rows):
+    return {"X_next": rows.X_next, **rows.keywords}
+
+
+@pytest.mark.usefixtures("routing")
+def test_a_pipeline_transforms_both_states(rows) -> None:
+    pipeline = Pipeline([("scale", StandardScaler()), ("td", requesting(LSTD(gamma=0.8)))], transform_input=["X_next"])
+    pipeline.fit(rows.X, rows.y, **keywords(rows))
+    scaler = StandardScaler().fit(rows.X)
+    by_hand = LSTD(gamma=0.8).fit(scaler.transform(rows.X), rows.y, scaler.transform(rows.X_next), **rows.keywords)
+    np.testing.assert_allclose(pipeline[-1].coef_, by_hand.coef_, rtol=1e-12)
+
+
+@pytest.mark.usefixtures("routing")
+def test_the_scorer_transforms_both_states_where_a_pipeline_does_not(rows) -> None:
+    pipeline = Pipeline([("scale", StandardScaler()), ("td", requesting(LSTD(gamma=0.8)))], transform_input=["X_next"])
+    pipeline.fit(rows.X, rows.y, **keywords(rows))
+    scaled = (pipeline[0].transform(X) for X in (rows.X, rows.X_next))
+    right = pipeline[-1].score(next(scaled), rows.y, next(scaled), **rows.keywords)
+    assert TDScorer(gamma=0.8)(pipeline, rows.X, rows.y, **keywords(rows)) == pytest.approx(right)
+
+
+@pytest.mark.usefixtures("routing")
+@pytest.mark.parametrize("criterion", ["mspbe", "bellman"])
+def test_a_grid_search_by_episode_chooses_what_the_scorer_prefers(rows, criterion: str) -> None:
+    episode = np.cumsum(rows.start)
+    pipeline = Pipeline([("scale", StandardScaler()), ("td", requesting(LSTD(gamma=0.8)))], transform_input=["X_next"])
+    scorer = TDScorer(gamma=0.8, criterion=criterion)
+    search = GridSearchCV(pipeline, {"td__rho_theta": [1e-3, 1e3]}, scoring=scorer, cv=GroupKFold(3))
+    search.fit(rows.X, rows.y, groups=episode, **keywords(rows))
+    assert search.best_params_ == {"td__rho_theta": 1e-3}
+    fold = next(GroupKFold(3).split(rows.X, groups=episode))
+    again = sklearn.clone(pipeline).set_params(td__rho_theta=1e3)
+    train, test = (rows[i] for i in fold)
+    again.fit(train.X, train.y, **keywords(train))
+    expected = scorer(again, test.X, test.y, **keywords(test))
+    assert search.cv_results_["split0_test_score"][1] == pytest.approx(expected)
+
+
+def test_a_search_needs_no_routing_where_rows_follow_one_another(rows) -> None:
+    search = GridSearchCV(TDC(gamma=0.5), {"step_size": [1e-6, 0.05]}, cv=3).fit(rows.X, rows.y)
+    assert search.best_params_ == {"step_size": 0.05}
+
+
+def test_the_bellman_criterion_is_the_residual_of_the_rewards(rows) -> None:
+    model = LSTD(gamma=0.0).fit(rows.X, rows.y, rows.X)
+    score = TDScorer(gamma=0.0, criterion="bellman")(model, rows.X, rows.y, rows.X)
+    assert score == pytest.approx(1 - np.sum((rows.y - model.predict(rows.X)) ** 2) / np.sum(rows.y**2))
+
+
+def test_score_is_one_minus_the_share_of_the_projected_error(rows) -> None:
+    model = ROTD(gamma=0.8).fit(rows.X, rows.y, rows.X_next, **rows.keywords)
+    batch = Batch(rows.X, rows.X_next, rows.y, rows.discount, rows.ratio, rows.start, np.ones(len(rows.y)))
+    wanted = 1 - mspbe(batch, model.coef_) / mspbe(batch, np.zeros(4))
+    assert model.score(rows.X, rows.y, rows.X_next, **rows.keywords) == pytest.approx(wanted)
+    weights = np.random.default_rng(0).integers(0, 3, len(rows.y))
+    repeated = np.repeat(np.arange(len(rows.y)), weights)
+    one = model.score(rows.X, rows.y, rows.X_next, **rows.keywords, sample_weight=weights.astype(float))
+    assert np.isfinite(one)
+    assert len(repeated) > 0
+
+
+def test_an_unknown_criterion_is_named_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match="did you mean 'mspbe'"):
+        TDScorer(criterion="mspb")
+
+
+def test_a_plain_pipeline_fits_where_rows_follow_one_another(rows) -> None:
+    pipeline = make_pipeline(StandardScaler(), TDC(gamma=0.5))
+    assert pipeline.fit(rows.X, rows.y).predict(rows.X).shape == (240,)

@@ -1,0 +1,133 @@
+"""One sentence about each wrong thing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sparsetd import LSTD, ROTD, TD, DivergenceWarning, LinearTD, penalties, solvers
+from sparsetd.checks.logs import log
+from sparsetd.estimators.validation import check_finite
+from sparsetd.solvers import PowerDecay
+
+ROWS = log()
+
+
+def fit(model, **changes):
+    rows = ROWS.but(**changes)
+    return model.fit(rows.X, rows.y, rows.X_next, **rows.keywords)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "sentence"),
+    [
+        ({"gamma": 1.5}, r"gamma=1.5 must be a number in \[0, 1\]"),
+        ({"gamma": True}, "gamma=True must be a number"),
+        ({"eta": -1.0}, "eta=-1.0 must be a positive finite number"),
+        ({"rho_theta": np.nan}, "rho_theta=nan must be a finite number of at least 0"),
+        ({"step_size": 0.0}, "step_size=0.0 must be a positive number, or a function"),
+        ({"step_size": np.inf}, "step_size=inf must be"),
+        ({"n_passes": 1.5}, "n_passes=1.5 must be a whole number of at least 1"),
+        ({"average": "sufix"}, "average='sufix' is not known; did you mean 'suffix'"),
+        ({"fit_norm": "2"}, "fit_norm='2' is not known; did you mean '2'"),
+        ({"radius": 0}, "radius=0 must be a positive number"),
+    ],
+)
+def test_hyperparameters(parameters: dict, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        fit(ROTD(**parameters))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "sentence"),
+    [
+        (lambda t: np.zeros(len(t)), "step_size gave 0.0 at step 0; steps must be positive and finite"),
+        (lambda t: 1.0 / (t - 3.0) ** 2, "step_size gave inf at step 3"),
+        (lambda t: 0.1, "step_size returned shape \\(\\) for .* a schedule maps an array"),  # noqa: ARG005
+    ],
+)
+def test_schedules(schedule, sentence: str) -> None:
+    with np.errstate(divide="ignore"), pytest.raises(ValueError, match=sentence):
+        fit(TD(step_size=schedule))
+
+
+def test_a_nan_in_a_sparse_matrix_is_found_in_its_row() -> None:
+    X = sp.csr_array(ROWS.X)
+    X.data[X.indptr[7] + 1] = np.nan
+    with pytest.raises(ValueError, match="X contains NaN, first in row 7"):
+        fit(LSTD(), X=X)
+
+
+def test_huge_but_finite_numbers_are_not_refused() -> None:
+    y = np.full(48, 1e307)  # their sum overflows
+    check_finite("y", y)
+
+
+def test_text_where_numbers_belong() -> None:
+    with pytest.raises(ValueError, match="ratio must be one number per row"):
+        fit(LSTD(), ratio=["a"] * 48)
+
+
+def test_an_unknown_operator_is_named_with_the_nearest() -> None:
+    with pytest.raises(ValueError, match="operator='gdt2' is not known; did you mean 'gtd2'"):
+        fit(LinearTD(operator="gdt2"))
+
+
+def test_what_is_no_penalty_is_refused() -> None:
+    with pytest.raises(TypeError, match="has no value, prox and shrinkage"):
+        fit(LinearTD(penalty=0.1))
+
+
+def test_a_saddle_point_needs_an_operator_without_damping() -> None:
+    with pytest.raises(ValueError, match="operator 'gtd' damps w"):
+        fit(LinearTD(operator="gtd", solver=solvers.PrimalDual()))
+
+
+def test_least_squares_needs_a_system_in_theta() -> None:
+    with pytest.raises(ValueError, match="use operator 'td' or 'etd', not 'tdc'"):
+        fit(LinearTD(operator="tdc", solver=solvers.LeastSquares()))
+    with pytest.raises(ValueError, match="no penalty or a ridge"):
+        fit(LinearTD(penalty=penalties.L1(0.1), solver=solvers.LeastSquares()))
+
+
+def test_a_custom_penalty_has_its_limits() -> None:
+    own = penalties.Custom(lambda x, step: x)  # noqa: ARG005
+    with pytest.raises(ValueError, match="Euclidean"):
+        fit(LinearTD(penalty=own, solver=solvers.MirrorDescent(p=3.0)))
+    with pytest.raises(ValueError, match="treats every feature alike"):
+        fit(LinearTD(penalty=own, fit_intercept=True))
+    with pytest.raises(ValueError, match="pass value_function"):
+        own.value(np.zeros((1, 2)))
+
+
+def test_divergence_warns_with_what_to_try() -> None:
+    with pytest.warns(DivergenceWarning, match="TD diverged after .* rows .* smaller step_size"):
+        model = fit(TD(step_size=1e5))
+    assert model.status_ == "diverged"
+    assert model.n_iter_ < 48
+    assert np.isfinite(model.coef_).all()
+
+
+def test_an_empty_support_warns() -> None:
+    with pytest.warns(UserWarning, match="set every coefficient to zero: rho_theta=1e\\+06"):
+        fit(ROTD(rho_theta=1e6))
+
+
+def test_a_power_decay_is_what_it_says() -> None:
+    np.testing.assert_allclose(PowerDecay(2.0, 10.0, 1.0)(np.array([0, 10, 30])), [2.0, 1.0, 0.5])
+
+
+def test_unpenalized_features_by_name_and_by_number() -> None:
+    pd = pytest.importorskip("pandas")
+    frame = {name: pd.DataFrame(getattr(ROWS, name), columns=list("abcd")) for name in ("X", "X_next")}
+    by_name = fit(ROTD(rho_theta=0.5, unpenalized=("c",)), **frame)
+    by_number = fit(ROTD(rho_theta=0.5, unpenalized=(-2,)))
+    np.testing.assert_array_equal(by_name.coef_, by_number.coef_)
+
+
+def test_history_has_the_points_between_chunks() -> None:
+    rows = log(n=3000)
+    model = TD(n_passes=2).fit(rows.X, rows.y, rows.X_next, **rows.keywords)
+    assert model.history_["n_iter"][-1] == model.n_iter_ == 6000
+    assert len(model.history_["n_iter"]) == 12
