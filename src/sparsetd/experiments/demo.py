@@ -35,7 +35,7 @@ class Settings:
     """Every value is ours. The star gets 50 times the samples, enough for TD to overflow.
 
     No penalty on the star: its values are zero, so shrinking alone would look like learning. The penalties on the
-    random process were picked with the exact answer in sight; docs/quickstart.md has them, unchanged, on 20 other seeds.
+    random process were picked with the exact answer in sight; docs/quickstart.md has them, unchanged, on 20 others.
     """
 
     samples: int = 2000
