@@ -1,1 +1,11 @@
 """From a log to a decision: the value of a target policy, how sure we are, and why."""
+
+from __future__ import annotations
+
+from sparsetd.evaluation.behavior import BehaviorPolicy, estimate_behavior
+from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.evaluate import evaluate
+from sparsetd.evaluation.result import Evaluation, Feature
+
+__all__ = ["BehaviorPolicy", "Episodes", "Estimate", "Evaluation", "Feature", "estimate_behavior", "evaluate"]

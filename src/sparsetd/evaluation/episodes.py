@@ -64,6 +64,14 @@ class Episodes:
         """Effective number of episodes under the weights of whole episodes."""
         return effective_sample_size(scaled_weights(self.log_weight[self.last]))
 
+    def subset(self, rows: Array) -> Episodes:
+        """The episodes that the given rows (of whole episodes, in order) make up."""
+        of = np.unique(self.of[rows], return_inverse=True)[1]
+        first = np.flatnonzero(np.diff(of, prepend=-1))
+        last = np.append(first[1:], len(rows)) - 1
+        columns = (self.reward[rows], self.ratio[rows], self.log_weight[rows], of, self.age[rows])
+        return Episodes(*columns, first, last, self.complete[self.of[rows][last]], self.gamma)
+
     def total(self, values: Array) -> Array:
         """Sum of a column over each episode."""
         return np.bincount(self.of, weights=values, minlength=len(self))

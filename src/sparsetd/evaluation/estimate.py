@@ -12,35 +12,55 @@ from sparsetd.system import Array
 
 @dataclass(frozen=True)
 class Estimate:
-    """A point estimate of the target policy's value, its standard error and the episodes it effectively rests on.
+    """A point estimate of the target policy's value, its standard error and what these rest on.
 
     Attributes
     ----------
     name : str
         What estimated it.
     value, standard_error : float
+        NaN and infinity where the estimate does not exist.
     n_effective : float
-        Effective number of episodes, (Σw)²/Σw²; it sets the degrees of freedom of the interval.
+        Effective number of episodes, (Σw)²/Σw².
+    freedom : float
+        Degrees of freedom of the interval.
     """
 
     name: str
     value: float
     standard_error: float
     n_effective: float
+    freedom: float = 1.0
 
     @classmethod
-    def of_influence(cls, name: str, value: float, influence: Array, n_effective: float | None = None) -> Estimate:
-        """Estimate whose error is the mean of independent terms: s.e. = sd(influence) / √n.
+    def of_influence(
+        cls, name: str, value: float, influence: Array, n_effective: float | None = None, n_fitted: int = 0
+    ) -> Estimate:
+        """Estimate whose error is a mean of independent terms: s.e. = sd(influence) / √n.
 
         An influence is what one episode adds to n times the error; for a plain mean it is the deviation from the mean.
+        The degrees of freedom are Satterthwaite's, 2n / (kurtosis − 1): n for normal terms, few where a handful of
+        episodes carries the sum, so that a heavy tail widens the interval. `n_fitted` parameters were fitted before.
         """
         n = len(influence)
-        spread = float(np.std(influence, ddof=1) / np.sqrt(n)) if n > 1 else np.inf
-        return cls(name, float(value), spread, float(n if n_effective is None else n_effective))
+        if n < 2:
+            return cls(name, float(value), np.inf, float(n))
+        centred = influence - influence.mean()
+        variance = float(centred @ centred) / max(n - 1 - n_fitted, 1)
+        kurtosis = n * float((centred**4).sum()) / float(centred @ centred) ** 2 if variance > 0 else 3.0
+        freedom = min(n - 1.0, 2 * n / max(kurtosis - 1, 1e-9))
+        return cls(
+            name, float(value), float(np.sqrt(variance / n)), float(n if n_effective is None else n_effective), freedom
+        )
+
+    @classmethod
+    def missing(cls, name: str, n_effective: float = 0.0) -> Estimate:
+        """An estimate that does not exist."""
+        return cls(name, np.nan, np.inf, n_effective)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Student's interval at the given level, with n_effective − 1 degrees of freedom (at least one)."""
+        """Student's interval at the given level."""
         if not 0 < level < 1:
             raise ValueError(f"`level` must lie strictly between 0 and 1, but it is {level}: pass 0.95 for 95 %.")
-        half = float(student.ppf(0.5 + level / 2, max(self.n_effective - 1, 1.0))) * self.standard_error
+        half = float(student.ppf(0.5 + level / 2, max(self.freedom, 1.0))) * self.standard_error
         return self.value - half, self.value + half

@@ -29,7 +29,7 @@ def weighted(episodes: Episodes) -> Estimate:
     """WIS: the mean of G_i under the normalised weights W_i."""
     w, returns = scaled_weights(episodes.log_weight[episodes.last]), episodes.returns
     if not w.any():
-        return Estimate("WIS", np.nan, np.inf, 0.0)
+        return Estimate.missing("WIS")
     value = w @ returns / w.sum()
     return Estimate.of_influence("WIS", value, len(w) * w * (returns - value) / w.sum(), effective_sample_size(w))
 
@@ -43,7 +43,7 @@ def weighted_per_decision(episodes: Episodes) -> Estimate:
     """WPDIS: the sum over ages of the mean reward under the normalised weights W_t."""
     value, influence, supported = normalised_sum(episodes, episodes.reward)
     if not supported:
-        return Estimate("WPDIS", np.nan, np.inf, 0.0)
+        return Estimate.missing("WPDIS")
     return Estimate.of_influence("WPDIS", value, influence, episodes.ess)
 
 
@@ -78,7 +78,7 @@ def mean_estimate(name: str, terms: Array, n_effective: float) -> Estimate:
     """The mean of one term per episode, with its standard error."""
     value = float(terms.mean())
     if not np.isfinite(value):
-        return Estimate(name, np.nan, np.inf, n_effective)
+        return Estimate.missing(name, n_effective)
     return Estimate.of_influence(name, value, terms - value, n_effective)
 
 

@@ -1,0 +1,106 @@
+"""`sparsetd evaluate`: what a policy is worth, from a log of another one."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from sparsetd.cli.command import Command, Outcome
+from sparsetd.cli.console import Console
+from sparsetd.cli.log_options import add_gamma, add_log, check_output, fraction, read_log
+from sparsetd.cli.options import at_least
+from sparsetd.cli.policies import TARGET_HELP, target_of
+
+SUMMARY = "estimate the value of a target policy from a log, with an interval and reasons"
+DETAILS = """
+The value of the target policy at the start of an episode, with a 95 % interval; effective
+sample size, largest importance ratio and support coverage; the features that carry the value
+with their weights and selection frequencies; and what importance sampling, doubly robust
+estimates and LSTD say for comparison.
+
+If the log has no column behavior_prob (or ratio), the behaviour policy is estimated from the
+actions by a cross-fitted, calibrated classifier.
+
+examples:
+  sparsetd evaluate log.parquet --target target_prob --report report.html
+  sparsetd evaluate log.csv --target policies:greedy --gamma 1
+  sparsetd evaluate log.parquet --target behavior --all-features --json
+"""
+CLASSIFIERS = ("logistic", "boosting", "forest")
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_log(parser)
+    parser.add_argument("--target", metavar="POLICY", help=TARGET_HELP)
+    add_gamma(parser)
+    parser.add_argument("--report", metavar="FILE", help="also write a page for a browser (.html)")
+    parser.add_argument("--all-features", action="store_true", help="keep every feature: no selection")
+    parser.add_argument(
+        "--level", type=fraction, default=0.95, metavar="P", help="of the intervals (default: %(default)s)"
+    )
+    parser.add_argument("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
+    parser.add_argument(
+        "--resamples",
+        type=at_least(0),
+        default=20,
+        metavar="N",
+        help="halves for the frequencies (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--folds", type=at_least(2), default=5, metavar="N", help="held-out folds (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seed", type=at_least(0), default=0, metavar="N", help="of folds and halves (default: %(default)s)"
+    )
+
+
+def run(args: Namespace, console: Console) -> Outcome:
+    from sparsetd.evaluation import evaluate
+    from sparsetd.report.page import write_page
+
+    page = check_output(args.report, ".html", ".htm")
+    target, columns = target_of(args.target)
+    log = read_log(args, **columns)
+    result = evaluate(
+        log,
+        target,
+        gamma=args.gamma,
+        estimator=_estimator(args),
+        classifier=_classifier(args.classifier),
+        level=args.level,
+        n_folds=args.folds,
+        n_resamples=args.resamples,
+        seed=args.seed,
+        progress=console.progress,
+    )
+    data = result.to_dict()
+    data["settings"] = {"log": args.log, "target": args.target or "as logged", **data["settings"]}
+    text = str(result)
+    if page is not None:
+        write_page(data, page)
+        text += f"\nreport: {page}"
+    return Outcome(text, {**data, "report": None if page is None else str(page)})
+
+
+def _estimator(args: Namespace) -> Any:
+    from sparsetd import LSTD
+
+    return LSTD(gamma=args.gamma, fit_intercept=True) if args.all_features else None
+
+
+def _classifier(name: str | None) -> Any:
+    if name is None:
+        return None
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return {
+        "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
+        "boosting": HistGradientBoostingClassifier(random_state=0),
+        "forest": RandomForestClassifier(min_samples_leaf=5, random_state=0),
+    }[name]
+
+
+EVALUATE = Command("evaluate", SUMMARY, DETAILS, arguments, run)

@@ -1,0 +1,133 @@
+"""`sparsetd fit`: learn a value function from a log and keep it in a file."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from functools import partial
+from typing import Any
+
+from sparsetd.cli.command import Command, Outcome, WrongInput
+from sparsetd.cli.console import Console
+from sparsetd.cli.log_options import add_gamma, add_log, check_output, read_log
+from sparsetd.cli.policies import function_of
+
+SUMMARY = "learn a value function from a log and save it to a file"
+DETAILS = """
+Fits an estimator to the standardised columns of the log (or to another feature map) and writes
+a model file: no pickle, checksummed, with the names of the features. Where the log has
+importance ratios they are used. With --policy, action values of that policy are learned.
+
+examples:
+  sparsetd fit log.parquet --out model.sparsetd
+  sparsetd fit log.parquet --out model.sparsetd --method LSTD --set rho_theta=0.01
+  sparsetd fit big.parquet --out model.sparsetd --method ROTD --checkpoint fit.ckpt
+  sparsetd fit log.csv --out q.sparsetd --method LSTD --policy policies:greedy
+"""
+FEATURES = {"standard": "StandardScaler", "raw": None, "rbf": "RBFGrid", "fourier": "Fourier", "tiles": "TileCoding"}
+SHOWN = 15
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_log(parser)
+    parser.add_argument("--out", required=True, metavar="FILE", help="model file to write")
+    parser.add_argument("--method", default="SparseTDCV", metavar="NAME", help="estimator (default: %(default)s)")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        type=_assignment,
+        metavar="NAME=VALUE",
+        help="a parameter of it (repeatable)",
+    )
+    add_gamma(parser)
+    parser.add_argument(
+        "--features", choices=list(FEATURES), default="standard", help="feature map (default: %(default)s)"
+    )
+    parser.add_argument("--policy", metavar="MODULE:FUNCTION", help="learn action values of this policy")
+    parser.add_argument("--checkpoint", metavar="FILE", help="save progress here and continue from it after a stop")
+
+
+def run(args: Namespace, console: Console) -> Outcome:
+    from sparsetd import ValueFunction, checkpoint, model_file
+
+    target = check_output(args.out)
+    check_output(args.checkpoint)
+    model = ValueFunction(_features(args.features), _estimator(args))
+    policy = None if args.policy is None else function_of(args.policy)
+    log = read_log(args)
+    console.progress(f"fitting {args.method} to {len(log):,} transitions")
+    if args.checkpoint is None:
+        model.fit(log, policy)
+    else:
+        model._begin(log)
+        model._learn(log, policy, partial(checkpoint.fit, model.estimator_, path=args.checkpoint))
+    model.policy_ = None  # a function cannot be kept in a file; the action values can
+    model_file.save(
+        model, target or args.out, notes={"log": args.log, "gamma": args.gamma, "policy": args.policy or ""}
+    )
+    return _outcome(args, model)
+
+
+def _outcome(args: Namespace, model: Any) -> Outcome:
+    fitted = model.estimator_
+    weights = sorted(zip(model.feature_names_, fitted.coef_, strict=True), key=lambda pair: -abs(pair[1]))
+    kept = [(str(name), float(weight)) for name, weight in weights if weight != 0]
+    lines = [
+        f"{args.method}: {fitted.status_} after {fitted.n_iter_:,} rows; {len(kept)} of {len(weights)} features kept"
+    ]
+    lines += [f"  {name:<28s} {weight:+.4g}" for name, weight in kept[:SHOWN]]
+    lines += [f"  … and {len(kept) - SHOWN} more"] if len(kept) > SHOWN else []
+    data = {"model": args.out, "method": args.method, "status": fitted.status_, "intercept": fitted.intercept_}
+    features = [{"name": name, "weight": weight} for name, weight in kept]
+    return Outcome(
+        "\n".join([*lines, f"model: {args.out}"]), {**data, "features": features, "n_candidates": len(weights)}
+    )
+
+
+def _estimator(args: Namespace) -> Any:
+    from sparsetd.estimators import BaseTD
+    from sparsetd.estimators.validation import check_parameters, nearest
+    from sparsetd.model_file import known_classes
+
+    known = {name: cls for name, cls in known_classes().items() if issubclass(cls, BaseTD) and cls is not BaseTD}
+    if args.method not in known:
+        raise WrongInput(nearest("method", args.method, sorted(known)))
+    given = {"gamma": args.gamma, "fit_intercept": True, **dict(args.set)}
+    parameters = known[args.method]().get_params()
+    for name in given:
+        if name not in parameters:
+            raise WrongInput(nearest(f"parameter of {args.method}", name, sorted(parameters)))
+    check_parameters(given)
+    return known[args.method](**given)
+
+
+def _features(kind: str) -> Any:
+    from sklearn.preprocessing import StandardScaler
+
+    from sparsetd import features
+
+    name = FEATURES[kind]
+    return None if name is None else StandardScaler() if kind == "standard" else getattr(features, name)()
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise ArgumentTypeError(f"must look like NAME=VALUE, not '{text}'")
+    return name, _value(value)
+
+
+def _value(text: str) -> Any:
+    """A number, true, false, none, or the text itself."""
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+FIT = Command("fit", SUMMARY, DETAILS, arguments, run)

@@ -1,0 +1,49 @@
+"""`--target` and `--policy`: a policy named on the command line."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from sparsetd import model_file
+from sparsetd.cli.command import WrongInput
+
+TARGET_HELP = (
+    "a column of the log with the target's probability of the logged action (target_prob); 'behavior' for the logged "
+    "policy itself; module:function, called with the observations (n, p) and returning probabilities (n, n_actions); "
+    "or greedy:MODEL for the best action in a fitted model of action values"
+)
+
+
+def target_of(text: str | None) -> tuple[Any, dict[str, Any]]:
+    """The target for `evaluate`, and how the columns of the log must be read for it."""
+    if text is None:
+        return None, {}
+    if text in ("behavior", "behaviour"):
+        return "behavior", {}
+    if text.startswith("greedy:"):
+        model = model_file.load(text.removeprefix("greedy:"))
+        if getattr(model, "n_actions_", None) is None:
+            raise WrongInput(f"{text.removeprefix('greedy:')} holds no action values: fit it with --policy")
+        return model, {"ratio": None, "target_prob": None}
+    if ":" in text:
+        return function_of(text), {"ratio": None, "target_prob": None}
+    return None, {"target_prob": text, "ratio": None}
+
+
+def function_of(text: str) -> Any:
+    """The function that module:function names, looked up as Python would from the current folder."""
+    module, _, name = text.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except ImportError as error:
+        raise WrongInput(f"the policy '{text}' cannot be imported: {error}") from None
+    except AttributeError:
+        raise WrongInput(f"the policy '{text}' names no function '{name}' in module '{module}'") from None
+    if not callable(found):
+        raise WrongInput(f"the policy '{text}' is not a function")
+    return found

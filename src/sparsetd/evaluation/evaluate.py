@@ -1,0 +1,186 @@
+"""`evaluate`: from a log and a target policy to its value, with an interval and with reasons."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+
+from sparsetd.evaluation import importance, pictures
+from sparsetd.evaluation.choice import Choice, Progress, choose, frequencies
+from sparsetd.evaluation.diagnostics import overlap
+from sparsetd.evaluation.doubly_robust import doubly_robust, weighted_doubly_robust
+from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.held_out import HeldOut, agreement, bellman_error, cross_fit
+from sparsetd.evaluation.linear import LinearValue
+from sparsetd.evaluation.result import Evaluation, Feature
+from sparsetd.evaluation.target import Question, pose
+from sparsetd.features.featurize import feature_names, featurize, fit_features
+from sparsetd.system import Array, Batch
+from sparsetd.transitions import Transitions
+
+MAX_ALL = 1_500  # beyond so many features the row "LSTD, all features" is left out
+
+
+def evaluate(
+    transitions: Transitions,
+    target: Any = None,
+    *,
+    gamma: float = 0.99,
+    features: Any = None,
+    estimator: Any = None,
+    classifier: Any = None,
+    level: float = 0.95,
+    n_folds: int = 5,
+    n_resamples: int = 20,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Value of the target policy at the start of an episode, from a log of another policy.
+
+    A sparse estimator chooses features, LSTD with importance ratios refits them, and the interval follows from how much
+    each episode moved the answer (see `linear`). Importance-sampling and doubly robust rows stand beside it.
+
+    Parameters
+    ----------
+    transitions : Transitions
+        The log, in whole episodes.
+    target : optional
+        The policy asked for, in any form of `target`; what the log itself says by default.
+    gamma : float
+        Discount of one step.
+    features : transformer, optional
+        φ of an observation; its standardised columns by default.
+    estimator : estimator, optional
+        Whatever has a `support_` after `fit`; `SparseTDCV` by default. `LSTD()` keeps every feature.
+    classifier : scikit-learn classifier, optional
+        For the behaviour policy. Given, it is used even where the log has probabilities.
+    level : float
+        Of the intervals.
+    n_folds, n_resamples : int
+        Folds of episodes for what is held out; random halves of the log for the selection frequencies (0: none).
+    seed : int
+        Of folds and halves: the same seed gives the same bytes.
+    """
+    tell = progress or (lambda _: None)
+    rng = np.random.default_rng(seed)
+    tell("reading the ratios of the target policy")
+    question = pose(transitions, target, classifier=classifier)
+    log = question.log
+    episodes = Episodes.of_log(log, gamma)
+    _check(log, episodes, gamma, n_folds)
+    phi = fit_features(log, StandardScaler() if features is None else features)
+    batch, names = featurize(log, phi, gamma), feature_names(phi, log)
+    tell(f"choosing among {batch.n_features} features")
+    choice = choose(batch, default_estimator(gamma) if estimator is None else estimator, episodes)
+    model = LinearValue.fit(batch, choice.support, episodes)
+    tell("fitting again on held-out folds")
+    held = cross_fit(batch, choice.support, episodes, n_folds, rng)
+    kept = frequencies(batch, choice, episodes, n_resamples, rng, tell)
+    spread = overlap(episodes)
+    own, logged, gain = _answers(model, batch, episodes, spread.ess_rows)
+    return Evaluation(
+        estimate=own,
+        behavior=logged,
+        difference=gain,
+        target=question.target,
+        gamma=gamma,
+        level=level,
+        overlap=spread,
+        bellman=bellman_error(batch, choice.support, episodes, held),
+        features=_features(model, names, kept, level),
+        n_candidates=batch.n_features,
+        comparisons=_comparisons(batch, episodes, held, choice),
+        warnings=tuple(_warnings(question, spread.warnings(), log)),
+        behavior_policy=None if question.behavior is None else question.behavior.summary(),
+        fit=pictures.sentence(choice.model),
+        path=pictures.path(choice.model, batch, names),
+        convergence=pictures.convergence(choice.model),
+        ratio_histogram=pictures.histogram(batch.ratio),
+        calibration=tuple(agreement(batch, episodes, held, level)),
+        settings={
+            "gamma": gamma,
+            "folds": n_folds,
+            "resamples": n_resamples,
+            "seed": seed,
+            "model": repr(choice.again),
+        },
+    )
+
+
+def default_estimator(gamma: float) -> Any:
+    """The estimator that chooses features unless another is given."""
+    from sparsetd.selection import SparseTDCV
+
+    return SparseTDCV(gamma=gamma, fit_intercept=True)
+
+
+def _check(log: Transitions, episodes: Episodes, gamma: float, n_folds: int) -> None:
+    if len(episodes) < max(n_folds, 2):
+        raise ValueError(
+            f"`episode` has {len(episodes)} episodes, fewer than {max(n_folds, 2)} folds: log more, or use fewer folds."
+        )
+    if gamma == 1 and not log.terminated.any():
+        raise ValueError("`gamma` is 1 but no row of `terminated` is true: the value has no end; pass gamma below 1.")
+    if not episodes.ratio.any():
+        raise ValueError("`target_prob` is 0 in every row: the target policy takes none of the logged actions.")
+
+
+def _answers(
+    model: LinearValue, batch: Batch, episodes: Episodes, n_effective: float
+) -> tuple[Estimate, Estimate, Estimate]:
+    """The target's value, that of the logged behaviour, and their difference (from paired influences)."""
+    value, influence = model.start_value()
+    fitted = len(model.theta)
+    if episodes.complete.all():
+        returns = episodes.returns
+        earned, moved = float(returns.mean()), returns - returns.mean()
+    else:  # a cut episode did not earn all it would have: bootstrap it, with the same features
+        same = Batch(
+            batch.phi, batch.phi_next, batch.reward, batch.discount, np.ones(len(batch)), batch.start, batch.interest
+        )
+        earned, moved = LinearValue.fit(same, model.support, episodes).start_value()
+    return (
+        Estimate.of_influence("sparse linear TD", value, influence, n_effective, fitted),
+        Estimate.of_influence("logged behaviour", earned, moved),
+        Estimate.of_influence("difference", value - earned, influence - moved, n_effective, fitted),
+    )
+
+
+def _features(model: LinearValue, names: Array, kept: Array | None, level: float) -> tuple[Feature, ...]:
+    """The features that were kept, the heaviest first."""
+    scale = model.phi[:, :-1].std(axis=0)
+    out = []
+    for j, (column, e) in enumerate(zip(model.support, model.coefficients(), strict=True)):
+        low, high = (float(scale[j] * end) for end in e.interval(level))
+        frequency = None if kept is None else float(kept[column])
+        out.append(Feature(str(names[column]), float(scale[j] * e.value), (low, high), e.value, frequency))
+    return tuple(sorted(out, key=lambda f: -abs(f.weight)))
+
+
+def _comparisons(batch: Batch, episodes: Episodes, held: HeldOut, choice: Choice) -> tuple[Estimate, ...]:
+    rows = [
+        importance.weighted(episodes),
+        importance.per_decision(episodes),
+        importance.weighted_per_decision(episodes),
+        doubly_robust(episodes, held.value, held.value_next),
+        weighted_doubly_robust(episodes, held.value, held.value_next),
+    ]
+    if len(choice.support) < batch.n_features <= min(MAX_ALL, len(batch) // 4):
+        value, influence = LinearValue.fit(batch, np.arange(batch.n_features), episodes).start_value()
+        rows.insert(0, Estimate.of_influence("LSTD, all features", value, influence, None, batch.n_features + 1))
+    return tuple(rows)
+
+
+def _warnings(question: Question, said: list[str], log: Transitions) -> list[str]:
+    out = list(said)
+    found = question.behavior
+    if found is not None and found.log_loss >= found.log_loss_marginal:
+        out.append(
+            "The estimated behaviour policy predicts actions no better than their frequencies: try another classifier."
+        )
+    if found is not None and found.n_floored > 0.01 * len(log):
+        out.append(f"{found.n_floored} estimated behaviour probabilities were raised to {found.floor:g}.")
+    return out

@@ -1,0 +1,139 @@
+"""What an evaluation hands back: the answer, how sure it is, and what it rests on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from sparsetd.evaluation.diagnostics import Overlap
+from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.held_out import BellmanError
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature that carries weight.
+
+    `weight` is the change in value per standard deviation of the feature, with its interval; `coefficient` that per
+    unit of the feature as the model sees it; `frequency` the share of resampled logs in which the feature is kept.
+    """
+
+    name: str
+    weight: float
+    interval: tuple[float, float] | None
+    coefficient: float
+    frequency: float | None
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The value of a target policy. `print` it, take `to_dict()`, or write a page with `sparsetd.report.page`."""
+
+    estimate: Estimate
+    behavior: Estimate
+    difference: Estimate
+    target: str
+    gamma: float
+    level: float
+    overlap: Overlap
+    bellman: BellmanError | None
+    features: tuple[Feature, ...]
+    n_candidates: int
+    comparisons: tuple[Estimate, ...]
+    warnings: tuple[str, ...] = ()
+    behavior_policy: str | None = None
+    fit: str = ""
+    path: Mapping[str, Any] | None = None
+    convergence: Mapping[str, Any] | None = None
+    ratio_histogram: Mapping[str, Any] | None = None
+    calibration: tuple[Mapping[str, Any], ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def value(self) -> float:
+        return self.estimate.value
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.estimate.interval(self.level)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON and for the report page; what does not exist is None."""
+        overlap = asdict(self.overlap)
+        return _plain(
+            {
+                "value": self.value,
+                "interval": self.interval,
+                "level": self.level,
+                "standard_error": self.estimate.standard_error,
+                "target": self.target,
+                "gamma": self.gamma,
+                "behavior_value": self._entry(self.behavior),
+                "difference": self._entry(self.difference),
+                **overlap,
+                "bellman_error": None if self.bellman is None else asdict(self.bellman),
+                "features": [asdict(f) for f in self.features],
+                "n_candidates": self.n_candidates,
+                "comparisons": [self._entry(e) for e in self.comparisons],
+                "warnings": list(self.warnings),
+                "behavior_policy": self.behavior_policy,
+                "fit": self.fit,
+                "path": self.path,
+                "convergence": self.convergence,
+                "ratio_histogram": self.ratio_histogram,
+                "calibration": list(self.calibration),
+                "settings": dict(self.settings),
+            }
+        )
+
+    def _entry(self, e: Estimate) -> dict[str, Any]:
+        interval = e.interval(self.level) if math.isfinite(e.standard_error) else None
+        return {"name": e.name, "value": e.value, "interval": interval, "ess": e.n_effective}
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        lines = [
+            f"value of {self.target}: {self.value:.4f}   {self.level:.0%} interval {low:.4f} to {high:.4f}",
+            f"the log itself earned {self.behavior.value:.4f}; difference {_interval(self.difference, self.level)}",
+            f"effective episodes {self.overlap.ess:.0f} of {self.overlap.n_episodes}, effective transitions "
+            f"{self.overlap.ess_rows:.0f} of {self.overlap.n_rows}, largest ratio {self.overlap.max_ratio:.3g}, "
+            f"coverage {self.overlap.coverage:.1%}",
+        ]
+        return "\n".join(
+            [*lines, *self._feature_lines(), *self._comparison_lines(), *(f"caution: {w}" for w in self.warnings)]
+        )
+
+    def _feature_lines(self) -> list[str]:
+        head = f"{len(self.features)} of {self.n_candidates} features carry weight (per standard deviation):"
+        shown = [f"  {f.name:<28s} {f.weight:+.4f}{_kept(f)}" for f in self.features[:20]]
+        more = [f"  … and {len(self.features) - 20} more"] if len(self.features) > 20 else []
+        return [head, *shown, *more]
+
+    def _comparison_lines(self) -> list[str]:
+        return ["for comparison:", *(f"  {e.name:<20s} {_interval(e, self.level)}" for e in self.comparisons)]
+
+
+def _kept(f: Feature) -> str:
+    return "" if f.frequency is None else f"   kept in {f.frequency:.0%} of resamples"
+
+
+def _interval(e: Estimate, level: float) -> str:
+    if not math.isfinite(e.standard_error):
+        return "–"
+    low, high = e.interval(level)
+    return f"{e.value:+.4f} ({low:+.4f} to {high:+.4f})"
+
+
+def _plain(value: Any) -> Any:
+    """Nested data with tuples as lists, and NaN and infinity as None."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,160 @@
+"""ICU-Sepsis: treatment of septic patients as an MDP built from real intensive-care records, with exact answers.
+
+716 states (713 of patients, death, survival, end), 25 treatments (5 levels of fluids × 5 of vasopressors), reward 1
+for survival. Behaviour is the clinicians' policy as estimated from MIMIC-III. A state is observed as the 47 clinical
+numbers of its cluster's centre. The tables come with the package `icu-sepsis` (MIT licence) and are read without
+importing it.
+
+    Choudhary et al. (2024), ICU-Sepsis: A benchmark MDP built from real medical data.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from sparsetd.system import Array
+from sparsetd.transitions import Transitions
+
+N_PATIENT_STATES = 713  # the states after them end the episode
+NAMES = (
+    "gender", "mechvent", "max_dose_vaso", "re_admission", "age", "Weight_kg", "GCS", "HR", "SysBP", "MeanBP", "DiaBP",
+    "RR", "Temp_C", "FiO2_1", "Potassium", "Sodium", "Chloride", "Glucose", "Magnesium", "Calcium", "Hb", "WBC_count",
+    "Platelets_count", "PTT", "PT", "Arterial_pH", "paO2", "paCO2", "Arterial_BE", "HCO3", "Arterial_lactate", "SOFA",
+    "SIRS", "Shock_Index", "PaO2_FiO2", "cumulated_balance", "SpO2", "BUN", "Creatinine", "SGOT", "SGPT", "Total_bili",
+    "INR", "input_total", "input_4hourly", "output_total", "output_4hourly",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class ICUSepsis:
+    """The tables: transition and reward (716, 25, 716), start (716,), the experts' policy, and 47 numbers per state."""
+
+    transition: Array
+    reward: Array
+    start: Array
+    expert: Array
+    centers: Array
+    gamma: float = 0.99
+
+    @classmethod
+    def load(cls, gamma: float = 0.99) -> ICUSepsis:
+        """Read the tables of the installed package."""
+        with np.load(_assets() / "dynamics.npz", allow_pickle=False) as file:
+            names = ("tx_mat", "r_mat", "d_0", "expert_policy", "state_cluster_centers")
+            return cls(*(file[name] for name in names), gamma=gamma)
+
+    def policy(self, name: str) -> Array:
+        """π(a|s): "expert", "greedy" (the clinicians' most frequent choice), "half" of each, or "optimal"."""
+        if name == "expert":
+            return self.expert
+        if name == "half":
+            return np.asarray(0.5 * self.expert + 0.5 * self.policy("greedy"))
+        if name not in ("greedy", "optimal"):
+            raise ValueError(f"`target` is {name!r}: choose 'expert', 'greedy', 'half' or 'optimal'.")
+        best = (self.expert if name == "greedy" else self.optimal_values).argmax(axis=1)
+        return np.asarray(np.eye(self.expert.shape[1])[best])
+
+    @cached_property
+    def expected_reward(self) -> Array:
+        return np.asarray((self.transition * self.reward).sum(axis=2))
+
+    @cached_property
+    def optimal_values(self) -> Array:
+        """Q* by value iteration."""
+        alive = np.arange(len(self.start)) < N_PATIENT_STATES
+        q = self.expected_reward
+        for _ in range(10_000):
+            following = q.max(axis=1) * alive
+            new = self.expected_reward + self.gamma * self.transition @ following
+            if np.abs(new - q).max() < 1e-13:
+                break
+            q = new
+        return np.asarray(new)
+
+    def values(self, policy: Array) -> Array:
+        """V of the patient states: (I − γP_π)V = r_π."""
+        P = np.einsum("sa,sat->st", policy, self.transition)[:N_PATIENT_STATES, :N_PATIENT_STATES]
+        r = (policy * self.expected_reward).sum(axis=1)[:N_PATIENT_STATES]
+        return np.linalg.solve(np.eye(N_PATIENT_STATES) - self.gamma * P, r)
+
+    def exact_value(self, policy: Array) -> float:
+        """Value of the start distribution."""
+        return float(self.start[:N_PATIENT_STATES] @ self.values(policy))
+
+    def error_bound(self, policy: Array, n_episodes: int) -> float:
+        """Least standard deviation of any regular estimator that knows μ but no structure (Kallus & Uehara, 2020).
+
+        √(Var[V(s₀)] + E Σ_t (w(s_t) ρ_t)² Var[r + γV(s') | s, a]) / √n, with w = discounted visits of π over those of
+        μ.
+        """
+        k, V = N_PATIENT_STATES, np.zeros(len(self.start))
+        V[:k] = self.values(policy)
+        outcome = self.reward[:k] + self.gamma * V
+        mean = (self.transition[:k] * outcome).sum(axis=2)
+        noise = (self.transition[:k] * outcome**2).sum(axis=2) - mean**2
+        logged, wanted = self._visits(self.expert, 1.0), self._visits(policy, self.gamma)
+        ratio = np.divide(policy, self.expert, out=np.zeros_like(policy), where=self.expert > 0)[:k]
+        steps = (logged[:, None] * self.expert[:k] * ((wanted / logged)[:, None] * ratio) ** 2 * noise).sum()
+        first = self.start[:k] @ (V[:k] - self.start[:k] @ V[:k]) ** 2
+        return float(np.sqrt((first + steps) / n_episodes))
+
+    def _visits(self, policy: Array, gamma: float) -> Array:
+        P = np.einsum("sa,sat->st", policy, self.transition)[:N_PATIENT_STATES, :N_PATIENT_STATES]
+        return np.linalg.solve(np.eye(N_PATIENT_STATES) - gamma * P.T, self.start[:N_PATIENT_STATES])
+
+    def log(self, n_episodes: int, target: Array, rng: np.random.Generator, *, n_noise: int = 0) -> Transitions:
+        """Episodes treated by the clinicians, with μ and π of every logged action.
+
+        `n_noise` columns of independent normal numbers, which mean nothing, are appended to the observation.
+        """
+        s, a, s_next, episode = self._simulate(n_episodes, rng)
+        dead = s_next >= N_PATIENT_STATES
+        observed, following = self.centers[s], self.centers[s_next]
+        if n_noise:
+            noise = rng.normal(size=(len(s) + 1, n_noise))
+            observed, following = np.hstack([observed, noise[:-1]]), np.hstack([following, noise[1:]])
+        return Transitions.from_arrays(
+            observed,
+            self.reward[s, a, s_next],
+            following,
+            action=a,
+            terminated=dead,
+            episode=episode,
+            behavior_prob=self.expert[s, a],
+            target_prob=target[s, a],
+            names=[*NAMES, *(f"noise_{i}" for i in range(n_noise))],
+        )
+
+    def _simulate(self, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array, Array]:
+        """All patients at once, one step after another; rows are then sorted by patient."""
+        states, cumulative = len(self.start), np.cumsum(self.expert, axis=1)
+        s, patient = rng.choice(states, size=n, p=self.start), np.arange(n)
+        parts = []
+        while len(s):
+            a = _pick(cumulative[s], rng)
+            s_next = _pick(np.cumsum(self.transition[s, a], axis=1), rng)
+            parts.append((s, a, s_next, patient))
+            alive = s_next < N_PATIENT_STATES
+            s, patient = s_next[alive], patient[alive]
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        order = np.argsort(columns[3], kind="stable")
+        s, a, s_next, patient = (column[order] for column in columns)
+        return s, a, s_next, patient
+
+
+def _pick(cumulative: Array, rng: np.random.Generator) -> Array:
+    """One column per row, by inverting its cumulative probabilities."""
+    draw = rng.random((len(cumulative), 1)) * cumulative[:, -1:]
+    return np.asarray((draw >= cumulative).sum(axis=1))
+
+
+def _assets() -> Path:
+    spec = importlib.util.find_spec("icu_sepsis")
+    if spec is None or not spec.submodule_search_locations:
+        raise ImportError("the ICU-Sepsis tables are not installed: pip install icu-sepsis")
+    return Path(spec.submodule_search_locations[0]) / "envs" / "assets"
