@@ -120,6 +120,36 @@ def test_ralp_ignores_rows_of_ratio_zero_and_refuses_traces():
         Ralp().result(state, td(0.5), NoPenalty())
 
 
+def test_generation_of_rows_and_columns_ends_at_the_whole_program():
+    data, factor = batch(6, n=150, d=220, coupling=1.2), np.where(np.arange(220) == 0, 0.0, 1.0)
+    A, b = mean_system(td(), data)
+    full = linprog(
+        np.tile(factor, 2),
+        np.vstack([np.hstack([A, -A]), np.hstack([-A, A])]),
+        np.concatenate([b + 0.02 * factor, 0.02 * factor - b]),
+    )
+    found = solve(Dantzig(), data, L1(0.02), factor)
+    assert found.n_iter > 1
+    assert factor @ np.abs(found.coef) == pytest.approx(full.fun, rel=1e-6)
+    diff, mean = data.phi - 0.9 * data.phi_next, data.phi.mean(0)
+    ball = np.tile(factor, 2)[None]
+    full = linprog(
+        np.concatenate([mean, -mean]), np.vstack([np.hstack([-diff, diff]), ball]), np.append(-data.reward, 5.0)
+    )
+    found = solve(Ralp(5.0), data, NoPenalty(), factor)
+    assert found.n_iter > 1
+    assert found.extras["objective"] == pytest.approx(full.fun, rel=1e-6)
+
+
+def test_ralp_reports_unbounded_programs():
+    ones = np.ones(3)
+    data = Batch(ones[:, None], 2 * ones[:, None], ones, 0.9 * ones, ones, np.zeros(3, dtype=bool), ones)
+    found = solve(Ralp(1.0), data, NoPenalty(), np.zeros(1))  # −0.8 θ ≥ 1: nothing holds θ from below
+    assert found.status == "unbounded"
+    np.testing.assert_array_equal(found.coef, [0.0])
+    np.testing.assert_allclose(solve(Ralp(2.0), data, NoPenalty()).coef, [-2.0])
+
+
 def test_ralp_reports_infeasible_programs():
     data = batch(5)
     assert solve(Ralp(1e-6), data, NoPenalty()).status == "infeasible"

@@ -14,8 +14,8 @@ from sparsetd.solvers.dantzig import Dantzig
 class DantzigLSTD(SecondOrderTD):
     """min ‖θ‖₁ subject to ‖Aθ − b‖_∞ ≤ ρ_θ, a linear program.
 
-    Sparse, and convex for every A: it needs no P-matrix. It costs a linear program with d dense rows; for thousands of
-    features prefer `LARSTD` or `LSTDL1`.
+    Sparse, and convex for every A: it needs no P-matrix. The linear program is solved on the rows and columns that
+    matter, which is exact; A is not formed while there are fewer rows than features.
 
     Parameters
     ----------
@@ -28,6 +28,8 @@ class DantzigLSTD(SecondOrderTD):
     ----------
     residual_ : float
         ‖Aθ − b‖_∞.
+    n_iter_ : int
+        Rounds of column and row generation.
 
     References
     ----------

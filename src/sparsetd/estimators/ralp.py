@@ -29,6 +29,8 @@ class RALP(SecondOrderTD):
     ----------
     objective_ : float
         The mean value of the rows' states.
+    n_iter_ : int
+        Rounds of column and row generation.
 
     References
     ----------

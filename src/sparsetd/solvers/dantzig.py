@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.solvers.linear_program import between, minimise
-from sparsetd.solvers.rows import RowSolver, RowState, weights
+from sparsetd.solvers.lars import lars_path
+from sparsetd.solvers.linear_program import Program, minimise
+from sparsetd.solvers.rows import RowSolver, RowState, System, weights
 from sparsetd.system import Array, Solution, Table
 
 
@@ -17,8 +18,8 @@ class Dantzig(RowSolver):
     """min_θ Σ_i factor_i|θ_i| subject to |Aθ − b|_i ≤ ρ factor_i, for the means A and b: a linear program.
 
     Always convex: no P-matrix is needed, so off-policy data are no obstacle. A Lasso-TD fixed point is feasible, so
-    this has the smaller ‖θ‖₁ of the two. Infeasible only if A is singular and ρ is small; then `status` says so and
-    θ = 0.
+    this has the smaller ‖θ‖₁ of the two, and the features of LARS-TD's path are where the search begins. Infeasible
+    only if A is singular and ρ is small; then `status` says so and θ = 0.
     """
 
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:  # noqa: ARG002
@@ -26,12 +27,17 @@ class Dantzig(RowSolver):
         rho, kappa, factors = weights(penalty, factor, state.n_features)
         if kappa:
             raise ValueError("a linear program has no quadratic term: use penalty L1, not one with an ℓ2 part")
-        theta, status = dantzig(system.matrix, system.b, rho * factors, factors)
-        residual = float(np.max(np.abs(system.matrix @ theta - system.b), initial=0.0))
+        theta, status, rounds = dantzig(system, rho, factors)
+        product = sum((theta[j] * system.column(j) for j in np.flatnonzero(theta).tolist()), start=np.zeros(len(theta)))
         coef = theta.astype(state.dtype)
-        return Solution(coef, coef.copy(), 1, status, extras={"residual": residual})
+        extras = {"residual": float(np.max(np.abs(product - system.b), initial=0.0))}
+        return Solution(coef, coef.copy(), rounds, status, extras=extras)
 
 
-def dantzig(A: Array, b: Array, bound: Array, factor: Array) -> tuple[Array, str]:
-    """argmin factorᵀ|θ| with |Aθ − b| ≤ bound, entry by entry."""
-    return minimise(np.zeros(len(b)), factor, [between(b - bound, A, b + bound)])
+def dantzig(system: System, rho: float, factor: Array) -> tuple[Array, str, int]:
+    """argmin factorᵀ|θ| with |Aθ − b| ≤ ρ factor, entry by entry."""
+    bound, b = rho * factor, system.b
+    path = lars_path(system.column, b, rho, factor, max_steps=200)
+    start = {*path.indices[-1].tolist(), *np.flatnonzero(factor == 0).tolist()} or {int(np.argmax(np.abs(b)))}
+    program = Program(np.zeros(len(b)), factor, system.column, system.adjoint, b - bound, b + bound, factor)
+    return minimise(program, start, start)

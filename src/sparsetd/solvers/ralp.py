@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
-from sparsetd.solvers.linear_program import between, minimise, within
+from sparsetd.solvers.linear_program import AT_ONCE, Program, minimise
 from sparsetd.solvers.rows import Rows, RowSolver, RowState, RowSystem, weights
 from sparsetd.system import Array, Solution, Table
+
+FIRST_ROWS = 50  # inequalities of the first round
 
 
 @dataclass(frozen=True)
@@ -35,11 +38,20 @@ class Ralp(RowSolver):
         factors = weights(penalty, factor, state.n_features)[2]
         used = np.flatnonzero(system.weight)
         objective = np.asarray(system.left.sum(axis=0)).ravel() / len(system.reward)
-        theta, status = ralp(objective, system.right[used], system.reward[used], factors, self.budget)
+        theta, status, rounds = ralp(objective, system.right[used], system.reward[used], factors, self.budget)
         coef = theta.astype(state.dtype)
-        return Solution(coef, coef.copy(), 1, status, extras={"objective": float(objective @ theta)})
+        return Solution(coef, coef.copy(), rounds, status, extras={"objective": float(objective @ theta)})
 
 
-def ralp(objective: Array, rows: Rows, reward: Array, factor: Array, budget: float) -> tuple[Array, str]:
+def ralp(objective: Array, rows: Rows, reward: Array, factor: Array, budget: float) -> tuple[Array, str, int]:
     """argmin objectiveᵀθ with rows·θ ≥ reward and factorᵀ|θ| ≤ budget."""
-    return minimise(objective, np.zeros(len(objective)), [between(reward, rows, np.inf), within(factor, budget)])
+    columns: Any = rows.tocsc() if sp.issparse(rows) else np.asfortranarray(rows)
+
+    def column(j: int) -> Array:
+        return np.asarray(columns[:, [j]].toarray()[:, 0] if sp.issparse(columns) else columns[:, j])
+
+    no_weight, no_limit = np.zeros(len(objective)), np.full(len(reward), np.inf)
+    program = Program(objective, no_weight, column, lambda y: rows.T @ y, reward, no_limit, factor, budget)
+    promising = np.argsort(-np.abs(objective), kind="stable")[:AT_ONCE]
+    demanding = np.argsort(-reward, kind="stable")[:FIRST_ROWS]
+    return minimise(program, {*np.flatnonzero(factor == 0).tolist(), *promising.tolist()}, demanding.tolist())
