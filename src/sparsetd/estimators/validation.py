@@ -103,8 +103,9 @@ def _one_of(*known: Any) -> Callable[[str, Any], None]:
 
 
 def _step_size(name: str, value: Any) -> None:
-    if not callable(value):
-        _number(name, value, lambda v: 0.0 < v < np.inf, "a positive number, or a function from step indices to steps")
+    if not callable(value) and not (isinstance(value, str) and value == "auto"):
+        wanted = "a positive number, 'auto', or a function from step indices to steps"
+        _number(name, value, lambda v: 0.0 < v < np.inf, wanted)
 
 
 # One rule per public hyper-parameter, whichever estimators have it; None stands for "not used" where it is a default.
@@ -117,6 +118,8 @@ RULES: dict[str, Callable[[str, Any], None]] = {
     "rho_w": _not_negative,
     "l1_ratio": _unit,
     "step_size": _step_size,
+    "wealth": _positive,
+    "hint": _positive,
     "n_passes": _count,
     "average": _one_of("all", "suffix", "none"),
     "fit_norm": _one_of(1, 2, "inf"),
