@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -89,12 +90,16 @@ def test_every_truncation_is_found(tmp_path):
 
 def test_leftovers_of_a_killed_save_are_cleared(tmp_path):
     path = tmp_path / "fit.ckpt"
-    (tmp_path / ".fit.ckpt.99.tmp").write_bytes(b"half")
-    (tmp_path / ".other.ckpt.99.tmp").write_bytes(b"not ours")
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    alive = f".fit.ckpt.{os.getppid()}.tmp"
+    (tmp_path / f".fit.ckpt.{dead.pid}.tmp").write_bytes(b"half")
+    (tmp_path / f".other.ckpt.{dead.pid}.tmp").write_bytes(b"not ours")
+    (tmp_path / alive).write_bytes(b"being written")
     assert not checkpoint.exists(path)
     checkpoint.save(path, make_state())
     assert checkpoint.exists(path)
-    assert sorted(p.name for p in tmp_path.iterdir()) == [".other.ckpt.99.tmp", "fit.ckpt"]
+    assert {p.name for p in tmp_path.iterdir()} == {alive, f".other.ckpt.{dead.pid}.tmp", "fit.ckpt"}
 
 
 def test_a_fingerprint_tells_data_and_settings_apart():

@@ -56,8 +56,7 @@ def load(path: str | os.PathLike[str], like: Any, *, fingerprint: str = "") -> t
 def exists(path: str | os.PathLike[str]) -> bool:
     """Whether there is a checkpoint to continue from; clears away what a killed save left half-written beside it."""
     target = Path(os.path.realpath(path))
-    for leftover in target.parent.glob(f".{target.name}.*.tmp"):
-        leftover.unlink(missing_ok=True)
+    container.clear_leftovers(target)
     return target.exists()
 
 

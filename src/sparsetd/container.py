@@ -12,6 +12,7 @@ full disk or a kill leaves either the old file or the new one.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import math
@@ -122,6 +123,7 @@ def _array(name: str, entry: Any, body: memoryview) -> Array:
 def replace_file(path: str | os.PathLike[str], data: bytes | str) -> None:
     """Put `data` at `path` all at once: temporary file, fsync, rename, fsync of the directory."""
     target = Path(os.path.realpath(path))
+    clear_leftovers(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         with open(temporary, "wb") as handle:
@@ -133,6 +135,27 @@ def replace_file(path: str | os.PathLike[str], data: bytes | str) -> None:
         temporary.unlink(missing_ok=True)
         raise
     _sync_directory(target.parent)
+
+
+def clear_leftovers(target: Path) -> None:
+    """Remove what writers of `target` that were killed left half-written beside it."""
+    for leftover in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
+        writer = leftover.name.rsplit(".", 2)[1]
+        if writer.isdigit() and int(writer) != os.getpid() and not _alive(int(writer)):
+            leftover.unlink(missing_ok=True)
+
+
+def _alive(process: int) -> bool:
+    """Whether a process runs; assumed where the system has no harmless way to ask."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
 
 
 def _sync_directory(folder: Path) -> None:

@@ -196,6 +196,16 @@ def test_a_cut_episode_leaves_the_denominators():
     assert importance.weighted_per_decision(Episodes.of_log(two, 1.0)).value == pytest.approx(4 / 3 + 5 / 2)
 
 
+def test_a_heavy_tail_widens_the_interval():
+    rng = np.random.default_rng(0)
+    normal, heavy = rng.normal(size=2000), np.zeros(2000)
+    heavy[0] = 50.0
+    assert Estimate.of_influence("", 0.0, normal).freedom == pytest.approx(1999, rel=0.15)
+    assert Estimate.of_influence("", 0.0, heavy).freedom < 3
+    assert Estimate.of_influence("", 0.0, np.zeros(5)).interval() == (0.0, 0.0)
+    assert Estimate.of_influence("", 0.0, np.zeros(1)).standard_error == np.inf
+
+
 def test_effective_sample_size():
     assert effective_sample_size(np.ones(5)) == 5.0
     assert effective_sample_size(np.array([1.0, 0.0, 0.0])) == 1.0
@@ -203,7 +213,7 @@ def test_effective_sample_size():
 
 
 def test_interval_is_students():
-    estimate = Estimate("x", 1.0, 0.5, 11.0)
+    estimate = Estimate("x", 1.0, 0.5, 11.0, freedom=10.0)
     low, high = estimate.interval(0.9)
     assert (low + high) / 2 == pytest.approx(1.0)
     assert (high - low) / 2 == pytest.approx(0.5 * student.ppf(0.95, 10))

@@ -26,7 +26,8 @@ class Overlap:
     """How well the log covers the target policy.
 
     `ess` counts episodes and `ess_rows` transitions, after weighting; `coverage` is the target's mass on logged actions
-    with its standard error; `zero_share` is the share of rows whose action the target never takes.
+    with its standard error; `zero_share` is the share of rows whose action the target never takes. `mean_weight` is the
+    mean weight of a whole episode: it estimates 1, and is far from it where importance sampling has lost track.
     """
 
     ess: float
@@ -35,6 +36,7 @@ class Overlap:
     coverage: float
     coverage_error: float
     zero_share: float
+    mean_weight: float
     n_episodes: int
     n_rows: int
 
@@ -65,9 +67,15 @@ def overlap(episodes: Episodes) -> Overlap:
         coverage=min(1.0, float(ratio.mean())),
         coverage_error=_clustered_error(episodes, ratio),
         zero_share=float((ratio == 0).mean()),
+        mean_weight=_mean_weight(episodes),
         n_episodes=len(episodes),
         n_rows=len(ratio),
     )
+
+
+def _mean_weight(episodes: Episodes) -> float:
+    with np.errstate(over="ignore"):
+        return float(np.exp(episodes.log_weight[episodes.last]).mean())
 
 
 def _clustered_error(episodes: Episodes, column: Array) -> float:

@@ -112,7 +112,17 @@ class Evaluation:
         return [head, *shown, *more]
 
     def _comparison_lines(self) -> list[str]:
-        return ["for comparison:", *(f"  {e.name:<20s} {_interval(e, self.level)}" for e in self.comparisons)]
+        rows = [f"  {e.name:<20s} {_interval(e, self.level)}" for e in self.comparisons]
+        return [f"for comparison{weight_note(self.overlap.mean_weight)}:", *rows]
+
+
+def weight_note(mean_weight: float) -> str:
+    """Words for episode weights whose mean is not near the 1 that it estimates; nothing where it is."""
+    if 0.75 <= mean_weight <= 1.33:
+        return ""
+    return (
+        f" (weights of whole episodes average {mean_weight:.2g} instead of 1: importance sampling is unreliable here)"
+    )
 
 
 def _kept(f: Feature) -> str:

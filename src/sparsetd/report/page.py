@@ -94,7 +94,18 @@ def _comparison(p: Payload) -> str:
 def _certainty(p: Payload) -> str:
     cards = f'<div class="cards">{"".join(map(_card, verdicts(p)))}</div>'
     pair = f'<div class="pair">{_figure("ratios", p)}{_figure("agreement", p)}</div>'
-    return _section("sure", "How sure are we?", cards + _figure("forest", p) + pair)
+    return _section("sure", "How sure are we?", cards + _figure("forest", p) + _weight_note(p) + pair)
+
+
+def _weight_note(p: Payload) -> str:
+    """A warning beside the importance-sampling rows where the weights of whole episodes have lost track."""
+    mean = p.get("mean_weight")
+    if mean is None or 0.75 <= mean <= 1.33:
+        return ""
+    text = (
+        f"The weights of whole episodes average {mean:.2g} where 1 is expected: WIS, PDIS and DR are unreliable here."
+    )
+    return f'<p class="alert">{text}</p>'
 
 
 def _card(v: Verdict) -> str:

@@ -1,0 +1,226 @@
+"""`evaluate` end to end: every form of target, honest numbers, plain data out, one sentence for each wrong input."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import PolynomialFeatures
+from sklearn.tree import DecisionTreeClassifier
+
+from sparsetd import LSTD, Transitions, ValueFunction
+from sparsetd.estimators.sparse_td import SparseTD
+from sparsetd.evaluation import evaluate
+from sparsetd.evaluation.target import pose
+from sparsetd.report.page import page
+
+SETTINGS = {"gamma": 0.9, "estimator": LSTD(gamma=0.9, fit_intercept=True), "n_resamples": 0}
+
+
+def behaviour(s):
+    p = 1 / (1 + np.exp(-s[:, 0]))
+    return np.column_stack([1 - p, p])
+
+
+def target(s):
+    p = 1 / (1 + np.exp(-s[:, 0] - s[:, 1]))
+    return np.column_stack([1 - p, p])
+
+
+def make_log(seed=0, episodes=150, length=6, noise=3, terminate=True):
+    """A linear system with two actions; reward and dynamics depend on two of the observed numbers."""
+    rng = np.random.default_rng(seed)
+    columns = {name: [] for name in ("s", "r", "n", "a", "end", "cut", "e", "mu", "pi")}
+    for episode in range(episodes):
+        s = rng.normal(size=2 + noise)
+        for t in range(length):
+            mu, pi = behaviour(s[None])[0], target(s[None])[0]
+            a = int(rng.random() < mu[1])
+            after = 0.7 * s + rng.normal(size=2 + noise) * 0.5
+            after[0] += 0.5 * (2 * a - 1)
+            last = t == length - 1
+            row = (
+                s,
+                s[0] + 0.5 * s[1] + 0.3 * a,
+                after,
+                a,
+                last and terminate,
+                last and not terminate,
+                episode,
+                mu[a],
+                pi[a],
+            )
+            for column, value in zip(columns.values(), row, strict=True):
+                column.append(value)
+            s = after
+    return Transitions.from_arrays(
+        columns["s"], columns["r"], columns["n"], action=columns["a"], terminated=columns["end"],
+        truncated=columns["cut"], episode=columns["e"], behavior_prob=columns["mu"], target_prob=columns["pi"],
+        names=["position", "speed", *(f"noise_{i}" for i in range(noise))],
+    )  # fmt: skip
+
+
+LOG = make_log()
+
+
+@pytest.fixture(scope="module")
+def result():
+    return evaluate(LOG, **SETTINGS)
+
+
+def test_the_answer_lies_in_its_interval_and_beside_a_long_on_policy_run(result):
+    low, high = result.interval
+    assert low < result.value < high
+    rng = np.random.default_rng(1)
+    truth = []
+    for _ in range(4000):
+        s, total = rng.normal(size=2), 0.0
+        for t in range(6):
+            a = rng.random() < target(s[None])[0, 1]
+            total += 0.9**t * (s[0] + 0.5 * s[1] + 0.3 * a)
+            s = 0.7 * s + rng.normal(size=2) * 0.5
+            s[0] += 0.5 * (2 * a - 1)
+        truth.append(total)
+    assert abs(result.value - np.mean(truth)) < 4 * np.hypot(result.estimate.standard_error, np.std(truth) / 63)
+
+
+def test_everything_a_reader_needs_is_there(result):
+    data = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    wanted = {
+        "value",
+        "interval",
+        "ess",
+        "max_ratio",
+        "coverage",
+        "features",
+        "comparisons",
+        "bellman_error",
+        "warnings",
+    }
+    assert wanted <= set(data)
+    assert {f["name"] for f in data["features"]} == set(LOG.names)
+    assert [c["name"] for c in data["comparisons"]] == ["WIS", "PDIS", "WPDIS", "DR", "WDR"]
+    assert data["n_rows"] == len(LOG)
+    assert page(data).startswith("<!doctype html>")
+
+
+def test_the_text_leads_with_the_answer(result):
+    lines = str(result).splitlines()
+    assert f"{result.value:.4f}" in lines[0]
+    assert "95% interval" in lines[0]
+    assert any("position" in line for line in lines)
+
+
+def test_same_seed_same_result_and_the_log_is_untouched(result):
+    before = LOG.reward.copy()
+    again = evaluate(LOG, **SETTINGS)
+    assert json.dumps(again.to_dict()) == json.dumps(result.to_dict())
+    np.testing.assert_array_equal(LOG.reward, before)
+
+
+def test_weights_are_per_standard_deviation(result):
+    scaled = replace(LOG, observation=LOG.observation * 100, next_observation=LOG.next_observation * 100)
+    again = evaluate(scaled, **SETTINGS)
+    for a, b in zip(again.features, result.features, strict=True):
+        assert a.name == b.name
+        assert a.weight == pytest.approx(b.weight, rel=1e-6)
+
+
+@pytest.mark.parametrize("form", ["callable", "probabilities", "table", "ratio"])
+def test_every_form_of_target_is_the_same_target(result, form):
+    bare = replace(LOG, target_prob=None)
+    asked = {
+        "callable": (bare, target),
+        "probabilities": (bare, LOG.target_prob),
+        "table": (bare, target(LOG.observation)),
+        "ratio": (replace(LOG, ratio=LOG.importance_ratio(), target_prob=None, behavior_prob=None), None),
+    }[form]
+    assert evaluate(*asked, **SETTINGS).value == pytest.approx(result.value, rel=1e-9)
+
+
+def test_the_behaviour_itself_is_worth_what_it_earned():
+    same = evaluate(LOG, "behavior", **SETTINGS)
+    assert same.overlap.max_ratio == 1.0
+    assert same.behavior.value == pytest.approx(LOG.returns(0.9).mean())
+    assert abs(same.difference.value) < 2 * same.estimate.standard_error
+    assert same.overlap.coverage == 1.0
+
+
+def test_greedy_in_a_fitted_model():
+    q = ValueFunction(None, LSTD(gamma=0.9, rho_theta=1e-3)).fit(LOG, target)
+    asked = pose(LOG, q)
+    assert asked.target == "greedy in the given model"
+    np.testing.assert_array_equal(asked.log.target_prob, (q.act(LOG.observation) == LOG.action).astype(float))
+
+
+def test_missing_propensities_are_estimated():
+    bare = replace(LOG, behavior_prob=None)
+    found = evaluate(bare, **SETTINGS)
+    assert "Behaviour policy estimated" in found.behavior_policy
+    known = evaluate(LOG, **SETTINGS)
+    assert abs(found.value - known.value) < known.estimate.standard_error
+    tree = evaluate(bare, classifier=DecisionTreeClassifier(min_samples_leaf=20, random_state=0), **SETTINGS)
+    assert tree.value != found.value
+
+
+def test_a_sparse_estimator_drops_noise_and_reports_frequencies():
+    settings = {**SETTINGS, "estimator": SparseTD(0.5, gamma=0.9, fit_intercept=True), "n_resamples": 6}
+    found = evaluate(make_log(1, episodes=300), **settings)
+    names = {f.name for f in found.features}
+    assert "position" in names
+    assert found.n_candidates == 5
+    assert len(names) < 5
+    assert all(0 <= f.frequency <= 1 for f in found.features)
+    assert found.comparisons[0].name == "LSTD, all features"
+    assert "certified" in found.fit
+
+
+def test_no_feature_survives_a_strong_penalty():
+    found = evaluate(LOG, **{**SETTINGS, "estimator": SparseTD(1e3, gamma=0.9, fit_intercept=True)})
+    assert found.features == ()
+    assert np.isfinite(found.value)
+
+
+def test_truncated_episodes_are_bootstrapped():
+    cut = make_log(2, terminate=False)
+    ended = make_log(2, terminate=True)
+    longer, shorter = (evaluate(log, "behavior", **SETTINGS) for log in (cut, ended))
+    assert longer.behavior.value != pytest.approx(shorter.behavior.value, abs=1e-3)
+
+
+def test_any_transformer_makes_features():
+    found = evaluate(LOG, features=PolynomialFeatures(2, include_bias=False), **SETTINGS)
+    assert found.n_candidates == 20
+    assert any(" " in f.name or "^" in f.name for f in found.features)
+
+
+def test_poor_support_is_said():
+    never = replace(LOG, target_prob=np.where(LOG.action == 1, 0.0, LOG.target_prob))
+    found = evaluate(never, **SETTINGS)
+    assert found.overlap.coverage < 0.8
+    assert any("can be found in the log" in sentence for sentence in found.warnings)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": "expert"}, "`target` is 'expert'"),
+        ({"target": np.full(3, 0.5)}, "must hold 900 probabilities"),
+        ({"target": np.full(900, 1.5)}, "row 0 is the first"),
+        ({"gamma": 1.5}, "`gamma` must lie"),
+        ({"n_folds": 1000}, "fewer than 1000 folds"),
+        ({"target": np.zeros(900)}, "none of the logged actions"),
+        ({"level": 95}, "`level` must lie"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_wrong_input_is_named(change, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate(LOG, **{**SETTINGS, **change})
+
+
+def test_an_endless_log_needs_a_discount():
+    with pytest.raises(ValueError, match="no row of `terminated` is true"):
+        evaluate(make_log(3, terminate=False), **{**SETTINGS, "gamma": 1.0})

@@ -1,0 +1,207 @@
+"""The linear value function and its interval, with the jackknife as the oracle of the sandwich."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.held_out import HeldOut, agreement, bellman_error, corrected_returns, cross_fit
+from sparsetd.evaluation.linear import MAX_COLUMNS, LinearValue, design
+from sparsetd.features.featurize import featurize
+from sparsetd.transitions import Transitions
+
+GAMMA = 0.9
+
+
+def chain(rng, n_episodes=200, states=4, ratio=True):
+    """A random MDP with two actions; returns the log and the exact target value of the start state 0."""
+    P = rng.dirichlet(np.ones(states + 1), size=(2, states))  # column `states` ends the episode
+    R = rng.normal(size=(2, states))
+    mu, pi = (rng.dirichlet(np.ones(2) * 3, size=states) for _ in range(2))
+    pi = pi if ratio else mu
+    rows = []
+    for episode in range(n_episodes):
+        s = 0
+        while s < states:
+            a = int(rng.random() > mu[s, 0])
+            after = int(rng.choice(states + 1, p=P[a, s]))
+            rows.append((s, a, R[a, s] + rng.normal() * 0.1, after, episode, mu[s, a], pi[s, a]))
+            s = after
+    s, a, r, after, episode, behavior, target = map(np.array, zip(*rows, strict=True))
+    eye = np.eye(states + 1)[:, :states]
+    log = Transitions.from_arrays(
+        eye[s],
+        r,
+        eye[after],
+        action=a,
+        terminated=after == states,
+        episode=episode,
+        behavior_prob=behavior,
+        target_prob=target,
+    )
+    P_pi, r_pi = np.einsum("sa,asn->sn", pi, P)[:, :states], np.einsum("sa,as->s", pi, R)
+    return log, np.linalg.solve(np.eye(states) - GAMMA * P_pi, r_pi)[0]
+
+
+def fit(log, support=None):
+    batch, episodes = featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA)
+    columns = (
+        np.arange(batch.n_features - 1) if support is None else np.asarray(support)
+    )  # one column less: a constant is added
+    return LinearValue.fit(batch, columns, episodes), batch, episodes
+
+
+def test_it_is_lstd():
+    log, _ = chain(np.random.default_rng(0))
+    model, batch, _ = fit(log)
+    phi = np.hstack([batch.phi[:, :-1], np.ones((len(batch), 1))])
+    phi_next = np.hstack([batch.phi_next[:, :-1], np.ones((len(batch), 1))])
+    A = sum(r * np.outer(f, f - d * g) for r, f, g, d in zip(batch.ratio, phi, phi_next, batch.discount, strict=True))
+    b = sum(r * w * f for r, w, f in zip(batch.ratio, batch.reward, phi, strict=True))
+    np.testing.assert_allclose(model.theta, np.linalg.solve(A, b), rtol=1e-9)
+
+
+def test_influence_is_what_leaving_an_episode_out_changes():
+    log, _ = chain(np.random.default_rng(1), 120)
+    model, _, episodes = fit(log)
+    value, influence = model.start_value()
+    n = len(episodes)
+    without = []
+    for i in range(n):
+        kept = log[np.flatnonzero(episodes.of != i)]
+        without.append(fit(kept)[0].start_value()[0])
+    jackknife = (n - 1) * (value - np.array(without))
+    assert np.corrcoef(jackknife, influence)[0, 1] > 0.99
+    assert influence.std() == pytest.approx(jackknife.std(), rel=0.05)
+    assert abs(influence.mean()) < 1e-10
+
+
+def test_coefficient_errors_match_the_jackknife():
+    log, _ = chain(np.random.default_rng(2), 100)
+    model, _, episodes = fit(log)
+    errors = [e.standard_error for e in model.coefficients()]
+    without = np.array([fit(log[np.flatnonzero(episodes.of != i)])[0].theta[:-1] for i in range(100)])
+    jackknife = np.sqrt(99 / 100 * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
+    np.testing.assert_allclose(errors, jackknife, rtol=0.15)
+
+
+def test_intervals_cover_the_exact_value():
+    rng = np.random.default_rng(3)
+    covered, errors = [], []
+    world = rng.integers(1 << 30)
+    truth = None
+    for seed in range(120):
+        rng = np.random.default_rng(world)
+        log, truth = chain_from(rng, np.random.default_rng(seed))
+        model, _, _ = fit(log)
+        value, influence = model.start_value()
+        estimate = Estimate.of_influence("", value, influence, n_fitted=4)
+        low, high = estimate.interval()
+        covered.append(low <= truth <= high)
+        errors.append(value - truth)
+    assert 0.89 <= np.mean(covered) <= 0.99
+    assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(120)
+
+
+def chain_from(world, sample):
+    """As `chain`, with the MDP from one generator and the episodes from another."""
+
+    class Both:
+        dirichlet = staticmethod(world.dirichlet)
+
+        @staticmethod
+        def normal(size=None):
+            return world.normal(size=size) if size is not None else sample.normal()
+
+        random, choice = staticmethod(sample.random), staticmethod(sample.choice)
+
+    return chain(Both, 150)
+
+
+def test_a_constant_column_does_no_harm():
+    log, _ = chain(np.random.default_rng(4))
+    model, batch, episodes = fit(log)
+    wide = featurize(
+        Transitions.from_arrays(
+            np.hstack([log.observation, np.zeros((len(log), 1))]), log.reward,
+            np.hstack([log.next_observation, np.zeros((len(log), 1))]), terminated=log.terminated, episode=log.episode,
+            ratio=log.importance_ratio(),
+        ), None, GAMMA,
+    )  # fmt: skip
+    same = LinearValue.fit(wide, np.array([0, 1, 2, 4]), episodes)
+    assert same.start_value()[0] == pytest.approx(model.start_value()[0], rel=1e-9)
+    assert batch.n_features == 4
+
+
+def test_sparse_rows_give_the_same_answer():
+    log, _ = chain(np.random.default_rng(5))
+    model, batch, episodes = fit(log)
+    sparse = type(batch)(sp.csr_array(batch.phi), sp.csr_array(batch.phi_next), *list(vars(batch).values())[2:])
+    again = LinearValue.fit(sparse, model.support, episodes)
+    np.testing.assert_allclose(again.theta, model.theta, rtol=1e-12)
+
+
+def test_no_features_at_all_is_a_constant_value():
+    log, _ = chain(np.random.default_rng(6))
+    model, batch, _ = fit(log, support=np.array([], dtype=int))
+    gain = batch.ratio @ batch.reward / (batch.ratio @ (1 - batch.discount))
+    assert model.start_value()[0] == pytest.approx(gain)
+
+
+def test_too_many_columns_are_refused():
+    with pytest.raises(ValueError, match="stronger penalty"):
+        design(sp.csr_array((2, MAX_COLUMNS + 1)), np.arange(MAX_COLUMNS + 1))
+
+
+def test_cross_fitting_predicts_rows_it_has_not_seen():
+    log, _ = chain(np.random.default_rng(7), 60)
+    model, batch, episodes = fit(log)
+    held = cross_fit(batch, model.support, episodes, 3, np.random.default_rng(0))
+    for k in range(3):
+        mine = held.fold[episodes.of] == k
+        other = fit(log[np.flatnonzero(~mine)])[0]
+        np.testing.assert_allclose(held.value[mine], other.predict(batch.phi[mine]), rtol=1e-9)
+        assert (held.value_next[log.terminated] == 0).all()
+
+
+def test_bellman_error_of_the_truth_is_chance():
+    rng = np.random.default_rng(8)
+    ratios = []
+    for _ in range(25):
+        log, _ = chain(rng, 150)
+        model, batch, episodes = fit(log)
+        held = cross_fit(batch, model.support, episodes, 5, rng)
+        found = bellman_error(batch, model.support, episodes, held)
+        ratios.append(found.value / found.noise)
+    assert 0.9 < np.mean(ratios) < 1.8
+
+
+def test_bellman_error_of_a_wrong_function_is_more_than_chance():
+    log, _ = chain(np.random.default_rng(9), 400)
+    model, batch, episodes = fit(log)
+    held = cross_fit(batch, model.support, episodes, 5, np.random.default_rng(0))
+    wrong = HeldOut(held.value + 2 * batch.phi[:, 0], held.value_next, held.fold)
+    found = bellman_error(batch, model.support, episodes, wrong)
+    assert found.value > 5 * found.noise
+
+
+def test_corrected_returns_are_plain_returns_on_policy():
+    log, _ = chain(np.random.default_rng(10), 50, ratio=False)
+    _, batch, episodes = fit(log)
+    held = HeldOut(np.random.default_rng(0).normal(size=len(log)), np.zeros(len(log)), np.zeros(50))
+    returns = corrected_returns(batch, episodes, held)
+    np.testing.assert_allclose(returns[episodes.first], log.returns(GAMMA), rtol=1e-12)
+
+
+def test_agreement_groups_every_row():
+    log, _ = chain(np.random.default_rng(11), 80)
+    model, batch, episodes = fit(log)
+    held = cross_fit(batch, model.support, episodes, 4, np.random.default_rng(0))
+    groups = agreement(batch, episodes, held, 0.95)
+    assert sum(g["count"] for g in groups) == len(log)
+    predicted = [g["predicted"] for g in groups]
+    assert predicted == sorted(predicted)
+    assert all(g["interval"][0] <= g["observed"] <= g["interval"][1] for g in groups)
