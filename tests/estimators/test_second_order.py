@@ -19,10 +19,11 @@ ALL = [
     LCPTD(rho_theta=0.05),
     DantzigLSTD(rho_theta=0.05),
     LSTDL1(rho_theta=0.02),
+    LSTDL1(rho_theta=0.02, projected=True),
     OMPTD(rho_theta=0.05),
     RALP(budget=3.0),
 ]
-STREAMED = [*ALL[:3], LSTDL1(rho_theta=0.02, lam=0.6), OMPTD(rho_theta=0.05, lam=0.6), ALL[5]]
+STREAMED = [*ALL, LSTDL1(rho_theta=0.02, lam=0.6), OMPTD(rho_theta=0.05, lam=0.6)]
 
 
 def names(estimators):

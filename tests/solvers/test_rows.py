@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from sparsetd import checkpoint
 from sparsetd.operators import etd, td, tdc
 from sparsetd.penalties import ElasticNet, GroupL1
 from sparsetd.solvers.rows import BLOCK, MatrixSystem, RowSolver, RowSystem, weights
@@ -47,9 +48,8 @@ def test_system_is_the_mean_of_the_rows(n, d, table, sparse):
     A, b = mean_system(table, stream(n, d))
     system = collect(stream(n, d, sparse=sparse), table).system()
     y = np.random.default_rng(1).normal(size=d)
-    np.testing.assert_allclose(system.matrix, A, atol=1e-12)
+    np.testing.assert_allclose(np.column_stack([system.column(i) for i in range(d)]), A, atol=1e-12)
     np.testing.assert_allclose(system.b, b, atol=1e-12)
-    np.testing.assert_allclose(system.column(d // 2), A[:, d // 2], atol=1e-12)
     np.testing.assert_allclose(system.adjoint(y), A.T @ y, atol=1e-12)
 
 
@@ -79,7 +79,7 @@ def test_asking_for_the_system_changes_nothing():
     asked.system()
     for s in (state, asked):
         RowSolver().update(s, batch[300:], table)
-    np.testing.assert_array_equal(state.system().matrix, asked.system().matrix)
+    np.testing.assert_array_equal(state.system().A, asked.system().A)
 
 
 def test_operators_of_two_blocks_are_refused():
@@ -93,3 +93,15 @@ def test_weights_of_the_penalty():
     np.testing.assert_array_equal(factor, np.ones(3))
     with pytest.raises(ValueError, match="GroupL1 does not separate"):
         weights(GroupL1(np.zeros(3, dtype=int), 0.1), None, 3)
+
+
+@pytest.mark.parametrize(("d", "sparse"), [(5, False), (5, True), (600, False)])
+def test_a_checkpoint_goes_on_where_it_stopped(d, sparse, tmp_path):
+    table, batch = td(0.5), stream(2 * BLOCK + 9, d, sparse=sparse)
+    state = collect(batch[:300], table)
+    checkpoint.save(tmp_path / "state", state, position=300)
+    copy, _ = checkpoint.load(tmp_path / "state", RowSolver().init(table, d, np.float64))
+    for s in (state, copy):
+        RowSolver().update(s, batch[300:], table)
+    np.testing.assert_array_equal(copy.system().b, state.system().b)
+    np.testing.assert_array_equal(copy.system().column(1), state.system().column(1))

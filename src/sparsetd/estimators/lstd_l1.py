@@ -14,15 +14,17 @@ from sparsetd.solvers.lstd_l1 import LstdL1
 class LSTDL1(SecondOrderTD):
     """min ½‖Aθ − b‖² + ρ_θ‖θ‖₁, with its whole regularisation path.
 
-    Convex for every A, so off-policy data are no obstacle. RO-TD's Extension has the same objective (in [w; θ]). The
-    norm is not weighted: Geist and Scherrer's ℓ1-PBR has C⁻¹ in it, which makes it the projected Bellman error.
+    Convex for every A, so off-policy data are no obstacle. RO-TD's Extension has the same objective (in [w; θ]). With
+    `projected` the norm is that of C⁻¹, C = E[φφᵀ]: min ½ MSPBE(θ) + ρ_θ‖θ‖₁, Geist and Scherrer's ℓ1-PBR.
 
     Parameters
     ----------
     lam : float
         λ of the eligibility trace.
     rho_theta : float
-        Weight of ‖θ‖₁ against a squared residual of means: its scale is that of Aᵀb.
+        Weight of ‖θ‖₁ against a squared residual of means: its scale is that of Aᵀb (of AᵀC⁻¹b if projected).
+    projected : bool
+        Measure the residual in C⁻¹ (its pseudo-inverse where C is singular).
     max_steps : int
         Most events (features that enter or leave) on the path.
 
@@ -46,7 +48,8 @@ class LSTDL1(SecondOrderTD):
 
     lam: float = 0.0
     rho_theta: float = 0.001
+    projected: bool = False
     max_steps: int = 1000
 
     def _parts(self) -> Parts:
-        return operators.td(self.lam), penalties.L1(self.rho_theta), LstdL1(self.max_steps)
+        return operators.td(self.lam), penalties.L1(self.rho_theta), LstdL1(self.max_steps, self.projected)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
 from sparsetd.solvers.lars import lars_path, path_solution
-from sparsetd.solvers.rows import RowSolver, RowState, weights
+from sparsetd.solvers.rows import MatrixSystem, RowSolver, RowState, System, weights
 from sparsetd.system import Array, Solution, Table
 
 
@@ -14,21 +17,56 @@ from sparsetd.system import Array, Solution, Table
 class LstdL1(RowSolver):
     """min_θ ½‖Aθ − b‖² + ρ‖θ‖₁, a Lasso whose rows are the LSTD equations.
 
-    Convex, unlike Lasso-TD, so it exists for every A and every policy; in exchange it squares the condition number. The
-    whole path is followed on the normal equations, AᵀA and Aᵀb; their matrix is positive semidefinite, so the path
-    never turns.
+    With `projected` the residual is measured in C⁻¹, C = E[φφᵀ]: ‖Aθ − b‖²_{C⁻¹} is the projected Bellman error, and
+    the method is ℓ1-PBR. C⁻¹ is the pseudo-inverse where C is singular, as it always is with more features than rows.
+
+    Convex, unlike Lasso-TD, so it exists for every A and every policy. The whole path is followed on the normal
+    equations; their matrix is positive semidefinite, so the path never turns.
     """
 
     max_steps: int = 1000
+    projected: bool = False
+
+    @property
+    def needs_phi(self) -> bool:
+        return self.projected
 
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:  # noqa: ARG002
         system = state.system()
         rho, kappa, factors = weights(penalty, factor, state.n_features)
+        root = inverse_root(system) if self.projected else None
+
+        def pulled_back(v: Array) -> Array:
+            """AᵀC⁻¹v, or Aᵀv."""
+            return system.adjoint(v if root is None else root.T @ (root @ v))
 
         def column(i: int) -> Array:
-            out = system.adjoint(system.column(i))
+            out = pulled_back(system.column(i))
             out[i] += kappa * factors[i]
             return out
 
-        walk = lars_path(column, system.adjoint(system.b), rho, factors, self.max_steps)
-        return path_solution(walk, state)
+        return path_solution(lars_path(column, pulled_back(system.b), rho, factors, self.max_steps), state)
+
+
+def inverse_root(system: System) -> Array:
+    """W with WᵀW = C⁺, from the eigenvalues of C, or from the singular values of Φ where that has fewer rows."""
+    if isinstance(system, MatrixSystem):
+        return _root(system.C)
+    n, d = system.phi.shape
+    if n >= d:
+        gram = system.phi.T @ system.phi / n
+        return _root(gram.toarray() if sp.issparse(gram) else gram)
+    phi = system.phi.toarray() if sp.issparse(system.phi) else system.phi
+    _, sigma, V = np.linalg.svd(phi / np.sqrt(n), full_matrices=False)
+    return np.asarray(V[_kept(sigma)] / sigma[_kept(sigma), None])
+
+
+def _root(C: Array) -> Array:
+    values, vectors = np.linalg.eigh(C)
+    kept = values > len(C) * np.finfo(np.float64).eps * values[-1]
+    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T)
+
+
+def _kept(sigma: Array) -> Array:
+    """The singular values whose squares are not rounding."""
+    return np.asarray(sigma > np.sqrt(len(sigma) * np.finfo(np.float64).eps) * sigma[0])

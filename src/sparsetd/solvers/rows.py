@@ -22,15 +22,16 @@ from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, trace_wei
 BLOCK = 256
 
 Rows = Any  # ndarray or csr_array of shape (n, d)
-Block = tuple[Rows, Rows, Array, Array]  # l_t, r_t, the reward and the weight of φ_t in e_t
+Block = tuple[Rows, Rows, Array, Array, Rows]  # l_t, r_t, the reward, the weight of φ_t in e_t, φ_t (or 0 columns)
 
 
 @dataclass(eq=False)
 class MatrixSystem:
-    """A and b as they are."""
+    """A and b as they are, and C = (1/N) Σ φφᵀ where it was asked for."""
 
     A: Array
     b: Array
+    C: Array
 
     def column(self, i: int) -> Array:
         """A[:, i]."""
@@ -39,11 +40,6 @@ class MatrixSystem:
     def adjoint(self, y: Array) -> Array:
         """Aᵀ y."""
         return np.asarray(self.A.T @ y)
-
-    @property
-    def matrix(self) -> Array:
-        """A as a dense matrix."""
-        return self.A
 
 
 @dataclass(eq=False)
@@ -54,6 +50,7 @@ class RowSystem:
     right: Rows
     reward: Array
     weight: Array
+    phi: Rows
 
     @cached_property
     def b(self) -> Array:
@@ -72,19 +69,13 @@ class RowSystem:
         """Aᵀ y, O(Nd)."""
         return np.asarray(self.right.T @ (self.left @ y)) / len(self.reward)
 
-    @cached_property
-    def matrix(self) -> Array:
-        """A as a dense matrix, O(Nd²)."""
-        product = self.left.T @ self.right
-        return np.asarray(product.toarray() if sp.issparse(product) else product) / len(self.reward)
-
 
 System = MatrixSystem | RowSystem
 
 
 @dataclass
 class RowState:
-    """The blocks of rows (or A and b once folded), the rows of the block under way, and the trace's memory."""
+    """The blocks of rows (or N·(A, b, C) once folded), the rows of the block under way, and the trace's memory."""
 
     n_features: int
     dtype: str
@@ -93,18 +84,17 @@ class RowState:
     n_samples: int = 0
     blocks: list[Block] = field(default_factory=list)
     pending: list[Block] = field(default_factory=list)
-    A: Array | None = None
-    b: Array | None = None
+    sums: tuple[Array, Array, Array] | None = None
     carry: TraceCarry = field(default_factory=TraceCarry)
     e: Array | None = None
 
-    def append(self, left: Rows, right: Rows, reward: Array, weight: Array) -> None:
+    def append(self, left: Rows, right: Rows, reward: Array, weight: Array, phi: Rows) -> None:
         """Take rows in; whenever a block of the stream is complete, close it."""
         first = 0
         while first < len(reward):
             take = min(BLOCK - self.n_samples % BLOCK, len(reward) - first)
             rows = slice(first, first + take)
-            self.pending.append((left[rows], right[rows], reward[rows], weight[rows]))
+            self.pending.append((left[rows], right[rows], reward[rows], weight[rows], phi[rows]))
             self.n_samples, first = self.n_samples + take, first + take
             if self.n_samples % BLOCK == 0:
                 self._close()
@@ -112,36 +102,35 @@ class RowState:
     def _close(self) -> None:
         self.blocks.append(_join(self.pending))
         self.pending = []
-        if self.keep or sp.issparse(self.blocks[0][1]) or (self.A is None and self.n_samples <= self.n_features):
-            return
-        self.A, self.b = self._sums(self.blocks)
-        self.blocks = []
+        few = self.sums is None and self.n_samples <= self.n_features
+        if not (self.keep or few or sp.issparse(self.blocks[0][1])):
+            self.sums, self.blocks = self._added(self.blocks), []
 
-    def _sums(self, blocks: list[Block]) -> tuple[Array, Array]:
-        """Σ l rᵀ and Σ reward · l, block by block on top of what was folded before."""
-        A = np.zeros((self.n_features, self.n_features), order="F") if self.A is None else self.A
-        b = np.zeros(self.n_features) if self.b is None else self.b
-        for left, right, reward, _ in blocks:
-            A, b = A + (right.T @ left).T, b + left.T @ reward
-        return A, b
+    def _added(self, blocks: list[Block]) -> tuple[Array, Array, Array]:
+        """Σ l rᵀ, Σ reward · l and Σ φφᵀ, block by block on top of what was folded before."""
+        d, k = self.n_features, blocks[0][4].shape[1] if blocks else 0
+        A, b, C = self.sums or (np.zeros((d, d), order="F"), np.zeros(d), np.zeros((k, k)))
+        for left, right, reward, _, phi in blocks:
+            A, b, C = A + (right.T @ left).T, b + left.T @ reward, C + phi.T @ phi
+        return A, b, C
 
     def system(self) -> System:
         """The mean system of all rows so far; the state is left as it is."""
         rest = [*self.blocks, *([_join(self.pending)] if self.pending else [])]
-        if self.A is None:
+        if self.sums is None:
             return RowSystem(*_join(rest))
-        A, b = self._sums(rest)
-        return MatrixSystem(A / self.n_samples, b / self.n_samples)
+        return MatrixSystem(*(total / self.n_samples for total in self._added(rest)))
 
 
 def _join(parts: list[Block]) -> Block:
     """One block out of several; always contiguous, so equal rows give equal bits."""
     if len(parts) == 1 and sp.issparse(parts[0][1]):
         return parts[0]
-    left, right, reward, weight = zip(*parts, strict=True)
+    left, right, reward, weight, phi = zip(*parts, strict=True)
     stack = sp.vstack if sp.issparse(right[0]) else np.vstack
     form: dict[str, Any] = {"format": "csr"} if sp.issparse(right[0]) else {}
-    return stack(left, **form), stack(right, **form), np.concatenate(reward), np.concatenate(weight)
+    vectors = np.concatenate(reward), np.concatenate(weight)
+    return stack(left, **form), stack(right, **form), *vectors, stack(phi, **form)
 
 
 @dataclass(frozen=True)
@@ -149,6 +138,11 @@ class RowSolver:
     """`init` and `update` of the methods that collect (A, b) and solve in `result`, for tables A_t = l_t r_tᵀ."""
 
     keep_rows: ClassVar[bool] = False
+
+    @property
+    def needs_phi(self) -> bool:
+        """Whether φ is collected beside e and φ − ψ."""
+        return False
 
     def init(self, table: Table, n_features: int, dtype: Any, coef_init: Array | None = None) -> RowState:
         _factors(table)
@@ -167,7 +161,8 @@ class RowSolver:
         fresh, old = trace_weights(table, batch, state.carry)
         e = _traces(state, phi, fresh, old) if table.lam else _scale(fresh, phi)
         rows = (phi, psi, e)
-        state.append(_combine(left, rows), _combine(right, rows), batch.reward.astype(np.float64), fresh)
+        kept = phi if self.needs_phi else phi[:, :0]
+        state.append(_combine(left, rows), _combine(right, rows), batch.reward.astype(np.float64), fresh, kept)
         return state
 
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
