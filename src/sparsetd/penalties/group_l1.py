@@ -28,18 +28,20 @@ class GroupL1:
         mean = 1.0 if factor is None else np.bincount(self.groups, factor) / np.maximum(size, 1)
         return np.asarray(np.sqrt(size) * mean)
 
+    def group_weights(self, n_blocks: int, factor: Array | None = None) -> Array:
+        """ρ_b √|g| of every block and group, shape (k, number of groups)."""
+        return np.outer(blockwise(self.rho_theta, self.rho_w, n_blocks), self.weights(factor))
+
     def norms(self, x: Array) -> Array:
         """‖x_{b,g}‖₂ of every block and group, shape (k, number of groups)."""
         return np.sqrt([np.bincount(self.groups, row**2) for row in x])
 
     def value(self, x: Array, factor: Array | None = None) -> float:
-        rho = blockwise(self.rho_theta, self.rho_w, len(x))
-        return float(rho @ self.norms(x) @ self.weights(factor))
+        return float(np.sum(self.group_weights(len(x), factor) * self.norms(x)))
 
     def prox(self, x: Array, step: float, factor: Array | None = None) -> Array:
         """Scales each group by max(0, 1 − step ρ_b √|g| / ‖x_{b,g}‖)."""
-        rho = blockwise(self.rho_theta, self.rho_w, len(x))
-        norms, threshold = self.norms(x), step * np.outer(rho, self.weights(factor))
+        norms, threshold = self.norms(x), step * self.group_weights(len(x), factor)
         scale = np.maximum(1.0 - threshold / np.where(norms > 0, norms, 1.0), 0.0)
         return np.asarray(x * scale[:, self.groups])
 

@@ -35,7 +35,29 @@ def _jit(function: Any) -> Any:
 
 @_jit
 def _sweep(
-    w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, weight, scale, coef, shrink, factor, clip, f, g, h, f2, g2, h2, out
+    w,
+    th,
+    y1,
+    y2,
+    w_sum,
+    th_sum,
+    y1_sum,
+    y2_sum,
+    weight,
+    scale,
+    coef,
+    shrink,
+    l2,
+    factor,
+    clip,
+    radius,
+    f,
+    g,
+    h,
+    f2,
+    g2,
+    h2,
+    out,
 ):
     """One pass over the state: sums += weight·old, new = prox(scale·old + coef·(f, g, h)), out = products of new with
     (f2, g2, h2).
@@ -66,7 +88,9 @@ def _sweep(
             if h is not None:
                 a += cw2 * h[j]
             if factor is None:
-                a = kw * (a - min(max(a, -tw), tw))
+                a -= min(max(a, -tw), tw)
+                if l2 is not None:
+                    a *= kw
             else:
                 tj = tw * factor[j]
                 a = (a - min(max(a, -tj), tj)) / (one + rw * factor[j])
@@ -75,14 +99,17 @@ def _sweep(
             pw1 += a * g2j
             if h is not None:
                 pw2 += a * h2[j]
-            qx += a * a
+            if radius is not None:
+                qx += a * a
         if th_sum is not None:
             th_sum[j] += weight[0] * th[j]
         b = st * th[j] + ct0 * fj + ct1 * gj
         if h is not None:
             b += ct2 * h[j]
         if factor is None:
-            b = kt * (b - min(max(b, -tt), tt))
+            b -= min(max(b, -tt), tt)
+            if l2 is not None:
+                b *= kt
         else:
             uj = tt * factor[j]
             b = (b - min(max(b, -uj), uj)) / (one + rt * factor[j])
@@ -91,14 +118,16 @@ def _sweep(
         pt1 += b * g2j
         if h is not None:
             pt2 += b * h2[j]
-        qx += b * b
+        if radius is not None:
+            qx += b * b
         if y1 is not None:
             if y1_sum is not None:
                 y1_sum[j] += weight[1] * y1[j]
             y = sy * y1[j] + cy0 * fj + cy1 * gj
             if h is not None:
                 y += cy2 * h[j]
-            y = min(max(y, -clip), clip)
+            if clip is not None:
+                y = min(max(y, -clip), clip)
             y1[j] = y
             py0 += y * f2j
             py1 += y * g2j
@@ -111,7 +140,8 @@ def _sweep(
             z = sz * y2[j] + cz0 * fj + cz1 * gj
             if h is not None:
                 z += cz2 * h[j]
-            z = min(max(z, -clip), clip)
+            if clip is not None:
+                z = min(max(z, -clip), clip)
             y2[j] = z
             pz0 += z * f2j
             pz1 += z * g2j
@@ -129,25 +159,29 @@ def _sweep(
 
 
 @_jit
-def _coefficients(out, coef, M, m, k, saddle, traced, discount, fresh, reward, alpha):
-    """Weights of φ, φ' and e in the step of every row of the state: −α(M u − r m), or −αMᵀv and +α(M u − r m)."""
+def _coefficients(out, work, coef, M, m, k, saddle, traced, discount, fresh, reward, alpha):
+    """Weights of φ, φ' and e in the step of every row of the state: −α(M u − r m), or −αMᵀv and +α(M u − r m).
+
+    u and v, the products of x and y with φ, ψ and e, are laid out in `work`.
+    """
     size = 3 * k
-    u = np.empty(size)
-    v = np.empty(size)
-    for b in range(k):
-        u[3 * b], u[3 * b + 1] = out[b, 0], discount * out[b, 1]
-        u[3 * b + 2] = out[b, 2] if traced else fresh * out[b, 0]
-        v[3 * b], v[3 * b + 1] = out[k + b, 0], discount * out[k + b, 1]
-        v[3 * b + 2] = out[k + b, 2] if traced else fresh * out[k + b, 0]
+    for b in range(2 * k if saddle else k):
+        work[3 * b], work[3 * b + 1] = out[b, 0], discount * out[b, 1]
+        work[3 * b + 2] = out[b, 2] if traced else fresh * out[b, 0]
     for b in range(k):
         for i in range(3):
-            residual = -reward * m[3 * b + i]
-            adjoint = 0.0
+            row = 3 * b + i
+            residual = -reward * m[row]
             for c in range(size):
-                residual += M[3 * b + i, c] * u[c]
-                adjoint += M[c, 3 * b + i] * v[c]
-            coef[b, i] = -alpha * (adjoint if saddle else residual)
+                residual += M[row, c] * work[c]
             coef[k + b, i] = alpha * residual
+            if saddle:
+                adjoint = 0.0
+                for c in range(size):
+                    adjoint += M[c, row] * work[size + c]
+                coef[b, i] = -alpha * adjoint
+            else:
+                coef[b, i] = -alpha * residual
     for b in range(2 * k):
         coef[b, 1] *= discount
         if not traced:
@@ -163,12 +197,11 @@ def _next_trace(e, e_next, phi, fresh, old):
 
 @_jit
 def _out_of_range(out, rows, limit):
-    """Whether a product is NaN or beyond the limit: the iteration has diverged."""
+    """Whether the products are NaN or beyond the limit: the iteration has diverged."""
+    total = 0.0
     for b in range(rows):
-        for i in range(3):
-            if not abs(out[b, i]) < limit:
-                return True
-    return False
+        total += abs(out[b, 0]) + abs(out[b, 1]) + abs(out[b, 2])
+    return not total < limit
 
 
 @_jit
@@ -180,34 +213,39 @@ def stream(
     """Advance the state in place, one pass per row; returns how many rows were taken before a product left ±`limit`.
 
     `pending` holds the scales of x and y that the projections ask for and no pass has applied yet. `unit_ball`
-    projects y on the l2 ball, `clip` (1 or ∞) on the l∞ ball, `radius` keeps ‖x‖₂ bounded.
+    projects y on the l2 ball, `clip` (1, or None) on the l∞ ball, `radius` (or None) keeps ‖x‖₂ bounded; `l2` is None
+    where there is no ridge.
     """
-    n, k, saddle, traced = len(reward), len(damping), y2 is not None, e is not None
+    # From what is None, so that the compiler knows k and unrolls the loops over the table.
+    n, k, saddle, traced = len(reward), 1 if w is None else 2, y2 is not None, e is not None
     dtype, rows = th.dtype, (2 if saddle else 1) * k
-    out, coef, scale = np.zeros((5, 3)), np.zeros((4, 3), dtype), np.ones(4, dtype)
+    out, work, coef, scale = np.zeros((5, 3)), np.zeros(12), np.zeros((4, 3), dtype), np.ones(4, dtype)
     shrink, weigh = np.zeros((2, 2), dtype), np.zeros(2, dtype)
-    bound, now, taken = dtype.type(clip), 0, 0
+    now, taken = 0, 0
     for t in range(-1, n):
         if t >= 0:
             if _out_of_range(out, rows, limit):
                 break
-            _coefficients(out, coef, M, m, k, saddle, traced, discount[t], fresh[t], reward[t], alpha[t])
+            _coefficients(out, work, coef, M, m, k, saddle, traced, discount[t], fresh[t], reward[t], alpha[t])
             for b in range(k):
                 scale[b] = pending[0] * (1.0 if saddle else 1.0 - alpha[t] * damping[b])
                 scale[k + b] = pending[1]
-                shrink[b, 0], shrink[b, 1] = alpha[t] * l1[b], alpha[t] * l2[b]
+                shrink[b, 0] = alpha[t] * l1[b]
+                if l2 is not None:
+                    shrink[b, 1] = alpha[t] * l2[b]
             weigh[0], weigh[1] = weight[t] * pending[0], weight[t] * pending[1]
         here, there, after = max(t, 0), min(t + 1, n - 1), now
         if e is not None and t + 1 < n:
             after = 1 - now
             _next_trace(e[now], e[after], phi[there], fresh[there], old[there])
         _sweep(
-            w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, weigh, scale, coef, shrink, factor, bound,
+            w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, weigh, scale, coef, shrink, l2, factor, clip, radius,
             phi[here], phi_next[here], None if e is None else e[now],
             phi[there], phi_next[there], None if e is None else e[after], out,
         )  # fmt: skip
         if t >= 0:
-            pending[0] = radius / np.sqrt(out[4, 0]) if out[4, 0] > radius * radius else 1.0
+            if radius is not None:
+                pending[0] = radius / np.sqrt(out[4, 0]) if out[4, 0] > radius * radius else 1.0
             pending[1] = 1.0 / np.sqrt(out[4, 1]) if unit_ball and out[4, 1] > 1.0 else 1.0
         for b in range(k):
             for i in range(3):
@@ -446,7 +484,7 @@ def stream_stepwise(
     −½‖y‖² to the saddle function, `p` is the exponent of the mirror map (2: Euclidean).
     """
     n, k, saddle, traced = len(reward), len(damping), y2 is not None, e is not None
-    rows, out, coef = (2 if saddle else 1) * k, np.zeros((4, 3)), np.zeros((4, 3))
+    rows, out, work, coef = (2 if saddle else 1) * k, np.zeros((4, 3)), np.zeros(12), np.zeros((4, 3))
     norms = np.zeros(group_l1.shape[1])
     taken = 0
     for t in range(n):
@@ -456,7 +494,7 @@ def stream_stepwise(
         _all_products(w, th, y1, y2, k, f, g, h, out)
         if _out_of_range(out, rows, limit):
             break
-        _coefficients(out, coef, M, m, k, saddle, traced, discount[t], fresh[t], reward[t], alpha[t])
+        _coefficients(out, work, coef, M, m, k, saddle, traced, discount[t], fresh[t], reward[t], alpha[t])
         if mid_th is None:
             _accumulate(w_sum, weight[t], w)
             _accumulate(th_sum, weight[t], th)
@@ -476,7 +514,7 @@ def stream_stepwise(
             _accumulate(y1_sum, weight[t], mid_y1)
             _accumulate(y2_sum, weight[t], mid_y2)
             _all_products(mid_w, mid_th, mid_y1, mid_y2, k, f, g, h, out)
-            _coefficients(out, coef, M, m, k, saddle, traced, discount[t], fresh[t], reward[t], alpha[t])
+            _coefficients(out, work, coef, M, m, k, saddle, traced, discount[t], fresh[t], reward[t], alpha[t])
             _move(w, th, y1, y2, u_w, u_th, mid_w, mid_th, mid_y1, mid_y2, f, g, h, coef, alpha[t],
                   damping, l1, l2, factor, groups, group_l1, norms, ball, radius, dual_damping, p)  # fmt: skip
         taken = t + 1

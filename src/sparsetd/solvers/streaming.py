@@ -171,44 +171,32 @@ class Streaming:
         factor: Array | None,
         penalty: Any,
     ) -> int:
-        k, averaged = table.n_blocks, self.average != "none"
-        alpha, limit = columns[-1], _limit(state.x.dtype)
+        """The fast kernel where one pass per row is enough, the general one elsewhere; both take the rows in order."""
+        k, dtype, totals = table.n_blocks, state.x.dtype, state.totals
+        alpha, limit = columns[-1], _limit(dtype)
         blocks = (*_split(state.x, k), *_split(state.y, k))
-        totals = state.totals
-        sums = (*_split(totals.x, k), *_split(totals.y, k)) if averaged else (None,) * 4
+        sums = (*_split(totals.x, k), *_split(totals.y, k)) if self.average != "none" else (None,) * 4
+        weights = None if factor is None else np.asarray(factor, dtype=dtype)
+        moving = (*columns, alpha, *blocks, *sums)
+        system = (table.M, table.m, table.damping)
+        if shrinkage is not None and self._one_pass:
+            l1, l2 = shrinkage
+            clip = dtype.type(1.0) if self.ball == 0 else None
+            radius = self.radius if np.isfinite(self.radius) else None
+            ridge = l2 if l2.any() else None
+            rest = (state.trace, state.pending, *system, l1, ridge, weights, self.ball == 2, clip, radius, limit)
+            return int(kernels.stream(*moving, *rest))
         l1, l2 = (np.zeros(k), np.zeros(k)) if shrinkage is None else shrinkage
-        factor = None if factor is None else np.asarray(factor, dtype=state.x.dtype)
-        constants = (table.M, table.m, table.damping, l1, l2, factor)
-        if not (
-            self.mirror or self.boxed or self.dual_damping or self.ball == 1 or shrinkage is None or self.exponent != 2
-        ):
-            clip = 1.0 if self.ball == 0 else np.inf
-            return int(
-                kernels.stream(
-                    *columns,
-                    alpha,
-                    *blocks,
-                    *sums,
-                    state.trace,
-                    state.pending,
-                    *constants,
-                    self.ball == 2,
-                    clip,
-                    self.radius,
-                    limit,
-                )
-            )
-        groups, group_l1 = None, np.zeros((k, 0))
-        if shrinkage is None:
-            rho = np.array([penalty.rho_w, penalty.rho_theta])[-k:]
-            groups, group_l1 = np.asarray(penalty.groups, dtype=np.int64), np.outer(rho, penalty.weights(factor))
+        groups = None if shrinkage is not None else np.asarray(penalty.groups, dtype=np.int64)
+        group_l1 = np.zeros((k, 0)) if shrinkage is not None else penalty.group_weights(k, factor)
         middle = tuple(None if v is None else np.empty_like(v) for v in blocks) if self.mirror else (None,) * 4
-        return int(
-            kernels.stream_stepwise(
-                *columns, alpha, *blocks, *sums, *_split(state.u, k), *middle, state.trace,
-                *constants, groups, group_l1, self.ball, self.radius, self.dual_damping, self.exponent, limit,
-            )
-        )  # fmt: skip
+        shape = (l1, l2, weights, groups, group_l1, self.ball, self.radius, self.dual_damping, self.exponent, limit)
+        return int(kernels.stream_stepwise(*moving, *_split(state.u, k), *middle, state.trace, *system, *shape))
+
+    @property
+    def _one_pass(self) -> bool:
+        """Nothing has to be done to the state between the passes of two rows."""
+        return not (self.mirror or self.boxed or self.dual_damping or self.ball == 1) and self.exponent == 2
 
     @staticmethod
     def _empty(x: Array, y: Array | None) -> Totals:
