@@ -137,7 +137,11 @@ class BaseTD(RegressorMixin, BaseEstimator):
         start: Any = None,
         interest: Any = None,
     ) -> Self:
-        """Take more rows of the same stream: any split into calls gives bitwise the model of one call."""
+        """Take more rows of the same stream: any split into calls gives bitwise the model of one call.
+
+        The arguments are those of `fit`. Where a split may fall inside an episode, pass `X_next`: without it the last row
+        of every call terminates.
+        """
         check_parameters(self.get_params(deep=False))
         first = not hasattr(self, "_state")
         batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=first)
