@@ -14,21 +14,11 @@ from sparsetd.solvers.saddle import Saddle, without_w
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SparseTD(BaseTD):
-    """min_x ‖Ax − b‖_m + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ on the mean TDC system of all rows, with exact zeros and a duality gap.
-
-    `ROTD` streams towards this minimiser and is never exactly sparse; here it is computed, and `dual_gap_` proves how
-    close it is. With `rho_w=None` (the default) w is dropped: what is left is a square-root Lasso on the LSTD equation,
-    √(1+η²)‖Gθ − g‖₂ + ρ_θ‖θ‖₁ for m = 2, whose useful ρ_θ lie between 0 and a ρ_max known in closed form and do not
-    depend on the scale of the rewards. `SparseTDCV` chooses ρ_θ.
+class ExactTD(BaseTD):
+    """What SparseTD and SparseTDCV share: ‖Ax − b‖_m + h(x) on the mean TDC system of all rows, solved with proof.
 
     Parameters
     ----------
-    rho_theta : float
-        Weight ρ_θ of ‖θ‖₁.
-    rho_w : float or None
-        Weight of ‖w‖₁. If it is small for ρ_θ, w absorbs the residual in place of θ, which `absorbed_` measures and a
-        warning reports; None drops w.
     eta : float
         Weight of the rows of w.
     lam : float
@@ -57,6 +47,52 @@ class SparseTD(BaseTD):
         Share of θ's residual that w hides (only with `rho_w`).
     n_applications_ : int
         Products with the whole of A and of Aᵀ, a pair counting as one.
+    """
+
+    eta: float = 1.0
+    lam: float = 0.0
+    fit_norm: Literal[1, 2, "inf"] = 2
+    l1_ratio: float = 1.0
+    groups: Sequence[int] | None = None
+    refit: bool = False
+    tol: float = 1e-8
+    max_iter: int = 10_000
+    method: Literal["auto", "working_set", "pdhg"] = "auto"
+
+    def _posed(self, rho_theta: float, rho_w: float | None) -> Parts:
+        """The triple for these weights; without w it is the one-block system, times the c of ‖[ηu; u]‖ = c‖u‖."""
+        dropped = rho_w is None
+        table = operators.td(self.lam) if dropped else operators.tdc(self.eta, self.lam)
+        scale = without_w(self.fit_norm, self.eta) if dropped else 1.0
+        solver = Saddle(self.fit_norm, scale, self.tol, self.max_iter, self.method, self.refit)
+        return table, self._penalty(rho_theta, 0.0 if rho_w is None else rho_w), solver
+
+    def _penalty(self, rho_theta: float, rho_w: float) -> Any:
+        if self.groups is not None:
+            groups = np.asarray(self.groups, dtype=np.intp)
+            constant = [groups.max() + 1] if self.fit_intercept else []
+            return penalties.GroupL1(np.append(groups, constant).astype(np.intp), rho_theta, rho_w)
+        if self.l1_ratio == 1.0:
+            return penalties.L1(rho_theta, rho_w)
+        return penalties.ElasticNet(rho_theta, rho_w, self.l1_ratio)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class SparseTD(ExactTD):
+    """min_x ‖Ax − b‖_m + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ on the mean TDC system of all rows, with exact zeros and a duality gap.
+
+    `ROTD` streams towards this minimiser and is never exactly sparse; here it is computed, and `dual_gap_` proves how
+    close it is. With `rho_w=None` (the default) w is dropped: what is left is a square-root Lasso on the LSTD equation,
+    √(1+η²)‖Gθ − g‖₂ + ρ_θ‖θ‖₁ for m = 2, whose useful ρ_θ lie between 0 and a ρ_max known in closed form and do not
+    depend on the scale of the rewards. `SparseTDCV` chooses ρ_θ.
+
+    Parameters
+    ----------
+    rho_theta : float
+        Weight ρ_θ of ‖θ‖₁.
+    rho_w : float or None
+        Weight of ‖w‖₁. If it is small for ρ_θ, w absorbs the residual in place of θ, which `absorbed_` measures and a
+        warning reports; None drops w.
 
     Examples
     --------
@@ -70,29 +106,6 @@ class SparseTD(BaseTD):
 
     rho_theta: float = field(default=0.1, kw_only=False)
     rho_w: float | None = field(default=None, kw_only=False)
-    eta: float = 1.0
-    lam: float = 0.0
-    fit_norm: Literal[1, 2, "inf"] = 2
-    l1_ratio: float = 1.0
-    groups: Sequence[int] | None = None
-    refit: bool = False
-    tol: float = 1e-8
-    max_iter: int = 10_000
-    method: Literal["auto", "working_set", "pdhg"] = "auto"
 
     def _parts(self) -> Parts:
-        dropped = self.rho_w is None
-        table = operators.td(self.lam) if dropped else operators.tdc(self.eta, self.lam)
-        scale = without_w(self.fit_norm, self.eta) if dropped else 1.0
-        return table, self._penalty, Saddle(self.fit_norm, scale, self.tol, self.max_iter, self.method, self.refit)
-
-    @property
-    def _penalty(self) -> Any:
-        rho_w = 0.0 if self.rho_w is None else self.rho_w
-        if self.groups is not None:
-            groups = np.asarray(self.groups, dtype=np.intp)
-            constant = [groups.max() + 1] if self.fit_intercept else []
-            return penalties.GroupL1(np.append(groups, constant).astype(np.intp), self.rho_theta, rho_w)
-        if self.l1_ratio == 1.0:
-            return penalties.L1(self.rho_theta, rho_w)
-        return penalties.ElasticNet(self.rho_theta, rho_w, self.l1_ratio)
+        return self._posed(self.rho_theta, self.rho_w)

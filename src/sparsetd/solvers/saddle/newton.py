@@ -23,6 +23,7 @@ from sparsetd.solvers.saddle.certificate import Point, Problem
 from sparsetd.system import Array
 
 GROW = 4.0
+RIDGE = 1e-3
 
 
 @dataclass
@@ -63,7 +64,7 @@ class _Round:
         R = self.problem.terms.root_columns(self.A, here.u, self.sigma)
         R = np.column_stack([R, np.sqrt(self.tau) * spike])
         far = min(float(np.linalg.norm(here.gradient) / np.linalg.norm(self.problem.A.b)), 1.0)
-        return _solve_low_rank(self.tau * (a + 1e-4 * far + 1e-13), R, here.gradient, 1e-7 * self.tau)
+        return _solve_low_rank(self.tau * (a + RIDGE * far + 1e-13), R, here.gradient, 1e-7 * self.tau)
 
 
 def _solve_low_rank(diagonal: Array, R: Array, g: Array, small: float) -> Array:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from sparsetd.solvers.saddle.certificate import Point, Problem
 from sparsetd.solvers.saddle.columns import Columns
@@ -56,8 +57,13 @@ def solve(
         Ax = problem.apply(x)
         start = start.merged(problem.point(x, problem.residual_dual(Ax), Ax))
     # The factorisations are small: on a busy machine they lose far more to waiting threads than they gain.
-    with threadpool_limits(limits=1, user_api="blas"):
+    with _threads().limit(limits=1, user_api="blas"):
         return _solved(problem, tol, start, method, max_iter, max_working, columns)
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def _solved(

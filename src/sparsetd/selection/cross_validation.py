@@ -1,0 +1,116 @@
+"""How good is the support that ρ_θ selects, on episodes it has not seen?
+
+For each fold: the path on the other folds; LSTD on each support S(ρ), on the other folds; then on the held-out rows
+
+    MSPBE = vᵀC⁺v,    v = mean of e_U δ,   C = mean of φ_U φ_Uᵀ
+
+where U is the union of the supports, the same for every ρ, so that the figures can be compared. It needs no second
+sample of the successor, and at the truth it is only noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sparsetd.solvers.saddle import Family, refit, selected_rows
+from sparsetd.system import Array, Batch, Table
+
+PATIENCE = 5  # steps down the path without a better held-out error, after which a fold goes no further
+TOLERANCE = 1e-4  # relative duality gap of the paths in the folds: a support is wanted, not digits
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Held-out error of each ρ_θ and fold, shape (n_rhos, n_folds); infinite where the path was not followed."""
+
+    rhos: Array
+    errors: Array
+
+    @property
+    def mean(self) -> Array:
+        return np.asarray(self.errors.mean(axis=1))
+
+    def choose(self, one_standard_error: bool = True) -> int:
+        """The index of the best ρ_θ, or of the largest one within a standard error of it.
+
+        The standard error is that of the difference to the best, fold by fold: what all values of ρ_θ share cancels.
+        """
+        best = int(np.argmin(self.mean))
+        if not one_standard_error:
+            return best
+        upto = self.errors[: best + 1] - self.errors[best]
+        error = upto.std(axis=1, ddof=1) / np.sqrt(upto.shape[1])
+        return int(np.argmax(upto.mean(axis=1) <= error))
+
+
+def held_out_curve(
+    family: Callable[[Array], Family],
+    table: Table,
+    batch: Batch,
+    folds: Array,
+    rhos: Array,
+    rho_max: float | None = None,
+) -> Curve:
+    """The held-out error of the refitted support for every ρ_θ and fold; `family(weight)` poses the problems.
+
+    With `rho_max` of all rows, a fold takes the same shares of its own: the first value then selects nothing in any.
+    """
+    columns = []
+    for k in range(folds.max() + 1):
+        kept = folds != k
+        posed = family(kept.astype(np.float64))
+        share = 1.0 if rho_max is None else (posed.rho_max() / rho_max or 1.0)
+        columns.append(_Fold(table, batch, kept).errors(posed, share * rhos))
+    return Curve(rhos, np.column_stack(columns))
+
+
+@dataclass
+class _Fold:
+    """The supports along the path on the kept rows, refitted there."""
+
+    table: Table
+    batch: Batch
+    kept: Array
+    supports: list[Array] = field(default_factory=list)
+    thetas: list[Array] = field(default_factory=list)
+
+    def errors(self, family: Family, rhos: Array) -> Array:
+        """Errors on the other rows, as far down the path as they may still improve."""
+        weight, errors = self.kept.astype(np.float64), np.empty(0)
+        for outcome in family.solutions(rhos, TOLERANCE):
+            support = np.flatnonzero(outcome.point.x[-self.batch.n_features :])
+            if not self.supports or not np.array_equal(support, self.supports[-1]):
+                errors = self._judge(support, weight)
+            else:
+                self._repeat()
+                errors = np.append(errors, errors[-1])
+            if len(errors) - 1 - int(np.argmin(errors)) >= PATIENCE or 4 * len(support) > self.kept.sum():
+                break
+        return np.append(errors, np.full(len(rhos) - len(errors), np.inf))
+
+    def _repeat(self) -> None:
+        self.supports.append(self.supports[-1])
+        self.thetas.append(self.thetas[-1])
+
+    def _judge(self, support: Array, weight: Array) -> Array:
+        """Adds a support and returns the errors of all so far, over the union of them."""
+        self.supports.append(support)
+        self.thetas.append(refit(self.table, self.batch, support, weight) if len(support) else np.empty(0))
+        union = np.unique(np.concatenate(self.supports))
+        thetas = np.zeros((len(self.thetas), len(union)))
+        for row, chosen, theta in zip(thetas, self.supports, self.thetas, strict=True):
+            row[np.searchsorted(union, chosen)] = theta
+        return mspbe_on(self.table, self.batch, union, thetas, ~self.kept)
+
+
+def mspbe_on(table: Table, batch: Batch, features: Array, thetas: Array, rows: Array) -> Array:
+    """vᵀC⁺v of each row of `thetas` on the chosen rows and features."""
+    if not len(features):
+        return np.zeros(len(thetas))
+    phi, psi, e = (part[rows] for part in selected_rows(table, batch, features))
+    delta = batch.reward[rows, None] - (phi - psi) @ thetas.T
+    v, C = e.T @ delta / len(phi), phi.T @ phi / len(phi)
+    return np.asarray(np.einsum("ij,ij->j", v, np.linalg.lstsq(C, v, rcond=1e-10)[0]))

@@ -1,0 +1,86 @@
+"""The whole range of ρ_θ at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparsetd.estimators.sparse_td import SparseTD
+from sparsetd.solvers.saddle import Family, FitNorm, Saddle, mean_operator, rho_grid
+from sparsetd.system import Array, Batch, Table
+
+
+@dataclass(frozen=True, eq=False)
+class SparsePath:
+    """Solutions of `SparseTD` for falling ρ_θ, one column of `coefs` each."""
+
+    rhos: Array
+    coefs: Array  # (n_features, n_rhos)
+    dual_gaps: Array
+    rho_max: float
+
+    @property
+    def n_active(self) -> Array:
+        return np.asarray(np.count_nonzero(self.coefs, axis=0))
+
+
+def sparse_td_path(
+    X: Any,
+    y: Any,
+    X_next: Any = None,
+    *,
+    rhos: Sequence[float] | None = None,
+    n_rhos: int = 50,
+    eps: float = 1e-2,
+    ratio: Any = None,
+    discount: Any = None,
+    start: Any = None,
+    interest: Any = None,
+    **parameters: Any,
+) -> SparsePath:
+    """θ(ρ) = argmin ‖Ax − b‖_m + ρ‖θ‖₁ (+ ρ_w‖w‖₁) for falling ρ, each solution the start of the next.
+
+    Parameters
+    ----------
+    X, y, X_next, ratio, discount, start, interest
+        The log, as in `SparseTD.fit`.
+    rhos : sequence of float or None
+        The values of ρ_θ; None: `n_rhos` of them, log-spaced from ρ_max, where θ = 0, to eps·ρ_max.
+    **parameters
+        Parameters of `SparseTD` but rho_theta and refit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import sparse_td_path
+    >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
+    >>> sparse_td_path(X, y, gamma=0.5, n_rhos=4, eps=0.1).n_active
+    array([0, 2, 3, 3])
+    """
+    model = SparseTD(**parameters)
+    batch = model._batch(X, y, X_next, ratio, discount, start, interest, reset=True)
+    family = family_of(*model._parts(), batch, model._factor(batch.n_features))
+    rho_max = family.rho_max()
+    grid = rho_grid(rho_max, n_rhos, eps) if rhos is None else np.sort(np.asarray(rhos, dtype=np.float64))[::-1]
+    solved = [outcome.point for outcome in family.solutions(grid, model.tol)]
+    coefs = np.column_stack([point.x[-batch.n_features :] for point in solved])[: model.n_features_in_]
+    return SparsePath(grid, coefs, np.array([point.gap for point in solved]), rho_max)
+
+
+def rho_max(X: Any, y: Any, X_next: Any = None, **parameters: Any) -> float:
+    """The smallest ρ_θ at which `SparseTD` keeps no penalised feature: max_i |(Aᵀb)_i| / ‖b‖₂ for m = 2."""
+    columns = {name: parameters.pop(name, None) for name in ("ratio", "discount", "start", "interest")}
+    model = SparseTD(**parameters)
+    batch = model._batch(X, y, X_next, **columns, reset=True)
+    return family_of(*model._parts(), batch, model._factor(batch.n_features)).rho_max()
+
+
+def family_of(
+    table: Table, penalty: Any, solver: Saddle, batch: Batch, factor: Array | None, weight: Array | None = None
+) -> Family:
+    """The problems of a SparseTD on a batch, for every ρ_θ; `weight` reweights the rows."""
+    norm = FitNorm.of(solver.fit_norm, solver.scale)
+    return Family(mean_operator(table, batch, weight), norm, penalty, table.n_blocks, factor)
