@@ -166,7 +166,7 @@ def test_missing_propensities_are_estimated():
 
 
 def test_a_sparse_estimator_drops_noise_and_reports_frequencies():
-    settings = {**SETTINGS, "estimator": SparseTD(0.5, gamma=0.9, fit_intercept=True), "n_resamples": 6}
+    settings = {**SETTINGS, "estimator": SparseTD(0.35, gamma=0.9, fit_intercept=True), "n_resamples": 6}
     found = evaluate(make_log(1, episodes=300), **settings)
     names = {f.name for f in found.features}
     assert "position" in names

@@ -6,6 +6,24 @@ from sparsetd.cli.command import Command, Deferred
 
 COMMANDS: tuple[Command | Deferred, ...] = (
     Deferred("demo", "try the library on problems with known answers", "sparsetd.cli.demo:DEMO"),
+    Deferred("example", "write an example log to try the other commands on", "sparsetd.cli.example:EXAMPLE"),
+    Deferred(
+        "inspect",
+        "say what a log was understood to be, what is missing, what looks wrong",
+        "sparsetd.cli.inspect:INSPECT",
+    ),
+    Deferred(
+        "evaluate",
+        "estimate the value of a target policy from a log, with an interval and reasons",
+        "sparsetd.cli.evaluate:EVALUATE",
+    ),
+    Deferred(
+        "select",
+        "which features carry the value: the path of penalties and the choice",
+        "sparsetd.cli.select:SELECT",
+    ),
+    Deferred("fit", "learn a value function from a log and save it to a file", "sparsetd.cli.fit:FIT"),
+    Deferred("predict", "values of the states of a log, from a model file", "sparsetd.cli.predict:PREDICT"),
     Deferred(
         "reproduce",
         "rerun the paper's experiments and give a verdict on every claim",

@@ -4,44 +4,58 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.evaluation.episodes import Episodes
+from sparsetd.selection import SparsePath, sparse_td_path
 from sparsetd.system import Array, Batch
 
 Progress = Callable[[str], None]
+BELOW = 3.0  # the path is followed to a third of the chosen penalty
+MAX_RIVALS = 300  # columns that compete in the resampled halves
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Columns of φ that were kept, the fitted estimator, and the same estimator at its chosen penalty, unfitted."""
+    """Columns of φ that were kept, the fitted estimator, the same at its chosen penalty (unfitted), and its path."""
 
     support: Array
     model: Any
     again: Any
+    path: SparsePath | None = None
 
 
-def choose(batch: Batch, estimator: Any, episodes: Episodes) -> Choice:
-    """Fit `estimator` (a copy, with the batch's own discounts) and read off its support."""
-    model = fitted(clone(estimator), batch, episodes)
-    again = getattr(model, "best_estimator_", None)
-    return Choice(np.flatnonzero(model.support_), model, clone(estimator if again is None else again))
+def choose(batch: Batch, estimator: Any) -> Choice:
+    """Fit a copy of `estimator` and read off its support; where it chose a penalty, follow the path a little on."""
+    model = fitted(clone(estimator), batch)
+    support, chosen = np.flatnonzero(model.support_), getattr(model, "rho_theta_", None)
+    if chosen is None:
+        return Choice(support, model, clone(estimator))
+    shared = {name: value for name, value in model.get_params().items() if name in SparseTD().get_params()}
+    again = SparseTD(**{**shared, "rho_theta": chosen, "refit": False})
+    rhos = model.rhos_[model.rhos_ >= chosen / BELOW]
+    keep = {name: value for name, value in again.get_params().items() if name not in ("rho_theta", "refit")}
+    path = sparse_td_path(batch.phi, batch.reward, batch.phi_next, rhos=rhos, **columns(batch), **{**keep, "tol": 1e-4})
+    return Choice(support, model, again, path)
 
 
-def fitted(model: Any, batch: Batch, episodes: Episodes) -> Any:
-    """The estimator fitted to the rows of a batch; one that splits by episode is told the episodes."""
-    columns = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
-    if getattr(model, "accepts_groups", False):
-        columns["groups"] = episodes.of
+def columns(batch: Batch) -> dict[str, Any]:
+    """What an estimator's `fit` wants beside the features and the reward."""
+    return {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
+
+
+def fitted(model: Any, batch: Batch) -> Any:
+    """The estimator fitted to the rows of a batch."""
     with warnings.catch_warnings():
         # An empty support is an answer here (the value is then a constant), not a mistake.
         warnings.filterwarnings("ignore", "(?s).*set every coefficient to zero", ConvergenceWarning)
-        return model.fit(batch.phi, batch.reward, batch.phi_next, **columns)
+        return model.fit(batch.phi, batch.reward, batch.phi_next, **columns(batch))
 
 
 def frequencies(
@@ -50,10 +64,21 @@ def frequencies(
     """Share of random halves of the log (whole episodes) in which each feature is kept, at the chosen penalty."""
     if n_resamples == 0:
         return None
+    rivals = _rivals(batch, choice)
+    few = replace(batch, phi=batch.phi[:, rivals], phi_next=batch.phi_next[:, rivals])
     kept = np.zeros(batch.n_features)
-    for i in range(n_resamples):
-        tell(f"resampling {i + 1} of {n_resamples}")
-        half = np.sort(rng.permutation(len(episodes))[: max(len(episodes) // 2, 1)])
-        rows = np.flatnonzero(np.isin(episodes.of, half))
-        kept += fitted(clone(choice.again), batch[rows], episodes.subset(rows)).support_
+    tell(f"choosing again on {n_resamples} random halves of the log")
+    for _ in range(n_resamples):
+        half = np.zeros(len(episodes), dtype=bool)
+        half[rng.permutation(len(episodes))[: max(len(episodes) // 2, 1)]] = True
+        kept[rivals] += fitted(clone(choice.again), few[half[episodes.of]]).support_
     return kept / n_resamples
+
+
+def _rivals(batch: Batch, choice: Choice) -> Array:
+    """The columns that compete: all of a few; of many, those that the path shows to come near, and the kept ones."""
+    if batch.n_features <= MAX_RIVALS or choice.path is None:
+        return np.arange(batch.n_features)
+    size = np.abs(choice.path.coefs).max(axis=1)
+    near = np.argsort(-size, kind="stable")[: min(MAX_RIVALS, int((size > 0).sum()))]
+    return np.union1d(near, choice.support)

@@ -18,6 +18,7 @@ from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.result import Evaluation, Feature
 from sparsetd.evaluation.target import Question, pose
 from sparsetd.features.featurize import feature_names, featurize, fit_features
+from sparsetd.selection import SparseTDCV
 from sparsetd.system import Array, Batch
 from sparsetd.transitions import Transitions
 
@@ -74,7 +75,7 @@ def evaluate(
     phi = fit_features(log, StandardScaler() if features is None else features)
     batch, names = featurize(log, phi, gamma), feature_names(phi, log)
     tell(f"choosing among {batch.n_features} features")
-    choice = choose(batch, default_estimator(gamma) if estimator is None else estimator, episodes)
+    choice = choose(batch, default_estimator(gamma) if estimator is None else estimator)
     model = LinearValue.fit(batch, choice.support, episodes)
     tell("fitting again on held-out folds")
     held = cross_fit(batch, choice.support, episodes, n_folds, rng)
@@ -96,7 +97,7 @@ def evaluate(
         warnings=tuple(_warnings(question, spread.warnings(), log)),
         behavior_policy=None if question.behavior is None else question.behavior.summary(),
         fit=pictures.sentence(choice.model),
-        path=pictures.path(choice.model, batch, names),
+        path=pictures.path(choice, batch, names),
         convergence=pictures.convergence(choice.model),
         ratio_histogram=pictures.histogram(batch.ratio),
         calibration=tuple(agreement(batch, episodes, held, level)),
@@ -112,9 +113,8 @@ def evaluate(
 
 def default_estimator(gamma: float) -> Any:
     """The estimator that chooses features unless another is given."""
-    from sparsetd.selection import SparseTDCV
-
-    return SparseTDCV(gamma=gamma, fit_intercept=True)
+    # The best penalty, not the one-standard-error rule: a missing feature biases the value, a spare one does not.
+    return SparseTDCV(gamma=gamma, fit_intercept=True, one_standard_error=False)
 
 
 def _check(log: Transitions, episodes: Episodes, gamma: float, n_folds: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.evaluation.choice import Choice
 from sparsetd.system import Array, Batch
 
 N_BINS = 30
@@ -24,22 +25,20 @@ def histogram(ratio: Array) -> dict[str, Any]:
     return {"edges": edges.tolist(), "counts": counts.tolist(), "zero": int((ratio == 0).sum())}
 
 
-def path(model: Any, batch: Batch, names: Array) -> dict[str, Any] | None:
+def path(choice: Choice, batch: Batch, names: Array) -> dict[str, Any] | None:
     """Weights per standard deviation along the penalties, for the features that matter most; None without a path."""
-    penalties, coefs = getattr(model, "rhos_", None), getattr(model, "coef_path_", None)
-    if penalties is None or coefs is None:
+    if choice.path is None or len(choice.path.rhos) < 2:
         return None
-    shown = np.argsort(-np.abs(coefs).max(axis=0), kind="stable")[:MAX_LINES]
-    shown = shown[np.abs(coefs[:, shown]).max(axis=0) > 0]
-    scale = np.array([_spread(batch.phi[:, [j]]) for j in shown])
-    lines = {str(names[j]): (coefs[:, j] * s).tolist() for j, s in zip(shown, scale, strict=True)}
-    return {"penalty": np.asarray(penalties).tolist(), "weights": lines, "chosen": float(model.rho_theta_)}
+    coefs = choice.path.coefs
+    size = np.abs(coefs).max(axis=1)
+    shown = np.argsort(-size, kind="stable")[: min(MAX_LINES, int((size > 0).sum()))]
+    lines = {str(names[j]): (coefs[j] * _spread(batch.phi[:, [j]])).tolist() for j in shown}
+    return {"penalty": choice.path.rhos.tolist(), "weights": lines, "chosen": float(choice.model.rho_theta_)}
 
 
 def convergence(model: Any) -> dict[str, Any] | None:
     """The certified gap against the iteration, where the solver kept one."""
-    best = getattr(model, "best_estimator_", model)
-    gap = getattr(best, "history_", {}).get("gap")
+    gap = getattr(model, "history_", {}).get("relative_gap")
     if not gap:
         return None
     keep = np.unique(np.linspace(0, len(gap) - 1, min(len(gap), MAX_POINTS)).astype(int))
@@ -48,10 +47,10 @@ def convergence(model: Any) -> dict[str, Any] | None:
 
 def sentence(model: Any) -> str:
     """How the fit ended, in words."""
-    best = getattr(model, "best_estimator_", model)
-    status, steps = getattr(best, "status_", "finished"), getattr(best, "n_iter_", 0)
-    words = f"{type(model).__name__}: {status} after {steps:,} iterations."
-    gap = getattr(best, "dual_gap_", None)
+    words = f"{type(model).__name__}: {model.status_} after {model.n_iter_:,} iterations."
+    if hasattr(model, "rho_theta_"):
+        words += f" Penalty {model.rho_theta_:.3g} of at most {model.rho_max_:.3g}, chosen on held-out episodes."
+    gap = getattr(model, "dual_gap_", None)
     return words if gap is None else f"{words} The objective is certified to lie within {gap:.1e} of its minimum."
 
 

@@ -29,7 +29,7 @@ CAPTIONS = {
     "agreement": "States grouped by predicted value, on episodes the model has not seen, against the weighted return "
     "that followed. Points near the diagonal are good.",
     "path": "Weights as the penalty falls from left to right; dashed: the penalty chosen on held-out episodes.",
-    "convergence": "The certified distance to the optimum: an upper bound on what more iterations could still change.",
+    "convergence": "The certified relative gap: an upper bound on what more iterations could still change.",
 }
 GLOSSARY = {
     "Value": "Expected (discounted) sum of rewards per episode, were the target policy in charge from the start.",

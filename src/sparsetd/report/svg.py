@@ -29,11 +29,14 @@ class Scale:
         return self.start + (self.end - self.start) * (v - a) / (b - a)
 
     def ticks(self, count: int = 6) -> list[float]:
-        """Round numbers inside the range: 1, 2 or 5 times a power of ten (powers of ten on a log scale)."""
+        """Round numbers inside the range: 1, 2 or 5 times a power of ten (powers alone on a wide log scale)."""
         low, high = sorted((self.low, self.high))
         if self.log:
-            first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
-            return [10.0**k for k in range(first, last + 1, max(1, (last - first) // count))]
+            first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+            wide = last - first > 3
+            every = [m * 10.0**k for k in range(first, last + 1) for m in ((1,) if wide else (1, 2, 5))]
+            inside = [v for v in every if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
+            return inside[:: max(1, math.ceil(len(inside) / (2 * count)))]
         raw = (high - low) / count
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)

@@ -1,0 +1,406 @@
+"""The commands that read a log: what they print and write, and how they refuse (exit 2, one sentence, no file)."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparsetd import model_file
+from sparsetd.cli import main
+from sparsetd.cli.log_options import check_output
+
+COLUMNS = [
+    *("episode", "step", "obs_a", "obs_b", "action", "reward", "next_obs_a", "next_obs_b"),
+    *("terminated", "truncated", "behavior_prob", "target_prob"),
+]
+
+
+def rows(seed=0, episodes=40, length=5):
+    rng = np.random.default_rng(seed)
+    out = []
+    for episode in range(episodes):
+        s = rng.normal(size=2)
+        for t in range(length):
+            action, after = int(rng.integers(2)), 0.8 * s + rng.normal(size=2) * 0.3
+            mu, pi = 0.5, 0.7 if action else 0.3
+            last = int(t == length - 1)
+            values = [episode, t, s[0], s[1], action, s[0] + action, after[0], after[1], last, 0, mu, pi]
+            out.append(dict(zip(COLUMNS, map(str, values), strict=True)))
+            s = after
+    return out
+
+
+def write(path, table, columns=COLUMNS):
+    with open(path, "w", newline="") as file:
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(table)
+    return str(path)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def log(folder):
+    return write(folder / "log.csv", rows())
+
+
+def run(capsys, *words):
+    code = main(list(words))
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err
+
+
+def test_evaluate_prints_one_object(capsys, log, folder):
+    code, out, err = run(
+        capsys, "evaluate", log, "--target", "target_prob", "--gamma", "0.9", "--json", "--report", "r.html"
+    )
+    data = json.loads(out)
+    assert code == 0
+    assert {"value", "interval", "ess", "max_ratio", "coverage", "features"} <= set(data)
+    assert data["interval"][0] < data["value"] < data["interval"][1]
+    assert data["max_ratio"] == pytest.approx(1.4)
+    assert data["report"] == "r.html"
+    assert (folder / "r.html").read_text().startswith("<!doctype html>")
+    assert "choosing among 2 features" in err
+    assert data["settings"]["log"] == log
+
+
+def test_evaluate_is_quiet_and_repeatable(capsys, log):
+    words = ["evaluate", log, "--all-features", "--resamples", "0", "--json", "--quiet"]
+    first, second = run(capsys, *words), run(capsys, *words)
+    assert first == second
+    assert first[2] == ""
+
+
+def test_evaluate_in_words(capsys, log):
+    code, out, _ = run(capsys, "evaluate", log, "--target", "behavior", "--all-features", "--resamples", "0")
+    assert code == 0
+    assert out.startswith("value of the logged behaviour itself:")
+
+
+def test_evaluate_a_function_and_a_greedy_model(capsys, log, folder):
+    (folder / "my_policies.py").write_text(
+        "import numpy as np\n"
+        "def often(s):\n    return np.tile([0.3, 0.7], (len(s), 1))\n"
+        "def wrong(s):\n    return np.ones((len(s), 2))\n"
+        "number = 3\n"
+    )
+    code, out, _ = run(capsys, "evaluate", log, "--target", "my_policies:often", "--all-features", "--json")
+    same = json.loads(run(capsys, "evaluate", log, "--target", "target_prob", "--all-features", "--json")[1])
+    assert code == 0
+    assert json.loads(out)["value"] == pytest.approx(same["value"])
+    fit = ["fit", log, "--method", "LSTD", "--policy", "my_policies:often", "--out", "q.sparsetd"]
+    assert run(capsys, *fit)[0] == 0
+    code, out, _ = run(capsys, "evaluate", log, "--target", "greedy:q.sparsetd", "--all-features", "--json")
+    assert code == 0
+    assert json.loads(out)["target"] == "greedy in the given model"
+    for target, message in [
+        ("my_policies:wrong", "distribution"),
+        ("my_policies:no", "no function"),
+        ("my_policies:number", "not a"),
+    ]:
+        code, out, err = run(capsys, "evaluate", log, "--target", target, "--quiet")
+        assert (code, out) == (2, "")
+        assert message in err
+
+
+def test_evaluate_estimates_a_missing_behaviour(capsys, folder):
+    table = [{k: v for k, v in row.items() if k != "behavior_prob"} for row in rows()]
+    log = write(folder / "bare.csv", table, [c for c in COLUMNS if c != "behavior_prob"])
+    for classifier in ([], ["--classifier", "boosting"]):
+        code, out, _ = run(capsys, "evaluate", log, "--target", "target_prob", "--all-features", "--json", *classifier)
+        assert code == 0
+        assert "Behaviour policy estimated" in json.loads(out)["behavior_policy"]
+
+
+def test_fit_then_predict(capsys, log, folder):
+    code, out, _ = run(capsys, "fit", log, "--out", "m.sparsetd", "--gamma", "0.9", "--method", "LSTD", "--json")
+    assert code == 0
+    assert {f["name"] for f in json.loads(out)["features"]} == {"a", "b"}
+    model = model_file.load(folder / "m.sparsetd")
+    assert model.estimator_.gamma == 0.9
+    code, out, _ = run(capsys, "predict", "m.sparsetd", log)
+    lines = out.splitlines()
+    assert lines[0] == "row,episode,value"
+    assert len(lines) == 201
+    observation = [[float(row["obs_a"]), float(row["obs_b"])] for row in rows()]
+    values = [float(line.split(",")[2]) for line in lines[1:]]
+    np.testing.assert_array_equal(values, model.value(observation))
+    code, out, _ = run(capsys, "predict", "m.sparsetd", log, "--out", "v.csv")
+    assert (folder / "v.csv").read_text().splitlines() == lines
+    assert json.loads(run(capsys, "predict", "m.sparsetd", log, "--json")[1])["values"] == values
+
+
+@pytest.mark.parametrize("features", ["raw", "standard", "fourier", "tiles"])
+def test_fit_with_other_features_and_settings(capsys, log, features):
+    words = ["fit", log, "--out", "m.sparsetd", "--method", "LSTD", "--set", "rho_theta=0.1", "--features", features]
+    assert run(capsys, *words)[0] == 0
+    assert model_file.load("m.sparsetd").estimator_.rho_theta == 0.1
+    assert run(capsys, "predict", "m.sparsetd", log)[0] == 0
+
+
+def test_fit_with_a_checkpoint_gives_the_same_file(capsys, log, folder):
+    words = ["fit", log, "--method", "TDC", "--set", "step_size=0.01"]
+    assert run(capsys, *words, "--out", "a.sparsetd")[0] == 0
+    assert run(capsys, *words, "--out", "b.sparsetd", "--checkpoint", "c.ckpt")[0] == 0
+    a, b = (model_file.load(folder / name).estimator_ for name in ("a.sparsetd", "b.sparsetd"))
+    assert a.coef_.tobytes() == b.coef_.tobytes()
+    assert not (folder / "c.ckpt").exists()
+
+
+def test_select_shows_the_path_and_the_choice(capsys, log):
+    code, out, _ = run(capsys, "select", log, "--target", "target_prob", "--json", "--quiet")
+    data = json.loads(out)
+    assert code == 0
+    assert [row["chosen"] for row in data["path"]].count("chosen") == 1
+    assert {f["name"] for f in data["features"]} <= {"a", "b"}
+    assert "chosen" in run(capsys, "select", log, "--quiet")[1]
+
+
+def test_inspect_says_what_it_understood(capsys, log):
+    code, out, _ = run(capsys, "inspect", log)
+    assert code == 0
+    assert "200 transitions in 40 episodes" in out
+    assert json.loads(run(capsys, "inspect", log, "--json")[1])["n_rows"] == 200
+
+
+def test_columns_can_be_named(capsys, folder):
+    renamed = {
+        "obs_a": "heart",
+        "obs_b": "age",
+        "next_obs_a": "next_heart",
+        "next_obs_b": "next_age",
+        "reward": "score",
+    }
+    table = [{renamed.get(k, k): v for k, v in row.items()} for row in rows()]
+    log = write(folder / "named.csv", table, [renamed.get(c, c) for c in COLUMNS])
+    words = ["--column", "observation=heart,age", "--column", "reward=score"]
+    code, out, _ = run(capsys, "evaluate", log, "--all-features", "--json", *words)
+    assert code == 0
+    assert {f["name"] for f in json.loads(out)["features"]} == {"heart", "age"}
+
+
+def test_example_and_evaluate_are_the_two_commands_of_the_readme(capsys):
+    if importlib.util.find_spec("icu_sepsis") is None:
+        pytest.skip("needs icu-sepsis")
+    code, out, _ = run(capsys, "example", "icu-sepsis", "--out", "icu.parquet", "--episodes", "300", "--json")
+    truth = json.loads(out)["true_value"]
+    assert (code, truth) == (0, pytest.approx(0.7293, abs=1e-4))
+    words = ["evaluate", "icu.parquet", "--target", "target_prob", "--report", "icu.html", "--resamples", "2", "--json"]
+    code, out, _ = run(capsys, *words)
+    data = json.loads(out)
+    assert code == 0
+    assert data["n_candidates"] == 47
+    assert abs(data["value"] - truth) < 4 * data["standard_error"]
+
+
+# ---- wrong input -------------------------------------------------------------------------------------------------
+
+NUMBERS = ["obs_a", "obs_b", "reward", "next_obs_a", "next_obs_b"]
+PROBABILITIES = ["behavior_prob", "target_prob"]
+FLAGS = ["terminated", "truncated"]
+BAD_CELLS = [
+    *(
+        (column, value)
+        for column in NUMBERS
+        for value in ("nan", "", "inf", "-inf", "abc", "1,5", "0x1F", "1e400", "None", "--3")
+    ),
+    *(
+        (column, value)
+        for column in PROBABILITIES
+        for value in ("nan", "", "inf", "-0.1", "1.1", "2", "abc", "1e400", "-1e-9")
+    ),
+    ("behavior_prob", "0"),
+    ("behavior_prob", "-0.0"),
+    *((column, value) for column in FLAGS for value in ("2", "-1", "0.5", "maybe", "nan", "")),
+    *(("action", value) for value in ("nan", "abc", "", "1.5x", "inf")),
+    *(("step", value) for value in ("nan", "abc", "", "inf")),
+    ("episode", ""),
+]
+
+
+@pytest.mark.parametrize(("column", "value"), BAD_CELLS, ids=lambda text: repr(text)[:14])
+def test_a_bad_cell_is_named_by_column_and_row(capsys, folder, column, value):
+    table = rows()
+    table[7][column] = value
+    log = write(folder / "log.csv", table)
+    code, out, err = run(capsys, "evaluate", log, "--target", "target_prob", "--report", "r.html", "--quiet", "--json")
+    assert code == 2, out[:300]
+    assert out == ""
+    assert column in err
+    assert "row 7" in err or "line 9" in err
+    assert_one_sentence(err)
+    assert sorted(p.name for p in folder.iterdir()) == ["log.csv"]
+
+
+def assert_one_sentence(err):
+    assert err.startswith("sparsetd")
+    assert len(err.strip().splitlines()) == 1, err
+    assert "Traceback" not in err
+
+
+def drop(*names):
+    def change(table):
+        return [{k: v for k, v in row.items() if k not in names} for row in table], [
+            c for c in COLUMNS if c not in names
+        ]
+
+    return change
+
+
+def all_cells(column, value):
+    return lambda table: ([{**row, column: value} for row in table], COLUMNS)
+
+
+BAD_TABLES = {
+    "no reward": (drop("reward"), "reward"),
+    "no observation": (drop("obs_a", "obs_b"), "observation"),
+    "half the successors": (drop("next_obs_b"), "next_obs_b"),
+    "no rows": (lambda _: ([], COLUMNS), "no rows"),
+    "one episode": (lambda table: (table[:5], COLUMNS), "episode"),
+    "three episodes for five folds": (lambda table: (table[:15], COLUMNS), "folds"),
+    "the target never agrees": (all_cells("target_prob", "0"), "target_prob"),
+    "a column twice": (lambda table: (table, [*COLUMNS[:-1], "reward"]), "reward"),
+    "a step twice": (lambda table: ([{**row, "step": "3"} for row in table], COLUMNS), "step"),
+    "a row after the end": (lambda table: ([{**row, "terminated": "1"} for row in table], COLUMNS), "terminated"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_a_bad_table_is_refused(capsys, folder, name):
+    change, word = BAD_TABLES[name]
+    table, columns = change(rows())
+    with open(folder / "log.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows([[row.get(c, "0") for c in columns] for row in table])
+    code, out, err = run(capsys, "evaluate", "log.csv", "--target", "target_prob", "--report", "r.html", "--quiet")
+    assert (code, out) == (2, "")
+    assert word in err
+    assert_one_sentence(err)
+    assert not (folder / "r.html").exists()
+
+
+BAD_FILES = {
+    "nothing.csv": None,
+    "empty.csv": b"",
+    "header.csv": b"obs_a,reward\n",
+    "binary.csv": bytes(range(256)) * 4,
+    "latin.csv": "obs_a,reward\n1,2\nä,3\n".encode("latin-1"),
+    "nul.csv": b"obs_a,reward\n1,\0\n",
+    "ragged.csv": b"obs_a,reward\n1,2\n1\n",
+    "wide.csv": b"obs_a,reward\n1,2\n1,2,3\n",
+    "quote.csv": b'obs_a,reward\n1,"2\n',
+    "log.xlsx": b"PK\x03\x04",
+    "log": b"obs_a,reward\n1,2\n",
+    "broken.parquet": b"PAR1 not really",
+    "empty.parquet": b"",
+    "broken.arrow": b"ARROW1\0\0 not really",
+    "broken.npz": b"PK\x03\x04 not really",
+    "empty.npz": b"",
+    "broken.jsonl": b'{"obs_a": 1, "reward": 2}\n{"obs_a": 1,\n',
+    "list.jsonl": b"[1, 2]\n",
+    "empty.jsonl": b"",
+    "nan.jsonl": b'{"obs_a": NaN, "reward": 1, "terminated": 1}\n',
+    "deep.jsonl": b"[" * 100_000 + b"\n",
+    "nested.jsonl": b'{"obs_a": {"x": 1}, "reward": 1}\n',
+}
+
+
+@pytest.mark.parametrize("command", ["inspect", "evaluate", "select", "fit"])
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_bad_file_is_refused(capsys, folder, name, command):
+    if BAD_FILES[name] is not None:
+        (folder / name).write_bytes(BAD_FILES[name])
+    before = sorted(p.name for p in folder.iterdir())
+    more = ["--out", "m.sparsetd", "--method", "LSTD"] if command == "fit" else []
+    code, out, err = run(capsys, command, name, "--quiet", *more)
+    assert (code, out) == (2, "")
+    assert_one_sentence(err)
+    assert sorted(p.name for p in folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate", "LOG", "--gamma", "2"], "between 0 and 1"),
+        (["evaluate", "LOG", "--gamma", "x"], "between 0 and 1"),
+        (["evaluate", "LOG", "--level", "95"], "between 0 and 1"),
+        (["evaluate", "LOG", "--level", "1"], "`level`"),
+        (["evaluate", "LOG", "--folds", "1"], "at least 2"),
+        (["evaluate", "LOG", "--folds", "99"], "fewer than 99 folds"),
+        (["evaluate", "LOG", "--resamples", "-1"], "at least 0"),
+        (["evaluate", "LOG", "--seed", "x"], "at least 0"),
+        (["evaluate", "LOG", "--target", "no_such_column"], "no_such_column"),
+        (["evaluate", "LOG", "--target", "no_such_module:f"], "no_such_module"),
+        (["evaluate", "LOG", "--target", "greedy:nothing"], "nothing"),
+        (["evaluate", "LOG", "--target", "greedy:LOG"], "not a sparsetd file"),
+        (["evaluate", "LOG", "--report", "r.pdf"], "must end in"),
+        (["evaluate", "LOG", "--report", "no/where/r.html"], "does not exist"),
+        (["evaluate", "LOG", "--classifier", "magic"], "invalid choice"),
+        (["evaluate", "LOG", "--column", "reward"], "ROLE=NAME"),
+        (["evaluate", "LOG", "--column", "prize=reward"], "prize"),
+        (["evaluate", "LOG", "--column", "reward=prize"], "prize"),
+        (["evaluate"], "LOG"),
+        (["fit", "LOG"], "--out"),
+        (["fit", "LOG", "--out", "m", "--method", "LTSD"], "did you mean 'LSTD'"),
+        (["fit", "LOG", "--out", "m", "--method", "LSTD", "--set", "rho=1"], "rho"),
+        (["fit", "LOG", "--out", "m", "--method", "LSTD", "--set", "rho_theta=-1"], "rho_theta"),
+        (["fit", "LOG", "--out", "m", "--method", "LSTD", "--set", "rho_theta=x"], "rho_theta"),
+        (["fit", "LOG", "--out", "m", "--set", "rho_theta"], "NAME=VALUE"),
+        (["fit", "LOG", "--out", "no/where/m", "--method", "LSTD"], "does not exist"),
+        (["fit", "LOG", "--out", ".", "--method", "LSTD"], "is a folder"),
+        (["fit", "LOG", "--out", "m", "--method", "LSTD", "--policy", "nowhere:f"], "nowhere"),
+        (["predict", "nothing", "LOG"], "nothing"),
+        (["predict", "LOG", "LOG"], "not a sparsetd file"),
+        (["predict", "LOG", "LOG", "--out", "v.txt"], ".csv"),
+        (["select", "LOG", "--folds", "1"], "at least 2"),
+        (["example", "icu-sepsis", "--out", "x.txt"], "must end in"),
+        (["example", "icu-sepsis", "--out", "x.csv", "--episodes", "0"], "at least 1"),
+        (["example", "icu", "--out", "x.csv"], "invalid choice"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else None,
+)
+def test_wrong_words_are_refused(capsys, log, folder, words, message):
+    code, out, err = run(capsys, *(word.replace("LOG", log) for word in words))
+    assert (code, out) == (2, "")
+    assert message in err
+    assert "Traceback" not in err
+    assert sorted(p.name for p in folder.iterdir()) == ["log.csv"]
+
+
+def test_predict_refuses_another_width(capsys, log, folder):
+    assert run(capsys, "fit", log, "--out", "m.sparsetd", "--method", "LSTD")[0] == 0
+    narrow = write(folder / "n.csv", *drop("obs_b", "next_obs_b")(rows()))
+    code, _, err = run(capsys, "predict", "m.sparsetd", narrow)
+    assert code == 2
+    assert "fitted to 2 observed columns, but the log has 1" in err
+
+
+def test_a_full_disk_leaves_the_old_report(capsys, log, folder, monkeypatch):
+    (folder / "r.html").write_text("old")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    code, out, err = run(capsys, "evaluate", log, "--all-features", "--resamples", "0", "--report", "r.html", "--quiet")
+    assert (code, out) == (2, "")
+    assert "No space left" in err
+    assert (folder / "r.html").read_text() == "old"
+    assert sorted(p.name for p in folder.iterdir()) == ["log.csv", "r.html"]
+
+
+def test_output_paths_are_checked_first(tmp_path):
+    assert check_output(None) is None
+    assert check_output(str(tmp_path / "x.HTML"), ".html") == tmp_path / "x.HTML"
