@@ -1,0 +1,82 @@
+"""Coordinates for the Fourier basis of the triple link, from no knowledge of the plant to all of it.
+
+The basis needs the state in a box. What box, and along which axes, is not in the paper, and it decides whether the
+task can be learnt: every choice below is a linear map u = ½ + ½ c T s, clipped to [0, 1], and says what must be
+known to make T.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from sparsetd.control.online_kernels import fourier
+from sparsetd.problems.triple_link import ANGLE, FORCES, Plant, failed, linearize, lqr, rk4
+from sparsetd.system import Array
+
+KNOWLEDGE = {
+    "raw": "the limits of the task (±1 m, ±20°) and guesses of the speeds (1 m/s, 5 rad/s)",
+    "walk": "standard deviations of the eight state variables in a random walk",
+    "relative": "the same, for angles between neighbouring links",
+    "principal": "whitened principal components of a random walk",
+    "modal": "the linearised model: its eigenvectors, scaled by what ±5 N can do to each mode",
+    "lqr": "the linearised model and a quadratic cost: the Cholesky factor of the optimal value matrix",
+}
+
+
+def walk_states(dt: float, n_episodes: int = 100, seed: int = 0) -> Array:
+    """States visited by uniformly random actions until failure, again and again."""
+    rng, constants, states = (
+        np.random.default_rng(np.random.SeedSequence(99, spawn_key=(seed,))),
+        Plant().constants(),
+        [],
+    )
+    for _ in range(n_episodes):
+        state = np.zeros(8)
+        while not failed(state):
+            states.append(state)
+            state = rk4(state, rng.choice(FORCES), constants, dt, 1)
+    return np.array(states)
+
+
+@cache
+def coordinates(name: str, dt: float) -> Array:
+    """The matrix T of one of `KNOWLEDGE`."""
+    if name == "raw":
+        return np.diag(1.0 / np.array([1.0, ANGLE, ANGLE, ANGLE, 1.0, 5.0, 5.0, 5.0]))
+    if name == "lqr":
+        return np.asarray(np.linalg.cholesky(lqr(Plant(), dt).value).T)
+    if name == "modal":
+        return _modal()
+    states = walk_states(dt)
+    axes = {"walk": np.eye(8), "relative": _relative(), "principal": _principal(states)}[name]
+    return np.asarray(axes / (states @ axes.T).std(axis=0)[:, None])
+
+
+def _relative() -> Array:
+    axes = np.eye(8)
+    for link in (2, 3, 6, 7):
+        axes[link, link - 1] = -1.0
+    return axes
+
+
+def _principal(states: Array) -> Array:
+    scale = states.std(axis=0)
+    return np.asarray(np.linalg.svd(states / scale, full_matrices=False)[2] / scale)
+
+
+def _modal() -> Array:
+    """Left eigenvectors; a mode ż = μz + b·force can be held by ±5 N while |z| < 5|b/μ|."""
+    A, B = linearize(Plant())
+    rates, right = np.linalg.eig(A)
+    left = np.linalg.inv(right).real
+    reach = 5.0 * np.abs(left @ B)[:, 0] / np.maximum(np.abs(rates.real), 0.5)
+    return np.asarray((left / reach[:, None])[np.argsort(-rates.real)])
+
+
+def fourier_features(name: str, dt: float, scale: float, order: int) -> Callable[[Array], Array]:
+    """state (8,) → cos(π cᵀu) for all c ∈ {0..order}⁸."""
+    T = scale * coordinates(name, dt)
+    return lambda state: fourier(np.clip(0.5 + 0.5 * (T @ state), 0.0, 1.0), order)
