@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsetd import estimators
+import sparsetd
 from sparsetd.checks import LAWS
 from sparsetd.estimators import BaseTD
 
 ESTIMATORS: list[Any] = [
     value()
-    for name in estimators.__all__
-    if inspect.isclass(value := getattr(estimators, name)) and issubclass(value, BaseTD) and value is not BaseTD
+    for name in sparsetd.__all__
+    if inspect.isclass(value := getattr(sparsetd, name)) and issubclass(value, BaseTD) and value is not BaseTD
 ]
 
 

@@ -18,11 +18,14 @@ from sparsetd.estimators.lstd import LSTD
 from sparsetd.estimators.lstd_l1 import LSTDL1
 from sparsetd.estimators.mirror_descent_td import MirrorDescentTD
 from sparsetd.estimators.omp_td import OMPTD
+from sparsetd.estimators.pfgtd import PFGTD
 from sparsetd.estimators.ralp import RALP
+from sparsetd.estimators.rdatd import RDATD
 from sparsetd.estimators.rogq import ROGQ
 from sparsetd.estimators.rotd import ROTD
 from sparsetd.estimators.rotd_lasso import ROTDLasso
 from sparsetd.estimators.scorer import TDScorer
+from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.estimators.td import TD
 from sparsetd.estimators.tdc import TDC
 from sparsetd.estimators.tdcmp import TDCMP
@@ -42,7 +45,9 @@ __all__ = [
     "LSTD",
     "LSTDL1",
     "OMPTD",
+    "PFGTD",
     "RALP",
+    "RDATD",
     "ROGQ",
     "ROTD",
     "TD",
@@ -55,6 +60,7 @@ __all__ = [
     "LinearTD",
     "MirrorDescentTD",
     "ROTDLasso",
+    "SparseTD",
     "TDScorer",
     "ValueFunction",
 ]

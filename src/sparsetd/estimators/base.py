@@ -273,14 +273,14 @@ class BaseTD(RegressorMixin, BaseEstimator):
                 f"{name} diverged after {self.n_iter_} rows and stopped there; try a smaller step_size, features of "
                 "smaller norm, or a method that converges off-policy (TDC, GTD2, ROTD, SparseTD)",
                 DivergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         elif not self.support_.any() and getattr(penalty, "rho_theta", 0.0) > 0:
             warnings.warn(
                 f"{name} set every coefficient to zero: rho_theta={penalty.rho_theta:g} is too strong for these rows; "
                 "try a smaller one",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
     def _initial(self, n_features: int) -> Array:

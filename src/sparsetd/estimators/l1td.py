@@ -31,8 +31,8 @@ class L1TD(StreamingTD):
     >>> import numpy as np
     >>> from sparsetd import L1TD
     >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
-    >>> L1TD(gamma=0.5, step_size=0.1, n_passes=2000).fit(X, y).predict(X).round(2)
-    array([0.25, 0.5 , 1.  ])
+    >>> L1TD(gamma=0.5, rho_theta=0.1, step_size=0.1, n_passes=2000).fit(X, y).predict(X).round(2)
+    array([0.  , 0.06, 0.72])
     """
 
     lam: float = 0.0

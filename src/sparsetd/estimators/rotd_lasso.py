@@ -34,7 +34,7 @@ class ROTDLasso(StreamingTD):
     >>> import numpy as np
     >>> from sparsetd import ROTDLasso
     >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
-    >>> ROTDLasso(gamma=0.5, step_size=0.2, n_passes=5000).fit(X, y).predict(X).round(2)
+    >>> ROTDLasso(gamma=0.5, step_size=0.1, n_passes=5000, average="none").fit(X, y).predict(X).round(2)
     array([0.25, 0.5 , 1.  ])
     """
 

@@ -1,0 +1,39 @@
+"""What `import sparsetd` offers, and what it costs."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import sparsetd
+from sparsetd import estimators, selection
+
+
+@pytest.mark.parametrize("name", sparsetd.__all__)
+def test_every_public_name_loads(name: str) -> None:
+    assert getattr(sparsetd, name) is not None
+    assert name in dir(sparsetd)
+
+
+def test_every_estimator_is_public() -> None:
+    assert {*estimators.__all__, *selection.__all__} - {"BaseTD"} <= set(sparsetd.__all__)
+
+
+def test_every_estimator_says_what_it_solves_first() -> None:
+    for name in estimators.__all__:
+        if inspect.isclass(value := getattr(estimators, name)):
+            assert value.__doc__, name
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'NoSuchThing'"):
+        _ = sparsetd.NoSuchThing
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    code = "import sys, sparsetd; print(sorted({'numba', 'sklearn', 'scipy', 'numpy'} & set(sys.modules)))"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
