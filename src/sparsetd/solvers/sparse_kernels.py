@@ -1,14 +1,18 @@
-"""Exact O(nnz) steps of the stochastic, primal-dual and mirror-prox solvers on sparse rows.
+"""Exact O(nnz) steps of the streaming solvers on sparse rows.
 
 A coordinate that a transition does not touch still moves, but in a way that is known in advance. Between two touches every
 vector of the state (each block of x, each block of y) obeys x ← f S(a x, α ρ), the same for all its coordinates, so that
 
-    x_t = F_t S_{ρ L_t}(v)                 F ← a f F       L ← L + α / |a F|
-    Σ_{i<t} ω_i x_i = R + v P_t − sgn(v) ρ Q_t      P ← P + ω F     Q ← Q + ω F L
+    x_t = F_t S_{ρ L_t}(v)                          F ← a f F      L ← L + α / |a F|
+    Σ_{i<t} ω_i x_i = R + v P_t − sgn(v) ρ Q_t      P ← P + ω F    Q ← Q + ω F L
 
 with two numbers (v, R) per coordinate and four running scalars (F, L, P, Q) per vector. Here f = 1/(1 + α l2) for an elastic
-net, a = 1 − α·damping, and f is the radial scaling of an l2 ball (y has ρ = 0). A step loads the touched coordinates as plain
-numbers (x_t, Σ ω x), performs the dense step on them, and stores them back for time t + 1; all laziness is in load and store.
+net, a = 1 − α·damping, and f is the radial scaling of an l2 ball (y has ρ = 0).
+
+The coordinates in use are *hot*: they are held as plain numbers (x_t, Σ ω x) and take the dense step, vectorised. A coordinate
+becomes hot when a row touches it (load) and returns to its line when it is no longer needed (store); laziness is nowhere
+else. On a trajectory φ' of a row is φ of the next one, so every coordinate is loaded once for its two uses; the support of a
+trace stays hot until it has faded.
 
 A coordinate that has reached zero (|v| ≤ ρ L_t) did so at m, the first index with ρ L_m ≥ |v|, and its sum stopped there: in
 closed form for constant steps, by a search in the history of (L, P, Q) otherwise.
@@ -32,54 +36,59 @@ from numpy.typing import NDArray
 
 Array = NDArray[Any]
 
-STOCHASTIC, PRIMAL_DUAL, MIRROR_PROX = 0, 1, 2
 NO_BALL, L2_BALL, LINF_BALL = 0, 2, 3
-# Columns of `scalar`, of `chain` and (from L on) of `history`; the last three compensate the rounding of L, P and Q.
+# Columns of `scalar`, of `chain` and `ends`, and (from L on) of `history`; CARRY compensates the rounding of L, P and Q.
 F, L, P, Q, CARRY = 0, 1, 2, 3, 4
-# Entries of `count`.
-SINCE_FLUSH, STEPS, N_TRACE, STATUS, GENERATION, OLDEST = 0, 1, 2, 3, 4, 6
+# Entries of `count`; GENERATION and OLDEST have one for x and one for y.
+SINCE_FLUSH, STEPS, HOT_FROM, HOT_TO, LAST_NEXT, LIVE, GENERATION, OLDEST = 0, 1, 2, 3, 4, 5, 6, 8
+# Rows of `hot`: values and sums of the vectors, components of φ ψ e, trial point, and lines on their way in.
+VALUE, TOTAL, ALONG, TRIAL, RAW, HOT_ROWS = 0, 4, 8, 12, 16, 32
+N_SUMS = 3  # place in a Rule
 RESTART = 2.0**-10
 DEAD = 2.0**-200
 SWEEP = 512
 
+ENTRY = np.dtype([("b", np.int64), ("q", np.int64), ("c", np.int64), ("r", np.int64), ("value", np.float64)])
+
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+INLINE = {**OPTIONS, "forceinline": True}
 SUMS = {"reassoc", "contract", "arcp", "nsz"}
 
 
 class Lines(NamedTuple):
-    """The state: one line of 8 or 16 numbers per coordinate, v of each vector, then R of each summed vector, generations, mark."""
+    """The state. A line has v of each vector, R of each summed vector, the generations of x and of y, and last its mark."""
 
-    line: Array  # (d, stride)
+    line: Array  # (d, 8 or 16): one or two cache lines per coordinate
+    hot: Array  # (HOT_ROWS, capacity), see the names above
+    names: Array  # (capacity,): which coordinates are hot; special ones first, for good
     scalar: Array  # (V, 7): F L P Q and the compensation of L P Q
-    count: Array  # (8,) integers, see the names above
+    count: Array  # (10,) integers, see the names above
     norm: Array  # (1,): ‖y‖²
     chain: Array  # (2, generations, k, 4): composed (F, L, P, Q) from the start of a generation to the current one
     ends: Array  # (2, generations, k, 4): (F, L, P, Q) at the end of a generation
     begins: Array  # (2, generations): value of SINCE_FLUSH at the start of a generation
     history: Array  # (horizon + 1, h, 3): L P Q of x after every step since the flush; h = 1 where all blocks agree
-    touched: Array  # (capacity,): coordinates of the current step; the first N_TRACE of them carry the trace
-    along: Array  # (3, capacity): their components of φ, ψ and e
 
 
 class Rule(NamedTuple):
     """Constants of a run."""
 
-    method: int
+    extragradient: bool
     ball: int
     n_blocks: int  # k
     n_sums: int  # vectors whose weighted sum is kept: 0, k (x) or V (x and y)
     slot_x: int  # where a line keeps its generation of x (−1: x never scales) and of y
     slot_y: int
     constant: float  # the constant step that is also the weight of the average, or 0
+    horizon: int  # steps between flushes
     traces: bool
     trace_tol: float
-    M: Array
-    m: Array
-    damping: Array
+    entries: Array  # the non-zeros of M as records (b, q, c, r, value): M[3b + q, 3c + r] = value
+    m: Array  # (k, 3)
+    damping: Array  # (k,)
     l1: Array  # (V,): ρ of every vector, 0 for y
-    l2: Array  # (k,)
-    special: Array  # coordinates whose penalty is multiplied by a factor other than 1 …
-    factor: Array  # … and the factors
+    l2: Array  # (V,)
+    multiplier: Array  # (special coordinates,): what multiplies their penalty
 
 
 class Rows(NamedTuple):
@@ -90,23 +99,28 @@ class Rows(NamedTuple):
     indptr: Array
 
 
-class Scratch(NamedTuple):
-    """Plain numbers of the touched coordinates, one row per vector."""
-
-    raw: Array  # (16, capacity): the lines, transposed
-    old: Array  # (V, capacity): values before the step
-    mid: Array
-    new: Array
-    total: Array  # (V, capacity): weighted sums
-    factor: Array  # (capacity,)
-
-
 if config.DISABLE_JIT:
+
+    def _borrow(array: Array) -> Array:
+        """The array itself."""
+        return array
 
     def _prefetch(line: Array, j: int) -> None:
         """A hint to the processor: nothing to do in plain Python."""
 
 else:
+
+    @intrinsic
+    def _borrow(_context, array):  # type: ignore[no-untyped-def]
+        """The same array without an owner: every call inside the loop would count references to it, atomically (250 ns a step)."""
+
+        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+            view = context.make_array(signature.args[0])(context, builder, args[0])
+            view.meminfo = view.meminfo.type(None)
+            view.parent = view.parent.type(None)
+            return view._getvalue()
+
+        return array(array), codegen
 
     @intrinsic
     def _prefetch(_context, line, j):  # type: ignore[no-untyped-def]
@@ -129,49 +143,47 @@ else:
         return types.void(line, j), codegen
 
 
-@njit(**OPTIONS)
-def _fetch_ahead(line, rows, t):  # type: ignore[no-untyped-def]
-    if t + 1 < len(rows.indptr):
-        for i in range(rows.indptr[t], rows.indptr[t + 1]):
-            _prefetch(line, rows.indices[i])
+@njit(**INLINE)
+def _fetch_ahead(line, indices, indptr, t):  # type: ignore[no-untyped-def]
+    if t + 1 < len(indptr):
+        for i in range(indptr[t], indptr[t + 1]):
+            _prefetch(line, indices[i])
 
 
 # Loading ------------------------------------------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
-def _copy_line(line, j, raw, i):  # type: ignore[no-untyped-def]
+@njit(**INLINE)
+def _touch(line, hot, names, first, n, q, values, indices, lo, hi, scale):  # type: ignore[no-untyped-def]
+    """Add scale · (entries lo … hi) to direction q of the hot coordinates, duplicates and all; returns the new end of them.
+
+    The mark of a line is its place among the hot coordinates, or −1. Lines of those from `first` on wait in RAW.
+    """
+    plain = len(values) == 0
+    mark = line.shape[1] - 1
+    for i in range(lo, hi):
+        j = np.int64(indices[i])
+        amount = scale if plain else scale * values[i]
+        place = np.int64(line[j, mark])
+        if place >= 0:
+            hot[ALONG + q, place] += amount
+        else:
+            _copy_line(line, j, hot, n - first)
+            line[j, mark] = n
+            names[n] = j
+            hot[ALONG, n] = hot[ALONG + 1, n] = hot[ALONG + 2, n] = 0.0
+            hot[ALONG + q, n] = amount
+            n += 1
+    return n
+
+
+@njit(**INLINE)
+def _copy_line(line, j, hot, i):  # type: ignore[no-untyped-def]
     for s in range(8):
-        raw[s, i] = line[j, s]
+        hot[RAW + s, i] = line[j, s]
     if line.shape[1] == 16:
         for s in range(8, 16):
-            raw[s, i] = line[j, s]
-
-
-@njit(**OPTIONS)
-def _position(lines, raw, j, n):  # type: ignore[no-untyped-def]
-    """Place of coordinate j among the n touched ones: the mark is believed only if the place names j, so it needs no reset."""
-    mark = lines.line.shape[1] - 1
-    place = np.int64(lines.line[j, mark])
-    if place < n and lines.touched[place] == j:
-        return place
-    lines.line[j, mark] = n
-    lines.touched[n] = j
-    for q in range(3):
-        lines.along[q, n] = 0.0
-    _copy_line(lines.line, j, raw, n)
-    return n
-
-
-@njit(**OPTIONS)
-def _touch(lines, raw, n, q, rows, t, scale):  # type: ignore[no-untyped-def]
-    """Add scale · (row t) to direction q of the touched coordinates; duplicates add up. Returns the new number of them."""
-    plain = len(rows.values) == 0
-    for i in range(rows.indptr[t], rows.indptr[t + 1]):
-        place = _position(lines, raw, np.uint64(rows.indices[i]), n)
-        n = max(n, place + 1)
-        lines.along[q, place] += scale if plain else scale * rows.values[i]
-    return n
+            hot[RAW + s, i] = line[j, s]
 
 
 @njit(**OPTIONS)
@@ -196,158 +208,173 @@ def _first_at_least(history, h, lo, hi, level):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _sum_until_zero(lines, rule, b, v, generation):  # type: ignore[no-untyped-def]
-    """What a coordinate of x that reached zero since `generation` added to its sum before it did."""
-    rho, lag = rule.l1[b], 1 if rule.method == MIRROR_PROX else 0
-    total, current = 0.0, lines.count[GENERATION]
-    h = min(b, lines.history.shape[1] - 1)
-    while generation < current and abs(v) > rho * lines.ends[0, generation, b, L]:
-        end = lines.ends[0, generation, b]
+def _sum_until_zero(history, ends, begins, current, since, rho, lag, b, v, generation):  # type: ignore[no-untyped-def]
+    """What a coordinate of block b of x that reached zero since `generation` added to its sum before it did."""
+    total = 0.0
+    h = min(b, history.shape[1] - 1)
+    while generation < current and abs(v) > rho * ends[generation, b, L]:
         sign = np.sign(v)
-        total += v * end[P] - sign * rho * end[Q]
-        v = end[F] * (v - sign * rho * end[L])
+        total += v * ends[generation, b, P] - sign * rho * ends[generation, b, Q]
+        v = ends[generation, b, F] * (v - sign * rho * ends[generation, b, L])
         generation += 1
-    lo = lines.begins[0, generation]
-    hi = lines.begins[0, generation + 1] if generation < current else lines.count[SINCE_FLUSH] + 1
-    m = _first_at_least(lines.history, h, lo, hi, abs(v) / rho) - lag
+    lo = begins[generation]
+    hi = begins[generation + 1] if generation < current else since + 1
+    m = _first_at_least(history, h, lo, hi, abs(v) / rho) - lag
     if m == hi:
-        return total + v * lines.ends[0, generation, b, P] - np.sign(v) * rho * lines.ends[0, generation, b, Q]
-    return total + v * lines.history[m, h, 1] - np.sign(v) * rho * lines.history[m, h, 2]
+        return total + v * ends[generation, b, P] - np.sign(v) * rho * ends[generation, b, Q]
+    return total + v * history[m, h, 1] - np.sign(v) * rho * history[m, h, 2]
 
 
-@njit(**OPTIONS)
-def _renew(lines, rule, raw, n, group, slot):  # type: ignore[no-untyped-def]
+@njit(**INLINE)
+def _renew(hot, n, slot, group, count, chain, ends, begins, history, l1, n_sums, lag):  # type: ignore[no-untyped-def]
     """Bring (v, R) of one group of vectors (0: x, 1: y) from their generation to the current one."""
-    k, current = rule.n_blocks, lines.count[GENERATION + group]
-    n_vectors = len(rule.l1)
+    current, since, k, n_vectors = count[GENERATION + group], count[SINCE_FLUSH], chain.shape[2], len(l1)
     for i in range(n):
-        generation = np.int64(raw[slot, i])
-        if generation == current:
-            continue
-        for c in range(k):
-            b = group * k + c
-            v, rho = raw[b, i], rule.l1[b]
-            scale, drop = lines.chain[group, generation, c, F], rho * lines.chain[group, generation, c, L]
-            if b >= rule.n_sums:
-                gain = 0.0
-            elif rho > 0.0 and v != 0.0 and abs(v) <= drop:
-                gain = _sum_until_zero(lines, rule, b, v, generation)
-            else:
-                gain = v * lines.chain[group, generation, c, P] - np.sign(v) * rho * lines.chain[group, generation, c, Q]
-            if b < rule.n_sums:
-                raw[n_vectors + b, i] += gain
-            raw[b, i] = scale * np.sign(v) * max(abs(v) - drop, 0.0)
-        raw[slot, i] = current
+        generation = np.int64(hot[RAW + slot, i])
+        if generation != current:
+            for c in range(k):
+                b = group * k + c
+                v, rho = hot[RAW + b, i], l1[b]
+                drop = rho * chain[group, generation, c, L]
+                if b < n_sums:
+                    if rho > 0.0 and v != 0.0 and abs(v) <= drop:
+                        gain = _sum_until_zero(history, ends, begins, current, since, rho, lag, b, v, generation)
+                    else:
+                        loss = rho * chain[group, generation, c, Q]
+                        gain = v * chain[group, generation, c, P] - np.sign(v) * loss
+                    hot[RAW + n_vectors + b, i] += gain
+                hot[RAW + b, i] = chain[group, generation, c, F] * (v - min(max(v, -drop), drop))
 
 
-@njit(**OPTIONS)
-def _resolve_constant(v, total, b, n, old, rho, step, since, lag, out):  # type: ignore[no-untyped-def]
+@njit(**INLINE)
+def _resolve_constant(hot, b, place, first, n, rho, step, since, lag):  # type: ignore[no-untyped-def]
     """Values and sums for a constant step α = ω: L_m = P_m = α m and Q_m = α² m (m − 1)/2 (+ α² m where sums lag)."""
-    per = 1.0 / (rho * step) if rho > 0.0 else 1e300
+    per = 1.0 / (rho * step)
     drop, last = rho * step * since, float(since)
     shift = 2.0 * lag - 1.0
     half = 0.5 * rho * step * step
-    for i in range(n):
-        size = abs(v[b, i])
-        old[b, i] = np.copysign(max(size - drop, 0.0), v[b, i])
-        m = min(max(np.ceil(size * per) - lag, 0.0), last)
-        out[b, i] = total[b, i] + np.copysign(size * step * m - half * m * (m + shift), v[b, i])
+    start = np.uint64(first)
+    for i in range(np.uint64(n - first)):
+        v = hot[RAW + b, i]
+        m = min(max(np.ceil(abs(v) * per) - lag, 0.0), last)
+        loss = half * m * (m + shift)
+        hot[VALUE + b, start + i] = v - min(max(v, -drop), drop)
+        hot[TOTAL + b, start + i] = hot[RAW + place, i] + v * step * m - (loss if v > 0.0 else -loss)
 
 
-@njit(**OPTIONS)
-def _resolve_plain(lines, rule, raw, b, n, old, out):  # type: ignore[no-untyped-def]
-    """Values and sums of a vector without shrinkage: x = F v, Σ ω x = R + v P."""
-    scale, mass = lines.scalar[b, F], lines.scalar[b, P]
-    for i in range(n):
-        old[b, i] = scale * raw[b, i]
-    if b < rule.n_sums:
-        place = len(rule.l1) + b
-        for i in range(n):
-            out[b, i] = raw[place, i] + raw[b, i] * mass
-
-
-@njit(**OPTIONS)
-def _resolve_searched(lines, rule, raw, b, n, old, out):  # type: ignore[no-untyped-def]
-    """Values and sums of a vector with shrinkage under any schedule."""
-    scale, drop = lines.scalar[b, F], rule.l1[b] * lines.scalar[b, L]
-    mass, loss = lines.scalar[b, P], rule.l1[b] * lines.scalar[b, Q]
-    for i in range(n):
-        v = raw[b, i]
-        old[b, i] = scale * np.copysign(max(abs(v) - drop, 0.0), v)
-    if b < rule.n_sums:
-        place = len(rule.l1) + b
-        for i in range(n):
-            v = raw[b, i]
-            if abs(v) > drop:
-                gain = v * mass - np.copysign(loss, v)
-            elif v == 0.0:
+@njit(**INLINE)
+def _resolve_any(hot, b, place, first, n, scalar, count, ends, begins, history, rho, lag):  # type: ignore[no-untyped-def]
+    """x = F S_{ρL}(v) and Σ ω x = R + v P − sgn(v) ρ Q, or up to the zero crossing."""
+    current, since = count[GENERATION], count[SINCE_FLUSH]
+    scale, drop, mass, loss = scalar[b, F], rho * scalar[b, L], scalar[b, P], rho * scalar[b, Q]
+    start = np.uint64(first)
+    for i in range(np.uint64(n - first)):
+        v = hot[RAW + b, i]
+        hot[VALUE + b, start + i] = scale * (v - min(max(v, -drop), drop))
+        hot[TOTAL + b, start + i] = hot[RAW + place, i] + v * mass - (loss if v > 0.0 else -loss)
+    if rho > 0.0 and place > 0:
+        for i in range(n - first):
+            v = hot[RAW + b, i]
+            if abs(v) <= drop:
                 gain = 0.0
-            else:
-                gain = _sum_until_zero(lines, rule, b, v, lines.count[GENERATION])
-            out[b, i] = raw[place, i] + gain
+                if v != 0.0:
+                    gain = _sum_until_zero(history, ends, begins, current, since, rho, lag, b, v, current)
+                hot[TOTAL + b, first + i] = hot[RAW + place, i] + gain
 
 
-@njit(**OPTIONS)
-def _resolve(lines, rule, raw, n, old, total):  # type: ignore[no-untyped-def]
-    """Turn the raw lines of n coordinates into values and weighted sums."""
-    if rule.slot_x >= 0:
-        _renew(lines, rule, raw, n, 0, rule.slot_x)
-    if rule.slot_y >= 0:
-        _renew(lines, rule, raw, n, 1, rule.slot_y)
-    for b in range(len(rule.l1)):
-        if rule.l1[b] == 0.0:
-            _resolve_plain(lines, rule, raw, b, n, old, total)
-        elif rule.constant > 0.0 and b < rule.n_sums:
-            lag = 1 if rule.method == MIRROR_PROX else 0
-            sums = raw[len(rule.l1) :]
-            since = lines.count[SINCE_FLUSH]
-            _resolve_constant(raw, sums, b, n, old, rule.l1[b], rule.constant, since, lag, total)
+@njit(**INLINE)
+def _resolve(  # type: ignore[no-untyped-def]
+    hot, first, n, scalar, count, chain, ends, begins, history, l1, n_sums, slot_x, slot_y, constant, lag
+):
+    """Turn the raw lines of the hot coordinates first … n−1 into values and weighted sums."""
+    n_vectors = len(l1)
+    for group in range(2):
+        slot = slot_x if group == 0 else slot_y
+        if slot >= 0:
+            _renew(hot, n - first, slot, group, count, chain, ends, begins, history, l1, n_sums, lag)
+    for b in range(n_vectors):
+        place = n_vectors + b if b < n_sums else 0
+        if l1[b] > 0.0 and constant > 0.0 and b < n_sums:
+            _resolve_constant(hot, b, place, first, n, l1[b], constant, count[SINCE_FLUSH], lag)
         else:
-            _resolve_searched(lines, rule, raw, b, n, old, total)
+            _resolve_any(hot, b, place, first, n, scalar, count, ends, begins, history, l1[b], lag)
 
 
 # Storing ------------------------------------------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
-def _store(lines, rule, raw, n, new, total):  # type: ignore[no-untyped-def]
-    """Write values and sums back as (v, R) for the current scalars: v = x/F + sgn ρ L, R = Σ ω x − v P + sgn ρ Q."""
-    n_vectors = len(rule.l1)
+@njit(**INLINE)
+def _pack(hot, start, n, scalar, count, l1, n_sums, slot_x, slot_y, mark):  # type: ignore[no-untyped-def]
+    """The lines of hot coordinates for the current scalars, into RAW: v = x/F + sgn ρ L, R = Σ ω x − v P + sgn ρ Q."""
+    n_vectors = len(l1)
     for b in range(n_vectors):
-        inverse, drop = 1.0 / lines.scalar[b, F], rule.l1[b] * lines.scalar[b, L]
-        mass, loss = lines.scalar[b, P], rule.l1[b] * lines.scalar[b, Q]
-        place = n_vectors + b
-        for i in range(n):
-            v = new[b, i] * inverse
-            raw[b, i] = v + np.copysign(drop, v) if v != 0.0 else 0.0
-        if b < rule.n_sums:
-            for i in range(n):
-                v = raw[b, i]
-                back = v * mass - np.copysign(loss, v) if v != 0.0 else 0.0
-                raw[place, i] = total[b, i] - back
+        inverse, drop = 1.0 / scalar[b, F], l1[b] * scalar[b, L]
+        for i in range(start, n):
+            v = hot[VALUE + b, i] * inverse
+            hot[RAW + b, i] = v + (drop if v > 0.0 else (-drop if v < 0.0 else 0.0))
+        if b < n_sums:
+            mass, loss, place = scalar[b, P], l1[b] * scalar[b, Q], n_vectors + b
+            for i in range(start, n):
+                v = hot[RAW + b, i]
+                back = v * mass - (loss if v > 0.0 else (-loss if v < 0.0 else 0.0))
+                hot[RAW + place, i] = hot[TOTAL + b, i] - back
+    for i in range(start, n):
+        hot[RAW + mark, i] = -1.0
     for group in range(2):
-        slot = rule.slot_x if group == 0 else rule.slot_y
+        slot = slot_x if group == 0 else slot_y
         if slot >= 0:
-            raw[slot, :n] = lines.count[GENERATION + group]
+            for i in range(start, n):
+                hot[RAW + slot, i] = count[GENERATION + group]
+
+
+@njit(**INLINE)
+def _cool(line, hot, names, start, n, n_special, linked, tol, n_vectors):  # type: ignore[no-untyped-def]
+    """Store the hot coordinates that the next step does not need; returns the number of the others and the first of them.
+
+    Special coordinates stay, those of a trace that has not faded, and, on a trajectory, those of φ'. The others leave a hole,
+    which is all zero and takes part in nothing.
+    """
+    live, first, wide = 0, n, line.shape[1] == 16
+    for i in range(start, n):
+        j = names[i]
+        if i < n_special or (linked and hot[ALONG + 1, i] != 0.0) or abs(hot[ALONG + 2, i]) > tol:
+            live += 1
+            first = min(first, i)
+        elif j >= 0:
+            for s in range(8):
+                line[j, s] = hot[RAW + s, i]
+            if wide:
+                for s in range(8, 16):
+                    line[j, s] = hot[RAW + s, i]
+            names[i] = -1
+            if live > 0:
+                hot[ALONG + 2, i] = 0.0
+                for b in range(n_vectors):
+                    hot[VALUE + b, i] = 0.0
+    return live, first
 
 
 @njit(**OPTIONS)
-def _copy_back(lines, raw, n):  # type: ignore[no-untyped-def]
-    line = lines.line
-    wide = line.shape[1] == 16
-    for i in range(n):
-        j = np.uint64(lines.touched[i])
-        for s in range(8):
-            line[j, s] = raw[s, i]
-        if wide:
-            for s in range(8, 16):
-                line[j, s] = raw[s, i]
+def _move_up(line, hot, names, first, n, n_vectors, squeeze):  # type: ignore[no-untyped-def]
+    """Move the hot coordinates first … n−1 to the front, with or without their holes; returns their new end."""
+    mark, kept = line.shape[1] - 1, 0
+    for i in range(first, n):
+        if names[i] >= 0 or not squeeze:
+            names[kept] = names[i]
+            hot[ALONG + 2, kept] = hot[ALONG + 2, i]
+            for b in range(n_vectors):
+                hot[VALUE + b, kept] = hot[VALUE + b, i]
+                hot[TOTAL + b, kept] = hot[TOTAL + b, i]
+            if names[i] >= 0:
+                line[names[i], mark] = kept
+            kept += 1
+    return kept
 
 
 # The running scalars --------------------------------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
+@njit(**INLINE)
 def _add(scalar, b, column, term):  # type: ignore[no-untyped-def]
     """Compensated summation: the sums run over millions of steps, and their differences matter."""
     carry = column - L + CARRY
@@ -357,113 +384,135 @@ def _add(scalar, b, column, term):  # type: ignore[no-untyped-def]
     scalar[b, column] = total
 
 
-@njit(**OPTIONS)
-def _advance(lines, rule, alpha, weight, decay, mid):  # type: ignore[no-untyped-def]
-    """Move F, L, P, Q of every vector past one step; `decay` and `mid` are the factors a and f of the new and summed value."""
-    lag = rule.method == MIRROR_PROX
-    k, scalar = rule.n_blocks, lines.scalar
-    lines.count[SINCE_FLUSH] += 1
-    since = lines.count[SINCE_FLUSH]
-    for b in range(len(rule.l1)):
+@njit(**INLINE)
+def _advance(scalar, since, l1, n_sums, constant, lag, alpha, weight, decay):  # type: ignore[no-untyped-def]
+    """Move F, L, P, Q of every vector past one step; rows of `decay` are a, f and the f of the summed value."""
+    for b in range(len(l1)):
         before, level = scalar[b, F], scalar[b, L]
-        after = before * decay[b, 0] * decay[b, 1]
-        scalar[b, F] = after
-        if rule.constant > 0.0 and rule.l1[b] > 0.0:
-            step = rule.constant
-            scalar[b, L] = scalar[b, P] = step * since
-            scalar[b, Q] = 0.5 * step * step * since * (since + 1 if lag else since - 1)
-            continue
-        if rule.l1[b] > 0.0:
-            _add(scalar, b, L, alpha / abs(decay[b, 0] * before))
-        if lag:
-            before = before * mid[b]
-            level = scalar[b, L]
-        _add(scalar, b, P, weight * before)
-        if rule.l1[b] > 0.0:
-            _add(scalar, b, Q, weight * before * level)
-    if since < len(lines.history):
-        for h in range(lines.history.shape[1]):
-            b = h
-            if lines.history.shape[1] == 1 and k == 2 and rule.l1[0] == 0.0:
-                b = 1
+        scalar[b, F] = before * decay[b, 0] * decay[b, 1]
+        if l1[b] > 0.0 and constant > 0.0:
+            scalar[b, L] = scalar[b, P] = constant * since
+            scalar[b, Q] = 0.5 * constant * constant * since * (since - 1 + 2 * lag)
+        else:
+            if l1[b] > 0.0:
+                _add(scalar, b, L, alpha / abs(decay[b, 0] * before))
+            if b < n_sums:
+                if lag == 1:
+                    before, level = before * decay[b, 2], scalar[b, L]
+                _add(scalar, b, P, weight * before)
+                if l1[b] > 0.0:
+                    _add(scalar, b, Q, weight * before * level)
+
+
+@njit(**INLINE)
+def _remember(history, since, scalar, l1):  # type: ignore[no-untyped-def]
+    """Append L, P, Q to the history, where one is kept; a common one is that of a penalised block."""
+    if since < len(history):
+        width = history.shape[1]
+        for h in range(width):
+            b = 1 if width == 1 and l1[0] == 0.0 else h
             for c in range(3):
-                lines.history[since, h, c] = scalar[b, L + c]
-    if rule.slot_x >= 0:
-        _next_generation(lines, rule, 0)
-    if rule.slot_y >= 0:
-        _next_generation(lines, rule, 1)
+                history[since, h, c] = scalar[b, L + c]
 
 
 @njit(**OPTIONS)
-def _next_generation(lines, rule, group):  # type: ignore[no-untyped-def]
-    """Begin a generation if a scale of the group has become small; extend the chains that are still alive."""
-    k, scalar = rule.n_blocks, lines.scalar
-    smallest = 1.0
-    for c in range(k):
-        smallest = min(smallest, abs(scalar[group * k + c, F]))
-    if smallest >= RESTART:
-        return
-    current = lines.count[GENERATION + group]
+def _next_generation(lines, group):  # type: ignore[no-untyped-def]
+    """Begin a generation of a group of vectors (0: x, 1: y); extend the chains that are still alive."""
+    _, _, _, scalar, count, _, chain, ends, _, _ = lines
+    current, k = count[GENERATION + group], chain.shape[2]
     for c in range(k):
         b = group * k + c
-        lines.ends[group, current, c] = scalar[b, :CARRY]
-        for g in range(lines.count[OLDEST + group], current + 1):
-            _compose(lines.chain[group, g, c], scalar[b])
-        scalar[b, F] = 1.0
-        scalar[b, L:] = 0.0
-    oldest = lines.count[OLDEST + group]
-    while oldest <= current and np.max(np.abs(lines.chain[group, oldest, :, F])) < DEAD:
-        lines.chain[group, oldest, :, F] = 0.0
+        for i in range(CARRY):
+            ends[group, current, c, i] = scalar[b, i]
+        for g in range(count[OLDEST + group], current + 1):
+            _compose(chain, group, g, c, scalar, b)
+        for i in range(scalar.shape[1]):
+            scalar[b, i] = 1.0 if i == F else 0.0
+    oldest = count[OLDEST + group]
+    while oldest < current and abs(chain[group, oldest, 0, F]) + abs(chain[group, oldest, k - 1, F]) < DEAD:
+        for c in range(k):
+            chain[group, oldest, c, F] = 0.0
         oldest += 1
-    lines.count[OLDEST + group] = oldest
+    count[OLDEST + group] = oldest
     _begin(lines, group, current + 1)
 
 
 @njit(**OPTIONS)
-def _compose(chain, end):  # type: ignore[no-untyped-def]
-    """chain ← (end of the current generation) ∘ chain."""
-    scale = chain[F]
+def _compose(chain, group, g, c, scalar, b):  # type: ignore[no-untyped-def]
+    """chain ← (scalars at the end of the current generation) ∘ chain."""
+    scale = chain[group, g, c, F]
     if scale != 0.0:
-        chain[Q] += scale * chain[L] * end[P] + np.sign(scale) * end[Q]
-        chain[P] += scale * end[P]
-        chain[L] += end[L] / abs(scale)
-        chain[F] = scale * end[F]
+        sign = 1.0 if scale > 0.0 else -1.0
+        chain[group, g, c, Q] += scale * chain[group, g, c, L] * scalar[b, P] + sign * scalar[b, Q]
+        chain[group, g, c, P] += scale * scalar[b, P]
+        chain[group, g, c, L] += scalar[b, L] / abs(scale)
+        chain[group, g, c, F] = scale * scalar[b, F]
 
 
 @njit(**OPTIONS)
 def _begin(lines, group, generation):  # type: ignore[no-untyped-def]
-    lines.count[GENERATION + group] = generation
-    lines.begins[group, generation] = lines.count[SINCE_FLUSH]
-    lines.chain[group, generation] = 0.0
-    lines.chain[group, generation, :, F] = 1.0
-    if group == 0 and lines.count[SINCE_FLUSH] < len(lines.history):
-        lines.history[lines.count[SINCE_FLUSH]] = 0.0
+    """Start a generation with the identity."""
+    _, _, _, _, count, _, chain, _, begins, history = lines
+    count[GENERATION + group] = generation
+    begins[group, generation] = count[SINCE_FLUSH]
+    for c in range(chain.shape[2]):
+        for i in range(4):
+            chain[group, generation, c, i] = 1.0 if i == F else 0.0
+    if group == 0 and count[SINCE_FLUSH] < len(history):
+        for h in range(history.shape[1]):
+            for i in range(3):
+                history[count[SINCE_FLUSH], h, i] = 0.0
 
 
 @njit(**OPTIONS)
 def begin_afresh(lines):  # type: ignore[no-untyped-def]
     """Scalars, history and generations of a state whose lines hold plain values: after a flush and at the beginning."""
-    lines.count[SINCE_FLUSH] = 0
-    lines.scalar[:] = 0.0
-    lines.scalar[:, F] = 1.0
-    lines.count[OLDEST : OLDEST + 2] = 0
-    _begin(lines, 0, 0)
-    _begin(lines, 1, 0)
+    _, _, _, scalar, count, _, _, _, _, _ = lines
+    count[SINCE_FLUSH] = 0
+    for b in range(scalar.shape[0]):
+        for i in range(scalar.shape[1]):
+            scalar[b, i] = 1.0 if i == F else 0.0
+    for group in range(2):
+        count[OLDEST + group] = 0
+        _begin(lines, group, 0)
+
+
+# All coordinates ------------------------------------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def _read(lines, rule, start, n, out):  # type: ignore[no-untyped-def]
+    """Values and sums of the n coordinates from `start` on, from their lines, as rows VALUE and TOTAL of `out`."""
+    line, _, _, scalar, count, _, chain, ends, begins, history = lines
+    extragradient, _, _, n_sums, slot_x, slot_y, constant, _, _, _, _, _, _, l1, _, _ = rule
+    for i in range(n):
+        _copy_line(line, start + i, out, i)
+    lag = 1 if extragradient else 0
+    _resolve(
+        out, 0, n, scalar, count, chain, ends[0], begins[0], history, l1, n_sums, slot_x, slot_y, constant, lag
+    )
 
 
 @njit(**OPTIONS)
 def materialise(lines, rule, values, totals):  # type: ignore[no-untyped-def]
     """Write the values (V, d) and weighted sums (V or k or 0, d) of all coordinates; the state is left as it is."""
+    _, hot, names, _, count, _, _, _, _, _ = lines
+    n_sums = rule[N_SUMS]
     n_vectors, d = values.shape
-    raw = np.zeros((16, SWEEP))
-    old, total = np.zeros((n_vectors, SWEEP)), np.zeros((n_vectors, SWEEP))
+    out = np.zeros((HOT_ROWS, SWEEP))
     for start in range(0, d, SWEEP):
         n = min(SWEEP, d - start)
-        for i in range(n):
-            _copy_line(lines.line, start + i, raw, i)
-        _resolve(lines, rule, raw, n, old, total)
-        values[:, start : start + n] = old[:, :n]
-        totals[:, start : start + n] = total[: rule.n_sums, :n]
+        _read(lines, rule, start, n, out)
+        for b in range(n_vectors):
+            for i in range(n):
+                values[b, start + i] = out[VALUE + b, i]
+                if b < n_sums:
+                    totals[b, start + i] = out[TOTAL + b, i]
+    for i in range(count[HOT_FROM], count[HOT_TO]):
+        for b in range(n_vectors if names[i] >= 0 else 0):
+            values[b, names[i]] = hot[VALUE + b, i]
+            if b < n_sums:
+                totals[b, names[i]] = hot[TOTAL + b, i]
 
 
 @njit(**OPTIONS)
@@ -472,231 +521,248 @@ def _flush(lines, rule, damp, weight):  # type: ignore[no-untyped-def]
 
     The second use is for a step whose a = 1 − α·damping is nearly 0, by which the lines could not be divided.
     """
-    n_vectors, d = len(rule.l1), len(lines.line)
-    raw = np.zeros((16, SWEEP))
-    old, total = np.zeros((n_vectors, SWEEP)), np.zeros((n_vectors, SWEEP))
-    norm = 0.0
+    line, hot, names, _, count, norm, _, _, _, _ = lines
+    _, _, k, n_sums, slot_x, slot_y, _, _, _, _, _, _, _, l1, _, _ = rule
+    n_vectors, d, square = len(l1), len(line), 0.0
+    out = np.zeros((HOT_ROWS, SWEEP))
+    for i in range(count[HOT_FROM], count[HOT_TO]):
+        for b in range(n_vectors if names[i] >= 0 else 0):
+            line[names[i], b] = 0.0
+            if b >= k:
+                square += hot[VALUE + b, i] * hot[VALUE + b, i]
     for start in range(0, d, SWEEP):
         n = min(SWEEP, d - start)
+        _read(lines, rule, start, n, out)
         for i in range(n):
-            _copy_line(lines.line, start + i, raw, i)
-        _resolve(lines, rule, raw, n, old, total)
-        for b in range(n_vectors):
-            if b >= rule.n_blocks:
-                for i in range(n):
-                    norm += old[b, i] * old[b, i]
-            for i in range(n):
-                lines.line[start + i, b] = damp[b] * old[b, i]
-            if b < rule.n_sums:
-                for i in range(n):
-                    lines.line[start + i, n_vectors + b] = total[b, i] + weight * (1.0 - damp[b]) * old[b, i]
-        for slot in (rule.slot_x, rule.slot_y):
-            if slot >= 0:
-                lines.line[start : start + n, slot] = 0.0
-    lines.norm[0] = norm
+            for b in range(n_vectors):
+                x = out[VALUE + b, i]
+                line[start + i, b] = damp[b] * x
+                if b >= k:
+                    square += x * x
+                if b < n_sums:
+                    line[start + i, n_vectors + b] = out[TOTAL + b, i] + weight * (1.0 - damp[b]) * x
+            if slot_x >= 0:
+                line[start + i, slot_x] = 0.0
+            if slot_y >= 0:
+                line[start + i, slot_y] = 0.0
+    norm[0] = square
     begin_afresh(lines)
 
 
 # One step -------------------------------------------------------------------------------------------------------------
 
 
-@njit(fastmath=SUMS, **OPTIONS)
-def _products(along, values, n, n_directions, out):  # type: ignore[no-untyped-def]
-    for b in range(values.shape[0]):
-        for q in range(n_directions):
-            total = 0.0
-            for i in range(n):
-                total += along[q, i] * values[b, i]
-            out[b, q] = total
+@njit(fastmath=SUMS, **INLINE)
+def _products(hot, n_vectors, at, start, n, traces, u):  # type: ignore[no-untyped-def]
+    """u_b = (φ·v, ψ·v, e·v) of every vector v in the rows from `at` on."""
+    for b in range(n_vectors):
+        with_phi = with_psi = 0.0
+        for i in range(start, n):
+            with_phi += hot[ALONG, i] * hot[at + b, i]
+            with_psi += hot[ALONG + 1, i] * hot[at + b, i]
+        u[b, 0], u[b, 1] = with_phi, with_psi
+        if traces:
+            with_e = 0.0
+            for i in range(start, n):
+                with_e += hot[ALONG + 2, i] * hot[at + b, i]
+            u[b, 2] = with_e
 
 
-@njit(fastmath=SUMS, **OPTIONS)
-def _growth(new, old, first, last, n):  # type: ignore[no-untyped-def]
-    """Σ new² − old² over the rows first … last−1."""
-    total = 0.0
-    for b in range(first, last):
-        for i in range(n):
-            total += (new[b, i] - old[b, i]) * (new[b, i] + old[b, i])
-    return total
+@njit(fastmath=SUMS, **INLINE)
+def _prox_special(hot, b, n_special, step, g, keep, l1, l2, multiplier, clip, out):  # type: ignore[no-untyped-def]
+    """`_move` and `_try` for the coordinates with a penalty of their own."""
+    growth = 0.0
+    for i in range(n_special):
+        x = hot[VALUE + b, i]
+        p = keep * x - step * (g[b, 0] * hot[ALONG, i] + g[b, 1] * hot[ALONG + 1, i] + g[b, 2] * hot[ALONG + 2, i])
+        bound = l1 * multiplier[i]
+        p = min(max((p - min(max(p, -bound), bound)) / (1.0 + l2 * multiplier[i]), -clip), clip)
+        growth += (p - x) * (p + x)
+        hot[out + b, i] = p
+    return growth
 
 
-@njit(fastmath={"contract"}, **OPTIONS)
-def _move(along, old, b, n, n_directions, scale, step, g, c, out):  # type: ignore[no-untyped-def]
-    """out = scale · old − step · (g_φ φ + g_ψ ψ + g_e e) for vector b; g is row c of the weights."""
-    s0, s1, s2 = step * g[c, 0], step * g[c, 1], step * g[c, 2]
-    if n_directions == 2:
-        for i in range(n):
-            out[b, i] = scale * old[b, i] - (s0 * along[0, i] + s1 * along[1, i])
-    else:
-        for i in range(n):
-            out[b, i] = scale * old[b, i] - (s0 * along[0, i] + s1 * along[1, i] + s2 * along[2, i])
+@njit(fastmath=SUMS, **INLINE)
+def _move(hot, b, start, n, step, g, keep, l1, l2, clip):  # type: ignore[no-untyped-def]
+    """v ← clip(prox(keep · v − step · (g_φ φ + g_ψ ψ + g_e e))) for vector b; returns the growth of its ‖·‖²."""
+    growth = 0.0
+    s0, s1, s2, shrink = step * g[b, 0], step * g[b, 1], step * g[b, 2], 1.0 / (1.0 + l2)
+    for i in range(start, n):
+        x = hot[VALUE + b, i]
+        p = keep * x - (s0 * hot[ALONG, i] + s1 * hot[ALONG + 1, i] + s2 * hot[ALONG + 2, i])
+        p = min(max(shrink * (p - min(max(p, -l1), l1)), -clip), clip)
+        growth += (p - x) * (p + x)
+        hot[VALUE + b, i] = p
+    return growth
 
 
-@njit(**OPTIONS)
-def _shrink(x, b, n, l1, l2, factor, varied):  # type: ignore[no-untyped-def]
-    """Prox of the elastic net, l1 and l2 already multiplied by the step."""
-    scale = 1.0 / (1.0 + l2)
-    if varied:
-        for i in range(n):
-            v = x[b, i]
-            x[b, i] = np.copysign(max(abs(v) - l1 * factor[i], 0.0), v) / (1.0 + l2 * factor[i])
-    elif l1 > 0.0 or l2 > 0.0:
-        for i in range(n):
-            v = x[b, i]
-            x[b, i] = scale * np.copysign(max(abs(v) - l1, 0.0), v)
+@njit(fastmath=SUMS, **INLINE)
+def _try(hot, b, start, n, step, g, keep, l1, l2, clip):  # type: ignore[no-untyped-def]
+    """The same into the trial point. One function for both would not vectorise: its rows might overlap."""
+    growth = 0.0
+    s0, s1, s2, shrink = step * g[b, 0], step * g[b, 1], step * g[b, 2], 1.0 / (1.0 + l2)
+    for i in range(start, n):
+        x = hot[VALUE + b, i]
+        p = keep * x - (s0 * hot[ALONG, i] + s1 * hot[ALONG + 1, i] + s2 * hot[ALONG + 2, i])
+        p = min(max(shrink * (p - min(max(p, -l1), l1)), -clip), clip)
+        growth += (p - x) * (p + x)
+        hot[TRIAL + b, i] = p
+    return growth
 
 
-@njit(**OPTIONS)
-def _project(lines, rule, old, out, n):  # type: ignore[no-untyped-def]
-    """Project y on its ball; returns (‖y‖² afterwards, the factor by which untouched coordinates shrink)."""
-    k = rule.n_blocks
-    if rule.ball == LINF_BALL:
-        for b in range(k, 2 * k):
-            for i in range(n):
-                out[b, i] = min(max(out[b, i], -1.0), 1.0)
-    elif rule.ball == L2_BALL:
-        norm = lines.norm[0] + _growth(out, old, k, 2 * k, n)
-        if norm > 1.0:
-            scale = 1.0 / np.sqrt(norm)
-            for b in range(k, 2 * k):
-                for i in range(n):
-                    out[b, i] *= scale
-            return 1.0, scale
-        return norm, 1.0
-    return 0.0, 1.0
+@njit(**INLINE)
+def _weights(entries, m, saddle, u, reward, fresh, traces, g):  # type: ignore[no-untyped-def]
+    """Weights of φ, ψ, e in the step of every vector: M u − r m for x, or Mᵀ u_y for x and −(M u_x − r m) for y.
 
-
-@njit(**OPTIONS)
-def _weights(rule, u, first, reward, adjoint, fresh, g, row):  # type: ignore[no-untyped-def]
-    """Rows of g: M u − r m, or Mᵀ u, with u the products of the vectors from `first` on. Without traces e = fresh · φ is folded in."""
-    k = rule.n_blocks
-    for c in range(k):
-        if not rule.traces:
-            u[first + c, 2] = fresh * u[first + c, 0]
-    for c in range(k):
-        for q in range(3):
-            i = 3 * c + q
-            total = 0.0 if adjoint else -reward * rule.m[i]
-            for c2 in range(k):
-                for q2 in range(3):
-                    j = 3 * c2 + q2
-                    total += (rule.M[j, i] if adjoint else rule.M[i, j]) * u[first + c2, q2]
-            g[row + c, q] = total
-        if not rule.traces:
-            g[row + c, 0] += fresh * g[row + c, 2]
-
-
-@njit(**OPTIONS)
-def _saddle(lines, rule, work, n, start, reward, fresh, alpha, u, g, out, varied):  # type: ignore[no-untyped-def]
-    """out = (prox(x − α A_tᵀ ŷ), Π(y + α (A_t x̂ − b_t))) from the products u of (x̂, ŷ); returns what `_project` returns."""
-    k = rule.n_blocks
-    n_directions = 3 if rule.traces else 2
-    _weights(rule, u, 0, reward, False, fresh, g, k)
-    _weights(rule, u, k, reward, True, fresh, g, 0)
+    M is given by its few non-zeros. Without traces e = fresh · φ, whose weight is added to that of φ.
+    """
+    k, n_vectors = len(m), len(u)
+    if not traces:
+        for b in range(n_vectors):
+            u[b, 2] = fresh * u[b, 0]
+    shift, sign = (k, -1.0) if saddle else (0, 1.0)
     for b in range(k):
-        _move(lines.along, start, b, n, n_directions, 1.0, alpha, g, b, out)
-        _shrink(out, b, n, alpha * rule.l1[b], alpha * rule.l2[b], work.factor, varied)
-    for b in range(k, 2 * k):
-        _move(lines.along, start, b, n, n_directions, 1.0, -alpha, g, b, out)
-    return _project(lines, rule, start, out, n)
+        for q in range(3):
+            g[b, q] = 0.0
+            g[shift + b, q] = -sign * reward * m[b, q]
+    for i in range(len(entries)):
+        entry = entries[i]
+        g[shift + entry.b, entry.q] += sign * entry.value * u[entry.c, entry.r]
+        if saddle:
+            g[entry.c, entry.r] += entry.value * u[k + entry.b, entry.q]
+    if not traces:
+        for b in range(n_vectors):
+            g[b, 0] += fresh * g[b, 2]
+            g[b, 2] = 0.0
 
 
 @njit(**OPTIONS)
-def _drop_small(lines, n, tol):  # type: ignore[no-untyped-def]
-    """Keep the trace at the front of the touched coordinates, without entries of size ≤ tol."""
-    kept, along = 0, lines.along
-    for i in range(n):
-        if abs(along[2, i]) > tol:
-            lines.touched[kept] = lines.touched[i]
-            along[2, kept] = along[2, i]
-            kept += 1
-    lines.count[N_TRACE] = kept
+def _step(  # type: ignore[no-untyped-def]
+    hot, start, n, trial, at, weight, n_sums, entries, m, damping, l1, l2, multiplier, saddle, traces, ball, norm,
+    reward, fresh, alpha, limit, u, g,
+):  # fmt: skip
+    """The dense step on the hot coordinates, with the gradient at the rows from `at` on; returns (‖y‖², scale of y, in range).
 
-
-@njit(**OPTIONS)
-def _gather(lines, rule, work, t, phi, phi_next, discount, fresh, fading):  # type: ignore[no-untyped-def]
-    """Collect the coordinates of e_{t−1}, φ_t, ψ_t and the special ones with their components; returns how many."""
-    n, raw, along = 0, work.raw, lines.along
-    if rule.traces:
-        mark = lines.line.shape[1] - 1
-        n = lines.count[N_TRACE] if fading != 0.0 else 0
-        for i in range(n):
-            j = lines.touched[i]
-            lines.line[j, mark] = i
-            _copy_line(lines.line, j, raw, i)
-            along[0, i] = along[1, i] = 0.0
-            along[2, i] *= fading
-    n = _touch(lines, raw, n, 0, phi, t, 1.0)
-    if rule.traces:
-        for i in range(n):
-            along[2, i] += fresh * along[0, i]
-    if discount != 0.0:
-        n = _touch(lines, raw, n, 1, phi_next, t, discount)
-    if len(rule.special):
-        work.factor[: n + len(rule.special)] = 1.0
-        for i in range(len(rule.special)):
-            place = _position(lines, raw, np.uint64(rule.special[i]), n)
-            n = max(n, place + 1)
-            work.factor[place] = rule.factor[i]
-    return n
-
-
-@njit(**OPTIONS)
-def run(lines, rule, work, phi, phi_next, reward, discount, fresh, fading, alpha, weight):  # type: ignore[no-untyped-def]
-    """Advance the state by all rows; `fresh` and `fading` are c and d of e_t = c φ_t + d e_{t−1}, `weight` those of the sums."""
-    k, n_vectors = rule.n_blocks, len(rule.l1)
-    n_directions = 3 if rule.traces else 2
-    varied = len(rule.special) > 0
-    u, g = np.zeros((n_vectors, 3)), np.zeros((n_vectors, 3))
-    decay, mid, damp = np.ones((n_vectors, 2)), np.ones(n_vectors), np.ones(n_vectors)
-    horizon = len(lines.history) - 1 if len(lines.history) > 1 else flush_interval(len(lines.line))
-    for t in range(len(reward)):
-        step = alpha[t]
-        _fetch_ahead(lines.line, phi, t + 1)
-        _fetch_ahead(lines.line, phi_next, t + 1)
-        n = _gather(lines, rule, work, t, phi, phi_next, discount[t], fresh[t], fading[t])
-        _resolve(lines, rule, work.raw, n, work.old, work.total)
-        _products(lines.along, work.old, n, n_directions, u)
-        summed = work.old
-        if rule.method == STOCHASTIC:
-            _weights(rule, u, 0, reward[t], False, fresh[t], g, 0)
-            for b in range(k):
-                decay[b, 0] = 1.0 - step * rule.damping[b]
-                _move(lines.along, work.old, b, n, n_directions, decay[b, 0], step, g, b, work.new)
-                _shrink(work.new, b, n, step * rule.l1[b], step * rule.l2[b], work.factor, varied)
+    x ← prox(x − α(A_t x̂ − b_t)), or (x, y) ← (prox(x − α A_tᵀ ŷ), Π(y + α(A_t x̂ − b_t))); a trial leaves (x, y) alone.
+    """
+    k, n_vectors, n_special = len(m), len(l1), len(multiplier)
+    first, out = max(start, np.uint64(n_special)), TRIAL if trial else VALUE
+    _products(hot, n_vectors, at, start, n, traces, u)
+    for b in range(n_vectors):
+        if not abs(u[b, 0]) + abs(u[b, 1]) < limit:
+            return norm, 1.0, False
+    _weights(entries, m, saddle, u, reward, fresh, traces, g)
+    for b in range(n_vectors):
+        keep = 1.0 if saddle else 1.0 - alpha * damping[b]
+        clip = 1.0 if b >= k and ball == LINF_BALL else np.inf
+        if b < n_sums and not trial:
+            for i in range(start, n):
+                hot[TOTAL + b, i] += weight * hot[at + b, i]
+        growth = 0.0
+        if n_special:
+            growth = _prox_special(hot, b, n_special, alpha, g, keep, alpha * l1[b], alpha * l2[b], multiplier, clip, out)
+        if trial:
+            growth += _try(hot, b, first, n, alpha, g, keep, alpha * l1[b], alpha * l2[b], clip)
         else:
-            norm, scale = _saddle(lines, rule, work, n, work.old, reward[t], fresh[t], step, u, g, work.new, varied)
-            if rule.method == MIRROR_PROX:
-                work.mid[:, :n] = work.new[:, :n]
-                mid[k:] = scale
-                _products(lines.along, work.mid, n, n_directions, u)
-                norm, scale = _saddle(lines, rule, work, n, work.old, reward[t], fresh[t], step, u, g, work.new, varied)
-                summed = work.mid
-            lines.norm[0] = norm
-            decay[k:, 1] = scale
-        for b in range(k):
-            decay[b, 1] = 1.0 / (1.0 + step * rule.l2[b])
-            mid[b] = decay[b, 0] * decay[b, 1]
-        for b in range(rule.n_sums):
-            for i in range(n):
-                work.total[b, i] += weight[t] * summed[b, i]
-        if np.min(np.abs(decay[:, 0])) < 0.0625:
-            damp[:] = decay[:, 0]
-            decay[:, 0] = 1.0
-            _flush(lines, rule, damp, weight[t])
-        _advance(lines, rule, step, weight[t], decay, mid)
-        _store(lines, rule, work.raw, n, work.new, work.total)
-        _copy_back(lines, work.raw, n)
-        if rule.traces:
-            _drop_small(lines, n, rule.trace_tol)
-        lines.count[STEPS] += 1
-        full = max(lines.count[GENERATION], lines.count[GENERATION + 1]) + 2 >= lines.chain.shape[1]
-        if lines.count[SINCE_FLUSH] >= horizon or full:
-            damp[:] = 1.0
-            _flush(lines, rule, damp, 0.0)
+            growth += _move(hot, b, first, n, alpha, g, keep, alpha * l1[b], alpha * l2[b], clip)
+        if b >= k:
+            norm += growth
+    scale = 1.0
+    if ball == L2_BALL and norm > 1.0:
+        scale, norm = 1.0 / np.sqrt(norm), 1.0
+        for b in range(k, n_vectors):
+            for i in range(start, n):
+                hot[out + b, i] *= scale
+    return norm, scale, True
 
 
 @njit(**OPTIONS)
-def flush_interval(d):  # type: ignore[no-untyped-def]
-    """Steps between flushes: 4 d, so that a flush costs little per step, between 2¹⁶ and 2²²."""
-    return min(max(4 * d, 1 << 16), 1 << 22)
+def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weight, limit):  # type: ignore[no-untyped-def]
+    """Advance the state by all rows; returns how many were taken before a product left ±`limit`.
+
+    `lines`, `rule`, `phi` and `phi_next` are the tuples above as plain ones, for a disk cache that names a class is unreadable
+    without it. `fresh` and `fading` are c and d of e_t = c φ_t + d e_{t−1}, `weight` those of the sums.
+    """
+    line, hot, names, scalar, count, norm, chain, ends, begins, history = lines
+    extragradient, ball, k, n_sums, slot_x, slot_y, constant, horizon, traces, tol = rule[:10]
+    entries, m, damping, l1, l2, multiplier = rule[10:]
+    line, hot, names, scalar, count = _borrow(line), _borrow(hot), _borrow(names), _borrow(scalar), _borrow(count)
+    norm, chain, ends, begins, history = _borrow(norm), _borrow(chain), _borrow(ends[0]), _borrow(begins[0]), _borrow(history)
+    entries, m, damping, l1, l2, multiplier = (
+        _borrow(entries), _borrow(m), _borrow(damping), _borrow(l1), _borrow(l2), _borrow(multiplier)
+    )  # fmt: skip
+    values, indices, indptr = _borrow(phi[0]), _borrow(phi[1]), _borrow(phi[2])
+    next_values, next_indices, next_indptr = _borrow(phi_next[0]), _borrow(phi_next[1]), _borrow(phi_next[2])
+    n_vectors = len(l1)
+    saddle, lag = n_vectors > k, 1 if extragradient else 0
+    memory = np.ones((3, n_vectors, 3))
+    u, g, decay, damp = _borrow(memory[0]), _borrow(memory[1]), _borrow(memory[2]), np.ones(n_vectors)
+    linked = False
+    for t in range(len(reward)):
+        if not linked:
+            _fetch_ahead(line, indices, indptr, t + 1)
+        _fetch_ahead(line, next_indices, next_indptr, t + 1)
+        lo, hi, next_lo, next_hi = indptr[t], indptr[t + 1], next_indptr[t], next_indptr[t + 1]
+        first, end = count[HOT_FROM], count[HOT_TO]
+        squeeze = end - first > 2 * count[LIVE] + 64
+        if squeeze or end + hi - lo + next_hi - next_lo > len(names):
+            end = _move_up(line, hot, names, first, end, n_vectors, squeeze)
+            first = 0
+        for i in range(np.uint64(first), np.uint64(end)):
+            hot[ALONG, i] = hot[ALONG + 1, i] = 0.0
+            hot[ALONG + 2, i] *= fading[t]
+        n = end
+        for q in range(2 if discount[t] != 0.0 else 1):
+            if q == 0:
+                n = _touch(line, hot, names, end, n, q, values, indices, lo, hi, 1.0)
+            else:
+                n = _touch(line, hot, names, end, n, q, next_values, next_indices, next_lo, next_hi, discount[t])
+        if traces:
+            for i in range(np.uint64(first), np.uint64(n)):
+                hot[ALONG + 2, i] += fresh[t] * hot[ALONG, i]
+        # A trajectory: φ is the φ' of the row before. The first indices tell.
+        linked = lo < hi and np.int64(indices[lo]) == count[LAST_NEXT]
+        count[LAST_NEXT] = np.int64(next_indices[next_lo]) if next_lo < next_hi else -1
+        count[HOT_FROM], count[HOT_TO] = first, n
+        start, stop = np.uint64(first), np.uint64(n)
+        _resolve(hot, end, n, scalar, count, chain, ends, begins, history, l1, n_sums, slot_x, slot_y, constant, lag)
+        omega, at, trial_scale, size, scale, fine = weight[t], VALUE, 1.0, norm[0], 1.0, True
+        for trial in range(lag, -1, -1):  # 1: the trial point of an extragradient step
+            trial_scale = scale
+            size, scale, fine = _step(
+                hot, start, stop, trial, at, omega, n_sums, entries, m, damping, l1, l2, multiplier, saddle, traces, ball,
+                norm[0], reward[t], fresh[t], alpha[t], limit, u, g,
+            )  # fmt: skip
+            at = TRIAL
+        norm[0] = size
+        smallest = 1.0
+        for b in range(n_vectors):
+            decay[b, 1] = decay[b, 2] = 1.0 / (1.0 + alpha[t] * l2[b])
+            if b >= k:
+                decay[b, 1], decay[b, 2] = scale, trial_scale
+            elif not saddle:
+                decay[b, 0] = 1.0 - alpha[t] * damping[b]
+                smallest = min(smallest, abs(decay[b, 0]))
+        if smallest < 0.0625:
+            for b in range(k):
+                damp[b], decay[b, 0] = decay[b, 0], 1.0
+            _flush(lines, rule, damp, omega)
+        count[SINCE_FLUSH] += 1
+        _advance(scalar, count[SINCE_FLUSH], l1, n_sums, constant, lag, alpha[t], omega, decay)
+        _remember(history, count[SINCE_FLUSH], scalar, l1)
+        for group in range(2):
+            slot, low = (slot_x, 0) if group == 0 else (slot_y, k)
+            if slot >= 0 and min(abs(scalar[low, F]), abs(scalar[low + k - 1, F])) < RESTART:
+                _next_generation(lines, group)
+        _pack(hot, start, stop, scalar, count, l1, n_sums, slot_x, slot_y, line.shape[1] - 1)
+        live, first = _cool(line, hot, names, first, n, len(multiplier), linked, tol, n_vectors)
+        count[HOT_FROM], count[HOT_TO], count[LIVE] = first, n if live else first, live
+        count[STEPS] += 1
+        last = max(count[GENERATION], count[GENERATION + 1]) + 1
+        if count[SINCE_FLUSH] >= horizon or last >= chain.shape[1]:
+            for b in range(k):
+                damp[b] = 1.0
+            _flush(lines, rule, damp, 0.0)
+        if not fine:
+            return t
+    return len(reward)
