@@ -13,7 +13,7 @@ from sparsetd.estimators.base import BaseTD, Parts
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RDATD(BaseTD):
-    """min_x ‖Ax − b‖_m + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ by regularised dual averaging: no step size, and exact zeros while streaming.
+    """min_x ‖Ax − b‖_m + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ by regularised dual averaging: no step size, exact zeros while streaming.
 
     The problem of `SparseTD`, with which it shares the meaning of its parameters, in O(d) memory and time per row. A
     feature is exactly zero unless its mean gradient exceeds ρ. Use `SparseTD` where the rows can be kept: it is exact.
@@ -33,7 +33,8 @@ class RDATD(BaseTD):
     n_passes : int
         How often `fit` goes through the rows.
     average : {"suffix", "all", "none"}
-        What `coef_` is: an average of the iterates, with zeros where they were zero for half of its weight, or the last.
+        What `coef_` is: an average of the iterates, with zeros where they were zero for half of its weight, or the
+        last one.
     radius : float
         x is kept in the l2 ball of this radius.
 

@@ -14,9 +14,6 @@ from sparsetd.solvers.streaming import _rows as contiguous
 from sparsetd.solvers.streaming import _rows_at_once as rows_at_once
 from sparsetd.system import Array, Batch, Solution, Table, trace_weights
 
-# r_0 as a fraction of ‖A_t x − b_t‖/‖A_t‖; little depends on it (docs/automatic-steps.md).
-START = 0.1
-
 
 @dataclass
 class AdaptiveState(StreamState):
@@ -35,6 +32,8 @@ class Adaptive:
 
     saddle: ClassVar[bool] = False
     dual_damping: ClassVar[float] = 0.0
+    start: ClassVar[float] = 1.0  # r_0 = start·max_t ‖A_t x − b_t‖/‖A_t‖
+    cap: ClassVar[float] = np.inf  # α ≤ cap over the mean of ‖A_t‖
 
     @property
     def ball(self) -> int:
@@ -66,7 +65,8 @@ class Adaptive:
         shrinkage = penalty.shrinkage(table.n_blocks)
         if shrinkage is None:
             raise ValueError(
-                f"{type(self).__name__} takes no penalty={penalty!r}: pass one that is separable (L1, Ridge, ElasticNet)"
+                f"{type(self).__name__} takes no penalty={penalty!r}: "
+                "pass one that is separable (L1, Ridge, ElasticNet)"
             )
         columns = (batch.reward, batch.discount, *trace_weights(table, batch, state.carry))
         factor = None if factor is None else np.asarray(factor, dtype=state.x.dtype)
@@ -140,13 +140,16 @@ class Adaptive:
 class DistanceOverGradients(Adaptive):
     """x ← prox_{αh}(x − α_t(A_t x − b_t)) with α_t = max(r̄_t, r_0)/√Σ_{i≤t}‖g_i‖², r̄_t = max_{i≤t}‖x_i − x_0‖ (DoG).
 
-    The distance moved so far estimates the distance to go, and r_0 = 0.1 max_t ‖A_t x − b_t‖/‖A_t‖ starts it. Both have
-    the units of x, so the iterates follow a change of the units of rewards or features exactly. The factor in front is 1
-    for a reason: on a monotone operator ‖x_{t+1} − x*‖² ≤ ‖x_t − x*‖² + r̄_t²‖g_t‖²/Σ‖g_i‖² lets x grow by no fixed factor
-    per step, while at 2 the stochastic iterations of skew operators (GTD2) do.
+    The distance moved so far estimates the distance to go, and r_0 = max_t ‖A_t x − b_t‖/‖A_t‖ starts it. Both have the
+    units of x, so the iterates follow a change of the units of rewards or features exactly. The factor in front is 1
+    for a reason: on a monotone operator ‖x_{t+1} − x*‖² ≤ ‖x_t − x*‖² + r̄_t²‖g_t‖²/Σ‖g_i‖² lets x grow by no fixed
+    factor per step, while at 2 the stochastic iterations of skew operators (GTD2) do. Where there is hardly any noise
+    to hold it down, α is kept below 2 over the mean of the bounds ‖M‖(‖φ‖² + ‖ψ‖² + ‖e‖²) of ‖A_t‖, which are loose
+    by a factor of about 3.
 
-    `average` is that of the iterates with weights α_t, over all rows or over the last quarter to half of them ("suffix").
-    With `extragradient` the gradient is taken at a trial point (on the same row), and the trial points are averaged.
+    `average` is that of the iterates with weights α_t, over all rows or over the last quarter to half of them
+    ("suffix"). With `extragradient` the gradient is taken at a trial point (on the same row), and the trial points are
+    averaged.
 
     References
     ----------
@@ -155,12 +158,14 @@ class DistanceOverGradients(Adaptive):
 
     extragradient: bool = False
 
+    cap: ClassVar[float] = 2.0
+
     def _run_kernel(self, state: Any, columns: tuple[Array, ...], constants: tuple[Any, ...]) -> int:
         return int(
             kernels.distance_over_gradients(
                 *columns, state.x, state.y, *self._sums(state), state.origin, state.trace, state.record, *constants,
-                self.ball, self._dual_radius(state.x.size), self.dual_damping, self.radius, self.extragradient, START,
-                limit(state.x.dtype),
+                self.ball, self._dual_radius(state.x.size), self.dual_damping, self.radius, self.extragradient,
+                self.start, self.cap, limit(state.x.dtype),
             )
         )  # fmt: skip
 
@@ -179,6 +184,8 @@ class SaddleDistanceOverGradients(DistanceOverGradients):
     fit_norm: FitNorm = 2
 
     saddle: ClassVar[bool] = True
+    start: ClassVar[float] = 0.3
+    cap: ClassVar[float] = np.inf  # y is bounded: what α multiplies has the units of ‖A_t‖, not of ‖A_t‖‖x‖
 
     @property
     def ball(self) -> int:
@@ -197,3 +204,4 @@ class LeastSquaresDistanceOverGradients(DistanceOverGradients):
 
     saddle: ClassVar[bool] = True
     dual_damping: ClassVar[float] = 1.0
+    cap: ClassVar[float] = np.inf

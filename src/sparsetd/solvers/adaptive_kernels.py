@@ -1,7 +1,7 @@
 """All compiled code of the solvers that set their own steps: distance over gradients, dual averaging, coin betting.
 
-They share one row of the stream: the residual A_t x − b_t and, with a dual, the adjoint A_tᵀ y, formed as vectors because the
-step depends on their norms before anything moves. x and y have shape (k, d).
+They share one row of the stream: the residual A_t x − b_t and, with a dual, the adjoint A_tᵀ y, formed as vectors
+because the step depends on their norms before anything moves. x and y have shape (k, d).
 
 `record` holds the scalars of a run (see the names below) in float64 whatever the type of the state. Chunking is bitwise
 invariant: a row is taken in the same passes wherever the stream is cut.
@@ -19,9 +19,10 @@ from numba import njit
 # Sums may be reordered and contracted; NaN and infinity keep their meaning, or divergence could not be seen.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
 
-# Entries of `record`: Σ‖g_x‖², Σ‖g_y‖², max‖x_i − x_0‖, the first reach, the weight of the sums, Σ of dual averaging's weights.
-GX, GY, REACH, START, WEIGHT, MASS = range(6)
-RECORD = 6
+# Entries of `record`: Σ‖g_x‖², Σ‖g_y‖², max‖x_i − x_0‖, the first reach, the weight of the sums, Σ of dual averaging's
+# weights, Σ of the bounds of ‖A_t‖, rows.
+GX, GY, REACH, START, WEIGHT, MASS, SIZE, ROWS = range(8)
+RECORD = 8
 
 
 def _jit(function: Any) -> Any:
@@ -55,10 +56,10 @@ def _products(v, f, g, e, discount, out):
 @_jit
 def _out_of_range(products, limit):
     """Whether a product is NaN or beyond the limit: the iteration has diverged."""
+    inside = True
     for i in range(len(products)):
-        if not abs(products[i]) < limit:
-            return True
-    return False
+        inside = inside and abs(products[i]) < limit
+    return not inside
 
 
 @_jit
@@ -79,7 +80,10 @@ def _combine(weights, f, g, e, discount, damping, v, out):
 
 @_jit
 def _gradients(x, y, f, g, e, discount, reward, M, m, damping, dual_damping, products, weights, gx, gy, limit):
-    """gx = A_t x − b_t, or with a dual gx = A_tᵀ y and gy = A_t x − b_t − dual_damping·y; returns ‖gx‖², ‖gy‖² and whether all is finite."""
+    """gx = A_t x − b_t, or with a dual gx = A_tᵀ y and gy = A_t x − b_t − damping·y.
+
+    Returns ‖gx‖², ‖gy‖² and whether all products are in range.
+    """
     size = len(m)
     _products(x, f, g, e, discount, products)
     if _out_of_range(products, limit):
@@ -242,26 +246,26 @@ def _over_root(top, square):
 
 
 @_jit
-def _two_steps(record, more_x, more_y, dual_radius):
-    """(α, β) with squared gradients `more_x`, `more_y` on top of the record; dual_radius 0 asks for one step in x and y together."""
+def _two_steps(record, more_x, more_y, dual_radius, top):
+    """(α ≤ top, β) with `more_x`, `more_y` on top of the record; dual_radius 0 asks for one step in x and y."""
     reach = max(record[REACH], record[START])
     if dual_radius == 0.0:
-        alpha = _over_root(reach, record[GX] + more_x + record[GY] + more_y)
+        alpha = min(_over_root(reach, record[GX] + more_x + record[GY] + more_y), top)
         return alpha, alpha
-    return _over_root(reach, record[GX] + more_x), _over_root(dual_radius, record[GY] + more_y)
+    return min(_over_root(reach, record[GX] + more_x), top), _over_root(dual_radius, record[GY] + more_y)
 
 
 @_jit
 def distance_over_gradients(
     phi, phi_next, reward, discount, fresh, old, x, y, x_sum, y_sum, origin, e, record,
-    M, m, damping, l1, l2, factor, ball, dual_radius, dual_damping, radius, extragradient, start, limit,
+    M, m, damping, l1, l2, factor, ball, dual_radius, dual_damping, radius, extragradient, start, cap, limit,
 ):  # fmt: skip
     """Advance the state in place; returns how many rows were taken before a product left ±`limit`.
 
         α_t = max(r̄_t, r_0)/√Σ‖g_x‖²      β_t = dual_radius/√Σ‖g_y‖²      r̄_t = max_{i≤t} ‖x_i − x_0‖
 
-    with r_0 = start·max_t ‖A_t x − b_t‖/‖A_t‖. An extragradient step counts the larger of its two gradients, and the average
-    is that of the trial points.
+    with r_0 = start·max_t ‖A_t x − b_t‖/‖A_t‖, and α_t at most cap over the mean of ‖A_t‖ (of its bound, throughout).
+    An extragradient step counts the larger of its two gradients, and the average is that of the trial points.
     """
     n, size = len(reward), M.shape[0]
     products, weights = np.zeros(size), np.zeros(size)
@@ -278,18 +282,23 @@ def distance_over_gradients(
         bound = norm_M * _row_size(f, g, e, rate) + most_damping
         if bound > 0.0:
             record[START] = max(record[START], start * np.sqrt(nx if y is None else ny) / bound)
+        record[SIZE] += bound
+        record[ROWS] += 1.0
+        top = cap * record[ROWS] / record[SIZE] if record[SIZE] > 0.0 else np.inf
         if extragradient:
-            alpha, beta = _two_steps(record, nx, ny, dual_radius)
+            alpha, beta = _two_steps(record, nx, ny, dual_radius, top)
             mid_x[:] = x
             _descend(mid_x, gx, alpha, l1, l2, factor, radius)
             if y is not None:
                 mid_y[:] = y
                 _ascend(mid_y, gy, beta, ball)
-            mx, my, fine = _gradients(mid_x, mid_y, f, g, e, rate, r, M, m, damping, damped, products, weights, gx, gy, limit)
+            mx, my, fine = _gradients(
+                mid_x, mid_y, f, g, e, rate, r, M, m, damping, damped, products, weights, gx, gy, limit
+            )
             if not fine:
                 return t
             nx, ny = max(nx, mx), max(ny, my)
-        alpha, beta = _two_steps(record, nx, ny, dual_radius)
+        alpha, beta = _two_steps(record, nx, ny, dual_radius, top)
         record[GX] += nx
         record[GY] += ny
         _accumulate(x_sum, alpha, mid_x if extragradient else x)
@@ -350,7 +359,7 @@ def dual_averaging(
 ):  # fmt: skip
     """Advance the state in place; returns how many rows were taken before a product left ±`limit`.
 
-    With a_t = max(r̄_t, r_0), s_x = Σ a_i g_x and s_y = Σ a_i g_y, gradients at the trial points that include the row's own,
+    With a_t = max(r̄_t, r_0), s_x = Σ a_i g_x and s_y = Σ a_i g_y, gradients at trial points that include the row's own,
 
         x = argmin ⟨s_x, x⟩ + Σa_i h(x) + ½√Σ‖g_x‖² ‖x − x_0‖²      y = Π(R s_y/√Σ a_i²‖g_y‖²)
     """
@@ -434,15 +443,14 @@ def _toss(x, origin, u, gradient, coin):
 def coin_betting(
     phi, phi_next, reward, discount, fresh, old, x, x_sum, origin, e, record, u, coins, M, m, damping, radius, limit,
 ):  # fmt: skip
-    """Advance the state in place; returns how many rows were taken before a product left ±`limit`. Every block has its own coin."""
+    """Advance the state in place, every block with its own coin; returns the rows taken before leaving ±`limit`."""
     n, size = len(reward), M.shape[0]
     products, weights = np.zeros(size), np.zeros(size)
     gx = np.zeros_like(x)
     for t in range(n):
         _next_trace(e, phi[t], fresh[t], old[t])
-        _, _, fine = _gradients(
-            x, None, phi[t], phi_next[t], e, discount[t], reward[t], M, m, damping, damping, products, weights, gx, gx, limit
-        )  # fmt: skip
+        f, g, rate, r = phi[t], phi_next[t], discount[t], reward[t]
+        fine = _gradients(x, None, f, g, e, rate, r, M, m, damping, damping, products, weights, gx, gx, limit)[2]
         if not fine:
             return t
         _accumulate(x_sum, 1.0, x)

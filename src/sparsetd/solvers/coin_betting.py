@@ -28,8 +28,8 @@ class CoinBetting(Adaptive):
 
         A += m²   W −= sβW   β ← clip(β − 2m/((2 − ln 3)A), ±1/2h)   u ← Π₁(u − g/√(2Σ‖g‖²))
 
-    A gambler bets the fraction β of a wealth W on the sign of the next outcome, in the direction u. Gradients are cut to
-    the largest norm h seen before. `wealth` is shared equally by the blocks. Published code starts u at random; here
+    A gambler bets the fraction β of a wealth W on the sign of the next outcome, in the direction u. Gradients are cut
+    to the largest norm h seen before. `wealth` is shared equally by the blocks. Published code starts u at random; here
     u = 0, which keeps the result a function of the rows. The reported average is uniform.
 
     References

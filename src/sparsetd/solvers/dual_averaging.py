@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparsetd.solvers import adaptive_kernels as kernels
-from sparsetd.solvers.adaptive import START, Adaptive, AdaptiveState
+from sparsetd.solvers.adaptive import Adaptive, AdaptiveState
 from sparsetd.solvers.streaming import DUAL_BALL, Average, FitNorm
 from sparsetd.solvers.streaming import _limit as limit
 from sparsetd.system import Array
@@ -30,12 +30,12 @@ class DualAveraging(Adaptive):
 
         x = argmin ⟨Σa_i g_x, x⟩ + Σa_i h(x) + ½√Σ‖g_x‖² ‖x − x_0‖²      y = Π(R Σa_i g_y / √Σa_i²‖g_y‖²)
 
-    with a_i = max(r̄_i, r_0) and gradients at trial points, which include the row's own gradient (dual extrapolation). The
-    threshold Σa_i ρ grows as fast as the sum of gradients itself: a coordinate is exactly zero unless its *mean* gradient
-    exceeds ρ, where a proximal step only ever shaves off αρ. Sparsity counts from x_0 = 0.
+    with a_i = max(r̄_i, r_0) and gradients at trial points, which include the row's own gradient (dual extrapolation).
+    The threshold Σa_i ρ grows as fast as the sum of gradients itself: a coordinate is exactly zero unless its *mean*
+    gradient exceeds ρ, where a proximal step only ever shaves off αρ. Sparsity counts from x_0 = 0.
 
-    The average of sparse points is not sparse. It is therefore reported with zeros where the points it averages were zero
-    for at least half of the weight; average='none' reports the last point as it is.
+    The average of sparse points is not sparse. With `sparse` it is reported with zeros where the points it averages
+    were zero for at least half of the weight; average='none' reports the last point as it is.
 
     References
     ----------
@@ -45,8 +45,10 @@ class DualAveraging(Adaptive):
 
     average: Average = "suffix"
     fit_norm: FitNorm = 2
+    sparse: bool = True
 
     saddle: ClassVar[bool] = True
+    start: ClassVar[float] = 0.3
 
     @property
     def ball(self) -> int:
@@ -61,8 +63,8 @@ class DualAveraging(Adaptive):
         return int(
             kernels.dual_averaging(
                 *columns, state.x, state.y, *self._sums(state), share, state.origin, state.trace, state.record,
-                state.sum_x, state.sum_y, *constants, self.ball, self._dual_radius(state.x.size), self.radius, START,
-                limit(state.x.dtype),
+                state.sum_x, state.sum_y, *constants, self.ball, self._dual_radius(state.x.size), self.radius,
+                self.start, limit(state.x.dtype),
             )
         )  # fmt: skip
 
@@ -74,7 +76,7 @@ class DualAveraging(Adaptive):
 
     def _reported(self, state: Any) -> tuple[Array, Array | None]:
         x, y = super()._reported(state)
-        if self.average == "none":
+        if self.average == "none" or not self.sparse:
             return x, y
         suffix = self.average == "suffix"
         weight = state.totals.weight + (state.earlier.weight if suffix else 0.0)
