@@ -18,7 +18,9 @@ import numpy as np
 from sparsetd.solvers.saddle import Family, refit, selected_rows
 from sparsetd.system import Array, Batch, Table
 
-PATIENCE = 5  # steps down the path without a better held-out error, after which a fold goes no further
+# A fold follows its path until this many features beyond twice the best support have entered: the error is projected on
+# the union of the supports, so what has not entered yet cannot be missed.
+MARGIN = 20
 TOLERANCE = 1e-4  # relative duality gap of the paths in the folds: a support is wanted, not digits
 
 
@@ -80,16 +82,20 @@ class _Fold:
     def errors(self, family: Family, rhos: Array) -> Array:
         """Errors on the other rows, as far down the path as they may still improve."""
         weight, errors = self.kept.astype(np.float64), np.empty(0)
-        for outcome in family.solutions(rhos, TOLERANCE):
+        for outcome in family.solutions(rhos, TOLERANCE, polish=False):
             support = np.flatnonzero(outcome.point.x[-self.batch.n_features :])
             if not self.supports or not np.array_equal(support, self.supports[-1]):
                 errors = self._judge(support, weight)
             else:
                 self._repeat()
                 errors = np.append(errors, errors[-1])
-            if len(errors) - 1 - int(np.argmin(errors)) >= PATIENCE or 4 * len(support) > self.kept.sum():
+            if self._enough(errors):
                 break
         return np.append(errors, np.full(len(rhos) - len(errors), np.inf))
+
+    def _enough(self, errors: Array) -> bool:
+        best, entered = len(self.supports[int(np.argmin(errors))]), len(np.unique(np.concatenate(self.supports)))
+        return entered >= 2 * best + MARGIN or 4 * entered > self.kept.sum()
 
     def _repeat(self) -> None:
         self.supports.append(self.supports[-1])

@@ -24,8 +24,8 @@ from sparsetd.system import Array, Batch, Solution, Table
 class SparseTDCV(ExactTD):
     """SparseTD with ρ_θ chosen by cross-validation over episodes, then LSTD on the features it selected.
 
-    Along a path from ρ_max downwards each fold selects features on the other episodes, refits them by LSTD there, and is
-    judged by the projected Bellman error on its own. The largest ρ_θ within one standard error of the best is taken.
+    Along a path from ρ_max downwards each fold selects features on the other episodes, refits them by LSTD there, and
+    is judged by the projected Bellman error on its own. The largest ρ_θ within one standard error of the best is taken.
     Good without arguments but `gamma`.
 
     Parameters

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.solvers.saddle.certificate import Problem
+from sparsetd.solvers.saddle.certificate import Point, Problem
 from sparsetd.solvers.saddle.columns import Columns
 from sparsetd.solvers.saddle.linear import Linear
 from sparsetd.solvers.saddle.norms import FitNorm
-from sparsetd.solvers.saddle.solve import Outcome, solve, zero_point
+from sparsetd.solvers.saddle.solve import Outcome, point_at, solve
 from sparsetd.solvers.saddle.terms import Terms
 from sparsetd.system import Array
 
@@ -50,17 +50,20 @@ class Family:
         if self.n_blocks == 1 and not len(one.terms.free):
             z = self.A.adjoint(one.residual_dual(np.zeros(self.A.size)))
         else:
-            start = zero_point(one)
+            start = point_at(one)
             size = float(np.max(one.terms.magnitude(start.z)[penalised] / one.terms.l1[penalised], initial=1.0))
             z = solve(self.problem(BEYOND * size), tol=1e-9).point.z
         return float(np.max(one.terms.magnitude(z)[penalised] / one.terms.l1[penalised]))
 
-    def solutions(self, rhos: Array, tol: float) -> Iterator[Outcome]:
+    def solutions(self, rhos: Array, tol: float, polish: bool = True) -> Iterator[Outcome]:
         """The solution at each ρ_θ in turn, lazily: stop asking and the rest is not computed."""
-        x = None
+        last: Point | None = None
         for rho in rhos:
-            outcome = solve(self.problem(float(rho)), tol=tol, x=x, columns=self._columns)
-            x = outcome.point.x
+            problem = self.problem(float(rho))
+            # The products come along, so that a warm start costs no pass over the data.
+            start = None if last is None else problem.point(last.x, last.y, last.Ax, last.z)
+            outcome = solve(problem, tol=tol, start=start, columns=self._columns, polish=polish)
+            last = outcome.point
             yield outcome
 
 

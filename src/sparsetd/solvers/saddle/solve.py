@@ -28,23 +28,24 @@ class Outcome:
     trail: Trail
 
 
-def zero_point(problem: Problem) -> Point:
-    """x = 0 with the dual point of its residual −b."""
-    zero = np.zeros(problem.A.size)
-    return problem.point(zero, problem.residual_dual(zero), Ax=zero)
+def point_at(problem: Problem, x: Array | None = None) -> Point:
+    """x (or 0) with the dual point that its residual proposes."""
+    Ax = np.zeros(problem.A.size) if x is None else problem.apply(x)
+    return problem.point(np.zeros(problem.A.size) if x is None else x, problem.residual_dual(Ax), Ax)
 
 
 def solve(
     problem: Problem,
     *,
     tol: float = 1e-8,
-    x: Array | None = None,
+    start: Point | None = None,
     method: str = "auto",
     max_iter: int = 10_000,
     max_working: int = 4000,
     columns: Columns | None = None,
+    polish: bool = True,
 ) -> Outcome:
-    """Minimises to a relative duality gap of `tol`, from x if given.
+    """Minimises to a relative duality gap of `tol`, from x = 0 or from `start`.
 
     "working_set" solves ever larger selections of features by Newton steps, "pdhg" takes first-order steps on all of
     them, and "auto" begins with the first and turns to the second once more than `max_working` features are wanted.
@@ -52,30 +53,20 @@ def solve(
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    start = zero_point(problem)
-    if x is not None and x.any():
-        Ax = problem.apply(x)
-        start = start.merged(problem.point(x, problem.residual_dual(Ax), Ax))
+    trail, point = Trail(), point_at(problem) if start is None else start
     # The factorisations are small: on a busy machine they lose far more to waiting threads than they gain.
     with _threads().limit(limits=1, user_api="blas"):
-        return _solved(problem, tol, start, method, max_iter, max_working, columns)
+        if method != "pdhg":
+            limit = max_working if method == "auto" else problem.A.size
+            point = solve_on_working_set(problem, tol, point, columns, limit, trail=trail)
+        if method != "working_set" and point.relative_gap > tol:
+            point = pdhg(problem, tol, point, max_iter, trail)
+        if polish and point.relative_gap > 0.0:
+            point = polished(problem, point)
+            trail.note(point, int(np.count_nonzero(point.x)))
+    return Outcome(point, "converged" if point.relative_gap <= tol else "not_converged", trail)
 
 
 @cache
 def _threads() -> ThreadpoolController:
     return ThreadpoolController()
-
-
-def _solved(
-    problem: Problem, tol: float, point: Point, method: str, max_iter: int, max_working: int, columns: Columns | None
-) -> Outcome:
-    trail = Trail()
-    if method != "pdhg":
-        limit = max_working if method == "auto" else problem.A.size
-        point = solve_on_working_set(problem, tol, point, columns, limit, trail=trail)
-    if method != "working_set" and point.relative_gap > tol:
-        point = pdhg(problem, tol, point, max_iter, trail)
-    if point.relative_gap > 0.0:
-        point = polished(problem, point)
-        trail.note(point, int(np.count_nonzero(point.x)))
-    return Outcome(point, "converged" if point.relative_gap <= tol else "not_converged", trail)

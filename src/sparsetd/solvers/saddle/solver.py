@@ -13,7 +13,7 @@ from sparsetd.solvers.saddle.certificate import Problem
 from sparsetd.solvers.saddle.linear import mean_operator
 from sparsetd.solvers.saddle.norms import FitNorm
 from sparsetd.solvers.saddle.refit import refit
-from sparsetd.solvers.saddle.solve import Outcome, solve
+from sparsetd.solvers.saddle.solve import Outcome, point_at, solve
 from sparsetd.solvers.saddle.terms import Terms
 from sparsetd.system import Array, Batch, Solution, Table
 
@@ -71,8 +71,8 @@ class Saddle:
 
     def result(self, state: SaddleState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
         problem = self.problem(state.batch(), table, penalty, factor)
-        x = None if state.start is None else state.start.ravel()
-        outcome = solve(problem, tol=self.tol, x=x, method=self.method, max_iter=self.max_iter)
+        start = None if state.start is None else point_at(problem, state.start.ravel())
+        outcome = solve(problem, tol=self.tol, start=start, method=self.method, max_iter=self.max_iter)
         if outcome.status != "converged":
             _warn_not_converged(outcome, self.tol)
         solution = _solution(problem, outcome, table, state.dtype)

@@ -1,0 +1,118 @@
+"""Which features would be selected again? (Meinshausen & Bühlmann 2010; complementary halves, Shah & Samworth 2013.)
+
+Half of the episodes are drawn again and again; on each half the path is followed until q features have entered. The
+selection probability of a feature is the share of halves that selected it, and with threshold τ > ½
+
+    expected number of irrelevant features with probability ≥ τ   ≤   q² / ((2τ − 1) d).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from sparsetd.estimators.sparse_td import SparseTD
+from sparsetd.selection.folds import clusters
+from sparsetd.selection.path import family_of
+from sparsetd.solvers.saddle import rho_grid
+from sparsetd.system import Array, Batch
+
+TOLERANCE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class StabilitySelection:
+    """The selection probability of every feature, the threshold, and the bound on false selections."""
+
+    probabilities: Array
+    names: Array
+    threshold: float
+    false_selections: float
+
+    @property
+    def support(self) -> Array:
+        return np.asarray(self.probabilities >= self.threshold)
+
+    def table(self) -> list[tuple[str, float]]:
+        """Names and probabilities, most stable first; features that were never selected are left out."""
+        order = np.argsort(-self.probabilities, kind="stable")
+        return [(str(self.names[j]), float(self.probabilities[j])) for j in order if self.probabilities[j] > 0]
+
+
+def stability_selection(
+    X: Any,
+    y: Any,
+    X_next: Any = None,
+    *,
+    threshold: float = 0.75,
+    max_false: float = 1.0,
+    n_halves: int = 50,
+    random_state: int | None = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    ratio: Any = None,
+    discount: Any = None,
+    start: Any = None,
+    interest: Any = None,
+    **parameters: Any,
+) -> StabilitySelection:
+    """Selection probabilities of `SparseTD` over random halves of the episodes.
+
+    Parameters
+    ----------
+    X, y, X_next, ratio, discount, start, interest
+        The log, as in `SparseTD.fit`.
+    threshold : float
+        Selection probability τ, above ½, from which a feature counts as stable.
+    max_false : float
+        Bound on the expected number of irrelevant features among the stable ones; it determines q.
+    n_halves : int
+        Pairs of complementary halves: 2·n_halves fits.
+    random_state, n_jobs, verbose
+        Seed, joblib workers and joblib's progress messages. The result does not depend on n_jobs.
+    **parameters
+        Parameters of `SparseTD` but rho_theta and refit.
+    """
+    if not 0.5 < threshold <= 1.0:
+        raise ValueError(f"threshold={threshold} must be above 0.5 and at most 1")
+    model = SparseTD(**parameters)
+    batch = model._batch(X, y, X_next, ratio, discount, start, interest, reset=True)
+    d = model.n_features_in_
+    q = max(int(np.sqrt(max_false * (2 * threshold - 1) * d)), 1)
+    halves = _halves(clusters(batch.start), n_halves, np.random.default_rng(random_state))
+    chosen = Parallel(n_jobs=n_jobs, verbose=verbose)(delayed(first_features)(model, batch, half, q) for half in halves)
+    probabilities = np.mean(chosen, axis=0)[:d]
+    names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(d)]))
+    return StabilitySelection(probabilities, names, threshold, q**2 / ((2 * threshold - 1) * d))
+
+
+def first_features(model: SparseTD, batch: Batch, weight: Array, q: int) -> Array:
+    """Which features are in the last support of the path that has at most q penalised ones."""
+    factor = model._factor(batch.n_features)
+    free = np.zeros(batch.n_features, dtype=bool) if factor is None else factor == 0
+    family, chosen = family_of(*model._parts(), batch, factor, weight), free
+    rho_max = family.rho_max()
+    if rho_max == 0.0:
+        return chosen
+    for outcome in family.solutions(rho_grid(rho_max, 50, 1e-2), TOLERANCE, polish=False):
+        support = outcome.point.x[-batch.n_features :] != 0
+        if np.count_nonzero(support & ~free) > q:
+            break
+        chosen = support | free
+    return chosen
+
+
+def _halves(cluster: Array, n: int, rng: np.random.Generator) -> list[Array]:
+    """Row weights (0 or 1) of n random halves of the clusters, each followed by its complement."""
+    size = int(cluster.max()) + 1
+    if size < 2:
+        raise ValueError("stability selection draws halves of the log, but it has 1 row; pass more rows")
+    out = []
+    for _ in range(n):
+        mask = np.zeros(size)
+        mask[rng.permutation(size)[: size // 2]] = 1.0
+        out += [mask[cluster], 1.0 - mask[cluster]]
+    return out

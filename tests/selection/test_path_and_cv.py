@@ -1,0 +1,155 @@
+"""The path, cross-validation and the estimators built on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sparsetd.checks import LAWS
+from sparsetd.estimators.sparse_td import SparseTD
+from sparsetd.problems import random_mdp, with_noise_features
+from sparsetd.selection import SparseTDCV, rho_max, sparse_td_path
+from sparsetd.selection.cross_validation import Curve, mspbe_on
+from sparsetd.selection.folds import clusters, episode_folds, episode_of
+from sparsetd.solvers.saddle import refit
+from sparsetd.system import mean_system
+
+QUICK: dict[str, Any] = {"cv": 3, "n_rhos": 6, "eps": 0.1}
+
+
+def log(seed: int, n: int = 600, noise_features: int = 25, **kwargs: Any) -> tuple[Any, dict[str, Any], Any]:
+    rng = np.random.default_rng(seed)
+    mdp = random_mdp(rng, 20, 4, 4, reward_noise=0.1, **kwargs)
+    batch = with_noise_features(mdp.trajectory(n, rng, horizon=20), noise_features, rng)
+    columns = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
+    return mdp, columns, batch
+
+
+def test_the_path_begins_at_zero_and_agrees_with_cold_fits() -> None:
+    _, columns, batch = log(0)
+    rows = (batch.phi, batch.reward, batch.phi_next)
+    path = sparse_td_path(*rows, n_rhos=6, eps=0.1, gamma=0.9, **columns)
+    assert path.rho_max == pytest.approx(rho_max(*rows, gamma=0.9, **columns))
+    assert path.n_active[0] == 0 < path.n_active[1]
+    assert path.dual_gaps.max() < 1e-7
+    for rho, coef in zip(path.rhos[1:], path.coefs.T[1:], strict=True):
+        np.testing.assert_allclose(coef, SparseTD(rho, gamma=0.9).fit(*rows, **columns).coef_, atol=1e-7)
+
+
+def test_rho_max_in_closed_form() -> None:
+    _, columns, batch = log(1)
+    A, b = mean_system(SparseTD()._parts()[0], batch)
+    ours = rho_max(batch.phi, batch.reward, batch.phi_next, gamma=0.9, **columns)
+    assert ours == pytest.approx(np.sqrt(2) * np.abs(A.T @ b).max() / np.linalg.norm(b))
+
+
+def test_rho_max_needs_a_penalty_that_selects() -> None:
+    with pytest.raises(ValueError, match="l1_ratio"):
+        rho_max(np.eye(3), np.ones(3), l1_ratio=0.0)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_cross_validation_finds_the_relevant_features(sparse: bool) -> None:
+    mdp, columns, batch = log(3, n=2000, off_policy=0.3)
+    phi, phi_next = (sp.csr_array(rows) if sparse else rows for rows in (batch.phi, batch.phi_next))
+    model = SparseTDCV(gamma=0.9).fit(phi, batch.reward, phi_next, **columns)
+    assert np.flatnonzero(model.support_).tolist() == [0, 1, 2, 3]
+    values = mdp.features @ mdp.theta_star
+    error = mdp.features @ model.coef_[:4] - values
+    assert np.sqrt(mdp.xi @ error**2 / (mdp.xi @ values**2)) < 0.1
+    assert model.dual_gap_ < 1e-7
+    assert model.cv_errors_.shape == (30, 5)
+    assert 0 < model.rho_theta_ < model.rho_max_
+
+
+def test_the_refit_is_lstd_on_the_support() -> None:
+    _, columns, batch = log(3)
+    model = SparseTD(0.3, gamma=0.9, refit=True).fit(batch.phi, batch.reward, batch.phi_next, **columns)
+    support = np.flatnonzero(model.support_)
+    A, b = mean_system(SparseTD()._parts()[0], batch)
+    assert 0 < len(support) < 29
+    np.testing.assert_allclose(
+        model.coef_[support], np.linalg.solve(A[np.ix_(support, support)], b[support]), rtol=1e-8
+    )
+    assert np.abs(model.coef_[support]).sum() > np.abs(model.coef_last_[support]).sum()
+
+
+def test_held_out_errors_are_the_projected_bellman_error() -> None:
+    _, _, batch = log(4)
+    features, rows = np.array([0, 2, 5]), np.arange(len(batch)) % 3 == 0
+    table = SparseTD()._parts()[0]
+    theta = refit(table, batch, features)
+    phi, phi_next = batch.phi[rows][:, features], batch.phi_next[rows][:, features]
+    delta = batch.reward[rows] + batch.discount[rows] * (phi_next @ theta) - phi @ theta
+    v = phi.T @ (batch.ratio[rows] * delta) / rows.sum()
+    expected = v @ np.linalg.solve(phi.T @ phi / rows.sum(), v)
+    assert mspbe_on(table, batch, features, theta[None], rows)[0] == pytest.approx(expected)
+
+
+def test_the_one_standard_error_rule_takes_the_larger_rho() -> None:
+    errors = np.array([[9.0, 8.0, 9.0], [1.1, 0.9, 1.2], [1.0, 1.0, 1.0], [np.inf, 3.0, 3.0]])
+    curve = Curve(np.array([4.0, 3.0, 2.0, 1.0]), errors)
+    assert curve.choose(one_standard_error=False) == 2
+    assert curve.choose() == 1
+
+
+def test_folds_never_split_an_episode() -> None:
+    start = np.random.default_rng(5).random(100) < 0.2
+    folds, episode = episode_folds(start, 3), episode_of(start)
+    assert all(len(np.unique(folds[episode == e])) == 1 for e in np.unique(episode))
+    assert set(folds) == {0, 1, 2}
+    np.testing.assert_array_equal(np.unique(episode_folds(np.zeros(10, dtype=bool), 5), return_counts=True)[1], 2)
+    with pytest.raises(ValueError, match="cv=1"):
+        episode_folds(start, 1)
+
+
+def test_a_log_of_few_episodes_is_cut_into_blocks() -> None:
+    start = np.zeros(100, dtype=bool)
+    start[55] = True
+    parts = clusters(start)
+    assert np.all(np.diff(parts) >= 0)
+    assert parts.max() + 1 == 11
+    assert parts[54] != parts[55]
+
+
+def test_groups_enter_together_and_names_are_kept() -> None:
+    _, columns, batch = log(6, noise_features=8)
+    groups = np.arange(12) // 2
+    model = SparseTD(0.4, gamma=0.9, groups=groups, fit_intercept=True)
+    model.fit(batch.phi, batch.reward, batch.phi_next, **columns)
+    pairs = model.support_.reshape(6, 2)
+    assert np.all(pairs[:, 0] == pairs[:, 1])
+    assert 0 < pairs[:, 0].sum() < 6
+
+
+def test_nothing_to_select_is_said() -> None:
+    rng = np.random.default_rng(7)
+    with pytest.warns(ConvergenceWarning, match="selected no feature"):
+        model = SparseTDCV(**QUICK).fit(rng.normal(size=(60, 5)), np.zeros(60))
+    assert not model.coef_.any()
+
+
+def test_given_rhos_are_used_as_they_are() -> None:
+    _, columns, batch = log(8)
+    model = SparseTDCV(gamma=0.9, cv=3, rhos=[0.1, 0.4, 0.2])
+    model.fit(batch.phi, batch.reward, batch.phi_next, **columns)
+    np.testing.assert_array_equal(model.rhos_, [0.4, 0.2, 0.1])
+    assert model.rho_theta_ in (0.4, 0.2, 0.1)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([SparseTDCV(**QUICK)])
+def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_law(law: Any) -> None:
+    law(SparseTDCV(**QUICK))

@@ -1,0 +1,102 @@
+"""Selection probabilities, and intervals that cover."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sparsetd.estimators.lstd import LSTD
+from sparsetd.estimators.sparse_td import SparseTD
+from sparsetd.problems import random_mdp, with_noise_features
+from sparsetd.selection import stability_selection, value_interval
+from sparsetd.selection.intervals import ClusterSums
+from sparsetd.system import Batch
+
+
+def sample(seed: int, n: int = 1000, noise_features: int = 16) -> tuple[Any, Batch, dict[str, Any]]:
+    rng = np.random.default_rng(seed)
+    mdp = random_mdp(rng, 20, 4, 4, reward_noise=0.2, off_policy=0.3)
+    batch = with_noise_features(mdp.trajectory(n, rng, horizon=10), noise_features, rng)
+    return mdp, batch, {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
+
+
+def test_relevant_features_are_stable_and_named() -> None:
+    _, batch, columns = sample(9, n=2000)
+    names = [f"feature {j}" for j in range(20)]
+    X, X_next = (pd.DataFrame(rows, columns=names) for rows in (batch.phi, batch.phi_next))
+    result = stability_selection(
+        X, batch.reward, X_next, n_halves=10, random_state=0, max_false=2.0, gamma=0.9, **columns
+    )
+    assert np.flatnonzero(result.support).tolist() == [0, 1, 2, 3]
+    assert {name for name, _ in result.table()[:4]} == set(names[:4])
+    assert result.false_selections <= 2.0
+    again = stability_selection(
+        X, batch.reward, X_next, n_halves=10, random_state=0, max_false=2.0, n_jobs=2, gamma=0.9, **columns
+    )
+    np.testing.assert_array_equal(again.probabilities, result.probabilities)
+
+
+def test_stability_needs_a_threshold_above_half_and_rows() -> None:
+    with pytest.raises(ValueError, match="threshold"):
+        stability_selection(np.eye(3), np.ones(3), threshold=0.5)
+    with pytest.raises(ValueError, match="1 row"):
+        stability_selection(np.ones((1, 2)), np.ones(1))
+
+
+@pytest.mark.parametrize("method", ["sandwich", "bootstrap"])
+def test_intervals_cover_the_exact_values(method: Any) -> None:
+    covered, value_covered = [], []
+    for seed in range(40):
+        mdp, batch, columns = sample(100 + seed, n=600, noise_features=4)
+        model = LSTD(gamma=0.9).fit(batch.phi, batch.reward, batch.phi_next, **columns)
+        values = mdp.features @ mdp.theta_star
+        at = np.hstack([mdp.features, np.zeros((20, 4))])
+        rows = (model, batch.phi, batch.reward, batch.phi_next)
+        states = value_interval(*rows, at=at, method=method, n_draws=200, random_state=seed, **columns)
+        policy = value_interval(*rows, method=method, n_draws=200, random_state=seed, **columns)
+        covered.append(np.mean((states.low <= values) & (values <= states.high)))
+        value_covered.append(policy.low[0] <= mdp.start @ values <= policy.high[0])
+    assert 0.88 < np.mean(covered) <= 0.99
+    assert np.mean(value_covered) > 0.85
+
+
+def test_the_two_methods_agree_and_the_bootstrap_is_reproducible() -> None:
+    _, batch, columns = sample(1, n=1500)
+    model = SparseTD(0.2, gamma=0.9, fit_intercept=True).fit(batch.phi, batch.reward, batch.phi_next, **columns)
+    rows = (model, batch.phi, batch.reward, batch.phi_next)
+    sandwich = value_interval(*rows, **columns)
+    one, two = (
+        value_interval(*rows, method="bootstrap", n_draws=400, random_state=3, n_jobs=j, **columns) for j in (1, 2)
+    )
+    assert one.low == two.low
+    assert one.estimate == pytest.approx(sandwich.estimate)
+    assert one.standard_error == pytest.approx(sandwich.standard_error, rel=0.15)
+    wide = value_interval(*rows, level=0.99, **columns)
+    assert wide.low < sandwich.low < sandwich.high < wide.high
+
+
+def test_the_sandwich_is_the_derivative_of_the_estimate() -> None:
+    _, batch, _ = sample(2, n=300)
+    sums, states = ClusterSums.of(batch, np.arange(4), 0.0), np.eye(4)
+    for at in (states, None):
+        _, influence = sums.influence(at)
+        ones, bump = np.ones(len(sums.g)), np.zeros(len(sums.g))
+        bump[5] = 1e-5
+        difference = (sums.at(ones + bump, at) - sums.at(ones - bump, at)) / 2e-5
+        np.testing.assert_allclose(influence[5], difference, atol=1e-8)
+
+
+def test_what_cannot_be_answered_is_refused() -> None:
+    _, batch, columns = sample(3)
+    with pytest.warns(Warning, match="every coefficient to zero"):
+        empty = SparseTD(1e6, gamma=0.9).fit(batch.phi, batch.reward, batch.phi_next, **columns)
+    with pytest.raises(ValueError, match="selected no feature"):
+        value_interval(empty, batch.phi, batch.reward, batch.phi_next, **columns)
+    model = LSTD(gamma=0.9).fit(batch.phi, batch.reward, batch.phi_next, **columns)
+    with pytest.raises(ValueError, match="columns"):
+        value_interval(model, batch.phi, batch.reward, batch.phi_next, at=np.ones((1, 3)), **columns)
+    with pytest.raises(ValueError, match="method"):
+        value_interval(model, batch.phi, batch.reward, batch.phi_next, method="guess", **columns)  # type: ignore[arg-type]
