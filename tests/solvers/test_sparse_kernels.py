@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -85,11 +86,12 @@ class Problem:
             average=self.average,
             average_dual=self.average_dual,
         )
-        return sparse.begin(setting, self.table, self.x, self.y, np.zeros_like(self.x), np.zeros_like(self.y), self.factor)
+        sums = np.zeros_like(self.x), np.zeros_like(self.y)
+        return sparse.begin(setting, self.table, self.x, self.y, *sums, self.factor)
 
     def lazy(self, *cuts):
         state, stops = self.begin(), [0, *cuts, self.n]
-        for a, b in zip(stops[:-1], stops[1:], strict=True):
+        for a, b in pairwise(stops):
             phi, phi_next = (Rows(r.values, r.indices, r.indptr[a : b + 1]) for r in (self.phi, self.phi_next))
             assert state.update(phi, phi_next, {name: c[a:b] for name, c in self.columns.items()}) == b - a
         assert state.n_steps == self.n
@@ -120,7 +122,8 @@ class Problem:
         return x, y, x_sum, y_sum
 
     def check(self, tol=1e-11):
-        expected = {"x": True, "y": self.saddle, "x_sum": self.average, "y_sum": self.saddle and self.average_dual and self.average}
+        dual_sum = self.saddle and self.average and self.average_dual
+        expected = {"x": True, "y": self.saddle, "x_sum": self.average, "y_sum": dual_sum}
         for name, lazy, dense in zip(expected, self.lazy(), self.dense(), strict=True):
             assert len(lazy) == self.k * expected[name], name
             if lazy.size:

@@ -1,7 +1,8 @@
 """The lazy state behind a solver on sparse rows: begin, advance, materialise.
 
-A solver that receives CSR rows keeps its iterates here instead of in dense arrays. Values and α-weighted sums are exact (to
-rounding) at every step, but only the coordinates that a transition touches are visited: O(nnz) per step, independent of d.
+A solver that receives CSR rows keeps its iterates here instead of in dense arrays. Values and α-weighted sums are
+exact to rounding at every step, but a step visits only the coordinates that its transition touches: O(nnz), whatever
+d is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sparsetd.solvers import sparse_kernels as kernels
@@ -30,8 +30,7 @@ class Setting:
     extragradient : whether a step uses the gradient at a trial point (Mirror-Prox), whose trial points are then summed
     dual_norm : 2 or inf, the norm of the unit ball of y; None where there is no y
     l1, l2 : elastic net of every block, h(x) = Σ_b l1_b ‖x_b‖₁ + l2_b ‖x_b‖²/2
-    factor : per-feature multiplier of the penalty; features with a factor other than 1 cost O(1) each in every step
-    constant : the step where it is constant and is also the weight of the average: zero crossings then have a closed form
+    constant : the step where it is constant and also the weight of the average: zero crossings have a closed form then
     average, average_dual : whether the weighted sums of x and of y are kept
     trace_tol : entries of the trace of at most this size are dropped; e is then wrong by at most trace_tol/(1 − γλ)
     """
@@ -55,14 +54,22 @@ class SparseState:
 
     @property
     def n_steps(self) -> int:
-        return int(self.lines.count[kernels.STEPS])
+        return int(self.lines.counter[kernels.STEPS])
 
     def materialise(self) -> tuple[Array, Array, Array, Array]:
-        """(x, y, Σ ω x, Σ ω y), each of shape (k, d); y has no rows where there is none, nor has a sum that is not kept."""
+        """(x, y, Σ ω x, Σ ω y), each of shape (k, d), or without rows where there is no y or no such sum is kept."""
         k, d = self.rule.n_blocks, len(self.lines.line)
         values, sums = np.empty((len(self.rule.l1), d)), np.empty((self.rule.n_sums, d))
         kernels.materialise(tuple(self.lines), tuple(self.rule), values, sums)
         return values[:k], values[k:], sums[:k], sums[k:]
+
+    def trace(self) -> Array:
+        """e, as the last step left it."""
+        first, last = self.lines.counter[kernels.HOT_FROM], self.lines.counter[kernels.HOT_TO]
+        names = self.lines.names[first:last]
+        out = np.zeros(len(self.lines.line))
+        out[names[names >= 0]] = self.lines.hot[kernels.ALONG + 2, first:last][names >= 0]
+        return out
 
     def update(self, phi: kernels.Rows, phi_next: kernels.Rows, columns: dict[str, Array], limit: float = 1e100) -> int:
         """Advance by rows and return how many were taken before a product left ±`limit`.
@@ -76,25 +83,37 @@ class SparseState:
 
 
 def begin(
-    setting: Setting, table: Table, x: Array, y: Array, x_sum: Array, y_sum: Array, factor: Array | None = None
+    setting: Setting,
+    table: Table,
+    x: Array,
+    y: Array,
+    x_sum: Array,
+    y_sum: Array,
+    factor: Array | None = None,
+    trace: Array | None = None,
 ) -> SparseState:
-    """A lazy state that holds the given values; all of them have shape (k, d), those of y no rows where there is none."""
-    k, d = x.shape
-    n_vectors = k + len(y)
+    """A lazy state that holds the given values, of shape (k, d); y and its sum have no rows where there is none.
+
+    `factor` multiplies the penalty of each feature; one with a factor other than 1 takes part in every step; `trace` is
+    e.
+    """
+    (k, d), n_vectors = x.shape, len(x) + len(y)
     n_sums = (n_vectors if setting.average_dual else k) if setting.average else 0
     special = np.empty(0, dtype=np.int64) if factor is None else np.flatnonzero(np.asarray(factor) != 1.0)
     multiplier = np.ones(0) if factor is None else np.asarray(factor, dtype=np.float64)[special]
     rule = _rule(setting, table, d, n_vectors, n_sums, multiplier)
+    faded = np.zeros(d) if trace is None else trace
+    hot = np.concatenate([special, np.setdiff1d(np.flatnonzero(faded), special)])
+    lines = _lines(rule, d, len(hot))
     values, totals = np.concatenate([x, y]), np.concatenate([x_sum, y_sum])[:n_sums]
-    lines = _lines(rule, d, len(special))
     lines.line[:, :n_vectors], lines.line[:, n_vectors : n_vectors + n_sums] = values.T, totals.T
     lines.line[:, -1] = -1.0
-    lines.line[special, -1] = np.arange(len(special))
-    lines.names[: len(special)] = special
-    lines.hot[kernels.VALUE : kernels.VALUE + n_vectors, : len(special)] = values[:, special]
-    lines.hot[kernels.TOTAL : kernels.TOTAL + n_sums, : len(special)] = totals[:, special]
-    lines.count[kernels.HOT_TO] = lines.count[kernels.LIVE] = len(special)
-    lines.count[kernels.LAST_NEXT] = -1
+    lines.line[hot, -1] = np.arange(len(hot))
+    lines.names[:] = hot
+    lines.hot[kernels.VALUE : kernels.VALUE + n_vectors] = values[:, hot]
+    lines.hot[kernels.TOTAL : kernels.TOTAL + n_sums] = totals[:, hot]
+    lines.hot[kernels.ALONG + 2] = faded[hot]
+    lines.counter[[kernels.HOT_TO, kernels.LIVE]], lines.counter[kernels.LAST_NEXT] = len(hot), -1
     lines.norm[0] = float(np.sum(np.square(y)))
     kernels.begin_afresh(tuple(lines))
     return SparseState(lines, rule)
@@ -142,7 +161,7 @@ def _entries(M: Array) -> Array:
     return out
 
 
-def _lines(rule: kernels.Rule, d: int, n_special: int) -> kernels.Lines:
+def _lines(rule: kernels.Rule, d: int, n_hot: int) -> kernels.Lines:
     k, n_vectors = rule.n_blocks, len(rule.l1)
     used = n_vectors + rule.n_sums + (rule.slot_x >= 0) + (rule.slot_y >= 0) + 1
     searched = bool(rule.n_sums and np.any(rule.l1) and rule.constant == 0.0)
@@ -150,10 +169,10 @@ def _lines(rule: kernels.Rule, d: int, n_special: int) -> kernels.Lines:
     generations = GENERATIONS if max(rule.slot_x, rule.slot_y) >= 0 else 4
     return kernels.Lines(
         line=aligned_zeros(d, 8 if used <= 8 else 16),
-        hot=np.zeros((kernels.HOT_ROWS, n_special)),
-        names=np.zeros(n_special, dtype=np.int64),
+        hot=np.zeros((kernels.HOT_ROWS, n_hot)),
+        names=np.zeros(n_hot, dtype=np.int64),
         scalar=np.zeros((n_vectors, 7)),
-        count=np.zeros(10, dtype=np.int64),
+        counter=np.zeros(10, dtype=np.int64),
         norm=np.zeros(1),
         chain=np.zeros((2, generations, k, 4)),
         ends=np.zeros((2, generations, k, 4)),
@@ -166,7 +185,7 @@ def _with_room(lines: kernels.Lines, rule: kernels.Rule, phi: kernels.Rows, phi_
     """The same state with room for every coordinate that may be hot in a step of these rows."""
     entries = [np.diff(rows.indptr) for rows in (phi, phi_next)]
     longest = sum(int(number.max(initial=0)) for number in entries)
-    hot = int(lines.count[kernels.HOT_TO] - lines.count[kernels.HOT_FROM])
+    hot = int(lines.counter[kernels.HOT_TO] - lines.counter[kernels.HOT_FROM])
     most = hot + 4 * longest + 64  # a step's coordinates, those of the step before, and as many holes
     if rule.traces:
         most += 3 * min(hot + int(entries[0].sum()), len(lines.line))
@@ -183,8 +202,3 @@ def aligned_zeros(d: int, stride: int) -> Array:
     memory = np.zeros(d * stride + 8)
     skip = (-memory.ctypes.data // 8) % 8
     return memory[skip : skip + d * stride].reshape(d, stride)
-
-
-def rows_of(matrix: sp.csr_array | sp.csr_matrix) -> kernels.Rows:
-    """The arrays of a CSR matrix."""
-    return kernels.Rows(matrix.data, matrix.indices, matrix.indptr)

@@ -1,28 +1,31 @@
 """Exact O(nnz) steps of the streaming solvers on sparse rows.
 
-A coordinate that a transition does not touch still moves, but in a way that is known in advance. Between two touches every
-vector of the state (each block of x, each block of y) obeys x ← f S(a x, α ρ), the same for all its coordinates, so that
+A coordinate that a transition does not touch still moves, but in a way that is known in advance. Between two touches
+every vector of the state (each block of x, each block of y) obeys x ← f S(a x, α ρ), alike for all coordinates, so
+that
 
     x_t = F_t S_{ρ L_t}(v)                          F ← a f F      L ← L + α / |a F|
     Σ_{i<t} ω_i x_i = R + v P_t − sgn(v) ρ Q_t      P ← P + ω F    Q ← Q + ω F L
 
-with two numbers (v, R) per coordinate and four running scalars (F, L, P, Q) per vector. Here f = 1/(1 + α l2) for an elastic
-net, a = 1 − α·damping, and f is the radial scaling of an l2 ball (y has ρ = 0).
+with two numbers (v, R) per coordinate and four running scalars (F, L, P, Q) per vector. Here f = 1/(1 + α l2) for an
+elastic net, a = 1 − α·damping, and f is the radial scaling of an l2 ball (y has ρ = 0).
 
-The coordinates in use are *hot*: they are held as plain numbers (x_t, Σ ω x) and take the dense step, vectorised. A coordinate
-becomes hot when a row touches it (load) and returns to its line when it is no longer needed (store); laziness is nowhere
-else. On a trajectory φ' of a row is φ of the next one, so every coordinate is loaded once for its two uses; the support of a
-trace stays hot until it has faded.
+The coordinates in use are *hot*: they are held as plain numbers (x_t, Σ ω x) and take the dense step, vectorised. A
+coordinate becomes hot when a row touches it (load) and returns to its line when it is no longer needed (store);
+laziness is nowhere else. On a trajectory φ' of a row is φ of the next one, so every coordinate is loaded once for its
+two uses; the support of a trace stays hot until it has faded.
 
-A coordinate that has reached zero (|v| ≤ ρ L_t) did so at m, the first index with ρ L_m ≥ |v|, and its sum stopped there: in
-closed form for constant steps, by a search in the history of (L, P, Q) otherwise.
+A coordinate that has reached zero (|v| ≤ ρ L_t) did so at m, the first index with ρ L_m ≥ |v|, and its sum stopped
+there: in closed form for constant steps, by a search in the history of (L, P, Q) otherwise.
 
-F only shrinks. When |F| < 2⁻¹⁰ a new *generation* begins with F = 1, because P would no longer resolve the terms added to it.
-`chain` holds, for every older generation, the composed map to the beginning of the current one; it has the same form, so one
-multiplication brings a coordinate up to date. Every `horizon` steps all coordinates are flushed, which bounds the history and
-the rounding errors of the sums. Flushes happen at fixed step numbers, hence any chunking of the stream gives the same bits.
+F only shrinks. When |F| < 2⁻¹⁰ a new *generation* begins with F = 1, because P would no longer resolve the terms
+added to it. `chain` holds, for every older generation, the composed map to the beginning of the current one; it has
+the same form, so one multiplication brings a coordinate up to date. Every `horizon` steps all coordinates are
+flushed, which bounds the history and the rounding errors of the sums. Flushes happen at fixed step numbers, hence any
+chunking gives the same bits.
 
-All jitted code of the lazy solvers is in this file, and everything enters as data: see the notes on Numba in the design.
+All jitted code of the lazy solvers is in this file, and everything enters as data: a cached kernel that calls another
+file is stale after an edit there, and one that takes functions is never cached.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 NO_BALL, L2_BALL, LINF_BALL = 0, 2, 3
-# Columns of `scalar`, of `chain` and `ends`, and (from L on) of `history`; CARRY compensates the rounding of L, P and Q.
+# Columns of `scalar`, of `chain` and `ends`, and (from L on) of `history`; CARRY: the rounding of L, P and Q.
 F, L, P, Q, CARRY = 0, 1, 2, 3, 4
 # Entries of `count`; GENERATION and OLDEST have one for x and one for y.
 SINCE_FLUSH, STEPS, HOT_FROM, HOT_TO, LAST_NEXT, LIVE, GENERATION, OLDEST = 0, 1, 2, 3, 4, 5, 6, 8
@@ -56,13 +59,13 @@ SUMS = {"reassoc", "contract", "arcp", "nsz"}
 
 
 class Lines(NamedTuple):
-    """The state. A line has v of each vector, R of each summed vector, the generations of x and of y, and last its mark."""
+    """The state. A line: v of each vector, R of each summed vector, the generations of x and y, and last its mark."""
 
     line: Array  # (d, 8 or 16): one or two cache lines per coordinate
     hot: Array  # (HOT_ROWS, capacity), see the names above
     names: Array  # (capacity,): which coordinates are hot; special ones first, for good
     scalar: Array  # (V, 7): F L P Q and the compensation of L P Q
-    count: Array  # (10,) integers, see the names above
+    counter: Array  # (10,) integers, see the names above
     norm: Array  # (1,): ‖y‖²
     chain: Array  # (2, generations, k, 4): composed (F, L, P, Q) from the start of a generation to the current one
     ends: Array  # (2, generations, k, 4): (F, L, P, Q) at the end of a generation
@@ -99,7 +102,7 @@ class Rows(NamedTuple):
     indptr: Array
 
 
-if config.DISABLE_JIT:
+if getattr(config, "DISABLE_JIT", False):
 
     def _borrow(array: Array) -> Array:
         """The array itself."""
@@ -111,10 +114,10 @@ if config.DISABLE_JIT:
 else:
 
     @intrinsic
-    def _borrow(_context, array):  # type: ignore[no-untyped-def]
-        """The same array without an owner: every call inside the loop would count references to it, atomically (250 ns a step)."""
+    def _borrow(_context, array):
+        """The same array without an owner: calls in the loop would count references, atomically (250 ns a step)."""
 
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):
             view = context.make_array(signature.args[0])(context, builder, args[0])
             view.meminfo = view.meminfo.type(None)
             view.parent = view.parent.type(None)
@@ -123,12 +126,12 @@ else:
         return array(array), codegen
 
     @intrinsic
-    def _prefetch(_context, line, j):  # type: ignore[no-untyped-def]
+    def _prefetch(_context, line, j):
         """Ask for row j of `line` ahead of its use: 1.4 times faster at d ≥ 10⁶."""
-        from llvmlite import ir
+        from llvmlite import ir  # type: ignore[import-untyped]
         from numba.core import cgutils
 
-        def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        def codegen(context, builder, signature, args):
             array = context.make_array(signature.args[0])(context, builder, args[0])
             index = builder.zext(args[1], ir.IntType(64)) if args[1].type.width < 64 else args[1]
             stride = cgutils.unpack_tuple(builder, array.strides)[0]
@@ -144,7 +147,7 @@ else:
 
 
 @njit(**INLINE)
-def _fetch_ahead(line, indices, indptr, t):  # type: ignore[no-untyped-def]
+def _fetch_ahead(line, indices, indptr, t):
     if t + 1 < len(indptr):
         for i in range(indptr[t], indptr[t + 1]):
             _prefetch(line, indices[i])
@@ -154,8 +157,8 @@ def _fetch_ahead(line, indices, indptr, t):  # type: ignore[no-untyped-def]
 
 
 @njit(**INLINE)
-def _touch(line, hot, names, first, n, q, values, indices, lo, hi, scale):  # type: ignore[no-untyped-def]
-    """Add scale · (entries lo … hi) to direction q of the hot coordinates, duplicates and all; returns the new end of them.
+def _touch(line, hot, names, first, n, q, values, indices, lo, hi, scale):
+    """Add scale · (entries lo … hi) to direction q of the hot coordinates, duplicates and all; returns their new end.
 
     The mark of a line is its place among the hot coordinates, or −1. Lines of those from `first` on wait in RAW.
     """
@@ -178,7 +181,7 @@ def _touch(line, hot, names, first, n, q, values, indices, lo, hi, scale):  # ty
 
 
 @njit(**INLINE)
-def _copy_line(line, j, hot, i):  # type: ignore[no-untyped-def]
+def _copy_line(line, j, hot, i):
     for s in range(8):
         hot[RAW + s, i] = line[j, s]
     if line.shape[1] == 16:
@@ -187,8 +190,8 @@ def _copy_line(line, j, hot, i):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _first_at_least(history, h, lo, hi, level):  # type: ignore[no-untyped-def]
-    """First index in [lo, hi) whose L reaches `level`, else hi: interpolation and bisection in turns, for L is increasing."""
+def _first_at_least(history, h, lo, hi, level):
+    """First index in [lo, hi) whose L reaches `level`, else hi: interpolation and bisection in turns, L increases."""
     if hi - lo < 1 or history[hi - 1, h, 0] < level:
         return hi
     below, reached = lo - 1, hi - 1
@@ -208,7 +211,7 @@ def _first_at_least(history, h, lo, hi, level):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _sum_until_zero(history, ends, begins, current, since, rho, lag, b, v, generation):  # type: ignore[no-untyped-def]
+def _sum_until_zero(history, ends, begins, current, since, rho, lag, b, v, generation):
     """What a coordinate of block b of x that reached zero since `generation` added to its sum before it did."""
     total = 0.0
     h = min(b, history.shape[1] - 1)
@@ -226,7 +229,7 @@ def _sum_until_zero(history, ends, begins, current, since, rho, lag, b, v, gener
 
 
 @njit(**INLINE)
-def _renew(hot, n, slot, group, count, chain, ends, begins, history, l1, n_sums, lag):  # type: ignore[no-untyped-def]
+def _renew(hot, n, slot, group, count, chain, ends, begins, history, l1, n_sums, lag):
     """Bring (v, R) of one group of vectors (0: x, 1: y) from their generation to the current one."""
     current, since, k, n_vectors = count[GENERATION + group], count[SINCE_FLUSH], chain.shape[2], len(l1)
     for i in range(n):
@@ -247,7 +250,7 @@ def _renew(hot, n, slot, group, count, chain, ends, begins, history, l1, n_sums,
 
 
 @njit(**INLINE)
-def _resolve_constant(hot, b, place, first, n, rho, step, since, lag):  # type: ignore[no-untyped-def]
+def _resolve_constant(hot, b, place, first, n, rho, step, since, lag):
     """Values and sums for a constant step α = ω: L_m = P_m = α m and Q_m = α² m (m − 1)/2 (+ α² m where sums lag)."""
     per = 1.0 / (rho * step)
     drop, last = rho * step * since, float(since)
@@ -263,7 +266,7 @@ def _resolve_constant(hot, b, place, first, n, rho, step, since, lag):  # type: 
 
 
 @njit(**INLINE)
-def _resolve_any(hot, b, place, first, n, scalar, count, ends, begins, history, rho, lag):  # type: ignore[no-untyped-def]
+def _resolve_any(hot, b, place, first, n, scalar, count, ends, begins, history, rho, lag):
     """x = F S_{ρL}(v) and Σ ω x = R + v P − sgn(v) ρ Q, or up to the zero crossing."""
     current, since = count[GENERATION], count[SINCE_FLUSH]
     scale, drop, mass, loss = scalar[b, F], rho * scalar[b, L], scalar[b, P], rho * scalar[b, Q]
@@ -283,7 +286,7 @@ def _resolve_any(hot, b, place, first, n, scalar, count, ends, begins, history, 
 
 
 @njit(**INLINE)
-def _resolve(  # type: ignore[no-untyped-def]
+def _resolve(
     hot, first, n, scalar, count, chain, ends, begins, history, l1, n_sums, slot_x, slot_y, constant, lag
 ):
     """Turn the raw lines of the hot coordinates first … n−1 into values and weighted sums."""
@@ -304,7 +307,7 @@ def _resolve(  # type: ignore[no-untyped-def]
 
 
 @njit(**INLINE)
-def _pack(hot, start, n, scalar, count, l1, n_sums, slot_x, slot_y, mark):  # type: ignore[no-untyped-def]
+def _pack(hot, start, n, scalar, count, l1, n_sums, slot_x, slot_y, mark):
     """The lines of hot coordinates for the current scalars, into RAW: v = x/F + sgn ρ L, R = Σ ω x − v P + sgn ρ Q."""
     n_vectors = len(l1)
     for b in range(n_vectors):
@@ -328,11 +331,11 @@ def _pack(hot, start, n, scalar, count, l1, n_sums, slot_x, slot_y, mark):  # ty
 
 
 @njit(**INLINE)
-def _cool(line, hot, names, start, n, n_special, linked, tol, n_vectors):  # type: ignore[no-untyped-def]
-    """Store the hot coordinates that the next step does not need; returns the number of the others and the first of them.
+def _cool(line, hot, names, start, n, n_special, linked, tol, n_vectors):
+    """Store the hot coordinates that the next step does not need; returns how many stay and the first of them.
 
-    Special coordinates stay, those of a trace that has not faded, and, on a trajectory, those of φ'. The others leave a hole,
-    which is all zero and takes part in nothing.
+    Special coordinates stay, those of a trace that has not faded, and, on a trajectory, those of φ'. The others leave a
+    hole, which is all zero and takes part in nothing.
     """
     live, first, wide = 0, n, line.shape[1] == 16
     for i in range(start, n):
@@ -355,7 +358,7 @@ def _cool(line, hot, names, start, n, n_special, linked, tol, n_vectors):  # typ
 
 
 @njit(**OPTIONS)
-def _move_up(line, hot, names, first, n, n_vectors, squeeze):  # type: ignore[no-untyped-def]
+def _move_up(line, hot, names, first, n, n_vectors, squeeze):
     """Move the hot coordinates first … n−1 to the front, with or without their holes; returns their new end."""
     mark, kept = line.shape[1] - 1, 0
     for i in range(first, n):
@@ -375,7 +378,7 @@ def _move_up(line, hot, names, first, n, n_vectors, squeeze):  # type: ignore[no
 
 
 @njit(**INLINE)
-def _add(scalar, b, column, term):  # type: ignore[no-untyped-def]
+def _add(scalar, b, column, term):
     """Compensated summation: the sums run over millions of steps, and their differences matter."""
     carry = column - L + CARRY
     term = term - scalar[b, carry]
@@ -385,7 +388,7 @@ def _add(scalar, b, column, term):  # type: ignore[no-untyped-def]
 
 
 @njit(**INLINE)
-def _advance(scalar, since, l1, n_sums, constant, lag, alpha, weight, decay):  # type: ignore[no-untyped-def]
+def _advance(scalar, since, l1, n_sums, constant, lag, alpha, weight, decay):
     """Move F, L, P, Q of every vector past one step; rows of `decay` are a, f and the f of the summed value."""
     for b in range(len(l1)):
         before, level = scalar[b, F], scalar[b, L]
@@ -405,7 +408,7 @@ def _advance(scalar, since, l1, n_sums, constant, lag, alpha, weight, decay):  #
 
 
 @njit(**INLINE)
-def _remember(history, since, scalar, l1):  # type: ignore[no-untyped-def]
+def _remember(history, since, scalar, l1):
     """Append L, P, Q to the history, where one is kept; a common one is that of a penalised block."""
     if since < len(history):
         width = history.shape[1]
@@ -416,7 +419,7 @@ def _remember(history, since, scalar, l1):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _next_generation(lines, group):  # type: ignore[no-untyped-def]
+def _next_generation(lines, group):
     """Begin a generation of a group of vectors (0: x, 1: y); extend the chains that are still alive."""
     _, _, _, scalar, count, _, chain, ends, _, _ = lines
     current, k = count[GENERATION + group], chain.shape[2]
@@ -438,7 +441,7 @@ def _next_generation(lines, group):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _compose(chain, group, g, c, scalar, b):  # type: ignore[no-untyped-def]
+def _compose(chain, group, g, c, scalar, b):
     """chain ← (scalars at the end of the current generation) ∘ chain."""
     scale = chain[group, g, c, F]
     if scale != 0.0:
@@ -450,7 +453,7 @@ def _compose(chain, group, g, c, scalar, b):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _begin(lines, group, generation):  # type: ignore[no-untyped-def]
+def _begin(lines, group, generation):
     """Start a generation with the identity."""
     _, _, _, _, count, _, chain, _, begins, history = lines
     count[GENERATION + group] = generation
@@ -465,7 +468,7 @@ def _begin(lines, group, generation):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def begin_afresh(lines):  # type: ignore[no-untyped-def]
+def begin_afresh(lines):
     """Scalars, history and generations of a state whose lines hold plain values: after a flush and at the beginning."""
     _, _, _, scalar, count, _, _, _, _, _ = lines
     count[SINCE_FLUSH] = 0
@@ -481,7 +484,7 @@ def begin_afresh(lines):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _read(lines, rule, start, n, out):  # type: ignore[no-untyped-def]
+def _read(lines, rule, start, n, out):
     """Values and sums of the n coordinates from `start` on, from their lines, as rows VALUE and TOTAL of `out`."""
     line, _, _, scalar, count, _, chain, ends, begins, history = lines
     extragradient, _, _, n_sums, slot_x, slot_y, constant, _, _, _, _, _, _, l1, _, _ = rule
@@ -494,7 +497,7 @@ def _read(lines, rule, start, n, out):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def materialise(lines, rule, values, totals):  # type: ignore[no-untyped-def]
+def materialise(lines, rule, values, totals):
     """Write the values (V, d) and weighted sums (V or k or 0, d) of all coordinates; the state is left as it is."""
     _, hot, names, _, count, _, _, _, _, _ = lines
     n_sums = rule[N_SUMS]
@@ -516,7 +519,7 @@ def materialise(lines, rule, values, totals):  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def _flush(lines, rule, damp, weight):  # type: ignore[no-untyped-def]
+def _flush(lines, rule, damp, weight):
     """Replace every line by its plain value and sum. With `damp`, also x ← damp · x, its old value counted in the sum.
 
     The second use is for a step whose a = 1 − α·damping is nearly 0, by which the lines could not be divided.
@@ -553,7 +556,7 @@ def _flush(lines, rule, damp, weight):  # type: ignore[no-untyped-def]
 
 
 @njit(fastmath=SUMS, **INLINE)
-def _products(hot, n_vectors, at, start, n, traces, u):  # type: ignore[no-untyped-def]
+def _products(hot, n_vectors, at, start, n, traces, u):
     """u_b = (φ·v, ψ·v, e·v) of every vector v in the rows from `at` on."""
     for b in range(n_vectors):
         with_phi = with_psi = 0.0
@@ -569,7 +572,7 @@ def _products(hot, n_vectors, at, start, n, traces, u):  # type: ignore[no-untyp
 
 
 @njit(fastmath=SUMS, **INLINE)
-def _prox_special(hot, b, n_special, step, g, keep, l1, l2, multiplier, clip, out):  # type: ignore[no-untyped-def]
+def _prox_special(hot, b, n_special, step, g, keep, l1, l2, multiplier, clip, out):
     """`_move` and `_try` for the coordinates with a penalty of their own."""
     growth = 0.0
     for i in range(n_special):
@@ -583,7 +586,7 @@ def _prox_special(hot, b, n_special, step, g, keep, l1, l2, multiplier, clip, ou
 
 
 @njit(fastmath=SUMS, **INLINE)
-def _move(hot, b, start, n, step, g, keep, l1, l2, clip):  # type: ignore[no-untyped-def]
+def _move(hot, b, start, n, step, g, keep, l1, l2, clip):
     """v ← clip(prox(keep · v − step · (g_φ φ + g_ψ ψ + g_e e))) for vector b; returns the growth of its ‖·‖²."""
     growth = 0.0
     s0, s1, s2, shrink = step * g[b, 0], step * g[b, 1], step * g[b, 2], 1.0 / (1.0 + l2)
@@ -597,7 +600,7 @@ def _move(hot, b, start, n, step, g, keep, l1, l2, clip):  # type: ignore[no-unt
 
 
 @njit(fastmath=SUMS, **INLINE)
-def _try(hot, b, start, n, step, g, keep, l1, l2, clip):  # type: ignore[no-untyped-def]
+def _try(hot, b, start, n, step, g, keep, l1, l2, clip):
     """The same into the trial point. One function for both would not vectorise: its rows might overlap."""
     growth = 0.0
     s0, s1, s2, shrink = step * g[b, 0], step * g[b, 1], step * g[b, 2], 1.0 / (1.0 + l2)
@@ -611,7 +614,7 @@ def _try(hot, b, start, n, step, g, keep, l1, l2, clip):  # type: ignore[no-unty
 
 
 @njit(**INLINE)
-def _weights(entries, m, saddle, u, reward, fresh, traces, g):  # type: ignore[no-untyped-def]
+def _weights(entries, m, saddle, u, reward, fresh, traces, g):
     """Weights of φ, ψ, e in the step of every vector: M u − r m for x, or Mᵀ u_y for x and −(M u_x − r m) for y.
 
     M is given by its few non-zeros. Without traces e = fresh · φ, whose weight is added to that of φ.
@@ -637,11 +640,11 @@ def _weights(entries, m, saddle, u, reward, fresh, traces, g):  # type: ignore[n
 
 
 @njit(**OPTIONS)
-def _step(  # type: ignore[no-untyped-def]
+def _step(
     hot, start, n, trial, at, weight, n_sums, entries, m, damping, l1, l2, multiplier, saddle, traces, ball, norm,
     reward, fresh, alpha, limit, u, g,
 ):  # fmt: skip
-    """The dense step on the hot coordinates, with the gradient at the rows from `at` on; returns (‖y‖², scale of y, in range).
+    """The dense step on the hot coordinates, with the gradient at the rows from `at` on; returns (‖y‖², its scale, ok).
 
     x ← prox(x − α(A_t x̂ − b_t)), or (x, y) ← (prox(x − α A_tᵀ ŷ), Π(y + α(A_t x̂ − b_t))); a trial leaves (x, y) alone.
     """
@@ -660,7 +663,9 @@ def _step(  # type: ignore[no-untyped-def]
                 hot[TOTAL + b, i] += weight * hot[at + b, i]
         growth = 0.0
         if n_special:
-            growth = _prox_special(hot, b, n_special, alpha, g, keep, alpha * l1[b], alpha * l2[b], multiplier, clip, out)
+            growth = _prox_special(
+                hot, b, n_special, alpha, g, keep, alpha * l1[b], alpha * l2[b], multiplier, clip, out
+            )
         if trial:
             growth += _try(hot, b, first, n, alpha, g, keep, alpha * l1[b], alpha * l2[b], clip)
         else:
@@ -677,17 +682,18 @@ def _step(  # type: ignore[no-untyped-def]
 
 
 @njit(**OPTIONS)
-def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weight, limit):  # type: ignore[no-untyped-def]
+def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weight, limit):
     """Advance the state by all rows; returns how many were taken before a product left ±`limit`.
 
-    `lines`, `rule`, `phi` and `phi_next` are the tuples above as plain ones, for a disk cache that names a class is unreadable
-    without it. `fresh` and `fading` are c and d of e_t = c φ_t + d e_{t−1}, `weight` those of the sums.
+    `lines`, `rule`, `phi` and `phi_next` are the tuples above as plain ones, for a disk cache that names a class cannot
+    be read without it. `fresh` and `fading` are c and d of e_t = c φ_t + d e_{t−1}, `weight` those of the sums.
     """
     line, hot, names, scalar, count, norm, chain, ends, begins, history = lines
     extragradient, ball, k, n_sums, slot_x, slot_y, constant, horizon, traces, tol = rule[:10]
     entries, m, damping, l1, l2, multiplier = rule[10:]
     line, hot, names, scalar, count = _borrow(line), _borrow(hot), _borrow(names), _borrow(scalar), _borrow(count)
-    norm, chain, ends, begins, history = _borrow(norm), _borrow(chain), _borrow(ends[0]), _borrow(begins[0]), _borrow(history)
+    norm, chain, history = _borrow(norm), _borrow(chain), _borrow(history)
+    ends, begins = _borrow(ends[0]), _borrow(begins[0])
     entries, m, damping, l1, l2, multiplier = (
         _borrow(entries), _borrow(m), _borrow(damping), _borrow(l1), _borrow(l2), _borrow(multiplier)
     )  # fmt: skip
@@ -730,8 +736,8 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weig
         for trial in range(lag, -1, -1):  # 1: the trial point of an extragradient step
             trial_scale = scale
             size, scale, fine = _step(
-                hot, start, stop, trial, at, omega, n_sums, entries, m, damping, l1, l2, multiplier, saddle, traces, ball,
-                norm[0], reward[t], fresh[t], alpha[t], limit, u, g,
+                hot, start, stop, trial, at, omega, n_sums, entries, m, damping, l1, l2, multiplier, saddle, traces,
+                ball, norm[0], reward[t], fresh[t], alpha[t], limit, u, g,
             )  # fmt: skip
             at = TRIAL
         norm[0] = size
