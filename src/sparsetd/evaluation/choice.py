@@ -54,7 +54,8 @@ def fitted(model: Any, batch: Batch) -> Any:
     """The estimator fitted to the rows of a batch."""
     with warnings.catch_warnings():
         # An empty support is an answer here (the value is then a constant), not a mistake.
-        warnings.filterwarnings("ignore", "(?s).*set every coefficient to zero", ConvergenceWarning)
+        for empty in ("set every coefficient to zero", "selected no feature"):
+            warnings.filterwarnings("ignore", f"(?s).*{empty}", ConvergenceWarning)
         return model.fit(batch.phi, batch.reward, batch.phi_next, **columns(batch))
 
 
