@@ -23,7 +23,7 @@ from sparsetd.system import Array
 
 # Restart when the gap fell to 20 %, when it fell to 80 % and rises again, or after 36 % of all iterations.
 SUFFICIENT, NECESSARY, LONG = 0.2, 0.8, 0.36
-LOOK_EVERY = 5  # iterations between two looks at the gap
+LOOK_EVERY = 3  # iterations between two looks at the gap
 
 
 @dataclass
