@@ -1,34 +1,25 @@
 """The way from a streaming solver to the lazy kernels: which solvers they serve, and how a state goes there and back.
 
-A solver that meets CSR rows keeps its iterates in `state.lazy`; its dense arrays are filled in when somebody reads
-them. Entering copies the dense state and `settle` copies it back, so the two can alternate: a dense batch in a sparse
-stream is taken as sparse rows, and a change of penalty or operator between two chunks begins a new lazy state from
-the old values.
+A solver that meets CSR rows keeps its iterates in `state.lazy`, a dict of plain values that a checkpoint can hold; its
+dense arrays are filled in when somebody reads them. Entering copies the dense state and `settle` copies it back, so the
+two can alternate: a dense batch in a sparse stream is taken as sparse rows, and a change of penalty or operator between
+two chunks begins a new lazy state from the old values.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.solvers import sparse
-from sparsetd.solvers.sparse_kernels import Rows
+from sparsetd.solvers.sparse_kernels import Lines, Rows, Rule
 from sparsetd.system import Array, Batch, Table
 
 # Codes of the dual ball in a streaming solver: 0 is ∞.
 DUAL_NORM = {-1: None, 0: np.inf, 2: 2.0}
-
-
-@dataclass
-class Lazy:
-    """A lazy state, what it was begun for, and the step at which the dense arrays last agreed with it."""
-
-    key: tuple[Any, ...]
-    state: sparse.SparseState
-    settled: int
 
 
 def serves(solver: Any, table: Table, shrinkage: tuple[Array, Array] | None) -> bool:
@@ -56,20 +47,25 @@ def advance(
 ) -> int:
     """Take the rows of `batch`; returns how many were taken before a product left ±`limit`."""
     setting = _setting(solver, shrinkage)
-    key = (setting, table.lam, *(np.asarray(v).tobytes() for v in (table.M, table.m, table.damping)), _bytes(factor))
-    if state.lazy is None or state.lazy.key != key:
+    key = _key(setting, table, factor)
+    if state.lazy is None or state.lazy["key"] != key:
         settle(state)
-        state.lazy = Lazy(key, _enter(setting, state, table, factor), state.t)
+        begun = _enter(setting, state, table, factor)
+        state.lazy = {"key": key, "settled": state.t, "lines": {}, "rule": begun.rule._asdict()}
+    else:
+        begun = _sparse(state)
     columns = {"reward": batch.reward, "discount": batch.discount, "fresh": fresh, "fading": old, "alpha": alpha}
-    return int(state.lazy.state.update(rows(batch.phi), rows(batch.phi_next), {**columns, "weight": alpha}, limit))
+    taken = begun.update(rows(batch.phi), rows(batch.phi_next), {**columns, "weight": alpha}, limit)
+    state.lazy["lines"] = begun.lines._asdict()
+    return taken
 
 
 def settle(state: Any) -> None:
     """Fill the dense arrays of the state; O(d), and nothing to do where they are up to date."""
-    lazy = state.lazy
-    if lazy is None or lazy.settled == state.t:
+    if state.lazy is None or state.lazy["settled"] == state.t:
         return
-    x, y, x_sum, y_sum = lazy.state.materialise()
+    kept = _sparse(state)
+    x, y, x_sum, y_sum = kept.materialise()
     state.x[:] = x
     if len(y):
         state.y[:] = y
@@ -78,8 +74,8 @@ def settle(state: Any) -> None:
     if len(y_sum):
         state.totals.y[:] = y_sum
     if state.trace is not None:
-        state.trace[0] = lazy.state.trace()
-    lazy.settled = state.t
+        state.trace[0] = kept.trace()
+    state.lazy["settled"] = state.t
 
 
 def leave(state: Any) -> None:
@@ -115,5 +111,12 @@ def _enter(setting: sparse.Setting, state: Any, table: Table, factor: Array | No
     return sparse.begin(setting, table, x, y, state.totals.x, y_sum, factor, trace)
 
 
-def _bytes(factor: Array | None) -> bytes | None:
-    return None if factor is None else np.asarray(factor).tobytes()
+def _sparse(state: Any) -> sparse.SparseState:
+    return sparse.SparseState(Lines(**state.lazy["lines"]), Rule(**state.lazy["rule"]))
+
+
+def _key(setting: sparse.Setting, table: Table, factor: Array | None) -> str:
+    """A digest of everything that a lazy state holds fixed."""
+    arrays = (table.M, table.m, table.damping, np.ones(0) if factor is None else factor)
+    parts = (repr(setting).encode(), repr(table.lam).encode(), *(np.asarray(v, dtype=float).tobytes() for v in arrays))
+    return hashlib.sha256(b"|".join(parts)).hexdigest()

@@ -125,19 +125,20 @@ def _rule(setting: Setting, table: Table, d: int, n_vectors: int, n_sums: int, m
     l1[:k], l2[:k] = setting.l1, setting.l2
     damping = np.asarray(table.damping if n_vectors == k else np.zeros(k), dtype=np.float64)
     scales = bool(np.any(l2) or np.any(damping))
-    slot = n_vectors + n_sums
+    slot, (places, entries) = n_vectors + n_sums, _entries(table.M)
     return kernels.Rule(
         extragradient=setting.extragradient,
         ball=kernels.NO_BALL if setting.dual_norm is None else BALLS[setting.dual_norm],
         n_blocks=k,
         n_sums=n_sums,
         slot_x=slot if scales else -1,
-        slot_y=slot + scales if setting.dual_norm == 2 else -1,
+        slot_y=slot + int(scales) if setting.dual_norm == 2 else -1,
         constant=0.0 if setting.constant is None or scales else float(setting.constant),
         horizon=horizon(d),
         traces=table.lam > 0,
         trace_tol=setting.trace_tol,
-        entries=_entries(table.M),
+        places=places,
+        entries=entries,
         m=np.ascontiguousarray(table.m, dtype=np.float64).reshape(k, 3),
         damping=damping,
         l1=l1,
@@ -151,14 +152,11 @@ def horizon(d: int) -> int:
     return min(max(4 * d, 1 << 16), 1 << 20)
 
 
-def _entries(M: Array) -> Array:
-    """The non-zeros of M as records: most tables have six of 36."""
+def _entries(M: Array) -> tuple[Array, Array]:
+    """The non-zeros of M and where they are, (block, direction) twice: most tables have six of 36."""
     rows, columns = np.nonzero(M)
-    out = np.empty(len(rows), dtype=kernels.ENTRY)
-    out["b"], out["q"] = np.divmod(rows, 3)
-    out["c"], out["r"] = np.divmod(columns, 3)
-    out["value"] = M[rows, columns]
-    return out
+    places = np.stack([rows // 3, rows % 3, columns // 3, columns % 3], axis=1).astype(np.int64)
+    return places, np.asarray(M[rows, columns], dtype=np.float64)
 
 
 def _lines(rule: kernels.Rule, d: int, n_hot: int) -> kernels.Lines:

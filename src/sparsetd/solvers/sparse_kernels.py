@@ -46,12 +46,10 @@ F, L, P, Q, CARRY = 0, 1, 2, 3, 4
 SINCE_FLUSH, STEPS, HOT_FROM, HOT_TO, LAST_NEXT, LIVE, GENERATION, OLDEST = 0, 1, 2, 3, 4, 5, 6, 8
 # Rows of `hot`: values and sums of the vectors, components of φ ψ e, trial point, and lines on their way in.
 VALUE, TOTAL, ALONG, TRIAL, RAW, HOT_ROWS = 0, 4, 8, 12, 16, 32
-N_SUMS = 3  # place in a Rule
+N_SUMS, L1 = 3, 14  # places in a Rule
 RESTART = 2.0**-10
 DEAD = 2.0**-200
 SWEEP = 512
-
-ENTRY = np.dtype([("b", np.int64), ("q", np.int64), ("c", np.int64), ("r", np.int64), ("value", np.float64)])
 
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 INLINE = {**OPTIONS, "forceinline": True}
@@ -86,7 +84,8 @@ class Rule(NamedTuple):
     horizon: int  # steps between flushes
     traces: bool
     trace_tol: float
-    entries: Array  # the non-zeros of M as records (b, q, c, r, value): M[3b + q, 3c + r] = value
+    places: Array  # (non-zeros of M, 4): b, q, c, r with M[3b + q, 3c + r] ≠ 0 …
+    entries: Array  # … and what it is
     m: Array  # (k, 3)
     damping: Array  # (k,)
     l1: Array  # (V,): ρ of every vector, 0 for y
@@ -487,7 +486,8 @@ def begin_afresh(lines):
 def _read(lines, rule, start, n, out):
     """Values and sums of the n coordinates from `start` on, from their lines, as rows VALUE and TOTAL of `out`."""
     line, _, _, scalar, count, _, chain, ends, begins, history = lines
-    extragradient, _, _, n_sums, slot_x, slot_y, constant, _, _, _, _, _, _, l1, _, _ = rule
+    extragradient, _, _, n_sums, slot_x, slot_y, constant = rule[:7]
+    l1 = rule[L1]
     for i in range(n):
         _copy_line(line, start + i, out, i)
     lag = 1 if extragradient else 0
@@ -525,7 +525,8 @@ def _flush(lines, rule, damp, weight):
     The second use is for a step whose a = 1 − α·damping is nearly 0, by which the lines could not be divided.
     """
     line, hot, names, _, count, norm, _, _, _, _ = lines
-    _, _, k, n_sums, slot_x, slot_y, _, _, _, _, _, _, _, l1, _, _ = rule
+    _, _, k, n_sums, slot_x, slot_y = rule[:6]
+    l1 = rule[L1]
     n_vectors, d, square = len(l1), len(line), 0.0
     out = np.zeros((HOT_ROWS, SWEEP))
     for i in range(count[HOT_FROM], count[HOT_TO]):
@@ -614,7 +615,7 @@ def _try(hot, b, start, n, step, g, keep, l1, l2, clip):
 
 
 @njit(**INLINE)
-def _weights(entries, m, saddle, u, reward, fresh, traces, g):
+def _weights(places, entries, m, saddle, u, reward, fresh, traces, g):
     """Weights of φ, ψ, e in the step of every vector: M u − r m for x, or Mᵀ u_y for x and −(M u_x − r m) for y.
 
     M is given by its few non-zeros. Without traces e = fresh · φ, whose weight is added to that of φ.
@@ -629,10 +630,10 @@ def _weights(entries, m, saddle, u, reward, fresh, traces, g):
             g[b, q] = 0.0
             g[shift + b, q] = -sign * reward * m[b, q]
     for i in range(len(entries)):
-        entry = entries[i]
-        g[shift + entry.b, entry.q] += sign * entry.value * u[entry.c, entry.r]
+        b, q, c, r = places[i, 0], places[i, 1], places[i, 2], places[i, 3]
+        g[shift + b, q] += sign * entries[i] * u[c, r]
         if saddle:
-            g[entry.c, entry.r] += entry.value * u[k + entry.b, entry.q]
+            g[c, r] += entries[i] * u[k + b, q]
     if not traces:
         for b in range(n_vectors):
             g[b, 0] += fresh * g[b, 2]
@@ -641,8 +642,8 @@ def _weights(entries, m, saddle, u, reward, fresh, traces, g):
 
 @njit(**OPTIONS)
 def _step(
-    hot, start, n, trial, at, weight, n_sums, entries, m, damping, l1, l2, multiplier, saddle, traces, ball, norm,
-    reward, fresh, alpha, limit, u, g,
+    hot, start, n, trial, at, weight, n_sums, places, entries, m, damping, l1, l2, multiplier, saddle, traces, ball,
+    norm, reward, fresh, alpha, limit, u, g,
 ):  # fmt: skip
     """The dense step on the hot coordinates, with the gradient at the rows from `at` on; returns (‖y‖², its scale, ok).
 
@@ -654,7 +655,7 @@ def _step(
     for b in range(n_vectors):
         if not abs(u[b, 0]) + abs(u[b, 1]) < limit:
             return norm, 1.0, False
-    _weights(entries, m, saddle, u, reward, fresh, traces, g)
+    _weights(places, entries, m, saddle, u, reward, fresh, traces, g)
     for b in range(n_vectors):
         keep = 1.0 if saddle else 1.0 - alpha * damping[b]
         clip = 1.0 if b >= k and ball == LINF_BALL else np.inf
@@ -690,13 +691,12 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weig
     """
     line, hot, names, scalar, count, norm, chain, ends, begins, history = lines
     extragradient, ball, k, n_sums, slot_x, slot_y, constant, horizon, traces, tol = rule[:10]
-    entries, m, damping, l1, l2, multiplier = rule[10:]
+    places, entries, m, damping, l1, l2, multiplier = rule[10:]
     line, hot, names, scalar, count = _borrow(line), _borrow(hot), _borrow(names), _borrow(scalar), _borrow(count)
     norm, chain, history = _borrow(norm), _borrow(chain), _borrow(history)
     ends, begins = _borrow(ends[0]), _borrow(begins[0])
-    entries, m, damping, l1, l2, multiplier = (
-        _borrow(entries), _borrow(m), _borrow(damping), _borrow(l1), _borrow(l2), _borrow(multiplier)
-    )  # fmt: skip
+    places, entries, m, damping = _borrow(places), _borrow(entries), _borrow(m), _borrow(damping)
+    l1, l2, multiplier = _borrow(l1), _borrow(l2), _borrow(multiplier)
     values, indices, indptr = _borrow(phi[0]), _borrow(phi[1]), _borrow(phi[2])
     next_values, next_indices, next_indptr = _borrow(phi_next[0]), _borrow(phi_next[1]), _borrow(phi_next[2])
     n_vectors = len(l1)
@@ -736,8 +736,8 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weig
         for trial in range(lag, -1, -1):  # 1: the trial point of an extragradient step
             trial_scale = scale
             size, scale, fine = _step(
-                hot, start, stop, trial, at, omega, n_sums, entries, m, damping, l1, l2, multiplier, saddle, traces,
-                ball, norm[0], reward[t], fresh[t], alpha[t], limit, u, g,
+                hot, start, stop, trial, at, omega, n_sums, places, entries, m, damping, l1, l2, multiplier, saddle,
+                traces, ball, norm[0], reward[t], fresh[t], alpha[t], limit, u, g,
             )  # fmt: skip
             at = TRIAL
         norm[0] = size
