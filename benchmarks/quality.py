@@ -80,7 +80,7 @@ def certificate(rng: Rng, quick: bool) -> list[bool]:
             exact = solve(problem)
             print(
                 f"  eta {eta:g}, {share:g} rho_max: {active:.1%} active, PDHG {count} times A to "
-                f"{first.point.relative_gap:.1e}, working set {problem.n_applications} to {exact.point.relative_gap:.1e}"
+                f"{first.point.relative_gap:.1e}; working set {problem.n_applications}, {exact.point.relative_gap:.1e}"
             )
             if active <= 0.15:
                 applications.append(count)
