@@ -18,6 +18,9 @@ from sparsetd.solvers import sparse
 from sparsetd.solvers.sparse_kernels import Lines, Rows, Rule
 from sparsetd.system import Array, Batch, Table
 
+# "key" of what it was begun for, "lines" and "rule" of a SparseState, and the step "settled" of the dense arrays.
+Lazy = dict[str, Any]
+
 # Codes of the dual ball in a streaming solver: 0 is ∞.
 DUAL_NORM = {-1: None, 0: np.inf, 2: 2.0}
 
