@@ -104,7 +104,7 @@ def _one_of(*known: Any) -> Callable[[str, Any], None]:
 
 def _step_size(name: str, value: Any) -> None:
     if not callable(value) and not (isinstance(value, str) and value == "auto"):
-        wanted = "a positive number, 'auto', or a function from step indices to steps"
+        wanted = "a positive number, or a function from step indices to steps, or 'auto'"
         _number(name, value, lambda v: 0.0 < v < np.inf, wanted)
 
 
