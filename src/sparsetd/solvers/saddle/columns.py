@@ -42,18 +42,9 @@ class Columns:
             self.values = block if self.values is None else np.column_stack([self.values, block])
         self.index = np.append(self.index, new)
 
-    def keep(self, mask: Array) -> None:
-        """Forgets the columns outside the mask."""
-        self.index = self.index[mask]
-        self.values = None if self.values is None else np.asfortranarray(self.values[:, mask])
-
     def dense(self) -> Array:
-        """A_W itself, for the norms that are not invariant under rotation."""
-        if self.values is None:
-            raise MemoryError(
-                f"fit_norm 1 and inf need {self.A.size} × {len(self.index)} numbers in memory: use fit_norm=2, "
-                "or a larger rho_theta, which keeps fewer features"
-            )
+        """A_W itself, for the norms that are not invariant under rotation; there the block is always kept."""
+        assert self.values is not None
         return self.values
 
     def triangular(self) -> Array:

@@ -27,7 +27,8 @@ FORM_BELOW = 2500  # unknowns: beyond this the matrix no longer stays in cache a
 class Linear(Protocol):
     """x ↦ A x and y ↦ Aᵀ y for flat vectors of length `size`, some columns of A, and b."""
 
-    b: Array
+    @property
+    def b(self) -> Array: ...
 
     @property
     def size(self) -> int: ...
@@ -75,12 +76,15 @@ class Implicit:
         self.fresh, self.old = trace_weights(self.table, self.batch, TraceCarry())
         self._reads = np.any(self.table.M.reshape(3 * k, k, 3) != 0, axis=(0, 1))
         self._writes = np.any(self.table.M.reshape(k, 3, 3 * k) != 0, axis=(0, 2))
-        rewards = np.outer(self.weight * self.batch.reward, self.table.m)
-        self.b = self._scatter(rewards, np.ones(3, dtype=bool)).T.ravel()
 
     @property
     def size(self) -> int:
         return self.table.n_blocks * self.batch.n_features
+
+    @cached_property
+    def b(self) -> Array:
+        rewards = np.outer(self.weight * self.batch.reward, self.table.m)
+        return self._scatter(rewards, np.ones(3, dtype=bool)).T.ravel()
 
     @cached_property
     def _phi_t(self) -> Array | sp.csr_array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparsetd.solvers.saddle.certificate import Point, Problem
-from sparsetd.solvers.saddle.columns import Columns
+from sparsetd.solvers.saddle.columns import KEEP_BELOW, Columns
 from sparsetd.solvers.saddle.linear import Matrix
 from sparsetd.solvers.saddle.newton import proximal_newton
 from sparsetd.solvers.saddle.trail import Trail
@@ -30,24 +30,28 @@ def solve_on_working_set(
     """Improves `start` until its relative gap is at most `tol`, or the working set exceeds `max_working`."""
     columns = Columns(problem.A) if columns is None else columns
     trail = Trail() if trail is None else trail
-    best, accuracy = start, 1e-2
+    best, accuracy, finest = start, 1e-2, 0.3 * tol
     wanted = np.flatnonzero((start.x != 0) | (problem.terms.l1 == 0))
     wanted = np.union1d(wanted, _violators(problem, start.z, np.inf, max(FIRST, len(wanted))))
     for _ in range(max_rounds):
         trail.note(best, len(columns.index))
-        if best.relative_gap <= tol or len(wanted) > max_working:
+        wanted = _whole_groups(problem, wanted)
+        if best.relative_gap <= tol or len(wanted) > max_working or finest < 1e-15 or _too_large(problem, wanted):
             break
-        columns.extend(_whole_groups(problem, wanted))
-        accuracy = max(0.3 * tol, min(accuracy, 0.1 * best.relative_gap))
+        columns.extend(wanted)
+        accuracy = max(finest, min(accuracy, 0.1 * best.relative_gap))
         point, z_raw = _restricted(problem, columns, best, accuracy)
         best = best.merged(point)
         wanted = np.setdiff1d(_violators(problem, z_raw, 1.0 + accuracy, max(FIRST, len(columns.index))), columns.index)
-        if not len(wanted):
-            accuracy *= 0.1
-            if accuracy < 1e-15:
-                break
+        if not len(wanted):  # the features are right and the digits are missing
+            finest, accuracy = (finest if accuracy > finest else 0.1 * finest), 0.1 * accuracy
         wanted = np.append(columns.index, wanted)
     return best
+
+
+def _too_large(problem: Problem, wanted: Array) -> bool:
+    """Only the Euclidean norm lets A_W be compressed; the others need it in memory."""
+    return problem.norm.m != 2.0 and problem.A.size * len(wanted) > KEEP_BELOW
 
 
 def _violators(problem: Problem, z: Array, beyond: float, at_most: int) -> Array:
