@@ -241,7 +241,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
     def _take(self, batch: Batch) -> None:
         table, penalty, solver = self._parts()
         solver.update(self._state, batch, table, penalty, self._factor(batch.n_features))
-        x = getattr(self._state, "x", None)
+        x = getattr(self._state, "primal", None)
         if x is not None:
             theta = x[-1].astype(np.float64)
             self.history_["n_iter"].append(self._state.t)

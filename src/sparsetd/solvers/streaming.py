@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from sparsetd.solvers import kernels, plain
+from sparsetd.solvers import kernels, lazy, plain
 from sparsetd.solvers.schedules import Schedule, steps
 from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, dense, trace_weights
 
@@ -48,15 +48,18 @@ class StreamState:
     carry: TraceCarry = field(default_factory=TraceCarry)
     t: int = 0
     diverged: bool = False
+    lazy: lazy.Lazy | None = None  # on sparse rows the iterates live here, and the arrays above are filled in on demand
 
     @property
     def primal(self) -> Array:
         """x with its pending projection applied."""
+        lazy.settle(self)
         return np.asarray(self.pending[0] * self.x, dtype=self.x.dtype)
 
     @property
     def dual(self) -> Array | None:
         """y with its pending projection applied."""
+        lazy.settle(self)
         return None if self.y is None else np.asarray(self.pending[1] * self.y, dtype=self.y.dtype)
 
 
@@ -106,9 +109,10 @@ class Streaming:
         """Take the rows of `batch` in order."""
         fresh, old = trace_weights(table, batch, state.carry)
         alpha = steps(self.step_size, state.t, len(batch))
+        at_once = len(batch) if self._lazily(state, batch, table, penalty) else _rows_at_once(batch)
         done = 0
         while done < len(batch) and not state.diverged:
-            stop = min(len(batch), done + self._until_rotation(state.t), done + _rows_at_once(batch))
+            stop = min(len(batch), done + self._until_rotation(state.t), done + at_once)
             rows = slice(done, stop)
             self._advance(state, batch[rows], fresh[rows], old[rows], alpha[rows], table, penalty, factor)
             done = stop
@@ -117,6 +121,7 @@ class Streaming:
     def result(self, state: StreamState, table: Table, penalty: PenaltyLike, factor: Array | None = None) -> Solution:
         """The averaged point (`eq:averaging`) or, with average='none', the last one."""
         del table, penalty, factor
+        lazy.settle(state)
         last, dual = state.primal, state.dual
         x, y = last, dual
         if self.average != "none":
@@ -147,16 +152,20 @@ class Streaming:
         penalty: PenaltyLike,
         factor: Array | None,
     ) -> None:
-        """Rows that the kernel can take in one call."""
+        """Rows that one kernel can take in one call: the lazy one where rows are sparse, else a dense one."""
         self._rotate(state)
         shrinkage = penalty.shrinkage(table.n_blocks)
-        groups = getattr(penalty, "groups", None)
-        phi, phi_next = (_rows(r, state.x.dtype) for r in (batch.phi, batch.phi_next))
-        columns = (phi, phi_next, batch.reward, batch.discount, fresh, old, alpha)
-        if shrinkage is None and groups is None:
-            taken = plain.stream(self, state, columns, table, penalty, factor)
+        if shrinkage is not None and self._lazily(state, batch, table, penalty):
+            limit = _limit(state.x.dtype)
+            taken = lazy.advance(self, state, batch, fresh, old, alpha, table, shrinkage, factor, limit)
         else:
-            taken = self._run_kernel(state, columns, table, shrinkage, factor, penalty)
+            lazy.leave(state)
+            phi, phi_next = (_rows(r, state.x.dtype) for r in (batch.phi, batch.phi_next))
+            columns = (phi, phi_next, batch.reward, batch.discount, fresh, old, alpha)
+            if shrinkage is None and getattr(penalty, "groups", None) is None:
+                taken = plain.stream(self, state, columns, table, penalty, factor)
+            else:
+                taken = self._run_kernel(state, columns, table, shrinkage, factor, penalty)
         state.t += taken
         # A running sum, not a sum of sums: every split of the stream must give the same bits.
         state.totals.weight = float(np.cumsum(np.append(state.totals.weight, alpha[:taken]))[-1])
@@ -193,6 +202,11 @@ class Streaming:
         shape = (l1, l2, weights, groups, group_l1, self.ball, self.radius, self.dual_damping, self.exponent, limit)
         return int(kernels.stream_stepwise(*moving, *_split(state.u, k), *middle, state.trace, *system, *shape))
 
+    def _lazily(self, state: StreamState, batch: Batch, table: Table, penalty: PenaltyLike) -> bool:
+        """A stream that began with sparse rows stays lazy: the kernel must not depend on how the stream is cut."""
+        sparse = batch.is_sparse or state.lazy is not None
+        return sparse and lazy.serves(self, table, penalty.shrinkage(table.n_blocks))
+
     @property
     def _one_pass(self) -> bool:
         """Nothing has to be done to the state between the passes of two rows."""
@@ -210,6 +224,7 @@ class Streaming:
 
     def _rotate(self, state: StreamState) -> None:
         if self.average == "suffix" and state.t >= 2 and state.t & (state.t - 1) == 0:
+            lazy.leave(state)
             state.earlier, state.totals = state.totals, self._empty(state.x, state.y)
 
 
