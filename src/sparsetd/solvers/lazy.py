@@ -44,11 +44,13 @@ def advance(
     old: Array,
     alpha: Array,
     table: Table,
-    shrinkage: tuple[Array, Array],
+    shrinkage: tuple[Array, Array] | None,
     factor: Array | None,
     limit: float,
 ) -> int:
     """Take the rows of `batch`; returns how many were taken before a product left ±`limit`."""
+    if shrinkage is None:
+        raise ValueError("the lazy kernels need a penalty that is separable; ask `serves` first")
     setting = _setting(solver, shrinkage)
     key = _key(setting, table, factor)
     if state.lazy is None or state.lazy["key"] != key:
