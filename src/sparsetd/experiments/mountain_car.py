@@ -23,7 +23,7 @@ from sparsetd.problems import mountain_car as car
 from sparsetd.system import Array
 from sparsetd.transitions import Transitions
 
-SMALL, LARGE = "500", "3000"
+SMALL, LARGE, SPREAD = "500", "3000", "3000, random starts"
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,10 @@ VARIANTS = (
     Variant("TD", partial(TD, step_size=0.001, n_passes=5), LARGE, 1.0, 0.99),
     Variant("LARS-TD", partial(LARSTD, rho_theta=1e-4, max_steps=400), LARGE, 1.25, 0.99),
     Variant("l2-LSTD", partial(RidgeRows, rho_theta=1e-3), LARGE, 0.5, 0.99),
+    Variant("RO-TD, random starts", partial(_rotd, 1e-3, 0.001, 50, 1.0), SPREAD, 1.0, 0.95),
+    Variant("TD, random starts", partial(TD, step_size=0.001, n_passes=10), SPREAD, 2.0, 0.99),
+    Variant("LARS-TD, random starts", partial(LARSTD, rho_theta=2e-3, max_steps=400), SPREAD, 1.25, 0.99),
+    Variant("l2-LSTD, random starts", partial(RidgeRows, rho_theta=1e-3), SPREAD, 1.0, 0.99),
 )
 NAMES = tuple(v.name for v in VARIANTS)
 ONLINE = ("GQ, online", "RO-GQ, online")
@@ -118,7 +122,8 @@ def data_of(settings: MountainCarSettings, size: str, seed: int) -> Transitions:
     """The samples of a run: every method that uses 3000 sees the same ones."""
     if size == SMALL:
         return car.collect(settings.rng(seed, 1), *settings.n_small, start="uniform")
-    return car.collect(settings.rng(seed, 0), *settings.n_large, start=settings.start)  # type: ignore[arg-type]
+    start = "uniform" if size == SPREAD else settings.start
+    return car.collect(settings.rng(seed, 0), *settings.n_large, start=start)  # type: ignore[arg-type]
 
 
 def iterate(settings: MountainCarSettings, variant: Variant, seed: int) -> Iterator[Row]:
@@ -147,6 +152,7 @@ def iterate(settings: MountainCarSettings, variant: Variant, seed: int) -> Itera
             "nonzero": iteration.n_nonzero,
             "estimator_status": iteration.status,
             "ending": result.status,
+            "goals": int(data.terminated.sum()),
             "seconds": iteration.seconds,
         }
 
