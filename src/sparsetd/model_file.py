@@ -85,14 +85,14 @@ def _check(model: Any) -> None:
     """What a fitted model must satisfy whatever its class: one finite weight per feature, one name per feature."""
     if isinstance(model, estimators.ValueFunction):
         model = getattr(model, "estimator_", None)
-    coef, names = getattr(model, "coef_", None), getattr(model, "feature_names_in_", None)
-    if not isinstance(model, BaseEstimator) or not isinstance(coef, np.ndarray):
+    coef, status = getattr(model, "coef_", None), getattr(model, "status_", "")
+    if not isinstance(model, BaseEstimator) or not isinstance(coef, np.ndarray) or coef.dtype.kind != "f":
         raise CorruptFileError("holds no weights.")
-    d = getattr(model, "n_features_in_", None)
-    if coef.ndim == 0 or coef.shape[-1] != d:
+    d, names = getattr(model, "n_features_in_", None), getattr(model, "feature_names_in_", None)
+    if type(d) is not int or coef.ndim == 0 or coef.shape[-1] != d:
         raise CorruptFileError("its weights do not match its number of features.")
-    model._state = NoState()
-    if names is not None and len(names) != d:
+    if names is not None and (not isinstance(names, np.ndarray) or names.shape != (d,)):
         raise CorruptFileError("its feature names do not match its number of features.")
-    if getattr(model, "status_", "") != "diverged" and not np.isfinite(coef).all():
+    if not isinstance(status, str) or (status != "diverged" and not np.isfinite(coef).all()):
         raise CorruptFileError("its weights are not finite.")
+    model._state = NoState()

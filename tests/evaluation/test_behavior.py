@@ -75,7 +75,7 @@ def test_whole_episodes_are_held_out_together():
 def test_calibration_softens_an_overconfident_classifier():
     log, _ = make_log(2, d=3, sharpness=0.3)
     found = estimate_behavior(log, RandomForestClassifier(30, random_state=0))
-    assert found.temperature > 1.2
+    assert found.temperature > 1.2 or found.mixing > 0.2
     assert found.log_loss < found.log_loss_uncalibrated
     assert found.calibration_error < 0.05
 

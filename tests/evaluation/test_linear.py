@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from sparsetd import LSTD
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.held_out import HeldOut, agreement, bellman_error, corrected_returns, cross_fit
 from sparsetd.evaluation.linear import MAX_COLUMNS, LinearValue, design
 from sparsetd.features.featurize import featurize
+from sparsetd.selection import value_interval
 from sparsetd.transitions import Transitions
 
 GAMMA = 0.9
@@ -205,3 +207,17 @@ def test_agreement_groups_every_row():
     predicted = [g["predicted"] for g in groups]
     assert predicted == sorted(predicted)
     assert all(g["interval"][0] <= g["observed"] <= g["interval"][1] for g in groups)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_interval_agrees_with_that_of_the_selection_layer(seed):
+    """Two implementations that share no code: cluster sums there, row scores here."""
+    log, _ = chain(np.random.default_rng(20 + seed), 80)
+    model, batch, _ = fit(log)
+    value, influence = model.start_value()
+    own = Estimate.of_influence("", value, influence, n_fitted=4)
+    columns = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
+    rows = (batch.phi[:, :-1], batch.reward, batch.phi_next[:, :-1])
+    other = value_interval(LSTD(gamma=GAMMA, fit_intercept=True).fit(*rows, **columns), *rows, **columns)
+    assert other.estimate[0] == pytest.approx(own.value, rel=1e-9)
+    assert other.standard_error[0] == pytest.approx(own.standard_error * np.sqrt((79 - 4) / 80), rel=1e-9)

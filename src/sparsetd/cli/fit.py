@@ -73,7 +73,7 @@ def _outcome(args: Namespace, model: Any) -> Outcome:
     weights = sorted(zip(model.feature_names_, fitted.coef_, strict=True), key=lambda pair: -abs(pair[1]))
     kept = [(str(name), float(weight)) for name, weight in weights if weight != 0]
     lines = [
-        f"{args.method}: {fitted.status_} after {fitted.n_iter_:,} rows; {len(kept)} of {len(weights)} features kept"
+        f"{args.method}: {fitted.status_} after {fitted.n_iter_:,} steps; {len(kept)} of {len(weights)} features kept"
     ]
     lines += [f"  {name:<28s} {weight:+.4g}" for name, weight in kept[:SHOWN]]
     lines += [f"  … and {len(kept) - SHOWN} more"] if len(kept) > SHOWN else []

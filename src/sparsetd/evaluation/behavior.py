@@ -1,11 +1,12 @@
 """No propensities were logged? Estimate the behaviour policy from the actions themselves.
 
-    μ̂(a|s) ∝ p_{−k}(a|s)^{1/T}        for a row of fold k, from a classifier fitted without the episodes of fold k
+    μ̂(a|s) ∝ ((1 − ε) p_{−k}(a|s) + ε f(a))^{1/T}        with p_{−k} fitted without the episodes of the row's fold k
 
 Cross-fitting keeps a flexible classifier from memorising the logged action (which would drive every ratio to the
 wrong value), and folds are whole episodes, since rows of one episode are alike. The temperature T is one number,
 chosen to minimise the held-out log loss: T > 1 softens an over-confident classifier. Probabilities below `floor` are
-raised to it and counted, because a ratio divides by them.
+raised to it and counted, because a ratio divides by them. Mixing in the frequencies f of the actions (ε, also chosen on
+held-out loss) keeps a classifier that answers with exact zeros, such as a forest, from ruling out what then happened.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ class BehaviorPolicy:
     Attributes
     ----------
     table : array (n, n_actions)
-    temperature : float
+    temperature, mixing : float
+        T and ε.
     log_loss, log_loss_uncalibrated, log_loss_marginal : float
         Held-out −log μ̂(a|s), before calibration, and of the action frequencies alone (what knowing s must beat).
     calibration_error : float
@@ -45,6 +47,7 @@ class BehaviorPolicy:
 
     table: Array
     temperature: float
+    mixing: float
     log_loss: float
     log_loss_uncalibrated: float
     log_loss_marginal: float
@@ -62,7 +65,8 @@ class BehaviorPolicy:
         return (
             f"Behaviour policy estimated from the actions: held-out log loss {self.log_loss:.3f} "
             f"(action frequencies alone {self.log_loss_marginal:.3f}), calibration error {self.calibration_error:.3f}, "
-            f"temperature {self.temperature:.2f}, {self.n_floored} probabilities raised to {self.floor:g}."
+            f"temperature {self.temperature:.2f}, mixing {self.mixing:.2g}, {self.n_floored} probabilities raised to "
+            f"{self.floor:g}."
         )
 
 
@@ -90,11 +94,14 @@ def estimate_behavior(
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)) if classifier is None else classifier
     raw = _cross_fit(model, X, action, log.episode, n_splits)
     frequencies = np.bincount(action, minlength=raw.shape[1]) / len(action)
-    temperature = _best_temperature(raw, action)
-    table = _tempered(raw, temperature)
+    mixing = _best_mixing(raw, frequencies, action)
+    mixed = (1 - mixing) * raw + mixing * frequencies
+    temperature = _best_temperature(mixed, action)
+    table = _tempered(mixed, temperature)
     return BehaviorPolicy(
         table=table,
         temperature=temperature,
+        mixing=mixing,
         log_loss=_log_loss(table, action),
         log_loss_uncalibrated=_log_loss(raw, action),
         log_loss_marginal=_log_loss(np.broadcast_to(frequencies, raw.shape), action),
@@ -130,6 +137,14 @@ def _tempered(table: Array, temperature: float) -> Array:
     logits = np.log(table) / temperature
     soft = np.exp(logits - logits.max(axis=1, keepdims=True))
     return np.asarray(soft / soft.sum(axis=1, keepdims=True))
+
+
+def _best_mixing(table: Array, frequencies: Array, action: Array) -> float:
+    """The minimiser of −Σ log((1 − ε) p + ε f), which is convex in ε; at least a millionth."""
+    found = minimize_scalar(
+        lambda e: _log_loss((1 - e) * table + e * frequencies, action), bounds=(1e-6, 1.0), method="bounded"
+    )
+    return float(found.x)
 
 
 def _best_temperature(table: Array, action: Array) -> float:
