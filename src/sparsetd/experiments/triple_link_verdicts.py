@@ -57,7 +57,10 @@ def _order(rows: Any, n_x: int) -> Claim:
         literal=False,
         reading=bool(fewer),
         because="state scaled by the value matrix of a linear-quadratic controller, parameters from equal searches",
-        otherwise="the difference in our runs is not in its favour, or not significant",
+        otherwise=f"its mean is not smaller, or not significantly: the median run needs {np.median(ro):.0f} "
+        "episodes against "
+        f"{np.median(gq):.0f}, but its slowest tenth needs {np.quantile(ro, 0.9):.0f} or more against "
+        f"{np.quantile(gq, 0.9):.0f}",
     )
 
 
