@@ -92,10 +92,15 @@ def test_held_out_errors_are_the_projected_bellman_error() -> None:
 
 
 def test_the_one_standard_error_rule_takes_the_larger_rho() -> None:
-    errors = np.array([[9.0, 8.0, 9.0], [1.1, 0.9, 1.2], [1.0, 1.0, 1.0], [np.inf, 3.0, 3.0]])
+    errors = np.array([[9.0, 8.0, 9.0], [1.1, 0.9, 1.2], [1.0, 1.0, 1.0], [3.0, 3.0, 3.0]])
     curve = Curve(np.array([4.0, 3.0, 2.0, 1.0]), errors)
     assert curve.choose(one_standard_error=False) == 2
     assert curve.choose() == 1
+
+
+def test_a_wild_fold_does_not_select_nothing() -> None:
+    errors = np.array([[1.0, 1.0, 1.0], [0.2, 0.2, 2.4], [0.0, 0.0, 2.4]])
+    assert Curve(np.array([3.0, 2.0, 1.0]), errors).choose() == 2
 
 
 def test_folds_never_split_an_episode() -> None:

@@ -21,12 +21,13 @@ from sparsetd.system import Array, Batch, Table
 # A fold follows its path until this many features beyond twice the best support have entered: the error is projected on
 # the union of the supports, so what has not entered yet cannot be missed.
 MARGIN = 20
+SHARE = 0.9
 TOLERANCE = 1e-4  # relative duality gap of the paths in the folds: a support is wanted, not digits
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Held-out error of each ρ_θ and fold, shape (n_rhos, n_folds); infinite where the path was not followed."""
+    """Held-out error of each ρ_θ and fold, shape (n_rhos, n_folds); where a fold stopped, its last error goes on."""
 
     rhos: Array
     errors: Array
@@ -39,13 +40,16 @@ class Curve:
         """The index of the best ρ_θ, or of the largest one within a standard error of it.
 
         The standard error is that of the difference to the best, fold by fold: what all values of ρ_θ share cancels.
+        With few or unequal folds it may be so large that θ = 0 qualifies, so SHARE of the way down is asked for too.
         """
-        best = int(np.argmin(self.mean))
-        if not one_standard_error:
+        mean = self.mean
+        best = int(np.argmin(mean))
+        if not one_standard_error or best == 0:
             return best
-        upto = self.errors[: best + 1] - self.errors[best]
-        error = upto.std(axis=1, ddof=1) / np.sqrt(upto.shape[1])
-        return int(np.argmax(upto.mean(axis=1) <= error))
+        excess = self.errors[: best + 1] - self.errors[best]
+        error = excess.std(axis=1, ddof=1) / np.sqrt(excess.shape[1])
+        near = excess.mean(axis=1) <= np.minimum(error, (1.0 - SHARE) * (mean[0] - mean[best]))
+        return int(np.argmax(near))
 
 
 def held_out_curve(
@@ -91,7 +95,7 @@ class _Fold:
                 errors = np.append(errors, errors[-1])
             if self._enough(errors):
                 break
-        return np.append(errors, np.full(len(rhos) - len(errors), np.inf))
+        return np.append(errors, np.full(len(rhos) - len(errors), errors[-1]))
 
     def _enough(self, errors: Array) -> bool:
         best, entered = len(self.supports[int(np.argmin(errors))]), len(np.unique(np.concatenate(self.supports)))

@@ -47,7 +47,7 @@ class SparseTDCV(ExactTD):
     rho_theta_, rho_max_ : float
         The weight that was chosen, and the one at which θ = 0.
     rhos_, cv_errors_ : array of shape (n_rhos,) and (n_rhos, cv)
-        The path and the held-out errors; infinite where a fold did not go.
+        The path and the held-out errors; where a fold stopped, its last one goes on.
     dual_gap_, objective_, n_applications_, absorbed_
         As in `SparseTD`, of the problem with the chosen ρ_θ on all rows.
 
