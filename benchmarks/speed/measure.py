@@ -1,0 +1,76 @@
+"""Timing for ratios: all contenders in one run, in turns, CPU time of the process, medians of repeats.
+
+Absolute times say more about the machine than about the code, so every figure that is claimed is a ratio, and is printed
+next to what it should reach.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import median
+
+
+@dataclass
+class Contender:
+    """Something that takes `rows` rows per call."""
+
+    name: str
+    call: Callable[[], object]
+    rows: int
+
+
+def compare(contenders: list[Contender], repeats: int = 5) -> dict[str, float]:
+    """Seconds of CPU per row of each contender: one call to warm up, then `repeats` rounds in which all take their turn."""
+    for contender in contenders:
+        contender.call()
+    seconds: dict[str, list[float]] = {contender.name: [] for contender in contenders}
+    for _ in range(repeats):
+        for contender in contenders:
+            begun = time.process_time()
+            contender.call()
+            seconds[contender.name].append((time.process_time() - begun) / contender.rows)
+    return {name: median(values) for name, values in seconds.items()}
+
+
+@dataclass
+class Report:
+    """A table of times, and the figures that were to be reached."""
+
+    lines: list[str] = field(default_factory=list)
+    figures: list[tuple[str, float, str, float]] = field(default_factory=list)
+
+    def title(self, text: str) -> None:
+        self.say(f"\n### {text}\n")
+
+    def say(self, line: str) -> None:
+        self.lines.append(line)
+        print(line, flush=True)
+
+    def table(self, head: list[str], rows: list[list[str]]) -> None:
+        self.say("| " + " | ".join(head) + " |")
+        self.say("|" + "---|" * len(head))
+        for row in rows:
+            self.say("| " + " | ".join(row) + " |")
+
+    def reach(self, what: str, value: float, sign: str, goal: float) -> None:
+        """Record a figure that should be `sign` (≥ or ≤) `goal`."""
+        self.figures.append((what, value, sign, goal))
+
+    def verdicts(self) -> None:
+        self.title("What was to be reached")
+        rows = [[what, f"{value:.3g}", f"{sign} {goal:g}", _verdict(value, sign, goal)] for what, value, sign, goal in self.figures]
+        self.table(["figure", "measured", "goal", ""], rows)
+        met = sum(_verdict(value, sign, goal) == "reached" for _, value, sign, goal in self.figures)
+        self.say(f"\n{met} of {len(self.figures)} reached.")
+
+
+def _verdict(value: float, sign: str, goal: float) -> str:
+    return "reached" if (value >= goal if sign == "≥" else value <= goal) else "**not reached**"
+
+
+def nanoseconds(seconds: float) -> str:
+    """A time per row, readable."""
+    ns = seconds * 1e9
+    return f"{ns:,.0f} ns" if ns < 1e4 else f"{ns / 1e3:,.1f} µs" if ns < 1e7 else f"{ns / 1e6:,.1f} ms"

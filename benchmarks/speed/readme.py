@@ -1,0 +1,35 @@
+"""benchmarks/README.md: what the command does, and the tables that it printed last."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import date
+from pathlib import Path
+
+import numba
+import numpy as np
+
+from benchmarks.speed.measure import Report
+
+HEAD = """# Benchmarks
+
+    python -m benchmarks --write
+
+measures speed and writes this page. Every figure is a ratio of CPU times taken in one process and one run, contenders in
+turns, medians of repeats; absolute times are for orientation. Times are per transition. The peers of the sparse part do
+less work per row than RO-TD (one feature vector, one weight vector, no φ').
+
+The other files here measure other things, each with its own help: `quality.py`, `evaluation.py`, `automatic_steps.py`,
+`corruption.py`, `crash.py`.
+"""
+
+
+def write(path: Path, report: Report) -> None:
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
+    machine = (
+        f"\nLatest run: {date.today().isoformat()}, {platform.machine()}, {os.cpu_count()} cores, Python "
+        f"{platform.python_version()}, NumPy {np.__version__}, Numba {numba.__version__}; load average {load:.1f} "
+        "at the end (above 1 other work was running beside the measurement).\n"
+    )
+    path.write_text(HEAD + machine + "\n".join(report.lines) + "\n", encoding="utf-8")

@@ -1,0 +1,150 @@
+"""The lazy kernel alone: flat in d, linear in the non-zeros, close to what memory allows, and exact after a long run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from benchmarks.speed.measure import Contender, Report, compare, nanoseconds
+from sparsetd.operators import tdc
+from sparsetd.solvers import sparse
+from sparsetd.solvers.sparse_kernels import Rows
+
+ALPHA, ETA, GAMMA, RHO = 0.01, 0.5, 0.95, (0.002, 0.005)
+NNZ = 32
+
+
+class Stream:
+    """Rows of `nnz` ones at random places: the worst case for memory. On a trajectory φ' is the next row."""
+
+    def __init__(self, d: int, n: int, *, nnz: int = NNZ, trajectory: bool = True) -> None:
+        rng = np.random.default_rng(0)
+        self.d, self.n, self.nnz = d, n, nnz
+        self.phi = self._rows(rng, n + 1)
+        shifted = Rows(self.phi.values, self.phi.indices, self.phi.indptr[1:])
+        self.phi_next = shifted if trajectory else self._rows(rng, n)
+        weights = rng.normal(size=d) * (rng.random(d) < 0.01)
+        self.reward = weights[self.phi.indices[: n * nnz].reshape(n, nnz)].sum(axis=1) + 0.1 * rng.normal(size=n)
+
+    def _rows(self, rng: np.random.Generator, n: int) -> Rows:
+        indices = rng.integers(0, self.d, n * self.nnz, dtype=np.int32)
+        return Rows(np.ones(n * self.nnz), indices, np.arange(0, n * self.nnz + 1, self.nnz))
+
+    def state(self, *, decaying: bool = False, average_dual: bool = False) -> sparse.SparseState:
+        constant = None if decaying else ALPHA
+        setting = sparse.Setting(False, 2, RHO, (0.0, 0.0), constant, average_dual=average_dual)
+        zeros = np.zeros((2, self.d))
+        return sparse.begin(setting, tdc(eta=ETA), zeros, zeros, zeros, zeros)
+
+    def call(self, state: sparse.SparseState, *, decaying: bool = False) -> Any:
+        ones = np.ones(self.n)
+        alpha = 0.1 / np.sqrt(1.0 + np.arange(self.n)) if decaying else ALPHA * ones
+        columns = {"reward": self.reward, "discount": GAMMA * ones, "fresh": ones, "fading": 0.0 * ones}
+        columns |= {"alpha": alpha, "weight": alpha}
+        return lambda: state.update(self.phi, self.phi_next, columns)
+
+
+@njit(nogil=True)
+def touch_lines(line, indices, indptr):
+    """Read and write one number of every line of φ': what any method that changes these coordinates has to pay."""
+    for t in range(len(indptr) - 1):
+        for i in range(indptr[t], indptr[t + 1]):
+            line[indices[i], 0] += 1.0
+
+
+def flatness(report: Report, repeats: int, share: float) -> None:
+    report.title(f"Lazy RO-TD, {NNZ} non-zeros per row, l2 ball, constant step, average of x (time per transition)")
+    rows, cost = [], {}
+    for d in (10**4, 10**5, 10**6, 10**7):
+        n = int(200_000 * share)
+        times: dict[str, float] = {}
+        for kind in ("trajectory", "independent"):
+            stream = Stream(d, n, trajectory=kind == "trajectory")
+            state = stream.state()
+            line = sparse.aligned_zeros(d, 8)
+            pair = [Contender(kind, stream.call(state), n)]
+            if kind == "trajectory":
+                pair.append(
+                    Contender("lines", lambda line=line, s=stream: touch_lines(line, s.phi_next.indices, s.phi_next.indptr), n)
+                )
+            times |= compare(pair, repeats if d < 10**7 else 2)
+        cost[d] = times
+        ceiling = times["lines"] / times["trajectory"]
+        rows.append([f"{d:,}", *(nanoseconds(times[k]) for k in ("trajectory", "independent", "lines")), f"{ceiling:.0%}"])
+        if d >= 10**6:
+            report.reach(f"sparse, d = {d:,}: share of the random-line ceiling", ceiling, "≥", 0.4)
+    report.table(["d", "trajectory", "independent rows", "touching the lines only", "share"], rows)
+    for kind, goal in (("trajectory", 1.6), ("independent", 3.0)):
+        report.reach(f"sparse, {kind}: time at d = 10⁷ / 10⁴", cost[10**7][kind] / cost[10**4][kind], "≤", goal)
+
+
+def variants(report: Report, repeats: int, share: float) -> None:
+    report.title("Lazy RO-TD at d = 10⁵: what changes the cost")
+    n = int(50_000 * share)
+    base, rows = Stream(10**5, n), []
+    contenders = [Contender("as above", base.call(base.state()), n)]
+    contenders.append(Contender("average of y as well", base.call(base.state(average_dual=True)), n))
+    contenders.append(Contender("step 0.1/√t", base.call(base.state(decaying=True), decaying=True), n))
+    for nnz in (8, 16, 64):
+        other = Stream(10**5, n, nnz=nnz)
+        contenders.append(Contender(f"{nnz} non-zeros", other.call(other.state()), n))
+    times = compare(contenders, repeats)
+    for name, value in times.items():
+        rows.append([name, nanoseconds(value), f"{value / times['as above']:.2f}"])
+    report.table(["", "time per transition", "ratio"], rows)
+
+
+def exactness(report: Report, share: float) -> None:
+    """Lazy against a dense loop in compiled code, over millions of steps."""
+    report.title("Exactness after a long run (d = 200, 8 non-zeros, largest difference relative to the largest entry)")
+    n, rows = int(2_000_000 * share), []
+    stream = Stream(200, n, nnz=8)
+    for decaying in (False, True):
+        state = stream.state(decaying=decaying, average_dual=True)
+        stream.call(state, decaying=decaying)()
+        alpha = 0.1 / np.sqrt(1.0 + np.arange(n)) if decaying else np.full(n, ALPHA)
+        exact = [np.zeros((2, 200)) for _ in range(4)]
+        dense_loop(stream.phi.indices, 8, stream.reward, alpha, *exact)
+        errors = [np.abs(a - b).max() / np.abs(b).max() for a, b in zip(state.materialise(), exact, strict=True)]
+        rows.append(["0.1/√t" if decaying else "constant", *(f"{e:.1e}" for e in errors)])
+        report.reach(f"sparse, {rows[-1][0]}: error after {n:,} steps", max(errors), "≤", 1e-10)
+    report.table(["step", "x", "y", "Σ α x", "Σ α y"], rows)
+
+
+@njit(nogil=True)
+def dense_loop(indices, nnz, reward, alpha, x, y, x_sum, y_sum):
+    """RO-TD on rows of ones, coordinate by coordinate."""
+    k, d = x.shape
+    phi, psi = np.zeros(d), np.zeros(d)
+    for t in range(len(reward)):
+        a = alpha[t]
+        phi[:], psi[:] = 0.0, 0.0
+        for i in range(nnz):
+            phi[indices[t * nnz + i]] += 1.0
+            psi[indices[(t + 1) * nnz + i]] += GAMMA
+        pw = pt = qt = p1 = p2 = q2 = 0.0
+        for j in range(d):
+            pw, pt, qt = pw + phi[j] * x[0, j], pt + phi[j] * x[1, j], qt + psi[j] * x[1, j]
+            p1, p2, q2 = p1 + phi[j] * y[0, j], p2 + phi[j] * y[1, j], q2 + psi[j] * y[1, j]
+        delta, norm = reward[t] + qt - pt, 0.0
+        for j in range(d):
+            for b in range(k):
+                x_sum[b, j] += a * x[b, j]
+                y_sum[b, j] += a * y[b, j]
+            w = x[0, j] - a * (ETA * p1 + q2) * phi[j]
+            theta = x[1, j] - a * (ETA * p1 + p2) * (phi[j] - psi[j])
+            x[0, j] = w - min(max(w, -a * RHO[0]), a * RHO[0])
+            x[1, j] = theta - min(max(theta, -a * RHO[1]), a * RHO[1])
+            y[0, j] += a * ETA * (pw - delta) * phi[j]
+            y[1, j] += a * (pw * psi[j] - delta * phi[j])
+            norm += y[0, j] ** 2 + y[1, j] ** 2
+        if norm > 1.0:
+            y /= np.sqrt(norm)
+
+
+def run(report: Report, repeats: int, share: float) -> None:
+    flatness(report, repeats, share)
+    variants(report, repeats, share)
+    exactness(report, share)
