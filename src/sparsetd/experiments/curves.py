@@ -12,7 +12,14 @@ from sparsetd.experiments.experiment import Row
 from sparsetd.operators import gtd2, td, tdc
 from sparsetd.penalties import NoPenalty
 from sparsetd.problems import FiniteMDP
-from sparsetd.solvers import MirrorProx, PrimalDual, SaddleMirrorProx, Stochastic
+from sparsetd.solvers import (
+    DistanceOverGradients,
+    MirrorProx,
+    PrimalDual,
+    SaddleDistanceOverGradients,
+    SaddleMirrorProx,
+    Stochastic,
+)
 from sparsetd.system import Array, Batch, Table
 
 
@@ -23,6 +30,12 @@ class Method:
     table: Callable[[float], Table]
     solver: Callable[..., Any]
     colour: str
+
+    automatic: bool = False
+
+    def make(self, alpha: float) -> Any:
+        """The solver with step α; one without a step keeps its own average, of the last quarter to half."""
+        return self.solver(average="suffix") if self.automatic else self.solver(step_size=alpha, average="all")
 
     @property
     def saddle(self) -> bool:
@@ -41,6 +54,11 @@ METHODS = {
     "GTD2-MP": Method(gtd2, MirrorProx, "#56B4E9"),
     "RO-TD": Method(tdc, PrimalDual, "#D55E00"),
     "RO-TD-MP": Method(tdc, SaddleMirrorProx, "#CC79A7"),
+}
+# Without a step to set: distance over gradients.
+AUTOMATIC = {
+    "TDC, automatic step": Method(tdc, DistanceOverGradients, "#009E73", automatic=True),
+    "RO-TD, automatic step": Method(tdc, SaddleDistanceOverGradients, "#CC79A7", automatic=True),
 }
 
 
@@ -71,7 +89,7 @@ def sampled_path(
     method: Method, eta: float, alpha: float, batch: Batch, theta0: Array, marks: list[int]
 ) -> Iterator[Point]:
     """The method on the rows of `batch` in order, seen at the given numbers of steps."""
-    table, solver, penalty = method.table(eta), method.solver(step_size=alpha, average="all"), NoPenalty()
+    table, solver, penalty = method.table(eta), method.make(alpha), NoPenalty()
     state = solver.init(table, batch.n_features, np.float64, theta0)
     done = 0
     for mark in marks:
