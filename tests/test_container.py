@@ -173,16 +173,19 @@ def test_write_follows_a_link(tmp_path):
     assert container.read(tmp_path / "target", "model")[0] == META
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT])
-@pytest.mark.parametrize("step", ["fsync", "replace"])
+FAULTS = [errno.ENOSPC, errno.EROFS, errno.EIO, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EFBIG, errno.ENOMEM]
+
+
+@pytest.mark.parametrize("code", FAULTS, ids=errno.errorcode.get)
+@pytest.mark.parametrize("step", ["os.fsync", "os.replace", "builtins.open"])
 def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch, step, code):
     path = tmp_path / "model.sparsetd"
     container.write(path, "model", {"n": 1}, {})
 
-    def fail(*_):
+    def fail(*_, **__):
         raise OSError(code, os.strerror(code))
 
-    monkeypatch.setattr(os, step, fail)
+    monkeypatch.setattr(step, fail)
     with pytest.raises(OSError, match=os.strerror(code)):
         container.write(path, "model", META, ARRAYS)
     monkeypatch.undo()

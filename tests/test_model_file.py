@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 
 import numpy as np
@@ -195,3 +196,24 @@ def test_many_names_do_not_burst_the_header(tmp_path):
     model = ROTD().fit(X, np.ones(3))
     model_file.save(model, tmp_path / "m")
     assert model_file.load(tmp_path / "m").feature_names_in_[-1].endswith(str(d - 1))
+
+
+def test_onnx_predicts_the_same(fitted, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    from onnx.reference import ReferenceEvaluator
+
+    X, _ = data(5)
+    for name in "ab":
+        model_file.export_onnx(fitted, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    graph = onnx.load(tmp_path / "a")
+    assert json.loads(graph.metadata_props[0].value) == NAMES
+    (values,) = ReferenceEvaluator(graph).run(None, {"features": X.to_numpy()})
+    np.testing.assert_allclose(values[:, 0], fitted.predict(X), rtol=1e-14)
+
+
+def test_onnx_needs_a_fitted_model(tmp_path):
+    pytest.importorskip("onnx")
+    with pytest.raises(NotFittedError):
+        model_file.export_onnx(TD(), tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []

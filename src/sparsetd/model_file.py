@@ -10,6 +10,7 @@ and fills in numbers. Anything else (a callable parameter, another package's est
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -60,6 +61,35 @@ def load(path: str | os.PathLike[str]) -> Any:
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The notes stored beside the model."""
     return _read(path, "notes")
+
+
+def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write V(s) = θᵀφ(s) + intercept as an ONNX graph of one `Gemm`: features (n, d) in, values (n, 1) out, float64.
+
+    Feature maps stay outside: what goes in is φ(s). The names of the features are kept in the file's metadata.
+    """
+    try:
+        import onnx
+        from onnx import helper, numpy_helper
+    except ImportError:
+        raise ImportError('ONNX export needs onnx: pip install "sparsetd[onnx]".') from None
+    check_is_fitted(model, "coef_")
+    theta = np.asarray(model.coef_, dtype=np.float64)[:, None]
+    constant = np.array([model.intercept_], dtype=np.float64)
+    kind = onnx.TensorProto.DOUBLE
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["features", "theta", "intercept"], ["value"])],
+        "value",
+        [helper.make_tensor_value_info("features", kind, ["n", len(theta)])],
+        [helper.make_tensor_value_info("value", kind, ["n", 1])],
+        [numpy_helper.from_array(theta, "theta"), numpy_helper.from_array(constant, "intercept")],
+    )
+    # Old enough for every runtime in use; nothing here is newer than Gemm 13.
+    file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="sparsetd")
+    names = getattr(model, "feature_names_in_", None)
+    helper.set_model_props(file, {"features": json.dumps([] if names is None else list(names))})
+    onnx.checker.check_model(file)
+    container.replace_file(path, file.SerializeToString(deterministic=True))
 
 
 def known_classes() -> dict[str, type]:
