@@ -10,6 +10,7 @@ Reading builds only the classes it is handed (`classes`), by name: a file cannot
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -193,6 +194,8 @@ class Decoder:
     def _strings(self, node: Any) -> Array:
         text, ends = self.arrays[node["text"]].tobytes(), self.arrays[node["ends"]].tolist()
         items = [text[i:j].decode() for i, j in zip([0, *ends[:-1]], ends, strict=True)] if ends else []
+        if not re.fullmatch(r"O|[<>]U\d{1,7}", node["dtype"]):  # NumPy's own parser of types is not for strangers
+            raise CorruptFileError("an array of text claims to hold something else.")
         if node["dtype"] != "O" and int(node["dtype"][2:]) > max([1, *map(len, items)]):
             raise CorruptFileError("an array of text claims more room than its text takes.")
         return np.array(items, dtype=node["dtype"]).reshape(node["shape"])
