@@ -55,7 +55,7 @@ class DualAveraging(Adaptive):
         return DUAL_BALL[self.fit_norm]
 
     def _begin(self, x: Array, y: Array | None) -> DualAveragingState:
-        zeros = {name: np.zeros_like(x) for name in ("sum_x", "sum_y", "share", "earlier_share")}
+        zeros: dict[str, Any] = {name: np.zeros_like(x) for name in ("sum_x", "sum_y", "share", "earlier_share")}
         return DualAveragingState(**vars(super()._begin(x, y)), **zeros)
 
     def _run_kernel(self, state: Any, columns: tuple[Array, ...], constants: tuple[Any, ...]) -> int:
