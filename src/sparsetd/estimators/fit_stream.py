@@ -1,0 +1,131 @@
+"""Fit from an iterator of batches that together need not fit in memory, one estimator or several in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsetd import checkpoint as files
+from sparsetd import container
+
+COLUMNS = ("ratio", "discount", "start", "interest")
+
+
+def fit_stream(
+    estimators: Any,
+    batches: Iterable[Mapping[str, Any]],
+    *,
+    progress: Callable[[int], Any] | None = None,
+    checkpoint: str | Path | None = None,
+    batches_per_save: int = 100,
+) -> Any:
+    """Fit on batches {"X": …, "y": …}, with "X_next" and the columns of `fit` where there are any; returns what it got.
+
+    Without "X_next" the rows of all batches are one stream in which a row's successor is the next row, across the
+    border between two batches too: the last row waits for its successor. The very last row, and a row before a start,
+    terminate. How the rows are divided into batches does not change a bit of the result.
+
+    Parameters
+    ----------
+    estimators : estimator or sequence of estimators
+        Several are trained in the same pass, so that every batch is read once. They must stream: n_passes = 1.
+    batches : iterable of mappings
+        `sparse_parquet` makes one of a Parquet file; a generator that reads a log is another.
+    progress : callable or None
+        Called with the number of rows of every batch that is done: the `update` of a progress bar.
+    checkpoint : path or None
+        The state is saved here every `batches_per_save` batches and taken up again if the file exists; the batches that
+        it covers are then skipped, not trained on. The file is removed at the end.
+    """
+    models = list(estimators) if isinstance(estimators, Sequence) else [estimators]
+    for model in models:
+        if model._passes != 1:
+            raise ValueError(f"{type(model).__name__} has n_passes={model._passes}, but a stream is read once: use 1")
+    held: dict[str, Any] = {}
+    begun, skip = False, _position(checkpoint)
+    for number, batch in enumerate(batches):
+        if number >= skip:
+            if not begun:
+                held = _begin(models, batch, checkpoint if skip else None)
+                begun = True
+            rows, held = _complete(held, batch)
+            _take(models, rows)
+            if checkpoint is not None and (number + 1) % batches_per_save == 0:
+                files.save(checkpoint, _kept(models, held), position=number + 1, fingerprint=_settings(models))
+        if progress is not None:
+            progress(len(batch["y"]))
+    if not begun:
+        raise ValueError("batches is empty; give at least one batch of rows")
+    if held:
+        _take(models, {**held, "X_next": held["X"], "discount": np.zeros(1)})
+    for model in models:
+        model._finish()
+    if checkpoint is not None:
+        Path(checkpoint).unlink(missing_ok=True)
+    return estimators
+
+
+def _begin(models: list[Any], batch: Mapping[str, Any], saved: str | Path | None) -> dict[str, Any]:
+    """Fresh states, or those of a checkpoint; returns the row that waits for its successor."""
+    for model in models:
+        checked = model._batch(batch["X"], batch["y"], batch.get("X_next"), *(None,) * 4, reset=True)
+        model._begin(checked)
+    if saved is None:
+        return {}
+    kept, _ = files.load(saved, _kept(models, {}), fingerprint=_settings(models))
+    for model, state in zip(models, kept["states"], strict=True):
+        model._state = state
+    return dict(kept["held"])
+
+
+def _take(models: list[Any], rows: Mapping[str, Any]) -> None:
+    if len(rows["y"]) == 0:
+        return
+    for model in models:
+        columns = [rows.get(name) for name in COLUMNS]
+        terminal, discount = rows.get("terminal"), rows.get("discount")
+        if terminal is not None:
+            columns[1] = np.where(terminal, 0.0, model.gamma if discount is None else discount)
+        batch = model._batch(rows["X"], rows["y"], rows.get("X_next"), *columns, reset=False)
+        table, penalty, solver = model._parts()
+        solver.update(model._state, batch, table, penalty, model._factor(batch.n_features))
+
+
+def _complete(held: dict[str, Any], batch: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Rows whose successors are known, and the last row, which has to wait for its own."""
+    if batch.get("X_next") is not None:
+        return dict(batch), {}
+    columns = {"X": batch["X"], "y": np.asarray(batch["y"])}
+    columns |= {name: np.asarray(batch[name]) for name in COLUMNS if batch.get(name) is not None}
+    if held:
+        columns = {name: _stack(held[name], rows) for name, rows in columns.items()}
+    n = len(columns["y"])
+    rows = {name: values[: n - 1] for name, values in columns.items()}
+    rows["X_next"] = columns["X"][1:]
+    if "start" in columns:
+        rows["terminal"] = columns["start"][1:].astype(bool)
+    return rows, {name: values[n - 1 :] for name, values in columns.items()}
+
+
+def _stack(above: Any, below: Any) -> Any:
+    return sp.vstack([above, below], format="csr") if sp.issparse(below) else np.concatenate([above, below])
+
+
+def _kept(models: list[Any], held: dict[str, Any]) -> dict[str, Any]:
+    return {"states": [model._state for model in models], "held": held}
+
+
+def _settings(models: list[Any]) -> str:
+    return files.fingerprint([[type(model).__name__, model.get_params(deep=False)] for model in models])
+
+
+def _position(checkpoint: str | Path | None) -> int:
+    """How many batches a checkpoint covers."""
+    if checkpoint is None or not files.exists(checkpoint):
+        return 0
+    meta, _ = container.read(checkpoint, files.KIND)
+    return int(meta["position"])

@@ -1,0 +1,136 @@
+"""A stream of batches gives the model of one fit, whatever the batches, and a killed one continues."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+
+from sparsetd.estimators.fit_stream import fit_stream
+from sparsetd.estimators.rogq import ROGQ
+from sparsetd.estimators.rotd import ROTD
+from sparsetd.estimators.td import TD
+from sparsetd.transitions.sparse_parquet import sparse_parquet
+
+N, D = 300, 80
+MODELS = [
+    TD(gamma=0.9, step_size=0.05),
+    ROTD(gamma=0.9, step_size=0.05, rho_theta=0.001, rho_w=0.002, fit_intercept=True),
+    ROGQ(gamma=0.9, lam=0.7, step_size=0.05, rho_theta=0.001, average="suffix"),
+]
+
+
+@pytest.fixture
+def log():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((N, D), density=0.06, rng=rng, format="csr")
+    columns = {"ratio": rng.random(N) + 0.5, "start": rng.random(N) < 0.1}
+    return X, rng.normal(size=N), columns
+
+
+def cut(log, size):
+    X, y, columns = log
+    for a in range(0, N, size):
+        yield {"X": X[a : a + size], "y": y[a : a + size]} | {name: c[a : a + size] for name, c in columns.items()}
+
+
+def same(a, b):
+    return np.array_equal(a.coef_, b.coef_) and np.array_equal(a.coef_last_, b.coef_last_) and a.n_iter_ == b.n_iter_
+
+
+def fresh(model):
+    return type(model)(**model.get_params())
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("size", [1, 7, 300])
+def test_successors_cross_the_borders_of_batches(log, model, size):
+    X, y, columns = log
+    assert same(fit_stream(fresh(model), cut(log, size)), fresh(model).fit(X, y, **columns))
+
+
+def test_successors_may_be_given(log):
+    X, y, columns = log
+    batches = [b | {"X_next": b["X"][::-1]} for b in cut(log, 50)]
+    whole = fresh(MODELS[0]).fit(X, y, sp.vstack([b["X_next"] for b in batches], format="csr"), **columns)
+    assert same(fit_stream(fresh(MODELS[0]), batches), whole)
+
+
+def test_dense_batches_stream_too(log):
+    X, y, columns = log
+    dense = (X.toarray(), y, columns)
+    assert same(fit_stream(fresh(MODELS[1]), cut(dense, 32)), fresh(MODELS[1]).fit(X.toarray(), y, **columns))
+
+
+def test_several_estimators_in_one_pass(log):
+    X, y, columns = log
+    models = [fresh(model) for model in MODELS]
+    assert fit_stream(models, cut(log, 64)) is models
+    for model, alone in zip(models, MODELS, strict=True):
+        assert same(model, fresh(alone).fit(X, y, **columns))
+
+
+def test_a_killed_stream_continues_from_its_checkpoint(log, tmp_path):
+    X, y, columns = log
+    path = tmp_path / "stream.ckpt"
+
+    def killed():
+        for number, batch in enumerate(cut(log, 20)):
+            if number == 11:
+                raise KeyboardInterrupt
+            yield batch
+
+    models = [fresh(model) for model in MODELS]
+    with pytest.raises(KeyboardInterrupt):
+        fit_stream(models, killed(), checkpoint=path, batches_per_save=5)
+    assert path.exists()
+    models = [fresh(model) for model in MODELS]
+    fit_stream(models, cut(log, 20), checkpoint=path, batches_per_save=5)
+    assert not path.exists()
+    for model, alone in zip(models, MODELS, strict=True):
+        assert same(model, fresh(alone).fit(X, y, **columns))
+
+
+def test_progress_counts_rows(log):
+    seen = []
+    fit_stream(fresh(MODELS[0]), cut(log, 77), progress=seen.append)
+    assert seen == [77, 77, 77, 69]
+
+
+def test_what_cannot_stream_is_refused(log):
+    with pytest.raises(ValueError, match="n_passes=2"):
+        fit_stream(TD(n_passes=2), cut(log, 10))
+    with pytest.raises(ValueError, match="batches is empty"):
+        fit_stream(TD(), [])
+
+
+def write_parquet(path, log, values=True):
+    X, y, columns = log
+    lists = {"indices": [X.indices[a:b] for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]}
+    if values:
+        lists["values"] = [X.data[a:b] for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
+    pq.write_table(pa.table({**lists, "reward": y, **columns}), path, row_group_size=64)
+
+
+def test_parquet_rows_are_those_that_were_written(log, tmp_path):
+    X, y, columns = log
+    write_parquet(tmp_path / "log.parquet", log)
+    batches = sparse_parquet(tmp_path / "log.parquet", D, values="values", batch_rows=50)
+    assert same(fit_stream(fresh(MODELS[1]), batches), fresh(MODELS[1]).fit(X, y, **columns))
+
+
+def test_parquet_without_values_is_binary(log, tmp_path):
+    X = log[0]
+    write_parquet(tmp_path / "log.parquet", log, values=False)
+    rows = [batch["X"] for batch in sparse_parquet(tmp_path / "log.parquet", D)]
+    assert np.array_equal(sp.vstack(rows).toarray(), (X.toarray() != 0).astype(float))
+
+
+def test_parquet_errors_name_the_column(log, tmp_path):
+    write_parquet(tmp_path / "log.parquet", log)
+    with pytest.raises(ValueError, match="no column 'price'"):
+        next(sparse_parquet(tmp_path / "log.parquet", D, reward="price"))
+    with pytest.raises(ValueError, match="outside 0 … 4"):
+        next(sparse_parquet(tmp_path / "log.parquet", 5))
