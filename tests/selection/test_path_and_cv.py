@@ -139,6 +139,23 @@ def test_nothing_to_select_is_said() -> None:
     assert not model.coef_.any()
 
 
+def test_a_warm_start_reaches_the_same_point() -> None:
+    _, columns, batch = log(9)
+    rows = (batch.phi, batch.reward, batch.phi_next)
+    cold = SparseTD(0.2, gamma=0.9).fit(*rows, **columns)
+    warm = SparseTD(0.2, gamma=0.9, coef_init=cold.coef_).fit(*rows, **columns)
+    assert warm.n_iter_ < cold.n_iter_
+    np.testing.assert_allclose(warm.coef_, cold.coef_, atol=1e-10)
+
+
+def test_w_may_stay_in_the_path() -> None:
+    _, columns, batch = log(10)
+    path = sparse_td_path(batch.phi, batch.reward, batch.phi_next, n_rhos=5, gamma=0.9, rho_w=50.0, **columns)
+    alone = sparse_td_path(batch.phi, batch.reward, batch.phi_next, rhos=path.rhos, gamma=0.9, **columns)
+    assert path.n_active[-1] > 0
+    np.testing.assert_allclose(path.coefs, alone.coefs, atol=1e-6)
+
+
 def test_given_rhos_are_used_as_they_are() -> None:
     _, columns, batch = log(8)
     model = SparseTDCV(gamma=0.9, cv=3, rhos=[0.1, 0.4, 0.2])

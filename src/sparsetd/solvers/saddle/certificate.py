@@ -28,6 +28,7 @@ class Point:
     z: Array  # Aᵀ y
     primal: float
     dual: float
+    zero: float  # F(b), the objective at x = 0
 
     def merged(self, other: Point) -> Point:
         """The better primal with the better dual."""
@@ -41,8 +42,9 @@ class Point:
 
     @property
     def relative_gap(self) -> float:
-        """Gap over the objective value, which is at most F(b)."""
-        return self.gap / self.primal if self.primal > 0 else 0.0
+        """Gap over the objective, or over F(b)/10⁴ where the fit is so close that rounding would decide."""
+        scale = max(self.primal, 1e-4 * self.zero)
+        return self.gap / scale if scale > 0 else 0.0
 
 
 @dataclass
@@ -75,7 +77,7 @@ class Problem:
         scale = min(1.0 / max(1.0, self.norm.dual_norm(y)), self.terms.feasible_scale(z))
         y, z = scale * y, scale * z
         dual = -float(self.A.b @ y) - self.terms.conjugate(-z)
-        return Point(x, y, Ax, z, self.primal(x, Ax), dual)
+        return Point(x, y, Ax, z, self.primal(x, Ax), dual, self.norm.value(self.A.b))
 
     def apply(self, x: Array) -> Array:
         self.n_applied += 1
