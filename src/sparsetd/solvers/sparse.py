@@ -77,8 +77,13 @@ class SparseState:
         `columns` holds reward, discount, fresh and fading (of the trace), alpha and weight (of the sums).
         """
         self.lines = _with_room(self.lines, self.rule, phi, phi_next)
-        names = ("reward", "discount", "fresh", "fading", "alpha", "weight")
+        names = ["reward", "discount", "fresh", "fading", "alpha", "weight"]
+        direct = _direct(self.rule)
+        if direct:
+            names.remove("fading")
         numbers = (np.ascontiguousarray(columns[name], dtype=np.float64) for name in names)
+        if direct:
+            return int(kernels.run_direct(tuple(self.lines), tuple(self.rule), tuple(phi), tuple(phi_next), *numbers, limit))
         return int(kernels.run(tuple(self.lines), tuple(self.rule), tuple(phi), tuple(phi_next), *numbers, limit))
 
 
@@ -144,7 +149,22 @@ def _rule(setting: Setting, table: Table, d: int, n_vectors: int, n_sums: int, m
         l1=l1,
         l2=l2,
         multiplier=multiplier,
+        active=_active(table, n_vectors),
     )
+
+
+def _active(table: Table, n_vectors: int) -> Array:
+    """Which vectors meet φ (or e, its multiple without traces) and ψ, in a product or in a step."""
+    k = table.n_blocks
+    M = np.asarray(table.M != 0)
+    residual, adjoint = (np.any(M, axis=1) | (table.m != 0)).reshape(k, 3), np.any(M, axis=0).reshape(k, 3)
+    used = residual | adjoint if n_vectors == k else np.concatenate([adjoint, residual])
+    return np.stack([used[:, 0] | used[:, 2], used[:, 1]], axis=1)
+
+
+def _direct(rule: kernels.Rule) -> bool:
+    """Whether the steps can be made on the lines themselves."""
+    return not (rule.traces or rule.extragradient or rule.slot_x >= 0 or len(rule.multiplier))
 
 
 def horizon(d: int) -> int:

@@ -30,6 +30,7 @@ file is stale after an edit there, and one that takes functions is never cached.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,6 +54,7 @@ SWEEP = 512
 
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 INLINE = {**OPTIONS, "forceinline": True}
+MACRO = {**OPTIONS, "inline": "always"}  # not compiled on its own
 SUMS = {"reassoc", "contract", "arcp", "nsz"}
 
 
@@ -91,6 +93,7 @@ class Rule(NamedTuple):
     l1: Array  # (V,): ρ of every vector, 0 for y
     l2: Array  # (V,)
     multiplier: Array  # (special coordinates,): what multiplies their penalty
+    active: Array  # (V, 2): whether a vector meets φ (or e) and ψ at all, in a product or in a step
 
 
 class Rows(NamedTuple):
@@ -145,7 +148,7 @@ else:
         return types.void(line, j), codegen
 
 
-@njit(**INLINE)
+@njit(**MACRO)
 def _fetch_ahead(line, indices, indptr, t):
     if t + 1 < len(indptr):
         for i in range(indptr[t], indptr[t + 1]):
@@ -179,7 +182,7 @@ def _touch(line, hot, names, first, n, q, values, indices, lo, hi, scale):
     return n
 
 
-@njit(**INLINE)
+@njit(**MACRO)
 def _copy_line(line, j, hot, i):
     for s in range(8):
         hot[RAW + s, i] = line[j, s]
@@ -221,7 +224,8 @@ def _sum_until_zero(history, ends, begins, current, since, rho, lag, b, v, gener
         generation += 1
     lo = begins[generation]
     hi = begins[generation + 1] if generation < current else since + 1
-    m = _first_at_least(history, h, lo, hi, abs(v) / rho) - lag
+    m = _first_at_least(history, h, lo, hi, abs(v) / rho)
+    m = (min(m, hi - 1) if generation == current else m) - lag  # the division may round up past the last level
     if m == hi:
         return total + v * ends[generation, b, P] - np.sign(v) * rho * ends[generation, b, Q]
     return total + v * history[m, h, 1] - np.sign(v) * rho * history[m, h, 2]
@@ -376,7 +380,7 @@ def _move_up(line, hot, names, first, n, n_vectors, squeeze):
 # The running scalars --------------------------------------------------------------------------------------------------
 
 
-@njit(**INLINE)
+@njit(**MACRO)
 def _add(scalar, b, column, term):
     """Compensated summation: the sums run over millions of steps, and their differences matter."""
     carry = column - L + CARRY
@@ -406,7 +410,7 @@ def _advance(scalar, since, l1, n_sums, constant, lag, alpha, weight, decay):
                     _add(scalar, b, Q, weight * before * level)
 
 
-@njit(**INLINE)
+@njit(**MACRO)
 def _remember(history, since, scalar, l1):
     """Append L, P, Q to the history, where one is kept; a common one is that of a penalised block."""
     if since < len(history):
@@ -439,7 +443,7 @@ def _next_generation(lines, group):
     _begin(lines, group, current + 1)
 
 
-@njit(**OPTIONS)
+@njit(**MACRO)
 def _compose(chain, group, g, c, scalar, b):
     """chain ← (scalars at the end of the current generation) ∘ chain."""
     scale = chain[group, g, c, F]
@@ -451,7 +455,7 @@ def _compose(chain, group, g, c, scalar, b):
         chain[group, g, c, F] = scale * scalar[b, F]
 
 
-@njit(**OPTIONS)
+@njit(**MACRO)
 def _begin(lines, group, generation):
     """Start a generation with the identity."""
     _, _, _, _, count, _, chain, _, begins, history = lines
@@ -492,7 +496,7 @@ def _read(lines, rule, start, n, out):
         _copy_line(line, start + i, out, i)
     lag = 1 if extragradient else 0
     _resolve(
-        out, 0, n, scalar, count, chain, ends[0], begins[0], history, l1, n_sums, slot_x, slot_y, constant, lag
+        out, np.int64(0), n, scalar, count, chain, ends[0], begins[0], history, l1, n_sums, slot_x, slot_y, constant, lag
     )
 
 
@@ -691,7 +695,7 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weig
     """
     line, hot, names, scalar, count, norm, chain, ends, begins, history = lines
     extragradient, ball, k, n_sums, slot_x, slot_y, constant, horizon, traces, tol = rule[:10]
-    places, entries, m, damping, l1, l2, multiplier = rule[10:]
+    places, entries, m, damping, l1, l2, multiplier, _ = rule[10:]
     line, hot, names, scalar, count = _borrow(line), _borrow(hot), _borrow(names), _borrow(scalar), _borrow(count)
     norm, chain, history = _borrow(norm), _borrow(chain), _borrow(history)
     ends, begins = _borrow(ends[0]), _borrow(begins[0])
@@ -771,4 +775,201 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weig
             _flush(lines, rule, damp, 0.0)
         if not fine:
             return t
+    return len(reward)
+
+
+# The direct steps -----------------------------------------------------------------------------------------------------
+# Without traces, extragradients, ridge, damping and special coordinates a step can be made on the lines themselves: row by
+# row and vector by vector, duplicates and all, since the prox of the step is implicit in L. It touches only the vectors
+# that meet φ or ψ in the table, and is faster than making coordinates hot.
+
+
+@njit(**INLINE)
+def _renew_row(line, indices, lo, hi, slot, k, n_sums, current, chain):
+    """Bring y of the coordinates of a row to the current generation."""
+    for i in range(lo, hi):
+        j = np.int64(indices[i])
+        generation = np.int64(line[j, slot])
+        if generation != current:
+            for c in range(k):
+                z = line[j, k + c]
+                if n_sums > k:
+                    line[j, 3 * k + c] += z * chain[1, generation, c, P]
+                line[j, k + c] = z * chain[1, generation, c, F]
+            line[j, slot] = current
+
+
+@njit(fastmath=SUMS, **INLINE)
+def _read_row(line, b, values, indices, lo, hi, drop):
+    """Σ a S(v, drop) over a row."""
+    total = 0.0
+    if len(values) == 0:
+        for i in range(lo, hi):
+            v = line[indices[i], b]
+            total += v - min(max(v, -drop), drop)
+    else:
+        for i in range(lo, hi):
+            v = line[indices[i], b]
+            total += values[i] * (v - min(max(v, -drop), drop))
+    return total
+
+
+@njit(**INLINE)
+def _write_dual(line, b, place, values, indices, lo, hi, step, mass):
+    """z ← z + step · row with its sum unchanged; returns the growth of ‖z‖²."""
+    growth, plain = 0.0, len(values) == 0
+    for i in range(lo, hi):
+        j, move = indices[i], step if plain else step * values[i]
+        z = line[j, b]
+        line[j, b] = z + move
+        growth += move * (2.0 * z + move)
+        if place > 0:
+            line[j, place] -= move * mass
+    return growth
+
+
+@njit(**INLINE)
+def _write_constant(line, b, place, values, indices, lo, hi, step, rho, alpha, since):
+    """x ← x − step · row before the prox of step `since`, with constant α: without a branch, for it would be a coin toss."""
+    drop, per, half = rho * alpha * since, 1.0 / (rho * alpha), 0.5 * rho * alpha * alpha
+    last, plain = since + 1.0, len(values) == 0
+    mass, loss = alpha * last, half * last * since
+    for i in range(lo, hi):
+        j, move = indices[i], step if plain else step * values[i]
+        v = line[j, b]
+        p = v - min(max(v, -drop), drop) - move
+        new = p + math.copysign(drop, p)
+        m = min(np.ceil(abs(v) * per), last)
+        line[j, b] = new
+        gone = v * (alpha * m) - math.copysign(half * m * (m - 1.0), v)
+        line[j, place] += gone - (new * mass - math.copysign(loss, new))
+
+
+@njit(**INLINE)
+def _write_any(line, b, place, values, indices, lo, hi, step, rho, drop, mass, loss, since, ends, begins, history):
+    """The same for any schedule, with P and Q of the next step."""
+    plain = len(values) == 0
+    for i in range(lo, hi):
+        j, move = indices[i], step if plain else step * values[i]
+        v = line[j, b]
+        p = v - min(max(v, -drop), drop) - move
+        new = p + math.copysign(drop, p) if p != 0.0 else 0.0
+        line[j, b] = new
+        if place > 0:
+            gone = 0.0
+            if abs(v) > drop:
+                gone = v * mass - math.copysign(loss, v)
+            elif v != 0.0:
+                gone = _sum_until_zero(history, ends, begins, 0, since, rho, 0, b, v, 0)
+            line[j, place] += gone - (new * mass - (math.copysign(loss, new) if new != 0.0 else 0.0))
+
+
+@njit(**INLINE)
+def _settle_row(line, b, place, indices, lo, hi, drop, mass, loss):
+    """Coordinates that the prox has just set to zero: at once, so that nobody has to search for the step later."""
+    for i in range(lo, hi):
+        j = indices[i]
+        v = line[j, b]
+        if abs(v) <= drop and v != 0.0:
+            if place > 0:
+                line[j, place] += v * mass - math.copysign(loss, v)
+            line[j, b] = 0.0
+
+
+@njit(**INLINE)
+def _clip_row(line, b, place, indices, lo, hi, mass):
+    """The l∞ ball: touched coordinates are the only ones that can leave it."""
+    for i in range(lo, hi):
+        j = indices[i]
+        z = line[j, b]
+        clipped = min(max(z, -1.0), 1.0)
+        line[j, b] = clipped
+        if place > 0:
+            line[j, place] += (z - clipped) * mass
+
+
+@njit(**OPTIONS)
+def run_direct(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weight, limit):
+    """`run` for the common case; the two never mix in one state."""
+    line, _, _, scalar, count, norm, chain, ends, begins, history = lines
+    _, ball, k, n_sums, _, slot_y, constant, horizon, _, _ = rule[:10]
+    places, entries, m, _, l1, _, _, active = rule[10:]
+    line, scalar, count, norm, chain = _borrow(line), _borrow(scalar), _borrow(count), _borrow(norm), _borrow(chain)
+    history, ends, begins, active = _borrow(history), _borrow(ends[0]), _borrow(begins[0]), _borrow(active)
+    places, entries, m, l1 = _borrow(places), _borrow(entries), _borrow(m), _borrow(l1)
+    values, indices, indptr = _borrow(phi[0]), _borrow(phi[1]), _borrow(phi[2])
+    next_values, next_indices, next_indptr = _borrow(phi_next[0]), _borrow(phi_next[1]), _borrow(phi_next[2])
+    n_vectors = len(l1)
+    memory = np.ones((4, n_vectors, 3))
+    u, g, decay, level = _borrow(memory[0]), _borrow(memory[1]), _borrow(memory[2]), _borrow(memory[3])
+    damp, saddle, searched = np.ones(n_vectors), n_vectors > k, constant == 0.0
+    for t in range(len(reward)):
+        _fetch_ahead(line, indices, indptr, t + 1)
+        _fetch_ahead(line, next_indices, next_indptr, t + 1)
+        lo, hi, next_lo, next_hi = indptr[t], indptr[t + 1], next_indptr[t], next_indptr[t + 1]
+        if discount[t] == 0.0:
+            next_hi = next_lo
+        if slot_y >= 0:
+            current = count[GENERATION + 1]
+            _renew_row(line, indices, lo, hi, slot_y, k, n_sums, current, chain)
+            _renew_row(line, next_indices, next_lo, next_hi, slot_y, k, n_sums, current, chain)
+        fine = True
+        for b in range(n_vectors):
+            scale, drop = scalar[b, F], l1[b] * scalar[b, L]
+            u[b, 0] = u[b, 1] = 0.0
+            if active[b, 0]:
+                u[b, 0] = scale * _read_row(line, b, values, indices, lo, hi, drop)
+            if active[b, 1]:
+                u[b, 1] = scale * discount[t] * _read_row(line, b, next_values, next_indices, next_lo, next_hi, drop)
+            fine = fine and abs(u[b, 0]) + abs(u[b, 1]) < limit
+        if not fine:
+            return t
+        _weights(places, entries, m, saddle, u, reward[t], fresh[t], False, g)
+        since = count[SINCE_FLUSH]
+        count[SINCE_FLUSH] = since + 1
+        for b in range(n_vectors):
+            level[b, 0] = scalar[b, L]
+        _advance(scalar, since + 1, l1, n_sums, constant, 0, alpha[t], weight[t], decay)
+        growth = 0.0
+        for b in range(n_vectors):
+            rho, place, mass, loss = l1[b], n_vectors + b if b < n_sums else 0, scalar[b, P], l1[b] * scalar[b, Q]
+            for q in range(2):
+                if active[b, q]:
+                    step = alpha[t] * g[b, q] * (discount[t] if q == 1 else 1.0)
+                    row, numbers = (next_indices, next_values) if q == 1 else (indices, values)
+                    first, end = (next_lo, next_hi) if q == 1 else (lo, hi)
+                    if rho == 0.0:
+                        step = -step / scalar[b, F]
+                        grown = _write_dual(line, b, place, numbers, row, first, end, step, mass)
+                        growth += grown if b >= k else 0.0
+                    elif searched or place == 0:
+                        drop = rho * level[b, 0]
+                        _write_any(
+                            line, b, place, numbers, row, first, end, step, rho, drop, mass, loss, since, ends, begins, history
+                        )
+                    else:
+                        _write_constant(line, b, place, numbers, row, first, end, step, rho, constant, since)
+        for b in range(n_vectors):
+            place, mass = n_vectors + b if b < n_sums else 0, scalar[b, P]
+            if b >= k and ball == LINF_BALL:
+                _clip_row(line, b, place, indices, lo, hi, mass)
+                _clip_row(line, b, place, next_indices, next_lo, next_hi, mass)
+            elif l1[b] > 0.0 and searched:
+                drop, loss = l1[b] * scalar[b, L], l1[b] * scalar[b, Q]
+                if active[b, 0]:
+                    _settle_row(line, b, place, indices, lo, hi, drop, mass, loss)
+                if active[b, 1]:
+                    _settle_row(line, b, place, next_indices, next_lo, next_hi, drop, mass, loss)
+        if ball == L2_BALL:
+            norm[0] += scalar[k, F] * scalar[k, F] * growth
+            if norm[0] > 1.0:
+                for b in range(k, n_vectors):
+                    scalar[b, F] /= np.sqrt(norm[0])
+                norm[0] = 1.0
+            if scalar[k, F] < RESTART:
+                _next_generation(lines, 1)
+        _remember(history, count[SINCE_FLUSH], scalar, l1)
+        count[STEPS] += 1
+        if count[SINCE_FLUSH] >= horizon or count[GENERATION + 1] + 1 >= chain.shape[1]:
+            _flush(lines, rule, damp, 0.0)
     return len(reward)
