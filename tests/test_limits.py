@@ -80,7 +80,9 @@ def test_traces_of_lambda_zero_are_no_traces(rows: Log, saddle: bool) -> None:
 
 def test_tdrc_without_regularisation_is_tdc_and_with_much_of_it_td(rows: Log) -> None:
     np.testing.assert_allclose(fit(TDRC(beta=0.0), rows).coef_, fit(TDC(), rows).coef_, rtol=1e-12)
-    np.testing.assert_allclose(fit(TDRC(beta=90.0), rows).coef_, fit(TD(), rows).coef_, atol=5e-3)
+    np.testing.assert_allclose(
+        fit(TDRC(beta=90.0, step_size=0.01), rows).coef_, fit(TD(step_size=0.01), rows).coef_, atol=5e-3
+    )
 
 
 def test_a_huge_penalty_on_w_turns_prox_tdc_into_td(rows: Log) -> None:
@@ -111,7 +113,7 @@ def test_emphatic_td_is_td_where_nothing_follows(rows: Log) -> None:
 
 
 def test_p_norm_two_is_euclidean(rows: Log) -> None:
-    np.testing.assert_allclose(fit(MirrorDescentTD(p=2.0), rows).coef_, fit(TD(), rows).coef_, rtol=1e-10)
+    np.testing.assert_allclose(fit(MirrorDescentTD(p=2.0), rows).coef_, fit(TD(step_size=0.01), rows).coef_, rtol=1e-10)
 
 
 def test_lambda_one_with_discount_is_the_monte_carlo_regression() -> None:

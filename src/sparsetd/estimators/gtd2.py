@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparsetd import operators, penalties, solvers
+from sparsetd import operators, penalties
 from sparsetd.estimators.base import Parts
 from sparsetd.estimators.streaming import StreamingTD
 
@@ -40,4 +40,4 @@ class GTD2(StreamingTD):
     lam: float = 0.0
 
     def _parts(self) -> Parts:
-        return operators.gtd2(self.eta, self.lam), penalties.NoPenalty(), solvers.Stochastic(**self._streaming)
+        return operators.gtd2(self.eta, self.lam), penalties.NoPenalty(), self._stochastic

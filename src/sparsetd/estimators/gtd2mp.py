@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparsetd import operators, penalties, solvers
+from sparsetd import operators, penalties
 from sparsetd.estimators.base import Parts
 from sparsetd.estimators.streaming import StreamingTD
 
@@ -43,5 +43,5 @@ class GTD2MP(StreamingTD):
     p: float = 2.0
 
     def _parts(self) -> Parts:
-        solver = solvers.MirrorProx(**self._streaming, p=self.p)
+        solver = self._mirror_prox(self.p)
         return operators.gtd2(self.eta, self.lam), penalties.NoPenalty(), solver

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparsetd import operators, penalties, solvers
+from sparsetd import operators, penalties
 from sparsetd.estimators.base import Parts
 from sparsetd.estimators.streaming import StreamingTD
 
@@ -36,4 +36,4 @@ class HTD(StreamingTD):
     eta: float = 1.0
 
     def _parts(self) -> Parts:
-        return operators.htd(self.eta), penalties.NoPenalty(), solvers.Stochastic(**self._streaming)
+        return operators.htd(self.eta), penalties.NoPenalty(), self._stochastic

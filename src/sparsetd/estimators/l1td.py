@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparsetd import operators, penalties, solvers
+from sparsetd import operators, penalties
 from sparsetd.estimators.base import Parts
 from sparsetd.estimators.streaming import StreamingTD
 
@@ -39,4 +39,4 @@ class L1TD(StreamingTD):
     rho_theta: float = 0.001
 
     def _parts(self) -> Parts:
-        return operators.td(self.lam), penalties.L1(self.rho_theta), solvers.Stochastic(**self._streaming)
+        return operators.td(self.lam), penalties.L1(self.rho_theta), self._stochastic

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sparsetd import operators, penalties, solvers
 from sparsetd.estimators.base import Parts
@@ -18,6 +19,8 @@ class MirrorDescentTD(StreamingTD):
 
     Parameters
     ----------
+    step_size : float or callable
+        α or a schedule: automatic steps are Euclidean.
     lam : float
         λ of the eligibility trace.
     rho_theta : float
@@ -38,9 +41,12 @@ class MirrorDescentTD(StreamingTD):
     array([0.25, 0.5 , 1.  ])
     """
 
+    step_size: Any = 0.01
     lam: float = 0.0
     rho_theta: float = 0.0
     p: float = 3.0
 
     def _parts(self) -> Parts:
+        if self._automatic:
+            raise ValueError("step_size='auto' goes with Euclidean steps: use L1TD, or pass a number or a schedule")
         return operators.td(self.lam), penalties.L1(self.rho_theta), solvers.MirrorDescent(**self._streaming, p=self.p)

@@ -38,7 +38,7 @@ class ROTDLasso(StreamingTD):
     array([0.25, 0.5 , 1.  ])
     """
 
-    average: Literal["all", "suffix", "none"] = "all"
+    average: Literal["all", "suffix", "none"] | None = "all"
     eta: float = 1.0
     lam: float = 0.0
     rho_theta: float = 0.0
@@ -46,4 +46,5 @@ class ROTDLasso(StreamingTD):
 
     def _parts(self) -> Parts:
         penalty = penalties.L1(self.rho_theta, self.rho_w)
-        return operators.tdc(self.eta, self.lam), penalty, solvers.LeastSquaresSaddle(**self._streaming)
+        kind = solvers.LeastSquaresDistanceOverGradients if self._automatic else solvers.LeastSquaresSaddle
+        return operators.tdc(self.eta, self.lam), penalty, kind(**self._streaming)

@@ -25,10 +25,10 @@ class SaddleTD(StreamingTD):
     fit_norm : {1, 2, "inf"}
         m. The dual ball has the conjugate norm, with its true Euclidean projection.
     extragradient : bool
-        Mirror-Prox in place of the plain step.
+        Mirror-Prox in place of the plain step; automatic steps always have a trial point.
     """
 
-    average: Literal["all", "suffix", "none"] = "all"
+    average: Literal["all", "suffix", "none"] | None = "all"
     eta: float = 1.0
     rho_theta: float = 0.0
     rho_w: float = 0.0
@@ -41,5 +41,9 @@ class SaddleTD(StreamingTD):
 
     @property
     def _solver(self) -> Any:
+        if self._automatic and (self.rho_theta or self.rho_w):
+            return solvers.DualAveraging(**self._streaming, fit_norm=self.fit_norm, sparse=False)
+        if self._automatic:
+            return solvers.SaddleDistanceOverGradients(**self._streaming, fit_norm=self.fit_norm)
         kind = solvers.SaddleMirrorProx if self.extragradient else solvers.PrimalDual
         return kind(**self._streaming, fit_norm=self.fit_norm)

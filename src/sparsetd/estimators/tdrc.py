@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparsetd import operators, penalties, solvers
+from sparsetd import operators, penalties
 from sparsetd.estimators.base import Parts
 from sparsetd.estimators.streaming import StreamingTD
 
@@ -43,4 +43,4 @@ class TDRC(StreamingTD):
 
     def _parts(self) -> Parts:
         table = operators.tdrc(self.eta, self.lam, self.beta)
-        return table, penalties.NoPenalty(), solvers.Stochastic(**self._streaming)
+        return table, penalties.NoPenalty(), self._stochastic
