@@ -47,10 +47,9 @@ F, L, P, Q, CARRY = 0, 1, 2, 3, 4
 SINCE_FLUSH, STEPS, HOT_FROM, HOT_TO, LAST_NEXT, LIVE, GENERATION, OLDEST = 0, 1, 2, 3, 4, 5, 6, 8
 # Rows of `hot`: values and sums of the vectors, components of φ ψ e, trial point, and lines on their way in.
 VALUE, TOTAL, ALONG, TRIAL, RAW, HOT_ROWS = 0, 4, 8, 12, 16, 32
-N_SUMS, L1 = 3, 14  # places in a Rule
+L1 = 14  # place in a Rule
 RESTART = 2.0**-10
 DEAD = 2.0**-200
-SWEEP = 512
 
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 INLINE = {**OPTIONS, "forceinline": True}
@@ -487,39 +486,49 @@ def begin_afresh(lines):
 
 
 @njit(**OPTIONS)
-def _read(lines, rule, start, n, out):
-    """Values and sums of the n coordinates from `start` on, from their lines, as rows VALUE and TOTAL of `out`."""
+def _evaluate(lines, rule, j, b):
+    """Value and sum of one coordinate of one vector, from its line: `_resolve` for one number, compiled in no time."""
     line, _, _, scalar, count, _, chain, ends, begins, history = lines
-    extragradient, _, _, n_sums, slot_x, slot_y, constant = rule[:7]
-    l1 = rule[L1]
-    for i in range(n):
-        _copy_line(line, start + i, out, i)
-    lag = 1 if extragradient else 0
-    _resolve(
-        out, np.int64(0), n, scalar, count, chain, ends[0], begins[0], history, l1, n_sums, slot_x, slot_y, constant, lag
-    )
+    extragradient, _, k, n_sums, slot_x, slot_y, constant = rule[:7]
+    rho, n_vectors, since = rule[L1][b], len(rule[L1]), count[SINCE_FLUSH]
+    group, lag = (0 if b < k else 1), (1 if extragradient else 0)
+    slot, current = slot_x if group == 0 else slot_y, count[GENERATION + group]
+    v, total = line[j, b], line[j, n_vectors + b] if b < n_sums else 0.0
+    generation = np.int64(line[j, slot]) if slot >= 0 else current
+    if generation != current:
+        link = chain[group, generation, b - group * k]
+        drop = rho * link[L]
+        if abs(v) > drop:
+            total += v * link[P] - math.copysign(rho * link[Q], v)
+        elif v != 0.0 and b < n_sums:
+            total += _sum_until_zero(history, ends[0], begins[0], current, since, rho, lag, b, v, generation)
+        v = link[F] * (v - min(max(v, -drop), drop))
+    drop = rho * scalar[b, L]
+    if abs(v) > drop:
+        total += v * scalar[b, P] - math.copysign(rho * scalar[b, Q], v)
+    elif v != 0.0 and constant > 0.0:
+        m = max(np.ceil(abs(v) / (rho * constant)) - lag, 0.0)
+        total += v * constant * m - math.copysign(0.5 * rho * constant * constant * m * (m - 1.0 + 2.0 * lag), v)
+    elif v != 0.0 and b < n_sums:
+        total += _sum_until_zero(history, ends[0], begins[0], current, since, rho, lag, b, v, current)
+    return scalar[b, F] * (v - min(max(v, -drop), drop)), total
 
 
 @njit(**OPTIONS)
 def materialise(lines, rule, values, totals):
     """Write the values (V, d) and weighted sums (V or k or 0, d) of all coordinates; the state is left as it is."""
     _, hot, names, _, count, _, _, _, _, _ = lines
-    n_sums = rule[N_SUMS]
-    n_vectors, d = values.shape
-    out = np.zeros((HOT_ROWS, SWEEP))
-    for start in range(0, d, SWEEP):
-        n = min(SWEEP, d - start)
-        _read(lines, rule, start, n, out)
-        for b in range(n_vectors):
-            for i in range(n):
-                values[b, start + i] = out[VALUE + b, i]
-                if b < n_sums:
-                    totals[b, start + i] = out[TOTAL + b, i]
-    for i in range(count[HOT_FROM], count[HOT_TO]):
-        for b in range(n_vectors if names[i] >= 0 else 0):
-            values[b, names[i]] = hot[VALUE + b, i]
-            if b < n_sums:
-                totals[b, names[i]] = hot[TOTAL + b, i]
+    for b in range(len(values)):
+        for j in range(values.shape[1]):
+            x, total = _evaluate(lines, rule, j, b)
+            values[b, j] = x
+            if b < len(totals):
+                totals[b, j] = total
+        for i in range(count[HOT_FROM], count[HOT_TO]):
+            if names[i] >= 0:
+                values[b, names[i]] = hot[VALUE + b, i]
+                if b < len(totals):
+                    totals[b, names[i]] = hot[TOTAL + b, i]
 
 
 @njit(**OPTIONS)
@@ -530,29 +539,22 @@ def _flush(lines, rule, damp, weight):
     """
     line, hot, names, _, count, norm, _, _, _, _ = lines
     _, _, k, n_sums, slot_x, slot_y = rule[:6]
-    l1 = rule[L1]
-    n_vectors, d, square = len(l1), len(line), 0.0
-    out = np.zeros((HOT_ROWS, SWEEP))
-    for i in range(count[HOT_FROM], count[HOT_TO]):
-        for b in range(n_vectors if names[i] >= 0 else 0):
-            line[names[i], b] = 0.0
-            if b >= k:
-                square += hot[VALUE + b, i] * hot[VALUE + b, i]
-    for start in range(0, d, SWEEP):
-        n = min(SWEEP, d - start)
-        _read(lines, rule, start, n, out)
-        for i in range(n):
-            for b in range(n_vectors):
-                x = out[VALUE + b, i]
-                line[start + i, b] = damp[b] * x
-                if b >= k:
-                    square += x * x
-                if b < n_sums:
-                    line[start + i, n_vectors + b] = out[TOTAL + b, i] + weight * (1.0 - damp[b]) * x
-            if slot_x >= 0:
-                line[start + i, slot_x] = 0.0
-            if slot_y >= 0:
-                line[start + i, slot_y] = 0.0
+    n_vectors, square = len(rule[L1]), 0.0
+    for b in range(n_vectors):
+        for i in range(count[HOT_FROM], count[HOT_TO]):
+            if names[i] >= 0:
+                line[names[i], b] = 0.0
+                square += hot[VALUE + b, i] * hot[VALUE + b, i] if b >= k else 0.0
+        for j in range(len(line)):
+            x, total = _evaluate(lines, rule, j, b)
+            line[j, b] = damp[b] * x
+            square += x * x if b >= k else 0.0
+            if b < n_sums:
+                line[j, n_vectors + b] = total + weight * (1.0 - damp[b]) * x
+    for slot in (slot_x, slot_y):
+        if slot >= 0:
+            for j in range(len(line)):
+                line[j, slot] = 0.0
     norm[0] = square
     begin_afresh(lines)
 
@@ -785,33 +787,32 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weig
 
 
 @njit(**INLINE)
-def _renew_row(line, indices, lo, hi, slot, k, n_sums, current, chain):
-    """Bring y of the coordinates of a row to the current generation."""
+def _read_row(line, values, indices, lo, hi, slot, k, n_sums, current, chain, drop, more, u, q, scale):
+    """u[:, q] = scale · Σ a S(v, drop) over a row, for all vectors at once, after bringing y to its current generation.
+
+    The first four numbers of a line are read whether there are so many vectors or not; only the first two may shrink.
+    """
+    first = second = third = fourth = 0.0
+    plain = len(values) == 0
     for i in range(lo, hi):
-        j = np.int64(indices[i])
-        generation = np.int64(line[j, slot])
-        if generation != current:
+        j = indices[i]
+        if slot >= 0 and line[j, slot] != current:
+            generation = np.int64(line[j, slot])
             for c in range(k):
                 z = line[j, k + c]
                 if n_sums > k:
                     line[j, 3 * k + c] += z * chain[1, generation, c, P]
                 line[j, k + c] = z * chain[1, generation, c, F]
             line[j, slot] = current
-
-
-@njit(fastmath=SUMS, **INLINE)
-def _read_row(line, b, values, indices, lo, hi, drop):
-    """Σ a S(v, drop) over a row."""
-    total = 0.0
-    if len(values) == 0:
-        for i in range(lo, hi):
-            v = line[indices[i], b]
-            total += v - min(max(v, -drop), drop)
-    else:
-        for i in range(lo, hi):
-            v = line[indices[i], b]
-            total += values[i] * (v - min(max(v, -drop), drop))
-    return total
+        a = 1.0 if plain else values[i]
+        v, w = line[j, 0], line[j, 1]
+        first += a * (v - min(max(v, -drop), drop))
+        second += a * (w - min(max(w, -more), more))
+        third += a * line[j, 2]
+        fourth += a * line[j, 3]
+    sums = (first, second, third, fourth)
+    for b in range(len(u)):
+        u[b, q] = scale * sums[b]
 
 
 @njit(**INLINE)
@@ -909,18 +910,19 @@ def run_direct(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weigh
         lo, hi, next_lo, next_hi = indptr[t], indptr[t + 1], next_indptr[t], next_indptr[t + 1]
         if discount[t] == 0.0:
             next_hi = next_lo
-        if slot_y >= 0:
-            current = count[GENERATION + 1]
-            _renew_row(line, indices, lo, hi, slot_y, k, n_sums, current, chain)
-            _renew_row(line, next_indices, next_lo, next_hi, slot_y, k, n_sums, current, chain)
+        current, drop, more = float(count[GENERATION + 1]), l1[0] * scalar[0, L], 0.0
+        if n_vectors > 1:
+            more = l1[1] * scalar[1, L]
+        for q in range(2):
+            row, numbers, first, end = indices, values, lo, hi
+            if q == 1:
+                row, numbers, first, end = next_indices, next_values, next_lo, next_hi
+            scale = discount[t] if q == 1 else 1.0
+            _read_row(line, numbers, row, first, end, slot_y, k, n_sums, current, chain, drop, more, u, q, scale)
         fine = True
         for b in range(n_vectors):
-            scale, drop = scalar[b, F], l1[b] * scalar[b, L]
-            u[b, 0] = u[b, 1] = 0.0
-            if active[b, 0]:
-                u[b, 0] = scale * _read_row(line, b, values, indices, lo, hi, drop)
-            if active[b, 1]:
-                u[b, 1] = scale * discount[t] * _read_row(line, b, next_values, next_indices, next_lo, next_hi, drop)
+            u[b, 0] *= scalar[b, F]
+            u[b, 1] *= scalar[b, F]
             fine = fine and abs(u[b, 0]) + abs(u[b, 1]) < limit
         if not fine:
             return t
@@ -936,8 +938,9 @@ def run_direct(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weigh
             for q in range(2):
                 if active[b, q]:
                     step = alpha[t] * g[b, q] * (discount[t] if q == 1 else 1.0)
-                    row, numbers = (next_indices, next_values) if q == 1 else (indices, values)
-                    first, end = (next_lo, next_hi) if q == 1 else (lo, hi)
+                    row, numbers, first, end = indices, values, lo, hi
+                    if q == 1:
+                        row, numbers, first, end = next_indices, next_values, next_lo, next_hi
                     if rho == 0.0:
                         step = -step / scalar[b, F]
                         grown = _write_dual(line, b, place, numbers, row, first, end, step, mass)
