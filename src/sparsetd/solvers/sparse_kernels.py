@@ -55,6 +55,7 @@ OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 INLINE = {**OPTIONS, "forceinline": True}
 MACRO = {**OPTIONS, "inline": "always"}  # not compiled on its own
 SUMS = {"reassoc", "contract", "arcp", "nsz"}
+FUSED = {"contract", "nsz"}
 
 
 class Lines(NamedTuple):
@@ -786,7 +787,7 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weig
 # that meet φ or ψ in the table, and is faster than making coordinates hot.
 
 
-@njit(**INLINE)
+@njit(fastmath=FUSED, **INLINE)
 def _read_row(line, values, indices, lo, hi, slot, k, n_sums, current, chain, drop, more, u, q, scale):
     """u[:, q] = scale · Σ a S(v, drop) over a row, for all vectors at once, after bringing y to its current generation.
 
@@ -815,7 +816,7 @@ def _read_row(line, values, indices, lo, hi, slot, k, n_sums, current, chain, dr
         u[b, q] = scale * sums[b]
 
 
-@njit(**INLINE)
+@njit(fastmath=FUSED, **INLINE)
 def _write_dual(line, b, place, values, indices, lo, hi, step, mass):
     """z ← z + step · row with its sum unchanged; returns the growth of ‖z‖²."""
     growth, plain = 0.0, len(values) == 0
@@ -829,7 +830,7 @@ def _write_dual(line, b, place, values, indices, lo, hi, step, mass):
     return growth
 
 
-@njit(**INLINE)
+@njit(fastmath=FUSED, **INLINE)
 def _write_constant(line, b, place, values, indices, lo, hi, step, rho, alpha, since):
     """x ← x − step · row before the prox of step `since`, with constant α: without a branch, for it would be a coin toss."""
     drop, per, half = rho * alpha * since, 1.0 / (rho * alpha), 0.5 * rho * alpha * alpha
@@ -838,15 +839,15 @@ def _write_constant(line, b, place, values, indices, lo, hi, step, rho, alpha, s
     for i in range(lo, hi):
         j, move = indices[i], step if plain else step * values[i]
         v = line[j, b]
-        p = v - min(max(v, -drop), drop) - move
+        p = (v - min(max(v, -drop), drop)) - move
         new = p + math.copysign(drop, p)
         m = min(np.ceil(abs(v) * per), last)
         line[j, b] = new
-        gone = v * (alpha * m) - math.copysign(half * m * (m - 1.0), v)
+        gone = m * (alpha * v - math.copysign(half * m - half, v))
         line[j, place] += gone - (new * mass - math.copysign(loss, new))
 
 
-@njit(**INLINE)
+@njit(fastmath=FUSED, **INLINE)
 def _write_any(line, b, place, values, indices, lo, hi, step, rho, drop, mass, loss, since, ends, begins, history):
     """The same for any schedule, with P and Q of the next step."""
     plain = len(values) == 0
