@@ -192,7 +192,7 @@ def _waves(s: Array, order: int) -> tuple[Array, Array]:
 
 @numba.njit(cache=True)
 def fourier(s: Array, order: int) -> Array:
-    """cos(π cᵀs) for all c ∈ {0..order}^p, lexicographic: the real part of (waves of one half) ⊗ (waves of the other)."""
+    """cos(π cᵀs) for all c ∈ {0..order}^p, lexicographic: the real part of one half's waves ⊗ the other's."""
     half = s.size // 2
     a, b = _waves(s[:half], order)
     c, d = _waves(s[half:], order)

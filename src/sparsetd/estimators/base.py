@@ -139,8 +139,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
     ) -> Self:
         """Take more rows of the same stream: any split into calls gives bitwise the model of one call.
 
-        The arguments are those of `fit`. Where a split may fall inside an episode, pass `X_next`: without it the last row
-        of every call terminates.
+        The arguments are those of `fit`. Where a split may fall inside an episode, pass `X_next`: without it the last
+        row of every call terminates.
         """
         check_parameters(self.get_params(deep=False))
         first = not hasattr(self, "_state")

@@ -45,8 +45,14 @@ class ICUSepsis:
     def load(cls, gamma: float = 0.99) -> ICUSepsis:
         """Read the tables of the installed package."""
         with np.load(_assets() / "dynamics.npz", allow_pickle=False) as file:
-            names = ("tx_mat", "r_mat", "d_0", "expert_policy", "state_cluster_centers")
-            return cls(*(file[name] for name in names), gamma=gamma)
+            return cls(
+                transition=file["tx_mat"],
+                reward=file["r_mat"],
+                start=file["d_0"],
+                expert=file["expert_policy"],
+                centers=file["state_cluster_centers"],
+                gamma=gamma,
+            )
 
     def policy(self, name: str) -> Array:
         """π(a|s): "expert", "greedy" (the clinicians' most frequent choice), "half" of each, or "optimal"."""

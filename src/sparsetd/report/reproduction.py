@@ -1,4 +1,4 @@
-"""The report of a reproduction: the paper's numbers beside ours, a verdict on every claim, a source of every setting."""
+"""The report of a reproduction: the paper's numbers beside ours, a verdict on every claim, every setting's source."""
 
 from __future__ import annotations
 

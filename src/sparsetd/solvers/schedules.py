@@ -34,8 +34,8 @@ def steps(step_size: float | Schedule, first: int, count: int) -> Array:
     alpha = np.asarray(step_size(np.arange(first, first + count)), dtype=np.float64)
     if alpha.shape != (count,):
         raise ValueError(
-            f"step_size returned shape {alpha.shape} for {count} step indices; a schedule maps an array of indices to an "
-            "array of the same length"
+            f"step_size returned shape {alpha.shape} for {count} step indices; a schedule maps an array of indices "
+            "to an array of the same length"
         )
     bad = ~(np.isfinite(alpha) & (alpha > 0))
     if bad.any():
