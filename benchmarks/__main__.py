@@ -25,7 +25,8 @@ PARTS = ("dense", "start", "sparse", "peers", "disk")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    layout = argparse.RawTextHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__, formatter_class=layout)
     parser.add_argument("parts", nargs="*", default=PARTS, help=f"any of {', '.join(PARTS)}")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--write", action="store_true")

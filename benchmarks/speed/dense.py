@@ -1,4 +1,4 @@
-"""Dense RO-TD: the library against a NumPy loop and against a kernel written for this one method, and what scales it."""
+"""Dense RO-TD: the library against a NumPy loop and against a kernel written for this one method; what scales it."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def numpy_loop(batch: Batch, rows: int) -> Any:
 
 
 @njit(nogil=True, fastmath={"reassoc", "contract", "arcp", "nsz"}, error_model="numpy")
-def specialised(phi, phi_next, reward, w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, alpha, eta, gamma, rho_w, rho_theta):
+def specialised(phi, phi_next, reward, w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, alpha, eta, gamma, rho_w, rho_t):
     """RO-TD and nothing else, one pass per row: the fastest kernel that we know how to write by hand."""
     n, d, one = len(reward), len(w), w.dtype.type(1)
     a, scale = w.dtype.type(alpha), one
-    tw, tt = w.dtype.type(alpha * rho_w), w.dtype.type(alpha * rho_theta)
+    tw, tt = w.dtype.type(alpha * rho_w), w.dtype.type(alpha * rho_t)
     pw = pt = qt = p1 = p2 = q2 = w.dtype.type(0)
     for t in range(-1, n):
         cw = ct = c1 = c2f = c2g = gg = w.dtype.type(0)

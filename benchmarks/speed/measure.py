@@ -1,7 +1,7 @@
 """Timing for ratios: all contenders in one run, in turns, CPU time of the process, medians of repeats.
 
-Absolute times say more about the machine than about the code, so every figure that is claimed is a ratio, and is printed
-next to what it should reach.
+Absolute times say more about the machine than about the code, so every figure that is claimed is a ratio, and is
+printed next to what it should reach.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Contender:
 
 
 def compare(contenders: list[Contender], repeats: int = 5) -> dict[str, float]:
-    """Seconds of CPU per row of each contender: one call to warm up, then `repeats` rounds in which all take their turn."""
+    """Seconds of CPU per row of each contender: one call to warm up, then rounds in which all take their turn."""
     for contender in contenders:
         contender.call()
     seconds: dict[str, list[float]] = {contender.name: [] for contender in contenders}
@@ -60,9 +60,9 @@ class Report:
 
     def verdicts(self) -> None:
         self.title("What was to be reached")
-        rows = [[what, f"{value:.3g}", f"{sign} {goal:g}", _verdict(value, sign, goal)] for what, value, sign, goal in self.figures]
+        rows = [[f[0], f"{f[1]:.3g}", f"{f[2]} {f[3]:g}", _verdict(*f[1:])] for f in self.figures]
         self.table(["figure", "measured", "goal", ""], rows)
-        met = sum(_verdict(value, sign, goal) == "reached" for _, value, sign, goal in self.figures)
+        met = sum(_verdict(*f[1:]) == "reached" for f in self.figures)
         self.say(f"\n{met} of {len(self.figures)} reached.")
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.speed.measure import Contender, Report, compare, nanoseconds
-from benchmarks.speed.sparse import ALPHA, ETA, GAMMA, NNZ, RHO, Stream
+from benchmarks.speed.sparse import ALPHA, ETA, GAMMA, NNZ, Stream, rho
 
 
 def matrix(stream: Stream) -> Any:
@@ -26,7 +26,7 @@ def sklearn_bulk(stream: Stream, average: bool) -> Any:
     from sklearn.linear_model import SGDRegressor
 
     options: dict[str, Any] = {"learning_rate": "constant", "eta0": ALPHA, "shuffle": False, "average": average}
-    model, X = SGDRegressor(penalty="l1", alpha=RHO[1], fit_intercept=False, **options), matrix(stream)
+    model, X = SGDRegressor(penalty="l1", alpha=rho(stream.d)[1], fit_intercept=False, **options), matrix(stream)
     return lambda: model.partial_fit(X, stream.reward)
 
 
@@ -53,7 +53,7 @@ def vowpal_wabbit(stream: Stream, folder: Path, options: str) -> Any:
 def river_loop(stream: Stream, rows: int) -> Any:
     from river import linear_model, optim
 
-    model = linear_model.LinearRegression(optimizer=optim.SGD(ALPHA), l1=RHO[1], intercept_lr=0.0)
+    model = linear_model.LinearRegression(optimizer=optim.SGD(ALPHA), l1=rho(stream.d)[1], intercept_lr=0.0)
     indices = stream.phi.indices[: rows * NNZ].reshape(rows, NNZ).tolist()
     examples = [(dict.fromkeys(row, 1.0), y) for row, y in zip(indices, stream.reward.tolist(), strict=False)]
 
@@ -66,7 +66,7 @@ def river_loop(stream: Stream, rows: int) -> Any:
 
 def numpy_loop(stream: Stream, rows: int) -> Any:
     """RO-TD on sparse rows in NumPy: the products cost O(nnz), prox, projection and average O(d)."""
-    d = stream.d
+    d, (rho_w, rho_theta) = stream.d, rho(stream.d)
     w, theta, y1, y2, x_sum = np.zeros(d), np.zeros(d), np.zeros(d), np.zeros(d), np.zeros((2, d))
     indices = stream.phi.indices.reshape(-1, NNZ)
 
@@ -87,7 +87,7 @@ def numpy_loop(stream: Stream, rows: int) -> Any:
             np.add.at(y1, i, ALPHA * ETA * (pw - delta))
             np.add.at(y2, i, -ALPHA * delta)
             np.add.at(y2, j, ALPHA * GAMMA * pw)
-            w, theta = soft(w, ALPHA * RHO[0]), soft(theta, ALPHA * RHO[1])
+            w, theta = soft(w, ALPHA * rho_w), soft(theta, ALPHA * rho_theta)
             norm = np.sqrt(y1 @ y1 + y2 @ y2)
             if norm > 1.0:
                 y1, y2 = y1 / norm, y2 / norm

@@ -16,9 +16,9 @@ HEAD = """# Benchmarks
 
     python -m benchmarks --write
 
-measures speed and writes this page. Every figure is a ratio of CPU times taken in one process and one run, contenders in
-turns, medians of repeats; absolute times are for orientation. Times are per transition. The peers of the sparse part do
-less work per row than RO-TD (one feature vector, one weight vector, no φ').
+measures speed and writes this page. Every figure is a ratio of CPU times taken in one process and one run, contenders
+in turns, medians of repeats; absolute times are for orientation. Times are per transition. The peers of the sparse part
+do less work per row than RO-TD (one feature vector, one weight vector, no φ').
 
 The other files here measure other things, each with its own help: `quality.py`, `evaluation.py`, `automatic_steps.py`,
 `corruption.py`, `crash.py`.

@@ -30,7 +30,8 @@ def seconds(code: str, cache: str | None = None) -> float:
     """CPU seconds of a fresh process that runs `code`."""
     timed = f"import time\n{code}\nprint(time.process_time())"
     env = {**os.environ, "OPENBLAS_NUM_THREADS": "1", **({"NUMBA_CACHE_DIR": cache} if cache else {})}
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", timed], capture_output=True, text=True, check=True, env=env)
+    command = [sys.executable, "-W", "ignore", "-c", timed]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
     return float(done.stdout.split()[-1])
 
 

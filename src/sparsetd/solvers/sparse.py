@@ -77,14 +77,13 @@ class SparseState:
         `columns` holds reward, discount, fresh and fading (of the trace), alpha and weight (of the sums).
         """
         self.lines = _with_room(self.lines, self.rule, phi, phi_next)
-        names = ["reward", "discount", "fresh", "fading", "alpha", "weight"]
-        direct = _direct(self.rule)
-        if direct:
+        numbers = {name: np.ascontiguousarray(column, dtype=np.float64) for name, column in columns.items()}
+        run, names = kernels.run, ["reward", "discount", "fresh", "fading", "alpha", "weight"]
+        if _direct(self.rule):
+            run = kernels.run_direct
             names.remove("fading")
-        numbers = (np.ascontiguousarray(columns[name], dtype=np.float64) for name in names)
-        if direct:
-            return int(kernels.run_direct(tuple(self.lines), tuple(self.rule), tuple(phi), tuple(phi_next), *numbers, limit))
-        return int(kernels.run(tuple(self.lines), tuple(self.rule), tuple(phi), tuple(phi_next), *numbers, limit))
+        state = tuple(self.lines), tuple(self.rule)
+        return int(run(*state, tuple(phi), tuple(phi_next), *(numbers[name] for name in names), limit))
 
 
 def begin(

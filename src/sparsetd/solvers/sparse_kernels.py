@@ -193,22 +193,24 @@ def _copy_line(line, j, hot, i):
 
 @njit(**OPTIONS)
 def _first_at_least(history, h, lo, hi, level):
-    """First index in [lo, hi) whose L reaches `level`, else hi: interpolation and bisection in turns, L increases."""
+    """First index in [lo, hi) whose L reaches `level`, else hi: L increases, so Newton and, for safety, bisection."""
     if hi - lo < 1 or history[hi - 1, h, 0] < level:
         return hi
     below, reached = lo - 1, hi - 1
-    guess_next = True
+    at, newton = reached, 0
     while reached - below > 1:
-        middle = (below + reached) // 2
-        if guess_next and below >= lo:
-            low, high = history[below, h, 0], history[reached, h, 0]
-            guess = below + np.int64((level - low) / (high - low) * (reached - below))
-            middle = min(max(guess, below + 1), reached - 1)
-        guess_next = not guess_next
-        if history[middle, h, 0] >= level:
-            reached = middle
+        guess = (below + reached) // 2
+        newton += 1
+        if at > lo and newton % 4 != 0:
+            here = history[at, h, 0]
+            slope = here - history[at - 1, h, 0]
+            if slope > 0.0:
+                guess = at + np.int64(np.ceil((level - here) / slope))
+        at = min(max(guess, below + 1), reached - 1)
+        if history[at, h, 0] >= level:
+            reached = at
         else:
-            below = middle
+            below = at
     return reached
 
 
@@ -782,9 +784,9 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weig
 
 
 # The direct steps -----------------------------------------------------------------------------------------------------
-# Without traces, extragradients, ridge, damping and special coordinates a step can be made on the lines themselves: row by
-# row and vector by vector, duplicates and all, since the prox of the step is implicit in L. It touches only the vectors
-# that meet φ or ψ in the table, and is faster than making coordinates hot.
+# Without traces, extragradients, ridge, damping and special coordinates a step can be made on the lines themselves: row
+# by row and vector by vector, duplicates and all, since the prox of the step is implicit in L. It changes only the
+# vectors that meet φ or ψ in the table, and is faster than making coordinates hot.
 
 
 @njit(fastmath=FUSED, **INLINE)
@@ -796,7 +798,7 @@ def _read_row(line, values, indices, lo, hi, slot, k, n_sums, current, chain, dr
     first = second = third = fourth = 0.0
     plain = len(values) == 0
     for i in range(lo, hi):
-        j = indices[i]
+        j = np.uint32(indices[i])
         if slot >= 0 and line[j, slot] != current:
             generation = np.int64(line[j, slot])
             for c in range(k):
@@ -821,7 +823,7 @@ def _write_dual(line, b, place, values, indices, lo, hi, step, mass):
     """z ← z + step · row with its sum unchanged; returns the growth of ‖z‖²."""
     growth, plain = 0.0, len(values) == 0
     for i in range(lo, hi):
-        j, move = indices[i], step if plain else step * values[i]
+        j, move = np.uint32(indices[i]), step if plain else step * values[i]
         z = line[j, b]
         line[j, b] = z + move
         growth += move * (2.0 * z + move)
@@ -832,12 +834,12 @@ def _write_dual(line, b, place, values, indices, lo, hi, step, mass):
 
 @njit(fastmath=FUSED, **INLINE)
 def _write_constant(line, b, place, values, indices, lo, hi, step, rho, alpha, since):
-    """x ← x − step · row before the prox of step `since`, with constant α: without a branch, for it would be a coin toss."""
+    """x ← x − step · row before the prox of step `since`, α constant: no branch, for it would be a coin toss."""
     drop, per, half = rho * alpha * since, 1.0 / (rho * alpha), 0.5 * rho * alpha * alpha
     last, plain = since + 1.0, len(values) == 0
     mass, loss = alpha * last, half * last * since
     for i in range(lo, hi):
-        j, move = indices[i], step if plain else step * values[i]
+        j, move = np.uint32(indices[i]), step if plain else step * values[i]
         v = line[j, b]
         p = (v - min(max(v, -drop), drop)) - move
         new = p + math.copysign(drop, p)
@@ -852,7 +854,7 @@ def _write_any(line, b, place, values, indices, lo, hi, step, rho, drop, mass, l
     """The same for any schedule, with P and Q of the next step."""
     plain = len(values) == 0
     for i in range(lo, hi):
-        j, move = indices[i], step if plain else step * values[i]
+        j, move = np.uint32(indices[i]), step if plain else step * values[i]
         v = line[j, b]
         p = v - min(max(v, -drop), drop) - move
         new = p + math.copysign(drop, p) if p != 0.0 else 0.0
@@ -870,7 +872,7 @@ def _write_any(line, b, place, values, indices, lo, hi, step, rho, drop, mass, l
 def _settle_row(line, b, place, indices, lo, hi, drop, mass, loss):
     """Coordinates that the prox has just set to zero: at once, so that nobody has to search for the step later."""
     for i in range(lo, hi):
-        j = indices[i]
+        j = np.uint32(indices[i])
         v = line[j, b]
         if abs(v) <= drop and v != 0.0:
             if place > 0:
@@ -882,7 +884,7 @@ def _settle_row(line, b, place, indices, lo, hi, drop, mass, loss):
 def _clip_row(line, b, place, indices, lo, hi, mass):
     """The l∞ ball: touched coordinates are the only ones that can leave it."""
     for i in range(lo, hi):
-        j = indices[i]
+        j = np.uint32(indices[i])
         z = line[j, b]
         clipped = min(max(z, -1.0), 1.0)
         line[j, b] = clipped
@@ -949,8 +951,9 @@ def run_direct(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weigh
                     elif searched or place == 0:
                         drop = rho * level[b, 0]
                         _write_any(
-                            line, b, place, numbers, row, first, end, step, rho, drop, mass, loss, since, ends, begins, history
-                        )
+                            line, b, place, numbers, row, first, end, step, rho, drop, mass, loss, since, ends, begins,
+                            history,
+                        )  # fmt: skip
                     else:
                         _write_constant(line, b, place, numbers, row, first, end, step, rho, constant, since)
         for b in range(n_vectors):
