@@ -27,6 +27,11 @@ if TYPE_CHECKING:
     from sparsetd import transitions as transitions
     from sparsetd.checks import check_td_estimator as check_td_estimator
     from sparsetd.estimators import *
+    from sparsetd.evaluation import Evaluation as Evaluation
+    from sparsetd.evaluation import estimate_behavior as estimate_behavior
+    from sparsetd.evaluation import evaluate as evaluate
+    from sparsetd.model_file import load as load
+    from sparsetd.model_file import save as save
     from sparsetd.selection import *
     from sparsetd.transitions import Transitions as Transitions
 
@@ -41,6 +46,8 @@ _HOMES = {
     "sparsetd.selection": (
         "SparseTDCV sparse_td_path SparsePath rho_max stability_selection StabilitySelection value_interval Interval"
     ),
+    "sparsetd.evaluation": "evaluate Evaluation estimate_behavior",
+    "sparsetd.model_file": "save load",
     "sparsetd.checks": "check_td_estimator",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
