@@ -46,7 +46,7 @@ class ExactTD(BaseTD):
     absorbed_ : float
         Share of θ's residual that w hides (only with `rho_w`).
     n_applications_ : int
-        Products with the whole of A and of Aᵀ, a pair counting as one.
+        Products with the whole of A and of Aᵀ, a pair counting as one and a single column as a quarter.
     """
 
     eta: float = 1.0

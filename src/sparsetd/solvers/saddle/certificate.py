@@ -56,6 +56,7 @@ class Problem:
     terms: Terms
     n_applied: int = 0
     n_adjoint: int = 0
+    n_columns: int = 0
     _free: tuple[Array, Array] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -89,8 +90,13 @@ class Problem:
 
     @property
     def n_applications(self) -> int:
-        """Products with the whole of A, one with A and one with Aᵀ counting as one."""
-        return max(self.n_applied, self.n_adjoint)
+        """Products with A: a pair with A and Aᵀ is one, a column of A (half a product with A) a quarter."""
+        return max(self.n_applied, self.n_adjoint) + -(-self.n_columns // 4)
+
+    def gather(self, index: Array) -> Array:
+        """A[:, index]."""
+        self.n_columns += len(index)
+        return gathered(self.A, index)
 
     def residual_dual(self, Ax: Array) -> Array:
         """The dual point that the residual proposes: c·r/‖r‖₂ for m = 2, its signs for m = 1, its peaks for m = ∞."""

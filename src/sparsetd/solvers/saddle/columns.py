@@ -28,8 +28,8 @@ class Columns:
     index: Array = field(default_factory=lambda: np.empty(0, dtype=np.intp))
     values: Array | None = None
 
-    def extend(self, index: Array) -> None:
-        """Adds the coordinates that are not there yet; those that are keep their places."""
+    def extend(self, index: Array) -> int:
+        """Adds the coordinates that are not there yet, and says how many; those that are keep their places."""
         new = np.setdiff1d(index, self.index)
         total = self.A.size * (len(self.index) + len(new))
         if total > KEEP_BELOW:
@@ -41,6 +41,7 @@ class Columns:
                 block[rows] = values
             self.values = block if self.values is None else np.column_stack([self.values, block])
         self.index = np.append(self.index, new)
+        return len(new)
 
     def dense(self) -> Array:
         """A_W itself, for the norms that are not invariant under rotation; there the block is always kept."""

@@ -13,11 +13,12 @@ Applegate et al. (2021), Practical large-scale linear programming using primal-d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from sparsetd.solvers.saddle.certificate import Point, Problem
+from sparsetd.solvers.saddle.polish import polished
 from sparsetd.solvers.saddle.trail import Trail
 from sparsetd.system import Array
 
@@ -71,14 +72,34 @@ class _Steps:
             self.weight = float(np.sqrt(self.weight * moved_y / moved_x))
 
 
+@dataclass
+class _Support:
+    """The signs at the last restart, and those for which the closed form has been tried."""
+
+    last: Array = field(default_factory=lambda: np.empty(0))
+    tried: Array = field(default_factory=lambda: np.empty(0))
+
+    def closed_form(self, problem: Problem, point: Point) -> Point:
+        """The closed form once, when a restart leaves the signs as they were: probably the support is the right one."""
+        signs = np.sign(point.x)
+        settled = np.array_equal(signs, self.last) and not np.array_equal(signs, self.tried)
+        self.last = signs
+        if not settled:
+            return point
+        self.tried = signs
+        return polished(problem, point)
+
+
 def pdhg(problem: Problem, tol: float, start: Point, max_iter: int = 10_000, trail: Trail | None = None) -> Point:
     """Improves `start` until its relative gap is at most `tol`, in at most `max_iter` iterations."""
     trail = Trail() if trail is None else trail
     now = _Iterate(start.x, start.y, start.Ax, start.z)
     steps, best = _first_steps(problem, start), start
-    origin = mean = now
+    origin, mean, support = now, now, _Support()
     total, count, gap_origin, gap_last = 0.0, 0, start.gap, np.inf
     for k in range(1, max_iter + 1):
+        if best.relative_gap <= tol:
+            break
         step = steps.size
         now = steps.advance(problem, now)
         total, count = total + step, count + 1
@@ -89,13 +110,12 @@ def pdhg(problem: Problem, tol: float, start: Point, max_iter: int = 10_000, tra
         candidate, point = (now, here) if here.gap < there.gap else (mean, there)
         best = best.merged(here).merged(there)
         trail.note(best, problem.A.size)
-        if best.relative_gap <= tol:
-            break
         enough = point.gap <= SUFFICIENT * gap_origin or (point.gap <= NECESSARY * gap_origin and point.gap > gap_last)
         gap_last = point.gap
         if enough or count >= LONG * k:
             moved = (np.linalg.norm(candidate.x - origin.x), np.linalg.norm(candidate.y - origin.y))
             steps.rebalance(*(float(length) for length in moved))
+            best = best.merged(support.closed_form(problem, here))
             origin = mean = now = candidate
             total, count, gap_origin, gap_last = 0.0, 0, point.gap, np.inf
     return best

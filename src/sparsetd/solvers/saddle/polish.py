@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 
-from sparsetd.solvers.saddle.certificate import Point, Problem, gathered
+from sparsetd.solvers.saddle.certificate import Point, Problem
 from sparsetd.system import Array
 
 
@@ -23,7 +23,7 @@ def polished(problem: Problem, point: Point) -> Point:
     if not simple or not 0 < len(support) <= min(4000, problem.A.size):
         return point
     q = problem.terms.l1[support] * np.sign(point.x[support]) / problem.norm.scale
-    values = _closed_form(gathered(problem.A, support), problem.A.b, q)
+    values = _closed_form(problem.gather(support), problem.A.b, q)
     if values is None or np.any(np.sign(values) != np.sign(point.x[support])):
         return point
     x = np.zeros_like(point.x)

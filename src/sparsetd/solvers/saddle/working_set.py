@@ -38,7 +38,7 @@ def solve_on_working_set(
         wanted = _whole_groups(problem, wanted)
         if best.relative_gap <= tol or len(wanted) > max_working or finest < 1e-15 or _too_large(problem, wanted):
             break
-        columns.extend(wanted)
+        problem.n_columns += columns.extend(wanted)
         accuracy = max(finest, min(accuracy, 0.1 * best.relative_gap))
         point, z_raw = _restricted(problem, columns, best, accuracy)
         best = best.merged(point)
