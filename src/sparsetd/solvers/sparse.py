@@ -195,6 +195,7 @@ def _lines(rule: kernels.Rule, d: int, n_hot: int) -> kernels.Lines:
         ends=np.zeros((2, generations, k, 4)),
         begins=np.zeros((2, generations), dtype=np.int64),
         history=np.zeros((length, k if rule.slot_x >= 0 else 1, 3)),
+        room=np.ones((4, n_vectors, 3)),
     )
 
 

@@ -71,6 +71,7 @@ class Lines(NamedTuple):
     ends: Array  # (2, generations, k, 4): (F, L, P, Q) at the end of a generation
     begins: Array  # (2, generations): value of SINCE_FLUSH at the start of a generation
     history: Array  # (horizon + 1, h, 3): L P Q of x after every step since the flush; h = 1 where all blocks agree
+    room: Array  # (4, V, 3) to work in: allocated inside, it would be freed as soon as it is borrowed
 
 
 class Rule(NamedTuple):
@@ -426,7 +427,7 @@ def _remember(history, since, scalar, l1):
 @njit(**OPTIONS)
 def _next_generation(lines, group):
     """Begin a generation of a group of vectors (0: x, 1: y); extend the chains that are still alive."""
-    _, _, _, scalar, count, _, chain, ends, _, _ = lines
+    _, _, _, scalar, count, _, chain, ends, _, _, _ = lines
     current, k = count[GENERATION + group], chain.shape[2]
     for c in range(k):
         b = group * k + c
@@ -460,7 +461,7 @@ def _compose(chain, group, g, c, scalar, b):
 @njit(**MACRO)
 def _begin(lines, group, generation):
     """Start a generation with the identity."""
-    _, _, _, _, count, _, chain, _, begins, history = lines
+    _, _, _, _, count, _, chain, _, begins, history, _ = lines
     count[GENERATION + group] = generation
     begins[group, generation] = count[SINCE_FLUSH]
     for c in range(chain.shape[2]):
@@ -475,7 +476,7 @@ def _begin(lines, group, generation):
 @njit(**OPTIONS)
 def begin_afresh(lines):
     """Scalars, history and generations of a state whose lines hold plain values: after a flush and at the beginning."""
-    _, _, _, scalar, count, _, _, _, _, _ = lines
+    _, _, _, scalar, count, _, _, _, _, _, _ = lines
     count[SINCE_FLUSH] = 0
     for b in range(scalar.shape[0]):
         for i in range(scalar.shape[1]):
@@ -491,7 +492,7 @@ def begin_afresh(lines):
 @njit(**OPTIONS)
 def _evaluate(lines, rule, j, b):
     """Value and sum of one coordinate of one vector, from its line: `_resolve` for one number, compiled in no time."""
-    line, _, _, scalar, count, _, chain, ends, begins, history = lines
+    line, _, _, scalar, count, _, chain, ends, begins, history, _ = lines
     extragradient, _, k, n_sums, slot_x, slot_y, constant = rule[:7]
     rho, n_vectors, since = rule[L1][b], len(rule[L1]), count[SINCE_FLUSH]
     group, lag = (0 if b < k else 1), (1 if extragradient else 0)
@@ -520,7 +521,7 @@ def _evaluate(lines, rule, j, b):
 @njit(**OPTIONS)
 def materialise(lines, rule, values, totals):
     """Write the values (V, d) and weighted sums (V or k or 0, d) of all coordinates; the state is left as it is."""
-    _, hot, names, _, count, _, _, _, _, _ = lines
+    _, hot, names, _, count, _, _, _, _, _, _ = lines
     for b in range(len(values)):
         for j in range(values.shape[1]):
             x, total = _evaluate(lines, rule, j, b)
@@ -540,7 +541,7 @@ def _flush(lines, rule, damp, weight):
 
     The second use is for a step whose a = 1 − α·damping is nearly 0, by which the lines could not be divided.
     """
-    line, hot, names, _, count, norm, _, _, _, _ = lines
+    line, hot, names, _, count, norm, _, _, _, _, _ = lines
     _, _, k, n_sums, slot_x, slot_y = rule[:6]
     n_vectors, square = len(rule[L1]), 0.0
     for b in range(n_vectors):
@@ -698,7 +699,7 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weig
     `lines`, `rule`, `phi` and `phi_next` are the tuples above as plain ones, for a disk cache that names a class cannot
     be read without it. `fresh` and `fading` are c and d of e_t = c φ_t + d e_{t−1}, `weight` those of the sums.
     """
-    line, hot, names, scalar, count, norm, chain, ends, begins, history = lines
+    line, hot, names, scalar, count, norm, chain, ends, begins, history, room = lines
     extragradient, ball, k, n_sums, slot_x, slot_y, constant, horizon, traces, tol = rule[:10]
     places, entries, m, damping, l1, l2, multiplier, _ = rule[10:]
     line, hot, names, scalar, count = _borrow(line), _borrow(hot), _borrow(names), _borrow(scalar), _borrow(count)
@@ -710,8 +711,8 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weig
     next_values, next_indices, next_indptr = _borrow(phi_next[0]), _borrow(phi_next[1]), _borrow(phi_next[2])
     n_vectors = len(l1)
     saddle, lag = n_vectors > k, 1 if extragradient else 0
-    memory = np.ones((3, n_vectors, 3))
-    u, g, decay, damp = _borrow(memory[0]), _borrow(memory[1]), _borrow(memory[2]), np.ones(n_vectors)
+    room[:] = 1.0
+    u, g, decay, damp = _borrow(room[0]), _borrow(room[1]), _borrow(room[2]), np.ones(n_vectors)
     linked = False
     for t in range(len(reward)):
         if not linked:
@@ -895,7 +896,7 @@ def _clip_row(line, b, place, indices, lo, hi, mass):
 @njit(**OPTIONS)
 def run_direct(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weight, limit):
     """`run` for the common case; the two never mix in one state."""
-    line, _, _, scalar, count, norm, chain, ends, begins, history = lines
+    line, _, _, scalar, count, norm, chain, ends, begins, history, room = lines
     _, ball, k, n_sums, _, slot_y, constant, horizon, _, _ = rule[:10]
     places, entries, m, _, l1, _, _, active = rule[10:]
     line, scalar, count, norm, chain = _borrow(line), _borrow(scalar), _borrow(count), _borrow(norm), _borrow(chain)
@@ -904,9 +905,9 @@ def run_direct(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weigh
     values, indices, indptr = _borrow(phi[0]), _borrow(phi[1]), _borrow(phi[2])
     next_values, next_indices, next_indptr = _borrow(phi_next[0]), _borrow(phi_next[1]), _borrow(phi_next[2])
     n_vectors = len(l1)
-    memory = np.ones((4, n_vectors, 3))
-    u, g, decay, level = _borrow(memory[0]), _borrow(memory[1]), _borrow(memory[2]), _borrow(memory[3])
+    u, g, decay, level = _borrow(room[0]), _borrow(room[1]), _borrow(room[2]), _borrow(room[3])
     damp, saddle, searched = np.ones(n_vectors), n_vectors > k, constant == 0.0
+    room[:] = 1.0
     for t in range(len(reward)):
         _fetch_ahead(line, indices, indptr, t + 1)
         _fetch_ahead(line, next_indices, next_indptr, t + 1)
