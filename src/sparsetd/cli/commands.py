@@ -29,4 +29,9 @@ COMMANDS: tuple[Command | Deferred, ...] = (
         "rerun the paper's experiments and give a verdict on every claim",
         "sparsetd.cli.reproduce:REPRODUCE",
     ),
+    Deferred(
+        "benchmark",
+        "measure speed, quality, evaluation or robustness, with the goals beside the figures",
+        "sparsetd.cli.benchmark:BENCHMARK",
+    ),
 )

@@ -1,0 +1,62 @@
+"""`sparsetd benchmark`: the measurements of the repository's `benchmarks/`, from a clone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from argparse import REMAINDER, ArgumentParser, Namespace
+from pathlib import Path
+
+from sparsetd.cli.command import Command, Outcome, WrongInput
+from sparsetd.cli.console import Console
+
+SUMMARY = "measure speed, quality, evaluation or robustness, with the goals beside the figures"
+BENCHMARKS = {
+    "speed": ["-m", "benchmarks"],
+    "quality": ["benchmarks/quality.py"],
+    "steps": ["benchmarks/automatic_steps.py"],
+    "evaluation": ["benchmarks/evaluation.py"],
+    "crash": ["benchmarks/crash.py"],
+    "corruption": ["benchmarks/corruption.py"],
+    "demo": ["benchmarks/demo_seeds.py"],
+}
+DETAILS = """
+benchmarks:
+  speed        ratios against NumPy and other libraries, in one run
+  quality      certified gaps, agreement with CVXPY, feature selection, coverage of intervals
+  steps        automatic steps against the best of a grid
+  evaluation   the value of a policy on ICU-Sepsis against the exact answer
+  crash        kill a checkpointed fit at random moments, and resume
+  corruption   cut and flip the bytes of model files
+  demo         the demo's settings on other seeds
+
+The scripts live in the repository, not in the installed package: run this from a clone. What follows
+the name is passed on.
+
+examples:
+  sparsetd benchmark speed --quick
+  sparsetd benchmark quality certificate oracle
+"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("name", choices=BENCHMARKS, metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}")
+    parser.add_argument("options", nargs=REMAINDER, help="options of that benchmark, such as --help")
+
+
+def run(args: Namespace, console: Console) -> Outcome:
+    root = _clone()
+    console.progress(f"running benchmarks/ in {root}")
+    done = subprocess.run([sys.executable, *BENCHMARKS[args.name], *args.options], cwd=root, check=False)
+    return Outcome("", {"benchmark": args.name, "returncode": done.returncode}, code=1 if done.returncode else 0)
+
+
+def _clone() -> Path:
+    """The root of the repository: where we are, or where an editable installation lives."""
+    for root in (Path.cwd(), Path(__file__).resolve().parents[3]):
+        if (root / "benchmarks" / "__main__.py").is_file():
+            return root
+    raise WrongInput("benchmarks/ was not found here: run `sparsetd benchmark` from a clone of the repository")
+
+
+BENCHMARK = Command("benchmark", SUMMARY, DETAILS, arguments, run)
