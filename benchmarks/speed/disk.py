@@ -17,14 +17,15 @@ from benchmarks.speed.sparse import ALPHA, ETA, GAMMA, NNZ, rho
 D = 2**18
 RHO = rho(D)
 BOUNDED = f"""
-import resource, sys, warnings
+import sys, warnings
 warnings.simplefilter("ignore")
 from sparsetd.estimators.fit_stream import fit_stream
 from sparsetd.estimators.rotd import ROTD
 from sparsetd.transitions.sparse_parquet import sparse_parquet
 model = ROTD(gamma={GAMMA}, eta={ETA}, step_size={ALPHA}, rho_w={RHO[0]}, rho_theta={RHO[1]})
 fit_stream(model, (batch for _ in range(int(sys.argv[2])) for batch in sparse_parquet(sys.argv[1], {D})))
-print(model.n_iter_, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+peak = [line for line in open("/proc/self/status") if line.startswith("VmHWM")][0]
+print(model.n_iter_, int(peak.split()[1]) / 1024)
 """
 
 

@@ -193,10 +193,10 @@ def test_damping_even_where_it_wipes_out_or_flips_a_block(damping, l1):
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
 def test_flushes_and_full_generations_change_nothing(method, monkeypatch):
-    monkeypatch.setattr(sparse, "horizon", lambda _d: 37)
+    monkeypatch.setattr(sparse, "horizon", lambda *_: 37)
     Problem(seed=6, **method).check()
     Problem(seed=6, schedule="sqrt", l2=(0.5, 0.1), **method).check()
-    monkeypatch.setattr(sparse, "horizon", lambda _d: 10**4)
+    monkeypatch.setattr(sparse, "horizon", lambda *_: 10**4)
     monkeypatch.setattr(sparse, "GENERATIONS", 4)
     Problem(seed=6, n=1500, l2=(3.0, 1.0), **method).check()
 

@@ -130,6 +130,7 @@ def _rule(setting: Setting, table: Table, d: int, n_vectors: int, n_sums: int, m
     damping = np.asarray(table.damping if n_vectors == k else np.zeros(k), dtype=np.float64)
     scales = bool(np.any(l2) or np.any(damping))
     slot, (places, entries) = n_vectors + n_sums, _entries(table.M)
+    constant = 0.0 if setting.constant is None or scales else float(setting.constant)
     return kernels.Rule(
         extragradient=setting.extragradient,
         ball=kernels.NO_BALL if setting.dual_norm is None else BALLS[setting.dual_norm],
@@ -137,8 +138,8 @@ def _rule(setting: Setting, table: Table, d: int, n_vectors: int, n_sums: int, m
         n_sums=n_sums,
         slot_x=slot if scales else -1,
         slot_y=slot + int(scales) if setting.dual_norm == 2 else -1,
-        constant=0.0 if setting.constant is None or scales else float(setting.constant),
-        horizon=horizon(d),
+        constant=constant,
+        horizon=horizon(d, constant > 0.0),
         traces=table.lam > 0,
         trace_tol=setting.trace_tol,
         places=places,
@@ -166,9 +167,9 @@ def _direct(rule: kernels.Rule) -> bool:
     return not (rule.traces or rule.extragradient or rule.slot_x >= 0 or len(rule.multiplier))
 
 
-def horizon(d: int) -> int:
-    """Steps between flushes: 4 d, so that a flush costs little per step, between 2¹⁶ and 2²⁰ (24 MB of history)."""
-    return min(max(4 * d, 1 << 16), 1 << 20)
+def horizon(d: int, closed: bool) -> int:
+    """Steps between flushes: 4 d, so that a flush costs little per step, between 2¹⁶ and 2²² (2²⁰ with a history)."""
+    return min(max(4 * d, 1 << 16), 1 << (22 if closed else 20))
 
 
 def _entries(M: Array) -> tuple[Array, Array]:

@@ -50,6 +50,7 @@ VALUE, TOTAL, ALONG, TRIAL, RAW, HOT_ROWS = 0, 4, 8, 12, 16, 32
 L1 = 14  # place in a Rule
 RESTART = 2.0**-10
 DEAD = 2.0**-200
+SWEEP = 512
 
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 INLINE = {**OPTIONS, "forceinline": True}
@@ -489,24 +490,22 @@ def begin_afresh(lines):
 # All coordinates ------------------------------------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
-def _evaluate(lines, rule, j, b):
-    """Value and sum of one coordinate of one vector, from its line: `_resolve` for one number, compiled in no time."""
-    line, _, _, scalar, count, _, chain, ends, begins, history, _ = lines
-    extragradient, _, k, n_sums, slot_x, slot_y, constant = rule[:7]
-    rho, n_vectors, since = rule[L1][b], len(rule[L1]), count[SINCE_FLUSH]
-    group, lag = (0 if b < k else 1), (1 if extragradient else 0)
-    slot, current = slot_x if group == 0 else slot_y, count[GENERATION + group]
+@njit(**INLINE)
+def _evaluate(line, j, b, k, rho, n_vectors, n_sums, slot, scalar, count, chain, ends, begins, history, constant, lag):
+    """Value and sum of coordinate j of vector b, from its line: `_resolve` for one number, compiled in no time."""
+    group, since = (0 if b < k else 1), count[SINCE_FLUSH]
+    current = count[GENERATION + group]
     v, total = line[j, b], line[j, n_vectors + b] if b < n_sums else 0.0
     generation = np.int64(line[j, slot]) if slot >= 0 else current
     if generation != current:
-        link = chain[group, generation, b - group * k]
-        drop = rho * link[L]
+        c = b - group * k
+        drop = rho * chain[group, generation, c, L]
         if abs(v) > drop:
-            total += v * link[P] - math.copysign(rho * link[Q], v)
+            loss = rho * chain[group, generation, c, Q]
+            total += v * chain[group, generation, c, P] - math.copysign(loss, v)
         elif v != 0.0 and b < n_sums:
-            total += _sum_until_zero(history, ends[0], begins[0], current, since, rho, lag, b, v, generation)
-        v = link[F] * (v - min(max(v, -drop), drop))
+            total += _sum_until_zero(history, ends, begins, current, since, rho, lag, b, v, generation)
+        v = chain[group, generation, c, F] * (v - min(max(v, -drop), drop))
     drop = rho * scalar[b, L]
     if abs(v) > drop:
         total += v * scalar[b, P] - math.copysign(rho * scalar[b, Q], v)
@@ -514,20 +513,35 @@ def _evaluate(lines, rule, j, b):
         m = max(np.ceil(abs(v) / (rho * constant)) - lag, 0.0)
         total += v * constant * m - math.copysign(0.5 * rho * constant * constant * m * (m - 1.0 + 2.0 * lag), v)
     elif v != 0.0 and b < n_sums:
-        total += _sum_until_zero(history, ends[0], begins[0], current, since, rho, lag, b, v, current)
+        total += _sum_until_zero(history, ends, begins, current, since, rho, lag, b, v, current)
     return scalar[b, F] * (v - min(max(v, -drop), drop)), total
+
+
+@njit(**OPTIONS)
+def _evaluate_some(lines, rule, first, n, values, totals):
+    """Values and sums of n coordinates from `first` on, as they are in their lines."""
+    line, _, _, scalar, count, _, chain, ends, begins, history, _ = lines
+    extragradient, _, k, n_sums, slot_x, slot_y, constant = rule[:7]
+    line, scalar, count, chain = _borrow(line), _borrow(scalar), _borrow(count), _borrow(chain)
+    ends, begins, history = _borrow(ends[0]), _borrow(begins[0]), _borrow(history)
+    l1, lag = _borrow(rule[L1]), 1 if extragradient else 0
+    for i in range(n):
+        for b in range(len(l1)):
+            x, total = _evaluate(
+                line, first + i, b, k, l1[b], len(l1), n_sums, slot_x if b < k else slot_y, scalar, count, chain, ends,
+                begins, history, constant, lag,
+            )  # fmt: skip
+            values[b, i] = x
+            if b < n_sums:
+                totals[b, i] = total
 
 
 @njit(**OPTIONS)
 def materialise(lines, rule, values, totals):
     """Write the values (V, d) and weighted sums (V or k or 0, d) of all coordinates; the state is left as it is."""
     _, hot, names, _, count, _, _, _, _, _, _ = lines
+    _evaluate_some(lines, rule, np.int64(0), values.shape[1], values, totals)
     for b in range(len(values)):
-        for j in range(values.shape[1]):
-            x, total = _evaluate(lines, rule, j, b)
-            values[b, j] = x
-            if b < len(totals):
-                totals[b, j] = total
         for i in range(count[HOT_FROM], count[HOT_TO]):
             if names[i] >= 0:
                 values[b, names[i]] = hot[VALUE + b, i]
@@ -544,21 +558,25 @@ def _flush(lines, rule, damp, weight):
     line, hot, names, _, count, norm, _, _, _, _, _ = lines
     _, _, k, n_sums, slot_x, slot_y = rule[:6]
     n_vectors, square = len(rule[L1]), 0.0
-    for b in range(n_vectors):
-        for i in range(count[HOT_FROM], count[HOT_TO]):
-            if names[i] >= 0:
-                line[names[i], b] = 0.0
-                square += hot[VALUE + b, i] * hot[VALUE + b, i] if b >= k else 0.0
-        for j in range(len(line)):
-            x, total = _evaluate(lines, rule, j, b)
-            line[j, b] = damp[b] * x
-            square += x * x if b >= k else 0.0
-            if b < n_sums:
-                line[j, n_vectors + b] = total + weight * (1.0 - damp[b]) * x
-    for slot in (slot_x, slot_y):
-        if slot >= 0:
-            for j in range(len(line)):
-                line[j, slot] = 0.0
+    values, totals = np.empty((n_vectors, SWEEP)), np.empty((n_vectors, SWEEP))
+    for i in range(count[HOT_FROM], count[HOT_TO]):
+        for b in range(n_vectors if names[i] >= 0 else 0):
+            line[names[i], b] = 0.0
+            square += hot[VALUE + b, i] * hot[VALUE + b, i] if b >= k else 0.0
+    for first in range(0, len(line), SWEEP):
+        n = min(SWEEP, len(line) - first)
+        _evaluate_some(lines, rule, first, n, values, totals)
+        for i in range(n):
+            for b in range(n_vectors):
+                x = values[b, i]
+                line[first + i, b] = damp[b] * x
+                square += x * x if b >= k else 0.0
+                if b < n_sums:
+                    line[first + i, n_vectors + b] = totals[b, i] + weight * (1.0 - damp[b]) * x
+            if slot_x >= 0:
+                line[first + i, slot_x] = 0.0
+            if slot_y >= 0:
+                line[first + i, slot_y] = 0.0
     norm[0] = square
     begin_afresh(lines)
 
