@@ -34,132 +34,6 @@ def _jit(function: Any) -> Any:
 
 
 @_jit
-def _sweep(
-    w,
-    th,
-    y1,
-    y2,
-    w_sum,
-    th_sum,
-    y1_sum,
-    y2_sum,
-    weight,
-    scale,
-    coef,
-    shrink,
-    l2,
-    factor,
-    clip,
-    radius,
-    f,
-    g,
-    h,
-    f2,
-    g2,
-    h2,
-    out,
-):
-    """One pass over the state: sums += weight·old, new = prox(scale·old + coef·(f, g, h)), out = products of new with
-    (f2, g2, h2).
-
-    `shrink` holds threshold and ridge per block of x; `out` has the 3 products of each row of the state and, below, the
-    squared norms of x and y. w is None without an auxiliary block, y1 and y2 without a dual.
-    """
-    dtype = th.dtype.type
-    one = dtype(1)
-    pw0 = pw1 = pw2 = pt0 = pt1 = pt2 = py0 = py1 = py2 = pz0 = pz1 = pz2 = qx = qy = dtype(0)
-    k = 1 if w is None else 2
-    it, iy, iz = k - 1, k, 2 * k - 1
-    if w is not None:
-        sw, cw0, cw1, cw2, tw, rw = scale[0], coef[0, 0], coef[0, 1], coef[0, 2], shrink[0, 0], shrink[0, 1]
-        kw = one / (one + rw)
-    st, ct0, ct1, ct2, tt, rt = scale[it], coef[it, 0], coef[it, 1], coef[it, 2], shrink[it, 0], shrink[it, 1]
-    kt = one / (one + rt)
-    if y2 is not None:
-        sz, cz0, cz1, cz2 = scale[iz], coef[iz, 0], coef[iz, 1], coef[iz, 2]
-        if y1 is not None:
-            sy, cy0, cy1, cy2 = scale[iy], coef[iy, 0], coef[iy, 1], coef[iy, 2]
-    # The rows of the state are written out: a loop over them inside would read φ once per row, 1.4 times slower.
-    for j in range(len(th)):
-        fj, gj, f2j, g2j = f[j], g[j], f2[j], g2[j]
-        if w is not None:
-            if w_sum is not None:
-                w_sum[j] += weight[0] * w[j]
-            a = sw * w[j] + cw0 * fj + cw1 * gj
-            if h is not None:
-                a += cw2 * h[j]
-            if factor is None:
-                a -= min(max(a, -tw), tw)
-                if l2 is not None:
-                    a *= kw
-            else:
-                tj = tw * factor[j]
-                a = (a - min(max(a, -tj), tj)) / (one + rw * factor[j])
-            w[j] = a
-            pw0 += a * f2j
-            pw1 += a * g2j
-            if h is not None:
-                pw2 += a * h2[j]
-            if radius is not None:
-                qx += a * a
-        if th_sum is not None:
-            th_sum[j] += weight[0] * th[j]
-        b = st * th[j] + ct0 * fj + ct1 * gj
-        if h is not None:
-            b += ct2 * h[j]
-        if factor is None:
-            b -= min(max(b, -tt), tt)
-            if l2 is not None:
-                b *= kt
-        else:
-            uj = tt * factor[j]
-            b = (b - min(max(b, -uj), uj)) / (one + rt * factor[j])
-        th[j] = b
-        pt0 += b * f2j
-        pt1 += b * g2j
-        if h is not None:
-            pt2 += b * h2[j]
-        if radius is not None:
-            qx += b * b
-        if y1 is not None:
-            if y1_sum is not None:
-                y1_sum[j] += weight[1] * y1[j]
-            y = sy * y1[j] + cy0 * fj + cy1 * gj
-            if h is not None:
-                y += cy2 * h[j]
-            if clip is not None:
-                y = min(max(y, -clip), clip)
-            y1[j] = y
-            py0 += y * f2j
-            py1 += y * g2j
-            if h is not None:
-                py2 += y * h2[j]
-            qy += y * y
-        if y2 is not None:
-            if y2_sum is not None:
-                y2_sum[j] += weight[1] * y2[j]
-            z = sz * y2[j] + cz0 * fj + cz1 * gj
-            if h is not None:
-                z += cz2 * h[j]
-            if clip is not None:
-                z = min(max(z, -clip), clip)
-            y2[j] = z
-            pz0 += z * f2j
-            pz1 += z * g2j
-            if h is not None:
-                pz2 += z * h2[j]
-            qy += z * z
-    if w is not None:
-        out[0, 0], out[0, 1], out[0, 2] = pw0, pw1, pw2
-    out[it, 0], out[it, 1], out[it, 2] = pt0, pt1, pt2
-    if y1 is not None:
-        out[iy, 0], out[iy, 1], out[iy, 2] = py0, py1, py2
-    if y2 is not None:
-        out[iz, 0], out[iz, 1], out[iz, 2] = pz0, pz1, pz2
-    out[4, 0], out[4, 1] = qx, qy
-
-
-@_jit
 def _coefficients(out, work, coef, M, m, k, saddle, traced, discount, fresh, reward, alpha):
     """Weights of φ, φ' and e in the step of every row of the state: −α(M u − r m), or −αMᵀv and +α(M u − r m).
 
@@ -213,15 +87,21 @@ def stream(
 ):  # fmt: skip
     """Advance the state in place, one pass per row; returns how many rows were taken before a product left ±`limit`.
 
-    `pending` holds the scales of x and y that the projections ask for and no pass has applied yet. `unit_ball`
-    projects y on the l2 ball, `clip` (1, or None) on the l∞ ball, `radius` (or None) keeps ‖x‖₂ bounded; `l2` is None
-    where there is no ridge.
+    w is None without an auxiliary block, y1 and y2 without a dual, e without traces. `pending` holds the scales of x
+    and y that the projections ask for and no pass has applied yet. `unit_ball` projects y on the l2 ball, `clip` (1, or
+    None) on the l∞ ball, `radius` (or None) keeps ‖x‖₂ bounded; `l2` is None where there is no ridge.
+
+    The pass over the state, sums += weight·old and new = prox(scale·old + coef·(f, g, h)) with the products of new
+    with the next row's (f2, g2, h2), stands here and not in a function of its own: a call with so many arrays costs
+    as much as a pass over a hundred features.
     """
     # From what is None, so that the compiler knows k and unrolls the loops over the table.
     n, k, saddle, traced = len(reward), 1 if w is None else 2, y2 is not None, e is not None
     dtype, rows = th.dtype, (2 if saddle else 1) * k
     out, work, coef, scale = np.zeros((5, 3)), np.zeros(12), np.zeros((4, 3), dtype), np.ones(4, dtype)
     shrink, weigh = np.zeros((2, 2), dtype), np.zeros(2, dtype)
+    it, iy, iz = k - 1, k, 2 * k - 1
+    zero, one = dtype.type(0), dtype.type(1)
     now, taken = 0, 0
     for t in range(-1, n):
         if t >= 0:
@@ -239,11 +119,98 @@ def stream(
         if e is not None and t + 1 < n:
             after = 1 - now
             _next_trace(e[now], e[after], phi[there], fresh[there], old[there])
-        _sweep(
-            w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, weigh, scale, coef, shrink, l2, factor, clip, radius,
-            phi[here], phi_next[here], None if e is None else e[now],
-            phi[there], phi_next[there], None if e is None else e[after], out,
-        )  # fmt: skip
+        f, g, f2, g2 = phi[here], phi_next[here], phi[there], phi_next[there]
+        if e is not None:
+            h, h2 = e[now], e[after]
+        weight_x, weight_y = weigh[0], weigh[1]
+        if w is not None:
+            sw, cw0, cw1, cw2, tw, rw = scale[0], coef[0, 0], coef[0, 1], coef[0, 2], shrink[0, 0], shrink[0, 1]
+            kw = one / (one + rw)
+        st, ct0, ct1, ct2, tt, rt = scale[it], coef[it, 0], coef[it, 1], coef[it, 2], shrink[it, 0], shrink[it, 1]
+        kt = one / (one + rt)
+        if y2 is not None:
+            sz, cz0, cz1, cz2 = scale[iz], coef[iz, 0], coef[iz, 1], coef[iz, 2]
+        if y1 is not None:
+            sy, cy0, cy1, cy2 = scale[iy], coef[iy, 0], coef[iy, 1], coef[iy, 2]
+        pw0 = pw1 = pw2 = pt0 = pt1 = pt2 = py0 = py1 = py2 = pz0 = pz1 = pz2 = qx = qy = zero
+        # The rows of the state are written out: a loop over them inside would read φ once per row, 1.4 times slower.
+        for j in range(len(th)):
+            fj, gj, f2j, g2j = f[j], g[j], f2[j], g2[j]
+            if w is not None:
+                if w_sum is not None:
+                    w_sum[j] += weight_x * w[j]
+                a = sw * w[j] + cw0 * fj + cw1 * gj
+                if e is not None:
+                    a += cw2 * h[j]
+                if factor is None:
+                    a -= min(max(a, -tw), tw)
+                    if l2 is not None:
+                        a *= kw
+                else:
+                    tj = tw * factor[j]
+                    a = (a - min(max(a, -tj), tj)) / (one + rw * factor[j])
+                w[j] = a
+                pw0 += a * f2j
+                pw1 += a * g2j
+                if e is not None:
+                    pw2 += a * h2[j]
+                if radius is not None:
+                    qx += a * a
+            if th_sum is not None:
+                th_sum[j] += weight_x * th[j]
+            b = st * th[j] + ct0 * fj + ct1 * gj
+            if e is not None:
+                b += ct2 * h[j]
+            if factor is None:
+                b -= min(max(b, -tt), tt)
+                if l2 is not None:
+                    b *= kt
+            else:
+                uj = tt * factor[j]
+                b = (b - min(max(b, -uj), uj)) / (one + rt * factor[j])
+            th[j] = b
+            pt0 += b * f2j
+            pt1 += b * g2j
+            if e is not None:
+                pt2 += b * h2[j]
+            if radius is not None:
+                qx += b * b
+            if y1 is not None:
+                if y1_sum is not None:
+                    y1_sum[j] += weight_y * y1[j]
+                y = sy * y1[j] + cy0 * fj + cy1 * gj
+                if e is not None:
+                    y += cy2 * h[j]
+                if clip is not None:
+                    y = min(max(y, -clip), clip)
+                y1[j] = y
+                py0 += y * f2j
+                py1 += y * g2j
+                if e is not None:
+                    py2 += y * h2[j]
+                qy += y * y
+            if y2 is not None:
+                if y2_sum is not None:
+                    y2_sum[j] += weight_y * y2[j]
+                z = sz * y2[j] + cz0 * fj + cz1 * gj
+                if e is not None:
+                    z += cz2 * h[j]
+                if clip is not None:
+                    z = min(max(z, -clip), clip)
+                y2[j] = z
+                pz0 += z * f2j
+                pz1 += z * g2j
+                if e is not None:
+                    pz2 += z * h2[j]
+                qy += z * z
+        if w is not None:
+            out[0, 0], out[0, 1], out[0, 2] = pw0, pw1, pw2
+        out[it, 0], out[it, 1], out[it, 2] = pt0, pt1, pt2
+        if y1 is not None:
+            out[iy, 0], out[iy, 1], out[iy, 2] = py0, py1, py2
+        if y2 is not None:
+            out[iz, 0], out[iz, 1], out[iz, 2] = pz0, pz1, pz2
+        out[4, 0], out[4, 1] = qx, qy
         if t >= 0:
             if radius is not None:
                 pending[0] = radius / np.sqrt(out[4, 0]) if out[4, 0] > radius * radius else 1.0
