@@ -293,9 +293,7 @@ def _resolve_any(hot, b, place, first, n, scalar, count, ends, begins, history, 
 
 
 @njit(**INLINE)
-def _resolve(
-    hot, first, n, scalar, count, chain, ends, begins, history, l1, n_sums, slot_x, slot_y, constant, lag
-):
+def _resolve(hot, first, n, scalar, count, chain, ends, begins, history, l1, n_sums, slot_x, slot_y, constant, lag):
     """Turn the raw lines of the hot coordinates first … n−1 into values and weighted sums."""
     n_vectors = len(l1)
     for group in range(2):
