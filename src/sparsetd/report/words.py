@@ -77,7 +77,7 @@ def _ratio(p: Mapping[str, Any]) -> Verdict:
 def _bellman(p: Mapping[str, Any]) -> Verdict:
     error, noise = p["bellman_error"]["value"], p["bellman_error"]["noise"]
     times = error / noise if noise > 0 else math.inf
-    level, word = _grade(-times, -2, -5, "no more than chance", "some model error", "the features miss something")
+    level, word = _grade(-times, -2, -5, "about what chance gives", "some model error", "the features miss something")
     meaning = f"times what chance alone gives, on held-out episodes (a constant value: {_against(p, noise)})."
     return Verdict("Bellman error", f"{times:.2g}×", level, word, meaning)
 
