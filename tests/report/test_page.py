@@ -140,7 +140,7 @@ def test_every_mark_says_what_it_is():
 
 def test_verdicts_grade_in_words():
     words = [v.word for v in verdicts(PAYLOAD)]
-    assert words == ["covered", "plenty", "uneven", "no more than chance"]
+    assert words == ["covered", "plenty", "uneven", "about what chance gives"]
     poor = changed(
         coverage=0.4, ess_rows=12.0, max_ratio=653.0, bellman_error={"value": 9.0, "noise": 1.0, "constant": 20.0}
     )
