@@ -99,13 +99,14 @@ def _complete(held: dict[str, Any], batch: Mapping[str, Any]) -> tuple[dict[str,
     """Rows whose successors are known, and the last row, which has to wait for its own."""
     if batch.get("X_next") is not None:
         return dict(batch), {}
-    columns = {"X": batch["X"], "y": np.asarray(batch["y"])}
+    X = batch["X"]
+    columns = {"X": X.tocsr() if sp.issparse(X) else X, "y": np.asarray(batch["y"])}
     columns |= {name: np.asarray(batch[name]) for name in COLUMNS if batch.get(name) is not None}
     if held:
         columns = {name: _stack(held[name], rows) for name, rows in columns.items()}
     n = len(columns["y"])
-    rows = {name: values[: n - 1] for name, values in columns.items()}
-    rows["X_next"] = columns["X"][1:]
+    rows = {name: _part(values, 0, n - 1) for name, values in columns.items()}
+    rows["X_next"] = _part(columns["X"], 1, n)
     if "start" in columns:
         rows["terminal"] = columns["start"][1:].astype(bool)
     return rows, {name: values[n - 1 :] for name, values in columns.items()}
@@ -113,6 +114,15 @@ def _complete(held: dict[str, Any], batch: Mapping[str, Any]) -> tuple[dict[str,
 
 def _stack(above: Any, below: Any) -> Any:
     return sp.vstack([above, below], format="csr") if sp.issparse(below) else np.concatenate([above, below])
+
+
+def _part(rows: Any, first: int, end: int) -> Any:
+    """Rows first … end−1; those of a CSR matrix share its memory, which SciPy's own slices do not."""
+    if not sp.issparse(rows):
+        return rows[first:end]
+    lo, hi = rows.indptr[first], rows.indptr[end]
+    arrays = rows.data[lo:hi], rows.indices[lo:hi], rows.indptr[first : end + 1] - lo
+    return sp.csr_array(arrays, shape=(end - first, rows.shape[1]), copy=False)
 
 
 def _kept(models: list[Any], held: dict[str, Any]) -> dict[str, Any]:
