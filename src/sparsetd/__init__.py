@@ -41,7 +41,7 @@ _HOMES = {
     "sparsetd.transitions": "Transitions",
     "sparsetd.estimators": (
         "TD ETD TDC TDRC GTD GTD2 HTD GQ GTD2MP TDCMP L1TD MirrorDescentTD PFGTD ROTD ROGQ ROTDLasso RDATD LSTD LSTDL1 "
-        "LARSTD LCPTD DantzigLSTD OMPTD RALP SparseTD LinearTD TDScorer ValueFunction DivergenceWarning"
+        "LARSTD LCPTD DantzigLSTD OMPTD RALP SparseTD LinearTD TDScorer ValueFunction fit_stream DivergenceWarning"
     ),
     "sparsetd.selection": (
         "SparseTDCV sparse_td_path SparsePath rho_max stability_selection StabilitySelection value_interval Interval"

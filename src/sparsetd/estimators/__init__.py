@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparsetd.estimators.base import BaseTD, DivergenceWarning
 from sparsetd.estimators.dantzig_lstd import DantzigLSTD
 from sparsetd.estimators.etd import ETD
+from sparsetd.estimators.fit_stream import fit_stream
 from sparsetd.estimators.gq import GQ
 from sparsetd.estimators.gtd import GTD
 from sparsetd.estimators.gtd2 import GTD2
@@ -63,4 +64,5 @@ __all__ = [
     "SparseTD",
     "TDScorer",
     "ValueFunction",
+    "fit_stream",
 ]
