@@ -114,7 +114,8 @@ class Streaming:
         while done < len(batch) and not state.diverged:
             stop = min(len(batch), done + self._until_rotation(state.t), done + at_once)
             rows = slice(done, stop)
-            self._advance(state, batch[rows], fresh[rows], old[rows], alpha[rows], table, penalty, factor)
+            part = batch if stop - done == len(batch) else batch[rows]  # a slice of CSR rows is a copy
+            self._advance(state, part, fresh[rows], old[rows], alpha[rows], table, penalty, factor)
             done = stop
         return state
 
