@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -177,7 +177,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         rewards' projection.
         """
         check_is_fitted(self)
-        batch = self._batch(X, y, X_next, ratio, discount, start, sample_weight, reset=False)
+        batch = _weighted(self._batch(X, y, X_next, ratio, discount, start, None, reset=False), sample_weight)
         theta = np.append(self.coef_, self.intercept_) if self.fit_intercept else self.coef_
         nothing = mspbe(batch, np.zeros(batch.n_features))
         error = mspbe(batch, theta)
@@ -321,6 +321,16 @@ class BaseTD(RegressorMixin, BaseEstimator):
 def _chunks(n: int) -> list[slice]:
     size = max(HISTORY_ROWS, -(-n // HISTORY_POINTS))
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
+
+
+def _weighted(batch: Batch, sample_weight: Any) -> Batch:
+    """Rows scaled by √weight: then both Σ δφ and Σ φφᵀ count each row as often as its weight says."""
+    if sample_weight is None:
+        return batch
+    root = np.sqrt(column("sample_weight", sample_weight, len(batch)))
+    by_row = sp.diags_array(root) if batch.is_sparse else root[:, None]
+    phi, phi_next = (by_row @ rows if batch.is_sparse else by_row * rows for rows in (batch.phi, batch.phi_next))
+    return replace(batch, phi=phi, phi_next=phi_next, reward=root * batch.reward)
 
 
 def _check_target(y: Any) -> None:
