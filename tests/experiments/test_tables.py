@@ -8,29 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetd.estimators import LSTD
 from sparsetd.experiments import mountain_car as car
 from sparsetd.experiments import mountain_car_verdicts as car_verdicts
 from sparsetd.experiments import triple_link as link
 from sparsetd.experiments import triple_link_verdicts as link_verdicts
 from sparsetd.experiments.experiment import NOT_REPRODUCED, REPRODUCED, UNDER_READING, Unit
-from sparsetd.experiments.ridge_rows import RidgeRows
 from sparsetd.experiments.triple_link_coordinates import KNOWLEDGE, coordinates, walk_states
 
 CAR = dataclasses.replace(car.MOUNTAIN_CAR.quick, grids=(2, 4), n_iter=2, n_large=(3, 40), n_small=(6, 10))
-
-
-def test_ridge_rows_are_lstd_with_a_ridge():
-    rng = np.random.default_rng(0)
-    X, X_next, y, discount = (
-        rng.normal(size=(6, 9)),
-        rng.normal(size=(6, 9)),
-        rng.normal(size=6),
-        rng.uniform(0, 0.9, 6),
-    )
-    ours = RidgeRows(rho_theta=0.3).fit(X, y, X_next, discount=discount)
-    theirs = LSTD(rho_theta=0.3).fit(X, y, X_next, discount=discount)
-    assert ours.coef_ == pytest.approx(theirs.coef_, rel=1e-9)
 
 
 @pytest.mark.parametrize("name", car.NAMES)

@@ -12,7 +12,8 @@ from sparsetd.estimators.base import BaseTD, Parts
 class LSTD(BaseTD):
     """(E[e(φ − γφ')ᵀ] + ρ_θ I) θ = E[r e]; by the pseudo-inverse where the matrix is singular.
 
-    The exact answer of the methods above without a penalty, in O(d²) per row and O(d³) at the end. ρ_θ > 0 is l2-LSTD.
+    The exact answer of the methods above without a penalty, in O(d²) per row and O(d³) at the end. ρ_θ > 0 is l2-LSTD,
+    which with fewer rows than features needs no d × d matrix.
 
     Parameters
     ----------

@@ -1,99 +1,49 @@
-"""LSTD(λ): accumulate the mean system of θ and solve it."""
+"""LSTD(λ): collect the mean system of θ and solve it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 
-from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, dense, trace_weights
-
-# Rows are summed in blocks that begin at multiples of this row number, so that every split of a stream gives the same
-# bits.
-BLOCK = 256
-
-
-@dataclass
-class MomentState:
-    """A = Σ e(φ − ψ)ᵀ and b = Σ r e over the complete blocks, with the rows of the block that is still open."""
-
-    A: Array
-    b: Array
-    trace: Array
-    open_rows: list[tuple[Array, Array, Array]] = field(default_factory=list)
-    carry: TraceCarry = field(default_factory=TraceCarry)
-    t: int = 0
-
-    def moments(self) -> tuple[Array, Array]:
-        """(A, b) as means over the rows seen so far."""
-        A, b = self.A, self.b
-        if self.open_rows:
-            dA, db = _block_sum(self.open_rows)
-            A, b = A + dA, b + db
-        return A / max(self.t, 1), b / max(self.t, 1)
+from sparsetd.solvers.rows import Fold, RowSolver, RowState, RowSystem, weights
+from sparsetd.system import Array, Solution, Table, dense
 
 
 @dataclass(frozen=True)
-class LeastSquares:
-    """Solves (E[e(φ − γφ')ᵀ] + ridge) θ = E[r e]; by the pseudo-inverse where that matrix is singular.
+class LeastSquares(RowSolver):
+    """Solves (A + D) θ = b with A = E[e(φ − γφ')ᵀ], b = E[r e] and a ridge D; by the pseudo-inverse where it must.
 
-    Streams in O(d²) per row and O(d²) memory. The rank that was found is reported as `rank_`.
+    With more rows than features O(d²) per row and in memory. With fewer, A = LᵀR/N has the rank of its rows, and with a
+    ridge on every feature θ = D⁻¹Lᵀc where (RD⁻¹Lᵀ/N + I) c = r/N: an N × N system. The rank that was found is reported
+    as `rank_`.
     """
 
-    def init(
-        self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
-    ) -> MomentState:
-        del dtype, coef_init  # sums of squares need float64, and there is nothing to start from
-        if table.n_blocks != 1:
-            raise ValueError(
-                f"least squares solves a system in θ alone; use operator 'td' or 'etd', not {table.name!r}"
-            )
-        return MomentState(np.zeros((n_features, n_features)), np.zeros(n_features), np.zeros(n_features))
+    fold: ClassVar[Fold] = "always"
 
-    def update(
-        self, state: MomentState, batch: Batch, table: Table, penalty: Any = None, factor: Array | None = None
-    ) -> MomentState:
-        del penalty, factor
-        fresh, old = trace_weights(table, batch, state.carry)
-        done = 0
-        while done < len(batch):
-            stop = min(len(batch), done + BLOCK - state.t % BLOCK)
-            rows = slice(done, stop)
-            self._append(state, batch[rows], fresh[rows], old[rows])
-            done = stop
-        return state
-
-    def result(self, state: MomentState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
+    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
         del table
-        shrinkage = penalty.shrinkage(1)
-        if shrinkage is None or shrinkage[0].any():
+        rho, kappa, factors = weights(penalty, factor, state.n_features)
+        if rho:
             raise ValueError("least squares takes no penalty or a ridge; for sparsity use LARSTD, SparseTD or ROTD")
-        A, b = state.moments()
-        ridge = shrinkage[1][0] * (np.ones(len(b)) if factor is None else factor)
-        theta, rank = solve(A + np.diag(ridge), b)
+        system, ridge = state.system(), kappa * factors
+        if isinstance(system, RowSystem) and ridge.all() and len(system.reward) < len(ridge):
+            theta, rank = solve_by_rows(system, ridge)
+        else:
+            theta, rank = solve(system.A + np.diag(ridge), system.b)
+        status = "converged" if rank == len(theta) else "singular"
         extras = {"rank": rank}
-        status = "converged" if rank == len(b) else "singular"
-        return Solution(coef=theta, coef_last=theta.copy(), n_iter=state.t, status=status, extras=extras)
-
-    @staticmethod
-    def _append(state: MomentState, batch: Batch, fresh: Array, old: Array) -> None:
-        phi, phi_next = dense(batch.phi), dense(batch.phi_next)
-        e = fresh[:, None] * phi
-        for t in np.flatnonzero(old):
-            e[t] += old[t] * (e[t - 1] if t else state.trace)
-        state.trace = e[-1]
-        state.open_rows.append((e, phi - batch.discount[:, None] * phi_next, batch.reward))
-        state.t += len(batch)
-        if state.t % BLOCK == 0:
-            dA, db = _block_sum(state.open_rows)
-            state.A, state.b, state.open_rows = state.A + dA, state.b + db, []
+        return Solution(coef=theta, coef_last=theta.copy(), n_iter=state.n_samples, status=status, extras=extras)
 
 
-def _block_sum(rows: list[tuple[Array, Array, Array]]) -> tuple[Array, Array]:
-    e, change, reward = (np.concatenate(column) for column in zip(*rows, strict=True))
-    return e.T @ change, e.T @ reward
+def solve_by_rows(system: RowSystem, ridge: Array) -> tuple[Array, int]:
+    """θ = D⁻¹Lᵀc where (RD⁻¹Lᵀ/N + I) c = r/N, and the rank of LᵀR/N + D, which is short by as much as this one."""
+    n, d = system.left.shape
+    scaled = dense(system.left) / ridge
+    c, rank = solve(system.right @ scaled.T / n + np.eye(n), system.reward / n)
+    return scaled.T @ c, d - n + rank
 
 
 def solve(A: Array, b: Array) -> tuple[Array, int]:

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.solvers.linear_program import AT_ONCE, Program, minimise
-from sparsetd.solvers.rows import Rows, RowSolver, RowState, RowSystem, weights
+from sparsetd.solvers.rows import Fold, Rows, RowSolver, RowState, RowSystem, weights
 from sparsetd.system import Array, Solution, Table
 
 FIRST_ROWS = 50  # inequalities of the first round
@@ -27,14 +27,14 @@ class Ralp(RowSolver):
     Every row counts once, in the mean with its ratio × interest; rows where that is zero are left out.
     """
 
-    keep_rows: ClassVar[bool] = True
+    fold: ClassVar[Fold] = "never"
     budget: float = 1.0
 
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
         if table.lam:
             raise ValueError("RALP has one Bellman inequality per sample and no traces: use lam=0")
         system = state.system()
-        assert isinstance(system, RowSystem)  # keep_rows
+        assert isinstance(system, RowSystem)  # they are never folded
         factors = weights(penalty, factor, state.n_features)[2]
         used = np.flatnonzero(system.weight)
         objective = np.asarray(system.left.sum(axis=0)).ravel() / len(system.reward)

@@ -2,7 +2,7 @@
 
 A one-block method has A_t = l_t r_tᵀ and b_t = reward · l_t with the directions l_t = B_t m (the trace e for TD) and
 r_t = B_t v (φ − ψ). While N ≤ d the rows take less room than A, and a column A[:, i] = (1/N) Lᵀ R[:, i] costs O(Nd);
-for more rows A is formed and a column is free. Sparse rows are kept throughout.
+for more rows A is formed and a column is free. Sparse rows are kept throughout, unless the method needs A anyway.
 
 Rows are collected in blocks that start at multiples of BLOCK in the whole stream, and every sum runs over whole blocks
 in order. So the bits of the result do not depend on how the stream was cut into updates.
@@ -12,17 +12,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, trace_weights
+from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, dense, trace_weights
 
 BLOCK = 256
 
 Rows = Any  # ndarray or csr_array of shape (n, d)
 Block = tuple[Rows, Rows, Array, Array, Rows]  # l_t, r_t, the reward, the weight of φ_t in e_t, φ_t (or 0 columns)
+Fold = Literal["never", "dense", "always"]  # which rows become A once there are more of them than features
 
 
 @dataclass(eq=False)
@@ -52,6 +53,11 @@ class RowSystem:
     weight: Array
     phi: Rows
 
+    @property
+    def A(self) -> Array:
+        """The d × d matrix."""
+        return dense(self.left.T @ self.right) / len(self.reward)
+
     @cached_property
     def b(self) -> Array:
         return np.asarray(self.left.T @ self.reward) / len(self.reward)
@@ -80,7 +86,7 @@ class RowState:
     n_features: int
     dtype: str
     coef_init: Array | None
-    keep: bool
+    fold: Fold
     n_samples: int = 0
     blocks: list[Block] = field(default_factory=list)
     pending: list[Block] = field(default_factory=list)
@@ -102,8 +108,8 @@ class RowState:
     def _close(self) -> None:
         self.blocks.append(_join(self.pending))
         self.pending = []
-        few = self.sums is None and self.n_samples <= self.n_features
-        if not (self.keep or few or sp.issparse(self.blocks[0][1])):
+        many = self.sums is not None or self.n_samples > self.n_features
+        if many and (self.fold == "always" or (self.fold == "dense" and not sp.issparse(self.blocks[0][1]))):
             self.sums, self.blocks = self._added(self.blocks), []
 
     def _added(self, blocks: list[Block]) -> tuple[Array, Array, Array]:
@@ -137,7 +143,7 @@ def _join(parts: list[Block]) -> Block:
 class RowSolver:
     """`init` and `update` of the methods that collect (A, b) and solve in `result`, for tables A_t = l_t r_tᵀ."""
 
-    keep_rows: ClassVar[bool] = False
+    fold: ClassVar[Fold] = "dense"
 
     @property
     def needs_phi(self) -> bool:
@@ -146,7 +152,7 @@ class RowSolver:
 
     def init(self, table: Table, n_features: int, dtype: Any, coef_init: Array | None = None) -> RowState:
         _factors(table)
-        return RowState(n_features, np.dtype(dtype).name, coef_init, self.keep_rows)
+        return RowState(n_features, np.dtype(dtype).name, coef_init, self.fold)
 
     def update(
         self,
@@ -189,10 +195,10 @@ def _factors(table: Table) -> tuple[Array, Array]:
 
 def _traces(state: RowState, phi: Rows, fresh: Array, old: Array) -> Rows:
     """e_t = fresh_t φ_t + old_t e_{t−1}, row by row."""
-    dense = phi.toarray() if sp.issparse(phi) else phi
-    out, e = np.empty_like(dense), np.zeros(state.n_features) if state.e is None else state.e
+    rows = dense(phi)
+    out, e = np.empty_like(rows), np.zeros(state.n_features) if state.e is None else state.e
     for t in range(len(out)):
-        e = fresh[t] * dense[t] + old[t] * e
+        e = fresh[t] * rows[t] + old[t] * e
         out[t] = e
     state.e = e
     return sp.csr_array(out) if sp.issparse(phi) else out

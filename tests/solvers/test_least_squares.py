@@ -1,0 +1,62 @@
+"""LSTD with a ridge against the written-out system, with fewer rows than features and with more."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sparsetd import LSTD
+from sparsetd.operators import td
+from sparsetd.penalties import Ridge
+from sparsetd.solvers import least_squares
+from sparsetd.system import Batch
+
+
+def rows(n, d, seed=0):
+    rng = np.random.default_rng(seed)
+    X, X_next = rng.normal(size=(2, n, d)) * (rng.random((2, n, d)) < 0.5)
+    return X, rng.normal(size=n), X_next, rng.uniform(0, 0.9, n), rng.random(n) * 2
+
+
+def written_out(X, y, X_next, discount, ratio, lam, ridge):
+    A, b, e = np.zeros((X.shape[1],) * 2), np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    for t in range(len(y)):
+        before = discount[t - 1] * lam * e if t else 0.0
+        e = ratio[t] * (X[t] + before)
+        A += np.outer(e, X[t] - discount[t] * X_next[t]) / len(y)
+        b += y[t] * e / len(y)
+    return np.linalg.solve(A + np.diag(ridge), b)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("lam", [0.0, 0.6])
+@pytest.mark.parametrize(("n", "d"), [(6, 9), (40, 9), (300, 9), (300, 310)])
+def test_l2_lstd_is_the_written_out_solution(n, d, lam, form):
+    X, y, X_next, discount, ratio = rows(n, d)
+    wanted = written_out(X, y, X_next, discount, ratio, lam, np.full(d, 0.3))
+    model = LSTD(rho_theta=0.3, lam=lam).fit(form(X), y, form(X_next), discount=discount, ratio=ratio)
+    np.testing.assert_allclose(model.coef_, wanted, rtol=1e-8, atol=1e-10)
+    assert (model.status_, model.rank_) == ("converged", d)
+
+
+@pytest.mark.parametrize("free", [0, 2])
+def test_every_feature_may_have_its_own_ridge(free):
+    X, y, X_next, discount, ratio = rows(20, 30)
+    factor = np.random.default_rng(1).uniform(0.5, 2.0, 30)
+    factor[:free] = 0.0
+    wanted = written_out(X, y, X_next, discount, ratio, 0.0, 0.3 * factor)
+    solver, table = least_squares.LeastSquares(), td()
+    batch = Batch(X, X_next, y, discount, ratio, np.ones(20, bool), np.ones(20))
+    state = solver.update(solver.init(table, 30, np.float64), batch, table)
+    np.testing.assert_allclose(solver.result(state, table, Ridge(0.3), factor).coef, wanted, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("n", "ridge", "size"), [(20, 0.3, 20), (20, 0.0, 30), (40, 0.3, 30)])
+def test_the_smaller_system_is_solved(n, ridge, size):
+    X, y, X_next, _, _ = rows(n, 30)
+    with patch.object(least_squares, "solve", wraps=least_squares.solve) as solve:
+        LSTD(rho_theta=ridge).fit(X, y, X_next)
+    assert solve.call_args.args[0].shape == (size, size)
