@@ -13,7 +13,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sparsetd.transitions.read_ahead import read_ahead
+
 OPTIONAL = ("ratio", "discount", "start", "interest")
+KINDS = {"iu": "integers", "iuf": "numbers"}
 
 
 def sparse_parquet(
@@ -38,7 +41,7 @@ def sparse_parquet(
     next_indices, next_values : the same for the successor; without them a row's successor is the next row.
     reward : name of the column of rewards
     batch_rows : int
-        How many rows are in memory at a time.
+        How many rows are read at a time; the next batch is read while one is worked on, so two are in memory.
 
     Columns named ratio, discount, start and interest are passed on where the file has them.
     """
@@ -49,12 +52,16 @@ def sparse_parquet(
     if missing:
         raise ValueError(f"{path} has no column {missing[0]!r}; it has {', '.join(sorted(known))}")
     kept = [name for name in OPTIONAL if name in known]
-    for table in dataset.to_batches(columns=[*lists, reward, *kept], batch_size=batch_rows, use_threads=False):
-        if table.num_rows:
-            batch = {"X": _rows(table, indices, values, n_features), "y": _numbers(table, reward)}
-            if next_indices is not None:
-                batch["X_next"] = _rows(table, next_indices, next_values, n_features)
-            yield batch | {name: _numbers(table, name) for name in kept}
+
+    def batches() -> Iterator[dict[str, Any]]:
+        for table in dataset.to_batches(columns=[*lists, reward, *kept], batch_size=batch_rows, use_threads=False):
+            if table.num_rows:
+                batch = {"X": _rows(table, indices, values, n_features), "y": _numbers(table, reward)}
+                if next_indices is not None:
+                    batch["X_next"] = _rows(table, next_indices, next_values, n_features)
+                yield batch | {name: _numbers(table, name) for name in kept}
+
+    yield from read_ahead(batches())
 
 
 def _dataset(path: str | Path) -> Any:
@@ -66,17 +73,38 @@ def _dataset(path: str | Path) -> Any:
 
 
 def _rows(table: Any, indices: str, values: str | None, n_features: int) -> sp.csr_array:
-    column = table.column(indices)
-    places = np.asarray(column.flatten()).astype(np.int32, copy=False)
-    if len(places) and not 0 <= int(places.min()) <= int(places.max()) < n_features:
+    offsets, places = _lists(table, indices, "iu")
+    largest = places.view(f"u{places.itemsize}").max(initial=0)  # a negative index is a large unsigned one
+    if largest >= n_features:
         raise ValueError(f"{indices} has an index outside 0 … {n_features - 1}; hash the features to that range")
-    offsets = np.asarray(column.offsets).astype(np.int64)
-    numbers = np.ones(len(places)) if values is None else np.asarray(table.column(values).flatten(), dtype=np.float64)
-    if len(numbers) != len(places):
-        raise ValueError(f"{values} has {len(numbers)} entries but {indices} has {len(places)}; give one per index")
+    if values is None:
+        numbers = np.ones(len(places))
+    else:
+        ends, numbers = _lists(table, values, "iuf")
+        if not np.array_equal(offsets, ends):
+            row = int(np.argmax(np.diff(offsets) != np.diff(ends)))
+            raise ValueError(f"{values} and {indices} differ in length in row {row} of a batch; give a value per index")
     rows = sp.csr_array((len(offsets) - 1, n_features))
-    rows.data, rows.indices, rows.indptr = numbers, places, (offsets - offsets[0]).astype(np.int32)
+    rows.data, rows.indices = numbers.astype(np.float64, copy=False), places.astype(np.int32, copy=False)
+    rows.indptr = offsets.astype(np.int32, copy=False)
     return rows
+
+
+def _lists(table: Any, name: str, kinds: str) -> tuple[Any, Any]:
+    """Where the lists of a column begin and end, and what is in them, without a copy."""
+    column = table.column(name)
+    if not hasattr(column, "flatten") or not hasattr(column.type, "value_type"):
+        raise ValueError(f"{name} has the type {column.type}, but each of its rows must be a list of {KINDS[kinds]}")
+    entries = column.flatten()
+    if column.null_count or entries.null_count:
+        raise ValueError(f"{name} has missing entries; a row without features is an empty list")
+    numbers = np.asarray(entries)
+    if numbers.dtype.kind not in kinds:
+        raise ValueError(f"{name} has the type {column.type}, but its lists must hold {KINDS[kinds]}")
+    if hasattr(column.type, "list_size"):
+        return column.type.list_size * np.arange(len(column) + 1), numbers
+    offsets = np.asarray(column.offsets)
+    return offsets - offsets[0], numbers
 
 
 def _numbers(table: Any, name: str) -> Any:
