@@ -49,32 +49,33 @@ def _promised(text: str, this: re.Match[str], after: re.Match[str] | None) -> st
     return after[2] if adjacent else None
 
 
-def commands(page: Path) -> list[str]:
-    """The `sparsetd …` lines of the page's shell blocks that need neither a network nor a file of the reader's."""
-    lines = [line for block in blocks(page) if block.language == "bash" for line in block.text.splitlines()]
-    return [line for line in lines if line.startswith("sparsetd ")]
+def commands(block: Block) -> list[str]:
+    """The `sparsetd …` lines of a shell block: other lines install things."""
+    return [line for line in block.text.splitlines() if line.startswith("sparsetd ")]
 
 
-def having(kind: str) -> list[Path]:
-    return [page for page in PAGES if any(block.language == kind for block in blocks(page))]
+def runnable(page: Path) -> bool:
+    return any(block.language == "python" or (block.language == "bash" and commands(block)) for block in blocks(page))
 
 
 def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", having("python"), ids=name)
-def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a page run in order and share their names, as a reader would type them."""
+@pytest.mark.parametrize("page", [page for page in PAGES if runnable(page)], ids=name)
+def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, in one folder, sharing their names: as a reader would type them. What a page promises is printed."""
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page):
-        if block.language != "python":
-            continue
-        padded = "\n" * block.line + block.text  # so that a traceback shows the line of the page
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(padded, str(page), "exec"), names)
+            if block.language == "python":
+                padded = "\n" * block.line + block.text  # so that a traceback shows the line of the page
+                exec(compile(padded, str(page), "exec"), names)
+            elif block.language == "bash":
+                for line in commands(block):
+                    assert main(shlex.split(line, comments=True)[1:]) == 0, line
         if block.output is not None:
             assert printed.getvalue() == block.output, f"{name(page)}:{block.line} prints something else"
 
@@ -90,15 +91,6 @@ def test_examples_in_docstrings_are_true(module: str) -> None:
     failed, tried = doctest.testmod(importlib.import_module(module))
     assert tried
     assert not failed
-
-
-COMMANDS = sorted({line for page in PAGES for line in commands(page)})
-
-
-@pytest.mark.parametrize("line", COMMANDS)
-def test_commands_run(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(shlex.split(line, comments=True)[1:]) == 0
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
