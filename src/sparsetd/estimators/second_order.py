@@ -12,7 +12,7 @@ from sparsetd.estimators.base import BaseTD
 
 ADVICE = {
     "ray": "the path left without reaching rho_theta because A is not a P-matrix, which is common off-policy; coef_ is "
-    "the point with the smallest weight (rho_reached_): try a larger rho_theta, l1_ratio < 1, DantzigLSTD or LSTDL1",
+    "the point with the smallest weight reached: try a larger rho_theta, l1_ratio < 1, DantzigLSTD or LSTDL1",
     "step_limit": "the path is longer than max_steps; coef_ is the point with the smallest weight reached: try a "
     "larger rho_theta, or a larger max_steps",
     "singular": "features that depend on the chosen ones had to be left out, and without them no solution was found: "
