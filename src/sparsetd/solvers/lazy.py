@@ -90,12 +90,15 @@ def leave(state: Any) -> None:
 
 
 def rows(matrix: Any) -> Rows:
-    """CSR rows for the kernels, always of the same types: another type would compile another kernel."""
+    """CSR rows for the kernels, always of the same types: another type would compile another kernel.
+
+    To Numba a read-only array (a memory map, Arrow's memory) is another type.
+    """
     csr = sp.csr_array(matrix)
     return Rows(
-        np.ascontiguousarray(csr.data, dtype=np.float64),
-        np.ascontiguousarray(csr.indices, dtype=np.int32),
-        np.ascontiguousarray(csr.indptr, dtype=np.int64),
+        np.require(csr.data, np.float64, ["C", "W"]),
+        np.require(csr.indices, np.int32, ["C", "W"]),
+        np.require(csr.indptr, np.int64, ["C", "W"]),
     )
 
 
