@@ -52,8 +52,9 @@ def fit_stream(
             if not begun:
                 held = _begin(models, batch, checkpoint if skip else None)
                 begun = True
-            rows, held = _complete(held, batch)
-            _take(models, rows)
+            parts, held = _complete(held, batch)
+            for rows in parts:
+                _take(models, rows)
             if checkpoint is not None and (number + 1) % batches_per_save == 0:
                 files.save(checkpoint, _kept(models, held), position=number + 1, fingerprint=_settings(models))
         if progress is not None:
@@ -95,21 +96,31 @@ def _take(models: list[Any], rows: Mapping[str, Any]) -> None:
         solver.update(model._state, batch, table, penalty, model._factor(batch.n_features))
 
 
-def _complete(held: dict[str, Any], batch: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Rows whose successors are known, and the last row, which has to wait for its own."""
+def _complete(held: dict[str, Any], batch: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Rows whose successors are known, and the last row, which has to wait for its own.
+
+    The row that waited comes as a part of its own: to put it before the others would copy them all.
+    """
     if batch.get("X_next") is not None:
-        return dict(batch), {}
+        return [dict(batch)], {}
     X = batch["X"]
     columns = {"X": X.tocsr() if sp.issparse(X) else X, "y": np.asarray(batch["y"])}
     columns |= {name: np.asarray(batch[name]) for name in COLUMNS if batch.get(name) is not None}
-    if held:
-        columns = {name: _stack(held[name], rows) for name, rows in columns.items()}
+    n = len(columns["y"])
+    if n == 0:
+        return [], held
+    border = [{name: _stack(held[name], _part(rows, 0, 1)) for name, rows in columns.items()}] if held else []
+    return [_pairs(rows) for rows in (*border, columns)], {name: rows[n - 1 :] for name, rows in columns.items()}
+
+
+def _pairs(columns: dict[str, Any]) -> dict[str, Any]:
+    """All rows but the last, with their successors."""
     n = len(columns["y"])
     rows = {name: _part(values, 0, n - 1) for name, values in columns.items()}
     rows["X_next"] = _part(columns["X"], 1, n)
     if "start" in columns:
         rows["terminal"] = columns["start"][1:].astype(bool)
-    return rows, {name: values[n - 1 :] for name, values in columns.items()}
+    return rows
 
 
 def _stack(above: Any, below: Any) -> Any:
