@@ -1,7 +1,8 @@
 """Sparse feature rows from Parquet, a bounded number at a time.
 
 A row holds the indices of its non-zero features as a list of integers (and, unless they are all 1, their values as a
-list of numbers) next to its reward. Columns of lists become the arrays of a CSR matrix without being copied.
+list of numbers) next to its reward. A column of lists is almost a CSR matrix already: only its entries are copied,
+because Arrow's memory must not be written to and Numba compiles a kernel of its own for such arrays.
 """
 
 from __future__ import annotations
@@ -45,31 +46,34 @@ def sparse_parquet(
 
     Columns named ratio, discount, start and interest are passed on where the file has them.
     """
-    dataset = _dataset(path)
-    known = set(dataset.schema.names)
     lists = [name for name in (indices, values, next_indices, next_values) if name is not None]
-    missing = [name for name in (*lists, reward) if name not in known]
-    if missing:
-        raise ValueError(f"{path} has no column {missing[0]!r}; it has {', '.join(sorted(known))}")
-    kept = [name for name in OPTIONAL if name in known]
 
     def batches() -> Iterator[dict[str, Any]]:
-        for table in dataset.to_batches(columns=[*lists, reward, *kept], batch_size=batch_rows, use_threads=False):
-            if table.num_rows:
+        for name, file in _files(path):
+            known = set(file.schema_arrow.names)
+            missing = [column for column in (*lists, reward) if column not in known]
+            if missing:
+                raise ValueError(f"{name} has no column {missing[0]!r}; it has {', '.join(sorted(known))}")
+            kept = [column for column in OPTIONAL if column in known]
+            for table in file.iter_batches(batch_rows, columns=[*lists, reward, *kept], use_threads=False):
                 batch = {"X": _rows(table, indices, values, n_features), "y": _numbers(table, reward)}
                 if next_indices is not None:
                     batch["X_next"] = _rows(table, next_indices, next_values, n_features)
-                yield batch | {name: _numbers(table, name) for name in kept}
+                yield batch | {column: _numbers(table, column) for column in kept}
 
-    yield from read_ahead(batches())
+    return read_ahead(batches())
 
 
-def _dataset(path: str | Path) -> Any:
+def _files(path: str | Path) -> Iterator[tuple[str, Any]]:
+    """The file, or those of the folder in the order of their names; a dataset's own scan decodes many batches ahead."""
     try:
-        import pyarrow.dataset as ds
+        from pyarrow.dataset import dataset
+        from pyarrow.parquet import ParquetFile
     except ImportError:
         raise ImportError('reading Parquet needs pyarrow: pip install "sparsetd[data]"') from None
-    return ds.dataset(str(path), format="parquet")
+    for fragment in dataset(str(path), format="parquet").get_fragments():
+        with ParquetFile(fragment.open()) as file:
+            yield fragment.path, file
 
 
 def _rows(table: Any, indices: str, values: str | None, n_features: int) -> sp.csr_array:
@@ -80,18 +84,19 @@ def _rows(table: Any, indices: str, values: str | None, n_features: int) -> sp.c
     if values is None:
         numbers = np.ones(len(places))
     else:
-        ends, numbers = _lists(table, values, "iuf")
+        ends, entries = _lists(table, values, "iuf")
         if not np.array_equal(offsets, ends):
             row = int(np.argmax(np.diff(offsets) != np.diff(ends)))
             raise ValueError(f"{values} and {indices} differ in length in row {row} of a batch; give a value per index")
+        numbers = entries.astype(np.float64)
     rows = sp.csr_array((len(offsets) - 1, n_features))
-    rows.data, rows.indices = numbers.astype(np.float64, copy=False), places.astype(np.int32, copy=False)
+    rows.data, rows.indices = numbers, places.astype(np.int32)
     rows.indptr = offsets.astype(np.int32, copy=False)
     return rows
 
 
 def _lists(table: Any, name: str, kinds: str) -> tuple[Any, Any]:
-    """Where the lists of a column begin and end, and what is in them, without a copy."""
+    """Where the lists of a column begin and end, and what is in them, in Arrow's memory."""
     column = table.column(name)
     if not hasattr(column, "flatten") or not hasattr(column.type, "value_type"):
         raise ValueError(f"{name} has the type {column.type}, but each of its rows must be a list of {KINDS[kinds]}")
@@ -108,4 +113,4 @@ def _lists(table: Any, name: str, kinds: str) -> tuple[Any, Any]:
 
 
 def _numbers(table: Any, name: str) -> Any:
-    return table.column(name).to_numpy(zero_copy_only=False)
+    return table.column(name).to_numpy(zero_copy_only=False, writable=True)
