@@ -173,6 +173,14 @@ def test_what_cannot_be_stored_is_named(value, message):
         {"~": "strings", "text": "1", "ends": "2", "shape": [1], "dtype": "<U2000000000"},
         {"~": "strings", "text": "1", "ends": "2", "shape": [1], "dtype": "<f8"},
         {"~": "strings", "text": "1", "ends": "2", "shape": [1], "dtype": "090<U1"},
+        {"~": "nonzeros", "at": "2", "v": "2", "shape": [2]},
+        {"~": "nonzeros", "at": "0", "v": "0", "shape": [10]},
+        {"~": "nonzeros", "at": "3", "v": "2", "shape": [10]},
+        {"~": "nonzeros", "at": "2", "v": "0", "shape": [10]},
+        {"~": "nonzeros", "at": "2", "v": "2", "shape": [10**30]},
+        {"~": "nonzeros", "at": "2", "v": "2", "shape": [-5, -2]},
+        {"~": "nonzeros", "at": "2", "v": "2", "shape": [1 << 20, 1 << 20]},
+        {"~": "nonzeros", "at": "2", "v": "2", "shape": ["10"]},
         {"~": "dtype", "v": "<f8,<f8"},
         {"~": "dtype", "v": "090f8"},
         {"~": "items", "v": [[1, 2, 3]]},
@@ -182,9 +190,32 @@ def test_what_cannot_be_stored_is_named(value, message):
     ids=lambda node: str(node)[:60],
 )
 def test_a_forged_node_is_refused(node):
-    arrays = {"0": np.array([5.0, 7.0]), "1": np.frombuffer(b"ab", np.uint8), "2": np.array([2])}
+    arrays = {"0": np.array([5.0, 7.0]), "1": np.frombuffer(b"ab", np.uint8), "2": np.array([2]), "3": np.array([-1])}
     with pytest.raises(CorruptFileError):
         Decoder(arrays, CLASSES).decode(node)
+
+
+@pytest.mark.parametrize("dtype", ["<f8", "<f4", "<i8", "<i4", "|b1", "|u1"])
+@pytest.mark.parametrize("shape", [(100_000,), (2, 50_000), (100, 10, 100)])
+def test_long_arrays_of_mostly_zeros_are_stored_by_the_others(shape, dtype):
+    value = np.zeros(shape, dtype)
+    value.ravel()[[3, 70_000, 99_999]] = np.array([1.5, -0.0, np.nan]).astype(dtype) if "f" in dtype else 1
+    encoder = Encoder()
+    node = encoder.encode(value)
+    assert sum(array.nbytes for array in encoder.arrays.values()) <= 3 * 12
+    back = Decoder(encoder.arrays).decode(node)
+    assert (back.shape, back.dtype, back.tobytes()) == (value.shape, value.dtype, value.tobytes())
+
+
+def test_what_a_file_may_unfold_to_is_bounded(monkeypatch):
+    monkeypatch.setattr("sparsetd.encoding.ROOM", 1_000_000)
+    zeros = np.zeros(100_000)
+    encoder = Encoder()
+    node = encoder.encode([zeros, zeros])
+    assert [item["~"] for item in node] == ["nonzeros", "array"]
+    assert Decoder(encoder.arrays).decode(node)[1].tobytes() == zeros.tobytes()
+    with pytest.raises(CorruptFileError, match="more room"):
+        Decoder(encoder.arrays).decode([node[0], node[0]])
 
 
 def test_no_float_is_rounded():

@@ -3,6 +3,7 @@
 Numbers, text, lists, tuples, dicts, NumPy arrays and scalars, arrays of strings, SciPy sparse matrices and random
 generators are written as themselves; a dataclass or an estimator is written as its class's name and its fields. What
 JSON cannot say is an object {"~": tag, …}. Long lists of numbers and all strings go into arrays: the header is short.
+A long array of mostly zeros is written by its other entries: a model of 10⁷ hashed features is as small as its use.
 
 Reading builds only the classes it is handed (`classes`), by name: a file cannot choose what is constructed.
 """
@@ -10,6 +11,7 @@ Reading builds only the classes it is handed (`classes`), by name: a file cannot
 from __future__ import annotations
 
 import math
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
@@ -24,12 +26,15 @@ from sparsetd.system import Array
 
 TAG = "~"
 SHORT = 16  # a list of numbers longer than this is stored as an array
+LONG = 4096  # an array with more entries is stored by its non-zeros where these take less than half the room …
+ROOM = 1 << 31  # … as long as all such arrays of a file together need no more bytes of memory: no file is a bomb
 BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64, np.random.MT19937)
 GENERATORS: dict[str, type] = {cls.__name__: cls for cls in BITS}
 TAGS = (
     "float",
     "scalar",
     "array",
+    "nonzeros",
     "strings",
     "floats",
     "ints",
@@ -54,6 +59,7 @@ class Encoder:
 
     def __init__(self) -> None:
         self.arrays: dict[str, Array] = {}
+        self.room = ROOM
 
     def encode(self, value: Any, where: str = "value") -> Any:
         """The JSON node of `value`; `where` names it in an error."""
@@ -89,7 +95,7 @@ class Encoder:
 
     def _array(self, value: Array, where: str) -> Any:
         if value.dtype.kind not in "OUT":
-            return {TAG: "array", "name": self._put(value)}
+            return self._nonzeros(value) or {TAG: "array", "name": self._put(value)}
         flat = value.ravel().tolist()
         for i, item in enumerate(flat):
             if not isinstance(item, str):
@@ -99,6 +105,18 @@ class Encoder:
         ends = np.cumsum([len(item) for item in raw], dtype=np.int64)
         shape, kind = list(value.shape), value.dtype.str if value.dtype.kind == "U" else "O"
         return {TAG: "strings", "text": self._put(text), "ends": self._put(ends), "shape": shape, "dtype": kind}
+
+    def _nonzeros(self, value: Array) -> Any:
+        """The node of an array of mostly zeros, None for another; −0.0 is no zero here, since no bit may be lost."""
+        plain = value.dtype.kind in "biuf" and value.dtype.itemsize <= 8 and value.flags.c_contiguous
+        if value.size <= LONG or value.size > np.iinfo(np.int32).max or value.nbytes > self.room or not plain:
+            return None
+        at = np.flatnonzero(value.ravel().view(f"u{value.dtype.itemsize}")).astype(np.int32)
+        if 2 * (at.nbytes + len(at) * value.dtype.itemsize) > value.nbytes:
+            return None
+        self.room -= value.nbytes
+        parts = {"at": self._put(at), "v": self._put(value.ravel()[at])}
+        return {TAG: "nonzeros", "shape": list(value.shape), **parts}
 
     def _list(self, value: list[Any], where: str) -> Any:
         if len(value) > SHORT and all(type(item) is float for item in value):
@@ -149,6 +167,7 @@ class Decoder:
     def __init__(self, arrays: Mapping[str, Array], classes: Mapping[str, type] | None = None) -> None:
         self.arrays = arrays
         self.classes = classes or {}
+        self.room = ROOM
 
     def decode(self, node: Any) -> Any:
         """The value of a node; `CorruptFileError` where the node is not one that `Encoder` writes."""
@@ -179,6 +198,18 @@ class Decoder:
 
     def _array(self, node: Any) -> Array:
         return self.arrays[node["name"]]
+
+    def _nonzeros(self, node: Any) -> Array:
+        at, values, shape = self.arrays[node["at"]], self.arrays[node["v"]], tuple(map(operator.index, node["shape"]))
+        size = math.prod(shape)
+        self.room -= size * values.dtype.itemsize
+        if self.room < 0 or min(shape, default=0) < 0:
+            raise CorruptFileError("an array of mostly zeros claims more room than a file may.")
+        out = np.zeros(size, values.dtype)
+        if len(at) and int(at.min()) < 0:
+            raise CorruptFileError("an array of mostly zeros has an entry before its beginning.")
+        out[at] = values
+        return out.reshape(shape)
 
     def _floats(self, node: Any) -> list[Any]:
         return self.arrays[node["name"]].tolist()
