@@ -7,16 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsetd.checks import LAWS
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.problems import random_mdp, with_noise_features
 from sparsetd.selection import SparseTDCV, rho_max, sparse_td_path
-from sparsetd.selection.cross_validation import Curve, mspbe_on
+from sparsetd.selection.cross_validation import Curve
+from sparsetd.selection.fold_moments import FoldMoments
 from sparsetd.selection.folds import clusters, episode_folds, episode_of
-from sparsetd.solvers.saddle import refit
+from sparsetd.solvers.saddle import refit, selected_rows
 from sparsetd.system import mean_system
 
 QUICK: dict[str, Any] = {"cv": 3, "n_rhos": 6, "eps": 0.1}
@@ -79,16 +80,42 @@ def test_the_refit_is_lstd_on_the_support() -> None:
     assert np.abs(model.coef_[support]).sum() > np.abs(model.coef_last_[support]).sum()
 
 
-def test_held_out_errors_are_the_projected_bellman_error() -> None:
+def test_held_out_errors_are_the_projected_bellman_error_of_lstd_on_the_other_folds() -> None:
     _, _, batch = log(4)
-    features, rows = np.array([0, 2, 5]), np.arange(len(batch)) % 3 == 0
-    table = SparseTD()._parts()[0]
-    theta = refit(table, batch, features)
-    phi, phi_next = batch.phi[rows][:, features], batch.phi_next[rows][:, features]
-    delta = batch.reward[rows] + batch.discount[rows] * (phi_next @ theta) - phi @ theta
-    v = phi.T @ (batch.ratio[rows] * delta) / rows.sum()
-    expected = v @ np.linalg.solve(phi.T @ phi / rows.sum(), v)
-    assert mspbe_on(table, batch, features, theta[None], rows)[0] == pytest.approx(expected)
+    features, folds, table = np.array([5, 0, 2]), episode_folds(batch.start, 3), SparseTD(lam=0.5)._parts()[0]
+    moments = FoldMoments(table, batch, folds)
+    moments.slots(np.array([0, 7]))  # what is known already must not be mixed up with what comes
+    slots, held = moments.slots(features), folds == 1
+    theta = moments.without(1, slots)
+    np.testing.assert_allclose(theta, refit(table, batch, features, (~held).astype(float)), rtol=1e-9)
+    phi, psi, e = (rows[held] for rows in selected_rows(table, batch, features))
+    v = e.T @ (batch.reward[held] - (phi - psi) @ theta) / held.sum()
+    expected = v @ np.linalg.solve(phi.T @ phi / held.sum(), v)
+    np.testing.assert_allclose(moments.mspbe(1, slots, np.stack([theta, 0 * theta]))[0], expected)
+
+
+def test_the_path_of_a_fit_is_that_of_its_rows() -> None:
+    _, columns, batch = log(12)
+    rows = (batch.phi, batch.reward, batch.phi_next)
+    model = SparseTDCV(gamma=0.9, fit_intercept=True, **QUICK).fit(*rows, **columns)
+    path = model.path(model.rhos_[1:], tol=1e-8)
+    plain = sparse_td_path(*rows, rhos=model.rhos_[1:], gamma=0.9, fit_intercept=True, **columns)
+    np.testing.assert_allclose(path.coefs, plain.coefs, atol=1e-8)
+    assert path.rho_max == pytest.approx(model.rho_max_)
+    model.partial_fit(*rows, **columns)  # more rows: what was formed of the first ones must not be used again
+    np.testing.assert_allclose(model.path(model.rhos_[-1:]).coefs[:, 0], model_at(model, model.rhos_[-1]), atol=1e-3)
+
+
+def model_at(model: SparseTDCV, rho: float) -> Any:
+    batch = model._state.batch()
+    columns = {name: getattr(batch, name) for name in ("ratio", "discount", "start")}
+    twin = SparseTD(rho, gamma=model.gamma, fit_intercept=True)
+    return twin.fit(batch.phi[:, :-1], batch.reward, batch.phi_next[:, :-1], **columns).coef_
+
+
+def test_only_a_fit_has_a_path() -> None:
+    with pytest.raises(NotFittedError, match="call fit first"):
+        SparseTDCV().path([0.1])
 
 
 def test_the_one_standard_error_rule_takes_the_larger_rho() -> None:

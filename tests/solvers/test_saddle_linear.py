@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sparsetd.operators import OPERATORS
 from sparsetd.solvers.saddle import columns as columns_module
 from sparsetd.solvers.saddle.columns import Columns
-from sparsetd.solvers.saddle.linear import Implicit, as_weight, formed, mean_operator
+from sparsetd.solvers.saddle.linear import ByFold, Implicit, as_weight, formed, mean_operator
 from sparsetd.system import Batch, mean_system
 
 N, D = 40, 7
@@ -61,7 +61,7 @@ def test_forming_in_chunks_carries_the_trace() -> None:
     table = OPERATORS["tdc"](lam=0.8)
     batch = make_batch(np.random.default_rng(4))
     np.testing.assert_allclose(
-        formed(Implicit(table, batch, as_weight(batch, None)), chunk=7), mean_system(table, batch)[0], atol=1e-13
+        formed(Implicit(table, batch, as_weight(batch, None)), chunk=7)[0], mean_system(table, batch)[0], atol=1e-13
     )
 
 
@@ -73,6 +73,18 @@ def test_a_weight_of_zero_leaves_rows_out() -> None:
     weighted = mean_operator(table, batch, kept.astype(float), form=True)
     np.testing.assert_allclose(weighted.adjoint(np.eye(len(b))[2]), A[2], atol=1e-13)
     np.testing.assert_allclose(weighted.b, b, atol=1e-13)
+
+
+@pytest.mark.parametrize("form", [False, True])
+def test_the_systems_without_a_fold_are_those_of_the_other_rows(form: bool) -> None:
+    rng = np.random.default_rng(7)
+    batch, table, fold = make_batch(rng), OPERATORS["tdrc"](), rng.integers(3, size=N)
+    systems = ByFold(table, batch, fold, form=form)
+    for kept, system in [(fold >= 0, systems.whole()), (fold != 1, systems.without(1))]:
+        A, b = mean_system(table, batch[kept])
+        x = rng.normal(size=len(b))
+        np.testing.assert_allclose(system.apply(x), A @ x, atol=1e-13)
+        np.testing.assert_allclose(system.b, b, atol=1e-13)
 
 
 @pytest.mark.parametrize("limit", [0, 10**7])

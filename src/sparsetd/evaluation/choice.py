@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.evaluation.episodes import Episodes
-from sparsetd.selection import SparsePath, sparse_td_path
+from sparsetd.selection import SparsePath, SparseTDCV
 from sparsetd.system import Array, Batch
 
 Progress = Callable[[str], None]
@@ -34,15 +34,12 @@ class Choice:
 def choose(batch: Batch, estimator: Any) -> Choice:
     """Fit a copy of `estimator` and read off its support; where it chose a penalty, follow the path a little on."""
     model = fitted(clone(estimator), batch)
-    support, chosen = np.flatnonzero(model.support_), getattr(model, "rho_theta_", None)
-    if chosen is None:
+    support = np.flatnonzero(model.support_)
+    if not isinstance(model, SparseTDCV):
         return Choice(support, model, clone(estimator))
     shared = {name: value for name, value in model.get_params().items() if name in SparseTD().get_params()}
-    again = SparseTD(**{**shared, "rho_theta": chosen, "refit": False})
-    rhos = model.rhos_[model.rhos_ >= chosen / BELOW]
-    keep = {name: value for name, value in again.get_params().items() if name not in ("rho_theta", "refit")}
-    path = sparse_td_path(batch.phi, batch.reward, batch.phi_next, rhos=rhos, **columns(batch), **{**keep, "tol": 1e-4})
-    return Choice(support, model, again, path)
+    again = SparseTD(**{**shared, "rho_theta": model.rho_theta_, "refit": False})
+    return Choice(support, model, again, model.path(model.rhos_[model.rhos_ >= model.rho_theta_ / BELOW]))
 
 
 def columns(batch: Batch) -> dict[str, Any]:

@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sparsetd.solvers.saddle import Family, refit, selected_rows
-from sparsetd.system import Array, Batch, Table
+from sparsetd.selection.fold_moments import FoldMoments
+from sparsetd.solvers.saddle import Family
+from sparsetd.system import Array
 
 # A fold follows its path until this many features beyond twice the best support have entered: the error is projected on
 # the union of the supports, so what has not entered yet cannot be missed.
@@ -53,43 +54,36 @@ class Curve:
 
 
 def held_out_curve(
-    family: Callable[[Array], Family],
-    table: Table,
-    batch: Batch,
-    folds: Array,
-    rhos: Array,
-    rho_max: float | None = None,
+    family: Callable[[int], Family], moments: FoldMoments, rhos: Array, rho_max: float | None = None
 ) -> Curve:
-    """The held-out error of the refitted support for every ρ_θ and fold; `family(weight)` poses the problems.
+    """The held-out error of the refitted support for every ρ_θ and fold; `family(k)` poses the problems without fold k.
 
     With `rho_max` of all rows, a fold takes the same shares of its own: the first value then selects nothing in any.
     """
     columns = []
-    for k in range(folds.max() + 1):
-        kept = folds != k
-        posed = family(kept.astype(np.float64))
+    for k in range(len(moments.n_rows)):
+        posed = family(k)
         share = 1.0 if rho_max is None else (posed.rho_max() / rho_max or 1.0)
-        columns.append(_Fold(table, batch, kept).errors(posed, share * rhos))
+        columns.append(_Fold(moments, k).errors(posed, share * rhos))
     return Curve(rhos, np.column_stack(columns))
 
 
 @dataclass
 class _Fold:
-    """The supports along the path on the kept rows, refitted there."""
+    """The supports along the path without fold k, refitted there."""
 
-    table: Table
-    batch: Batch
-    kept: Array
+    moments: FoldMoments
+    k: int
     supports: list[Array] = field(default_factory=list)
     thetas: list[Array] = field(default_factory=list)
 
     def errors(self, family: Family, rhos: Array) -> Array:
-        """Errors on the other rows, as far down the path as they may still improve."""
-        weight, errors = self.kept.astype(np.float64), np.empty(0)
+        """Errors on fold k, as far down the path as they may still improve."""
+        errors, d = np.empty(0), self.moments.batch.n_features
         for outcome in family.solutions(rhos, TOLERANCE, polish=False):
-            support = np.flatnonzero(outcome.point.x[-self.batch.n_features :])
+            support = np.flatnonzero(outcome.point.x[-d:])
             if not self.supports or not np.array_equal(support, self.supports[-1]):
-                errors = self._judge(support, weight)
+                errors = self._judge(support)
             else:
                 self._repeat()
                 errors = np.append(errors, errors[-1])
@@ -99,28 +93,19 @@ class _Fold:
 
     def _enough(self, errors: Array) -> bool:
         best, entered = len(self.supports[int(np.argmin(errors))]), len(np.unique(np.concatenate(self.supports)))
-        return entered >= 2 * best + MARGIN or 4 * entered > self.kept.sum()
+        n_kept = len(self.moments.batch) - self.moments.n_rows[self.k]
+        return bool(entered >= 2 * best + MARGIN or 4 * entered > n_kept)
 
     def _repeat(self) -> None:
         self.supports.append(self.supports[-1])
         self.thetas.append(self.thetas[-1])
 
-    def _judge(self, support: Array, weight: Array) -> Array:
+    def _judge(self, support: Array) -> Array:
         """Adds a support and returns the errors of all so far, over the union of them."""
         self.supports.append(support)
-        self.thetas.append(refit(self.table, self.batch, support, weight) if len(support) else np.empty(0))
+        self.thetas.append(self.moments.without(self.k, self.moments.slots(support)) if len(support) else np.empty(0))
         union = np.unique(np.concatenate(self.supports))
         thetas = np.zeros((len(self.thetas), len(union)))
         for row, chosen, theta in zip(thetas, self.supports, self.thetas, strict=True):
             row[np.searchsorted(union, chosen)] = theta
-        return mspbe_on(self.table, self.batch, union, thetas, ~self.kept)
-
-
-def mspbe_on(table: Table, batch: Batch, features: Array, thetas: Array, rows: Array) -> Array:
-    """vᵀC⁺v of each row of `thetas` on the chosen rows and features."""
-    if not len(features):
-        return np.zeros(len(thetas))
-    phi, psi, e = (part[rows] for part in selected_rows(table, batch, features))
-    delta = batch.reward[rows, None] - (phi - psi) @ thetas.T
-    v, C = e.T @ delta / len(phi), phi.T @ phi / len(phi)
-    return np.asarray(np.einsum("ij,ij->j", v, np.linalg.lstsq(C, v, rcond=1e-10)[0]))
+        return self.moments.mspbe(self.k, self.moments.slots(union), thetas)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.estimators.sparse_td import SparseTD
-from sparsetd.solvers.saddle import Family, FitNorm, Saddle, mean_operator, rho_grid
+from sparsetd.solvers.saddle import Family, FitNorm, Linear, Saddle, mean_operator, rho_grid
 from sparsetd.system import Array, Batch, Table
 
 
@@ -63,11 +63,16 @@ def sparse_td_path(
     model = SparseTD(**parameters)
     batch = model._batch(X, y, X_next, ratio, discount, start, interest, reset=True)
     family = family_of(*model._parts(), batch, model._factor(batch.n_features))
-    rho_max = family.rho_max()
-    grid = rho_grid(rho_max, n_rhos, eps) if rhos is None else np.sort(np.asarray(rhos, dtype=np.float64))[::-1]
-    solved = [outcome.point for outcome in family.solutions(grid, model.tol)]
-    coefs = np.column_stack([point.x[-batch.n_features :] for point in solved])[: model.n_features_in_]
-    return SparsePath(grid, coefs, np.array([point.gap for point in solved]), rho_max)
+    grid = rho_grid(family.rho_max(), n_rhos, eps) if rhos is None else np.asarray(rhos, dtype=np.float64)
+    return solved(family, grid, model.tol, model.n_features_in_)
+
+
+def solved(family: Family, rhos: Array, tol: float, n_features: int) -> SparsePath:
+    """The path of a family at these weights, the largest first; of θ the first `n_features` (no intercept)."""
+    falling, n_theta = np.sort(rhos)[::-1], family.A.size // family.n_blocks
+    points = [outcome.point for outcome in family.solutions(falling, tol)]
+    coefs = np.column_stack([point.x[-n_theta:] for point in points])[:n_features]
+    return SparsePath(falling, coefs, np.array([point.gap for point in points]), family.rho_max())
 
 
 def rho_max(X: Any, y: Any, X_next: Any = None, **parameters: Any) -> float:
@@ -82,5 +87,9 @@ def family_of(
     table: Table, penalty: Any, solver: Saddle, batch: Batch, factor: Array | None, weight: Array | None = None
 ) -> Family:
     """The problems of a SparseTD on a batch, for every ρ_θ; `weight` reweights the rows."""
-    norm = FitNorm.of(solver.fit_norm, solver.scale)
-    return Family(mean_operator(table, batch, weight), norm, penalty, table.n_blocks, factor)
+    return posed_on(mean_operator(table, batch, weight), table, penalty, solver, factor)
+
+
+def posed_on(A: Linear, table: Table, penalty: Any, solver: Saddle, factor: Array | None) -> Family:
+    """The problems of a SparseTD on a mean system, for every ρ_θ."""
+    return Family(A, FitNorm.of(solver.fit_norm, solver.scale), penalty, table.n_blocks, factor)

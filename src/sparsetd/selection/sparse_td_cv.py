@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
 
 from sparsetd.estimators.base import Parts
 from sparsetd.estimators.sparse_td import ExactTD
 from sparsetd.selection.cross_validation import Curve, held_out_curve
+from sparsetd.selection.fold_moments import FoldMoments
 from sparsetd.selection.folds import episode_folds
-from sparsetd.selection.path import family_of
-from sparsetd.solvers.saddle import Family, Saddle, rho_grid
+from sparsetd.selection.path import SparsePath, posed_on, solved
+from sparsetd.solvers.saddle import ByFold, Family, Matrix, Saddle, mean_operator, rho_grid
 from sparsetd.solvers.saddle.solver import SaddleState
 from sparsetd.system import Array, Batch, Solution, Table
 
@@ -76,6 +78,14 @@ class SparseTDCV(ExactTD):
         rhos = None if self.rhos is None else tuple(self.rhos)
         return table, penalty, Chosen(solver, self.cv, self.n_rhos, self.eps, rhos, self.one_standard_error)
 
+    def path(self, rhos: Sequence[float], tol: float = 1e-4) -> SparsePath:
+        """The solutions on all rows of the fit at other values of ρ_θ, to a relative duality gap of `tol`."""
+        check_is_fitted(self, "_state", msg="%(name)s.path needs the rows it was fitted on: call fit first")
+        table, penalty, chosen = self._parts()
+        A = self._state.formed or mean_operator(table, self._state.batch())
+        family = posed_on(A, table, penalty, chosen.solver, self._factor(self._state.n_features))
+        return solved(family, np.asarray(rhos), tol, self.n_features_in_)
+
     def _warn(self, penalty: Any) -> None:  # noqa: ARG002 (the weight in it is not the one that was chosen)
         if not self.support_.any():
             warnings.warn(
@@ -107,21 +117,24 @@ class Chosen:
 
     def result(self, state: SaddleState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
         batch = state.batch()
+        folds = episode_folds(batch.start, min(self.cv, len(batch))) if len(batch) > 1 else np.zeros(1, dtype=np.intp)
+        systems = ByFold(table, batch, folds)
 
-        def family(weight: Array | None = None) -> Family:
-            return family_of(table, penalty, self.solver, batch, factor, weight)
+        def family(k: int) -> Family:
+            return posed_on(systems.without(k), table, penalty, self.solver, factor)
 
-        rho_max = family().rho_max()
-        curve = self._curve(family, table, batch, rho_max)
+        whole = posed_on(systems.whole(), table, penalty, self.solver, factor)
+        state.formed = whole.A if isinstance(whole.A, Matrix) else None
+        rho_max = whole.rho_max()
+        curve = self._curve(family, FoldMoments(table, batch, folds), rho_max)
         rho = float(curve.rhos[curve.choose(self.one_standard_error)])
-        solution = self.solver.result(state, table, replace(penalty, rho_theta=rho), factor)
+        solution = self.solver.solution(whole.problem(rho), state, table)
         solution.extras |= {"rho_theta": rho, "rho_max": rho_max, "rhos": curve.rhos, "cv_errors": curve.errors}
         return solution
 
-    def _curve(self, family: Callable[..., Family], table: Table, batch: Batch, rho_max: float) -> Curve:
-        if rho_max == 0.0 or len(batch) < 2:  # θ = 0 for every ρ_θ, or nothing to hold out
+    def _curve(self, family: Callable[[int], Family], moments: FoldMoments, rho_max: float) -> Curve:
+        if rho_max == 0.0 or len(moments.n_rows) < 2:  # θ = 0 for every ρ_θ, or nothing to hold out
             return Curve(np.array([0.1 * rho_max or 1.0]), np.zeros((1, self.cv)))
-        folds = episode_folds(batch.start, min(self.cv, len(batch)))
         if self.rhos is not None:
-            return held_out_curve(family, table, batch, folds, np.sort(np.array(self.rhos, dtype=np.float64))[::-1])
-        return held_out_curve(family, table, batch, folds, rho_grid(rho_max, self.n_rhos, self.eps), rho_max)
+            return held_out_curve(family, moments, np.sort(np.array(self.rhos, dtype=np.float64))[::-1])
+        return held_out_curve(family, moments, rho_grid(rho_max, self.n_rhos, self.eps), rho_max)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from sparsetd.solvers.saddle.certificate import Point, Problem
 from sparsetd.solvers.saddle.columns import Columns
-from sparsetd.solvers.saddle.linear import mean_operator
+from sparsetd.solvers.saddle.linear import ByFold, Linear, Matrix, mean_operator
 from sparsetd.solvers.saddle.norms import FitNorm, without_w
 from sparsetd.solvers.saddle.path import Family, rho_grid
 from sparsetd.solvers.saddle.refit import refit, selected_rows
@@ -21,9 +21,12 @@ from sparsetd.solvers.saddle.solver import Saddle
 from sparsetd.solvers.saddle.terms import Terms
 
 __all__ = [
+    "ByFold",
     "Columns",
     "Family",
     "FitNorm",
+    "Linear",
+    "Matrix",
     "Outcome",
     "Point",
     "Problem",

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +21,7 @@ from scipy.linalg import solve_banded
 
 from sparsetd.system import Array, Batch, Table, TraceCarry, trace_weights
 
+CHUNK = 2 * 10**6  # numbers (16 MB) of a block of rows that is read at once
 FORM_BELOW = 2500  # unknowns: beyond this the matrix no longer stays in cache and PDHG gains nothing from forming it
 
 
@@ -185,27 +186,45 @@ def _columns(rows: Array | sp.csr_array, feature: Array) -> Array:
     return _dense(rows[:, feature])
 
 
-def formed(system: Implicit, chunk: int = 4096) -> Array:
-    """A as a matrix: the moments Σ_t (direction i)(direction j)ᵀ that the table uses, combined by M."""
+def formed(system: Implicit, part: Array | None = None, chunk: int | None = None) -> list[Array]:
+    """Σ_t w_t A_t over the rows of each part (without parts: over all), the damping left out.
+
+    M is read by rows: what the direction i writes into a block is Σ_t w_t (direction i)(Σ_j M_ij direction j)ᵀ, one
+    product for all j, and blocks that differ by a factor share it. For TD that is a single product, e(φ − ψ)ᵀ.
+    """
     k, d = system.table.n_blocks, system.batch.n_features
-    M = system.table.M.reshape(k, 3, k, 3)
-    plain = bool(np.all(system.fresh == 1.0) and not system.old.any())  # then e is φ, and two products suffice
-    alias = (0, 1, 0 if plain else 2)
-    used = {(min(alias[i], alias[j]), max(alias[i], alias[j])) for i, j in np.argwhere(M.any(axis=(0, 2)))}
-    moments = {pair: np.zeros((d, d)) for pair in used}
-    last = np.zeros(d)
-    for low in range(0, len(system.batch), chunk):
-        some = slice(low, low + chunk)
+    part = np.zeros(len(system.batch), dtype=np.intp) if part is None else part
+    products = _products(system.table.M.reshape(k, 3, k, 3))
+    sums = [{product: np.zeros((d, d)) for product in products} for _ in range(int(part.max()) + 1)]
+    last, step = np.zeros(d), chunk or max(CHUNK // d, 256)
+    for low in range(0, len(system.batch), step):
+        some = slice(low, low + step)
         rows = system.rows(some, last)
         last = rows[2][-1]
-        for i, j in used:
-            moments[i, j] += rows[i].T @ (system.weight[some, None] * rows[j])
-    A = np.kron(np.diag(system.table.damping), np.eye(d))
-    for a, i, b, j in np.argwhere(M):
-        left, right = alias[i], alias[j]
-        moment = moments[left, right] if left <= right else moments[right, left].T
-        A[a * d : (a + 1) * d, b * d : (b + 1) * d] += M[a, i, b, j] * moment
-    return A
+        members = [np.flatnonzero((part[some] == p) & (system.weight[some] > 0)) for p in range(len(sums))]
+        for left, right in products:
+            mix = reduce(np.add, [factor * direction for factor, direction in zip(right, rows, strict=True) if factor])
+            for total, member in zip(sums, members, strict=True):
+                total[left, right] += (system.weight[some][member, None] * rows[left][member]).T @ mix[member]
+    return [_assembled(total, products, k, d) for total in sums]
+
+
+def _products(M: Array) -> dict[tuple[int, tuple[float, ...]], list[tuple[int, int, float]]]:
+    """The products (left direction, mix of right ones) that A needs, and where: (block row, block column, factor)."""
+    used: dict[tuple[int, tuple[float, ...]], list[tuple[int, int, float]]] = {}
+    for a, i, b in np.argwhere(M.any(axis=3)).tolist():
+        mix = M[a, i, b]
+        factor = float(mix[np.flatnonzero(mix)[0]])
+        used.setdefault((i, tuple((mix / factor).tolist())), []).append((a, b, factor))
+    return used
+
+
+def _assembled(sums: dict[Any, Array], products: dict[Any, list[tuple[int, int, float]]], k: int, d: int) -> Array:
+    A = np.zeros((k, d, k, d))
+    for product, places in products.items():
+        for a, b, factor in places:
+            A[a, :, b, :] += factor * sums[product]
+    return A.reshape(k * d, k * d)
 
 
 def as_weight(batch: Batch, weight: Array | None) -> Array:
@@ -217,6 +236,44 @@ def as_weight(batch: Batch, weight: Array | None) -> Array:
 def mean_operator(table: Table, batch: Batch, weight: Array | None = None, form: bool | None = None) -> Linear:
     """The mean system of a batch, formed when that is cheaper; `weight` reweights the rows (0 leaves a row out)."""
     implicit = Implicit(table, batch, as_weight(batch, weight))
-    if form is None:
-        form = implicit.size <= FORM_BELOW and batch.n_features <= len(batch)
-    return Matrix(formed(implicit), implicit.b) if form else implicit
+    if not (worth_forming(implicit) if form is None else form):
+        return implicit
+    return Matrix(_damped(implicit, formed(implicit)[0]), implicit.b)
+
+
+def worth_forming(system: Implicit) -> bool:
+    """Whether d × d numbers are fewer than those of the rows, and few enough to be multiplied from the cache."""
+    return system.size <= FORM_BELOW and system.batch.n_features <= len(system.batch)
+
+
+def _damped(system: Implicit, A: Array) -> Array:
+    A[np.diag_indices_from(A)] += np.repeat(system.table.damping, system.batch.n_features)
+    return A
+
+
+class ByFold:
+    """The mean systems of all rows and of all folds but one, for the price of one system.
+
+    Where the matrix is worth forming, the sums over each fold are formed in a single pass; a system is the sum of the
+    others' (nothing is subtracted, so what is zero there stays zero). Elsewhere rows are left out by their weights.
+    """
+
+    def __init__(self, table: Table, batch: Batch, fold: Array, form: bool | None = None) -> None:
+        self._all, self._fold = Implicit(table, batch, as_weight(batch, None)), fold
+        form = worth_forming(self._all) if form is None else form
+        self._sums = formed(self._all, fold) if form else None
+
+    def whole(self) -> Linear:
+        return self._of(np.ones(len(self._fold)))
+
+    def without(self, k: int) -> Linear:
+        """The mean system of the rows that are not in fold k."""
+        return self._of((self._fold != k).astype(np.float64))
+
+    def _of(self, kept: Array) -> Linear:
+        system = Implicit(self._all.table, self._all.batch, as_weight(self._all.batch, kept))
+        if self._sums is None:
+            return system
+        folds = np.unique(self._fold[kept > 0])
+        A = np.sum([self._sums[j] for j in folds], axis=0) * (len(kept) / kept.sum())
+        return Matrix(_damped(system, A), system.b)

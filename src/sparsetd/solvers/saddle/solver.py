@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.solvers.saddle.certificate import Problem
-from sparsetd.solvers.saddle.linear import mean_operator
+from sparsetd.solvers.saddle.columns import Columns
+from sparsetd.solvers.saddle.linear import Matrix, mean_operator
 from sparsetd.solvers.saddle.norms import FitNorm
 from sparsetd.solvers.saddle.refit import refit
 from sparsetd.solvers.saddle.solve import Outcome, point_at, solve
@@ -32,6 +34,11 @@ class SaddleState:
         if len(self.batches) > 1:
             self.batches = [_joined(self.batches)]
         return self.batches[0]
+
+    @cached_property
+    def formed(self) -> Matrix | None:
+        """The mean system of these rows, where a solver formed it and left it here (no field: a checkpoint is rows)."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -67,12 +74,16 @@ class Saddle:
         factor: Array | None = None,  # noqa: ARG002
     ) -> SaddleState:
         state.batches.append(_doubles(batch))
+        state.formed = None
         return state
 
     def result(self, state: SaddleState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
-        problem = self.problem(state.batch(), table, penalty, factor)
+        return self.solution(self.problem(state.batch(), table, penalty, factor), state, table)
+
+    def solution(self, problem: Problem, state: SaddleState, table: Table, columns: Columns | None = None) -> Solution:
+        """The problem on the rows of the state solved to `tol`; `columns` are those of A that are known already."""
         start = None if state.start is None else point_at(problem, state.start.ravel())
-        outcome = solve(problem, tol=self.tol, start=start, method=self.method, max_iter=self.max_iter)
+        outcome = solve(problem, tol=self.tol, start=start, method=self.method, max_iter=self.max_iter, columns=columns)
         if outcome.status != "converged":
             _warn_not_converged(outcome, self.tol)
         solution = _solution(problem, outcome, table, state.dtype)
