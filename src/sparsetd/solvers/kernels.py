@@ -34,36 +34,6 @@ def _jit(function: Any) -> Any:
 
 
 @_jit
-def _coefficients(out, work, coef, M, m, k, saddle, traced, discount, fresh, reward, alpha):
-    """Weights of φ, φ' and e in the step of every row of the state: −α(M u − r m), or −αMᵀv and +α(M u − r m).
-
-    u and v, the products of x and y with φ, ψ and e, are laid out in `work`.
-    """
-    size = 3 * k
-    for b in range(2 * k if saddle else k):
-        work[3 * b], work[3 * b + 1] = out[b, 0], discount * out[b, 1]
-        work[3 * b + 2] = out[b, 2] if traced else fresh * out[b, 0]
-    for b in range(k):
-        for i in range(3):
-            row = 3 * b + i
-            residual = -reward * m[row]
-            for c in range(size):
-                residual += M[row, c] * work[c]
-            coef[k + b, i] = alpha * residual
-            if saddle:
-                adjoint = 0.0
-                for c in range(size):
-                    adjoint += M[c, row] * work[size + c]
-                coef[b, i] = -alpha * adjoint
-            else:
-                coef[b, i] = -alpha * residual
-    for b in range(2 * k):
-        coef[b, 1] *= discount
-        if not traced:
-            coef[b, 0] += fresh * coef[b, 2]
-
-
-@_jit
 def _next_trace(e, e_next, phi, fresh, old):
     """e_{t+1} = c φ_{t+1} + d e_t."""
     for j in range(len(phi)):
@@ -71,12 +41,44 @@ def _next_trace(e, e_next, phi, fresh, old):
 
 
 @_jit
-def _out_of_range(out, rows, limit):
-    """Whether the products are NaN or beyond the limit: the iteration has diverged."""
-    total = 0.0
-    for b in range(rows):
-        total += abs(out[b, 0]) + abs(out[b, 1]) + abs(out[b, 2])
-    return not total < limit
+def _fold(G, M, m, k, traced, discount, fresh):
+    """A_t = D G Dᵀ and b_t = r D g with φ, φ' and e themselves in D: γ goes into G, and c too where e is cφ_t.
+
+    Rows are φ and φ' of w, φ and φ' of θ, then e of both; columns likewise, and g. The last six rows are those of Gᵀ.
+    """
+    first = 2 - k
+    for b in range(k):
+        for i in range(3):
+            row, left = 4 + first + b if i == 2 else 2 * (first + b) + i, discount if i == 1 else 1.0
+            G[row, 6] = left * m[3 * b + i]
+            for c in range(k):
+                G[row, 2 * (first + c)] = left * M[3 * b + i, 3 * c]
+                G[row, 2 * (first + c) + 1] = left * discount * M[3 * b + i, 3 * c + 1]
+                G[row, 4 + first + c] = left * M[3 * b + i, 3 * c + 2]
+    if not traced:
+        for b in range(2):
+            for c in range(7):
+                G[2 * b, c] += fresh * G[4 + b, c]
+        for b in range(2):
+            for row in range(4):
+                G[row, 2 * b] += fresh * G[row, 4 + b]
+    for row in range(6):
+        for c in range(6):
+            G[6 + c, row] = G[row, c]
+
+
+@_jit
+def _along(G, i, j, step, reward, u, traced):
+    """step·(G u − r g) in the rows i, i + 1 and j of G: the weights of φ, φ' and e in the step of one block."""
+    c0 = (G[i, 0] * u[0] + G[i, 1] * u[1]) + (G[i, 2] * u[2] + G[i, 3] * u[3]) - reward * G[i, 6]
+    c1 = (G[i + 1, 0] * u[0] + G[i + 1, 1] * u[1]) + (G[i + 1, 2] * u[2] + G[i + 1, 3] * u[3]) - reward * G[i + 1, 6]
+    c2 = 0.0
+    if traced:
+        c0 += G[i, 4] * u[4] + G[i, 5] * u[5]
+        c1 += G[i + 1, 4] * u[4] + G[i + 1, 5] * u[5]
+        c2 = G[j, 0] * u[0] + G[j, 1] * u[1] + G[j, 2] * u[2] + G[j, 3] * u[3] - reward * G[j, 6]
+        c2 += G[j, 4] * u[4] + G[j, 5] * u[5]
+    return step * c0, step * c1, step * c2
 
 
 @_jit
@@ -93,45 +95,46 @@ def stream(
 
     The pass over the state, sums += weight·old and new = prox(scale·old + coef·(f, g, h)) with the products of new
     with the next row's (f2, g2, h2), stands here and not in a function of its own: a call with so many arrays costs
-    as much as a pass over a hundred features.
+    as much as a pass over a hundred features. For the same reason what lies between two passes is all scalars.
     """
-    # From what is None, so that the compiler knows k and unrolls the loops over the table.
-    n, k, saddle, traced = len(reward), 1 if w is None else 2, y2 is not None, e is not None
-    dtype, rows = th.dtype, (2 if saddle else 1) * k
-    out, work, coef, scale = np.zeros((5, 3)), np.zeros(12), np.zeros((4, 3), dtype), np.ones(4, dtype)
-    shrink, weigh = np.zeros((2, 2), dtype), np.zeros(2, dtype)
-    it, iy, iz = k - 1, k, 2 * k - 1
-    zero, one = dtype.type(0), dtype.type(1)
+    n, saddle, traced, i_th = len(reward), y2 is not None, e is not None, 0 if w is None else 1
+    kind, G, old_discount, old_fresh = th.dtype.type, np.zeros((12, 7)), np.nan, np.nan
+    zero, one = kind(0), kind(1)
+    pw0 = pw1 = pw2 = pt0 = pt1 = pt2 = py0 = py1 = py2 = pz0 = pz1 = pz2 = zero
+    rw, rt, kw, kt, scale_x, scale_y = zero, zero, one, one, 1.0, 1.0
     now, taken = 0, 0
-    for t in range(-1, n):
-        if t >= 0:
-            if _out_of_range(out, rows, limit):
-                break
-            _coefficients(out, work, coef, M, m, k, saddle, traced, discount[t], fresh[t], reward[t], alpha[t])
-            for b in range(k):
-                scale[b] = pending[0] * (1.0 if saddle else 1.0 - alpha[t] * damping[b])
-                scale[k + b] = pending[1]
-                shrink[b, 0] = alpha[t] * l1[b]
-                if l2 is not None:
-                    shrink[b, 1] = alpha[t] * l2[b]
-            weigh[0], weigh[1] = weight[t] * pending[0], weight[t] * pending[1]
-        here, there, after = max(t, 0), min(t + 1, n - 1), now
+    for t in range(-1, n):  # row −1 is row 0 with a step of 0: its pass forms the products
+        u = (scale_x * pw0, scale_x * pw1, scale_x * pt0, scale_x * pt1, scale_x * pw2, scale_x * pt2)
+        v = (scale_y * py0, scale_y * py1, scale_y * pz0, scale_y * pz1, scale_y * py2, scale_y * pz2)
+        size = abs(u[0]) + abs(u[1]) + abs(u[2]) + abs(u[3]) + abs(u[4]) + abs(u[5])
+        size += abs(v[0]) + abs(v[1]) + abs(v[2]) + abs(v[3]) + abs(v[4]) + abs(v[5])
+        if not size < limit:
+            break
+        here, there, after, live = max(t, 0), min(t + 1, n - 1), now, 1.0 if t >= 0 else 0.0
+        if discount[here] != old_discount or fresh[here] != old_fresh:
+            old_discount, old_fresh = discount[here], fresh[here]
+            _fold(G, M, m, i_th + 1, traced, old_discount, old_fresh)
+        step, omega = live * alpha[here], live * weight[here]
+        if saddle:
+            cw, ct = _along(G, 6, 10, -step, 0.0, v, traced), _along(G, 8, 11, -step, 0.0, v, traced)
+            sw, st = scale_x, scale_x
+        else:
+            cw, ct = _along(G, 0, 4, -step, reward[here], u, traced), _along(G, 2, 5, -step, reward[here], u, traced)
+            sw, st = scale_x * (1.0 - step * damping[0]), scale_x * (1.0 - step * damping[i_th])
+        cy, cz = _along(G, 0, 4, step, reward[here], u, traced), _along(G, 2, 5, step, reward[here], u, traced)
+        sw, st, sy, tw, tt = kind(sw), kind(st), kind(scale_y), kind(step * l1[0]), kind(step * l1[i_th])
+        if l2 is not None:
+            rw, rt = kind(step * l2[0]), kind(step * l2[i_th])
+            kw, kt = one / (one + rw), one / (one + rt)
+        cw0, cw1, cw2, ct0, ct1, ct2 = kind(cw[0]), kind(cw[1]), kind(cw[2]), kind(ct[0]), kind(ct[1]), kind(ct[2])
+        cy0, cy1, cy2, cz0, cz1, cz2 = kind(cy[0]), kind(cy[1]), kind(cy[2]), kind(cz[0]), kind(cz[1]), kind(cz[2])
+        weight_x, weight_y = kind(omega * scale_x), kind(omega * scale_y)
         if e is not None and t + 1 < n:
             after = 1 - now
             _next_trace(e[now], e[after], phi[there], fresh[there], old[there])
         f, g, f2, g2 = phi[here], phi_next[here], phi[there], phi_next[there]
         if e is not None:
             h, h2 = e[now], e[after]
-        weight_x, weight_y = weigh[0], weigh[1]
-        if w is not None:
-            sw, cw0, cw1, cw2, tw, rw = scale[0], coef[0, 0], coef[0, 1], coef[0, 2], shrink[0, 0], shrink[0, 1]
-            kw = one / (one + rw)
-        st, ct0, ct1, ct2, tt, rt = scale[it], coef[it, 0], coef[it, 1], coef[it, 2], shrink[it, 0], shrink[it, 1]
-        kt = one / (one + rt)
-        if y2 is not None:
-            sz, cz0, cz1, cz2 = scale[iz], coef[iz, 0], coef[iz, 1], coef[iz, 2]
-        if y1 is not None:
-            sy, cy0, cy1, cy2 = scale[iy], coef[iy, 0], coef[iy, 1], coef[iy, 2]
         pw0 = pw1 = pw2 = pt0 = pt1 = pt2 = py0 = py1 = py2 = pz0 = pz1 = pz2 = qx = qy = zero
         # The rows of the state are written out: a loop over them inside would read φ once per row, 1.4 times slower.
         for j in range(len(th)):
@@ -192,7 +195,7 @@ def stream(
             if y2 is not None:
                 if y2_sum is not None:
                     y2_sum[j] += weight_y * y2[j]
-                z = sz * y2[j] + cz0 * fj + cz1 * gj
+                z = sy * y2[j] + cz0 * fj + cz1 * gj
                 if e is not None:
                     z += cz2 * h[j]
                 if clip is not None:
@@ -203,29 +206,61 @@ def stream(
                 if e is not None:
                     pz2 += z * h2[j]
                 qy += z * z
-        if w is not None:
-            out[0, 0], out[0, 1], out[0, 2] = pw0, pw1, pw2
-        out[it, 0], out[it, 1], out[it, 2] = pt0, pt1, pt2
-        if y1 is not None:
-            out[iy, 0], out[iy, 1], out[iy, 2] = py0, py1, py2
-        if y2 is not None:
-            out[iz, 0], out[iz, 1], out[iz, 2] = pz0, pz1, pz2
-        out[4, 0], out[4, 1] = qx, qy
-        if t >= 0:
+        if t < 0:
             if radius is not None:
-                pending[0] = radius / np.sqrt(out[4, 0]) if out[4, 0] > radius * radius else 1.0
-            pending[1] = 1.0 / np.sqrt(out[4, 1]) if unit_ball and out[4, 1] > 1.0 else 1.0
-        for b in range(k):
-            for i in range(3):
-                out[b, i] *= pending[0]
-                out[k + b, i] *= pending[1]
+                scale_x = pending[0]
+            scale_y = pending[1]
+        else:
+            if radius is not None:
+                scale_x = radius / np.sqrt(qx) if qx > radius * radius else 1.0
+            scale_y = 1.0 / np.sqrt(qy) if unit_ball and qy > 1.0 else 1.0
         now, taken = after, t + 1
+    pending[0], pending[1] = scale_x, scale_y
     if e is not None and now == 1:
         e[0] = e[1]
     return taken
 
 
 # --- the general path: one idea per pass ---------------------------------------------------------------------------
+
+
+@_jit
+def _coefficients(out, work, coef, M, m, k, saddle, traced, discount, fresh, reward, alpha):
+    """Weights of φ, φ' and e in the step of every row of the state: −α(M u − r m), or −αMᵀv and +α(M u − r m).
+
+    u and v, the products of x and y with φ, ψ and e, are laid out in `work`.
+    """
+    size = 3 * k
+    for b in range(2 * k if saddle else k):
+        work[3 * b], work[3 * b + 1] = out[b, 0], discount * out[b, 1]
+        work[3 * b + 2] = out[b, 2] if traced else fresh * out[b, 0]
+    for b in range(k):
+        for i in range(3):
+            row = 3 * b + i
+            residual = -reward * m[row]
+            for c in range(size):
+                residual += M[row, c] * work[c]
+            coef[k + b, i] = alpha * residual
+            if saddle:
+                adjoint = 0.0
+                for c in range(size):
+                    adjoint += M[c, row] * work[size + c]
+                coef[b, i] = -alpha * adjoint
+            else:
+                coef[b, i] = -alpha * residual
+    for b in range(2 * k):
+        coef[b, 1] *= discount
+        if not traced:
+            coef[b, 0] += fresh * coef[b, 2]
+
+
+@_jit
+def _out_of_range(out, rows, limit):
+    """Whether the products are NaN or beyond the limit: the iteration has diverged."""
+    total = 0.0
+    for b in range(rows):
+        total += abs(out[b, 0]) + abs(out[b, 1]) + abs(out[b, 2])
+    return not total < limit
 
 
 @_jit

@@ -95,11 +95,11 @@ class Streaming:
                 "use 'tdc', 'gtd2', 'gq', 'htd' or 'td'"
             )
         shape = (table.n_blocks, n_features)
-        x = np.zeros(shape, dtype)
+        x = _aligned_zeros(shape, dtype)
         if coef_init is not None:
             x[-1] = coef_init
-        y = np.zeros(shape, dtype) if self.saddle else None
-        u = np.zeros(shape, dtype) if self.boxed else None
+        y = _aligned_zeros(shape, dtype) if self.saddle else None
+        u = _aligned_zeros(shape, dtype) if self.boxed else None
         trace = np.zeros((2, n_features), dtype) if table.lam > 0 else None
         return StreamState(x, y, u, trace, self._empty(x, y), self._empty(x, y))
 
@@ -193,6 +193,8 @@ class Streaming:
             l1, l2 = shrinkage
             clip = dtype.type(1.0) if self.ball == 0 else None
             radius = self.radius if np.isfinite(self.radius) else None
+            if radius is None and state.pending[0] != 1.0:  # a bound that was lifted: the kernel no longer looks at it
+                state.x[:], state.pending[0] = state.primal, 1.0
             ridge = l2 if l2.any() else None
             rest = (state.trace, state.pending, *system, l1, ridge, weights, self.ball == 2, clip, radius, limit)
             return int(kernels.stream(*moving, *rest))
@@ -215,7 +217,7 @@ class Streaming:
 
     @staticmethod
     def _empty(x: Array, y: Array | None) -> Totals:
-        return Totals(np.zeros_like(x), None if y is None else np.zeros_like(y))
+        return Totals(*(None if v is None else _aligned_zeros(v.shape, v.dtype) for v in (x, y)))
 
     def _until_rotation(self, t: int) -> int:
         """Rows until the next power of two, where a suffix average forgets its older half."""
@@ -227,6 +229,15 @@ class Streaming:
         if self.average == "suffix" and state.t >= 2 and state.t & (state.t - 1) == 0:
             lazy.leave(state)
             state.earlier, state.totals = state.totals, self._empty(state.x, state.y)
+
+
+def _aligned_zeros(shape: tuple[int, int], dtype: Any) -> Array:
+    """Zeros whose rows begin on cache lines: vector registers that straddle two cost half as much again."""
+    line = 64 // np.dtype(dtype).itemsize
+    stride = -(-shape[1] // line) * line
+    memory = np.zeros(shape[0] * stride + line, dtype)
+    skip = -memory.ctypes.data % 64 // memory.itemsize
+    return memory[skip : skip + shape[0] * stride].reshape(shape[0], stride)[:, : shape[1]]
 
 
 def _split(v: Array | None, k: int) -> tuple[Array | None, Array | None]:
