@@ -1,4 +1,9 @@
-"""From a Parquet file to a fitted model: the rate against the same rows in memory, and the memory it takes."""
+"""From a Parquet file to a fitted model: the rate against the same rows in memory, and the memory it takes.
+
+A file is passed several times, as one long log: what a fit does once (allocate, and write out d weights) is part of
+its time, as it is for a user, but small. CPU time counts the thread that reads ahead; wall time hides it where a second
+core is idle. The figure in CPU time is the stricter one and does not depend on what else the machine does.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,15 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.speed.measure import Contender, Report, compare, nanoseconds
+from benchmarks.speed.measure import Contender, Report, both_clocks, nanoseconds
 from benchmarks.speed.sparse import ALPHA, ETA, GAMMA, NNZ, rho
 from sparsetd.operators import tdc
 from sparsetd.solvers import lazy, sparse
@@ -22,6 +28,7 @@ from sparsetd.solvers.sparse_kernels import Rows
 
 D = 2**18
 RHO = rho(D)
+PASSES = 4
 BOUNDED = f"""
 import sys, warnings
 warnings.simplefilter("ignore")
@@ -58,36 +65,51 @@ def kernel(batches: list[dict[str, Any]]) -> Callable[[], object]:
     return lambda: state.update(phi, phi_next, columns | {"alpha": ALPHA * ones, "weight": ALPHA * ones})
 
 
+def peak(path: Path, n: int, rows: int) -> tuple[int, float]:
+    """How many rows a fresh process took from the file, passed again and again, and its largest memory in MB."""
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", BOUNDED, str(path), str(int(np.ceil(rows / n)))]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    taken, megabytes = done.stdout.split()
+    return int(taken), float(megabytes)
+
+
 def run(report: Report, repeats: int, share: float) -> None:
     from sparsetd.estimators.fit_stream import fit_stream
     from sparsetd.estimators.rotd import ROTD
     from sparsetd.transitions.sparse_parquet import sparse_parquet
 
-    warnings.simplefilter("ignore")
     n = int(500_000 * share)
-    with tempfile.TemporaryDirectory() as folder:
+    model = ROTD(gamma=GAMMA, eta=ETA, step_size=ALPHA, rho_w=RHO[0], rho_theta=RHO[1])
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
         path = Path(folder) / "log.parquet"
         write(path, n)
+
+        def log() -> Iterator[dict[str, Any]]:
+            return chain.from_iterable(sparse_parquet(path, D) for _ in range(PASSES))
+
         batches = list(sparse_parquet(path, D))
-        model = ROTD(gamma=GAMMA, eta=ETA, step_size=ALPHA, rho_w=RHO[0], rho_theta=RHO[1])
-        times = compare(
+        times = both_clocks(
             [
                 Contender("the kernel alone, rows in memory", kernel(batches), n),
-                Contender("reading only", lambda: sum(len(b["y"]) for b in sparse_parquet(path, D)), n),
-                Contender("fit, rows in memory", lambda: fit_stream(model, batches), n),
-                Contender("fit, rows from the file", lambda: fit_stream(model, sparse_parquet(path, D)), n),
+                Contender("reading only", lambda: sum(len(batch["y"]) for batch in log()), PASSES * n),
+                Contender("fit, rows in memory", lambda: fit_stream(model, PASSES * batches), PASSES * n),
+                Contender("fit, rows from the file", lambda: fit_stream(model, log()), PASSES * n),
             ],
             max(2, repeats - 2),
         )
-        passes = int(np.ceil(10_000_000 * share / n))
-        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-        command = [sys.executable, "-c", BOUNDED, str(path), str(passes)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
-    rows, megabytes = done.stdout.split()
-    report.title(f"ROTD from Parquet: {n:,} rows of {NNZ} indices, d = 2¹⁸, batches of 65,536")
-    report.table(["", "time per row"], [[name, nanoseconds(value)] for name, value in times.items()])
-    report.say(f"\nmost memory while {int(rows):,} rows went through: {float(megabytes):,.0f} MB, libraries included")
+        rows, megabytes = peak(path, n, int(10_000_000 * share))
+    report.title(f"ROTD from Parquet: {PASSES * n:,} rows of {NNZ} indices, d = 2¹⁸, batches of 65,536")
+    alone = times["the kernel alone, rows in memory"]
+    lines = [
+        [name, nanoseconds(t.cpu), f"{alone.cpu / t.cpu:.0%}", nanoseconds(t.wall), f"{alone.wall / t.wall:.0%}"]
+        for name, t in times.items()
+    ]
+    report.table(["", "CPU per row", "rate, kernel alone = 100%", "wall per row", "rate"], lines)
+    report.say("\nCPU time is that of all threads; the next batch is read by a second one, which wall time shows only")
+    report.say("where a second core is idle.")
+    report.say(f"\nmost memory while {rows:,} rows went through: {megabytes:,.0f} MB, libraries included")
     whole = times["fit, rows from the file"]
-    report.reach("Parquet: rate against the kernel alone", times["the kernel alone, rows in memory"] / whole, "≥", 0.8)
-    report.say(f"\nrate against `fit_stream` on the same rows in memory: {times['fit, rows in memory'] / whole:.0%}")
-    report.reach(f"Parquet: GB for {int(rows):,} transitions", float(megabytes) / 1024, "≤", 1.0)
+    report.reach("Parquet: rate against the kernel alone, CPU time", alone.cpu / whole.cpu, "≥", 0.8)
+    report.reach("Parquet: rate against the kernel alone, wall time", alone.wall / whole.wall, "≥", 0.8)
+    report.reach(f"Parquet: GB for {rows:,} transitions", megabytes / 1024, "≤", 1.0)

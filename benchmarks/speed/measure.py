@@ -1,15 +1,17 @@
 """Timing for ratios: all contenders in one run, in turns, CPU time of the process, medians of repeats.
 
 Absolute times say more about the machine than about the code, so every figure that is claimed is a ratio, and is
-printed next to what it should reach.
+printed next to what it should reach. Progress goes to stderr, results to stdout.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from statistics import median
+from typing import NamedTuple
 
 
 @dataclass
@@ -21,17 +23,31 @@ class Contender:
     rows: int
 
 
-def compare(contenders: list[Contender], repeats: int = 5) -> dict[str, float]:
-    """Seconds of CPU per row of each contender: one call to warm up, then rounds in which all take their turn."""
+class Seconds(NamedTuple):
+    """Time per row: of all threads together, and by the clock on the wall."""
+
+    cpu: float
+    wall: float
+
+
+def both_clocks(contenders: list[Contender], repeats: int = 5) -> dict[str, Seconds]:
+    """Medians of the time per row: one call to warm up, then rounds in which all take their turn."""
+    print(f"  in turns: {', '.join(contender.name for contender in contenders)}", file=sys.stderr, flush=True)
     for contender in contenders:
         contender.call()
-    seconds: dict[str, list[float]] = {contender.name: [] for contender in contenders}
+    taken: dict[str, list[Seconds]] = {contender.name: [] for contender in contenders}
     for _ in range(repeats):
         for contender in contenders:
-            begun = time.process_time()
+            cpu, wall = time.process_time(), time.perf_counter()
             contender.call()
-            seconds[contender.name].append((time.process_time() - begun) / contender.rows)
-    return {name: median(values) for name, values in seconds.items()}
+            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+            taken[contender.name].append(Seconds(cpu / contender.rows, wall / contender.rows))
+    return {name: Seconds(*map(median, zip(*values, strict=True))) for name, values in taken.items()}
+
+
+def compare(contenders: list[Contender], repeats: int = 5) -> dict[str, float]:
+    """Seconds of CPU per row of each contender."""
+    return {name: seconds.cpu for name, seconds in both_clocks(contenders, repeats).items()}
 
 
 @dataclass
@@ -53,6 +69,10 @@ class Report:
         self.say("|" + "---|" * len(head))
         for row in rows:
             self.say("| " + " | ".join(row) + " |")
+
+    def picture(self, path: str, what: str) -> None:
+        """A figure, named as seen from benchmarks/README.md."""
+        self.say(f"\n![{what}]({path})")
 
     def reach(self, what: str, value: float, sign: str, goal: float) -> None:
         """Record a figure that should be `sign` (≥ or ≤) `goal`."""
