@@ -8,9 +8,12 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
+from sparsetd.solvers.saddle.certificate import Problem
+from sparsetd.solvers.saddle.linear import Matrix
 from sparsetd.solvers.saddle.newton import _solve_low_rank
 from sparsetd.solvers.saddle.norms import FitNorm, without_w
-from sparsetd.solvers.saddle.polish import _closed_form
+from sparsetd.solvers.saddle.polish import closed_form
+from sparsetd.solvers.saddle.sign_search import sign_search
 from sparsetd.solvers.saddle.terms import Terms
 
 ORDERS = [1, 2, "inf"]
@@ -70,12 +73,53 @@ def test_the_low_rank_solve(n: int, columns: int, small: int) -> None:
 def test_the_closed_form_is_stationary_and_knows_its_limits() -> None:
     rng = np.random.default_rng(5)
     A, b, q = rng.normal(size=(8, 3)), rng.normal(size=8), 0.1 * np.ones(3)
-    x = _closed_form(A, b, q)
-    assert x is not None
-    r = A @ x - b
+    found = closed_form(A, b, q)
+    assert found is not None
+    r = A @ found[0] - b
     np.testing.assert_allclose(A.T @ r / np.linalg.norm(r), -q, atol=1e-12)
-    assert _closed_form(np.ones((8, 2)), b, q[:2]) is None
-    assert _closed_form(A, b, 100.0 * q) is None
+    np.testing.assert_allclose(found[1], r / np.linalg.norm(r), atol=1e-12)
+    assert closed_form(np.ones((8, 2)), b, q[:2]) is None
+    assert closed_form(A, b, 100.0 * q) is None
+
+
+def test_the_closed_form_of_an_exact_fit_still_has_a_dual_point() -> None:
+    rng = np.random.default_rng(6)
+    A, q = rng.normal(size=(8, 3)), 0.1 * np.ones(3)
+    found = closed_form(A, A @ [1.0, 2.0, 3.0], q)
+    assert found is not None
+    np.testing.assert_allclose(found[0], [1.0, 2.0, 3.0], atol=1e-12)
+    np.testing.assert_allclose(A.T @ found[1], -q, atol=1e-12)
+    assert np.linalg.norm(found[1]) <= 1.0
+
+
+@pytest.mark.parametrize("free", [0, 2])
+def test_the_sign_search_follows_a_falling_penalty(free: int) -> None:
+    rng = np.random.default_rng(7)
+    A, b, x = rng.normal(size=(30, 12)), rng.normal(size=30), np.zeros(12)
+    sizes = []
+    for rho in (6.0, 3.0, 1.0, 0.3, 0.02):
+        terms = Terms(np.where(np.arange(12) < free, 0.0, rho), np.zeros(12))
+        problem = Problem(Matrix(A, b), FitNorm.of(2, scale=1.3), terms)
+        warm, cold = (sign_search(problem, A, start) for start in (x, np.zeros(12)))
+        assert warm is not None
+        assert cold is not None
+        assert warm.relative_gap < 1e-12
+        np.testing.assert_allclose(warm.x, cold.x, atol=1e-12)
+        x = warm.x
+        sizes.append(np.count_nonzero(x))
+    assert sizes[0] == free
+    assert sizes[-1] == 12
+
+
+def test_the_sign_search_leaves_other_problems_alone() -> None:
+    rng = np.random.default_rng(8)
+    A, b, l1 = rng.normal(size=(6, 4)), rng.normal(size=6), np.full(4, 0.3)
+    nothing, pairs = np.zeros(4), np.arange(4) // 2
+    for order, terms in [(1, Terms(l1, nothing)), (2, Terms(l1, l1)), (2, Terms(l1, nothing, pairs))]:
+        assert sign_search(Problem(Matrix(A, b), FitNorm.of(order), terms), A, nothing) is None
+    twice = np.hstack([A, A])  # dependent columns have no closed form
+    problem = Problem(Matrix(twice, b), FitNorm.of(2), Terms(np.full(8, 0.01), np.zeros(8)))
+    assert sign_search(problem, twice, np.ones(8)) is None
 
 
 def test_the_scale_of_the_norm_without_w() -> None:

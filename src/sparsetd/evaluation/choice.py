@@ -23,12 +23,16 @@ MAX_RIVALS = 300  # columns that compete in the resampled halves
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Columns of φ that were kept, the fitted estimator, the same at its chosen penalty (unfitted), and its path."""
+    """Columns of φ that were kept, the fitted estimator, the same at its chosen penalty (unfitted), and its path.
+
+    `equation` is LSTD's (A, b) of all features with a constant last, where the estimator has formed it.
+    """
 
     support: Array
     model: Any
     again: Any
     path: SparsePath | None = None
+    equation: tuple[Array, Array] | None = None
 
 
 def choose(batch: Batch, estimator: Any) -> Choice:
@@ -39,7 +43,15 @@ def choose(batch: Batch, estimator: Any) -> Choice:
         return Choice(support, model, clone(estimator))
     shared = {name: value for name, value in model.get_params().items() if name in SparseTD().get_params()}
     again = SparseTD(**{**shared, "rho_theta": model.rho_theta_, "refit": False})
-    return Choice(support, model, again, model.path(model.rhos_[model.rhos_ >= model.rho_theta_ / BELOW]))
+    path = model.path(model.rhos_[model.rhos_ >= model.rho_theta_ / BELOW])
+    return Choice(support, model, again, path, _equation(model))
+
+
+def _equation(model: SparseTDCV) -> tuple[Array, Array] | None:
+    """The mean system of the fit, where it was formed and is that of LSTD with a constant: no w, no trace."""
+    formed = model._state.formed
+    plain = model.rho_w is None and model.lam == 0.0 and model.fit_intercept
+    return (formed.A, formed.b) if plain and formed is not None else None
 
 
 def columns(batch: Batch) -> dict[str, Any]:

@@ -151,7 +151,7 @@ def _answers(
 
 def _features(model: LinearValue, names: Array, kept: Array | None, level: float) -> tuple[Feature, ...]:
     """The features that were kept, the heaviest first."""
-    scale = model.phi[:, :-1].std(axis=0)
+    scale = model.phi.std(axis=0)
     out = []
     for j, (column, e) in enumerate(zip(model.support, model.coefficients(), strict=True)):
         low, high = (float(scale[j] * end) for end in e.interval(level))
@@ -169,7 +169,8 @@ def _comparisons(batch: Batch, episodes: Episodes, held: HeldOut, choice: Choice
         weighted_doubly_robust(episodes, held.value, held.value_next),
     ]
     if len(choice.support) < batch.n_features <= min(MAX_ALL, len(batch) // 4):
-        value, influence = LinearValue.fit(batch, np.arange(batch.n_features), episodes).start_value()
+        everything = LinearValue.fit(batch, np.arange(batch.n_features), episodes, choice.equation)
+        value, influence = everything.start_value()
         rows.insert(0, Estimate.of_influence("LSTD, all features", value, influence, None, batch.n_features + 1))
     return tuple(rows)
 

@@ -11,13 +11,13 @@ estimated from the spread over episodes: an error near it means that nothing is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg
 
 from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.linear import LinearValue, design, next_values
+from sparsetd.evaluation.linear import LinearValue, chosen, design, next_values
 from sparsetd.system import Array, Batch
 
 N_GROUPS = 10
@@ -44,14 +44,15 @@ class BellmanError:
 def cross_fit(batch: Batch, support: Array, episodes: Episodes, n_folds: int, rng: np.random.Generator) -> HeldOut:
     """Refit on the other folds and predict each."""
     fold = rng.permutation(len(episodes)) % n_folds
-    of_row = fold[episodes.of]
+    of_row, every = fold[episodes.of], np.arange(len(support))
+    few = replace(batch, phi=chosen(batch.phi, support), phi_next=chosen(batch.phi_next, support))
     value, value_next = np.empty(len(batch)), np.empty(len(batch))
     for k in range(n_folds):
         held = np.flatnonzero(of_row == k)
         kept = np.flatnonzero(of_row != k)
-        model = LinearValue.fit(batch[kept], support, episodes.subset(kept))
-        value[held] = model.predict(batch.phi[held])
-        value_next[held] = model.predict(batch.phi_next[held])
+        model = LinearValue.fit(few[kept], every, episodes.subset(kept))
+        value[held] = model.predict(few.phi[held])
+        value_next[held] = model.predict(few.phi_next[held])
     return HeldOut(value, next_values(batch, value_next), fold)
 
 

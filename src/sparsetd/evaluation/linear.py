@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from scipy.linalg.lapack import dgecon, dgetrf, dgetri
 
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
@@ -28,61 +29,92 @@ MAX_COLUMNS = 5_000
 
 @dataclass(frozen=True, eq=False)
 class LinearValue:
-    """LSTD on the columns `support` of φ with a constant: θ, the rows it was fitted on and their scores ρδφ."""
+    """LSTD on the columns `support` of φ with a constant: θ (the constant last), φ_S of the rows and their ρδ."""
 
     support: Array
     theta: Array
     inverse: Array
     phi: Array
-    scores: Array
+    error: Array
     episodes: Episodes
 
     @classmethod
-    def fit(cls, batch: Batch, support: Array, episodes: Episodes) -> LinearValue:
-        """Solve the mean system; by the pseudo-inverse where it is singular (collinear or constant columns)."""
-        phi, phi_next = design(batch.phi, support), design(batch.phi_next, support)
-        change = phi - batch.discount[:, None] * phi_next
-        weighted = batch.ratio[:, None] * phi
-        A, b = weighted.T @ change / len(batch), weighted.T @ batch.reward / len(batch)
-        inverse = scipy.linalg.pinv(A, rtol=len(b) * np.finfo(float).eps)
+    def fit(
+        cls, batch: Batch, support: Array, episodes: Episodes, equation: tuple[Array, Array] | None = None
+    ) -> LinearValue:
+        """Solve the mean system, formed here unless its (A, b) is given."""
+        phi, phi_next = chosen(batch.phi, support), chosen(batch.phi_next, support)
+        A, b = _equation(batch, phi, phi_next) if equation is None else equation
+        inverse = _inverse(A)
         theta = inverse @ b
-        error = batch.reward - change @ theta
-        return cls(support, theta, inverse, phi, weighted * error[:, None], episodes)
+        error = batch.reward + batch.discount * _value(phi_next, theta) - _value(phi, theta)
+        return cls(support, theta, inverse, phi, batch.ratio * error, episodes)
 
     def predict(self, phi: Array | sp.csr_array) -> Array:
         """V(s) = θᵀφ(s) of every row."""
-        return np.asarray(design(phi, self.support) @ self.theta)
+        return _value(chosen(phi, self.support), self.theta)
 
     def influence(self, c: Array) -> Array:
         """What each episode adds to n times the error of cᵀθ̂."""
-        return self.episodes.total(self.scores @ (self.inverse.T @ c)) * len(self.episodes) / len(self.phi)
+        scores = self.error * _value(self.phi, self.inverse.T @ c)
+        return self.episodes.total(scores) * len(self.episodes) / len(self.phi)
 
     def start_value(self) -> tuple[float, Array]:
         """v = mean of V over the first states, and its influence per episode."""
         start = self.phi[self.episodes.first]
-        values = start @ self.theta
-        return float(values.mean()), self.influence(start.mean(axis=0)) + values - values.mean()
+        values = _value(start, self.theta)
+        return float(values.mean()), self.influence(np.append(start.mean(axis=0), 1.0)) + values - values.mean()
 
     def coefficients(self) -> list[Estimate]:
         """θ of every chosen feature (not the constant), with its standard error."""
-        n = len(self.episodes)
-        each = np.stack([self.episodes.total(column) for column in (self.scores @ self.inverse.T).T], axis=1)
-        each *= n / len(self.phi)
+        p, n = len(self.support), len(self.episodes)
+        rows = self.inverse[:p]  # cᵀA⁻¹ for the unit vectors c
+        scores = self.error[:, None] * (self.phi @ rows[:, :-1].T + rows[:, -1])
         return [
-            Estimate.of_influence("", self.theta[j], each[:, j], n_fitted=len(self.theta) - 1)
-            for j in range(len(self.support))
+            Estimate.of_influence("", value, self.episodes.total(column) * n / len(self.phi), n_fitted=p)
+            for value, column in zip(self.theta[:-1], scores.T, strict=True)
         ]
 
 
-def design(phi: Array | sp.csr_array, support: Array) -> Array:
-    """The chosen columns with a constant one at the end, dense."""
+def _value(phi: Array, theta: Array) -> Array:
+    """[φ 1] θ."""
+    return np.asarray(phi @ theta[:-1] + theta[-1])
+
+
+def _equation(batch: Batch, phi: Array, phi_next: Array) -> tuple[Array, Array]:
+    """A = mean of ρ[φ 1]([φ 1] − γ[φ' 1])ᵀ and b = mean of ρr[φ 1]."""
+    phi, phi_next = _with_constant(phi), _with_constant(phi_next)
+    weighted = batch.ratio[:, None] * phi / len(batch)
+    return weighted.T @ (phi - batch.discount[:, None] * phi_next), weighted.T @ batch.reward
+
+
+def _inverse(A: Array) -> Array:
+    """A⁻¹, or the pseudo-inverse where A is singular (collinear or constant columns)."""
+    smallest = len(A) * np.finfo(float).eps
+    factors, pivots, zero = dgetrf(A)
+    if zero == 0 and dgecon(factors, np.abs(A).sum(axis=0).max())[0] > smallest:
+        return np.asarray(dgetri(factors, pivots)[0])
+    return np.asarray(scipy.linalg.pinv(A, rtol=smallest))
+
+
+def chosen(phi: Array | sp.csr_array, support: Array) -> Array:
+    """The chosen columns, dense; all of a dense φ are itself."""
     if len(support) > MAX_COLUMNS:
         raise ValueError(
             f"`features` leaves {len(support)} columns after selection, more than {MAX_COLUMNS} for an interval: "
             "use a stronger penalty."
         )
-    columns: Any = phi[:, support]
-    dense = columns.toarray() if sp.issparse(columns) else np.asarray(columns, dtype=np.float64)
+    every = not sp.issparse(phi) and np.array_equal(support, np.arange(phi.shape[1]))
+    columns: Any = phi if every else phi[:, support]
+    return columns.toarray() if sp.issparse(columns) else np.asarray(columns, dtype=np.float64)
+
+
+def design(phi: Array | sp.csr_array, support: Array) -> Array:
+    """The chosen columns with a constant one at the end, dense."""
+    return _with_constant(chosen(phi, support))
+
+
+def _with_constant(dense: Array) -> Array:
     return np.hstack([dense, np.ones((dense.shape[0], 1))])
 
 

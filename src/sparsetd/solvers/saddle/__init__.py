@@ -4,8 +4,9 @@ linear        A as something to multiply with          columns      the few colu
 norms         F = c‖·‖_m and its dual ball             terms        the penalty as numbers, with its conjugate
 certificate   P(x) − D(y) for any pair                 working_set  few features, proved on all
 newton        semismooth Newton, full accuracy         pdhg         first-order steps, nothing factorised
-polish        closed form on the support               solve        all of it; `solver` puts it in the protocol
-path          many weights of the penalty               refit        LSTD on the support
+polish        closed form on the support               sign_search  the support, one feature at a time
+path          many weights of the penalty              refit        LSTD on the support
+solve         all of it                                solver       the same in the solvers' protocol
 """
 
 from __future__ import annotations

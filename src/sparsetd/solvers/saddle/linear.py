@@ -196,7 +196,7 @@ def formed(system: Implicit, part: Array | None = None, chunk: int | None = None
     part = np.zeros(len(system.batch), dtype=np.intp) if part is None else part
     products = _products(system.table.M.reshape(k, 3, k, 3))
     sums = [{product: np.zeros((d, d)) for product in products} for _ in range(int(part.max()) + 1)]
-    last, step = np.zeros(d), chunk or max(CHUNK // d, 256)
+    last, step = np.zeros(d), chunk or max(min(CHUNK // d, 4096), 256)
     for low in range(0, len(system.batch), step):
         some = slice(low, low + step)
         rows = system.rows(some, last)

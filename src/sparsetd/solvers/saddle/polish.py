@@ -15,32 +15,43 @@ from scipy.linalg import qr, solve_triangular
 from sparsetd.solvers.saddle.certificate import Point, Problem
 from sparsetd.system import Array
 
+EXACT = 1e-13  # a residual below this share of b is rounding
+
 
 def polished(problem: Problem, point: Point) -> Point:
     """The closed form on the support of `point` where it applies and has a smaller gap, otherwise `point`."""
     support = np.flatnonzero(point.x)
-    simple = problem.norm.m == 2.0 and problem.terms.label is None and not problem.terms.l2[support].any()
-    if not simple or not 0 < len(support) <= min(4000, problem.A.size):
+    if not has_closed_form(problem) or not 0 < len(support) <= min(4000, problem.A.size):
         return point
     q = problem.terms.l1[support] * np.sign(point.x[support]) / problem.norm.scale
-    values = _closed_form(problem.gather(support), problem.A.b, q)
-    if values is None or np.any(np.sign(values) != np.sign(point.x[support])):
+    found = closed_form(problem.gather(support), problem.A.b, q)
+    if found is None or np.any(np.sign(found[0]) != np.sign(point.x[support])):
         return point
     x = np.zeros_like(point.x)
-    x[support] = values
-    Ax = problem.apply(x)
-    exact = problem.point(x, problem.residual_dual(Ax), Ax)
+    x[support] = found[0]
+    exact = problem.point(x, problem.norm.scale * found[1])
     return exact if exact.gap <= point.gap else point
 
 
-def _closed_form(A: Array, b: Array, q: Array) -> Array | None:
-    """x_S, or None where the columns are dependent or the fit is exact (t = 0)."""
+def has_closed_form(problem: Problem) -> bool:
+    """Whether the norm is Euclidean and the penalty L1 alone, coordinate by coordinate."""
+    return problem.norm.m == 2.0 and problem.terms.label is None and not problem.terms.l2.any()
+
+
+def closed_form(A: Array, b: Array, q: Array) -> tuple[Array, Array] | None:
+    """x_S and the unit dual point r/t, or None where the columns are dependent or no t balances the penalty.
+
+    Where the fit is exact, t = 0 and x_S solves A_S x = b; then −Qu is a dual point, and the residual is only rounding.
+    """
     Q, R = qr(A, mode="economic", check_finite=False)
     diagonal = np.abs(np.diag(R))
     if diagonal.min() <= 1e-13 * diagonal.max():
         return None
-    u, along = solve_triangular(R, q, trans="T"), Q.T @ b
-    left, slack = float(np.sum((b - Q @ along) ** 2)), 1.0 - float(u @ u)
+    u, along = solve_triangular(R, q, trans="T", check_finite=False), Q.T @ b
+    across, slack = b - Q @ along, 1.0 - float(u @ u)
     if slack <= 0.0:
         return None
-    return np.asarray(solve_triangular(R, along - np.sqrt(left / slack) * u))
+    exact = np.linalg.norm(across) <= EXACT * np.linalg.norm(b)
+    t = 0.0 if exact else float(np.linalg.norm(across) / np.sqrt(slack))
+    y = -(Q @ u) if exact else -(Q @ u + across / t)
+    return np.asarray(solve_triangular(R, along - t * u, check_finite=False)), y

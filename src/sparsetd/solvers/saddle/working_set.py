@@ -12,6 +12,7 @@ from sparsetd.solvers.saddle.certificate import Point, Problem
 from sparsetd.solvers.saddle.columns import KEEP_BELOW, Columns
 from sparsetd.solvers.saddle.linear import Matrix
 from sparsetd.solvers.saddle.newton import proximal_newton
+from sparsetd.solvers.saddle.sign_search import sign_search
 from sparsetd.solvers.saddle.trail import Trail
 from sparsetd.system import Array
 
@@ -40,7 +41,7 @@ def solve_on_working_set(
             break
         problem.n_columns += columns.extend(wanted)
         accuracy = max(finest, min(accuracy, 0.1 * best.relative_gap))
-        point, z_raw = _restricted(problem, columns, best, accuracy)
+        point, z_raw, accuracy = _restricted(problem, columns, best, accuracy, finest)
         best = best.merged(point)
         wanted = np.setdiff1d(_violators(problem, z_raw, 1.0 + accuracy, max(FIRST, len(columns.index))), columns.index)
         if not len(wanted):  # the features are right and the digits are missing
@@ -67,19 +68,28 @@ def _whole_groups(problem: Problem, index: Array) -> Array:
     return index if label is None else np.flatnonzero(np.isin(label, label[index]))
 
 
-def _restricted(problem: Problem, columns: Columns, warm: Point, accuracy: float) -> tuple[Point, Array]:
-    """Solves with the columns at hand; returns the point certified on all of A, and Aᵀy before it was made feasible."""
+def _restricted(
+    problem: Problem, columns: Columns, warm: Point, accuracy: float, finest: float
+) -> tuple[Point, Array, float]:
+    """Solves with the columns at hand, to `accuracy` or, where that is as cheap, to `finest`.
+
+    Returns the point certified on all of A, Aᵀy before it was made feasible, and the accuracy that was asked for.
+    """
     euclidean, index = problem.norm.m == 2.0, columns.index
     R = columns.triangular() if euclidean else np.column_stack([columns.dense(), problem.A.b])
     small = Problem(Matrix(R[:, :-1], R[:, -1]), problem.norm, problem.terms[index])
-    x = warm.x[index]
-    answer = proximal_newton(small, R[:, :-1], x, small.residual_dual(R[:, :-1] @ x), accuracy)
+    answer = sign_search(small, R[:, :-1], warm.x[index])
+    if answer is not None and answer.relative_gap <= finest:
+        accuracy = finest
+    else:
+        x = warm.x[index] if answer is None else answer.x
+        answer = proximal_newton(small, R[:, :-1], x, small.residual_dual(R[:, :-1] @ x), accuracy)
     x = np.zeros(problem.A.size)
     x[index] = answer.x
     Ax = problem.apply(x) if columns.values is None else columns.values @ answer.x
     y = _expanded(problem, columns, R, answer, Ax) if euclidean else answer.y
     z = problem.adjoint(y)
-    return problem.point(x, y, Ax, z), z
+    return problem.point(x, y, Ax, z), z, accuracy
 
 
 def _expanded(problem: Problem, columns: Columns, R: Array, answer: Point, Ax: Array) -> Array:
