@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparsetd.solvers import adaptive_kernels as kernels
+from sparsetd.solvers import sparse_adaptive
 from sparsetd.solvers.streaming import DUAL_BALL, Average, FitNorm, PenaltyLike, StreamState, Totals
 from sparsetd.solvers.streaming import _limit as limit
 from sparsetd.solvers.streaming import _rows as contiguous
@@ -21,6 +22,16 @@ class AdaptiveState(StreamState):
 
     origin: Array = field(default_factory=lambda: np.zeros((1, 0)))
     record: Array = field(default_factory=lambda: np.zeros(kernels.RECORD))
+
+    @property
+    def primal(self) -> Array:
+        sparse_adaptive.settle(self)
+        return self.x.copy()
+
+    @property
+    def dual(self) -> Array | None:
+        sparse_adaptive.settle(self)
+        return None if self.y is None else self.y.copy()
 
 
 @dataclass(frozen=True)
@@ -71,13 +82,22 @@ class Adaptive:
         columns = (batch.reward, batch.discount, *trace_weights(table, batch, state.carry))
         factor = None if factor is None else np.asarray(factor, dtype=state.x.dtype)
         constants = (table.M, table.m, table.damping, *shrinkage, factor)
+        lazily = self._lazily(state, batch, shrinkage, factor)
+        phi, phi_next = sparse_adaptive.rows_of(batch) if lazily else (batch.phi, batch.phi_next)
+        at_once = len(batch) if lazily else rows_at_once(batch)
         done = 0
         while done < len(batch) and not state.diverged:
             self._rotate(state)
-            stop = min(len(batch), done + self._until_rotation(state.t), done + rows_at_once(batch))
+            stop = min(len(batch), done + self._until_rotation(state.t), done + at_once)
             rows = slice(done, stop)
-            phi, phi_next = (contiguous(v[rows], state.x.dtype) for v in (batch.phi, batch.phi_next))
-            taken = self._run_kernel(state, (phi, phi_next, *(c[rows] for c in columns)), constants)
+            numbers = tuple(c[rows] for c in columns)
+            if lazily:
+                taken = self._run_sparse(
+                    state, phi.between(done, stop), phi_next.between(done, stop), numbers, table, constants
+                )
+            else:
+                directions = (contiguous(v[rows], state.x.dtype) for v in (phi, phi_next))
+                taken = self._run_kernel(state, (*directions, *numbers), constants)
             state.t += taken
             state.totals.weight = float(state.record[kernels.WEIGHT])
             state.diverged = taken < stop - done
@@ -87,6 +107,7 @@ class Adaptive:
     def result(self, state: AdaptiveState, table: Table, penalty: PenaltyLike, factor: Array | None = None) -> Solution:
         """The averaged point or, with average='none', the last one."""
         del table, penalty, factor
+        sparse_adaptive.settle(state)
         x, y = self._reported(state)
         return Solution(
             coef=np.array(x[-1]),
@@ -103,6 +124,31 @@ class Adaptive:
 
     def _run_kernel(self, state: Any, columns: tuple[Array, ...], constants: tuple[Any, ...]) -> int:
         raise NotImplementedError
+
+    def _run_sparse(
+        self,
+        state: Any,
+        phi: sparse_adaptive.Rows,
+        phi_next: sparse_adaptive.Rows,
+        columns: tuple[Array, ...],
+        table: Table,
+        constants: tuple[Any, ...],
+    ) -> int:
+        raise NotImplementedError
+
+    def _serves(self, l1: Array, l2: Array, factor: Array | None) -> bool:
+        """Whether the steps can be made in O(nnz)."""
+        del l1, l2, factor
+        return False
+
+    def _lazily(self, state: Any, batch: Batch, shrinkage: tuple[Array, Array], factor: Array | None) -> bool:
+        """A stream that began with sparse rows stays lazy: the kernel must not depend on how the stream is cut."""
+        lazily = (batch.is_sparse or state.lazy is not None) and self._serves(*shrinkage, factor)
+        if lazily:
+            sparse_adaptive.enter(state, self.average != "none")
+        else:
+            sparse_adaptive.leave(state)
+        return lazily
 
     def _sums(self, state: AdaptiveState) -> tuple[Array | None, Array | None]:
         return (None, None) if self.average == "none" else (state.totals.x, state.totals.y)
@@ -128,6 +174,7 @@ class Adaptive:
 
     def _rotate(self, state: AdaptiveState) -> None:
         if self.average == "suffix" and state.t >= 2 and state.t & (state.t - 1) == 0:
+            sparse_adaptive.take_sums(state)
             state.earlier, state.totals = state.totals, self._empty(state.x, state.y)
             state.record[kernels.WEIGHT] = 0.0
 
@@ -168,6 +215,28 @@ class DistanceOverGradients(Adaptive):
                 self.start, self.cap, limit(state.x.dtype),
             )
         )  # fmt: skip
+
+    def _run_sparse(
+        self,
+        state: Any,
+        phi: sparse_adaptive.Rows,
+        phi_next: sparse_adaptive.Rows,
+        columns: tuple[Array, ...],
+        table: Table,
+        constants: tuple[Any, ...],
+    ) -> int:
+        _, _, damping, _, l2, _ = constants
+        dual = 0 if state.y is None else len(damping)
+        damping, l2 = np.append(damping, np.full(dual, self.dual_damping)), np.append(l2, np.zeros(dual))
+        return sparse_adaptive.distance_over_gradients(
+            state, phi, phi_next, columns, table, damping, l2, self.ball, self._dual_radius(state.x.size), self.radius,
+            self.extragradient, self.start, self.cap, limit(state.x.dtype),
+        )  # fmt: skip
+
+    def _serves(self, l1: Array, l2: Array, factor: Array | None) -> bool:
+        """Untouched coordinates move alike without an l1 penalty or the l1 ball, and with one ridge for all."""
+        alike = factor is None or not l2.any() or bool(np.all(factor == 1.0))
+        return not l1.any() and alike and self.ball != 1
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,159 @@
+"""The way from the automatic steps to their sparse kernels, and how a state goes there and back.
+
+On CSR rows the iterates live in `state.lazy`, a dict of plain values that a checkpoint can hold; the dense arrays of the
+state are filled in when somebody reads them (`settle`). Entering copies them, so dense and sparse rows can alternate.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparsetd.solvers import sparse_adaptive_kernels as kernels
+from sparsetd.solvers.lazy import rows
+from sparsetd.solvers.sparse import aligned_zeros
+from sparsetd.system import Array, Batch, Table
+
+TRACE_TOL = 1e-12  # entries of the trace of at most this size are dropped, as where the step is set by hand
+GENERATIONS = 256
+ROOM = 512
+
+
+class Rows(NamedTuple):
+    """CSR rows, of which a slice is no copy; `values` is empty where every stored entry is 1."""
+
+    values: Array
+    indices: Array
+    indptr: Array
+
+    def between(self, first: int, stop: int) -> Rows:
+        return self._replace(indptr=self.indptr[first : stop + 1])
+
+
+def rows_of(batch: Batch) -> tuple[Rows, Rows]:
+    """φ and φ' for the kernels."""
+    return Rows(*rows(batch.phi)), Rows(*rows(batch.phi_next))
+
+
+def enter(state: Any, averages: bool) -> None:
+    """Go on in lines that hold the values of the dense state; nothing to do where they do already."""
+    n_vectors, d = (1 if state.y is None else 2) * len(state.x), state.x.shape[1]
+    n_sums = averages * n_vectors
+    if state.lazy is not None and state.lazy["n_sums"] == n_sums:
+        return
+    leave(state)
+    vectors, totals = _stacked(state.x, state.y), _stacked(state.totals.x, state.totals.y)
+    norms = np.zeros((n_vectors, 3))
+    norms[: len(state.x), kernels.ORIGIN_SIZE] = np.sum(np.square(state.origin, dtype=np.float64), axis=1)
+    state.lazy = {
+        "settled": state.t,
+        "n_sums": n_sums,
+        "line": aligned_zeros(d, 1 << (n_vectors + n_sums).bit_length()),
+        "hot": np.zeros((kernels.HOT_ROWS, ROOM)),
+        "names": np.zeros(ROOM, dtype=np.int64),
+        "scale": np.tile([1.0, 0.0], (n_vectors, 1)),
+        "chain": np.tile([1.0, 0.0], (GENERATIONS, n_vectors, 1)),
+        "norms": norms,
+        "counter": np.zeros(4, dtype=np.int64),
+    }
+    for place, vector in enumerate([*vectors, *totals[:n_sums]]):
+        if vector.any():  # memory that is never written costs nothing
+            state.lazy["line"][:, place] = vector
+    _flush(state, np.zeros((0, d)))
+    _heat(state, vectors, totals)
+
+
+def settle(state: Any) -> None:
+    """Fill the dense arrays of the state; O(d), and nothing to do where they are up to date."""
+    if state.lazy is None or state.lazy["settled"] == state.t:
+        return
+    lazy, k, d = state.lazy, len(state.x), state.x.shape[1]
+    values, sums = np.empty((len(lazy["scale"]), d)), np.empty((lazy["n_sums"], d))
+    parts = (lazy[name] for name in ("line", "hot", "names", "scale", "chain", "counter"))
+    kernels.materialise(*parts, values, sums)
+    dtype, n_hot = state.x.dtype, lazy["counter"][kernels.HOT]
+    state.x, state.y = _split(values, k, dtype)
+    if len(sums):
+        state.totals.x, state.totals.y = _split(sums, k, dtype)
+    state.trace[:] = 0.0
+    state.trace[lazy["names"][:n_hot]] = lazy["hot"][kernels.TRACE, :n_hot]
+    lazy["settled"] = state.t
+
+
+def leave(state: Any) -> None:
+    """Go on in the dense arrays."""
+    settle(state)
+    state.lazy = None
+
+
+def take_sums(state: Any) -> None:
+    """Move the weighted sums from the lines to the dense arrays, and begin new ones."""
+    if state.lazy is not None:
+        sums = np.empty((state.lazy["n_sums"], state.x.shape[1]))
+        _flush(state, sums)
+        state.totals.x, state.totals.y = _split(sums, len(state.x), state.x.dtype)
+
+
+def distance_over_gradients(
+    state: Any, phi: Rows, phi_next: Rows, columns: tuple[Array, ...], table: Table, *system: Any
+) -> int:
+    """Take rows whose columns are reward, discount, fresh and old; returns how many were taken.
+
+    `system` is passed on to the kernel: damping and ridge of every vector, and the rule from `ball` on.
+    """
+    lazy, taken, n = state.lazy, 0, len(columns[0])
+    tol = TRACE_TOL if table.lam > 0 else np.inf
+    horizon = max(4 * state.x.shape[1], 1 << 16)
+    while True:
+        taken += kernels.distance_over_gradients(
+            *phi.between(taken, n), *phi_next.between(taken, n), *(column[taken:] for column in columns),
+            *(lazy[name] for name in ("line", "hot", "names", "scale", "chain", "norms", "counter")),
+            _origin(state), state.record, len(state.x), lazy["n_sums"], tol, horizon, table.M, table.m, *system,
+        )  # fmt: skip
+        if not lazy["counter"][kernels.FULL]:
+            return taken
+        _widen(lazy, sum(int(np.diff(rows.indptr).max(initial=0)) for rows in (phi, phi_next)))
+
+
+def _flush(state: Any, sums: Array) -> None:
+    lazy = state.lazy
+    lines = (lazy[name] for name in ("line", "hot", "scale", "chain", "norms", "counter"))
+    kernels.flush(*lines, _origin(state), lazy["n_sums"], sums)
+
+
+def _heat(state: Any, vectors: Array, totals: Array) -> None:
+    """Make the coordinates of the trace hot."""
+    lazy, names = state.lazy, np.flatnonzero(np.abs(state.trace) > TRACE_TOL)
+    _widen(lazy, len(names))
+    hot, n, n_sums = lazy["hot"], len(names), lazy["n_sums"]
+    hot[kernels.VALUE : kernels.VALUE + len(vectors), :n] = vectors[:, names]
+    hot[kernels.TOTAL : kernels.TOTAL + n_sums, :n] = totals[:n_sums, names]
+    hot[kernels.ORIGIN : kernels.ORIGIN + len(state.x), :n] = state.origin[:, names]
+    hot[kernels.TRACE, :n], lazy["names"][:n], lazy["line"][names, -1] = state.trace[names], names, np.arange(1, n + 1)
+    lazy["counter"][kernels.HOT] = n
+
+
+def _widen(lazy: dict[str, Any], more: int) -> None:
+    """Room for `more` hot coordinates, and as many again as there are."""
+    room = 2 * len(lazy["names"]) + more
+    hot, names = np.zeros((kernels.HOT_ROWS, room)), np.zeros(room, dtype=np.int64)
+    hot[:, : len(lazy["names"])], names[: len(lazy["names"])] = lazy["hot"], lazy["names"]
+    lazy["hot"], lazy["names"] = hot, names
+
+
+def _origin(state: Any) -> Array:
+    """x_0, or an array without rows where it is zero."""
+    if not state.lazy["norms"][:, kernels.ORIGIN_SIZE].any():
+        return np.zeros((0, 0))
+    return np.asarray(state.origin, dtype=np.float64)
+
+
+def _stacked(x: Array, y: Array | None) -> Array:
+    return x if y is None else np.concatenate([x, y])
+
+
+def _split(vectors: Array, k: int, dtype: Any) -> tuple[Array, Array | None]:
+    """(x, y) of stacked vectors."""
+    x, y = vectors[:k].astype(dtype, copy=False), vectors[k:].astype(dtype, copy=False)
+    return x, y if len(y) else None
