@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import struct
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sparsetd.transitions.arrow_sizes import check_messages, check_parquet, fits, rows_at_once
 from sparsetd.transitions.checks import Array, reason
+from sparsetd.transitions.lazy import LazyColumns
 from sparsetd.transitions.schema import check_names
+
+MAGIC = b"ARROW1"  # an Arrow file begins and ends with it; a stream does not
 
 
 def require_pyarrow() -> Any:
@@ -20,59 +25,94 @@ def require_pyarrow() -> Any:
     return pyarrow
 
 
-def parquet_chunks(path: Path, batch_rows: int) -> Iterator[dict[str, Array]]:
+def parquet_chunks(path: Path, batch_rows: int) -> Iterator[Mapping[str, Array]]:
     """Chunks of a Parquet file, never more than `batch_rows` rows in memory."""
     pa = require_pyarrow()
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        metadata = pq.read_metadata(path)
+        rows = rows_at_once(batch_rows, metadata.num_columns)
+        check_parquet(path, metadata, rows)
+        with pq.ParquetFile(path, metadata=metadata, read_dictionary=_texts(metadata)) as file:
             check_names(file.schema_arrow.names)
-            for batch in file.iter_batches(batch_rows):
+            for batch in file.iter_batches(rows):
                 yield columns_of(batch)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path.name} is not a readable Parquet file ({reason(error)}): write it again.") from None
 
 
-def ipc_chunks(path: Path, batch_rows: int) -> Iterator[dict[str, Array]]:
+def _texts(metadata: Any) -> list[str]:
+    """Columns of text: a file may hold a long text once and refer to it in a million rows, and so shall memory."""
+    leaves = (metadata.schema.column(j) for j in range(metadata.num_columns))
+    return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+
+
+def ipc_chunks(path: Path, batch_rows: int) -> Iterator[Mapping[str, Array]]:
     """Chunks of an Arrow IPC file (also called Feather) or stream."""
     pa = require_pyarrow()
     try:
         with pa.memory_map(str(path)) as source:
-            for batch in _ipc_batches(pa, source):
+            for batch in _ipc_batches(pa, path, source):
                 batch.validate(full=True)  # offsets in a damaged file must not be followed
                 check_names(batch.schema.names)
-                for i in range(0, batch.num_rows, batch_rows):
-                    yield columns_of(batch.slice(i, batch_rows))
-    except (pa.ArrowException, OSError) as error:
+                rows = rows_at_once(batch_rows, batch.num_columns)
+                for i in range(0, batch.num_rows, rows):
+                    yield columns_of(batch.slice(i, rows))
+    except (pa.ArrowException, OSError, struct.error) as error:
         raise ValueError(f"{path.name} is not a readable Arrow file ({reason(error)}): write it again.") from None
 
 
-def _ipc_batches(pa: Any, source: Any) -> Iterator[Any]:
-    try:
-        reader = pa.ipc.open_file(source)
-    except pa.ArrowInvalid:
-        source.seek(0)
-        yield from pa.ipc.open_stream(source)
-        return
-    yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
+def _ipc_batches(pa: Any, path: Path, source: Any) -> Iterator[Any]:
+    """The record batches: an Arrow file is a stream between a magic word and a footer, which counts the batches."""
+    is_file = source.read(len(MAGIC)) == MAGIC
+    begin = 8 if is_file else 0
+    source.seek(begin)
+    n = check_messages(path, pa.ipc.MessageReader.open_stream(source))
+    source.seek(0)
+    if is_file and pa.ipc.open_file(source).num_record_batches != n:
+        raise pa.ArrowInvalid("its footer does not count its record batches")
+    source.seek(begin)
+    yield from pa.ipc.open_stream(source)
 
 
-def columns_of(table: Any) -> dict[str, Array]:
+def columns_of(table: Any) -> Mapping[str, Array]:
     """Columns of an Arrow table or record batch as arrays: nulls become NaN, equal-length lists become matrices."""
-    return {name: _array(name, column) for name, column in zip(table.schema.names, table.columns, strict=True)}
+    return LazyColumns(table.schema.names, lambda name: _array(name, table.column(name)))
 
 
 def _array(name: str, column: Any) -> Array:
     pa = require_pyarrow()
+    if not len(column):
+        return np.zeros(0)  # pyarrow aborts the process when it converts lists of no chunks
     chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-    if pa.types.is_dictionary(chunked.type):
-        chunked = chunked.cast(chunked.type.value_type)
     kind = chunked.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _lists(name, chunked)
-    values = chunked.to_numpy()
+    try:
+        values = _looked_up(chunked) if pa.types.is_dictionary(kind) else chunked.to_numpy()
+    except Exception as error:  # types without a NumPy counterpart, and values that Python's types cannot hold
+        raise ValueError(
+            f"`{name}` has the Arrow type {str(kind)[:60]!r}, which cannot be read ({reason(error)}): make it numbers."
+        ) from None
     return np.asarray(values, dtype=object) if values.dtype.kind in "US" else values
+
+
+def _looked_up(column: Any) -> Array:
+    """Entries of a dictionary-encoded column; equal ones are one object, so that a long text is in memory once."""
+    parts: list[Array] = []
+    for chunk in column.chunks:
+        values = chunk.dictionary.to_numpy(zero_copy_only=False)
+        missing = chunk.indices.is_null().to_numpy(zero_copy_only=False)
+        codes = chunk.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        if missing.all():
+            parts.append(np.full(len(chunk), np.nan))
+        elif missing.any():
+            absent = None if values.dtype.kind == "O" else np.nan
+            parts.append(np.where(missing, absent, values[codes]))
+        else:
+            parts.append(values[codes])
+    return np.concatenate(parts)
 
 
 def _lists(name: str, column: Any) -> Array:
@@ -80,12 +120,13 @@ def _lists(name: str, column: Any) -> Array:
     import pyarrow.compute as pc
 
     lengths = pc.list_value_length(column).to_numpy()
-    odd = ~(lengths == lengths[0]) if len(lengths) else np.zeros(0, dtype=bool)
-    if odd.any() or (len(lengths) and lengths[0] != lengths[0]):
+    odd = ~(lengths == lengths[0])
+    if odd.any():
         row = int(np.argmax(odd))
         raise ValueError(
             f"`{name}` must have lists of equal length, but row {row} has {lengths[row]} and row 0 has {lengths[0]}: "
             "give every row the same length."
         )
-    flat = _array(name, pc.list_flatten(column))
-    return flat.reshape(len(lengths), -1) if len(lengths) else flat.reshape(0, 1)
+    if not fits(len(lengths) * int(lengths[0])):
+        raise ValueError(f"`{name}` has lists of {lengths[0]} entries from row 0 on, more than fit: make them shorter.")
+    return _array(name, pc.list_flatten(column)).reshape(len(lengths), -1)

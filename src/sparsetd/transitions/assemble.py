@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsetd.transitions import checks
 from sparsetd.transitions.checks import Array
-from sparsetd.transitions.columns import probability, ratios
+from sparsetd.transitions.columns import probability, ratios, refuse_infinite_ratio
 from sparsetd.transitions.schema import Schema
 from sparsetd.transitions.transitions import Transitions
 
@@ -53,6 +53,7 @@ def check_rows(columns: Columns, schema: Schema) -> Rows:
         action = action[:, 0]
     mu = _probability(columns, schema.behavior_prob, n, action, positive=True)
     pi = _probability(columns, schema.target_prob, n, action, positive=False)
+    refuse_infinite_ratio(str(schema.behavior_prob), mu, pi)
     return Rows(
         observation=_matrix(columns, schema.observation, n),
         reward=checks.column(schema.reward, columns[schema.reward], n),
@@ -104,28 +105,35 @@ def _identifiers(name: str, values: Array, n: int) -> Array:
     if ids.ndim != 1:
         raise ValueError(f"`{name}` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
     checks.length(name, ids, n)
-    missing = np.array([entry is None or entry != entry for entry in ids])
-    checks.refuse(name, missing, ids, "present", "give every row the identifier of its episode")
+    checks.identifiers(name, ids)
     return ids
 
 
 def in_order(rows: Rows, schema: Schema) -> tuple[Rows, bool]:
-    """Rows sorted by episode (in order of appearance) and step, and whether they had to be."""
-    if rows.episode is None and rows.step is None:
+    """Rows sorted by episode (in order of appearance) and step, and whether they had to be.
+
+    Without identifiers of the episodes, steps that begin again after a row that ended an episode are in order.
+    """
+    if rows.episode is None and (rows.step is None or _advances(rows.step, starts(rows))):
         return rows, False
     number = np.zeros(len(rows), np.int64) if rows.episode is None else _appearance(rows.episode)
     step = np.arange(len(rows)) if rows.step is None else rows.step
     order = np.lexsort((step, number))
-    if rows.step is not None and rows.episode is not None:
-        same = (np.diff(step[order]) == 0) & (np.diff(number[order]) == 0)
+    if rows.step is not None:
+        same = (step[order][1:] == step[order][:-1]) & (np.diff(number[order]) == 0)
         if same.any():
             row = int(order[1:][np.argmax(same)])
+            where = "" if rows.episode is None else f" of episode {checks.show(rows.episode[row])}"
             raise ValueError(
-                f"`{schema.step}` must differ within an episode, but row {row} repeats step {step[row]} of episode "
-                f"{rows.episode[row]!s}: remove the duplicate or correct its step."
+                f"`{schema.step}` must differ within an episode, but row {row} repeats step {step[row]}{where}: "
+                "remove the duplicate, correct its step, or add a column `episode`."
             )
     moved = bool((np.diff(order) != 1).any())
     return (rows[order] if moved else rows), moved
+
+
+def _advances(step: Array, start: Array) -> bool:
+    return bool(((step[1:] > step[:-1]) | start[1:]).all())
 
 
 def _appearance(ids: Array) -> Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -50,7 +51,7 @@ class _Stream:
         self.seen: set[Any] = set()
         self.offset = 0
 
-    def push(self, columns: dict[str, Array]) -> Iterator[Transitions]:
+    def push(self, columns: Mapping[str, Array]) -> Iterator[Transitions]:
         refuse_missing(columns, self.schema)
         try:
             rows, start = self._checked(columns)
@@ -77,9 +78,10 @@ class _Stream:
         if known.any():
             yield build(filled[known], start[known], self.schema)
 
-    def _checked(self, columns: dict[str, Array]) -> tuple[Rows, Array]:
+    def _checked(self, columns: Mapping[str, Array]) -> tuple[Rows, Array]:
         rows = check_rows(columns, self.schema)
         self._refuse_another_width(rows)
+        rows = self._same_actions(rows)
         start = starts(rows)
         start[0] = self._opens(rows)
         refuse_rows_after_the_end(rows.terminated | rows.truncated, np.cumsum(start))
@@ -95,6 +97,19 @@ class _Stream:
                 f"`{self.schema.observation[0]}` has {rows.observation.shape[1]} numbers from row 0 on, but "
                 f"{self.last.observation.shape[1]} before: give every row the same length."
             )
+
+    def _same_actions(self, rows: Rows) -> Rows:
+        """Whole numbers among continuous actions are continuous too; the reverse comes too late."""
+        if self.last is None or self.last.action is None or rows.action is None:
+            return rows
+        if self.last.action.dtype.kind == "f" and rows.action.ndim == 1:
+            rows = replace(rows, action=rows.action[:, None].astype(np.float64))
+        if rows.action is not None and rows.action.shape[1:] != self.last.action.shape[1:]:
+            raise ValueError(
+                f"`{self.schema.action[0]}` was {_kind(self.last.action)} and is {_kind(rows.action)} from row 0 on: "
+                "write every row alike, or read the file whole."
+            )
+        return rows
 
     def _opens(self, rows: Rows) -> bool:
         """Whether the first row of a chunk starts an episode."""
@@ -115,8 +130,9 @@ class _Stream:
     def _refuse_steps_back(self, rows: Rows, start: Array) -> None:
         if rows.step is None:
             return
-        before = rows.step[:1] - 1 if self.last is None or self.last.step is None else self.last.step
-        _refuse_row((np.diff(rows.step, prepend=before) <= 0) & ~start, f"`{self.schema.step}` must increase")
+        before = rows.step[:1] if self.last is None or self.last.step is None else self.last.step
+        back = rows.step <= np.concatenate([before, rows.step[:-1]])
+        _refuse_row(back & ~start, f"`{self.schema.step}` must increase")
 
     def _refuse_returning(self, rows: Rows, start: Array) -> None:
         if rows.episode is None:
@@ -126,6 +142,10 @@ class _Stream:
             again[row] = entry in self.seen
             self.seen.add(entry)
         _refuse_row(again, f"`{self.schema.episode}` must keep the rows of an episode together")
+
+
+def _kind(action: Array) -> str:
+    return "one whole number per row" if action.ndim == 1 else f"{action.shape[1]} numbers per row"
 
 
 def _refuse_row(bad: Array, rule: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ def refuse(name: str, bad: Mask, values: Array, rule: str, remedy: str) -> None:
     """Raise on the first row where `bad` holds: "`reward` must be finite, but row 3 holds nan: remove it."."""
     if bad.any():
         row = int(np.argmax(bad))
-        raise ValueError(f"`{name}` must be {rule}, but row {row} holds {_show(values[row])}: {remedy}.")
+        raise ValueError(f"`{name}` must be {rule}, but row {row} holds {show(values[row])}: {remedy}.")
 
 
 def numbers(name: str, values: Any) -> Array:
@@ -92,7 +92,7 @@ def _number(name: str, row: int, entry: Any) -> float:
             raise TypeError
         return float(entry)
     except (TypeError, ValueError, OverflowError):
-        message = f"`{name}` must hold numbers, but row {row} holds {_show(entry)}: encode it as numbers first."
+        message = f"`{name}` must hold numbers, but row {row} holds {show(entry)}: encode it as numbers first."
         raise TypeError(message) from None
 
 
@@ -150,6 +150,18 @@ def flags(name: str, values: Any | None, n: int) -> Mask:
     return array.astype(bool)
 
 
+def identifiers(name: str, ids: Array) -> None:
+    """Refuse missing entries, and those that are neither numbers nor text."""
+    several = np.array([isinstance(entry, Collection) and not isinstance(entry, (str, bytes)) for entry in ids])
+    refuse(name, several, ids, "numbers or text", "give every row the identifier of its episode")
+    missing = np.array([_is_missing(entry) for entry in ids])
+    refuse(name, missing, ids, "present", "give every row the identifier of its episode")
+
+
+def _is_missing(entry: Any) -> bool:
+    return entry is None or type(entry).__name__ in ("NAType", "NaTType") or bool(entry != entry)
+
+
 def probabilities(name: str, values: Any, n: int, *, density: bool, positive: bool) -> Array:
     """Probabilities of the logged action: in [0, 1], above 0 where `positive`, without upper limit for a `density`."""
     array = column(name, values, n).astype(np.float64, copy=False)
@@ -182,16 +194,17 @@ def rowwise(bad: Mask) -> Mask:
     return bad if bad.ndim < 2 else np.asarray(bad.reshape(len(bad), -1).any(axis=1))
 
 
-def _show(value: Any) -> str:
+def show(value: Any) -> str:
+    """A value in an error: on one line, not too long, and printable anywhere."""
     if isinstance(value, np.ndarray):
         value = value.tolist()
     elif isinstance(value, np.generic):
         value = value.item()
-    text = repr(value)
+    text = repr(value).encode(errors="backslashreplace").decode()
     return text if len(text) <= 60 else text[:57] + "..."
 
 
 def reason(error: Exception) -> str:
     """The first line of an error of another library, short enough for a sentence."""
-    lines = str(error).splitlines()
+    lines = str(error).encode(errors="backslashreplace").decode().splitlines()
     return lines[0][:120].rstrip(".") if lines else type(error).__name__

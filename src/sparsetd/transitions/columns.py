@@ -38,8 +38,7 @@ def _episode_numbers(episode: Any, n: int) -> Array:
     if ids.ndim != 1:
         raise ValueError(f"`episode` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
     checks.length("episode", ids, n)
-    missing = np.array([value is None or value != value for value in ids])
-    refuse("episode", missing, ids, "present", "give every row the identifier of its episode")
+    checks.identifiers("episode", ids)
     change = ids[1:] != ids[:-1]
     first = np.flatnonzero(np.concatenate([[True], change]))
     seen: set[Any] = set()
@@ -109,6 +108,15 @@ def probability(name: str, values: Any, n: int, action: Array | None, *, positiv
         return None
     density = action is not None and action.dtype.kind == "f"
     return checks.probabilities(name, values, n, density=density, positive=positive)
+
+
+def refuse_infinite_ratio(name: str, behavior_prob: Array | None, target_prob: Array | None) -> None:
+    """A probability may be so small that π/μ is infinite: then it is a rounding error, or none at all."""
+    if behavior_prob is None or target_prob is None:
+        return
+    with np.errstate(over="ignore"):
+        infinite = ~np.isfinite(target_prob / behavior_prob)
+    refuse(name, infinite, behavior_prob, "large enough to divide by", "correct the probability or drop the row")
 
 
 def ratios(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,7 +53,7 @@ def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transiti
 
 def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | None = None, **columns: Any) -> Reading:
     """As `read`, with the schema and what was sorted and dropped; stops after about `max_rows` rows of the source."""
-    parts, schema, complete = _gather(chunks(source), columns, max_bytes, max_rows)
+    parts, schema, complete = _gather(chunks(source, max_bytes=max_bytes), columns, max_bytes, max_rows)
     joined = {name: _join([part[name] for part in parts]) for name in schema.used()}
     rows, moved = in_order(check_rows(joined, schema), schema)
     start = starts(rows)
@@ -92,7 +93,7 @@ def _gather(
     return parts, schema, True
 
 
-def refuse_missing(columns: dict[str, Array], schema: Schema) -> None:
+def refuse_missing(columns: Mapping[str, Array], schema: Schema) -> None:
     absent = next((name for name in schema.used() if name not in columns), None)
     if absent is not None:
         raise ValueError(f"`{absent}` is missing from a later part of the source: give every part the same columns.")

@@ -20,6 +20,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from sparsetd.transitions.checks import show
+
 ALIASES: dict[str, tuple[str, ...]] = {
     "reward": ("reward", "rewards", "r"),
     "action": ("action", "actions", "a"),
@@ -39,6 +41,7 @@ WHOLE = (
 )
 PREFIXES = ("obs_", "observation_", "state_")
 MAX_COLUMNS = 100_000
+LONGEST_NAME = 1000
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,16 @@ def check_names(names: Sequence[str]) -> None:
     for i, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"Column {i} has no name ({name!r}): give every column a name.")
+        if name.splitlines() != [name] or len(name) > LONGEST_NAME or not _encodable(name):
+            raise ValueError(f"Column {i} has a name that is not one short line of text ({show(name)}): rename it.")
         if name in seen:
             raise ValueError(f"`{name}` names two columns (the second is column {i}): rename one of them.")
         seen.add(name)
+
+
+def _encodable(name: str) -> bool:
+    """JSON can spell halves of characters, which no file or terminal takes."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _named(role: str, name: Any, names: list[str]) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -11,13 +13,16 @@ import numpy as np
 
 from sparsetd.transitions.arrow import columns_of, ipc_chunks, parquet_chunks
 from sparsetd.transitions.checks import Array, objects, reason
+from sparsetd.transitions.lazy import LazyColumns
 from sparsetd.transitions.minari import minari_chunks
 from sparsetd.transitions.schema import MAX_COLUMNS, check_names
 from sparsetd.transitions.text import csv_chunks, jsonl_chunks
 
 MAX_BYTES = 8 * 2**30
 
-Chunks = Iterator[dict[str, Array]]
+LONGEST_HEADER = 2**14  # of an array in an .npz archive; NumPy itself reads no more than 10,000 bytes
+
+Chunks = Iterator[Mapping[str, Array]]
 
 FILES: dict[str, Callable[[Path, int], Chunks]] = {
     ".parquet": parquet_chunks,
@@ -32,28 +37,28 @@ FILES: dict[str, Callable[[Path, int], Chunks]] = {
 }
 
 
-def chunks(source: Any, batch_rows: int = 65_536) -> Chunks:
-    """Columns of `source` in chunks of at most `batch_rows` rows (arrays and frames come whole)."""
+def chunks(source: Any, batch_rows: int = 65_536, max_bytes: int = MAX_BYTES) -> Chunks:
+    """Columns of `source` in chunks of at most `batch_rows` rows (arrays, frames and archives come whole)."""
     if isinstance(source, str) and source.startswith("minari:"):
         return minari_chunks(source.removeprefix("minari:"), batch_rows)
     if isinstance(source, (str, Path)):
-        return _file(Path(source), batch_rows)
+        return _file(Path(source), batch_rows, max_bytes)
     if hasattr(source, "iterate_episodes"):
         return minari_chunks(source, batch_rows)
     return iter([_in_memory(source)])
 
 
-def _file(path: Path, batch_rows: int) -> Chunks:
+def _file(path: Path, batch_rows: int, max_bytes: int) -> Chunks:
     if path.is_dir():
         parts = sorted(p for p in path.iterdir() if p.suffix.lower() in FILES)
         if not parts:
             raise ValueError(f"{path} is a directory without data files: it needs files such as part-0.parquet.")
-        return (chunk for part in parts for chunk in _file(part, batch_rows))
+        return (chunk for part in parts for chunk in _file(part, batch_rows, max_bytes))
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: check the path.")
     suffix = path.suffix.lower()
     if suffix == ".npz":
-        return iter([read_npz(path)])
+        return iter([read_npz(path, max_bytes)])
     if suffix not in FILES:
         known = ", ".join([*FILES, ".npz"])
         raise ValueError(f"{path.name} has the ending {suffix!r}, which no reader knows: use one of {known}.")
@@ -72,19 +77,28 @@ def _decoded(path: Path, source: Chunks) -> Chunks:
         raise ValueError(f"{path.name} is not a valid CSV file ({error}): write it again.") from None
 
 
-def _in_memory(source: Any) -> dict[str, Array]:
+def _in_memory(source: Any) -> Mapping[str, Array]:
     if isinstance(source, Mapping):
-        return {str(name): _column(values) for name, values in source.items()}
+        named = {str(name): values for name, values in source.items()}
+        return LazyColumns(named, lambda name: _converted(name, lambda: named[name]))
     if hasattr(source, "schema") and hasattr(source, "num_rows"):
         check_names(source.schema.names)
         return columns_of(source)
     if hasattr(source, "columns") and hasattr(source, "__getitem__"):
+        names = {str(name): name for name in source.columns}
         check_names([str(name) for name in source.columns])
-        return {str(name): _column(source[name].to_numpy()) for name in source.columns}
+        return LazyColumns(names, lambda name: _converted(name, lambda: source[names[name]].to_numpy()))
     raise TypeError(
         f"A {type(source).__name__} is not a source of transitions: pass a path, a frame, a mapping of "
         "arrays or a Minari dataset."
     )
+
+
+def _converted(name: str, values: Callable[[], Any]) -> Array:
+    try:
+        return _column(values())
+    except Exception as error:  # pandas, Polars and NumPy, each with its own types that are no numbers
+        raise ValueError(f"`{name}` cannot be read as an array ({reason(error)}): make it numbers.") from None
 
 
 def _column(values: Any) -> Array:
@@ -120,14 +134,15 @@ def _refuse_bomb(path: Path, archive: zipfile.ZipFile, max_bytes: int) -> None:
         )
     total = 0
     for member in members:
-        with archive.open(member) as file:
-            version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-            shape, _, dtype = read(file)
-        size = dtype.itemsize
-        for extent in shape:
-            size *= extent
-        if size > member.file_size:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack without a limit
+            raise ValueError(f"{path.name} is compressed in a way that NumPy does not use: save it with np.savez.")
+        with archive.open(member) as packed:
+            file = io.BytesIO(packed.read(LONGEST_HEADER))
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        size = math.prod((*shape, dtype.itemsize))
+        if size > member.file_size or not dtype.itemsize:
             raise ValueError(
                 f"{path.name} is damaged: {member.filename} claims more data than it holds; save it again."
             )

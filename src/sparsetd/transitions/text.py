@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions.checks import Array, objects
+from sparsetd.transitions.checks import Array, objects, show
 from sparsetd.transitions.schema import check_names
 
 MAX_LINE = 16 * 2**20
+MAX_CELLS = 2**27  # of a chunk of JSON lines: a row of three characters can lack a hundred thousand columns
 _LONGEST_NUMBER = 64
 _MISSING = {"", "na", "n/a", "nan", "null", "none"}
 _WORDS = {"true": 1, "false": 0}
@@ -33,7 +34,8 @@ def csv_chunks(path: Path, batch_rows: int) -> Iterator[dict[str, Array]]:
         while lines := list(islice(reader, batch_rows)):
             lines = [line for line in lines if line]  # blank lines, such as the last one
             _refuse_wrong_width(lines, len(names), row)
-            yield {name: parse(list(texts)) for name, texts in zip(names, zip(*lines, strict=True), strict=True)}
+            if lines:
+                yield {name: parse(list(texts)) for name, texts in zip(names, zip(*lines, strict=True), strict=True)}
             row += len(lines)
         if row == 0:
             raise ValueError(f"{path.name} has a header but no rows: add at least one transition.")
@@ -88,18 +90,20 @@ def _list(word: str, text: str) -> Any:
 
 def jsonl_chunks(path: Path, batch_rows: int) -> Iterator[dict[str, Array]]:
     """Chunks of a file with one JSON object per line; the first line's keys are the columns."""
-    names: list[str] | None = None
-    row = 0
     with path.open(encoding="utf-8-sig") as file:
-        lines = _lines(file)
-        while batch := list(islice(lines, batch_rows)):
-            records = [_record(line, row + i) for i, line in enumerate(batch)]
-            names = list(records[0]) if names is None else names
+        lines = enumerate(_lines(file))
+        records = _records(lines, 1)
+        if not records:
+            raise ValueError(f"{path.name} is empty: it needs one JSON object per line.")
+        names = list(records[0])
+        check_names(names)
+        rows = min(batch_rows, max(3, MAX_CELLS // len(names)))
+        records, row = records + _records(lines, rows - 1), 0
+        while records:
             _refuse_new_keys(records, names, row)
             yield {name: _column([record.get(name) for record in records]) for name in names}
-            row += len(batch)
-    if row == 0:
-        raise ValueError(f"{path.name} is empty: it needs one JSON object per line.")
+            row += len(records)
+            records = _records(lines, rows)
 
 
 def _lines(file: Any) -> Iterator[str]:
@@ -108,6 +112,10 @@ def _lines(file: Any) -> Iterator[str]:
             raise ValueError(f"A line is longer than {MAX_LINE:,} characters: write one object per line.")
         if line.strip():
             yield line
+
+
+def _records(lines: Iterator[tuple[int, str]], n: int) -> list[dict[str, Any]]:
+    return [_record(line, row) for row, line in islice(lines, n)]
 
 
 def _record(line: str, row: int) -> dict[str, Any]:
@@ -126,7 +134,9 @@ def _refuse_new_keys(records: list[dict[str, Any]], names: list[str], row: int) 
     for i, record in enumerate(records):
         if not record.keys() <= known:
             name = next(name for name in record if name not in known)
-            raise ValueError(f"`{name[:60]}` first appears in row {row + i}: give every row the columns of row 0.")
+            raise ValueError(
+                f"`{show(name)[1:-1]}` first appears in row {row + i}: give every row the columns of row 0."
+            )
 
 
 def _column(values: list[Any]) -> Array:

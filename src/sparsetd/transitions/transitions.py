@@ -89,6 +89,7 @@ class Transitions:
         a = None if action is None else columns.actions(action, n)
         mu = columns.probability("behavior_prob", behavior_prob, n, a, positive=True)
         pi = columns.probability("target_prob", target_prob, n, a, positive=False)
+        columns.refuse_infinite_ratio("behavior_prob", mu, pi)
         return cls(
             observation=s,
             reward=checks.column("reward", reward, n).astype(np.float64, copy=False),
