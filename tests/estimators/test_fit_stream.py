@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
+from sparsetd.estimators.base import BaseTD
 from sparsetd.estimators.fit_stream import fit_stream
+from sparsetd.estimators.lstd import LSTD
 from sparsetd.estimators.rogq import ROGQ
 from sparsetd.estimators.rotd import ROTD
 from sparsetd.estimators.td import TD
+from sparsetd.solvers.primal_dual import PrimalDual
 from sparsetd.transitions.sparse_parquet import sparse_parquet
 
 N, D = 300, 80
@@ -70,6 +75,37 @@ def test_several_estimators_in_one_pass(log):
     assert fit_stream(models, cut(log, 64)) is models
     for model, alone in zip(models, MODELS, strict=True):
         assert same(model, fresh(alone).fit(X, y, **columns))
+
+
+@pytest.mark.parametrize("rows_per_block", [1, 7, 50])
+def test_blocks_of_dense_rows_change_nothing(log, rows_per_block, monkeypatch):
+    X, y, columns = log
+    X = X.toarray()
+    taken = []
+    update = PrimalDual.update
+    monkeypatch.setattr(PrimalDual, "update", lambda *a: (taken.append((id(a[1]), len(a[2]))), update(*a))[1])
+    module = importlib.import_module("sparsetd.estimators.fit_stream")
+    monkeypatch.setattr(module, "BLOCK_BYTES", rows_per_block * 16 * D)
+    alone = [*MODELS, ROTD(gamma=0.5, step_size=lambda t: 0.1 / np.sqrt(t + 1)), ROTD(gamma=0.9), LSTD(gamma=0.9)]
+    models = fit_stream([fresh(model) for model in alone], cut((X, y, columns), 64))
+    assert max(rows for _, rows in taken) == min(rows_per_block, 64)
+    assert taken[0][0] != taken[1][0], "one configuration after the other in every block"
+    for model, other in zip(models, alone, strict=True):
+        assert same(model, fresh(other).fit(X, y, **columns))
+
+
+def test_rows_are_checked_once_for_models_that_treat_them_alike(log, monkeypatch):
+    X, y, columns = log
+    checked = []
+    check = BaseTD._batch
+    monkeypatch.setattr(BaseTD, "_batch", lambda model, *a, **k: (checked.append(len(a[1])), check(model, *a, **k))[1])
+    fit_stream([fresh(MODELS[0]), fresh(MODELS[0]), TD(gamma=0.5, step_size=0.05)], [{"X": X, "y": y, **columns}])
+    assert checked.count(N - 1) == 2
+
+
+def test_parameters_are_checked(log):
+    with pytest.raises(ValueError, match="gamma=2"):
+        fit_stream(TD(gamma=2), cut(log, 10))
 
 
 def test_a_killed_stream_continues_from_its_checkpoint(log, tmp_path):

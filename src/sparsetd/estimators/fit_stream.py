@@ -11,8 +11,14 @@ import scipy.sparse as sp
 
 from sparsetd import checkpoint as files
 from sparsetd import container
+from sparsetd.estimators.validation import check_parameters
+from sparsetd.system import Batch
 
 COLUMNS = ("ratio", "discount", "start", "interest")
+
+# Of the last level of cache, a part that leaves room for the states. A smaller block would fit a core's own cache, but
+# then every model's state would have to be fetched more often.
+BLOCK_BYTES = 2**22
 
 
 def fit_stream(
@@ -72,9 +78,10 @@ def fit_stream(
 
 def _begin(models: list[Any], batch: Mapping[str, Any], saved: str | Path | None) -> dict[str, Any]:
     """Fresh states, or those of a checkpoint; returns the row that waits for its successor."""
+    X, y = _first(batch["X"]), batch["y"][:1]  # the shape, the names and the type; the rows are checked when taken
     for model in models:
-        checked = model._batch(batch["X"], batch["y"], batch.get("X_next"), *(None,) * 4, reset=True)
-        model._begin(checked)
+        check_parameters(model.get_params(deep=False))
+        model._begin(model._batch(X, y, X, *(None,) * 4, reset=True))
     if saved is None:
         return {}
     kept, _ = files.load(saved, _kept(models, {}), fingerprint=_settings(models))
@@ -83,17 +90,42 @@ def _begin(models: list[Any], batch: Mapping[str, Any], saved: str | Path | None
     return dict(kept["held"])
 
 
+def _first(X: Any) -> Any:
+    return X.tocsr()[:1] if sp.issparse(X) else X[:1]
+
+
 def _take(models: list[Any], rows: Mapping[str, Any]) -> None:
+    """Every model takes a block of rows before the next block: the first brings it into the cache for the others."""
     if len(rows["y"]) == 0:
         return
+    batches = _checked(models, rows)
+    for block in _blocks(batches[0]) if len(models) > 1 else [slice(None)]:
+        for model, batch in zip(models, batches, strict=True):
+            table, penalty, solver = model._parts()
+            part = batch if block == slice(None) else batch[block]
+            solver.update(model._state, part, table, penalty, model._factor(batch.n_features))
+
+
+def _checked(models: list[Any], rows: Mapping[str, Any]) -> list[Batch]:
+    """The rows as each model takes them, checked once for all that treat them alike."""
+    known: dict[tuple[float, bool], Batch] = {}
     for model in models:
-        columns = [rows.get(name) for name in COLUMNS]
-        terminal, discount = rows.get("terminal"), rows.get("discount")
-        if terminal is not None:
-            columns[1] = np.where(terminal, 0.0, model.gamma if discount is None else discount)
-        batch = model._batch(rows["X"], rows["y"], rows.get("X_next"), *columns, reset=False)
-        table, penalty, solver = model._parts()
-        solver.update(model._state, batch, table, penalty, model._factor(batch.n_features))
+        alike = model.gamma, model.fit_intercept
+        if alike not in known:
+            columns = [rows.get(name) for name in COLUMNS]
+            terminal, discount = rows.get("terminal"), rows.get("discount")
+            if terminal is not None:
+                columns[1] = np.where(terminal, 0.0, model.gamma if discount is None else discount)
+            known[alike] = model._batch(rows["X"], rows["y"], rows.get("X_next"), *columns, reset=False)
+    return [known[model.gamma, model.fit_intercept] for model in models]
+
+
+def _blocks(batch: Batch) -> list[slice]:
+    """Rows of φ and φ' that the cache holds while all models take them; CSR rows are so short that it makes no odds."""
+    if batch.is_sparse:
+        return [slice(None)]
+    size = max(1, BLOCK_BYTES // (2 * batch.phi.itemsize * batch.n_features))
+    return [slice(first, first + size) for first in range(0, len(batch), size)]
 
 
 def _complete(held: dict[str, Any], batch: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -30,21 +30,28 @@ _FAST = {"reassoc", "contract", "arcp", "nsz"}
 
 
 def _jit(function: Any) -> Any:
-    return njit(function, cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+    return njit(function, cache=True, nogil=True, fastmath=_FAST, error_model="numpy", no_cfunc_wrapper=True)
 
 
-@_jit
+def _part(function: Any) -> Any:
+    """Part of a kernel: compiled into it and stored with it, without a way in from Python."""
+    wrappers = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return njit(function, nogil=True, fastmath=_FAST, error_model="numpy", **wrappers)
+
+
+@_part
 def _next_trace(e, e_next, phi, fresh, old):
     """e_{t+1} = c φ_{t+1} + d e_t."""
     for j in range(len(phi)):
         e_next[j] = fresh * phi[j] + old * e[j]
 
 
-@_jit
-def _fold(G, M, m, k, traced, discount, fresh):
+@_part
+def _fold(G, H, M, m, k, saddle, traced, discount, fresh):
     """A_t = D G Dᵀ and b_t = r D g with φ, φ' and e themselves in D: γ goes into G, and c too where e is cφ_t.
 
-    Rows are φ and φ' of w, φ and φ' of θ, then e of both; columns likewise, and g. The last six rows are those of Gᵀ.
+    Rows are φ and φ' of w, φ and φ' of θ, then e of both; columns likewise, and g. H is what the step of x takes: the
+    same, or Gᵀ where it goes along A_tᵀy.
     """
     first = 2 - k
     for b in range(k):
@@ -63,42 +70,49 @@ def _fold(G, M, m, k, traced, discount, fresh):
             for row in range(4):
                 G[row, 2 * b] += fresh * G[row, 4 + b]
     for row in range(6):
+        H[row, 6] = 0.0 if saddle else G[row, 6]
         for c in range(6):
-            G[6 + c, row] = G[row, c]
+            H[row, c] = G[c, row] if saddle else G[row, c]
 
 
-@_jit
-def _along(G, i, j, step, reward, u, traced):
-    """step·(G u − r g) in the rows i, i + 1 and j of G: the weights of φ, φ' and e in the step of one block."""
-    c0 = (G[i, 0] * u[0] + G[i, 1] * u[1]) + (G[i, 2] * u[2] + G[i, 3] * u[3]) - reward * G[i, 6]
-    c1 = (G[i + 1, 0] * u[0] + G[i + 1, 1] * u[1]) + (G[i + 1, 2] * u[2] + G[i + 1, 3] * u[3]) - reward * G[i + 1, 6]
-    c2 = 0.0
+@_part
+def _along(G, step, reward, u, traced):
+    """step·(G u − r g): the weights of φ and φ' in the steps of w and of θ, then those of e."""
+    a, b, c, d, f, g = u
+    w0 = (G[0, 0] * a + G[0, 1] * b) + (G[0, 2] * c + G[0, 3] * d) - reward * G[0, 6]
+    w1 = (G[1, 0] * a + G[1, 1] * b) + (G[1, 2] * c + G[1, 3] * d) - reward * G[1, 6]
+    t0 = (G[2, 0] * a + G[2, 1] * b) + (G[2, 2] * c + G[2, 3] * d) - reward * G[2, 6]
+    t1 = (G[3, 0] * a + G[3, 1] * b) + (G[3, 2] * c + G[3, 3] * d) - reward * G[3, 6]
+    w2 = t2 = 0.0
     if traced:
-        c0 += G[i, 4] * u[4] + G[i, 5] * u[5]
-        c1 += G[i + 1, 4] * u[4] + G[i + 1, 5] * u[5]
-        c2 = G[j, 0] * u[0] + G[j, 1] * u[1] + G[j, 2] * u[2] + G[j, 3] * u[3] - reward * G[j, 6]
-        c2 += G[j, 4] * u[4] + G[j, 5] * u[5]
-    return step * c0, step * c1, step * c2
+        w0 += G[0, 4] * f + G[0, 5] * g
+        w1 += G[1, 4] * f + G[1, 5] * g
+        t0 += G[2, 4] * f + G[2, 5] * g
+        t1 += G[3, 4] * f + G[3, 5] * g
+        w2 = G[4, 0] * a + G[4, 1] * b + G[4, 2] * c + G[4, 3] * d + G[4, 4] * f + G[4, 5] * g - reward * G[4, 6]
+        t2 = G[5, 0] * a + G[5, 1] * b + G[5, 2] * c + G[5, 3] * d + G[5, 4] * f + G[5, 5] * g - reward * G[5, 6]
+    return step * w0, step * w1, step * t0, step * t1, step * w2, step * t2
 
 
 @_jit
 def stream(
     phi, phi_next, reward, discount, fresh, old, alpha, weight,
-    w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, e, pending,
+    w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, e, pending, folded,
     M, m, damping, l1, l2, factor, unit_ball, clip, radius, limit,
 ):  # fmt: skip
     """Advance the state in place, one pass per row; returns how many rows were taken before a product left ±`limit`.
 
     w is None without an auxiliary block, y1 and y2 without a dual, e without traces. `pending` holds the scales of x
-    and y that the projections ask for and no pass has applied yet. `unit_ball` projects y on the l2 ball, `clip` (1, or
-    None) on the l∞ ball, `radius` (or None) keeps ‖x‖₂ bounded; `l2` is None where there is no ridge.
+    and y that the projections ask for and no pass has applied yet; `folded` is (2, 6, 7) zeros to work in. `unit_ball`
+    projects y on the l2 ball, `clip` (1, or None) on the l∞ ball, `radius` (or None) keeps ‖x‖₂ bounded; `l2` is None
+    where there is no ridge.
 
     The pass over the state, sums += weight·old and new = prox(scale·old + coef·(f, g, h)) with the products of new
     with the next row's (f2, g2, h2), stands here and not in a function of its own: a call with so many arrays costs
     as much as a pass over a hundred features. For the same reason what lies between two passes is all scalars.
     """
     n, saddle, traced, i_th = len(reward), y2 is not None, e is not None, 0 if w is None else 1
-    kind, G, old_discount, old_fresh = th.dtype.type, np.zeros((12, 7)), np.nan, np.nan
+    kind, G, H, old_discount, old_fresh = th.dtype.type, folded[0], folded[1], np.nan, np.nan
     zero, one = kind(0), kind(1)
     pw0 = pw1 = pw2 = pt0 = pt1 = pt2 = py0 = py1 = py2 = pz0 = pz1 = pz2 = zero
     rw, rt, kw, kt, scale_x, scale_y = zero, zero, one, one, 1.0, 1.0
@@ -110,24 +124,22 @@ def stream(
         size += abs(v[0]) + abs(v[1]) + abs(v[2]) + abs(v[3]) + abs(v[4]) + abs(v[5])
         if not size < limit:
             break
-        here, there, after, live = max(t, 0), min(t + 1, n - 1), now, 1.0 if t >= 0 else 0.0
+        here, there, after = t if t > 0 else 0, t + 1 if t + 1 < n else t, now
+        live = 1.0 if t >= 0 else 0.0
         if discount[here] != old_discount or fresh[here] != old_fresh:
             old_discount, old_fresh = discount[here], fresh[here]
-            _fold(G, M, m, i_th + 1, traced, old_discount, old_fresh)
-        step, omega = live * alpha[here], live * weight[here]
-        if saddle:
-            cw, ct = _along(G, 6, 10, -step, 0.0, v, traced), _along(G, 8, 11, -step, 0.0, v, traced)
-            sw, st = scale_x, scale_x
-        else:
-            cw, ct = _along(G, 0, 4, -step, reward[here], u, traced), _along(G, 2, 5, -step, reward[here], u, traced)
-            sw, st = scale_x * (1.0 - step * damping[0]), scale_x * (1.0 - step * damping[i_th])
-        cy, cz = _along(G, 0, 4, step, reward[here], u, traced), _along(G, 2, 5, step, reward[here], u, traced)
+            _fold(G, H, M, m, i_th + 1, saddle, traced, old_discount, old_fresh)
+        step, omega, sw, st = live * alpha[here], live * weight[here], scale_x, scale_x
+        if not saddle:
+            sw, st = sw * (1.0 - step * damping[0]), st * (1.0 - step * damping[i_th])
         sw, st, sy, tw, tt = kind(sw), kind(st), kind(scale_y), kind(step * l1[0]), kind(step * l1[i_th])
         if l2 is not None:
             rw, rt = kind(step * l2[0]), kind(step * l2[i_th])
             kw, kt = one / (one + rw), one / (one + rt)
-        cw0, cw1, cw2, ct0, ct1, ct2 = kind(cw[0]), kind(cw[1]), kind(cw[2]), kind(ct[0]), kind(ct[1]), kind(ct[2])
-        cy0, cy1, cy2, cz0, cz1, cz2 = kind(cy[0]), kind(cy[1]), kind(cy[2]), kind(cz[0]), kind(cz[1]), kind(cz[2])
+        c = _along(H, -step, reward[here], v if saddle else u, traced)
+        cw0, cw1, ct0, ct1, cw2, ct2 = kind(c[0]), kind(c[1]), kind(c[2]), kind(c[3]), kind(c[4]), kind(c[5])
+        c = _along(G, step, reward[here], u, traced)
+        cy0, cy1, cz0, cz1, cy2, cz2 = kind(c[0]), kind(c[1]), kind(c[2]), kind(c[3]), kind(c[4]), kind(c[5])
         weight_x, weight_y = kind(omega * scale_x), kind(omega * scale_y)
         if e is not None and t + 1 < n:
             after = 1 - now
@@ -224,7 +236,7 @@ def stream(
 # --- the general path: one idea per pass ---------------------------------------------------------------------------
 
 
-@_jit
+@_part
 def _coefficients(out, work, coef, M, m, k, saddle, traced, discount, fresh, reward, alpha):
     """Weights of φ, φ' and e in the step of every row of the state: −α(M u − r m), or −αMᵀv and +α(M u − r m).
 
@@ -254,7 +266,7 @@ def _coefficients(out, work, coef, M, m, k, saddle, traced, discount, fresh, rew
             coef[b, 0] += fresh * coef[b, 2]
 
 
-@_jit
+@_part
 def _out_of_range(out, rows, limit):
     """Whether the products are NaN or beyond the limit: the iteration has diverged."""
     total = 0.0
@@ -263,7 +275,7 @@ def _out_of_range(out, rows, limit):
     return not total < limit
 
 
-@_jit
+@_part
 def _products(v, f, g, h, out):
     """out = (v·f, v·g, v·h)."""
     if v is not None:
@@ -276,7 +288,7 @@ def _products(v, f, g, h, out):
         out[0], out[1], out[2] = p0, p1, p2
 
 
-@_jit
+@_part
 def _add(v, coef, f, g, h, damp, at):
     """v ← v + coef·(f, g, h) − damp·at."""
     if v is not None:
@@ -288,20 +300,20 @@ def _add(v, coef, f, g, h, damp, at):
             v[j] = a
 
 
-@_jit
+@_part
 def _accumulate(total, weight, v):
     if total is not None and v is not None:
         for j in range(len(v)):
             total[j] += weight * v[j]
 
 
-@_jit
+@_part
 def _copy(target, v):
     if v is not None:
         target[:] = v
 
 
-@_jit
+@_part
 def _elastic_net(v, threshold, ridge, factor):
     """prox of threshold·‖v‖₁ + ½ ridge·‖v‖², feature by feature."""
     for j in range(len(v)):
@@ -310,7 +322,7 @@ def _elastic_net(v, threshold, ridge, factor):
         v[j] = (v[j] - min(max(v[j], -bound), bound)) / (1.0 + ridge * c)
 
 
-@_jit
+@_part
 def _group_shrink(v, groups, threshold, norms):
     """v_g ← max(0, 1 − threshold_g/‖v_g‖) v_g for every group g."""
     norms[:] = 0.0
@@ -323,7 +335,7 @@ def _group_shrink(v, groups, threshold, norms):
         v[j] *= norms[groups[j]]
 
 
-@_jit
+@_part
 def _link(v, p):
     """v ← ∇½‖v‖_p²: sign(v_j)|v_j|^{p−1}/‖v‖_p^{p−2}; the conjugate exponent inverts it."""
     total = 0.0
@@ -336,7 +348,7 @@ def _link(v, p):
             v[j] = magnitude if v[j] >= 0 else -magnitude
 
 
-@_jit
+@_part
 def _shrink(v, alpha, l1, l2, factor, groups, group_l1, norms):
     """prox_{αh} of one block of x."""
     if groups is None:
@@ -345,7 +357,7 @@ def _shrink(v, alpha, l1, l2, factor, groups, group_l1, norms):
         _group_shrink(v, groups, alpha * group_l1, norms)
 
 
-@_jit
+@_part
 def _box(v, u, alpha, rho, factor):
     """v ← v − αu, u ← clip(u + αv, ±ρ), both from the old values: ρ‖v‖₁ as a maximum over a box (`eq:ROTD2`)."""
     for j in range(len(v)):
@@ -355,7 +367,7 @@ def _box(v, u, alpha, rho, factor):
         u[j] = min(max(u[j] + alpha * old, -bound), bound)
 
 
-@_jit
+@_part
 def _within_radius(v1, v2, radius):
     """Scale [v1; v2] into the l2 ball of that radius."""
     total = 0.0
@@ -371,7 +383,7 @@ def _within_radius(v1, v2, radius):
                 v1[j] *= factor
 
 
-@_jit
+@_part
 def _within_l1(v1, v2):
     """Euclidean projection of [v1; v2] on the l1 ball: soft threshold at the τ that leaves a norm of 1 (Michelot's
     iteration)."""
@@ -395,14 +407,14 @@ def _within_l1(v1, v2):
                 v1[j] -= min(max(v1[j], -tau), tau)
 
 
-@_jit
+@_part
 def _within_box(v):
     if v is not None:
         for j in range(len(v)):
             v[j] = min(max(v[j], -1.0), 1.0)
 
 
-@_jit
+@_part
 def _project_dual(y1, y2, ball):
     """True Euclidean projection on the unit ball of norm 1, 2 or ∞ (0); −1 leaves y alone."""
     if y2 is not None:
@@ -415,7 +427,7 @@ def _project_dual(y1, y2, ball):
             _within_box(y2)
 
 
-@_jit
+@_part
 def _move_block(v, coef, f, g, h, damp, at, alpha, l1, l2, factor, groups, group_l1, norms, u, p):
     """One block of x: step in the mirror image, prox, back."""
     if v is not None:
@@ -430,7 +442,7 @@ def _move_block(v, coef, f, g, h, damp, at, alpha, l1, l2, factor, groups, group
             _link(v, p)
 
 
-@_jit
+@_part
 def _move(
     w, th, y1, y2, u_w, u_th, at_w, at_th, at_y1, at_y2, f, g, h, coef, alpha,
     damping, l1, l2, factor, groups, group_l1, norms, ball, radius, dual_damping, p,
@@ -466,7 +478,7 @@ def _move(
     _project_dual(y1, y2, ball)
 
 
-@_jit
+@_part
 def _all_products(w, th, y1, y2, k, f, g, h, out):
     _products(w, f, g, h, out[0])
     _products(th, f, g, h, out[k - 1])

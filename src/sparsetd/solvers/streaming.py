@@ -196,8 +196,8 @@ class Streaming:
             if radius is None and state.pending[0] != 1.0:  # a bound that was lifted: the kernel no longer looks at it
                 state.x[:], state.pending[0] = state.primal, 1.0
             ridge = l2 if l2.any() else None
-            rest = (state.trace, state.pending, *system, l1, ridge, weights, self.ball == 2, clip, radius, limit)
-            return int(kernels.stream(*moving, *rest))
+            memory, balls = (state.trace, state.pending, np.zeros((2, 6, 7))), (self.ball == 2, clip, radius)
+            return int(kernels.stream(*moving, *memory, *system, l1, ridge, weights, *balls, limit))
         l1, l2 = (np.zeros(k), np.zeros(k)) if shrinkage is None else shrinkage
         groups = None if shrinkage is not None else np.asarray(penalty.groups, dtype=np.int64)
         group_l1 = np.zeros((k, 0)) if shrinkage is not None else penalty.group_weights(k, factor)
