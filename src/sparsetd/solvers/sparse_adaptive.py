@@ -56,6 +56,7 @@ def enter(state: Any, averages: bool) -> None:
         "chain": np.tile([1.0, 0.0], (GENERATIONS, n_vectors, 1)),
         "norms": norms,
         "counter": np.zeros(4, dtype=np.int64),
+        "room": np.zeros((7, 3 * n_vectors)),
     }
     for place, vector in enumerate([*vectors, *totals[:n_sums]]):
         if vector.any():  # memory that is never written costs nothing
@@ -108,7 +109,7 @@ def distance_over_gradients(
     while True:
         taken += kernels.distance_over_gradients(
             *phi.between(taken, n), *phi_next.between(taken, n), *(column[taken:] for column in columns),
-            *(lazy[name] for name in ("line", "hot", "names", "scale", "chain", "norms", "counter")),
+            *(lazy[name] for name in ("line", "hot", "names", "scale", "chain", "norms", "counter", "room")),
             _origin(state), state.record, len(state.x), lazy["n_sums"], tol, horizon, table.M, table.m, *system,
         )  # fmt: skip
         if not lazy["counter"][kernels.FULL]:

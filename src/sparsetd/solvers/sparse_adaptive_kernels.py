@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from sparsetd.solvers.sparse_kernels import _borrow, _prefetch
+
 # As in `adaptive_kernels`: sums may be reordered; NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
 
@@ -85,9 +87,11 @@ def _touch(line, hot, names, n, row, values, indices, lo, hi, factor, origin, n_
 
 
 @_inline
-def _store(line, hot, names, n, scale, n_sums, generation, tol):
+def _store(line, hot, names, n, scale, inverse, n_sums, generation, tol):
     """Take over the next values; write back all coordinates but those of a trace that has not faded, which stay hot."""
     mark, n_vectors, kept = line.shape[1] - 1, len(scale), 0
+    for b in range(n_vectors):
+        inverse[b] = 1.0 / scale[b, F]
     for i in range(n):
         j = names[i]
         stays = abs(hot[TRACE, i]) > tol
@@ -96,7 +100,7 @@ def _store(line, hot, names, n, scale, n_sums, generation, tol):
                 hot[VALUE + b, kept], hot[TOTAL + b, kept] = hot[NEXT + b, i], hot[TOTAL + b, i]
                 hot[ORIGIN + b, kept] = hot[ORIGIN + b, i]
             else:
-                v = hot[NEXT + b, i] / scale[b, F]
+                v = hot[NEXT + b, i] * inverse[b]
                 line[j, b] = v
                 if b < n_sums:
                     line[j, n_vectors + b] = hot[TOTAL + b, i] - v * scale[b, P]
@@ -178,14 +182,13 @@ def flush(line, hot, scale, chain, norms, counter, origin, n_sums, sums):
 
 
 @_inline
-def _gradient(hot, n, at, k, size, reward, M, m, damping, products, weights, limit):
+def _gradient(hot, n, at, k, n_vectors, size, reward, M, m, damping, products, weights, limit):
     """Directions of descent at the point in rows `at`: A_t x − b_t, or with a dual A_tᵀ y and −(A_t x − b_t − damping·y).
 
     `size` is ‖v‖² of the point's vectors, of which the untouched part counts where there is damping. Returns ‖g_x‖²,
     ‖g_y‖² and whether all products are in range.
     """
-    n_vectors, shift = len(size), 3 * (len(size) - k)
-    inside = True
+    shift, inside = 3 * (n_vectors - k), True
     for b in range(n_vectors):
         p0 = p1 = p2 = 0.0
         for i in range(n):
@@ -222,9 +225,9 @@ def _gradient(hot, n, at, k, size, reward, M, m, damping, products, weights, lim
 @_inline
 def _scaled(norms, after, b, f):
     """‖fv − v_0‖² and ⟨fv − v_0, v_0⟩ from those of v."""
-    moved, along, square = after[b, MOVED], after[b, ALONG], norms[b, ORIGIN_SIZE]
-    after[b, MOVED] = f * f * moved + 2.0 * f * (f - 1.0) * along + (f - 1.0) * (f - 1.0) * square
-    after[b, ALONG] = f * along + (f - 1.0) * square
+    moved, along, square = after[MOVED, b], after[ALONG, b], norms[b, ORIGIN_SIZE]
+    after[MOVED, b] = f * f * moved + 2.0 * f * (f - 1.0) * along + (f - 1.0) * (f - 1.0) * square
+    after[ALONG, b] = f * along + (f - 1.0) * square
 
 
 @_inline
@@ -233,7 +236,7 @@ def _move(hot, n, k, alpha, beta, damping, l2, point, radius, ball, norms, after
 
     Leaves the factor of the untouched entries in `factor`, the distances in `after` and ‖v‖² in `size`.
     """
-    n_vectors = len(size)
+    n_vectors = len(norms)
     for b in range(n_vectors):
         step = alpha if b < k else beta
         shrink = 1.0 / (1.0 + step * l2[b])
@@ -243,7 +246,7 @@ def _move(hot, n, k, alpha, beta, damping, l2, point, radius, ball, norms, after
         if b >= k and ball == BOX:
             for i in range(n):
                 hot[NEXT + b, i] = min(max(hot[NEXT + b, i], -1.0), 1.0)
-        after[b, MOVED], after[b, ALONG] = norms[b, MOVED], norms[b, ALONG]
+        after[MOVED, b], after[ALONG, b] = norms[b, MOVED], norms[b, ALONG]
         if f != 1.0:
             _scaled(norms, after, b, f)
         moved = along = 0.0
@@ -251,8 +254,8 @@ def _move(hot, n, k, alpha, beta, damping, l2, point, radius, ball, norms, after
             p, v, at = hot[NEXT + b, i], f * hot[VALUE + b, i], hot[ORIGIN + b, i]
             moved += (p - v) * (p + v - 2.0 * at)
             along += (p - v) * at
-        after[b, MOVED] += moved
-        after[b, ALONG] += along
+        after[MOVED, b] += moved
+        after[ALONG, b] += along
     _project(hot, n, 0, k, radius, norms, after, factor, size)
     _project(hot, n, k, n_vectors, 1.0 if ball == 2 else np.inf, norms, after, factor, size)
 
@@ -262,7 +265,7 @@ def _project(hot, n, first, last, radius, norms, after, factor, size):
     """Scale the vectors first … last − 1 of the next point into the l2 ball of that radius; `size` is their ‖v‖²."""
     total = 0.0
     for b in range(first, last):
-        size[b] = after[b, MOVED] + 2.0 * after[b, ALONG] + norms[b, ORIGIN_SIZE]
+        size[b] = after[MOVED, b] + 2.0 * after[ALONG, b] + norms[b, ORIGIN_SIZE]
         total += size[b]
     if total > radius * radius:
         s = radius / np.sqrt(total)
@@ -311,19 +314,29 @@ def _average(hot, n, at, weight, n_sums, point, scale):
 @_jit
 def distance_over_gradients(
     values, indices, indptr, next_values, next_indices, next_indptr, reward, discount, fresh, old,
-    line, hot, names, scale, chain, norms, counter, origin, record, k, n_sums, tol, horizon, M, m, damping, l2,
+    line, hot, names, scale, chain, norms, counter, room, origin, record, k, n_sums, tol, horizon, M, m, damping, l2,
     ball, dual_radius, radius, extragradient, start, cap, limit,
 ):  # fmt: skip
     """`adaptive_kernels.distance_over_gradients` on sparse rows; returns how many were taken.
 
     It stops at a row whose products leave ±`limit`, and where `hot` is full, which counter[FULL] tells.
     """
+    values, indices, indptr = _borrow(values), _borrow(indices), _borrow(indptr)
+    next_values, next_indices, next_indptr = _borrow(next_values), _borrow(next_indices), _borrow(next_indptr)
+    line, hot, names, scale, chain = _borrow(line), _borrow(hot), _borrow(names), _borrow(scale), _borrow(chain)
+    norms, counter, origin, record = _borrow(norms), _borrow(counter), _borrow(origin), _borrow(record)
+    M, m, damping, l2 = _borrow(M), _borrow(m), _borrow(damping), _borrow(l2)
     n_vectors, nothing = len(scale), np.zeros((0, 0))
-    products, weights = np.zeros(3 * n_vectors), np.zeros(3 * n_vectors)
-    point, factor, size, after = np.ones(n_vectors), np.ones(n_vectors), np.ones(n_vectors), np.zeros((n_vectors, 2))
+    products, weights, after = _borrow(room[0]), _borrow(room[1]), _borrow(room[5:])
+    point, factor, size = _borrow(room[2]), _borrow(room[3]), _borrow(room[4])
     norm_M, most_damping = np.sqrt((M * M).sum()), damping[:k].max()
     counter[FULL] = 0
     for t in range(len(reward)):
+        if t + 1 < len(reward):
+            for i in range(indptr[t + 1], indptr[t + 2]):
+                _prefetch(line, indices[i])
+            for i in range(next_indptr[t + 1], next_indptr[t + 2]):
+                _prefetch(line, next_indices[i])
         lo, hi, next_lo, next_hi = indptr[t], indptr[t + 1], next_indptr[t], next_indptr[t + 1]
         n = counter[HOT]
         if n + hi - lo + next_hi - next_lo > len(names):
@@ -337,7 +350,8 @@ def distance_over_gradients(
                 line, hot, names, n, PSI, next_values, next_indices, next_lo, next_hi, discount[t], origin, n_sums,
                 scale, chain,
             )  # fmt: skip
-        for i in range(n):
+        stop = np.uint64(n)
+        for i in range(stop):
             hot[TRACE, i] = fresh[t] * hot[PHI, i] + old[t] * hot[TRACE, i]
         for b in range(n_vectors):
             point[b] = 1.0
@@ -346,12 +360,12 @@ def distance_over_gradients(
         at, fine = VALUE, True
         for last in range(0 if extragradient else 1, 2):  # the trial point, then the step from its gradient
             more_x, more_y, fine = _gradient(
-                hot, n, at, k, size, reward[t], M, m, damping, products, weights, limit
+                hot, stop, at, k, n_vectors, size, reward[t], M, m, damping, products, weights, limit
             )  # fmt: skip
             if not fine:
                 break
             if at == VALUE:
-                bound = norm_M * _row_size(hot, n) + most_damping
+                bound = norm_M * _row_size(hot, stop) + most_damping
                 if bound > 0.0:
                     residual = more_y if n_vectors > k else more_x
                     record[START] = max(record[START], start * np.sqrt(residual) / bound)
@@ -361,14 +375,15 @@ def distance_over_gradients(
             nx, ny = max(nx, more_x), max(ny, more_y)
             alpha, beta = _two_steps(record, nx, ny, dual_radius, top)
             if last:
-                _average(hot, n, at, alpha, n_sums, point, scale)
-            _move(hot, n, k, alpha, beta, damping, l2, point, radius, ball, norms, after, factor, size)
-            point[:] = factor
+                _average(hot, stop, at, alpha, n_sums, point, scale)
+            _move(hot, stop, k, alpha, beta, damping, l2, point, radius, ball, norms, after, factor, size)
+            for b in range(n_vectors):
+                point[b] = factor[b]
             at = NEXT
         moved, restart = 0.0, False
         for b in range(n_vectors):
             if fine:
-                norms[b, MOVED], norms[b, ALONG] = after[b, MOVED], after[b, ALONG]
+                norms[b, MOVED], norms[b, ALONG] = after[MOVED, b], after[ALONG, b]
                 scale[b, F] *= factor[b]
                 restart = restart or not SMALLEST < abs(scale[b, F]) < 1.0 / SMALLEST
                 moved += norms[b, MOVED] if b < k or dual_radius == 0.0 else 0.0
@@ -376,7 +391,7 @@ def distance_over_gradients(
                 hot[NEXT + b, :n] = hot[VALUE + b, :n]
         if restart:
             _restart(scale, chain, counter)
-        counter[HOT] = _store(line, hot, names, n, scale, n_sums, counter[GENERATION], tol)
+        counter[HOT] = _store(line, hot, names, n, scale, factor, n_sums, counter[GENERATION], tol)
         if not fine:
             return t
         record[GX] += nx
