@@ -217,7 +217,7 @@ class Streaming:
 
     @staticmethod
     def _empty(x: Array, y: Array | None) -> Totals:
-        return Totals(*(None if v is None else _aligned_zeros(v.shape, v.dtype) for v in (x, y)))
+        return Totals(_aligned_zeros(x.shape, x.dtype), None if y is None else _aligned_zeros(y.shape, y.dtype))
 
     def _until_rotation(self, t: int) -> int:
         """Rows until the next power of two, where a suffix average forgets its older half."""
@@ -231,7 +231,7 @@ class Streaming:
             state.earlier, state.totals = state.totals, self._empty(state.x, state.y)
 
 
-def _aligned_zeros(shape: tuple[int, int], dtype: Any) -> Array:
+def _aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
     """Zeros whose rows begin on cache lines: vector registers that straddle two cost half as much again."""
     line = 64 // np.dtype(dtype).itemsize
     stride = -(-shape[1] // line) * line
