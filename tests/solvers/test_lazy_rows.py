@@ -20,3 +20,12 @@ def test_the_kernels_see_one_type(read_only, dtype, index):
         array.setflags(write=not read_only)
     plain = rows(sp.csr_array(np.eye(3)))
     assert numba.typeof(tuple(rows(matrix))) == numba.typeof(tuple(plain))
+
+
+def test_read_only_rows_are_not_copied_and_stay_alive():
+    matrix = sp.csr_array(np.eye(3))
+    matrix.data.setflags(write=False)
+    lent, address = rows(matrix).values, matrix.data.ctypes.data
+    del matrix
+    assert lent.ctypes.data == address
+    assert lent.tolist() == [1.0, 1.0, 1.0]

@@ -92,14 +92,25 @@ def leave(state: Any) -> None:
 def rows(matrix: Any) -> Rows:
     """CSR rows for the kernels, always of the same types: another type would compile another kernel.
 
-    To Numba a read-only array (a memory map, Arrow's memory) is another type.
+    To Numba a read-only array (a memory map, Arrow's memory) is another type; the kernels only read, so it is lent to
+    them as if it were not.
     """
     csr = sp.csr_array(matrix)
-    return Rows(
-        np.require(csr.data, np.float64, ["C", "W"]),
-        np.require(csr.indices, np.int32, ["C", "W"]),
-        np.require(csr.indptr, np.int64, ["C", "W"]),
-    )
+    return Rows(_lent(csr.data, np.float64), _lent(csr.indices, np.int32), _lent(csr.indptr, np.int64))
+
+
+def _lent(array: Array, dtype: Any) -> Array:
+    """The array itself, or a view of it that does not say that it is read-only; a copy only for another type."""
+    plain = np.ascontiguousarray(array, dtype=dtype)
+    return plain if plain.flags.writeable else np.asarray(_Lender(plain))
+
+
+class _Lender:
+    """Presents the memory of an array, which it keeps alive, without the mark that it is read-only."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
 
 
 def _setting(solver: Any, shrinkage: tuple[Array, Array]) -> sparse.Setting:
