@@ -43,7 +43,7 @@ def archive(data: bytes) -> bytes:
 
 
 def few(columns: dict[str, object]) -> dict[str, object]:
-    return {name: columns[name] for name in ("obs_x", "next_obs_x", "reward", "terminated", "action")}
+    return {name: columns[name] for name in ("obs_x", "reward", "terminated")}
 
 
 SEEDS = [
@@ -54,30 +54,9 @@ SEEDS = [
 ]
 TOKENS = [
     *(name.encode() for name in seed_log.NAMES),
-    *(SEPARATOR, MAGIC + b"\x01\0", MAGIC + b"\x02\0", MAGIC + b"\x03\0", b"PK\x03\x04", b"PK\x01\x02", b"PK\x05\x06"),
-    *(
-        b"'descr'",
-        b"'fortran_order'",
-        b"'shape'",
-        b"True",
-        b"(1,)",
-        b"()",
-        b"(-1,)",
-        b"(0, 9)",
-        b"(999999999999,)",
-        b"6",
-    ),
-    *(b"'<f8'", b"'|O'", b"'<U0'", b"'|V0'", b"'<U9'", b"'|S3'", b"'<f2'", b"'<f16'", b"'<c16'", b"'<u8'", b"'|b1'"),
-    *(
-        b"'<M8[s]'",
-        b"[('a', '<f8')]",
-        b"[]",
-        b"('<f8', (2,))",
-        b"\xff\xff\xff\xff",
-        b"\xff" * 7 + b"\x7f",
-        b"((((",
-        b"#",
-    ),
+    *b"'descr' 'fortran_order' 'shape' True (1,) () (-1,) (0,9) (999999999999,) [('a','<f8')] [] (((( #".split(),
+    *b"'<f8' '|O' '<U0' '|V0' '<U9' '|S3' '<f2' '<f16' '<c16' '<u8' '|b1' '<M8[s]' PK\3\4 PK\1\2 PK\5\6".split(),
+    *(SEPARATOR, MAGIC + b"\1\0", MAGIC + b"\2\0", MAGIC + b"\3\0", b"\xff" * 4, b"\xff" * 7 + b"\x7f"),
 ]
 
 

@@ -1,7 +1,7 @@
 """Tables of odd contents, made by decisions: byte mutations of a Parquet file mostly die in its footer.
 
-Every second column stays as it is in a valid log; the others have another type, nulls, lists, huge numbers, another
-name or another length. The table is read as a Parquet file, an Arrow file, an Arrow stream, a frame or a mapping.
+Most columns stay as they are in a valid log or are left out; some have another type, nulls, lists, huge numbers or
+another name. The table is read as a Parquet file, an Arrow file or stream, a frame or a mapping.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def columns(choose: Choices) -> tuple[list[str], list[Any]]:
     n = choose.one([seed_log.N, seed_log.N, seed_log.N, 3, 1, 0])
     names, arrays = [], []
     for name, values in valid.items():
-        if choose.odd(8):
+        if choose.odd(3):
             continue
         column = odd_column(choose, n) if choose.odd(4) else pa.array(values[:n])
         names.append(choose.one(NAMES) if choose.odd(8) else name)
@@ -94,7 +94,7 @@ def _plain(column: Any) -> bool:
 
 def one_input(data: bytes) -> None:
     choose = Choices(data)
-    form = choose.one([parquet, parquet, arrow_file, arrow_stream, arrow_table, mapping, pandas_frame, polars_frame])
+    form = choose.one([arrow_table, arrow_table, mapping, mapping, arrow, parquet, pandas_frame, polars_frame])
     try:
         names, arrays = columns(choose)
         source = form(choose, pa.Table.from_arrays(arrays, names))
@@ -112,17 +112,10 @@ def parquet(choose: Choices, table: Any) -> Any:
     return file(".parquet", out.getvalue())
 
 
-def arrow_file(choose: Choices, table: Any) -> Any:
+def arrow(choose: Choices, table: Any) -> Any:
     out = io.BytesIO()
     options = pa.ipc.IpcWriteOptions(compression=choose.one([None, "lz4", "zstd"]))
-    with pa.ipc.new_file(out, table.schema, options=options) as writer:
-        writer.write_table(table, max_chunksize=choose.one([100, 2]))
-    return file(".arrow", out.getvalue())
-
-
-def arrow_stream(choose: Choices, table: Any) -> Any:
-    out = io.BytesIO()
-    with pa.ipc.new_stream(out, table.schema) as writer:
+    with choose.one([pa.ipc.new_file, pa.ipc.new_stream])(out, table.schema, options=options) as writer:
         writer.write_table(table, max_chunksize=choose.one([100, 2]))
     return file(".arrow", out.getvalue())
 

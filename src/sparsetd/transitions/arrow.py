@@ -103,15 +103,10 @@ def _looked_up(column: Any) -> Array:
     parts: list[Array] = []
     for chunk in column.chunks:
         values = chunk.dictionary.to_numpy(zero_copy_only=False)
-        missing = chunk.indices.is_null().to_numpy(zero_copy_only=False)
-        codes = chunk.indices.fill_null(0).to_numpy(zero_copy_only=False)
-        if missing.all():
-            parts.append(np.full(len(chunk), np.nan))
-        elif missing.any():
-            absent = None if values.dtype.kind == "O" else np.nan
-            parts.append(np.where(missing, absent, values[codes]))
-        else:
-            parts.append(values[codes])
+        if chunk.null_count:
+            values = np.append(values, [None if values.dtype.kind == "O" else np.nan])
+        codes = chunk.indices.cast("int64").fill_null(len(chunk.dictionary))
+        parts.append(np.asarray(values[codes.to_numpy()]))
     return np.concatenate(parts)
 
 

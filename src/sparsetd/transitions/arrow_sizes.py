@@ -17,9 +17,8 @@ NUMBER = 8  # bytes of an entry
 
 def refuse_bomb(path: Path, size: int, what: str) -> None:
     if size > MOST:
-        raise ValueError(
-            f"{path.name} would unpack to {size / 2**30:.1f} GiB in one {what}, beyond {MOST / 2**30:.1f}: write smaller ones."
-        )
+        limits = f"{size / 2**30:.1f} GiB in one {what}, beyond {MOST / 2**30:.1f}"
+        raise ValueError(f"{path.name} would unpack to {limits}: write smaller ones.")
 
 
 def fits(n: int) -> bool:

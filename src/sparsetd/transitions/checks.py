@@ -200,7 +200,7 @@ def show(value: Any) -> str:
         value = value.tolist()
     elif isinstance(value, np.generic):
         value = value.item()
-    text = repr(value).encode(errors="backslashreplace").decode()
+    text = " ".join(repr(value).splitlines()).encode(errors="backslashreplace").decode()
     return text if len(text) <= 60 else text[:57] + "..."
 
 

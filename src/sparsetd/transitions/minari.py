@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions.checks import Array
+from sparsetd.transitions.checks import Array, reason
 
 PROBABILITIES = ("behavior_prob", "target_prob", "ratio")
 
@@ -22,8 +23,10 @@ def minari_chunks(dataset: Any, batch_rows: int) -> Iterator[dict[str, Array]]:
         dataset = _load(dataset)
     pending: list[dict[str, Array]] = []
     size = 0
-    for episode in dataset.iterate_episodes():
-        columns = _columns(episode)
+    for number, episode in enumerate(_episodes(dataset)):
+        columns = _columns(number, episode)
+        if pending:
+            _refuse_other_shapes(number, columns, pending[0])
         pending.append(columns)
         size += len(columns["reward"])
         if size >= batch_rows:
@@ -33,6 +36,13 @@ def minari_chunks(dataset: Any, batch_rows: int) -> Iterator[dict[str, Array]]:
         yield _join(pending)
 
 
+def _episodes(dataset: Any) -> Iterator[Any]:
+    try:
+        yield from dataset.iterate_episodes()
+    except Exception as error:  # a damaged file fails in h5py, Arrow and Minari, each in its own ways
+        raise ValueError(f"The Minari dataset cannot be read ({reason(error)}): download it again.") from None
+
+
 def _load(identifier: str) -> Any:
     try:
         import minari
@@ -40,46 +50,61 @@ def _load(identifier: str) -> Any:
         raise ImportError('Reading Minari datasets needs minari: pip install "sparsetd[minari]".') from None
     try:
         return minari.load_dataset(identifier, download=False)
-    except (FileNotFoundError, ValueError) as error:
-        raise ValueError(f"There is no local Minari dataset {identifier!r} ({error}): download it first.") from None
+    except Exception as error:  # it is absent, or its metadata is damaged
+        what = f"There is no local Minari dataset {identifier!r}"
+        raise ValueError(f"{what} that can be read ({reason(error)}): download it first.") from None
 
 
-def _columns(episode: Any) -> dict[str, Array]:
-    n = len(episode.rewards)
-    observations = _flat(episode.observations)
+def _columns(number: int, episode: Any) -> dict[str, Array]:
+    try:
+        columns = _fields(episode)
+    except Exception as error:  # in place of an array there may be anything
+        raise ValueError(f"Episode {number} of the Minari dataset cannot be read ({reason(error)}).") from None
+    n = len(columns["reward"])
+    for name, column in columns.items():
+        if column.shape[:1] != (n,):
+            raise ValueError(
+                f"Episode {number} has {n} rewards, so `{name}` must have {n} rows (observations one more), "
+                f"but its shape is {column.shape}."
+            )
+    return columns
+
+
+def _fields(episode: Any) -> dict[str, Array]:
+    observations, rewards = _flat(episode.observations), np.asarray(episode.rewards)
     columns = {
         "observation": observations[:-1],
         "next_observation": observations[1:],
         "action": _flat(episode.actions),
-        "reward": np.asarray(episode.rewards),
+        "reward": rewards,
         "terminated": np.asarray(episode.terminations),
         "truncated": np.asarray(episode.truncations),
-        "episode": np.full(n, episode.id),
+        "episode": np.asarray([episode.id] * len(rewards)),
     }
-    if len(observations) != n + 1:
-        raise ValueError(
-            f"Episode {episode.id} must have {n + 1} observations for {n} rewards, but it has {len(observations)}."
-        )
     for name in PROBABILITIES:
-        if episode.infos and name in episode.infos:
-            columns[name] = np.asarray(episode.infos[name])[-n:]
+        if isinstance(episode.infos, dict) and name in episode.infos:
+            columns[name] = np.asarray(episode.infos[name])[-len(rewards) :]
     return columns
 
 
 def _flat(values: Any) -> Array:
     """Arrays, or dictionaries and tuples of arrays, side by side as (n, p); plain numbers stay a vector."""
-    if isinstance(values, dict):
-        return np.hstack([_flat(part).reshape(_length(part), -1) for part in values.values()])
-    if isinstance(values, tuple):
-        return np.hstack([_flat(part).reshape(_length(part), -1) for part in values])
+    if isinstance(values, (dict, tuple)):
+        parts = [_flat(part) for part in (values.values() if isinstance(values, dict) else values)]
+        return np.hstack([part[:, None] if part.ndim == 1 else part for part in parts])
     array = np.asarray(values)
-    return array if array.ndim == 1 else array.reshape(len(array), -1)
+    return array if array.ndim == 1 else array.reshape(len(array), math.prod(array.shape[1:]))
 
 
-def _length(part: Any) -> int:
-    while isinstance(part, (dict, tuple)):
-        part = next(iter(part.values())) if isinstance(part, dict) else part[0]
-    return len(part)
+def _refuse_other_shapes(number: int, columns: dict[str, Array], first: dict[str, Array]) -> None:
+    for name, column in columns.items():
+        if name in first and _kind(column) != _kind(first[name]):
+            raise ValueError(f"Episode {number} has another kind of `{name}` than the one before: make them alike.")
+
+
+def _kind(column: Array) -> tuple[bool, tuple[int, ...]]:
+    """Numbers can be joined with numbers of the same shape, and nothing else."""
+    return column.dtype.kind in "biuf", column.shape[1:]
 
 
 def _join(episodes: list[dict[str, Array]]) -> dict[str, Array]:

@@ -1,8 +1,8 @@
 """Sparse feature rows from Parquet, a bounded number at a time.
 
 A row holds the indices of its non-zero features as a list of integers (and, unless they are all 1, their values as a
-list of numbers) next to its reward. A column of lists is almost a CSR matrix already: only its entries are copied,
-because Arrow's memory must not be written to and Numba compiles a kernel of its own for such arrays.
+list of numbers) next to its reward. A column of lists becomes the arrays of a CSR matrix without being copied: they
+are Arrow's memory, which is read-only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sparsetd.transitions.arrow import require_pyarrow
+from sparsetd.transitions.arrow_sizes import check_parquet
+from sparsetd.transitions.checks import reason, show
 from sparsetd.transitions.read_ahead import read_ahead
+from sparsetd.transitions.schema import check_names
 
 OPTIONAL = ("ratio", "discount", "start", "interest")
 KINDS = {"iu": "integers", "iuf": "numbers"}
@@ -49,68 +53,106 @@ def sparse_parquet(
     lists = [name for name in (indices, values, next_indices, next_values) if name is not None]
 
     def batches() -> Iterator[dict[str, Any]]:
+        ones = _Ones()
         for name, file in _files(path):
+            check_names(file.schema_arrow.names)
+            check_parquet(Path(name), file.metadata, batch_rows)
             known = set(file.schema_arrow.names)
             missing = [column for column in (*lists, reward) if column not in known]
             if missing:
-                raise ValueError(f"{name} has no column {missing[0]!r}; it has {', '.join(sorted(known))}")
+                raise ValueError(f"{name} has no column {missing[0]!r}; it has {', '.join(sorted(known)[:20])}.")
             kept = [column for column in OPTIONAL if column in known]
             for table in file.iter_batches(batch_rows, columns=[*lists, reward, *kept], use_threads=False):
-                batch = {"X": _rows(table, indices, values, n_features), "y": _numbers(table, reward)}
+                batch = {"X": _rows(table, indices, values, n_features, ones), "y": _numbers(table, reward)}
                 if next_indices is not None:
-                    batch["X_next"] = _rows(table, next_indices, next_values, n_features)
+                    batch["X_next"] = _rows(table, next_indices, next_values, n_features, ones)
                 yield batch | {column: _numbers(table, column) for column in kept}
 
-    return read_ahead(batches())
+    return read_ahead(_readable(path, batches()))
+
+
+def _readable(path: str | Path, batches: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The batches, with what pyarrow says of a damaged file as one sentence."""
+    pa = require_pyarrow()
+    try:
+        yield from batches
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist: check the path.") from None
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a readable Parquet file ({reason(error)}): write it again.") from None
 
 
 def _files(path: str | Path) -> Iterator[tuple[str, Any]]:
     """The file, or those of the folder in the order of their names; a dataset's own scan decodes many batches ahead."""
-    try:
-        from pyarrow.dataset import dataset
-        from pyarrow.parquet import ParquetFile
-    except ImportError:
-        raise ImportError('reading Parquet needs pyarrow: pip install "sparsetd[data]"') from None
+    from pyarrow.dataset import dataset
+    from pyarrow.parquet import ParquetFile
+
     for fragment in dataset(str(path), format="parquet").get_fragments():
-        with ParquetFile(fragment.open()) as file:
+        # Read in pieces: a column of a row group need not fit in memory, and fresh memory is slower than a copy.
+        with ParquetFile(fragment.open(), buffer_size=2**20) as file:
             yield fragment.path, file
 
 
-def _rows(table: Any, indices: str, values: str | None, n_features: int) -> sp.csr_array:
+def _rows(table: Any, indices: str, values: str | None, n_features: int, ones: _Ones) -> sp.csr_array:
     offsets, places = _lists(table, indices, "iu")
     largest = places.view(f"u{places.itemsize}").max(initial=0)  # a negative index is a large unsigned one
     if largest >= n_features:
-        raise ValueError(f"{indices} has an index outside 0 … {n_features - 1}; hash the features to that range")
+        raise ValueError(f"{indices} has an index outside 0 … {n_features - 1}; hash the features to that range.")
     if values is None:
-        numbers = np.ones(len(places))
+        numbers = ones(len(places))
     else:
         ends, entries = _lists(table, values, "iuf")
         if not np.array_equal(offsets, ends):
             row = int(np.argmax(np.diff(offsets) != np.diff(ends)))
-            raise ValueError(f"{values} and {indices} differ in length in row {row} of a batch; give a value per index")
-        numbers = entries.astype(np.float64)
+            raise ValueError(
+                f"{values} and {indices} differ in length in row {row} of a batch; give a value per index."
+            )
+        numbers = entries.astype(np.float64, copy=False)
     rows = sp.csr_array((len(offsets) - 1, n_features))
-    rows.data, rows.indices = numbers, places.astype(np.int32)
+    rows.data, rows.indices = numbers, places.astype(np.int32, copy=False)
     rows.indptr = offsets.astype(np.int32, copy=False)
     return rows
+
+
+class _Ones:
+    """The values of features that are all 1: one read-only array for all batches."""
+
+    def __init__(self) -> None:
+        self.longest = np.ones(0)
+
+    def __call__(self, n: int) -> Any:
+        if n > len(self.longest):
+            self.longest = np.ones(n + n // 8)
+            self.longest.setflags(write=False)
+        return self.longest[:n]
 
 
 def _lists(table: Any, name: str, kinds: str) -> tuple[Any, Any]:
     """Where the lists of a column begin and end, and what is in them, in Arrow's memory."""
     column = table.column(name)
     if not hasattr(column, "flatten") or not hasattr(column.type, "value_type"):
-        raise ValueError(f"{name} has the type {column.type}, but each of its rows must be a list of {KINDS[kinds]}")
+        raise ValueError(f"{name} has the type {_kind(column)}, but each of its rows must be a list of {KINDS[kinds]}.")
     entries = column.flatten()
     if column.null_count or entries.null_count:
-        raise ValueError(f"{name} has missing entries; a row without features is an empty list")
+        raise ValueError(f"{name} has missing entries; a row without features is an empty list.")
     numbers = np.asarray(entries)
     if numbers.dtype.kind not in kinds:
-        raise ValueError(f"{name} has the type {column.type}, but its lists must hold {KINDS[kinds]}")
+        raise ValueError(f"{name} has the type {_kind(column)}, but its lists must hold {KINDS[kinds]}.")
     if hasattr(column.type, "list_size"):
         return column.type.list_size * np.arange(len(column) + 1), numbers
     offsets = np.asarray(column.offsets)
     return offsets - offsets[0], numbers
 
 
+def _kind(column: Any) -> str:
+    return show(str(column.type))
+
+
 def _numbers(table: Any, name: str) -> Any:
-    return table.column(name).to_numpy(zero_copy_only=False, writable=True)
+    types = require_pyarrow().types
+    column = table.column(name)
+    if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)):
+        raise ValueError(f"{name} has the type {_kind(column)}, but each of its rows must be a number.")
+    if column.null_count:
+        raise ValueError(f"{name} has missing entries; give every row a number.")
+    return column.to_numpy(zero_copy_only=False, writable=True)

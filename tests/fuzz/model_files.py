@@ -1,0 +1,74 @@
+"""Model files and checkpoints: whatever the bytes, a value or `CorruptFileError`.
+
+Random bytes would all die at the checksum, so an input is also dressed as a file with a valid one: its header is the
+input, or a real header with the input's changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from fuzz.oracle import check_sentence, file
+from sparsetd import LSTD, TDC, checkpoint, container, model_file
+from sparsetd.container import CorruptFileError
+from sparsetd.encoding import TAGS
+
+STATE = {"x": np.eye(2), "rng": np.random.default_rng(0), "names": np.array(["a", "b"], object)}
+
+
+def files() -> list[bytes]:
+    """Real files: two models and a checkpoint."""
+    X, y = np.arange(12.0).reshape(4, 3) % 5, np.ones(4)
+    out = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "file"
+        for model in (LSTD(rho_theta=0.1), TDC(step_size=0.01, fit_intercept=True)):
+            model_file.save(model.fit(X, y), path)
+            out.append(path.read_bytes())
+        checkpoint.save(path, STATE)
+        out.append(path.read_bytes())
+    return out
+
+
+FILES = files()
+
+
+def sealed(header: bytes, body: bytes) -> bytes:
+    """A file with this header and a valid digest."""
+    data = container.MAGIC + len(header).to_bytes(8, "little") + header + body
+    return data + hashlib.sha256(data).digest()
+
+
+def spliced(data: bytes) -> bytes:
+    """A real file in whose header a stretch was replaced by the fuzzer's bytes; the digest is valid again."""
+    seed = FILES[data[0] % len(FILES)]
+    length = int.from_bytes(seed[8:16], "little")
+    header, body = seed[16 : 16 + length], seed[16 + length : -container.DIGEST]
+    at = int.from_bytes(data[1:3], "little") % length
+    return sealed(header[:at] + data[4:] + header[at + data[3] % 40 :], body)
+
+
+def one_input(data: bytes) -> None:
+    """Load the bytes in every way; only an error that says so may come out."""
+    for contents in (data, sealed(data, b"\0" * 64), spliced(data.ljust(4, b"\0"))):
+        path = file(".std", contents)
+        for load in (model_file.load, model_file.read_notes, lambda path: checkpoint.load(path, like=STATE)):
+            try:
+                load(path)
+            except ValueError as error:
+                check_sentence(error, (CorruptFileError, ValueError))
+
+
+# An input is the number of a file, a place in its header, how much to remove there, and what to insert.
+SEEDS = [*FILES, *(bytes([number, 40 * place, 0, 0]) for number in range(len(FILES)) for place in range(6))]
+TOKENS = [
+    *b'" { } [ ] , : null -1 1e999 \\u0000 "~" "v" "<f8"'.split(),
+    b"9" * 30,
+    *(json.dumps(tag).encode() for tag in (*TAGS, "meta", "arrays", "shape", "offset", "order", "class", "params")),
+    *(json.dumps(name).encode() for name in ("LSTD", "TDC", "csr_array", "PCG64", "__class__", "coef_", "state")),
+]
