@@ -145,7 +145,7 @@ def _lists(table: Any, name: str, kinds: str) -> tuple[Any, Any]:
 
 
 def _kind(column: Any) -> str:
-    return show(str(column.type))
+    return show(str(column.type))[1:-1]
 
 
 def _numbers(table: Any, name: str) -> Any:
