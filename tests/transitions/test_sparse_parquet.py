@@ -69,3 +69,20 @@ def test_values_belong_to_indices_row_by_row(path):
     shifted = {"values": [[0.5, 2.0], [1.0], [3.0, 4.0]]}
     with pytest.raises(ValueError, match="values and indices differ in length in row 1"):
         read(path, pa.array(ROWS), values="values", more=shifted)
+
+
+def test_a_folder_is_read_file_after_file(tmp_path):
+    for name, row in (("b", [1, 2]), ("a", [3])):
+        pq.write_table(pa.table({"indices": [row], "reward": [0.0]}), tmp_path / f"{name}.parquet")
+    assert [batch["X"].indices.tolist() for batch in sparse_parquet(tmp_path, 5)] == [[3], [1, 2]]
+    pq.write_table(pa.table({"indices": [[0]]}), tmp_path / "c.parquet")
+    batches = sparse_parquet(tmp_path, 5)
+    assert len([next(batches), next(batches)]) == 2
+    with pytest.raises(ValueError, match=r"c\.parquet has no column 'reward'"):
+        next(batches)
+
+
+def test_a_later_batch_may_be_larger(path):
+    first, second = read(path, pa.array([[0], [0, 1, 2, 3, 4]]), batch_rows=1)
+    assert first["X"].data.tolist() == [1.0]
+    assert second["X"].data.tolist() == [1.0] * 5
