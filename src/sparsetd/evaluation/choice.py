@@ -74,14 +74,16 @@ def frequencies(
     """Share of random halves of the log (whole episodes) in which each feature is kept, at the chosen penalty."""
     if n_resamples == 0:
         return None
-    rivals = _rivals(batch, choice)
+    rivals, kept = _rivals(batch, choice), np.zeros(batch.n_features)
     few = replace(batch, phi=batch.phi[:, rivals], phi_next=batch.phi_next[:, rivals])
-    kept = np.zeros(batch.n_features)
+    again = clone(choice.again)
+    if choice.path is not None:  # an exact solver: where it starts changes its time, not its answer
+        again.set_params(coef_init=choice.model.coef_last_[rivals])
     tell(f"choosing again on {n_resamples} random halves of the log")
     for _ in range(n_resamples):
         half = np.zeros(len(episodes), dtype=bool)
         half[rng.permutation(len(episodes))[: max(len(episodes) // 2, 1)]] = True
-        kept[rivals] += fitted(clone(choice.again), few[half[episodes.of]]).support_
+        kept[rivals] += fitted(clone(again), few[half[episodes.of]]).support_
     return kept / n_resamples
 
 

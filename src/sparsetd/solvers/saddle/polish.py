@@ -10,7 +10,7 @@ because r = −(b − QQᵀb) − t Q u. Nothing is iterated, so the error is th
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 from sparsetd.solvers.saddle.certificate import Point, Problem
 from sparsetd.system import Array
@@ -43,15 +43,15 @@ def closed_form(A: Array, b: Array, q: Array) -> tuple[Array, Array] | None:
 
     Where the fit is exact, t = 0 and x_S solves A_S x = b; then −Qu is a dual point, and the residual is only rounding.
     """
-    Q, R = qr(A, mode="economic", check_finite=False)
+    Q, R = np.linalg.qr(A)
     diagonal = np.abs(np.diag(R))
     if diagonal.min() <= 1e-13 * diagonal.max():
         return None
-    u, along = solve_triangular(R, q, trans="T", check_finite=False), Q.T @ b
+    u, along = dtrtrs(R, q, trans=1)[0], Q.T @ b
     across, slack = b - Q @ along, 1.0 - float(u @ u)
     if slack <= 0.0:
         return None
     exact = np.linalg.norm(across) <= EXACT * np.linalg.norm(b)
     t = 0.0 if exact else float(np.linalg.norm(across) / np.sqrt(slack))
     y = -(Q @ u) if exact else -(Q @ u + across / t)
-    return np.asarray(solve_triangular(R, along - t * u, check_finite=False)), y
+    return np.asarray(dtrtrs(R, along - t * u)[0]), y
