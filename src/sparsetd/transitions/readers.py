@@ -64,7 +64,7 @@ def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | 
             f"`{schema.observation[0]}` has no row with a known successor: add next_obs_* columns, or mark the "
             "last row of an episode as terminated."
         )
-    kept = filled[known]
+    kept = filled if known.all() else filled[known]
     transitions = build(kept, start[known], schema)
     return Reading(transitions, schema, kept.step, len(rows), moved, int((~known).sum()), complete)
 
