@@ -21,7 +21,7 @@ SEEDS = [
 ]
 TOKENS = [
     *(json.dumps(name).encode() for name in seed_log.NAMES),
-    *b'{ } [ ] : , " \\u0000 \\ud800 \\n \xff null true false NaN Infinity -Infinity 1e999 -0 0.1e-400 "" [] {}'.split(),
+    *b'{ } [ ] : , " \\u0000 \\ud800 \\n \xff null true false NaN Infinity -Infinity 1e999 0.1e-400 "" [] {}'.split(),
     *(b"\n", b"[" * 50, b'{"a":' * 50, b"[1, 2]", b"[[1], [2, 3]]", b'["a"]', b"[null]"),
     *(b"9223372036854775808", b"9" * 30, b"1" + b"0" * 400),
 ]

@@ -1,0 +1,148 @@
+"""Small files that would unpack to gigabytes are refused, or take no more memory than they must."""
+
+from __future__ import annotations
+
+import tracemalloc
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fuzz.test_findings import refused
+from sparsetd.transitions import arrow_sizes, read, read_batches, text
+from sparsetd.transitions.sparse_parquet import sparse_parquet
+
+MIB = 2**20
+
+
+@contextmanager
+def at_most(size: int) -> Iterator[None]:
+    """What happens inside takes no more memory than this, neither NumPy's and Python's nor Arrow's."""
+    pool = pa.default_memory_pool()
+    before = pool.max_memory()
+    tracemalloc.start()
+    yield
+    traced = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert traced < size
+    assert pool.max_memory() <= max(before, size)
+
+
+def small(path: Path) -> Path:
+    assert path.stat().st_size < MIB // 2
+    return path
+
+
+def test_a_long_text_in_many_rows_of_parquet_is_in_memory_once(tmp_path: Path) -> None:
+    n = 20_000  # a mebibyte each: 20 GiB, if every row had its own
+    names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), ["z" * MIB])
+    table = pa.table({"obs_x": np.zeros(n), "reward": np.zeros(n), "episode": names})
+    pq.write_table(table, tmp_path / "log.parquet", compression="zstd")
+    with at_most(100 * MIB):
+        assert len(read(small(tmp_path / "log.parquet"))) == n - 1
+
+
+def test_long_lists_of_parquet_are_refused_before_they_are_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrow_sizes, "MOST", MIB // 2)
+    lists = pa.ListArray.from_arrays([0, MIB], pa.array(np.zeros(MIB, np.int8)))
+    table = pa.table({"obs": lists, "indices": lists, "reward": [0.0]})
+    pq.write_table(table, tmp_path / "log.parquet", data_page_size=2**30)
+    refused(lambda: read(small(tmp_path / "log.parquet")), "would unpack to .* in one row group")
+    refused(lambda: list(sparse_parquet(tmp_path / "log.parquet", 9)), "would unpack to .* in one row group")
+
+
+@pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_compressed_arrow_is_refused_before_it_is_unpacked(
+    make: Any, codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.arrow"
+    table = pa.table({"obs_x": np.zeros(4 * MIB), "reward": np.zeros(4 * MIB)})
+    with make(path, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write_table(table)
+    monkeypatch.setattr(arrow_sizes, "MOST", MIB)
+    refused(lambda: read(small(path)), "would unpack to 0.1 GiB in one record batch")
+
+
+def test_a_compressed_dictionary_counts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log.arrow"
+    names = pa.DictionaryArray.from_arrays(pa.array([0, 0]), ["z" * MIB])
+    table = pa.table({"obs_x": [1, 2], "reward": [1, 2], "episode": names})
+    with pa.ipc.new_file(path, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    assert len(read(path)) == 1
+    monkeypatch.setattr(arrow_sizes, "MOST", MIB)
+    refused(lambda: read(small(path)), "would unpack to")
+
+
+def test_lists_of_nothing_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "log.arrow"
+    n = 2 * 10**9
+    lists = pa.Array.from_buffers(pa.list_(pa.null(), n), 1, [None], children=[pa.nulls(n)])
+    table = pa.table({"obs": lists, "reward": [0.0]})
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    with at_most(MIB):
+        refused(lambda: read(small(path)), "`obs` has lists of 2000000000 entries")
+
+
+def test_very_many_columns_are_read_fewer_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    n = 40
+    table = pa.table({**{f"obs_{i}": np.zeros(n) for i in range(100)}, "reward": np.zeros(n), "done": np.ones(n)})
+    pq.write_table(table, tmp_path / "log.parquet")
+    monkeypatch.setattr(arrow_sizes, "MOST", 102 * 8 * 10)
+    monkeypatch.setattr("sparsetd.transitions.arrow.check_parquet", lambda *_: None)
+    assert [len(part) for part in read_batches(tmp_path / "log.parquet")] == [8, 10, 10, 10, 2]  # two rows wait
+
+
+def test_rows_of_json_that_lack_most_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "log.jsonl"
+    columns = ", ".join(f'"c{i}": 0' for i in range(98))
+    path.write_text(f'{{"obs_x": 1, "reward": 0, {columns}}}\n' + '{"obs_x": 1, "reward": 0}\n' * 99)
+    monkeypatch.setattr(text, "MAX_CELLS", 1000)
+    sizes = [len(chunk["reward"]) for chunk in text.jsonl_chunks(path, 65_536)]
+    assert sizes == [10] * 10
+
+
+def archive(path: Path, member: bytes, method: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as file:
+        file.writestr("obs.npy", member)
+    return small(path)
+
+
+def npy(header: bytes, body: bytes = b"") -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + body
+
+
+def test_a_long_header_in_an_npz_archive_is_not_read(tmp_path: Path) -> None:
+    size = 32 * MIB
+    path = archive(tmp_path / "log.npz", b"\x93NUMPY\x02\x00" + size.to_bytes(4, "little") + b" " * size)
+    with at_most(10 * MIB):
+        refused(lambda: read(path), "is not a readable .npz archive")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_compressions_without_a_limit_are_refused(method: int, tmp_path: Path) -> None:
+    header = b"{'descr': '|i1', 'fortran_order': False, 'shape': (1000000,)}\n"
+    path = archive(tmp_path / "log.npz", npy(header, bytes(1_000_000)), method)
+    refused(lambda: read(path), "compressed in a way that NumPy does not use")
+
+
+@pytest.mark.parametrize("kind", [b"<U0", b"|S0", b"|V0"])
+def test_a_million_million_empty_texts(kind: bytes, tmp_path: Path) -> None:
+    header = b"{'descr': '%s', 'fortran_order': False, 'shape': (1000000000000,)}\n" % kind
+    refused(lambda: read(archive(tmp_path / "log.npz", npy(header))), "claims more data than it holds")
+
+
+def test_the_limit_of_read_is_that_of_an_archive(tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "log.npz", obs=np.zeros(4 * MIB), reward=np.zeros(4 * MIB))
+    with at_most(10 * MIB):
+        refused(lambda: read(small(tmp_path / "log.npz"), max_bytes=MIB), "would unpack to")

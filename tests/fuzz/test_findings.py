@@ -1,0 +1,203 @@
+"""What the fuzzer found, one test each: files that were read wrongly, or refused with more than one sentence."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from fuzz.oracle import check_sentence
+from sparsetd.transitions import concatenate, inspect, read, read_batches
+from sparsetd.transitions.sparse_parquet import sparse_parquet
+
+OBS = {"obs_x": [1.0, 2.0, 3.0], "next_obs_x": [2.0, 3.0, 4.0], "reward": [0.0, 1.0, 2.0]}
+
+
+def refused(action: Any, words: str) -> None:
+    """The error is one sentence with these words."""
+    with pytest.raises((ValueError, TypeError), match=words) as caught:
+        action()
+    check_sentence(caught.value, (ValueError, TypeError))
+
+
+@pytest.mark.parametrize("text", ["obs_x,reward\n\n", "obs_x,reward\n\n\n\n\n\n"])
+def test_a_csv_file_of_blank_lines_has_no_rows(text: str, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text(text)
+    refused(lambda: read(tmp_path / "log.csv"), "has a header but no rows")
+
+
+def test_a_batch_of_blank_lines_is_skipped(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("obs_x,reward,done\n1,0,0\n2,0,0\n3,0,1\n" + "\n" * 7 + "4,0,1\n")
+    assert sum(map(len, read_batches(tmp_path / "log.csv", batch_rows=3))) == 4
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\u2028b", "\ud800", "x" * 1001])
+def test_names_that_would_break_a_sentence(name: str, tmp_path: Path) -> None:
+    refused(lambda: read({**OBS, name: [1, 2, 3]}), "not one short line of text")
+    rows = [{"obs_x": 1, "reward": 0}, {name: 1}]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    refused(lambda: read(tmp_path / "log.jsonl"), "first appears in row 1")
+
+
+def test_steps_that_begin_again_without_episodes_are_in_order() -> None:
+    log = {"step": [0, 1, 0, 1], "obs_x": [1, 2, 3, 4], "reward": [0, 0, 0, 0], "terminated": [0, 1, 0, 1]}
+    t = read(log)
+    assert t.observation[:, 0].tolist() == [1, 2, 3, 4]
+    assert t.episode.tolist() == [0, 0, 1, 1]
+    refused(lambda: read({**log, "terminated": [0, 0, 0, 1]}), "row 2 repeats step 0.*add a column `episode`")
+    shuffled = read({"step": [1, 0, 2], "obs_x": [2, 1, 3], "reward": [0, 0, 0], "terminated": [0, 0, 1]})
+    assert shuffled.observation[:, 0].tolist() == [1, 2, 3]
+
+
+def test_steps_near_the_largest_number_are_compared_not_subtracted() -> None:
+    log = {**OBS, "step": [2**63 - 1, -(2**63), 0], "episode": [0, 0, 0]}
+    refused(lambda: list(read_batches(log)), "`step` must increase, but row 1")
+
+
+@pytest.mark.parametrize("identifier", [{"a": 1}, [1], (1, [2]), {1}])
+def test_identifiers_that_are_collections(identifier: Any) -> None:
+    ids = np.empty(3, dtype=object)
+    ids[:] = [identifier] * 3
+    refused(lambda: read({**OBS, "episode": ids}), "`episode` must be numbers or text, but row 0")
+
+
+def test_a_missing_identifier_of_pandas() -> None:
+    ids = np.array(["a", pd.NA, "a"], dtype=object)
+    refused(lambda: read({**OBS, "episode": ids}), "`episode` must be present, but row 1")
+
+
+def test_a_long_identifier_is_cut_in_the_sentence() -> None:
+    log = {**OBS, "episode": ["x\ny" * 999] * 3, "step": [0, 0, 1]}
+    refused(lambda: read(log), "repeats step 0")
+
+
+def test_what_is_ignored_is_not_converted() -> None:
+    strange = pa.array([10**15] * 3, pa.time64("us"))  # no time of day
+    assert len(read(pa.table({**OBS, "comment": strange, "lists": [[1], [], None]}))) == 3
+    refused(lambda: read(pa.table({**OBS, "episode": strange})), "`episode` has the Arrow type 'time64")
+
+
+def test_an_empty_table_with_lists_does_not_abort() -> None:
+    lists = pa.schema([("observation", pa.list_(pa.float64())), ("reward", pa.float64())])
+    refused(lambda: read(lists.empty_table()), "has no rows")
+
+
+def test_text_stored_as_a_dictionary(tmp_path: Path) -> None:
+    ids = pa.DictionaryArray.from_arrays(pa.array([0, 0, 1], pa.int8()), ["a", "b"])
+    assert read(pa.table({**OBS, "episode": ids})).episode.tolist() == [0, 0, 1]
+    full = pa.DictionaryArray.from_arrays(pa.array([0, 127, None], pa.int8()), [f"e{i}" for i in range(128)])
+    refused(lambda: read(pa.table({**OBS, "episode": full})), "`episode` must be present, but row 2")
+    pq.write_table(pa.table({**OBS, "episode": ["a", "a", "b"]}), tmp_path / "log.parquet")
+    assert read(tmp_path / "log.parquet").n_episodes == 2
+
+
+def test_actions_that_change_their_kind_in_a_later_batch(tmp_path: Path) -> None:
+    rows = ["1,0,0,{}", "2,0,0,{}", "3,0,1,{}", "4,0,0,{}", "5,0,0,{}", "6,0,1,{}"]
+    path = tmp_path / "log.csv"
+
+    def write(actions: list[Any]) -> None:
+        lines = [row.format(a) for row, a in zip(rows, actions, strict=True)]
+        path.write_text("\n".join(["obs_x,reward,done,action", *lines]))
+
+    write([0.5, 1, 1, 1, 0, 1])
+    joined = concatenate(list(read_batches(path, batch_rows=3)))
+    np.testing.assert_array_equal(joined.action, read(path).action)
+    write([0, 1, 1, 1, 0, 0.5])
+    refused(lambda: list(read_batches(path, batch_rows=3)), "`action` was one whole number per row and is 1 numbers")
+
+
+def test_a_probability_too_small_to_divide_by() -> None:
+    log = {**OBS, "propensity": [0.5, 1e-310, 0.5], "target_prob": [0.5, 0.5, 0.5]}
+    refused(lambda: read(log), "`propensity` must be large enough to divide by, but row 1")
+
+
+def test_a_report_on_the_largest_numbers_does_not_warn() -> None:
+    big = [1e308, -1e308, 1e308] * 20
+    log = {"obs_x": big, "next_obs_x": big, "reward": big, "step": 2e306 * np.arange(-10, 50)}
+    assert inspect(log).error is None
+
+
+def episodes(**changes: Any) -> Any:
+    fields = {
+        "id": 0,
+        "observations": np.zeros((3, 2)),
+        "actions": np.zeros(2, int),
+        "rewards": np.zeros(2),
+        "terminations": np.array([False, True]),
+        "truncations": np.zeros(2, bool),
+        "infos": None,
+    }
+    both = [SimpleNamespace(**fields), SimpleNamespace(**{**fields, "id": 1, **changes})]
+    return SimpleNamespace(iterate_episodes=lambda: iter(both))
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"observations": {}}, "Episode 1 of the Minari dataset cannot be read"),
+        ({"observations": (np.zeros(3), np.zeros((2, 2)))}, "Episode 1 of the Minari dataset cannot be read"),
+        ({"observations": np.zeros((2, 2))}, r"Episode 1 has 2 rewards.*`observation` must have 2 rows.*\(1, 2\)"),
+        ({"terminations": np.asarray(1)}, r"`terminated` must have 2 rows.*shape is \(\)"),
+        ({"observations": np.zeros((3, 1))}, "Episode 1 has another kind of `observation`"),
+        ({"observations": np.zeros((3, 2), "M8[s]")}, "Episode 1 has another kind of `observation`"),
+        ({"rewards": None}, "Episode 1 of the Minari dataset cannot be read"),
+    ],
+)
+def test_damaged_minari_episodes(changes: dict[str, Any], words: str) -> None:
+    assert len(read(episodes())) == 4
+    refused(lambda: read(episodes(**changes)), words)
+
+
+def test_a_minari_dataset_that_fails_on_the_way() -> None:
+    def fail() -> Any:
+        raise KeyError("episode_7\nis gone")
+
+    refused(lambda: read(SimpleNamespace(iterate_episodes=fail)), "The Minari dataset cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"reward": ["a", "b"]}, "reward has the type string, but each of its rows must be a number"),
+        ({"reward": [1.0, None]}, "reward has missing entries"),
+        ({"start": [[1], [2]]}, "start has the type list"),
+        ({"a\nb": [1, 2]}, "not one short line of text"),
+    ],
+)
+def test_sparse_rows_of_odd_columns(columns: dict[str, Any], words: str, tmp_path: Path) -> None:
+    table = pa.table({"indices": [[0], [1]], "reward": [0.0, 1.0], **columns})
+    pq.write_table(table, tmp_path / "log.parquet")
+    refused(lambda: list(sparse_parquet(tmp_path / "log.parquet", 2)), words)
+
+
+def test_sparse_rows_of_damaged_files(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({"indices": [[0], [1]], "reward": [0.0, 1.0]}), path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9] + random.Random(0).randbytes(9))
+    refused(lambda: list(sparse_parquet(path, 2)), "is not a readable Parquet file")
+    path.write_bytes(whole.replace(b"reward", b"rew\xffrd"))
+    refused(lambda: list(sparse_parquet(path, 2)), "is not a readable Parquet file")
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        list(sparse_parquet(tmp_path / "absent.parquet", 2))
+
+
+def test_an_arrow_file_whose_footer_disagrees(tmp_path: Path) -> None:
+    path = tmp_path / "log.arrow"
+    for rows in (1, 3):
+        with pa.ipc.new_file(path, pa.table(OBS).schema) as writer:
+            writer.write_table(pa.table(OBS), max_chunksize=rows)
+        if rows == 1:
+            three = path.read_bytes()
+    one = path.read_bytes()
+    size = int.from_bytes(one[-10:-6], "little") + 10
+    path.write_bytes(three[: -(int.from_bytes(three[-10:-6], "little") + 10)] + one[-size:])
+    refused(lambda: read(path), "its footer does not count its record batches")
