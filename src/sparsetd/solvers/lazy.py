@@ -15,10 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.solvers import sparse
-from sparsetd.solvers.sparse_kernels import Lines, Rows, Rule
+from sparsetd.solvers.sparse_kernels import Rows
 from sparsetd.system import Array, Batch, Table
 
-# "key" of what it was begun for, "lines" and "rule" of a SparseState, and the step "settled" of the dense arrays.
+# "key" of what it was begun for, "lines" and "rule" of a sparse.State, and the step "settled" of the dense arrays.
 Lazy = dict[str, Any]
 
 # Codes of the dual ball in a streaming solver: 0 is ∞.
@@ -58,7 +58,7 @@ def advance(
         begun = _enter(setting, state, table, factor)
         state.lazy = {"key": key, "settled": state.t, "lines": {}, "rule": begun.rule._asdict()}
     else:
-        begun = _sparse(state)
+        begun = sparse.restore(state.lazy["lines"], state.lazy["rule"])
     columns = {"reward": batch.reward, "discount": batch.discount, "fresh": fresh, "fading": old, "alpha": alpha}
     taken = begun.update(rows(batch.phi), rows(batch.phi_next), {**columns, "weight": alpha}, limit)
     state.lazy["lines"] = begun.lines._asdict()
@@ -69,7 +69,7 @@ def settle(state: Any) -> None:
     """Fill the dense arrays of the state; O(d), and nothing to do where they are up to date."""
     if state.lazy is None or state.lazy["settled"] == state.t:
         return
-    kept = _sparse(state)
+    kept = sparse.restore(state.lazy["lines"], state.lazy["rule"])
     x, y, x_sum, y_sum = kept.materialise()
     state.x[:] = x
     if len(y):
@@ -78,7 +78,7 @@ def settle(state: Any) -> None:
         state.totals.x[:] = x_sum
     if len(y_sum):
         state.totals.y[:] = y_sum
-    if state.trace is not None:
+    if isinstance(kept, sparse.SparseState) and state.trace is not None:
         state.trace[0] = kept.trace()
     state.lazy["settled"] = state.t
 
@@ -120,7 +120,7 @@ def _setting(solver: Any, shrinkage: tuple[Array, Array]) -> sparse.Setting:
     return sparse.Setting(solver.mirror, DUAL_NORM[solver.ball], l1, l2, constant, average, average)
 
 
-def _enter(setting: sparse.Setting, state: Any, table: Table, factor: Array | None) -> sparse.SparseState:
+def _enter(setting: sparse.Setting, state: Any, table: Table, factor: Array | None) -> sparse.State:
     """A lazy state with the values of the dense one, whose pending projections are applied."""
     x, none = state.primal, np.zeros((0, state.x.shape[1]))
     y = none if state.y is None else state.dual
@@ -128,10 +128,6 @@ def _enter(setting: sparse.Setting, state: Any, table: Table, factor: Array | No
     state.pending[:] = 1.0
     trace = None if state.trace is None else state.trace[0]
     return sparse.begin(setting, table, x, y, state.totals.x, y_sum, factor, trace)
-
-
-def _sparse(state: Any) -> sparse.SparseState:
-    return sparse.SparseState(Lines(**state.lazy["lines"]), Rule(**state.lazy["rule"]))
 
 
 def _key(setting: sparse.Setting, table: Table, factor: Array | None) -> str:

@@ -2,7 +2,7 @@
 
 A solver that receives CSR rows keeps its iterates here instead of in dense arrays. Values and α-weighted sums are
 exact to rounding at every step, but a step visits only the coordinates that its transition touches: O(nnz), whatever
-d is.
+d is. The common case has a state of its own (`direct`); this one serves all.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sparsetd.solvers import direct, direct_kernels
 from sparsetd.solvers import sparse_kernels as kernels
+from sparsetd.solvers.direct import DirectState
 from sparsetd.system import Table
 
 Array = NDArray[Any]
@@ -78,12 +80,14 @@ class SparseState:
         """
         self.lines = _with_room(self.lines, self.rule, phi, phi_next)
         numbers = {name: np.ascontiguousarray(column, dtype=np.float64) for name, column in columns.items()}
-        run, names = kernels.run, ["reward", "discount", "fresh", "fading", "alpha", "weight"]
-        if _direct(self.rule):
-            run = kernels.run_direct
-            names.remove("fading")
-        state = tuple(self.lines), tuple(self.rule)
-        return int(run(*state, tuple(phi), tuple(phi_next), *(numbers[name] for name in names), limit))
+        state, names = (
+            (tuple(self.lines), tuple(self.rule)),
+            ("reward", "discount", "fresh", "fading", "alpha", "weight"),
+        )
+        return int(kernels.run(*state, tuple(phi), tuple(phi_next), *(numbers[name] for name in names), limit))
+
+
+State = SparseState | DirectState
 
 
 def begin(
@@ -95,7 +99,7 @@ def begin(
     y_sum: Array,
     factor: Array | None = None,
     trace: Array | None = None,
-) -> SparseState:
+) -> State:
     """A lazy state that holds the given values, of shape (k, d); y and its sum have no rows where there is none.
 
     `factor` multiplies the penalty of each feature; one with a factor other than 1 takes part in every step; `trace` is
@@ -106,10 +110,13 @@ def begin(
     special = np.empty(0, dtype=np.int64) if factor is None else np.flatnonzero(np.asarray(factor) != 1.0)
     multiplier = np.ones(0) if factor is None else np.asarray(factor, dtype=np.float64)[special]
     rule = _rule(setting, table, d, n_vectors, n_sums, multiplier)
+    values, totals = np.concatenate([x, y]), np.concatenate([x_sum, y_sum])[:n_sums]
+    if _direct(rule):
+        given = (table, values, totals, np.asarray(setting.l1))
+        return direct.begin(aligned_zeros(d, 8), *given, rule.ball, rule.constant, rule.horizon, GENERATIONS)
     faded = np.zeros(d) if trace is None else trace
     hot = np.concatenate([special, np.setdiff1d(np.flatnonzero(faded), special)])
     lines = _lines(rule, d, len(hot))
-    values, totals = np.concatenate([x, y]), np.concatenate([x_sum, y_sum])[:n_sums]
     lines.line[:, :n_vectors], lines.line[:, n_vectors : n_vectors + n_sums] = values.T, totals.T
     lines.line[:, -1] = -1.0
     lines.line[hot, -1] = np.arange(len(hot))
@@ -121,6 +128,13 @@ def begin(
     lines.norm[0] = float(np.sum(np.square(y)))
     kernels.begin_afresh(tuple(lines))
     return SparseState(lines, rule)
+
+
+def restore(lines: dict[str, Any], rule: dict[str, Any]) -> State:
+    """The state that was taken apart into these dicts."""
+    if "born" in lines:
+        return DirectState(direct_kernels.Lines(**lines), direct_kernels.Rule(**rule))
+    return SparseState(kernels.Lines(**lines), kernels.Rule(**rule))
 
 
 def _rule(setting: Setting, table: Table, d: int, n_vectors: int, n_sums: int, multiplier: Array) -> kernels.Rule:
@@ -149,17 +163,7 @@ def _rule(setting: Setting, table: Table, d: int, n_vectors: int, n_sums: int, m
         l1=l1,
         l2=l2,
         multiplier=multiplier,
-        active=_active(table, n_vectors),
     )
-
-
-def _active(table: Table, n_vectors: int) -> Array:
-    """Which vectors meet φ (or e, its multiple without traces) and ψ, in a product or in a step."""
-    k = table.n_blocks
-    M = np.asarray(table.M != 0)
-    residual, adjoint = (np.any(M, axis=1) | (table.m != 0)).reshape(k, 3), np.any(M, axis=0).reshape(k, 3)
-    used = residual | adjoint if n_vectors == k else np.concatenate([adjoint, residual])
-    return np.stack([used[:, 0] | used[:, 2], used[:, 1]], axis=1)
 
 
 def _direct(rule: kernels.Rule) -> bool:
@@ -196,7 +200,7 @@ def _lines(rule: kernels.Rule, d: int, n_hot: int) -> kernels.Lines:
         ends=np.zeros((2, generations, k, 4)),
         begins=np.zeros((2, generations), dtype=np.int64),
         history=np.zeros((length, k if rule.slot_x >= 0 else 1, 3)),
-        room=np.ones((4, n_vectors, 3)),
+        room=np.ones((3, n_vectors, 3)),
     )
 
 

@@ -24,8 +24,9 @@ the same form, so one multiplication brings a coordinate up to date. Every `hori
 flushed, which bounds the history and the rounding errors of the sums. Flushes happen at fixed step numbers, hence any
 chunking gives the same bits.
 
-All jitted code of the lazy solvers is in this file, and everything enters as data: a cached kernel that calls another
-file is stale after an edit there, and one that takes functions is never cached.
+This kernel serves every case; the common one has a faster kernel of its own, `direct_kernels`. All jitted code of each
+is in its file, and everything enters as data: a cached kernel that calls another file is stale after an edit there, and
+one that takes functions is never cached.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import config, njit, types
-from numba.extending import intrinsic
+from numba import njit
 from numpy.typing import NDArray
+
+from sparsetd.solvers.intrinsics import borrow as _borrow
+from sparsetd.solvers.intrinsics import prefetch as _prefetch
 
 Array = NDArray[Any]
 
@@ -56,7 +59,6 @@ OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 INLINE = {**OPTIONS, "forceinline": True}
 MACRO = {**OPTIONS, "inline": "always"}  # not compiled on its own
 SUMS = {"reassoc", "contract", "arcp", "nsz"}
-FUSED = {"contract", "nsz"}
 
 
 class Lines(NamedTuple):
@@ -72,7 +74,7 @@ class Lines(NamedTuple):
     ends: Array  # (2, generations, k, 4): (F, L, P, Q) at the end of a generation
     begins: Array  # (2, generations): value of SINCE_FLUSH at the start of a generation
     history: Array  # (horizon + 1, h, 3): L P Q of x after every step since the flush; h = 1 where all blocks agree
-    room: Array  # (4, V, 3) to work in: allocated inside, it would be freed as soon as it is borrowed
+    room: Array  # (3, V, 3) to work in: allocated inside, it would be freed as soon as it is borrowed
 
 
 class Rule(NamedTuple):
@@ -95,7 +97,6 @@ class Rule(NamedTuple):
     l1: Array  # (V,): ρ of every vector, 0 for y
     l2: Array  # (V,)
     multiplier: Array  # (special coordinates,): what multiplies their penalty
-    active: Array  # (V, 2): whether a vector meets φ (or e) and ψ at all, in a product or in a step
 
 
 class Rows(NamedTuple):
@@ -104,50 +105,6 @@ class Rows(NamedTuple):
     values: Array
     indices: Array
     indptr: Array
-
-
-if getattr(config, "DISABLE_JIT", False):
-
-    def _borrow(array: Array) -> Array:
-        """The array itself."""
-        return array
-
-    def _prefetch(line: Array, j: int) -> None:
-        """A hint to the processor: nothing to do in plain Python."""
-
-else:
-
-    @intrinsic
-    def _borrow(_context, array):
-        """The same array without an owner: calls in the loop would count references, atomically (250 ns a step)."""
-
-        def codegen(context, builder, signature, args):
-            view = context.make_array(signature.args[0])(context, builder, args[0])
-            view.meminfo = view.meminfo.type(None)
-            view.parent = view.parent.type(None)
-            return view._getvalue()
-
-        return array(array), codegen
-
-    @intrinsic
-    def _prefetch(_context, line, j):
-        """Ask for row j of `line` ahead of its use: 1.4 times faster at d ≥ 10⁶."""
-        from llvmlite import ir  # type: ignore[import-untyped]
-        from numba.core import cgutils
-
-        def codegen(context, builder, signature, args):
-            array = context.make_array(signature.args[0])(context, builder, args[0])
-            index = builder.zext(args[1], ir.IntType(64)) if args[1].type.width < 64 else args[1]
-            stride = cgutils.unpack_tuple(builder, array.strides)[0]
-            address = builder.add(builder.ptrtoint(array.data, ir.IntType(64)), builder.mul(index, stride))
-            pointer = builder.inttoptr(address, ir.IntType(8).as_pointer())
-            word = ir.IntType(32)
-            kind = ir.FunctionType(ir.VoidType(), [ir.IntType(8).as_pointer(), word, word, word])
-            hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-            builder.call(hint, [pointer, word(0), word(3), word(1)])
-            return context.get_dummy_value()
-
-        return types.void(line, j), codegen
 
 
 @njit(**MACRO)
@@ -717,7 +674,7 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weig
     """
     line, hot, names, scalar, count, norm, chain, ends, begins, history, room = lines
     extragradient, ball, k, n_sums, slot_x, slot_y, constant, horizon, traces, tol = rule[:10]
-    places, entries, m, damping, l1, l2, multiplier, _ = rule[10:]
+    places, entries, m, damping, l1, l2, multiplier = rule[10:]
     line, hot, names, scalar, count = _borrow(line), _borrow(hot), _borrow(names), _borrow(scalar), _borrow(count)
     norm, chain, history = _borrow(norm), _borrow(chain), _borrow(history)
     ends, begins = _borrow(ends[0]), _borrow(begins[0])
@@ -797,203 +754,4 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weig
             _flush(lines, rule, damp, 0.0)
         if not fine:
             return t
-    return len(reward)
-
-
-# The direct steps -----------------------------------------------------------------------------------------------------
-# Without traces, extragradients, ridge, damping and special coordinates a step can be made on the lines themselves: row
-# by row and vector by vector, duplicates and all, since the prox of the step is implicit in L. It changes only the
-# vectors that meet φ or ψ in the table, and is faster than making coordinates hot.
-
-
-@njit(fastmath=FUSED, **INLINE)
-def _read_row(line, values, indices, lo, hi, slot, k, n_sums, current, chain, drop, more, u, q, scale):
-    """u[:, q] = scale · Σ a S(v, drop) over a row, for all vectors at once, after bringing y to its current generation.
-
-    The first four numbers of a line are read whether there are so many vectors or not; only the first two may shrink.
-    """
-    first = second = third = fourth = 0.0
-    plain = len(values) == 0
-    for i in range(lo, hi):
-        j = np.uint32(indices[i])
-        if slot >= 0 and line[j, slot] != current:
-            generation = np.int64(line[j, slot])
-            for c in range(k):
-                z = line[j, k + c]
-                if n_sums > k:
-                    line[j, 3 * k + c] += z * chain[1, generation, c, P]
-                line[j, k + c] = z * chain[1, generation, c, F]
-            line[j, slot] = current
-        a = 1.0 if plain else values[i]
-        v, w = line[j, 0], line[j, 1]
-        first += a * (v - min(max(v, -drop), drop))
-        second += a * (w - min(max(w, -more), more))
-        third += a * line[j, 2]
-        fourth += a * line[j, 3]
-    sums = (first, second, third, fourth)
-    for b in range(len(u)):
-        u[b, q] = scale * sums[b]
-
-
-@njit(fastmath=FUSED, **INLINE)
-def _write_dual(line, b, place, values, indices, lo, hi, step, mass):
-    """z ← z + step · row with its sum unchanged; returns the growth of ‖z‖²."""
-    growth, plain = 0.0, len(values) == 0
-    for i in range(lo, hi):
-        j, move = np.uint32(indices[i]), step if plain else step * values[i]
-        z = line[j, b]
-        line[j, b] = z + move
-        growth += move * (2.0 * z + move)
-        if place > 0:
-            line[j, place] -= move * mass
-    return growth
-
-
-@njit(fastmath=FUSED, **INLINE)
-def _write_constant(line, b, place, values, indices, lo, hi, step, rho, alpha, since):
-    """x ← x − step · row before the prox of step `since`, α constant: no branch, for it would be a coin toss."""
-    drop, per, half = rho * alpha * since, 1.0 / (rho * alpha), 0.5 * rho * alpha * alpha
-    last, plain = since + 1.0, len(values) == 0
-    mass, loss = alpha * last, half * last * since
-    for i in range(lo, hi):
-        j, move = np.uint32(indices[i]), step if plain else step * values[i]
-        v = line[j, b]
-        p = (v - min(max(v, -drop), drop)) - move
-        new = p + math.copysign(drop, p)
-        m = min(np.ceil(abs(v) * per), last)
-        line[j, b] = new
-        gone = m * (alpha * v - math.copysign(half * m - half, v))
-        line[j, place] += gone - (new * mass - math.copysign(loss, new))
-
-
-@njit(fastmath=FUSED, **INLINE)
-def _write_any(line, b, place, values, indices, lo, hi, step, rho, drop, mass, loss, since, ends, begins, history):
-    """The same for any schedule, with P and Q of the next step."""
-    plain = len(values) == 0
-    for i in range(lo, hi):
-        j, move = np.uint32(indices[i]), step if plain else step * values[i]
-        v = line[j, b]
-        p = v - min(max(v, -drop), drop) - move
-        new = p + math.copysign(drop, p) if p != 0.0 else 0.0
-        line[j, b] = new
-        if place > 0:
-            gone = 0.0
-            if abs(v) > drop:
-                gone = v * mass - math.copysign(loss, v)
-            elif v != 0.0:
-                gone = _sum_until_zero(history, ends, begins, 0, since, rho, 0, b, v, 0)
-            line[j, place] += gone - (new * mass - (math.copysign(loss, new) if new != 0.0 else 0.0))
-
-
-@njit(**INLINE)
-def _settle_row(line, b, place, indices, lo, hi, drop, mass, loss):
-    """Coordinates that the prox has just set to zero: at once, so that nobody has to search for the step later."""
-    for i in range(lo, hi):
-        j = np.uint32(indices[i])
-        v = line[j, b]
-        if abs(v) <= drop and v != 0.0:
-            if place > 0:
-                line[j, place] += v * mass - math.copysign(loss, v)
-            line[j, b] = 0.0
-
-
-@njit(**INLINE)
-def _clip_row(line, b, place, indices, lo, hi, mass):
-    """The l∞ ball: touched coordinates are the only ones that can leave it."""
-    for i in range(lo, hi):
-        j = np.uint32(indices[i])
-        z = line[j, b]
-        clipped = min(max(z, -1.0), 1.0)
-        line[j, b] = clipped
-        if place > 0:
-            line[j, place] += (z - clipped) * mass
-
-
-@njit(**OPTIONS)
-def run_direct(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weight, limit):
-    """`run` for the common case; the two never mix in one state."""
-    line, _, _, scalar, count, norm, chain, ends, begins, history, room = lines
-    _, ball, k, n_sums, _, slot_y, constant, horizon, _, _ = rule[:10]
-    places, entries, m, _, l1, _, _, active = rule[10:]
-    line, scalar, count, norm, chain = _borrow(line), _borrow(scalar), _borrow(count), _borrow(norm), _borrow(chain)
-    history, ends, begins, active = _borrow(history), _borrow(ends[0]), _borrow(begins[0]), _borrow(active)
-    places, entries, m, l1 = _borrow(places), _borrow(entries), _borrow(m), _borrow(l1)
-    values, indices, indptr = _borrow(phi[0]), _borrow(phi[1]), _borrow(phi[2])
-    next_values, next_indices, next_indptr = _borrow(phi_next[0]), _borrow(phi_next[1]), _borrow(phi_next[2])
-    n_vectors = len(l1)
-    u, g, decay, level = _borrow(room[0]), _borrow(room[1]), _borrow(room[2]), _borrow(room[3])
-    damp, saddle, searched = np.ones(n_vectors), n_vectors > k, constant == 0.0
-    room[:] = 1.0
-    for t in range(len(reward)):
-        _fetch_ahead(line, indices, indptr, t + 1)
-        _fetch_ahead(line, next_indices, next_indptr, t + 1)
-        lo, hi, next_lo, next_hi = indptr[t], indptr[t + 1], next_indptr[t], next_indptr[t + 1]
-        if discount[t] == 0.0:
-            next_hi = next_lo
-        current, drop, more = float(count[GENERATION + 1]), l1[0] * scalar[0, L], 0.0
-        if n_vectors > 1:
-            more = l1[1] * scalar[1, L]
-        for q in range(2):
-            row, numbers, first, end = indices, values, lo, hi
-            if q == 1:
-                row, numbers, first, end = next_indices, next_values, next_lo, next_hi
-            scale = discount[t] if q == 1 else 1.0
-            _read_row(line, numbers, row, first, end, slot_y, k, n_sums, current, chain, drop, more, u, q, scale)
-        fine = True
-        for b in range(n_vectors):
-            u[b, 0] *= scalar[b, F]
-            u[b, 1] *= scalar[b, F]
-            fine = fine and abs(u[b, 0]) + abs(u[b, 1]) < limit
-        if not fine:
-            return t
-        _weights(places, entries, m, saddle, u, reward[t], fresh[t], False, g)
-        since = count[SINCE_FLUSH]
-        count[SINCE_FLUSH] = since + 1
-        for b in range(n_vectors):
-            level[b, 0] = scalar[b, L]
-        _advance(scalar, since + 1, l1, n_sums, constant, 0, alpha[t], weight[t], decay)
-        growth = 0.0
-        for b in range(n_vectors):
-            rho, place, mass, loss = l1[b], n_vectors + b if b < n_sums else 0, scalar[b, P], l1[b] * scalar[b, Q]
-            for q in range(2):
-                if active[b, q]:
-                    step = alpha[t] * g[b, q] * (discount[t] if q == 1 else 1.0)
-                    row, numbers, first, end = indices, values, lo, hi
-                    if q == 1:
-                        row, numbers, first, end = next_indices, next_values, next_lo, next_hi
-                    if rho == 0.0:
-                        step = -step / scalar[b, F]
-                        grown = _write_dual(line, b, place, numbers, row, first, end, step, mass)
-                        growth += grown if b >= k else 0.0
-                    elif searched or place == 0:
-                        drop = rho * level[b, 0]
-                        _write_any(
-                            line, b, place, numbers, row, first, end, step, rho, drop, mass, loss, since, ends, begins,
-                            history,
-                        )  # fmt: skip
-                    else:
-                        _write_constant(line, b, place, numbers, row, first, end, step, rho, constant, since)
-        for b in range(n_vectors):
-            place, mass = n_vectors + b if b < n_sums else 0, scalar[b, P]
-            if b >= k and ball == LINF_BALL:
-                _clip_row(line, b, place, indices, lo, hi, mass)
-                _clip_row(line, b, place, next_indices, next_lo, next_hi, mass)
-            elif l1[b] > 0.0 and searched:
-                drop, loss = l1[b] * scalar[b, L], l1[b] * scalar[b, Q]
-                if active[b, 0]:
-                    _settle_row(line, b, place, indices, lo, hi, drop, mass, loss)
-                if active[b, 1]:
-                    _settle_row(line, b, place, next_indices, next_lo, next_hi, drop, mass, loss)
-        if ball == L2_BALL:
-            norm[0] += scalar[k, F] * scalar[k, F] * growth
-            if norm[0] > 1.0:
-                for b in range(k, n_vectors):
-                    scalar[b, F] /= np.sqrt(norm[0])
-                norm[0] = 1.0
-            if scalar[k, F] < RESTART:
-                _next_generation(lines, 1)
-        _remember(history, count[SINCE_FLUSH], scalar, l1)
-        count[STEPS] += 1
-        if count[SINCE_FLUSH] >= horizon or count[GENERATION + 1] + 1 >= chain.shape[1]:
-            _flush(lines, rule, damp, 0.0)
     return len(reward)

@@ -1,0 +1,426 @@
+"""Exact O(nnz) steps on the lines themselves, four vectors at a time.
+
+The common case of `sparse_kernels`: no traces, extragradients, ridge, damping or special coordinates. Every vector of
+the state (w, θ and y1, y2, as many as there are) is a lane, and for all lanes alike
+
+    x_t = F S_{ρL}(v)        Σ_{i<t} ω_i x_i = R + v P − sgn(v) ρ Q        L ← L + α,  P ← P + ω F,  Q ← Q + ω F L
+
+where ρ = 0 for y and F = 1 for x, so that L, P and Q are common to all penalised lanes. A row is added to its
+coordinates one after the other, duplicates and all, since the prox of the step is implicit in L:
+
+    p = S_{ρL}(v) − step      v' = p + sgn(p) ρL      R' = R + (what v added so far) − (v' P − sgn(v') ρ Q)
+
+so a step reads φ and φ' (the products), and then writes them. The ball is a factor of F, or a clip afterwards.
+
+A coordinate that has fallen to zero did so at m, the first step with ρ L_m ≥ |v|, and its sum stopped there. For a
+constant step m = ⌈|v|/(ρα)⌉, without a branch, for it would be a coin toss. For any other schedule, m is looked up in
+the history of (L, P, Q), and coordinates that the prox has just set to zero are settled at once.
+
+Generations (of y) and flushes are those of `sparse_kernels`; flushing is left to the caller.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from sparsetd.solvers.intrinsics import borrow, lanes, load, prefetch, store, within
+
+Array = NDArray[Any]
+
+L2_BALL, LINF_BALL = 2, 3
+F, L, P, Q, CARRY = 0, 1, 2, 3, 3  # rows of `scalar`; CARRY further on the rounding of L, P and Q
+SINCE_FLUSH, STEPS, GENERATION, OLDEST, GUIDED = 0, 1, 2, 3, 4  # entries of `counter`
+NORM, WIDTH = 0, 1  # entries of `number`
+RHO, PENALISED, SUMMED, DUAL, BOUND, PER, UNIT, HALF = 0, 1, 2, 3, 4, 5, 6, 7  # rows of `fixed`
+SUMS, OWN_SLOT = 4, 6  # places in a line: the first sum, and the generation where there is room for it
+TABLE, PRODUCTS, GROWTH = 0, 18, 20  # rows of `room`
+DEAD = 2.0**-900
+AHEAD = 128  # entries: a row at most so long is asked for well before its turn
+
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+MACRO = {**OPTIONS, "inline": "always"}  # not compiled on its own
+
+
+class Lines(NamedTuple):
+    """The state. A line: v of four vectors, R of the summed ones and, if these are not four, the generation of y."""
+
+    line: Array  # (d, 8): one cache line per coordinate
+    born: Array  # (d, 1): the generation of y where the line is full
+    scalar: Array  # (7, 4): F L P Q of every vector and the compensation of L P Q
+    counter: Array  # (5,) integers, see the names above
+    number: Array  # (2,): ‖y‖² and the width of a step of `guide`
+    scale: Array  # (generations, 4): F from the beginning of a generation to that of the current one; 1 for x
+    mass: Array  # (generations, 4): P over the same time; 0 for x
+    history: Array  # (horizon + 1, 3): L P Q of the penalised vectors after every step since the flush
+    guide: Array  # (4097,): the first step whose L reaches i · width, and after these the current step
+    fallen: Array  # (512,): room for a list of coordinates
+    room: Array  # (21, 4) to work in: allocated inside, it would be freed as soon as it is borrowed
+
+
+class Rule(NamedTuple):
+    """Constants of a run."""
+
+    ball: int
+    n_blocks: int  # k
+    n_vectors: int
+    closed: bool  # whether zero crossings need no history
+    horizon: int  # steps between flushes
+    slot: int  # where a line keeps its generation, or 0 for `born`
+    restart: float  # the F at which a new generation begins
+    M: Array  # (3k, 3k)
+    m: Array  # (k, 3)
+    fixed: Array  # (8, 4): ρ, whether penalised, summed and dual, the l∞ bound; 1/(ρα), α and ρα²/2 (or ∞, 1 and 0)
+
+
+# The running scalars --------------------------------------------------------------------------------------------------
+
+
+@njit(**MACRO)
+def _add(scalar, row, term):
+    """Compensated summation: the sums run over millions of steps, and their differences matter."""
+    before = load(scalar, row, 0)
+    term = term - load(scalar, row + CARRY, 0)
+    total = before + term
+    store(scalar, row + CARRY, 0, (total - before) - term)
+    store(scalar, row, 0, total)
+
+
+@njit(**OPTIONS)
+def _next_generation(scalar, counter, scale, mass, fixed, k, n_vectors):
+    """Begin a generation of y; extend the older ones that are still alive."""
+    current = counter[GENERATION]
+    here, gained = load(scalar, F, 0), load(fixed, DUAL, 0) * load(scalar, P, 0)
+    for g in range(counter[OLDEST], current + 1):
+        store(mass, g, 0, load(mass, g, 0) + load(scale, g, 0) * gained)
+        store(scale, g, 0, load(scale, g, 0) * here)
+    while counter[OLDEST] < current and scale[counter[OLDEST], k] < DEAD:
+        for b in range(k, n_vectors):
+            scale[counter[OLDEST], b] = 0.0
+        counter[OLDEST] += 1
+    for b in range(k, n_vectors):
+        scalar[F, b], scalar[P, b], scalar[P + CARRY, b] = 1.0, 0.0, 0.0
+    counter[GENERATION] = current + 1
+    store(scale, current + 1, 0, lanes(1.0))
+    store(mass, current + 1, 0, lanes(0.0))
+
+
+@njit(**OPTIONS)
+def _remember(history, guide, counter, number, scalar, b):
+    """Append L, P, Q of vector b to the history and to its guide, whose width doubles where it is full."""
+    since, level = counter[SINCE_FLUSH], scalar[L, b]
+    for c in range(3):
+        history[since, c] = scalar[L + c, b]
+    if number[WIDTH] == 0.0:
+        number[WIDTH] = level / 64.0
+    while number[WIDTH] > 0.0 and number[WIDTH] * counter[GUIDED] <= level < np.inf:
+        if counter[GUIDED] + 1 == len(guide):
+            counter[GUIDED] //= 2
+            number[WIDTH] *= 2.0
+            for i in range(counter[GUIDED]):
+                guide[i] = guide[2 * i]
+        else:
+            guide[counter[GUIDED]] = since
+            counter[GUIDED] += 1
+    guide[counter[GUIDED]] = since
+
+
+# Zero crossings -------------------------------------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def _search(history, below, reached, level):
+    """First step in (below, reached] whose L reaches `level`: L increases, so Newton and, for safety, bisection."""
+    guess, tries = (below + reached) // 2, 0
+    while reached - below > 1:
+        at = min(max(guess, below + 1), reached - 1)
+        here = history[at, 0]
+        if here >= level:
+            reached = at
+        else:
+            below = at
+        tries += 1
+        guess = (below + reached) // 2
+        slope = here - history[at - 1, 0]
+        if tries % 4 != 0 and slope > 0.0:
+            guess = at + np.int64(np.ceil((level - here) / slope))
+    return reached
+
+
+@njit(**MACRO)
+def _settle(line, j, b, history, guide, counter, number, rho):
+    """Complete the sum of a coordinate of x that has fallen to zero, and mark it by v = 0.
+
+    The guide and a step of Newton nearly always meet m, without a branch that could be mispredicted.
+    """
+    v, width = line[j, b], number[WIDTH]
+    level = abs(v) / rho
+    i = min(np.int64(level / width), counter[GUIDED] - 1)
+    below, reached = guide[i], guide[i + 1]
+    at = max(below + np.int64((level / width - i) * (reached - below)), 1)
+    slope = max(history[at, 0] - history[at - 1, 0], 1e-9 * width)
+    m = min(max(at + np.int64(np.ceil((level - history[at, 0]) / slope)), 1), counter[SINCE_FLUSH])
+    if not history[m - 1, 0] < level <= history[m, 0]:
+        m = _search(history, max(below - 1, 0), reached, level)
+    line[j, SUMS + b] += v * history[m, 1] - np.sign(v) * rho * history[m, 2]
+    line[j, b] = 0.0
+
+
+@njit(**OPTIONS)
+def _settle_fallen(line, indices, lo, hi, history, guide, counter, number, fixed, fallen):
+    """Settle the coordinates of a row that have fallen to zero since they were last touched.
+
+    They are listed first: branches on which of them fell would be coin tosses, and their searches can overlap.
+    """
+    level, n = history[counter[SINCE_FLUSH], 0], 0
+    for i in range(lo, hi):
+        j = np.int64(indices[i])
+        for b in range(2):
+            size = abs(line[j, b])
+            fallen[n] = 2 * j + b
+            n += (size > 0.0) & (size <= fixed[RHO, b] * level)
+        if n + 2 > len(fallen) or i + 1 == hi:
+            for c in range(n):
+                j, b = fallen[c] // 2, fallen[c] % 2
+                _settle(line, j, b, history, guide, counter, number, fixed[RHO, b])
+            n = 0
+
+
+@njit(**MACRO)
+def _shrink(v, drop):
+    """S_drop(v)."""
+    return v - np.minimum(np.maximum(v, -drop), drop)
+
+
+@njit(**MACRO)
+def _gone_closed(v, fixed, last):
+    """What v added to its sum in m = min(⌈|v|/(ρα)⌉, last) steps: α (m v − sgn(v) ρα m(m − 1)/2), or v P if ρ = 0."""
+    half = load(fixed, HALF, 0)
+    m = np.minimum(np.ceil(np.abs(v) * load(fixed, PER, 0)), last)
+    return m * (load(fixed, UNIT, 0) * v - np.copysign(half * m - half, v))
+
+
+# Rows -----------------------------------------------------------------------------------------------------------------
+
+
+@njit(**MACRO)
+def _borrowed(rows):
+    return borrow(rows[0]), rows[1], borrow(rows[2]), borrow(rows[3])
+
+
+@njit(**MACRO)
+def _row(rows, q, t, discount):
+    """φ_t (0) or φ'_t (1): values, how far apart they are, indices, and the first and last entry; empty if ψ = 0."""
+    values, spread, indices, indptr = rows[q]
+    return values, spread, indices, np.uint64(indptr[t]), np.uint64(indptr[t + (q == 0 or discount != 0.0)])
+
+
+@njit(**OPTIONS)
+def _renew(line, j, tags, slot, current, scale, mass):
+    """Bring a line from its generation to the current one."""
+    generation = np.int64(tags[j, slot])
+    v = load(line, j, 0)
+    store(line, j, SUMS, load(line, j, SUMS) + v * load(mass, generation, 0))
+    store(line, j, 0, v * load(scale, generation, 0))
+    tags[j, slot] = current
+
+
+@njit(**MACRO)
+def _read(line, tags, slot, current, scale, mass, values, spread, indices, lo, hi, drop):
+    """Σ a S(v, drop) over a row."""
+    total = lanes(0.0)
+    for i in range(lo, hi):
+        j = np.uint32(indices[i])
+        if tags[j, slot] != current:
+            _renew(line, j, tags, slot, current, scale, mass)
+        total = total + values[i * spread] * _shrink(load(line, j, 0), drop)
+    return total
+
+
+@njit(**MACRO)
+def _fetch_ahead(line, tags, indices, i):
+    ahead = np.uint32(indices[min(i + np.uint64(AHEAD), np.uint64(len(indices) - 1))])
+    prefetch(line, ahead)
+    prefetch(tags, ahead)
+
+
+@njit(**MACRO)
+def _move(line, j, v, gone, move, drop, mass, loss):
+    """v ← v − move before the prox, its sum unchanged; returns the growth of v² where there is no prox."""
+    p = _shrink(v, drop) - move
+    new = p + np.copysign(drop, p)
+    store(line, j, 0, new)
+    store(line, j, SUMS, load(line, j, SUMS) + (gone - (new * mass - np.copysign(loss, p))))
+    return move * (move - (v + v))
+
+
+@njit(**MACRO)
+def _settle_row(line, indices, lo, hi, drop, mass, loss):
+    """Coordinates that the prox has just set to zero: at once, so that nobody has to search for the step later."""
+    for i in range(lo, hi):
+        j = np.uint32(indices[i])
+        v = load(line, j, 0)
+        fell = within(v, drop)
+        store(line, j, SUMS, load(line, j, SUMS) + fell * (v * mass - np.sign(v) * loss))
+        store(line, j, 0, v - fell * v)
+
+
+@njit(**MACRO)
+def _clip_row(line, indices, lo, hi, bound, mass):
+    """The l∞ ball: touched coordinates are the only ones that can leave it."""
+    for i in range(lo, hi):
+        j = np.uint32(indices[i])
+        v = load(line, j, 0)
+        clipped = np.minimum(np.maximum(v, -bound), bound)
+        store(line, j, 0, clipped)
+        store(line, j, SUMS, load(line, j, SUMS) + (v - clipped) * mass)
+
+
+# Steps ----------------------------------------------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def _tabulate(M, m, saddle, fresh, room):
+    """The step as a table: what each product (φ and ψ with four vectors) and the reward add to the weights of φ and ψ.
+
+    Weights of x: M u − r m, or Mᵀ u_y with a dual, whose own are −(M u_x − r m). Here e = fresh · φ.
+    """
+    k = len(m)
+    shift, sign = (k, -1.0) if saddle else (0, 1.0)
+    room[:PRODUCTS] = 0.0
+    for row in range(3 * k):
+        b, q = row // 3, row % 3
+        scale = fresh if q == 2 else 1.0
+        room[TABLE + 9 * (q % 2) + 8, shift + b] -= sign * scale * m[b, q]
+        for column in range(3 * k):
+            c, r = column // 3, column % 3
+            entry = M[row, column] * scale * (fresh if r == 2 else 1.0)
+            room[TABLE + 9 * (q % 2) + 4 * (r % 2) + c, shift + b] += sign * entry
+            if saddle:
+                room[TABLE + 9 * (r % 2) + 4 * (q % 2) + k + b, c] += entry
+
+
+@njit(**MACRO)
+def _weights(room, direction, reward):
+    """Weights of φ (0) or ψ (1) in the step of every vector."""
+    row = TABLE + 9 * direction
+    from_phi, from_psi = reward * load(room, row + 8, 0), lanes(0.0)
+    for b in range(4):
+        from_phi = from_phi + room[PRODUCTS, b] * load(room, row + b, 0)
+        from_psi = from_psi + room[PRODUCTS + 1, b] * load(room, row + 4 + b, 0)
+    return from_phi + from_psi
+
+
+@njit(**OPTIONS)
+def run(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weight, limit):
+    """Advance the state by rows; returns how many were taken before a flush is due or a product left ±`limit`.
+
+    Everything is a plain tuple, for a disk cache that names a class cannot be read without it. Rows are values, the
+    number of values between two entries (0 where all are the same), indices and indptr. e = `fresh` · φ.
+    """
+    line, born, scalar, counter, number, scale, mass, history, guide, fallen, room = lines
+    ball, k, n_vectors, closed, horizon, slot, restart, M, m, fixed = rule
+    line, born, scalar, counter, number = borrow(line), borrow(born), borrow(scalar), borrow(counter), borrow(number)
+    scale, mass, history, guide = borrow(scale), borrow(mass), borrow(history), borrow(guide)
+    fallen, room = borrow(fallen), borrow(room)
+    M, m, fixed, rows = borrow(M), borrow(m), borrow(fixed), (_borrowed(phi), _borrowed(phi_next))
+    tags, saddle, known = line if slot > 0 else born, n_vectors > k, np.nan
+    rho, penalised, summed = load(fixed, RHO, 0), load(fixed, PENALISED, 0), load(fixed, SUMMED, 0)
+    dual, bound = load(fixed, DUAL, 0), load(fixed, BOUND, 0)
+    any_penalised = 0 if fixed[RHO, 0] > 0.0 else 1
+    for t in range(len(reward)):
+        since, current = counter[SINCE_FLUSH], float(counter[GENERATION])
+        if since >= horizon or counter[GENERATION] + 1 >= len(scale):
+            return t
+        before, level = load(scalar, F, 0), load(scalar, L, 0)
+        drop = rho * level
+        for q in range(2):
+            values, spread, indices, lo, hi = _row(rows, q, t, discount[t])
+            if not closed:
+                _settle_fallen(line, indices, lo, hi, history, guide, counter, number, fixed, fallen)
+            total = _read(line, tags, slot, current, scale, mass, values, spread, indices, lo, hi, drop)
+            store(room, PRODUCTS + q, 0, (discount[t] if q == 1 else 1.0) * (before * total))
+        for b in range(4):
+            if not abs(room[PRODUCTS, b]) + abs(room[PRODUCTS + 1, b]) < limit:
+                return t
+        if fresh[t] != known:
+            known = fresh[t]
+            _tabulate(M, m, saddle, known, room)
+        omega, along = weight[t] * (summed * before), alpha[t] / before
+        _add(scalar, Q, omega * level)
+        _add(scalar, P, omega)
+        _add(scalar, L, alpha[t] * penalised)
+        gained, loss = load(scalar, P, 0), rho * load(scalar, Q, 0)
+        last = (since + 1.0) * penalised + (1.0 - penalised) * gained
+        growth = lanes(0.0)
+        for q in range(2):
+            values, spread, indices, lo, hi = _row(rows, q, t, discount[t])
+            step = (discount[t] if q == 1 else 1.0) * (_weights(room, q, reward[t]) * along)
+            if closed:
+                for i in range(lo, hi):
+                    _fetch_ahead(line, tags, indices, i)
+                    j = np.uint32(indices[i])
+                    v = load(line, j, 0)
+                    gone = _gone_closed(v, fixed, last)
+                    growth = growth + _move(line, j, v, gone, values[i * spread] * step, drop, gained, loss)
+            else:
+                for i in range(lo, hi):
+                    _fetch_ahead(line, tags, indices, i)
+                    j = np.uint32(indices[i])
+                    v = load(line, j, 0)
+                    gone = v * gained - np.sign(v) * loss
+                    growth = growth + _move(line, j, v, gone, values[i * spread] * step, drop, gained, loss)
+        counter[SINCE_FLUSH] += 1
+        counter[STEPS] += 1
+        if not closed:
+            _remember(history, guide, counter, number, scalar, any_penalised)
+        if ball == LINF_BALL or not closed:
+            drop = rho * load(scalar, L, 0)
+            for q in range(2):
+                _, _, indices, lo, hi = _row(rows, q, t, discount[t])
+                if ball == LINF_BALL:
+                    _clip_row(line, indices, lo, hi, bound, gained)
+                if not closed:
+                    _settle_row(line, indices, lo, hi, drop, gained, loss)
+        if ball == L2_BALL:
+            store(room, GROWTH, 0, growth)
+            for b in range(k, n_vectors):
+                number[NORM] += scalar[F, b] * scalar[F, b] * room[GROWTH, b]
+            radius = math.sqrt(max(number[NORM], 1.0))
+            number[NORM] = min(number[NORM], 1.0)
+            store(scalar, F, 0, before / ((1.0 - dual) + radius * dual))
+            if scalar[F, k] < restart:
+                _next_generation(scalar, counter, scale, mass, fixed, k, n_vectors)
+    return len(reward)
+
+
+# All coordinates ------------------------------------------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def evaluate(lines, rule, out):
+    """Write the value and the sum of every vector into `out`, lines like those of the state, or these themselves."""
+    line, born, scalar, counter, number, scale, mass, history, guide, _, _ = lines
+    _, _, _, closed, _, slot, _, _, _, fixed = rule
+    line, out, fixed, counter = borrow(line), borrow(out), borrow(fixed), borrow(counter)
+    number, history, guide = borrow(number), borrow(history), borrow(guide)
+    tags, penalised = borrow(line if slot > 0 else born), load(fixed, PENALISED, 0)
+    here, rho, gained = load(scalar, F, 0), load(fixed, RHO, 0), load(scalar, P, 0)
+    drop, loss = rho * load(scalar, L, 0), rho * load(scalar, Q, 0)
+    last = float(counter[SINCE_FLUSH]) * penalised + (1.0 - penalised) * gained
+    for j in range(len(line)):
+        generation = np.int64(tags[j, slot])
+        v = load(line, j, 0)
+        store(out, j, SUMS, load(line, j, SUMS) + v * load(mass, generation, 0))
+        store(out, j, 0, v * load(scale, generation, 0))
+        for b in range(0 if closed else 2):
+            if 0.0 < abs(out[j, b]) <= fixed[RHO, b] * scalar[L, b]:
+                _settle(out, j, b, history, guide, counter, number, fixed[RHO, b])
+        v = load(out, j, 0)
+        gone = _gone_closed(v, fixed, last) if closed else v * gained - np.sign(v) * loss
+        store(out, j, SUMS, load(out, j, SUMS) + gone)
+        store(out, j, 0, here * _shrink(v, drop))
