@@ -102,15 +102,9 @@ def test_the_path_of_a_fit_is_that_of_its_rows() -> None:
     plain = sparse_td_path(*rows, rhos=model.rhos_[1:], gamma=0.9, fit_intercept=True, **columns)
     np.testing.assert_allclose(path.coefs, plain.coefs, atol=1e-8)
     assert path.rho_max == pytest.approx(model.rho_max_)
-    model.partial_fit(*rows, **columns)  # more rows: what was formed of the first ones must not be used again
-    np.testing.assert_allclose(model.path(model.rhos_[-1:]).coefs[:, 0], model_at(model, model.rhos_[-1]), atol=1e-3)
-
-
-def model_at(model: SparseTDCV, rho: float) -> Any:
-    batch = model._state.batch()
-    columns = {name: getattr(batch, name) for name in ("ratio", "discount", "start")}
-    twin = SparseTD(rho, gamma=model.gamma, fit_intercept=True)
-    return twin.fit(batch.phi[:, :-1], batch.reward, batch.phi_next[:, :-1], **columns).coef_
+    assert model._state.formed is not None
+    model._take(batch)
+    assert model._state.formed is None  # more rows: what was formed of the others is not their mean
 
 
 def test_only_a_fit_has_a_path() -> None:
