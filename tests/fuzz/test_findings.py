@@ -85,8 +85,8 @@ def test_what_is_ignored_is_not_converted() -> None:
     refused(lambda: read(pa.table({**OBS, "episode": strange})), "`episode` has the Arrow type 'time64")
 
 
-def test_an_empty_table_with_lists_does_not_abort() -> None:
-    lists = pa.schema([("observation", pa.list_(pa.float64())), ("reward", pa.float64())])
+def test_an_empty_table_with_lists_of_views_does_not_abort() -> None:
+    lists = pa.schema([("observation", pa.list_(pa.list_view(pa.float64()))), ("reward", pa.float64())])
     refused(lambda: read(lists.empty_table()), "has no rows")
 
 

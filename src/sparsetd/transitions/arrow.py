@@ -84,7 +84,7 @@ def columns_of(table: Any) -> Mapping[str, Array]:
 def _array(name: str, column: Any) -> Array:
     pa = require_pyarrow()
     if not len(column):
-        return np.zeros(0)  # pyarrow aborts the process when it converts lists of no chunks
+        return np.zeros(0)  # pyarrow aborts the process when it converts lists of views that are empty
     chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
     kind = chunked.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):

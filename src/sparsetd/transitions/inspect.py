@@ -66,11 +66,12 @@ def inspect(source: Any, *, max_rows: int = MAX_ROWS, **columns: Any) -> Inspect
     except (ValueError, TypeError, OSError) as error:
         return Inspection(label, error=str(error))
     t = reading.transitions
-    with np.errstate(over="ignore", invalid="ignore"):  # of numbers near the largest: then nothing is suspected
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest have no mean, and arouse no suspicion
+        understood = tuple(_understood(reading))
         found = [*(check(t) for check in CHECKS), _skipped_steps(reading)]
     return Inspection(
         label,
-        understood=tuple(_understood(reading)),
+        understood=understood,
         missing=tuple(_missing(reading.schema, t)),
         suspicious=tuple(sentence for sentence in found if sentence),
         n_rows=len(t),
