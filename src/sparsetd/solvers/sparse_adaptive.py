@@ -1,7 +1,7 @@
 """The way from the automatic steps to their sparse kernels, and how a state goes there and back.
 
-On CSR rows the iterates live in `state.lazy`, a dict of plain values that a checkpoint can hold; the dense arrays of the
-state are filled in when somebody reads them (`settle`). Entering copies them, so dense and sparse rows can alternate.
+On CSR rows the iterates live in `state.lazy`, a dict of plain values that a checkpoint can hold; the dense arrays of
+the state are filled in when somebody reads them (`settle`). Entering copies them, so dense and sparse rows alternate.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def distance_over_gradients(
     """
     lazy, taken, n = state.lazy, 0, len(columns[0])
     tol = TRACE_TOL if table.lam > 0 else np.inf
-    horizon = max(4 * state.x.shape[1], 1 << 16)
+    horizon = _horizon(state.x.shape[1])
     while True:
         taken += kernels.distance_over_gradients(
             *phi.between(taken, n), *phi_next.between(taken, n), *(column[taken:] for column in columns),
@@ -115,6 +115,11 @@ def distance_over_gradients(
         if not lazy["counter"][kernels.FULL]:
             return taken
         _widen(lazy, sum(int(np.diff(rows.indptr).max(initial=0)) for rows in (phi, phi_next)))
+
+
+def _horizon(d: int) -> int:
+    """Rows between flushes: so many that a flush, O(d), costs little per row."""
+    return max(4 * d, 1 << 16)
 
 
 def _flush(state: Any, sums: Array) -> None:

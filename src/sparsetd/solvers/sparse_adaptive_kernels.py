@@ -4,15 +4,16 @@ A step needs three things of the coordinates that its row does not touch: what b
 and their part in the averages. Without an l1 penalty all of them move alike, v ← f v (f is 1, or comes from damping, a
 ridge, or the radial projection on an l2 ball), so that for every vector of the state, each block of x and of y,
 
-    v_t = F_t v              F ← f F
-    Σ_{i<t} ω_i v_i = R + v P_t      P ← P + ω f̂ F      (f̂: the factor of the trial point that is averaged, or 1)
-    ‖v_t − v_0‖² = D_t       D ← f²D + 2f(f − 1)C + (f − 1)²‖v_0‖² + changes of touched entries,      C = ⟨v_t − v_0, v_0⟩
+    v_t = F_t v                      F ← f F
+    Σ_{i<t} ω_i v_i = R + v P_t      P ← P + ω f̂ F
+    ‖v_t − v_0‖² = D_t               D ← f²D + 2f(f − 1)C + (f − 1)²‖v_0‖² + changes of touched entries
 
-with two numbers (v, R) per coordinate and four running scalars per vector. A row first gathers the coordinates that it
-touches as plain numbers, side by side; the rule of `adaptive_kernels` is then evaluated on these few.
+with f̂ the factor of the trial point that is averaged (or 1) and C = ⟨v_t − v_0, v_0⟩: two numbers (v, R) per coordinate
+and four running scalars per vector. A row first gathers the coordinates that it touches as plain numbers, side by side:
+they are *hot*. The rule of `adaptive_kernels` is then evaluated on these few.
 
-F may fall without end. When it leaves (2⁻¹⁰, 2¹⁰) a new *generation* begins with F = 1, because P would no longer resolve
-the terms added to it; `chain` holds the composed map (F, P) from the start of every older generation to that of the
+F may fall without end. When it leaves (2⁻¹⁰, 2¹⁰) a new *generation* begins with F = 1, because P would no longer
+resolve the terms added to it; `chain` holds the composed map (F, P) from the start of every older generation to that of the
 current one. Every so many rows all coordinates are brought up to date (a flush), which renews the tracked norms. This
 happens at fixed row numbers, hence any chunking gives the same bits.
 """
@@ -47,13 +48,13 @@ def _jit(function: Any) -> Any:
 
 
 def _inline(function: Any) -> Any:
-    return njit(function, cache=True, nogil=True, fastmath=_FAST, error_model="numpy", forceinline=True)
+    return njit(function, cache=True, nogil=True, fastmath=_FAST, error_model="numpy", inline="always")
 
 
 # --- between the lines and the hot coordinates ----------------------------------------------------------------------
-# A line is v of every vector, R of every vector that is averaged, and last a mark: minus its generation, or, while it is
-# hot, 1 + its place among the hot coordinates. A line of zeros is a coordinate at zero, so that memory which no row has
-# touched is never written.
+# A line is v of every vector, R of every vector that is averaged, and last a mark: minus its generation, or, while it
+# is hot, 1 + its place among the hot coordinates. A line of zeros is a coordinate at zero, so that memory which no row
+# has touched is never written.
 
 
 @_inline
@@ -120,14 +121,15 @@ def _restart(scale, chain, counter):
             chain[g, b, P] += chain[g, b, F] * scale[b, P]
             chain[g, b, F] *= scale[b, F]
     counter[GENERATION] += 1
-    _first(scale, chain[counter[GENERATION]])
+    _first(scale, chain, counter[GENERATION])
 
 
 @_jit
-def _first(scale, link):
-    """The identity."""
-    scale[:, F] = link[:, F] = 1.0
-    scale[:, P] = link[:, P] = 0.0
+def _first(scale, chain, generation):
+    """A generation begins with the identity."""
+    for b in range(len(scale)):
+        scale[b, F] = chain[generation, b, F] = 1.0
+        scale[b, P] = chain[generation, b, P] = 0.0
 
 
 @_jit
@@ -175,7 +177,7 @@ def flush(line, hot, scale, chain, norms, counter, origin, n_sums, sums):
         if place < 0:
             line[j, mark] = 0.0
     counter[GENERATION] = counter[SINCE] = 0
-    _first(scale, chain[0])
+    _first(scale, chain, 0)
 
 
 # --- one row --------------------------------------------------------------------------------------------------------
@@ -183,7 +185,7 @@ def flush(line, hot, scale, chain, norms, counter, origin, n_sums, sums):
 
 @_inline
 def _gradient(hot, n, at, k, n_vectors, size, reward, M, m, damping, products, weights, limit):
-    """Directions of descent at the point in rows `at`: A_t x − b_t, or with a dual A_tᵀ y and −(A_t x − b_t − damping·y).
+    """Directions of descent at the point in rows `at`: A_t x − b_t, or A_tᵀ y and −(A_t x − b_t − damping·y).
 
     `size` is ‖v‖² of the point's vectors, of which the untouched part counts where there is damping. Returns ‖g_x‖²,
     ‖g_y‖² and whether all products are in range.
@@ -256,8 +258,9 @@ def _move(hot, n, k, alpha, beta, damping, l2, point, radius, ball, norms, after
             along += (p - v) * at
         after[MOVED, b] += moved
         after[ALONG, b] += along
-    _project(hot, n, 0, k, radius, norms, after, factor, size)
-    _project(hot, n, k, n_vectors, 1.0 if ball == 2 else np.inf, norms, after, factor, size)
+    for first in range(0, n_vectors, k):  # x, and then y
+        bound = radius if first == 0 else (1.0 if ball == 2 else np.inf)
+        _project(hot, n, first, first + k, bound, norms, after, factor, size)
 
 
 @_inline
@@ -326,10 +329,15 @@ def distance_over_gradients(
     line, hot, names, scale, chain = _borrow(line), _borrow(hot), _borrow(names), _borrow(scale), _borrow(chain)
     norms, counter, origin, record = _borrow(norms), _borrow(counter), _borrow(origin), _borrow(record)
     M, m, damping, l2 = _borrow(M), _borrow(m), _borrow(damping), _borrow(l2)
-    n_vectors, nothing = len(scale), np.zeros((0, 0))
+    n_vectors, nothing = len(scale), room[:0]
     products, weights, after = _borrow(room[0]), _borrow(room[1]), _borrow(room[5:])
     point, factor, size = _borrow(room[2]), _borrow(room[3]), _borrow(room[4])
-    norm_M, most_damping = np.sqrt((M * M).sum()), damping[:k].max()
+    norm_M, most_damping = 0.0, 0.0
+    for i in range(len(m)):
+        most_damping = max(most_damping, damping[i // 3])
+        for c in range(len(m)):
+            norm_M += M[i, c] * M[i, c]
+    norm_M = np.sqrt(norm_M)
     counter[FULL] = 0
     for t in range(len(reward)):
         if t + 1 < len(reward):
@@ -344,12 +352,11 @@ def distance_over_gradients(
             return t
         for i in range(n):
             hot[PHI, i] = hot[PSI, i] = 0.0
-        n = _touch(line, hot, names, n, PHI, values, indices, lo, hi, 1.0, origin, n_sums, scale, chain)
-        if discount[t] != 0.0:
-            n = _touch(
-                line, hot, names, n, PSI, next_values, next_indices, next_lo, next_hi, discount[t], origin, n_sums,
-                scale, chain,
-            )  # fmt: skip
+        for row in range(PHI, PSI + 1 if discount[t] != 0.0 else PSI):
+            entries, at_j, first, end, times = values, indices, lo, hi, 1.0
+            if row == PSI:
+                entries, at_j, first, end, times = next_values, next_indices, next_lo, next_hi, discount[t]
+            n = _touch(line, hot, names, n, row, entries, at_j, first, end, times, origin, n_sums, scale, chain)
         stop = np.uint64(n)
         for i in range(stop):
             hot[TRACE, i] = fresh[t] * hot[PHI, i] + old[t] * hot[TRACE, i]
@@ -388,7 +395,8 @@ def distance_over_gradients(
                 restart = restart or not SMALLEST < abs(scale[b, F]) < 1.0 / SMALLEST
                 moved += norms[b, MOVED] if b < k or dual_radius == 0.0 else 0.0
             else:
-                hot[NEXT + b, :n] = hot[VALUE + b, :n]
+                for i in range(n):
+                    hot[NEXT + b, i] = hot[VALUE + b, i]
         if restart:
             _restart(scale, chain, counter)
         counter[HOT] = _store(line, hot, names, n, scale, factor, n_sums, counter[GENERATION], tol)

@@ -1,0 +1,267 @@
+"""Automatic steps on sparse rows: the O(nnz) kernels against the dense ones, which visit every coordinate."""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sparsetd import ROTD, TDC, checkpoint, operators, penalties, solvers, system
+from sparsetd.solvers import sparse_adaptive
+from sparsetd.system import Batch
+
+D = 40
+NOTHING = penalties.NoPenalty()
+
+
+def stream(n=200, d=D, seed=0):
+    """Rows with duplicate indices, empty ones, terminal ones, episodes, and ratios that are sometimes 0."""
+    rng = np.random.default_rng(seed)
+
+    def rows():
+        lengths = rng.integers(0, 7, n)
+        indices, ends = rng.integers(0, d, lengths.sum()), np.concatenate([[0], np.cumsum(lengths)])
+        return sp.csr_array((rng.normal(size=len(indices)), indices.astype(np.int32), ends), shape=(n, d))
+
+    discount, ratio = 0.9 * (rng.random(n) > 0.1), rng.uniform(0.0, 1.7, n) * (rng.random(n) > 0.1)
+    start = rng.random(n) < 0.1
+    return Batch(rows(), rows(), rng.normal(size=n), discount, ratio, start, rng.uniform(0.5, 1.5, n))
+
+
+def dense(batch):
+    return Batch(*(system.dense(v) if sp.issparse(v) else v for v in vars(batch).values()))
+
+
+def take(solver, table, chunks, penalty=NOTHING, x0=None, factor=None, dtype=np.float64):
+    state = solver.init(table, chunks[0].n_features, dtype, x0)
+    for chunk in chunks:
+        solver.update(state, chunk, table, penalty, factor)
+    return state, solver.result(state, table, penalty, factor)
+
+
+def cut(batch, *places):
+    return [batch[first:last] for first, last in pairwise((0, *places, len(batch)))]
+
+
+def close(one, other, tolerance=1e-10):
+    scale = max(np.abs(other).max(initial=0.0), 1e-3)
+    np.testing.assert_allclose(one, other, rtol=0.0, atol=tolerance * scale)
+
+
+def compare(solver, table, batch, tolerance=1e-10, **more):
+    (lazy, sparse), (plain, full) = (take(solver, table, [rows], **more) for rows in (batch, dense(batch)))
+    assert lazy.lazy is not None
+    assert plain.lazy is None
+    pairs = [
+        (lazy.x, plain.x),
+        (sparse.coef, full.coef),
+        (lazy.record, plain.record),
+        (lazy.earlier.x, plain.earlier.x),
+    ]
+    if sparse.aux is not None:
+        pairs.append((sparse.aux, full.aux))
+    if sparse.dual is not None:
+        pairs += [(sparse.dual, full.dual), (lazy.y, plain.y)]
+    if table.lam > 0:
+        pairs.append((lazy.trace, plain.trace))
+    for one, other in pairs:
+        close(one, other, tolerance)
+    assert sparse.status == full.status
+    return lazy
+
+
+TABLES = {
+    "td": operators.td,
+    "tdc": operators.tdc,
+    "gtd": operators.gtd,
+    "gtd2": operators.gtd2,
+    "gq": operators.gq,
+    "htd": lambda lam: operators.htd(),  # noqa: ARG005
+    "etd": operators.etd,
+    "tdrc": operators.tdrc,
+}
+STOCHASTIC = [
+    solvers.DistanceOverGradients(),
+    solvers.DistanceOverGradients(average="all", extragradient=True),
+    solvers.DistanceOverGradients(average="none", radius=0.5),
+]
+SADDLE = [
+    solvers.SaddleDistanceOverGradients(),
+    solvers.SaddleDistanceOverGradients(fit_norm=1, average="none"),
+    solvers.SaddleDistanceOverGradients(average="suffix", radius=0.7),
+    solvers.LeastSquaresDistanceOverGradients(),
+]
+SOLVERS = STOCHASTIC + SADDLE
+PENALTIES = {"none": NOTHING, "ridge": penalties.Ridge(0.05, 0.02)}
+
+
+def identify(value):
+    return type(value).__name__ if isinstance(value, solvers.DistanceOverGradients) else None
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    solver=st.sampled_from(SOLVERS),
+    name=st.sampled_from(sorted(TABLES)),
+    lam=st.sampled_from([0.0, 0.7]),
+    penalty=st.sampled_from(sorted(PENALTIES)),
+    warm=st.booleans(),
+)
+def test_sparse_equals_dense(seed, solver, name, lam, penalty, warm):
+    table = TABLES[name](lam=lam)
+    if solver.saddle and table.damping.any():
+        table = operators.tdc(lam=lam)
+    x0 = np.random.default_rng(seed).normal(size=D) if warm else None
+    compare(solver, table, stream(seed=seed), penalty=PENALTIES[penalty], x0=x0)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=identify)
+def test_any_cut_gives_the_same_bits(solver):
+    batch, table = stream(), operators.tdc(lam=0.5)
+    whole, one = take(solver, table, [batch])
+    pieces, other = take(solver, table, cut(batch, 1, 2, 31, 64, 65, 150))
+    for a, b in ((whole.x, pieces.x), (whole.record, pieces.record), (one.coef, other.coef), (one.aux, other.aux)):
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=identify)
+@pytest.mark.parametrize("order", ["dense first", "sparse first"])
+def test_dense_and_sparse_batches_alternate(solver, order):
+    batch, table = stream(), operators.tdc(lam=0.5)
+    chunks = cut(batch, 40, 64, 130)
+    mixed = [dense(c) if (i % 2 == 0) == (order == "dense first") else c for i, c in enumerate(chunks)]
+    _, one = take(solver, table, mixed)
+    _, other = take(solver, table, [dense(batch)])
+    close(one.coef, other.coef)
+    close(one.aux, other.aux)
+
+
+def test_a_penalty_that_needs_all_coordinates_goes_on_densely_and_comes_back():
+    solver, table, first, second, third = (
+        solvers.DistanceOverGradients(),
+        operators.tdc(lam=0.5),
+        *cut(stream(), 60, 90),
+    )
+    ends = []
+    for form in (lambda b: b, dense):
+        state = solver.init(table, D)
+        solver.update(state, form(first), table, NOTHING)
+        solver.update(state, form(second), table, penalties.L1(0.05, 0.05))
+        assert state.lazy is None
+        solver.update(state, form(third), table, NOTHING)
+        ends.append(solver.result(state, table, NOTHING).coef)
+    close(*ends)
+
+
+@pytest.mark.parametrize("factor", [np.ones(D), np.append(0.0, np.ones(D - 1))], ids=["ones", "one free"])
+def test_a_ridge_with_a_factor(factor):
+    solver, table, penalty = solvers.DistanceOverGradients(), operators.td(), penalties.Ridge(0.5)
+    states = [take(solver, table, [b], penalty, factor=factor)[0] for b in (stream(), dense(stream()))]
+    assert (states[0].lazy is not None) == bool(np.all(factor == 1.0))
+    close(states[0].primal, states[1].primal)
+
+
+@pytest.mark.parametrize("solver", [SOLVERS[0], SOLVERS[3], SOLVERS[6]], ids=identify)
+def test_flushes_generations_and_room_change_nothing(solver, monkeypatch):
+    monkeypatch.setattr(sparse_adaptive, "GENERATIONS", 2)
+    monkeypatch.setattr(sparse_adaptive, "ROOM", 16)
+    monkeypatch.setattr(sparse_adaptive, "_horizon", lambda d: d // 4)
+    table = operators.tdc(lam=0.7) if solver.saddle else operators.tdrc(lam=0.7)
+    compare(solver, table, stream(400), x0=np.ones(D))
+
+
+def test_factors_that_wipe_out_or_flip_a_block():
+    """A damping so large that 1 − α·damping is near −1, and one that wipes w out."""
+    solver = solvers.DistanceOverGradients()
+    for beta in (1.0, 30.0):
+        compare(solver, operators.tdrc(beta=beta), stream(seed=3))
+
+
+def test_a_long_stream_stays_exact():
+    for solver in (solvers.DistanceOverGradients(), solvers.SaddleDistanceOverGradients()):
+        compare(solver, operators.tdc(), stream(70_000, seed=5), tolerance=1e-9)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=identify)
+def test_single_precision_comes_out_in_single_precision(solver):
+    batch, table = stream(60), operators.tdc()
+    state, single = take(solver, table, [batch], dtype=np.float32)
+    _, double = take(solver, table, [batch])
+    assert single.coef.dtype == state.x.dtype == np.float32
+    np.testing.assert_allclose(single.coef, double.coef, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=identify)
+def test_a_copy_and_a_checkpoint_go_on_bit_for_bit(solver, tmp_path):
+    batch, table, penalty = stream(), operators.tdc(lam=0.5), NOTHING
+    first, second = cut(batch, 90)
+    state, _ = take(solver, table, [first])
+    checkpoint.save(tmp_path / "state", state)
+    others = [copy.deepcopy(state), checkpoint.load(tmp_path / "state", like=solver.init(table, D))[0]]
+    for other in (state, *others):
+        solver.update(other, second, table, penalty)
+    wanted = solver.result(state, table, penalty).coef
+    for other in others:
+        assert np.array_equal(solver.result(other, table, penalty).coef, wanted)
+
+
+@pytest.mark.parametrize("solver", [SOLVERS[0], SOLVERS[3]], ids=identify)
+def test_divergence_is_seen_and_stops_where_the_dense_one_stops(solver):
+    batch = stream(50)
+    batch.phi.data[batch.phi.indptr[20] : batch.phi.indptr[23]] = 1e200
+    (lazy, sparse), (_, full) = (take(solver, operators.td(), [b], x0=np.ones(D)) for b in (batch, dense(batch)))
+    assert sparse.status == full.status == "diverged"
+    assert sparse.n_iter == full.n_iter >= 20
+    assert lazy.lazy is not None
+    close(sparse.coef_last, full.coef_last)
+
+
+def test_reading_the_state_does_not_disturb_the_stream():
+    solver, table, (first, second) = SADDLE[0], operators.tdc(lam=0.5), cut(stream(), 70)
+    state = solver.init(table, D)
+    solver.update(state, first, table, NOTHING)
+    read, point = state.primal, take(solver, table, [dense(first)])[0]
+    close(read, point.x)
+    close(state.dual, point.y)
+    read[:] = 7.0
+    solver.update(state, second, table, NOTHING)
+    assert np.array_equal(state.primal, take(solver, table, [first, second])[0].x)
+
+
+def test_nothing_to_learn_moves_nothing():
+    batch = stream(40)
+    batch.reward[:] = 0.0
+    for solver in SOLVERS:
+        state, solution = take(solver, operators.tdc(), [batch])
+        assert not state.x.any()
+        assert not solution.coef.any()
+        assert np.isfinite(state.record).all()
+
+
+def test_a_step_visits_no_column_that_its_row_does_not_touch():
+    """A line that no row touches keeps its bits although w is damped in every step."""
+    batch, table = stream(60, d=80), operators.tdrc()
+    batch = Batch(
+        *(sp.csr_array((v.data, v.indices, v.indptr), (60, 200)) if sp.issparse(v) else v for v in vars(batch).values())
+    )
+    state, _ = take(solvers.DistanceOverGradients(average="all"), table, [batch], x0=np.ones(200))
+    untouched = np.setdiff1d(np.arange(200), np.concatenate([batch.phi.indices, batch.phi_next.indices]))
+    assert len(untouched) >= 120
+    assert np.array_equal(state.lazy["line"][untouched, :2], np.tile([0.0, 1.0], (len(untouched), 1)))
+
+
+@pytest.mark.parametrize("model", [TDC(gamma=0.9), ROTD(gamma=0.9), ROTD(gamma=0.9, fit_norm=1, fit_intercept=True)])
+def test_the_default_of_an_estimator_takes_sparse_rows_lazily(model):
+    batch = stream()
+    one, other = (type(model)(**model.get_params()) for _ in range(2))
+    one.fit(batch.phi, batch.reward)
+    other.fit(batch.phi.toarray(), batch.reward)
+    assert one._state.lazy is not None
+    close(one.coef_, other.coef_)
+    assert one.intercept_ == pytest.approx(other.intercept_, rel=1e-9, abs=1e-12)
