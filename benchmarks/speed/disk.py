@@ -1,8 +1,9 @@
 """From a Parquet file to a fitted model: the rate against the same rows in memory, and the memory it takes.
 
 A file is passed several times, as one long log: what a fit does once (allocate, and write out d weights) is part of
-its time, as it is for a user, but small. CPU time counts the thread that reads ahead; wall time hides it where a second
-core is idle. The figure in CPU time is the stricter one and does not depend on what else the machine does.
+its time, as it is for a user, but small. One thread decodes the next batch while another trains. Where a second core is
+idle the busier of the two sets the rate, and where there is none both together do; both are CPU time, which means the
+same on a busy machine. Wall time does not: there two threads get more of the machine than the one of the kernel alone.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.speed.measure import Contender, Report, both_clocks, nanoseconds
+from benchmarks.speed.measure import Contender, Report, Seconds, all_clocks, nanoseconds
 from benchmarks.speed.sparse import ALPHA, ETA, GAMMA, NNZ, rho
 from sparsetd.operators import tdc
 from sparsetd.solvers import lazy, sparse
@@ -89,7 +90,7 @@ def run(report: Report, repeats: int, share: float) -> None:
             return chain.from_iterable(sparse_parquet(path, D) for _ in range(PASSES))
 
         batches = list(sparse_parquet(path, D))
-        times = both_clocks(
+        times = all_clocks(
             [
                 Contender("the kernel alone, rows in memory", kernel(batches), n),
                 Contender("reading only", lambda: sum(len(batch["y"]) for batch in log()), PASSES * n),
@@ -101,15 +102,20 @@ def run(report: Report, repeats: int, share: float) -> None:
         rows, megabytes = peak(path, n, int(10_000_000 * share))
     report.title(f"ROTD from Parquet: {PASSES * n:,} rows of {NNZ} indices, d = 2¹⁸, batches of 65,536")
     alone = times["the kernel alone, rows in memory"]
-    lines = [
-        [name, nanoseconds(t.cpu), f"{alone.cpu / t.cpu:.0%}", nanoseconds(t.wall), f"{alone.wall / t.wall:.0%}"]
-        for name, t in times.items()
-    ]
-    report.table(["", "CPU per row", "rate, kernel alone = 100%", "wall per row", "rate"], lines)
-    report.say("\nCPU time is that of all threads; the next batch is read by a second one, which wall time shows only")
-    report.say("where a second core is idle.")
+    head = ["", "CPU of the busier thread", "rate", "CPU of both threads", "rate", "wall time", "rate"]
+    clocks = "busier", "cpu", "wall"
+    lines = [[name, *(cell for clock in clocks for cell in _cells(alone, t, clock))] for name, t in times.items()]
+    report.table(head, lines)
+    report.say(
+        "\nPer row; rates against the kernel alone. One thread reads ahead of the one that trains: the busier of them"
+    )
+    report.say("sets the rate where a second core is idle, both together where there is none.")
     report.say(f"\nmost memory while {rows:,} rows went through: {megabytes:,.0f} MB, libraries included")
-    whole = times["fit, rows from the file"]
-    report.reach("Parquet: rate against the kernel alone, CPU time", alone.cpu / whole.cpu, "≥", 0.8)
-    report.reach("Parquet: rate against the kernel alone, wall time", alone.wall / whole.wall, "≥", 0.8)
+    whole, rate = times["fit, rows from the file"], "rate against the kernel alone"
+    report.reach(f"Parquet, a second core idle: {rate}", alone.busier / whole.busier, "≥", 0.8)
+    report.reach(f"Parquet, one core: {rate}", alone.cpu / whole.cpu, "≥", 0.8)
     report.reach(f"Parquet: GB for {rows:,} transitions", megabytes / 1024, "≤", 1.0)
+
+
+def _cells(alone: Seconds, one: Seconds, clock: str) -> tuple[str, str]:
+    return nanoseconds(getattr(one, clock)), f"{getattr(alone, clock) / getattr(one, clock):.0%}"

@@ -24,13 +24,14 @@ class Contender:
 
 
 class Seconds(NamedTuple):
-    """Time per row: of all threads together, and by the clock on the wall."""
+    """Time per row: CPU of all threads, CPU of the busier one (the caller's or all others), the clock on the wall."""
 
     cpu: float
+    busier: float
     wall: float
 
 
-def both_clocks(contenders: list[Contender], repeats: int = 5) -> dict[str, Seconds]:
+def all_clocks(contenders: list[Contender], repeats: int = 5) -> dict[str, Seconds]:
     """Medians of the time per row: one call to warm up, then rounds in which all take their turn."""
     print(f"  in turns: {', '.join(contender.name for contender in contenders)}", file=sys.stderr, flush=True)
     for contender in contenders:
@@ -38,16 +39,21 @@ def both_clocks(contenders: list[Contender], repeats: int = 5) -> dict[str, Seco
     taken: dict[str, list[Seconds]] = {contender.name: [] for contender in contenders}
     for _ in range(repeats):
         for contender in contenders:
-            cpu, wall = time.process_time(), time.perf_counter()
-            contender.call()
-            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-            taken[contender.name].append(Seconds(cpu / contender.rows, wall / contender.rows))
+            taken[contender.name].append(_timed(contender))
     return {name: Seconds(*map(median, zip(*values, strict=True))) for name, values in taken.items()}
+
+
+def _timed(contender: Contender) -> Seconds:
+    clocks = time.process_time, time.thread_time, time.perf_counter
+    begun = [clock() for clock in clocks]
+    contender.call()
+    cpu, own, wall = ((clock() - start) / contender.rows for clock, start in zip(clocks, begun, strict=True))
+    return Seconds(cpu, max(own, cpu - own), wall)
 
 
 def compare(contenders: list[Contender], repeats: int = 5) -> dict[str, float]:
     """Seconds of CPU per row of each contender."""
-    return {name: seconds.cpu for name, seconds in both_clocks(contenders, repeats).items()}
+    return {name: seconds.cpu for name, seconds in all_clocks(contenders, repeats).items()}
 
 
 @dataclass
