@@ -44,7 +44,7 @@ class ICUSepsis:
     @classmethod
     def load(cls, gamma: float = 0.99) -> ICUSepsis:
         """Read the tables of the installed package."""
-        with np.load(_assets() / "dynamics.npz", allow_pickle=False) as file:
+        with np.load(_assets() / "dynamics.npz", allow_pickle=False) as file:  # noqa: TID251 (without pickles)
             return cls(
                 transition=file["tx_mat"],
                 reward=file["r_mat"],

@@ -115,7 +115,7 @@ def read_npz(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Array]:
     try:
         with zipfile.ZipFile(path) as archive:
             _refuse_bomb(path, archive, max_bytes)
-        with np.load(path, allow_pickle=False) as arrays:
+        with np.load(path, allow_pickle=False) as arrays:  # noqa: TID251 (without pickles)
             return {name: _column(arrays[name]) for name in arrays.files}
     except Exception as error:  # a damaged archive fails in zipfile, zlib and NumPy, each in its own ways
         if isinstance(error, ValueError) and str(error).startswith(path.name):
