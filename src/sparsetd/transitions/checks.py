@@ -152,10 +152,13 @@ def flags(name: str, values: Any | None, n: int) -> Mask:
 
 def identifiers(name: str, ids: Array) -> None:
     """Refuse missing entries, and those that are neither numbers nor text."""
+    remedy = "give every row the identifier of its episode"
+    if ids.dtype.kind != "O":
+        refuse(name, np.asarray(ids != ids), ids, "present", remedy)
+        return
     several = np.array([isinstance(entry, Collection) and not isinstance(entry, (str, bytes)) for entry in ids])
-    refuse(name, several, ids, "numbers or text", "give every row the identifier of its episode")
-    missing = np.array([_is_missing(entry) for entry in ids])
-    refuse(name, missing, ids, "present", "give every row the identifier of its episode")
+    refuse(name, several, ids, "numbers or text", remedy)
+    refuse(name, np.array([_is_missing(entry) for entry in ids]), ids, "present", remedy)
 
 
 def _is_missing(entry: Any) -> bool:
