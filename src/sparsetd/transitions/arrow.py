@@ -36,7 +36,9 @@ def parquet_chunks(path: Path, batch_rows: int) -> Iterator[Mapping[str, Array]]
         check_parquet(path, metadata, rows)
         with pq.ParquetFile(path, metadata=metadata, read_dictionary=_texts(metadata)) as file:
             check_names(file.schema_arrow.names)
-            for batch in file.iter_batches(rows):
+            # A file that fits is read column by column: all columns side by side take twice the memory.
+            fits = 0 < metadata.num_rows <= rows
+            for batch in [file.read()] if fits else file.iter_batches(rows):
                 yield columns_of(batch)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path.name} is not a readable Parquet file ({reason(error)}): write it again.") from None
