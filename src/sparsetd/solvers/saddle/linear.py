@@ -11,6 +11,7 @@ small and N exceeds it the matrix is cheaper than the data, and `mean_operator` 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, Protocol
@@ -94,6 +95,13 @@ class Implicit:
     @cached_property
     def _phi_next_t(self) -> Array | sp.csr_array:
         return sp.csr_array(self.batch.phi_next.T) if self.batch.is_sparse else self.batch.phi_next.T
+
+    def reweighted(self, weight: Array) -> Implicit:
+        """The same rows with other weights; the transposed rows are made once and shared."""
+        other = copy(self)
+        vars(other).update(weight=weight, _phi_t=self._phi_t, _phi_next_t=self._phi_next_t)
+        vars(other).pop("b", None)
+        return other
 
     def apply(self, x: Array) -> Array:
         blocks = x.reshape(self.table.n_blocks, -1)
@@ -271,7 +279,7 @@ class ByFold:
         return self._of((self._fold != k).astype(np.float64))
 
     def _of(self, kept: Array) -> Linear:
-        system = Implicit(self._all.table, self._all.batch, as_weight(self._all.batch, kept))
+        system = self._all.reweighted(as_weight(self._all.batch, kept))
         if self._sums is None:
             return system
         folds = np.unique(self._fold[kept > 0])
