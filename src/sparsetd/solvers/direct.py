@@ -37,7 +37,7 @@ class DirectState:
         """(x, y, Σ ω x, Σ ω y), each of shape (k, d), or without rows where there is no y or no such sum is kept."""
         k, n_vectors, n_sums = self.rule.n_blocks, self.rule.n_vectors, int(self.rule.fixed[kernels.SUMMED].sum())
         out = np.empty_like(self.lines.line)
-        kernels.evaluate(tuple(self.lines), tuple(self.rule), out)
+        kernels.evaluate(self.lines.state, self.lines.past, tuple(self.rule), out)
         values, sums = out[:, :n_vectors].T, out[:, kernels.SUMS : kernels.SUMS + n_sums].T
         return values[:k], values[k:], sums[:k], sums[k:]
 
@@ -45,7 +45,7 @@ class DirectState:
         """Advance by rows and return how many were taken before a product left ±`limit`."""
         names, done = ("reward", "discount", "fresh", "alpha", "weight"), 0
         numbers = [np.ascontiguousarray(columns[name], dtype=np.float64) for name in names]
-        state = tuple(self.lines), tuple(self.rule)
+        state = self.lines.state, self.lines.past, tuple(self.rule)
         while True:
             rows = _from(phi, done), _from(phi_next, done)
             done += int(kernels.run(*state, *rows, *(column[done:] for column in numbers), limit))
@@ -62,7 +62,7 @@ class DirectState:
     def _flush(self) -> None:
         """Replace every line by its plain value and sum."""
         lines, rule = self.lines, self.rule
-        kernels.evaluate(tuple(lines), tuple(rule), lines.line)
+        kernels.evaluate(lines.state, lines.past, tuple(rule), lines.line)
         (lines.line if rule.slot else lines.born)[:, rule.slot] = 0.0
         lines.number[kernels.NORM] = np.sum(np.square(lines.line[:, rule.n_blocks : rule.n_vectors]))
         _begin_afresh(lines)
@@ -85,6 +85,7 @@ def begin(
     """
     n_vectors, d = values.shape
     rule = _rule(table, l1, n_vectors, len(sums), ball, constant, horizon)
+    searched = len(sums) > 0 and constant == 0.0
     lines = kernels.Lines(
         line=line,
         born=np.zeros((0 if rule.slot else d, 1)),
@@ -93,10 +94,10 @@ def begin(
         number=np.zeros(2),
         scale=np.zeros((generations, 4)),
         mass=np.zeros((generations, 4)),
-        history=np.zeros((1 if rule.closed else horizon + 1, 3)),
-        guide=np.zeros(GUIDE, dtype=np.int64),
-        fallen=np.zeros(512, dtype=np.int64),
         room=np.zeros((21, 4)),
+        history=np.zeros((horizon + 1 if searched else 0, 3)),
+        guide=np.zeros(GUIDE if searched else 0, dtype=np.int64),
+        fallen=np.zeros(512 if searched else 0, dtype=np.int64),
     )
     line[:, :n_vectors], line[:, kernels.SUMS : kernels.SUMS + len(sums)] = values.T, sums.T
     lines.number[kernels.NORM] = np.sum(np.square(values[table.n_blocks :]))
@@ -118,21 +119,36 @@ def _rule(
         ball=ball,
         n_blocks=k,
         n_vectors=n_vectors,
-        closed=constant > 0.0 or n_sums == 0,
         horizon=horizon,
         slot=kernels.OWN_SLOT if n_sums < 4 else 0,
         restart=RESTART[n_sums > k],
-        M=np.ascontiguousarray(table.M, dtype=np.float64),
-        m=np.ascontiguousarray(table.m, dtype=np.float64).reshape(k, 3),
+        table=_tabulate(table, n_vectors > k),
         fixed=np.array([rho, penalised, summed, dual, bound, per, unit, half], dtype=np.float64),
     )
+
+
+def _tabulate(table: Table, saddle: bool) -> Array:
+    """The step as a table [power of `fresh`, direction, product, vector], which the kernels want as (3, 18, 4).
+
+    Weights of φ and ψ: M u − r m for x, or Mᵀ u_y for x and −(M u_x − r m) for y, where u are the products of φ and ψ
+    with the four vectors and e = fresh · φ. The ninth product is the reward.
+    """
+    k, out = table.n_blocks, np.zeros((3, 2, 9, 4))
+    shift, sign = (k, -1.0) if saddle else (0, 1.0)
+    for (b, q), weight in np.ndenumerate(np.reshape(table.m, (k, 3))):
+        out[q // 2, q % 2, 8, shift + b] -= sign * weight
+    for (b, q, c, r), entry in np.ndenumerate(np.reshape(table.M, (k, 3, k, 3))):
+        out[q // 2 + r // 2, q % 2, 4 * (r % 2) + c, shift + b] += sign * entry
+        if saddle:
+            out[q // 2 + r // 2, r % 2, 4 * (q % 2) + k + b, c] += entry
+    return out.reshape(3, 18, 4)
 
 
 def _begin_afresh(lines: kernels.Lines) -> None:
     """Scalars, history and generations of a state whose lines hold plain values."""
     lines.scalar[:] = 0.0
     lines.scalar[kernels.F] = lines.scale[0] = 1.0
-    lines.mass[0] = lines.history[0] = 0.0
+    lines.mass[0] = lines.history[:1] = 0.0
     lines.counter[[kernels.SINCE_FLUSH, kernels.GENERATION, kernels.OLDEST, kernels.GUIDED]] = 0
     lines.number[kernels.WIDTH] = 0.0
 

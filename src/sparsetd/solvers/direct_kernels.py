@@ -56,10 +56,20 @@ class Lines(NamedTuple):
     number: Array  # (2,): ‖y‖² and the width of a step of `guide`
     scale: Array  # (generations, 4): F from the beginning of a generation to that of the current one; 1 for x
     mass: Array  # (generations, 4): P over the same time; 0 for x
+    room: Array  # (21, 4) to work in: allocated inside, it would be freed as soon as it is borrowed
+    # What finds zero crossings; empty for a constant step, or without sums.
     history: Array  # (horizon + 1, 3): L P Q of the penalised vectors after every step since the flush
     guide: Array  # (4097,): the first step whose L reaches i · width, and after these the current step
     fallen: Array  # (512,): room for a list of coordinates
-    room: Array  # (21, 4) to work in: allocated inside, it would be freed as soon as it is borrowed
+
+    @property
+    def state(self) -> tuple[Array, ...]:
+        return tuple(self[:-3])
+
+    @property
+    def past(self) -> tuple[Array, ...] | None:
+        """None is a type of its own: the kernel of a constant step is compiled without the search."""
+        return tuple(self[-3:]) if len(self.history) else None
 
 
 class Rule(NamedTuple):
@@ -68,12 +78,10 @@ class Rule(NamedTuple):
     ball: int
     n_blocks: int  # k
     n_vectors: int
-    closed: bool  # whether zero crossings need no history
     horizon: int  # steps between flushes
     slot: int  # where a line keeps its generation, or 0 for `born`
     restart: float  # the F at which a new generation begins
-    M: Array  # (3k, 3k)
-    m: Array  # (k, 3)
+    table: Array  # (3, 18, 4): the step, see `_weights`, as a polynomial in `fresh`
     fixed: Array  # (8, 4): ρ, whether penalised, summed and dual, the l∞ bound; 1/(ρα), α and ρα²/2 (or ∞, 1 and 0)
 
 
@@ -90,7 +98,7 @@ def _add(scalar, row, term):
     store(scalar, row, 0, total)
 
 
-@njit(**OPTIONS)
+@njit(**MACRO)
 def _next_generation(scalar, counter, scale, mass, fixed, k, n_vectors):
     """Begin a generation of y; extend the older ones that are still alive."""
     current = counter[GENERATION]
@@ -109,7 +117,7 @@ def _next_generation(scalar, counter, scale, mass, fixed, k, n_vectors):
     store(mass, current + 1, 0, lanes(0.0))
 
 
-@njit(**OPTIONS)
+@njit(**MACRO)
 def _remember(history, guide, counter, number, scalar, b):
     """Append L, P, Q of vector b to the history and to its guide, whose width doubles where it is full."""
     since, level = counter[SINCE_FLUSH], scalar[L, b]
@@ -219,7 +227,7 @@ def _row(rows, q, t, discount):
     return values, spread, indices, np.uint64(indptr[t]), np.uint64(indptr[t + (q == 0 or discount != 0.0)])
 
 
-@njit(**OPTIONS)
+@njit(**MACRO)
 def _renew(line, j, tags, slot, current, scale, mass):
     """Bring a line from its generation to the current one."""
     generation = np.int64(tags[j, slot])
@@ -243,9 +251,10 @@ def _read(line, tags, slot, current, scale, mass, values, spread, indices, lo, h
 
 @njit(**MACRO)
 def _fetch_ahead(line, tags, indices, i):
-    ahead = np.uint32(indices[min(i + np.uint64(AHEAD), np.uint64(len(indices) - 1))])
-    prefetch(line, ahead)
-    prefetch(tags, ahead)
+    ahead = i + np.uint64(AHEAD)
+    j = np.uint32(indices[ahead if ahead < len(indices) else i])
+    prefetch(line, j)
+    prefetch(tags, j)
 
 
 @njit(**MACRO)
@@ -283,30 +292,9 @@ def _clip_row(line, indices, lo, hi, bound, mass):
 # Steps ----------------------------------------------------------------------------------------------------------------
 
 
-@njit(**OPTIONS)
-def _tabulate(M, m, saddle, fresh, room):
-    """The step as a table: what each product (φ and ψ with four vectors) and the reward add to the weights of φ and ψ.
-
-    Weights of x: M u − r m, or Mᵀ u_y with a dual, whose own are −(M u_x − r m). Here e = fresh · φ.
-    """
-    k = len(m)
-    shift, sign = (k, -1.0) if saddle else (0, 1.0)
-    room[:PRODUCTS] = 0.0
-    for row in range(3 * k):
-        b, q = row // 3, row % 3
-        scale = fresh if q == 2 else 1.0
-        room[TABLE + 9 * (q % 2) + 8, shift + b] -= sign * scale * m[b, q]
-        for column in range(3 * k):
-            c, r = column // 3, column % 3
-            entry = M[row, column] * scale * (fresh if r == 2 else 1.0)
-            room[TABLE + 9 * (q % 2) + 4 * (r % 2) + c, shift + b] += sign * entry
-            if saddle:
-                room[TABLE + 9 * (r % 2) + 4 * (q % 2) + k + b, c] += entry
-
-
 @njit(**MACRO)
 def _weights(room, direction, reward):
-    """Weights of φ (0) or ψ (1) in the step of every vector."""
+    """Weights of φ (0) or ψ (1) in the step of every vector: what eight products and the reward add to them."""
     row = TABLE + 9 * direction
     from_phi, from_psi = reward * load(room, row + 8, 0), lanes(0.0)
     for b in range(4):
@@ -316,19 +304,19 @@ def _weights(room, direction, reward):
 
 
 @njit(**OPTIONS)
-def run(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weight, limit):
+def run(lines, past, rule, phi, phi_next, reward, discount, fresh, alpha, weight, limit):
     """Advance the state by rows; returns how many were taken before a flush is due or a product left ±`limit`.
 
     Everything is a plain tuple, for a disk cache that names a class cannot be read without it. Rows are values, the
     number of values between two entries (0 where all are the same), indices and indptr. e = `fresh` · φ.
     """
-    line, born, scalar, counter, number, scale, mass, history, guide, fallen, room = lines
-    ball, k, n_vectors, closed, horizon, slot, restart, M, m, fixed = rule
+    line, born, scalar, counter, number, scale, mass, room = lines
+    ball, k, n_vectors, horizon, slot, restart, table, fixed = rule
     line, born, scalar, counter, number = borrow(line), borrow(born), borrow(scalar), borrow(counter), borrow(number)
-    scale, mass, history, guide = borrow(scale), borrow(mass), borrow(history), borrow(guide)
-    fallen, room = borrow(fallen), borrow(room)
-    M, m, fixed, rows = borrow(M), borrow(m), borrow(fixed), (_borrowed(phi), _borrowed(phi_next))
-    tags, saddle, known = line if slot > 0 else born, n_vectors > k, np.nan
+    scale, mass, room, table, fixed = borrow(scale), borrow(mass), borrow(room), borrow(table), borrow(fixed)
+    if past is not None:
+        history, guide, fallen = borrow(past[0]), borrow(past[1]), borrow(past[2])
+    tags, rows, known = line if slot > 0 else born, (_borrowed(phi), _borrowed(phi_next)), np.nan
     rho, penalised, summed = load(fixed, RHO, 0), load(fixed, PENALISED, 0), load(fixed, SUMMED, 0)
     dual, bound = load(fixed, DUAL, 0), load(fixed, BOUND, 0)
     any_penalised = 0 if fixed[RHO, 0] > 0.0 else 1
@@ -340,7 +328,7 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weight, limi
         drop = rho * level
         for q in range(2):
             values, spread, indices, lo, hi = _row(rows, q, t, discount[t])
-            if not closed:
+            if past is not None:
                 _settle_fallen(line, indices, lo, hi, history, guide, counter, number, fixed, fallen)
             total = _read(line, tags, slot, current, scale, mass, values, spread, indices, lo, hi, drop)
             store(room, PRODUCTS + q, 0, (discount[t] if q == 1 else 1.0) * (before * total))
@@ -349,7 +337,9 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weight, limi
                 return t
         if fresh[t] != known:
             known = fresh[t]
-            _tabulate(M, m, saddle, known, room)
+            for row in range(PRODUCTS):
+                square = known * (load(table[1], row, 0) + known * load(table[2], row, 0))
+                store(room, row, 0, load(table[0], row, 0) + square)
         omega, along = weight[t] * (summed * before), alpha[t] / before
         _add(scalar, Q, omega * level)
         _add(scalar, P, omega)
@@ -360,7 +350,7 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weight, limi
         for q in range(2):
             values, spread, indices, lo, hi = _row(rows, q, t, discount[t])
             step = (discount[t] if q == 1 else 1.0) * (_weights(room, q, reward[t]) * along)
-            if closed:
+            if past is None:
                 for i in range(lo, hi):
                     _fetch_ahead(line, tags, indices, i)
                     j = np.uint32(indices[i])
@@ -376,16 +366,16 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weight, limi
                     growth = growth + _move(line, j, v, gone, values[i * spread] * step, drop, gained, loss)
         counter[SINCE_FLUSH] += 1
         counter[STEPS] += 1
-        if not closed:
+        if past is not None:
             _remember(history, guide, counter, number, scalar, any_penalised)
-        if ball == LINF_BALL or not closed:
             drop = rho * load(scalar, L, 0)
             for q in range(2):
                 _, _, indices, lo, hi = _row(rows, q, t, discount[t])
-                if ball == LINF_BALL:
-                    _clip_row(line, indices, lo, hi, bound, gained)
-                if not closed:
-                    _settle_row(line, indices, lo, hi, drop, gained, loss)
+                _settle_row(line, indices, lo, hi, drop, gained, loss)
+        if ball == LINF_BALL:
+            for q in range(2):
+                _, _, indices, lo, hi = _row(rows, q, t, discount[t])
+                _clip_row(line, indices, lo, hi, bound, gained)
         if ball == L2_BALL:
             store(room, GROWTH, 0, growth)
             for b in range(k, n_vectors):
@@ -402,12 +392,11 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, alpha, weight, limi
 
 
 @njit(**OPTIONS)
-def evaluate(lines, rule, out):
+def evaluate(lines, past, rule, out):
     """Write the value and the sum of every vector into `out`, lines like those of the state, or these themselves."""
-    line, born, scalar, counter, number, scale, mass, history, guide, _, _ = lines
-    _, _, _, closed, _, slot, _, _, _, fixed = rule
+    line, born, scalar, counter, number, scale, mass, _ = lines
+    _, _, _, _, slot, _, _, fixed = rule
     line, out, fixed, counter = borrow(line), borrow(out), borrow(fixed), borrow(counter)
-    number, history, guide = borrow(number), borrow(history), borrow(guide)
     tags, penalised = borrow(line if slot > 0 else born), load(fixed, PENALISED, 0)
     here, rho, gained = load(scalar, F, 0), load(fixed, RHO, 0), load(scalar, P, 0)
     drop, loss = rho * load(scalar, L, 0), rho * load(scalar, Q, 0)
@@ -417,10 +406,11 @@ def evaluate(lines, rule, out):
         v = load(line, j, 0)
         store(out, j, SUMS, load(line, j, SUMS) + v * load(mass, generation, 0))
         store(out, j, 0, v * load(scale, generation, 0))
-        for b in range(0 if closed else 2):
-            if 0.0 < abs(out[j, b]) <= fixed[RHO, b] * scalar[L, b]:
-                _settle(out, j, b, history, guide, counter, number, fixed[RHO, b])
+        if past is not None:
+            for b in range(2):
+                if 0.0 < abs(out[j, b]) <= fixed[RHO, b] * scalar[L, b]:
+                    _settle(out, j, b, past[0], past[1], counter, number, fixed[RHO, b])
         v = load(out, j, 0)
-        gone = _gone_closed(v, fixed, last) if closed else v * gained - np.sign(v) * loss
+        gone = _gone_closed(v, fixed, last) if past is None else v * gained - np.sign(v) * loss
         store(out, j, SUMS, load(out, j, SUMS) + gone)
         store(out, j, 0, here * _shrink(v, drop))
