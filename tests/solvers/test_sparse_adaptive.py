@@ -171,7 +171,7 @@ def test_a_ridge_with_a_factor(factor):
 def test_flushes_generations_and_room_change_nothing(solver, monkeypatch):
     monkeypatch.setattr(sparse_adaptive, "GENERATIONS", 2)
     monkeypatch.setattr(sparse_adaptive, "ROOM", 16)
-    monkeypatch.setattr(sparse_adaptive, "_horizon", lambda d: d // 4)
+    monkeypatch.setattr(sparse_adaptive, "horizon", lambda d: d // 4)
     table = operators.tdc(lam=0.7) if solver.saddle else operators.tdrc(lam=0.7)
     compare(solver, table, stream(400), x0=np.ones(D))
 

@@ -25,13 +25,27 @@ class AdaptiveState(StreamState):
 
     @property
     def primal(self) -> Array:
-        sparse_adaptive.settle(self)
+        self.settle()
         return self.x.copy()
 
     @property
     def dual(self) -> Array | None:
-        sparse_adaptive.settle(self)
+        self.settle()
         return None if self.y is None else self.y.copy()
+
+    def settle(self) -> None:
+        """Fill the dense arrays, if the iterates live elsewhere and have moved since."""
+        if self.lazy is not None and self.lazy["settled"] != self.t:
+            self._fill()
+            self.lazy["settled"] = self.t
+
+    def leave(self) -> None:
+        """Go on in the dense arrays."""
+        self.settle()
+        self.lazy = None
+
+    def _fill(self) -> None:
+        sparse_adaptive.settle(self)
 
 
 @dataclass(frozen=True)
@@ -107,7 +121,7 @@ class Adaptive:
     def result(self, state: AdaptiveState, table: Table, penalty: PenaltyLike, factor: Array | None = None) -> Solution:
         """The averaged point or, with average='none', the last one."""
         del table, penalty, factor
-        sparse_adaptive.settle(state)
+        state.settle()
         x, y = self._reported(state)
         return Solution(
             coef=np.array(x[-1]),
@@ -136,18 +150,26 @@ class Adaptive:
     ) -> int:
         raise NotImplementedError
 
-    def _serves(self, l1: Array, l2: Array, factor: Array | None) -> bool:
+    def _serves(self, state: Any, l1: Array, l2: Array, factor: Array | None) -> bool:
         """Whether the steps can be made in O(nnz)."""
-        del l1, l2, factor
+        del state, l1, l2, factor
         return False
+
+    def _enter(self, state: Any, l1: Array, l2: Array, factor: Array | None) -> None:
+        """Make the state ready for sparse rows."""
+        raise NotImplementedError
+
+    def _take_sums(self, state: Any) -> None:
+        """Bring the weighted sums from the sparse state to the dense one, and begin new ones."""
+        raise NotImplementedError
 
     def _lazily(self, state: Any, batch: Batch, shrinkage: tuple[Array, Array], factor: Array | None) -> bool:
         """A stream that began with sparse rows stays lazy: the kernel must not depend on how the stream is cut."""
-        lazily = (batch.is_sparse or state.lazy is not None) and self._serves(*shrinkage, factor)
+        lazily = (batch.is_sparse or state.lazy is not None) and self._serves(state, *shrinkage, factor)
         if lazily:
-            sparse_adaptive.enter(state, self.average != "none")
+            self._enter(state, *shrinkage, factor)
         else:
-            sparse_adaptive.leave(state)
+            state.leave()
         return lazily
 
     def _sums(self, state: AdaptiveState) -> tuple[Array | None, Array | None]:
@@ -174,7 +196,8 @@ class Adaptive:
 
     def _rotate(self, state: AdaptiveState) -> None:
         if self.average == "suffix" and state.t >= 2 and state.t & (state.t - 1) == 0:
-            sparse_adaptive.take_sums(state)
+            if state.lazy is not None:
+                self._take_sums(state)
             state.earlier, state.totals = state.totals, self._empty(state.x, state.y)
             state.record[kernels.WEIGHT] = 0.0
 
@@ -233,8 +256,16 @@ class DistanceOverGradients(Adaptive):
             self.extragradient, self.start, self.cap, limit(state.x.dtype),
         )  # fmt: skip
 
-    def _serves(self, l1: Array, l2: Array, factor: Array | None) -> bool:
+    def _enter(self, state: Any, l1: Array, l2: Array, factor: Array | None) -> None:
+        del l1, l2, factor
+        sparse_adaptive.enter(state, self.average != "none")
+
+    def _take_sums(self, state: Any) -> None:
+        sparse_adaptive.take_sums(state)
+
+    def _serves(self, state: Any, l1: Array, l2: Array, factor: Array | None) -> bool:
         """Untouched coordinates move alike without an l1 penalty or the l1 ball, and with one ridge for all."""
+        del state
         alike = factor is None or not l2.any() or bool(np.all(factor == 1.0))
         return not l1.any() and alike and self.ball != 1
 

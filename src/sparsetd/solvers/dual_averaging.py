@@ -8,10 +8,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparsetd.solvers import adaptive_kernels as kernels
+from sparsetd.solvers import sparse_dual_averaging
 from sparsetd.solvers.adaptive import Adaptive, AdaptiveState
+from sparsetd.solvers.sparse_adaptive import Rows
 from sparsetd.solvers.streaming import DUAL_BALL, Average, FitNorm
 from sparsetd.solvers.streaming import _limit as limit
-from sparsetd.system import Array
+from sparsetd.system import Array, Table
 
 
 @dataclass
@@ -22,6 +24,9 @@ class DualAveragingState(AdaptiveState):
     sum_y: Array = field(default_factory=lambda: np.zeros((1, 0)))
     share: Array = field(default_factory=lambda: np.zeros((1, 0)))
     earlier_share: Array = field(default_factory=lambda: np.zeros((1, 0)))
+
+    def _fill(self) -> None:
+        sparse_dual_averaging.settle(self)
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,30 @@ class DualAveraging(Adaptive):
                 self.start, limit(state.x.dtype),
             )
         )  # fmt: skip
+
+    def _run_sparse(
+        self,
+        state: Any,
+        phi: Rows,
+        phi_next: Rows,
+        columns: tuple[Array, ...],
+        table: Table,
+        constants: tuple[Any, ...],
+    ) -> int:
+        del constants
+        rule = (self._dual_radius(state.x.size), self.start, limit(state.x.dtype))
+        return sparse_dual_averaging.dual_averaging(state, phi, phi_next, columns, table, *rule)
+
+    def _enter(self, state: Any, l1: Array, l2: Array, factor: Array | None) -> None:
+        sparse_dual_averaging.enter(state, self.average != "none", l1, l2, factor)
+
+    def _take_sums(self, state: Any) -> None:
+        sparse_dual_averaging.take_sums(state)
+
+    def _serves(self, state: Any, l1: Array, l2: Array, factor: Array | None) -> bool:
+        """Untouched coordinates are a function of their own sums and of scalars: from x_0 = 0, with the l2 ball."""
+        del l1, l2, factor
+        return self.ball == 2 and not np.isfinite(self.radius) and not state.origin.any()
 
     def _rotate(self, state: Any) -> None:
         before = state.totals

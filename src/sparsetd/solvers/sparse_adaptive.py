@@ -15,7 +15,7 @@ from sparsetd.solvers.lazy import rows
 from sparsetd.solvers.sparse import aligned_zeros
 from sparsetd.system import Array, Batch, Table
 
-TRACE_TOL = 1e-12  # entries of the trace of at most this size are dropped, as where the step is set by hand
+TRACE_TOL = 1e-12  # as where the step is set by hand
 GENERATIONS = 256
 ROOM = 512
 
@@ -42,7 +42,7 @@ def enter(state: Any, averages: bool) -> None:
     n_sums = averages * n_vectors
     if state.lazy is not None and state.lazy["n_sums"] == n_sums:
         return
-    leave(state)
+    state.leave()
     vectors, totals = _stacked(state.x, state.y), _stacked(state.totals.x, state.totals.y)
     norms = np.zeros((n_vectors, 3))
     norms[: len(state.x), kernels.ORIGIN_SIZE] = np.sum(np.square(state.origin, dtype=np.float64), axis=1)
@@ -66,34 +66,29 @@ def enter(state: Any, averages: bool) -> None:
 
 
 def settle(state: Any) -> None:
-    """Fill the dense arrays of the state; O(d), and nothing to do where they are up to date."""
-    if state.lazy is None or state.lazy["settled"] == state.t:
-        return
+    """Fill the dense arrays of the state, O(d)."""
     lazy, k, d = state.lazy, len(state.x), state.x.shape[1]
     values, sums = np.empty((len(lazy["scale"]), d)), np.empty((lazy["n_sums"], d))
     parts = (lazy[name] for name in ("line", "hot", "names", "scale", "chain", "counter"))
     kernels.materialise(*parts, values, sums)
-    dtype, n_hot = state.x.dtype, lazy["counter"][kernels.HOT]
-    state.x, state.y = _split(values, k, dtype)
+    state.x, state.y = split(values, k, state.x.dtype)
     if len(sums):
-        state.totals.x, state.totals.y = _split(sums, k, dtype)
+        state.totals.x, state.totals.y = split(sums, k, state.x.dtype)
+    settle_trace(state)
+
+
+def settle_trace(state: Any) -> None:
+    """Fill the dense trace."""
+    n_hot = state.lazy["counter"][kernels.HOT]
     state.trace[:] = 0.0
-    state.trace[lazy["names"][:n_hot]] = lazy["hot"][kernels.TRACE, :n_hot]
-    lazy["settled"] = state.t
-
-
-def leave(state: Any) -> None:
-    """Go on in the dense arrays."""
-    settle(state)
-    state.lazy = None
+    state.trace[state.lazy["names"][:n_hot]] = state.lazy["hot"][kernels.TRACE, :n_hot]
 
 
 def take_sums(state: Any) -> None:
     """Move the weighted sums from the lines to the dense arrays, and begin new ones."""
-    if state.lazy is not None:
-        sums = np.empty((state.lazy["n_sums"], state.x.shape[1]))
-        _flush(state, sums)
-        state.totals.x, state.totals.y = _split(sums, len(state.x), state.x.dtype)
+    sums = np.empty((state.lazy["n_sums"], state.x.shape[1]))
+    _flush(state, sums)
+    state.totals.x, state.totals.y = split(sums, len(state.x), state.x.dtype)
 
 
 def distance_over_gradients(
@@ -104,20 +99,29 @@ def distance_over_gradients(
     `system` is passed on to the kernel: damping and ridge of every vector, and the rule from `ball` on.
     """
     lazy, taken, n = state.lazy, 0, len(columns[0])
-    tol = TRACE_TOL if table.lam > 0 else np.inf
-    horizon = _horizon(state.x.shape[1])
     while True:
         taken += kernels.distance_over_gradients(
             *phi.between(taken, n), *phi_next.between(taken, n), *(column[taken:] for column in columns),
             *(lazy[name] for name in ("line", "hot", "names", "scale", "chain", "norms", "counter", "room")),
-            _origin(state), state.record, len(state.x), lazy["n_sums"], tol, horizon, table.M, table.m, *system,
+            _origin(state), state.record, len(state.x), lazy["n_sums"], tolerance(table), horizon(state.x.shape[1]),
+            table.M, table.m, *system,
         )  # fmt: skip
         if not lazy["counter"][kernels.FULL]:
             return taken
-        _widen(lazy, sum(int(np.diff(rows.indptr).max(initial=0)) for rows in (phi, phi_next)))
+        widen(lazy, longest(phi, phi_next))
 
 
-def _horizon(d: int) -> int:
+def tolerance(table: Table) -> float:
+    """Entries of the trace of at most this size are dropped; without traces it has no past at all."""
+    return TRACE_TOL if table.lam > 0 else np.inf
+
+
+def longest(phi: Rows, phi_next: Rows) -> int:
+    """The most coordinates that a row can touch."""
+    return sum(int(np.diff(rows.indptr).max(initial=0)) for rows in (phi, phi_next))
+
+
+def horizon(d: int) -> int:
     """Rows between flushes: so many that a flush, O(d), costs little per row."""
     return max(4 * d, 1 << 16)
 
@@ -131,7 +135,7 @@ def _flush(state: Any, sums: Array) -> None:
 def _heat(state: Any, vectors: Array, totals: Array) -> None:
     """Make the coordinates of the trace hot."""
     lazy, names = state.lazy, np.flatnonzero(np.abs(state.trace) > TRACE_TOL)
-    _widen(lazy, len(names))
+    widen(lazy, len(names))
     hot, n, n_sums = lazy["hot"], len(names), lazy["n_sums"]
     hot[kernels.VALUE : kernels.VALUE + len(vectors), :n] = vectors[:, names]
     hot[kernels.TOTAL : kernels.TOTAL + n_sums, :n] = totals[:n_sums, names]
@@ -140,10 +144,10 @@ def _heat(state: Any, vectors: Array, totals: Array) -> None:
     lazy["counter"][kernels.HOT] = n
 
 
-def _widen(lazy: dict[str, Any], more: int) -> None:
+def widen(lazy: dict[str, Any], more: int) -> None:
     """Room for `more` hot coordinates, and as many again as there are."""
     room = 2 * len(lazy["names"]) + more
-    hot, names = np.zeros((kernels.HOT_ROWS, room)), np.zeros(room, dtype=np.int64)
+    hot, names = np.zeros((len(lazy["hot"]), room)), np.zeros(room, dtype=np.int64)
     hot[:, : len(lazy["names"])], names[: len(lazy["names"])] = lazy["hot"], lazy["names"]
     lazy["hot"], lazy["names"] = hot, names
 
@@ -159,7 +163,7 @@ def _stacked(x: Array, y: Array | None) -> Array:
     return x if y is None else np.concatenate([x, y])
 
 
-def _split(vectors: Array, k: int, dtype: Any) -> tuple[Array, Array | None]:
+def split(vectors: Array, k: int, dtype: Any) -> tuple[Array, Array | None]:
     """(x, y) of stacked vectors."""
     x, y = vectors[:k].astype(dtype, copy=False), vectors[k:].astype(dtype, copy=False)
     return x, y if len(y) else None

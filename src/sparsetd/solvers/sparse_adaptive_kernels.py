@@ -13,8 +13,8 @@ and four running scalars per vector. A row first gathers the coordinates that it
 they are *hot*. The rule of `adaptive_kernels` is then evaluated on these few.
 
 F may fall without end. When it leaves (2⁻¹⁰, 2¹⁰) a new *generation* begins with F = 1, because P would no longer
-resolve the terms added to it; `chain` holds the composed map (F, P) from the start of every older generation to that of the
-current one. Every so many rows all coordinates are brought up to date (a flush), which renews the tracked norms. This
+resolve the terms added to it; `chain` holds the composed map (F, P) from the start of every older generation to that of
+the current one. Every so many rows all coordinates are brought up to date (a flush), which renews the tracked norms. This
 happens at fixed row numbers, hence any chunking gives the same bits.
 """
 
@@ -409,4 +409,372 @@ def distance_over_gradients(
         counter[SINCE] += 1
         if counter[SINCE] >= horizon or counter[GENERATION] + 1 == len(chain):
             flush(line, hot, scale, chain, norms, counter, origin, n_sums, nothing)
+    return len(reward)
+
+
+# --- dual averaging -------------------------------------------------------------------------------------------------
+# The point is a function of the sums of gradients, which change only where a row touches them. With v = −s_x, x_0 = 0,
+#
+#     x_t = F_t S(v, ℓ_t)                       ℓ_t = l1 Σa_i              F_t = 1/(√Σ‖g_x‖² + l2 Σa_i)
+#     Σ a_i x_i = R + v P_t − sgn(v) Q_t        P ← P + a F̂                Q ← Q + a F̂ ℓ        while |v| > ℓ
+#     ‖x_t‖² = F_t² Σ(|v| − ℓ_t)²               over all v beyond ℓ, the *active* ones
+#
+# and with v = s_y, y_t = F_t v. ℓ only grows, so an untouched coordinate leaves the active ones once, in the order of
+# |v|/l1. A heap knows which is next, and a coordinate that leaves takes along what it has in its sum.
+#
+# A line is v of every vector; if there are averages, R of every vector and, for x, the weight for which it was not zero
+# (less Σa_i while it is active); for x its key in the heap, 0 if it is not active; and the mark.
+
+# Columns of `scale` (after F and P) and of `active`: Σ(|v| − ℓ)² of a block of x, ‖v‖² of all y; Σ(|v| − ℓ); how
+# many; ℓ.
+Q = 2
+SQUARES, LENGTHS, NUMBER, LEVEL = range(4)
+# Rows of `hot` in place of v_0 and after e: v, the weight of not being zero, and what multiplies the penalty.
+SUM, SHARE, MULTIPLIER, WIDE_ROWS = 8, 23, 25, 26
+HEAPED = 4  # entry of `counter`: the size of the heap
+EARLY, LATE = 1.0 - 2.0**-50, 1.0 + 2.0**-50  # a key is early, lest rounding keep a coordinate beyond its time
+
+
+@_inline
+def _push(keys, owners, counter, key, owner):
+    """Into the heap, where keys[i] ≤ keys[2i + 1], keys[2i + 2]."""
+    i = counter[HEAPED]
+    counter[HEAPED] += 1
+    while i > 0 and keys[(i - 1) // 2] > key:
+        keys[i], owners[i] = keys[(i - 1) // 2], owners[(i - 1) // 2]
+        i = (i - 1) // 2
+    keys[i], owners[i] = key, owner
+
+
+@_inline
+def _drop_first(keys, owners, counter):
+    """Out of the heap."""
+    n = counter[HEAPED] - 1
+    counter[HEAPED] = n
+    key, owner, i, sinks = keys[n], owners[n], 0, True
+    while sinks and 2 * i + 1 < n:
+        child = 2 * i + 1
+        if child + 1 < n and keys[child + 1] < keys[child]:
+            child += 1
+        sinks = keys[child] < key
+        if sinks:
+            keys[i], owners[i] = keys[child], owners[child]
+            i = child
+    keys[i], owners[i] = key, owner
+
+
+@_inline
+def _count_in(active, b, v, sign):
+    """Add a coordinate to the active ones, or take it from them."""
+    beyond = abs(v) - active[b, LEVEL]
+    active[b, SQUARES] += sign * beyond * beyond
+    active[b, LENGTHS] += sign * beyond
+    active[b, NUMBER] += sign
+
+
+@_inline
+def _raise_level(line, scale, active, keys, owners, counter, k, n_sums, l1, before, mass):
+    """ℓ ← l1·mass; the coordinates that it reaches leave the active ones."""
+    n_vectors, mark = len(scale), line.shape[1] - 1
+    for b in range(k):
+        rise = l1[b] * mass - active[b, LEVEL]
+        active[b, SQUARES] += rise * (active[b, NUMBER] * rise - 2.0 * active[b, LENGTHS])
+        active[b, LENGTHS] -= rise * active[b, NUMBER]
+        active[b, LEVEL] = l1[b] * mass
+    while counter[HEAPED] > 0 and keys[0] <= mass:
+        key, owner = keys[0], owners[0]
+        j, b = owner // k, owner % k
+        _drop_first(keys, owners, counter)
+        slot, v = mark - k + b, line[j, b]
+        if line[j, slot] == key:  # else it has moved closer to zero since, and has a later entry
+            line[j, slot] = 0.0
+            if line[j, mark] == 0.0:
+                if abs(v) > active[b, LEVEL]:  # it has moved away from zero since
+                    line[j, slot] = max(abs(v) / l1[b] * EARLY, mass * LATE)
+                    _push(keys, owners, counter, line[j, slot], owner)
+                else:
+                    _count_in(active, b, v, -1.0)
+                    if n_sums > 0:
+                        line[j, n_vectors + b] += v * scale[b, P] - np.copysign(scale[b, Q], v)
+                        line[j, n_vectors + n_sums + b] += before
+
+
+@_inline
+def _is_active(line, j, b, k, l1):
+    return line[j, b] != 0.0 if l1[b] == 0.0 else line[j, line.shape[1] - 1 - k + b] != 0.0
+
+
+@_inline
+def _sum_and_share(line, j, b, k, n_sums, l1, scale, mass):
+    """Σ a x (or y) of one entry and the weight for which it was not zero, from its line; 0 where none are kept."""
+    n_vectors, total, share = len(scale), 0.0, 0.0
+    if n_sums > 0:
+        v, total = line[j, b], line[j, n_vectors + b]
+        if b >= k:
+            total += v * scale[b, P]
+        else:
+            share = line[j, n_vectors + n_sums + b]
+            if _is_active(line, j, b, k, l1):
+                total += v * scale[b, P] - np.copysign(scale[b, Q], v)
+                share += mass
+    return total, share
+
+
+@_inline
+def _touch_sums(line, hot, names, n, row, values, indices, lo, hi, times, k, n_sums, l1, scale, active, mass):
+    """`_touch` for sums of gradients."""
+    mark, n_vectors = line.shape[1] - 1, len(scale)
+    for i in range(lo, hi):
+        j = np.int64(indices[i])
+        amount = times * values[i] if len(values) > 0 else times
+        place = np.int64(line[j, mark]) - 1
+        if place < 0:
+            for b in range(n_vectors):
+                hot[SUM + b, n] = line[j, b]
+                total, share = _sum_and_share(line, j, b, k, n_sums, l1, scale, mass)
+                hot[TOTAL + b, n] = total
+                if b < k:
+                    hot[SHARE + b, n] = share
+                    if _is_active(line, j, b, k, l1):
+                        _count_in(active, b, line[j, b], -1.0)
+            hot[PHI, n] = hot[PSI, n] = hot[TRACE, n] = 0.0
+            hot[MULTIPLIER, n] = 1.0
+            names[n], place = j, n
+            n += 1
+            line[j, mark] = n
+        hot[row, place] += amount
+    return n
+
+
+@_inline
+def _store_sums(line, hot, names, n, n_special, k, n_sums, l1, scale, active, keys, owners, counter, mass, tol):
+    """`_store` for sums of gradients; the special coordinates, which come first, stay hot."""
+    mark, n_vectors, kept = line.shape[1] - 1, len(scale), 0
+    for i in range(n):
+        j = names[i]
+        stays = i < n_special or abs(hot[TRACE, i]) > tol
+        for b in range(n_vectors):
+            v, total = hot[SUM + b, i], hot[TOTAL + b, i]
+            if stays:
+                hot[SUM + b, kept], hot[TOTAL + b, kept] = v, total
+                if b < k:
+                    hot[SHARE + b, kept] = hot[SHARE + b, i]
+            else:
+                line[j, b] = v
+                if b >= k and n_sums > 0:
+                    line[j, n_vectors + b] = total - v * scale[b, P]
+                elif b < k:
+                    beyond, slot, share = abs(v) > active[b, LEVEL], mark - k + b, hot[SHARE + b, i]
+                    if beyond:
+                        _count_in(active, b, v, 1.0)
+                        total -= v * scale[b, P] - np.copysign(scale[b, Q], v)
+                        share -= mass
+                        if l1[b] > 0.0:
+                            key = abs(v) / l1[b] * EARLY
+                            if line[j, slot] == 0.0 or line[j, slot] > key:
+                                line[j, slot] = key
+                                _push(keys, owners, counter, key, j * k + b)
+                    else:
+                        line[j, slot] = 0.0
+                    if n_sums > 0:
+                        line[j, n_vectors + b], line[j, n_vectors + n_sums + b] = total, share
+        line[j, mark] = 0.0
+        if stays:
+            hot[TRACE, kept], hot[MULTIPLIER, kept], names[kept] = hot[TRACE, i], hot[MULTIPLIER, i], j
+            kept += 1
+            line[j, mark] = kept
+    return kept
+
+
+@_jit
+def materialise_sums(line, hot, names, scale, counter, k, n_sums, l1, mass, values, sums):
+    """Write v of all vectors, and Σ a x, Σ a y and the shares of x where they are kept."""
+    for j in range(len(line)):
+        for b in range(len(scale)):
+            values[b, j] = line[j, b]
+            if n_sums > 0:
+                total, share = _sum_and_share(line, j, b, k, n_sums, l1, scale, mass)
+                sums[b, j] = total
+                if b < k:
+                    sums[n_sums + b, j] = share
+    for i in range(counter[HOT]):
+        for b in range(len(scale)):
+            values[b, names[i]] = hot[SUM + b, i]
+            if n_sums > 0:
+                sums[b, names[i]] = hot[TOTAL + b, i]
+                if b < k:
+                    sums[n_sums + b, names[i]] = hot[SHARE + b, i]
+
+
+@_jit
+def flush_sums(line, hot, scale, active, keys, owners, counter, k, n_sums, l1, mass, forget):
+    """Begin P and Q afresh, count the active ones anew, in a new heap; forget the averages if asked to."""
+    mark, n_vectors = line.shape[1] - 1, len(scale)
+    counter[HEAPED] = counter[SINCE] = 0
+    for b in range(n_vectors):
+        active[b, SQUARES] = active[b, LENGTHS] = active[b, NUMBER] = 0.0
+    for j in range(len(line)):
+        place = np.int64(line[j, mark]) - 1
+        for b in range(n_vectors):
+            v = line[j, b] if place < 0 else hot[SUM + b, place]
+            if b >= k:
+                active[k, SQUARES] += v * v
+            if n_sums > 0 and place < 0:
+                total, share = _sum_and_share(line, j, b, k, n_sums, l1, scale, mass)
+                line[j, n_vectors + b] = 0.0 if forget else total
+                if b < k and forget:
+                    line[j, n_vectors + n_sums + b] -= share
+            elif forget:
+                hot[TOTAL + b, place] = 0.0
+                if b < k:
+                    hot[SHARE + b, place] = 0.0
+            if b < k and place < 0 and _is_active(line, j, b, k, l1):
+                _count_in(active, b, v, 1.0)
+                if l1[b] > 0.0:
+                    line[j, mark - k + b] = abs(v) / l1[b] * EARLY
+                    _push(keys, owners, counter, line[j, mark - k + b], j * k + b)
+            elif b < k:
+                line[j, mark - k + b] = 0.0
+    for b in range(n_vectors):
+        scale[b, P] = scale[b, Q] = 0.0
+
+
+@_inline
+def _point(hot, n, k, n_vectors, more, root, mass, l1, l2, dual_factor):
+    """NEXT = (x, y) of the sums v − more·gradient."""
+    for b in range(n_vectors):
+        for i in range(n):
+            hot[NEXT + b, i] = hot[SUM + b, i] - more * hot[GRADIENT + b, i]
+        if b >= k:
+            for i in range(n):
+                hot[NEXT + b, i] *= dual_factor
+        else:
+            for i in range(n):
+                v, bound = hot[NEXT + b, i], l1[b] * mass * hot[MULTIPLIER, i]
+                below = root + l2[b] * mass * hot[MULTIPLIER, i]
+                hot[NEXT + b, i] = (v - min(max(v, -bound), bound)) / below if root > 0.0 else 0.0
+
+
+@_inline
+def _dual_growth(hot, n, k, n_vectors, more):
+    """‖v − more·gradient‖² − ‖v‖² of the dual sums."""
+    growth = 0.0
+    for b in range(k, n_vectors):
+        for i in range(n):
+            g = more * hot[GRADIENT + b, i]
+            growth += g * (g - 2.0 * hot[SUM + b, i])
+    return growth
+
+
+@_inline
+def _into_ball(factor, square):
+    """The factor of y = factor·v, or of its projection on the unit ball, for ‖v‖² = square."""
+    return 1.0 / np.sqrt(square) if factor * factor * square > 1.0 else factor
+
+
+@_jit
+def dual_averaging(
+    values, indices, indptr, next_values, next_indices, next_indptr, reward, discount, fresh, old,
+    line, hot, names, scale, active, keys, owners, counter, room, record, k, n_sums, n_special, tol, horizon,
+    M, m, l1, l2, dual_radius, start, limit,
+):  # fmt: skip
+    """`adaptive_kernels.dual_averaging` on sparse rows, for x_0 = 0 and the l2 ball; returns how many were taken.
+
+    It stops at a row whose products leave ±`limit`, and where `hot` or the heap is full, which counter[FULL] tells.
+    """
+    values, indices, indptr = _borrow(values), _borrow(indices), _borrow(indptr)
+    next_values, next_indices, next_indptr = _borrow(next_values), _borrow(next_indices), _borrow(next_indptr)
+    line, hot, names, scale, active = _borrow(line), _borrow(hot), _borrow(names), _borrow(scale), _borrow(active)
+    keys, owners, counter, record = _borrow(keys), _borrow(owners), _borrow(counter), _borrow(record)
+    M, m, l1, l2 = _borrow(M), _borrow(m), _borrow(l1), _borrow(l2)
+    products, weights, none = _borrow(room[0]), _borrow(room[1]), _borrow(room[2])
+    n_vectors, norm_M = len(scale), 0.0
+    for i in range(len(m)):
+        for c in range(len(m)):
+            norm_M += M[i, c] * M[i, c]
+    norm_M = np.sqrt(norm_M)
+    counter[FULL] = 0
+    for t in range(len(reward)):
+        if t + 1 < len(reward):
+            for i in range(indptr[t + 1], indptr[t + 2]):
+                _prefetch(line, indices[i])
+            for i in range(next_indptr[t + 1], next_indptr[t + 2]):
+                _prefetch(line, next_indices[i])
+        lo, hi, next_lo, next_hi = indptr[t], indptr[t + 1], next_indptr[t], next_indptr[t + 1]
+        n, before = counter[HOT], record[MASS]
+        most = n + hi - lo + next_hi - next_lo
+        if most > len(names) or counter[HEAPED] + k * most > len(keys):
+            counter[FULL] = 1
+            return t
+        for i in range(n):
+            hot[PHI, i] = hot[PSI, i] = 0.0
+        for row in range(PHI, PSI + 1 if discount[t] != 0.0 else PSI):
+            entries, at, first, end, times = values, indices, lo, hi, 1.0
+            if row == PSI:
+                entries, at, first, end, times = next_values, next_indices, next_lo, next_hi, discount[t]
+            n = _touch_sums(
+                line, hot, names, n, row, entries, at, first, end, times, k, n_sums, l1, scale, active, before
+            )  # fmt: skip
+        stop = np.uint64(n)
+        for i in range(stop):
+            hot[TRACE, i] = fresh[t] * hot[PHI, i] + old[t] * hot[TRACE, i]
+        nx = ny = a = 0.0
+        root, mass, factor, more, fine = np.sqrt(record[GX]), before, scale[k, F], 0.0, True
+        for phase in range(3):  # the point, the trial point, and the next point
+            _point(hot, stop, k, n_vectors, more, root, mass, l1, l2, factor)
+            if phase == 2:
+                break
+            more_x, more_y, fine = _gradient(
+                hot, stop, NEXT, k, n_vectors, none, reward[t], M, m, none, products, weights, limit
+            )  # fmt: skip
+            if not fine:
+                break
+            nx, ny = max(nx, more_x), max(ny, more_y)
+            if phase == 0:
+                bound = norm_M * _row_size(hot, stop)
+                if bound > 0.0:
+                    record[START] = max(record[START], start * np.sqrt(ny) / bound)
+                more = a = max(record[REACH], record[START])
+                root, mass = np.sqrt(record[GX] + nx), before + a
+                _raise_level(line, scale, active, keys, owners, counter, k, n_sums, l1, before, mass)
+                factor = _over_root(dual_radius, record[GY] + a * a * ny)
+                factor = _into_ball(factor, active[k, SQUARES] + _dual_growth(hot, stop, k, n_vectors, a))
+            else:
+                for b in range(n_vectors):
+                    if b < k:
+                        average = 1.0 / (root + l2[b] * mass) if root > 0.0 else 0.0
+                        scale[b, Q] += a * average * active[b, LEVEL]
+                    else:
+                        average = factor
+                    scale[b, P] += a * average
+                    for i in range(stop):
+                        hot[TOTAL + b, i] += a * hot[NEXT + b, i]
+                        if b < k:
+                            hot[SHARE + b, i] += a if hot[NEXT + b, i] != 0.0 else 0.0
+                active[k, SQUARES] += _dual_growth(hot, stop, k, n_vectors, a)
+                for b in range(n_vectors):
+                    for i in range(stop):
+                        hot[SUM + b, i] -= a * hot[GRADIENT + b, i]
+                record[GX] += nx
+                record[GY] += a * a * ny
+                record[MASS] = mass
+                record[WEIGHT] += a
+                root, more = np.sqrt(record[GX]), 0.0
+                factor = scale[k, F] = _into_ball(_over_root(dual_radius, record[GY]), active[k, SQUARES])
+        if fine:
+            moved = 0.0
+            for b in range(k):
+                average = 1.0 / (root + l2[b] * mass) if root > 0.0 else 0.0
+                moved += average * average * max(active[b, SQUARES], 0.0)
+                for i in range(stop):
+                    moved += hot[NEXT + b, i] * hot[NEXT + b, i]
+            record[REACH] = max(record[REACH], np.sqrt(moved))
+        counter[HOT] = _store_sums(
+            line, hot, names, n, n_special, k, n_sums, l1, scale, active, keys, owners, counter, record[MASS], tol
+        )  # fmt: skip
+        if not fine:
+            return t
+        counter[SINCE] += 1
+        if counter[SINCE] >= horizon:
+            flush_sums(line, hot, scale, active, keys, owners, counter, k, n_sums, l1, record[MASS], False)
     return len(reward)
