@@ -1,4 +1,4 @@
-"""`python -m fuzz NAME [-atheris_runs=N …]`: drive one target with atheris, guided by the branches taken in sparsetd.
+"""`python -m fuzz NAME [-atheris_runs=N | FILE]`: drive a target with atheris, guided by the branches taken in sparsetd.
 
 Python's warnings count as crashes. So do an input that takes more than 10 seconds and a process that needs more than
 2 GiB, which is what a size bomb would do.
@@ -32,7 +32,8 @@ def main(name: str, options: list[str]) -> None:
             (corpus / f"seed-{i}").write_bytes(seed)
         words.write_text("".join(map(quoted, target.TOKENS)))
         dictionary = [f"-dict={words}"] if target.TOKENS else []
-        atheris.Setup([sys.argv[0], *LIMITS, *dictionary, *options, str(corpus)], target.one_input)
+        inputs = [] if any(Path(option).is_file() for option in options) else [str(corpus)]
+        atheris.Setup([sys.argv[0], *LIMITS, *dictionary, *options, *inputs], target.one_input)
         print(f"{name}: started at {time.strftime('%H:%M:%S')}", flush=True)
         atheris.Fuzz()
 
