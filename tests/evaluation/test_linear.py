@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from sparsetd import LSTD
+from sparsetd.evaluation.choice import choose
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.evaluate import default_estimator
 from sparsetd.evaluation.held_out import HeldOut, agreement, bellman_error, corrected_returns, cross_fit
 from sparsetd.evaluation.linear import MAX_COLUMNS, LinearValue, design
 from sparsetd.features.featurize import featurize
-from sparsetd.selection import value_interval
+from sparsetd.selection import SparseTDCV, value_interval
 from sparsetd.transitions import Transitions
 
 GAMMA = 0.9
@@ -136,6 +140,18 @@ def test_a_constant_column_does_no_harm():
     same = LinearValue.fit(wide, np.array([0, 1, 2, 4]), episodes)
     assert same.start_value()[0] == pytest.approx(model.start_value()[0], rel=1e-9)
     assert batch.n_features == 4
+
+
+def test_the_equation_of_the_choice_is_that_of_all_features():
+    log, _ = chain(np.random.default_rng(11))
+    _, batch, episodes = fit(log)
+    few, every = replace(batch, phi=batch.phi[:, :-1], phi_next=batch.phi_next[:, :-1]), np.arange(3)
+    choice = choose(few, default_estimator(GAMMA))
+    assert choice.equation is not None
+    given, own = (LinearValue.fit(few, every, episodes, equation) for equation in (choice.equation, None))
+    np.testing.assert_allclose(given.theta, own.theta, rtol=1e-9)
+    np.testing.assert_allclose(given.start_value()[1], own.start_value()[1], rtol=1e-9)
+    assert choose(few, SparseTDCV(gamma=GAMMA, lam=0.5, fit_intercept=True)).equation is None
 
 
 def test_sparse_rows_give_the_same_answer():
