@@ -1,4 +1,4 @@
-"""`python -m fuzz NAME [-atheris_runs=N | FILE]`: drive a target with atheris, guided by the branches taken in sparsetd.
+"""`python -m fuzz NAME [-atheris_runs=N | FILE]`: drive a target with atheris, guided by the branches in sparsetd.
 
 Python's warnings count as crashes. So do an input that takes more than 10 seconds and a process that needs more than
 2 GiB, which is what a size bomb would do.

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from fuzz.oracle import check_sentence
-from sparsetd.transitions import concatenate, inspect, read, read_batches
+from sparsetd.transitions import concatenate, infer_schema, inspect, read, read_batches
 from sparsetd.transitions.sparse_parquet import sparse_parquet
 
 OBS = {"obs_x": [1.0, 2.0, 3.0], "next_obs_x": [2.0, 3.0, 4.0], "reward": [0.0, 1.0, 2.0]}
@@ -201,3 +201,27 @@ def test_an_arrow_file_whose_footer_disagrees(tmp_path: Path) -> None:
     size = int.from_bytes(one[-10:-6], "little") + 10
     path.write_bytes(three[: -(int.from_bytes(three[-10:-6], "little") + 10)] + one[-size:])
     refused(lambda: read(path), "its footer does not count its record batches")
+
+
+class Counted(str):
+    """A name that counts how often names are looked at."""
+
+    looks = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.looks += 1
+        return str.__eq__(self, other)
+
+    def __hash__(self) -> int:
+        Counted.looks += 1
+        return str.__hash__(self)
+
+
+@pytest.mark.parametrize("prefix", ["obs_", "x"])
+def test_the_roles_of_many_columns_take_time_in_proportion(prefix: str) -> None:
+    n = 2000
+    names = [f"{prefix}{i}" for i in range(n)] + [f"next_{prefix}{i}" for i in range(n)] + ["reward"]
+    for given in ({}, {"observation": names[:n]}):
+        Counted.looks = 0
+        assert len(infer_schema(map(Counted, names), **given).next_observation) == n
+        assert Counted.looks < 100 * n

@@ -92,7 +92,8 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
         "observation": observation,
         "next_observation": _next_observation(given, observation, names),
     }
-    free = [name for name in names if name not in {*observation, *roles["next_observation"]}]
+    taken = {*observation, *roles["next_observation"]}
+    free = [name for name in names if name not in taken]
     for role, aliases in ALIASES.items():
         inferred = next((alias for alias in aliases if alias in free), None)
         roles[role] = _named(role, given[role], names) if role in given else inferred
@@ -131,8 +132,9 @@ def _encodable(name: str) -> bool:
 def _named(role: str, name: Any, names: list[str]) -> Any:
     if name is None:
         return None
+    known = set(names)
     for one in [name] if isinstance(name, str) else name:
-        if one not in names:
+        if one not in known:
             raise ValueError(f"`{role}` names a column {one!r} that is not there{_nearest(one, names)}.")
     return name if isinstance(name, str) else tuple(name)
 
@@ -170,9 +172,9 @@ def _next_observation(given: dict[str, Any], observation: tuple[str, ...], names
         named = _named("next_observation", given["next_observation"], names)
         found = () if named is None else (named,) if isinstance(named, str) else named
     else:
-        candidates = [_successor_name(name) for name in observation]
-        found = tuple(name for name in candidates if name in names)
-        absent = [name for name in candidates if name not in names]
+        known, candidates = set(names), [_successor_name(name) for name in observation]
+        found = tuple(name for name in candidates if name in known)
+        absent = [name for name in candidates if name not in known]
         if found and absent:
             raise ValueError(
                 f"`{absent[0]}` is missing although `{found[0]}` is there: add it, or drop all next_ columns."
