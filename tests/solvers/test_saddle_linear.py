@@ -73,6 +73,9 @@ def test_a_weight_of_zero_leaves_rows_out() -> None:
     weighted = mean_operator(table, batch, kept.astype(float), form=True)
     np.testing.assert_allclose(weighted.adjoint(np.eye(len(b))[2]), A[2], atol=1e-13)
     np.testing.assert_allclose(weighted.b, b, atol=1e-13)
+    every = Implicit(table, batch, as_weight(batch, None))
+    np.testing.assert_allclose(every.b, mean_system(table, batch)[1], atol=1e-13)
+    np.testing.assert_allclose(every.reweighted(as_weight(batch, kept)).b, b, atol=1e-13)
 
 
 @pytest.mark.parametrize("form", [False, True])
