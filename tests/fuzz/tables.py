@@ -1,7 +1,8 @@
 """Tables of odd contents, made by decisions: byte mutations of a Parquet file mostly die in its footer.
 
 Most columns stay as they are in a valid log or are left out; some have another type, nulls, lists, huge numbers or
-another name. The table is read as a Parquet file, an Arrow file or stream, a frame or a mapping.
+another name. The table is read as a Parquet file, an Arrow file or stream, a folder of two
+parts, a frame or a mapping.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import datetime
 import decimal
 import io
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ import pyarrow.parquet as pq
 
 from fuzz import seed_log
 from fuzz.mutations import Choices
-from fuzz.oracle import check_log, file
+from fuzz.oracle import FOLDER, check_log, file
 
 NUMBERS = [0, 1, 2, -1, 0.5, 1.5, 1e308, -1e308, 5e-324, 1e-310, float("nan"), float("inf"), 2**53 + 1, 2**62, -(2**63)]
 ODD = [None, "a", "", "1", "x\ny", "z" * 400, b"\xff", True, [], [1.0], [1, 2], [[1], [2]], [None], {"a": 1}, 2**64]
@@ -94,11 +96,19 @@ def _plain(column: Any) -> bool:
 
 def one_input(data: bytes) -> None:
     choose = Choices(data)
-    form = choose.one([arrow_table, arrow_table, mapping, mapping, arrow, parquet, pandas_frame, polars_frame])
+    form = choose.one([arrow_table, folder, mapping, mapping, arrow, parquet, pandas_frame, polars_frame])
     try:
         names, arrays = columns(choose)
         source = form(choose, pa.Table.from_arrays(arrays, names))
-    except (pa.ArrowException, pl.exceptions.PolarsError, ValueError, TypeError, OverflowError, NotImplementedError):
+    except (
+        pa.ArrowException,
+        pl.exceptions.PolarsError,
+        ValueError,
+        TypeError,
+        OverflowError,
+        NotImplementedError,
+        IndexError,
+    ):
         return  # this table has no such form
     check_log(source, data)
 
@@ -118,6 +128,18 @@ def arrow(choose: Choices, table: Any) -> Any:
     with choose.one([pa.ipc.new_file, pa.ipc.new_stream])(out, table.schema, options=options) as writer:
         writer.write_table(table, max_chunksize=choose.one([100, 2]))
     return file(".arrow", out.getvalue())
+
+
+def folder(choose: Choices, table: Any) -> Any:
+    """Two parts, one column of which differ."""
+    changed = choose.number(max(table.num_columns, 1))
+    other = table.set_column(changed, table.schema.names[changed], odd_column(choose, table.num_rows))
+    directory = Path(FOLDER, "parts")
+    directory.mkdir(exist_ok=True)
+    for i, part in enumerate((table, other)):
+        with pa.ipc.new_stream(directory / f"{i}.arrow", part.schema) as writer:
+            writer.write_table(part)
+    return directory
 
 
 def arrow_table(_: Choices, table: Any) -> Any:

@@ -225,3 +225,19 @@ def test_the_roles_of_many_columns_take_time_in_proportion(prefix: str) -> None:
         Counted.looks = 0
         assert len(infer_schema(map(Counted, names), **given).next_observation) == n
         assert Counted.looks < 100 * n
+
+
+def test_parts_of_a_folder_that_cannot_be_joined(tmp_path: Path) -> None:
+    times = np.arange(3).astype("M8[s]")
+
+    def write(name: str, first: Any) -> None:
+        for i, column in enumerate((first, times)):
+            log = {"obs_x": [1.0, 2.0, 3.0], "reward": [0.0] * 3, "done": [1] * 3, name: column}
+            pq.write_table(pa.table(log), tmp_path / f"{i}.parquet")
+
+    write("obs_y", [1.0, 2.0, 3.0])
+    refused(lambda: read(tmp_path), "`obs_y` must hold numbers, but row 3 holds datetime")
+    write("episode", ["a", "b", "c"])
+    assert read(tmp_path).episode.tolist() == [0, 1, 2, 3, 4, 5]
+    write("episode", [1, 2, 3])
+    assert sum(map(len, read_batches(tmp_path, batch_rows=3))) == 6

@@ -12,7 +12,7 @@ import numpy as np
 from sparsetd.transitions.assemble import Rows, build, check_rows, starts, with_successors
 from sparsetd.transitions.checks import Array
 from sparsetd.transitions.columns import refuse_rows_after_the_end
-from sparsetd.transitions.readers import refuse_missing
+from sparsetd.transitions.readers import join, refuse_missing
 from sparsetd.transitions.schema import Schema, infer_schema
 from sparsetd.transitions.sources import chunks
 from sparsetd.transitions.transitions import Transitions
@@ -156,5 +156,5 @@ def _refuse_row(bad: Array, rule: str) -> None:
 
 def _stack(a: Rows, b: Rows) -> Rows:
     pairs = {name: (getattr(a, name), getattr(b, name)) for name in vars(a)}
-    joined: dict[str, Any] = {name: None if x is None else np.concatenate([x, y]) for name, (x, y) in pairs.items()}
+    joined: dict[str, Any] = {name: None if x is None else join([x, y]) for name, (x, y) in pairs.items()}
     return Rows(**joined)

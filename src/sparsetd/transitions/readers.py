@@ -54,7 +54,7 @@ def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transiti
 def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | None = None, **columns: Any) -> Reading:
     """As `read`, with the schema and what was sorted and dropped; stops after about `max_rows` rows of the source."""
     parts, schema, complete = _gather(chunks(source, max_bytes=max_bytes), columns, max_bytes, max_rows)
-    joined = {name: _join([part[name] for part in parts]) for name in schema.used()}
+    joined = {name: join([part[name] for part in parts]) for name in schema.used()}
     rows, moved = in_order(check_rows(joined, schema), schema)
     start = starts(rows)
     refuse_rows_after_the_end(rows.terminated | rows.truncated, np.cumsum(start))
@@ -99,7 +99,9 @@ def refuse_missing(columns: Mapping[str, Array], schema: Schema) -> None:
         raise ValueError(f"`{absent}` is missing from a later part of the source: give every part the same columns.")
 
 
-def _join(parts: list[Array]) -> Array:
-    if len({part.shape[1:] for part in parts}) == 1:
+def join(parts: list[Array]) -> Array:
+    """A column of several parts; what cannot be joined, such as numbers and times, stays objects, refused by row."""
+    same_times = len({part.dtype.kind if part.dtype.kind in "mM" else "" for part in parts}) == 1
+    if len({part.shape[1:] for part in parts}) == 1 and same_times:
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
-    return objects(row for part in parts for row in part.tolist())  # lists of different lengths: refused later, by row
+    return objects(row for part in parts for row in part.tolist())
