@@ -111,7 +111,7 @@ def run(report: Report, repeats: int, share: float, folder: Path | None) -> None
 
 
 FEATURES_CAPTION = """
-What to see: whatever visits all features grows at least in proportion to d (slope 1); the lazy kernel hardly grows, and
+What to see: whatever visits all features grows at least in proportion to d (slope 1); the lazy kernel grows little, and
 what it loses it loses to memory: the dotted line only touches the cache lines of the same coordinates."""
 NON_ZEROS_CAPTION = """
 What to see: the cost is proportional to the non-zeros. scikit-learn and Vowpal Wabbit learn one weight vector from one
