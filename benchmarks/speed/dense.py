@@ -10,12 +10,15 @@ import numpy as np
 from numba import njit
 
 from benchmarks.speed.measure import Contender, Report, compare, nanoseconds
+from sparsetd.estimators import ROTD, fit_stream
+from sparsetd.estimators.fit_stream import _blocks
 from sparsetd.operators import tdc
 from sparsetd.penalties import L1
 from sparsetd.solvers.primal_dual import PrimalDual
 from sparsetd.system import Batch
 
 ALPHA, ETA, GAMMA, RHO_W, RHO_THETA = 0.01, 0.5, 0.95, 0.002, 0.005
+SETTINGS = 8
 SIZES = {100: 20_000, 1365: 2_000, 6561: 500}
 GOALS = {100: 100.0, 1365: 14.0, 6561: 8.0}
 LARGER_GOALS = {100: 120.0, 1365: 16.0, 6561: 8.0}
@@ -119,7 +122,9 @@ def specialised(phi, phi_next, reward, w, th, y1, y2, w_sum, th_sum, y1_sum, y2_
 
 
 def by_hand(batch: Batch) -> Any:
-    state = [np.zeros(batch.n_features, batch.phi.dtype) for _ in range(8)]
+    """The same, with its state on cache lines like that of the library."""
+    empty = PrimalDual().init(tdc(), batch.n_features, batch.phi.dtype)
+    state = (*empty.x, *empty.y, *empty.totals.x, *empty.totals.y)
     constants = (ALPHA, ETA, GAMMA, RHO_W, RHO_THETA)
     return lambda: specialised(batch.phi, batch.phi_next, batch.reward, *state, *constants)
 
@@ -172,31 +177,77 @@ def precision(report: Report, repeats: int, share: float) -> None:
     report.table(["d", "float32", "float64", "ratio"], rows)
 
 
+def together(report: Report, repeats: int, share: float) -> None:
+    """K settings of ρ_θ, one fit after the other against one pass over the rows."""
+    report.title(f"{SETTINGS} settings: separate `fit`s against one `fit_stream` (per row and setting)")
+    rows = []
+    for d in (1365, 6561):
+        batch = stream(d, int(1.5 * SIZES[d] * share))
+        log = {"X": batch.phi, "y": batch.reward, "X_next": batch.phi_next}
+
+        def separately(log: Any = log) -> None:
+            for model in settings():
+                model.fit(**log)
+
+        n = SETTINGS * len(batch)
+        contenders = [
+            Contender("separate", separately, n),
+            Contender("together", lambda log=log: fit_stream(settings(), [log]), n),
+            Contender("separate, kernel alone", in_turns(batch, [slice(None)]), n),
+            Contender("together, kernel alone", in_turns(batch, _blocks(batch)), n),
+        ]
+        times = compare(contenders, repeats)
+        ratios = [times[f"separate{part}"] / times[f"together{part}"] for part in ("", ", kernel alone")]
+        shown = [nanoseconds(time) for time in times.values()]
+        rows.append([f"{d:,}", *shown[:2], f"{ratios[0]:.2f}", *shown[2:], f"{ratios[1]:.2f}"])
+        report.reach(f"dense, d = {d}: {SETTINGS} settings in one pass / separately", ratios[0], "≥", 1.25)
+    report.table(["d", "fits", "fit_stream", "ratio", "kernel: log by log", "kernel: block by block", "ratio"], rows)
+
+
+def settings() -> list[ROTD]:
+    rhos = RHO_THETA * np.arange(1, SETTINGS + 1) / SETTINGS
+    return [ROTD(gamma=GAMMA, eta=ETA, step_size=ALPHA, rho_theta=rho, rho_w=RHO_W, average="all") for rho in rhos]
+
+
+def in_turns(batch: Batch, blocks: list[slice]) -> Any:
+    """A call in which every setting takes a block of rows before the next block."""
+    table, penalty, solver = tdc(eta=ETA), L1(rho_theta=RHO_THETA, rho_w=RHO_W), PrimalDual(step_size=ALPHA)
+    states = [solver.init(table, batch.n_features) for _ in range(SETTINGS)]
+    parts = [batch[block] for block in blocks]
+
+    def call() -> None:
+        for part in parts:
+            for state in states:
+                solver.update(state, part, table, penalty)
+
+    return call
+
+
 def two_threads(report: Report, repeats: int, share: float) -> None:
-    """Wall time: the only figure that needs two idle cores."""
-    report.title("Two configurations at once: one thread against two (wall time)")
-    best = 0.0
-    for _ in range(repeats):
-        batches = [stream(1365, int(4_000 * share)) for _ in range(2)]
-        calls = [library(batch) for batch in batches]
-        for call in calls:
-            call()
+    """Wall time: the only figure that needs two idle cores, so the shortest of many short runs."""
+    report.title("Two settings over the same rows: one thread against two (wall time)")
+    batch = stream(1365, int(4_000 * share))
+    calls, runs = [library(batch) for _ in range(2)], 4 * repeats
+    alone, both = [], []
+    for _ in range(runs):
         begun = time.perf_counter()
         for call in calls:
             call()
-        alone = time.perf_counter() - begun
+        alone.append(time.perf_counter() - begun)
         threads = [threading.Thread(target=call) for call in calls]
         begun = time.perf_counter()
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        best = max(best, alone / (time.perf_counter() - begun))
-    report.say(f"best of {repeats}: {best:.2f} times faster (other work on the machine shows here)")
-    report.reach("two nogil threads over two configurations", best, "≥", 1.8)
+        both.append(time.perf_counter() - begun)
+    ratio = min(alone) / min(both)
+    report.say(f"shortest of {runs} runs each: {ratio:.2f} times faster (other work on the machine shows here)")
+    report.reach("two nogil threads over two settings", ratio, "≥", 1.8)
 
 
 def run(report: Report, repeats: int, share: float) -> None:
     against_numpy(report, repeats, share)
     precision(report, repeats, share)
+    together(report, repeats, share)
     two_threads(report, repeats, share)

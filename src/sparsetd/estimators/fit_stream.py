@@ -38,7 +38,8 @@ def fit_stream(
     Parameters
     ----------
     estimators : estimator or sequence of estimators
-        Several are trained in the same pass, so that every batch is read once. They must stream: n_passes = 1.
+        Several are trained in the same pass, so that every batch is read and checked once: paths and sweeps, also over
+        one batch that holds a log in memory. Each gets the coefficients of its own `fit`; n_passes must be 1.
     batches : iterable of mappings
         `sparse_parquet` makes one of a Parquet file; a generator that reads a log is another.
     progress : callable or None
@@ -99,11 +100,11 @@ def _take(models: list[Any], rows: Mapping[str, Any]) -> None:
     if len(rows["y"]) == 0:
         return
     batches = _checked(models, rows)
+    parts = [(*model._parts(), model._factor(batch.n_features)) for model, batch in zip(models, batches, strict=True)]
     for block in _blocks(batches[0]) if len(models) > 1 else [slice(None)]:
-        for model, batch in zip(models, batches, strict=True):
-            table, penalty, solver = model._parts()
-            part = batch if block == slice(None) else batch[block]
-            solver.update(model._state, part, table, penalty, model._factor(batch.n_features))
+        for model, batch, (table, penalty, solver, factor) in zip(models, batches, parts, strict=True):
+            taken = batch if block == slice(None) else batch[block]
+            solver.update(model._state, taken, table, penalty, factor)
 
 
 def _checked(models: list[Any], rows: Mapping[str, Any]) -> list[Batch]:

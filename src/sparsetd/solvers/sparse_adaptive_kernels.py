@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sparsetd.solvers.sparse_kernels import _borrow, _prefetch
+from sparsetd.solvers.intrinsics import borrow as _borrow
+from sparsetd.solvers.intrinsics import prefetch as _prefetch
 
 # As in `adaptive_kernels`: sums may be reordered; NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}

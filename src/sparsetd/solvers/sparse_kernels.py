@@ -38,8 +38,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from sparsetd.solvers.intrinsics import borrow as _borrow
-from sparsetd.solvers.intrinsics import prefetch as _prefetch
+from sparsetd.solvers.intrinsics import borrow, prefetch
 
 Array = NDArray[Any]
 
@@ -111,7 +110,7 @@ class Rows(NamedTuple):
 def _fetch_ahead(line, indices, indptr, t):
     if t + 1 < len(indptr):
         for i in range(indptr[t], indptr[t + 1]):
-            _prefetch(line, indices[i])
+            prefetch(line, indices[i])
 
 
 # Loading ------------------------------------------------------------------------------------------------------------
@@ -477,9 +476,9 @@ def _evaluate_some(lines, rule, first, n, values, totals):
     """Values and sums of n coordinates from `first` on, as they are in their lines."""
     line, _, _, scalar, count, _, chain, ends, begins, history, _ = lines
     extragradient, _, k, n_sums, slot_x, slot_y, constant = rule[:7]
-    line, scalar, count, chain = _borrow(line), _borrow(scalar), _borrow(count), _borrow(chain)
-    ends, begins, history = _borrow(ends[0]), _borrow(begins[0]), _borrow(history)
-    l1, lag = _borrow(rule[L1]), 1 if extragradient else 0
+    line, scalar, count, chain = borrow(line), borrow(scalar), borrow(count), borrow(chain)
+    ends, begins, history = borrow(ends[0]), borrow(begins[0]), borrow(history)
+    l1, lag = borrow(rule[L1]), 1 if extragradient else 0
     for i in range(n):
         for b in range(len(l1)):
             x, total = _evaluate(
@@ -675,17 +674,17 @@ def run(lines, rule, phi, phi_next, reward, discount, fresh, fading, alpha, weig
     line, hot, names, scalar, count, norm, chain, ends, begins, history, room = lines
     extragradient, ball, k, n_sums, slot_x, slot_y, constant, horizon, traces, tol = rule[:10]
     places, entries, m, damping, l1, l2, multiplier = rule[10:]
-    line, hot, names, scalar, count = _borrow(line), _borrow(hot), _borrow(names), _borrow(scalar), _borrow(count)
-    norm, chain, history = _borrow(norm), _borrow(chain), _borrow(history)
-    ends, begins = _borrow(ends[0]), _borrow(begins[0])
-    places, entries, m, damping = _borrow(places), _borrow(entries), _borrow(m), _borrow(damping)
-    l1, l2, multiplier = _borrow(l1), _borrow(l2), _borrow(multiplier)
-    values, indices, indptr = _borrow(phi[0]), _borrow(phi[1]), _borrow(phi[2])
-    next_values, next_indices, next_indptr = _borrow(phi_next[0]), _borrow(phi_next[1]), _borrow(phi_next[2])
+    line, hot, names, scalar, count = borrow(line), borrow(hot), borrow(names), borrow(scalar), borrow(count)
+    norm, chain, history = borrow(norm), borrow(chain), borrow(history)
+    ends, begins = borrow(ends[0]), borrow(begins[0])
+    places, entries, m, damping = borrow(places), borrow(entries), borrow(m), borrow(damping)
+    l1, l2, multiplier = borrow(l1), borrow(l2), borrow(multiplier)
+    values, indices, indptr = borrow(phi[0]), borrow(phi[1]), borrow(phi[2])
+    next_values, next_indices, next_indptr = borrow(phi_next[0]), borrow(phi_next[1]), borrow(phi_next[2])
     n_vectors = len(l1)
     saddle, lag = n_vectors > k, 1 if extragradient else 0
     room[:] = 1.0
-    u, g, decay, damp = _borrow(room[0]), _borrow(room[1]), _borrow(room[2]), np.ones(n_vectors)
+    u, g, decay, damp = borrow(room[0]), borrow(room[1]), borrow(room[2]), np.ones(n_vectors)
     linked = False
     for t in range(len(reward)):
         if not linked:
