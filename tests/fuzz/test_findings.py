@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -241,3 +242,25 @@ def test_parts_of_a_folder_that_cannot_be_joined(tmp_path: Path) -> None:
     assert read(tmp_path).episode.tolist() == [0, 1, 2, 3, 4, 5]
     write("episode", [1, 2, 3])
     assert sum(map(len, read_batches(tmp_path, batch_rows=3))) == 6
+
+
+class Huge(int):
+    """A number that counts how often it is compared; multiples of 2⁶¹ - 1 all have the hash 0."""
+
+    looks = 0
+
+    def __eq__(self, other: object) -> bool:
+        Huge.looks += 1
+        return int.__eq__(self, other)
+
+    __hash__ = int.__hash__
+
+
+def test_identifiers_of_one_hash_take_time_in_proportion() -> None:
+    n = 1000
+    ids = np.empty(n, dtype=object)
+    ids[:] = [Huge((2**61 - 1) * (i + 8)) for i in range(n)]
+    log = {"obs_x": np.zeros(n), "reward": np.zeros(n), "done": np.ones(n), "episode": ids}
+    assert read(log).n_episodes == sum(map(len, read_batches(log))) == n
+    assert Huge.looks < 20 * n
+    assert read({**log, "episode": np.array([Decimal(i) for i in range(n)])}).n_episodes == n

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,14 @@ def _identifiers(name: str, values: Array, n: int) -> Array:
         raise ValueError(f"`{name}` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
     checks.length(name, ids, n)
     checks.identifiers(name, ids)
-    return ids
+    return ids if ids.dtype.kind != "O" else checks.objects(map(_hashable, ids))
+
+
+def _hashable(entry: Any) -> Any:
+    """Long numbers can be made to have the same hash, which a table of them is slow with; their texts cannot."""
+    if isinstance(entry, int) and not -(2**63) <= entry < 2**63:
+        return hex(entry)
+    return str(entry) if isinstance(entry, Decimal) else entry
 
 
 def in_order(rows: Rows, schema: Schema) -> tuple[Rows, bool]:
