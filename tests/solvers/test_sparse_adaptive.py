@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparsetd import ROTD, TDC, checkpoint, operators, penalties, solvers, system
-from sparsetd.solvers import sparse_adaptive
+from sparsetd import RDATD, ROTD, TDC, checkpoint, operators, penalties, solvers, system
+from sparsetd.solvers import sparse_adaptive, sparse_dual_averaging
 from sparsetd.system import Batch
 
 D = 40
@@ -37,7 +37,13 @@ def dense(batch):
     return Batch(*(system.dense(v) if sp.issparse(v) else v for v in vars(batch).values()))
 
 
-def take(solver, table, chunks, penalty=NOTHING, x0=None, factor=None, dtype=np.float64):
+def usual(solver):
+    """The penalty for which a solver is there."""
+    return penalties.L1(0.02, 0.02) if isinstance(solver, solvers.DualAveraging) else NOTHING
+
+
+def take(solver, table, chunks, penalty=None, x0=None, factor=None, dtype=np.float64):
+    penalty = penalty or usual(solver)
     state = solver.init(table, chunks[0].n_features, dtype, x0)
     for chunk in chunks:
         solver.update(state, chunk, table, penalty, factor)
@@ -67,6 +73,9 @@ def compare(solver, table, batch, tolerance=1e-10, **more):
         pairs.append((sparse.aux, full.aux))
     if sparse.dual is not None:
         pairs += [(sparse.dual, full.dual), (lazy.y, plain.y)]
+    if isinstance(solver, solvers.DualAveraging):
+        pairs += [(lazy.share, plain.share), (lazy.sum_x, plain.sum_x), (lazy.sum_y, plain.sum_y)]
+        assert np.array_equal(lazy.x == 0.0, plain.x == 0.0)
     if table.lam > 0:
         pairs.append((lazy.trace, plain.trace))
     for one, other in pairs:
@@ -96,18 +105,23 @@ SADDLE = [
     solvers.SaddleDistanceOverGradients(average="suffix", radius=0.7),
     solvers.LeastSquaresDistanceOverGradients(),
 ]
-SOLVERS = STOCHASTIC + SADDLE
+DUAL_AVERAGING = [
+    solvers.DualAveraging(average="all", sparse=False),
+    solvers.DualAveraging(),
+    solvers.DualAveraging(average="none"),
+]
+SOLVERS = STOCHASTIC + SADDLE + DUAL_AVERAGING
 PENALTIES = {"none": NOTHING, "ridge": penalties.Ridge(0.05, 0.02)}
 
 
-def identify(value):
-    return type(value).__name__ if isinstance(value, solvers.DistanceOverGradients) else None
+def identify(solver):
+    return type(solver).__name__
 
 
 @settings(max_examples=150, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
-    solver=st.sampled_from(SOLVERS),
+    solver=st.sampled_from(STOCHASTIC + SADDLE),
     name=st.sampled_from(sorted(TABLES)),
     lam=st.sampled_from([0.0, 0.7]),
     penalty=st.sampled_from(sorted(PENALTIES)),
@@ -119,6 +133,22 @@ def test_sparse_equals_dense(seed, solver, name, lam, penalty, warm):
         table = operators.tdc(lam=lam)
     x0 = np.random.default_rng(seed).normal(size=D) if warm else None
     compare(solver, table, stream(seed=seed), penalty=PENALTIES[penalty], x0=x0)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    solver=st.sampled_from(DUAL_AVERAGING),
+    name=st.sampled_from(["td", "tdc", "gtd2", "gq"]),
+    lam=st.sampled_from([0.0, 0.7]),
+    rho=st.sampled_from([(0.0, 0.0), (0.01, 0.05), (0.3, 0.0), (2.0, 2.0)]),
+    l1_ratio=st.sampled_from([0.5, 1.0]),
+    special=st.booleans(),
+)
+def test_sparse_dual_averaging_equals_dense(seed, solver, name, lam, rho, l1_ratio, special):
+    factor = np.append([0.0, 0.5, 3.0], np.ones(D - 3)) if special else None
+    penalty = penalties.ElasticNet(*rho, l1_ratio=l1_ratio)
+    compare(solver, TABLES[name](lam=lam), stream(seed=seed), penalty=penalty, factor=factor)
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=identify)
@@ -167,13 +197,14 @@ def test_a_ridge_with_a_factor(factor):
     close(states[0].primal, states[1].primal)
 
 
-@pytest.mark.parametrize("solver", [SOLVERS[0], SOLVERS[3], SOLVERS[6]], ids=identify)
+@pytest.mark.parametrize("solver", [SOLVERS[0], SOLVERS[3], SOLVERS[6], *DUAL_AVERAGING], ids=identify)
 def test_flushes_generations_and_room_change_nothing(solver, monkeypatch):
     monkeypatch.setattr(sparse_adaptive, "GENERATIONS", 2)
-    monkeypatch.setattr(sparse_adaptive, "ROOM", 16)
-    monkeypatch.setattr(sparse_adaptive, "horizon", lambda d: d // 4)
+    for module in (sparse_adaptive, sparse_dual_averaging):
+        monkeypatch.setattr(module, "ROOM", 4)
+        monkeypatch.setattr(module, "horizon", lambda d: d // 4)
     table = operators.tdc(lam=0.7) if solver.saddle else operators.tdrc(lam=0.7)
-    compare(solver, table, stream(400), x0=np.ones(D))
+    compare(solver, table, stream(400), x0=None if solver in DUAL_AVERAGING else np.ones(D))
 
 
 def test_factors_that_wipe_out_or_flip_a_block():
@@ -184,7 +215,7 @@ def test_factors_that_wipe_out_or_flip_a_block():
 
 
 def test_a_long_stream_stays_exact():
-    for solver in (solvers.DistanceOverGradients(), solvers.SaddleDistanceOverGradients()):
+    for solver in (solvers.DistanceOverGradients(), solvers.SaddleDistanceOverGradients(), solvers.DualAveraging()):
         compare(solver, operators.tdc(), stream(70_000, seed=5), tolerance=1e-9)
 
 
@@ -199,7 +230,7 @@ def test_single_precision_comes_out_in_single_precision(solver):
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=identify)
 def test_a_copy_and_a_checkpoint_go_on_bit_for_bit(solver, tmp_path):
-    batch, table, penalty = stream(), operators.tdc(lam=0.5), NOTHING
+    batch, table, penalty = stream(), operators.tdc(lam=0.5), usual(solver)
     first, second = cut(batch, 90)
     state, _ = take(solver, table, [first])
     checkpoint.save(tmp_path / "state", state)
@@ -211,27 +242,66 @@ def test_a_copy_and_a_checkpoint_go_on_bit_for_bit(solver, tmp_path):
         assert np.array_equal(solver.result(other, table, penalty).coef, wanted)
 
 
-@pytest.mark.parametrize("solver", [SOLVERS[0], SOLVERS[3]], ids=identify)
+@pytest.mark.parametrize("solver", [SOLVERS[0], SOLVERS[3], DUAL_AVERAGING[0]], ids=identify)
 def test_divergence_is_seen_and_stops_where_the_dense_one_stops(solver):
     batch = stream(50)
     batch.phi.data[batch.phi.indptr[20] : batch.phi.indptr[23]] = 1e200
-    (lazy, sparse), (_, full) = (take(solver, operators.td(), [b], x0=np.ones(D)) for b in (batch, dense(batch)))
+    x0 = None if solver in DUAL_AVERAGING else np.ones(D)
+    (lazy, sparse), (_, full) = (take(solver, operators.td(), [b], x0=x0) for b in (batch, dense(batch)))
     assert sparse.status == full.status == "diverged"
     assert sparse.n_iter == full.n_iter >= 20
     assert lazy.lazy is not None
     close(sparse.coef_last, full.coef_last)
 
 
-def test_reading_the_state_does_not_disturb_the_stream():
-    solver, table, (first, second) = SADDLE[0], operators.tdc(lam=0.5), cut(stream(), 70)
+@pytest.mark.parametrize("solver", [SADDLE[0], DUAL_AVERAGING[1]], ids=identify)
+def test_reading_the_state_does_not_disturb_the_stream(solver):
+    table, (first, second), penalty = operators.tdc(lam=0.5), cut(stream(), 70), usual(solver)
     state = solver.init(table, D)
-    solver.update(state, first, table, NOTHING)
+    solver.update(state, first, table, penalty)
     read, point = state.primal, take(solver, table, [dense(first)])[0]
     close(read, point.x)
     close(state.dual, point.y)
+    assert np.array_equal(read, state.primal)
     read[:] = 7.0
-    solver.update(state, second, table, NOTHING)
+    solver.update(state, second, table, penalty)
     assert np.array_equal(state.primal, take(solver, table, [first, second])[0].x)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        solvers.SaddleDistanceOverGradients(fit_norm="inf"),
+        solvers.DualAveraging(fit_norm=1),
+        solvers.DualAveraging(radius=1.0),
+        solvers.CoinBetting(),
+    ],
+    ids=identify,
+)
+def test_what_has_no_sparse_kernel_is_laid_out_densely(solver):
+    penalty = NOTHING
+    (one, sparse), (_, full) = (take(solver, operators.tdc(), [b], penalty) for b in (stream(), dense(stream())))
+    assert one.lazy is None
+    assert np.array_equal(sparse.coef, full.coef)
+
+
+def test_dual_averaging_from_elsewhere_than_zero_is_laid_out_densely():
+    solver, x0 = solvers.DualAveraging(), np.ones(D)
+    (one, sparse), (_, full) = (take(solver, operators.tdc(), [b], x0=x0) for b in (stream(), dense(stream())))
+    assert one.lazy is None
+    assert np.array_equal(sparse.coef, full.coef)
+
+
+def test_another_penalty_begins_a_new_sparse_state():
+    solver, table, (first, second) = solvers.DualAveraging(), operators.tdc(lam=0.5), cut(stream(), 90)
+    other, factor = penalties.L1(0.1, 0.0), np.append(0.0, np.ones(D - 1))
+    one, two, same = (take(solver, table, [first])[0] for _ in range(3))
+    two.leave()
+    for state in (one, two):
+        solver.update(state, second, table, other, factor)
+    solver.update(same, second, table, usual(solver))
+    assert np.array_equal(one.primal, two.primal)
+    assert not np.array_equal(one.primal, same.primal)
 
 
 def test_nothing_to_learn_moves_nothing():
@@ -256,7 +326,16 @@ def test_a_step_visits_no_column_that_its_row_does_not_touch():
     assert np.array_equal(state.lazy["line"][untouched, :2], np.tile([0.0, 1.0], (len(untouched), 1)))
 
 
-@pytest.mark.parametrize("model", [TDC(gamma=0.9), ROTD(gamma=0.9), ROTD(gamma=0.9, fit_norm=1, fit_intercept=True)])
+ESTIMATORS = [
+    TDC(gamma=0.9),
+    ROTD(gamma=0.9),
+    ROTD(gamma=0.9, fit_norm=1, fit_intercept=True),
+    ROTD(gamma=0.9, rho_theta=0.01, rho_w=0.01, fit_intercept=True),
+    RDATD(gamma=0.9),
+]
+
+
+@pytest.mark.parametrize("model", ESTIMATORS)
 def test_the_default_of_an_estimator_takes_sparse_rows_lazily(model):
     batch = stream()
     one, other = (type(model)(**model.get_params()) for _ in range(2))

@@ -25,8 +25,9 @@ class AdaptiveState(StreamState):
 
     @property
     def primal(self) -> Array:
-        self.settle()
-        return self.x.copy()
+        if self.lazy is None or self.lazy["settled"] == self.t:
+            return self.x.copy()
+        return self._point().astype(self.x.dtype, copy=False)
 
     @property
     def dual(self) -> Array | None:
@@ -43,6 +44,9 @@ class AdaptiveState(StreamState):
         """Go on in the dense arrays."""
         self.settle()
         self.lazy = None
+
+    def _point(self) -> Array:
+        return sparse_adaptive.point(self)
 
     def _fill(self) -> None:
         sparse_adaptive.settle(self)
@@ -93,25 +97,25 @@ class Adaptive:
                 f"{type(self).__name__} takes no penalty={penalty!r}: "
                 "pass one that is separable (L1, Ridge, ElasticNet)"
             )
-        columns = (batch.reward, batch.discount, *trace_weights(table, batch, state.carry))
+        weights = trace_weights(table, batch, state.carry)
+        # To the kernels a read-only array is another type, for which they would be compiled again.
+        columns = tuple(np.require(c, np.float64, "CW") for c in (batch.reward, batch.discount, *weights))
         factor = None if factor is None else np.asarray(factor, dtype=state.x.dtype)
         constants = (table.M, table.m, table.damping, *shrinkage, factor)
-        lazily = self._lazily(state, batch, shrinkage, factor)
-        phi, phi_next = sparse_adaptive.rows_of(batch) if lazily else (batch.phi, batch.phi_next)
-        at_once = len(batch) if lazily else rows_at_once(batch)
+        sparse = sparse_adaptive.rows_of(batch) if self._lazily(state, batch, shrinkage, factor) else None
+        at_once = rows_at_once(batch) if sparse is None else len(batch)
         done = 0
         while done < len(batch) and not state.diverged:
             self._rotate(state)
             stop = min(len(batch), done + self._until_rotation(state.t), done + at_once)
             rows = slice(done, stop)
             numbers = tuple(c[rows] for c in columns)
-            if lazily:
-                taken = self._run_sparse(
-                    state, phi.between(done, stop), phi_next.between(done, stop), numbers, table, constants
-                )
-            else:
-                directions = (contiguous(v[rows], state.x.dtype) for v in (phi, phi_next))
+            if sparse is None:
+                directions = (contiguous(v[rows], state.x.dtype) for v in (batch.phi, batch.phi_next))
                 taken = self._run_kernel(state, (*directions, *numbers), constants)
+            else:
+                phi, phi_next = (v.between(done, stop) for v in sparse)
+                taken = self._run_sparse(state, phi, phi_next, numbers, table, constants)
             state.t += taken
             state.totals.weight = float(state.record[kernels.WEIGHT])
             state.diverged = taken < stop - done

@@ -25,6 +25,9 @@ class DualAveragingState(AdaptiveState):
     share: Array = field(default_factory=lambda: np.zeros((1, 0)))
     earlier_share: Array = field(default_factory=lambda: np.zeros((1, 0)))
 
+    def _point(self) -> Array:
+        return sparse_dual_averaging.point(self)
+
     def _fill(self) -> None:
         sparse_dual_averaging.settle(self)
 

@@ -44,8 +44,6 @@ def enter(state: Any, averages: bool) -> None:
         return
     state.leave()
     vectors, totals = _stacked(state.x, state.y), _stacked(state.totals.x, state.totals.y)
-    norms = np.zeros((n_vectors, 3))
-    norms[: len(state.x), kernels.ORIGIN_SIZE] = np.sum(np.square(state.origin, dtype=np.float64), axis=1)
     state.lazy = {
         "settled": state.t,
         "n_sums": n_sums,
@@ -54,23 +52,25 @@ def enter(state: Any, averages: bool) -> None:
         "names": np.zeros(ROOM, dtype=np.int64),
         "scale": np.tile([1.0, 0.0], (n_vectors, 1)),
         "chain": np.tile([1.0, 0.0], (GENERATIONS, n_vectors, 1)),
-        "norms": norms,
+        "norms": _norms(vectors, state.origin),
         "counter": np.zeros(4, dtype=np.int64),
         "room": np.zeros((7, 3 * n_vectors)),
     }
     for place, vector in enumerate([*vectors, *totals[:n_sums]]):
         if vector.any():  # memory that is never written costs nothing
             state.lazy["line"][:, place] = vector
-    _flush(state, np.zeros((0, d)))
     _heat(state, vectors, totals)
+
+
+def point(state: Any) -> Array:
+    """x, O(d)."""
+    return _materialised(state, len(state.x), 0)[0]
 
 
 def settle(state: Any) -> None:
     """Fill the dense arrays of the state, O(d)."""
-    lazy, k, d = state.lazy, len(state.x), state.x.shape[1]
-    values, sums = np.empty((len(lazy["scale"]), d)), np.empty((lazy["n_sums"], d))
-    parts = (lazy[name] for name in ("line", "hot", "names", "scale", "chain", "counter"))
-    kernels.materialise(*parts, values, sums)
+    k, lazy = len(state.x), state.lazy
+    values, sums = _materialised(state, len(lazy["scale"]), lazy["n_sums"])
     state.x, state.y = split(values, k, state.x.dtype)
     if len(sums):
         state.totals.x, state.totals.y = split(sums, k, state.x.dtype)
@@ -124,6 +124,23 @@ def longest(phi: Rows, phi_next: Rows) -> int:
 def horizon(d: int) -> int:
     """Rows between flushes: so many that a flush, O(d), costs little per row."""
     return max(4 * d, 1 << 16)
+
+
+def _materialised(state: Any, n_vectors: int, n_sums: int) -> tuple[Array, Array]:
+    """The first so many vectors and weighted sums."""
+    values, sums = np.empty((n_vectors, state.x.shape[1])), np.empty((n_sums, state.x.shape[1]))
+    parts = (state.lazy[name] for name in ("line", "hot", "names", "scale", "chain", "counter"))
+    kernels.materialise(*parts, values, sums)
+    return values, sums
+
+
+def _norms(vectors: Array, origin: Array) -> Array:
+    """‖v − v_0‖², ⟨v − v_0, v_0⟩ and ‖v_0‖² of every vector; v_0 is 0 for y."""
+    norms = np.zeros((len(vectors), 3))
+    for b, vector in enumerate(vectors):
+        start = np.asarray(origin[b] if b < len(origin) else 0.0 * vector, dtype=np.float64)
+        norms[b] = (vector - start) @ (vector - start), (vector - start) @ start, start @ start
+    return norms
 
 
 def _flush(state: Any, sums: Array) -> None:

@@ -1,4 +1,4 @@
-"""Exact O(nnz) steps of distance over gradients on sparse rows.
+"""Exact O(nnz) steps of the solvers that set their own steps, on sparse rows: distance over gradients, dual averaging.
 
 A step needs three things of the coordinates that its row does not touch: what becomes of them, their part in the norms,
 and their part in the averages. Without an l1 penalty all of them move alike, v ← f v (f is 1, or comes from damping, a
@@ -14,8 +14,8 @@ they are *hot*. The rule of `adaptive_kernels` is then evaluated on these few.
 
 F may fall without end. When it leaves (2⁻¹⁰, 2¹⁰) a new *generation* begins with F = 1, because P would no longer
 resolve the terms added to it; `chain` holds the composed map (F, P) from the start of every older generation to that of
-the current one. Every so many rows all coordinates are brought up to date (a flush), which renews the tracked norms. This
-happens at fixed row numbers, hence any chunking gives the same bits.
+the current one. Every so many rows all coordinates are brought up to date (a flush), which renews the tracked norms.
+This happens at fixed row numbers, hence any chunking gives the same bits.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from sparsetd.solvers.intrinsics import borrow as _borrow
-from sparsetd.solvers.intrinsics import prefetch as _prefetch
+from sparsetd.solvers.intrinsics import borrow, prefetch
 
 # As in `adaptive_kernels`: sums may be reordered; NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "arcp", "nsz"}
@@ -135,17 +134,18 @@ def _first(scale, chain, generation):
 
 @_jit
 def materialise(line, hot, names, scale, chain, counter, values, sums):
-    """Write all values (V, d) and weighted sums (V or 0, d); the state is left as it is."""
-    mark, n_vectors, n_sums = line.shape[1] - 1, len(values), len(sums)
+    """Write the values of the first vectors, as many as there is room for, and so the sums; the state is left alone."""
+    line, scale, chain = borrow(line), borrow(scale), borrow(chain)
+    mark, n_vectors, n_sums = line.shape[1] - 1, len(scale), len(sums)
     for j in range(len(line)):
         if line[j, mark] <= 0.0:
-            for b in range(n_vectors):
+            for b in range(len(values)):
                 now, total = _value_and_sum(line, j, b, n_vectors, n_sums, scale, chain)
                 values[b, j] = now
                 if b < n_sums:
                     sums[b, j] = total
     for i in range(counter[HOT]):
-        for b in range(n_vectors):
+        for b in range(len(values)):
             values[b, names[i]] = hot[VALUE + b, i]
             if b < n_sums:
                 sums[b, names[i]] = hot[TOTAL + b, i]
@@ -154,6 +154,7 @@ def materialise(line, hot, names, scale, chain, counter, values, sums):
 @_jit
 def flush(line, hot, scale, chain, norms, counter, origin, n_sums, sums):
     """Bring every line up to date and count the norms anew; the sums are moved to `sums` where it has room for them."""
+    line, scale, chain = borrow(line), borrow(scale), borrow(chain)
     mark, n_vectors, moves = line.shape[1] - 1, len(scale), len(sums) > 0
     for b in range(n_vectors):
         norms[b, MOVED] = norms[b, ALONG] = 0.0
@@ -325,14 +326,14 @@ def distance_over_gradients(
 
     It stops at a row whose products leave ±`limit`, and where `hot` is full, which counter[FULL] tells.
     """
-    values, indices, indptr = _borrow(values), _borrow(indices), _borrow(indptr)
-    next_values, next_indices, next_indptr = _borrow(next_values), _borrow(next_indices), _borrow(next_indptr)
-    line, hot, names, scale, chain = _borrow(line), _borrow(hot), _borrow(names), _borrow(scale), _borrow(chain)
-    norms, counter, origin, record = _borrow(norms), _borrow(counter), _borrow(origin), _borrow(record)
-    M, m, damping, l2 = _borrow(M), _borrow(m), _borrow(damping), _borrow(l2)
+    values, indices, indptr = borrow(values), borrow(indices), borrow(indptr)
+    next_values, next_indices, next_indptr = borrow(next_values), borrow(next_indices), borrow(next_indptr)
+    line, hot, names, scale, chain = borrow(line), borrow(hot), borrow(names), borrow(scale), borrow(chain)
+    norms, counter, origin, record = borrow(norms), borrow(counter), borrow(origin), borrow(record)
+    M, m, damping, l2 = borrow(M), borrow(m), borrow(damping), borrow(l2)
     n_vectors, nothing = len(scale), room[:0]
-    products, weights, after = _borrow(room[0]), _borrow(room[1]), _borrow(room[5:])
-    point, factor, size = _borrow(room[2]), _borrow(room[3]), _borrow(room[4])
+    products, weights, after = borrow(room[0]), borrow(room[1]), borrow(room[5:])
+    point, factor, size = borrow(room[2]), borrow(room[3]), borrow(room[4])
     norm_M, most_damping = 0.0, 0.0
     for i in range(len(m)):
         most_damping = max(most_damping, damping[i // 3])
@@ -343,9 +344,9 @@ def distance_over_gradients(
     for t in range(len(reward)):
         if t + 1 < len(reward):
             for i in range(indptr[t + 1], indptr[t + 2]):
-                _prefetch(line, indices[i])
+                prefetch(line, indices[i])
             for i in range(next_indptr[t + 1], next_indptr[t + 2]):
-                _prefetch(line, next_indices[i])
+                prefetch(line, next_indices[i])
         lo, hi, next_lo, next_hi = indptr[t], indptr[t + 1], next_indptr[t], next_indptr[t + 1]
         n = counter[HOT]
         if n + hi - lo + next_hi - next_lo > len(names):
@@ -589,19 +590,20 @@ def _store_sums(line, hot, names, n, n_special, k, n_sums, l1, scale, active, ke
 
 @_jit
 def materialise_sums(line, hot, names, scale, counter, k, n_sums, l1, mass, values, sums):
-    """Write v of all vectors, and Σ a x, Σ a y and the shares of x where they are kept."""
+    """Write v of the first vectors, as many as there is room for, and so Σ a x, Σ a y and the shares of x."""
+    line, scale, l1 = borrow(line), borrow(scale), borrow(l1)
     for j in range(len(line)):
-        for b in range(len(scale)):
+        for b in range(len(values)):
             values[b, j] = line[j, b]
-            if n_sums > 0:
+            if len(sums) > 0:
                 total, share = _sum_and_share(line, j, b, k, n_sums, l1, scale, mass)
                 sums[b, j] = total
                 if b < k:
                     sums[n_sums + b, j] = share
     for i in range(counter[HOT]):
-        for b in range(len(scale)):
+        for b in range(len(values)):
             values[b, names[i]] = hot[SUM + b, i]
-            if n_sums > 0:
+            if len(sums) > 0:
                 sums[b, names[i]] = hot[TOTAL + b, i]
                 if b < k:
                     sums[n_sums + b, names[i]] = hot[SHARE + b, i]
@@ -610,6 +612,8 @@ def materialise_sums(line, hot, names, scale, counter, k, n_sums, l1, mass, valu
 @_jit
 def flush_sums(line, hot, scale, active, keys, owners, counter, k, n_sums, l1, mass, forget):
     """Begin P and Q afresh, count the active ones anew, in a new heap; forget the averages if asked to."""
+    line, scale, active, l1 = borrow(line), borrow(scale), borrow(active), borrow(l1)
+    keys, owners, counter = borrow(keys), borrow(owners), borrow(counter)
     mark, n_vectors = line.shape[1] - 1, len(scale)
     counter[HEAPED] = counter[SINCE] = 0
     for b in range(n_vectors):
@@ -683,12 +687,12 @@ def dual_averaging(
 
     It stops at a row whose products leave ±`limit`, and where `hot` or the heap is full, which counter[FULL] tells.
     """
-    values, indices, indptr = _borrow(values), _borrow(indices), _borrow(indptr)
-    next_values, next_indices, next_indptr = _borrow(next_values), _borrow(next_indices), _borrow(next_indptr)
-    line, hot, names, scale, active = _borrow(line), _borrow(hot), _borrow(names), _borrow(scale), _borrow(active)
-    keys, owners, counter, record = _borrow(keys), _borrow(owners), _borrow(counter), _borrow(record)
-    M, m, l1, l2 = _borrow(M), _borrow(m), _borrow(l1), _borrow(l2)
-    products, weights, none = _borrow(room[0]), _borrow(room[1]), _borrow(room[2])
+    values, indices, indptr = borrow(values), borrow(indices), borrow(indptr)
+    next_values, next_indices, next_indptr = borrow(next_values), borrow(next_indices), borrow(next_indptr)
+    line, hot, names, scale, active = borrow(line), borrow(hot), borrow(names), borrow(scale), borrow(active)
+    keys, owners, counter, record = borrow(keys), borrow(owners), borrow(counter), borrow(record)
+    M, m, l1, l2 = borrow(M), borrow(m), borrow(l1), borrow(l2)
+    products, weights, none = borrow(room[0]), borrow(room[1]), borrow(room[2])
     n_vectors, norm_M = len(scale), 0.0
     for i in range(len(m)):
         for c in range(len(m)):
@@ -698,9 +702,9 @@ def dual_averaging(
     for t in range(len(reward)):
         if t + 1 < len(reward):
             for i in range(indptr[t + 1], indptr[t + 2]):
-                _prefetch(line, indices[i])
+                prefetch(line, indices[i])
             for i in range(next_indptr[t + 1], next_indptr[t + 2]):
-                _prefetch(line, next_indices[i])
+                prefetch(line, next_indices[i])
         lo, hi, next_lo, next_hi = indptr[t], indptr[t + 1], next_indptr[t], next_indptr[t + 1]
         n, before = counter[HOT], record[MASS]
         most = n + hi - lo + next_hi - next_lo

@@ -29,7 +29,8 @@ from sparsetd.system import Array, Table
 def enter(state: Any, averages: bool, l1: Array, l2: Array, factor: Array | None) -> None:
     """Go on in lines that hold the sums of the dense state; nothing to do where they do already.
 
-    A feature with a penalty of its own takes part in every row.
+    A feature with a penalty of its own takes part in every row. Another penalty begins new lines; it counts from the
+    current point on, which the dense steps leave as it is for one more row.
     """
     k, d = state.x.shape
     multiplier = np.ones(d) if factor is None else np.asarray(factor, dtype=np.float64)
@@ -50,22 +51,22 @@ def enter(state: Any, averages: bool, l1: Array, l2: Array, factor: Array | None
         "counter": np.zeros(5, dtype=np.int64),
         "room": np.zeros((3, 6 * k)),
     }
-    _fill(state, l1)
-    _flush(state, forget=False)
+    if _fill(state, l1):
+        _flush(state, forget=False)
     squares = np.array([state.record[kernels.GY], state.lazy["active"][k, kernels.SQUARES]])
     state.lazy["scale"][k, kernels.F] = 1.0 / np.sqrt(squares.max()) if squares[0] > 0 else 0.0
+
+
+def point(state: Any) -> Array:
+    """x, O(d)."""
+    return _point(state, _materialised(state, len(state.x), 0)[0])
 
 
 def settle(state: Any) -> None:
     """Fill the dense arrays of the state, O(d)."""
     lazy, k, dtype = state.lazy, len(state.x), state.x.dtype
-    values, sums = _materialised(state)
-    mass, multiplier = float(state.record[kernels.MASS]), np.ones(values.shape[1])
-    multiplier[lazy["special"]] = lazy["multiplier"]
-    root = np.sqrt(state.record[kernels.GX])
-    for b in range(k):
-        bound, below = lazy["l1"][b] * mass * multiplier, root + lazy["l2"][b] * mass * multiplier
-        state.x[b] = (values[b] - np.clip(values[b], -bound, bound)) / below if root > 0 else 0.0
+    values, sums = _materialised(state, 2 * k, lazy["n_sums"])
+    state.x[:] = _point(state, values[:k])
     state.y[:] = lazy["scale"][k, kernels.F] * values[k:]
     state.sum_x, state.sum_y = split(values, k, dtype)
     np.negative(state.sum_x, out=state.sum_x)
@@ -78,7 +79,7 @@ def settle(state: Any) -> None:
 def take_sums(state: Any) -> None:
     """Move the weighted sums and shares from the lines to the dense arrays, and begin new ones."""
     k, dtype = len(state.x), state.x.dtype
-    _, sums = _materialised(state)
+    _, sums = _materialised(state, 2 * k, 2 * k)
     state.totals.x, state.totals.y = split(sums[: 2 * k], k, dtype)
     state.share = sums[2 * k :].astype(dtype, copy=False)
     _flush(state, forget=True)
@@ -106,8 +107,8 @@ def dual_averaging(
             lazy[name] = np.append(lazy[name], np.zeros(len(lazy[name]) + 4 * len(lazy["names"]), lazy[name].dtype))
 
 
-def _fill(state: Any, l1: Array) -> None:
-    """Lines, hot coordinates and an empty heap with room for all active ones."""
+def _fill(state: Any, l1: Array) -> bool:
+    """Lines, hot coordinates and an empty heap with room for all active ones; returns whether there is any sum."""
     lazy, k, mass = state.lazy, len(state.x), float(state.record[kernels.MASS])
     vectors = np.concatenate([-state.sum_x, state.sum_y]).astype(np.float64)
     active = np.abs(vectors[:k]) > l1[:, None] * mass
@@ -123,6 +124,7 @@ def _fill(state: Any, l1: Array) -> None:
     room = 2 * int(active.sum()) + 8 * ROOM
     lazy["keys"], lazy["owners"] = np.zeros(room), np.zeros(room, dtype=np.int64)
     _heat(state, vectors)
+    return bool(vectors.any())
 
 
 def _heat(state: Any, vectors: Array) -> None:
@@ -143,10 +145,22 @@ def _heat(state: Any, vectors: Array) -> None:
     lazy["counter"][kernels.HOT] = n
 
 
-def _materialised(state: Any) -> tuple[Array, Array]:
-    """v of all vectors; Σ a x, Σ a y and the shares of x where averages are kept."""
+def _point(state: Any, sums: Array) -> Array:
+    """x = S(v, l1 Σa_i)/(√Σ‖g_x‖² + l2 Σa_i)."""
+    lazy, mass, multiplier = state.lazy, float(state.record[kernels.MASS]), np.ones(sums.shape[1])
+    multiplier[lazy["special"]] = lazy["multiplier"]
+    root = np.sqrt(state.record[kernels.GX])
+    x = np.zeros_like(sums)
+    for b in range(len(x) if root > 0 else 0):
+        bound = lazy["l1"][b] * mass * multiplier
+        x[b] = (sums[b] - np.clip(sums[b], -bound, bound)) / (root + lazy["l2"][b] * mass * multiplier)
+    return x
+
+
+def _materialised(state: Any, n_vectors: int, n_sums: int) -> tuple[Array, Array]:
+    """v of the first vectors; Σ a x, Σ a y and the shares of x if asked for."""
     lazy, (k, d) = state.lazy, state.x.shape
-    values, sums = np.empty((2 * k, d)), np.empty((lazy["n_sums"] + lazy["n_sums"] // 2, d))
+    values, sums = np.empty((n_vectors, d)), np.empty((n_sums + n_sums // 2, d))
     parts = (lazy[name] for name in ("line", "hot", "names", "scale", "counter"))
     mass = float(state.record[kernels.MASS])
     kernels.materialise_sums(*parts, k, lazy["n_sums"], lazy["l1"], mass, values, sums)
