@@ -59,6 +59,16 @@ def test_long_lists_of_parquet_are_refused_before_they_are_unpacked(
     refused(lambda: list(sparse_parquet(tmp_path / "log.parquet", 9)), "would unpack to .* in one row group")
 
 
+def test_row_groups_that_fit_only_one_by_one_are_read_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = [[0] * 1000] * 20
+    table = pa.table({"obs": lists, "indices": lists, "reward": [0.0] * 20})
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=1)
+    monkeypatch.setattr(arrow_sizes, "MOST", 40_000)
+    assert max(map(len, read_batches(tmp_path / "log.parquet"))) <= 2
+    assert len(read(tmp_path / "log.parquet")) == 19
+    assert {len(batch["y"]) for batch in sparse_parquet(tmp_path / "log.parquet", 1)} == {2}
+
+
 @pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream])
 @pytest.mark.parametrize("codec", ["zstd", "lz4"])
 def test_compressed_arrow_is_refused_before_it_is_unpacked(
@@ -95,12 +105,12 @@ def test_lists_of_nothing_are_counted(tmp_path: Path) -> None:
 
 
 def test_very_many_columns_are_read_fewer_rows_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    n = 40
+    n = 400
     table = pa.table({**{f"obs_{i}": np.zeros(n) for i in range(100)}, "reward": np.zeros(n), "done": np.ones(n)})
     pq.write_table(table, tmp_path / "log.parquet")
-    monkeypatch.setattr(arrow_sizes, "MOST", 102 * 8 * 10)
-    monkeypatch.setattr("sparsetd.transitions.arrow.check_parquet", lambda *_: None)
-    assert [len(part) for part in read_batches(tmp_path / "log.parquet")] == [8, 10, 10, 10, 2]  # two rows wait
+    monkeypatch.setattr(arrow_sizes, "MOST", 102 * 8 * 100)
+    sizes = [len(part) for part in read_batches(tmp_path / "log.parquet")]
+    assert sizes == [98, 100, 100, 100, 2]  # two rows wait for their successors
 
 
 def test_rows_of_json_that_lack_most_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

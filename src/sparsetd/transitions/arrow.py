@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions.arrow_sizes import check_messages, check_parquet, fits, rows_at_once
+from sparsetd.transitions.arrow_sizes import NUMBER, check_messages, fits, parquet_rows, rows_at_once
 from sparsetd.transitions.checks import Array, reason
 from sparsetd.transitions.lazy import LazyColumns
 from sparsetd.transitions.schema import check_names
@@ -32,13 +32,12 @@ def parquet_chunks(path: Path, batch_rows: int) -> Iterator[Mapping[str, Array]]
 
     try:
         metadata = pq.read_metadata(path)
-        rows = rows_at_once(batch_rows, metadata.num_columns)
-        check_parquet(path, metadata, rows)
+        rows = parquet_rows(path, metadata, batch_rows)
         with pq.ParquetFile(path, metadata=metadata, read_dictionary=_texts(metadata)) as file:
             check_names(file.schema_arrow.names)
             # A file that fits is read column by column: all columns side by side take twice the memory.
-            fits = 0 < metadata.num_rows <= rows
-            for batch in [file.read()] if fits else file.iter_batches(rows):
+            at_once = 0 < metadata.num_rows <= rows
+            for batch in [file.read()] if at_once else file.iter_batches(rows):
                 yield columns_of(batch)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path.name} is not a readable Parquet file ({reason(error)}): write it again.") from None
@@ -124,6 +123,6 @@ def _lists(name: str, column: Any) -> Array:
             f"`{name}` must have lists of equal length, but row {row} has {lengths[row]} and row 0 has {lengths[0]}: "
             "give every row the same length."
         )
-    if not fits(len(lengths) * int(lengths[0])):
+    if not fits(len(lengths) * int(lengths[0]) * NUMBER):
         raise ValueError(f"`{name}` has lists of {lengths[0]} entries from row 0 on, more than fit: make them shorter.")
     return _array(name, pc.list_flatten(column)).reshape(len(lengths), -1)

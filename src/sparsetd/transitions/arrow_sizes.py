@@ -16,14 +16,13 @@ NUMBER = 8  # bytes of an entry
 
 
 def refuse_bomb(path: Path, size: int, what: str) -> None:
-    if size > MOST:
+    if not fits(size):
         limits = f"{size / 2**30:.1f} GiB in one {what}, beyond {MOST / 2**30:.1f}"
         raise ValueError(f"{path.name} would unpack to {limits}: write smaller ones.")
 
 
-def fits(n: int) -> bool:
-    """Whether n numbers take at most `MOST` bytes."""
-    return n * NUMBER <= MOST
+def fits(size: int) -> bool:
+    return size <= MOST
 
 
 def rows_at_once(batch_rows: int, n_columns: int) -> int:
@@ -31,20 +30,24 @@ def rows_at_once(batch_rows: int, n_columns: int) -> int:
     return min(batch_rows, max(3, MOST // (NUMBER * max(n_columns, 1))))
 
 
-def check_parquet(path: Path, metadata: Any, batch_rows: int) -> None:
-    """Refuse a Parquet file of which one row group would unpack to more than `MOST` bytes.
+def parquet_rows(path: Path, metadata: Any, batch_rows: int) -> int:
+    """How many rows of a Parquet file, at most `batch_rows`, to read at a time so that they take at most `MOST` bytes.
 
-    Flat columns come `batch_rows` rows at a time, but a list may be as long as the row group has values.
+    Flat columns are read by rows, but a list may be as long as its row group has values: a file of which one row group
+    would unpack to more is refused.
     """
+    rows = rows_at_once(batch_rows, metadata.num_columns)
     leaves = [metadata.schema.column(j) for j in range(metadata.num_columns)]
     long = [j for j, leaf in enumerate(leaves) if leaf.max_repetition_level or leaf.length > NUMBER]
-    for i in range(metadata.num_row_groups):
-        group = metadata.row_group(i)
+    widest = 1
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
         size = group.total_byte_size
         for j in long:
             n = group.column(j).num_values
-            size += (n if leaves[j].max_repetition_level else min(n, batch_rows)) * max(leaves[j].length, NUMBER)
+            size += (n if leaves[j].max_repetition_level else min(n, rows)) * max(leaves[j].length, NUMBER)
         refuse_bomb(path, size, "row group")
+        widest = max(widest, size // max(group.num_rows, 1))
+    return min(rows, max(1, MOST // widest))
 
 
 def check_messages(path: Path, messages: Any) -> int:

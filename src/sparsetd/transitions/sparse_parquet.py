@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.transitions.arrow import require_pyarrow
-from sparsetd.transitions.arrow_sizes import check_parquet
+from sparsetd.transitions.arrow_sizes import parquet_rows
 from sparsetd.transitions.checks import reason, show
 from sparsetd.transitions.read_ahead import read_ahead
 from sparsetd.transitions.schema import check_names
@@ -56,13 +56,13 @@ def sparse_parquet(
         ones = _Ones()
         for name, file in _files(path):
             check_names(file.schema_arrow.names)
-            check_parquet(Path(name), file.metadata, batch_rows)
+            rows = parquet_rows(Path(name), file.metadata, batch_rows)
             known = set(file.schema_arrow.names)
             missing = [column for column in (*lists, reward) if column not in known]
             if missing:
                 raise ValueError(f"{name} has no column {missing[0]!r}; it has {', '.join(sorted(known)[:20])}.")
             kept = [column for column in OPTIONAL if column in known]
-            for table in file.iter_batches(batch_rows, columns=[*lists, reward, *kept], use_threads=False):
+            for table in file.iter_batches(rows, columns=[*lists, reward, *kept], use_threads=False):
                 batch = {"X": _rows(table, indices, values, n_features, ones), "y": _numbers(table, reward)}
                 if next_indices is not None:
                     batch["X_next"] = _rows(table, next_indices, next_values, n_features, ones)
