@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparsetd.solvers import sparse
+from sparsetd.solvers import direct_kernels, sparse
 from sparsetd.solvers.sparse_kernels import Rows
 from sparsetd.system import Table
 
@@ -59,7 +59,9 @@ class Problem:
         self.phi = Rows(phi.values, phi.indices, phi.indptr[: n + 1])
         self.phi_next = Rows(other.values, other.indices, other.indptr[1:]) if self.trajectory else other
         t = np.arange(1, n + 1)
-        alpha = {"constant": np.full(n, 0.05), "sqrt": 0.2 / np.sqrt(t), "inverse": 0.5 / t}[self.schedule]
+        erratic = np.where(t % 7 == 0, 0.0, 0.05 * 10.0 ** -rng.integers(0, 5, n)) * (t > 2)
+        alphas = {"constant": np.full(n, 0.05), "sqrt": 0.2 / np.sqrt(t), "inverse": 0.5 / t, "erratic": erratic}
+        alpha = alphas[self.schedule]
         self.columns = {
             "reward": rng.normal(size=n),
             "discount": 0.9 * (rng.random(n) > 0.1),
@@ -199,6 +201,22 @@ def test_flushes_and_full_generations_change_nothing(method, monkeypatch):
     monkeypatch.setattr(sparse, "horizon", lambda *_: 10**4)
     monkeypatch.setattr(sparse, "GENERATIONS", 4)
     Problem(seed=6, n=1500, l2=(3.0, 1.0), **method).check()
+
+
+@pytest.mark.parametrize("average_dual", [False, True])
+def test_a_dual_scale_that_falls_without_end(average_dual):
+    problem = Problem(seed=11, n=1500, average_dual=average_dual, l1=(0.0, 0.01))
+    problem.columns["reward"] *= 30.0
+    state = problem.begin()
+    state.update(problem.phi, problem.phi_next, problem.columns)
+    assert state.lines.counter[direct_kernels.GENERATION] >= 3
+    problem.check(1e-10)
+
+
+@pytest.mark.parametrize("l1", [(0.01, 0.02), (0.0, 0.3)])
+def test_steps_that_jump_and_pause(l1):
+    """Where the guide to the zero crossings is of little use, they are searched for."""
+    Problem(seed=12, n=3000, schedule="erratic", l1=l1).check()
 
 
 def test_long_run_stays_exact():

@@ -123,8 +123,8 @@ def _remember(history, guide, counter, number, scalar, b):
     since, level = counter[SINCE_FLUSH], scalar[L, b]
     for c in range(3):
         history[since, c] = scalar[L + c, b]
-    if number[WIDTH] == 0.0:
-        number[WIDTH] = level / 64.0
+    if number[WIDTH] == 0.0 and level > 0.0:
+        number[WIDTH] = max(level / 64.0, 1e-300)
     while number[WIDTH] > 0.0 and number[WIDTH] * counter[GUIDED] <= level < np.inf:
         if counter[GUIDED] + 1 == len(guide):
             counter[GUIDED] //= 2
@@ -167,9 +167,9 @@ def _settle(line, j, b, history, guide, counter, number, rho):
     """
     v, width = line[j, b], number[WIDTH]
     level = abs(v) / rho
-    i = min(np.int64(level / width), counter[GUIDED] - 1)
+    i = max(min(np.int64(level / width), counter[GUIDED] - 1), 0)
     below, reached = guide[i], guide[i + 1]
-    at = max(below + np.int64((level / width - i) * (reached - below)), 1)
+    at = min(max(below + np.int64((level / width - i) * (reached - below)), 1), counter[SINCE_FLUSH])
     slope = max(history[at, 0] - history[at - 1, 0], 1e-9 * width)
     m = min(max(at + np.int64(np.ceil((level - history[at, 0]) / slope)), 1), counter[SINCE_FLUSH])
     if not history[m - 1, 0] < level <= history[m, 0]:
