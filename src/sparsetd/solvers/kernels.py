@@ -98,14 +98,15 @@ def _along(G, step, reward, u, traced):
 def stream(
     phi, phi_next, reward, discount, fresh, old, alpha, weight,
     w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, e, pending, folded,
-    M, m, damping, l1, l2, factor, unit_ball, clip, radius, limit,
+    M, m, damping, l1, l2, factor, across, unit_ball, clip, radius, limit, mass,
 ):  # fmt: skip
-    """Advance the state in place, one pass per row; returns how many rows were taken before a product left ±`limit`.
+    """Advance the state in place, one pass per row; returns how many rows were taken before a product left ±`limit`,
+    and `mass` with their weights added.
 
     w is None without an auxiliary block, y1 and y2 without a dual, e without traces. `pending` holds the scales of x
     and y that the projections ask for and no pass has applied yet; `folded` is (2, 6, 7) zeros to work in. `unit_ball`
     projects y on the l2 ball, `clip` (1, or None) on the l∞ ball, `radius` (or None) keeps ‖x‖₂ bounded; `l2` is None
-    where there is no ridge.
+    where there is no ridge, `across` where φ' meets neither w nor y1.
 
     The pass over the state, sums += weight·old and new = prox(scale·old + coef·(f, g, h)) with the products of new
     with the next row's (f2, g2, h2), stands here and not in a function of its own: a call with so many arrays costs
@@ -154,7 +155,9 @@ def stream(
             if w is not None:
                 if w_sum is not None:
                     w_sum[j] += weight_x * w[j]
-                a = sw * w[j] + cw0 * fj + cw1 * gj
+                a = sw * w[j] + cw0 * fj
+                if across is not None:
+                    a += cw1 * gj
                 if e is not None:
                     a += cw2 * h[j]
                 if factor is None:
@@ -166,7 +169,8 @@ def stream(
                     a = (a - min(max(a, -tj), tj)) / (one + rw * factor[j])
                 w[j] = a
                 pw0 += a * f2j
-                pw1 += a * g2j
+                if across is not None:
+                    pw1 += a * g2j
                 if e is not None:
                     pw2 += a * h2[j]
                 if radius is not None:
@@ -193,14 +197,17 @@ def stream(
             if y1 is not None:
                 if y1_sum is not None:
                     y1_sum[j] += weight_y * y1[j]
-                y = sy * y1[j] + cy0 * fj + cy1 * gj
+                y = sy * y1[j] + cy0 * fj
+                if across is not None:
+                    y += cy1 * gj
                 if e is not None:
                     y += cy2 * h[j]
                 if clip is not None:
                     y = min(max(y, -clip), clip)
                 y1[j] = y
                 py0 += y * f2j
-                py1 += y * g2j
+                if across is not None:
+                    py1 += y * g2j
                 if e is not None:
                     py2 += y * h2[j]
                 qy += y * y
@@ -226,11 +233,11 @@ def stream(
             if radius is not None:
                 scale_x = radius / np.sqrt(qx) if qx > radius * radius else 1.0
             scale_y = 1.0 / np.sqrt(qy) if unit_ball and qy > 1.0 else 1.0
-        now, taken = after, t + 1
+        now, taken, mass = after, t + 1, mass + omega
     pending[0], pending[1] = scale_x, scale_y
     if e is not None and now == 1:
         e[0] = e[1]
-    return taken
+    return taken, mass
 
 
 # --- the general path: one idea per pass ---------------------------------------------------------------------------
@@ -490,9 +497,10 @@ def _all_products(w, th, y1, y2, k, f, g, h, out):
 def stream_stepwise(
     phi, phi_next, reward, discount, fresh, old, alpha, weight,
     w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, u_w, u_th, mid_w, mid_th, mid_y1, mid_y2, e,
-    M, m, damping, l1, l2, factor, groups, group_l1, ball, radius, dual_damping, p, limit,
+    M, m, damping, l1, l2, factor, groups, group_l1, ball, radius, dual_damping, p, limit, mass,
 ):  # fmt: skip
-    """Advance the state in place, in separate passes; returns how many rows were taken before a product left ±`limit`.
+    """Advance the state in place, in separate passes; returns how many rows were taken before a product left ±`limit`,
+    and `mass` with their weights added.
 
     Room for a midpoint (`mid_th` is not None) asks for an extragradient step: the gradient is taken at a trial step,
     and the average is that of the trial points. `u_th` asks for the box form of the l1 norm, `dual_damping` = 1 adds
@@ -532,5 +540,5 @@ def stream_stepwise(
             _coefficients(out, work, coef, M, m, k, saddle, traced, discount[t], fresh[t], reward[t], alpha[t])
             _move(w, th, y1, y2, u_w, u_th, mid_w, mid_th, mid_y1, mid_y2, f, g, h, coef, alpha[t],
                   damping, l1, l2, factor, groups, group_l1, norms, ball, radius, dual_damping, p)  # fmt: skip
-        taken = t + 1
-    return taken
+        taken, mass = t + 1, mass + weight[t]
+    return taken, mass

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol
 
@@ -32,6 +33,11 @@ class Totals:
     x: Array
     y: Array | None
     weight: float = 0.0
+
+    def clear(self) -> None:
+        self.x[:], self.weight = 0.0, 0.0
+        if self.y is not None:
+            self.y[:] = 0.0
 
 
 @dataclass
@@ -94,28 +100,36 @@ class Streaming:
                 f"operator {table.name!r} damps w, which a saddle-point solver cannot carry; "
                 "use 'tdc', 'gtd2', 'gq', 'htd' or 'td'"
             )
-        shape = (table.n_blocks, n_features)
-        x = _aligned_zeros(shape, dtype)
+        k = table.n_blocks
+        x, y, x_sum, y_sum, x_old, y_old = _apart(6 * k, n_features, dtype).reshape(6, k, n_features)
         if coef_init is not None:
             x[-1] = coef_init
-        y = _aligned_zeros(shape, dtype) if self.saddle else None
-        u = _aligned_zeros(shape, dtype) if self.boxed else None
         trace = np.zeros((2, n_features), dtype) if table.lam > 0 else None
-        return StreamState(x, y, u, trace, self._empty(x, y), self._empty(x, y))
+        u = np.zeros_like(x) if self.boxed else None
+        if self.saddle:
+            return StreamState(x, y, u, trace, Totals(x_sum, y_sum), Totals(x_old, y_old))
+        return StreamState(x, None, u, trace, Totals(x_sum, None), Totals(x_old, None))
 
     def update(
         self, state: StreamState, batch: Batch, table: Table, penalty: PenaltyLike, factor: Array | None = None
     ) -> StreamState:
         """Take the rows of `batch` in order."""
-        fresh, old = trace_weights(table, batch, state.carry)
-        alpha = steps(self.step_size, state.t, len(batch))
-        at_once = len(batch) if self._lazily(state, batch, table, penalty) else _rows_at_once(batch)
+        columns = (*trace_weights(table, batch, state.carry), steps(self.step_size, state.t, len(batch)))
+        shrinkage = penalty.shrinkage(table.n_blocks)
+        # A stream that began with sparse rows stays lazy: the kernel must not depend on how the stream is cut.
+        lazily = (batch.is_sparse or state.lazy is not None) and lazy.serves(self, table, shrinkage)
+        at_once = len(batch) if lazily else _rows_at_once(batch)
         done = 0
         while done < len(batch) and not state.diverged:
             stop = min(len(batch), done + self._until_rotation(state.t), done + at_once)
             rows = slice(done, stop)
             part = batch if stop - done == len(batch) else batch[rows]  # a slice of CSR rows is a copy
-            self._advance(state, part, fresh[rows], old[rows], alpha[rows], table, penalty, factor)
+            advance = self._advance_lazily if lazily else self._advance
+            self._rotate(state)
+            part_of = tuple(column[rows] for column in columns)
+            taken, state.totals.weight = advance(state, part, part_of, table, penalty, shrinkage, factor)
+            state.t += taken
+            state.diverged = taken < stop - done
             done = stop
         return state
 
@@ -142,35 +156,38 @@ class Streaming:
             status="diverged" if state.diverged else "finished",
         )
 
+    def _advance_lazily(
+        self,
+        state: StreamState,
+        batch: Batch,
+        columns: tuple[Array, ...],
+        table: Table,
+        penalty: PenaltyLike,  # noqa: ARG002 (as _advance)
+        shrinkage: tuple[Array, Array] | None,
+        factor: Array | None,
+    ) -> tuple[int, float]:
+        fresh, old, alpha = columns
+        taken = lazy.advance(self, state, batch, fresh, old, alpha, table, shrinkage, factor, _limit(state.x.dtype))
+        return taken, _running_sum(state.totals.weight, alpha[:taken])
+
     def _advance(
         self,
         state: StreamState,
         batch: Batch,
-        fresh: Array,
-        old: Array,
-        alpha: Array,
+        columns: tuple[Array, ...],
         table: Table,
         penalty: PenaltyLike,
+        shrinkage: tuple[Array, Array] | None,
         factor: Array | None,
-    ) -> None:
-        """Rows that one kernel can take in one call: the lazy one where rows are sparse, else a dense one."""
-        self._rotate(state)
-        shrinkage = penalty.shrinkage(table.n_blocks)
-        if shrinkage is not None and self._lazily(state, batch, table, penalty):
-            limit = _limit(state.x.dtype)
-            taken = lazy.advance(self, state, batch, fresh, old, alpha, table, shrinkage, factor, limit)
-        else:
-            lazy.leave(state)
-            phi, phi_next = (_rows(r, state.x.dtype) for r in (batch.phi, batch.phi_next))
-            columns = (phi, phi_next, batch.reward, batch.discount, fresh, old, alpha)
-            if shrinkage is None and getattr(penalty, "groups", None) is None:
-                taken = plain.stream(self, state, columns, table, penalty, factor)
-            else:
-                taken = self._run_kernel(state, columns, table, shrinkage, factor, penalty)
-        state.t += taken
-        # A running sum, not a sum of sums: every split of the stream must give the same bits.
-        state.totals.weight = float(np.cumsum(np.append(state.totals.weight, alpha[:taken]))[-1])
-        state.diverged = taken < len(batch)
+    ) -> tuple[int, float]:
+        """Take rows in one call of a kernel; returns how many before the iteration diverged, and the weights' sum."""
+        lazy.leave(state)
+        phi, phi_next = (_rows(r, state.x.dtype) for r in (batch.phi, batch.phi_next))
+        columns = (phi, phi_next, batch.reward, batch.discount, *columns)
+        if shrinkage is None and getattr(penalty, "groups", None) is None:
+            taken = plain.stream(self, state, columns, table, penalty, factor)
+            return taken, _running_sum(state.totals.weight, columns[-1][:taken])
+        return self._run_kernel(state, columns, table, shrinkage, factor, penalty)
 
     def _run_kernel(
         self,
@@ -180,7 +197,7 @@ class Streaming:
         shrinkage: tuple[Array, Array] | None,
         factor: Array | None,
         penalty: Any,
-    ) -> int:
+    ) -> tuple[int, float]:
         """The fast kernel where one pass per row is enough, the general one elsewhere; both take the rows in order."""
         k, dtype, totals = table.n_blocks, state.x.dtype, state.totals
         alpha, limit = columns[-1], _limit(dtype)
@@ -196,48 +213,57 @@ class Streaming:
             if radius is None and state.pending[0] != 1.0:  # a bound that was lifted: the kernel no longer looks at it
                 state.x[:], state.pending[0] = state.primal, 1.0
             ridge = l2 if l2.any() else None
-            memory, balls = (state.trace, state.pending, np.zeros((2, 6, 7))), (self.ball == 2, clip, radius)
-            return int(kernels.stream(*moving, *memory, *system, l1, ridge, weights, *balls, limit))
+            across = True if table.M[1].any() or table.M[:, 1].any() or table.m[1] else None
+            room, balls = (state.trace, state.pending, np.zeros((2, 6, 7))), (self.ball == 2, clip, radius)
+            penalised = (l1, ridge, weights, across)
+            return kernels.stream(*moving, *room, *system, *penalised, *balls, limit, totals.weight)
         l1, l2 = (np.zeros(k), np.zeros(k)) if shrinkage is None else shrinkage
         groups = None if shrinkage is not None else np.asarray(penalty.groups, dtype=np.int64)
         group_l1 = np.zeros((k, 0)) if shrinkage is not None else penalty.group_weights(k, factor)
         middle = tuple(None if v is None else np.empty_like(v) for v in blocks) if self.mirror else (None,) * 4
-        shape = (l1, l2, weights, groups, group_l1, self.ball, self.radius, self.dual_damping, self.exponent, limit)
-        return int(kernels.stream_stepwise(*moving, *_split(state.u, k), *middle, state.trace, *system, *shape))
-
-    def _lazily(self, state: StreamState, batch: Batch, table: Table, penalty: PenaltyLike) -> bool:
-        """A stream that began with sparse rows stays lazy: the kernel must not depend on how the stream is cut."""
-        sparse = batch.is_sparse or state.lazy is not None
-        return sparse and lazy.serves(self, table, penalty.shrinkage(table.n_blocks))
+        shape = (l1, l2, weights, groups, group_l1, self.ball, self.radius, self.dual_damping, self.exponent)
+        rest = (*_split(state.u, k), *middle, state.trace)
+        return kernels.stream_stepwise(*moving, *rest, *system, *shape, limit, totals.weight)
 
     @property
     def _one_pass(self) -> bool:
         """Nothing has to be done to the state between the passes of two rows."""
         return not (self.mirror or self.boxed or self.dual_damping or self.ball == 1) and self.exponent == 2
 
-    @staticmethod
-    def _empty(x: Array, y: Array | None) -> Totals:
-        return Totals(_aligned_zeros(x.shape, x.dtype), None if y is None else _aligned_zeros(y.shape, y.dtype))
-
     def _until_rotation(self, t: int) -> int:
         """Rows until the next power of two, where a suffix average forgets its older half."""
         if self.average != "suffix":
-            return np.iinfo(np.int64).max
+            return sys.maxsize
         return (1 << t.bit_length()) - t
 
     def _rotate(self, state: StreamState) -> None:
         if self.average == "suffix" and state.t >= 2 and state.t & (state.t - 1) == 0:
             lazy.leave(state)
-            state.earlier, state.totals = state.totals, self._empty(state.x, state.y)
+            state.earlier, state.totals = state.totals, state.earlier
+            state.totals.clear()
 
 
-def _aligned_zeros(shape: tuple[int, ...], dtype: Any) -> Array:
-    """Zeros whose rows begin on cache lines: vector registers that straddle two cost half as much again."""
-    line = 64 // np.dtype(dtype).itemsize
-    stride = -(-shape[1] // line) * line
-    memory = np.zeros(shape[0] * stride + line, dtype)
-    skip = -memory.ctypes.data % 64 // memory.itemsize
-    return memory[skip : skip + shape[0] * stride].reshape(shape[0], stride)[:, : shape[1]]
+def _apart(n_rows: int, n_features: int, dtype: Any) -> Array:
+    """Zeros whose rows begin on cache lines, each five lines further into a page of 4096 bytes than the one before.
+
+    A vector register across two lines costs half as much again, and a store at the same place of a page as a load of
+    another row makes the load wait: with all rows at one place a step takes twice as long.
+    """
+    item = np.dtype(dtype).itemsize
+    lines = -(-n_features * item // 64)
+    stride = (lines + (5 - lines) % 64) * 64 // item
+    memory = np.zeros(n_rows * stride + 64 // item, dtype)
+    skip = -memory.ctypes.data % 64 // item
+    return memory[skip : skip + n_rows * stride].reshape(n_rows, stride)[:, :n_features]
+
+
+def _running_sum(total: float, values: Array) -> float:
+    """total + v₁ + v₂ + … in this order, not a sum of sums: every split of the stream must give the same bits."""
+    if not len(values):
+        return total
+    running = values.copy()
+    running[0] += total
+    return float(np.cumsum(running, out=running)[-1])
 
 
 def _split(v: Array | None, k: int) -> tuple[Array | None, Array | None]:
