@@ -72,7 +72,7 @@ def evaluate(
     log = question.log
     episodes = Episodes.of_log(log, gamma)
     _check(log, episodes, gamma, n_folds)
-    phi = fit_features(log, StandardScaler() if features is None else features)
+    phi = _standardised(log) if features is None else fit_features(log, features)
     batch, names = featurize(log, phi, gamma), feature_names(phi, log)
     tell(f"choosing among {batch.n_features} features")
     choice = choose(batch, default_estimator(gamma) if estimator is None else estimator)
@@ -115,6 +115,12 @@ def default_estimator(gamma: float) -> Any:
     """The estimator that chooses features unless another is given."""
     # The best penalty, not the one-standard-error rule: a missing feature biases the value, a spare one does not.
     return SparseTDCV(gamma=gamma, fit_intercept=True, one_standard_error=False)
+
+
+def _standardised(log: Transitions) -> StandardScaler:
+    """As `fit_features` with a `StandardScaler`, in two parts: s and s' side by side would be one more copy."""
+    scaler, alive = StandardScaler().partial_fit(log.observation), ~log.terminated
+    return scaler.partial_fit(log.next_observation[alive]) if alive.any() else scaler
 
 
 def _check(log: Transitions, episodes: Episodes, gamma: float, n_folds: int) -> None:
