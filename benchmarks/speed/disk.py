@@ -70,7 +70,7 @@ def peak(path: Path, n: int, rows: int) -> tuple[int, float]:
     """How many rows a fresh process took from the file, passed again and again, and its largest memory in MB."""
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-c", BOUNDED, str(path), str(int(np.ceil(rows / n)))]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, env=env)
     taken, megabytes = done.stdout.split()
     return int(taken), float(megabytes)
 
