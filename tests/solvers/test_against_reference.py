@@ -220,6 +220,40 @@ def test_the_radius_keeps_x_in_its_ball() -> None:
     assert np.linalg.norm(state.primal) <= radius * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("name", ["td", "tdc", "gtd2"])
+@pytest.mark.parametrize("lam", [0.0, 0.6])
+def test_discounts_and_ratios_may_stay_and_change_apart(name: str, lam: float) -> None:
+    batch, tab = rows(reward=1.0), table(name, lam)
+    batch.discount[:], batch.ratio[:], batch.interest[:] = 0.9, 1.0, 1.0
+    batch.discount[10:20], batch.ratio[15:25], batch.discount[40] = 0.0, 2.0, 0.5
+    state, _ = run(solvers.Stochastic(ALPHA), tab, penalties.NoPenalty(), batch)
+    literally = loops.stochastic(literal(name, batch, lam), start_point(tab.n_blocks).ravel(), np.full(N + 1, ALPHA))
+    np.testing.assert_allclose(state.x.ravel(), literally["xs"][-1], rtol=1e-9)
+
+
+def test_a_bound_that_is_lifted_has_done_its_work() -> None:
+    batch, tab, free = rows(), table("tdc", 0.0), solvers.Stochastic(ALPHA)
+    state, _ = run(solvers.Stochastic(ALPHA, radius=0.3), tab, penalties.NoPenalty(), batch[:31])
+    assert state.pending[0] < 1.0
+    fresh = free.init(tab, D)
+    fresh.x[:] = state.primal
+    batch.start[31] = True
+    for each in (state, fresh):
+        free.update(each, batch[31:], tab, penalties.NoPenalty())
+    np.testing.assert_allclose(state.primal, fresh.primal, rtol=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 100, 520, 1365])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_rows_of_a_state_begin_on_lines_far_apart_in_their_pages(d: int, dtype) -> None:
+    state = solvers.PrimalDual(ALPHA).init(table("tdc", 0.0), d, dtype)
+    blocks = (state.x, state.y, state.totals.x, state.totals.y, state.earlier.x, state.earlier.y)
+    addresses = np.array([row.ctypes.data for block in blocks for row in block])
+    assert not (addresses % 64).any()
+    apart = np.subtract.outer(addresses // 64, addresses // 64) % 64
+    assert apart[~np.eye(12, dtype=bool)].min() >= 4
+
+
 def test_the_suffix_average_forgets_the_first_quarter() -> None:
     batch, tab = rows(), table("td", 0.0)
     _, solution = run(solvers.Stochastic(ALPHA, average="suffix"), tab, penalties.NoPenalty(), batch)
