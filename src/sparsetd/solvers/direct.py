@@ -45,7 +45,7 @@ class DirectState:
         """Advance by rows and return how many were taken before a product left ±`limit`."""
         names, done = ("reward", "discount", "fresh", "alpha", "weight"), 0
         numbers = [np.ascontiguousarray(columns[name], dtype=np.float64) for name in names]
-        state = self.lines.state, self.lines.past, tuple(self.rule)
+        state = self.lines.state, self.lines.past, self.rule.bound, tuple(self.rule)
         while True:
             rows = _from(phi, done), _from(phi_next, done)
             done += int(kernels.run(*state, *rows, *(column[done:] for column in numbers), limit))
@@ -114,7 +114,6 @@ def _rule(
     penalised, summed, dual = rho > 0, lane < n_sums, (k <= lane) & (lane < n_vectors)
     per = np.divide(1.0, rho * constant, out=np.full(4, 1e300), where=rho * constant > 0)
     unit, half = np.where(penalised, constant, 1.0) * summed, 0.5 * rho * constant**2 * summed
-    bound = np.where(dual & (ball == kernels.LINF_BALL), 1.0, np.inf)
     return kernels.Rule(
         ball=ball,
         n_blocks=k,
@@ -123,7 +122,7 @@ def _rule(
         slot=kernels.OWN_SLOT if n_sums < 4 else 0,
         restart=RESTART[n_sums > k],
         table=_tabulate(table, n_vectors > k),
-        fixed=np.array([rho, penalised, summed, dual, bound, per, unit, half], dtype=np.float64),
+        fixed=np.array([rho, penalised, summed, dual, per, unit, half], dtype=np.float64),
     )
 
 

@@ -36,10 +36,9 @@ L2_BALL, LINF_BALL = 2, 3
 F, L, P, Q, CARRY = 0, 1, 2, 3, 3  # rows of `scalar`; CARRY further on the rounding of L, P and Q
 SINCE_FLUSH, STEPS, GENERATION, OLDEST, GUIDED = 0, 1, 2, 3, 4  # entries of `counter`
 NORM, WIDTH = 0, 1  # entries of `number`
-RHO, PENALISED, SUMMED, DUAL, BOUND, PER, UNIT, HALF = 0, 1, 2, 3, 4, 5, 6, 7  # rows of `fixed`
+RHO, PENALISED, SUMMED, DUAL, PER, UNIT, HALF = 0, 1, 2, 3, 4, 5, 6  # rows of `fixed`
 SUMS, OWN_SLOT = 4, 6  # places in a line: the first sum, and the generation where there is room for it
 TABLE, PRODUCTS, GROWTH = 0, 18, 20  # rows of `room`
-DEAD = 2.0**-900
 AHEAD = 128  # entries: a row at most so long is asked for well before its turn
 
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
@@ -68,7 +67,7 @@ class Lines(NamedTuple):
 
     @property
     def past(self) -> tuple[Array, ...] | None:
-        """None is a type of its own: the kernel of a constant step is compiled without the search."""
+        """None is a type of its own to Numba: the kernel of a constant step is compiled without the search."""
         return tuple(self[-3:]) if len(self.history) else None
 
 
@@ -82,7 +81,12 @@ class Rule(NamedTuple):
     slot: int  # where a line keeps its generation, or 0 for `born`
     restart: float  # the F at which a new generation begins
     table: Array  # (3, 18, 4): the step, see `_weights`, as a polynomial in `fresh`
-    fixed: Array  # (8, 4): ρ, whether penalised, summed and dual, the l∞ bound; 1/(ρα), α and ρα²/2 (or ∞, 1 and 0)
+    fixed: Array  # (7, 4): ρ, whether penalised, summed and dual; 1/(ρα), α and ρα²/2 (or ∞, 1 and 0)
+
+    @property
+    def bound(self) -> Array | None:
+        """What an l∞ ball allows every vector, (1, 4); the kernel without one is compiled without the clip."""
+        return np.where(self.fixed[DUAL : DUAL + 1], 1.0, np.inf) if self.ball == LINF_BALL else None
 
 
 # The running scalars --------------------------------------------------------------------------------------------------
@@ -99,22 +103,19 @@ def _add(scalar, row, term):
 
 
 @njit(**MACRO)
-def _next_generation(scalar, counter, scale, mass, fixed, k, n_vectors):
+def _next_generation(scalar, counter, scale, mass, dual, last):
     """Begin a generation of y; extend the older ones that are still alive."""
-    current = counter[GENERATION]
-    here, gained = load(scalar, F, 0), load(fixed, DUAL, 0) * load(scalar, P, 0)
+    current, here, gained = counter[GENERATION], load(scalar, F, 0), load(scalar, P, 0)
     for g in range(counter[OLDEST], current + 1):
-        store(mass, g, 0, load(mass, g, 0) + load(scale, g, 0) * gained)
+        store(mass, g, 0, load(mass, g, 0) + load(scale, g, 0) * (dual * gained))
         store(scale, g, 0, load(scale, g, 0) * here)
-    while counter[OLDEST] < current and scale[counter[OLDEST], k] < DEAD:
-        for b in range(k, n_vectors):
-            scale[counter[OLDEST], b] = 0.0
-        counter[OLDEST] += 1
-    for b in range(k, n_vectors):
-        scalar[F, b], scalar[P, b], scalar[P + CARRY, b] = 1.0, 0.0, 0.0
+    counter[OLDEST] += scale[counter[OLDEST], last] == 0.0
     counter[GENERATION] = current + 1
     store(scale, current + 1, 0, lanes(1.0))
     store(mass, current + 1, 0, lanes(0.0))
+    store(scalar, F, 0, lanes(1.0))
+    store(scalar, P, 0, (1.0 - dual) * gained)
+    store(scalar, P + CARRY, 0, (1.0 - dual) * load(scalar, P + CARRY, 0))
 
 
 @njit(**MACRO)
@@ -304,7 +305,7 @@ def _weights(room, direction, reward):
 
 
 @njit(**OPTIONS)
-def run(lines, past, rule, phi, phi_next, reward, discount, fresh, alpha, weight, limit):
+def run(lines, past, bound, rule, phi, phi_next, reward, discount, fresh, alpha, weight, limit):
     """Advance the state by rows; returns how many were taken before a flush is due or a product left ±`limit`.
 
     Everything is a plain tuple, for a disk cache that names a class cannot be read without it. Rows are values, the
@@ -318,7 +319,7 @@ def run(lines, past, rule, phi, phi_next, reward, discount, fresh, alpha, weight
         history, guide, fallen = borrow(past[0]), borrow(past[1]), borrow(past[2])
     tags, rows, known = line if slot > 0 else born, (_borrowed(phi), _borrowed(phi_next)), np.nan
     rho, penalised, summed = load(fixed, RHO, 0), load(fixed, PENALISED, 0), load(fixed, SUMMED, 0)
-    dual, bound = load(fixed, DUAL, 0), load(fixed, BOUND, 0)
+    dual = load(fixed, DUAL, 0)
     any_penalised = 0 if fixed[RHO, 0] > 0.0 else 1
     for t in range(len(reward)):
         since, current = counter[SINCE_FLUSH], float(counter[GENERATION])
@@ -372,10 +373,10 @@ def run(lines, past, rule, phi, phi_next, reward, discount, fresh, alpha, weight
             for q in range(2):
                 _, _, indices, lo, hi = _row(rows, q, t, discount[t])
                 _settle_row(line, indices, lo, hi, drop, gained, loss)
-        if ball == LINF_BALL:
+        if bound is not None:
             for q in range(2):
                 _, _, indices, lo, hi = _row(rows, q, t, discount[t])
-                _clip_row(line, indices, lo, hi, bound, gained)
+                _clip_row(line, indices, lo, hi, load(bound, 0, 0), gained)
         if ball == L2_BALL:
             store(room, GROWTH, 0, growth)
             for b in range(k, n_vectors):
@@ -384,7 +385,7 @@ def run(lines, past, rule, phi, phi_next, reward, discount, fresh, alpha, weight
             number[NORM] = min(number[NORM], 1.0)
             store(scalar, F, 0, before / ((1.0 - dual) + radius * dual))
             if scalar[F, k] < restart:
-                _next_generation(scalar, counter, scale, mass, fixed, k, n_vectors)
+                _next_generation(scalar, counter, scale, mass, dual, n_vectors - 1)
     return len(reward)
 
 
