@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from sparsetd import LSTD, Transitions, ValueFunction
@@ -188,6 +188,14 @@ def test_truncated_episodes_are_bootstrapped():
     ended = make_log(2, terminate=True)
     longer, shorter = (evaluate(log, "behavior", **SETTINGS) for log in (cut, ended))
     assert longer.behavior.value != pytest.approx(shorter.behavior.value, abs=1e-3)
+
+
+def test_the_default_features_are_standardised_over_all_states():
+    ours = evaluate(LOG, **SETTINGS).features
+    theirs = evaluate(LOG, **SETTINGS, features=StandardScaler()).features
+    np.testing.assert_allclose([f.coefficient for f in ours], [f.coefficient for f in theirs], rtol=1e-9)
+    at_once = evaluate(make_log(length=1), **SETTINGS)  # every row terminates: there is no s' to see
+    assert len(at_once.features) == 5
 
 
 def test_any_transformer_makes_features():
