@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fuzz.oracle import check_sentence
+from fuzz.oracle import check_sentence, value_or_sentence
 from sparsetd.transitions import concatenate, infer_schema, inspect, read, read_batches
+from sparsetd.transitions.parquet_footer import values_per_group
 from sparsetd.transitions.sparse_parquet import sparse_parquet
 
 OBS = {"obs_x": [1.0, 2.0, 3.0], "next_obs_x": [2.0, 3.0, 4.0], "reward": [0.0, 1.0, 2.0]}
@@ -179,6 +180,12 @@ def test_sparse_rows_of_odd_columns(columns: dict[str, Any], words: str, tmp_pat
     refused(lambda: list(sparse_parquet(tmp_path / "log.parquet", 2)), words)
 
 
+def test_sparse_rows_of_views(tmp_path: Path) -> None:
+    views = pa.array([[0], [1], []], pa.list_view(pa.int64()))
+    pq.write_table(pa.table({"indices": views, "reward": [0.0, 1.0, 2.0]}), tmp_path / "log.parquet")
+    refused(lambda: list(sparse_parquet(tmp_path / "log.parquet", 2)), "indices has the type list_view")
+
+
 def test_sparse_rows_of_damaged_files(tmp_path: Path) -> None:
     path = tmp_path / "log.parquet"
     pq.write_table(pa.table({"indices": [[0], [1]], "reward": [0.0, 1.0]}), path)
@@ -264,3 +271,20 @@ def test_identifiers_of_one_hash_take_time_in_proportion() -> None:
     assert read(log).n_episodes == sum(map(len, read_batches(log))) == n
     assert Huge.looks < 20 * n
     assert read({**log, "episode": np.array([Decimal(i) for i in range(n)])}).n_episodes == n
+
+
+def test_a_damaged_footer_does_not_end_the_process(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    table = pa.table({"obs": [[1.0, 2.0], [3.0, 4.0], [5.0]], "reward": [0.0] * 3})
+    pq.write_table(table, path, row_group_size=2)
+    assert values_per_group(path, 2, [0, 1]) == [[4, 2], [1, 1]]
+    refused(lambda: values_per_group(path, 3, [0]), "its footer is damaged")
+    refused(lambda: values_per_group(path, 2, [2]), "its footer is damaged")
+    whole, rng = path.read_bytes(), random.Random(0)
+    length = int.from_bytes(whole[-8:-4], "little")
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for _ in range(3):
+            damaged[-9 - rng.randrange(length)] = rng.randrange(256)
+        path.write_bytes(damaged)
+        value_or_sentence(lambda: read(path))

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from sparsetd.transitions.parquet_footer import values_per_group
+
 MOST = 8 * 2**30  # bytes that one record batch or one row group may unpack to
 NUMBER = 8  # bytes of an entry
 
@@ -36,18 +38,19 @@ def parquet_rows(path: Path, metadata: Any, batch_rows: int) -> int:
     Flat columns are read by rows, but a list may be as long as its row group has values: a file of which one row group
     would unpack to more is refused.
     """
-    rows = rows_at_once(batch_rows, metadata.num_columns)
     leaves = [metadata.schema.column(j) for j in range(metadata.num_columns)]
-    long = [j for j, leaf in enumerate(leaves) if leaf.max_repetition_level or leaf.length > NUMBER]
+    rows = min(rows_at_once(batch_rows, len(leaves)), MOST // max([1, *(leaf.length for leaf in leaves)]))
+    lists = [j for j, leaf in enumerate(leaves) if leaf.max_repetition_level]
+    values = values_per_group(path, metadata.num_row_groups, lists) if lists else []
     widest = 1
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+    for i in range(metadata.num_row_groups):
+        group = metadata.row_group(i)
         size = group.total_byte_size
-        for j in long:
-            n = group.column(j).num_values
-            size += (n if leaves[j].max_repetition_level else min(n, rows)) * max(leaves[j].length, NUMBER)
+        for k, j in enumerate(lists):
+            size += max(values[i][k], 0) * max(leaves[j].length, NUMBER)
         refuse_bomb(path, size, "row group")
         widest = max(widest, size // max(group.num_rows, 1))
-    return min(rows, max(1, MOST // widest))
+    return max(1, min(rows, MOST // widest))
 
 
 def check_messages(path: Path, messages: Any) -> int:

@@ -129,8 +129,9 @@ class _Ones:
 
 def _lists(table: Any, name: str, kinds: str) -> tuple[Any, Any]:
     """Where the lists of a column begin and end, and what is in them, in Arrow's memory."""
+    types = require_pyarrow().types
     column = table.column(name)
-    if not hasattr(column, "flatten") or not hasattr(column.type, "value_type"):
+    if not (types.is_list(column.type) or types.is_large_list(column.type) or types.is_fixed_size_list(column.type)):
         raise ValueError(f"{name} has the type {_kind(column)}, but each of its rows must be a list of {KINDS[kinds]}.")
     entries = column.flatten()
     if column.null_count or entries.null_count:
