@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import zipfile
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -129,7 +130,6 @@ def test_a_report_on_the_largest_numbers_does_not_warn() -> None:
 
 def episodes(**changes: Any) -> Any:
     fields = {
-        "id": 0,
         "observations": np.zeros((3, 2)),
         "actions": np.zeros(2, int),
         "rewards": np.zeros(2),
@@ -137,24 +137,24 @@ def episodes(**changes: Any) -> Any:
         "truncations": np.zeros(2, bool),
         "infos": None,
     }
-    both = [SimpleNamespace(**fields), SimpleNamespace(**{**fields, "id": 1, **changes})]
-    return SimpleNamespace(iterate_episodes=lambda: iter(both))
+    numbered = [{**fields, "id": 0}, {**fields, "id": 1}, {**fields, "id": 2, **changes}]
+    return SimpleNamespace(iterate_episodes=lambda: iter([SimpleNamespace(**episode) for episode in numbered]))
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"observations": {}}, "Episode 1 of the Minari dataset cannot be read"),
-        ({"observations": (np.zeros(3), np.zeros((2, 2)))}, "Episode 1 of the Minari dataset cannot be read"),
-        ({"observations": np.zeros((2, 2))}, r"Episode 1 has 2 rewards.*`observation` must have 2 rows.*\(1, 2\)"),
+        ({"observations": {}}, "Episode 2 of the Minari dataset cannot be read"),
+        ({"observations": (np.zeros(3), np.zeros((2, 2)))}, "Episode 2 of the Minari dataset cannot be read"),
+        ({"observations": np.zeros((2, 2))}, r"Episode 2 has 2 rewards.*`observation` must have 2 rows.*\(1, 2\)"),
         ({"terminations": np.asarray(1)}, r"`terminated` must have 2 rows.*shape is \(\)"),
-        ({"observations": np.zeros((3, 1))}, "Episode 1 has another kind of `observation`"),
-        ({"observations": np.zeros((3, 2), "M8[s]")}, "Episode 1 has another kind of `observation`"),
-        ({"rewards": None}, "Episode 1 of the Minari dataset cannot be read"),
+        ({"observations": np.zeros((3, 1))}, "Episode 2 has another kind of `observation`"),
+        ({"observations": np.zeros((3, 2), "M8[s]")}, "Episode 2 has another kind of `observation`"),
+        ({"rewards": None}, "Episode 2 of the Minari dataset cannot be read"),
     ],
 )
 def test_damaged_minari_episodes(changes: dict[str, Any], words: str) -> None:
-    assert len(read(episodes())) == 4
+    assert len(read(episodes())) == 6
     refused(lambda: read(episodes(**changes)), words)
 
 
@@ -288,3 +288,21 @@ def test_a_damaged_footer_does_not_end_the_process(tmp_path: Path) -> None:
             damaged[-9 - rng.randrange(length)] = rng.randrange(256)
         path.write_bytes(damaged)
         value_or_sentence(lambda: read(path))
+
+
+def test_a_successor_beyond_the_integers() -> None:
+    log = {"obs_x": [1, 2, 3], "next_obs_x": [2.0, 3e19, 4.0], "reward": [0.0] * 3}
+    assert read(log).next_observation[:, 0].tolist() == [2.0, 3e19, 4.0]
+
+
+def test_a_member_of_an_archive_with_a_strange_name(tmp_path: Path) -> None:
+    header = b"{'descr': '<f8', 'fortran_order': False, 'shape': (9,)}\n"
+    with zipfile.ZipFile(tmp_path / "log.npz", "w") as archive:
+        archive.writestr("a\nb.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    refused(lambda: read(tmp_path / "log.npz"), "claims more data than it holds")
+
+
+def test_kinds_of_minari_actions_are_compared_across_batches() -> None:
+    dataset = episodes(actions=np.zeros((2, 1), int))
+    refused(lambda: read(dataset), "Episode 2 has another kind of `action`")
+    refused(lambda: list(read_batches(dataset, batch_rows=3)), "Episode 2 has another kind of `action`")

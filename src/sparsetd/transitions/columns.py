@@ -86,9 +86,14 @@ def successors(s: Array, given: Any, terminated: Mask, start: Mask) -> Array:
     absent = checks.rowwise(~np.isfinite(successor))
     if absent.any():
         successor = np.where(absent[:, None], s, successor)
-    if s.dtype.kind == "i" and successor.dtype.kind == "f" and np.all(successor == np.rint(successor)):
+    if s.dtype.kind == "i" and successor.dtype.kind == "f" and np.all(_is_integer(successor)):
         successor = successor.astype(s.dtype)  # integers that were stored with a missing value among them
     return successor
+
+
+def _is_integer(values: Array) -> Mask:
+    """Which floats are whole numbers that int64 can hold."""
+    return np.asarray((values == np.rint(values)) & (np.abs(values) < 2.0**63))
 
 
 def actions(action: Any, n: int) -> Array:

@@ -22,11 +22,12 @@ def minari_chunks(dataset: Any, batch_rows: int) -> Iterator[dict[str, Array]]:
     if isinstance(dataset, str):
         dataset = _load(dataset)
     pending: list[dict[str, Array]] = []
+    first: dict[str, Array] = {}
     size = 0
     for number, episode in enumerate(_episodes(dataset)):
         columns = _columns(number, episode)
-        if pending:
-            _refuse_other_shapes(number, columns, pending[0])
+        first = first or columns
+        _refuse_other_shapes(number, columns, first)
         pending.append(columns)
         size += len(columns["reward"])
         if size >= batch_rows:
@@ -99,7 +100,7 @@ def _flat(values: Any) -> Array:
 def _refuse_other_shapes(number: int, columns: dict[str, Array], first: dict[str, Array]) -> None:
     for name, column in columns.items():
         if name in first and _kind(column) != _kind(first[name]):
-            raise ValueError(f"Episode {number} has another kind of `{name}` than the one before: make them alike.")
+            raise ValueError(f"Episode {number} has another kind of `{name}` than episode 0: make them alike.")
 
 
 def _kind(column: Array) -> tuple[bool, tuple[int, ...]]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.transitions.arrow import columns_of, ipc_chunks, parquet_chunks
-from sparsetd.transitions.checks import Array, objects, reason
+from sparsetd.transitions.checks import Array, objects, reason, show
 from sparsetd.transitions.lazy import LazyColumns
 from sparsetd.transitions.minari import minari_chunks
 from sparsetd.transitions.schema import MAX_COLUMNS, check_names
@@ -144,7 +144,7 @@ def _refuse_bomb(path: Path, archive: zipfile.ZipFile, max_bytes: int) -> None:
         size = math.prod((*shape, dtype.itemsize))
         if size > member.file_size or not dtype.itemsize:
             raise ValueError(
-                f"{path.name} is damaged: {member.filename} claims more data than it holds; save it again."
+                f"{path.name} is damaged: {show(member.filename)} claims more data than it holds; save it again."
             )
         total += member.file_size
     if total > max_bytes:
