@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -205,6 +206,16 @@ def test_flushes_generations_and_room_change_nothing(solver, monkeypatch):
         monkeypatch.setattr(module, "horizon", lambda d: d // 4)
     table = operators.tdc(lam=0.7) if solver.saddle else operators.tdrc(lam=0.7)
     compare(solver, table, stream(400), x0=None if solver in DUAL_AVERAGING else np.ones(D))
+
+
+@pytest.mark.parametrize("solver", [SOLVERS[0], DUAL_AVERAGING[1]], ids=identify)
+def test_a_long_trace_gets_the_room_it_needs(solver):
+    batch = stream(500, d=3000)
+    ones = np.ones(len(batch))
+    batch = replace(batch, discount=0.9 * ones, ratio=ones, start=ones == 0.0)
+    state = compare(solver, operators.tdc(lam=0.99), batch)
+    first = take(solver, operators.tdc(), [batch[:1]])[0]
+    assert state.lazy["counter"][0] > len(first.lazy["names"])
 
 
 def test_factors_that_wipe_out_or_flip_a_block():

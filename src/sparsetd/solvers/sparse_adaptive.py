@@ -17,7 +17,7 @@ from sparsetd.system import Array, Batch, Table
 
 TRACE_TOL = 1e-12  # as where the step is set by hand
 GENERATIONS = 256
-ROOM = 512
+ROOM = 72  # and multiples of 512 on top of it: the rows of `hot` must not fall on the same cache sets
 
 
 class Rows(NamedTuple):
@@ -163,7 +163,7 @@ def _heat(state: Any, vectors: Array, totals: Array) -> None:
 
 def widen(lazy: dict[str, Any], more: int) -> None:
     """Room for `more` hot coordinates, and as many again as there are."""
-    room = 2 * len(lazy["names"]) + more
+    room = 512 * (1 + (2 * len(lazy["names"]) + more) // 512) + ROOM
     hot, names = np.zeros((len(lazy["hot"]), room)), np.zeros(room, dtype=np.int64)
     hot[:, : len(lazy["names"])], names[: len(lazy["names"])] = lazy["hot"], lazy["names"]
     lazy["hot"], lazy["names"] = hot, names

@@ -58,9 +58,8 @@ def _inline(function: Any) -> Any:
 
 
 @_inline
-def _value_and_sum(line, j, b, n_vectors, n_sums, scale, chain):
+def _value_and_sum(line, j, b, generation, n_vectors, n_sums, scale, chain):
     """v_t and Σωv of one entry, from its line."""
-    generation = -np.int64(line[j, line.shape[1] - 1])
     v = line[j, b]
     now = v * chain[generation, b, F]
     total = line[j, n_vectors + b] + v * chain[generation, b, P] + now * scale[b, P] if b < n_sums else 0.0
@@ -70,47 +69,49 @@ def _value_and_sum(line, j, b, n_vectors, n_sums, scale, chain):
 @_inline
 def _touch(line, hot, names, n, row, values, indices, lo, hi, factor, origin, n_sums, scale, chain):
     """Add factor·(entries lo … hi) to a direction of the hot coordinates, duplicates and all; returns their number."""
-    mark, n_vectors = line.shape[1] - 1, len(scale)
-    for i in range(lo, hi):
-        j = np.int64(indices[i])
+    mark, n_vectors, last = line.shape[1] - 1, len(scale), np.uint64(n)
+    for i in range(np.uint64(lo), np.uint64(hi)):
+        j = np.uint64(indices[i])
         amount = factor * values[i] if len(values) > 0 else factor
         place = np.int64(line[j, mark]) - 1
         if place < 0:
+            generation = np.uint64(-1 - place)
             for b in range(n_vectors):
-                hot[VALUE + b, n], hot[TOTAL + b, n] = _value_and_sum(line, j, b, n_vectors, n_sums, scale, chain)
-                hot[ORIGIN + b, n] = origin[b, j] if b < len(origin) else 0.0
-            hot[PHI, n] = hot[PSI, n] = hot[TRACE, n] = 0.0
-            names[n], place = j, n
-            n += 1
-            line[j, mark] = n
-        hot[row, place] += amount
-    return n
+                now, total = _value_and_sum(line, j, b, generation, n_vectors, n_sums, scale, chain)
+                hot[VALUE + b, last], hot[TOTAL + b, last] = now, total
+            for b in range(len(origin)):
+                hot[ORIGIN + b, last] = origin[b, j]
+            hot[PHI, last] = hot[PSI, last] = hot[TRACE, last] = 0.0
+            names[last], place = j, np.int64(last)
+            last += np.uint64(1)
+            line[j, mark] = last
+        hot[row, np.uint64(place)] += amount
+    return np.int64(last)
 
 
 @_inline
 def _store(line, hot, names, n, scale, inverse, n_sums, generation, tol):
     """Take over the next values; write back all coordinates but those of a trace that has not faded, which stay hot."""
-    mark, n_vectors, kept = line.shape[1] - 1, len(scale), 0
+    mark, n_vectors, kept = line.shape[1] - 1, len(scale), np.uint64(0)
     for b in range(n_vectors):
         inverse[b] = 1.0 / scale[b, F]
-    for i in range(n):
-        j = names[i]
-        stays = abs(hot[TRACE, i]) > tol
-        for b in range(n_vectors):
-            if stays:
+    for i in range(np.uint64(n)):
+        j = np.uint64(names[i])
+        if abs(hot[TRACE, i]) > tol:
+            for b in range(n_vectors):
                 hot[VALUE + b, kept], hot[TOTAL + b, kept] = hot[NEXT + b, i], hot[TOTAL + b, i]
                 hot[ORIGIN + b, kept] = hot[ORIGIN + b, i]
-            else:
+            hot[TRACE, kept], names[kept] = hot[TRACE, i], j
+            kept += np.uint64(1)
+            line[j, mark] = kept
+        else:
+            for b in range(n_vectors):
                 v = hot[NEXT + b, i] * inverse[b]
                 line[j, b] = v
                 if b < n_sums:
                     line[j, n_vectors + b] = hot[TOTAL + b, i] - v * scale[b, P]
-        line[j, mark] = -generation
-        if stays:
-            hot[TRACE, kept], names[kept] = hot[TRACE, i], j
-            kept += 1
-            line[j, mark] = kept
-    return kept
+            line[j, mark] = -generation
+    return np.int64(kept)
 
 
 @_jit
@@ -139,8 +140,9 @@ def materialise(line, hot, names, scale, chain, counter, values, sums):
     mark, n_vectors, n_sums = line.shape[1] - 1, len(scale), len(sums)
     for j in range(len(line)):
         if line[j, mark] <= 0.0:
+            generation = np.int64(-line[j, mark])
             for b in range(len(values)):
-                now, total = _value_and_sum(line, j, b, n_vectors, n_sums, scale, chain)
+                now, total = _value_and_sum(line, j, b, generation, n_vectors, n_sums, scale, chain)
                 values[b, j] = now
                 if b < n_sums:
                     sums[b, j] = total
@@ -162,7 +164,7 @@ def flush(line, hot, scale, chain, norms, counter, origin, n_sums, sums):
         place = np.int64(line[j, mark]) - 1
         for b in range(n_vectors):
             if place < 0:
-                now, total = _value_and_sum(line, j, b, n_vectors, n_sums, scale, chain)
+                now, total = _value_and_sum(line, j, b, -1 - place, n_vectors, n_sums, scale, chain)
                 line[j, b] = now
             else:
                 now, total = hot[VALUE + b, place], hot[TOTAL + b, place]
