@@ -46,8 +46,9 @@ def load(path: str | os.PathLike[str], like: Any, *, fingerprint: str = "") -> t
     try:
         state = Decoder(arrays, {cls.__name__: cls for cls in (Batch, *_classes(like))}).decode(meta.get("state"))
         position = int(meta["position"])
-    except (CorruptFileError, KeyError, TypeError, ValueError) as error:
-        raise CorruptFileError(f"{os.fspath(path)}: {error}") from None
+    except (CorruptFileError, KeyError, TypeError, ValueError, OverflowError) as error:
+        what = error if isinstance(error, CorruptFileError) else "the position cannot be read."
+        raise CorruptFileError(f"{os.fspath(path)}: {what}") from None
     if type(state) is not type(like):
         raise CorruptFileError(f"{os.fspath(path)}: holds a {type(state).__name__}, not a {type(like).__name__}.")
     return state, position

@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fuzz.oracle import check_sentence, value_or_sentence
+from sparsetd import checkpoint, container
+from sparsetd.container import CorruptFileError
 from sparsetd.transitions import concatenate, infer_schema, inspect, read, read_batches
 from sparsetd.transitions.parquet_footer import values_per_group
 from sparsetd.transitions.sparse_parquet import sparse_parquet
@@ -306,3 +308,21 @@ def test_kinds_of_minari_actions_are_compared_across_batches() -> None:
     dataset = episodes(actions=np.zeros((2, 1), int))
     refused(lambda: read(dataset), "Episode 2 has another kind of `action`")
     refused(lambda: list(read_batches(dataset, batch_rows=3)), "Episode 2 has another kind of `action`")
+
+
+def test_minari_episodes_without_rows_are_left_out() -> None:
+    empty = {"observations": np.zeros((1, 2)), "actions": np.zeros(0), "rewards": np.zeros(0)}
+    empty |= {"terminations": np.zeros(0, bool), "truncations": np.zeros(0, bool)}
+    t = read(episodes(**empty))
+    assert (len(t), t.action.dtype) == (4, np.int64)
+
+
+def test_rows_of_nothing_stored_as_objects() -> None:
+    refused(lambda: read({**OBS, "obs_x": np.zeros((3, 0, 2), object)}), "`obs_x` must have at least one column")
+
+
+def test_a_checkpoint_without_a_position(tmp_path: Path) -> None:
+    container.write(tmp_path / "fit.ckpt", checkpoint.KIND, {"state": {}, "fingerprint": ""}, {})
+    with pytest.raises(CorruptFileError, match="the position cannot be read") as caught:
+        checkpoint.load(tmp_path / "fit.ckpt", like={})
+    check_sentence(caught.value, (CorruptFileError,))

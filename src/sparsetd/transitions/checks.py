@@ -73,7 +73,9 @@ def _irregular(values: Sequence[Any]) -> int:
 
 def _from_objects(name: str, array: Array) -> Array:
     """Numbers stored as Python objects: integers stay integers, missing entries become NaN, text is refused."""
-    flat = array.reshape(len(array), -1) if array.size else array
+    if not array.size:
+        return np.zeros(array.shape)
+    flat = array.reshape(len(array), -1)
     kinds = {type(entry) for entry in flat.ravel()}
     if kinds and all(issubclass(kind, (int, np.integer)) for kind in kinds):
         refuse(name, rowwise(np.abs(array) >= 2**63), array, "below 2**63", "hash or renumber the values")

@@ -26,6 +26,8 @@ def minari_chunks(dataset: Any, batch_rows: int) -> Iterator[dict[str, Array]]:
     size = 0
     for number, episode in enumerate(_episodes(dataset)):
         columns = _columns(number, episode)
+        if not len(columns["reward"]):
+            continue
         first = first or columns
         _refuse_other_shapes(number, columns, first)
         pending.append(columns)
