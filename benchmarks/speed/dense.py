@@ -205,7 +205,7 @@ def together(report: Report, repeats: int, share: float) -> None:
 
 
 def settings() -> list[ROTD]:
-    rhos = RHO_THETA * np.arange(1, SETTINGS + 1) / SETTINGS
+    rhos = 1e-5 * np.arange(1, SETTINGS + 1)  # some features stay
     return [ROTD(gamma=GAMMA, eta=ETA, step_size=ALPHA, rho_theta=rho, rho_w=RHO_W, average="all") for rho in rhos]
 
 
