@@ -251,11 +251,13 @@ def _read(line, tags, slot, current, scale, mass, values, spread, indices, lo, h
 
 
 @njit(**MACRO)
-def _fetch_ahead(line, tags, indices, i):
+def _fetch_ahead(line, tags, slot, indices, i):
+    """Ask for a line, and for its generation where that is not in it."""
     ahead = i + np.uint64(AHEAD)
     j = np.uint32(indices[ahead if ahead < len(indices) else i])
     prefetch(line, j)
-    prefetch(tags, j)
+    if slot == 0:
+        prefetch(tags, j)
 
 
 @njit(**MACRO)
@@ -353,14 +355,14 @@ def run(lines, past, bound, rule, phi, phi_next, reward, discount, fresh, alpha,
             step = (discount[t] if q == 1 else 1.0) * (_weights(room, q, reward[t]) * along)
             if past is None:
                 for i in range(lo, hi):
-                    _fetch_ahead(line, tags, indices, i)
+                    _fetch_ahead(line, tags, slot, indices, i)
                     j = np.uint32(indices[i])
                     v = load(line, j, 0)
                     gone = _gone_closed(v, fixed, last)
                     growth = growth + _move(line, j, v, gone, values[i * spread] * step, drop, gained, loss)
             else:
                 for i in range(lo, hi):
-                    _fetch_ahead(line, tags, indices, i)
+                    _fetch_ahead(line, tags, slot, indices, i)
                     j = np.uint32(indices[i])
                     v = load(line, j, 0)
                     gone = v * gained - np.sign(v) * loss
