@@ -98,7 +98,8 @@ class DualAveraging(Adaptive):
     def _serves(self, state: Any, l1: Array, l2: Array, factor: Array | None) -> bool:
         """Untouched coordinates are a function of their own sums and of scalars: from x_0 = 0, with the l2 ball."""
         del l1, l2, factor
-        return self.ball == 2 and not np.isfinite(self.radius) and not state.origin.any()
+        from_zero = state.lazy is not None or not state.origin.any()
+        return self.ball == 2 and not np.isfinite(self.radius) and from_zero
 
     def _rotate(self, state: Any) -> None:
         before = state.totals

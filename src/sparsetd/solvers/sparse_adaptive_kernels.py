@@ -490,7 +490,7 @@ def _raise_level(line, scale, active, keys, owners, counter, k, n_sums, l1, befo
         j, b = owner // k, owner % k
         _drop_first(keys, owners, counter)
         slot, v = mark - k + b, line[j, b]
-        if line[j, slot] == key:  # else it has moved closer to zero since, and has a later entry
+        if line[j, slot] == key:  # else it has moved towards zero since, and has another entry or none
             line[j, slot] = 0.0
             if line[j, mark] == 0.0:
                 if abs(v) > active[b, LEVEL]:  # it has moved away from zero since

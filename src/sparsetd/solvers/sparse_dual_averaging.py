@@ -33,10 +33,10 @@ def enter(state: Any, averages: bool, l1: Array, l2: Array, factor: Array | None
     current point on, which the dense steps leave as it is for one more row.
     """
     k, d = state.x.shape
-    multiplier = np.ones(d) if factor is None else np.asarray(factor, dtype=np.float64)
-    special = np.flatnonzero(multiplier != 1.0)
+    special = np.zeros(0, dtype=np.int64) if factor is None else np.flatnonzero(factor != 1.0)
+    multiplier = np.ones(0) if factor is None else np.asarray(factor[special], dtype=np.float64)
     n_sums = 2 * k if averages else 0
-    made_for = {"n_sums": n_sums, "l1": l1, "l2": l2, "special": special, "multiplier": multiplier[special]}
+    made_for = {"n_sums": n_sums, "l1": l1, "l2": l2, "special": special, "multiplier": multiplier}
     if state.lazy is not None and all(np.array_equal(state.lazy[name], value) for name, value in made_for.items()):
         return
     state.leave()
