@@ -140,6 +140,11 @@ def test_what_cannot_stream_is_refused(log):
         fit_stream(TD(n_passes=2), cut(log, 10))
     with pytest.raises(ValueError, match="batches is empty"):
         fit_stream(TD(), [])
+    first, second, *_ = cut(log, 10)
+    with pytest.raises(ValueError, match="batch 1 and the first differ in having X_next"):
+        fit_stream(TD(), [first, second | {"X_next": second["X"]}])
+    with pytest.raises(ValueError, match="batch 1 and the first differ in having ratio"):
+        fit_stream(TD(), [first, second | {"ratio": None}])
 
 
 def write_parquet(path, log, values=True):

@@ -41,7 +41,8 @@ def fit_stream(
         Several are trained in the same pass, so that every batch is read and checked once: paths and sweeps, also over
         one batch that holds a log in memory. Each gets the coefficients of its own `fit`; n_passes must be 1.
     batches : iterable of mappings
-        `sparse_parquet` makes one of a Parquet file; a generator that reads a log is another.
+        `sparse_parquet` makes one of a Parquet file; a generator that reads a log is another. All of them have the same
+        columns.
     progress : callable or None
         Called with the number of rows of every batch that is done: the `update` of a progress bar.
     checkpoint : path or None
@@ -53,12 +54,16 @@ def fit_stream(
         if model._passes != 1:
             raise ValueError(f"{type(model).__name__} has n_passes={model._passes}, but a stream is read once: use 1")
     held: dict[str, Any] = {}
-    begun, skip = False, _position(checkpoint)
+    begun, skip, names = False, _position(checkpoint), set[str]()
     for number, batch in enumerate(batches):
         if number >= skip:
             if not begun:
-                held = _begin(models, batch, checkpoint if skip else None)
+                held, names = _begin(models, batch, checkpoint if skip else None), _names(batch)
                 begun = True
+            if odd := _names(batch) ^ names:
+                raise ValueError(
+                    f"batch {number} and the first differ in having {', '.join(sorted(odd))}: let all agree"
+                )
             parts, held = _complete(held, batch)
             for rows in parts:
                 _take(models, rows)
@@ -89,6 +94,10 @@ def _begin(models: list[Any], batch: Mapping[str, Any], saved: str | Path | None
     for model, state in zip(models, kept["states"], strict=True):
         model._state = state
     return dict(kept["held"])
+
+
+def _names(batch: Mapping[str, Any]) -> set[str]:
+    return {name for name, values in batch.items() if values is not None}
 
 
 def _first(X: Any) -> Any:
