@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparsetd.solvers import direct_kernels, sparse
+from sparsetd.solvers import direct, direct_kernels, sparse
 from sparsetd.solvers.sparse_kernels import Rows
 from sparsetd.system import Table
 
@@ -266,6 +266,12 @@ def test_materialising_does_not_disturb_the_stream():
         state.materialise()
     for whole, split in zip(problem.lazy(), state.materialise(), strict=True):
         assert np.array_equal(whole, split)
+
+
+def test_materialising_in_blocks_that_do_not_divide_the_features(monkeypatch):
+    monkeypatch.setattr(direct, "SWEEP", 7)
+    Problem(seed=13).check()
+    Problem(seed=13, schedule="sqrt").check()
 
 
 def test_divergence_stops_at_the_row_whose_products_leave_the_limit():

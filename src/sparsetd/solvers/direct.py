@@ -18,6 +18,7 @@ from sparsetd.system import Table
 
 Array = NDArray[Any]
 GUIDE = 4097
+SWEEP = 2**13  # coordinates at a time when all are visited: what the second cache holds
 # A new generation of y begins before the sums of y can no longer resolve the terms added to them, or before overflow.
 RESTART = {True: 2.0**-10, False: 2.0**-200}
 
@@ -36,9 +37,13 @@ class DirectState:
     def materialise(self) -> tuple[Array, Array, Array, Array]:
         """(x, y, Σ ω x, Σ ω y), each of shape (k, d), or without rows where there is no y or no such sum is kept."""
         k, n_vectors, n_sums = self.rule.n_blocks, self.rule.n_vectors, int(self.rule.fixed[kernels.SUMMED].sum())
-        out = np.empty_like(self.lines.line)
-        kernels.evaluate(self.lines.state, self.lines.past, tuple(self.rule), out)
-        values, sums = out[:, :n_vectors].T, out[:, kernels.SUMS : kernels.SUMS + n_sums].T
+        d, state = len(self.lines.line), (self.lines.state, self.lines.past, tuple(self.rule))
+        values, sums = np.empty((n_vectors, d)), np.empty((n_sums, d))
+        for first in range(0, d, SWEEP):
+            block = np.empty((min(SWEEP, d - first), 8))
+            kernels.evaluate(*state, first, block)
+            values[:, first : first + SWEEP] = block[:, :n_vectors].T
+            sums[:, first : first + SWEEP] = block[:, kernels.SUMS : kernels.SUMS + n_sums].T
         return values[:k], values[k:], sums[:k], sums[k:]
 
     def update(self, phi: Any, phi_next: Any, columns: dict[str, Array], limit: float = 1e100) -> int:
@@ -62,7 +67,7 @@ class DirectState:
     def _flush(self) -> None:
         """Replace every line by its plain value and sum."""
         lines, rule = self.lines, self.rule
-        kernels.evaluate(lines.state, lines.past, tuple(rule), lines.line)
+        kernels.evaluate(lines.state, lines.past, tuple(rule), 0, lines.line)
         (lines.line if rule.slot else lines.born)[:, rule.slot] = 0.0
         lines.number[kernels.NORM] = np.sum(np.square(lines.line[:, rule.n_blocks : rule.n_vectors]))
         _begin_afresh(lines)

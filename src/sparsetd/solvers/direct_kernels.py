@@ -395,8 +395,8 @@ def run(lines, past, bound, rule, phi, phi_next, reward, discount, fresh, alpha,
 
 
 @njit(**OPTIONS)
-def evaluate(lines, past, rule, out):
-    """Write the value and the sum of every vector into `out`, lines like those of the state, or these themselves."""
+def evaluate(lines, past, rule, first, out):
+    """Write values and sums of the lines from `first` on into `out`, as lines, or into the lines themselves."""
     line, born, scalar, counter, number, scale, mass, _ = lines
     _, _, _, _, slot, _, _, fixed = rule
     line, out, fixed, counter = borrow(line), borrow(out), borrow(fixed), borrow(counter)
@@ -404,16 +404,16 @@ def evaluate(lines, past, rule, out):
     here, rho, gained = load(scalar, F, 0), load(fixed, RHO, 0), load(scalar, P, 0)
     drop, loss = rho * load(scalar, L, 0), rho * load(scalar, Q, 0)
     last = float(counter[SINCE_FLUSH]) * penalised + (1.0 - penalised) * gained
-    for j in range(len(line)):
-        generation = np.int64(tags[j, slot])
-        v = load(line, j, 0)
-        store(out, j, SUMS, load(line, j, SUMS) + v * load(mass, generation, 0))
-        store(out, j, 0, v * load(scale, generation, 0))
+    for i in range(len(out)):
+        generation = np.int64(tags[first + i, slot])
+        v = load(line, first + i, 0)
+        store(out, i, SUMS, load(line, first + i, SUMS) + v * load(mass, generation, 0))
+        store(out, i, 0, v * load(scale, generation, 0))
         if past is not None:
             for b in range(2):
-                if 0.0 < abs(out[j, b]) <= fixed[RHO, b] * scalar[L, b]:
-                    _settle(out, j, b, past[0], past[1], counter, number, fixed[RHO, b])
-        v = load(out, j, 0)
+                if 0.0 < abs(out[i, b]) <= fixed[RHO, b] * scalar[L, b]:
+                    _settle(out, i, b, past[0], past[1], counter, number, fixed[RHO, b])
+        v = load(out, i, 0)
         gone = _gone_closed(v, fixed, last) if past is None else v * gained - np.sign(v) * loss
-        store(out, j, SUMS, load(out, j, SUMS) + gone)
-        store(out, j, 0, here * _shrink(v, drop))
+        store(out, i, SUMS, load(out, i, SUMS) + gone)
+        store(out, i, 0, here * _shrink(v, drop))
