@@ -782,6 +782,6 @@ def dual_averaging(
         if not fine:
             return t
         counter[SINCE] += 1
-        if counter[SINCE] >= horizon:
+        if counter[SINCE] >= horizon or counter[HEAPED] > 8 * len(line):  # entries out of date gather in the heap
             flush_sums(line, hot, scale, active, keys, owners, counter, k, n_sums, l1, record[MASS], False)
     return len(reward)
