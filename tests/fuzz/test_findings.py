@@ -173,6 +173,7 @@ def test_a_minari_dataset_that_fails_on_the_way() -> None:
         ({"reward": ["a", "b"]}, "reward has the type string, but each of its rows must be a number"),
         ({"reward": [1.0, None]}, "reward has missing entries"),
         ({"start": [[1], [2]]}, "start has the type list"),
+        ({"indices": pa.array([[10**15], []], pa.list_(pa.time64("us")))}, "its lists must hold integers"),
         ({"a\nb": [1, 2]}, "not one short line of text"),
     ],
 )
@@ -326,3 +327,12 @@ def test_a_checkpoint_without_a_position(tmp_path: Path) -> None:
     with pytest.raises(CorruptFileError, match="the position cannot be read") as caught:
         checkpoint.load(tmp_path / "fit.ckpt", like={})
     check_sentence(caught.value, (CorruptFileError,))
+
+
+def test_signed_and_unsigned_integers_stay_integers(tmp_path: Path) -> None:
+    t = read(episodes(actions=np.array([0, 1], np.uint64)))
+    assert (t.action.shape, t.action.dtype) == ((6,), np.int64)
+    for i, kind in enumerate((pa.int64(), pa.uint64())):
+        column = pa.array([2**62 + 1 + i], kind)
+        pq.write_table(pa.table({"obs": column, "reward": [0.0], "done": [1]}), tmp_path / f"{i}.parquet")
+    assert read(tmp_path).observation[:, 0].tolist() == [2**62 + 1, 2**62 + 2]

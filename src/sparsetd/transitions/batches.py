@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from sparsetd.transitions.assemble import Rows, build, check_rows, starts, with_successors
-from sparsetd.transitions.checks import Array
+from sparsetd.transitions.checks import Array, join
 from sparsetd.transitions.columns import refuse_rows_after_the_end
-from sparsetd.transitions.readers import join, refuse_missing
+from sparsetd.transitions.readers import refuse_missing
 from sparsetd.transitions.schema import Schema, infer_schema
 from sparsetd.transitions.sources import chunks
 from sparsetd.transitions.transitions import Transitions

@@ -58,6 +58,21 @@ def objects(values: Iterable[Any]) -> Array:
     return array
 
 
+def join(parts: list[Array]) -> Array:
+    """A column of several parts; what NumPy cannot join without a loss stays objects, to be refused by row."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if _alike(parts) else objects(row for part in parts for row in part.tolist())
+
+
+def _alike(parts: list[Array]) -> bool:
+    """Not numbers and times, lists of different lengths, or integers of which NumPy would make floats."""
+    kinds = {part.dtype.kind for part in parts}
+    if len({part.shape[1:] for part in parts}) > 1 or (kinds & {"m", "M"} and len(kinds) > 1):
+        return False
+    return not kinds <= {"b", "i", "u"} or np.result_type(*(part.dtype for part in parts)).kind != "f"
+
+
 def _irregular(values: Sequence[Any]) -> int:
     """The first row whose shape is not that of row 0, or that has none."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions.checks import Array, reason
+from sparsetd.transitions.checks import Array, join, reason
 
 PROBABILITIES = ("behavior_prob", "target_prob", "ratio")
 
@@ -112,4 +112,4 @@ def _kind(column: Array) -> tuple[bool, tuple[int, ...]]:
 
 def _join(episodes: list[dict[str, Array]]) -> dict[str, Array]:
     names = [name for name in episodes[0] if all(name in episode for episode in episodes)]
-    return {name: np.concatenate([episode[name] for episode in episodes]) for name in names}
+    return {name: join([episode[name] for episode in episodes]) for name in names}

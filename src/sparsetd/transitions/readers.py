@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.transitions.assemble import build, check_rows, in_order, starts, with_successors
-from sparsetd.transitions.checks import Array, objects
+from sparsetd.transitions.checks import Array, join
 from sparsetd.transitions.columns import refuse_rows_after_the_end
 from sparsetd.transitions.schema import Schema, infer_schema
 from sparsetd.transitions.sources import MAX_BYTES, Chunks, chunks
@@ -97,11 +97,3 @@ def refuse_missing(columns: Mapping[str, Array], schema: Schema) -> None:
     absent = next((name for name in schema.used() if name not in columns), None)
     if absent is not None:
         raise ValueError(f"`{absent}` is missing from a later part of the source: give every part the same columns.")
-
-
-def join(parts: list[Array]) -> Array:
-    """A column of several parts; what cannot be joined, such as numbers and times, stays objects, refused by row."""
-    same_times = len({part.dtype.kind if part.dtype.kind in "mM" else "" for part in parts}) == 1
-    if len({part.shape[1:] for part in parts}) == 1 and same_times:
-        return np.concatenate(parts) if len(parts) > 1 else parts[0]
-    return objects(row for part in parts for row in part.tolist())

@@ -136,9 +136,9 @@ def _lists(table: Any, name: str, kinds: str) -> tuple[Any, Any]:
     entries = column.flatten()
     if column.null_count or entries.null_count:
         raise ValueError(f"{name} has missing entries; a row without features is an empty list.")
-    numbers = np.asarray(entries)
-    if numbers.dtype.kind not in kinds:
+    if not (types.is_integer(entries.type) or ("f" in kinds and types.is_floating(entries.type))):
         raise ValueError(f"{name} has the type {_kind(column)}, but its lists must hold {KINDS[kinds]}.")
+    numbers = np.asarray(entries)
     if hasattr(column.type, "list_size"):
         return column.type.list_size * np.arange(len(column) + 1), numbers
     offsets = np.asarray(column.offsets)
