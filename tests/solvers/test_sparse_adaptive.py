@@ -152,6 +152,14 @@ def test_sparse_dual_averaging_equals_dense(seed, solver, name, lam, rho, l1_rat
     compare(solver, TABLES[name](lam=lam), stream(seed=seed), penalty=penalty, factor=factor)
 
 
+def test_a_coordinate_that_is_zero_for_half_of_the_weight_is_zero_in_both():
+    """Equal weights make such ties common; rounding must not decide them."""
+    table, penalty = operators.gq(), penalties.L1(0.01, 0.05)
+    state = compare(solvers.DualAveraging(), table, stream(seed=300), penalty=penalty)
+    share, weight = state.share + state.earlier_share, state.totals.weight + state.earlier.weight
+    assert np.any(np.isclose(2.0 * share, weight, rtol=1e-12))
+
+
 @pytest.mark.parametrize("solver", SOLVERS, ids=identify)
 def test_any_cut_gives_the_same_bits(solver):
     batch, table = stream(), operators.tdc(lam=0.5)
@@ -273,8 +281,9 @@ def test_reading_the_state_does_not_disturb_the_stream(solver):
     read, point = state.primal, take(solver, table, [dense(first)])[0]
     close(read, point.x)
     close(state.dual, point.y)
+    again = state.primal  # of the arrays that were filled for y
+    again[:] = 7.0
     assert np.array_equal(read, state.primal)
-    read[:] = 7.0
     solver.update(state, second, table, penalty)
     assert np.array_equal(state.primal, take(solver, table, [first, second])[0].x)
 

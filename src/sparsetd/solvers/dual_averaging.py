@@ -114,4 +114,5 @@ class DualAveraging(Adaptive):
         suffix = self.average == "suffix"
         weight = state.totals.weight + (state.earlier.weight if suffix else 0.0)
         share = state.share + state.earlier_share if suffix else state.share
-        return np.where(2.0 * share > weight, x, 0.0).astype(x.dtype), y
+        # Equal weights make exact ties common; rounding must not decide them.
+        return np.where(2.0 * share > (1.0 + 1e-9) * weight, x, 0.0).astype(x.dtype), y
