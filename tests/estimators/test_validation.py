@@ -131,3 +131,10 @@ def test_history_has_the_points_between_chunks() -> None:
     model = TD(n_passes=2).fit(rows.X, rows.y, rows.X_next, **rows.keywords)
     assert model.history_["n_iter"][-1] == model.n_iter_ == 6000
     assert len(model.history_["n_iter"]) == 12
+
+
+def test_history_does_not_outweigh_sparse_rows() -> None:
+    wide = sp.csr_array((np.ones(6000), np.arange(6000), np.arange(6001)), shape=(6000, 12_000))
+    assert TD(step_size=0.1).fit(wide, np.ones(6000)).history_["n_iter"] == [6000]
+    narrow = sp.csr_array(np.ones((6000, 2)))
+    assert len(TD(step_size=0.1).fit(narrow, np.ones(6000)).history_["n_iter"]) == 12

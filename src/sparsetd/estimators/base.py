@@ -122,7 +122,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         self._begin(batch)
         for _ in range(self._passes):
             batch.start[:1] = True
-            for rows in _chunks(len(batch)):
+            for rows in _chunks(batch):
                 self._take(batch[rows])
         return self._finish()
 
@@ -318,8 +318,11 @@ class BaseTD(RegressorMixin, BaseEstimator):
         return int(which) % self.n_features_in_
 
 
-def _chunks(n: int) -> list[slice]:
-    size = max(HISTORY_ROWS, -(-n // HISTORY_POINTS))
+def _chunks(batch: Batch) -> list[slice]:
+    """Rows between two points of the history; a point costs O(d), which sparse rows in between should outweigh."""
+    n, size = len(batch), max(HISTORY_ROWS, -(-len(batch) // HISTORY_POINTS))
+    if batch.is_sparse:
+        size = max(size, n * batch.n_features // max(batch.phi.nnz, 1))
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 
