@@ -336,3 +336,9 @@ def test_signed_and_unsigned_integers_stay_integers(tmp_path: Path) -> None:
         column = pa.array([2**62 + 1 + i], kind)
         pq.write_table(pa.table({"obs": column, "reward": [0.0], "done": [1]}), tmp_path / f"{i}.parquet")
     assert read(tmp_path).observation[:, 0].tolist() == [2**62 + 1, 2**62 + 2]
+
+
+def test_numbers_in_one_part_and_lists_of_one_number_in_another(tmp_path: Path) -> None:
+    for i, column in enumerate(([1.0], [[2.0]])):
+        pq.write_table(pa.table({"obs": column, "reward": [0.0], "done": [1]}), tmp_path / f"{i}.parquet")
+    assert read(tmp_path).observation.tolist() == [[1.0], [2.0]]

@@ -62,6 +62,8 @@ def join(parts: list[Array]) -> Array:
     """A column of several parts; what NumPy cannot join without a loss stays objects, to be refused by row."""
     if len(parts) == 1:
         return parts[0]
+    if {part.shape[1:] for part in parts} == {(), (1,)}:  # numbers, and lists of one number
+        parts = [part.reshape(-1, 1) for part in parts]
     return np.concatenate(parts) if _alike(parts) else objects(row for part in parts for row in part.tolist())
 
 
