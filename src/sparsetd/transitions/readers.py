@@ -45,8 +45,9 @@ def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transiti
 
     Notes
     -----
-    Rows are sorted by episode and step where the log has these columns. Without `next_obs_*` columns the successor is
-    the next row of the episode; the last row of an episode that did not terminate then has none and is left out.
+    Rows are sorted by episode and step where the log has these columns; without episodes, steps that begin again after
+    a row that ended one are in order already. Without `next_obs_*` columns the successor is the next row of the
+    episode; the last row of an episode that did not terminate then has none and is left out.
     """
     return read_with_notes(source, max_bytes=max_bytes, **columns).transitions
 
