@@ -12,6 +12,7 @@ import tempfile
 import time
 import warnings
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import atheris
@@ -21,7 +22,7 @@ LIMITS = ["-timeout=10", "-rss_limit_mb=2048", "-max_len=4096", "-len_control=0"
 
 
 def main(name: str, options: list[str]) -> None:
-    with atheris.instrument_imports(include=["sparsetd.transitions", "sparsetd.container", "sparsetd.encoding"]):
+    with atheris.instrument_imports(include=["sparsetd"], exclude=compiled()):
         target = import_module(f"fuzz.{name}")
     warnings.simplefilter("error")
     resource.setrlimit(resource.RLIMIT_AS, (ROOM, ROOM))
@@ -36,6 +37,13 @@ def main(name: str, options: list[str]) -> None:
         atheris.Setup([sys.argv[0], *LIMITS, *dictionary, *options, *inputs], target.one_input)
         print(f"{name}: started at {time.strftime('%H:%M:%S')}", flush=True)
         atheris.Fuzz()
+
+
+def compiled() -> list[str]:
+    """Modules with functions for Numba, which cannot compile what atheris has changed."""
+    root = Path(find_spec("sparsetd").origin).parent
+    files = [path for path in root.rglob("*.py") if "numba" in path.read_text(encoding="utf-8")]
+    return [".".join(path.relative_to(root.parent).with_suffix("").parts) for path in files]
 
 
 def quoted(token: bytes) -> str:
