@@ -322,7 +322,7 @@ def _chunks(batch: Batch) -> list[slice]:
     """Rows between two points of the history; a point costs O(d), which sparse rows in between should outweigh."""
     n, size = len(batch), max(HISTORY_ROWS, -(-len(batch) // HISTORY_POINTS))
     if batch.is_sparse:
-        size = max(size, n * batch.n_features // max(batch.phi.nnz, 1))
+        size = max(size, n * batch.n_features // max(sp.csr_array(batch.phi).nnz, 1))
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 

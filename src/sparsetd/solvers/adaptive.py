@@ -99,7 +99,7 @@ class Adaptive:
             )
         weights = trace_weights(table, batch, state.carry)
         # To the kernels a read-only array is another type, for which they would be compiled again.
-        columns = tuple(np.require(c, np.float64, "CW") for c in (batch.reward, batch.discount, *weights))
+        columns = tuple(np.require(c, np.float64, ["C", "W"]) for c in (batch.reward, batch.discount, *weights))
         factor = None if factor is None else np.asarray(factor, dtype=state.x.dtype)
         constants = (table.M, table.m, table.damping, *shrinkage, factor)
         sparse = sparse_adaptive.rows_of(batch) if self._lazily(state, batch, shrinkage, factor) else None
