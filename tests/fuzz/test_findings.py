@@ -342,3 +342,13 @@ def test_numbers_in_one_part_and_lists_of_one_number_in_another(tmp_path: Path) 
     for i, column in enumerate(([1.0], [[2.0]])):
         pq.write_table(pa.table({"obs": column, "reward": [0.0], "done": [1]}), tmp_path / f"{i}.parquet")
     assert read(tmp_path).observation.tolist() == [[1.0], [2.0]]
+
+
+def test_a_long_identifier_is_the_same_in_every_batch() -> None:
+    """2⁶³ is an object beside a negative or signed number, and unsigned alone."""
+    long = np.asarray(2**63, dtype=np.uint64)
+    dataset = episodes(id=long)
+    first = next(dataset.iterate_episodes())
+    first.id = long
+    twice = SimpleNamespace(iterate_episodes=lambda: iter([first, *list(dataset.iterate_episodes())[1:]]))
+    refused(lambda: list(read_batches(twice, batch_rows=3)), "`episode` must keep the rows of an episode together")

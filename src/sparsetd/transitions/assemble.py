@@ -107,7 +107,8 @@ def _identifiers(name: str, values: Array, n: int) -> Array:
         raise ValueError(f"`{name}` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
     checks.length(name, ids, n)
     checks.identifiers(name, ids)
-    return ids if ids.dtype.kind != "O" else checks.objects(map(_hashable, ids))
+    long = ids.dtype.kind == "u" and bool(np.any(ids > np.iinfo(np.int64).max))  # as an object in another batch
+    return checks.objects(map(_hashable, ids.tolist())) if long or ids.dtype.kind == "O" else ids
 
 
 def _hashable(entry: Any) -> Any:
