@@ -16,7 +16,6 @@ from sparsetd.experiments.experiment import Experiment, Row, Settings, Unit, ass
 from sparsetd.experiments.triple_link_coordinates import KNOWLEDGE, fourier_features
 from sparsetd.experiments.triple_link_verdicts import plot, summarize
 from sparsetd.problems.triple_link import Plant, lqr
-from sparsetd.problems.triple_link_env import TripleLinkEnv
 from sparsetd.system import Array
 from sparsetd.transitions import Transitions, concatenate
 
@@ -130,26 +129,34 @@ def learner(tuned: Tuned, order: int) -> GreedyGQ | GreedyROGQ:
     return GreedyROGQ(3, len(c), tuned.gamma, tuned.lam, step, tuned.eta, *rho, acting, tuned.forgetting)
 
 
-class Excursion(TripleLinkEnv):
+def environment(dt: float) -> Any:
+    """The registered environment. Gymnasium is an extra, so it is imported where it is used."""
+    from sparsetd.problems.triple_link_env import TripleLinkEnv
+
+    return TripleLinkEnv(dt=dt)
+
+
+class Excursion:
     """The environment, remembering the largest angle of the current episode."""
 
-    largest = 0.0
+    def __init__(self, dt: float) -> None:
+        self.env, self.largest = environment(dt), 0.0
 
     def reset(self, **kwargs: Any) -> tuple[Array, dict[str, Any]]:
         self.largest = 0.0
-        return super().reset(**kwargs)
+        return self.env.reset(**kwargs)  # type: ignore[no-any-return]
 
     def step(self, action: int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        result = super().step(action)
-        self.largest = max(self.largest, float(np.abs(self.state[1:4]).max()))
-        return result
+        result = self.env.step(action)
+        self.largest = max(self.largest, float(np.abs(self.env.state[1:4]).max()))
+        return result  # type: ignore[no-any-return]
 
 
 def learn(
     settings: TripleLinkSettings, tuned: Tuned, where: str, first: tuple[int, ...], n_x: int, rng: np.random.Generator
 ) -> Row:
     """Learn online until an episode lasts `n_x` steps; then test the frozen greedy policy once after each push."""
-    env, model = Excursion(dt=settings.dt), learner(tuned, settings.order)
+    env, model = Excursion(settings.dt), learner(tuned, settings.order)
     features = fourier_features(where, settings.dt, tuned.scale, settings.order)
     total = [0]
 
@@ -196,7 +203,7 @@ def _lars(settings: TripleLinkSettings, unit: Unit) -> list[Row]:
     model = LARSTD(gamma=0.99, rho_theta=unit.params["rho"], max_steps=200)
     with np.errstate(all="ignore"):
         result = _quiet(lambda: policy_iteration(model, data, features, 0.99, n_actions=3, n_iter=5))
-    env, policy = TripleLinkEnv(dt=settings.dt), result.policy
+    env, policy = environment(settings.dt), result.policy
     steps = [_balanced(env, lambda s: int(policy.best(s[None])[0]), n_x, p) for p in PUSHES]
     done = min(steps) >= n_x
     row = {"kind": "lars", "method": "LARS-TD", "n_x": n_x, "coordinates": "lqr", "rho": unit.params["rho"]}
@@ -218,7 +225,7 @@ class _Rows:
 
 def _walk(dt: float, rng: np.random.Generator) -> Transitions:
     """One episode of uniformly random actions."""
-    env, states, actions, rewards, terminated = TripleLinkEnv(dt=dt), [np.zeros(8)], [], [], False
+    env, states, actions, rewards, terminated = environment(dt), [np.zeros(8)], [], [], False
     env.reset()
     while not terminated:
         actions.append(int(rng.integers(3)))
@@ -240,7 +247,7 @@ def _quiet(call: Any) -> Any:
 
 def _reference(settings: TripleLinkSettings, n_x: int) -> Row:
     controller = lqr(Plant(), settings.dt)
-    episode = evaluate(TripleLinkEnv(dt=settings.dt), controller, max_steps=n_x, first_action=PUSHES[0])
+    episode = evaluate(environment(settings.dt), controller, max_steps=n_x, first_action=PUSHES[0])
     return {"solved": episode.steps >= n_x, "episodes": 0, "longest": episode.steps}
 
 
