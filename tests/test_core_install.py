@@ -1,4 +1,4 @@
-"""With the core dependencies alone: every public name, every help text and the demo work; the rest says what it needs."""
+"""With the core dependencies alone the public names, the help and the demo work; the rest says what it needs."""
 
 from __future__ import annotations
 

@@ -144,12 +144,12 @@ class Excursion:
 
     def reset(self, **kwargs: Any) -> tuple[Array, dict[str, Any]]:
         self.largest = 0.0
-        return self.env.reset(**kwargs)  # type: ignore[no-any-return]
+        return self.env.reset(**kwargs)
 
     def step(self, action: int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         result = self.env.step(action)
         self.largest = max(self.largest, float(np.abs(self.env.state[1:4]).max()))
-        return result  # type: ignore[no-any-return]
+        return result
 
 
 def learn(
