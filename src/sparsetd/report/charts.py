@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import numpy as np
+from sklearn.isotonic import isotonic_regression
 
 from sparsetd.report.svg import Chart, log_span, span
 from sparsetd.report.words import count, number, percent, signed
@@ -130,12 +133,24 @@ def _interval_mark(chart: Chart, row: int, interval: tuple[float, ...], css: str
         chart.text(chart.x.end + 1, y, "▸", "name", "middle")
 
 
-def _labels(chart: Chart, x: float, ends: list[tuple[str, float]], gap: float = 12.0) -> None:
-    """Names at the right end of their lines, pushed apart where they would overlap."""
-    last = -math.inf
-    for name, value in sorted(ends, key=lambda end: -end[1]):
-        last = max(chart.y(value) + 4, last + gap)
-        chart.text(x, last, name if len(name) <= 18 else f"{name[:17]}…")
+def _labels(chart: Chart, x: float, ends: list[tuple[str, float]]) -> None:
+    """Names at the right end of their lines, moved apart where they would overlap."""
+    ends = sorted(ends, key=lambda end: -end[1])
+    places = spread([chart.y(value) for _, value in ends], 12.0, chart.y.end, chart.y.start)
+    for (name, _), y in zip(ends, places, strict=True):
+        chart.text(x, y + 4, name if len(name) <= 18 else f"{name[:17]}…")
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """The places in [low, high], in this order and `gap` apart, that are nearest to the wanted ones in least squares.
+
+    Less i·gap they only have to increase: an isotonic regression.
+    """
+    if not len(wanted):
+        return []
+    steps = gap * np.arange(len(wanted))
+    room = max(high - low - gap * (len(wanted) - 1), 0.0)
+    return list(isotonic_regression(np.asarray(wanted) - steps, y_min=low, y_max=low + room) + steps)
 
 
 def _guide(chart: Chart, value: float, rows: int) -> str:
