@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparsetd.experiments.runner import execute
+from sparsetd.report.document import Paragraph
 from sparsetd.report.reproduction import write_report
 
 spec = importlib.util.spec_from_file_location("toy_for_report", Path(__file__).parents[1] / "experiments" / "toy.py")
@@ -65,3 +66,9 @@ def test_html_is_self_contained_balanced_and_escaped(written):
     parser = Balance()
     parser.feed(text)
     assert parser.stack == []
+
+
+def test_code_in_a_paragraph_is_set_as_code(tmp_path):
+    paragraph = Paragraph("Made by `a < b`.")
+    assert paragraph.html(tmp_path) == "<p>Made by <code>a &lt; b</code>.</p>"
+    assert paragraph.markdown(tmp_path) == "Made by `a < b`."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +45,7 @@ class Paragraph:
         return self.text
 
     def html(self, _base: Path) -> str:
-        return f"<p>{html.escape(self.text)}</p>"
+        return "<p>" + re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(self.text)) + "</p>"
 
 
 @dataclass(frozen=True)
