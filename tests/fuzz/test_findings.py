@@ -344,6 +344,14 @@ def test_numbers_in_one_part_and_lists_of_one_number_in_another(tmp_path: Path) 
     assert read(tmp_path).observation.tolist() == [[1.0], [2.0]]
 
 
+def test_numbers_in_one_part_and_views_of_lists_in_another(tmp_path: Path) -> None:
+    for i, column in enumerate((pa.array([[2.0]], pa.list_view(pa.float64())), pa.array([1.0]))):
+        table = pa.table({"obs": column, "reward": [0.0], "done": [1]})
+        with pa.OSFile(str(tmp_path / f"{i}.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+            writer.write_table(table)
+    assert read(tmp_path).observation.tolist() == [[2.0], [1.0]]
+
+
 def test_a_long_identifier_is_the_same_in_every_batch() -> None:
     """2⁶³ is an object beside a negative or signed number, and unsigned alone."""
     long = np.asarray(2**63, dtype=np.uint64)

@@ -62,9 +62,22 @@ def join(parts: list[Array]) -> Array:
     """A column of several parts; what NumPy cannot join without a loss stays objects, to be refused by row."""
     if len(parts) == 1:
         return parts[0]
+    parts = [_regular(part) for part in parts]
     if {part.shape[1:] for part in parts} == {(), (1,)}:  # numbers, and lists of one number
         parts = [part.reshape(-1, 1) for part in parts]
     return np.concatenate(parts) if _alike(parts) else objects(row for part in parts for row in part.tolist())
+
+
+def _regular(part: Array) -> Array:
+    """Lists of numbers that are stored as objects, but are of one length, as the matrix that they are."""
+    lists = part.dtype.kind == "O" and part.ndim == 1 and all(isinstance(row, (list, np.ndarray)) for row in part)
+    if not lists or not len(part):
+        return part
+    try:
+        rows = np.array(part.tolist())
+    except ValueError:
+        return part
+    return rows if rows.dtype.kind in "biuf" else part
 
 
 def _alike(parts: list[Array]) -> bool:
