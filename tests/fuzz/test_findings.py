@@ -360,3 +360,9 @@ def test_a_long_identifier_is_the_same_in_every_batch() -> None:
     first.id = long
     twice = SimpleNamespace(iterate_episodes=lambda: iter([first, *list(dataset.iterate_episodes())[1:]]))
     refused(lambda: list(read_batches(twice, batch_rows=3)), "`episode` must keep the rows of an episode together")
+
+
+def test_real_numbers_stored_as_complex_ones_are_read_beside_objects() -> None:
+    mixed = {**OBS, "action": np.array([1, 2 + 0j, 3.0], dtype=object)}
+    assert read(mixed).action.tolist() == [[1.0], [2.0], [3.0]]
+    refused(lambda: read({**mixed, "action": np.array([1, 2 + 1j, 3.0], dtype=object)}), "row 1 holds \\(2\\+1j\\)")

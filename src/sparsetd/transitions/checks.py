@@ -122,7 +122,7 @@ def _number(name: str, row: int, entry: Any) -> float:
     try:
         if isinstance(entry, (str, bytes)):
             raise TypeError
-        return float(entry)
+        return float(entry.real if isinstance(entry, (complex, np.complexfloating)) and entry.imag == 0 else entry)
     except (TypeError, ValueError, OverflowError):
         message = f"`{name}` must hold numbers, but row {row} holds {show(entry)}: encode it as numbers first."
         raise TypeError(message) from None
