@@ -10,6 +10,7 @@ The parts:
     dense     the dense kernel against NumPy and against a kernel written by hand; float32; two threads
     start     from the start of a process to the first fit, with a cold and a warm cache
     sparse    the lazy kernel: flat in d, linear in the non-zeros, how near to what memory allows, exact
+    automatic automatic steps on sparse rows, against steps by hand and rows laid out densely
     peers     the lazy kernel against scikit-learn, Vowpal Wabbit, river, PyTorch and NumPy on the same rows
     scaling   time against d and against the non-zeros, with slopes; figures where matplotlib is installed
     disk      a fit from a Parquet file against the kernel alone, and the memory it takes
@@ -31,12 +32,12 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from benchmarks.speed import dense, disk, peers, scaling, sparse, start
+from benchmarks.speed import automatic, dense, disk, peers, scaling, sparse, start
 from benchmarks.speed.measure import Report
 from benchmarks.speed.readme import write
 
 HERE = Path(__file__).parent
-PARTS = ("dense", "start", "sparse", "peers", "scaling", "disk")
+PARTS = ("dense", "start", "sparse", "automatic", "peers", "scaling", "disk")
 
 
 def main() -> None:
@@ -53,6 +54,8 @@ def main() -> None:
             start.run(report, 1 if options.quick else 3)
         elif part == "sparse":
             sparse.run(report, repeats, share)
+        elif part == "automatic":
+            automatic.run(report, repeats, share)
         elif part == "peers":
             peers.run(report, repeats, share)
         elif part == "scaling":

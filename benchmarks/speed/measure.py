@@ -85,6 +85,8 @@ class Report:
         self.figures.append((what, value, sign, goal))
 
     def verdicts(self) -> None:
+        if not self.figures:
+            return
         self.title("What was to be reached")
         rows = [[f[0], f"{f[1]:.3g}", f"{f[2]} {f[3]:g}", _verdict(*f[1:])] for f in self.figures]
         self.table(["figure", "measured", "goal", ""], rows)
