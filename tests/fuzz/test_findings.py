@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from fuzz.oracle import check_sentence, value_or_sentence
+from fuzz.oracle import check_same, check_sentence, value_or_sentence
 from sparsetd import checkpoint, container
 from sparsetd.container import CorruptFileError
 from sparsetd.transitions import concatenate, infer_schema, inspect, read, read_batches
@@ -116,7 +116,7 @@ def test_actions_that_change_their_kind_in_a_later_batch(tmp_path: Path) -> None
     joined = concatenate(list(read_batches(path, batch_rows=3)))
     np.testing.assert_array_equal(joined.action, read(path).action)
     write([0, 1, 1, 1, 0, 0.5])
-    refused(lambda: list(read_batches(path, batch_rows=3)), "`action` was one whole number per row and is 1 numbers")
+    refused(lambda: list(read_batches(path, batch_rows=3)), "`action` holds whole numbers up to row 2 and others")
 
 
 def test_a_probability_too_small_to_divide_by() -> None:
@@ -150,8 +150,8 @@ def episodes(**changes: Any) -> Any:
         ({"observations": (np.zeros(3), np.zeros((2, 2)))}, "Episode 2 of the Minari dataset cannot be read"),
         ({"observations": np.zeros((2, 2))}, r"Episode 2 has 2 rewards.*`observation` must have 2 rows.*\(1, 2\)"),
         ({"terminations": np.asarray(1)}, r"`terminated` must have 2 rows.*shape is \(\)"),
-        ({"observations": np.zeros((3, 1))}, "Episode 2 has another kind of `observation`"),
-        ({"observations": np.zeros((3, 2), "M8[s]")}, "Episode 2 has another kind of `observation`"),
+        ({"observations": np.zeros((3, 1))}, "Episode 2 has another shape of `observation`"),
+        ({"observations": np.zeros((3, 2), "M8[s]")}, "Episode 2 .*: `observation` holds dates"),
         ({"rewards": None}, "Episode 2 of the Minari dataset cannot be read"),
     ],
 )
@@ -247,11 +247,18 @@ def test_parts_of_a_folder_that_cannot_be_joined(tmp_path: Path) -> None:
             pq.write_table(pa.table(log), tmp_path / f"{i}.parquet")
 
     write("obs_y", [1.0, 2.0, 3.0])
-    refused(lambda: read(tmp_path), "`obs_y` must hold numbers, but row 3 holds datetime")
+    refused(lambda: read(tmp_path), "`obs_y` holds dates or durations from row 3 on")
     write("episode", ["a", "b", "c"])
     assert read(tmp_path).episode.tolist() == [0, 1, 2, 3, 4, 5]
     write("episode", [1, 2, 3])
     assert sum(map(len, read_batches(tmp_path, batch_rows=3))) == 6
+
+
+def test_the_least_integer_in_one_part_and_unsigned_integers_in_another(tmp_path: Path) -> None:
+    for i, entries in enumerate((np.arange(3, dtype=np.uint64), np.full(3, -(2**63)))):
+        pq.write_table(pa.table({"obs_x": entries, "reward": [0.0] * 3, "done": [1] * 3}), tmp_path / f"{i}.parquet")
+    assert read(tmp_path).observation[:, 0].tolist() == [0, 1, 2, *[-(2**63)] * 3]
+    check_same(concatenate(list(read_batches(tmp_path, batch_rows=3))), read(tmp_path))
 
 
 class Huge(int):
@@ -307,8 +314,8 @@ def test_a_member_of_an_archive_with_a_strange_name(tmp_path: Path) -> None:
 
 def test_kinds_of_minari_actions_are_compared_across_batches() -> None:
     dataset = episodes(actions=np.zeros((2, 1), int))
-    refused(lambda: read(dataset), "Episode 2 has another kind of `action`")
-    refused(lambda: list(read_batches(dataset, batch_rows=3)), "Episode 2 has another kind of `action`")
+    refused(lambda: read(dataset), "Episode 2 has another shape of `action`")
+    refused(lambda: list(read_batches(dataset, batch_rows=3)), "Episode 2 has another shape of `action`")
 
 
 def test_minari_episodes_without_rows_are_left_out() -> None:

@@ -44,8 +44,9 @@ def test_batches_begin_at_their_own_rows(path):
 
 @pytest.mark.parametrize("index", [5, -1, 2**32 + 1])
 def test_an_index_out_of_range_is_refused(path, index):
-    with pytest.raises(ValueError, match="indices has an index outside 0 … 4; hash"):
-        read(path, pa.array([[0, index]], type=pa.list_(pa.int64())))
+    rows = pa.array([[1], [2, 3], [4], [], [0, index], [index]], type=pa.list_(pa.int64()))
+    with pytest.raises(ValueError, match="indices has an index outside 0 … 4 in row 4; hash"):
+        read(path, rows, batch_rows=3)
 
 
 @pytest.mark.parametrize(
@@ -53,8 +54,11 @@ def test_an_index_out_of_range_is_refused(path, index):
     [
         (pa.array([1, 2]), "indices has the type int64, but each of its rows must be a list of integers"),
         (pa.array([[1.0], [2.0]]), "indices has the type list.*double.*, but its lists must hold integers"),
-        (pa.array([[1], None]), "indices has missing entries; a row without features is an empty list"),
-        (pa.array([[1, None]]), "indices has missing entries"),
+        (
+            pa.array([[1], None]),
+            r"indices has missing entries \(first in row 1\); a row without features is an empty list",
+        ),
+        (pa.array([[1, None]]), r"indices has missing entries \(first in row 0\)"),
     ],
 )
 def test_what_is_no_list_of_integers_is_refused(path, column, sentence):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.transitions.arrow_sizes import NUMBER, check_messages, fits, parquet_rows, rows_at_once
-from sparsetd.transitions.checks import Array, reason
+from sparsetd.transitions.checks import Array, nth, reason
 from sparsetd.transitions.lazy import LazyColumns
 from sparsetd.transitions.schema import check_names
 
@@ -120,9 +120,11 @@ def _lists(name: str, column: Any) -> Array:
     if odd.any():
         row = int(np.argmax(odd))
         raise ValueError(
-            f"`{name}` must have lists of equal length, but row {row} has {lengths[row]} and row 0 has {lengths[0]}: "
-            "give every row the same length."
+            f"`{name}` must have lists of equal length, but row {nth(row)} has {lengths[row]} and row {nth(0)} "
+            f"has {lengths[0]}: give every row the same length."
         )
     if not fits(len(lengths) * int(lengths[0]) * NUMBER):
-        raise ValueError(f"`{name}` has lists of {lengths[0]} entries from row 0 on, more than fit: make them shorter.")
+        raise ValueError(
+            f"`{name}` has lists of {lengths[0]} entries from row {nth(0)} on, more than fit: make them shorter."
+        )
     return _array(name, pc.list_flatten(column)).reshape(len(lengths), -1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -40,6 +40,24 @@ class Rows:
     def __getitem__(self, index: Any) -> Rows:
         taken: dict[str, Any] = {name: None if value is None else value[index] for name, value in vars(self).items()}
         return Rows(**taken)
+
+    def nbytes(self) -> int:
+        return sum(value.nbytes for value in vars(self).values() if value is not None)
+
+
+def stack(parts: Sequence[Rows]) -> Rows:
+    """The parts of a log below one another; whole numbers among continuous actions are continuous too."""
+    if len(parts) == 1:
+        return parts[0]
+    names = [name for name, value in vars(parts[0]).items() if value is not None]
+    joined: dict[str, Any] = {name: _join([getattr(part, name) for part in parts]) for name in names}
+    return replace(parts[0], **joined)
+
+
+def _join(parts: list[Array]) -> Array:
+    if len({part.ndim for part in parts}) > 1:
+        parts = [part.reshape(len(part), -1) for part in parts]
+    return np.concatenate(parts)
 
 
 def check_rows(columns: Columns, schema: Schema) -> Rows:
@@ -102,13 +120,15 @@ def unpack(values: Any) -> Any:
 
 
 def _identifiers(name: str, values: Array, n: int) -> Array:
+    """Integers, or Python objects that compare as such: an identifier is the same whatever stands around it."""
     ids = np.asarray(values)
     if ids.ndim != 1:
         raise ValueError(f"`{name}` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
     checks.length(name, ids, n)
     checks.identifiers(name, ids)
-    long = ids.dtype.kind == "u" and bool(np.any(ids > np.iinfo(np.int64).max))  # as an object in another batch
-    return checks.objects(map(_hashable, ids.tolist())) if long or ids.dtype.kind == "O" else ids
+    if np.can_cast(ids.dtype, np.int64):
+        return ids.astype(np.int64, copy=False)
+    return checks.objects(map(_hashable, ids.tolist()))
 
 
 def _hashable(entry: Any) -> Any:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions.assemble import Rows, build, check_rows, starts, with_successors
-from sparsetd.transitions.checks import Array, join
+from sparsetd.transitions.assemble import Rows, build, stack, starts, with_successors
+from sparsetd.transitions.checks import Array, counted_from, nth
 from sparsetd.transitions.columns import refuse_rows_after_the_end
-from sparsetd.transitions.readers import refuse_missing
-from sparsetd.transitions.schema import Schema, infer_schema
+from sparsetd.transitions.parts import Parts
+from sparsetd.transitions.schema import Schema
 from sparsetd.transitions.sources import chunks
 from sparsetd.transitions.transitions import Transitions
 
@@ -26,20 +25,17 @@ def read_batches(source: Any, *, batch_rows: int = 65_536, **columns: Any) -> It
     """
     if batch_rows < 3:
         raise ValueError(f"`batch_rows` must be at least 3, but it is {batch_rows}: larger batches are faster.")
-    source_chunks = chunks(source, batch_rows)
-    first = next(source_chunks, None)
-    if first is None:
-        raise ValueError("The source has no rows: it needs at least one transition.")
-    stream = _Stream(infer_schema(first, **columns))
-    for part in chain([first], source_chunks):
-        yield from stream.push(part)
+    parts = Parts(chunks(source, batch_rows), columns)
+    stream = _Stream(parts.schema)
+    for rows in parts:
+        yield from stream.push(rows)
     yield from stream.finish()
 
 
 class _Stream:
-    """Chunks in, batches out.
+    """Checked parts in, batches out.
 
-    Without logged successors the last two rows are held back: the last one's successor is in the next chunk, and the
+    Without logged successors the last two rows are held back: the last one's successor is in the next part, and the
     row before it is truncated if the last one turns out to end its episode.
     """
 
@@ -49,19 +45,15 @@ class _Stream:
         self.held_start = np.zeros(0, dtype=bool)
         self.last: Rows | None = None
         self.seen: set[Any] = set()
-        self.offset = 0
+        self.n_rows = 0
 
-    def push(self, columns: Mapping[str, Array]) -> Iterator[Transitions]:
-        refuse_missing(columns, self.schema)
-        try:
-            rows, start = self._checked(columns)
-        except (TypeError, ValueError) as error:
-            counted = f" (Rows are counted from row {self.offset} of the source.)" if self.offset else ""
-            raise type(error)(f"{error}{counted}") from None
-        self.offset += len(rows)
+    def push(self, rows: Rows) -> Iterator[Transitions]:
+        with counted_from(self.n_rows):
+            rows, start = self._in_sequence(rows)
+        self.n_rows += len(rows)
         self.last = rows[-1:]
         if self.held is not None:
-            rows, start = _stack(self.held, rows), np.concatenate([self.held_start, start])
+            rows, start = stack([self.held, rows]), np.concatenate([self.held_start, start])
         if rows.next_observation is None:
             self.held, self.held_start = rows[-2:], start[-2:]
             yield from self._emit(rows, start, len(rows) - 2)
@@ -78,9 +70,8 @@ class _Stream:
         if known.any():
             yield build(filled[known], start[known], self.schema)
 
-    def _checked(self, columns: Mapping[str, Array]) -> tuple[Rows, Array]:
-        rows = check_rows(columns, self.schema)
-        self._refuse_another_width(rows)
+    def _in_sequence(self, rows: Rows) -> tuple[Rows, Array]:
+        """Rows that continue those before, and which of them start an episode."""
         rows = self._same_actions(rows)
         start = starts(rows)
         start[0] = self._opens(rows)
@@ -91,24 +82,17 @@ class _Stream:
         self._refuse_returning(rows, start)
         return rows, start
 
-    def _refuse_another_width(self, rows: Rows) -> None:
-        if self.last is not None and rows.observation.shape[1] != self.last.observation.shape[1]:
-            raise ValueError(
-                f"`{self.schema.observation[0]}` has {rows.observation.shape[1]} numbers from row 0 on, but "
-                f"{self.last.observation.shape[1]} before: give every row the same length."
-            )
-
     def _same_actions(self, rows: Rows) -> Rows:
         """Whole numbers among continuous actions are continuous too; the reverse comes too late."""
         if self.last is None or self.last.action is None or rows.action is None:
             return rows
-        if self.last.action.dtype.kind == "f" and rows.action.ndim == 1:
-            rows = replace(rows, action=rows.action[:, None].astype(np.float64))
-        if rows.action is not None and rows.action.shape[1:] != self.last.action.shape[1:]:
+        if self.last.action.ndim == 1 < rows.action.ndim:
             raise ValueError(
-                f"`{self.schema.action[0]}` was {_kind(self.last.action)} and is {_kind(rows.action)} from row 0 on: "
+                f"`{self.schema.action[0]}` holds whole numbers up to row {nth(-1)} and others after it: "
                 "write every row alike, or read the file whole."
             )
+        if self.last.action.dtype.kind == "f" and rows.action.ndim == 1:
+            return replace(rows, action=rows.action[:, None].astype(np.float64))
         return rows
 
     def _opens(self, rows: Rows) -> bool:
@@ -123,7 +107,7 @@ class _Stream:
         assert self.last is not None
         if self.last.terminated[0] or self.last.truncated[0]:
             raise ValueError(
-                "`terminated` or `truncated` holds in the row before row 0, but row 0 continues the same episode: "
+                f"`terminated` or `truncated` holds in row {nth(-1)}, but row {nth(0)} continues the same episode: "
                 "mark only the last row of an episode."
             )
 
@@ -144,17 +128,7 @@ class _Stream:
         _refuse_row(again, f"`{self.schema.episode}` must keep the rows of an episode together")
 
 
-def _kind(action: Array) -> str:
-    return "one whole number per row" if action.ndim == 1 else f"{action.shape[1]} numbers per row"
-
-
 def _refuse_row(bad: Array, rule: str) -> None:
     if bad.any():
         row = int(np.argmax(bad))
-        raise ValueError(f"{rule}, but row {row} does not: sort the file by episode and step, or read it whole.")
-
-
-def _stack(a: Rows, b: Rows) -> Rows:
-    pairs = {name: (getattr(a, name), getattr(b, name)) for name in vars(a)}
-    joined: dict[str, Any] = {name: None if x is None else join([x, y]) for name, (x, y) in pairs.items()}
-    return Rows(**joined)
+        raise ValueError(f"{rule}, but row {nth(row)} does not: sort the file by episode and step, or read it whole.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -11,12 +13,29 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
+_offset: ContextVar[int] = ContextVar("offset", default=0)
+
+
+@contextmanager
+def counted_from(row: int) -> Iterator[None]:
+    """Errors raised inside count rows from this one on: a long source is checked part by part."""
+    before = _offset.set(row)
+    try:
+        yield
+    finally:
+        _offset.reset(before)
+
+
+def nth(row: int) -> int:
+    """What errors call a row: its number in the source."""
+    return _offset.get() + row
+
 
 def refuse(name: str, bad: Mask, values: Array, rule: str, remedy: str) -> None:
     """Raise on the first row where `bad` holds: "`reward` must be finite, but row 3 holds nan: remove it."."""
     if bad.any():
         row = int(np.argmax(bad))
-        raise ValueError(f"`{name}` must be {rule}, but row {row} holds {show(values[row])}: {remedy}.")
+        raise ValueError(f"`{name}` must be {rule}, but row {nth(row)} holds {show(values[row])}: {remedy}.")
 
 
 def numbers(name: str, values: Any) -> Array:
@@ -25,7 +44,7 @@ def numbers(name: str, values: Any) -> Array:
     if array.dtype.kind in "OUSTV":
         array = _from_objects(name, array)
     if array.dtype.kind in "mM":
-        raise TypeError(f"`{name}` holds dates or durations from row 0 on: convert them to numbers, such as seconds.")
+        raise TypeError(f"`{name}` holds dates or durations from row {nth(0)} on: turn them into numbers like seconds.")
     if array.dtype.kind == "c":
         refuse(name, rowwise(array.imag != 0), array, "real", "pass the real part or two columns")
         array = array.real
@@ -42,7 +61,7 @@ def _as_array(name: str, values: Any) -> Array:
     except ValueError:
         row = _irregular(values)
         raise ValueError(
-            f"`{name}` has rows of different lengths (row {row} is the first to differ): give them the same length."
+            f"`{name}` has rows of different lengths (row {nth(row)} is the first to differ): make all of one length."
         ) from None
     if isinstance(values, np.ma.MaskedArray):
         mask = rowwise(np.ma.getmaskarray(values))
@@ -56,36 +75,6 @@ def objects(values: Iterable[Any]) -> Array:
     array = np.empty(len(rows), dtype=object)
     array[:] = rows
     return array
-
-
-def join(parts: list[Array]) -> Array:
-    """A column of several parts; what NumPy cannot join without a loss stays objects, to be refused by row."""
-    if len(parts) == 1:
-        return parts[0]
-    parts = [_regular(part) for part in parts]
-    if {part.shape[1:] for part in parts} == {(), (1,)}:  # numbers, and lists of one number
-        parts = [part.reshape(-1, 1) for part in parts]
-    return np.concatenate(parts) if _alike(parts) else objects(row for part in parts for row in part.tolist())
-
-
-def _regular(part: Array) -> Array:
-    """Lists of numbers that are stored as objects, but are of one length, as the matrix that they are."""
-    lists = part.dtype.kind == "O" and part.ndim == 1 and all(isinstance(row, (list, np.ndarray)) for row in part)
-    if not lists or not len(part):
-        return part
-    try:
-        rows = np.array(part.tolist())
-    except ValueError:
-        return part
-    return rows if rows.dtype.kind in "biuf" else part
-
-
-def _alike(parts: list[Array]) -> bool:
-    """Not numbers and times, lists of different lengths, or integers of which NumPy would make floats."""
-    kinds = {part.dtype.kind for part in parts}
-    if len({part.shape[1:] for part in parts}) > 1 or (kinds & {"m", "M"} and len(kinds) > 1):
-        return False
-    return not kinds <= {"b", "i", "u"} or np.result_type(*(part.dtype for part in parts)).kind != "f"
 
 
 def _irregular(values: Sequence[Any]) -> int:
@@ -108,7 +97,9 @@ def _from_objects(name: str, array: Array) -> Array:
     flat = array.reshape(len(array), -1)
     kinds = {type(entry) for entry in flat.ravel()}
     if kinds and all(issubclass(kind, (int, np.integer)) for kind in kinds):
-        refuse(name, rowwise(np.abs(array) >= 2**63), array, "below 2**63", "hash or renumber the values")
+        refuse(
+            name, rowwise((array < -(2**63)) | (array >= 2**63)), array, "below 2**63", "hash or renumber the values"
+        )
         return array.astype(np.int64)
     out = np.empty(array.shape)
     for row, entries in enumerate(flat):
@@ -124,7 +115,7 @@ def _number(name: str, row: int, entry: Any) -> float:
             raise TypeError
         return float(entry.real if isinstance(entry, (complex, np.complexfloating)) and entry.imag == 0 else entry)
     except (TypeError, ValueError, OverflowError):
-        message = f"`{name}` must hold numbers, but row {row} holds {show(entry)}: encode it as numbers first."
+        message = f"`{name}` must hold numbers, but row {nth(row)} holds {show(entry)}: encode it as numbers first."
         raise TypeError(message) from None
 
 
@@ -148,7 +139,7 @@ def rows(name: str, values: Any) -> Array:
     n = len(array)
     array = array.reshape(n, -1) if n else array.reshape(0, int(np.prod(array.shape[1:])))
     if array.shape[1] == 0:
-        raise ValueError(f"`{name}` must have at least one column, but row 0 is empty: pass the observed numbers.")
+        raise ValueError(f"`{name}` must have at least one column, but row {nth(0)} is empty: pass what was observed.")
     return array
 
 
@@ -168,8 +159,8 @@ def length(name: str, values: Array, n: int) -> None:
     if len(values) != n:
         row = min(len(values), n)
         raise ValueError(
-            f"`{name}` must have {n} rows like `observation`, but it has {len(values)} (row {row} has no partner): "
-            "pass columns of equal length."
+            f"`{name}` must have {n} rows like `observation`, but it has {len(values)} "
+            f"(row {nth(row)} has no partner): pass columns of equal length."
         )
 
 

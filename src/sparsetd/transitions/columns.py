@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.transitions import checks
-from sparsetd.transitions.checks import Array, Mask, refuse
+from sparsetd.transitions.checks import Array, Mask, nth, refuse
 
 
 def boundaries(n: int, over: Mask, start: Any, episode: Any) -> tuple[Mask, Array]:
@@ -58,7 +58,7 @@ def refuse_rows_after_the_end(over: Mask, number: Array) -> None:
     if late.any():
         row = int(np.argmax(late))
         raise ValueError(
-            f"`terminated` or `truncated` holds in row {row}, but row {row + 1} continues the same episode: "
+            f"`terminated` or `truncated` holds in row {nth(row)}, but row {nth(row + 1)} continues the same episode: "
             "mark only the last row of an episode, or start a new episode after it."
         )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions.checks import Array, join, reason
+from sparsetd.transitions.checks import Array, numbers, objects, reason
 
 PROBABILITIES = ("behavior_prob", "target_prob", "ratio")
 
@@ -28,6 +28,7 @@ def minari_chunks(dataset: Any, batch_rows: int) -> Iterator[dict[str, Array]]:
         columns = _columns(number, episode)
         if not len(columns["reward"]):
             continue
+        columns = _numbers(number, columns)
         first = first or columns
         _refuse_other_shapes(number, columns, first)
         pending.append(columns)
@@ -73,6 +74,14 @@ def _columns(number: int, episode: Any) -> dict[str, Array]:
     return columns
 
 
+def _numbers(number: int, columns: dict[str, Array]) -> dict[str, Array]:
+    """Numbers only, so that episodes of one shape can be joined."""
+    try:
+        return {name: column if name == "episode" else numbers(name, column) for name, column in columns.items()}
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"Episode {number} of the Minari dataset: {error}") from None
+
+
 def _fields(episode: Any) -> dict[str, Array]:
     observations, rewards = _flat(episode.observations), np.asarray(episode.rewards)
     columns = {
@@ -82,7 +91,7 @@ def _fields(episode: Any) -> dict[str, Array]:
         "reward": rewards,
         "terminated": np.asarray(episode.terminations),
         "truncated": np.asarray(episode.truncations),
-        "episode": np.asarray([episode.id] * len(rewards)),
+        "episode": objects(np.asarray([episode.id] * len(rewards)).tolist()),
     }
     for name in PROBABILITIES:
         if isinstance(episode.infos, dict) and name in episode.infos:
@@ -101,15 +110,10 @@ def _flat(values: Any) -> Array:
 
 def _refuse_other_shapes(number: int, columns: dict[str, Array], first: dict[str, Array]) -> None:
     for name, column in columns.items():
-        if name in first and _kind(column) != _kind(first[name]):
-            raise ValueError(f"Episode {number} has another kind of `{name}` than episode 0: make them alike.")
-
-
-def _kind(column: Array) -> tuple[bool, tuple[int, ...]]:
-    """Numbers can be joined with numbers of the same shape, and nothing else."""
-    return column.dtype.kind in "biuf", column.shape[1:]
+        if name in first and column.shape[1:] != first[name].shape[1:]:
+            raise ValueError(f"Episode {number} has another shape of `{name}` than episode 0: make them alike.")
 
 
 def _join(episodes: list[dict[str, Array]]) -> dict[str, Array]:
     names = [name for name in episodes[0] if all(name in episode for episode in episodes)]
-    return {name: join([episode[name] for episode in episodes]) for name in names}
+    return {name: np.concatenate([episode[name] for episode in episodes]) for name in names}

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions.assemble import build, check_rows, in_order, starts, with_successors
-from sparsetd.transitions.checks import Array, join
+from sparsetd.transitions.assemble import Rows, build, in_order, stack, starts, with_successors
+from sparsetd.transitions.checks import Array
 from sparsetd.transitions.columns import refuse_rows_after_the_end
-from sparsetd.transitions.schema import Schema, infer_schema
-from sparsetd.transitions.sources import MAX_BYTES, Chunks, chunks
+from sparsetd.transitions.parts import Parts
+from sparsetd.transitions.schema import Schema
+from sparsetd.transitions.sources import MAX_BYTES, chunks
 from sparsetd.transitions.transitions import Transitions
 
 
@@ -54,9 +54,10 @@ def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transiti
 
 def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | None = None, **columns: Any) -> Reading:
     """As `read`, with the schema and what was sorted and dropped; stops after about `max_rows` rows of the source."""
-    parts, schema, complete = _gather(chunks(source, max_bytes=max_bytes), columns, max_bytes, max_rows)
-    joined = {name: join([part[name] for part in parts]) for name in schema.used()}
-    rows, moved = in_order(check_rows(joined, schema), schema)
+    parts = Parts(chunks(source, max_bytes=max_bytes), columns)
+    schema = parts.schema
+    gathered, complete = _gather(parts, max_bytes, max_rows)
+    rows, moved = in_order(stack(gathered), schema)
     start = starts(rows)
     refuse_rows_after_the_end(rows.terminated | rows.truncated, np.cumsum(start))
     filled, known = with_successors(rows, start)
@@ -70,31 +71,16 @@ def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | 
     return Reading(transitions, schema, kept.step, len(rows), moved, int((~known).sum()), complete)
 
 
-def _gather(
-    source: Chunks, columns: dict[str, Any], max_bytes: int, max_rows: int | None
-) -> tuple[list[dict[str, Array]], Schema, bool]:
-    """The columns the schema names out of every chunk, the schema, and whether that was the whole source."""
-    parts: list[dict[str, Array]] = []
-    schema: Schema | None = None
-    size, n = 0, 0
-    for chunk in source:
-        schema = infer_schema(chunk, **columns) if schema is None else schema
-        refuse_missing(chunk, schema)
-        part = {name: chunk[name] for name in schema.used()}
-        size += sum(column.nbytes for column in part.values())
+def _gather(parts: Parts, max_bytes: int, max_rows: int | None) -> tuple[list[Rows], bool]:
+    """The parts, and whether that was the whole source."""
+    gathered: list[Rows] = []
+    size = 0
+    for rows in parts:
+        size += rows.nbytes()
         if size > max_bytes:
             limit = f"{max_bytes / 2**30:.2g} GiB"
             raise ValueError(f"The source needs more than {limit} of memory: use `read_batches`, or raise `max_bytes`.")
-        parts.append(part)
-        n += len(part[schema.reward])
-        if max_rows is not None and n >= max_rows:
-            return parts, schema, next(source, None) is None
-    if schema is None:
-        raise ValueError("The source has no rows: it needs at least one transition.")
-    return parts, schema, True
-
-
-def refuse_missing(columns: Mapping[str, Array], schema: Schema) -> None:
-    absent = next((name for name in schema.used() if name not in columns), None)
-    if absent is not None:
-        raise ValueError(f"`{absent}` is missing from a later part of the source: give every part the same columns.")
+        gathered.append(rows)
+        if max_rows is not None and parts.n_rows >= max_rows:
+            return gathered, parts.are_over()
+    return gathered, True

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from sparsetd.transitions.arrow import require_pyarrow
 from sparsetd.transitions.arrow_sizes import parquet_rows
-from sparsetd.transitions.checks import reason, show
+from sparsetd.transitions.checks import counted_from, nth, reason, show
 from sparsetd.transitions.read_ahead import read_ahead
 from sparsetd.transitions.schema import check_names
 
@@ -53,7 +53,7 @@ def sparse_parquet(
     lists = [name for name in (indices, values, next_indices, next_values) if name is not None]
 
     def batches() -> Iterator[dict[str, Any]]:
-        ones = _Ones()
+        ones, n = _Ones(), 0
         for name, file in _files(path):
             check_names(file.schema_arrow.names)
             rows = parquet_rows(Path(name), file.metadata, batch_rows)
@@ -63,10 +63,13 @@ def sparse_parquet(
                 raise ValueError(f"{name} has no column {missing[0]!r}; it has {', '.join(sorted(known)[:20])}.")
             kept = [column for column in OPTIONAL if column in known]
             for table in file.iter_batches(rows, columns=[*lists, reward, *kept], use_threads=False):
-                batch = {"X": _rows(table, indices, values, n_features, ones), "y": _numbers(table, reward)}
-                if next_indices is not None:
-                    batch["X_next"] = _rows(table, next_indices, next_values, n_features, ones)
-                yield batch | {column: _numbers(table, column) for column in kept}
+                with counted_from(n):
+                    batch = {"X": _rows(table, indices, values, n_features, ones), "y": _numbers(table, reward)}
+                    if next_indices is not None:
+                        batch["X_next"] = _rows(table, next_indices, next_values, n_features, ones)
+                    batch |= {column: _numbers(table, column) for column in kept}
+                n += len(table)
+                yield batch
 
     return read_ahead(_readable(path, batches()))
 
@@ -95,18 +98,19 @@ def _files(path: str | Path) -> Iterator[tuple[str, Any]]:
 
 def _rows(table: Any, indices: str, values: str | None, n_features: int, ones: _Ones) -> sp.csr_array:
     offsets, places = _lists(table, indices, "iu")
-    largest = places.view(f"u{places.itemsize}").max(initial=0)  # a negative index is a large unsigned one
-    if largest >= n_features:
-        raise ValueError(f"{indices} has an index outside 0 … {n_features - 1}; hash the features to that range.")
+    unsigned = places.view(f"u{places.itemsize}")  # a negative index is a large unsigned one
+    if unsigned.max(initial=0) >= n_features:
+        row = int(np.searchsorted(offsets, np.argmax(unsigned >= n_features), side="right")) - 1
+        raise ValueError(
+            f"{indices} has an index outside 0 … {n_features - 1} in row {nth(row)}; hash the features to that range."
+        )
     if values is None:
         numbers = ones(len(places))
     else:
         ends, entries = _lists(table, values, "iuf")
         if not np.array_equal(offsets, ends):
             row = int(np.argmax(np.diff(offsets) != np.diff(ends)))
-            raise ValueError(
-                f"{values} and {indices} differ in length in row {row} of a batch; give a value per index."
-            )
+            raise ValueError(f"{values} and {indices} differ in length in row {nth(row)}; give a value per index.")
         numbers = entries.astype(np.float64, copy=False)
     rows = sp.csr_array((len(offsets) - 1, n_features))
     rows.data, rows.indices = numbers, places.astype(np.int32, copy=False)
@@ -135,7 +139,8 @@ def _lists(table: Any, name: str, kinds: str) -> tuple[Any, Any]:
         raise ValueError(f"{name} has the type {_kind(column)}, but each of its rows must be a list of {KINDS[kinds]}.")
     entries = column.flatten()
     if column.null_count or entries.null_count:
-        raise ValueError(f"{name} has missing entries; a row without features is an empty list.")
+        row = nth(_first_missing(column))
+        raise ValueError(f"{name} has missing entries (first in row {row}); a row without features is an empty list.")
     if not (types.is_integer(entries.type) or ("f" in kinds and types.is_floating(entries.type))):
         raise ValueError(f"{name} has the type {_kind(column)}, but its lists must hold {KINDS[kinds]}.")
     numbers = np.asarray(entries)
@@ -143,6 +148,11 @@ def _lists(table: Any, name: str, kinds: str) -> tuple[Any, Any]:
         return column.type.list_size * np.arange(len(column) + 1), numbers
     offsets = np.asarray(column.offsets)
     return offsets - offsets[0], numbers
+
+
+def _first_missing(column: Any) -> int:
+    rows = column.to_pylist()
+    return next((i for i, row in enumerate(rows) if row is None or (isinstance(row, list) and None in row)), 0)
 
 
 def _kind(column: Any) -> str:
@@ -155,5 +165,6 @@ def _numbers(table: Any, name: str) -> Any:
     if not (types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)):
         raise ValueError(f"{name} has the type {_kind(column)}, but each of its rows must be a number.")
     if column.null_count:
-        raise ValueError(f"{name} has missing entries; give every row a number.")
+        row = nth(_first_missing(column))
+        raise ValueError(f"{name} has missing entries (first in row {row}); give every row a number.")
     return column.to_numpy(zero_copy_only=False, writable=True)

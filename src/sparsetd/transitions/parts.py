@@ -1,0 +1,59 @@
+"""A source is checked part by part, the same way for a whole log and for batches of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from sparsetd.transitions.assemble import Rows, check_rows
+from sparsetd.transitions.checks import Array, counted_from, nth
+from sparsetd.transitions.schema import Schema, infer_schema
+from sparsetd.transitions.sources import Chunks
+
+
+class Parts:
+    """The parts of a source in order, as checked rows; the first part decides on the schema."""
+
+    def __init__(self, source: Chunks, columns: Mapping[str, Any]) -> None:
+        first = next(source, None)
+        if first is None:
+            raise ValueError("The source has no rows: it needs at least one transition.")
+        self.schema = infer_schema(first, **columns)
+        self.n_rows = 0  # of all parts so far
+        self._source = chain([first], source)
+
+    def __iter__(self) -> Iterator[Rows]:
+        first = None
+        for columns in self._source:
+            with counted_from(self.n_rows):
+                _refuse_missing(columns, self.schema)
+                rows = check_rows(columns, self.schema)
+                first = first or rows[:1]
+                _refuse_another_width(rows, first, self.schema)
+            self.n_rows += len(rows)
+            yield rows
+
+    def are_over(self) -> bool:
+        """Whether there is no other part; if there is one, it is lost."""
+        return next(self._source, None) is None
+
+
+def _refuse_missing(columns: Mapping[str, Array], schema: Schema) -> None:
+    absent = next((name for name in schema.used() if name not in columns), None)
+    if absent is not None:
+        raise ValueError(f"`{absent}` is missing from a later part of the source: give every part the same columns.")
+
+
+def _refuse_another_width(rows: Rows, first: Rows, schema: Schema) -> None:
+    for role in ("observation", "next_observation", "action"):
+        width, before = _width(getattr(rows, role)), _width(getattr(first, role))
+        if width != before:
+            raise ValueError(
+                f"`{getattr(schema, role)[0]}` has {width} numbers from row {nth(0)} on, but {before} before: "
+                "give every row the same length."
+            )
+
+
+def _width(values: Array | None) -> int:
+    return 0 if values is None else 1 if values.ndim == 1 else values.shape[1]
