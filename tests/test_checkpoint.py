@@ -88,18 +88,25 @@ def test_every_truncation_is_found(tmp_path):
             checkpoint.load(path, make_state())
 
 
-def test_leftovers_of_a_killed_save_are_cleared(tmp_path):
+@pytest.mark.parametrize("act", [checkpoint.exists, lambda path: checkpoint.save(path, make_state())])
+def test_leftovers_of_a_killed_save_are_cleared(tmp_path, act):
     path = tmp_path / "fit.ckpt"
+    checkpoint.save(path, make_state())
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    alive = f".fit.ckpt.{os.getppid()}.tmp"
     (tmp_path / f".fit.ckpt.{dead.pid}.tmp").write_bytes(b"half")
-    (tmp_path / f".other.ckpt.{dead.pid}.tmp").write_bytes(b"not ours")
-    (tmp_path / alive).write_bytes(b"being written")
-    assert not checkpoint.exists(path)
-    checkpoint.save(path, make_state())
-    assert checkpoint.exists(path)
-    assert {p.name for p in tmp_path.iterdir()} == {alive, f".other.ckpt.{dead.pid}.tmp", "fit.ckpt"}
+    kept = {f".fit.ckpt.{writer}.tmp" for writer in (os.getppid(), 10**20, "notes")}
+    kept.add(f".other.ckpt.{dead.pid}.tmp")
+    for name in kept:
+        (tmp_path / name).write_bytes(b"being written, or not ours")
+    act(path)
+    assert {p.name for p in tmp_path.iterdir()} == {"fit.ckpt", *kept}
+
+
+def test_a_checkpoint_exists_once_it_is_saved(tmp_path):
+    assert not checkpoint.exists(tmp_path / "fit.ckpt")
+    checkpoint.save(tmp_path / "fit.ckpt", make_state())
+    assert checkpoint.exists(tmp_path / "fit.ckpt")
 
 
 def test_a_fingerprint_tells_data_and_settings_apart():

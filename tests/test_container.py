@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import stat
 import subprocess
 import sys
 
@@ -24,6 +25,7 @@ ARRAYS = {
     "empty": np.empty((0, 3), dtype=np.float32),
     "fortran": np.asfortranarray(np.arange(6.0).reshape(2, 3)),
     "scalar": np.array(np.nan),
+    "full": np.arange(8.0),  # fills its 64 bytes: the last block has no padding
 }
 META = {"class": "LSTD", "note": "θ = A⁻¹b", "n": 3}
 DATA = pack("model", META, ARRAYS)
@@ -67,6 +69,13 @@ def test_any_array_round_trips(array):
 
 def test_same_content_gives_same_bytes():
     assert pack("model", META, ARRAYS) == DATA
+
+
+def test_every_array_starts_at_the_next_64_byte_boundary():
+    length = int.from_bytes(DATA[8:16], "little")
+    entries = json.loads(DATA[16 : 16 + length])["arrays"]
+    assert (16 + length) % 64 == 0
+    assert [entry["offset"] for entry in entries.values()] == [0, 64, 128, 128, 192, 256]
 
 
 def test_every_truncation_is_found():
@@ -115,6 +124,8 @@ ENTRY = {"dtype": "<f8", "shape": [7], "order": "C", "offset": 0}
         ({"arrays": {"a": {**ENTRY, "shape": [2**62, 4]}}}, "beyond the file"),
         ({"arrays": {"a": {**ENTRY, "shape": [0, 2**62, 2**62]}}}, "beyond the file"),
         ({"arrays": {"a": {**ENTRY, "offset": 10**20}}}, "beyond the file"),
+        ({"arrays": {"a": {**ENTRY, "shape": [41]}}}, "beyond the file"),
+        ({"arrays": {"a": {**ENTRY, "shape": [40], "offset": 1}}}, "beyond the file"),
     ],
 )
 def test_a_forged_header_with_a_valid_digest_is_refused(change, message):
@@ -133,6 +144,12 @@ def test_a_header_that_is_no_header_is_refused(raw):
 def test_the_header_is_capped(length):
     body = DATA[:8] + length.to_bytes(8, "little") + b" " * (container.MAX_HEADER + 100)
     with pytest.raises(CorruptFileError, match="header claims"):
+        unpack(body + hashlib.sha256(body).digest(), "model")
+
+
+def test_a_header_longer_than_the_file_is_refused():
+    body = DATA[:8] + (1).to_bytes(8, "little")
+    with pytest.raises(CorruptFileError, match="header claims 1 bytes"):
         unpack(body + hashlib.sha256(body).digest(), "model")
 
 
@@ -164,6 +181,27 @@ def test_write_replaces_and_leaves_nothing_else(tmp_path):
     container.write(path, "model", META, ARRAYS)
     assert container.read(path, "model")[0] == META
     assert os.listdir(tmp_path) == ["model.sparsetd"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a directory cannot be opened there")
+def test_a_write_is_on_the_disk_before_the_rename_and_the_rename_after_it(tmp_path, monkeypatch):
+    steps = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda fd: (steps.append(stat.S_IFMT(os.fstat(fd).st_mode)), fsync(fd)))
+    monkeypatch.setattr(os, "replace", lambda a, b: (steps.append("rename"), replace(a, b)))
+    container.write(tmp_path / "model.sparsetd", "model", META, ARRAYS)
+    assert steps == [stat.S_IFREG, "rename", stat.S_IFDIR]
+
+
+def lowest_free_descriptor():
+    os.close(free := os.dup(0))
+    return free
+
+
+def test_a_write_leaves_nothing_open(tmp_path):
+    free = lowest_free_descriptor()
+    container.write(tmp_path / "model.sparsetd", "model", META, ARRAYS)
+    assert lowest_free_descriptor() == free
 
 
 def test_write_follows_a_link(tmp_path):

@@ -141,7 +141,7 @@ def clear_leftovers(target: Path) -> None:
     """Remove what writers of `target` that were killed left half-written beside it."""
     for leftover in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
         writer = leftover.name.rsplit(".", 2)[1]
-        if writer.isdigit() and int(writer) != os.getpid() and not _alive(int(writer)):
+        if writer.isdigit() and not _alive(int(writer)):
             leftover.unlink(missing_ok=True)
 
 
