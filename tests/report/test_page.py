@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from sparsetd.report.page import page, write_page
-from sparsetd.report.svg import Scale, label, log_span, span
-from sparsetd.report.words import number, percent, signed, verdicts
+from sparsetd.report.svg import Scale, log_span, span
+from sparsetd.report.words import Numbers, number, percent, verdicts
 
 spec = importlib.util.spec_from_file_location("payload", Path(__file__).with_name("payload.py"))
 payload_module = importlib.util.module_from_spec(spec)
@@ -126,8 +126,17 @@ def test_missing_parts_leave_a_valid_page(change):
 
 def test_the_sentence_says_whether_the_difference_is_beyond_chance():
     assert "within what chance" in page(PAYLOAD)
-    assert "is better, beyond chance" in page(changed(difference={"value": 0.1, "interval": [0.05, 0.15]}))
-    assert "is worse, beyond chance" in page(changed(difference={"value": -0.1, "interval": [-0.15, -0.05]}))
+    better = page(changed(difference={"value": 0.1, "interval": [0.05, 0.15]}))
+    assert "The target policy is better. The difference of +0.100" in better
+    assert "is beyond chance" in better
+    assert "The target policy is worse." in page(changed(difference={"value": -0.1, "interval": [-0.15, -0.05]}))
+
+
+def test_the_logged_behaviour_is_not_called_worse_than_itself():
+    difference = {"value": -0.065, "interval": [-0.107, -0.023]}
+    text = page(changed(difference=difference, max_ratio=1.0, ess_rows=18471.0))
+    assert "is the model&#x27;s own error" in text
+    assert "beyond chance" not in text
 
 
 def test_every_mark_says_what_it_is():
@@ -140,36 +149,108 @@ def test_every_mark_says_what_it_is():
 
 def test_verdicts_grade_in_words():
     words = [v.word for v in verdicts(PAYLOAD)]
-    assert words == ["covered", "plenty", "uneven", "about what chance gives"]
+    assert words == ["covered", "plenty", "uneven", "near chance"]
     poor = changed(
         coverage=0.4, ess_rows=12.0, max_ratio=653.0, bellman_error={"value": 9.0, "noise": 1.0, "constant": 20.0}
     )
     assert [v.level for v in verdicts(poor)] == ["bad"] * 4
 
 
+def test_one_episode_a_fold_gives_no_verdict_on_the_bellman_error():
+    lonely = changed(bellman_error={"value": 9.0, "noise": 0.0, "constant": 20.0})
+    assert [v.name for v in verdicts(lonely)] == ["Support coverage", "Effective transitions", "Largest weight"]
+    assert "inf×" not in page(lonely)
+
+
+@pytest.mark.parametrize(
+    ("kept", "of", "words"),
+    [
+        (0, 6, "No candidate feature was kept"),
+        (1, 1, "rests on the one candidate feature."),
+        (9, 9, "rests on all 9 candidate features."),
+        (3, 1047, "rests on 3 of 1,047 candidate features;"),
+    ],
+)
+def test_how_many_features_is_a_sentence(kept, of, words):
+    text = page(changed(features=PAYLOAD["features"][:kept], n_candidates=of))
+    assert words in text
+    assert ("<table" in text) == (kept > 0)
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.7312, "0.731"), (-0.02, "−0.020"), (0.0, "0.000"), (12345.6, "1.235e+04"), (0.00012, "0.00012"), (None, "–")],
+    [
+        (0.7312, "0.731"),
+        (-0.02, "−0.0200"),
+        (0.0, "0.00"),
+        (12345.6, "12,300"),
+        (0.00012, "0.000120"),
+        (2.0207e-9, "2.02 × 10⁻⁹"),
+        (-1.949e12, "−1.95 × 10¹²"),
+        (5e-324, "0.00"),
+        (None, "–"),
+        (float("inf"), "–"),
+    ],
 )
 def test_numbers_are_written_short(value, text):
     assert number(value) == text
 
 
-def test_signs_and_percents():
-    assert (signed(0.5), signed(-0.5), signed(float("inf"))) == ("+0.500", "−0.500", "–")
-    assert (percent(0.95), percent(0.997), percent(1.0), percent(None)) == ("95 %", "99.7 %", "100 %", "–")
+@pytest.mark.parametrize(
+    ("values", "finest", "texts"),
+    [
+        ([0.0307, -0.0002539, 0.0436], None, ["+0.0307", "−0.0003", "+0.0436"]),
+        ([2020699.0, 72033.5], None, ["+2,020,000", "+70,000"]),
+        ([2.02e-9, 7.2e-11], None, ["+2.02 × 10⁻⁹", "+0.07 × 10⁻⁹"]),
+        ([1000020.4, 1000000.0], 40.8, ["+1,000,020", "+1,000,000"]),
+        ([0.7, 0.7], 1e-17, ["+0.700000", "+0.700000"]),
+    ],
+)
+def test_numbers_beside_one_another_share_their_last_place(values, finest, texts):
+    assert [Numbers.of(values, finest).signed(v) for v in values] == texts
+
+
+def test_an_interval_can_be_seen_in_the_digits():
+    text = page(changed(value=1000000.0, interval=[999980.0, 1000020.0]))
+    assert "999,980 to 1,000,020" in text
+
+
+def test_percents_near_one_are_not_rounded_to_it():
+    assert [percent(v) for v in (0.95, 0.997, 0.9999, 1.0, 0.0, None)] == [
+        "95 %",
+        "99.7 %",
+        "99.99 %",
+        "100 %",
+        "0 %",
+        "–",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scale", "labels", "power"),
+    [
+        (Scale(0.4e6, 2.1e6, 0, 1), ["0.5", "1.0", "1.5", "2.0"], " (× 10⁶)"),
+        (Scale(1000.1, 1000.5, 0, 1), ["1,000.1", "1,000.2", "1,000.3", "1,000.4", "1,000.5"], ""),
+        (Scale(-1.1e-9, 1.1e-9, 0, 1), ["−1.0", "−0.5", "0", "0.5", "1.0"], " (× 10⁻⁹)"),
+        (Scale(0, 2, 0, 1, "whole"), ["0", "1", "2"], ""),
+        (Scale(0.15, 3, 0, 1, "log"), ["0.2", "0.5", "1", "2"], ""),
+        (Scale(1e-4, 1, 0, 1, "log"), ["10⁻⁴", "10⁻³", "10⁻²", "10⁻¹", "1"], ""),
+    ],
+)
+def test_no_two_ticks_have_the_same_label(scale, labels, power):
+    assert scale.labels(scale.ticks()) == (labels, power)
 
 
 def test_scales_and_ticks():
     assert Scale(0, 10, 0, 100)(2.5) == 25
-    assert Scale(1, 100, 0, 100, log=True)(10) == pytest.approx(50)
+    assert Scale(1, 100, 0, 100, "log")(10) == pytest.approx(50)
     assert Scale(0, 1, 0, 1).ticks(5) == pytest.approx([0, 0.2, 0.4, 0.6, 0.8, 1.0])
-    assert Scale(10000, 0.1, 0, 1, log=True).ticks() == pytest.approx([0.1, 1, 10, 100, 1000, 10000])
-    assert Scale(0.15, 3, 0, 1, log=True).ticks() == pytest.approx([0.2, 0.5, 1, 2])
+    assert Scale(10000, 0.1, 0, 1, "log").ticks() == pytest.approx([0.1, 1, 10, 100, 1000, 10000])
+    assert Scale(0.15, 3, 0, 1, "log").ticks() == pytest.approx([0.2, 0.5, 1, 2])
     assert span([3.0]) == pytest.approx((2.7, 3.3))
     assert span([]) == pytest.approx((-0.1, 0.1))
     assert log_span([0.02, 30]) == pytest.approx((0.01, 100))
-    assert (label(0), label(-0.5), label(1e-8), label(250000)) == ("0", "−0.5", "1e−8", "2e5")
+    assert span([3.0, 3.0 + 1e-15]) == pytest.approx((2.7, 3.3))
 
 
 QUIET = ("background-networking", "component-update", "sync", "gpu")
@@ -197,15 +278,33 @@ document.title = JSON.stringify(log);
 """
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-def test_sorting_and_keyboard_work_in_a_browser(tmp_path):
+def in_browser(text, tmp_path):
+    """What the page's script left in its title."""
     target = tmp_path / "page.html"
-    target.write_text(page(PAYLOAD).replace("</body>", PROBE), encoding="utf-8")
+    target.write_text(text, encoding="utf-8")
     command = [CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom", target.as_uri()]
     dom = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
-    log = json.loads(html.unescape(re.search(r"<title>(.*?)</title>", dom)[1]))
+    return json.loads(html.unescape(re.search(r"<title>(.*?)</title>", dom)[1]))
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_sorting_and_keyboard_work_in_a_browser(tmp_path):
+    log = in_browser(page(PAYLOAD).replace("</body>", PROBE), tmp_path)
     assert log[:2] == ["<b>odd & name</b>", "SOFA"]  # by name, then turned round
     assert log[2:6] == ["GCS", "descending", "SOFA", "ascending"]  # by weight
     assert log[6] is True  # a focused mark shows its sentence
     assert log[7].startswith("This report: 0.731, 95 % interval")
     assert log[8:] == [True, True]  # Escape hides it; the page is not wider than the window
+
+
+PHONE = """<!doctype html><title></title><iframe width="390" height="800" srcdoc="{}"></iframe><script>
+window.onload = function () {{ document.title = document.querySelector("iframe").contentDocument.body.scrollWidth; }};
+</script>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+def test_nothing_sticks_out_on_a_phone(tmp_path):
+    long = "x" * 200
+    named = {"name": long, "weight": 1e6, "interval": [-1e6, 1e6], "frequency": 1.0}
+    text = page(changed(features=[named], target=long, warnings=[long], settings={"model": long}, value=-123456.0))
+    assert in_browser(PHONE.format(html.escape(text)), tmp_path) <= 390

@@ -47,11 +47,15 @@ def convergence(model: Any) -> dict[str, Any] | None:
 
 def sentence(model: Any) -> str:
     """How the fit ended, in words."""
-    words = f"{type(model).__name__}: {model.status_} after {model.n_iter_:,} iterations."
+    gap = getattr(model, "history_", {}).get("relative_gap")
+    what = "transition" if gap is None else "iteration"  # what `n_iter_` counts
+    words = f"{type(model).__name__}: {model.status_.replace('_', ' ')} after {model.n_iter_:,} {what}"
+    words += "." if model.n_iter_ == 1 else "s."
     if hasattr(model, "rho_theta_"):
         words += f" Penalty {model.rho_theta_:.3g} of at most {model.rho_max_:.3g}, chosen on held-out episodes."
-    gap = getattr(model, "dual_gap_", None)
-    return words if gap is None else f"{words} The objective is certified to lie within {gap:.1e} of its minimum."
+    if gap:
+        words += f" The objective is certified to lie within a share of {gap[-1]:.1g} of its minimum."
+    return words
 
 
 def _spread(column: Any) -> float:

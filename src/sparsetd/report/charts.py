@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.isotonic import isotonic_regression
 
 from sparsetd.report.svg import Chart, log_span, span
-from sparsetd.report.words import count, number, percent, signed
+from sparsetd.report.words import Numbers, answers, count, number, percent
 
 Payload = Mapping[str, Any]
 ROW = 30.0
@@ -19,22 +19,22 @@ SHOWN = 12  # features drawn with a name in the path plot
 
 def forest(p: Payload) -> str:
     """Estimates with their intervals, one row each; the answer first."""
+    written = answers(p)
     rows = [("This report", p["value"], p["interval"], "main"), ("Logged behaviour", *_of(p["behavior_value"]), "warm")]
     rows += [(r["name"], *_of(r), "") for r in p["comparisons"]]
     rows = [row for row in rows if row[1] is not None and math.isfinite(row[1])]
     ends = [v for _, value, interval, _ in rows[:3] for v in (value, *_finite(interval))]
     far = [value for _, value, _, _ in rows]
     height = 62 + ROW * len(rows)
-    chart = Chart(
-        span(ends + far), (len(rows) - 0.5, -0.5), "value per episode", "", "Estimates", 720, height, left=150
-    )
+    places = (len(rows) - 0.5, -0.5)
+    chart = Chart(span(ends + far), places, "value per episode", "", "Estimates", 580, height, left=162)
     for i, (name, value, interval, css) in enumerate(rows):
         _interval_mark(chart, i, _finite(interval) or (value, value), css)
-        words = f"{name}: {number(value)}"
+        words = f"{name}: {written(value)}"
         if _finite(interval):
-            words += f", {percent(p['level'])} interval {number(interval[0])} to {number(interval[1])}"
+            words += f", {percent(p['level'])} interval {' to '.join(map(written, interval))}"
         chart.point(value, i, words, f"dot {css}", 6 if css == "main" else 4.5)
-        chart.text(140, chart.y(i) + 4, name, "name strong" if css == "main" else "name", "end")
+        chart.text(chart.x.start - 10, chart.y(i) + 4, name, "name strong" if css == "main" else "name", "end")
     chart.marks.insert(0, _guide(chart, p["value"], len(rows)))
     return chart.svg(y_ticks=False)
 
@@ -46,9 +46,11 @@ def ratios(p: Payload) -> str:
         return ""
     edges, counts = h["edges"], h["counts"]
     top = max(counts) * 1.08
-    chart = Chart((edges[0], edges[-1]), (0, top), "importance ratio", "transitions", "Importance ratios", log_x=True)
+    names = ("importance ratio", "transitions", "Importance ratios")
+    chart = Chart((edges[0], edges[-1]), (0, top), *names, x_kind="log", y_kind="whole")
     for low, high, n in zip(edges[:-1], edges[1:], counts, strict=True):
-        chart.bar(low, high, n, f"ratio {low:.2g} to {high:.2g}: {count(n)} transitions")
+        if n:
+            chart.bar(low, high, n, f"ratio {number(low)} to {number(high)}: {count(n)} transitions")
     if h["zero"]:
         chart.text(chart.x.start + 6, 24, f"{count(h['zero'])} transitions have ratio 0")
     return chart.svg()
@@ -60,6 +62,7 @@ def agreement(p: Payload) -> str:
     if not groups:
         return ""
     ends = [v for g in groups for v in (g["predicted"], *_finite(g["interval"]))]
+    written = Numbers.of(ends)
     chart = Chart(
         span(ends), span(ends), "predicted value", "return that followed", "Prediction against held-out return"
     )
@@ -67,10 +70,9 @@ def agreement(p: Payload) -> str:
     for g in groups:
         low, high = g["interval"]
         chart.whisker(g["predicted"], g["predicted"], low, high, "whisker")
-        tip = (
-            f"predicted {number(g['predicted'])}, observed {number(g['observed'])} ({number(low)} to {number(high)}), "
-        )
-        chart.point(g["predicted"], g["observed"], f"{tip}{count(g['count'])} states", "dot main")
+        predicted, observed = written(g["predicted"]), written(g["observed"])
+        tip = f"predicted {predicted}, observed {observed} ({written(low)} to {written(high)})"
+        chart.point(g["predicted"], g["observed"], f"{tip}, {count(g['count'])} states", "dot main")
     return chart.svg()
 
 
@@ -79,22 +81,21 @@ def path(p: Payload) -> str:
     found = p["path"]
     if not found:
         return ""
-    penalty, weights = found["penalty"], found["weights"]
-    low, high = min(penalty), max(penalty)
-    ends = [v for series in weights.values() for v in series]
-    chart = Chart(
-        (high, low * (low / high) ** 0.36), span([0.0, *ends]), "penalty (strong to weak)", "weight", "Path", log_x=True
-    )
+    penalty, lines = found["penalty"], found["weights"]
+    ends = [v for series in lines.values() for v in series]
+    across, up = (max(penalty), min(penalty)), span([0.0, *ends])
+    chart = Chart(across, up, "penalty (strong to weak)", "weight", "Path", x_kind="log", right=126)
     at = min(range(len(penalty)), key=lambda i: penalty[i])
-    order = sorted(weights, key=lambda name: -abs(weights[name][at]))
+    order = sorted(lines, key=lambda name: -abs(lines[name][at]))
     kept = {f["name"] for f in p["features"]}
+    written = Numbers.of(ends)
     for name in reversed(order):
         css = "line main" if name in kept else "line off"
-        chart.line(penalty, weights[name], css, f"{name}: {signed(weights[name][at])} at the weakest penalty")
+        chart.line(penalty, lines[name], css, f"{name}: {written.signed(lines[name][at])} at the weakest penalty")
     named = [name for name in order if name in kept][:SHOWN]
-    _labels(chart, chart.x(penalty[at]) + 4, [(name, weights[name][at]) for name in named])
+    _labels(chart, chart.x.end + 5, [(name, lines[name][at]) for name in named])
     chosen = found["chosen"]
-    chart.line([chosen, chosen], chart.y_range, "line warm dash", f"chosen penalty {chosen:.3g}")
+    chart.line([chosen, chosen], chart.y_range, "line warm dash", f"chosen penalty {number(chosen)}")
     return chart.svg()
 
 
@@ -105,10 +106,11 @@ def convergence(p: Payload) -> str:
         return ""
     gap = [max(g, 1e-16) for g in found["gap"]]
     steps = found["iteration"]
-    chart = Chart(span(steps, 0.02), log_span(gap), "iteration", "certified gap", "Convergence", log_y=True)
+    names = ("iteration", "certified gap", "Convergence")
+    chart = Chart(span(steps, 0.02), log_span(gap), *names, x_kind="whole", y_kind="log")
     chart.line(steps, gap, "line main", "")
     for x, g in list(zip(steps, gap, strict=True))[:: max(1, len(gap) // 25)]:
-        chart.point(x, g, f"iteration {count(x)}: gap at most {g:.2g}", "dot main", 3)
+        chart.point(x, g, f"iteration {count(x)}: gap at most {number(g)}", "dot main", 3)
     return chart.svg()
 
 
@@ -138,7 +140,7 @@ def _labels(chart: Chart, x: float, ends: list[tuple[str, float]]) -> None:
     ends = sorted(ends, key=lambda end: -end[1])
     places = spread([chart.y(value) for _, value in ends], 12.0, chart.y.end, chart.y.start)
     for (name, _), y in zip(ends, places, strict=True):
-        chart.text(x, y + 4, name if len(name) <= 18 else f"{name[:17]}…")
+        chart.text(x, y + 4, name if len(name) <= 18 else f"{name[:16]}…")
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:

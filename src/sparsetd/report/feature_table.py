@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from sparsetd.report.words import percent, signed
+from sparsetd.report.words import Numbers, percent
 
 Payload = Mapping[str, Any]
-Column = tuple[str, Callable[[Payload, float], str], Callable[[Payload], float | None]]
+HEADS = ("Feature", "Weight", "Size", "Interval", "Kept in resamples")
 
 
-def feature_table(features: Sequence[Payload]) -> str:
+def feature_table(features: Sequence[Payload], level: float) -> str:
     """The table as HTML. A cell sorts by its `data-sort` number, or by its text where it has none."""
     top = max((abs(f["weight"]) for f in features), default=1.0) or 1.0
-    head = "".join(f'<th scope="col"><button type="button">{escape(name)}</button></th>' for name, _, _ in COLUMNS)
-    body = "".join(f"<tr>{''.join(_cell(column, row, top) for column in COLUMNS)}</tr>" for row in features)
-    caption = '<caption class="soft">Features and their weights: select a heading to sort.</caption>'
+    written = Numbers.of(v for f in features for v in (f["weight"], *(f["interval"] or ())))
+    head = "".join(f'<th scope="col"><button type="button">{name}</button></th>' for name in HEADS)
+    body = "".join(_row(f, top, written) for f in features)
+    hint = '<span class="hint">Select a heading to sort.</span>'
+    caption = f"<caption>Weights of the features with {percent(level)} intervals. {hint}</caption>"
     table = f'<table class="sortable">{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="scroll" tabindex="0" role="region" aria-label="Features">{table}</div>'
 
 
-def _cell(column: Column, row: Payload, top: float) -> str:
-    _, show, key = column
-    sort = key(row)
-    return f"<td>{show(row, top)}</td>" if sort is None else f'<td data-sort="{sort}">{show(row, top)}</td>'
+def _row(f: Payload, top: float, written: Numbers) -> str:
+    low, high = f["interval"] or (None, None)
+    cells = (
+        (f["weight"], written.signed(f["weight"])),
+        (abs(f["weight"]), _meter(f["weight"], top)),
+        (low, "–" if low is None else f"{written.signed(low)} to {written.signed(high)}"),
+        (f["frequency"], percent(f["frequency"])),
+    )
+    body = "".join(f'<td data-sort="{"NaN" if key is None else key}">{text}</td>' for key, text in cells)
+    return f'<tr><th scope="row"><bdi>{escape(f["name"])}</bdi></th>{body}</tr>'
 
 
 def _meter(weight: float, top: float) -> str:
@@ -34,20 +41,3 @@ def _meter(weight: float, top: float) -> str:
     share = 50 * abs(weight) / top
     left, css = (50.0, "") if weight >= 0 else (50 - share, ' class="neg"')
     return f'<span class="meter" aria-hidden="true"><i{css} style="left:{left:.1f}%;width:{share:.1f}%"></i></span>'
-
-
-def _interval(row: Payload) -> str:
-    return "–" if row["interval"] is None else " to ".join(map(signed, row["interval"]))
-
-
-COLUMNS: tuple[Column, ...] = (
-    ("Feature", lambda f, _: escape(f["name"]), lambda _: None),
-    ("Weight", lambda f, _: signed(f["weight"]), lambda f: f["weight"]),
-    ("Size", lambda f, top: _meter(f["weight"], top), lambda f: abs(f["weight"])),
-    ("Interval", lambda f, _: _interval(f), lambda f: f["interval"][0] if f["interval"] else math.nan),
-    ("Kept in resamples", lambda f, _: percent(f["frequency"]), lambda f: _or_nan(f["frequency"])),
-)
-
-
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value

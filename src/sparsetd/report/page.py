@@ -16,21 +16,23 @@ from sparsetd.container import replace_file
 from sparsetd.report import charts
 from sparsetd.report.feature_table import feature_table
 from sparsetd.report.page_style import CSP, SCRIPT, STYLE
-from sparsetd.report.words import Verdict, number, percent, signed, verdicts
+from sparsetd.report.words import Numbers, Verdict, answers, count, number, percent, verdicts
 
 Payload = Mapping[str, Any]
 
 SECTIONS = {"sure": "How sure?", "features": "Which features?", "fit": "How the fit went", "method": "Words, settings"}
 CAPTIONS = {
-    "forest": "Each row estimates the same number in another way; whiskers are intervals. Rows that rest on few "
-    "effective episodes can be far off by chance: read them as a check, not as a vote.",
-    "ratios": "How much each logged transition counts for the target policy. A ratio of 1 is typical; a long tail "
-    "means that few rows decide.",
+    "forest": "Whiskers are intervals. The rows below the logged behaviour estimate the same number as this report in "
+    "other ways. Those that rest on few effective episodes can be far off by chance: a check, not a vote.",
+    "ratios": "How much each logged transition counts for the target policy: 1 where it acts as the log does. A long "
+    "tail means that few rows decide.",
     "agreement": "States grouped by predicted value, on episodes the model has not seen, against the weighted return "
     "that followed. Points near the diagonal are good.",
     "path": "Weights as the penalty falls from left to right; dashed: the penalty chosen on held-out episodes.",
-    "convergence": "The certified relative gap: an upper bound on what more iterations could still change.",
+    "convergence": "The certified gap: the most by which more iterations could still lower the objective, as a share "
+    "of it.",
 }
+WEIGHT = "A weight is the change in value when the feature rises by one standard deviation, the others unchanged."
 GLOSSARY = {
     "Value": "Expected (discounted) sum of rewards per episode, were the target policy in charge from the start.",
     "Interval": "Covers the truth at the stated rate over logs like this one. It accounts for the sampling of whole "
@@ -60,18 +62,19 @@ def page(payload: Payload) -> str:
         f'<meta http-equiv="Content-Security-Policy" content="{CSP}">'
         f"<title>Value of {escape(str(payload['target']))}</title><style>{STYLE}</style></head>"
         f'<body><a class="skip" href="#answer">Skip to the answer</a><main>{body}</main>'
-        f'<div id="tip" role="status" hidden></div><script>{SCRIPT}</script></body></html>\n'
+        f'<div id="tip" aria-hidden="true" hidden></div><script>{SCRIPT}</script></body></html>\n'
     )
 
 
 def _answer(p: Payload) -> str:
     target = f'<span class="soft">({escape(str(p["target"]))})</span>'
-    interval = f"{percent(p['level'])} interval {' to '.join(map(number, p['interval']))}"
+    written = answers(p)
+    interval = f"{percent(p['level'])} interval {' to '.join(map(written, p['interval']))}"
     alerts = [f'<p class="alert"><strong>Caution.</strong> {escape(text)}</p>' for text in p["warnings"]]
     links = [f'<a href="#{key}">{words}</a>' for key, words in SECTIONS.items()]
     return (
         f'<header id="answer" tabindex="-1"><h1>What is the target policy worth? {target}</h1>'
-        f'<p class="answer">{number(p["value"])} <small>{interval}</small></p>'
+        f'<p class="answer">{written(p["value"])} <small>{interval}</small></p>'
         f'<p class="lead">{escape(_comparison(p))}</p>{"".join(alerts)}</header>'
         f'<nav aria-label="Sections">{"".join(links)}</nav>'
     )
@@ -80,15 +83,20 @@ def _answer(p: Payload) -> str:
 def _comparison(p: Payload) -> str:
     """The answer in a sentence: against what the log itself earned."""
     what = "return" if p["gamma"] == 1 else f"return (discounted by {p['gamma']:g} a step)"
-    first = f"The expected {what} per episode; the logged behaviour earned {number(p['behavior_value']['value'])}."
+    earned = answers(p)(p["behavior_value"]["value"])
+    first = f"The expected {what} per episode; the logged behaviour earned {earned}."
     gain = p["difference"]
     if gain["value"] is None or not math.isfinite(gain["value"]):
         return first
     low, high = gain["interval"]
-    change = f"{signed(gain['value'])} ({percent(p['level'])} interval {signed(low)} to {signed(high)})"
+    written = Numbers.of([gain["value"], low, high]).signed
+    change = f"The difference of {written(gain['value'])} "
+    change += f"({percent(p['level'])} interval {written(low)} to {written(high)})"
+    if p["max_ratio"] == 1 and p["ess_rows"] == p["n_rows"]:
+        return f"{first} {change} is the model's own error: the target acts as the log does in every row."
     if low <= 0 <= high:
-        return f"{first} The difference of {change} is within what chance alone would explain."
-    return f"{first} The difference of {change} is {'better' if low > 0 else 'worse'}, beyond chance."
+        return f"{first} {change} is within what chance alone would explain."
+    return f"{first} The target policy is {'better' if low > 0 else 'worse'}. {change} is beyond chance."
 
 
 def _certainty(p: Payload) -> str:
@@ -102,26 +110,27 @@ def _weight_note(p: Payload) -> str:
     mean = p.get("mean_weight")
     if mean is None or 0.75 <= mean <= 1.33:
         return ""
-    text = (
-        f"The weights of whole episodes average {mean:.2g} where 1 is expected: WIS, PDIS and DR are unreliable here."
-    )
-    return f'<p class="alert">{text}</p>'
+    found = f"The weights of whole episodes average {number(mean)} where 1 is expected"
+    return f'<p class="alert">{found}: WIS, PDIS and DR are unreliable here.</p>'
 
 
 def _card(v: Verdict) -> str:
     return (
-        f'<div class="card {v.level}"><span class="soft">{escape(v.name)}</span><b>{escape(v.figure)}</b>'
-        f'<span class="verdict">{escape(v.word)}</span><p>{escape(v.meaning)}</p></div>'
+        f'<div class="card {v.level}"><span class="soft">{escape(v.name)}</span> '
+        f'<span class="verdict">{escape(v.word)}</span> <b>{escape(v.figure)}</b> <p>{escape(v.meaning)}</p></div>'
     )
 
 
 def _features(p: Payload) -> str:
     kept, of = len(p["features"]), p["n_candidates"]
-    head = f"{kept} of {of} candidate features carry the value function; the others have weight exactly zero."
+    title = "Which features matter?"
+    if not kept:
+        return _section("features", title, "<p>No candidate feature was kept: every state gets the same value.</p>")
+    share = f"{count(kept)} of {count(of)} candidate features; the others have weight exactly zero"
     if kept == of:
-        head = f"All {of} features carry weight."
-    unit = "A weight is the change in value when the feature rises by one standard deviation, the others unchanged."
-    return _section("features", "Which features matter?", f"<p>{head} {unit}</p>{feature_table(p['features'])}")
+        share = "the one candidate feature" if of == 1 else f"all {count(of)} candidate features"
+    table = feature_table(p["features"], p["level"])
+    return _section("features", title, f"<p>The value rests on {share}. {WEIGHT}</p>{table}")
 
 
 def _fit(p: Payload) -> str:

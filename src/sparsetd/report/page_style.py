@@ -8,12 +8,12 @@ from __future__ import annotations
 CSP = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 STYLE = """
-:root{--ink:#16202b;--soft:#54626f;--rule:#d5dce3;--paper:#fff;--tint:#f2f5f8;--main:#1d5fa6;--other:#6d7884;
---warm:#b4530a;--good:#1c7345;--warn:#8f5c00;--bad:#a8201a}
-@media(prefers-color-scheme:dark){:root{--ink:#e8edf2;--soft:#a7b3bf;--rule:#3a4652;--paper:#12181f;--tint:#1b242d;
---main:#74b2f0;--other:#98a4b0;--warm:#f0a062;--good:#6fcf97;--warn:#e7b850;--bad:#ff8a80}}
+:root{color-scheme:light dark;--ink:#16202b;--soft:#54626f;--rule:#d5dce3;--paper:#fff;--tint:#f2f5f8;
+--main:#1d5fa6;--other:#6d7884;--warm:#b4530a;--good:#1c7345;--warn:#8f5c00;--bad:#a8201a}
+@media screen and (prefers-color-scheme:dark){:root{--ink:#e8edf2;--soft:#a7b3bf;--rule:#3a4652;--paper:#12181f;
+--tint:#1b242d;--main:#74b2f0;--other:#98a4b0;--warm:#f0a062;--good:#6fcf97;--warn:#e7b850;--bad:#ff8a80}}
 *{box-sizing:border-box}
-body{margin:0;font:16px/1.55 system-ui,-apple-system,"Segoe UI",sans-serif;color:var(--ink);background:var(--paper)}
+body{margin:0;font:1rem/1.55 system-ui,-apple-system,"Segoe UI",sans-serif;color:var(--ink);background:var(--paper)}
 .skip{position:absolute;left:-99rem}
 .skip:focus{left:1rem;top:.5rem;background:var(--paper);padding:.4rem .8rem;z-index:9}
 main{max-width:62rem;margin:0 auto;padding:2.2rem 1.25rem 4rem}
@@ -23,37 +23,39 @@ h3{font-size:1rem;margin:1.6rem 0 .2rem}
 p{margin:.45rem 0;max-width:46rem}
 .answer{font-size:clamp(2.6rem,7vw,4.2rem);line-height:1.1;font-weight:650;letter-spacing:-.02em;margin:.1rem 0 .2rem;
 font-variant-numeric:tabular-nums}
-.answer small{font-size:.36em;font-weight:450;color:var(--soft);letter-spacing:0;white-space:nowrap}
+.answer small{font-size:.36em;font-weight:450;color:var(--soft);letter-spacing:0;line-height:1.3;display:inline-block}
 .lead{font-size:1.15rem;max-width:44rem}
 .soft,figcaption{color:var(--soft);font-size:.92rem}
 .cards{display:grid;grid-template-columns:repeat(auto-fit,minmax(13rem,1fr));gap:.8rem;margin:1.2rem 0}
 .card{border:1px solid var(--rule);border-left:5px solid var(--other);border-radius:6px;
 padding:.7rem .9rem;background:var(--tint)}
 .card.good{border-left-color:var(--good)}.card.warn{border-left-color:var(--warn)}.card.bad{border-left-color:var(--bad)}
-.card b{display:block;font-size:1.4rem;font-variant-numeric:tabular-nums}
+.card .soft,.card .verdict,.card b{display:block}.card b{font-size:1.4rem;font-variant-numeric:tabular-nums}
 .card .verdict{font-weight:600}.good .verdict{color:var(--good)}
 .warn .verdict{color:var(--warn)}.bad .verdict{color:var(--bad)}
 .card p{margin:.15rem 0 0;font-size:.88rem;line-height:1.4}
 .alert{border:1px solid var(--warn);border-left:5px solid var(--warn);border-radius:6px;padding:.5rem .9rem;
 margin:.8rem 0;max-width:46rem}
-.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(22rem,1fr));gap:1.6rem}
-@media(max-width:26rem){.pair{grid-template-columns:1fr}}
+.pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(22rem,100%),1fr));gap:1.6rem}
 figure{margin:1rem 0;min-width:0}figcaption{max-width:46rem}
-svg{width:100%;height:auto;max-width:46rem;display:block;overflow:visible}
+svg{width:100%;height:auto;max-width:42rem;display:block}
 svg text{font:12px system-ui,sans-serif;fill:var(--soft)}svg .name{fill:var(--ink);font-size:13px}
 svg .strong{font-weight:650}
+@media screen and (max-width:40rem){svg .tick,svg .axis{font-size:13.5px}svg .name,
+svg[aria-label=Estimates] text{font-size:17px}}
 .grid{stroke:var(--rule);stroke-width:.7}.frame{stroke:var(--soft)}
 .dot{fill:var(--other)}.dot.main{fill:var(--main)}.dot.warm{fill:var(--warm)}
 .whisker{stroke:var(--other);stroke-width:2}.whisker.main{stroke:var(--main);stroke-width:3.5}.whisker.warm{stroke:var(--warm)}
 .line{fill:none;stroke:var(--other);stroke-width:1.4;opacity:.65}.line.main{stroke:var(--main);stroke-width:2.2;opacity:1}
-.line.off{opacity:.4;stroke-width:1}
+.line.off{opacity:.55;stroke-width:1}
 .line.warm{stroke:var(--warm);stroke-width:2;opacity:1}.line.dash{stroke-dasharray:5 4}
 .bar{fill:var(--main);opacity:.8}.bar.warm{fill:var(--warm)}
 svg [tabindex]:hover,svg [tabindex]:focus{opacity:1;outline:none;stroke:var(--ink);stroke-width:2.5}
 table{border-collapse:collapse;width:100%;margin:.8rem 0;font-size:.93rem;font-variant-numeric:tabular-nums}
 .scroll{overflow-x:auto}
 th,td{padding:.34rem .6rem;border-bottom:1px solid var(--rule);text-align:right;vertical-align:middle}
-th:first-child,td:first-child{text-align:left}
+th:first-child,caption{text-align:left}caption{color:var(--soft);padding:.2rem 0}
+td{white-space:nowrap}tbody th{font-weight:450;min-width:10rem;overflow-wrap:anywhere}
 thead th{border-bottom:2px solid var(--soft);white-space:nowrap}
 th button{all:unset;cursor:pointer;font-weight:650}
 th button:focus-visible{outline:3px solid var(--main);outline-offset:2px}
@@ -65,16 +67,20 @@ tbody tr:hover{background:var(--tint)}
 .meter i{position:absolute;top:0;bottom:0;background:var(--main)}.meter i.neg{background:var(--warm)}
 .meter::after{content:"";position:absolute;left:50%;top:-.15rem;bottom:-.15rem;border-left:1px solid var(--soft)}
 dl{display:grid;grid-template-columns:minmax(8rem,auto) 1fr;gap:.25rem 1.2rem;max-width:50rem}
-dt{font-weight:600}dd{margin:0}
+dt{font-weight:600}dd{margin:0;overflow-wrap:anywhere}h1,.alert{overflow-wrap:anywhere}
+@media(max-width:40rem){.answer small,dl{display:block}.hint{display:none}
+dd{margin:0 0 .5rem}.meter{width:4rem}th,td{padding:.34rem .4rem}}
 #tip{position:fixed;pointer-events:none;background:var(--ink);color:var(--paper);font-size:.85rem;line-height:1.35;
 padding:.35rem .6rem;border-radius:4px;max-width:20rem;z-index:8}
 #tip[hidden]{display:none}
 a{color:var(--main)}:focus-visible{outline:3px solid var(--main);outline-offset:2px}
 nav{font-size:.92rem;margin:1rem 0 0}nav a{margin-right:1.1rem;white-space:nowrap}
-@media print{:root{--ink:#000;--soft:#444;--rule:#bbb;--paper:#fff;--tint:#f6f6f6;
---main:#1d5fa6;--other:#666;--warm:#b4530a}
-nav,.skip,#tip{display:none}main{max-width:none;padding:0}h2{break-after:avoid}figure,.card,tr{break-inside:avoid}
-th button::after{content:""}body{font-size:11pt}}
+@media print{html{font-size:12px}body{line-height:1.4}main{max-width:none;padding:0}nav,.skip,#tip,.hint{display:none}
+h2{margin:1.2rem 0 .3rem;padding-top:.7rem;break-after:avoid}h3{break-after:avoid}
+.cards{grid-template-columns:repeat(4,1fr)}.pair{grid-template-columns:1fr 1fr}figure{margin:.6rem 0}
+figure,.card,.alert,tr,dt,dd{break-inside:avoid}
+svg{max-width:34rem}.scroll{overflow:visible}th,td{padding:.14rem .4rem}th button::after{content:""}
+.card,.meter,.meter i{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 """
 
 SCRIPT = """

@@ -10,28 +10,33 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from itertools import pairwise
+from typing import Literal
 
+from sparsetd.report.words import Numbers, exponent, ten
+
+Kind = Literal["linear", "whole", "log"]
 MARGIN = {"left": 62.0, "right": 16.0, "top": 12.0, "bottom": 46.0}
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A linear or logarithmic map from data to pixels."""
+    """A map from data to pixels: linear, linear with ticks at whole numbers alone, or logarithmic."""
 
     low: float
     high: float
     start: float
     end: float
-    log: bool = False
+    kind: Kind = "linear"
 
     def __call__(self, value: float) -> float:
-        a, b, v = (math.log10(max(x, 1e-300)) if self.log else x for x in (self.low, self.high, value))
+        a, b, v = (math.log10(max(x, 1e-300)) if self.kind == "log" else x for x in (self.low, self.high, value))
         return self.start + (self.end - self.start) * (v - a) / (b - a)
 
     def ticks(self, count: int = 6) -> list[float]:
         """Round numbers inside the range: 1, 2 or 5 times a power of ten (powers alone on a wide log scale)."""
         low, high = sorted((self.low, self.high))
-        if self.log:
+        if self.kind == "log":
             first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
             wide = last - first > 3
             every = [m * 10.0**k for k in range(first, last + 1) for m in ((1,) if wide else (1, 2, 5))]
@@ -40,14 +45,26 @@ class Scale:
         raw = (high - low) / count
         power = 10.0 ** math.floor(math.log10(raw))
         step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
+        step = max(step, 1.0) if self.kind == "whole" else step
         return [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+    def labels(self, ticks: Sequence[float]) -> tuple[list[str], str]:
+        """The numbers at the ticks, and the power of ten, if any, that they leave to the name of the axis."""
+        size = max(map(abs, ticks), default=0.0)
+        if self.kind == "log":
+            plain = not ticks or (min(ticks) >= 1e-3 and size < 1e5)
+            return [f"{v:,g}" if plain else power_of_ten(v) for v in ticks], ""
+        step = min((b - a for a, b in pairwise(ticks)), default=size)
+        numbers = Numbers(-exponent(step * (1 + 1e-9)), 0 if 1e-3 <= size < 1e5 else exponent(size))
+        return [numbers.digits(v) if v else "0" for v in ticks], f" (× {ten(numbers.power)})" if numbers.power else ""
 
 
 def span(values: Sequence[float], pad: float = 0.06) -> tuple[float, float]:
-    """The range of the finite values, a little wider; never empty."""
+    """The range of the finite values, a little wider; never empty, nor so narrow that it would show rounding errors."""
     finite = [v for v in values if math.isfinite(v)] or [0.0]
     low, high = min(finite), max(finite)
-    room = pad * (high - low) or max(abs(high), 1.0) * 0.1
+    size = max(abs(low), abs(high))
+    room = pad * (high - low) if high - low > 1e-9 * size else 0.1 * (size or 1.0)
     return low - room, high + room
 
 
@@ -67,17 +84,18 @@ class Chart:
     x_label: str
     y_label: str
     title: str
-    width: float = 560.0
-    height: float = 300.0
-    log_x: bool = False
-    log_y: bool = False
+    width: float = 460.0
+    height: float = 280.0
+    x_kind: Kind = "linear"
+    y_kind: Kind = "linear"
     left: float = MARGIN["left"]
+    right: float = MARGIN["right"]
     marks: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        right, bottom = self.width - MARGIN["right"], self.height - MARGIN["bottom"]
-        self.x = Scale(*self.x_range, self.left, right, self.log_x)
-        self.y = Scale(*self.y_range, bottom, MARGIN["top"], self.log_y)
+        self.y = Scale(*self.y_range, self.height - MARGIN["bottom"], MARGIN["top"], self.y_kind)
+        longest = max(map(len, self.y.labels(self.y.ticks(5))[0]), default=0)
+        self.x = Scale(*self.x_range, max(self.left, 28 + 7 * longest), self.width - self.right, self.x_kind)
 
     def line(self, xs: Sequence[float], ys: Sequence[float], css: str = "line", tip: str = "") -> None:
         """A polyline through the finite points; with a tip it can be focused."""
@@ -109,36 +127,38 @@ class Chart:
 
     def _x_axis(self) -> str:
         base, top, out = self.y.start, self.y.end, []
-        for value in self.x.ticks():
+        ticks = self.x.ticks()
+        labels, power = self.x.labels(ticks)
+        for value, text in zip(ticks, labels, strict=True):
             at = self.x(value)
             out.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{base}" y2="{top}"/>')
-            out.append(f'<text class="tick" x="{at:.1f}" y="{base + 17}" text-anchor="middle">{label(value)}</text>')
+            out.append(f'<text class="tick" x="{at:.1f}" y="{base + 17}" text-anchor="middle">{text}</text>')
         middle = (self.x.start + self.x.end) / 2
         place = f'x="{middle:.1f}" y="{self.height - 8}" text-anchor="middle"'
         out.append(f'<line class="frame" x1="{self.x.start}" x2="{self.x.end}" y1="{base}" y2="{base}"/>')
-        return "".join(out) + f'<text class="axis" {place}>{escape(self.x_label)}</text>'
+        return "".join(out) + f'<text class="axis" {place}>{escape(self.x_label + power)}</text>'
 
     def _y_axis(self) -> str:
         out = []
-        for value in self.y.ticks(5):
+        ticks = self.y.ticks(5)
+        labels, power = self.y.labels(ticks)
+        for value, text in zip(ticks, labels, strict=True):
             at = self.y(value)
             out.append(f'<line class="grid" x1="{self.x.start}" x2="{self.x.end}" y1="{at:.1f}" y2="{at:.1f}"/>')
-            out.append(
-                f'<text class="tick" x="{self.x.start - 7}" y="{at + 4:.1f}" text-anchor="end">{label(value)}</text>'
-            )
+            place = f'x="{self.x.start - 7}" y="{at + 4:.1f}" text-anchor="end"'
+            out.append(f'<text class="tick" {place}>{text}</text>')
         middle = (self.y.start + self.y.end) / 2
-        turn = f'transform="rotate(-90 14 {middle:.1f})"'
-        words = f'<text class="axis" x="14" y="{middle:.1f}" {turn} text-anchor="middle">{escape(self.y_label)}</text>'
-        return "".join(out) + words
+        place = f'x="12" y="{middle:.1f}" transform="rotate(-90 12 {middle:.1f})" text-anchor="middle"'
+        return "".join(out) + f'<text class="axis" {place}>{escape(self.y_label + power)}</text>'
 
 
-def label(value: float) -> str:
-    """A tick's number: short, with a real minus sign."""
-    if value == 0:
-        return "0"
-    size = abs(value)
-    short = f"{value:.0e}".replace("e-0", "e-").replace("e+0", "e") if not 1e-4 <= size < 1e5 else f"{value:.4g}"
-    return short.replace("-", "−")
+def power_of_ten(value: float) -> str:
+    """1, 2 or 5 times a power of ten, as it is printed."""
+    power = exponent(value * (1 + 1e-9))
+    first = round(value / 10.0**power)
+    if power == 0:
+        return str(first)
+    return ten(power) if first == 1 else f"{first} × {ten(power)}"
 
 
 def _focus(tip: str) -> str:

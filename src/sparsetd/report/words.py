@@ -3,36 +3,79 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 MINUS = "−"
+SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """How numbers that stand beside one another are written: rounded at one place, with one power of ten.
+
+    `place` counts decimals (−2: hundreds), `power` is the power of ten that is taken out of numbers too long to read.
+    """
+
+    place: int
+    power: int = 0
+
+    @classmethod
+    def of(cls, values: Iterable[float | None], finest: float | None = None) -> Numbers:
+        """Three digits of the largest value, and up to six where an interval `finest` wide needs them to be seen."""
+        size = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
+        digits = 3 if not finest else min(max(3, 2 + exponent(size) - exponent(finest)), 6)
+        return cls(digits - 1 - exponent(size), 0 if 1e-4 <= size < 1e9 else exponent(size))
+
+    def __call__(self, value: float | None) -> str:
+        """The number with a real minus sign; a dash where there is none."""
+        text = self.digits(value)
+        return text if text == "–" or not self.power else f"{text} × {ten(self.power)}"
+
+    def digits(self, value: float | None) -> str:
+        """The number without its power of ten."""
+        if value is None or not math.isfinite(value):
+            return "–"
+        text = f"{round(value, self.place) / 10.0**self.power:,.{max(self.place + self.power, 0)}f}"
+        return text.replace("-", MINUS)
+
+    def signed(self, value: float | None) -> str:
+        text = self(value)
+        return text if text.startswith((MINUS, "–")) else f"+{text}"
 
 
 def number(value: float | None) -> str:
-    """Three decimals for ordinary numbers, four digits otherwise; a dash where there is none."""
-    if value is None or not math.isfinite(value):
-        return "–"
-    text = f"{value:.3f}" if 0.001 <= abs(value) < 100 or value == 0 else f"{value:.4g}"
-    return text.replace("-", MINUS)
+    """A number that stands alone."""
+    return Numbers.of([value])(value)
 
 
-def signed(value: float | None) -> str:
-    text = number(value)
-    return text if text.startswith((MINUS, "–")) else f"+{text}"
+def exponent(size: float) -> int:
+    """The power of ten of the first digit; 0 for nothing, and for what is next to nothing in floating point."""
+    return math.floor(math.log10(size)) if size > 1e-300 else 0
+
+
+def ten(power: int) -> str:
+    """10 to a power, as it is printed."""
+    return "10" + str(power).translate(SUPERSCRIPT)
 
 
 def percent(share: float | None) -> str:
-    """Whole percents, and tenths near 0 and 1, so that 99.7 % is not called 100 %."""
+    """Whole percents, and as many decimals near 0 and 1 as it takes to tell 99.7 % from 100 %."""
     if share is None or not math.isfinite(share):
         return "–"
-    near = 0 < share < 0.01 or 0.99 < share < 1
-    return f"{100 * share:.{1 if near else 0}f} %"
+    room = round(min(abs(share), abs(1 - share)), 12)
+    return f"{100 * share:.{min(max(-2 - exponent(room), 0), 3)}f} %"
 
 
 def count(value: float) -> str:
     return f"{value:,.0f}"
+
+
+def answers(p: Mapping[str, Any]) -> Numbers:
+    """How the values of policies are written: to what the interval of the answer leaves open."""
+    ends = [v for v in p["interval"] if v is not None and math.isfinite(v)]
+    return Numbers.of([p["value"], *ends, p["behavior_value"]["value"]], ends[-1] - ends[0] if ends else None)
 
 
 @dataclass(frozen=True)
@@ -47,8 +90,9 @@ class Verdict:
 
 
 def verdicts(p: Mapping[str, Any]) -> list[Verdict]:
-    """The four questions a careful reader asks of a log."""
-    return [_coverage(p), _sample(p), _ratio(p), *([_bellman(p)] if p["bellman_error"] else [])]
+    """The four questions a careful reader asks of a log; three where no fold has episodes enough for the last."""
+    found = p["bellman_error"]
+    return [_coverage(p), _sample(p), _ratio(p), *([_bellman(**found)] if found and found["noise"] > 0 else [])]
 
 
 def _coverage(p: Mapping[str, Any]) -> Verdict:
@@ -71,19 +115,14 @@ def _sample(p: Mapping[str, Any]) -> Verdict:
 def _ratio(p: Mapping[str, Any]) -> Verdict:
     top = p["max_ratio"]
     level, word = _grade(-top, -20, -100, "even", "uneven", "dominated by few rows")
-    return Verdict("Largest weight", f"{top:.3g}×", level, word, "the most that one logged transition counts.")
+    return Verdict("Largest weight", f"{number(top)}×", level, word, "is the most that one logged transition counts.")
 
 
-def _bellman(p: Mapping[str, Any]) -> Verdict:
-    error, noise = p["bellman_error"]["value"], p["bellman_error"]["noise"]
-    times = error / noise if noise > 0 else math.inf
-    level, word = _grade(-times, -2, -5, "about what chance gives", "some model error", "the features miss something")
-    meaning = f"times what chance alone gives, on held-out episodes (a constant value: {_against(p, noise)})."
-    return Verdict("Bellman error", f"{times:.2g}×", level, word, meaning)
-
-
-def _against(p: Mapping[str, Any], noise: float) -> str:
-    return f"{p['bellman_error']['constant'] / noise:.2g}×" if noise > 0 else "–"
+def _bellman(value: float, noise: float, constant: float) -> Verdict:
+    level, word = _grade(-value / noise, -2, -5, "near chance", "some model error", "the features miss something")
+    flat = f"{constant / noise:.2g}×"
+    meaning = f"what chance alone gives, on held-out episodes; the same value everywhere gives {flat}."
+    return Verdict("Bellman error", f"{value / noise:.2g}×", level, word, meaning)
 
 
 def _grade(value: float, good: float, fair: float, *words: str) -> tuple[str, str]:
