@@ -247,6 +247,12 @@ def test_byte_order_mark_blank_lines_and_crlf(tmp_path: Path) -> None:
     assert len(read(tmp_path / "a.csv")) == 2
 
 
+def test_the_index_that_pandas_writes_without_a_name_is_ignored(tmp_path: Path) -> None:
+    pd.DataFrame(table()).to_csv(tmp_path / "a.csv")
+    assert_same(read(tmp_path / "a.csv"), expected())
+    assert "'Unnamed: 0'" in str(inspect(tmp_path / "a.csv"))
+
+
 def test_ignored_columns_do_not_matter() -> None:
     c = table()
     assert "comment" in infer_schema(c).ignored

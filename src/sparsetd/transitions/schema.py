@@ -84,9 +84,7 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
     check_names(names)
     unknown = set(given) - set(ALIASES) - {"observation", "next_observation"}
     if unknown:
-        raise TypeError(
-            f"`{min(unknown)}` is not a role of a column{_nearest(min(unknown), [*ALIASES, 'observation'])}."
-        )
+        raise TypeError(f"`{min(unknown)}` is not a role of a column{_known(min(unknown), ['observation', *ALIASES])}")
     observation = _observation(given.get("observation"), names)
     roles: dict[str, Any] = {
         "observation": observation,
@@ -99,7 +97,7 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
         roles[role] = _named(role, given[role], names) if role in given else inferred
     roles["action"] = _actions(roles["action"], free, inferred="action" not in given)
     if roles["reward"] is None:
-        raise ValueError(f"`reward` is missing{_nearest('reward', free)}: name the column of rewards with `reward=`.")
+        raise ValueError(f"`reward` is missing: say which column it is {_by_role('reward')}{_known('reward', free)}")
     schema = Schema(**roles)
     used = set(schema.used())
     return Schema(**roles, ignored=tuple(name for name in names if name not in used))
@@ -135,7 +133,7 @@ def _named(role: str, name: Any, names: list[str]) -> Any:
     known = set(names)
     for one in [name] if isinstance(name, str) else name:
         if one not in known:
-            raise ValueError(f"`{role}` names a column {one!r} that is not there{_nearest(one, names)}.")
+            raise ValueError(f"`{role}` names a column {one!r} that is not there{_known(one, names)}")
     return name if isinstance(name, str) else tuple(name)
 
 
@@ -162,8 +160,8 @@ def _observation(given: Any, names: list[str]) -> tuple[str, ...]:
     if paired:
         return paired
     raise ValueError(
-        "`observation` is missing: name the columns obs_*, or say which they are with `observation=`"
-        f" (there are {_list(names)})."
+        f"`observation` is missing: name the columns obs_*, or say which they are {_by_role('observation')}"
+        f": there are {_list(names)}."
     )
 
 
@@ -188,9 +186,14 @@ def _successor_name(name: str) -> str:
     return dict(WHOLE).get(name, f"next_{name}")
 
 
-def _nearest(name: str, names: Sequence[str]) -> str:
+def _by_role(role: str) -> str:
+    return f"with `{role}=` (`--column {role}=…` on the command line)"
+
+
+def _known(name: str, names: list[str]) -> str:
+    """The end of a sentence about a name that is not there: the nearest one that is, or all of them."""
     close = difflib.get_close_matches(name, names[:1000], n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"; did you mean {close[0]!r}?" if close else f": there are {_list(names)}."
 
 
 def _list(names: list[str]) -> str:

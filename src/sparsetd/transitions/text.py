@@ -17,6 +17,7 @@ from sparsetd.transitions.schema import check_names
 MAX_LINE = 16 * 2**20
 MAX_CELLS = 2**27  # of a chunk of JSON lines: a row of three characters can lack a hundred thousand columns
 _LONGEST_NUMBER = 64
+_INDEX = "Unnamed: 0"  # pandas writes its index first and without a name; this is what it calls the column itself
 _MISSING = {"", "na", "n/a", "nan", "null", "none"}
 _WORDS = {"true": 1, "false": 0}
 
@@ -30,6 +31,8 @@ def csv_chunks(path: Path, batch_rows: int) -> Iterator[dict[str, Array]]:
         if header is None:
             raise ValueError(f"{path.name} is empty: it needs a header line with the names of the columns.")
         names, row = [name.strip() for name in header], 0
+        if names[:1] == [""]:
+            names[0] = _INDEX
         check_names(names)
         while lines := list(islice(reader, batch_rows)):
             lines = [line for line in lines if line]  # blank lines, such as the last one
