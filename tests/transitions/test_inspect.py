@@ -61,6 +61,15 @@ def shift_rewards(log: dict[str, Any], by: int) -> dict[str, Any]:
     return {**log, "reward": shifted}
 
 
+def unended(log: dict[str, Any]) -> dict[str, Any]:
+    return {name: 0 * log["step"] for name in ("terminated", "truncated")}
+
+
+def earning_by_action(log: dict[str, Any]) -> dict[str, Any]:
+    """Rewards of which neither the state nor the action alone says anything: x for one action, −x for the other."""
+    return {**log, "reward": log["obs_x"] * (2 * log["action"] - 1)}
+
+
 PLANTED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (lambda c: {**c, "terminated": c["terminated"] | c["truncated"], "truncated": 0 * c["step"]}, "exactly 25 rows"),
     (lambda c: shift_rewards(c, 1), "the first reward of all 120 episodes is 0"),
@@ -74,6 +83,10 @@ PLANTED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (lambda c: {**c, "obs_z": 0 * c["reward"], "next_obs_z": 0 * c["reward"]}, "never change (the first is z)"),
     (lambda c: {**c, "obs_y": 1e7 * c["obs_y"], "next_obs_y": 1e7 * c["next_obs_y"]}, "differ in scale by a factor"),
     (lambda c: {**c, "reward": 0 * c["reward"]}, "the reward is 0 in every row"),
+    (lambda c: {**c, "behavior_prob": 0 * c["reward"] + 1}, "never logged, or some probabilities are not those of"),
+    (lambda c: {**c, "action": 1.0 * c["action"]}, "whole numbers written as decimals (1.0), which count as"),
+    (lambda c: {**c, "episode": 0 * c["step"], "step": np.arange(len(c["step"])), **unended(c)}, "are one episode"),
+    (lambda c: shift_rewards(earning_by_action(c), -1), "look shifted by one row"),
     (lambda c: {**c, "next_obs_x": np.roll(c["next_obs_x"], 1)}, "is not the observation of the next row"),
 ]
 
@@ -125,6 +138,18 @@ def test_what_is_missing_is_said_with_its_consequence() -> None:
     assert "the next row of the same episode is used" in words
     only_behaviour = inspect({**log, "action": [0, 1, 0, 1, 0], "behavior_prob": [0.5] * 5})
     assert "the target policy must be given" in str(only_behaviour)
+
+
+def test_the_report_names_the_column_of_every_role() -> None:
+    log = {"obs": [0.0, 1], "r": [0, 1], "a": [0, 1], "terminals": [0, 1], "propensity": [0.5, 0.5], "t": [3, 4]}
+    told = "'a' as action, 'terminals' as terminated, 't' as step, 'propensity' as behavior_prob."
+    assert told in str(inspect(log))
+    assert "Other columns" not in str(inspect({"obs": [0.0, 1], "r": [0, 1], "next_obs": [0, 1]}))
+
+
+def test_rows_sorted_by_episode_alone_are_not_said_to_be_sorted_by_step() -> None:
+    log = {"obs": np.arange(4.0), "reward": np.arange(4.0), "episode": [0, 1, 0, 1]}
+    assert "sorted by episode; in it, they keep their order." in str(inspect(log))
 
 
 def test_the_report_says_what_was_sorted_dropped_and_ignored(tmp_path: Path) -> None:

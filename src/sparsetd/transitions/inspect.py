@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.transitions.readers import Reading, read_with_notes
-from sparsetd.transitions.schema import Schema
+from sparsetd.transitions.schema import ALIASES, Schema
 from sparsetd.transitions.suspicions import CHECKS
 from sparsetd.transitions.transitions import Transitions
 
@@ -86,6 +86,7 @@ def _understood(reading: Reading) -> list[str]:
     out = [
         f"{len(t):,} transitions in {t.n_episodes:,} episodes of {length.min():,} to {length.max():,} rows.",
         f"Observations of {t.observation.shape[1]} numbers from {_columns(schema.observation)}.",
+        *_other_roles(schema),
         f"Rewards from {schema.reward!r}: {t.reward.min():.4g} to {t.reward.max():.4g}, mean {t.reward.mean():.4g}.",
         f"{int(t.terminated.sum()):,} rows terminated, {int(t.truncated.sum()):,} truncated.",
     ]
@@ -97,7 +98,8 @@ def _understood(reading: Reading) -> list[str]:
     if schema.terminated in ("done", "dones"):
         out.append(f"{schema.terminated!r} is taken as terminated; if it includes time limits, log those as truncated.")
     if reading.was_sorted:
-        out.append("The rows were sorted by episode and step.")
+        inside = " and step" if schema.step else "; in it, they keep their order"
+        out.append(f"The rows were sorted by episode{inside}.")
     if reading.dropped:
         out.append(f"{reading.dropped:,} rows without a known successor (the last of their episodes) were left out.")
     if not reading.complete:
@@ -105,6 +107,13 @@ def _understood(reading: Reading) -> list[str]:
     if schema.ignored:
         out.append(f"Ignored: {_columns(schema.ignored)}.")
     return out
+
+
+def _other_roles(schema: Schema) -> list[str]:
+    """One line with the columns that no other line names."""
+    named = {role: getattr(schema, role) for role in ALIASES if role != "reward" and getattr(schema, role)}
+    told = [f"{_columns((name,) if isinstance(name, str) else name)} as {role}" for role, name in named.items()]
+    return [f"Other columns: {', '.join(told)}."] if told else []
 
 
 def _actions(t: Transitions) -> str:
@@ -129,7 +138,8 @@ def _missing(schema: Schema, t: Transitions) -> list[str]:
         out.append("`episode`: a new episode begins after each row that ended one.")
     if schema.ratio is None and schema.behavior_prob is None:
         out.append(
-            "`behavior_prob`: another policy can only be evaluated once the behaviour's probabilities are estimated."
+            "`behavior_prob`, the probability of the logged action: to evaluate another policy, it is estimated from "
+            "the actions."
         )
     elif schema.ratio is None and schema.target_prob is None:
         out.append("`target_prob`: the target policy must be given, or the logged policy itself is evaluated.")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions.checks import Array, refuse, rowwise
+from sparsetd.transitions.checks import Array, reason, refuse, rowwise
 
 Policy = Callable[[Array], Any]
 
@@ -15,7 +15,7 @@ Policy = Callable[[Array], Any]
 def action_probabilities(policy: Policy, observation: Array, name: str = "policy") -> Array:
     """π(·|s) of every row as (n, n_actions), checked: finite, non-negative, each row summing to one."""
     n = len(observation)
-    table = np.asarray(policy(observation), dtype=np.float64)
+    table = _numbers(policy(observation), name)
     if table.ndim != 2 or len(table) != n:
         raise ValueError(
             f"`{name}` must map {n} observations to shape ({n}, n_actions), but it returned shape {table.shape}: "
@@ -24,8 +24,19 @@ def action_probabilities(policy: Policy, observation: Array, name: str = "policy
     refuse(name, rowwise(~np.isfinite(table)), table, "finite", "return numbers between 0 and 1")
     refuse(name, rowwise(table < 0), table, "non-negative", "return numbers between 0 and 1")
     sums = table.sum(axis=1)
-    refuse(name, np.abs(sums - 1) > 1e-6, sums, "a distribution (sum 1)", "divide each row by its sum")
+    remedy = "return the probabilities of all actions, not scores or logits"
+    refuse(name, np.abs(sums - 1) > 1e-6, table, "a distribution (sum 1)", remedy)
     return table
+
+
+def _numbers(answer: Any, name: str) -> Array:
+    try:
+        return np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"`{name}` must return numbers, but its answer is no array of them ({reason(error)}): "
+            "return one row of action probabilities per observation."
+        ) from None
 
 
 def discrete(action: Array | None, n_actions: int, name: str = "policy") -> Array:

@@ -91,9 +91,9 @@ def ratios_do_not_average_one(t: Transitions) -> str | None:
     mean, error = float(ratio.mean()), float(ratio.std() / np.sqrt(len(ratio)))
     if len(ratio) < 30 or abs(mean - 1) <= max(5 * error, 0.05):
         return None
-    why = (
-        "some probabilities are not those of the logged action" if mean > 1 else "the target does what was never logged"
-    )
+    why = "some probabilities are not those of the logged action"
+    if mean < 1:
+        why = f"the target does what was never logged, or {why}"
     return f"the ratios target/behaviour average {mean:.3g} where they should average 1: {why}."
 
 
@@ -167,7 +167,26 @@ def repeated_rows(t: Transitions) -> str | None:
     )
 
 
+def one_endless_episode(t: Transitions) -> str | None:
+    """Without a column of episodes and without a row that ended one, all rows are one episode."""
+    if t.n_episodes > 1 or len(t) < 2:
+        return None
+    return (
+        f"all {len(t):,} rows are one episode, and an interval needs several: number them in a column `episode`, or "
+        "mark where they end in `terminated` or `truncated` (in every row, if each is a decision of its own)."
+    )
+
+
+def decimal_actions(t: Transitions) -> str | None:
+    """Discrete actions that were stored as 0.0, 1.0, … are taken for continuous ones."""
+    if t.action is None or t.action.dtype.kind != "f" or np.any(t.action != np.rint(t.action)):
+        return None
+    return "the actions are whole numbers written as decimals (1.0), which count as continuous: store them as integers."
+
+
 CHECKS: tuple[Callable[[Transitions], str | None], ...] = (
+    one_endless_episode,
+    decimal_actions,
     timeouts_marked_as_terminals,
     successors_after_a_reset,
     broken_chains,
@@ -189,10 +208,11 @@ def _few_states(t: Transitions) -> bool:
 
 
 def _design(t: Transitions) -> Array:
-    """[1, s, a, s'] of every row, standardised; at most 50 columns of each, to stay cheap."""
+    """[1, s, a, s', s·a] of every row, standardised; at most 50 columns of each, to stay cheap."""
     parts = [t.observation[:, :50], t.next_observation[:, :50]]
     if t.action is not None and t.action.ndim == 1 and t.action.min() >= 0 and t.action.max() < 20:
-        parts.append(np.eye(20)[t.action][:, np.unique(t.action)])
+        taken = np.eye(20)[t.action][:, np.unique(t.action)]
+        parts += [taken, *(t.observation * one[:, None] for one in taken.T[: 50 // t.observation.shape[1]])]
     rows = np.hstack(parts).astype(np.float64)
     spread = rows.std(axis=0)
     rows = (rows - rows.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
