@@ -15,6 +15,12 @@ GROUPS = np.array([0, 1, 0, 2, 1])
 PENALTIES = [NoPenalty(), L1(0.4, 0.7), Ridge(0.5, 0.2), ElasticNet(0.5, 0.3, 0.6), GroupL1(GROUPS, 0.4, 0.2)]
 PENALTIES.append(Custom(lambda x, step: x / (1 + step), lambda x: 0.5 * float(np.sum(x**2))))
 FACTOR = np.array([1.0, 0.0, 2.0, 0.5, 1.0])
+SHRINKAGE = {  # l1 of (w, θ) and l2 of (w, θ) of the penalties above
+    NoPenalty: ([0.0, 0.0], [0.0, 0.0]),
+    L1: ([0.7, 0.4], [0.0, 0.0]),
+    Ridge: ([0.0, 0.0], [0.2, 0.5]),
+    ElasticNet: ([0.18, 0.3], [0.12, 0.2]),
+}
 
 points = hnp.arrays(float, (2, 5), elements=st.floats(-5, 5, allow_subnormal=False))
 
@@ -35,23 +41,25 @@ def test_the_prox_is_no_worse_than_any_other_point(penalty, x, u, step) -> None:
     assert value(best) <= value(best + 1e-3 * (u - best)) + 1e-9
 
 
-@pytest.mark.parametrize("penalty", [p for p in PENALTIES if not isinstance(p, Custom)], ids=name)
-def test_the_prox_is_the_optimum_that_cvxpy_finds(penalty) -> None:
-    rng = np.random.default_rng(0)
-    x, step = rng.normal(size=(2, 5)), 0.8
-    factor = None if isinstance(penalty, GroupL1) else FACTOR
-    weight = np.ones(5) if factor is None else factor
-    u = cp.Variable((2, 5))
-    h: cp.Expression = cp.Constant(0)
+def written_out(penalty, u, factor):
+    """h(u) for cvxpy."""
     if isinstance(penalty, GroupL1):
-        for b, rho in enumerate((penalty.rho_w, penalty.rho_theta)):
-            h += sum(rho * np.sqrt((g == GROUPS).sum()) * cp.norm(u[b, np.flatnonzero(g == GROUPS)]) for g in range(3))
-    else:
-        l1, l2 = penalty.shrinkage(2)
-        for b in range(2):
-            h += l1[b] * (weight @ cp.abs(u[b])) + 0.5 * l2[b] * (weight @ cp.square(u[b]))
+        members = [np.flatnonzero(g == GROUPS) for g in range(3)]
+        weights = [np.sqrt(len(group)) * factor[group].mean() for group in members]
+        norms = [[cp.norm(u[b, group]) for group in members] for b in range(2)]
+        return sum(rho * weights[g] * norms[b][g] for b, rho in enumerate([0.2, 0.4]) for g in range(3))
+    l1, l2 = SHRINKAGE[type(penalty)]
+    return sum(l1[b] * (factor @ cp.abs(u[b])) + l2[b] / 2 * (factor @ cp.square(u[b])) for b in range(2))
+
+
+@pytest.mark.parametrize("factor", [None, FACTOR], ids=["alike", "factor"])
+@pytest.mark.parametrize("penalty", [p for p in PENALTIES if not isinstance(p, Custom)], ids=name)
+def test_value_and_prox_are_those_of_the_formula(penalty, factor) -> None:
+    x, step, u = np.random.default_rng(0).normal(size=(2, 5)), 0.8, cp.Variable((2, 5))
+    h = written_out(penalty, u, np.ones(5) if factor is None else factor)
     cp.Problem(cp.Minimize(h + cp.sum_squares(u - x) / (2 * step))).solve(solver=cp.CLARABEL)
-    np.testing.assert_allclose(penalty.prox(x, step, factor), u.value, atol=2e-4)
+    np.testing.assert_allclose(penalty.prox(x, step, factor), u.value, atol=1e-6)
+    assert penalty.value(u.value, factor) == pytest.approx(h.value, rel=1e-12)
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=name)
@@ -74,3 +82,8 @@ def test_an_unpenalised_group_is_left_alone() -> None:
     shrunk = GroupL1(GROUPS, 50.0, 50.0).prox(x, 1.0, factor)
     np.testing.assert_array_equal(shrunk[:, GROUPS == 1], x[:, GROUPS == 1])
     assert not shrunk[:, GROUPS != 1].any()
+
+
+def test_a_custom_penalty_without_a_value_says_so() -> None:
+    with pytest.raises(ValueError, match="pass value_function=h"):
+        Custom(lambda x, step: x).value(np.ones((1, 2)))  # noqa: ARG005
