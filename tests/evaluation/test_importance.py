@@ -151,6 +151,35 @@ def test_standard_errors_match_the_spread_over_samples(name):
     assert covered >= 0.88
 
 
+def left_out(estimator, episodes, *columns):
+    """The jackknife's standard error: the estimator itself on all episodes but one."""
+    n, every = len(episodes), np.arange(len(episodes.of))
+    values = []
+    for i in range(n):
+        rows = every[episodes.of != i]
+        values.append(estimator(episodes.subset(rows), *(column[rows] for column in columns)).value)
+    return np.sqrt((n - 1) / n * np.sum((values - np.mean(values)) ** 2))
+
+
+@pytest.mark.parametrize("name", ["weighted", "weighted_per_decision", "weighted_doubly_robust"])
+def test_the_error_of_weighted_means_is_that_of_leaving_episodes_out(name):
+    rng = np.random.default_rng(1)
+    episodes = sample(rng, 12)  # few, so that one weight matters
+    columns = (rng.normal(size=len(episodes.of)), rng.normal(size=len(episodes.of))) if name.endswith("robust") else ()
+    estimator = getattr(dr if columns else importance, name)
+    expected = left_out(estimator, episodes, *columns)
+    assert estimator(episodes, *columns).standard_error == pytest.approx(expected, rel=1e-9)
+
+
+def test_an_episode_with_all_the_weight_is_no_certainty():
+    zero, end = np.zeros((3, 1)), [True] * 3
+    log = Transitions.from_arrays(zero, [1.0, 2.0, 9.0], zero, terminated=end, episode=[0, 1, 2], ratio=[1, 1, 1e9])
+    most, all_of_it = Episodes.of_log(log, 1.0), Episodes.of_log(log, 1.0, np.array([0.0, 0.0, 1.0]))
+    # Without episode 2 the mean is 1.5; without the others it is 9 to a millionth.
+    assert importance.weighted(most).standard_error == pytest.approx(np.sqrt(2 / 3 * 7.5**2 * 2 / 3), rel=1e-6)
+    assert importance.weighted(all_of_it).standard_error == pytest.approx(np.sqrt(2 / 3 * 9.0**2 * 2 / 3), rel=1e-6)
+
+
 def test_zero_ratios_leave_nothing_to_weigh():
     nothing = Episodes.of_log(LOG, GAMMA, np.zeros(len(LOG)))
     assert nothing.ess == 0.0

@@ -8,6 +8,10 @@
 W_{i,t} = ρ_{i,0} ⋯ ρ_{i,t} and W_i is the weight at the episode's end. They use no model and serve as comparison rows:
 where they agree with the value function, good; where their effective sample size is small, they say little. An estimate
 that does not exist (no weight left, or an overflow) is NaN with an infinite standard error.
+
+The spread of a weighted mean m is found by leaving each episode out: m − m₋ᵢ = wᵢ(cᵢ − m) / Σ_{j≠i} w_j. The derivative
+wᵢ(cᵢ − m) / Σ_j w_j would vanish for an episode that carries all the weight, since then m = cᵢ: the less an estimate
+rests on, the surer it would seem.
 """
 
 from __future__ import annotations
@@ -30,8 +34,8 @@ def weighted(episodes: Episodes) -> Estimate:
     w, returns = scaled_weights(episodes.log_weight[episodes.last]), episodes.returns
     if not w.any():
         return Estimate.missing("WIS")
-    value = w @ returns / w.sum()
-    return Estimate.of_influence("WIS", value, len(w) * w * (returns - value) / w.sum(), effective_sample_size(w))
+    value, influence = _weighted_mean(w, returns)
+    return Estimate.of_influence("WIS", value, influence, effective_sample_size(w))
 
 
 def per_decision(episodes: Episodes) -> Estimate:
@@ -67,11 +71,17 @@ def normalised_sum(episodes: Episodes, column: Array) -> tuple[float, Array, boo
         w = scaled_weights(np.where(alive | episodes.complete, episodes.log_weight[row], -np.inf))
         if not w.any():
             return total, influence, False
-        terms = np.where(alive, column[row], 0.0)
-        mean, scale = w @ terms / w.sum(), episodes.gamma**t
-        total += scale * float(mean)
-        influence += scale * n * w * (terms - mean) / w.sum()
+        mean, moved = _weighted_mean(w, np.where(alive, column[row], 0.0))
+        total += episodes.gamma**t * mean
+        influence += episodes.gamma**t * moved
     return total, influence, True
+
+
+def _weighted_mean(w: Array, terms: Array) -> tuple[float, Array]:
+    """m = Σwc / Σw and (n − 1)(m − m₋ᵢ) of every episode; with the last weight gone, m₋ᵢ is 0: nothing is known."""
+    mean, rest = float(w @ terms / w.sum()), w.sum() - w
+    change = np.divide(w * (terms - mean), rest, where=rest > 0, out=np.full(len(w), mean))
+    return mean, (len(w) - 1) * change
 
 
 def mean_estimate(name: str, terms: Array, n_effective: float) -> Estimate:
