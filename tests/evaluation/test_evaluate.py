@@ -211,6 +211,39 @@ def test_poor_support_is_said():
     assert any("can be found in the log" in sentence for sentence in found.warnings)
 
 
+def cautions(log, **change):
+    return "\n".join(evaluate(log, **{**SETTINGS, **change}).warnings)
+
+
+def test_ratios_that_cannot_be_are_said(result):
+    assert result.warnings == ()
+    assert "The ratios average 4.87" in cautions(replace(LOG, behavior_prob=LOG.behavior_prob / 5))
+
+
+def test_an_interval_without_width_is_no_certainty():
+    assert "no sign of certainty" in cautions(replace(LOG, reward=np.zeros(len(LOG))))
+
+
+def test_a_value_that_the_log_does_not_determine_is_said():
+    never_ends = np.where(LOG.terminated, 0.0, LOG.target_prob)  # with γ = 1, the sum of rewards has no end then
+    assert "does not determine the value" in cautions(replace(LOG, target_prob=never_ends), gamma=1.0)
+    assert "does not determine" not in cautions(LOG, gamma=1.0)
+
+
+def test_cut_episodes_and_a_value_without_features_are_said():
+    assert "150 of 150 episodes were cut" in cautions(make_log(2, terminate=False))
+    assert "were cut" not in cautions(make_log(2, terminate=False), gamma=0.5)
+    assert "same in every state" in cautions(LOG, estimator=SparseTD(1e3, gamma=0.9, fit_intercept=True))
+
+
+def test_rewards_in_millionths_are_still_read(result):
+    lines = str(evaluate(replace(LOG, reward=LOG.reward * 1e-6), **SETTINGS)).splitlines()
+    assert float(lines[0].split()[3]) == pytest.approx(result.value * 1e-6, rel=0.01)
+    weights = {f.name: f.weight for f in result.features}
+    shown = next(float(line.split()[1]) for line in lines if line.startswith("  position"))
+    assert shown == pytest.approx(weights["position"] * 1e-6, rel=0.01)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

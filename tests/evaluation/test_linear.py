@@ -142,6 +142,36 @@ def test_a_constant_column_does_no_harm():
     assert batch.n_features == 4
 
 
+def test_the_answer_does_not_depend_on_the_units_of_the_features():
+    log, _ = chain(np.random.default_rng(12))
+    model, batch, episodes = fit(log)
+    units = np.array([1e-9, 1e9, 1e4, 1.0])
+    other = replace(batch, phi=batch.phi * units, phi_next=batch.phi_next * units)
+    again = LinearValue.fit(other, model.support, episodes)
+    assert again.start_value()[0] == pytest.approx(model.start_value()[0], rel=1e-9)
+    np.testing.assert_allclose(again.start_value()[1], model.start_value()[1], rtol=1e-6, atol=1e-9)
+    held = cross_fit(batch, model.support, episodes, 3, np.random.default_rng(0))
+    same = (bellman_error(rows, model.support, episodes, held).value for rows in (batch, other))
+    assert next(same) == pytest.approx(next(same), rel=1e-9)
+
+
+def test_a_state_that_is_never_left_leaves_the_value_undetermined():
+    # State 0 leads to state 1 and the record stops there; what state 1 is worth, nobody has seen.
+    eye = np.eye(2)
+    log = Transitions.from_arrays(eye[[0, 0]], [1.0, 2.0], eye[[1, 1]], truncated=[True, True])
+    episodes = Episodes.of_log(log, GAMMA)
+    assert not LinearValue.fit(featurize(log, None, GAMMA), np.arange(2), episodes).determined()
+    assert LinearValue.fit(featurize(log, None, 0.0), np.arange(2), episodes).determined()
+
+
+def test_collinear_columns_leave_the_value_determined():
+    log, _ = chain(np.random.default_rng(13))
+    model, batch, episodes = fit(log)
+    twice = replace(batch, phi=np.hstack([batch.phi] * 2), phi_next=np.hstack([batch.phi_next] * 2))
+    assert model.determined()
+    assert LinearValue.fit(twice, np.arange(8), episodes).determined()
+
+
 def test_the_equation_of_the_choice_is_that_of_all_features():
     log, _ = chain(np.random.default_rng(11))
     _, batch, episodes = fit(log)

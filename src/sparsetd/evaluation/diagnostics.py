@@ -4,7 +4,7 @@
 
 The mean ratio is the share of the target's actions that the behaviour ever takes: 1 where every action of the target
 can be found in the log, .87 where the target does something never tried in 13 % of its choices. No estimator can see
-those.
+those. More than 1 it cannot be: ratios that average more are not π/μ.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ class Overlap:
     """How well the log covers the target policy.
 
     `ess` counts episodes and `ess_rows` transitions, after weighting; `coverage` is the target's mass on logged actions
-    with its standard error; `zero_share` is the share of rows whose action the target never takes. `mean_weight` is the
-    mean weight of a whole episode: it estimates 1, and is far from it where importance sampling has lost track.
+    with its standard error, `mean_ratio` the same before it is held to at most 1; `zero_share` is the share of rows
+    whose action the target never takes. `mean_weight` is the mean weight of a whole episode: it estimates 1, and is far
+    from it where importance sampling has lost track.
     """
 
     ess: float
@@ -35,6 +36,7 @@ class Overlap:
     max_ratio: float
     coverage: float
     coverage_error: float
+    mean_ratio: float
     zero_share: float
     mean_weight: float
     n_episodes: int
@@ -47,6 +49,11 @@ class Overlap:
             said.append(
                 f"Only {self.coverage:.0%} of the target policy's choices can be found in the log: "
                 "its value where it does something else is extrapolated, and the interval does not cover that."
+            )
+        if self.mean_ratio - 2 * self.coverage_error > 1 / LOW_COVERAGE:
+            said.append(
+                f"The ratios average {self.mean_ratio:.2f}, but those of a policy average at most 1: the behaviour "
+                "probabilities are too small, or belong to other actions."
             )
         if self.ess_rows < LOW_ESS:
             said.append(f"The log is worth only {self.ess_rows:.0f} transitions for this target: collect closer data.")
@@ -66,6 +73,7 @@ def overlap(episodes: Episodes) -> Overlap:
         max_ratio=float(ratio.max()),
         coverage=min(1.0, float(ratio.mean())),
         coverage_error=_clustered_error(episodes, ratio),
+        mean_ratio=float(ratio.mean()),
         zero_share=float((ratio == 0).mean()),
         mean_weight=_mean_weight(episodes),
         n_episodes=len(episodes),

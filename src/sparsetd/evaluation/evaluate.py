@@ -23,6 +23,7 @@ from sparsetd.system import Array, Batch
 from sparsetd.transitions import Transitions
 
 MAX_ALL = 1_500  # beyond so many features the row "LSTD, all features" is left out
+MAX_UNSEEN = 0.05  # mean discount at which episodes were cut (0: none was) from which that is said
 
 
 def evaluate(
@@ -53,7 +54,8 @@ def evaluate(
     gamma : float
         Discount of one step.
     features : transformer, optional
-        φ of an observation; its standardised columns by default.
+        φ of an observation; its standardised columns by default. A penalty sees the columns as they come: end a
+        pipeline with a `StandardScaler`.
     estimator : estimator, optional
         Whatever has a `support_` after `fit`; `SparseTDCV` by default. `LSTD()` keeps every feature.
     classifier : scikit-learn classifier, optional
@@ -63,7 +65,9 @@ def evaluate(
     n_folds, n_resamples : int
         Folds of episodes for what is held out; random halves of the log for the selection frequencies (0: none).
     seed : int
-        Of folds and halves: the same seed gives the same bytes.
+        Of folds and halves: the same seed gives the same bytes. The penalty and an estimated behaviour policy rest on
+        folds that are dealt out in the order of the episodes: another order is another split, and may move the value by
+        a part of its standard error.
     """
     tell = progress or (lambda _: None)
     rng = np.random.default_rng(seed)
@@ -94,7 +98,7 @@ def evaluate(
         features=_features(model, names, kept, level),
         n_candidates=batch.n_features,
         comparisons=_comparisons(batch, episodes, held, choice),
-        warnings=tuple(_warnings(question, spread.warnings(), log)),
+        warnings=(*_on_the_value(model, own, episodes), *spread.warnings(), *_on_the_behavior(question)),
         behavior_policy=None if question.behavior is None else question.behavior.summary(),
         fit=pictures.sentence(choice.model),
         path=pictures.path(choice, batch, names),
@@ -181,13 +185,37 @@ def _comparisons(batch: Batch, episodes: Episodes, held: HeldOut, choice: Choice
     return tuple(rows)
 
 
-def _warnings(question: Question, said: list[str], log: Transitions) -> list[str]:
-    out = list(said)
+def _on_the_value(model: LinearValue, own: Estimate, episodes: Episodes) -> list[str]:
+    """What the number and its interval, or the rows beside them, do not say by themselves."""
+    out = []
+    if not model.determined():
+        out.append(
+            "The log does not determine the value: it has too few rows for these features, or none with weight in "
+            "states that the target reaches; the number is one of many that fit."
+        )
+    if not len(model.support):
+        out.append("No feature was kept: the value is taken to be the same in every state.")
+    if own.standard_error <= 1e-9 * abs(own.value):
+        out.append(
+            "No episode with weight differs from the others: the interval has no width, which is no sign of certainty."
+        )
+    unseen = float((~episodes.complete * episodes.gamma ** (episodes.age[episodes.last] + 1)).mean())
+    if unseen > MAX_UNSEEN:
+        out.append(
+            f"{int((~episodes.complete).sum())} of {len(episodes)} episodes were cut: the value counts what would have "
+            "followed, WIS, PDIS and WPDIS do not."
+        )
+    return out
+
+
+def _on_the_behavior(question: Question) -> list[str]:
+    out = []
     found = question.behavior
     if found is not None and found.log_loss >= found.log_loss_marginal:
         out.append(
-            "The estimated behaviour policy predicts actions no better than their frequencies: try another classifier."
+            "The estimated behaviour policy predicts actions no better than their frequencies: right if they did not "
+            "depend on the state; otherwise try another classifier."
         )
-    if found is not None and found.n_floored > 0.01 * len(log):
+    if found is not None and found.n_floored > 0.01 * len(question.log):
         out.append(f"{found.n_floored} estimated behaviour probabilities were raised to {found.floor:g}.")
     return out

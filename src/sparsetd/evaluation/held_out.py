@@ -17,7 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.linear import LinearValue, chosen, design, next_values
+from sparsetd.evaluation.linear import LinearValue, chosen, design, lengths, next_values
 from sparsetd.system import Array, Batch
 
 N_GROUPS = 10
@@ -59,6 +59,7 @@ def cross_fit(batch: Batch, support: Array, episodes: Episodes, n_folds: int, rn
 def bellman_error(batch: Batch, support: Array, episodes: Episodes, held: HeldOut) -> BellmanError:
     """Held-out MSPBE of the fit, its noise level, and the MSPBE of the best constant."""
     phi = design(batch.phi, support)
+    phi /= lengths(phi)  # gᵀC⁻¹g is the same in any units, and C is better conditioned in these
     metric = scipy.linalg.pinv(phi.T @ phi / len(batch))
     error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
     start = batch.ratio @ batch.reward / max(float(batch.ratio @ (1 - batch.discount)), 1e-12)

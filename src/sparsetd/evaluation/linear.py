@@ -8,6 +8,8 @@ Episodes are independent, rows within one are not. By linearisation, episode i a
     cᵀθ̂ − cᵀθ ≈ (1/n) Σ_i (n/N) cᵀA⁻¹ g_i                                   (the sandwich, clustered by episode)
 
 and the value of the start states, v = mean φ(s₀)ᵀθ, has the further term φ(s_{0,i})ᵀθ − v.
+
+A⁻¹ is found for columns of unit length, so that the answer does not depend on the units of the features.
 """
 
 from __future__ import annotations
@@ -25,14 +27,16 @@ from sparsetd.evaluation.estimate import Estimate
 from sparsetd.system import Array, Batch
 
 MAX_COLUMNS = 5_000
+LOST = 1e-4  # share of c outside the row space of A from which cᵀθ counts as undetermined
 
 
 @dataclass(frozen=True, eq=False)
 class LinearValue:
-    """LSTD on the columns `support` of φ with a constant: θ (the constant last), φ_S of the rows and their ρδ."""
+    """LSTD on the columns `support` of φ with a constant: θ (the constant last), A, φ_S of the rows and their ρδ."""
 
     support: Array
     theta: Array
+    A: Array
     inverse: Array
     phi: Array
     error: Array
@@ -45,10 +49,10 @@ class LinearValue:
         """Solve the mean system, formed here unless its (A, b) is given."""
         phi, phi_next = chosen(batch.phi, support), chosen(batch.phi_next, support)
         A, b = _equation(batch, phi, phi_next) if equation is None else equation
-        inverse = _inverse(A)
+        inverse = _inverse(A, np.append(lengths(phi), 1.0))
         theta = inverse @ b
         error = batch.reward + batch.discount * _value(phi_next, theta) - _value(phi, theta)
-        return cls(support, theta, inverse, phi, batch.ratio * error, episodes)
+        return cls(support, theta, A, inverse, phi, batch.ratio * error, episodes)
 
     def predict(self, phi: Array | sp.csr_array) -> Array:
         """V(s) = θᵀφ(s) of every row."""
@@ -61,9 +65,20 @@ class LinearValue:
 
     def start_value(self) -> tuple[float, Array]:
         """v = mean of V over the first states, and its influence per episode."""
-        start = self.phi[self.episodes.first]
-        values = _value(start, self.theta)
-        return float(values.mean()), self.influence(np.append(start.mean(axis=0), 1.0)) + values - values.mean()
+        values = _value(self.phi[self.episodes.first], self.theta)
+        return float(values.mean()), self.influence(self._mean_start()) + values - values.mean()
+
+    def determined(self) -> bool:
+        """Whether the log fixes the start value: cᵀA⁻A = cᵀ for c = mean φ(s₀), though A itself may be singular.
+
+        Two equal columns leave V alone. A state that is reached but never left does not: any value of it fits the rows.
+        """
+        c, scale = self._mean_start(), np.append(lengths(self.phi), 1.0)
+        lost = (c @ self.inverse @ self.A - c) / scale
+        return bool(np.linalg.norm(lost) <= LOST * np.linalg.norm(c / scale))
+
+    def _mean_start(self) -> Array:
+        return np.append(self.phi[self.episodes.first].mean(axis=0), 1.0)
 
     def coefficients(self) -> list[Estimate]:
         """θ of every chosen feature (not the constant), with its standard error."""
@@ -88,13 +103,20 @@ def _equation(batch: Batch, phi: Array, phi_next: Array) -> tuple[Array, Array]:
     return weighted.T @ (phi - batch.discount[:, None] * phi_next), weighted.T @ batch.reward
 
 
-def _inverse(A: Array) -> Array:
-    """A⁻¹, or the pseudo-inverse where A is singular (collinear or constant columns)."""
-    smallest = len(A) * np.finfo(float).eps
-    factors, pivots, zero = dgetrf(A)
-    if zero == 0 and dgecon(factors, np.abs(A).sum(axis=0).max())[0] > smallest:
-        return np.asarray(dgetri(factors, pivots)[0])
-    return np.asarray(scipy.linalg.pinv(A, rtol=smallest))
+def lengths(phi: Array) -> Array:
+    """Root mean square of every column, 1 for a column of zeros."""
+    size = np.sqrt(np.einsum("ij,ij->j", phi, phi) / len(phi))
+    return np.asarray(np.where(size > 0, size, 1.0))
+
+
+def _inverse(A: Array, scale: Array) -> Array:
+    """D(DAD)⁻¹D with D = 1/scale, with the pseudo-inverse where A is singular (collinear or constant columns)."""
+    units = np.outer(scale, scale)
+    even, smallest = A / units, len(A) * np.finfo(float).eps
+    factors, pivots, zero = dgetrf(even)
+    if zero == 0 and dgecon(factors, np.abs(even).sum(axis=0).max())[0] > smallest:
+        return np.asarray(dgetri(factors, pivots)[0] / units)
+    return np.asarray(scipy.linalg.pinv(even, rtol=smallest) / units)
 
 
 def chosen(phi: Array | sp.csr_array, support: Array) -> Array:

@@ -94,9 +94,10 @@ class Evaluation:
 
     def __str__(self) -> str:
         low, high = self.interval
+        d = _decimals(high - low or self.value)
         lines = [
-            f"value of {self.target}: {self.value:.4f}   {self.level:.0%} interval {low:.4f} to {high:.4f}",
-            f"the log itself earned {self.behavior.value:.4f}; difference {_interval(self.difference, self.level)}",
+            f"value of {self.target}: {self.value:.{d}f}   {self.level:.0%} interval {low:.{d}f} to {high:.{d}f}",
+            f"the log itself earned {self.behavior.value:.{d}f}; difference {_interval(self.difference, self.level)}",
             f"effective episodes {self.overlap.ess:.0f} of {self.overlap.n_episodes}, effective transitions "
             f"{self.overlap.ess_rows:.0f} of {self.overlap.n_rows}, largest ratio {self.overlap.max_ratio:.3g}, "
             f"coverage {self.overlap.coverage:.1%}",
@@ -107,7 +108,8 @@ class Evaluation:
 
     def _feature_lines(self) -> list[str]:
         head = f"{len(self.features)} of {self.n_candidates} features carry weight (per standard deviation):"
-        shown = [f"  {f.name:<28s} {f.weight:+.4f}{_kept(f)}" for f in self.features[:20]]
+        d = _decimals(max((abs(f.weight) for f in self.features), default=0.0))
+        shown = [f"  {f.name:<28s} {f.weight:+.{d}f}{_kept(f)}" for f in self.features[:20]]
         more = [f"  … and {len(self.features) - 20} more"] if len(self.features) > 20 else []
         return [head, *shown, *more]
 
@@ -133,7 +135,13 @@ def _interval(e: Estimate, level: float) -> str:
     if not math.isfinite(e.standard_error):
         return "–"
     low, high = e.interval(level)
-    return f"{e.value:+.4f} ({low:+.4f} to {high:+.4f})"
+    d = _decimals(high - low or e.value)
+    return f"{e.value:+.{d}f} ({low:+.{d}f} to {high:+.{d}f})"
+
+
+def _decimals(size: float) -> int:
+    """Decimals that show three digits of a number, at least four: rewards may be counted in millionths."""
+    return max(4, 2 - math.floor(math.log10(abs(size)))) if size and math.isfinite(size) else 4
 
 
 def _plain(value: Any) -> Any:
