@@ -189,8 +189,9 @@ def test_a_diverged_model_may_hold_infinities(tmp_path):
     X, y = data()
     model = TD(step_size=1e9, n_passes=5).fit(X, y)
     assert model.status_ == "diverged"
+    model.coef_[0] = np.inf
     model_file.save(model, tmp_path / "m")
-    assert model_file.load(tmp_path / "m").status_ == "diverged"
+    assert model_file.load(tmp_path / "m").coef_.tobytes() == model.coef_.tobytes()
 
 
 def test_many_names_do_not_burst_the_header(tmp_path):

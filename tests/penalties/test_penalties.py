@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from sparsetd.penalties import L1, Custom, ElasticNet, GroupL1, NoPenalty, Penalty, Ridge
 
-GROUPS = np.array([0, 1, 0, 2, 1])
+GROUPS = np.array([0, 1, 0, 3, 1])  # no feature is in group 2
 PENALTIES = [NoPenalty(), L1(0.4, 0.7), Ridge(0.5, 0.2), ElasticNet(0.5, 0.3, 0.6), GroupL1(GROUPS, 0.4, 0.2)]
 PENALTIES.append(Custom(lambda x, step: x / (1 + step), lambda x: 0.5 * float(np.sum(x**2))))
 FACTOR = np.array([1.0, 0.0, 2.0, 0.5, 1.0])
@@ -44,7 +44,7 @@ def test_the_prox_is_no_worse_than_any_other_point(penalty, x, u, step) -> None:
 def written_out(penalty, u, factor):
     """h(u) for cvxpy."""
     if isinstance(penalty, GroupL1):
-        members = [np.flatnonzero(g == GROUPS) for g in range(3)]
+        members = [np.flatnonzero(g == GROUPS) for g in (0, 1, 3)]
         weights = [np.sqrt(len(group)) * factor[group].mean() for group in members]
         norms = [[cp.norm(u[b, group]) for group in members] for b in range(2)]
         return sum(rho * weights[g] * norms[b][g] for b, rho in enumerate([0.2, 0.4]) for g in range(3))
