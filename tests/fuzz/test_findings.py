@@ -174,6 +174,7 @@ def test_a_minari_dataset_that_fails_on_the_way() -> None:
         ({"reward": [1.0, None]}, "reward has missing entries"),
         ({"start": [[1], [2]]}, "start has the type list"),
         ({"indices": pa.array([[10**15], []], pa.list_(pa.time64("us")))}, "its lists must hold integers"),
+        ({"indices": pa.array([[2**62, None], []], pa.list_(pa.duration("s")))}, "its lists must hold integers"),
         ({"a\nb": [1, 2]}, "not one short line of text"),
     ],
 )
@@ -298,6 +299,13 @@ def test_a_damaged_footer_does_not_end_the_process(tmp_path: Path) -> None:
             damaged[-9 - rng.randrange(length)] = rng.randrange(256)
         path.write_bytes(damaged)
         value_or_sentence(lambda: read(path))
+
+
+def test_a_footer_with_a_struct_in_place_of_a_number(tmp_path: Path) -> None:
+    footer = bytes([0x49, 0x1C, 0x19, 0x1C, 0x3C, 0x5C, 0, 0, 0, 0, 0])  # row groups, columns, metadata, values: {}
+    path = tmp_path / "log.parquet"
+    path.write_bytes(footer + len(footer).to_bytes(4, "little") + b"PAR1")
+    refused(lambda: values_per_group(path, 1, [0]), "its footer is damaged")
 
 
 def test_a_successor_beyond_the_integers() -> None:

@@ -6,6 +6,7 @@ Thrift's compact protocol: structs of numbered fields, every number in as few by
 
 from __future__ import annotations
 
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ def values_per_group(path: Path, n_groups: int, columns: list[int]) -> list[list
         footer = _Compact(file.read(length))
     try:
         groups = [group[COLUMNS] for group in footer.struct()[ROW_GROUPS][:n_groups]]
-        return [[groups[i][j][META_DATA][NUM_VALUES] for j in columns] for i in range(n_groups)]
+        return [[index(groups[i][j][META_DATA][NUM_VALUES]) for j in columns] for i in range(n_groups)]
     except (IndexError, KeyError, TypeError, AttributeError, RecursionError):
         damage = "its footer is damaged"
         raise ValueError(f"{path.name} is not a readable Parquet file ({damage}): write it again.") from None

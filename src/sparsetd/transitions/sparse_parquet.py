@@ -138,11 +138,11 @@ def _lists(table: Any, name: str, kinds: str) -> tuple[Any, Any]:
     if not (types.is_list(column.type) or types.is_large_list(column.type) or types.is_fixed_size_list(column.type)):
         raise ValueError(f"{name} has the type {_kind(column)}, but each of its rows must be a list of {KINDS[kinds]}.")
     entries = column.flatten()
+    if not (types.is_integer(entries.type) or ("f" in kinds and types.is_floating(entries.type))):
+        raise ValueError(f"{name} has the type {_kind(column)}, but its lists must hold {KINDS[kinds]}.")
     if column.null_count or entries.null_count:
         row = nth(_first_missing(column))
         raise ValueError(f"{name} has missing entries (first in row {row}); a row without features is an empty list.")
-    if not (types.is_integer(entries.type) or ("f" in kinds and types.is_floating(entries.type))):
-        raise ValueError(f"{name} has the type {_kind(column)}, but its lists must hold {KINDS[kinds]}.")
     numbers = np.asarray(entries)
     if hasattr(column.type, "list_size"):
         return column.type.list_size * np.arange(len(column) + 1), numbers
