@@ -74,7 +74,7 @@ def value_or_sentence(action: Callable[[], Any]) -> Any:
 def check_sentence(error: Exception, classes: tuple[type, ...]) -> None:
     """Subclasses do not count: `UnicodeDecodeError` and `ArrowInvalid` are `ValueError`s of somebody else."""
     text = str(error)
-    if type(error) not in classes or text.splitlines() != [text] or not text.endswith((".", ".)")):
+    if type(error) not in classes or text.splitlines() != [text] or not text.endswith((".", ".)", "?")):
         raise AssertionError("this is not one sentence of ours") from error
     if len(text) > LONGEST_SENTENCE or "Traceback" in text:
         raise AssertionError("this is more than a sentence") from error
