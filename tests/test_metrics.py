@@ -136,6 +136,7 @@ def test_matrix_free_products_equal_the_matrices(table):
     for m in (1, 2, np.inf):
         expected = np.linalg.norm(A @ x.ravel() - b, ord=m)
         assert metrics.residual_norm(table, batch, x, "inf" if m == np.inf else m) == pytest.approx(expected)
+    assert metrics.residual_norm(table, batch, x) == pytest.approx(np.linalg.norm(A @ x.ravel() - b))
 
 
 def test_saddle_objective_is_below_the_primal_value():
@@ -192,8 +193,9 @@ def test_the_gap_closes_at_the_saddle_point_and_never_overstates(m, penalty, fac
 def test_the_star_starts_at_the_known_error():
     mdp = star()
     assert metrics.exact_rmspbe(mdp, mdp.theta0) == pytest.approx(8.2214, abs=1e-4)
-    arrays = metrics.ExactSystem(mdp.transition, mdp.reward, mdp.features, mdp.xi, mdp.gamma)
-    assert metrics.exact_mspbe(arrays, mdp.theta0) == pytest.approx(8.2214**2, abs=2e-3)
+    for scale in (1e-6, 1.0, 1e6):  # what counts as a collinear feature does not depend on the unit
+        arrays = metrics.ExactSystem(mdp.transition, mdp.reward, scale * mdp.features, mdp.xi, mdp.gamma)
+        assert metrics.exact_mspbe(arrays, mdp.theta0 / scale) == pytest.approx(8.2214**2, abs=2e-3)
     assert metrics.value_error(mdp, mdp.theta0) == pytest.approx(np.sqrt((6 * 9 + 144) / 7))
     assert metrics.exact_mspbe(mdp, np.zeros(8)) == 0.0
 
@@ -213,6 +215,8 @@ def test_exact_mspbe_is_the_distance_to_the_projected_bellman_image():
     difference = mdp.features @ (theta - coef)
     assert metrics.exact_mspbe(mdp, theta) == pytest.approx(mdp.xi @ difference**2)
     assert metrics.exact_neu(mdp, theta) == pytest.approx(np.sum((mdp.b - mdp.A @ theta) ** 2))
+    arrays = metrics.ExactSystem(mdp.transition, mdp.reward, mdp.features, mdp.xi, mdp.gamma)
+    assert metrics.exact_mspbe(arrays, theta) == pytest.approx(mdp.xi @ difference**2)
     lstd = np.linalg.solve(mdp.A, mdp.b)
     assert metrics.exact_mspbe(mdp, lstd) == pytest.approx(0.0, abs=1e-20)
     assert metrics.value_error(mdp, lstd) > 0.1

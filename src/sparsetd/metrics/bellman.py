@@ -52,8 +52,7 @@ def backward_sum(terms: Array, old: Array) -> Array:
     """z_t = terms_t + old_{t+1} z_{t+1}: the transpose of `forward_sum`."""
     z = np.array(terms, dtype=np.float64)
     for t in np.flatnonzero(old)[::-1]:
-        if t:
-            z[t - 1] += old[t] * z[t]
+        z[t - 1] += old[t] * z[t]
     return z
 
 
@@ -61,8 +60,7 @@ def forward_sum(terms: Array, old: Array) -> Array:
     """z_t = terms_t + old_t z_{t−1}: the trace, applied to numbers instead of vectors."""
     z = np.array(terms, dtype=np.float64)
     for t in np.flatnonzero(old):
-        if t:
-            z[t] += old[t] * z[t - 1]
+        z[t] += old[t] * z[t - 1]
     return z
 
 
