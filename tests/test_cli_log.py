@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import json
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -114,6 +115,57 @@ def test_evaluate_a_function_and_a_greedy_model(capsys, log, folder):
         assert message in err
 
 
+FAILING = """
+import numpy as np
+def divides(s):
+    return 1 / 0
+def of_one_row(s):
+    return [0.3, 0.7] if s[0] > 0 else [0.5, 0.5]
+class Often:
+    def __call__(self, s):
+        return np.tile([0.3, 0.7], (len(s), 1))
+often = Often()
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("failing:divides", "the policy 'failing:divides' failed (ZeroDivisionError: division by zero): it is called"),
+        ("failing:of_one_row", "called once with all observations, an array of shape (200, 2)"),
+        ("broken:f", "the policy 'broken:f' cannot be imported (SyntaxError: "),
+        ("crashing:f", "the policy 'crashing:f' cannot be imported (AttributeError: "),
+        (":f", "the policy ':f' cannot be imported"),
+    ],
+)
+def test_the_failure_of_a_policy_is_told_as_its_own(capsys, log, folder, target, message):
+    (folder / "failing.py").write_text(FAILING)
+    (folder / "broken.py").write_text("def f(:\n")
+    (folder / "crashing.py").write_text("import math\nmath.no_such_name\n")
+    code, out, err = run(capsys, "evaluate", log, "--target", target, "--quiet")
+    assert (code, out) == (2, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_policy_may_be_named_by_its_file_and_be_an_object(capsys, log, folder):
+    (folder / "objects.py").write_text(FAILING)
+    code, out, _ = run(capsys, "evaluate", log, "--target", "objects.py:often", "--all-features", "--resamples", "0")
+    assert code == 0
+    assert out.startswith("value of often:")
+
+
+def test_a_warning_is_one_line_without_code(capsys, folder):
+    constant = [{**row, "reward": "0"} for row in rows(episodes=6)]
+    path = write(folder / "constant.csv", constant)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        code, _, err = run(capsys, "fit", path, "--out", "m.sparsetd", "--quiet")
+    assert code == 0
+    assert err.startswith("sparsetd: warning: SparseTDCV selected no feature")
+    assert len(err.splitlines()) == 1
+
+
 def test_evaluate_estimates_a_missing_behaviour(capsys, folder):
     table = [{k: v for k, v in row.items() if k != "behavior_prob"} for row in rows()]
     log = write(folder / "bare.csv", table, [c for c in COLUMNS if c != "behavior_prob"])
@@ -139,6 +191,21 @@ def test_fit_then_predict(capsys, log, folder):
     code, out, _ = run(capsys, "predict", "m.sparsetd", log, "--out", "v.csv")
     assert (folder / "v.csv").read_text().splitlines() == lines
     assert json.loads(run(capsys, "predict", "m.sparsetd", log, "--json")[1])["values"] == values
+
+
+def test_predict_keeps_every_row_where_the_file_has_it(capsys, log, folder):
+    """Rows in any order, episodes by their own names, and the last rows of episodes that go on: nothing moves."""
+    assert run(capsys, "fit", log, "--out", "m.sparsetd", "--method", "LSTD")[0] == 0
+    columns = [name for name in COLUMNS if not name.startswith(("next_", "terminated"))]
+    shuffled = [{**row, "episode": f"patient, {row['episode']}"} for row in rows()]
+    np.random.default_rng(0).shuffle(shuffled)
+    path = write(folder / "s.csv", [{name: row[name] for name in columns} for row in shuffled], columns)
+    lines = list(csv.DictReader(run(capsys, "predict", "m.sparsetd", path)[1].splitlines()))
+    observation = [[float(row["obs_a"]), float(row["obs_b"])] for row in shuffled]
+    expected = model_file.load(folder / "m.sparsetd").value(observation)
+    np.testing.assert_array_equal([float(line["value"]) for line in lines], expected)
+    assert [line["episode"] for line in lines] == [row["episode"] for row in shuffled]
+    assert [line["row"] for line in lines] == [str(i) for i in range(200)]
 
 
 @pytest.mark.parametrize("features", ["raw", "standard", "fourier", "tiles"])
@@ -361,7 +428,7 @@ def test_a_bad_file_is_refused(capsys, folder, name, command):
         (["fit", "LOG", "--out", "no/where/m", "--method", "LSTD"], "does not exist"),
         (["fit", "LOG", "--out", ".", "--method", "LSTD"], "is a folder"),
         (["fit", "LOG", "--out", "m", "--method", "LSTD", "--policy", "nowhere:f"], "nowhere"),
-        (["predict", "nothing", "LOG"], "nothing"),
+        (["predict", "nothing", "LOG"], "error: nothing: No such file or directory"),
         (["predict", "LOG", "LOG"], "not a sparsetd file"),
         (["predict", "LOG", "LOG", "--out", "v.txt"], ".csv"),
         (["select", "LOG", "--folds", "1"], "at least 2"),

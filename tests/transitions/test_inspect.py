@@ -141,8 +141,8 @@ def test_what_is_missing_is_said_with_its_consequence() -> None:
 
 
 def test_the_report_names_the_column_of_every_role() -> None:
-    log = {"obs": [0.0, 1], "r": [0, 1], "a": [0, 1], "terminals": [0, 1], "propensity": [0.5, 0.5], "t": [3, 4]}
-    told = "'a' as action, 'terminals' as terminated, 't' as step, 'propensity' as behavior_prob."
+    log = {"obs": [0.0, 1], "r": [0, 1], "a": [0, 1], "terminals": [0, 1], "propensity": [0.5, 0.5], "step": [3, 4]}
+    told = "'a' as action, 'terminals' as terminated, 'step', 'propensity' as behavior_prob."
     assert told in str(inspect(log))
     assert "Other columns" not in str(inspect({"obs": [0.0, 1], "r": [0, 1], "next_obs": [0, 1]}))
 

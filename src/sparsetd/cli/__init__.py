@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 
 from sparsetd.cli.command import Outcome, WrongInput
@@ -26,7 +27,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(stop.code or 0)
     console = Console.of_terminal(json=args.json, quiet=args.quiet)
     try:
-        return _show(args.command.run(args, console), console)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: console.warning(message)  # without the line of code
+            return _show(args.command.run(args, console), console)
     except KeyboardInterrupt:
         console.error("interrupted")
         return 130
@@ -48,5 +51,7 @@ def _show(outcome: Outcome, console: Console) -> int:
 
 def _sentence(problem: Exception) -> str:
     """The first line of the message, or the name of the exception where it has none."""
+    if isinstance(problem, OSError) and problem.filename:
+        return f"{problem.filename}: {problem.strerror}"
     lines = str(problem).strip().splitlines()
     return lines[0] if lines else f"unexpected {type(problem).__name__}; run again with --debug to see where"

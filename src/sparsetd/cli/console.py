@@ -31,6 +31,9 @@ class Console:
     def error(self, sentence: str) -> None:
         print(f"sparsetd: error: {sentence}", file=sys.stderr, flush=True)
 
+    def warning(self, sentence: object) -> None:
+        print(f"sparsetd: warning: {sentence}", file=sys.stderr, flush=True)
+
     def result(self, data: dict[str, Any], text: str) -> None:
         print(json.dumps(_plain(data), allow_nan=False, indent=2) if self.json else text)
 

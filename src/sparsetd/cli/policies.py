@@ -9,6 +9,7 @@ from typing import Any
 
 from sparsetd import model_file
 from sparsetd.cli.command import WrongInput
+from sparsetd.transitions.checks import reason
 
 TARGET_HELP = (
     "a column of the log with the target's probability of the logged action (target_prob); 'behavior' for the logged "
@@ -35,15 +36,35 @@ def target_of(text: str | None) -> tuple[Any, dict[str, Any]]:
 
 def function_of(text: str) -> Any:
     """The function that module:function names, looked up as Python would from the current folder."""
-    module, _, name = text.partition(":")
+    module, _, name = text.replace(".py:", ":").partition(":")
     if os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     try:
-        found = getattr(importlib.import_module(module), name)
-    except ImportError as error:
-        raise WrongInput(f"the policy '{text}' cannot be imported: {error}") from None
-    except AttributeError:
-        raise WrongInput(f"the policy '{text}' names no function '{name}' in module '{module}'") from None
+        found = getattr(importlib.import_module(module), name, None)
+    except Exception as error:  # a module of the user's: anything may go wrong in it
+        raise WrongInput(f"the policy '{text}' cannot be imported ({_what(error)})") from error
+    if found is None:
+        raise WrongInput(f"the policy '{text}' names no function '{name}' in module '{module}'")
     if not callable(found):
         raise WrongInput(f"the policy '{text}' is not a function")
-    return found
+    return _answering(found, text)
+
+
+def _answering(policy: Any, text: str) -> Any:
+    """The policy, with whatever it raises named as its own failure."""
+
+    def answer(observation: Any) -> Any:
+        try:
+            return policy(observation)
+        except Exception as error:
+            raise WrongInput(
+                f"the policy '{text}' failed ({_what(error)}): it is called once with all observations, an array of "
+                f"shape {observation.shape}; run again with --debug to see where"
+            ) from error
+
+    answer.__name__ = text.rpartition(":")[2]
+    return answer
+
+
+def _what(error: Exception) -> str:
+    return f"{type(error).__name__}: {reason(error)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
@@ -9,13 +11,16 @@ import numpy as np
 
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_log, check_output, read_log
+from sparsetd.cli.log_options import add_log, check_output
 from sparsetd.container import replace_file
+from sparsetd.transitions.parts import Parts
+from sparsetd.transitions.sources import chunks
 
 SUMMARY = "values of the states of a log, from a model file"
 DETAILS = """
-One line per transition: its row, its episode and the value of its state (or one value per
-action, if the model was fitted with --policy). The columns of the log must be those of the fit.
+One line per row of the log, in its order: its number, its episode (where the log has them) and
+the value of its state, or one value per action, if the model was fitted with --policy. The
+columns of the log must be those of the fit.
 
 examples:
   sparsetd predict model.sparsetd log.parquet > values.csv
@@ -40,17 +45,25 @@ def run(args: Namespace, console: Console) -> Outcome:
         raise WrongInput(
             f"{args.model} holds a {type(model).__name__} without its feature map: write it with 'sparsetd fit'"
         )
-    log = read_log(args)
-    _check_width(model, log.observation.shape[1], args.model)
-    values = model.value(log.observation) if model.n_actions_ is None else model.q(log.observation)
-    start = np.atleast_2d(values.T).max(axis=0)[log.start]
-    text = _csv(values, log.episode)
-    data: dict[str, Any] = {"n_rows": len(log), "mean_start_value": float(start.mean()), "values": values}
+    values, episode = _values(model, args)
+    text = _csv(values, episode)
+    data: dict[str, Any] = {"n_rows": len(values), "mean": float(values.mean()), "values": values}
     if target is not None:
         replace_file(target, text + "\n")
         data.pop("values")
-        text = f"{len(log):,} values, mean at the start of an episode {start.mean():.4g}\nvalues: {target}"
+        text = f"values of {len(values):,} rows, mean {values.mean():.4g}\nvalues: {target}"
     return Outcome(text, {**data, "out": None if target is None else str(target)})
+
+
+def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
+    """Values and episodes of all rows in the file's own order: a value needs neither a successor nor sorted rows."""
+    values: list[Any] = []
+    episode: list[Any] = []
+    for rows in Parts(chunks(args.log), dict(args.column)):
+        _check_width(model, rows.observation.shape[1], args.model)
+        values.append(model.value(rows.observation) if model.n_actions_ is None else model.q(rows.observation))
+        episode += [] if rows.episode is None else rows.episode.tolist()
+    return np.concatenate(values), episode
 
 
 def _check_width(model: Any, width: int, name: str) -> None:
@@ -60,15 +73,15 @@ def _check_width(model: Any, width: int, name: str) -> None:
         )
 
 
-def _csv(values: Any, episode: Any) -> str:
-    several = values.ndim == 2
-    head = [f"value_{a}" for a in range(values.shape[1])] if several else ["value"]
-    rows = values.tolist() if several else [[v] for v in values.tolist()]
-    lines = [
-        ",".join([str(i), str(e), *map(repr, row)])
-        for i, (e, row) in enumerate(zip(episode.tolist(), rows, strict=True))
-    ]
-    return "\n".join([",".join(["row", "episode", *head]), *lines])
+def _csv(values: Any, episode: list[Any]) -> str:
+    head = [f"value_{a}" for a in range(values.shape[1])] if values.ndim == 2 else ["value"]
+    table = {"row": range(len(values)), **({"episode": episode} if episode else {})}
+    table |= dict(zip(head, values.reshape(len(values), -1).T.tolist(), strict=True))
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(zip(*table.values(), strict=True))
+    return file.getvalue().rstrip("\n")
 
 
 PREDICT = Command("predict", SUMMARY, DETAILS, arguments, run)

@@ -112,7 +112,8 @@ def _understood(reading: Reading) -> list[str]:
 def _other_roles(schema: Schema) -> list[str]:
     """One line with the columns that no other line names."""
     named = {role: getattr(schema, role) for role in ALIASES if role != "reward" and getattr(schema, role)}
-    told = [f"{_columns((name,) if isinstance(name, str) else name)} as {role}" for role, name in named.items()]
+    columns = {role: _columns((name,) if isinstance(name, str) else name) for role, name in named.items()}
+    told = [name if name == repr(role) else f"{name} as {role}" for role, name in columns.items()]
     return [f"Other columns: {', '.join(told)}."] if told else []
 
 
