@@ -51,6 +51,12 @@ def test_state_values() -> None:
     np.testing.assert_array_equal(batch.reward, t.reward)
 
 
+def test_one_number_per_state_is_one_feature() -> None:
+    t = log()
+    batch = featurize(t, FunctionTransformer(lambda s: s[:, 0]), 0.9)
+    np.testing.assert_array_equal(batch.phi, t.observation[:, :1])
+
+
 def test_action_values_expect_over_the_next_action() -> None:
     t = log()
     features = Fourier(1).fit(t.observation)

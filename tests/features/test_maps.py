@@ -188,11 +188,16 @@ def test_bad_settings_get_one_sentence(make, message: str) -> None:  # type: ign
         make()
 
 
+def test_a_column_of_one_value_has_no_width_but_features() -> None:
+    np.testing.assert_array_equal(Fourier(1, low=0.0).fit([[0.0]]).transform([[0.0], [1.0]]), [[1, 1], [1, -1]])
+
+
 @pytest.mark.parametrize("features", MAPS, ids=lambda f: type(f).__name__)
 def test_names_clone_and_pickle(features) -> None:  # type: ignore[no-untyped-def]
     X = states()
-    with pytest.raises(NotFittedError):
-        features.transform(X)
+    for ask in (features.transform, features.get_feature_names_out):
+        with pytest.raises(NotFittedError):
+            ask(X)
     fitted = clone(features).fit(X)
     phi = fitted.transform(X)
     names = fitted.get_feature_names_out(["position", "velocity"])
