@@ -217,10 +217,17 @@ def test_gq_rows_tend_to_the_system_of_the_pairs(lam):
 def test_random_mdp_has_the_value_it_promises():
     mdp = random_mdp(np.random.default_rng(3), 40, 30, 5, reward_noise=2.0)
     assert np.count_nonzero(mdp.theta_star) == 5
+    assert set(np.sign(mdp.theta_star)) == {-1.0, 0.0, 1.0}
     np.testing.assert_allclose(mdp.value, mdp.features @ mdp.theta_star, atol=1e-10)
     np.testing.assert_allclose(np.linalg.solve(mdp.A, mdp.b), mdp.theta_star, atol=1e-7)
     assert mdp.xi.min() > 0
     assert np.abs(mdp.target - mdp.behavior).max() > 0.05
+
+
+def test_every_action_of_a_garnet_branches_and_the_first_joins_all_states():
+    P, s = random_mdp(np.random.default_rng(3), 40, 30, 5, branching=4).P, np.arange(40)
+    assert ((P[1:] > 0).sum(axis=2) == 4).all()
+    assert (P[0, s, (s + 1) % 40] >= 0.1).all()
 
 
 def test_noise_features_follow_the_stream_and_leave_the_solution():

@@ -50,6 +50,21 @@ def test_episodes_follow_from_the_rows_that_ended_one() -> None:
     assert "3 episodes" in repr(t)
 
 
+def test_a_column_may_be_a_matrix_of_one_column() -> None:
+    data = walk()
+    assert_same(Transitions.from_arrays(**data | {"reward": data["reward"][:, None]}), Transitions.from_arrays(**data))
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"), [("?", "i8"), ("u1", "i8"), (">i4", "i8"), ("f2", "f8"), (">f4", "f4"), (">f8", "f8")]
+)
+def test_numbers_are_long_integers_or_native_floats(given: str, kept: str) -> None:
+    numbers = Transitions.from_arrays(**walk() | {"action": np.eye(12, 2).astype(given)}).action
+    assert numbers is not None
+    assert numbers.dtype.str == np.dtype(kept).str
+    np.testing.assert_array_equal(numbers, np.eye(12, 2))
+
+
 def test_returns_are_discounted_sums_of_each_episode() -> None:
     data = walk()
     t = Transitions.from_arrays(**data)
