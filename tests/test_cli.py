@@ -7,7 +7,7 @@ import math
 import os
 import subprocess
 import sys
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +148,17 @@ def test_failures_become_exit_codes(
     assert len(err.splitlines()) == 1
     assert main(["fake", "--debug"]) == code
     assert ("Traceback" in capsys.readouterr().err) == isinstance(problem, Exception)
+
+
+def test_an_interruption_while_a_command_loads_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(_words: list[str]) -> ArgumentParser:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sparsetd.cli.build_parser", interrupted)
+    assert main(["demo"]) == 130
+    assert capsys.readouterr().err == "sparsetd: error: interrupted\n"
 
 
 def test_a_command_may_fail_with_an_answer(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from sparsetd import model_file
 from sparsetd.cli import main
+from sparsetd.cli.command import WrongInput
 from sparsetd.cli.log_options import check_output
 
 COLUMNS = [
@@ -468,6 +469,9 @@ def test_a_full_disk_leaves_the_old_report(capsys, log, folder, monkeypatch):
     assert sorted(p.name for p in folder.iterdir()) == ["log.csv", "r.html"]
 
 
-def test_output_paths_are_checked_first(tmp_path):
+def test_output_paths_are_checked_first(tmp_path, monkeypatch):
     assert check_output(None) is None
     assert check_output(str(tmp_path / "x.HTML"), ".html") == tmp_path / "x.HTML"
+    monkeypatch.setattr("os.access", lambda *_: False)
+    with pytest.raises(WrongInput, match="cannot be written to; choose another"):
+        check_output(str(tmp_path / "x.html"))

@@ -20,7 +20,14 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 success, 1 the command failed, 2 the input was wrong."""
-    words = sys.argv[1:] if argv is None else argv
+    try:
+        return _run(sys.argv[1:] if argv is None else argv)
+    except KeyboardInterrupt:
+        Console().error("interrupted")
+        return 130
+
+
+def _run(words: Sequence[str]) -> int:
     try:
         args = build_parser(words).parse_args(words)
     except SystemExit as stop:  # argparse ends --help with 0 and a wrong option with 2
@@ -30,9 +37,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: console.warning(message)  # without the line of code
             return _show(args.command.run(args, console), console)
-    except KeyboardInterrupt:
-        console.error("interrupted")
-        return 130
     except BrokenPipeError:  # the reader (head, less) went away: not our failure, and nobody is left to tell
         sys.stdout = None
         return 0

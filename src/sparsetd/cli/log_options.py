@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,8 @@ def check_output(path: str | None, *endings: str) -> Path | None:
         raise WrongInput(f"the output file '{target}' must end in {' or '.join(endings)}")
     if not target.parent.is_dir():
         raise WrongInput(f"the folder '{target.parent}' of the output file does not exist; create it first")
+    if not os.access(target.parent, os.W_OK):
+        raise WrongInput(f"the folder '{target.parent}' of the output file cannot be written to; choose another")
     if target.is_dir():
         raise WrongInput(f"the output file '{target}' is a folder; name a file")
     return target
