@@ -48,6 +48,7 @@ def test_markdown_links_figures_relative_to_the_page(written):
 def test_html_is_self_contained_balanced_and_escaped(written):
     text = written[1]["html"].read_text()
     assert "data:image/png;base64," in text
+    assert text.count("<main>") == 1
     assert "it is &lt;one&gt;" in text
     assert not re.search(r"(src|href)='(?!data:)", text)
 

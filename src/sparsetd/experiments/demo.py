@@ -26,7 +26,7 @@ __all__ = ["PANELS", "Problem", "Result", "Settings", "plot", "run"]
 
 PANELS = 2
 POINTS = 60  # of a learning curve
-COLOURS = {"TD": "tab:red", "TDC": "tab:blue", "LSTD": "0.6", "RO-TD": "tab:green", "SparseTD": "tab:purple"}
+COLOURS = {"TD": "black", "TDC": "#0072b2", "LSTD": "0.6", "RO-TD": "#d55e00", "SparseTD": "#009e73"}
 Progress = Callable[[str], None]
 
 
@@ -166,6 +166,8 @@ def _plot_weights(result: Result, problem: Problem, axis: Any) -> None:
         coef = result.coef[problem.name][method][order]
         shown = coef != 0
         axis.plot(place[shown], coef[shown], mark, color=COLOURS[method], markersize=4, label=method)
-    axis.set(xlabel="feature, the relevant ones first", ylabel="weight")
-    axis.set_title(f"{problem.name}: {np.count_nonzero(truth)} of {len(truth)} features are relevant")
+    relevant = np.count_nonzero(truth)
+    axis.set(xscale="log", xlabel="feature, the relevant ones first", ylabel="weight")  # log: room for those few
+    axis.set_xticks([1, relevant, len(truth)], ["1", str(relevant), str(len(truth))])
+    axis.set_title(f"{problem.name}: {relevant} of {len(truth)} features are relevant")
     axis.legend()

@@ -21,7 +21,9 @@ img{max-width:100%;height:auto}
 figcaption,.note{font-size:.9rem;color:#444}
 h2{border-top:2px solid #ddd;padding-top:1rem;margin-top:2.5rem}
 code{background:#f3f3f3;padding:.1rem .3rem}
-@media(max-width:40rem){table{display:block;overflow-x:auto}}
+@media screen and (max-width:40rem){table{display:block;overflow-x:auto}}
+@media print{html{font-size:10px}body{font-size:1rem;max-width:none;margin:0;padding:0}th,td{padding:.15rem .35rem}
+table{overflow-wrap:anywhere}tr,figure{break-inside:avoid}h2,caption{break-after:avoid}}
 """
 
 
@@ -101,4 +103,4 @@ def html_page(title: str, blocks: Sequence[Block], base: Path) -> str:
     head = "<meta charset='utf-8'><meta name='viewport' content='width=device-width,initial-scale=1'>"
     head += f"<title>{html.escape(title)}</title><style>{STYLE}</style>"
     body = "\n".join(block.html(base) for block in blocks)
-    return f"<!doctype html>\n<html lang='en'><head>{head}</head><body>\n{body}\n</body></html>\n"
+    return f"<!doctype html>\n<html lang='en'><head>{head}</head><body><main>\n{body}\n</main></body></html>\n"
