@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -92,6 +93,20 @@ def test_held_out_errors_are_the_projected_bellman_error_of_lstd_on_the_other_fo
     v = e.T @ (batch.reward[held] - (phi - psi) @ theta) / held.sum()
     expected = v @ np.linalg.solve(phi.T @ phi / held.sum(), v)
     np.testing.assert_allclose(moments.mspbe(1, slots, np.stack([theta, 0 * theta]))[0], expected)
+
+
+def test_held_out_errors_do_not_depend_on_the_units_of_the_features() -> None:
+    _, _, batch = log(4)
+    folds, table = episode_folds(batch.start, 3), SparseTD()._parts()[0]
+    units = np.ones(batch.n_features)
+    units[:2] = 1e-6, 1e6
+    other = replace(batch, phi=batch.phi * units, phi_next=batch.phi_next * units)
+    errors = []
+    for rows in (batch, other):
+        moments = FoldMoments(table, rows, folds)
+        slots = moments.slots(np.arange(4))
+        errors.append(moments.mspbe(1, slots, np.stack([moments.without(1, slots), np.zeros(4)])))
+    np.testing.assert_allclose(errors[1], errors[0], rtol=1e-6)
 
 
 def test_the_path_of_a_fit_is_that_of_its_rows() -> None:

@@ -89,6 +89,21 @@ def test_the_sandwich_is_the_derivative_of_the_estimate() -> None:
         np.testing.assert_allclose(influence[5], difference, atol=1e-8)
 
 
+@pytest.mark.parametrize("method", ["sandwich", "bootstrap"])
+def test_the_interval_does_not_depend_on_the_units_of_the_features(method: Any) -> None:
+    _, batch, columns = sample(4, noise_features=0)
+    units = np.array([1e-8, 1e8, 1.0, 10.0])
+    found = []
+    for scale in (np.ones(4), units):
+        rows = (batch.phi * scale, batch.reward, batch.phi_next * scale)
+        model = LSTD(gamma=0.9).fit(*rows, **columns)
+        shared = {"method": method, "n_draws": 20, "random_state": 0, **columns}
+        found += [value_interval(model, *rows, at=at, **shared) for at in (None, rows[0][:3])]
+    for one, other in zip(found[:2], found[2:], strict=True):
+        np.testing.assert_allclose(other.low, one.low, rtol=1e-6)
+        np.testing.assert_allclose(other.estimate, one.estimate, rtol=1e-6)
+
+
 def test_what_cannot_be_answered_is_refused() -> None:
     _, batch, columns = sample(3)
     with pytest.warns(Warning, match="every coefficient to zero"):

@@ -17,7 +17,8 @@ import numpy as np
 import scipy.linalg
 
 from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.linear import LinearValue, chosen, design, lengths, next_values
+from sparsetd.evaluation.linear import LinearValue, chosen, design, next_values
+from sparsetd.selection.units import lengths
 from sparsetd.system import Array, Batch
 
 N_GROUPS = 10

@@ -24,6 +24,7 @@ from scipy.linalg.lapack import dgecon, dgetrf, dgetri
 
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
+from sparsetd.selection.units import lengths
 from sparsetd.system import Array, Batch
 
 MAX_COLUMNS = 5_000
@@ -101,12 +102,6 @@ def _equation(batch: Batch, phi: Array, phi_next: Array) -> tuple[Array, Array]:
     phi, phi_next = _with_constant(phi), _with_constant(phi_next)
     weighted = batch.ratio[:, None] * phi / len(batch)
     return weighted.T @ (phi - batch.discount[:, None] * phi_next), weighted.T @ batch.reward
-
-
-def lengths(phi: Array) -> Array:
-    """Root mean square of every column, 1 for a column of zeros."""
-    size = np.sqrt(np.einsum("ij,ij->j", phi, phi) / len(phi))
-    return np.asarray(np.where(size > 0, size, 1.0))
 
 
 def _inverse(A: Array, scale: Array) -> Array:

@@ -4,6 +4,7 @@
 
 LSTD without fold k solves (Σ_{j≠k} G_j) θ = Σ_{j≠k} g_j, and the error on fold k follows from G_k, g_k and C_k: the
 rows are read once, when a feature is selected for the first time, and every support after that is small algebra.
+Systems are solved for columns of unit length: what counts as singular must not depend on units.
 """
 
 from __future__ import annotations
@@ -43,17 +44,23 @@ class FoldMoments:
 
     def without(self, k: int, slots: Array) -> Array:
         """LSTD on the features at `slots`, from the rows that are not in fold k; the shortest solution if singular."""
-        others = np.arange(len(self.n_rows)) != k
-        G = self.G[others][:, slots[:, None], slots].sum(axis=0)
-        return np.asarray(np.linalg.lstsq(G, self.g[others][:, slots].sum(axis=0), rcond=None)[0])
+        others, scale = np.arange(len(self.n_rows)) != k, self._lengths(slots)
+        G = self.G[others][:, slots[:, None], slots].sum(axis=0) / np.outer(scale, scale)
+        return np.asarray(np.linalg.lstsq(G, self.g[others][:, slots].sum(axis=0) / scale, rcond=None)[0] / scale)
 
     def mspbe(self, k: int, slots: Array, thetas: Array) -> Array:
         """vᵀC⁺v of each row of `thetas` on fold k, with v = mean of e δ and C = mean of φφᵀ over those features."""
         if not len(slots):
             return np.zeros(len(thetas))
-        v = (self.g[k][slots, None] - self.G[k][slots[:, None], slots] @ thetas.T) / self.n_rows[k]
-        C = self.C[k][slots[:, None], slots] / self.n_rows[k]
+        scale = self._lengths(slots)
+        v = (self.g[k][slots, None] - self.G[k][slots[:, None], slots] @ thetas.T) / (self.n_rows[k] * scale[:, None])
+        C = self.C[k][slots[:, None], slots] / (self.n_rows[k] * np.outer(scale, scale))
         return np.asarray(np.einsum("ij,ij->j", v, np.linalg.lstsq(C, v, rcond=1e-10)[0]))
+
+    def _lengths(self, slots: Array) -> Array:
+        """Root mean square of the columns, 1 for a column of zeros."""
+        squares = self.C[:, slots, slots].sum(axis=0) / len(self.batch)
+        return np.asarray(np.sqrt(np.where(squares > 0, squares, 1.0)))
 
     def _add(self, new: Array) -> None:
         phi, psi, e = (rows[self._order] for rows in selected_rows(self.table, self.batch, new))

@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsetd.estimators.base import BaseTD
 from sparsetd.operators import td
 from sparsetd.selection.folds import clusters, episode_of
+from sparsetd.selection.units import lengths
 from sparsetd.solvers.saddle import selected_rows
 from sparsetd.system import Array, Batch
 
@@ -44,8 +45,12 @@ class Interval:
 
 @dataclass(frozen=True, eq=False)
 class ClusterSums:
-    """G_c and g_c of every cluster on the support, and the mean φ_S of its first states (zero if none began in it)."""
+    """G_c and g_c of every cluster on the support, and the mean φ_S of its first states (zero if none began in it).
 
+    All of it for columns divided by `scale`, their lengths.
+    """
+
+    scale: Array  # (p,)
     G: Array  # (n, p, p)
     g: Array  # (n, p)
     first: Array  # (n, p)
@@ -53,14 +58,16 @@ class ClusterSums:
 
     @classmethod
     def of(cls, batch: Batch, support: Array, lam: float) -> ClusterSums:
-        phi, psi, e = selected_rows(td(lam), batch, support)
+        rows = selected_rows(td(lam), batch, support)
+        scale = lengths(rows[0])
+        phi, psi, e = (part / scale for part in rows)
         cluster = clusters(batch.start)
         order = np.flatnonzero(np.diff(cluster, prepend=-1))  # clusters are runs of rows
         begins = np.zeros(len(batch))
         begins[np.flatnonzero(np.diff(episode_of(batch.start), prepend=-1))] = 1.0
         G = np.stack([a.T @ b for a, b in zip(np.split(e, order[1:]), np.split(phi - psi, order[1:]), strict=True)])
         sums = (np.add.reduceat(part, order) for part in (e * batch.reward[:, None], phi * begins[:, None], begins))
-        return cls(G, *sums)
+        return cls(scale, G, *sums)
 
     def theta(self, weight: Array) -> Array:
         G, g = np.tensordot(weight, self.G, 1), weight @ self.g
@@ -141,7 +148,7 @@ def value_interval(
             "model selected no feature, so there is nothing to give an interval for; use a smaller rho_theta"
         )
     sums = ClusterSums.of(batch, support, getattr(model, "lam", 0.0))
-    states = None if at is None else _states(model, at, support)
+    states = None if at is None else _states(model, at, support) / sums.scale
     if method == "sandwich":
         return _sandwich(sums, states, level)
     return _bootstrap(sums, states, level, n_draws, random_state, n_jobs, verbose)
