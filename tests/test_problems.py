@@ -80,10 +80,11 @@ def test_longer_walks_have_linear_values(n):
     assert (np.linalg.norm(random_walk(n, "dependent").features[1:-1], axis=1) > 0.99).all()
 
 
-def test_boyan_chain_is_linear_in_its_features():
-    mdp = boyan_chain()
-    np.testing.assert_allclose(mdp.value, -2.0 * np.arange(13), atol=1e-12)
-    np.testing.assert_allclose(mdp.theta_star, [-24, -16, -8, 0])
+@pytest.mark.parametrize(("n", "weights"), [(13, [-24, -16, -8, 0]), (3, [-4, 0]), (9, [-16, -12, -8, -4, 0])])
+def test_boyan_chain_is_linear_in_its_features(n, weights):
+    mdp = boyan_chain(n, len(weights))
+    np.testing.assert_allclose(mdp.value, -2.0 * np.arange(n), atol=1e-12)
+    np.testing.assert_allclose(mdp.theta_star, weights)
     np.testing.assert_allclose(mdp.features @ mdp.theta_star, mdp.value, atol=1e-12)
     np.testing.assert_allclose(np.linalg.solve(mdp.A, mdp.b), mdp.theta_star, atol=1e-9)
 
@@ -328,8 +329,9 @@ def test_questions_without_an_answer_are_refused():
         random_walk(1)
     with pytest.raises(ValueError, match="choose one of"):
         random_walk(basis="fourier")
-    with pytest.raises(ValueError, match="does not fit"):
-        boyan_chain(12, 4)
+    for sizes in [(12, 4), (13, 6), (2, 2), (13, 1)]:
+        with pytest.raises(ValueError, match="does not fit"):
+            boyan_chain(*sizes)
     for settings, name in [({"n_relevant": 40}, "n_relevant"), ({"branching": 0}, "branching")]:
         with pytest.raises(ValueError, match=name):
             random_mdp(np.random.default_rng(0), **settings)

@@ -196,6 +196,7 @@ SOURCES: list[tuple[Callable[[dict[str, Any]], Any], dict[str, Any], str]] = [
     (put("pscore", 5, 0), {}, "`pscore` must be above 0, but row 5"),
     (put("target_prob", 0, -1), {}, "`target_prob` must be at least 0, but row 0"),
     (put("trajectory_id", 5, None), {}, "`trajectory_id` must be present, but row 5"),
+    (lambda c: {**c, "trajectory_id": np.zeros((8, 2))}, {}, "`trajectory_id` must have one identifier per row"),
     (put("t", 6, 1), {}, "`t` must differ within an episode, but row 6 repeats step 1 of episode 1"),
     (put("t", 6, np.nan), {}, "`t` must be finite, but row 6"),
     (without("r"), {}, "`reward` is missing: say which .*`--column reward=…`.*there are 'a', 'done'"),

@@ -137,6 +137,15 @@ def test_batches_without_an_episode_column(batch_rows: int, tmp_path: Path) -> N
     assert_same(concatenate(list(read_batches(path, batch_rows=batch_rows))), read(path))
 
 
+def test_steps_alone_order_one_episode_and_must_differ() -> None:
+    columns = {"obs_x": [0.0, 2.0, 1.0, 3.0], "reward": [0.0] * 4, "terminated": [0, 0, 0, 1], "step": [0, 2, 1, 3]}
+    assert read(columns).observation[:, 0].tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert "The rows were sorted" in str(inspect(columns))
+    assert "The rows were sorted" not in str(inspect(table()))
+    with pytest.raises(ValueError, match="row 2 repeats step 2: remove"):
+        read(columns | {"step": [0, 2, 2, 3]})
+
+
 def test_successors_from_the_next_row() -> None:
     t, full = read(table(successors=False)), expected()
     keep = np.setdiff1d(np.arange(N), ENDS[1::2])  # the last row of a truncated episode has no successor
