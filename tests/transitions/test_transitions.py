@@ -86,6 +86,7 @@ def test_joining_two_logs_renumbers_their_episodes() -> None:
     a, b = Transitions.from_arrays(**walk(seed=1)), Transitions.from_arrays(**walk(seed=2))
     both = concatenate([a, b])
     assert both.n_episodes == 6
+    np.testing.assert_array_equal(both.episode, np.repeat(np.arange(6), [5, 4, 3] * 2))
     assert both.start.nonzero()[0].tolist() == [0, 5, 9, 12, 17, 21]
     np.testing.assert_array_equal(both.returns(), np.concatenate([a.returns(), b.returns()]))
 
@@ -149,6 +150,12 @@ def test_importance_ratio_in_order_of_what_was_logged() -> None:
     np.testing.assert_array_equal(given.importance_ratio(), np.arange(12.0))
     bare = Transitions.from_arrays(data["observation"], data["reward"], data["next_observation"])
     np.testing.assert_array_equal(bare.importance_ratio(), np.ones(12))
+
+
+def test_another_target_drops_the_ratio_to_the_old_one() -> None:
+    t = dataclasses.replace(Transitions.from_arrays(**walk()), ratio=np.full(12, 9.0))
+    aimed = t.with_target(lambda s: np.full((len(s), 3), 1 / 3))
+    np.testing.assert_allclose(aimed.importance_ratio(), 1 / 3 / walk()["behavior_prob"], rtol=1e-15)
 
 
 def test_with_target_takes_the_logged_actions_probability() -> None:
