@@ -312,6 +312,8 @@ BATCHES: list[tuple[str, str]] = [
     ("obs_x,reward,episode,step\n1,0,a,0\n2,0,a,1\n3,0,a,1\n4,0,a,2\n", "`step` must increase, but row 2"),
     ("obs_x,reward,episode\n1,0,a\n2,0,b\n3,0,b\n4,0,a\n", "`episode` must keep .* row 3 does not"),
     ("obs_x,reward,episode,done\n1,0,a,0\n2,0,a,0\n3,0,a,1\n4,0,a,0\n", "holds in row 2, but row 3 continues"),
+    ("obs_x,reward,episode,truncated\n1,0,a,0\n2,0,a,0\n3,0,a,1\n4,0,a,0\n", "holds in row 2, but row 3 continues"),
+    ("obs_x,reward,episode,done\n1,0,a,0\n2,0,a,1\n3,0,a,0\n4,0,a,0\n", "holds in row 1, but row 2 continues"),
     ("obs_x,reward\n1,0\n2,0\n3,0\n4,zero\n", "`reward` must hold numbers, but row 3 holds 'zero'"),
     ("obs_x,reward\n1,0\n2,0\n3,0\n4\n", "Row 3 has 1 fields"),
     ('obs,reward\n"[1, 2]",0\n"[1, 2]",0\n"[1, 2]",0\n"[1]",0\n', r"`obs` has 1 numbers from row 3 on, but 2 before"),

@@ -178,15 +178,15 @@ def starts(rows: Rows) -> Array:
     return np.concatenate([[True], rows.episode[1:] != rows.episode[:-1]])
 
 
-def with_successors(rows: Rows, start: Array, *, final: bool = True) -> tuple[Rows, Array]:
-    """Rows with their successors, and which rows have one (in a part that is not `final`, leave out the last two).
+def with_successors(rows: Rows, start: Array) -> tuple[Rows, Array]:
+    """Rows with their successors, and which rows have one (in a part that others follow, leave out the last two).
 
     Where the log has no successors the next row of the same episode is it. The last row of an episode that did not
     terminate then has none: it only serves as the successor of the row before, which becomes the truncated one.
     """
     if rows.next_observation is not None:
         return rows, np.ones(len(rows), dtype=bool)
-    last = np.append(start[1:], final)
+    last = np.append(start[1:], True)
     drop = last & ~rows.terminated
     successor = np.where(last[:, None], rows.observation, np.roll(rows.observation, -1, axis=0))
     cut = rows.truncated | (np.append(drop[1:], False) & ~last)

@@ -62,10 +62,10 @@ class _Stream:
 
     def finish(self) -> Iterator[Transitions]:
         if self.held is not None:
-            yield from self._emit(self.held, self.held_start, len(self.held), final=True)
+            yield from self._emit(self.held, self.held_start, len(self.held))
 
-    def _emit(self, rows: Rows, start: Array, ready: int, *, final: bool = False) -> Iterator[Transitions]:
-        filled, known = with_successors(rows, start, final=final)
+    def _emit(self, rows: Rows, start: Array, ready: int) -> Iterator[Transitions]:
+        filled, known = with_successors(rows, start)
         known[ready:] = False
         if known.any():
             yield build(filled[known], start[known], self.schema)
