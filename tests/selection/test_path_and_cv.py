@@ -144,6 +144,7 @@ def test_folds_never_split_an_episode() -> None:
     folds, episode = episode_folds(start, 3), episode_of(start)
     assert all(len(np.unique(folds[episode == e])) == 1 for e in np.unique(episode))
     assert set(folds) == {0, 1, 2}
+    assert episode_folds(np.array([1, 0, 1, 0, 0, 1], dtype=bool), 3).tolist() == [0, 0, 1, 1, 1, 2]
     np.testing.assert_array_equal(np.unique(episode_folds(np.zeros(10, dtype=bool), 5), return_counts=True)[1], 2)
     with pytest.raises(ValueError, match="cv=1"):
         episode_folds(start, 1)

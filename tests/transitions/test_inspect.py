@@ -181,8 +181,9 @@ def test_continuous_actions_are_described() -> None:
     assert "Actions of 2 numbers" in str(report)
 
 
-def test_every_check_survives_the_smallest_log() -> None:
-    one = Transitions.from_arrays([0.0], [0.0], [0.0])
-    for check in CHECKS:
-        check(one)
-        check(replace(one, action=np.array([0]), behavior_prob=np.array([1.0]), target_prob=np.array([1.0])))
+@pytest.mark.parametrize(("n", "suspected"), [(1, []), (6, ["constant_reward"])])
+def test_episodes_of_one_row_are_not_suspicious(n: int, suspected: list[str]) -> None:
+    bare = Transitions.from_arrays(np.arange(n), np.zeros(n), np.arange(n), start=np.ones(n))
+    full = replace(bare, action=np.zeros(n, dtype=int), behavior_prob=np.ones(n), target_prob=np.ones(n))
+    for log in (bare, full):
+        assert [check.__name__ for check in CHECKS if check(log)] == suspected
