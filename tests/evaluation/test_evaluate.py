@@ -165,6 +165,14 @@ def test_missing_propensities_are_estimated():
     assert tree.value != found.value
 
 
+def test_a_given_classifier_is_used_or_refused_where_the_log_has_ratios():
+    tree, ratio = DecisionTreeClassifier(min_samples_leaf=20, random_state=0), LOG.importance_ratio()
+    assert pose(replace(LOG, ratio=ratio), classifier=tree).behavior is not None
+    assert pose(replace(LOG, ratio=ratio)).behavior is None
+    with pytest.raises(ValueError, match="`classifier` estimates the behaviour policy, but"):
+        pose(replace(LOG, ratio=ratio, target_prob=None), classifier=tree)
+
+
 def test_a_sparse_estimator_drops_noise_and_reports_frequencies():
     settings = {**SETTINGS, "estimator": SparseTD(0.35, gamma=0.9, fit_intercept=True), "n_resamples": 6}
     found = evaluate(make_log(1, episodes=300), **settings)

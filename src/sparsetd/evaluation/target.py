@@ -43,11 +43,16 @@ def pose(log: Transitions, target: Any = None, *, classifier: Any = None, floor:
 
 
 def _as_logged(log: Transitions, classifier: Any, floor: float) -> Question:
-    if log.ratio is not None:
-        return Question(log, "the target of the logged ratios")
-    if log.target_prob is None:
+    if log.target_prob is not None and (log.ratio is None or classifier is not None):
+        return _with_behavior(log, "target_prob", classifier, floor)
+    if log.ratio is None:
         return Question(replace(log, ratio=np.ones(len(log))), "the logged behaviour itself")
-    return _with_behavior(log, "target_prob", classifier, floor)
+    if classifier is not None:
+        raise ValueError(
+            "`classifier` estimates the behaviour policy, but the log has `ratio` without `target_prob`: leave the "
+            "classifier out, or log the target's probabilities."
+        )
+    return Question(log, "the target of the logged ratios")
 
 
 def _with_probabilities(log: Transitions, target: Any) -> tuple[Transitions, str]:
