@@ -268,7 +268,7 @@ FILES: list[tuple[str, str | bytes, str]] = [
     ("a.csv", "obs_x,reward,done\n" + "9" * 100 + ",1,1\n", "`obs_x` must hold numbers, but row 0"),
     ("a.csv", 'obs,reward,done\n"[1, 2]",1,0\n"[1]",1,1\n', "`obs` has rows of different lengths"),
     ("a.csv", 'obs,reward,done\n"[1, 2",1,1\n', "`obs` must hold numbers, but row 0"),
-    ("a.csv", "obs_x\treward\n1\t2\n", "`reward` is missing"),
+    ("a.csv", "obs_x|reward\n1|2\n", "`reward` is missing.*there are no others"),
     ("a.jsonl", "", "a.jsonl is empty"),
     ("a.jsonl", "\n\n", "a.jsonl is empty"),
     ("a.jsonl", "{", "Row 0 is not valid JSON"),

@@ -191,6 +191,33 @@ def test_list_columns_in_text(tmp_path: Path) -> None:
         np.testing.assert_array_equal(t.next_observation[0], [3, 4])
 
 
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "arrow", "pandas", "polars", "dict"])
+def test_the_successor_of_a_terminal_row_may_be_missing_in_a_list_column(form: str, tmp_path: Path) -> None:
+    log = {"obs": [[1, 2], [3, 4], [5, 6]], "next_obs": [[3, 4], None, [7, 8]], "reward": [0.0] * 3, "done": [0, 1, 1]}
+    path = tmp_path / f"log.{form}"
+    if form == "jsonl":
+        rows = [dict(zip(log, row, strict=True)) for row in zip(*log.values(), strict=True)]
+        path.write_text("\n".join(map(json.dumps, rows)))
+    elif form == "csv":
+        pd.DataFrame(log).to_csv(path, index=False)
+    elif form == "parquet":
+        pq.write_table(pa.table(log), path)
+    makers = {"arrow": pa.table, "pandas": pd.DataFrame, "polars": pl.DataFrame, "dict": dict}
+    t = read(makers[form](log) if form in makers else path)
+    assert t.next_observation[[0, 2]].tolist() == [[3, 4], [7, 8]]
+    log["done"] = [0, 0, 1]
+    if form in makers:
+        with pytest.raises(ValueError, match="`next_obs` must be finite, but row 1 holds"):
+            read(makers[form](log))
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_semicolons_and_tabs_may_separate_columns(delimiter: str, tmp_path: Path) -> None:
+    frame = pd.DataFrame(table())
+    frame.to_csv(tmp_path / "log.csv", sep=delimiter, index=False)
+    assert_same(read(tmp_path / "log.csv"), read(frame))
+
+
 def test_nested_and_fixed_size_lists() -> None:
     images = np.arange(24.0).reshape(3, 2, 4)
     nested = pa.array(images.tolist())

@@ -112,19 +112,27 @@ def _looked_up(column: Any) -> Array:
 
 
 def _lists(name: str, column: Any) -> Array:
-    """A column of equal-length lists as (n, k); nested lists are flattened row by row."""
+    """A column of equal-length lists as (n, k); nested lists are flattened row by row, missing ones are NaN."""
     import pyarrow.compute as pc
 
-    lengths = pc.list_value_length(column).to_numpy()
-    odd = ~(lengths == lengths[0])
+    present = np.flatnonzero(column.is_valid())
+    if not len(present):
+        return np.full((len(column), 1), np.nan)
+    lengths = pc.list_value_length(column).drop_null().to_numpy()
+    odd = lengths != lengths[0]
     if odd.any():
-        row = int(np.argmax(odd))
+        i = int(np.argmax(odd))
         raise ValueError(
-            f"`{name}` must have lists of equal length, but row {nth(row)} has {lengths[row]} and row {nth(0)} "
-            f"has {lengths[0]}: give every row the same length."
+            f"`{name}` must have lists of equal length, but row {nth(present[i])} has {lengths[i]} and "
+            f"row {nth(present[0])} has {lengths[0]}: give every row the same length."
         )
-    if not fits(len(lengths) * int(lengths[0]) * NUMBER):
+    if not fits(len(column) * int(lengths[0]) * NUMBER):
         raise ValueError(
             f"`{name}` has lists of {lengths[0]} entries from row {nth(0)} on, more than fit: make them shorter."
         )
-    return _array(name, pc.list_flatten(column)).reshape(len(lengths), -1)
+    entries = _array(name, pc.list_flatten(column)).reshape(len(present), -1)
+    if len(present) == len(column):
+        return entries
+    whole = np.full((len(column), entries.shape[1]), np.nan, dtype=float if entries.dtype.kind in "biuf" else object)
+    whole[present] = entries
+    return whole

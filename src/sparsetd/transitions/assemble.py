@@ -110,12 +110,13 @@ def _matrix(columns: Columns, names: tuple[str, ...], n: int, where: Array | Non
 
 
 def unpack(values: Any) -> Any:
-    """A list column (an array of lists) as a list of rows, which NumPy then makes rectangular."""
+    """A list column (an array of lists) as a list of rows, which NumPy makes rectangular; missing lists are NaN."""
     array = np.asarray(values) if not hasattr(values, "dtype") else values
     if array.dtype == object and array.ndim == 1 and len(array):
-        first = next((entry for entry in array if entry is not None), None)
+        first = next((entry for entry in array if not checks.is_missing(entry)), None)
         if isinstance(first, (list, tuple, np.ndarray)):
-            return list(array)
+            absent = np.full(checks.shape(first) or (), np.nan)
+            return [absent if checks.is_missing(entry) else entry for entry in array]
     return array
 
 

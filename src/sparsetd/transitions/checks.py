@@ -79,15 +79,16 @@ def objects(values: Iterable[Any]) -> Array:
 
 def _irregular(values: Sequence[Any]) -> int:
     """The first row whose shape is not that of row 0, or that has none."""
-
-    def shape(row: Any) -> tuple[int, ...] | None:
-        try:
-            return np.shape(row)
-        except ValueError:
-            return None
-
     first = shape(values[0])
     return 0 if first is None else next((i for i, row in enumerate(values) if shape(row) != first), 0)
+
+
+def shape(row: Any) -> tuple[int, ...] | None:
+    """The shape of a list, or None where it is ragged."""
+    try:
+        return np.shape(row)
+    except ValueError:
+        return None
 
 
 def _from_objects(name: str, array: Array) -> Array:
@@ -181,10 +182,12 @@ def identifiers(name: str, ids: Array) -> None:
         return
     several = np.array([isinstance(entry, Collection) and not isinstance(entry, (str, bytes)) for entry in ids])
     refuse(name, several, ids, "numbers or text", remedy)
-    refuse(name, np.array([_is_missing(entry) for entry in ids]), ids, "present", remedy)
+    refuse(name, np.array([is_missing(entry) for entry in ids]), ids, "present", remedy)
 
 
-def _is_missing(entry: Any) -> bool:
+def is_missing(entry: Any) -> bool:
+    if isinstance(entry, (list, tuple, np.ndarray)):
+        return False
     return entry is None or type(entry).__name__ in ("NAType", "NaTType") or bool(entry != entry)
 
 
@@ -223,7 +226,7 @@ def rowwise(bad: Mask) -> Mask:
 def show(value: Any) -> str:
     """A value in an error: on one line, not too long, and printable anywhere."""
     if isinstance(value, np.ndarray):
-        value = value.tolist()
+        value = value.item() if value.size == 1 else value.tolist()
     elif isinstance(value, np.generic):
         value = value.item()
     text = " ".join(repr(value).splitlines()).encode(errors="backslashreplace").decode()

@@ -197,5 +197,5 @@ def _known(name: str, names: list[str]) -> str:
 
 
 def _list(names: list[str]) -> str:
-    shown = ", ".join(repr(name[:40]) for name in names[:8])
+    shown = ", ".join(repr(name[:40]) for name in names[:8]) or "no others"
     return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")

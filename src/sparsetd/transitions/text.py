@@ -23,10 +23,11 @@ _WORDS = {"true": 1, "false": 0}
 
 
 def csv_chunks(path: Path, batch_rows: int) -> Iterator[dict[str, Array]]:
-    """Chunks of a CSV file with a header line (of a TSV file where the name ends so)."""
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    """Chunks of a CSV file with a header line, which shows whether commas, semicolons or tabs separate its columns."""
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=delimiter, strict=True)
+        header_line = file.readline(MAX_LINE)
+        file.seek(0)
+        reader = csv.reader(file, delimiter=max(",;\t", key=header_line.count), strict=True)
         header = next(reader, None)
         if header is None:
             raise ValueError(f"{path.name} is empty: it needs a header line with the names of the columns.")
