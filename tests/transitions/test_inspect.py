@@ -70,6 +70,11 @@ def earning_by_action(log: dict[str, Any]) -> dict[str, Any]:
     return {**log, "reward": log["obs_x"] * (2 * log["action"] - 1)}
 
 
+def small_and_large(log: dict[str, Any]) -> dict[str, Any]:
+    units = {"x": 1e-3, "y": 1e4}
+    return {f"{kind}_{name}": unit * log[f"{kind}_x"] for name, unit in units.items() for kind in ("obs", "next_obs")}
+
+
 PLANTED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (lambda c: {**c, "terminated": c["terminated"] | c["truncated"], "truncated": 0 * c["step"]}, "exactly 25 rows"),
     (lambda c: shift_rewards(c, 1), "the first reward of all 120 episodes is 0"),
@@ -81,7 +86,7 @@ PLANTED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (lambda c: {**c, "target_prob": 0.0 * c["reward"]}, "every ratio target/behaviour is 0"),
     (lambda c: {**c, "target_prob": (np.arange(len(c["step"])) % 40 == 0) * 0.5}, "the ratios are very uneven"),
     (lambda c: {**c, "obs_z": 0 * c["reward"], "next_obs_z": 0 * c["reward"]}, "never change (the first is z)"),
-    (lambda c: {**c, "obs_y": 1e7 * c["obs_y"], "next_obs_y": 1e7 * c["next_obs_y"]}, "differ in scale by a factor"),
+    (lambda c: {**c, **small_and_large(c)}, "differ in scale by a factor of 1e+07"),
     (lambda c: {**c, "reward": 0 * c["reward"]}, "the reward is 0 in every row"),
     (lambda c: {**c, "behavior_prob": 0 * c["reward"] + 1}, "never logged, or some probabilities are not those of"),
     (lambda c: {**c, "action": 1.0 * c["action"]}, "whole numbers written as decimals (1.0), which count as"),
@@ -94,6 +99,13 @@ PLANTED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
 @pytest.mark.parametrize(("plant", "message"), PLANTED, ids=range(len(PLANTED)))
 def test_what_was_planted_is_found(plant: Callable[[dict[str, Any]], dict[str, Any]], message: str) -> None:
     assert message in suspicious(plant(simulate()))
+
+
+def test_whoever_marks_one_row_as_truncated_knows_of_time_limits() -> None:
+    log = simulate()
+    cut = np.flatnonzero(log["truncated"])[1:]
+    log["terminated"][cut], log["truncated"][cut] = True, False
+    assert "exactly 25 rows" not in suspicious(log)
 
 
 def test_an_auto_reset_is_found() -> None:
