@@ -173,7 +173,7 @@ def test_evaluate_estimates_a_missing_behaviour(capsys, folder):
     for classifier in ([], ["--classifier", "boosting"]):
         code, out, _ = run(capsys, "evaluate", log, "--target", "target_prob", "--all-features", "--json", *classifier)
         assert code == 0
-        assert "Behaviour policy estimated" in json.loads(out)["behavior_policy"]
+        assert "behaviour policy was estimated" in json.loads(out)["behavior_policy"]
 
 
 def test_fit_then_predict(capsys, log, folder):

@@ -158,7 +158,7 @@ def test_greedy_in_a_fitted_model():
 def test_missing_propensities_are_estimated():
     bare = replace(LOG, behavior_prob=None)
     found = evaluate(bare, **SETTINGS)
-    assert "Behaviour policy estimated" in found.behavior_policy
+    assert "behaviour policy was estimated" in found.behavior_policy
     known = evaluate(LOG, **SETTINGS)
     assert abs(found.value - known.value) < known.estimate.standard_error
     tree = evaluate(bare, classifier=DecisionTreeClassifier(min_samples_leaf=20, random_state=0), **SETTINGS)

@@ -61,12 +61,13 @@ class BehaviorPolicy:
         return replace(log, behavior_prob=np.maximum(picked, self.floor), ratio=None)
 
     def summary(self) -> str:
-        """What was estimated, in a sentence."""
+        """What was estimated and how good it is, in a sentence."""
+        better = "better" if self.log_loss < self.log_loss_marginal else "no better"
+        raised = f", and {self.n_floored} probabilities were raised to {self.floor:g}" if self.n_floored else ""
         return (
-            f"Behaviour policy estimated from the actions: held-out log loss {self.log_loss:.3f} "
-            f"(action frequencies alone {self.log_loss_marginal:.3f}), calibration error {self.calibration_error:.3f}, "
-            f"temperature {self.temperature:.2f}, mixing {self.mixing:.2g}, {self.n_floored} probabilities raised to "
-            f"{self.floor:g}."
+            f"The behaviour policy was estimated from the logged actions: it predicts them {better} than their "
+            f"frequencies do (held-out log loss {self.log_loss:.3f} against {self.log_loss_marginal:.3f}), its "
+            f"confidence is off by {self.calibration_error:.1%} on average{raised}."
         )
 
 

@@ -107,10 +107,12 @@ def evaluate(
         calibration=tuple(agreement(batch, episodes, held, level)),
         settings={
             "gamma": gamma,
+            "level": level,
             "folds": n_folds,
             "resamples": n_resamples,
             "seed": seed,
             "model": repr(choice.again),
+            **({} if classifier is None else {"classifier": repr(classifier)}),
         },
     )
 
@@ -128,10 +130,13 @@ def _standardised(log: Transitions) -> StandardScaler:
 
 
 def _check(log: Transitions, episodes: Episodes, gamma: float, n_folds: int) -> None:
-    if len(episodes) < max(n_folds, 2):
+    if len(episodes) < 2:
         raise ValueError(
-            f"`episode` has {len(episodes)} episodes, fewer than {max(n_folds, 2)} folds: log more, or use fewer folds."
+            f"All {len(log)} rows are one episode, and an interval needs several: number them in a column `episode`, "
+            "or mark where they end in `terminated` or `truncated`."
         )
+    if len(episodes) < n_folds:
+        raise ValueError(f"The log has {len(episodes)} episodes, fewer than {n_folds} folds: use fewer folds.")
     if gamma == 1 and not log.terminated.any():
         raise ValueError("`gamma` is 1 but no row of `terminated` is true: the value has no end; pass gamma below 1.")
     if not episodes.ratio.any():

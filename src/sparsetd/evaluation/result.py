@@ -94,13 +94,14 @@ class Evaluation:
 
     def __str__(self) -> str:
         low, high = self.interval
-        d = _decimals(high - low or self.value)
+        d, level = _decimals(high - low or self.value), f"{100 * self.level:.6g}%"
         lines = [
-            f"value of {self.target}: {self.value:.{d}f}   {self.level:.0%} interval {low:.{d}f} to {high:.{d}f}",
+            f"value of {self.target}: {self.value:.{d}f}   {level} interval {low:.{d}f} to {high:.{d}f}",
             f"the log itself earned {self.behavior.value:.{d}f}; difference {_interval(self.difference, self.level)}",
             f"effective episodes {self.overlap.ess:.0f} of {self.overlap.n_episodes}, effective transitions "
             f"{self.overlap.ess_rows:.0f} of {self.overlap.n_rows}, largest ratio {self.overlap.max_ratio:.3g}, "
             f"coverage {self.overlap.coverage:.1%}",
+            *([] if self.behavior_policy is None else [self.behavior_policy]),
         ]
         return "\n".join(
             [*lines, *self._feature_lines(), *self._comparison_lines(), *(f"caution: {w}" for w in self.warnings)]
@@ -140,8 +141,11 @@ def _interval(e: Estimate, level: float) -> str:
 
 
 def _decimals(size: float) -> int:
-    """Decimals that show three digits of a number, at least four: rewards may be counted in millionths."""
-    return max(4, 2 - math.floor(math.log10(abs(size)))) if size and math.isfinite(size) else 4
+    """Decimals that show three digits of a number, as a rule four: rewards may count millionths, or millions."""
+    if not size or not math.isfinite(size):
+        return 4
+    needed = 2 - math.floor(math.log10(abs(size)))
+    return max(needed, 4 if abs(size) < 1e3 else 0)
 
 
 def _plain(value: Any) -> Any:
