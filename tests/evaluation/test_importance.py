@@ -103,6 +103,48 @@ def test_doubly_robust_is_exact_for_any_model(estimator, seed):
     assert estimator(EPISODES, value, value_next).value == pytest.approx(TRUTH, abs=1e-12)
 
 
+def a_model(rng, episodes):
+    """Any v and q of the rows; v(s') is v of the next row, and at the end of an episode what a cut one would have."""
+    value, q, value_next = rng.normal(size=(3, len(episodes.of)))
+    inside = np.diff(episodes.of, append=-1) == 0
+    value_next[inside] = np.append(value[1:], 0.0)[inside]
+    return value, value_next, q
+
+
+def test_doubly_robust_is_the_recursion_of_jiang_and_li():
+    """V_t = v(s_t) + ρ_t (r_t + γV_{t+1} − q(s_t, a_t)), equation 10 of Jiang and Li (2016), one row at a time."""
+    rng = np.random.default_rng(4)
+    episodes = sample(rng, 20)
+    value, value_next, q = a_model(rng, episodes)
+    terms = []
+    for first, last in zip(episodes.first, episodes.last, strict=True):
+        after = value_next[last]
+        for t in range(last, first - 1, -1):
+            after = value[t] + episodes.ratio[t] * (episodes.reward[t] + GAMMA * after - q[t])
+        terms.append(after)
+    found = dr.doubly_robust(episodes, value, value_next, q)
+    assert found.value == pytest.approx(np.mean(terms), rel=1e-12)
+    assert found.standard_error == pytest.approx(np.std(terms, ddof=1) / np.sqrt(20), rel=1e-12)
+
+
+def test_weighted_doubly_robust_weighs_the_errors_of_every_age():
+    """v(s₀) + Σ_t γᵗ Σ_i w_{i,t} (r + γv(s') − q), w_t = W_t / ΣW_t; an episode that ended keeps its last weight."""
+    rng = np.random.default_rng(5)
+    episodes = sample(rng, 20)
+    value, value_next, q = a_model(rng, episodes)
+    expected = value[episodes.first].mean()
+    for t in range(HORIZON):
+        weighed = total = 0.0
+        for first, last in zip(episodes.first, episodes.last, strict=True):
+            row = min(first + t, last)
+            weight = np.prod(episodes.ratio[first : row + 1])
+            total += weight
+            if first + t <= last:
+                weighed += weight * (episodes.reward[row] + GAMMA * value_next[row] - q[row])
+        expected += GAMMA**t * weighed / total
+    assert dr.weighted_doubly_robust(episodes, value, value_next, q).value == pytest.approx(expected, rel=1e-12)
+
+
 def test_a_good_model_makes_the_doubly_robust_estimate_less_noisy():
     v = np.array([[exact_value(s, HORIZON - t) for s in range(3)] for t in range(HORIZON + 1)])
     s, nxt = LOG.observation[:, 0], LOG.next_observation[:, 0]
@@ -264,5 +306,8 @@ def test_wrong_input_is_named(ratio, gamma, message):
 
 
 def test_a_model_of_the_wrong_length_is_named():
+    right = np.zeros(len(LOG))
     with pytest.raises(ValueError, match="`value_next` must hold"):
-        dr.doubly_robust(EPISODES, np.zeros(len(LOG)), np.zeros(3))
+        dr.doubly_robust(EPISODES, right, np.zeros(3))
+    with pytest.raises(ValueError, match="`q` must hold"):
+        dr.doubly_robust(EPISODES, right, right, np.zeros(3))

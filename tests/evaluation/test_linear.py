@@ -22,15 +22,15 @@ from sparsetd.transitions import Transitions
 GAMMA = 0.9
 
 
-def chain(rng, n_episodes=200, states=4, ratio=True):
-    """A random MDP with two actions; returns the log and the exact target value of the start state 0."""
+def chain(rng, n_episodes=200, states=4, ratio=True, starts=1):
+    """A random MDP with two actions, begun in `starts` states in turn; its log and the exact value of state 0."""
     P = rng.dirichlet(np.ones(states + 1), size=(2, states))  # column `states` ends the episode
     R = rng.normal(size=(2, states))
     mu, pi = (rng.dirichlet(np.ones(2) * 3, size=states) for _ in range(2))
     pi = pi if ratio else mu
     rows = []
     for episode in range(n_episodes):
-        s = 0
+        s = episode % starts
         while s < states:
             a = int(rng.random() > mu[s, 0])
             after = int(rng.choice(states + 1, p=P[a, s]))
@@ -70,8 +70,9 @@ def test_it_is_lstd():
     np.testing.assert_allclose(model.theta, np.linalg.solve(A, b), rtol=1e-9)
 
 
-def test_influence_is_what_leaving_an_episode_out_changes():
-    log, _ = chain(np.random.default_rng(1), 120)
+@pytest.mark.parametrize("starts", [1, 4])
+def test_influence_is_what_leaving_an_episode_out_changes(starts):
+    log, _ = chain(np.random.default_rng(1), 120, starts=starts)
     model, _, episodes = fit(log)
     value, influence = model.start_value()
     n = len(episodes)
@@ -172,6 +173,28 @@ def test_collinear_columns_leave_the_value_determined():
     assert LinearValue.fit(twice, np.arange(8), episodes).determined()
 
 
+def test_a_singular_equation_is_solved_by_the_pseudo_inverse_though_rounding_hides_it():
+    """BC of rank 2 has the pseudo-inverse C⁺B⁺; elimination leaves a third pivot that is seldom exactly 0."""
+    signs = np.array([[1.0, 1.0], [1.0, -1.0]])  # columns of length 1: nothing is rescaled
+    log = Transitions.from_arrays(signs, np.ones(2), signs, episode=[0, 1], truncated=[1, 1])
+    rows, rng = (featurize(log, None, GAMMA), np.arange(2), Episodes.of_log(log, GAMMA)), np.random.default_rng(0)
+    for _ in range(5):
+        B, C, b = rng.random((3, 2)), rng.random((2, 3)), rng.random(3)
+        exact = C.T @ np.linalg.solve(C @ C.T, np.linalg.solve(B.T @ B, B.T @ b))
+        np.testing.assert_allclose(LinearValue.fit(*rows, equation=(B @ C, b)).theta, exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("share", "determined"), [(0.5e-4, True), (2e-4, False)])
+def test_a_ten_thousandth_of_the_start_may_be_undetermined(share, determined):
+    # The target never acts as logged where φ ≠ 0, so nothing is known of θ; c = (φ₀/2, 1) and ‖φ‖ = √(1/3) in rows.
+    start = 2 * share / np.sqrt(3)
+    log = Transitions.from_arrays(
+        [[0.0], [start], [1.0]], np.ones(3), np.zeros((3, 1)), episode=[0, 1, 1], terminated=[1, 0, 1], ratio=[1, 0, 0]
+    )
+    model = LinearValue.fit(featurize(log, None, GAMMA), np.arange(1), Episodes.of_log(log, GAMMA))
+    assert model.determined() == determined
+
+
 def test_the_equation_of_the_choice_is_that_of_all_features():
     log, _ = chain(np.random.default_rng(11))
     _, batch, episodes = fit(log)
@@ -236,6 +259,36 @@ def test_bellman_error_of_a_wrong_function_is_more_than_chance():
     assert found.value > 5 * found.noise
 
 
+def test_bellman_error_and_its_noise_are_those_of_the_mean_error_of_every_fold():
+    """gᵀC⁻¹g row by row, and trace(C⁻¹ Cov g) by the jackknife: leave each episode of the fold out."""
+    log, _ = chain(np.random.default_rng(16), 200)
+    model, batch, episodes = fit(log)
+    fold, zero = np.arange(200) % 2, np.zeros(len(log))
+    held = HeldOut(zero + 5.0, zero, fold)  # far too high: longer episodes err more, and g is far from 0
+    phi = np.hstack([batch.phi[:, :-1], np.ones((len(log), 1))])
+    scores, metric = (batch.ratio * (batch.reward - 5.0))[:, None] * phi, np.linalg.inv(phi.T @ phi / len(log))
+    values, noises = [], []
+    for k in (0, 1):
+        mine = fold[episodes.of] == k
+        g = scores[mine].mean(axis=0)
+        values.append(g @ metric @ g)
+        without = [scores[mine & (episodes.of != i)].mean(axis=0) for i in np.flatnonzero(fold == k)]
+        noises.append(sum(d @ metric @ d for d in without - np.mean(without, axis=0)) * 99 / 100)
+    found = bellman_error(batch, model.support, episodes, held)
+    assert found.value == pytest.approx(np.mean(values), rel=1e-9)
+    assert found.noise == pytest.approx(np.mean(noises), rel=0.1)
+
+
+def test_the_constant_beside_the_bellman_error_is_the_fit_without_features():
+    log, _ = chain(np.random.default_rng(17), 60)
+    model, batch, episodes = fit(log)
+    fold = np.arange(60) % 3
+    c = fit(log, support=np.array([], dtype=int))[0].theta[0]
+    flat = HeldOut(np.full(len(log), c), np.where(log.terminated, 0.0, c), fold)
+    found = bellman_error(batch, model.support, episodes, flat)
+    assert found.constant == pytest.approx(found.value, rel=1e-9)
+
+
 def test_corrected_returns_are_plain_returns_on_policy():
     log, _ = chain(np.random.default_rng(10), 50, ratio=False)
     _, batch, episodes = fit(log)
@@ -253,6 +306,19 @@ def test_agreement_groups_every_row():
     predicted = [g["predicted"] for g in groups]
     assert predicted == sorted(predicted)
     assert all(g["interval"][0] <= g["observed"] <= g["interval"][1] for g in groups)
+
+
+def test_the_intervals_of_agreement_follow_from_what_more_of_an_episode_changes():
+    """Var of a group's mean = Σ_i (∂ mean / ∂ weight of episode i)², by finite differences; 1.645 is the 95 % point."""
+    log, _ = chain(np.random.default_rng(18), 100)
+    _, batch, episodes = fit(log)
+    held = HeldOut(batch.phi[:, 0] + 1.0, np.zeros(len(log)), np.zeros(100))
+    returns, order = corrected_returns(batch, episodes, held), np.argsort(held.value, kind="stable")
+    for group, rows in zip(agreement(batch, episodes, held, 0.9), np.array_split(order, 10), strict=True):
+        more = 1e-6 * (episodes.of[rows] == np.arange(100)[:, None])
+        change = [np.average(returns[rows], weights=1 + m) - np.average(returns[rows], weights=1 - m) for m in more]
+        half = 1.644854 * np.linalg.norm(change) / 2e-6
+        assert group["interval"] == pytest.approx((group["observed"] - half, group["observed"] + half), rel=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(3))
