@@ -14,13 +14,17 @@ from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import add_log, check_output
 from sparsetd.container import replace_file
 from sparsetd.transitions.parts import Parts
+from sparsetd.transitions.schema import ALIASES
 from sparsetd.transitions.sources import chunks
+
+STATE = ("observation", "episode")
+OTHERS = {"next_observation", *ALIASES} - set(STATE)
 
 SUMMARY = "values of the states of a log, from a model file"
 DETAILS = """
 One line per row of the log, in its order: its number, its episode (where the log has them) and
 the value of its state, or one value per action, if the model was fitted with --policy. The
-columns of the log must be those of the fit.
+observed columns must be those of the fit; no others are needed.
 
 examples:
   sparsetd predict model.sparsetd log.parquet > values.csv
@@ -56,10 +60,11 @@ def run(args: Namespace, console: Console) -> Outcome:
 
 
 def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
-    """Values and episodes of all rows in the file's own order: a value needs neither a successor nor sorted rows."""
+    """Values and episodes of all rows in the file's own order: a value needs no rewards, successors or sorted rows."""
     values: list[Any] = []
     episode: list[Any] = []
-    for rows in Parts(chunks(args.log), dict(args.column)):
+    asked = {role: names for role, names in args.column if role in STATE}
+    for rows in Parts(chunks(args.log), dict.fromkeys(OTHERS) | asked, states_only=True):
         _check_width(model, rows.observation.shape[1], args.model)
         values.append(model.value(rows.observation) if model.n_actions_ is None else model.q(rows.observation))
         episode += [] if rows.episode is None else rows.episode.tolist()

@@ -75,7 +75,7 @@ def check_rows(columns: Columns, schema: Schema) -> Rows:
     refuse_infinite_ratio(str(schema.behavior_prob), mu, pi)
     return Rows(
         observation=_matrix(columns, schema.observation, n),
-        reward=checks.column(schema.reward, columns[schema.reward], n),
+        reward=np.zeros(n) if schema.reward is None else checks.column(schema.reward, columns[schema.reward], n),
         terminated=terminated,
         truncated=_flags(columns, schema.truncated, n),
         next_observation=_matrix(columns, schema.next_observation, n, where=~terminated)

@@ -49,7 +49,7 @@ class Schema:
     """Names of the columns by role; an empty tuple or None means that the log has none."""
 
     observation: tuple[str, ...]
-    reward: str
+    reward: str | None
     next_observation: tuple[str, ...] = ()
     action: tuple[str, ...] = ()
     terminated: str | None = None
@@ -96,7 +96,7 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
         inferred = next((alias for alias in aliases if alias in free), None)
         roles[role] = _named(role, given[role], names) if role in given else inferred
     roles["action"] = _actions(roles["action"], free, inferred="action" not in given)
-    if roles["reward"] is None:
+    if roles["reward"] is None and "reward" not in given:
         raise ValueError(f"`reward` is missing: say which column it is {_by_role('reward')}{_known('reward', free)}")
     schema = Schema(**roles)
     used = set(schema.used())
