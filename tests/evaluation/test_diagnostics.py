@@ -1,0 +1,67 @@
+"""What is said of the overlap of log and target: its numbers from first principles, each warning from both sides."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sparsetd.evaluation.diagnostics import Overlap, overlap
+from sparsetd.evaluation.episodes import Episodes
+from sparsetd.transitions import Transitions
+
+SOUND = Overlap(
+    ess=400.0, ess_rows=500.0, max_ratio=5.0, coverage=1.0, coverage_error=0.0, mean_ratio=1.0, zero_share=0.0,
+    mean_weight=1.0, n_episodes=500, n_rows=1000,
+)  # fmt: skip
+
+
+def episodes(ratio, episode):
+    n = len(ratio)
+    end = np.diff(episode, append=-1) != 0
+    log = Transitions.from_arrays(np.zeros((n, 1)), np.zeros(n), np.zeros((n, 1)), episode=episode, terminated=end)
+    return Episodes.of_log(log, 0.9, np.asarray(ratio))
+
+
+def test_the_numbers_of_a_log_that_can_be_counted_by_hand():
+    found = overlap(episodes([2.0, 0.5, 0.0, 1.0, 4.0], [0, 0, 1, 2, 2]))
+    # The episodes weigh 1, 0 and 4.
+    assert found.ess == pytest.approx(25 / 17)
+    assert found.ess_rows == pytest.approx(7.5**2 / 21.25)
+    assert found.mean_weight == pytest.approx(5 / 3)
+    assert (found.max_ratio, found.mean_ratio, found.coverage, found.zero_share) == (4.0, 1.5, 1.0, 0.2)
+    assert (found.n_episodes, found.n_rows) == (3, 5)
+    two = overlap(episodes([0.5, 1.0], [0, 1]))
+    assert (two.coverage, two.coverage_error) == (0.75, pytest.approx(0.25))
+
+
+def test_the_error_of_the_coverage_follows_from_what_more_of_an_episode_changes():
+    """Var of the mean ratio = n/(n−1) Σ_i (∂ mean / ∂ weight of episode i)², by finite differences."""
+    rng = np.random.default_rng(0)
+    of = np.sort(np.append(np.arange(12), rng.integers(12, size=30)))  # whole episodes of different lengths
+    ratio = rng.exponential(size=42) * (1 + of)
+    more = 1e-6 * (of == np.arange(12)[:, None])
+    change = [np.average(ratio, weights=1 + m) - np.average(ratio, weights=1 - m) for m in more]
+    expected = np.sqrt(12 / 11) * np.linalg.norm(change) / 2e-6
+    assert overlap(episodes(ratio, of)).coverage_error == pytest.approx(expected, rel=1e-6)
+    assert overlap(episodes([1.0, 3.0], [0, 0])).coverage_error == np.inf  # one episode shows no spread
+
+
+@pytest.mark.parametrize(
+    ("bad", "good", "said"),
+    [
+        ({"coverage": 0.94}, {"coverage": 0.96}, "Only 94% of the target policy's choices"),
+        ({"coverage": 0.9, "coverage_error": 0.02}, {"coverage": 0.9, "coverage_error": 0.03}, "Only 90%"),
+        ({"mean_ratio": 1.06}, {"mean_ratio": 1.04}, "The ratios average 1.06"),
+        ({"mean_ratio": 1.2, "coverage_error": 0.07}, {"mean_ratio": 1.2, "coverage_error": 0.08}, "average 1.20"),
+        ({"ess_rows": 29.0}, {"ess_rows": 31.0}, "worth only 29 transitions"),
+        ({"max_ratio": 101.0}, {"max_ratio": 99.0}, "One transition counts 101 times"),
+        ({"zero_share": 1.0}, {"zero_share": 0.99}, "takes none of the logged actions"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_warning_is_given_on_one_side_of_its_limit_only(bad, good, said):
+    assert replace(SOUND, **good).warnings() == []
+    (sentence,) = replace(SOUND, **bad).warnings()
+    assert said in sentence
