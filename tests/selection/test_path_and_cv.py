@@ -43,6 +43,17 @@ def test_the_path_begins_at_zero_and_agrees_with_cold_fits() -> None:
         np.testing.assert_allclose(coef, SparseTD(rho, gamma=0.9).fit(*rows, **columns).coef_, atol=1e-7)
 
 
+def test_given_weights_are_solved_from_the_largest_and_the_intercept_is_no_feature() -> None:
+    _, columns, batch = log(2, n=300, noise_features=4)
+    rows = (batch.phi, batch.reward + 1.0, batch.phi_next)
+    path = sparse_td_path(*rows, rhos=[0.05, 0.4, 0.1], gamma=0.9, fit_intercept=True, **columns)
+    assert path.rhos.tolist() == [0.4, 0.1, 0.05]
+    for rho, coef in zip(path.rhos, path.coefs.T, strict=True):
+        cold = SparseTD(rho, gamma=0.9, fit_intercept=True).fit(*rows, **columns)
+        assert cold.intercept_ != 0.0
+        np.testing.assert_allclose(coef, cold.coef_, atol=1e-7)
+
+
 def test_rho_max_in_closed_form() -> None:
     _, columns, batch = log(1)
     A, b = mean_system(SparseTD()._parts()[0], batch)

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
+from scipy.stats import t as student
 
 from sparsetd.estimators.lstd import LSTD
 from sparsetd.estimators.sparse_td import SparseTD
@@ -87,6 +89,32 @@ def test_the_sandwich_is_the_derivative_of_the_estimate() -> None:
         bump[5] = 1e-5
         difference = (sums.at(ones + bump, at) - sums.at(ones - bump, at)) / 2e-5
         np.testing.assert_allclose(influence[5], difference, atol=1e-8)
+
+
+def test_the_interval_of_a_mean_is_students() -> None:
+    """With γ = 0 and one constant feature, V is the mean reward: mean ± t_{n−1} s/√n, as in any textbook."""
+    reward = np.random.default_rng(5).exponential(size=25)
+    rows, columns = (np.ones((25, 1)), reward, np.ones((25, 1))), {"start": np.ones(25, dtype=bool)}
+    model = LSTD(gamma=0.0).fit(*rows, **columns)
+    expected = student.interval(0.9, 24, loc=reward.mean(), scale=reward.std(ddof=1) / 5)
+    for at in (None, [[1.0]]):
+        found = value_interval(model, *rows, at=at, level=0.9, **columns)
+        np.testing.assert_allclose([found.low[0], found.high[0]], expected, rtol=1e-9)
+    drawn = value_interval(model, *rows, level=0.9, method="bootstrap", n_draws=5010, random_state=0, **columns)
+    assert drawn.high[0] - drawn.low[0] == pytest.approx(expected[1] - expected[0], rel=0.03)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.7])
+def test_the_estimates_are_the_predictions_of_a_refitted_model(lam: float) -> None:
+    _, batch, columns = sample(6)
+    rows = (batch.phi, batch.reward, batch.phi_next)
+    model = SparseTD(0.8, gamma=0.9, lam=lam, fit_intercept=True, refit=True).fit(*rows, **columns)
+    assert 0 < model.support_.sum() < 20
+    for at in (batch.phi[:3], sp.csr_array(batch.phi[:3])):
+        estimate = value_interval(model, *rows, at=at, **columns).estimate
+        np.testing.assert_allclose(estimate, model.predict(batch.phi[:3]), rtol=1e-6)
+    policy = value_interval(model, *rows, **columns).estimate[0]
+    assert policy == pytest.approx(model.predict(batch.phi[batch.start]).mean(), rel=1e-6)
 
 
 @pytest.mark.parametrize("method", ["sandwich", "bootstrap"])
