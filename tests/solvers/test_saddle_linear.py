@@ -90,15 +90,19 @@ def test_the_systems_without_a_fold_are_those_of_the_other_rows(form: bool) -> N
         np.testing.assert_allclose(system.b, b, atol=1e-13)
 
 
-@pytest.mark.parametrize("limit", [0, 10**7])
-def test_the_triangle_preserves_lengths(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("limit", [0, 30, 10**7])  # 14 rows of 2 columns are 28 numbers, of 4 columns 56
+def test_the_triangle_preserves_lengths_and_a_large_block_is_not_kept(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(columns_module, "KEEP_BELOW", limit)
     rng = np.random.default_rng(6)
     batch = make_batch(rng, sparse=True)
     A, b = mean_system(OPERATORS["tdc"](), batch)
     columns = Columns(mean_operator(OPERATORS["tdc"](), batch, form=False))
     columns.extend(np.array([1, 3]))
+    assert (columns.values is None) == (limit < 28)
     columns.extend(np.array([9, 3, 4]))
+    assert (columns.values is None) == (limit < 56)
     R, x = columns.triangular(), rng.normal(size=4)
     assert sorted(columns.index) == [1, 3, 4, 9]
     assert np.linalg.norm(R[:, :-1] @ x - R[:, -1]) == pytest.approx(np.linalg.norm(A[:, columns.index] @ x - b))
