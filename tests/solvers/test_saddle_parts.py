@@ -12,7 +12,7 @@ from sparsetd.solvers.saddle.certificate import Problem
 from sparsetd.solvers.saddle.linear import Matrix
 from sparsetd.solvers.saddle.newton import _solve_low_rank
 from sparsetd.solvers.saddle.norms import FitNorm, without_w
-from sparsetd.solvers.saddle.polish import closed_form
+from sparsetd.solvers.saddle.polish import closed_form, polished
 from sparsetd.solvers.saddle.sign_search import sign_search
 from sparsetd.solvers.saddle.terms import Terms
 
@@ -90,6 +90,19 @@ def test_the_closed_form_of_an_exact_fit_still_has_a_dual_point() -> None:
     np.testing.assert_allclose(found[0], [1.0, 2.0, 3.0], atol=1e-12)
     np.testing.assert_allclose(A.T @ found[1], -q, atol=1e-12)
     assert np.linalg.norm(found[1]) <= 1.0
+
+
+def test_polishing_a_rough_point_gives_the_solution_and_wrong_signs_are_left_alone() -> None:
+    rng = np.random.default_rng(9)
+    A, b = rng.normal(size=(30, 12)), rng.normal(size=30)
+    problem = Problem(Matrix(A, b), FitNorm.of(2, scale=1.3), Terms(np.ones(12), np.zeros(12)))
+    best = sign_search(problem, A, np.zeros(12))
+    assert best is not None
+    rough, wrong = (problem.point(by * best.x, 0.9 * best.y) for by in (1.01, -1.0))
+    assert 0 < np.count_nonzero(best.x) < 12
+    np.testing.assert_allclose(polished(problem, rough).x, best.x, atol=1e-12)
+    assert polished(problem, rough).relative_gap < 1e-12 < rough.relative_gap
+    assert polished(problem, wrong) is wrong
 
 
 @pytest.mark.parametrize("free", [0, 2])
