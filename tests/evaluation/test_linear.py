@@ -184,6 +184,18 @@ def test_a_singular_equation_is_solved_by_the_pseudo_inverse_though_rounding_hid
         np.testing.assert_allclose(LinearValue.fit(*rows, equation=(B @ C, b)).theta, exact, rtol=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_columns_that_are_collinear_up_to_rounding_change_nothing(seed):
+    log, _ = chain(np.random.default_rng(15))
+    model, batch, episodes = fit(log)
+    mix = np.random.default_rng(seed).normal(size=(3, 6))  # six mixtures of three columns
+    mixed = replace(batch, phi=batch.phi[:, :-1] @ mix, phi_next=batch.phi_next[:, :-1] @ mix)
+    again = LinearValue.fit(mixed, np.arange(6), episodes)
+    assert again.determined()
+    assert again.start_value()[0] == pytest.approx(model.start_value()[0], rel=1e-9)
+    np.testing.assert_allclose(again.start_value()[1], model.start_value()[1], rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize(("share", "determined"), [(0.5e-4, True), (2e-4, False)])
 def test_a_ten_thousandth_of_the_start_may_be_undetermined(share, determined):
     # The target never acts as logged where φ ≠ 0, so nothing is known of θ; c = (φ₀/2, 1) and ‖φ‖ = √(1/3) in rows.

@@ -50,7 +50,7 @@ class LinearValue:
         """Solve the mean system, formed here unless its (A, b) is given."""
         phi, phi_next = chosen(batch.phi, support), chosen(batch.phi_next, support)
         A, b = _equation(batch, phi, phi_next) if equation is None else equation
-        inverse = _inverse(A, np.append(lengths(phi), 1.0))
+        inverse = _inverse(A, np.append(lengths(phi), 1.0), len(batch))
         theta = inverse @ b
         error = batch.reward + batch.discount * _value(phi_next, theta) - _value(phi, theta)
         return cls(support, theta, A, inverse, phi, batch.ratio * error, episodes)
@@ -104,10 +104,13 @@ def _equation(batch: Batch, phi: Array, phi_next: Array) -> tuple[Array, Array]:
     return weighted.T @ (phi - batch.discount[:, None] * phi_next), weighted.T @ batch.reward
 
 
-def _inverse(A: Array, scale: Array) -> Array:
-    """D(DAD)⁻¹D with D = 1/scale, with the pseudo-inverse where A is singular (collinear or constant columns)."""
+def _inverse(A: Array, scale: Array, n_rows: int) -> Array:
+    """D(DAD)⁻¹D with D = 1/scale, with the pseudo-inverse where A is singular (collinear or constant columns).
+
+    What is as small as the rounding of a sum over the rows counts as zero.
+    """
     units = np.outer(scale, scale)
-    even, smallest = A / units, len(A) * np.finfo(float).eps
+    even, smallest = A / units, max(n_rows, len(A)) * np.finfo(float).eps
     factors, pivots, zero = dgetrf(even)
     if zero == 0 and dgecon(factors, np.abs(even).sum(axis=0).max())[0] > smallest:
         return np.asarray(dgetri(factors, pivots)[0] / units)
