@@ -9,7 +9,17 @@ from pathlib import Path
 import pytest
 
 EXTRAS = ("gymnasium", "pandas", "pyarrow", "icu_sepsis", "minari", "onnx", "polars", "h5py", "cvxpy")
-ABSENT = f"import sys; sys.modules.update(dict.fromkeys({EXTRAS!r}))\n"
+ABSENT = f"""
+import sys
+from importlib.machinery import PathFinder
+
+class Core(PathFinder):
+    @classmethod
+    def find_spec(cls, name, *where):
+        return None if name.partition(".")[0] in {EXTRAS!r} else super().find_spec(name, *where)
+
+sys.meta_path = [Core if finder is PathFinder else finder for finder in sys.meta_path]
+"""
 COMMANDS = ("demo", "example", "inspect", "evaluate", "select", "fit", "predict", "reproduce", "benchmark")
 NAMES = "import sparsetd\nfor name in sparsetd.__all__: getattr(sparsetd, name)\n"
 HELP = f"""

@@ -223,7 +223,7 @@ SOURCES: list[tuple[Callable[[dict[str, Any]], Any], dict[str, Any], str]] = [
         "`obs` must have lists of equal length, but row 1",
     ),
     (
-        lambda c: pl.DataFrame({"obs": [[1.0, 2], [1.0]], "reward": c["r"][:2]}),
+        lambda c: pl.DataFrame({"obs": [[1.0, 2.0], [1.0]], "reward": c["r"][:2]}),
         {},
         r"`obs` has rows of different .*row 1",
     ),
