@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import signal
 import threading
 import time
 
@@ -59,6 +60,15 @@ def test_a_caller_that_stops_early_leaves_no_thread():
     assert not readers()
 
 
+@pytest.fixture
+def listening():
+    """Ctrl-C as usual: whoever started the tests in the background has switched it off."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listening")
 def test_ctrl_c_while_waiting_is_heard():
     waiting = threading.Event()
 
