@@ -64,7 +64,7 @@ def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
     values: list[Any] = []
     episode: list[Any] = []
     asked = {role: names for role, names in args.column if role in STATE}
-    for rows in Parts(chunks(args.log), dict.fromkeys(OTHERS) | asked, states_only=True):
+    for rows in Parts(chunks(args.log), dict.fromkeys(OTHERS) | asked):
         _check_width(model, rows.observation.shape[1], args.model)
         values.append(model.value(rows.observation) if model.n_actions_ is None else model.q(rows.observation))
         episode += [] if rows.episode is None else rows.episode.tolist()

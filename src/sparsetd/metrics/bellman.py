@@ -57,7 +57,7 @@ def backward_sum(terms: Array, old: Array) -> Array:
 
 
 def forward_sum(terms: Array, old: Array) -> Array:
-    """z_t = terms_t + old_t z_{t−1}: the trace, applied to numbers instead of vectors."""
+    """z_t = terms_t + old_t z_{t−1} with old_0 = 0: the trace, applied to numbers instead of vectors."""
     z = np.array(terms, dtype=np.float64)
     for t in np.flatnonzero(old):
         z[t] += old[t] * z[t - 1]

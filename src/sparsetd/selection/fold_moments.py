@@ -4,7 +4,7 @@
 
 LSTD without fold k solves (Σ_{j≠k} G_j) θ = Σ_{j≠k} g_j, and the error on fold k follows from G_k, g_k and C_k: the
 rows are read once, when a feature is selected for the first time, and every support after that is small algebra.
-Systems are solved for columns of unit length: what counts as singular must not depend on units.
+Systems are solved for columns of unit length (`units`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sparsetd.selection.units import lengths_of
 from sparsetd.solvers.saddle import selected_rows
 from sparsetd.system import Array, Batch, Table
 
@@ -58,9 +59,7 @@ class FoldMoments:
         return np.asarray(np.einsum("ij,ij->j", v, np.linalg.lstsq(C, v, rcond=1e-10)[0]))
 
     def _lengths(self, slots: Array) -> Array:
-        """Root mean square of the columns, 1 for a column of zeros."""
-        squares = self.C[:, slots, slots].sum(axis=0) / len(self.batch)
-        return np.asarray(np.sqrt(np.where(squares > 0, squares, 1.0)))
+        return lengths_of(self.C[:, slots, slots].sum(axis=0) / len(self.batch))
 
     def _add(self, new: Array) -> None:
         phi, psi, e = (rows[self._order] for rows in selected_rows(self.table, self.batch, new))

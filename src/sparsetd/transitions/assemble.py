@@ -196,6 +196,8 @@ def with_successors(rows: Rows, start: Array) -> tuple[Rows, Array]:
 
 def build(rows: Rows, start: Array, schema: Schema) -> Transitions:
     """`Transitions` out of ordered rows with successors."""
+    if schema.reward is None:
+        raise ValueError("`reward` is missing: transitions need a column of rewards; states alone do not.")
     names = schema.labels() if len(schema.observation) == rows.observation.shape[1] else None
     columns = {name: value for name, value in vars(rows).items() if name not in ("episode", "step")}
     if names is not None and (len(set(names)) < len(names) or len(names) == 1):

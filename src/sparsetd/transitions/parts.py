@@ -13,18 +13,13 @@ from sparsetd.transitions.sources import Chunks
 
 
 class Parts:
-    """The parts of a source in order, as checked rows; the first part decides on the schema.
+    """The parts of a source in order, as checked rows; the first part decides on the schema."""
 
-    States alone need no rewards: where the schema has none they are 0.
-    """
-
-    def __init__(self, source: Chunks, columns: Mapping[str, Any], *, states_only: bool = False) -> None:
+    def __init__(self, source: Chunks, columns: Mapping[str, Any]) -> None:
         first = next(source, None)
         if first is None:
             raise ValueError("The source has no rows: it needs at least one transition.")
         self.schema = infer_schema(first, **columns)
-        if self.schema.reward is None and not states_only:
-            raise ValueError("`reward` is missing: a log needs a column of rewards.")
         self.n_rows = 0  # of all parts so far
         self._source = chain([first], source)
 
