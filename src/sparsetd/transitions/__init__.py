@@ -5,6 +5,7 @@ from __future__ import annotations
 from sparsetd.transitions.batches import read_batches
 from sparsetd.transitions.gymnasium import collect
 from sparsetd.transitions.inspect import Inspection, inspect
+from sparsetd.transitions.partition import partition
 from sparsetd.transitions.policy import Policy, action_probabilities
 from sparsetd.transitions.readers import read
 from sparsetd.transitions.schema import Schema, infer_schema
@@ -20,6 +21,7 @@ __all__ = [
     "concatenate",
     "infer_schema",
     "inspect",
+    "partition",
     "read",
     "read_batches",
 ]

@@ -202,4 +202,4 @@ def build(rows: Rows, start: Array, schema: Schema) -> Transitions:
     columns = {name: value for name, value in vars(rows).items() if name not in ("episode", "step")}
     if names is not None and (len(set(names)) < len(names) or len(names) == 1):
         names = schema.observation
-    return Transitions.from_arrays(**columns, start=start, episode=np.cumsum(start), names=names)
+    return replace(Transitions.from_arrays(**columns, start=start, names=names), episode_id=rows.episode)

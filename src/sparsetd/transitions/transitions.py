@@ -40,6 +40,8 @@ class Transitions:
         π(a|s) / μ(a|s) where it was given instead of the two probabilities.
     names : tuple of str, or None
         Names of the observation's columns.
+    episode_id : array (n,) or None
+        What the log itself calls the episode of each row: integers or objects.
     """
 
     observation: Array
@@ -54,6 +56,7 @@ class Transitions:
     target_prob: Array | None = None
     ratio: Array | None = None
     names: tuple[str, ...] | None = None
+    episode_id: Array | None = None
 
     @classmethod
     def from_arrays(
@@ -103,6 +106,7 @@ class Transitions:
             target_prob=pi,
             ratio=columns.ratios(ratio, n, mu, pi),
             names=checks.names_of(columns.frame_names(observation) if names is None else names, s.shape[1]),
+            episode_id=None if episode is None else np.asarray(episode),
         )
 
     def __len__(self) -> int:
@@ -131,6 +135,11 @@ class Transitions:
         """The episodes one by one."""
         bounds = self._bounds()
         return (self[i:j] for i, j in pairwise(bounds))
+
+    def ids(self) -> Array:
+        """What each episode is called: its `episode_id`, or its number where the log names none."""
+        named = self.episode if self.episode_id is None else self.episode_id
+        return named[self._bounds()[:-1]]
 
     def returns(self, gamma: float = 1.0) -> Array:
         """Σ_t γᵗ r_t of every episode, as logged (an episode that was cut counts what was seen of it)."""
