@@ -1,19 +1,23 @@
-"""Parquet and Arrow files, and Arrow tables, as chunks of columns."""
+"""Parquet and Arrow files, and Arrow tables, as chunks of columns.
+
+A log is trusted as far as pyarrow trusts it: what the footer of a Parquet file says of its size is believed and kept
+below `MOST`, the rest (compressed Arrow buffers, pages that contradict their footer) is pyarrow's to refuse.
+"""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions.arrow_sizes import NUMBER, check_messages, fits, parquet_rows, rows_at_once
 from sparsetd.transitions.checks import Array, nth, reason
 from sparsetd.transitions.lazy import LazyColumns
 from sparsetd.transitions.schema import check_names
 
+MOST = 8 * 2**30  # bytes that one row group or one column of lists may unpack to
+NUMBER = 8  # bytes of an entry
 MAGIC = b"ARROW1"  # an Arrow file begins and ends with it; a stream does not
 
 
@@ -43,6 +47,26 @@ def parquet_chunks(path: Path, batch_rows: int) -> Iterator[Mapping[str, Array]]
         raise ValueError(f"{path.name} is not a readable Parquet file ({reason(error)}): write it again.") from None
 
 
+def rows_at_once(batch_rows: int, n_columns: int) -> int:
+    """At most `batch_rows` rows, fewer where very many columns would not fit."""
+    return min(batch_rows, max(3, MOST // (NUMBER * max(n_columns, 1))))
+
+
+def parquet_rows(path: Path, metadata: Any, batch_rows: int) -> int:
+    """How many rows of a Parquet file, at most `batch_rows`, to read at a time so that they take at most `MOST` bytes.
+
+    A file of which one row group would unpack to more, by its own footer, is refused.
+    """
+    leaves = [metadata.schema.column(j) for j in range(metadata.num_columns)]
+    widest = max([1, *(leaf.length for leaf in leaves)])
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        if group.total_byte_size > MOST:
+            size = f"{group.total_byte_size / 2**30:.1f} GiB in one row group, beyond {MOST / 2**30:.1f}"
+            raise ValueError(f"{path.name} would unpack to {size}: write smaller ones.")
+        widest = max(widest, group.total_byte_size // max(group.num_rows, 1))
+    return max(1, min(rows_at_once(batch_rows, len(leaves)), MOST // widest))
+
+
 def _texts(metadata: Any) -> list[str]:
     """Columns of text: a file may hold a long text once and refer to it in a million rows, and so shall memory."""
     leaves = (metadata.schema.column(j) for j in range(metadata.num_columns))
@@ -54,27 +78,27 @@ def ipc_chunks(path: Path, batch_rows: int) -> Iterator[Mapping[str, Array]]:
     pa = require_pyarrow()
     try:
         with pa.memory_map(str(path)) as source:
-            for batch in _ipc_batches(pa, path, source):
+            for batch in _ipc_batches(pa, source):
                 batch.validate(full=True)  # offsets in a damaged file must not be followed
                 check_names(batch.schema.names)
                 rows = rows_at_once(batch_rows, batch.num_columns)
                 for i in range(0, batch.num_rows, rows):
                     yield columns_of(batch.slice(i, rows))
-    except (pa.ArrowException, OSError, struct.error) as error:
+    except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path.name} is not a readable Arrow file ({reason(error)}): write it again.") from None
 
 
-def _ipc_batches(pa: Any, path: Path, source: Any) -> Iterator[Any]:
+def _ipc_batches(pa: Any, source: Any) -> Iterator[Any]:
     """The record batches: an Arrow file is a stream between a magic word and a footer, which counts the batches."""
     is_file = source.read(len(MAGIC)) == MAGIC
-    begin = 8 if is_file else 0
-    source.seek(begin)
-    n = check_messages(path, pa.ipc.MessageReader.open_stream(source))
-    source.seek(0)
-    if is_file and pa.ipc.open_file(source).num_record_batches != n:
+    counted = pa.ipc.open_file(source).num_record_batches if is_file else None
+    source.seek(8 if is_file else 0)
+    n = 0
+    for batch in pa.ipc.open_stream(source):
+        n += 1
+        yield batch
+    if is_file and n != counted:
         raise pa.ArrowInvalid("its footer does not count its record batches")
-    source.seek(begin)
-    yield from pa.ipc.open_stream(source)
 
 
 def columns_of(table: Any) -> Mapping[str, Array]:
@@ -126,7 +150,7 @@ def _lists(name: str, column: Any) -> Array:
             f"`{name}` must have lists of equal length, but row {nth(present[i])} has {lengths[i]} and "
             f"row {nth(present[0])} has {lengths[0]}: give every row the same length."
         )
-    if not fits(len(column) * int(lengths[0]) * NUMBER):
+    if len(column) * int(lengths[0]) * NUMBER > MOST:
         raise ValueError(
             f"`{name}` has lists of {lengths[0]} entries from row {nth(0)} on, more than fit: make them shorter."
         )

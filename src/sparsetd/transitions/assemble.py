@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsetd.transitions import checks
 from sparsetd.transitions.checks import Array
-from sparsetd.transitions.columns import probability, ratios, refuse_infinite_ratio
+from sparsetd.transitions.columns import next_rows, probability, ratios, refuse_infinite_ratio
 from sparsetd.transitions.schema import Schema
 from sparsetd.transitions.transitions import Transitions
 
@@ -129,7 +129,8 @@ def _identifiers(name: str, values: Array, n: int) -> Array:
     checks.identifiers(name, ids)
     if np.can_cast(ids.dtype, np.int64):
         return ids.astype(np.int64, copy=False)
-    return checks.objects(map(_hashable, ids.tolist()))
+    plain = ids.dtype.kind == "O" and set(map(type, ids.tolist())) <= {str, bytes}
+    return ids if plain else checks.objects(map(_hashable, ids.tolist()))
 
 
 def _hashable(entry: Any) -> Any:
@@ -148,6 +149,8 @@ def in_order(rows: Rows, schema: Schema) -> tuple[Rows, bool]:
         return rows, False
     number = np.zeros(len(rows), np.int64) if rows.episode is None else _appearance(rows.episode)
     step = np.arange(len(rows)) if rows.step is None else rows.step
+    if (np.diff(number) >= 0).all() and _advances(step, np.diff(number, prepend=-1) > 0):
+        return rows, False
     order = np.lexsort((step, number))
     if rows.step is not None:
         same = (step[order][1:] == step[order][:-1]) & (np.diff(number[order]) == 0)
@@ -167,9 +170,11 @@ def _advances(step: Array, start: Array) -> bool:
 
 
 def _appearance(ids: Array) -> Array:
-    """0, 1, … in order of first appearance."""
+    """0, 1, … in order of first appearance, looked up once per run of equal identifiers."""
+    first = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
     numbers: dict[Any, int] = {}
-    return np.array([numbers.setdefault(entry, len(numbers)) for entry in ids.tolist()])
+    of_run = np.array([numbers.setdefault(entry, len(numbers)) for entry in ids[first].tolist()])
+    return np.repeat(of_run, np.diff(first, append=len(ids)))
 
 
 def starts(rows: Rows) -> Array:
@@ -189,7 +194,7 @@ def with_successors(rows: Rows, start: Array) -> tuple[Rows, Array]:
         return rows, np.ones(len(rows), dtype=bool)
     last = np.append(start[1:], True)
     drop = last & ~rows.terminated
-    successor = np.where(last[:, None], rows.observation, np.roll(rows.observation, -1, axis=0))
+    successor = next_rows(rows.observation, last)
     cut = rows.truncated | (np.append(drop[1:], False) & ~last)
     return replace(rows, next_observation=successor, truncated=cut), ~drop
 

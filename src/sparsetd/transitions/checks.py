@@ -126,8 +126,16 @@ def _native(dtype: np.dtype[Any]) -> type:
     return np.float32 if dtype.itemsize == 4 else np.float64
 
 
+def all_finite(values: Array) -> bool:
+    """Whether no entry is NaN or infinite, without a mask of them: a sum tells, unless it overflows by itself."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(values.dtype.kind == "i" or np.isfinite(values.sum()) or np.isfinite(values).all())
+
+
 def finite(name: str, values: Array, where: Mask | None = None) -> None:
     """Refuse NaN and infinity (in the rows `where`, if given)."""
+    if all_finite(values):
+        return
     bad = rowwise(~np.isfinite(values))
     refuse(name, bad if where is None else bad & where, values, "finite", "drop the row or fill the value")
 
@@ -179,6 +187,8 @@ def identifiers(name: str, ids: Array) -> None:
     remedy = "give every row the identifier of its episode"
     if ids.dtype.kind != "O":
         refuse(name, np.asarray(ids != ids), ids, "present", remedy)
+        return
+    if set(map(type, ids.tolist())) <= {str, bytes, int}:
         return
     several = np.array([isinstance(entry, Collection) and not isinstance(entry, (str, bytes)) for entry in ids])
     refuse(name, several, ids, "numbers or text", remedy)

@@ -74,7 +74,7 @@ def successors(s: Array, given: Any, terminated: Mask, start: Mask) -> Array:
                 f"`next_observation` is unknown in row {row}, the last of its episode but not terminated: "
                 "pass next_observation, mark the row as terminated, or drop it."
             )
-        return np.where(last[:, None], s, np.roll(s, -1, axis=0))
+        return next_rows(s, last)
     successor = checks.rows("next_observation", given)
     checks.length("next_observation", successor, len(s))
     if successor.shape[1] != s.shape[1]:
@@ -82,12 +82,19 @@ def successors(s: Array, given: Any, terminated: Mask, start: Mask) -> Array:
             f"`next_observation` has {successor.shape[1]} columns in row 0 but `observation` has {s.shape[1]}: "
             "give both the same columns."
         )
-    checks.finite("next_observation", successor, where=~terminated)
-    absent = checks.rowwise(~np.isfinite(successor))
-    if absent.any():
-        successor = np.where(absent[:, None], s, successor)
+    if not checks.all_finite(successor):
+        checks.finite("next_observation", successor, where=~terminated)
+        successor = np.where(checks.rowwise(~np.isfinite(successor))[:, None], s, successor)
     if s.dtype.kind == "i" and successor.dtype.kind == "f" and np.all(_is_integer(successor)):
         successor = successor.astype(s.dtype)  # integers that were stored with a missing value among them
+    return successor
+
+
+def next_rows(s: Array, last: Mask) -> Array:
+    """The row after each; the `last` of an episode stands in for its own."""
+    successor = np.empty_like(s)
+    successor[:-1] = s[1:]
+    successor[last] = s[last]
     return successor
 
 

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.transitions.arrow import require_pyarrow
-from sparsetd.transitions.arrow_sizes import parquet_rows
+from sparsetd.transitions.arrow import parquet_rows, require_pyarrow
 from sparsetd.transitions.checks import counted_from, nth, reason, show
 from sparsetd.transitions.read_ahead import read_ahead
 from sparsetd.transitions.schema import check_names
