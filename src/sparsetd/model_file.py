@@ -114,6 +114,9 @@ def _read(path: str | os.PathLike[str], part: str) -> Any:
 def _check(model: Any) -> None:
     """What a fitted model must satisfy whatever its class: one finite weight per feature, one name per feature."""
     if isinstance(model, estimators.ValueFunction):
+        observed, names = getattr(model, "n_observed_", None), getattr(model, "feature_names_in_", None)
+        if type(observed) is not int or (names is not None and np.shape(names) != (observed,)):
+            raise CorruptFileError("its names do not match its observed columns.")
         model = getattr(model, "estimator_", None)
     coef, status = getattr(model, "coef_", None), getattr(model, "status_", "")
     if not isinstance(model, BaseEstimator) or not isinstance(coef, np.ndarray) or coef.dtype.kind != "f":

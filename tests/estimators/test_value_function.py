@@ -192,3 +192,76 @@ def test_mistakes_are_named() -> None:
         vf.value([[0, 1]])
     with pytest.raises(ValueError, match="row 1 holds"):
         vf.value([0, np.nan])
+
+
+def named_log(names: tuple[str, ...] = ("age", "pulse")) -> Transitions:
+    rng = np.random.default_rng(1)
+    s = rng.normal(size=(60, 2)) * [1.0, 10.0]
+    return Transitions.from_arrays(
+        s, s[:, 0], action=rng.integers(2, size=60), terminated=np.arange(60) % 6 == 5, names=names
+    )
+
+
+def uniform_of_two(s: np.ndarray) -> np.ndarray:
+    return np.full((len(s), 2), 0.5)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_a_frame_is_matched_by_the_names_of_its_columns(library: str) -> None:
+    frames = pytest.importorskip(library)
+    t = named_log()
+    v = ValueFunction(None, LSTD(gamma=GAMMA)).fit(t)
+    expected = v.value(t.observation)
+    columns = {"pulse": t.observation[:, 1], "other": np.zeros(60), "obs_age": t.observation[:, 0]}
+    np.testing.assert_array_equal(v.value(frames.DataFrame(columns)), expected)
+    with pytest.raises(ValueError, match="fitted to a column 'age'"):
+        v.value(frames.DataFrame({"pulse": columns["pulse"], "height": columns["obs_age"]}))
+
+
+def test_one_row_of_a_frame_is_matched_by_name_and_a_column_is_not() -> None:
+    pandas = pytest.importorskip("pandas")
+    t = named_log()
+    v = ValueFunction(None, LSTD(gamma=GAMMA)).fit(t)
+    frame = pandas.DataFrame({"pulse": t.observation[:, 1], "age": t.observation[:, 0]})
+    assert v.value(frame.iloc[3]) == v.value(t.observation[3])
+    alone = Transitions.from_arrays(t.observation[:, :1], t.reward, terminated=t.terminated, names=("age",))
+    one = ValueFunction(None, LSTD(gamma=GAMMA)).fit(alone)
+    column = frame["age"].set_axis([f"patient {i}" for i in range(60)])
+    np.testing.assert_array_equal(one.value(column), one.value(t.observation[:, :1]))
+
+
+def test_more_rows_in_another_order_of_columns_continue_the_same_fit() -> None:
+    t = named_log()
+    swapped = t.with_columns(("pulse", "age"))
+    assert swapped.names == ("pulse", "age")
+    np.testing.assert_array_equal(swapped.observation, t.observation[:, ::-1])
+    one = ValueFunction(None, LSTD(gamma=GAMMA)).partial_fit(t).partial_fit(t)
+    other = ValueFunction(None, LSTD(gamma=GAMMA)).partial_fit(t).partial_fit(swapped)
+    np.testing.assert_array_equal(one.estimator_.coef_, other.estimator_.coef_)
+    with pytest.raises(ValueError, match="fitted to a column 'age'"):
+        one.partial_fit(named_log(("weight", "pulse")))
+
+
+def test_a_policy_made_of_a_model_gets_the_columns_of_the_model() -> None:
+    from sparsetd.control import epsilon_greedy, policy_iteration
+
+    t = named_log()
+    q = ValueFunction(None, LSTD(gamma=GAMMA, rho_theta=1e-3)).fit(t, uniform_of_two)
+    found = policy_iteration(LSTD(gamma=GAMMA, rho_theta=1e-3), t, None, GAMMA, n_actions=2, n_iter=2)
+    for policy in (epsilon_greedy(q.q, 0.1), found.policy, found.averaged(2)):
+        as_fitted = t.with_target(policy).target_prob
+        assert len(np.unique(as_fitted)) > 1
+        np.testing.assert_array_equal(t.with_columns(("pulse", "age")).with_target(policy).target_prob, as_fitted)
+        with pytest.raises(ValueError, match="fitted to a column"):
+            named_log(("weight", "height")).with_target(policy)
+
+
+def test_values_of_a_policy_that_knows_its_columns() -> None:
+    from sparsetd.control import greedy
+
+    t = named_log()
+    q = ValueFunction(None, LSTD(gamma=GAMMA, rho_theta=1e-3)).fit(t, uniform_of_two)
+    one = ValueFunction(None, LSTD(gamma=GAMMA, rho_theta=1e-3)).fit(t, greedy(q.q))
+    other = ValueFunction(None, LSTD(gamma=GAMMA, rho_theta=1e-3)).fit(t.with_columns(("pulse", "age")), greedy(q.q))
+    assert other.n_actions_ == 2
+    np.testing.assert_allclose(one.value(t.observation), other.value(t.observation[:, ::-1]))

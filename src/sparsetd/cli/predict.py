@@ -13,6 +13,7 @@ from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import add_log, check_output
 from sparsetd.container import replace_file
+from sparsetd.transitions.names import in_order
 from sparsetd.transitions.parts import Parts
 from sparsetd.transitions.schema import ALIASES
 from sparsetd.transitions.sources import chunks
@@ -24,7 +25,7 @@ SUMMARY = "values of the states of a log, from a model file"
 DETAILS = """
 One line per row of the log, in its order: its number, its episode (where the log has them) and
 the value of its state, or one value per action, if the model was fitted with --policy. The
-observed columns must be those of the fit; no others are needed.
+observed columns must be those of the fit, by name, in any order; no others are needed.
 
 examples:
   sparsetd predict model.sparsetd log.parquet > values.csv
@@ -64,9 +65,12 @@ def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
     values: list[Any] = []
     episode: list[Any] = []
     asked = {role: names for role, names in args.column if role in STATE}
-    for rows in Parts(chunks(args.log), dict.fromkeys(OTHERS) | asked):
-        _check_width(model, rows.observation.shape[1], args.model)
-        values.append(model.value(rows.observation) if model.n_actions_ is None else model.q(rows.observation))
+    parts = Parts(chunks(args.log), dict.fromkeys(OTHERS) | asked)
+    for rows in parts:
+        names = parts.schema.names(rows.observation.shape[1])
+        observation = in_order(rows.observation, names, getattr(model, "feature_names_in_", None))
+        _check_width(model, observation.shape[1], args.model)
+        values.append(model.value(observation) if model.n_actions_ is None else model.q(observation))
         episode += [] if rows.episode is None else rows.episode.tolist()
     return np.concatenate(values), episode
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -47,6 +48,11 @@ class ValuePolicy:
 
     def __call__(self, observation: Array) -> Array:
         return self.rule(np.asarray(self.values(observation)))
+
+    @property
+    def feature_names_in_(self) -> Any:
+        """The columns its values were learnt from, where they are known: logs are brought into their order."""
+        return getattr(getattr(self.values, "__self__", self.values), "feature_names_in_", None)
 
     def best(self, observation: Array) -> Array:
         """The first action of largest value for each row: a deterministic choice for tests."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ class LinearValues:
     features: Any
     coef: Array
     intercept: float = 0.0
+    feature_names_in_: tuple[str, ...] | None = None
 
     def __call__(self, observation: Array) -> Array:
         phi = state_features(self.features, np.atleast_2d(observation))
@@ -67,8 +68,7 @@ class PolicyIteration:
     def averaged(self, last: int) -> ValuePolicy:
         """Greedy in the mean values of the last few iterations: a remedy for cycles."""
         kept = [i.values for i in self.iterations[-last:]]
-        mean = LinearValues(kept[-1].features, np.mean([v.coef for v in kept], axis=0), kept[-1].intercept)
-        return ValuePolicy(mean, Rule())
+        return ValuePolicy(replace(kept[-1], coef=np.mean([v.coef for v in kept], axis=0)), Rule())
 
 
 def policy_iteration(
@@ -108,7 +108,7 @@ def policy_iteration(
         data = transitions if isinstance(transitions, Transitions) else transitions(k, policy)
         began = time.perf_counter()
         model = _evaluate(evaluator, data, features, gamma, policy, previous if warm_start else None, use_ratio)
-        values = LinearValues(features, model.coef_.reshape(n_actions, -1), float(model.intercept_))
+        values = LinearValues(features, model.coef_.reshape(n_actions, -1), float(model.intercept_), data.names)
         policy = ValuePolicy(values, rule)
         result.iterations.append(_record(values, previous, model, time.perf_counter() - began, seen, data))
         previous = model.coef_

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsetd.features.featurize import feature_names, featurize, fit_features, state_features
 from sparsetd.transitions import Policy, Transitions, action_probabilities
 from sparsetd.transitions.checks import finite, numbers
+from sparsetd.transitions.names import in_order, names_in
 
 Array = NDArray[Any]
 
@@ -35,6 +36,8 @@ class ValueFunction(BaseEstimator):
     features_, estimator_ : the fitted copies
     feature_names_ : array of str
         Name of every coefficient.
+    feature_names_in_ : array of str or None
+        Names of the observed columns, where the log had names: data is matched with them by name.
     policy_ : callable or None
     n_actions_ : int or None
         Number of actions (None for state values).
@@ -62,7 +65,7 @@ class ValueFunction(BaseEstimator):
         if self.policy_ is None:
             values = self.estimator_.predict(state_features(self.features_, s))
         else:
-            values = np.sum(action_probabilities(self.policy_, s) * self._q(s), axis=1)
+            values = np.sum(action_probabilities(self.policy_, s, names=self._names) * self._q(s), axis=1)
         return values[0] if single else values
 
     def q(self, observation: Any) -> Any:
@@ -83,8 +86,11 @@ class ValueFunction(BaseEstimator):
         self.features_ = fit_features(transitions, self.features)
         self.estimator_ = clone(self.estimator)
         self.n_observed_ = transitions.observation.shape[1]
+        names = transitions.names
+        self.feature_names_in_ = None if names is None else np.array(names, dtype=object)
 
     def _learn(self, transitions: Transitions, policy: Policy | None, fit: Any) -> Self:
+        transitions = transitions.with_columns(self._names)
         batch = featurize(transitions, self.features_, self.estimator_.gamma, policy)
         fit(
             batch.phi,
@@ -96,7 +102,10 @@ class ValueFunction(BaseEstimator):
             interest=batch.interest,
         )
         self.policy_ = policy
-        self.n_actions_ = None if policy is None else action_probabilities(policy, transitions.observation[:1]).shape[1]
+        if policy is None:
+            self.n_actions_ = None
+        else:
+            self.n_actions_ = action_probabilities(policy, transitions.observation[:1], names=self._names).shape[1]
         self.feature_names_ = feature_names(self.features_, transitions, self.n_actions_)
         return self
 
@@ -120,12 +129,20 @@ class ValueFunction(BaseEstimator):
         theta = self.estimator_.coef_.reshape(self.n_actions_, -1)
         return np.asarray(state_features(self.features_, s) @ theta.T + self.estimator_.intercept_)
 
+    @property
+    def _names(self) -> Any:
+        return getattr(self, "feature_names_in_", None)  # files of older versions have none
+
     def _observations(self, observation: Any) -> tuple[Array, bool]:
-        """Rows (n, p), and whether it was a single observation: p numbers (p > 1), or one number where p = 1."""
+        """Rows (n, p), and whether it was a single observation: p numbers (p > 1), or one number where p = 1.
+
+        The columns of a frame are matched by name with those of the fit.
+        """
         s = numbers("observation", observation)
         p = self.n_observed_
         single = s.ndim == 0 or (s.ndim == 1 and p > 1)
         rows = s.reshape(1, -1) if single else s.reshape(len(s), -1)
+        rows = in_order(rows, names_in(observation, one_row=single), self._names)
         if rows.shape[1] != p:
             raise ValueError(f"`observation` must have {p} columns as in `fit`, but row 0 has {rows.shape[1]}.")
         finite("observation", rows)

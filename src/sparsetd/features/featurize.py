@@ -48,10 +48,12 @@ def featurize(
     phi_next = state_features(features, _where_alive(transitions), sparse)
     ratio = transitions.importance_ratio()
     if policy is not None:
-        pi = action_probabilities(policy, transitions.observation)
+        pi = action_probabilities(policy, transitions.observation, names=transitions.names)
         action = discrete(transitions.action, pi.shape[1])
         phi = action_blocks(phi, indicator(action, pi.shape[1]))
-        phi_next = action_blocks(phi_next, action_probabilities(policy, _where_alive(transitions)))
+        phi_next = action_blocks(
+            phi_next, action_probabilities(policy, _where_alive(transitions), names=transitions.names)
+        )
         if transitions.behavior_prob is not None:
             ratio = chosen(pi, action) / transitions.behavior_prob
     return Batch(

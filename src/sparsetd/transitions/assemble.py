@@ -203,8 +203,6 @@ def build(rows: Rows, start: Array, schema: Schema) -> Transitions:
     """`Transitions` out of ordered rows with successors."""
     if schema.reward is None:
         raise ValueError("`reward` is missing: transitions need a column of rewards; states alone do not.")
-    names = schema.labels() if len(schema.observation) == rows.observation.shape[1] else None
     columns = {name: value for name, value in vars(rows).items() if name not in ("episode", "step")}
-    if names is not None and (len(set(names)) < len(names) or len(names) == 1):
-        names = schema.observation
+    names = schema.names(rows.observation.shape[1])
     return replace(Transitions.from_arrays(**columns, start=start, names=names), episode_id=rows.episode)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -143,11 +142,3 @@ def ratios(
         off = ~np.isclose(ratio, target_prob / behavior_prob, rtol=1e-4, atol=1e-8)
         refuse(name, off, ratio, "target_prob / behavior_prob", "drop one of the three columns, or correct it")
     return ratio
-
-
-def frame_names(observation: Any) -> Sequence[str] | None:
-    """Column names of a frame whose names are text."""
-    columns = getattr(observation, "columns", None)
-    if columns is None or not all(isinstance(name, str) for name in columns):
-        return None
-    return list(columns)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparsetd.transitions.checks import Array, reason, refuse, rowwise
+from sparsetd.transitions.names import in_order
 
 Policy = Callable[[Array], Any]
 
 
-def action_probabilities(policy: Policy, observation: Array, name: str = "policy") -> Array:
-    """π(·|s) of every row as (n, n_actions), checked: finite, non-negative, each row summing to one."""
+def action_probabilities(
+    policy: Policy, observation: Array, name: str = "policy", names: Sequence[str] | None = None
+) -> Array:
+    """π(·|s) of every row as (n, n_actions), checked: finite, non-negative, each row summing to one.
+
+    A policy that knows the columns it was learnt from (`feature_names_in_`) gets those, out of the columns `names`.
+    """
     n = len(observation)
-    table = _numbers(policy(observation), name)
+    table = _numbers(policy(in_order(observation, names, getattr(policy, "feature_names_in_", None))), name)
     if table.ndim != 2 or len(table) != n:
         raise ValueError(
             f"`{name}` must map {n} observations to shape ({n}, n_actions), but it returned shape {table.shape}: "

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from sparsetd.transitions.checks import show
+from sparsetd.transitions.names import label
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "reward": ("reward", "rewards", "r"),
@@ -72,7 +73,13 @@ class Schema:
 
     def labels(self) -> tuple[str, ...]:
         """Names for the observation's numbers: the columns', without the prefix where a word follows it."""
-        return tuple(re.sub(r"^(obs|observation|state)_(?=\D)", "", name) for name in self.observation)
+        return tuple(map(label, self.observation))
+
+    def names(self, width: int) -> tuple[str, ...] | None:
+        """The labels where each of `width` numbers has its own column; the columns' full names where labels clash."""
+        if len(self.observation) != width:
+            return None
+        return self.observation if width == 1 or len(set(self.labels())) < width else self.labels()
 
 
 def infer_schema(columns: Iterable[str], **given: Any) -> Schema:

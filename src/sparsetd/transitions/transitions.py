@@ -11,6 +11,7 @@ import numpy as np
 
 from sparsetd.transitions import checks, columns
 from sparsetd.transitions.checks import Array, Mask
+from sparsetd.transitions.names import in_order, names_in
 from sparsetd.transitions.policy import Policy, action_probabilities, chosen, discrete
 
 
@@ -105,7 +106,7 @@ class Transitions:
             behavior_prob=mu,
             target_prob=pi,
             ratio=columns.ratios(ratio, n, mu, pi),
-            names=checks.names_of(columns.frame_names(observation) if names is None else names, s.shape[1]),
+            names=checks.names_of(names_in(observation) if names is None else names, s.shape[1]),
             episode_id=None if episode is None else np.asarray(episode),
         )
 
@@ -157,8 +158,15 @@ class Transitions:
 
     def with_target(self, policy: Policy) -> Transitions:
         """The same rows with `target_prob` = π(a|s) of the given policy; a `ratio` of another target is dropped."""
-        table = action_probabilities(policy, self.observation)
+        table = action_probabilities(policy, self.observation, names=self.names)
         return replace(self, target_prob=chosen(table, discrete(self.action, table.shape[1])), ratio=None)
+
+    def with_columns(self, names: Sequence[str] | None) -> Transitions:
+        """The same rows observing just these columns, in this order; as they are where either side has no names."""
+        if self.names is None or names is None:
+            return self
+        s, after = (in_order(rows, self.names, names) for rows in (self.observation, self.next_observation))
+        return replace(self, observation=s, next_observation=after, names=tuple(names))
 
     def _bounds(self) -> Array:
         """First row of every episode, and the number of rows."""
