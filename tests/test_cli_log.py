@@ -452,7 +452,11 @@ def test_predict_refuses_another_width(capsys, log, folder):
     narrow = write(folder / "n.csv", *drop("obs_b", "next_obs_b")(rows()))
     code, _, err = run(capsys, "predict", "m.sparsetd", narrow)
     assert code == 2
-    assert "fitted to 2 observed columns, but the log has 1" in err
+    assert "fitted to a column 'b' that the data does not have" in err
+    np.savez("nameless.npz", observation=np.zeros((3, 5)))
+    code, _, err = run(capsys, "predict", "m.sparsetd", "nameless.npz")
+    assert code == 2
+    assert "fitted to 2 observed columns, but the log has 5" in err
 
 
 def test_a_full_disk_leaves_the_old_report(capsys, log, folder, monkeypatch):
