@@ -481,31 +481,21 @@ def test_output_paths_are_checked_first(tmp_path, monkeypatch):
         check_output(str(tmp_path / "x.html"))
 
 
-def test_columns_are_matched_with_a_model_by_name(capsys, log, folder):
-    (folder / "my_policies.py").write_text("import numpy as np\ndef half(s):\n    return np.full((len(s), 2), 0.5)\n")
+GREEDY = ["evaluate", "--target", "greedy:q.sparsetd", "--all-features", "--resamples", "0", "--json"]
+
+
+@pytest.mark.parametrize("words", [["predict", "m.sparsetd"], ["predict", "q.sparsetd"], GREEDY])
+def test_columns_are_matched_with_a_model_by_name(capsys, log, folder, words):
+    (folder / "halves.py").write_text("import numpy as np\ndef half(s):\n    return np.full((len(s), 2), 0.5)\n")
     swapped = write(folder / "swapped.csv", rows(), [*COLUMNS[:2], "obs_b", "obs_a", *COLUMNS[4:]])
-    names = dict(
-        zip(COLUMNS, ["episode", "step", "obs_c", "obs_d", *COLUMNS[4:6], "next_obs_c", "next_obs_d"], strict=False)
-    )
-    renamed = write(
-        folder / "renamed.csv",
-        [{names.get(key, key): value for key, value in row.items()} for row in rows()],
-        [names.get(key, key) for key in COLUMNS],
-    )
-    assert run(capsys, "fit", log, "--out", "m.sparsetd")[0] == 0
-    assert run(capsys, "fit", log, "--out", "q.sparsetd", "--method", "LSTD", "--policy", "my_policies:half")[0] == 0
-    for words in (["predict", "m.sparsetd"], ["predict", "q.sparsetd"], GREEDY):
-        first, second, third = (
-            run(capsys, *(path if word == "LOG" else word for word in [*words, *["LOG"] * (words != GREEDY)]))
-            for path in (log, swapped, renamed)
-        )
-        assert first[0] == 0
-        assert _values(first[1]) == pytest.approx(_values(second[1]))
-        assert third[:2] == (2, "")
-        assert "fitted to a column 'a'" in third[2]
-
-
-GREEDY = ["evaluate", "LOG", "--target", "greedy:q.sparsetd", "--all-features", "--resamples", "0", "--json"]
+    (folder / "renamed.csv").write_text(Path(log).read_text().replace("obs_a", "obs_c"))
+    assert run(capsys, "fit", log, "--out", "m.sparsetd", "--method", "LSTD")[0] == 0
+    assert run(capsys, "fit", log, "--out", "q.sparsetd", "--method", "LSTD", "--policy", "halves:half")[0] == 0
+    first, second, third = (run(capsys, *words, path) for path in (log, swapped, "renamed.csv"))
+    assert first[0] == 0
+    assert _values(first[1]) == pytest.approx(_values(second[1]))
+    assert third[:2] == (2, "")
+    assert "fitted to a column 'a'" in third[2]
 
 
 def _values(text):
