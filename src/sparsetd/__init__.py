@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from sparsetd.model_file import load as load
     from sparsetd.model_file import save as save
     from sparsetd.selection import *
+    from sparsetd.sweeps import Sweep as Sweep
+    from sparsetd.sweeps import sweep as sweep
     from sparsetd.transitions import Transitions as Transitions
 
 # Where each public name lives, in the order of the data flow; a test keeps it complete.
@@ -47,6 +49,7 @@ _HOMES = {
         "SparseTDCV sparse_td_path SparsePath rho_max stability_selection StabilitySelection value_interval Interval"
     ),
     "sparsetd.evaluation": "evaluate Evaluation estimate_behavior",
+    "sparsetd.sweeps": "sweep Sweep",
     "sparsetd.model_file": "save load",
     "sparsetd.checks": "check_td_estimator",
 }

@@ -25,6 +25,11 @@ COMMANDS: tuple[Command | Deferred, ...] = (
     Deferred("fit", "learn a value function from a log and save it to a file", "sparsetd.cli.fit:FIT"),
     Deferred("predict", "values of the states of a log, from a model file", "sparsetd.cli.predict:PREDICT"),
     Deferred(
+        "sweep",
+        "compare methods over grids of settings and seeds, with sensitivity curves",
+        "sparsetd.cli.sweep:SWEEP",
+    ),
+    Deferred(
         "reproduce",
         "rerun the paper's experiments and give a verdict on every claim",
         "sparsetd.cli.reproduce:REPRODUCE",

@@ -114,10 +114,10 @@ def _assignment(text: str) -> tuple[str, Any]:
     name, equals, value = text.partition("=")
     if not equals or not name:
         raise ArgumentTypeError(f"must look like NAME=VALUE, not '{text}'")
-    return name, _value(value)
+    return name, value_of(value)
 
 
-def _value(text: str) -> Any:
+def value_of(text: str) -> Any:
     """A number, true, false, none, or the text itself."""
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:

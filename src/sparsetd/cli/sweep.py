@@ -1,0 +1,147 @@
+"""`sparsetd sweep`: methods × parameters × seeds on a problem or a log."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsetd.cli.command import Command, Outcome, WrongInput
+from sparsetd.cli.console import Console
+from sparsetd.cli.fit import value_of
+from sparsetd.cli.log_options import LOG_HELP, add_gamma
+from sparsetd.cli.options import at_least
+from sparsetd.report.table import Column, text_table
+
+SUMMARY = "compare methods over grids of settings and seeds, with sensitivity curves"
+PROBLEMS = ("random-walk", "star", "boyan-chain", "random-mdp")
+DETAILS = f"""
+Runs every method with every combination of the grid's values and every seed. On a problem with a
+known answer ({", ".join(PROBLEMS)}) each seed is a fresh stretch of --rows
+transitions and the errors are exact; on a log all settings share its rows, and several seeds draw
+its episodes with replacement. Finished runs are kept in DIR: after an interruption the same command
+goes on where it stopped. DIR/table.csv and DIR/<parameter>.png are made at the end.
+
+Values of a grid: a list (1,4,16), a range with so many values (0:1:11) or one that is even on a
+logarithmic scale (1e-4:1:20log).
+
+examples:
+  sparsetd sweep random-walk --method TDC ROTD --grid step_size=1e-3:1:13log eta=1,4 --seeds 30 --out walk
+  sparsetd sweep log.parquet --method TDC --grid step_size=1e-4:1e-1:7log --gamma 0.95 --out on-my-log
+"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("data", metavar="PROBLEM_OR_LOG", help=f"one of {', '.join(PROBLEMS)}, or a log: {LOG_HELP}")
+    parser.add_argument("--method", nargs="+", required=True, metavar="NAME", help="estimators, such as TDC ROTD")
+    parser.add_argument(
+        "--grid", nargs="+", required=True, type=axis, metavar="NAME=VALUES", help="parameters and their values"
+    )
+    parser.add_argument("--seeds", type=at_least(1), default=1, metavar="N", help="runs of each setting (default: 1)")
+    parser.add_argument(
+        "--metric", default="rmspbe", metavar="NAME", help="rmspbe, mspbe, neu, or value_error on a problem"
+    )
+    parser.add_argument("--rows", type=at_least(1), default=1000, metavar="N", help="rows of a run on a problem")
+    add_gamma(parser)
+    parser.add_argument("--jobs", type=int, default=-1, metavar="N", help="processes (default: one per core)")
+    parser.add_argument(
+        "--backend", default="cores", metavar="NAME", help="cores, cuda (a GPU through CuPy) or a joblib backend"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where rows, table and figures go")
+
+
+def run(args: Namespace, console: Console) -> Outcome:
+    from sparsetd.report.plot import save_figure
+    from sparsetd.sweeps import sweep
+
+    table = sweep(
+        [_estimator(name, args) for name in args.method],
+        dict(args.grid),
+        _data(args),
+        seeds=args.seeds,
+        metric=args.metric,
+        n_jobs=args.jobs,
+        backend=args.backend,
+        out=args.out,
+        progress=_progress(console),
+        **({"n_rows": args.rows} if args.data in PROBLEMS else {}),
+    )
+    numeric = [name for name, values in args.grid if len(values) > 1 and isinstance(values[0], (int, float))]
+    pictures = [
+        str(save_figure(lambda axes, name=name: table.plot(name, ax=axes[0]), args.out / f"{name}.png"))  # type: ignore[misc]
+        for name in numeric
+    ]
+    best = table.best()
+    lines = [text_table(best, _columns(table, args.metric), console.bold), "", f"table: {args.out / 'table.csv'}"]
+    return Outcome("\n".join([*lines, *(f"figure: {p}" for p in pictures)]), {"best": best, "figures": pictures})
+
+
+def _progress(console: Console) -> Callable[[int, int], None]:
+    """At most one line in two seconds, and the last."""
+    last = [float("-inf")]
+
+    def tell(done: int, total: int) -> None:
+        if done == total or time.monotonic() - last[0] > 2.0:
+            last[0] = time.monotonic()
+            console.progress(f"{done:,} of {total:,} runs")
+
+    return tell
+
+
+def axis(text: str) -> tuple[str, list[Any]]:
+    """NAME=VALUES as a name and a list."""
+    name, equals, values = text.partition("=")
+    if not equals or not name or not values:
+        raise ArgumentTypeError(f"must look like NAME=VALUES, not '{text}'")
+    if values.count(":") != 2:
+        return name, [value_of(value) for value in values.split(",")]
+    low, high, count = values.split(":")
+    spaced = np.geomspace if count.endswith("log") else np.linspace
+    try:
+        return name, [float(v) for v in spaced(float(low), float(high), int(count.removesuffix("log")))]
+    except ValueError:
+        raise ArgumentTypeError(f"must be a range such as 1e-4:1:20log, not '{values}'") from None
+
+
+def _columns(table: Any, metric: str) -> list[Column]:
+    parameters = [Column(name, name, ".3g") for name in table.parameters]
+    numbers = [Column("mean", f"{metric}, mean", ".4g"), Column("half", "±", ".2g"), Column("failed", "diverged", "d")]
+    return [Column("method", "best of each method"), *parameters, *numbers]
+
+
+def _estimator(name: str, args: Namespace) -> Any:
+    from sparsetd.estimators import BaseTD
+    from sparsetd.estimators.validation import nearest
+    from sparsetd.model_file import known_classes
+
+    known = {n.lower(): cls for n, cls in known_classes().items() if issubclass(cls, BaseTD) and cls is not BaseTD}
+    if name.lower() not in known:
+        raise WrongInput(nearest("method", name, sorted(cls.__name__ for cls in known.values())))
+    return known[name.lower()](gamma=args.gamma)
+
+
+def _data(args: Namespace) -> Any:
+    """A finite problem by name, or the standardised columns of a log with a constant."""
+    from sparsetd import problems
+    from sparsetd.features.featurize import featurize, fit_features
+    from sparsetd.transitions import read
+
+    if args.data == "random-mdp":
+        return problems.random_mdp(np.random.default_rng(0))
+    if args.data in PROBLEMS:
+        return getattr(problems, args.data.replace("-", "_"))()
+    if not Path(args.data).exists() and "." not in args.data and ":" not in args.data:
+        raise WrongInput(f"'{args.data}' is neither a file nor one of the problems {', '.join(PROBLEMS)}")
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+    log = read(args.data)
+    columns = make_pipeline(StandardScaler(), PolynomialFeatures(degree=1))  # the constant is a feature like any other
+    return featurize(log, fit_features(log, columns), args.gamma)
+
+
+SWEEP = Command("sweep", SUMMARY, DETAILS, arguments, run)

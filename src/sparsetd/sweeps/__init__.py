@@ -1,0 +1,9 @@
+"""Many settings at once: methods × parameters × seeds on the same data, with a table, curves and figures."""
+
+from __future__ import annotations
+
+from sparsetd.sweeps.sweep import sweep
+from sparsetd.sweeps.table import Sweep
+from sparsetd.sweeps.tasks import Control
+
+__all__ = ["Control", "Sweep", "sweep"]

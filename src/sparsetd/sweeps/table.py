@@ -1,0 +1,181 @@
+"""The result of a sweep: its rows, the best setting of each method, and figures."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from sparsetd.system import Array
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+LARGER_IS_BETTER = ("return",)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One row for every method, setting and seed: the parameters, the metrics, `status` and `curve`.
+
+    `curve` holds the first metric at evenly spaced moments of the run (the return of every episode on a control task).
+    """
+
+    rows: list[Row]
+    parameters: tuple[str, ...]
+    metrics: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls, rows: list[Row], parameters: tuple[str, ...], metrics: tuple[str, ...], settings: int, seeds: int
+    ) -> Sweep:
+        """Rows that came seed by seed, put in the order of the settings."""
+        by_seed = [rows[k * settings : (k + 1) * settings] for k in range(seeds)]
+        return cls([part[i] for i in range(settings) for part in by_seed], parameters, metrics)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        methods = ", ".join(dict.fromkeys(row["method"] for row in self.rows))
+        return f"Sweep of {methods} over {', '.join(self.parameters) or 'nothing'}: {len(self)} runs"
+
+    def to_frame(self) -> Any:
+        """A pandas frame."""
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError('to_frame() needs pandas: pip install "sparsetd[data]"') from None
+        return pandas.DataFrame(self.rows, columns=[*self._columns, "curve"])
+
+    def to_csv(self) -> str:
+        """The table without its curves."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self._columns, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        return text.getvalue()
+
+    @property
+    def _columns(self) -> list[str]:
+        return ["method", *self.parameters, "seed", *self.metrics, "status"]
+
+    def means(self, by: str | None = None) -> list[Row]:
+        """For every setting: the mean of the metric over seeds, half the width of its 95 % band, and the failures.
+
+        A run that diverged has no metric; the mean of a setting with such a run is infinite, on the bad side.
+        """
+        name = self.metrics[0] if by is None else by
+        if name not in self.metrics:
+            raise ValueError(f"{name!r} is not a metric of this sweep: choose from {', '.join(self.metrics)}")
+        return [self._mean(list(group), name) for _, group in groupby(self.rows, self._key)]
+
+    def best(self, by: str | None = None) -> list[Row]:
+        """The setting of each method with the best mean over seeds (the first of equals)."""
+        name = self.metrics[0] if by is None else by
+        means, sign = self.means(name), -1.0 if name in LARGER_IS_BETTER else 1.0
+        return [min(group, key=lambda m: sign * m["mean"]) for _, group in _by(means, "method")]
+
+    def plot(self, parameter: str, by: str | None = None, ax: Any = None) -> Any:
+        """Sensitivity: the metric against one parameter, the others at their best for each of its values.
+
+        Bands are 95 % confidence intervals of the mean over seeds. Settings of which a run diverged are left out.
+        """
+        if parameter not in self.parameters:
+            raise ValueError(f"{parameter!r} is not in the grid: choose from {', '.join(self.parameters)}")
+        ax, name = _axes(ax), self.metrics[0] if by is None else by
+        for method, group in _by(self.means(name), "method"):
+            best = self._best_for_each(list(group), parameter, name)
+            if best:
+                x, mean, half = (np.array([m[key] for m in best], dtype=float) for key in (parameter, "mean", "half"))
+                _line(ax, x, mean, half, method)
+        _dress(ax, parameter, name, [m[parameter] for m in self.rows if m.get(parameter) is not None])
+        return ax
+
+    def plot_curves(self, by: str | None = None, ax: Any = None) -> Any:
+        """Learning curves of the best setting of each method, with 95 % bands over seeds."""
+        ax = _axes(ax)
+        for best in self.best(by):
+            runs = [row["curve"] for row in self.rows if self._key(row) == self._key(best) and row["curve"]]
+            if not runs:
+                raise ValueError("this sweep has no curves: run it with curve=20, say")
+            length = min(map(len, runs))
+            points = np.array([run[:length] for run in runs], dtype=float)
+            told = ", ".join(
+                f"{p}={best[p]:.3g}" if isinstance(best.get(p), float) else f"{p}={best[p]}"
+                for p in self.parameters
+                if p in best
+            )
+            _line(
+                ax,
+                np.arange(1, length + 1) / length,
+                points.mean(axis=0),
+                _half_width(points),
+                f"{best['method']}: {told}",
+            )
+        _dress(ax, "share of the run", self.metrics[0], [])
+        return ax
+
+    def _key(self, row: Row) -> Key:
+        return (row["method"], *(row.get(p) for p in self.parameters))
+
+    def _mean(self, group: list[Row], name: str) -> Row:
+        values = np.array([row[name] if row["status"] != "diverged" else np.nan for row in group], dtype=float)
+        failed = int((~np.isfinite(values)).sum())
+        worst = -np.inf if name in LARGER_IS_BETTER else np.inf
+        mean, half = (worst, np.inf) if failed else (float(values.mean()), float(_half_width(values[:, None])[0]))
+        told = {p: group[0][p] for p in self.parameters if p in group[0]}
+        return {"method": group[0]["method"], **told, "mean": mean, "half": half, "failed": failed, "seeds": len(group)}
+
+    def _best_for_each(self, means: list[Row], parameter: str, name: str) -> list[Row]:
+        sign = -1.0 if name in LARGER_IS_BETTER else 1.0
+        known = sorted((m for m in means if isinstance(m.get(parameter), (int, float))), key=lambda m: m[parameter])
+        best = [min(group, key=lambda m: sign * m["mean"]) for _, group in _by(known, parameter)]
+        return [m for m in best if np.isfinite(m["mean"])]
+
+
+def _by(rows: list[Row], name: str) -> Iterator[tuple[Any, Iterator[Row]]]:
+    return groupby(rows, lambda row: row[name])
+
+
+def _half_width(values: Array) -> Array:
+    """Half the 95 % confidence interval of the mean over the first axis; 0 where there is one value."""
+    from scipy.stats import t
+
+    n = len(values)
+    return (
+        np.asarray(t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n))
+        if n > 1
+        else np.zeros(values.shape[1])
+    )
+
+
+def _axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError('plots need matplotlib: pip install "sparsetd[plots]"') from None
+    return plt.subplots()[1]
+
+
+def _line(ax: Any, x: Array, mean: Array, half: Array, label: str) -> None:
+    (line,) = ax.plot(x, mean, marker="o", ms=3, label=label)
+    ax.fill_between(x, mean - half, mean + half, alpha=0.2, color=line.get_color(), lw=0)
+
+
+def _dress(ax: Any, across: str, upwards: str, values: list[Any]) -> None:
+    """Logarithmic axes where the numbers are positive and span more than a factor of twenty."""
+    numbers = [v for v in values if isinstance(v, (int, float))]
+    if numbers and min(numbers) > 0 and max(numbers) > 20 * min(numbers):
+        ax.set_xscale("log")
+    heights = np.concatenate([line.get_ydata() for line in ax.get_lines()]) if ax.get_lines() else np.ones(1)
+    if heights.min() > 0 and heights.max() > 20 * heights.min():
+        ax.set_yscale("log")
+    ax.set(xlabel=across, ylabel=upwards)
+    ax.legend(fontsize=8)

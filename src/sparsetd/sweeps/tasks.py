@@ -1,0 +1,170 @@
+"""What a setting is run on: a log, a finite problem, or an environment in which it learns to act.
+
+A task answers two questions: which data a seed stands for, and what one learner makes of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from sklearn.base import clone
+
+from sparsetd.control import Episode, Rule, online
+from sparsetd.problems import FiniteMDP
+from sparsetd.sweeps.errors import distance
+from sparsetd.sweeps.grid import Setting
+from sparsetd.system import Array, Batch, dense
+
+Row = dict[str, Any]
+Metric = str | Mapping[str, Callable[[Any], float]]
+
+
+class Task(Protocol):
+    """`run` gives the columns of one row: the metrics, `status` and `curve`."""
+
+    metrics: tuple[str, ...]
+    together: int  # how many settings make one piece of work
+
+    def data(self, seed: int) -> Any: ...
+    def run(self, setting: Setting, data: Any) -> Row: ...
+    def fingerprint(self) -> str: ...
+
+
+@dataclass
+class Prediction:
+    """Learners of values on rows: those of a log, or fresh ones of a finite problem for every seed.
+
+    With several seeds the episodes of a log are drawn with replacement, so that the band over seeds is a bootstrap.
+    """
+
+    source: Batch | FiniteMDP
+    metric: Metric = "rmspbe"
+    n_rows: int = 1000
+    sampling: Literal["trajectory", "independent"] = "trajectory"
+    curve: int = 10
+    resampled: bool = False
+    together: int = 32
+    metrics: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.metrics = (self.metric,) if isinstance(self.metric, str) else tuple(self.metric)
+        exact = not isinstance(self.source, Batch)
+        self._errors = {name: distance(name, self.source) for name in self.metrics if isinstance(self.metric, str)}
+        self._init = self.source.theta0 if exact and self.source.theta0 is not None else None  # type: ignore[union-attr]
+
+    def data(self, seed: int) -> Batch:
+        """The rows that all settings share at this seed."""
+        rng = np.random.default_rng(seed)
+        if isinstance(self.source, Batch):
+            return resample(self.source, rng) if self.resampled else self.source
+        draw = self.source.trajectory if self.sampling == "trajectory" else self.source.sample
+        return draw(self.n_rows, rng)
+
+    def learner(self, setting: Setting) -> Any:
+        """A fresh estimator, started where the problem's literature starts it."""
+        model = clone(setting.learner)
+        if isinstance(self.metric, str) and getattr(model, "fit_intercept", False):
+            raise ValueError(
+                "fit_intercept=True hides a weight from the metric: add a column of ones to the rows instead"
+            )
+        if self._init is not None and getattr(model, "coef_init", 0) is None:
+            model.set_params(coef_init=self._init)
+        return model
+
+    def run(self, setting: Setting, data: Batch) -> Row:
+        """Fit in as many chunks as the curve has points, which changes no bit of the result."""
+        model, points = self.learner(setting), []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # `status` says what happened, for every row
+            for rows, first in pieces(len(data), int(getattr(model, "n_passes", 1)), max(self.curve, 1)):
+                _take(model, data, rows, first)
+                points.append(self.measure(model)[self.metrics[0]] if self.curve else None)
+        return {**self.measure(model), "status": str(model.status_), "curve": points if self.curve else []}
+
+    def measure(self, model: Any) -> dict[str, float]:
+        if isinstance(self.metric, str):
+            return {name: float(error(model.coef_)[0]) for name, error in self._errors.items()}
+        return {name: float(function(model)) for name, function in self.metric.items()}
+
+    def fingerprint(self) -> str:
+        arrays = [getattr(self.source, f.name) for f in fields(self.source) if f.name != "labels"]
+        shape = [list(self.metrics), self.sampling, self.n_rows, self.curve, self.resampled]
+        return _digest(arrays, type(self.source).__name__, str(shape))
+
+
+@dataclass
+class Control:
+    """Learners that act: `env()` makes an environment, `features` maps an observation to φ(s).
+
+    Every run is one call of :func:`~sparsetd.control.online`. The metrics are the mean return ("return") and the mean
+    length ("steps") of the last tenth of the episodes; the curve is the return of every episode.
+    """
+
+    env: Callable[[], Any]
+    features: Callable[[Array], Array]
+    n_episodes: int = 100
+    max_steps: int = 1000
+    behavior: Rule = field(default_factory=lambda: Rule(epsilon=0.1))
+    target: Rule = field(default_factory=Rule)
+    metrics: tuple[str, ...] = ("return", "steps")
+    together: int = 1
+
+    def data(self, seed: int) -> np.random.Generator:
+        return np.random.default_rng(seed)
+
+    def run(self, setting: Setting, data: np.random.Generator) -> Row:
+        episodes = online(
+            self.env(), replace(setting.learner), self.features, data, behavior=self.behavior, target=self.target,
+            n_episodes=self.n_episodes, max_steps=self.max_steps,
+        )  # fmt: skip
+        last = episodes[-max(1, self.n_episodes // 10) :]
+        told = {"return": _mean(last, "total"), "steps": _mean(last, "steps")}
+        status = "finished" if episodes[-1].finite else "diverged"
+        return {**told, "status": status, "curve": [float(e.total) for e in episodes]}
+
+    def fingerprint(self) -> str:
+        names = [getattr(f, "__qualname__", type(f).__name__) for f in (self.env, self.features)]
+        return _digest([], str(names), str((self.n_episodes, self.max_steps, self.behavior, self.target)))
+
+
+def pieces(n: int, passes: int, points: int) -> list[tuple[slice, bool]]:
+    """Cuts of `passes` times n rows into about `points` parts that cross no pass, and whether each begins one."""
+    each = max(1, -(-points // passes))
+    ends = [round(n * (i + 1) / each) for i in range(each)]
+    once = [(slice(a, b), a == 0) for a, b in zip([0, *ends[:-1]], ends, strict=True) if b > a]
+    return once * passes
+
+
+def resample(batch: Batch, rng: np.random.Generator) -> Batch:
+    """As many episodes as there are, drawn with replacement."""
+    begins = np.flatnonzero(batch.start) if batch.start.any() else np.array([0])
+    ends = np.append(begins[1:], len(batch))
+    if len(begins) < 2:
+        raise ValueError("the log is one episode, which cannot be drawn again: use seeds=1, or mark its starts")
+    drawn = rng.integers(len(begins), size=len(begins))
+    return batch[np.concatenate([np.arange(begins[i], ends[i]) for i in drawn])]
+
+
+def _take(model: Any, data: Batch, rows: slice, first: bool) -> None:
+    part = data[rows]
+    start = part.start.copy()
+    start[:1] |= first
+    columns = {"ratio": part.ratio, "discount": part.discount, "start": start, "interest": part.interest}
+    model.partial_fit(part.phi, part.reward, part.phi_next, **columns)
+
+
+def _mean(episodes: list[Episode], name: str) -> float:
+    return float(np.mean([getattr(e, name) for e in episodes]))
+
+
+def _digest(arrays: list[Any], *words: str) -> str:
+    """Sixteen digits of everything that decides the rows."""
+    total = hashlib.sha256("\n".join(words).encode())
+    for array in arrays:
+        total.update(b"-" if array is None else dense(array).tobytes())
+    return total.hexdigest()[:16]

@@ -1,0 +1,212 @@
+"""A sweep is the fits that one would have made by hand, kept in files that no interruption can spoil."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from sparsetd import LSTD, ROTD, TD, TDC, sweep
+from sparsetd.control import GreedyGQ, Rule, online
+from sparsetd.metrics import exact_mspbe, exact_neu, exact_rmspbe, mspbe, neu, rmspbe, value_error
+from sparsetd.problems import random_mdp, random_walk, star
+from sparsetd.sweeps import Control
+from sparsetd.sweeps.errors import distance
+from sparsetd.sweeps.tasks import pieces, resample
+
+GRID = {"step_size": [0.01, 0.1], "eta": [1.0, 4.0]}
+
+
+@pytest.fixture(scope="module")
+def mdp():
+    return random_mdp(np.random.default_rng(3), n_states=8, n_features=5, n_relevant=2)
+
+
+def test_rows_are_the_fits_that_one_would_make_by_hand(mdp):
+    table = sweep([TDC(), ROTD(rho_theta=0.01)], GRID, mdp, seeds=[3, 8], n_rows=200, n_jobs=1, curve=7)
+    assert len(table) == 2 * 4 * 2
+    for row in table.rows[::3]:
+        rows = mdp.trajectory(200, np.random.default_rng(row["seed"]))
+        kind = {"TDC": TDC(), "ROTD": ROTD(rho_theta=0.01)}[row["method"]]
+        model = kind.set_params(step_size=row["step_size"], eta=row["eta"], coef_init=mdp.theta0)
+        model.fit(rows.phi, rows.reward, rows.phi_next, ratio=rows.ratio, discount=rows.discount, start=rows.start)
+        assert row["rmspbe"] == pytest.approx(exact_rmspbe(mdp, model.coef_), rel=1e-9)
+        assert row["curve"][-1] == row["rmspbe"]
+        assert len(row["curve"]) == 7
+
+
+def test_several_passes_are_those_of_fit(mdp):
+    rows = mdp.sample(60, np.random.default_rng(0))
+    table = sweep(TDC(n_passes=3), {"step_size": [0.05]}, rows, n_jobs=1, curve=5)
+    model = TDC(n_passes=3, step_size=0.05).fit(
+        rows.phi, rows.reward, rows.phi_next, ratio=rows.ratio, discount=rows.discount, start=rows.start
+    )
+    assert table.rows[0]["rmspbe"] == pytest.approx(rmspbe(rows, model.coef_), rel=1e-9)
+    assert [cut for cut, _ in pieces(10, 2, 4)] == [slice(0, 5), slice(5, 10)] * 2
+
+
+def test_errors_are_those_of_the_metrics(mdp):
+    rng = np.random.default_rng(5)
+    rows, theta = mdp.trajectory(300, rng), rng.normal(size=(2, mdp.n_features))
+    for data, oracles in (
+        (mdp, {"rmspbe": exact_rmspbe, "mspbe": exact_mspbe, "neu": exact_neu, "value_error": value_error}),
+        (star(), {"rmspbe": exact_rmspbe}),
+        (rows, {"rmspbe": rmspbe, "mspbe": mspbe, "neu": neu}),
+    ):
+        points = theta if data.n_features == mdp.n_features else rng.normal(size=(2, data.n_features))
+        for name, oracle in oracles.items():
+            expected = [oracle(data, point) for point in points]
+            np.testing.assert_allclose(distance(name, data)(points), expected, rtol=1e-10)
+
+
+def test_a_method_takes_the_part_of_the_grid_that_it_has():
+    table = sweep([TD(), TDC()], GRID, random_walk(), n_rows=50, n_jobs=1)
+    assert [(r["method"], "eta" in r) for r in table.rows] == [("TD", False)] * 2 + [("TDC", True)] * 4
+    assert table.to_csv().splitlines()[0] == "method,step_size,eta,seed,rmspbe,status"
+    assert table.to_frame().shape == (6, 7)
+
+
+def test_the_star_starts_where_its_literature_does_and_td_diverges():
+    table = sweep([TD(), TDC()], {"step_size": [0.05]}, star(), sampling="independent", n_rows=4000, n_jobs=1)
+    td, tdc = table.rows
+    assert td["rmspbe"] > 1e6 > 1 > tdc["rmspbe"]
+    assert td["curve"][0] > 1
+
+
+def test_nothing_depends_on_the_workers(tmp_path):
+    def made(folder, **how):
+        sweep([TDC(), ROTD()], GRID, random_walk(), seeds=3, n_rows=80, out=tmp_path / folder, **how)
+        return {p.name: p.read_bytes() for p in sorted((tmp_path / folder).rglob("*")) if p.is_file()}
+
+    alone = made("alone", n_jobs=1)
+    assert len(alone) == 3 + 2
+    assert made("threads", n_jobs=3, backend="threading") == alone
+    assert made("processes", n_jobs=2) == alone
+
+
+def test_an_interrupted_sweep_runs_only_the_rest(tmp_path):
+    def go(**more):
+        return sweep(TDC(), {"step_size": np.geomspace(0.01, 1, 70)}, random_walk(), n_rows=30, n_jobs=1, **more)
+
+    whole = go(out=tmp_path / "s")
+    for name in ("rows/00001.jsonl", "table.csv"):
+        (tmp_path / "s" / name).unlink()
+    (tmp_path / "s" / "rows" / ".00001.jsonl.999999999.tmp").write_text('{"half": ')
+    told = []
+    again = go(out=tmp_path / "s", progress=lambda done, total: told.append((done, total)))
+    assert told == [(70, 70)]
+    assert again.rows == whole.rows
+    assert (tmp_path / "s" / "table.csv").read_text() == whole.to_csv()
+
+
+SCRIPT = """
+import sys
+from sparsetd import TDC, sweep
+from sparsetd.problems import random_walk
+print("begin", flush=True)
+sweep(TDC(), {"step_size": [0.001 * (i + 1) for i in range(480)]}, random_walk(), n_rows=40, n_jobs=1, out=sys.argv[1])
+"""
+
+
+def test_kills_change_no_byte(tmp_path):
+    """The process is killed some moments after it begins, again and again, until it once gets through."""
+    words = [sys.executable, "-c", SCRIPT]
+    subprocess.run([*words, str(tmp_path / "whole")], check=True, capture_output=True)
+    delay, kills = 0.05, 0
+    while not (tmp_path / "killed" / "table.csv").exists():
+        process = subprocess.Popen([*words, str(tmp_path / "killed")], stdout=subprocess.PIPE)
+        process.stdout.readline()
+        time.sleep(delay)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        delay, kills = delay * 1.5, kills + 1
+    names = [p.relative_to(tmp_path / "whole") for p in (tmp_path / "whole").rglob("*") if p.is_file()]
+    assert kills >= 2
+    assert all((tmp_path / "whole" / n).read_bytes() == (tmp_path / "killed" / n).read_bytes() for n in names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (({"stepsize": [1]}, "walk"), "did you mean 'step_size'"),
+        (({"step_size": []}, "walk"), "no values for step_size"),
+        (({"step_size": 0.1}, "walk"), "give a list of values"),
+        (({"step_size": [-1.0]}, "walk"), "step_size=-1.0 must be"),
+        (({"step_size": [0.1]}, "log", {"metric": "value_error"}), "needs the exact values of a finite problem"),
+        (({"step_size": [0.1]}, "walk", {"metric": "rmse"}), "choose from rmspbe"),
+        (({"step_size": [0.1]}, "nothing"), "not on str"),
+        (({"step_size": [0.1]}, "walk", {"seeds": 0}), "no seed"),
+        (({"fit_intercept": [True]}, "walk"), "add a column of ones"),
+        (({"step_size": [0.1]}, "one episode", {"seeds": 2}), "one episode"),
+    ],
+)
+def test_what_cannot_be_gets_one_sentence(arguments, sentence):
+    grid, kind, *more = arguments
+    walk = random_walk()
+    log = walk.sample(20, np.random.default_rng(0))
+    one = random_mdp(np.random.default_rng(0)).trajectory(20, np.random.default_rng(0))
+    data = {"walk": walk, "log": log, "one episode": one, "nothing": "nothing"}[kind]
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        sweep(TDC(), grid, data, n_jobs=1, **(more[0] if more else {}))
+
+
+def test_a_folder_of_another_sweep_is_left_alone(tmp_path):
+    sweep(TDC(), {"step_size": [0.1]}, random_walk(), n_rows=20, n_jobs=1, out=tmp_path)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    with pytest.raises(ValueError, match="holds another sweep"):
+        sweep(TDC(), {"step_size": [0.2]}, random_walk(), n_rows=20, n_jobs=1, out=tmp_path)
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+def test_seeds_of_a_log_draw_whole_episodes():
+    log = random_walk().trajectory(200, np.random.default_rng(1))
+    drawn = resample(log, np.random.default_rng(2))
+    assert drawn.start.sum() == log.start.sum()
+    assert (drawn.discount[np.flatnonzero(drawn.start)[1:] - 1] == 0).mean() > 0.9  # an episode ends where one begins
+    table = sweep(LSTD(), {"rho_theta": [1e-3]}, log, seeds=3, n_jobs=1, curve=0)
+    assert len({row["rmspbe"] for row in table.rows}) == 3
+
+
+def test_a_metric_of_ones_own(mdp):
+    table = sweep(
+        LSTD(), {"rho_theta": [0.0, 0.1]}, mdp, n_jobs=1, metric={"size": lambda m: float(np.abs(m.coef_).max())}
+    )
+    assert table.metrics == ("size",)
+    assert table.rows[0]["size"] > table.rows[1]["size"]
+
+
+class Corridor:
+    """Walk from 0 to 4; every step costs 1."""
+
+    def reset(self, **_):
+        self.place = 0
+        return np.eye(5)[0], {}
+
+    def step(self, action):
+        self.place = max(0, self.place + (1 if action else -1))
+        done = self.place == 4
+        return np.eye(5)[self.place], -1.0, done, False, {}
+
+
+def test_control_runs_are_those_of_online():
+    task = Control(Corridor, np.asarray, n_episodes=20, max_steps=50, behavior=Rule(epsilon=0.2))
+    learner = GreedyGQ(2, 5, 0.9)
+    table = sweep(learner, {"step_size": [0.01, 0.5], "lam": [0.0, 0.5]}, task, seeds=2, n_jobs=1)
+    row = table.rows[-1]
+    again = GreedyGQ(2, 5, 0.9, lam=row["lam"], step_size=row["step_size"])
+    rng = np.random.default_rng(row["seed"])
+    episodes = online(Corridor(), again, np.asarray, rng, behavior=Rule(epsilon=0.2), n_episodes=20, max_steps=50)
+    assert row["curve"] == [e.total for e in episodes]
+    assert row["steps"] == np.mean([e.steps for e in episodes[-2:]])
+    assert table.best()[0]["step_size"] == 0.5
+
+
+def test_json_of_the_pieces_reads_back(tmp_path):
+    table = sweep(TDC(), GRID, random_walk(), n_rows=20, n_jobs=1, out=tmp_path)
+    lines = (tmp_path / "rows" / "00000.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == table.rows

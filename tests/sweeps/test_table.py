@@ -1,0 +1,62 @@
+"""Means, bests and figures of made-up rows whose answers are plain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_1samp
+
+from sparsetd.sweeps import Sweep
+
+VALUES = {("a", 0.1, 1): [1.0, 3.0], ("a", 0.1, 2): [4.0, 4.0], ("a", 1.0, 1): [5.0, np.nan], ("a", 1.0, 2): [0.5, 0.7]}
+
+
+def made(metric="error", values=VALUES):
+    rows = [
+        {"method": m, "step": s, "eta": e, "seed": k, metric: v, "curve": [2 * v, v],
+         "status": "finished" if np.isfinite(v) else "diverged"}
+        for (m, s, e), pair in values.items()
+        for k, v in enumerate(pair)
+    ]  # fmt: skip
+    return Sweep(rows, ("step", "eta"), (metric,))
+
+
+def test_means_have_the_band_of_a_t_test_and_count_failures():
+    first, _, third, _ = made().means()
+    interval = ttest_1samp([1.0, 3.0], 0.0).confidence_interval(0.95)
+    assert first["mean"] == 2.0
+    assert first["half"] == pytest.approx(interval.high - 2.0)
+    assert (third["mean"], third["failed"]) == (np.inf, 1)
+
+
+def test_best_is_the_smallest_error_and_the_largest_return():
+    assert made().best()[0]["mean"] == pytest.approx(0.6)
+    assert made("return").best()[0]["mean"] == 4.0
+    with pytest.raises(ValueError, match="not a metric"):
+        made().best("size")
+
+
+def test_sensitivity_shows_each_value_with_the_others_at_their_best():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    ax = Figure().subplots()
+    assert made().plot("step", ax=ax) is ax
+    [line] = ax.get_lines()
+    np.testing.assert_allclose(line.get_xydata(), [[0.1, 2.0], [1.0, 0.6]])
+    ax = Figure().subplots()
+    made().plot("eta", ax=ax)
+    np.testing.assert_allclose(ax.get_lines()[0].get_xydata(), [[1, 2.0], [2, 0.6]])
+    with pytest.raises(ValueError, match="not in the grid"):
+        made().plot("gamma", ax=ax)
+
+
+def test_curves_are_those_of_the_best_setting():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    ax = made().plot_curves(ax=Figure().subplots())
+    np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), [1.2, 0.6])
+    bare = Sweep([{**row, "curve": []} for row in made().rows], ("step", "eta"), ("error",))
+    with pytest.raises(ValueError, match="no curves"):
+        bare.plot_curves(ax=Figure().subplots())
