@@ -18,16 +18,22 @@ extensions = [
     "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "estimator_example",
     "inherited_parameters",
     "plain_mathematics",
+    "command_help",
+    "complete_reference",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "gallery/*.py", "gallery/*.ipynb"]
 templates_path = ["templates"]
 nitpicky = False
 default_role = "code"
 
-myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 
 # A package is documented by its `__all__`: a new operator, penalty or solver appears here by its one export line.
@@ -39,11 +45,42 @@ autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
-html_theme = "alabaster"
-html_theme_options = {
-    "description": "Sparse, off-policy-convergent linear value learning",
-    "fixed_sidebar": True,
-    "page_width": "1080px",
-    "body_max_width": "820px",
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"\.py$",  # every example is run
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "min_reported_time": 1e9,
+    "plot_gallery": "True",
+    "abort_on_example_error": True,
+    "copyfile_regex": r"",
 }
+suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold objects that cannot be pickled
+
+html_theme = "pydata_sphinx_theme"
+html_title = "sparsetd"
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_show_sourcelink = False
+html_copy_source = False
+html_sidebars = {"index": []}
+html_theme_options = {
+    "logo": {"text": "sparsetd"},
+    "navbar_end": ["theme-switcher"],
+    "header_links_before_dropdown": 8,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}

@@ -1,75 +1,75 @@
-"""A log becomes a Minari dataset, and the Minari dataset becomes the same log.
+"""
+From a log to Minari and back
+=============================
 
-Minari has no standard field for propensities: they travel in `infos`. No environment is needed.
+Minari stores datasets of episodes. It has no standard field for propensities, so they travel in ``infos``. No
+environment is needed.
 
-    pip install "minari[hdf5]"
-    python examples/minari_round_trip.py
+Needs ``pip install "sparsetd[plots,minari]"``.
 """
 
-from __future__ import annotations
-
-import argparse
+# %%
+# Twenty episodes of mountain car become twenty episode buffers: T + 1 observations for T steps.
 import os
 import tempfile
 import warnings
 
+import matplotlib.pyplot as plt
+import minari
 import numpy as np
+from gymnasium import spaces
+from minari.data_collector.episode_buffer import EpisodeBuffer
 
-from sparsetd.evaluation import evaluate
+from sparsetd import evaluate
 from sparsetd.problems import mountain_car
-from sparsetd.transitions import Transitions, read
+from sparsetd.transitions import read
+
+log = mountain_car.collect(np.random.default_rng(0), n_episodes=20, n_steps=60, start="uniform")
+buffers = [
+    EpisodeBuffer(
+        id=i,
+        observations=np.vstack([part.observation, part.next_observation[-1:]]),
+        actions=part.action,
+        rewards=part.reward.tolist(),
+        terminations=part.terminated.tolist(),
+        truncations=part.truncated.tolist(),
+        infos={"behavior_prob": np.append(np.nan, part.behavior_prob)},  # one entry for the reset, then T
+    )
+    for i, part in enumerate(log.episodes())
+]
+
+# %%
+# Write them as a dataset in a temporary folder, and read that dataset as a log. Minari warns that it would like an
+# author and an environment; we have neither.
+with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    os.environ["MINARI_DATASETS_PATH"] = folder
+    minari.create_dataset_from_buffers(
+        "sparsetd/mountain-car-v0",
+        buffers,
+        observation_space=spaces.Box(mountain_car.LOW, mountain_car.HIGH, dtype=np.float64),
+        action_space=spaces.Discrete(3),
+        data_format="hdf5",
+    )
+    back = read("minari:sparsetd/mountain-car-v0")
+
+same = np.array_equal(back.observation, log.observation) and np.array_equal(back.reward, log.reward)
+print(f"{back}\nthe same rows: {same}")
 
 
-def buffers(log: Transitions) -> list:
-    """One `EpisodeBuffer` per episode: T + 1 observations for T steps."""
-    from minari.data_collector.episode_buffer import EpisodeBuffer
-
-    out = []
-    for i, part in enumerate(log.episodes()):
-        out.append(
-            EpisodeBuffer(
-                id=i,
-                observations=np.vstack([part.observation, part.next_observation[-1:]]),
-                actions=part.action,
-                rewards=part.reward.tolist(),
-                terminations=part.terminated.tolist(),
-                truncations=part.truncated.tolist(),
-                infos={"behavior_prob": np.append(np.nan, part.behavior_prob)},  # one entry for the reset, then T
-            )
-        )
-    return out
+# %%
+# What is it worth to push right nine times in ten? The importance ratios say how far the log can tell.
+def push_right(state):
+    return np.tile([0.05, 0.05, 0.9], (len(state), 1))
 
 
-def main(episodes: int = 20) -> None:
-    import minari
-    from gymnasium import spaces
+result = evaluate(back, push_right, gamma=0.9, n_resamples=0)
+low, high = result.interval
+print(f"value of pushing right nine times in ten: {result.value:.2f}, interval {low:.2f} to {high:.2f}")
 
-    log = mountain_car.collect(np.random.default_rng(0), n_episodes=episodes, n_steps=60, start="uniform")
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["MINARI_DATASETS_PATH"] = folder
-        with warnings.catch_warnings():  # Minari would like an author, a description and an environment
-            warnings.simplefilter("ignore")
-            minari.create_dataset_from_buffers(
-                "sparsetd/mountain-car-v0",
-                buffers(log),
-                observation_space=spaces.Box(mountain_car.LOW, mountain_car.HIGH, dtype=np.float64),
-                action_space=spaces.Discrete(3),
-                data_format="hdf5",
-            )
-        back = read("minari:sparsetd/mountain-car-v0")
-    same = np.array_equal(back.observation, log.observation) and np.array_equal(back.reward, log.reward)
-    print(f"{back}\nthe same rows: {same}")
-
-    result = evaluate(back, push_right, gamma=0.9, n_resamples=0)
-    low, high = result.interval
-    print(f"value of pushing right nine times in ten: {result.value:.2f}, interval {low:.2f} to {high:.2f}")
-
-
-def push_right(s: np.ndarray) -> np.ndarray:
-    return np.tile([0.05, 0.05, 0.9], (len(s), 1))
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--episodes", type=int, default=20)
-    main(**vars(parser.parse_args()))
+ratios = back.with_target(push_right).importance_ratio()
+figure, axis = plt.subplots(figsize=(6, 3), layout="constrained")
+values, counts = np.unique(ratios.round(6), return_counts=True)
+axis.bar([f"{value:.2f}" for value in values], counts)
+axis.set(xlabel="importance ratio of a row", ylabel="rows", title="How much each row counts for the target policy")
+plt.show()

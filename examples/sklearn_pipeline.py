@@ -1,49 +1,48 @@
-"""sparsetd inside scikit-learn: a pipeline, and a grid search over its parameters with whole episodes held out.
+"""
+Inside scikit-learn: a pipeline and a grid search
+=================================================
 
-The feature map and the estimator form one `Pipeline`; scikit-learn's metadata routing carries the successor states to
-both. `TDScorer` scores the whole pipeline on held-out rows by its projected Bellman error.
-
-    python examples/sklearn_pipeline.py
+The feature map and the estimator form one ``Pipeline``. scikit-learn's metadata routing carries the successor states
+to both, and ``TDScorer`` scores the whole pipeline on held-out episodes by its projected Bellman error.
 """
 
-from __future__ import annotations
-
-import argparse
-
+# %%
+# Thirty episodes of random pushes in mountain car.
+import matplotlib.pyplot as plt
 import numpy as np
 import sklearn
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparsetd import LSTD
-from sparsetd.estimators.scorer import TDScorer
+from sparsetd import LSTD, TDScorer
 from sparsetd.features import RBFGrid
 from sparsetd.problems import mountain_car
 
 GAMMA = 0.9
+log = mountain_car.collect(np.random.default_rng(0), n_episodes=30, n_steps=100, start="uniform")
+discount = np.where(log.terminated, 0.0, GAMMA)
 
+# %%
+# ``transform_input`` makes the pipeline transform the successors as it transforms the states. Whole episodes are held
+# out.
+with sklearn.config_context(enable_metadata_routing=True):
+    estimator = LSTD(gamma=GAMMA).set_fit_request(X_next=True, discount=True, start=True)
+    steps = [("scale", StandardScaler()), ("phi", RBFGrid((4, 4))), ("td", estimator)]
+    pipeline = Pipeline(steps, transform_input=["X_next"])
+    grid = {"phi__grids": [(2, 2), (3, 3), (6, 6)], "td__rho_theta": [1e-5, 1e-4, 1e-3, 1e-2]}
+    search = GridSearchCV(pipeline, grid, scoring=TDScorer(GAMMA), cv=GroupKFold(3))
+    columns = {"X_next": log.next_observation, "discount": discount, "start": log.start}
+    search.fit(log.observation, log.reward, groups=log.episode, **columns)
 
-def main(episodes: int = 30) -> None:
-    log = mountain_car.collect(np.random.default_rng(0), n_episodes=episodes, n_steps=100, start="uniform")
-    discount = np.where(log.terminated, 0.0, GAMMA)
+print(f"best of {len(search.cv_results_['params'])}: {search.best_params_}, score {search.best_score_:.3f}")
 
-    with sklearn.config_context(enable_metadata_routing=True):
-        estimator = LSTD(gamma=GAMMA).set_fit_request(X_next=True, discount=True, start=True)
-        pipeline = Pipeline(
-            [("scale", StandardScaler()), ("phi", RBFGrid((4, 4))), ("td", estimator)], transform_input=["X_next"]
-        )
-        grid = {"phi__grids": [(3, 3), (6, 6)], "td__rho_theta": [1e-4, 1e-2]}
-        search = GridSearchCV(pipeline, grid, scoring=TDScorer(GAMMA), cv=GroupKFold(3))
-        columns = {"X_next": log.next_observation, "discount": discount, "start": log.start}
-        search.fit(log.observation, log.reward, groups=log.episode, **columns)
-
-    print(f"best of {len(search.cv_results_['params'])}: {search.best_params_}, score {search.best_score_:.3f}")
-    bottom = np.array([[-0.5, 0.0]])
-    print(f"value of the valley's bottom under random pushes: {search.best_estimator_.predict(bottom)[0]:.2f}")
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--episodes", type=int, default=30)
-    main(**vars(parser.parse_args()))
+# %%
+# The score of every combination.
+scores = search.cv_results_["mean_test_score"].reshape(3, 4)
+figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
+for sizes, line in zip(grid["phi__grids"], scores, strict=True):
+    axis.plot(grid["td__rho_theta"], line, "o-", label=f"{sizes[0]} × {sizes[1]} bumps")
+axis.set(xscale="log", xlabel="ridge", ylabel="held-out score", title="Grid search over a pipeline")
+axis.legend()
+plt.show()

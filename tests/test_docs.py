@@ -177,3 +177,20 @@ def test_every_label_of_the_paper_is_mapped() -> None:
     labels |= {"eq:lossfunc", "eq:regminimax", "eq:RO-TD", "eq:averaging", "eq:ytAt", "eq:Atxt-bt", "eq:gq"}
     labels |= {"eq:gqObj", "eq:gqAb", "eq:gqcase", "eq:formula2", "eq:ROTD2"}
     assert not labels - set(backticked(PAPER_MAP.read_text()))
+
+
+def test_every_public_module_is_in_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The build itself fails for a single name without a page; this finds a whole module that was left out."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "extensions"))
+    reference = importlib.import_module("complete_reference")
+    listed = set(re.findall(r"^ +(sparsetd[.\w]+)$", (ROOT / "docs" / "api.md").read_text(), re.MULTILINE))
+    assert len(reference.modules()) > 10
+    assert not set(reference.modules()) - listed
+
+
+def test_every_estimator_has_an_example_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs" / "extensions"))
+    examples = importlib.import_module("estimator_example")
+    assert len(examples.estimators()) > 20
+    for estimator in examples.estimators():
+        assert "of 100 features" in examples.output(examples.source(estimator)), estimator

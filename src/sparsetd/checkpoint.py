@@ -27,6 +27,8 @@ from sparsetd.container import CorruptFileError
 from sparsetd.encoding import Decoder, Encoder, is_record
 from sparsetd.system import Batch
 
+__all__ = ["exists", "fingerprint", "fit", "load", "save"]
+
 KIND = "checkpoint"
 Model = TypeVar("Model", bound=Any)
 

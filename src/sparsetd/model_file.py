@@ -24,6 +24,8 @@ from sparsetd import container, estimators, features, selection
 from sparsetd.container import CorruptFileError
 from sparsetd.encoding import Decoder, Encoder, is_record
 
+__all__ = ["export_onnx", "load", "read_notes", "save"]
+
 KIND = "model"
 
 
