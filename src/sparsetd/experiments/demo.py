@@ -121,7 +121,7 @@ def _random(settings: Settings) -> Problem:
 def _evaluation(mdp: FiniteMDP, settings: Settings) -> tuple[Evaluation, float]:
     """Episodes of 20 steps of the behaviour policy tell what the target policy is worth at the start."""
     log = mdp.trajectory(max(200, 5 * settings.samples), np.random.default_rng([settings.seed, 2]), horizon=20)
-    columns = {"ratio": log.ratio, "start": log.start, "truncated": np.append(log.start[1:], True)}
+    columns: dict[str, Any] = {"ratio": log.ratio, "start": log.start, "truncated": np.append(log.start[1:], True)}
     episodes = Transitions.from_arrays(log.phi, log.reward, log.phi_next, **columns)
     result = evaluate(episodes, gamma=mdp.gamma, n_resamples=0, n_folds=min(5, episodes.n_episodes))
     return result, float(mdp.start @ mdp.value)
