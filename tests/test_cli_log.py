@@ -235,6 +235,20 @@ def test_select_shows_the_path_and_the_choice(capsys, log):
     assert "chosen" in run(capsys, "select", log, "--quiet")[1]
 
 
+def test_a_folder_of_shards_stands_in_for_the_log(capsys, log, tmp_path):
+    code, out, err = run(capsys, "shard", log, "--out", "shards", "--shards", "3", "--json")
+    assert code == 0
+    assert json.loads(out)["rows"] == 200
+    assert "wrote shard 3 of 3" in err
+    for source in ("shards", "shards/*.parquet"):
+        assert json.loads(run(capsys, "inspect", source, "--json")[1])["n_rows"] == 200
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "x.txt").write_text("mine")
+    code, _, err = run(capsys, "shard", log, "--out", "more")
+    assert code == 2
+    assert "is not empty: name a new folder" in err
+
+
 def test_inspect_says_what_it_understood(capsys, log):
     code, out, _ = run(capsys, "inspect", log)
     assert code == 0

@@ -10,11 +10,15 @@ from typing import Any
 from sparsetd.cli.command import WrongInput
 from sparsetd.transitions import Transitions, read
 
-LOG_HELP = ".parquet, .arrow, .csv, .jsonl or .npz file, a folder of such parts, or minari:ID"
+LOG_HELP = ".parquet, .arrow, .csv, .jsonl or .npz file, a folder or pattern of such parts, or minari:ID"
 
 
 def add_log(parser: ArgumentParser) -> None:
     parser.add_argument("log", metavar="LOG", help=LOG_HELP)
+    add_columns(parser)
+
+
+def add_columns(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--column",
         action="append",

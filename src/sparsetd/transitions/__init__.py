@@ -9,12 +9,14 @@ from sparsetd.transitions.partition import partition
 from sparsetd.transitions.policy import Policy, action_probabilities
 from sparsetd.transitions.readers import read
 from sparsetd.transitions.schema import Schema, infer_schema
+from sparsetd.transitions.shards import Shard, shards
 from sparsetd.transitions.transitions import Transitions, concatenate
 
 __all__ = [
     "Inspection",
     "Policy",
     "Schema",
+    "Shard",
     "Transitions",
     "action_probabilities",
     "collect",
@@ -24,4 +26,5 @@ __all__ = [
     "partition",
     "read",
     "read_batches",
+    "shards",
 ]

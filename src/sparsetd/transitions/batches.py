@@ -13,7 +13,7 @@ from sparsetd.transitions.checks import Array, counted_from, nth
 from sparsetd.transitions.columns import refuse_rows_after_the_end
 from sparsetd.transitions.parts import Parts
 from sparsetd.transitions.schema import Schema
-from sparsetd.transitions.sources import chunks
+from sparsetd.transitions.sources import chunks, manifest_of
 from sparsetd.transitions.transitions import Transitions
 
 
@@ -25,7 +25,7 @@ def read_batches(source: Any, *, batch_rows: int = 65_536, **columns: Any) -> It
     """
     if batch_rows < 3:
         raise ValueError(f"`batch_rows` must be at least 3, but it is {batch_rows}: larger batches are faster.")
-    parts = Parts(chunks(source, batch_rows), columns)
+    parts = Parts(chunks(source, batch_rows), {**manifest_of(source)["columns"], **columns})
     stream = _Stream(parts.schema)
     for rows in parts:
         yield from stream.push(rows)

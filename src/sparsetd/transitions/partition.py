@@ -34,10 +34,15 @@ def cuts(hashes: Hashes, n: int) -> Hashes:
     """The n − 1 hashes at which the second, third, … part begins; `hashes` are those of all episodes, in any order."""
     size = len(hashes)
     if size >= MANY:
-        return np.array([k * 2**64 // n for k in range(1, n)], dtype=np.uint64)
+        return ranges(n)
     if not size:
         raise ValueError("`ids` is empty: pass at least one episode.")
     return np.sort(hashes)[[k * size // n for k in range(1, n)]]
+
+
+def ranges(n: int) -> Hashes:
+    """The n − 1 hashes that divide all 64-bit numbers equally."""
+    return np.array([k * 2**64 // n for k in range(1, n)], dtype=np.uint64)
 
 
 def parts_between(cuts: Hashes, hashes: Hashes) -> Array:

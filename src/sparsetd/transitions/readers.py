@@ -12,7 +12,7 @@ from sparsetd.transitions.checks import Array
 from sparsetd.transitions.columns import refuse_rows_after_the_end
 from sparsetd.transitions.parts import Parts
 from sparsetd.transitions.schema import Schema
-from sparsetd.transitions.sources import MAX_BYTES, chunks
+from sparsetd.transitions.sources import MAX_BYTES, chunks, manifest_of
 from sparsetd.transitions.transitions import Transitions
 
 
@@ -54,7 +54,7 @@ def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transiti
 
 def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | None = None, **columns: Any) -> Reading:
     """As `read`, with the schema and what was sorted and dropped; stops after about `max_rows` rows of the source."""
-    parts = Parts(chunks(source, max_bytes=max_bytes), columns)
+    parts = Parts(chunks(source, max_bytes=max_bytes), {**manifest_of(source)["columns"], **columns})
     schema = parts.schema
     gathered, complete = _gather(parts, max_bytes, max_rows)
     rows, moved = in_order(stack(gathered), schema)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import glob
 import io
+import json
 import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +22,7 @@ from sparsetd.transitions.text import csv_chunks, jsonl_chunks
 
 MAX_BYTES = 8 * 2**30
 
+MANIFEST = "manifest.json"
 LONGEST_HEADER = 2**14  # of an array in an .npz archive; NumPy itself reads no more than 10,000 bytes
 
 Chunks = Iterator[Mapping[str, Array]]
@@ -42,20 +45,41 @@ def chunks(source: Any, batch_rows: int = 65_536, max_bytes: int = MAX_BYTES) ->
     if isinstance(source, str) and source.startswith("minari:"):
         return minari_chunks(source.removeprefix("minari:"), batch_rows)
     if isinstance(source, (str, Path)):
-        return _file(Path(source), batch_rows, max_bytes)
+        return (chunk for file in files_of(source) for chunk in _file(file, batch_rows, max_bytes))
     if hasattr(source, "iterate_episodes"):
         return minari_chunks(source, batch_rows)
     return iter([_in_memory(source)])
 
 
-def _file(path: Path, batch_rows: int, max_bytes: int) -> Chunks:
+def files_of(source: Any) -> list[Path]:
+    """The files of a path in the order of their names: itself, those of a folder, or those that match a pattern."""
+    if not isinstance(source, (str, Path)) or str(source).startswith("minari:"):
+        return []
+    path = Path(source)
     if path.is_dir():
         parts = sorted(p for p in path.iterdir() if p.suffix.lower() in FILES)
         if not parts:
             raise ValueError(f"{path} is a directory without data files: it needs files such as part-0.parquet.")
-        return (chunk for part in parts for chunk in _file(part, batch_rows, max_bytes))
-    if not path.exists():
+        return parts
+    found = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
+    if not found:
         raise FileNotFoundError(f"{path} does not exist: check the path.")
+    return found
+
+
+def manifest_of(source: Any) -> dict[str, Any]:
+    """The manifest of a folder of shards; that of another source names no columns and no shards."""
+    path = Path(source, MANIFEST) if isinstance(source, (str, Path)) else None
+    if path is None or not path.is_file():
+        return {"columns": {}, "shards": []}
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        return {"columns": {**manifest["columns"]}, "shards": [{**entry} for entry in manifest["shards"]]}
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise ValueError(f"{path} is not a manifest of shards: run `sparsetd shard` again.") from None
+
+
+def _file(path: Path, batch_rows: int, max_bytes: int) -> Chunks:
     suffix = path.suffix.lower()
     if suffix == ".npz":
         return iter([read_npz(path, max_bytes)])

@@ -1,0 +1,42 @@
+"""`sparsetd shard`: a log of any size and order as files of whole, sorted episodes."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from sparsetd.cli.command import Command, Outcome
+from sparsetd.cli.console import Console
+from sparsetd.cli.log_options import LOG_HELP, add_columns
+from sparsetd.cli.options import at_least
+
+SUMMARY = "split a log of any size into files of whole, sorted episodes"
+DETAILS = """
+Sorts logs that do not fit in memory, in any order, by episode and step into Parquet files of
+whole episodes, with a manifest (columns, counts, checksums). The folder can then be given to
+evaluate, select, fit and inspect in place of a log, and they need memory for a few of its files
+only. An interrupted run, started again with the same words, continues.
+
+examples:
+  sparsetd shard log.csv --out log-shards
+  sparsetd shard 2024/*.parquet 2025/*.parquet --out log-shards --shards 200
+  sparsetd evaluate log-shards --target target_prob --jobs 4
+"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("logs", metavar="RAW", nargs="+", help=LOG_HELP)
+    add_columns(parser)
+    parser.add_argument("--out", required=True, metavar="DIR", help="folder for the shards")
+    parser.add_argument("--shards", type=at_least(1), metavar="N", help="how many (default: one for every 64 MiB)")
+
+
+def run(args: Namespace, console: Console) -> Outcome:
+    from sparsetd.sharding import shard
+
+    manifest = shard(args.logs, args.out, n_shards=args.shards, progress=console.progress, **dict(args.column))
+    counts = {"rows": manifest["rows"], "episodes": manifest["episodes"], "shards": len(manifest["shards"])}
+    text = f"{counts['rows']:,} rows of {counts['episodes']:,} episodes in {counts['shards']:,} shards: {args.out}"
+    return Outcome(text, {"out": args.out, **counts})
+
+
+SHARD = Command("shard", SUMMARY, DETAILS, arguments, run)

@@ -1,0 +1,131 @@
+"""`shards`: a log as parts of whole episodes, each small enough for memory. A log in memory is one such part.
+
+A folder made by `sparsetd shard` has a manifest: the roles of the columns, and for every file its rows, episodes, size
+and SHA-256. All of it is checked before any work. Parquet files without a manifest are surveyed instead: they must
+have the same columns, and no two of them may share an episode.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsetd.transitions.arrow import columns_of, require_pyarrow
+from sparsetd.transitions.checks import Array, reason
+from sparsetd.transitions.partition import hashed
+from sparsetd.transitions.readers import read
+from sparsetd.transitions.schema import infer_schema
+from sparsetd.transitions.sources import MANIFEST, files_of, manifest_of
+from sparsetd.transitions.transitions import Transitions
+
+UNFINISHED = "unfinished"
+REMEDY = "restore it, or run `sparsetd shard` again"
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """Whole episodes: a log in memory, or a file with the roles of its columns and its SHA-256."""
+
+    log: Transitions | None = None
+    path: str = ""
+    digest: str = ""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+
+    def read(self) -> Transitions:
+        return read(self.path, **self.columns) if self.log is None else self.log
+
+
+def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
+    """The parts of a log, in an order that only the files' names decide.
+
+    Parameters
+    ----------
+    source : Transitions, or any source of `read`
+        A folder with a manifest, or a folder or pattern ("log/*.parquet") of Parquet files with a column of episodes,
+        is read file by file whenever it is needed; everything else is read here and kept in memory.
+    **columns
+        Names of columns by role, as in `read`.
+    """
+    if isinstance(source, Transitions):
+        return (Shard(source),)
+    files = files_of(source)
+    if files and Path(source, MANIFEST).is_file():
+        return _listed(Path(source), files, columns)
+    if any(Path(file.parent, UNFINISHED).is_dir() for file in files):
+        raise ValueError(f"{source} holds unfinished shards: run the same `sparsetd shard` again to complete them.")
+    if len(files) > 1 and all(file.suffix.lower() in (".parquet", ".pq") for file in files):
+        surveyed = _surveyed(files, columns)
+        if surveyed is not None:
+            return surveyed
+    return (Shard(read(source, **columns)),)
+
+
+def digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _listed(folder: Path, files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard, ...]:
+    """The shards of a manifest, which are what it says and all there is."""
+    manifest = manifest_of(folder)
+    roles, entries = {**manifest["columns"], **columns}, manifest["shards"]
+    try:
+        paths = [_unchanged(folder / Path(entry["file"]).name, entry) for entry in entries]
+    except (KeyError, TypeError):
+        raise ValueError(f"{folder / MANIFEST} is not a manifest of shards: {REMEDY}.") from None
+    stray = sorted({file.name for file in files} - {path.name for path in paths})
+    if stray or not paths:
+        what = f"{stray[0]} is not in it" if stray else "it lists no shard"
+        raise ValueError(f"{folder / MANIFEST} does not describe its folder ({what}): {REMEDY}.")
+    return tuple(Shard(None, str(path), e["sha256"], roles) for path, e in zip(paths, entries, strict=True))
+
+
+def _unchanged(path: Path, entry: Mapping[str, Any]) -> Path:
+    if not path.is_file():
+        raise ValueError(f"The shard {path.name} is in the manifest but not in {path.parent}: {REMEDY}.")
+    if path.stat().st_size != entry["bytes"]:
+        size = f"{path.stat().st_size:,} bytes instead of {entry['bytes']:,}"
+        raise ValueError(f"The shard {path.name} was cut short or replaced ({size}): {REMEDY}.")
+    if digest_of(path) != entry["sha256"]:
+        raise ValueError(f"The shard {path.name} has changed since its manifest was written: {REMEDY}.")
+    return path
+
+
+def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard, ...] | None:
+    """The files as shards, if they have a column of episodes and none is in two files."""
+    pa = require_pyarrow()
+    import pyarrow.parquet as pq
+
+    first, hashes = None, []
+    for file in files:
+        try:
+            found = pq.read_schema(file)
+            episode = infer_schema(found.names, **columns).episode
+            if episode is None:
+                return None
+            if first is not None and not found.equals(first):
+                raise ValueError(f"The shard {file.name} has other columns or types than {files[0].name}: {REMEDY}.")
+            first = found
+            hashes.append(_distinct(columns_of(pq.read_table(file, columns=[episode]))[episode]))
+        except (pa.ArrowException, OSError) as error:
+            raise ValueError(f"The shard {file.name} is not a readable Parquet file ({reason(error)}).") from None
+    _refuse_shared(files, hashes)
+    return tuple(Shard(None, str(file), digest_of(file), dict(columns)) for file in files)
+
+
+def _distinct(ids: Array) -> Array:
+    return np.unique(hashed(ids[np.append(True, ids[1:] != ids[:-1])]))
+
+
+def _refuse_shared(files: Sequence[Path], hashes: Sequence[Array]) -> None:
+    every, of = np.concatenate(hashes), np.repeat(np.arange(len(files)), [len(part) for part in hashes])
+    order = np.argsort(every, kind="stable")
+    same = np.flatnonzero(np.diff(every[order]) == 0)
+    if len(same):
+        one, other = (files[of[order[i]]].name for i in (same[0], same[0] + 1))
+        raise ValueError(f"{other} holds an episode that {one} holds too: run `sparsetd shard` on these files first.")
