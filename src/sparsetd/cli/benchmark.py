@@ -16,6 +16,7 @@ BENCHMARKS = {
     "quality": ["benchmarks/quality.py"],
     "steps": ["benchmarks/automatic_steps.py"],
     "evaluation": ["benchmarks/evaluation.py"],
+    "trust": ["-m", "benchmarks.trust"],
     "crash": ["benchmarks/crash.py"],
     "corruption": ["benchmarks/corruption.py"],
     "demo": ["benchmarks/demo_seeds.py"],
@@ -26,6 +27,7 @@ benchmarks:
   quality      certified gaps, agreement with CVXPY, feature selection, coverage of intervals
   steps        automatic steps against the best of a grid
   evaluation   the value of a policy on ICU-Sepsis against the exact answer
+  trust        whether intervals cover and cautions fire on problems of other kinds, with exact answers
   crash        kill a checkpointed fit at random moments, and resume
   corruption   cut and flip the bytes of model files
   demo         the demo's settings on other seeds

@@ -1,0 +1,64 @@
+"""Can the answer be trusted? `python -m benchmarks.trust` from the root of the repository.
+
+    python -m benchmarks.trust --set build --cells "clinic/*" --logs 10 --jobs 2 --out rows.jsonl
+    python -m benchmarks.trust --list                 names the cells and what is wrong with them
+    python -m benchmarks.trust --logs 0 --out F       only prints the table of rows that F holds
+
+Each cell is a problem whose answer is known exactly, at one setting. For each of its logs `evaluate` is asked, and so
+is LSTD with the features it kept ("selected") and with all of them ("all"). The first logs of each cell are asked again
+with the episodes in another order and with the columns in other units (10⁻⁶ to 10⁶). `--out` keeps a line for every
+log: a run that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from fnmatch import fnmatch
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from benchmarks.trust.run import read, run
+from benchmarks.trust.sets import cells_of
+from benchmarks.trust.table import table
+
+
+def main() -> int:
+    options = _options()
+    cells = {name: c for name, c in cells_of(options.set).items() if fnmatch(name, options.cells)}
+    if not cells:
+        sys.exit(f"no cell of the set {options.set} matches {options.cells!r}; --list names them")
+    if options.list:
+        print("\n".join(f"{name:55s} {cell.trouble or 'well posed'}" for name, cell in cells.items()))
+        return 0
+    if options.logs:
+        rows = run(options.set, list(cells.values()), options.logs, options.jobs, options.out, options.probes)
+    else:
+        rows = read(options.out)
+    text, found = table(rows, cells)
+    print(text, end="\n\n")
+    for sentence, reached in found:
+        print(f"{'reached    ' if reached else 'NOT REACHED'}  {sentence}")
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.trust", description=__doc__, formatter_class=layout)
+    parser.add_argument("--set", choices=("build", "report"), default="build", help="which cells (default: build)")
+    parser.add_argument(
+        "--cells", default="*", metavar="PATTERN", help="only cells whose name matches, as in the shell"
+    )
+    parser.add_argument("--logs", type=int, default=40, metavar="N", help="logs of each cell (default: 40)")
+    parser.add_argument("--probes", type=int, default=3, metavar="N", help="logs of each that are asked again (3)")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="rows as JSON lines; what it holds is not run again")
+    parser.add_argument("--list", action="store_true", help="name the cells and stop")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

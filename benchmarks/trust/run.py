@@ -1,0 +1,63 @@
+"""Many logs of many cells, over processes; every row is written at once, and a run that is started again goes on."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from benchmarks.trust.ask import Row, judged
+from benchmarks.trust.case import Cell
+from benchmarks.trust.sets import ENTROPY, cells_of
+
+Task = tuple[str, int]
+
+
+def run(which: str, cells: list[Cell], logs: int, jobs: int, out: Path | None, probes: int) -> list[Row]:
+    """`logs` logs of every cell; the first `probes` of each are asked again, permuted and rescaled."""
+    done = read(out)
+    have = {(row["cell"], row["log"]) for row in done}
+    tasks = [(cell.name, k) for cell in cells for k in range(logs) if (cell.name, k) not in have]
+    for count, row in enumerate(_rows(which, tasks, jobs, probes), start=1):
+        done.append(row)
+        if out is not None:
+            _append(out, row)
+        print(f"\r{count}/{len(tasks)} {row['cell']:50.50s}", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    wanted = {cell.name for cell in cells}
+    return [row for row in done if row["cell"] in wanted and row["log"] < logs]
+
+
+def read(path: Path | None) -> list[Row]:
+    """Rows written so far; a last line that was cut short is left out."""
+    if path is None or not path.exists():
+        return []
+    rows = []
+    for line in path.read_text().splitlines():
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError:
+            continue
+    return rows
+
+
+def _append(path: Path, row: Row) -> None:
+    with path.open("a") as file:
+        file.write(json.dumps(row) + "\n")
+
+
+def _rows(which: str, tasks: list[Task], jobs: int, probes: int) -> Iterator[Row]:
+    work = partial(_one, which, probes)
+    if jobs == 1:
+        yield from map(work, tasks)
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap_unordered(work, tasks)
+
+
+def _one(which: str, probes: int, task: Task) -> Row:
+    name, number = task
+    return judged(cells_of(which)[name], ENTROPY[which], number, probe=number < probes)

@@ -1,0 +1,105 @@
+"""Rows to one line per cell, and cells to verdicts on each requirement."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from benchmarks.trust.ask import Row
+from benchmarks.trust.case import Cell
+
+COVERAGE, RED, FALSE_RED, WORSE = 0.90, 0.95, 0.05, 1.15
+SAME = 1e-6  # a value has not moved if it moved by less than this share of its interval's width
+COLUMNS = {
+    "logs": "{:d}", "rmse": "{:.3g}", "selected": "{:.3g}", "all": "{:.3g}", "coverage": "{:.0%}", "width": "{:.3g}",
+    "red": "{:.0%}", "amber": "{:.0%}", "f1": "{:.2f}", "jaccard": "{:.2f}", "rescaled": "{:.2f}", "cpu": "{:.2f}",
+}  # fmt: skip
+
+
+def summary(rows: list[Row]) -> Row:
+    """What a cell's logs say together. A log without an answer does not count as covered."""
+    told = [r for r in rows if r["value"] is not None]
+    return {
+        "logs": len(rows),
+        "rmse": _rmse(told, "value"),
+        "selected": _rmse(told, "selected"),
+        "all": _rmse(told, "all"),
+        "coverage": float(np.mean([r["value"] is not None and r["low"] <= r["truth"] <= r["high"] for r in rows])),
+        "width": _median([r["high"] - r["low"] for r in told]),
+        "red": float(np.mean([r["severity"] == "red" for r in rows])),
+        "amber": float(np.mean([r["severity"] == "amber" for r in rows])),
+        "f1": _mean([r["f1"] for r in rows if "f1" in r]),
+        "jaccard": _mean([r["permuted"]["jaccard"] for r in rows if "permuted" in r]),
+        "rescaled": _mean([r["rescaled"]["jaccard"] for r in rows if "rescaled" in r]),
+        "permuted_shift": _worst([r["permuted"]["shift"] for r in rows if "permuted" in r]),
+        "rescaled_shift": _worst([r["rescaled"]["shift"] for r in rows if "rescaled" in r]),
+        "failed": sum(bool(r["failed"]) for r in rows),
+        "cpu": _median([r["cpu"] for r in rows]),
+        "slowest": max(r["cpu"] for r in rows),
+    }
+
+
+def verdicts(cell: Cell, s: Row) -> dict[str, bool]:
+    """Every requirement that applies to the cell, and whether it is met."""
+    out = {"honest": s["coverage"] >= COVERAGE or s["red"] >= RED, "answers": s["failed"] == 0}
+    if cell.well_posed:
+        out["no false red"] = s["red"] <= FALSE_RED
+    if cell.overlap and s["rmse"] is not None:
+        out["as good as either"] = s["rmse"] <= WORSE * min(s["selected"], s["all"])
+    if cell.f1_goal is not None:
+        out["support"] = (s["f1"] or 0.0) >= cell.f1_goal
+    if s["jaccard"] is not None:
+        out["order of episodes"] = s["jaccard"] == 1 and s["permuted_shift"] <= SAME
+        out["units of columns"] = s["rescaled"] == 1 and s["rescaled_shift"] <= SAME
+    return out
+
+
+def table(rows: list[Row], cells: dict[str, Cell]) -> tuple[str, list[tuple[str, bool]]]:
+    """The table in Markdown, and the requirements over all cells with whether they are met."""
+    by_cell = defaultdict(list)
+    for row in rows:
+        by_cell[row["cell"]].append(row)
+    found = {name: summary(by_cell[name]) for name in cells if name in by_cell}
+    met = {name: verdicts(cells[name], s) for name, s in found.items()}
+    lines = ["| cell | trouble | " + " | ".join(COLUMNS) + " | not met |", "|---" * (len(COLUMNS) + 3) + "|"]
+    for name, s in found.items():
+        shown = [_shown(s[key], form) for key, form in COLUMNS.items()]
+        missed = ", ".join(what for what, reached in met[name].items() if not reached)
+        lines.append(f"| {name} | {cells[name].trouble} | " + " | ".join(shown) + f" | {missed} |")
+    return "\n".join(lines), _overall(found, met, cells)
+
+
+def _overall(found: dict[str, Row], met: dict[str, Any], cells: dict[str, Cell]) -> list[tuple[str, bool]]:
+    out = []
+    for what in dict.fromkeys(what for each in met.values() for what in each):
+        asked = [each[what] for each in met.values() if what in each]
+        out.append((f"{what}: {sum(asked)} of {len(asked)} cells", all(asked)))
+    alarms = [s["red"] * s["logs"] for name, s in found.items() if cells[name].well_posed]
+    logs = sum(s["logs"] for name, s in found.items() if cells[name].well_posed)
+    if logs:
+        share = sum(alarms) / logs
+        out.append((f"false red in {share:.1%} of {logs} well-posed logs (goal ≤ {FALSE_RED:.0%})", share <= FALSE_RED))
+    return out
+
+
+def _shown(value: Any, form: str) -> str:
+    return "–" if value is None else form.format(value)
+
+
+def _rmse(rows: list[Row], key: str) -> float | None:
+    errors = [row[key] - row["truth"] for row in rows]
+    return float(np.sqrt(np.mean(np.square(errors)))) if errors else None
+
+
+def _mean(values: list[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def _median(values: list[float]) -> float | None:
+    return float(np.median(values)) if values else None
+
+
+def _worst(values: list[float | None]) -> float | None:
+    return max((np.inf if v is None else v for v in values), default=None)
