@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd import container
+from sparsetd.atomic import clear_leftovers, remove_file
 from sparsetd.container import CorruptFileError
 from sparsetd.encoding import Decoder, Encoder, is_record
 from sparsetd.system import Batch
@@ -59,7 +60,7 @@ def load(path: str | os.PathLike[str], like: Any, *, fingerprint: str = "") -> t
 def exists(path: str | os.PathLike[str]) -> bool:
     """Whether there is a checkpoint to continue from; clears away what a killed save left half-written beside it."""
     target = Path(os.path.realpath(path))
-    container.clear_leftovers(target)
+    clear_leftovers(target)
     return target.exists()
 
 
@@ -93,7 +94,7 @@ def fit(
         done += stop - done % n
         save(path, _kept(model), position=done, fingerprint=mark)
     model._finish()
-    Path(path).unlink(missing_ok=True)
+    remove_file(path)
     return model
 
 

@@ -6,13 +6,11 @@ The digest is verified before a byte of the header is believed, so any cut and a
 file names code: it holds numbers and text, and loading runs none of it. A load is bounded: the header is at most 1 MB,
 and an array must lie inside the file, so a small file cannot ask for a large allocation.
 
-A write goes to a temporary file beside the target, is flushed to the disk and then renamed over the target: a crash, a
-full disk or a kill leaves either the old file or the new one.
+A file is written all at once (see `atomic`).
 """
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import math
@@ -23,6 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sparsetd.atomic import replace_file
 from sparsetd.system import Array
 
 MAGIC = b"\x93STD\r\n\x1a\n"
@@ -118,53 +117,3 @@ def _array(name: str, entry: Any, body: memoryview) -> Array:
         raise CorruptFileError(f"the array {name!r} reaches beyond the file.")
     flat = np.frombuffer(body, dtype=dtype, count=count, offset=offset) if count else np.empty(0, dtype)
     return flat.reshape(shape, order=order).copy(order=order)
-
-
-def replace_file(path: str | os.PathLike[str], data: bytes | str) -> None:
-    """Put `data` at `path` all at once: temporary file, fsync, rename, fsync of the directory."""
-    target = Path(os.path.realpath(path))
-    clear_leftovers(target)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    try:
-        with open(temporary, "wb") as handle:
-            handle.write(data.encode() if isinstance(data, str) else data)
-            handle.flush()
-            os.fsync(handle.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync_directory(target.parent)
-
-
-def clear_leftovers(target: Path) -> None:
-    """Remove what writers of `target` that were killed left half-written beside it."""
-    for leftover in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
-        writer = leftover.name.rsplit(".", 2)[1]
-        if writer.isdigit() and not _alive(int(writer)):
-            leftover.unlink(missing_ok=True)
-
-
-def _alive(process: int) -> bool:
-    """Whether a process runs; assumed where the system has no harmless way to ask."""
-    if os.name != "posix":
-        return True
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
-    return True
-
-
-def _sync_directory(folder: Path) -> None:
-    """Make the rename itself durable, where the system lets a directory be opened."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

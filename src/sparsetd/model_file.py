@@ -21,6 +21,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd import container, estimators, features, selection
+from sparsetd.atomic import replace_file
 from sparsetd.container import CorruptFileError
 from sparsetd.encoding import Decoder, Encoder, is_record
 
@@ -91,7 +92,7 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     names = getattr(model, "feature_names_in_", None)
     helper.set_model_props(file, {"features": json.dumps([] if names is None else list(names))})
     onnx.checker.check_model(file)
-    container.replace_file(path, file.SerializeToString(deterministic=True))
+    replace_file(path, file.SerializeToString(deterministic=True))
 
 
 def known_classes() -> dict[str, type]:

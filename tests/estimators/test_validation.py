@@ -59,9 +59,15 @@ def test_a_nan_in_a_sparse_matrix_is_found_in_its_row() -> None:
         fit(LSTD(), X=X)
 
 
-def test_huge_but_finite_numbers_are_not_refused() -> None:
-    y = np.full(48, 1e307)  # their sum overflows
-    check_finite("y", y)
+def test_numbers_too_large_to_compute_with_are_refused() -> None:
+    check_finite("y", np.full(48, 1e100))  # their squares are finite
+    check_finite("y", np.full(48, 1e30, dtype=np.float32))  # their squares, in this precision, are not
+    for huge in (1e101, -1e200):
+        X = np.ones((48, 2))
+        X[3, 1] = huge
+        for rows in (X, np.asfortranarray(X), sp.csr_array(X)):
+            with pytest.raises(ValueError, match=r"X contains -?1e\+\d+ in row 3, which is too large"):
+                check_finite("X", rows)
 
 
 def test_text_where_numbers_belong() -> None:

@@ -6,25 +6,40 @@ A command is one file of this package with a `Command` in it, listed once in `co
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
 
 from sparsetd.cli.command import Outcome, WrongInput
-from sparsetd.cli.console import Console
+from sparsetd.cli.console import Console, open_streams, tell
 from sparsetd.cli.parser import build_parser
 
 __all__ = ["main"]
 
+NO_READER = 141  # as the shell reports a program that wrote to a closed pipe
+WRONG_PATHS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError)
+WRONG = (WrongInput, ValueError, TypeError, ImportError, *WRONG_PATHS)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 success, 1 the command failed, 2 the input was wrong."""
+    """Run one command and return its exit code: 0 only if its result was written (see `sparsetd --help`)."""
+    if not open_streams():
+        Console().error("standard output is closed, so there is nowhere to print the result: redirect it to a file")
+        return 2
     try:
-        return _run(sys.argv[1:] if argv is None else argv)
+        return _flushed(_run(sys.argv[1:] if argv is None else argv))
     except KeyboardInterrupt:
         Console().error("interrupted")
         return 130
+    except BrokenPipeError:  # the reader (head, less) went away, and nobody is left to tell
+        _abandon_stdout()
+        return NO_READER
+    except OSError as problem:
+        _abandon_stdout()
+        Console().error(f"the result could not be written to standard output ({problem.strerror})")
+        return 1
 
 
 def _run(words: Sequence[str]) -> int:
@@ -36,26 +51,31 @@ def _run(words: Sequence[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: console.warning(message)  # without the line of code
-            return _show(args.command.run(args, console), console)
-    except BrokenPipeError:  # the reader (head, less) went away: not our failure, and nobody is left to tell
-        sys.stdout = None
-        return 0
+            outcome: Outcome = args.command.run(args, console)
     except Exception as problem:
         if args.debug:
-            traceback.print_exc()
+            tell(traceback.format_exc())
         console.error(_sentence(problem))
-        return 2 if isinstance(problem, (WrongInput, ValueError, TypeError, OSError, ImportError)) else 1
-
-
-def _show(outcome: Outcome, console: Console) -> int:
+        return 2 if isinstance(problem, WRONG) else 1
     console.result(outcome.data, outcome.text)
-    sys.stdout.flush()
     return outcome.code
+
+
+def _flushed(code: int) -> int:
+    sys.stdout.flush()
+    return code
+
+
+def _abandon_stdout() -> None:
+    """Nothing more is written there, not even what is left in the buffer when Python ends."""
+    sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
 
 
 def _sentence(problem: Exception) -> str:
     """The first line of the message, or the name of the exception where it has none."""
     if isinstance(problem, OSError) and problem.filename:
         return f"{problem.filename}: {problem.strerror}"
+    if isinstance(problem, MemoryError):
+        return f"there is not enough memory ({str(problem) or 'an allocation failed'})"
     lines = str(problem).strip().splitlines()
     return lines[0] if lines else f"unexpected {type(problem).__name__}; run again with --debug to see where"

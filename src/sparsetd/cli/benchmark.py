@@ -32,8 +32,8 @@ benchmarks:
   corruption   cut and flip the bytes of model files
   demo         the demo's settings on other seeds
 
-The scripts live in the repository, not in the installed package: run this from a clone. What follows
-the name is passed on.
+The scripts live in the repository, not in the installed package: this needs a clone that was installed
+with 'pip install -e .'. What follows the name is passed on.
 
 examples:
   sparsetd benchmark speed --quick
@@ -54,11 +54,11 @@ def run(args: Namespace, console: Console) -> Outcome:
 
 
 def _clone() -> Path:
-    """The root of the repository: where we are, or where an editable installation lives."""
-    for root in (Path.cwd(), Path(__file__).resolve().parents[3]):
-        if (root / "benchmarks" / "__main__.py").is_file():
-            return root
-    raise WrongInput("benchmarks/ was not found here: run `sparsetd benchmark` from a clone of the repository")
+    """The root of the clone that this package runs from; what lies in the current folder is somebody else's code."""
+    root = Path(__file__).resolve().parents[3]
+    if (root / "benchmarks" / "__main__.py").is_file():
+        return root
+    raise WrongInput("benchmarks/ is not part of the installed package: install a clone with 'pip install -e .'")
 
 
 BENCHMARK = Command("benchmark", SUMMARY, DETAILS, arguments, run)

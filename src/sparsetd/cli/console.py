@@ -26,19 +26,47 @@ class Console:
 
     def progress(self, message: str) -> None:
         if not self.quiet:
-            print(message, file=sys.stderr, flush=True)
+            tell(message)
 
     def error(self, sentence: str) -> None:
-        print(f"sparsetd: error: {sentence}", file=sys.stderr, flush=True)
+        tell(f"sparsetd: error: {sentence}")
 
     def warning(self, sentence: object) -> None:
-        print(f"sparsetd: warning: {sentence}", file=sys.stderr, flush=True)
+        tell(f"sparsetd: warning: {sentence}")
 
     def result(self, data: dict[str, Any], text: str) -> None:
         print(json.dumps(_plain(data), allow_nan=False, indent=2) if self.json else text)
 
     def bold(self, text: str) -> str:
         return f"\x1b[1m{text}\x1b[0m" if self.colour else text
+
+
+def tell(text: str) -> None:
+    """Write to stderr if anybody listens; the work goes on if nobody does."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except (OSError, ValueError):  # a closed pipe, a full disk, a closed stream
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
+
+
+def open_streams() -> bool:
+    """Make stdin, stdout and stderr safe to use; False if there is no stdout.
+
+    Where one of them was closed, the next file to be opened would take its number and its words: the null device does.
+    """
+    heard = sys.stdout is not None
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number: this one
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 (for the rest of the process)
+        elif hasattr(stream, "reconfigure"):  # a letter that the terminal's encoding lacks must not cost the answer
+            stream.reconfigure(errors="backslashreplace")
+    return heard
 
 
 def _plain(value: Any) -> Any:

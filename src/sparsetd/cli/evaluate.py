@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_gamma, add_log, check_output, fraction, read_log
-from sparsetd.cli.options import at_least
-from sparsetd.cli.policies import TARGET_HELP, target_of
+from sparsetd.cli.log_options import add_gamma, add_log, check_output, read_log
+from sparsetd.cli.options import at_least, inside
+from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
 
 SUMMARY = "estimate the value of a target policy from a log, with an interval and reasons"
 DETAILS = """
@@ -36,7 +37,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--report", metavar="FILE", help="also write a page for a browser (.html)")
     parser.add_argument("--all-features", action="store_true", help="keep every feature: no selection")
     parser.add_argument(
-        "--level", type=fraction, default=0.95, metavar="P", help="of the intervals (default: %(default)s)"
+        "--level", type=inside, default=0.95, metavar="P", help="of the intervals (default: %(default)s)"
     )
     parser.add_argument("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
     parser.add_argument(
@@ -58,7 +59,7 @@ def run(args: Namespace, console: Console) -> Outcome:
     from sparsetd.evaluation import evaluate
     from sparsetd.report.page import write_page
 
-    page = check_output(args.report, ".html", ".htm")
+    page = check_output(args.report, ".html", ".htm", inputs=[args.log, model_in(args.target)])
     target, columns = target_of(args.target)
     log = read_log(args, **columns)
     result = evaluate(
@@ -74,6 +75,8 @@ def run(args: Namespace, console: Console) -> Outcome:
         progress=console.progress,
     )
     data = result.to_dict()
+    if not math.isfinite(data["value"]):
+        raise ArithmeticError("the value is too large to compute: rescale the rewards, and look at 'sparsetd inspect'")
     data["settings"] = {"log": args.log, "target": args.target or "as logged", **data["settings"]}
     text = str(result)
     if page is not None:

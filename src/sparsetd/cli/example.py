@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.atomic import replace_file
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import check_output
 from sparsetd.cli.options import at_least
-from sparsetd.container import replace_file
 from sparsetd.transitions import Transitions
 
 SUMMARY = "write an example log to try the other commands on"
@@ -64,9 +64,9 @@ def write_log(log: Transitions, path: Path) -> None:
 
     columns = _columns(log)
     buffer = io.BytesIO()
-    if path.suffix == ".npz":
+    if path.suffix.lower() == ".npz":
         np.savez(buffer, allow_pickle=False, **columns)
-    elif path.suffix == ".parquet":
+    elif path.suffix.lower() == ".parquet":
         try:
             import pyarrow
             import pyarrow.parquet

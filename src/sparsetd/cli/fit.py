@@ -10,6 +10,7 @@ from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import add_gamma, add_log, check_output, read_log
 from sparsetd.cli.policies import function_of
+from sparsetd.transitions.text import is_number
 
 SUMMARY = "learn a value function from a log and save it to a file"
 DETAILS = """
@@ -43,15 +44,19 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--features", choices=list(FEATURES), default="standard", help="feature map (default: %(default)s)"
     )
-    parser.add_argument("--policy", metavar="MODULE:FUNCTION", help="learn action values of this policy")
+    parser.add_argument(
+        "--policy",
+        metavar="MODULE:FUNCTION",
+        help="learn action values of this policy; the code of MODULE is run, found in the current folder first",
+    )
     parser.add_argument("--checkpoint", metavar="FILE", help="save progress here and continue from it after a stop")
 
 
 def run(args: Namespace, console: Console) -> Outcome:
     from sparsetd import ValueFunction, checkpoint, model_file
 
-    target = check_output(args.out)
-    check_output(args.checkpoint)
+    target = check_output(args.out, inputs=[args.log])
+    check_output(args.checkpoint, inputs=[args.log, args.out])
     model = ValueFunction(_features(args.features), _estimator(args))
     policy = None if args.policy is None else function_of(args.policy)
     log = read_log(args)
@@ -122,12 +127,9 @@ def value_of(text: str) -> Any:
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    if not is_number(text):
+        return text
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
 FIT = Command("fit", SUMMARY, DETAILS, arguments, run)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from sparsetd.atomic import regular_file
 from sparsetd.cli.command import WrongInput
+from sparsetd.cli.options import fraction
 from sparsetd.transitions import Transitions, read
+from sparsetd.transitions.sources import FILES
 
 LOG_HELP = ".parquet, .arrow, .csv, .jsonl or .npz file, a folder or pattern of such parts, or minari:ID"
 
@@ -41,8 +45,11 @@ def read_log(args: Namespace, **columns: Any) -> Transitions:
     return read(args.log, **{**dict(args.column), **columns})
 
 
-def check_output(path: str | None, *endings: str) -> Path | None:
-    """`path` if a file can be written there; otherwise one sentence, before any work is done."""
+def check_output(path: str | None, *endings: str, inputs: Iterable[str | None] = ()) -> Path | None:
+    """`path` if a file can be written there; otherwise one sentence, before any work is done.
+
+    `inputs` are the files that the command reads: none of them may be overwritten.
+    """
     if path is None:
         return None
     target = Path(path)
@@ -52,20 +59,19 @@ def check_output(path: str | None, *endings: str) -> Path | None:
         raise WrongInput(f"the folder '{target.parent}' of the output file does not exist; create it first")
     if not os.access(target.parent, os.W_OK):
         raise WrongInput(f"the folder '{target.parent}' of the output file cannot be written to; choose another")
-    if target.is_dir():
-        raise WrongInput(f"the output file '{target}' is a folder; name a file")
+    if regular_file(target).exists() and not os.access(target, os.W_OK):
+        raise WrongInput(f"the output file '{target}' is write-protected; name another")
+    for given in filter(None, inputs):
+        _refuse_input(target, Path(given))
     return target
 
 
-def fraction(text: str) -> float:
-    """A number between 0 and 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise ArgumentTypeError(f"must be a number between 0 and 1, not '{text}'")
-    return value
+def _refuse_input(target: Path, given: Path) -> None:
+    where, source = Path(os.path.realpath(target)), Path(os.path.realpath(given))
+    if where == source:
+        raise WrongInput(f"the output file '{target}' is also an input and would be overwritten; name another")
+    if source.is_dir() and where.parent == source and where.suffix.lower() in FILES:
+        raise WrongInput(f"the output file '{target}' would become a part of the log '{given}'; name another folder")
 
 
 def _column(text: str) -> tuple[str, Any]:

@@ -25,9 +25,11 @@ start here:
   sparsetd COMMAND --help    what a command does, its options and examples
 
 exit codes:
-  0  success
-  1  the command failed
-  2  the input was wrong: one sentence on stderr says what, and nothing was written
+  0    success: the result was printed, and all files are written
+  1    the command failed: a file is either whole or as it was before
+  2    the input was wrong: one sentence on stderr says what, and nothing was written
+  130  interrupted
+  141  nobody read the result to its end ('sparsetd … | head'); files are written
 
 Results go to stdout, progress and errors to stderr. NO_COLOR switches colours off."""
 

@@ -13,9 +13,15 @@ from sparsetd.transitions.checks import reason
 
 TARGET_HELP = (
     "a column of the log with the target's probability of the logged action (target_prob); 'behavior' for the logged "
-    "policy itself; module:function, called with the observations (n, p) and returning probabilities (n, n_actions); "
+    "policy itself; module:function, called with the observations (n, p) and returning probabilities (n, n_actions): "
+    "the code of that module is run, found in the current folder first; "
     "or greedy:MODEL for the best action in a fitted model of action values"
 )
+
+
+def model_in(text: str | None) -> str | None:
+    """The model file that a target names, if it names one."""
+    return text.removeprefix("greedy:") if text is not None and text.startswith("greedy:") else None
 
 
 def target_of(text: str | None) -> tuple[Any, dict[str, Any]]:
@@ -24,10 +30,10 @@ def target_of(text: str | None) -> tuple[Any, dict[str, Any]]:
         return None, {}
     if text in ("behavior", "behaviour"):
         return "behavior", {}
-    if text.startswith("greedy:"):
-        model = model_file.load(text.removeprefix("greedy:"))
+    if (path := model_in(text)) is not None:
+        model = model_file.load(path)
         if getattr(model, "n_actions_", None) is None:
-            raise WrongInput(f"{text.removeprefix('greedy:')} holds no action values: fit it with --policy")
+            raise WrongInput(f"{path} holds no action values: fit it with --policy")
         return model, {"ratio": None, "target_prob": None}
     if ":" in text:
         return function_of(text), {"ratio": None, "target_prob": None}

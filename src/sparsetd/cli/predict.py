@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.atomic import replace_file
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import add_log, check_output
-from sparsetd.container import replace_file
 from sparsetd.transitions.names import in_order
 from sparsetd.transitions.parts import Parts
 from sparsetd.transitions.schema import ALIASES
@@ -44,7 +44,7 @@ def run(args: Namespace, console: Console) -> Outcome:
     del console
     from sparsetd import ValueFunction, model_file
 
-    target = check_output(args.out, ".csv")
+    target = check_output(args.out, ".csv", inputs=[args.model, args.log])
     model = model_file.load(args.model)
     if not isinstance(model, ValueFunction):
         raise WrongInput(
@@ -82,9 +82,14 @@ def _check_width(model: Any, width: int, name: str) -> None:
         )
 
 
+def _harmless(entry: Any) -> Any:
+    """Text that a spreadsheet would run as a formula gets an apostrophe before it, so that it stays text."""
+    return f"'{entry}" if isinstance(entry, str) and entry.lstrip()[:1] in ("=", "+", "-", "@") else entry
+
+
 def _csv(values: Any, episode: list[Any]) -> str:
     head = [f"value_{a}" for a in range(values.shape[1])] if values.ndim == 2 else ["value"]
-    table = {"row": range(len(values)), **({"episode": episode} if episode else {})}
+    table = {"row": range(len(values)), **({"episode": list(map(_harmless, episode))} if episode else {})}
     table |= dict(zip(head, values.reshape(len(values), -1).T.tolist(), strict=True))
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from sparsetd import checkpoint as files
 from sparsetd import container
+from sparsetd.atomic import remove_file
 from sparsetd.estimators.validation import check_parameters
 from sparsetd.system import Batch
 
@@ -78,7 +79,7 @@ def fit_stream(
     for model in models:
         model._finish()
     if checkpoint is not None:
-        Path(checkpoint).unlink(missing_ok=True)
+        remove_file(checkpoint)
     return estimators
 
 

@@ -11,24 +11,23 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.system import Array
+from sparsetd.transitions.checks import all_moderate, immoderate
 
 
 def check_finite(name: str, values: Any) -> None:
-    """Refuse NaN and infinity, naming the first row that has one."""
+    """Refuse NaN, infinity and numbers whose products are not finite, naming the first row that has one."""
     data = values.data if sp.issparse(values) else values
-    # A sum is finite unless an entry is not, or all are huge, which the slow look settles.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(np.sum(data)):
-            return
-    bad = ~np.isfinite(data)
-    if not bad.any():
+    if all_moderate(data):
         return
-    first = int(np.argmax(bad.ravel()))
+    first = int(np.argmax(immoderate(data).ravel()))
     if sp.issparse(values):
         row = int(np.searchsorted(values.indptr, first, side="right") - 1)
     else:
         row = first // (data.shape[1] if data.ndim == 2 else 1)
-    what = "NaN" if np.isnan(data.ravel()[first]) else "inf (infinity)"
+    entry = data.ravel()[first]
+    if np.isfinite(entry):
+        raise ValueError(f"{name} contains {entry:g} in row {row}, which is too large to compute with; rescale it")
+    what = "NaN" if np.isnan(entry) else "inf (infinity)"
     raise ValueError(f"{name} contains {what}, first in row {row}; drop or impute such rows before fitting")
 
 

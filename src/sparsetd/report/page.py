@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from sparsetd.container import replace_file
+from sparsetd.atomic import replace_file
 from sparsetd.report import charts
 from sparsetd.report.feature_table import feature_table
 from sparsetd.report.page_style import CSP, SCRIPT, STYLE

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparsetd.container import replace_file
+from sparsetd.atomic import regular_file, replace_file
 
 __all__ = ["check_figure_path", "save_figure"]
 
@@ -38,6 +38,7 @@ def check_figure_path(path: str | os.PathLike[str]) -> Path:
         raise ValueError(f"the plot file '{target}' must end in one of {', '.join(UNDATED)}")
     if not target.parent.is_dir():
         raise ValueError(f"the folder '{target.parent}' of the plot file does not exist; create it first")
+    regular_file(target)
     if importlib.util.find_spec("matplotlib") is None:
         raise ImportError('plots need matplotlib: pip install "sparsetd[plots]"')
     return target

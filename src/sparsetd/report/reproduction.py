@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sparsetd.container import replace_file
+from sparsetd.atomic import replace_file
 from sparsetd.experiments.runner import Outcome
 from sparsetd.report.document import Block, Grid, Heading, Paragraph, Picture, html_page, markdown_page
 from sparsetd.report.plot import save_figure

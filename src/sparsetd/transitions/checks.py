@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
+LARGEST = 1e100  # products of a few such numbers are still finite, and so are their sums
+
 _offset: ContextVar[int] = ContextVar("offset", default=0)
 
 
@@ -126,18 +128,28 @@ def _native(dtype: np.dtype[Any]) -> type:
     return np.float32 if dtype.itemsize == 4 else np.float64
 
 
-def all_finite(values: Array) -> bool:
-    """Whether no entry is NaN or infinite, without a mask of them: a sum tells, unless it overflows by itself."""
+def immoderate(values: Array) -> Mask:
+    """Which entries are NaN, infinite, or so large that products of them are."""
+    return ~np.asarray(np.abs(values) <= LARGEST)
+
+
+def all_moderate(values: Array) -> bool:
+    """Whether no entry is immoderate, without a mask of them: a sum of squares tells, unless all of them are large."""
+    if values.dtype.kind == "i":
+        return True
+    flat = values.ravel(order="K")
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(values.dtype.kind == "i" or np.isfinite(values.sum()) or np.isfinite(values).all())
+        return bool(np.vdot(flat, flat) <= LARGEST**2) or not immoderate(values).any()
 
 
 def finite(name: str, values: Array, where: Mask | None = None) -> None:
-    """Refuse NaN and infinity (in the rows `where`, if given)."""
-    if all_finite(values):
+    """Refuse NaN, infinity and what is too large to compute with (in the rows `where`, if given)."""
+    if all_moderate(values):
         return
-    bad = rowwise(~np.isfinite(values))
-    refuse(name, bad if where is None else bad & where, values, "finite", "drop the row or fill the value")
+    here = np.ones(len(values), dtype=bool) if where is None else where
+    bad, huge = rowwise(~np.isfinite(values)), rowwise(immoderate(values))
+    refuse(name, bad & here, values, "finite", "drop the row or fill the value")
+    refuse(name, huge & here, values, f"at most {LARGEST:g} in size", "rescale it")
 
 
 def rows(name: str, values: Any) -> Array:

@@ -81,9 +81,9 @@ def successors(s: Array, given: Any, terminated: Mask, start: Mask) -> Array:
             f"`next_observation` has {successor.shape[1]} columns in row 0 but `observation` has {s.shape[1]}: "
             "give both the same columns."
         )
-    if not checks.all_finite(successor):
+    if not checks.all_moderate(successor):
         checks.finite("next_observation", successor, where=~terminated)
-        successor = np.where(checks.rowwise(~np.isfinite(successor))[:, None], s, successor)
+        successor = np.where(checks.rowwise(checks.immoderate(successor))[:, None], s, successor)
     if s.dtype.kind == "i" and successor.dtype.kind == "f" and np.all(_is_integer(successor)):
         successor = successor.astype(s.dtype)  # integers that were stored with a missing value among them
     return successor

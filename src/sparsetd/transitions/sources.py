@@ -44,6 +44,8 @@ def chunks(source: Any, batch_rows: int = 65_536, max_bytes: int = MAX_BYTES) ->
     """Columns of `source` in chunks of at most `batch_rows` rows (arrays, frames and archives come whole)."""
     if isinstance(source, str) and source.startswith("minari:"):
         return minari_chunks(source.removeprefix("minari:"), batch_rows)
+    if isinstance(source, str) and not source.strip():
+        raise ValueError("the path of the log is empty: name a file or a folder.")
     if isinstance(source, (str, Path)):
         return (chunk for file in files_of(source) for chunk in _file(file, batch_rows, max_bytes))
     if hasattr(source, "iterate_episodes"):

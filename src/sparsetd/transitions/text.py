@@ -58,7 +58,7 @@ def parse(texts: list[str]) -> Array:
 
     Missing entries (empty, NA, null, …) are NaN, true and false are 1 and 0, and "[1, 2]" is a list.
     """
-    if max(map(len, texts)) <= _LONGEST_NUMBER:
+    if max(map(len, texts)) <= _LONGEST_NUMBER and _plain("".join(texts)):
         for number, kind in ((int, np.int64), (float, np.float64)):
             try:
                 return np.array(list(map(number, texts)), dtype=kind)
@@ -78,9 +78,22 @@ def _entry(text: str) -> Any:
     if word in _WORDS:
         return _WORDS[word]
     try:
-        return float(word) if len(word) <= _LONGEST_NUMBER else _list(word, text)
+        return float(word) if len(word) <= _LONGEST_NUMBER and _plain(word) else _list(word, text)
     except ValueError:
         return _list(word, text)
+
+
+def _plain(text: str) -> bool:
+    """Python reads 1_0 and digits of every script as numbers; a log that has them means something else."""
+    return text.isascii() and "_" not in text
+
+
+def is_number(text: str) -> bool:
+    """Whether `text` is a number as anybody would write it."""
+    try:
+        return _plain(text) and float(text) == float(text)
+    except ValueError:
+        return False
 
 
 def _list(word: str, text: str) -> Any:

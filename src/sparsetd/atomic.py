@@ -1,0 +1,108 @@
+"""A file appears all at once or not at all.
+
+A write goes to a temporary file beside the target, is flushed to the disk and then renamed over the target: a crash, a
+full disk or a kill leaves either the old file or the new one. A link is followed, the mode and the owner of a file that
+is replaced are kept, and nothing but a file is ever replaced.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+
+def replace_file(path: str | os.PathLike[str], data: bytes | str) -> None:
+    """Put `data` at `path` all at once: temporary file, fsync, rename, fsync of the directory."""
+    target = regular_file(path)
+    clear_leftovers(target)
+    # Several threads and processes may write the same file: each has a name that nobody can guess, for itself.
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
+    try:
+        _write(temporary, target, data.encode() if isinstance(data, str) else data)
+        os.replace(temporary, target)
+    except BaseException as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            why = error.strerror or str(error)
+            raise OSError(error.errno, f"{why}; this file was not written", os.fspath(path)) from error
+        raise
+    _sync_directory(target.parent, path)
+
+
+def remove_file(path: str | os.PathLike[str]) -> None:
+    """Remove the file that `path` leads to; a link to it stays."""
+    Path(os.path.realpath(path)).unlink(missing_ok=True)
+
+
+def regular_file(path: str | os.PathLike[str]) -> Path:
+    """Where a file at `path` lies or will lie, following links; refused where something else stands there."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:  # nothing is there yet, or writing will say what is wrong
+        return Path(os.path.realpath(path))
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a device or a pipe"
+        raise ValueError(f"the output file '{os.fspath(path)}' is {kind}; name a file")
+    return Path(os.path.realpath(path))
+
+
+def clear_leftovers(target: Path) -> None:
+    """Remove what writers of `target` that were killed left half-written beside it."""
+    for leftover in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
+        writer = leftover.name.removeprefix(f".{target.name}.").split(".")[0]
+        if writer.isdigit() and not _alive(int(writer)):
+            leftover.unlink(missing_ok=True)
+
+
+def _write(temporary: Path, target: Path, data: bytes) -> None:
+    """A new file with the rights of the file that it will replace, if there is one."""
+    old = target.stat() if target.exists() else None
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    with open(os.open(temporary, flags, 0o666 if old is None else 0o600), "wb") as handle:
+        if old is not None:
+            _give_rights(temporary, old)
+        handle.write(data)
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
+def _give_rights(temporary: Path, old: os.stat_result) -> None:
+    if hasattr(os, "chown"):
+        with suppress(PermissionError):  # only the superuser may give a file away
+            os.chown(temporary, old.st_uid, old.st_gid)
+    os.chmod(temporary, stat.S_IMODE(old.st_mode))
+
+
+def _alive(process: int) -> bool:
+    """Whether a process runs; assumed where the system has no harmless way to ask."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def _sync_directory(folder: Path, path: str | os.PathLike[str]) -> None:
+    """Make the rename itself durable, where the system lets a directory be opened and flushed."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that does not flush directories
+            why = f"{error.strerror}; this file was written, but it may be lost if the power fails now"
+            raise OSError(error.errno, why, os.fspath(path)) from error
+    finally:
+        os.close(handle)
