@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.container import replace_file
+from sparsetd.atomic import replace_file
 from sparsetd.system import Array
 from sparsetd.transitions.arrow import columns_of, require_pyarrow
 from sparsetd.transitions.assemble import Rows, check_rows, in_order, stack, starts, with_successors
