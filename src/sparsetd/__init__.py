@@ -36,11 +36,13 @@ if TYPE_CHECKING:
     from sparsetd.sweeps import Sweep as Sweep
     from sparsetd.sweeps import sweep as sweep
     from sparsetd.transitions import Transitions as Transitions
+    from sparsetd.transitions import prepare as prepare
+    from sparsetd.transitions import read as read
 
 # Where each public name lives, in the order of the data flow; a test keeps it complete.
 _HOMES = {
     "sparsetd": "transitions features operators penalties solvers metrics problems control selection evaluation checks",
-    "sparsetd.transitions": "Transitions",
+    "sparsetd.transitions": "Transitions prepare read",
     "sparsetd.estimators": (
         "TD ETD TDC TDRC GTD GTD2 HTD GQ GTD2MP TDCMP L1TD MirrorDescentTD PFGTD ROTD ROGQ ROTDLasso RDATD LSTD LSTDL1 "
         "LARSTD LCPTD DantzigLSTD OMPTD RALP SparseTD LinearTD TDScorer ValueFunction fit_stream DivergenceWarning"

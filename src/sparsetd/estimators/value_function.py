@@ -105,7 +105,7 @@ class ValueFunction(BaseEstimator):
         if policy is None:
             self.n_actions_ = None
         else:
-            self.n_actions_ = action_probabilities(policy, transitions.observation[:1], names=self._names).shape[1]
+            self.n_actions_ = transitions.probabilities(policy, transitions.observation[:1]).shape[1]
         self.feature_names_ = feature_names(self.features_, transitions, self.n_actions_)
         return self
 

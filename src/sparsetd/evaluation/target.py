@@ -4,6 +4,7 @@
     "behavior"        the policy that was logged: every ratio is 1
     a callable        from observations (n, p) to probabilities of the discrete actions (n, n_actions)
     an array          π(a|s) of the logged action in every row, or (n, n_actions)
+    a classifier      of scikit-learn, fitted to the actions (numbers or names)
     a fitted model    of action values (`ValueFunction` fitted for a policy): greedy with respect to it
 
 Where the log has no behaviour probabilities they are estimated (see `behavior`).
@@ -32,6 +33,13 @@ class Question:
 
 def pose(log: Transitions, target: Any = None, *, classifier: Any = None, floor: float = 1e-3) -> Question:
     """Bring a log and a target policy together."""
+    if not isinstance(log, Transitions):
+        raise TypeError(
+            f"A {type(log).__name__} is no log yet: pass `sparsetd.read(…)` of it, or, where it holds text, dates or gaps, "
+            "`sparsetd.prepare(…).transitions`."
+        )
+    if hasattr(target, "fit") and not any(name.endswith("_") and name[0] != "_" for name in vars(target)):
+        raise ValueError(f"`target` is a {type(target).__name__} that was not fitted: fit it first.")
     if isinstance(target, str):
         if target not in ("behavior", "behaviour"):
             raise ValueError(f"`target` is {target!r}: pass 'behavior', a callable, an array or a fitted model.")
@@ -58,7 +66,7 @@ def _as_logged(log: Transitions, classifier: Any, floor: float) -> Question:
 def _with_probabilities(log: Transitions, target: Any) -> tuple[Transitions, str]:
     if hasattr(target, "q") and hasattr(target, "act"):
         return log.with_target(greedy(target.q)), "greedy in the given model"
-    if callable(target):
+    if callable(target) or hasattr(target, "predict_proba"):
         return log.with_target(target), getattr(target, "__name__", type(target).__name__)
     table = np.asarray(target, dtype=np.float64)
     if table.ndim == 2:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -85,6 +86,8 @@ class ActionBlocks(TransformerMixin, BaseEstimator):
         return block_names(state, self.n_actions_)
 
 
-def block_names(names: list[str], n_actions: int) -> Array:
+def block_names(names: list[str], n_actions: int, action_names: Sequence[str] | None = None) -> Array:
     """Names of the columns of `action_blocks`: block after block."""
-    return np.array([f"{name}[a={a}]" for a in range(n_actions) for name in names], dtype=object)
+    known = action_names is not None and len(action_names) == n_actions
+    actions = action_names if known else [f"a={a}" for a in range(n_actions)]
+    return np.array([f"{name}[{a}]" for a in actions or () for name in names], dtype=object)

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sparsetd.features.action_blocks import action_blocks, block_names, indicator, scale_rows
 from sparsetd.features.base import Array
 from sparsetd.system import Batch
-from sparsetd.transitions import Policy, Transitions, action_probabilities
+from sparsetd.transitions import Policy, Transitions
 from sparsetd.transitions.policy import chosen, discrete
 
 
@@ -48,12 +48,10 @@ def featurize(
     phi_next = state_features(features, _where_alive(transitions), sparse)
     ratio = transitions.importance_ratio()
     if policy is not None:
-        pi = action_probabilities(policy, transitions.observation, names=transitions.names)
+        pi = transitions.probabilities(policy)
         action = discrete(transitions.action, pi.shape[1])
         phi = action_blocks(phi, indicator(action, pi.shape[1]))
-        phi_next = action_blocks(
-            phi_next, action_probabilities(policy, _where_alive(transitions), names=transitions.names)
-        )
+        phi_next = action_blocks(phi_next, transitions.probabilities(policy, _where_alive(transitions)))
         if transitions.behavior_prob is not None:
             ratio = chosen(pi, action) / transitions.behavior_prob
     return Batch(
@@ -96,7 +94,9 @@ def feature_names(features: Any, transitions: Transitions, n_actions: int | None
     names = list(transitions.names or [f"x{i}" for i in range(width)])
     if features is not None:
         names = list(features.get_feature_names_out(names))
-    return np.array(names, dtype=object) if n_actions is None else block_names(names, n_actions)
+    return (
+        np.array(names, dtype=object) if n_actions is None else block_names(names, n_actions, transitions.action_names)
+    )
 
 
 def _where_alive(transitions: Transitions) -> Array:

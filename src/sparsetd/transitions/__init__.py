@@ -7,6 +7,7 @@ from sparsetd.transitions.gymnasium import collect
 from sparsetd.transitions.inspect import Inspection, inspect
 from sparsetd.transitions.partition import partition
 from sparsetd.transitions.policy import Policy, action_probabilities
+from sparsetd.transitions.prepare import MessyLog, Prepared, prepare
 from sparsetd.transitions.readers import read
 from sparsetd.transitions.schema import Schema, infer_schema
 from sparsetd.transitions.shards import Shard, shards
@@ -14,7 +15,9 @@ from sparsetd.transitions.transitions import Transitions, concatenate
 
 __all__ = [
     "Inspection",
+    "MessyLog",
     "Policy",
+    "Prepared",
     "Schema",
     "Shard",
     "Transitions",
@@ -24,6 +27,7 @@ __all__ = [
     "infer_schema",
     "inspect",
     "partition",
+    "prepare",
     "read",
     "read_batches",
     "shards",

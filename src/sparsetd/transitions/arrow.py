@@ -6,6 +6,7 @@ below `MOST`, the rest (compressed Arrow buffers, pages that contradict their fo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from sparsetd.transitions.schema import check_names
 
 MOST = 8 * 2**30  # bytes that one row group or one column of lists may unpack to
 NUMBER = 8  # bytes of an entry
+METADATA = b"sparsetd"  # the key in a Parquet file under which the names of its actions travel
 MAGIC = b"ARROW1"  # an Arrow file begins and ends with it; a stream does not
 
 
@@ -45,6 +47,21 @@ def parquet_chunks(path: Path, batch_rows: int) -> Iterator[Mapping[str, Array]]
                 yield columns_of(batch)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path.name} is not a readable Parquet file ({reason(error)}): write it again.") from None
+
+
+def action_names(source: Any) -> tuple[str, ...] | None:
+    """The names of the actions that `prepare` wrote into a Parquet file; None for any other source."""
+    if not isinstance(source, (str, Path)) or Path(source).suffix != ".parquet" or not Path(source).is_file():
+        return None
+    require_pyarrow()
+    import pyarrow.parquet as pq
+
+    try:
+        known = json.loads((pq.read_schema(source).metadata or {}).get(METADATA, b"{}"))
+        names = known.get("action_names")
+        return None if names is None else tuple(map(str, names))
+    except (AttributeError, TypeError, ValueError):  # somebody else's metadata under our key
+        return None
 
 
 def rows_at_once(batch_rows: int, n_columns: int) -> int:

@@ -122,7 +122,8 @@ def _actions(t: Transitions) -> str:
     if t.action.ndim > 1:
         return f"Actions of {t.action.shape[1]} numbers."
     taken = np.unique(t.action)
-    return f"{len(taken)} discrete actions, {taken[0]} to {taken[-1]}."
+    named = "" if t.action_names is None else f" ({_columns(t.action_names)})"
+    return f"{len(taken)} discrete actions, {taken[0]} to {taken[-1]}{named}."
 
 
 def _missing(schema: Schema, t: Transitions) -> list[str]:

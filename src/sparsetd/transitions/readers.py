@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from sparsetd.transitions.arrow import action_names
 from sparsetd.transitions.assemble import Rows, build, in_order, stack, starts, with_successors
 from sparsetd.transitions.checks import Array
 from sparsetd.transitions.columns import refuse_rows_after_the_end
@@ -67,7 +68,7 @@ def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | 
             "last row of an episode as terminated."
         )
     kept = filled if known.all() else filled[known]
-    transitions = build(kept, start[known], schema)
+    transitions = replace(build(kept, start[known], schema), action_names=action_names(source))
     return Reading(transitions, schema, kept.step, len(rows), moved, int((~known).sum()), complete)
 
 

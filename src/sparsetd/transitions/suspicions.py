@@ -184,9 +184,23 @@ def decimal_actions(t: Transitions) -> str | None:
     return "the actions are whole numbers written as decimals (1.0), which count as continuous: store them as integers."
 
 
+def codes_of_missing_text(t: Transitions) -> str | None:
+    """A −1 among codes 0, 1, … is what `pandas.factorize` writes where the text was missing."""
+    columns = {"action": t.action} if t.action is not None and t.action.ndim == 1 else {}
+    columns |= {name: t.observation[:, j] for j, name in enumerate(t.names or ())}
+    for name, values in columns.items():
+        if values.min() == -1 and values.max() > 0 and len(found := np.unique(values)) < 100 and not (found % 1).any():
+            return (
+                f"`{name}` is -1 in {int((values == -1).sum())} rows and a code of 0 or more elsewhere: if -1 stands "
+                "for missing text, it is no category; start from the raw table with `sparsetd prepare`."
+            )
+    return None
+
+
 CHECKS: tuple[Callable[[Transitions], str | None], ...] = (
     one_endless_episode,
     decimal_actions,
+    codes_of_missing_text,
     timeouts_marked_as_terminals,
     successors_after_a_reset,
     broken_chains,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,11 @@ _MISSING = {"", "na", "n/a", "nan", "null", "none"}
 _WORDS = {"true": 1, "false": 0}
 
 
-def csv_chunks(path: Path, batch_rows: int) -> Iterator[dict[str, Array]]:
+def csv_chunks(
+    path: Path, batch_rows: int, parsed: Callable[[list[str]], Array] | None = None
+) -> Iterator[dict[str, Array]]:
     """Chunks of a CSV file with a header line, which shows whether commas, semicolons or tabs separate its columns."""
+    parsed = parsed or parse
     with path.open(encoding="utf-8-sig", newline="") as file:
         header_line = file.readline(MAX_LINE)
         file.seek(0)
@@ -39,7 +42,7 @@ def csv_chunks(path: Path, batch_rows: int) -> Iterator[dict[str, Array]]:
             lines = [line for line in lines if line]  # blank lines, such as the last one
             _refuse_wrong_width(lines, len(names), row)
             if lines:
-                yield {name: parse(list(texts)) for name, texts in zip(names, zip(*lines, strict=True), strict=True)}
+                yield {name: parsed(list(texts)) for name, texts in zip(names, zip(*lines, strict=True), strict=True)}
             row += len(lines)
         if row == 0:
             raise ValueError(f"{path.name} has a header but no rows: add at least one transition.")

@@ -43,6 +43,8 @@ class Transitions:
         Names of the observation's columns.
     episode_id : array (n,) or None
         What the log itself calls the episode of each row: integers or objects.
+    action_names : tuple of str, or None
+        Names of the discrete actions, where `prepare` found text.
     """
 
     observation: Array
@@ -58,6 +60,7 @@ class Transitions:
     ratio: Array | None = None
     names: tuple[str, ...] | None = None
     episode_id: Array | None = None
+    action_names: tuple[str, ...] | None = None
 
     @classmethod
     def from_arrays(
@@ -156,9 +159,14 @@ class Transitions:
             return np.ones(len(self))
         return np.asarray(self.target_prob / self.behavior_prob)
 
+    def probabilities(self, policy: Policy, observation: Array | None = None) -> Array:
+        """π(·|s) of every row, or of other observations of the same columns, by the names that the log knows."""
+        rows = self.observation if observation is None else observation
+        return action_probabilities(policy, rows, names=self.names, action_names=self.action_names)
+
     def with_target(self, policy: Policy) -> Transitions:
         """The same rows with `target_prob` = π(a|s) of the given policy; a `ratio` of another target is dropped."""
-        table = action_probabilities(policy, self.observation, names=self.names)
+        table = self.probabilities(policy)
         return replace(self, target_prob=chosen(table, discrete(self.action, table.shape[1])), ratio=None)
 
     def with_columns(self, names: Sequence[str] | None) -> Transitions:
@@ -174,7 +182,7 @@ class Transitions:
         return np.concatenate([[0], change, [len(self)]]) if len(self) else np.zeros(1, dtype=np.int64)
 
     def _columns(self) -> dict[str, Any]:
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "names"}
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("names", "action_names")}
         return {name: value for name, value in values.items() if value is not None}
 
 
