@@ -20,7 +20,19 @@ class Core(PathFinder):
 
 sys.meta_path = [Core if finder is PathFinder else finder for finder in sys.meta_path]
 """
-COMMANDS = ("demo", "example", "prepare", "inspect", "evaluate", "select", "fit", "predict", "sweep", "reproduce", "benchmark")
+COMMANDS = (
+    "demo",
+    "example",
+    "prepare",
+    "inspect",
+    "evaluate",
+    "select",
+    "fit",
+    "predict",
+    "sweep",
+    "reproduce",
+    "benchmark",
+)
 NAMES = "import sparsetd\nfor name in sparsetd.__all__: getattr(sparsetd, name)\n"
 HELP = f"""
 from sparsetd.cli import main
