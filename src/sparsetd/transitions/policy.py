@@ -101,8 +101,8 @@ def _code(label: Any, action_names: Sequence[str] | None, name: str) -> int:
 
 def _spelt_out(answer: Any, action_names: Sequence[str] | None) -> Any:
     """One name of an action per row as rows of probabilities; any other answer as it is."""
-    array = np.asarray(answer)
-    if array.ndim != 1 or array.dtype.kind not in "UO" or action_names is None:
+    array = answer if action_names is None else np.asarray(answer)
+    if action_names is None or array.ndim != 1 or array.dtype.kind not in "UO":
         return answer
     return np.eye(len(action_names))[[_code(str(label), action_names, "policy") for label in array]]
 
