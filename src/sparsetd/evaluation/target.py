@@ -35,7 +35,7 @@ def pose(log: Transitions, target: Any = None, *, classifier: Any = None, floor:
     """Bring a log and a target policy together."""
     if not isinstance(log, Transitions):
         raise TypeError(
-            f"A {type(log).__name__} is no log yet: pass `sparsetd.read(…)` of it, or, where it holds text, dates or gaps, "
+            f"A {type(log).__name__} is no log yet: pass `sparsetd.read(…)` of it, or, where it holds text or gaps, "
             "`sparsetd.prepare(…).transitions`."
         )
     if hasattr(target, "fit") and not any(name.endswith("_") and name[0] != "_" for name in vars(target)):
