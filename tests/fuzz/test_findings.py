@@ -297,6 +297,18 @@ def test_a_damaged_footer_does_not_end_the_process(tmp_path: Path) -> None:
         value_or_sentence(lambda: read(path))
 
 
+def test_a_row_group_that_claims_more_rows_than_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({"obs_x": [1.0] * 50, "reward": [0.0] * 50}), path, store_schema=False)
+    whole = path.read_bytes()
+    rows = (100).to_bytes()  # 50, as Thrift writes it: once for the file, once for its row group
+    at = whole.rindex(b"\x16" + rows) + 1
+    path.write_bytes(whole[:at] + b"\x7e" + whole[at + 1 :])
+    assert [pq.read_metadata(path).num_rows, pq.read_metadata(path).row_group(0).num_rows] == [50, 63]
+    refused(lambda: read(path), "its rows do not add up")
+    refused(lambda: list(sparse_parquet(path, 9)), "its rows do not add up")
+
+
 def test_a_successor_beyond_the_integers() -> None:
     log = {"obs_x": [1, 2, 3], "next_obs_x": [2.0, 3e19, 4.0], "reward": [0.0] * 3}
     assert read(log).next_observation[:, 0].tolist() == [2.0, 3e19, 4.0]

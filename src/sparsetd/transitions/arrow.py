@@ -76,7 +76,10 @@ def parquet_rows(path: Path, metadata: Any, batch_rows: int) -> int:
     """
     leaves = [metadata.schema.column(j) for j in range(metadata.num_columns)]
     widest = max([1, *(leaf.length for leaf in leaves)])
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    if sum(group.num_rows for group in groups) != metadata.num_rows:
+        raise ValueError(f"{path.name} is not a readable Parquet file (its rows do not add up): write it again.")
+    for group in groups:
         if group.total_byte_size > MOST:
             size = f"{group.total_byte_size / 2**30:.1f} GiB in one row group, beyond {MOST / 2**30:.1f}"
             raise ValueError(f"{path.name} would unpack to {size}: write smaller ones.")
