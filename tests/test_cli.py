@@ -173,7 +173,13 @@ def test_json_speaks_no_numpy_and_no_infinity(
     data = {"a": np.array([1.0, np.inf]), "b": np.float64("nan"), "c": (np.int64(3), None), "d": math.inf}
     fake(monkeypatch, lambda _args, _console: Outcome("", data))
     assert main(["fake", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"a": [1.0, None], "b": None, "c": [3, None], "d": None}
+    assert json.loads(capsys.readouterr().out) == {
+        "schema_version": 1,
+        "a": [1.0, None],
+        "b": None,
+        "c": [3, None],
+        "d": None,
+    }
 
 
 def test_colours_only_on_a_terminal_that_wants_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,3 +207,33 @@ def test_a_closed_pipe_is_not_an_error() -> None:
         f'"{sys.executable}" -c "{script}" | head -c 1', shell=True, capture_output=True, text=True, check=False
     )
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "words", [["dmeo", "--json"], ["demo", "--samples", "0", "--json"], ["inspect", "no.csv", "--json"]]
+)
+def test_errors_are_json_too(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    out, err = capsys.readouterr()
+    said = json.loads(out)
+    assert said["schema_version"] == 1
+    assert said["exit_code"] == 2
+    assert said["error"] in err
+
+
+def test_json_carries_the_version_of_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*SMALL, "--json", "--quiet", "--no-plot"]) == 0
+    assert json.loads(capsys.readouterr().out)["schema_version"] == 1
+
+
+def test_the_shell_completes_commands_and_options(tmp_path: Path) -> None:
+    pytest.importorskip("argcomplete")
+    answers = {}
+    for line in ("sparsetd pre", "sparsetd evaluate --cla"):
+        # argcomplete answers on file descriptor 8
+        shell = f"exec 8>{tmp_path / 'answer'}; {sys.executable} -m sparsetd"
+        settings = {"_ARGCOMPLETE": "1", "COMP_LINE": line, "COMP_POINT": str(len(line)), "_ARGCOMPLETE_IFS": " "}
+        subprocess.run(["bash", "-c", shell], env={**os.environ, **settings}, check=False, capture_output=True)
+        answers[line] = (tmp_path / "answer").read_text().split()
+    assert {"predict", "prepare"} <= set(answers["sparsetd pre"])
+    assert "--classifier" in answers["sparsetd evaluate --cla"]

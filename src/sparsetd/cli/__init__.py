@@ -11,10 +11,12 @@ import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 from sparsetd.cli.command import Outcome, WrongInput
 from sparsetd.cli.console import Console, open_streams, tell
-from sparsetd.cli.parser import build_parser
+from sparsetd.cli.parser import WrongUsage, build_parser
+from sparsetd.progress import shown
 
 __all__ = ["main"]
 
@@ -43,20 +45,26 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: Sequence[str]) -> int:
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks what may come next, and argcomplete answers and exits
+        import argcomplete
+
+        argcomplete.autocomplete(build_parser(os.environ.get("COMP_LINE", "").split()))
     try:
         args = build_parser(words).parse_args(words)
-    except SystemExit as stop:  # argparse ends --help with 0 and a wrong option with 2
+    except WrongUsage as problem:
+        return Console(json="--json" in words).failure(str(problem), 2)
+    except SystemExit as stop:  # argparse ends --help with 0
         return int(stop.code or 0)
     console = Console.of_terminal(json=args.json, quiet=args.quiet)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: console.warning(message)  # without the line of code
-            outcome: Outcome = args.command.run(args, console)
+            with nullcontext() if args.quiet else shown():
+                outcome: Outcome = args.command.run(args, console)
     except Exception as problem:
         if args.debug:
             tell(traceback.format_exc())
-        console.error(_sentence(problem))
-        return 2 if isinstance(problem, WRONG) else 1
+        return console.failure(_sentence(problem), 2 if isinstance(problem, WRONG) else 1)
     console.result(outcome.data, outcome.text)
     return outcome.code
 

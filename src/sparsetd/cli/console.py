@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
+SCHEMA_VERSION = 1  # of what `--json` prints: raised when a key changes its meaning or goes away
+
 
 @dataclass(frozen=True)
 class Console:
@@ -35,7 +37,15 @@ class Console:
         tell(f"sparsetd: warning: {sentence}")
 
     def result(self, data: dict[str, Any], text: str) -> None:
-        print(json.dumps(_plain(data), allow_nan=False, indent=2) if self.json else text)
+        versioned = {"schema_version": SCHEMA_VERSION, **data}
+        print(json.dumps(_plain(versioned), allow_nan=False, indent=2) if self.json else text)
+
+    def failure(self, sentence: str, code: int) -> int:
+        """The sentence on stderr and, with `--json`, an object with it on stdout; returns the exit code."""
+        self.error(sentence)
+        if self.json:
+            self.result({"error": sentence, "exit_code": code}, "")
+        return code
 
     def bold(self, text: str) -> str:
         return f"\x1b[1m{text}\x1b[0m" if self.colour else text

@@ -34,13 +34,17 @@ exit codes:
 Results go to stdout, progress and errors to stderr. NO_COLOR switches colours off."""
 
 
+class WrongUsage(Exception):
+    """Words that no command understands: one sentence, exit code 2."""
+
+
 class Parser(argparse.ArgumentParser):
     """An `ArgumentParser` whose errors are one sentence and name the nearest known word."""
 
     def error(self, message: str) -> NoReturn:
         if message.endswith("required: COMMAND"):
             message = "name a command, for a start 'sparsetd demo'"
-        self.exit(2, f"{self.prog}: error: {message}{_nearest(message)} (see '{self.prog} --help')\n")
+        raise WrongUsage(f"{message}{_nearest(message)} (see '{self.prog} --help')")
 
 
 def _layout(prog: str) -> argparse.HelpFormatter:

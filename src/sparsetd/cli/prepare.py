@@ -54,7 +54,7 @@ def run(args: Namespace, console: Console) -> Outcome:
     except MessyLog as mess:
         for problem in mess.problems:
             console.error(problem)
-        return Outcome("", {"problems": mess.problems}, code=2)
+        return Outcome("", {"error": mess.problems[0], "exit_code": 2, "problems": mess.problems}, code=2)
     made.save(out)
     data = {"log": str(out), "rows": len(log), "notes": made.notes, "action_names": made.action_names}
     return Outcome(f"{made}\n\n{log}\nlog: {out}", data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
@@ -12,7 +11,8 @@ from sparsetd.cli.console import Console
 from sparsetd.experiments import EXPERIMENTS
 from sparsetd.experiments.experiment import Experiment, Settings
 from sparsetd.experiments.runner import Outcome as Finished
-from sparsetd.experiments.runner import Progress, execute
+from sparsetd.experiments.runner import execute
+from sparsetd.progress import counter
 from sparsetd.report.reproduction import write_report
 
 SUMMARY = "rerun the paper's experiments and give a verdict on every claim"
@@ -49,7 +49,8 @@ def _run(args: Namespace, console: Console) -> Outcome:
     finished = []
     for name in names:
         experiment = EXPERIMENTS[name]
-        settings, progress = settings_of(experiment, args.quick, args.seeds), _progress(console, name)
+        console.progress(f"running {name}")
+        settings, progress = settings_of(experiment, args.quick, args.seeds), counter(name)
         finished.append(execute(experiment, settings, args.out, jobs=args.jobs, resume=args.resume, progress=progress))
     console.progress("drawing figures and writing the report")
     files = write_report(finished, args.out, _command(args))
@@ -60,19 +61,6 @@ def _run(args: Namespace, console: Console) -> Outcome:
 def settings_of(experiment: Experiment, quick: bool, seeds: int | None) -> Settings:
     settings = experiment.quick if quick else experiment.full
     return settings if seeds is None else dataclasses.replace(settings, n_seeds=seeds)
-
-
-def _progress(console: Console, name: str) -> Progress:
-    """At most one line in two seconds, and always the first and the last."""
-    last = [float("-inf")]
-
-    def tell(done: int, total: int, seconds: float) -> None:
-        if done in (0, total) or time.monotonic() - last[0] > 2.0:
-            last[0] = time.monotonic()
-            bar = ("#" * (20 * done // max(total, 1))).ljust(20, ".")
-            console.progress(f"{name:14s} [{bar}] {done}/{total} units, {seconds:.0f} s")
-
-    return tell
 
 
 def _command(args: Namespace) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,7 @@ from sparsetd.cli.console import Console
 from sparsetd.cli.fit import value_of
 from sparsetd.cli.log_options import LOG_HELP, add_gamma
 from sparsetd.cli.options import at_least
+from sparsetd.progress import counter
 from sparsetd.report.table import Column, text_table
 
 SUMMARY = "compare methods over grids of settings and seeds, with sensitivity curves"
@@ -67,7 +66,7 @@ def run(args: Namespace, console: Console) -> Outcome:
         n_jobs=args.jobs,
         backend=args.backend,
         out=args.out,
-        progress=_progress(console),
+        progress=counter("runs"),
         **({"n_rows": args.rows} if args.data in PROBLEMS else {}),
     )
     numeric = [name for name, values in args.grid if len(values) > 1 and isinstance(values[0], (int, float))]
@@ -78,18 +77,6 @@ def run(args: Namespace, console: Console) -> Outcome:
     best = table.best()
     lines = [text_table(best, _columns(table, args.metric), console.bold), "", f"table: {args.out / 'table.csv'}"]
     return Outcome("\n".join([*lines, *(f"figure: {p}" for p in pictures)]), {"best": best, "figures": pictures})
-
-
-def _progress(console: Console) -> Callable[[int, int], None]:
-    """At most one line in two seconds, and the last."""
-    last = [float("-inf")]
-
-    def tell(done: int, total: int) -> None:
-        if done == total or time.monotonic() - last[0] > 2.0:
-            last[0] = time.monotonic()
-            console.progress(f"{done:,} of {total:,} runs")
-
-    return tell
 
 
 def axis(text: str) -> tuple[str, list[Any]]:

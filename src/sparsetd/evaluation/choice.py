@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.evaluation.episodes import Episodes
+from sparsetd.progress import track
 from sparsetd.selection import SparsePath, SparseTDCV
 from sparsetd.system import Array, Batch
 
@@ -80,7 +81,7 @@ def frequencies(
     if choice.path is not None:  # an exact solver: where it starts changes its time, not its answer
         again.set_params(coef_init=choice.model.coef_last_[rivals])
     tell(f"choosing again on {n_resamples} random halves of the log")
-    for _ in range(n_resamples):
+    for _ in track(range(n_resamples), "halves"):
         half = np.zeros(len(episodes), dtype=bool)
         half[rng.permutation(len(episodes))[: max(len(episodes) // 2, 1)]] = True
         kept[rivals] += fitted(clone(again), few[half[episodes.of]]).support_

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from sparsetd.progress import track
 from sparsetd.selection.fold_moments import FoldMoments
 from sparsetd.solvers.saddle import Family
 from sparsetd.system import Array
@@ -61,7 +62,7 @@ def held_out_curve(
     With `rho_max` of all rows, a fold takes the same shares of its own: the first value then selects nothing in any.
     """
     columns = []
-    for k in range(len(moments.n_rows)):
+    for k in track(range(len(moments.n_rows)), "folds"):
         posed = family(k)
         share = 1.0 if rho_max is None else (posed.rho_max() / rho_max or 1.0)
         columns.append(_Fold(moments, k).errors(posed, share * rhos))

@@ -15,6 +15,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sparsetd.estimators.sparse_td import SparseTD
+from sparsetd.progress import track
 from sparsetd.selection.folds import clusters
 from sparsetd.selection.path import family_of
 from sparsetd.solvers.saddle import rho_grid
@@ -83,8 +84,9 @@ def stability_selection(
     d = model.n_features_in_
     q = max(int(np.sqrt(max_false * (2 * threshold - 1) * d)), 1)
     halves = _halves(clusters(batch.start), n_halves, np.random.default_rng(random_state))
-    chosen = Parallel(n_jobs=n_jobs, verbose=verbose)(delayed(first_features)(model, batch, half, q) for half in halves)
-    probabilities = np.mean(chosen, axis=0)[:d]
+    fits = (delayed(first_features)(model, batch, half, q) for half in halves)
+    chosen = Parallel(n_jobs=n_jobs, verbose=verbose, return_as="generator")(fits)
+    probabilities = np.mean(list(track(chosen, "halves", len(halves))), axis=0)[:d]
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(d)]))
     return StabilitySelection(probabilities, names, threshold, q**2 / ((2 * threshold - 1) * d))
 

@@ -1,0 +1,92 @@
+"""One line of progress for long work: how much is done, how fast, and how long it will take.
+
+    with shown():
+        stability_selection(…)
+
+Nothing is shown unless somebody asks for it, as the command line does. On a terminal tqdm draws the line in place where
+it is installed. Anywhere else a line is printed at most every ten seconds, so that a log file stays short.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+__all__ = ["counter", "shown", "track"]
+
+EVERY = 10.0  # seconds between two lines
+Item = TypeVar("Item")
+_stream: ContextVar[Any] = ContextVar("progress", default=None)
+
+
+@contextmanager
+def shown(stream: Any = None) -> Iterator[None]:
+    """Show the progress of what runs inside on `stream` (stderr by default)."""
+    before = _stream.set(stream or sys.stderr)
+    try:
+        yield
+    finally:
+        _stream.reset(before)
+
+
+def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
+    """The items one by one, each counted when the next one is asked for."""
+    bar = _bar(label, len(items) if total is None and hasattr(items, "__len__") else total)  # type: ignore[arg-type]
+    for item in items:
+        yield item
+        bar.update(1)
+    bar.close()
+
+
+def counter(label: str) -> Callable[..., None]:
+    """A function of (done, total) that reports both, for work that counts by itself."""
+    bars: list[Any] = []
+
+    def tell(done: int, total: int, *_: Any) -> None:
+        if not bars:
+            bars.append(_bar(label, total))
+        bars[0].update(done - bars[0].n)
+        if done >= total:
+            bars[0].close()
+
+    return tell
+
+
+def _bar(label: str, total: int | None) -> Any:
+    stream = _stream.get()
+    if stream is None or not getattr(stream, "isatty", lambda: False)():
+        return _Lines(label, total, stream)
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        return _Lines(label, total, stream)
+    return tqdm(total=total, desc=label, file=stream, leave=False, dynamic_ncols=True, delay=0.5)
+
+
+class _Lines:
+    """Plain lines, with the part of tqdm's interface that is used here."""
+
+    def __init__(self, label: str, total: int | None, stream: Any) -> None:
+        self.label, self.total, self.stream, self.n = label, total, stream, 0
+        self.began = self.told = time.monotonic()
+
+    def update(self, n: int) -> None:
+        self.n += n
+        now = time.monotonic()
+        if self.stream is not None and now - self.told >= EVERY:
+            self.told = now
+            print(self._line(now - self.began), file=self.stream, flush=True)
+
+    def _line(self, seconds: float) -> str:
+        rate = self.n / seconds
+        of, left = "", ""
+        if self.total:
+            of, left = f" of {self.total:,}", f", {max(self.total - self.n, 0) / max(rate, 1e-9):,.0f} s left"
+        return f"{self.label}: {self.n:,}{of}, {rate:.3g} per second{left}"
+
+    def close(self) -> None:
+        """Nothing to tidy up."""

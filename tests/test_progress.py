@@ -1,0 +1,97 @@
+"""Long work says how far it is: in place on a terminal, in few lines elsewhere, and not at all unless asked."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import numpy as np
+import pytest
+
+from sparsetd import progress, stability_selection
+from sparsetd.problems import random_mdp
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A clock that stands still unless it is moved."""
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    return now
+
+
+def counted(clock: list[float], seconds: float, n: int = 40) -> list[int]:
+    out = []
+    for item in progress.track(range(n), "rows"):
+        clock[0] += seconds
+        out.append(item)
+    return out
+
+
+def test_nothing_is_shown_unless_asked(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    assert counted(clock, 60.0) == list(range(40))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_file_gets_a_line_every_ten_seconds(clock: list[float]) -> None:
+    said = io.StringIO()
+    with progress.shown(said):
+        counted(clock, 1.0)
+    assert said.getvalue().splitlines() == [
+        "rows: 10 of 40, 1 per second, 30 s left",
+        "rows: 20 of 40, 1 per second, 20 s left",
+        "rows: 30 of 40, 1 per second, 10 s left",
+        "rows: 40 of 40, 1 per second, 0 s left",
+    ]
+
+
+def test_short_work_says_nothing(clock: list[float]) -> None:
+    said = io.StringIO()
+    with progress.shown(said):
+        counted(clock, 0.1)
+    assert said.getvalue() == ""
+
+
+def test_without_tqdm_a_terminal_gets_lines_too(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    said = Terminal()
+    with progress.shown(said):
+        counted(clock, 5.0)
+    assert "rows: 2 of 40" in said.getvalue()
+
+
+def test_with_tqdm_a_terminal_gets_one_line_in_place() -> None:
+    pytest.importorskip("tqdm")
+    said = Terminal()
+    with progress.shown(said):
+        bar = progress._bar("rows", 3)
+        bar.delay = 0
+        bar.refresh()
+        bar.close()
+    assert "\r" in said.getvalue()
+    assert "\n" not in said.getvalue()
+
+
+def test_a_counter_takes_absolute_numbers(clock: list[float]) -> None:
+    said = io.StringIO()
+    with progress.shown(said):
+        tell = progress.counter("units")
+        for done in (0, 4, 8):
+            clock[0] += 11.0
+            tell(done, 8)
+    assert [line.split(",")[0] for line in said.getvalue().splitlines()] == ["units: 4 of 8", "units: 8 of 8"]
+
+
+def test_stability_selection_counts_its_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    rng = np.random.default_rng(0)
+    log = random_mdp(rng, n_features=5).trajectory(200, rng, horizon=10)
+    said = io.StringIO()
+    with progress.shown(said):
+        stability_selection(log.phi, log.reward, log.phi_next, n_halves=2, random_state=0, start=log.start)
+    assert [line.split(",")[0] for line in said.getvalue().splitlines()] == [f"halves: {k} of 4" for k in range(1, 5)]
