@@ -36,7 +36,10 @@ def test_star_writes_rows_figures_and_both_reports(here, capsys):
     assert data["claims"][0]["experiment"] == "star"
 
 
-@pytest.mark.parametrize(("argv", "word"), [(["stra"], "star"), (["star", "--seeds", "0"], "number of seeds")])
+@pytest.mark.parametrize(
+    ("argv", "word"),
+    [(["stra"], "star"), (["star", "--seeds", "0"], "integer of at least 1"), (["star", "--out", ""], "name a folder")],
+)
 def test_wrong_words_get_one_sentence(argv, word, capsys):
     assert main(["reproduce", *argv]) == 2
     err = capsys.readouterr().err.strip()

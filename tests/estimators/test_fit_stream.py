@@ -108,6 +108,36 @@ def test_parameters_are_checked(log):
         fit_stream(TD(gamma=2), cut(log, 10))
 
 
+def test_a_checkpoint_of_other_rows_is_refused(log, tmp_path):
+    path = tmp_path / "stream.ckpt"
+    X, y, columns = log
+
+    def killed(batches):
+        for number, batch in enumerate(batches):
+            if number == 7:
+                raise KeyboardInterrupt
+            yield batch
+
+    def interrupted():
+        path.unlink(missing_ok=True)
+        with pytest.raises(KeyboardInterrupt):
+            fit_stream(fresh(MODELS[0]), killed(cut(log, 20)), checkpoint=path, batches_per_save=5)
+
+    changed = y.copy()
+    changed[13] += 1e-9
+    other_rows = X.copy()
+    other_rows.data[0] += 1e-9
+    for other in ((X, changed, columns), (other_rows, y, columns), (X, y, {**columns, "ratio": columns["ratio"] * 2})):
+        interrupted()
+        with pytest.raises(ValueError, match="belongs to a fit of other data or settings; remove it"):
+            fit_stream(fresh(MODELS[0]), cut(other, 20), checkpoint=path)
+    with pytest.raises(ValueError, match="belongs to a fit of other data or settings; remove it"):
+        fit_stream(fresh(MODELS[0]), cut(log, 10), checkpoint=path)
+    with pytest.raises(ValueError, match="covers 5 batches, but there are no more than that; remove it"):
+        fit_stream(fresh(MODELS[0]), list(cut(log, 20))[:5], checkpoint=path)
+    assert same(fit_stream(fresh(MODELS[0]), cut(log, 20), checkpoint=path), fresh(MODELS[0]).fit(X, y, **columns))
+
+
 def test_a_killed_stream_continues_from_its_checkpoint(log, tmp_path):
     X, y, columns = log
     path = tmp_path / "stream.ckpt"

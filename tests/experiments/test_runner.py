@@ -41,6 +41,32 @@ def test_resume_skips_finished_units_and_restart_does_not(toy, tmp_path):
     assert len(calls) == 8
 
 
+def test_resume_computes_a_file_that_was_cut_short_again(toy, tmp_path):
+    first = execute(toy.TOY, toy.TOY.full, tmp_path)
+    victims = [unit_file(tmp_path / "toy", toy.TOY.full, unit) for unit in list(toy.units(toy.TOY.full))[:3]]
+    victims[0].write_bytes(victims[0].read_bytes()[:-40])
+    victims[1].write_bytes(b"")
+    whole = victims[2].stat().st_mtime_ns
+    again = execute(toy.TOY, toy.TOY.full, tmp_path, resume=True)
+    pd.testing.assert_frame_equal(first.rows[UNTIMED], again.rows[UNTIMED])
+    assert victims[2].stat().st_mtime_ns == whole
+
+
+def test_a_full_disk_leaves_no_part_of_a_file(toy, tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    execute(toy.TOY, toy.TOY.full, tmp_path / "a")
+    assert len(synced) == 2 * 8  # each file, and the folder after it
+
+    def full(_handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="this file was not written"):
+        execute(toy.TOY, toy.TOY.full, tmp_path / "b")
+    assert not list((tmp_path / "b" / "toy" / "rows").iterdir())
+
+
 def test_a_failing_unit_keeps_the_others(toy, tmp_path):
     def fails(settings, unit):
         if unit.seed == 1:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
+from sparsetd.cli.options import at_least
 from sparsetd.experiments import EXPERIMENTS
 from sparsetd.experiments.experiment import Experiment, Settings
 from sparsetd.experiments.runner import Outcome as Finished
@@ -29,19 +30,18 @@ examples:
 def _arguments(parser: ArgumentParser) -> None:
     parser.add_argument("experiment", choices=[*EXPERIMENTS, "all"], help="which figure or table of the paper")
     parser.add_argument("--quick", action="store_true", help="small settings: minutes instead of hours")
-    parser.add_argument("--seeds", type=_positive, metavar="N", help="independent runs of each method")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="parallel processes (-1: one per core)")
-    parser.add_argument("--out", type=Path, default=Path("reproduction"), metavar="DIR", help="where results go")
+    parser.add_argument("--seeds", type=at_least(1), metavar="N", help="independent runs of each method")
+    parser.add_argument(
+        "--jobs", type=at_least(-1), default=1, metavar="N", help="parallel processes (-1: one per core)"
+    )
+    parser.add_argument("--out", type=_folder, default=Path("reproduction"), metavar="DIR", help="where results go")
     parser.add_argument("--resume", action="store_true", help="skip the units that are already finished")
 
 
-def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
-        raise ValueError
-    return int(text)
-
-
-_positive.__name__ = "number of seeds"  # what argparse calls a wrong value
+def _folder(text: str) -> Path:
+    if not text.strip():
+        raise ArgumentTypeError("is empty; name a folder")
+    return Path(text)
 
 
 def _run(args: Namespace, console: Console) -> Outcome:

@@ -48,7 +48,8 @@ def fit_stream(
         Called with the number of rows of every batch that is done: the `update` of a progress bar.
     checkpoint : path or None
         The state is saved here every `batches_per_save` batches and taken up again if the file exists; the batches that
-        it covers are then skipped, not trained on. The file is removed at the end.
+        it covers are then skipped, not trained on, and refused if they are not those it was saved for. The file is
+        removed at the end.
     """
     models = list(estimators) if isinstance(estimators, Sequence) else [estimators]
     for model in models:
@@ -56,11 +57,14 @@ def fit_stream(
             raise ValueError(f"{type(model).__name__} has n_passes={model._passes}, but a stream is read once: use 1")
     held: dict[str, Any] = {}
     begun, skip, names = False, _position(checkpoint), set[str]()
+    mark = "" if checkpoint is None else _settings(models)
     for number, batch in enumerate(batches):
+        if number >= skip and not begun:
+            held, names = _begin(models, batch, checkpoint if skip else None, mark), _names(batch)
+            begun = True
+        if checkpoint is not None:
+            mark = _followed_by(mark, batch)
         if number >= skip:
-            if not begun:
-                held, names = _begin(models, batch, checkpoint if skip else None), _names(batch)
-                begun = True
             if odd := _names(batch) ^ names:
                 raise ValueError(
                     f"batch {number} and the first differ in having {', '.join(sorted(odd))}: let all agree"
@@ -69,11 +73,11 @@ def fit_stream(
             for rows in parts:
                 _take(models, rows)
             if checkpoint is not None and (number + 1) % batches_per_save == 0:
-                files.save(checkpoint, _kept(models, held), position=number + 1, fingerprint=_settings(models))
+                files.save(checkpoint, _kept(models, held), position=number + 1, fingerprint=mark)
         if progress is not None:
             progress(len(batch["y"]))
     if not begun:
-        raise ValueError("batches is empty; give at least one batch of rows")
+        raise ValueError(_too_few(checkpoint, skip))
     if held:
         _take(models, {**held, "X_next": held["X"], "discount": np.zeros(1)})
     for model in models:
@@ -83,7 +87,7 @@ def fit_stream(
     return estimators
 
 
-def _begin(models: list[Any], batch: Mapping[str, Any], saved: str | Path | None) -> dict[str, Any]:
+def _begin(models: list[Any], batch: Mapping[str, Any], saved: str | Path | None, mark: str) -> dict[str, Any]:
     """Fresh states, or those of a checkpoint; returns the row that waits for its successor."""
     X, y = _first(batch["X"]), batch["y"][:1]  # the shape, the names and the type; the rows are checked when taken
     for model in models:
@@ -91,7 +95,7 @@ def _begin(models: list[Any], batch: Mapping[str, Any], saved: str | Path | None
         model._begin(model._batch(X, y, X, *(None,) * 4, reset=True))
     if saved is None:
         return {}
-    kept, _ = files.load(saved, _kept(models, {}), fingerprint=_settings(models))
+    kept, _ = files.load(saved, _kept(models, {}), fingerprint=mark)
     for model, state in zip(models, kept["states"], strict=True):
         model._state = state
     return dict(kept["held"])
@@ -185,6 +189,18 @@ def _kept(models: list[Any], held: dict[str, Any]) -> dict[str, Any]:
 
 def _settings(models: list[Any]) -> str:
     return files.fingerprint([[type(model).__name__, model.get_params(deep=False)] for model in models])
+
+
+def _followed_by(mark: str, batch: Mapping[str, Any]) -> str:
+    """The fingerprint of the settings and all batches up to this one: a checkpoint of other rows is refused."""
+    columns = {name: values if sp.issparse(values) else np.asarray(values) for name, values in batch.items()}
+    return files.fingerprint(mark, {name: values for name, values in columns.items() if batch[name] is not None})
+
+
+def _too_few(checkpoint: Any, skip: int) -> str:
+    if skip:
+        return f"{checkpoint} covers {skip} batches, but there are no more than that; remove it to start afresh"
+    return "batches is empty; give at least one batch of rows"
 
 
 def _position(checkpoint: str | Path | None) -> int:

@@ -1,9 +1,8 @@
 """Run the units of an experiment in parallel, keeping what is finished.
 
-Every finished unit is one Parquet file of tidy rows, written under a temporary name and renamed, so a file that
-exists is complete. Its name carries a fingerprint of the settings: with `resume`, units whose file exists are
-skipped, and rows of other settings are never mixed in. Work is handed to joblib, so a cluster backend
-(`joblib.parallel_config`) can take over.
+Every finished unit is one Parquet file of tidy rows, written all at once. Its name carries a fingerprint of the
+settings: with `resume`, units whose file can be read are skipped, and rows of other settings are never mixed in. Work
+is handed to joblib, so a cluster backend (`joblib.parallel_config`) can take over.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ from typing import Any
 
 import joblib
 
+from sparsetd.atomic import replace_file
 from sparsetd.experiments.experiment import Experiment, Figure, Settings, Summary, Unit
 
 # (finished units, all units, seconds so far)
@@ -64,7 +63,7 @@ def execute(
     (folder / "rows").mkdir(parents=True, exist_ok=True)
     units = list(experiment.units(settings))
     files = [unit_file(folder, settings, unit) for unit in units]
-    todo = [(u, f) for u, f in zip(units, files, strict=True) if not (resume and f.exists())]
+    todo = [(u, f) for u, f in zip(units, files, strict=True) if not (resume and _is_finished(f))]
     run_units(
         experiment, settings, todo, jobs, lambda k: _tell(progress, len(units) - len(todo) + k, len(units), began)
     )
@@ -90,9 +89,18 @@ def _run_one(experiment: Experiment, settings: Settings, unit: Unit, file: Path)
     frame.insert(0, "unit", unit.name)
     frame.insert(1, "seed", unit.seed)
     frame["unit_seconds"] = time.perf_counter() - began
-    partial = file.with_suffix(f".{os.getpid()}.partial")
-    frame.to_parquet(partial, index=False)
-    os.replace(partial, file)
+    replace_file(file, frame.to_parquet(index=False))
+
+
+def _is_finished(file: Path) -> bool:
+    """Whether the rows of a unit are there and whole; a file that was cut short is computed again."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        return pyarrow.parquet.read_table(file).num_rows > 0
+    except (OSError, pyarrow.ArrowException):
+        return False
 
 
 def gather(files: list[Path]) -> Any:
