@@ -268,8 +268,8 @@ class Decoder:
             if name.startswith("_") or hasattr(cls, name):
                 raise CorruptFileError(f"{name!r} is no fitted attribute.")
             setattr(model, name, self._decode(item))
-        if node["fitted"] and hasattr(model, "_lay_out"):
-            model._lay_out()  # what a feature map derives from its bounds is computed again, not stored
+        if node["fitted"] and hasattr(model, "_restore"):
+            model._restore()
         return model
 
     def _class(self, node: Any, suits: Callable[[type], bool]) -> type:

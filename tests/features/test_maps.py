@@ -241,3 +241,9 @@ def test_action_blocks_as_a_transformer() -> None:
     plain = ActionBlocks(n_actions=3).fit(X)
     assert plain.transform(X).shape == (5, 6)
     assert list(plain.get_feature_names_out()) == [f"x{i}[a={a}]" for a in range(3) for i in range(2)]
+
+
+@pytest.mark.parametrize("features", [Fourier(3), RBFGrid(), Polynomial(9), TileCoding()])
+def test_many_columns_are_refused_in_words(features):
+    with pytest.raises(ValueError, match="This would make"):
+        features.fit(np.zeros((2, 900)))

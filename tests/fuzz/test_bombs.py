@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from fuzz.test_findings import refused
+from sparsetd import LSTD, Transitions, ValueFunction, container, model_file
+from sparsetd.container import CorruptFileError
+from sparsetd.features import Fourier, Polynomial, RBFGrid, Tabular, TileCoding
 from sparsetd.transitions import arrow, read, read_batches, text
 from sparsetd.transitions.sparse_parquet import sparse_parquet
 
@@ -131,3 +135,48 @@ def test_the_limit_of_read_is_that_of_an_archive(tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "log.npz", obs=np.zeros(4 * MIB), reward=np.zeros(4 * MIB))
     with at_most(10 * MIB):
         refused(lambda: read(small(tmp_path / "log.npz"), max_bytes=MIB), "would unpack to")
+
+
+def model_of(features: Any, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any], Path]:
+    """The header and the arrays of a model file with this feature map, ready to be changed."""
+    rng = np.random.default_rng(0)
+    s = rng.integers(4, size=(12, 2)) if isinstance(features, Tabular) else rng.normal(size=(12, 2))
+    log = Transitions.from_arrays(s, rng.normal(size=12), terminated=np.arange(12) % 4 == 3)
+    path = tmp_path / "model"
+    model_file.save(ValueFunction(features, LSTD(rho_theta=1.0)).fit(log), path)
+    return *container.read(path, model_file.KIND), path
+
+
+HUGE = [2 * 10**8, 6 * 10**8, 3161, 2**31, 2**63, 10**30, 0, -1, 1e300, 0.5, True, "x", None, [10**9, 2], [2**40] * 2]
+MAPS = {
+    "n_tilings": TileCoding(2, 3),
+    "n_tiles": TileCoding(2, 3),
+    "hash_size": TileCoding(2, 3, hash_size=32),
+    "order": Fourier(2),
+    "coupling": Fourier(2, coupling=1),
+    "grids": RBFGrid((2, 3)),
+    "degree": Polynomial(2),
+    "n_states": Tabular(),
+    "n_features_in_": TileCoding(2, 3),
+    "low_": RBFGrid((2, 3)),
+    "n_states_": Tabular(),
+}
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_no_parameter_in_a_model_file_is_a_bomb(name: str, tmp_path: Path) -> None:
+    meta, arrays, path = model_of(MAPS[name], tmp_path)
+    for part in ("features", "features_"):
+        node = meta["model"]["params" if part == "features" else "fitted"][part]
+        assert name in node["params"] or name in node["fitted"] or part == "features"
+    opened, refusals = 0, []
+    for value in HUGE:
+        (node["fitted"] if name.endswith("_") else node["params"])[name] = value
+        container.write(path, model_file.KIND, meta, arrays)
+        with at_most(700 * MIB):
+            try:
+                opened += model_file.load(small(path)) is not None
+            except CorruptFileError as error:
+                refusals.append(str(error))
+    assert opened < len(HUGE)
+    assert all(refusal.startswith(f"{path}: ") for refusal in refusals)

@@ -14,6 +14,7 @@ Array = NDArray[Any]
 Bound = float | Sequence[float] | None
 
 MAX_FEATURES = 10_000_000
+MAX_INPUTS = 100_000
 
 
 class BoxFeatures(TransformerMixin, BaseEstimator):
@@ -54,6 +55,13 @@ class BoxFeatures(TransformerMixin, BaseEstimator):
         span = self.high_ - self.low_
         return (X - self.low_) / np.where(span > 0, span, 1.0)
 
+    def _restore(self) -> None:
+        """What is derived from the parameters and the bounds is computed again, not stored: a file may say anything."""
+        p = self.n_features_in_
+        if type(p) is not int or not 1 <= p <= MAX_INPUTS or not np.shape(self.low_) == np.shape(self.high_) == (p,):
+            raise ValueError("the bounds are not those of the columns.")
+        self._lay_out()
+
     def _lay_out(self) -> None:
         raise NotImplementedError
 
@@ -75,13 +83,22 @@ def _bound(name: str, given: Bound, learned: Array) -> Array:
     return np.broadcast_to(bound, learned.shape).copy()
 
 
-def refuse_too_many(count: float, remedy: str) -> None:
-    """Refuse a layout whose size has exploded with the number of dimensions."""
-    if count > MAX_FEATURES:
-        raise ValueError(f"This would make {count:.3g} features, more than {MAX_FEATURES:,}: {remedy}.")
+def power(points: int, p: int) -> float:
+    """pointsᵖ, infinite where no float can hold it."""
+    with np.errstate(over="ignore"):
+        return float(np.float64(points) ** p)
+
+
+def refuse_too_many(count: float, remedy: str, each: int = 1) -> None:
+    """Refuse a layout that keeps `each` numbers per feature and whose size has exploded with the dimensions."""
+    if not count * each <= MAX_FEATURES:
+        raise ValueError(
+            f"This would make {count:.3g} features, of {each} numbers each, more than {MAX_FEATURES:,} in all: {remedy}."
+        )
 
 
 def positive_integer(name: str, value: Any) -> int:
-    if isinstance(value, bool) or int(value) != value or value < 1:
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not number or not 1 <= value < 2**63 or int(value) != value:
         raise ValueError(f"`{name}` must be a positive integer, but it is {value!r}.")
     return int(value)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 
-from sparsetd.features.base import Array, Bound, BoxFeatures, positive_integer, refuse_too_many
+from sparsetd.features.base import Array, Bound, BoxFeatures, positive_integer, power, refuse_too_many
 
 
 class Fourier(BoxFeatures):
@@ -53,8 +51,8 @@ class Fourier(BoxFeatures):
     def _lay_out(self) -> None:
         order, p = positive_integer("order", self.order), self.n_features_in_
         coupling = p if self.coupling is None else positive_integer("coupling", self.coupling)
-        refuse_too_many(float(order + 1) ** p, f"lower `order` for {p} dimensions")
-        c = np.array(list(product(range(order + 1), repeat=p)))
+        refuse_too_many(power(order + 1, p), f"lower `order` for {p} dimensions", each=p)
+        c = np.indices((order + 1,) * p).reshape(p, -1).T.copy()
         self.frequencies_ = c[(c > 0).sum(axis=1) <= coupling]
         norm = np.linalg.norm(self.frequencies_, axis=1)
         self.step_scale_ = 1.0 / np.where(norm > 0, norm, 1.0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import comb
+from math import exp, lgamma
 
 from sklearn.preprocessing import PolynomialFeatures
 
@@ -32,7 +32,8 @@ class Polynomial(BoxFeatures):
 
     def _lay_out(self) -> None:
         degree, p = positive_integer("degree", self.degree), self.n_features_in_
-        refuse_too_many(comb(p + degree, degree), f"lower `degree` for {p} dimensions")
+        count = lgamma(p + degree + 1) - lgamma(p + 1) - lgamma(degree + 1)  # the logarithm of (p + degree over p)
+        refuse_too_many(exp(min(count, 700)), f"lower `degree` for {p} dimensions")
         self._powers = PolynomialFeatures(degree, include_bias=self.constant).fit(self.low_[None])
 
     def _features(self, u: Array) -> Array:

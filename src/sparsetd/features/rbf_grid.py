@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from sparsetd.features.base import Array, Bound, BoxFeatures, positive_integer, refuse_too_many
+from sparsetd.features.base import Array, Bound, BoxFeatures, positive_integer, power, refuse_too_many
 
 
 class RBFGrid(BoxFeatures):
@@ -54,9 +54,9 @@ class RBFGrid(BoxFeatures):
         grids = [positive_integer("grids", g) for g in self.grids]
         if not self.width > 0:
             raise ValueError(f"`width` must be positive, but it is {self.width!r}.")
-        refuse_too_many(sum(float(g) ** p for g in grids), f"use fewer or coarser grids in {p} dimensions")
+        refuse_too_many(sum(power(g, p) for g in grids), f"use fewer or coarser grids in {p} dimensions", each=p)
         self._axes = [np.linspace(0, 1, g) if g > 1 else np.array([0.5]) for g in grids]
-        unit = np.vstack([np.array(list(product(axis, repeat=p))) for axis in self._axes])
+        unit = np.vstack([_points(axis, p) for axis in self._axes])
         self.centers_ = self.low_ + unit * (self.high_ - self.low_)
 
     def _features(self, u: Array) -> Array:
@@ -81,3 +81,8 @@ class RBFGrid(BoxFeatures):
                 where = ",".join(f"{name}:{i}" for name, i in zip(names, index, strict=True))
                 out.append(f"rbf{len(axis)}({where})")
         return [*out, "1"] if self.constant else out
+
+
+def _points(axis: Array, p: int) -> Array:
+    """All points of a grid in p dimensions, the last coordinate running fastest."""
+    return axis[np.indices((len(axis),) * p).reshape(p, -1).T]

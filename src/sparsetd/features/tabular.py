@@ -44,8 +44,13 @@ class Tabular(TransformerMixin, BaseEstimator):
             raise ValueError(
                 f"`n_states` must have one entry for each of {X.shape[1]} columns, but it is {self.n_states}."
             )
-        refuse_too_many(float(np.prod(np.array(self.n_states_, dtype=float))), "aggregate states, or use tile coding")
+        self._restore()
         return self
+
+    def _restore(self) -> None:
+        with np.errstate(over="ignore"):
+            count = np.prod([float(positive_integer("n_states", k)) for k in self.n_states_])
+        refuse_too_many(float(count), "aggregate states, or use tile coding")
 
     def transform(self, X: Any) -> Any:
         """The rows of the identity matrix that belong to the states."""

@@ -51,17 +51,21 @@ class TileCoding(BoxFeatures):
 
     def _lay_out(self) -> None:
         t, p = positive_integer("n_tilings", self.n_tilings), self.n_features_in_
+        refuse_too_many(t, "use fewer tilings", each=p)
         given = [self.n_tiles] * p if np.ndim(self.n_tiles) == 0 else list(np.ravel(self.n_tiles))
         if len(given) != p:
             raise ValueError(f"`n_tiles` must be a number or {p} numbers, one per column, but it is {self.n_tiles!r}.")
         self._tiles = np.array([positive_integer("n_tiles", g) for g in given])
         shift = np.outer(np.arange(t), 2 * np.arange(p) + 1) % t
         self._shift = shift / t
-        cells = np.prod(self._tiles + 1.0)
+        with np.errstate(over="ignore"):
+            cells = np.prod(self._tiles + 1.0)
         if self.hash_size is not None:
             per_tiling = positive_integer("hash_size", self.hash_size) // t
             if per_tiling == 0:
                 raise ValueError(f"`hash_size` must be at least n_tilings = {t}, but it is {self.hash_size}.")
+            if t * per_tiling > np.iinfo(np.int32).max:
+                raise ValueError(f"`hash_size` must be below 2**31, but it is {self.hash_size}.")
         refuse_too_many(float(t * cells if self.hash_size is None else 0), "hash them with `hash_size`")
         self._per_tiling = int(cells) if self.hash_size is None else per_tiling
         self.n_features_out_ = t * self._per_tiling
