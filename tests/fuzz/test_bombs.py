@@ -156,7 +156,6 @@ MAPS = {
     "coupling": Fourier(2, coupling=1),
     "grids": RBFGrid((2, 3)),
     "degree": Polynomial(2),
-    "n_states": Tabular(),
     "n_features_in_": TileCoding(2, 3),
     "low_": RBFGrid((2, 3)),
     "n_states_": Tabular(),

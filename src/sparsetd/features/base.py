@@ -92,9 +92,8 @@ def power(points: int, p: int) -> float:
 def refuse_too_many(count: float, remedy: str, each: int = 1) -> None:
     """Refuse a layout that keeps `each` numbers per feature and whose size has exploded with the dimensions."""
     if not count * each <= MAX_FEATURES:
-        raise ValueError(
-            f"This would make {count:.3g} features, of {each} numbers each, more than {MAX_FEATURES:,} in all: {remedy}."
-        )
+        size = f"{count:.3g} features" if each == 1 else f"{count:.3g} features of {each} numbers each"
+        raise ValueError(f"This would make {size}, more than {MAX_FEATURES:,} numbers: {remedy}.")
 
 
 def positive_integer(name: str, value: Any) -> int:
