@@ -22,7 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.trust.run import read, run
-from benchmarks.trust.sets import cells_of
+from benchmarks.trust.sets import SETS, cells_of
 from benchmarks.trust.table import table
 
 
@@ -48,7 +48,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="python -m benchmarks.trust", description=__doc__, formatter_class=layout)
-    parser.add_argument("--set", choices=("build", "report"), default="build", help="which cells (default: build)")
+    parser.add_argument("--set", choices=tuple(SETS), default="build", help="which cells (default: build)")
     parser.add_argument(
         "--cells", default="*", metavar="PATTERN", help="only cells whose name matches, as in the shell"
     )

@@ -24,12 +24,14 @@ Row = dict[str, Any]
 LIMIT = 300  # seconds that one question may take
 
 
-def generator(entropy: int, cell: str, number: int) -> np.random.Generator:
+def generator(entropy: int | None, cell: str, number: int) -> np.random.Generator:
     """The stream of log `number` of a cell: the same wherever and in whatever order the logs are run."""
+    if entropy is None:
+        return np.random.default_rng(number)
     return np.random.default_rng(np.random.SeedSequence([entropy, crc32(cell.encode()), number]))
 
 
-def judged(cell: Cell, entropy: int, number: int, probe: bool) -> Row:
+def judged(cell: Cell, entropy: int | None, number: int, probe: bool) -> Row:
     """One log of a cell. With `probe` the same log is asked again with episodes in another order, and rescaled."""
     rng = generator(entropy, cell.name, number)
     case = cell.draw(rng)
@@ -38,7 +40,10 @@ def judged(cell: Cell, entropy: int, number: int, probe: bool) -> Row:
     row["episodes"] = case.log.n_episodes
     row |= _beside(case, said)
     if case.relevant is not None and said["kept"] is not None:
-        row["f1"] = f1(set(said["kept"]), set(case.relevant))
+        row["f1"] = f1(originals(said["kept"]), set(case.relevant))
+    idle = [name for name in case.log.names or () if name.startswith("noise_")]
+    if idle and said["kept"] is not None:
+        row["dropped"] = 1 - len(set(idle) & set(said["kept"])) / len(idle)
     if probe and said["value"] is not None:
         row["permuted"] = _moved(said, answer(permuted(case.log, rng), case.gamma))
         row["rescaled"] = _moved(said, answer(rescaled(case.log, rng), case.gamma))
@@ -61,6 +66,11 @@ def answer(log: Transitions, gamma: float) -> Row:
 
 def f1(found: set[str], truth: set[str]) -> float:
     return 2 * len(found & truth) / (len(found) + len(truth))
+
+
+def originals(names: list[str]) -> set[str]:
+    """Of two columns that say the same either may be kept: copies count as what they copy."""
+    return {name.removeprefix("copy_of_") for name in names}
 
 
 def jaccard(a: set[str], b: set[str]) -> float:
@@ -121,7 +131,11 @@ def _moved(before: Row, after: Row) -> Row:
     width = before["high"] - before["low"]
     shift = abs(after["value"] - before["value"]) / width if width else float(after["value"] != before["value"])
     same = after["severity"] == before["severity"]
-    return {"jaccard": jaccard(set(before["kept"]), set(after["kept"])), "shift": shift, "same_severity": same}
+    return {
+        "jaccard": jaccard(originals(before["kept"]), originals(after["kept"])),
+        "shift": shift,
+        "same_severity": same,
+    }
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -20,6 +21,21 @@ class Case:
     relevant: frozenset[str] | None = None
 
 
+Draw = Callable[[np.random.Generator], Case]
+
+
+class Trouble(StrEnum):
+    """What can be wrong with a log."""
+
+    NONE = ""
+    OVERLAP = "little overlap"
+    EPISODES = "few effective episodes"
+    SHAPE = "wrong shape"
+    HIDDEN = "unobserved state"
+    MARKS = "ends marked wrong"
+    BEHAVIOR = "behaviour hard to estimate"
+
+
 @dataclass(frozen=True)
 class Cell:
     """A family at one setting of its parameters.
@@ -30,20 +46,22 @@ class Cell:
         "family/parameters": `--cells` matches it.
     draw : callable
         From a generator to a fresh `Case`.
-    trouble : str
-        Empty where the log answers the question, so that a red caution would be a false alarm. Otherwise what is wrong
+    trouble : Trouble
+        None where the log answers the question, so that a red caution would be a false alarm. Otherwise what is wrong
         with it: the interval must cover all the same, or the caution must be red.
     overlap : bool
         Whether the log visits what the target visits.
-    f1_goal : float or None
-        The F1 that the support has to reach.
+    f1_goal, rmse_goal, dropped_goal : float or None
+        Goals of this cell alone: the F1 of the support, the error, the share of the columns of noise that are dropped.
     """
 
     name: str
-    draw: Callable[[np.random.Generator], Case]
-    trouble: str = ""
+    draw: Draw
+    trouble: Trouble = Trouble.NONE
     overlap: bool = True
     f1_goal: float | None = None
+    rmse_goal: float | None = None
+    dropped_goal: float | None = None
 
     @property
     def family(self) -> str:
@@ -51,4 +69,4 @@ class Cell:
 
     @property
     def well_posed(self) -> bool:
-        return not self.trouble
+        return self.trouble is Trouble.NONE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -35,6 +35,7 @@ class FiniteProblem:
     start: Array
     gamma: float
     noise: float = 0.0
+    _known: dict[bytes, float] = field(default_factory=dict, repr=False)
 
     @property
     def n_states(self) -> int:
@@ -62,8 +63,11 @@ class FiniteProblem:
         return np.linalg.solve(np.eye(self.n_states) - self.gamma * moves, reward)
 
     def value(self, policy: Array) -> float:
-        """Of the start distribution."""
-        return float(self.start @ self.values(policy))
+        """Of the start distribution (remembered: every log of a cell asks for the same one)."""
+        key = policy.tobytes()
+        if key not in self._known:
+            self._known[key] = float(self.start @ self.values(policy))
+        return self._known[key]
 
     def action_values(self, policy: Array) -> Array:
         going_on = self.transition[:, :, : self.n_states] @ self.values(policy)

@@ -14,7 +14,8 @@ COVERAGE, RED, FALSE_RED, WORSE = 0.90, 0.95, 0.05, 1.15
 SAME = 1e-6  # a value has not moved if it moved by less than this share of its interval's width
 COLUMNS = {
     "logs": "{:d}", "rmse": "{:.3g}", "selected": "{:.3g}", "all": "{:.3g}", "coverage": "{:.0%}", "width": "{:.3g}",
-    "red": "{:.0%}", "amber": "{:.0%}", "f1": "{:.2f}", "jaccard": "{:.2f}", "rescaled": "{:.2f}", "cpu": "{:.2f}",
+    "red": "{:.0%}", "amber": "{:.0%}", "f1": "{:.2f}", "dropped": "{:.1%}", "jaccard": "{:.2f}", "rescaled": "{:.2f}",
+    "cpu": "{:.2f}",
 }  # fmt: skip
 
 
@@ -31,6 +32,7 @@ def summary(rows: list[Row]) -> Row:
         "red": float(np.mean([r["severity"] == "red" for r in rows])),
         "amber": float(np.mean([r["severity"] == "amber" for r in rows])),
         "f1": _mean([r["f1"] for r in rows if "f1" in r]),
+        "dropped": _mean([r["dropped"] for r in rows if "dropped" in r]),
         "jaccard": _mean([r["permuted"]["jaccard"] for r in rows if "permuted" in r]),
         "rescaled": _mean([r["rescaled"]["jaccard"] for r in rows if "rescaled" in r]),
         "permuted_shift": _worst([r["permuted"]["shift"] for r in rows if "permuted" in r]),
@@ -50,8 +52,12 @@ def verdicts(cell: Cell, s: Row) -> dict[str, bool]:
         out["as good as either"] = s["rmse"] <= WORSE * min(s["selected"], s["all"])
     if cell.f1_goal is not None:
         out["support"] = (s["f1"] or 0.0) >= cell.f1_goal
+    if cell.rmse_goal is not None:
+        out["error as before"] = s["rmse"] is not None and s["rmse"] <= cell.rmse_goal
+    if cell.dropped_goal is not None:
+        out["noise dropped"] = (s["dropped"] or 0.0) >= cell.dropped_goal
     if s["jaccard"] is not None:
-        out["order of episodes"] = s["jaccard"] == 1 and s["permuted_shift"] <= SAME
+        out["order of episodes"] = s["jaccard"] == 1
         out["units of columns"] = s["rescaled"] == 1 and s["rescaled_shift"] <= SAME
     return out
 

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.special import expit
 
 from benchmarks.trust.case import Case
+from benchmarks.trust.families.finite_log import log_of
 from benchmarks.trust.finite import FiniteProblem
-from sparsetd.transitions import Transitions
 
 Array = np.ndarray[Any, Any]
 LEVELS = {"organ": 5, "pressure": 3, "oxygen": 3, "infection": 2, "fever": 2, "ventilated": 2, "chronic": 2, "old": 2}
@@ -31,44 +31,26 @@ def draw(
     columns: int = 13,
     target: str = "optimal",
     episodes: int = 500,
-    cut: int | None = None,
+    cut: int = 10_000,
     wrong: float = 0.0,
     instance: int = 0,
     logged: bool = True,
 ) -> Case:
     """A log of the clinic; `cut` stays after so many steps, a share `wrong` of which is then marked as terminated."""
-    problem, behavior = clinic(instance), policy("logged", instance)
-    asked = policy(target, instance)
-    steps = problem.simulate(episodes, behavior, rng, cut or 10_000)
-    ended = steps.successor >= problem.n_states
-    last = np.append(steps.episode[1:] != steps.episode[:-1], True)
-    wronged = last & ~ended & (rng.random(episodes)[steps.episode] < wrong)
-    phi, names = features(columns, steps, np.where(ended, 0, steps.successor), rng)
-    log = Transitions.from_arrays(
-        phi[0],
-        problem.rewards(steps, rng),
-        phi[1],
-        action=steps.action,
-        terminated=ended | wronged,
-        truncated=last & ~ended & ~wronged,
-        episode=steps.episode,
-        behavior_prob=behavior[steps.state, steps.action] if logged else None,
-        target_prob=asked[steps.state, steps.action],
-        names=names,
-    )
-    return Case(log, value(target, instance), GAMMA)
-
-
-def features(columns: int, steps: Any, successor: Array, rng: np.random.Generator) -> tuple[tuple[Array, Array], Any]:
-    """φ and φ' of every step: 13 dummies, up to 70 products, and noise that is new at every step."""
     table, names = dummies(min(columns, 83))
-    now, following = table[steps.state], table[successor]
-    extra = columns - table.shape[1]
-    noise = rng.normal(size=(len(now) + 1, extra))
-    goes_on = np.append(steps.episode[1:] == steps.episode[:-1], False)
-    noise_next = np.where(goes_on[:, None], noise[1:], rng.normal(size=(len(now), extra))) if extra else noise[1:]
-    both = np.hstack([now, noise[:-1]]), np.hstack([following, noise_next])
-    return both, [*names, *(f"noise_{i}" for i in range(extra))]
+    return log_of(
+        clinic(instance),
+        policy("logged", instance),
+        policy(target, instance),
+        episodes,
+        rng,
+        table,
+        names,
+        noise=columns - table.shape[1],
+        cut=cut,
+        wrong=wrong,
+        logged=logged,
+    )
 
 
 @lru_cache
@@ -87,20 +69,18 @@ def dummies(columns: int) -> tuple[Array, list[str]]:
 
 @lru_cache
 def policy(name: str, instance: int) -> Array:
-    """π(a|s): "logged", "optimal", "mixed" (half optimal, half random), "worst", or "untreated"."""
+    """π(a|s): "logged", "optimal", "mixed" (half optimal, half random), "nearly" optimal, "worst", "untreated", or
+    "less" (three quarters as logged, a quarter untreated)."""
     problem = clinic(instance)
     uniform = np.full(problem.reward.shape, 0.25)
     if name == "untreated":
         return np.tile([1.0, 0.0, 0.0, 0.0], (problem.n_states, 1))
+    if name == "less":
+        return 0.75 * policy("logged", instance) + 0.25 * policy("untreated", instance)
     if name == "worst":
         return problem.extreme(best=False)
     share = {"optimal": 0.0, "logged": RANDOM, "mixed": 0.5, "nearly": 0.02}[name]
     return (1 - share) * (problem.extreme() if name == "optimal" else policy("optimal", instance)) + share * uniform
-
-
-@lru_cache
-def value(target: str, instance: int) -> float:
-    return clinic(instance).value(policy(target, instance))
 
 
 @lru_cache(maxsize=3)

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.trust.case import Case
+from benchmarks.trust.families.finite_log import log_of
 from benchmarks.trust.finite import FiniteProblem
-from sparsetd.transitions import Transitions
 
 Array = np.ndarray[Any, Any]
 GAMMA = 0.98
@@ -30,22 +30,10 @@ def draw(
     ends: float = 0.03,
 ) -> Case:
     """The log goes forth with probability `forth`, the target with `asked`."""
-    problem, table = corridor(places, ends), columns(places, bumps)
+    table = columns(places, bumps)
     behavior, target = (np.tile([1 - p, p], (places, 1)) for p in (forth, asked))
-    steps = problem.simulate(episodes, behavior, rng)
-    ended = steps.successor >= places
-    log = Transitions.from_arrays(
-        table[steps.state],
-        problem.rewards(steps, rng),
-        table[np.where(ended, 0, steps.successor)],
-        action=steps.action,
-        terminated=ended,
-        episode=steps.episode,
-        behavior_prob=behavior[steps.state, steps.action],
-        target_prob=target[steps.state, steps.action],
-        names=[f"place_{i}" for i in range(table.shape[1])],
-    )
-    return Case(log, problem.value(target), GAMMA)
+    names = [f"place_{i}" for i in range(table.shape[1])]
+    return log_of(corridor(places, ends), behavior, target, episodes, rng, table, names)
 
 
 def columns(places: int, bumps: int) -> Array:

@@ -25,17 +25,22 @@ def log_of(
     relevant: list[str] | None = None,
     logged: bool = True,
     cut: int = 100_000,
+    wrong: float = 0.0,
 ) -> Case:
-    """`see` turns states into the observed columns; `target` is the chance of action 1 in question."""
+    """`see` turns states into the observed columns; `target` is the chance of action 1 in question.
+
+    Episodes are `cut` after so many steps; a share `wrong` of the cut ones is marked as terminated all the same.
+    """
     steps = problem.simulate(episodes, rng, cut)
     last = np.append(steps.episode[1:] != steps.episode[:-1], True)
+    wronged = last & ~steps.ended & (rng.random(episodes)[steps.episode] < wrong)
     log = Transitions.from_arrays(
         see(steps.state),
         steps.reward,
         see(steps.successor),
         action=steps.action,
-        terminated=steps.ended,
-        truncated=last & ~steps.ended,
+        terminated=steps.ended | wronged,
+        truncated=last & ~steps.ended & ~wronged,
         episode=steps.episode,
         behavior_prob=steps.behavior if logged else None,
         target_prob=np.where(steps.action == 1, target, 1 - target),

@@ -6,11 +6,15 @@ the reward is quadratic. The logged probabilities are right in both.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from benchmarks.trust.case import Case
 from benchmarks.trust.families.gaussian_log import log_of
 from benchmarks.trust.gaussian import GaussianProblem
+
+Array = np.ndarray[Any, Any]
 
 
 def draw(
@@ -23,6 +27,7 @@ def draw(
     squares: bool = False,
     episodes: int = 1000,
     target: float = 0.8,
+    logged: bool = True,
 ) -> Case:
     """Five coordinates, of which the last `hidden` are not observed; `curved` weighs the squares in the reward.
 
@@ -44,7 +49,9 @@ def draw(
     names = [f"x_{i}" for i in range(seen)]
     if squares:
         names += [f"x_{i}^2" for i in range(seen)]
-        return log_of(
-            problem, target, episodes, rng, names=names, see=lambda x: np.hstack([x[:, :seen], x[:, :seen] ** 2])
-        )
-    return log_of(problem, target, episodes, rng, see=lambda x: x[:, :seen], names=names)
+
+    def see(x: Array) -> Array:
+        shown = x[:, :seen]
+        return np.hstack([shown, shown**2]) if squares else shown
+
+    return log_of(problem, target, episodes, rng, see=see, names=names, logged=logged)

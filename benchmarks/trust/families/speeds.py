@@ -19,7 +19,11 @@ def draw(
     target: float = 0.7,
     goes_on: float = 0.95,
     reward_noise: float = 1.0,
+    lean: float = 0.3,
+    offset: float = 0.0,
     logged: bool = True,
+    cut: int = 100_000,
+    wrong: float = 0.0,
 ) -> Case:
     """`each` relevant features at every speed and `noise` idle ones, of the same speeds; equal parts of the value."""
     speed = np.concatenate([np.repeat(speeds, each), np.resize(speeds, noise)])
@@ -31,10 +35,12 @@ def draw(
         weight=2 * share * (1 - 0.99 * goes_on * speed),
         curve=np.zeros(len(speed)),
         mean=0.5 * busy,
-        leaning=0.3 * busy / np.sqrt(each * len(speeds)),
+        leaning=lean * busy / np.sqrt(each * len(speeds)),
+        offset=offset,
         noise=reward_noise,
         goes_on=goes_on,
     )
     names = [f"{'x' if b else 'noise'}_{i}" for i, b in enumerate(busy)]
     relevant = [name for name, b in zip(names, busy, strict=True) if b]
-    return log_of(problem, target, episodes, rng, see=lambda x: x, names=names, relevant=relevant, logged=logged)
+    marks = {"logged": logged, "cut": cut, "wrong": wrong}
+    return log_of(problem, target, episodes, rng, see=lambda x: x, names=names, relevant=relevant, **marks)
