@@ -29,4 +29,4 @@ def test_outside_a_clone_it_says_where_to_stand(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(benchmark, "__file__", str(tmp_path / "a" / "b" / "c" / "benchmark.py"))
     assert main(["benchmark", "demo"]) == 2
-    assert "run `sparsetd benchmark` from a clone" in capsys.readouterr().err
+    assert "install a clone with" in capsys.readouterr().err

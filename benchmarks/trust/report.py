@@ -123,7 +123,7 @@ def _corridor() -> list[Cell]:
 
 
 def _cuts() -> list[Cell]:
-    slow = partial(speeds.draw, goes_on=0.985, cut=15, episodes=800, noise=10)
+    slow = partial(speeds.draw, goes_on=0.96, cut=20, episodes=800, noise=10)
     clinic_cut = partial(clinic.draw, columns=83, cut=12, instance=2, target="nearly", episodes=800)
     return [
         Cell("cuts/clinic, 83 columns, marked right, 800", clinic_cut),
