@@ -26,6 +26,8 @@ COMMANDS = (
     "prepare",
     "inspect",
     "evaluate",
+    "compare",
+    "improve",
     "select",
     "fit",
     "predict",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     # The aliases and stars tell type checkers that these names are public.
     from sparsetd import checks as checks
     from sparsetd import control as control
+    from sparsetd import decisions as decisions
     from sparsetd import evaluation as evaluation
     from sparsetd import features as features
     from sparsetd import metrics as metrics
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from sparsetd import solvers as solvers
     from sparsetd import transitions as transitions
     from sparsetd.checks import check_td_estimator as check_td_estimator
+    from sparsetd.decisions import *
     from sparsetd.estimators import *
     from sparsetd.evaluation import Evaluation as Evaluation
     from sparsetd.evaluation import estimate_behavior as estimate_behavior
@@ -41,7 +43,10 @@ if TYPE_CHECKING:
 
 # Where each public name lives, in the order of the data flow; a test keeps it complete.
 _HOMES = {
-    "sparsetd": "transitions features operators penalties solvers metrics problems control selection evaluation checks",
+    "sparsetd": (
+        "transitions features operators penalties solvers metrics problems control selection evaluation decisions "
+        "checks"
+    ),
     "sparsetd.transitions": "Transitions prepare read",
     "sparsetd.estimators": (
         "TD ETD TDC TDRC GTD GTD2 HTD GQ GTD2MP TDCMP L1TD MirrorDescentTD PFGTD ROTD ROGQ ROTDLasso RDATD LSTD LSTDL1 "
@@ -52,6 +57,7 @@ _HOMES = {
     ),
     "sparsetd.evaluation": "evaluate Evaluation estimate_behavior",
     "sparsetd.sweeps": "sweep Sweep",
+    "sparsetd.decisions": "compare improve sensitivity",
     "sparsetd.model_file": "save load",
     "sparsetd.checks": "check_td_estimator",
 }

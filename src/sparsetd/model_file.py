@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsetd import container, estimators, features, selection
 from sparsetd.atomic import replace_file
 from sparsetd.container import CorruptFileError
+from sparsetd.decisions import ScorePolicy
 from sparsetd.encoding import Decoder, Encoder, is_record
 
 __all__ = ["export_onnx", "load", "read_notes", "save"]
@@ -39,12 +40,15 @@ class NoState:
         raise ValueError("This model comes from a file, which holds no solver state: fit it anew, or use a checkpoint.")
 
 
-def save(model: BaseEstimator, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None) -> None:
-    """Write a fitted estimator of this package to `path`, atomically.
+def save(
+    model: BaseEstimator | ScorePolicy, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None
+) -> None:
+    """Write a fitted estimator of this package, or a policy that `improve` found, to `path`, atomically.
 
     `notes` are kept beside the model and handed back by `read_notes`: where the data came from, how features were made.
     """
-    check_is_fitted(model)
+    if not isinstance(model, ScorePolicy):
+        check_is_fitted(model)
     if type(model) is not known_classes().get(type(model).__name__):
         raise TypeError(f"{type(model).__name__} is not an estimator of sparsetd: a model file holds no other class.")
     encoder = Encoder()
@@ -57,7 +61,7 @@ def save(model: BaseEstimator, path: str | os.PathLike[str], *, notes: Mapping[s
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """The estimator stored at `path`, ready to predict."""
+    """The estimator or policy stored at `path`, ready to predict."""
     return _read(path, "model")
 
 
@@ -96,11 +100,11 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
 
 
 def known_classes() -> dict[str, type]:
-    """Every class a model file may hold, by name: estimators, feature maps, the records they keep, two scalers."""
+    """Every class a model file may hold, by name: estimators, feature maps, their records, two scalers, a policy."""
     modules = (estimators, selection, features)
     public = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
     known = [item for item in public if isinstance(item, type) and (issubclass(item, BaseEstimator) or is_record(item))]
-    return {item.__name__: item for item in (*known, StandardScaler, MinMaxScaler)}
+    return {item.__name__: item for item in (*known, StandardScaler, MinMaxScaler, ScorePolicy)}
 
 
 def _read(path: str | os.PathLike[str], part: str) -> Any:
@@ -116,6 +120,11 @@ def _read(path: str | os.PathLike[str], part: str) -> Any:
 
 def _check(model: Any) -> None:
     """What a fitted model must satisfy whatever its class: one finite weight per feature, one name per feature."""
+    if isinstance(model, ScorePolicy):
+        try:
+            return model.check()
+        except (ValueError, TypeError, AttributeError, IndexError) as error:
+            raise CorruptFileError(str(error)) from None
     if isinstance(model, estimators.ValueFunction):
         observed, names = getattr(model, "n_observed_", None), getattr(model, "feature_names_in_", None)
         if type(observed) is not int or (names is not None and np.shape(names) != (observed,)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsetd.control import GreedyGQ, GreedyROGQ, Rule, evaluate, online
+from sparsetd.control import GreedyGQ, GreedyROGQ, Rule, Step, evaluate, online, rollout
 
 
 class Chain:
@@ -99,3 +99,44 @@ def test_same_seed_same_episodes():
         return online(Chain(), learner, one_hot, np.random.default_rng(5), behavior=Rule(0.3), n_episodes=20)
 
     assert run() == run()
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.4, 0.9])
+def test_automatic_steps_learn_the_chain(lam):
+    learner = GreedyGQ(2, 6, gamma=0.9, lam=lam, step_size="auto", eta=0.1)
+    online(Chain(), learner, one_hot, np.random.default_rng(1), behavior=Rule(epsilon=0.3), n_episodes=400)
+    assert learner.theta[1, 2:5] == pytest.approx([0.81, 0.9, 1.0], abs=0.02)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.4])
+def test_automatic_steps_of_rogq_find_the_policy(lam):
+    learner = GreedyROGQ(2, 6, gamma=0.9, lam=lam, step_size="auto", acting="average")
+    online(Chain(), learner, one_hot, np.random.default_rng(1), behavior=Rule(epsilon=0.3), n_episodes=400)
+    assert evaluate(Chain(), lambda s: int(learner.values(one_hot(s)).argmax()), max_steps=50).total == 1.0
+
+
+def test_an_automatic_step_never_overshoots():
+    """With w = 0 a step of α along e changes this row's TD error by the factor 1 − α eᵀ(φ − γφ̄) ≥ ½."""
+    learner, rng = GreedyGQ(3, 4, gamma=0.9, lam=0.7, step_size="auto", eta=0.0), np.random.default_rng(0)
+    for _ in range(50):
+        phi, phi_next = 10 * rng.normal(size=(2, 4))
+        step = Step(phi, int(rng.integers(3)), rng.normal(), phi_next, 0.9 * rng.dirichlet(np.ones(3)), 1.0)
+        before = learner.update(step)
+        after = step.reward + step.next_weight @ learner.values(phi_next) - learner.values(phi)[step.action]
+        assert abs(after) <= 1.5 * abs(before) + 1e-9
+        learner._step[:] = 1.0  # each row for itself
+
+
+def test_a_step_size_of_another_name_is_refused():
+    with pytest.raises(ValueError, match="`step_size` is 'adaptive': pass a positive number"):
+        GreedyGQ(2, 6, gamma=0.9, step_size="adaptive")
+
+
+def test_a_rollout_draws_from_the_probabilities_of_the_policy():
+    def mostly_right(observation):
+        return np.tile([0.1, 0.9], (len(observation), 1))
+
+    episodes = rollout(Chain(), mostly_right, np.random.default_rng(0), n_episodes=300)
+    # The walk from 1 with p = .9 leaves on the right with probability (1 − (1/9)²) / (1 − (1/9)⁵).
+    assert np.mean([e.total for e in episodes]) == pytest.approx(0.98771, abs=0.02)
+    assert episodes == rollout(Chain(), mostly_right, np.random.default_rng(0), n_episodes=300)

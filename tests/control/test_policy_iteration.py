@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsetd.control import LinearValues, policy_iteration
+from sparsetd.control import LinearValues, policy_iteration, rollout, uniform
 from sparsetd.estimators import LSTD, TD
 from sparsetd.transitions import Transitions, concatenate
+from sparsetd.transitions.gymnasium import collect
 
 
 class OneHot:
@@ -106,3 +107,27 @@ def test_values_are_blocks_times_features():
     coef = np.arange(6.0).reshape(2, 3)
     values = LinearValues(OneHot(3), coef, 0.5)
     assert values(np.array([[0], [2]])) == pytest.approx(np.array([[0.5, 3.5], [2.5, 5.5]]))
+
+
+def test_without_an_evaluator_the_default_is_a_lightly_ridged_lstd():
+    data = every_step(5, 0.7)
+    result = policy_iteration(None, data, OneHot(5), 0.9)
+    given = policy_iteration(LSTD(gamma=0.9, rho_theta=1e-4 * 0.1), data, OneHot(5), 0.9, n_actions=2)
+    assert result.iterations[-1].values.coef == pytest.approx(given.iterations[-1].values.coef)
+    assert np.array_equal(result.policy.best(np.arange(5)[:, None]), value_iteration(5, 0.9, 0.7).argmax(axis=1))
+
+
+def test_fresh_samples_need_the_number_of_actions():
+    with pytest.raises(ValueError, match="`n_actions` is not known"):
+        policy_iteration(None, lambda _k, _policy: every_step(), OneHot(5), 0.9)
+
+
+def test_one_policy_fits_everywhere():
+    """What policy iteration finds is a target of `evaluate`, a behaviour for `collect` and a policy for `rollout`."""
+    gymnasium = pytest.importorskip("gymnasium")
+    env = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    log = collect(env, uniform(4), 0, n_episodes=400)
+    result = policy_iteration(None, log, OneHot(16), 0.9)
+    assert rollout(env, result.policy, np.random.default_rng(0))[0].total == 1.0
+    assert collect(env, result.policy, 0, n_episodes=2).reward.sum() == 2.0
+    assert log.with_target(result.policy).target_prob.max() == 1.0

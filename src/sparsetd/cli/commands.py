@@ -20,6 +20,16 @@ COMMANDS: tuple[Command | Deferred, ...] = (
         "sparsetd.cli.evaluate:EVALUATE",
     ),
     Deferred(
+        "compare",
+        "compare several policies on one log: values, all differences, which may be best",
+        "sparsetd.cli.compare:COMPARE",
+    ),
+    Deferred(
+        "improve",
+        "learn a better policy on one part of a log and test it once on the other",
+        "sparsetd.cli.improve:IMPROVE",
+    ),
+    Deferred(
         "select",
         "which features carry the value: the path of penalties and the choice",
         "sparsetd.cli.select:SELECT",

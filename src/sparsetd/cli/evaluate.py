@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
 
-from sparsetd.cli.command import Command, Outcome
+from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import add_gamma, add_log, check_output, read_log
 from sparsetd.cli.options import at_least, inside
@@ -35,6 +35,18 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--target", metavar="POLICY", help=TARGET_HELP)
     add_gamma(parser)
     parser.add_argument("--report", metavar="FILE", help="also write a page for a browser (.html)")
+    parser.add_argument(
+        "--confounding",
+        type=strengths,
+        metavar="G,…",
+        help="also bound the value if an unrecorded cause changed the odds of the actions by up to these factors",
+    )
+    parser.add_argument(
+        "--lower",
+        type=inside,
+        metavar="P",
+        help="also print a one-sided bound: the value is at least this, at level P",
+    )
     parser.add_argument("--all-features", action="store_true", help="keep every feature: no selection")
     parser.add_argument(
         "--level", type=inside, default=0.95, metavar="P", help="of the intervals (default: %(default)s)"
@@ -67,7 +79,7 @@ def run(args: Namespace, console: Console) -> Outcome:
         target,
         gamma=args.gamma,
         estimator=_estimator(args),
-        classifier=_classifier(args.classifier),
+        classifier=classifier_of(args.classifier),
         level=args.level,
         n_folds=args.folds,
         n_resamples=args.resamples,
@@ -77,12 +89,45 @@ def run(args: Namespace, console: Console) -> Outcome:
     data = result.to_dict()
     if not math.isfinite(data["value"]):
         raise ArithmeticError("the value is too large to compute: rescale the rewards, and look at 'sparsetd inspect'")
-    data["settings"] = {"log": args.log, "target": args.target or "as logged", **data["settings"]}
     text = str(result)
+    if args.lower is not None:
+        bound = data["lower_bound"] = result.estimate.interval(2 * args.lower - 1)[0]
+        text += f"\nat least {bound:.4f} with {100 * args.lower:.6g}% confidence"
+    if args.confounding is not None:
+        bounds = _bounds(log, target, args)
+        data["confounding"] = bounds.to_dict()
+        text += f"\n{bounds}"
+    data["settings"] = {"log": args.log, "target": args.target or "as logged", **data["settings"]}
     if page is not None:
         write_page(data, page)
         text += f"\nreport: {page}"
     return Outcome(text, {**data, "report": None if page is None else str(page)})
+
+
+def _bounds(log: Any, target: Any, args: Namespace) -> Any:
+    from sparsetd.control import greedy
+    from sparsetd.decisions import sensitivity
+
+    if not callable(target) and not hasattr(target, "q"):
+        raise WrongInput(
+            "--confounding needs a policy that can be asked about any state: module:function, greedy:MODEL or a file "
+            "of 'sparsetd improve'"
+        )
+    policy = target if callable(target) else greedy(target.q)
+    classifier = classifier_of(args.classifier)
+    options = {"gamma": args.gamma, "confounding": args.confounding, "classifier": classifier, "level": args.level}
+    return sensitivity(log, policy, **options)
+
+
+def strengths(text: str) -> list[float]:
+    """Factors of at least 1, separated by commas."""
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = [0.0]
+    if not all(1 <= g < float("inf") for g in found):
+        raise ArgumentTypeError(f"must be numbers of at least 1, separated by commas, not '{text}'")
+    return found
 
 
 def _estimator(args: Namespace) -> Any:
@@ -91,7 +136,7 @@ def _estimator(args: Namespace) -> Any:
     return LSTD(gamma=args.gamma, fit_intercept=True) if args.all_features else None
 
 
-def _classifier(name: str | None) -> Any:
+def classifier_of(name: str | None) -> Any:
     if name is None:
         return None
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier

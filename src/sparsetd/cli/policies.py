@@ -15,7 +15,7 @@ TARGET_HELP = (
     "a column of the log with the target's probability of the logged action (target_prob); 'behavior' for the logged "
     "policy itself; module:function, called with the observations (n, p) and returning probabilities (n, n_actions): "
     "the code of that module is run, found in the current folder first; "
-    "or greedy:MODEL for the best action in a fitted model of action values"
+    "greedy:MODEL for the best action in a fitted model of action values; or a file that 'sparsetd improve' wrote"
 )
 
 
@@ -35,9 +35,19 @@ def target_of(text: str | None) -> tuple[Any, dict[str, Any]]:
         if getattr(model, "n_actions_", None) is None:
             raise WrongInput(f"{path} holds no action values: fit it with --policy")
         return model, {"ratio": None, "target_prob": None}
+    if text.endswith(".sparsetd"):
+        return policy_of(text), {"ratio": None, "target_prob": None}
     if ":" in text:
         return function_of(text), {"ratio": None, "target_prob": None}
     return None, {"target_prob": text, "ratio": None}
+
+
+def policy_of(path: str) -> Any:
+    """The policy in a file of `sparsetd improve`."""
+    policy = model_file.load(path)
+    if not callable(policy):
+        raise WrongInput(f"{path} holds no policy but a {type(policy).__name__}: write greedy:{path} if it has actions")
+    return policy
 
 
 def function_of(text: str) -> Any:

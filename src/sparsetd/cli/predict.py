@@ -21,21 +21,23 @@ from sparsetd.transitions.sources import chunks
 STATE = ("observation", "episode")
 OTHERS = {"next_observation", *ALIASES} - set(STATE)
 
-SUMMARY = "values of the states of a log, from a model file"
+SUMMARY = "values of the states of a log from a model file, or actions from a policy file"
 DETAILS = """
 One line per row of the log, in its order: its number, its episode (where the log has them) and
 the value of its state, or one value per action, if the model was fitted with --policy. The
-observed columns must be those of the fit, by name, in any order; no others are needed.
+observed columns must be those of the fit, by name, in any order; no others are needed. A file
+of 'sparsetd improve' gives the advised action and the probability of every action instead.
 
 examples:
   sparsetd predict model.sparsetd log.parquet > values.csv
   sparsetd predict model.sparsetd log.parquet --out values.csv
   sparsetd predict model.sparsetd log.parquet --json
+  sparsetd predict policy.sparsetd new.parquet --out actions.csv
 """
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="file written by 'sparsetd fit'")
+    parser.add_argument("model", metavar="MODEL", help="file written by 'sparsetd fit' or 'sparsetd improve'")
     add_log(parser)
     parser.add_argument("--out", metavar="FILE", help="write .csv here instead of printing")
 
@@ -43,20 +45,25 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace, console: Console) -> Outcome:
     del console
     from sparsetd import ValueFunction, model_file
+    from sparsetd.decisions import ScorePolicy
 
     target = check_output(args.out, ".csv", inputs=[args.model, args.log])
     model = model_file.load(args.model)
-    if not isinstance(model, ValueFunction):
+    if not isinstance(model, (ValueFunction, ScorePolicy)):
         raise WrongInput(
             f"{args.model} holds a {type(model).__name__} without its feature map: write it with 'sparsetd fit'"
         )
     values, episode = _values(model, args)
-    text = _csv(values, episode)
+    what = "actions" if isinstance(model, ScorePolicy) else "values"
+    text = _csv(values, episode, what)
     data: dict[str, Any] = {"n_rows": len(values), "mean": float(values.mean()), "values": values}
+    if what == "actions":
+        data = {"n_rows": len(values), "actions": values.argmax(axis=1), "values": values}
     if target is not None:
         replace_file(target, text + "\n")
         data.pop("values")
-        text = f"values of {len(values):,} rows, mean {values.mean():.4g}\nvalues: {target}"
+        mean = f", mean {values.mean():.4g}" if what == "values" else ""
+        text = f"{what} of {len(values):,} rows{mean}\n{what}: {target}"
     return Outcome(text, {**data, "out": None if target is None else str(target)})
 
 
@@ -69,10 +76,17 @@ def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
     for rows in parts:
         names = parts.schema.names(rows.observation.shape[1])
         observation = in_order(rows.observation, names, getattr(model, "feature_names_in_", None))
-        _check_width(model, observation.shape[1], args.model)
-        values.append(model.value(observation) if model.n_actions_ is None else model.q(observation))
+        values.append(_of(model, observation, args.model))
         episode += [] if rows.episode is None else rows.episode.tolist()
     return np.concatenate(values), episode
+
+
+def _of(model: Any, observation: Any, name: str) -> Any:
+    """One value per row, one per action, or the probability of every action."""
+    if callable(model):
+        return model(observation)
+    _check_width(model, observation.shape[1], name)
+    return model.value(observation) if model.n_actions_ is None else model.q(observation)
 
 
 def _check_width(model: Any, width: int, name: str) -> None:
@@ -87,9 +101,11 @@ def _harmless(entry: Any) -> Any:
     return f"'{entry}" if isinstance(entry, str) and entry.lstrip()[:1] in ("=", "+", "-", "@") else entry
 
 
-def _csv(values: Any, episode: list[Any]) -> str:
-    head = [f"value_{a}" for a in range(values.shape[1])] if values.ndim == 2 else ["value"]
+def _csv(values: Any, episode: list[Any], what: str) -> str:
+    each = "probability" if what == "actions" else "value"
+    head = [f"{each}_{a}" for a in range(values.shape[1])] if values.ndim == 2 else [each]
     table = {"row": range(len(values)), **({"episode": list(map(_harmless, episode))} if episode else {})}
+    table |= {"action": values.argmax(axis=1).tolist()} if what == "actions" else {}
     table |= dict(zip(head, values.reshape(len(values), -1).T.tolist(), strict=True))
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")

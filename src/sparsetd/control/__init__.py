@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparsetd.control.learners import EstimatorLearner, GreedyGQ, GreedyROGQ, Learner, Step
-from sparsetd.control.online import Episode, evaluate, online
+from sparsetd.control.online import Episode, evaluate, online, rollout
 from sparsetd.control.policies import Rule, ValuePolicy, epsilon_greedy, greedy, softmax, uniform
 from sparsetd.control.policy_iteration import LinearValues, PolicyIteration, policy_iteration
 
@@ -23,6 +23,7 @@ __all__ = [
     "greedy",
     "online",
     "policy_iteration",
+    "rollout",
     "softmax",
     "uniform",
 ]

@@ -41,14 +41,15 @@ class Learner(Protocol):
 class GreedyGQ:
     """GQ(λ): θ += α(δe − γ(1−λ)(wᵀe)φ̄), w += ηα(δe − (wᵀφ)φ) (`eq:gq`).
 
-    `step_size` is α, or one α for every state feature (the Fourier basis is often given α/‖c‖).
+    `step_size` is α, or one α for every state feature (the Fourier basis is often given α/‖c‖), or "auto": half of the
+    largest α at which no step so far would have overshot, min_t 1/|e_tᵀ(φ_t − γφ̄_t)|.
     """
 
     n_actions: int
     n_features: int
     gamma: float
     lam: float = 0.0
-    step_size: float | Array = 0.01
+    step_size: float | Array | Literal["auto"] = 0.01
     eta: float = 1.0
     theta: Array = field(init=False)
     w: Array = field(init=False)
@@ -56,7 +57,7 @@ class GreedyGQ:
 
     def __post_init__(self) -> None:
         self.theta, self.w, self.e = np.zeros((3, self.n_actions, self.n_features))
-        self._step = np.broadcast_to(np.asarray(self.step_size, dtype=float), self.n_features).copy()
+        self._step = _first_steps(self.step_size, self.n_features)
         self._into = 0.0
 
     def values(self, phi: Array) -> Array:
@@ -69,6 +70,8 @@ class GreedyGQ:
         kernels.move_trace(self.e, step.phi, step.action, self.lam * self._into * step.ratio)
         self._into = self.gamma
         where = (step.phi, step.action, step.reward, step.phi_next, step.next_weight)
+        if isinstance(self.step_size, str):
+            _shorten(self._step, self.e, step, 0.5)
         return float(kernels.gq_step(self.theta, self.w, self.e, *where, self._step, self.eta, self.lam))
 
 
@@ -77,14 +80,15 @@ class GreedyROGQ:
     """RO-GQ(λ): x ← prox(x − αA_tᵀy), y ← Π(y + α(A_t x − b_t)) with the table of GQ(λ) (`eq:RO-TD`, `eq:gqAb`).
 
     `acting` says which weights choose actions: the last iterate, the average of all of them (what the theory speaks
-    of) or an exponential average that forgets with the rate `forgetting`.
+    of) or an exponential average that forgets with the rate `forgetting`. With `step_size="auto"`, a tenth of GQ's, the
+    averages are what acts well: the last iterate of a saddle point circles.
     """
 
     n_actions: int
     n_features: int
     gamma: float
     lam: float = 0.0
-    step_size: float | Array = 0.01
+    step_size: float | Array | Literal["auto"] = 0.01
     eta: float = 1.0
     rho_theta: float = 0.0
     rho_w: float = 0.0
@@ -99,7 +103,7 @@ class GreedyROGQ:
         shape = (self.n_actions, self.n_features)
         self.x, self.y = np.zeros((2, *shape)), np.zeros((2, *shape))
         self.mean, self.e = np.zeros(shape), np.zeros(shape)
-        self._step = np.broadcast_to(np.asarray(self.step_size, dtype=float), self.n_features).copy()
+        self._step = _first_steps(self.step_size, self.n_features)
         self._into, self._t = 0.0, 0
 
     @property
@@ -118,11 +122,28 @@ class GreedyROGQ:
         self._into, self._t = self.gamma, self._t + 1
         where = (step.phi, step.action, step.reward, step.phi_next, step.next_weight)
         penalty = (self.rho_theta, self.rho_w)
+        if isinstance(self.step_size, str):
+            _shorten(self._step, self.e, step, 0.05)
         delta = kernels.rogq_step(self.x, self.y, self.e, *where, self._step, self.eta, self.lam, *penalty)
         if self.acting != "last":
             # The average of x_0 … x_t has t + 1 terms.
             kernels.blend(self.mean, self.x[1], 1.0 / (self._t + 1) if self.acting == "average" else self.forgetting)
         return float(delta)
+
+
+def _first_steps(step_size: Any, n_features: int) -> Array:
+    """α of every state feature before the first transition."""
+    if isinstance(step_size, str) and step_size != "auto":
+        raise ValueError(f"`step_size` is {step_size!r}: pass a positive number, one for each feature, or 'auto'.")
+    first = 1.0 if isinstance(step_size, str) else np.asarray(step_size, dtype=float)
+    return np.broadcast_to(first, n_features).copy()
+
+
+def _shorten(steps: Array, e: Array, step: Step, share: float) -> None:
+    """α ← min(α, share/|eᵀ(φ − γφ̄)|): with a share above 1 the step takes this row's TD error beyond zero."""
+    ahead = step.next_weight @ kernels.action_values(e, step.phi_next)
+    overshoot = abs(kernels.action_values(e, step.phi)[step.action] - ahead)
+    np.minimum(steps, share / max(overshoot, 1e-300), out=steps)
 
 
 @dataclass

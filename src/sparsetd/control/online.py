@@ -19,6 +19,7 @@ from sparsetd.control import online_kernels as kernels
 from sparsetd.control.learners import Learner, Step
 from sparsetd.control.policies import Rule
 from sparsetd.system import Array
+from sparsetd.transitions import Policy, action_probabilities
 
 GREEDY = Rule()
 
@@ -101,6 +102,21 @@ def _among(actions: Sequence[int], n_actions: int) -> Array:
 
 def _probabilities(rule: Rule, q: Array) -> Array:
     return np.asarray(kernels.probabilities(q, rule.epsilon, rule.temperature))
+
+
+def rollout(
+    env: Any, policy: Policy, rng: np.random.Generator, *, n_episodes: int = 1, max_steps: int = 10_000
+) -> list[Episode]:
+    """Episodes of a frozen policy, observations (n, p) → probabilities (n, A), without learning.
+
+    The policy of `policy_iteration`, of `improve`, `greedy(model.q)` and any target of `sparsetd.evaluate` fit here.
+    """
+
+    def choose(observation: Array) -> int:
+        row = action_probabilities(policy, np.asarray(observation).reshape(1, -1))[0]
+        return int(kernels.draw(row, rng.random()))
+
+    return [evaluate(env, choose, int(rng.integers(2**31)), max_steps) for _ in range(n_episodes)]
 
 
 def evaluate(

@@ -18,10 +18,12 @@ import numpy as np
 from sklearn.base import clone
 
 from sparsetd.control.policies import Rule, ValuePolicy, uniform
+from sparsetd.estimators import LSTD
 from sparsetd.features.featurize import featurize, state_features
-from sparsetd.system import Array
+from sparsetd.system import Array, Batch
 from sparsetd.transitions import Policy, Transitions
 
+RIDGE = 1e-4
 # Fresh data for iteration k, collected in view of the current policy.
 Sampler = Callable[[int, Policy], Transitions]
 
@@ -77,7 +79,7 @@ def policy_iteration(
     features: Any,
     gamma: float,
     *,
-    n_actions: int,
+    n_actions: int | None = None,
     n_iter: int = 12,
     rule: Rule | None = None,
     initial: Policy | None = None,
@@ -89,18 +91,22 @@ def policy_iteration(
 
     Parameters
     ----------
-    evaluator : estimator
-        Cloned for each policy. Rows are stacked action blocks φ(s, a) of length n_actions · d.
+    evaluator : estimator or None
+        Cloned for each policy. Rows are stacked action blocks φ(s, a) of length n_actions · d. None is LSTD with a
+        ridge of 10⁻⁴ of the features' mean square: without one, what a few rows happen to say decides which action is
+        greedy.
     transitions : Transitions, or a function (k, policy) → Transitions
         One fixed sample, or fresh ones for every policy (then only equal weights count as convergence).
     features : fitted transformer of states
+    n_actions : int, optional
+        The largest logged action plus one by default; needed where the samples are fresh.
     rule : how a policy follows from values; greedy by default
     initial : the policy evaluated first; uniform by default
     tol : relative change of the weights that counts as none
     warm_start : start each evaluation from the last weights (for estimators with `coef_init`)
     use_ratio : pass π(a|s)/μ(a|s) to the estimator: only GQ-type traces (λ > 0) need it for action values
     """
-    rule = rule or Rule()
+    rule, n_actions = rule or Rule(), n_actions or _count_actions(transitions)
     result, seen = PolicyIteration(), list[bytes]()
     policy: Policy = initial or uniform(n_actions)
     previous: Array | None = None
@@ -123,6 +129,17 @@ def policy_iteration(
     return result
 
 
+def _count_actions(transitions: Transitions | Sampler) -> int:
+    if not isinstance(transitions, Transitions) or transitions.action is None:
+        raise ValueError("`n_actions` is not known: pass the number of actions.")
+    return int(transitions.action.max()) + 1
+
+
+def _ridge_lstd(batch: Batch, gamma: float) -> LSTD:
+    size = batch.phi.multiply(batch.phi).mean() if hasattr(batch.phi, "multiply") else np.square(batch.phi).mean()
+    return LSTD(gamma=gamma, rho_theta=RIDGE * float(size))
+
+
 def _evaluate(
     evaluator: Any,
     data: Transitions,
@@ -133,7 +150,7 @@ def _evaluate(
     use_ratio: bool,
 ) -> Any:
     batch = featurize(data, features, gamma, policy)
-    model = clone(evaluator)
+    model = _ridge_lstd(batch, gamma) if evaluator is None else clone(evaluator)
     if warm is not None:
         model.set_params(coef_init=warm)
     ratio = batch.ratio if use_ratio else None

@@ -24,19 +24,57 @@ def forest(p: Payload) -> str:
     rows += [(r["name"], *_of(r), "") for r in p["comparisons"]]
     rows = [row for row in rows if row[1] is not None and math.isfinite(row[1])]
     ends = [v for _, value, interval, _ in rows[:3] for v in (value, *_finite(interval))]
+    return intervals(rows, p["level"], written, "value per episode", ends, p["value"])
+
+
+def intervals(
+    rows: Sequence[tuple[str, float, Any, str]],
+    level: float,
+    written: Numbers,
+    label: str,
+    ends: Sequence[float],
+    guide: float,
+) -> str:
+    """One row each of name, value, interval and kind; `ends` must be seen, and a dashed line stands at `guide`."""
     far = [value for _, value, _, _ in rows]
-    height = 62 + ROW * len(rows)
-    places = (len(rows) - 0.5, -0.5)
-    chart = Chart(span(ends + far), places, "value per episode", "", "Estimates", 580, height, left=162)
+    height, longest = 62 + ROW * len(rows), max(len(name) for name, *_ in rows)
+    chart = Chart(
+        span([*ends, *far, guide]),
+        (len(rows) - 0.5, -0.5),
+        label,
+        "",
+        "Estimates",
+        580,
+        height,
+        left=max(162, 7 * longest + 24),
+    )
     for i, (name, value, interval, css) in enumerate(rows):
         _interval_mark(chart, i, _finite(interval) or (value, value), css)
         words = f"{name}: {written(value)}"
         if _finite(interval):
-            words += f", {percent(p['level'])} interval {' to '.join(map(written, interval))}"
+            words += f", {percent(level)} interval {' to '.join(map(written, interval))}"
         chart.point(value, i, words, f"dot {css}", 6 if css == "main" else 4.5)
         chart.text(chart.x.start - 10, chart.y(i) + 4, name, "name strong" if css == "main" else "name", "end")
-    chart.marks.insert(0, _guide(chart, p["value"], len(rows)))
+    chart.marks.insert(0, _guide(chart, guide, len(rows)))
     return chart.svg(y_ticks=False)
+
+
+def fan(p: Payload) -> str:
+    """Bounds on the difference over Γ: what confounding may do, and with chance."""
+    rows = p["bounds"]
+    strength = [row["confounding"] for row in rows]
+    ends = [v for row in rows for v in row["difference_interval"]]
+    written = Numbers.of(ends)
+    names = ("strength of hidden confounding Γ", "difference to the logged behaviour", "Hidden confounding")
+    chart = Chart((1.0, strength[-1]), span([0.0, *ends]), *names, 580, 300)
+    for key, css in (("difference_interval", "band"), ("difference_bounds", "band inner")):
+        chart.area(strength, [row[key][0] for row in rows], [row[key][1] for row in rows], css)
+    chart.line((1.0, strength[-1]), (0.0, 0.0), "line warm dash", "no difference")
+    for row in rows:
+        low, high = map(written.signed, row["difference_bounds"])
+        for end in row["difference_bounds"]:
+            chart.point(row["confounding"], end, f"Γ = {row['confounding']:g}: {low} to {high}", "dot main", 3.5)
+    return chart.svg()
 
 
 def ratios(p: Payload) -> str:

@@ -28,6 +28,8 @@ CAPTIONS = {
     "tail means that few rows decide.",
     "agreement": "States grouped by predicted value, on episodes the model has not seen, against the weighted return "
     "that followed. Points near the diagonal are good.",
+    "fan": "What the difference to the logged behaviour may be at each strength Γ: dark, what an unrecorded cause "
+    "could do; light, that and chance together. Γ multiplies the odds of the logged action.",
     "path": "Weights as the penalty falls from left to right; dashed: the penalty chosen on held-out episodes.",
     "convergence": "The certified gap: the most by which more iterations could still lower the objective, as a share "
     "of it.",
@@ -55,12 +57,17 @@ def write_page(payload: Payload, path: str | os.PathLike[str]) -> None:
 
 def page(payload: Payload) -> str:
     """The page as text; equal payloads give equal bytes."""
-    body = "".join(section(payload) for section in (_answer, _certainty, _features, _fit, _method))
+    body = "".join(part(payload) for part in (_answer, _certainty, _hidden, _features, _fit, _method))
+    return shell(f"Value of {payload['target']}", body)
+
+
+def shell(title: str, body: str) -> str:
+    """A page of this look around a body whose header has the id `answer`."""
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{CSP}">'
-        f"<title>Value of {escape(str(payload['target']))}</title><style>{STYLE}</style></head>"
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>"
         f'<body><a class="skip" href="#answer">Skip to the answer</a><main>{body}</main>'
         f'<div id="tip" aria-hidden="true" hidden></div><script>{SCRIPT}</script></body></html>\n'
     )
@@ -102,7 +109,18 @@ def _comparison(p: Payload) -> str:
 def _certainty(p: Payload) -> str:
     cards = f'<div class="cards">{"".join(map(_card, verdicts(p)))}</div>'
     pair = f'<div class="pair">{_figure("ratios", p)}{_figure("agreement", p)}</div>'
-    return _section("sure", "How sure are we?", cards + _figure("forest", p) + _weight_note(p) + pair)
+    return section("sure", "How sure are we?", cards + _figure("forest", p) + _weight_note(p) + pair)
+
+
+def _hidden(p: Payload) -> str:
+    """What hidden confounding could do to the answer, where that was asked."""
+    found = p.get("confounding")
+    if not found:
+        return ""
+    drawing = f"<figure>{charts.fan(found)}<figcaption>{escape(CAPTIONS['fan'])}</figcaption></figure>"
+    return section(
+        "hidden", "What if something unrecorded drove the actions?", f"<p>{escape(found['sentence'])}</p>{drawing}"
+    )
 
 
 def _weight_note(p: Payload) -> str:
@@ -125,29 +143,31 @@ def _features(p: Payload) -> str:
     kept, of = len(p["features"]), p["n_candidates"]
     title = "Which features matter?"
     if not kept:
-        return _section("features", title, "<p>No candidate feature was kept: every state gets the same value.</p>")
+        return section("features", title, "<p>No candidate feature was kept: every state gets the same value.</p>")
     share = f"{count(kept)} of {count(of)} candidate features; the others have weight exactly zero"
     if kept == of:
         share = "the one candidate feature" if of == 1 else f"all {count(of)} candidate features"
     table = feature_table(p["features"], p["level"])
-    return _section("features", title, f"<p>The value rests on {share}. {WEIGHT}</p>{table}")
+    return section("features", title, f"<p>The value rests on {share}. {WEIGHT}</p>{table}")
 
 
 def _fit(p: Payload) -> str:
     words = [f"<p>{escape(p[key])}</p>" for key in ("fit", "behavior_policy") if p.get(key)]
     pair = f'<div class="pair">{_figure("path", p)}{_figure("convergence", p)}</div>'
-    return _section("fit", "How did the fit go?", "".join(words) + pair)
+    return section("fit", "How did the fit go?", "".join(words) + pair)
 
 
 def _method(p: Payload) -> str:
-    return _section("method", "Words and settings", f"{_list(GLOSSARY)}<h3>To repeat this</h3>{_list(p['settings'])}")
+    return section(
+        "method", "Words and settings", f"{entries(GLOSSARY)}<h3>To repeat this</h3>{entries(p['settings'])}"
+    )
 
 
-def _list(entries: Mapping[str, Any]) -> str:
-    return f"<dl>{''.join(f'<dt>{escape(k)}</dt><dd>{escape(str(v))}</dd>' for k, v in entries.items())}</dl>"
+def entries(found: Mapping[str, Any]) -> str:
+    return f"<dl>{''.join(f'<dt>{escape(k)}</dt><dd>{escape(str(v))}</dd>' for k, v in found.items())}</dl>"
 
 
-def _section(name: str, title: str, body: str) -> str:
+def section(name: str, title: str, body: str) -> str:
     return f'<section id="{name}" aria-labelledby="h-{name}"><h2 id="h-{name}">{title}</h2>{body}</section>'
 
 

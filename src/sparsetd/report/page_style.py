@@ -49,6 +49,8 @@ svg[aria-label=Estimates] text{font-size:17px}}
 .line{fill:none;stroke:var(--other);stroke-width:1.4;opacity:.65}.line.main{stroke:var(--main);stroke-width:2.2;opacity:1}
 .line.off{opacity:.55;stroke-width:1}
 .line.warm{stroke:var(--warm);stroke-width:2;opacity:1}.line.dash{stroke-dasharray:5 4}
+.band{fill:var(--main);opacity:.16}.band.inner{opacity:.32}
+.better{color:var(--good);font-weight:600}.worse{color:var(--bad);font-weight:600}
 .bar{fill:var(--main);opacity:.8}.bar.warm{fill:var(--warm)}
 svg [tabindex]:hover,svg [tabindex]:focus{opacity:1;outline:none;stroke:var(--ink);stroke-width:2.5}
 table{border-collapse:collapse;width:100%;margin:.8rem 0;font-size:.93rem;font-variant-numeric:tabular-nums}

@@ -102,6 +102,12 @@ class Chart:
         points = [f"{self.x(a):.1f},{self.y(b):.1f}" for a, b in zip(xs, ys, strict=True) if math.isfinite(b)]
         self.marks.append(f'<polyline class="{css}" points="{" ".join(points)}"{_focus(tip)}>{_title(tip)}</polyline>')
 
+    def area(self, xs: Sequence[float], low: Sequence[float], high: Sequence[float], css: str) -> None:
+        """The band between two lines."""
+        corners = [*zip(xs, low, strict=True), *reversed([*zip(xs, high, strict=True)])]
+        points = " ".join(f"{self.x(a):.1f},{self.y(b):.1f}" for a, b in corners)
+        self.marks.append(f'<polygon class="{css}" points="{points}"/>')
+
     def point(self, x: float, y: float, tip: str, css: str = "dot", radius: float = 4.0) -> None:
         place = f'cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="{radius}"'
         self.marks.append(f'<circle class="{css}" {place}{_focus(tip)}>{_title(tip)}</circle>')

@@ -1,0 +1,85 @@
+"""`sparsetd compare`: which of several policies is best, from one log."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import Any
+
+from sparsetd.atomic import replace_file
+from sparsetd.cli.command import Command, Outcome, WrongInput
+from sparsetd.cli.console import Console
+from sparsetd.cli.evaluate import CLASSIFIERS, classifier_of
+from sparsetd.cli.log_options import add_gamma, add_log, check_output, read_log
+from sparsetd.cli.options import inside
+from sparsetd.cli.policies import target_of
+
+SUMMARY = "compare several policies on one log: values, all differences, which may be best"
+DETAILS = """
+The value of every policy and all their differences, with intervals that hold for all of them at
+once; the set of policies that may be the best; where they act differently and what that is worth.
+The first policy is the one the others are compared with.
+
+A policy is anything that 'sparsetd evaluate --target' takes.
+
+examples:
+  sparsetd compare log.parquet --target current=behavior --target new=target_prob
+  sparsetd compare log.parquet --target current=behavior --target q=greedy:q.sparsetd --report page.html
+  sparsetd compare log.parquet --target current=behavior --target new=policy.sparsetd --by age
+"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_log(parser)
+    parser.add_argument(
+        "--target", action="append", default=[], type=_named, metavar="NAME=POLICY", help="a policy (repeat for each)"
+    )
+    add_gamma(parser)
+    parser.add_argument("--by", metavar="COLUMN", help="also compare within groups of this observed column")
+    parser.add_argument("--report", metavar="FILE", help="also write a page for a browser (.html)")
+    parser.add_argument(
+        "--level", type=inside, default=0.95, metavar="P", help="of all intervals together (default: %(default)s)"
+    )
+    parser.add_argument("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
+
+
+def run(args: Namespace, console: Console) -> Outcome:
+    from sparsetd.decisions import compare
+    from sparsetd.report.decision_page import comparison_page
+
+    page = check_output(args.report, ".html", ".htm", inputs=[args.log])
+    policies, log = _policies(args)
+    console.progress(f"comparing {len(policies)} policies on {log.n_episodes:,} episodes")
+    classifier = classifier_of(args.classifier)
+    result = compare(log, policies, gamma=args.gamma, level=args.level, by=args.by, classifier=classifier)
+    data = {**result.to_dict(), "settings": {"log": args.log, "targets": [f"{k}={v}" for k, v in args.target]}}
+    text = str(result)
+    if page is not None:
+        replace_file(page, comparison_page(data))
+        text += f"\nreport: {page}"
+    return Outcome(text, {**data, "report": None if page is None else str(page)})
+
+
+def _policies(args: Namespace) -> tuple[dict[str, Any], Any]:
+    """Policies by name, and the log; a policy that is a column of the log is read from there."""
+    names = [name for name, _ in args.target]
+    again = next((name for name in names if names.count(name) > 1), None)
+    if again is not None:
+        raise WrongInput(f"two policies are called '{again}'; give every policy its own name")
+    if len(names) < 2:
+        raise WrongInput("name at least two policies, for instance --target current=behavior --target new=target_prob")
+    log = read_log(args, ratio=None, target_prob=None)
+    policies = {}
+    for name, text in args.target:
+        policy, columns = target_of(text)
+        policies[name] = read_log(args, **columns).target_prob if policy is None else policy
+    return policies, log
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, equals, policy = text.partition("=")
+    if not equals or not name.strip() or not policy:
+        raise ArgumentTypeError(f"must look like NAME=POLICY, not '{text}'")
+    return name, policy
+
+
+COMPARE = Command("compare", SUMMARY, DETAILS, arguments, run)

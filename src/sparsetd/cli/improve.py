@@ -1,0 +1,75 @@
+"""`sparsetd improve`: propose a better policy, tested on episodes it has not seen."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from sparsetd.atomic import replace_file
+from sparsetd.cli.command import Command, Outcome
+from sparsetd.cli.console import Console
+from sparsetd.cli.evaluate import CLASSIFIERS, classifier_of
+from sparsetd.cli.log_options import add_gamma, add_log, check_output, read_log
+from sparsetd.cli.options import at_least, inside
+
+SUMMARY = "learn a better policy on one part of a log and test it once on the other"
+DETAILS = """
+The episodes are split. On one part several policies near the logged behaviour are learnt and one
+is chosen; on the other it is tested once. It is recommended only if it is better than what was
+done beyond chance there. That no policy is recommended is an answer, not an error.
+
+The policy is a small table of scores that can be read, saved, applied to new rows with 'sparsetd
+predict', and named as a --target.
+
+examples:
+  sparsetd improve log.parquet --out policy.sparsetd --report page.html
+  sparsetd predict policy.sparsetd new.parquet
+  sparsetd compare other.parquet --target current=behavior --target new=policy.sparsetd
+"""
+
+
+def arguments(parser: ArgumentParser) -> None:
+    add_log(parser)
+    parser.add_argument("--out", metavar="FILE", help="policy file to write (.sparsetd), recommended or not")
+    add_gamma(parser)
+    parser.add_argument("--report", metavar="FILE", help="also write a page for a browser (.html)")
+    parser.add_argument(
+        "--level", type=inside, default=0.95, metavar="P", help="of the interval (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--learn", type=inside, default=0.5, metavar="P", help="share of episodes to learn on (default: %(default)s)"
+    )
+    parser.add_argument("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
+    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of the split (default: %(default)s)")
+
+
+def run(args: Namespace, console: Console) -> Outcome:
+    from sparsetd import model_file
+    from sparsetd.decisions import improve
+    from sparsetd.report.decision_page import improvement_page
+
+    out, page = (
+        check_output(args.out, ".sparsetd", inputs=[args.log]),
+        check_output(args.report, ".html", ".htm", inputs=[args.log]),
+    )
+    log = read_log(args, ratio=None, target_prob=None)
+    result = improve(
+        log,
+        gamma=args.gamma,
+        classifier=classifier_of(args.classifier),
+        level=args.level,
+        learn=args.learn,
+        seed=args.seed,
+        progress=console.progress,
+    )
+    data = {**result.to_dict(), "settings": {"log": args.log, "learn": args.learn, "seed": args.seed}}
+    text = str(result)
+    if out is not None:
+        model_file.save(result.policy, out, notes={"log": args.log, "recommended": result.recommended})
+        text += f"\npolicy: {out}"
+    if page is not None:
+        replace_file(page, improvement_page(data))
+        text += f"\nreport: {page}"
+    return Outcome(text, {**data, "out": args.out, "report": args.report})
+
+
+IMPROVE = Command("improve", SUMMARY, DETAILS, arguments, run)

@@ -1,0 +1,117 @@
+"""Policies worth testing, learnt from one part of a log: LSTD-Q on action blocks, and rules that stay near the log.
+
+    μ̂ = multinomial logistic regression of the actions      Q = LSTD-Q of μ̂, or of the policy greedy in the last Q
+
+Few columns may do as well as all: the second kind of table rests on those over which the merits vary most.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from sparsetd.decisions.score_policy import DECIMALS, ScorePolicy
+from sparsetd.evaluation.action_values import ActionRows, ActionValue
+from sparsetd.system import Array
+from sparsetd.transitions import Transitions
+
+FEW = 5
+ROUNDS = (1, 3)  # evaluations: one is a single step of improvement, more are policy iteration
+RULES = (("greedy", 0.05), ("greedy", 0.15), ("safe", 0.1), ("tilt", 1.0), ("tilt", 3.0))
+MOST_WEIGHTS = 3_000
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a candidate is made; the same recipe on other episodes makes the like policy."""
+
+    few: bool
+    rounds: int
+    rule: str
+    strength: float
+
+    def __str__(self) -> str:
+        columns = f"{FEW} columns" if self.few else "all columns"
+        return f"{self.rule} {self.strength:g}, {columns}, {self.rounds} round{'s' * (self.rounds > 1)}"
+
+
+def recipes(n_columns: int) -> list[Recipe]:
+    few = (True, False) if n_columns > FEW else (False,)
+    return [Recipe(*kind, *rule) for kind, rule in product(product(few, ROUNDS), RULES)]
+
+
+def candidates(log: Transitions, gamma: float, n_actions: int) -> dict[Recipe, ScorePolicy]:
+    """Every recipe carried out on this log."""
+    width = log.observation.shape[1]
+    if n_actions * (width + 1) > MOST_WEIGHTS:
+        raise ValueError(
+            f"{n_actions} actions times {width} observed columns are more than {MOST_WEIGHTS} weights: select columns "
+            "first, for instance those that `sparsetd select` keeps."
+        )
+    tables = {False: _tables(log, np.arange(width), gamma, n_actions)}
+    if width > FEW:
+        tables[True] = _tables(log, _telling(tables[False][ROUNDS[0]]), gamma, n_actions)
+    names = log.names or tuple(f"x{i}" for i in range(width))
+    return {r: ScorePolicy(names, *tables[r.few][r.rounds], r.rule, r.strength) for r in recipes(width)}
+
+
+Tables = tuple[Array, Array, Array, Array, Array]
+
+
+def _tables(log: Transitions, columns: Array, gamma: float, n_actions: int) -> dict[int, Tables]:
+    """Columns, center, scale, habit and merit after each number of rounds."""
+    scaler = StandardScaler().fit(log.observation[:, columns])
+    center, scale = scaler.mean_.round(6), np.where(scaler.scale_ > 0, scaler.scale_, 1.0)
+    habit = _habit((log.observation[:, columns] - center) / scale, np.asarray(log.action), n_actions).round(DECIMALS)
+    names = log.names or tuple(f"x{i}" for i in range(log.observation.shape[1]))
+    now = ScorePolicy(names, columns, center, scale, habit, np.zeros_like(habit), "tilt", 0.0)
+    found: dict[int, Tables] = {}
+    for k in range(1, max(ROUNDS) + 1):
+        rows = ActionRows.of(log, _Units(columns, center, scale), gamma, now)
+        merit = _merit(ActionValue.fit(rows)).round(DECIMALS)
+        found[k] = (columns, center, scale, habit, merit)
+        now = ScorePolicy(names, *found[k], "greedy", 0.05)
+    return found
+
+
+@dataclass(frozen=True)
+class _Units:
+    """The chosen columns in standard deviations, as a transformer."""
+
+    columns: Array
+    center: Array
+    scale: Array
+
+    def transform(self, observation: Array) -> Array:
+        return np.asarray((observation[:, self.columns] - self.center) / self.scale)
+
+
+def _habit(z: Array, action: Array, n_actions: int) -> Array:
+    """Log-odds of the logged actions; one that was never taken has next to none."""
+    model = LogisticRegression(max_iter=300, C=1.0).fit(z, action)
+    table = np.zeros((n_actions, z.shape[1] + 1))
+    table[:, -1] = -30.0
+    coef, intercept = model.coef_, model.intercept_
+    if len(model.classes_) == 2:
+        coef, intercept = np.vstack([-coef, coef]) / 2, np.append(-intercept, intercept) / 2
+    table[model.classes_] = np.column_stack([coef, intercept])
+    return table
+
+
+def _merit(found: ActionValue) -> Array:
+    """Q less its mean over the actions of each state, in units of its standard deviation over the logged choices."""
+    seen = np.unique(found.rows.action)
+    theta = found.theta - found.theta[seen].mean(axis=0)
+    advantage = (found.rows.phi @ theta.T) * found.rows.pi
+    gap = np.einsum("td,td->t", found.rows.phi, theta[found.rows.action]) - advantage.sum(axis=1)
+    return theta / (float(gap.std()) or 1.0)
+
+
+def _telling(tables: Tables) -> Array:
+    """The few columns over which the merits vary most between actions."""
+    columns, merit = tables[0], tables[-1][:, :-1]
+    return np.sort(columns[np.argsort(-(merit**2).sum(axis=0), kind="stable")[:FEW]])

@@ -1,0 +1,184 @@
+"""`compare`: which of several policies is best, from one log, with intervals that hold for all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from sparsetd.decisions.judge import Judge, is_behavior
+from sparsetd.decisions.simultaneous import Together
+from sparsetd.decisions.subgroups import groups_of
+from sparsetd.decisions.where import Place
+from sparsetd.evaluation.estimate import Estimate
+from sparsetd.system import Array
+from sparsetd.transitions import Transitions
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Values of policies, and all their differences.
+
+    Attributes
+    ----------
+    values, differences : Together
+        Estimates by name, and by pair (a, b) for the value of a less that of b. `interval(key)` of each holds for all
+        of its keys at once.
+    best_set : tuple of str
+        The policies that may be the best: no other one is better beyond chance.
+    groups : Together
+        With `by`: by (group, name), the difference to the reference within the group. Empty otherwise.
+    where : mapping
+        For every policy but the reference: where it acts differently, and what that is worth.
+    reference : str
+        The policy the others are compared with in `groups` and `where`: the first.
+    cautions : tuple of str
+    """
+
+    values: Together
+    differences: Together
+    best_set: tuple[str, ...]
+    groups: Together
+    where: Mapping[str, tuple[Place, ...]]
+    reference: str
+    gamma: float
+    cautions: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON and for the page."""
+        return {
+            "gamma": self.gamma,
+            "level": self.values.level,
+            "reference": self.reference,
+            "values": [{"name": k, **_entry(self.values, k)} for k in self.values],
+            "differences": [{"name": a, "less": b, **_entry(self.differences, (a, b))} for a, b in self.differences],
+            "best_set": list(self.best_set),
+            "sentence": self.sentence(),
+            "groups": [{"group": g, "name": k, **_entry(self.groups, (g, k))} for g, k in self.groups],
+            "where": {
+                name: [place.to_dict(self.values.level) for place in found] for name, found in self.where.items()
+            },
+            "cautions": list(self.cautions),
+        }
+
+    def __str__(self) -> str:
+        level = f"{100 * self.values.level:.6g}%"
+        lines = [f"values, with {level} intervals that hold for all policies at once:"]
+        lines += [f"  {k:<24s} {_words(self.values, k)}" for k in self.values]
+        lines += ["differences:"]
+        lines += [f"  {f'{a} − {b}':<24s} {_words(self.differences, (a, b), '+')}" for a, b in self.differences]
+        if self.groups:
+            lines += [f"difference to {self.reference} by group:"]
+            lines += [f"  {f'{g}: {k}':<36s} {_words(self.groups, (g, k), '+')}" for g, k in self.groups]
+        return "\n".join([*lines, self.sentence(), *(f"caution: {c}" for c in self.cautions)])
+
+    def sentence(self) -> str:
+        """Which policy is best, as far as the log can tell."""
+        if len(self.best_set) == 1:
+            return f"{self.best_set[0]} is the best of these policies, beyond chance."
+        kept = ", ".join(self.best_set[:-1]) + " and " + self.best_set[-1]
+        return f"The log cannot tell which of {kept} is best" + (
+            "." if len(self.best_set) == len(self.values) else "; the others are worse beyond chance."
+        )
+
+
+def compare(
+    log: Transitions,
+    policies: Mapping[str, Any],
+    *,
+    gamma: float = 0.99,
+    features: Any = None,
+    classifier: Any = None,
+    level: float = 0.95,
+    by: Any = None,
+) -> Comparison:
+    """Values of several policies and all their differences, with simultaneous intervals.
+
+    Parameters
+    ----------
+    log : Transitions
+        In whole episodes.
+    policies : mapping
+        Name to policy, in any form that `evaluate` takes as a target. The first is the reference.
+    features : transformer, optional
+        φ of an observation; its standardised columns by default.
+    by : str or array, optional
+        Subgroups: the name of an observed column (its value when the episode begins; thirds where it has many values),
+        or one label per row or per episode.
+    """
+    if len(policies) < 2:
+        raise ValueError(f"`policies` has {len(policies)} entry: name at least two policies to compare.")
+    if any(not isinstance(name, str) or not name.strip() for name in policies):
+        raise ValueError("`policies` has an empty name: give every policy a name.")
+    judge = Judge.of(log, gamma, features=features, classifier=classifier)
+    ratios = {name: judge.ratio(policy, name) for name, policy in policies.items()}
+    fits = {name: judge.value(ratio) for name, ratio in ratios.items()}
+    earned = {name: judge.earned() for name, policy in policies.items() if is_behavior(policy)}
+    values, differences = _together(fits, {name: found for name, found in earned.items() if found}, level)
+    reference = next(iter(policies))
+    return Comparison(
+        values=values,
+        differences=differences,
+        best_set=_best(differences, list(policies)),
+        groups=_by_group(judge, ratios, by, level),
+        where={name: judge.where(ratios[name], ratios[reference]) for name in policies if name != reference},
+        reference=reference,
+        gamma=gamma,
+        cautions=() if judge.behavior is None else (judge.behavior.summary(),),
+    )
+
+
+Found = Mapping[str, tuple[float, Array]]
+
+
+def _together(fits: Found, earned: Found, level: float) -> tuple[Together, Together]:
+    """Values and differences. A difference is taken between fits of the same features, so that what these miss cancels;
+    the value of the logged behaviour itself is what it earned."""
+    shown = {**fits, **earned}
+    values = {k: Estimate.of_influence(k, *fit) for k, fit in shown.items()}
+    pairs = list(combinations(fits, 2))
+    gaps = {(b, a): (fits[b][0] - fits[a][0], fits[b][1] - fits[a][1]) for a, b in pairs}
+    differences = {key: Estimate.of_influence(" − ".join(key), *gap) for key, gap in gaps.items()}
+    return (
+        Together.of(values, {k: fit[1] for k, fit in shown.items()}, level),
+        Together.of(differences, {key: gap[1] for key, gap in gaps.items()}, level),
+    )
+
+
+def _best(differences: Together, names: list[str]) -> tuple[str, ...]:
+    """All but those that another policy beats: the interval of a difference lies on one side of 0."""
+    worse = set()
+    for a, b in differences:
+        low, high = differences.interval((a, b))
+        worse |= {b} if low > 0 else {a} if high < 0 else set()
+    return tuple(name for name in names if name not in worse)
+
+
+def _by_group(judge: Judge, ratios: Mapping[str, Array], by: Any, level: float) -> Together:
+    """Differences to the reference within every group, each fitted to the group's own episodes."""
+    if by is None:
+        return Together({}, level, level)
+    reference, *others = ratios
+    estimates: dict[Any, Estimate] = {}
+    influences: dict[Any, Array] = {}
+    for label, members in groups_of(judge.log, judge.episodes, by).items():
+        part, rows = judge.part(members), members[judge.episodes.of]
+        base, base_moved = part.value(ratios[reference][rows])
+        for name in others:
+            value, moved = part.value(ratios[name][rows])
+            estimates[label, name] = Estimate.of_influence(f"{label}: {name}", value - base, moved - base_moved)
+            influences[label, name] = np.zeros(len(members))
+            influences[label, name][members] = moved - base_moved
+    return Together.of(estimates, influences, level)
+
+
+def _entry(found: Together, key: Any) -> dict[str, Any]:
+    return {"value": found[key].value, "interval": found.interval(key), "standard_error": found[key].standard_error}
+
+
+def _words(found: Together, key: Any, sign: str = "") -> str:
+    low, high = found.interval(key)
+    return f"{found[key].value:{sign}.4f} ({low:{sign}.4f} to {high:{sign}.4f})"

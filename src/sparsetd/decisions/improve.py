@@ -1,0 +1,199 @@
+"""`improve`: propose a better policy, and recommend it only if episodes it has never seen say so.
+
+    split the episodes → learn and choose on one part → test one policy once on the other → recommend if low > 0
+
+Candidates are chosen by value − 1 standard error of their difference to the logged behaviour, each learnt on one half
+of the first part and judged on its other half. The chosen recipe is then carried out on the whole first part. Judging
+many candidates on the episodes that are left would invent a gain: exactly one is tested there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sparsetd.decisions.candidates import Recipe, candidates
+from sparsetd.decisions.judge import Judge
+from sparsetd.decisions.score_policy import ScorePolicy
+from sparsetd.decisions.where import Place
+from sparsetd.evaluation.behavior import estimate_behavior
+from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.evaluate import evaluate
+from sparsetd.evaluation.result import Evaluation
+from sparsetd.system import Array
+from sparsetd.transitions import Transitions
+
+FEWEST = 20  # episodes in each part
+
+
+@dataclass(frozen=True, eq=False)
+class Improvement:
+    """What was proposed, and whether to follow it.
+
+    Attributes
+    ----------
+    recommended : bool
+        Whether the difference to the logged behaviour is above 0 beyond chance, on episodes the policy has not seen.
+    difference : Estimate
+    interval : tuple of float
+    policy : ScorePolicy
+        What was tested, recommended or not.
+    evaluation : Evaluation
+        The test.
+    where : tuple of Place
+        Where it differs from what was done in those episodes, for whom, and what that is worth.
+    candidates : tuple of (Recipe, Estimate)
+        What was tried on the first part, with the inner differences, the best first.
+    """
+
+    recommended: bool
+    difference: Estimate
+    policy: ScorePolicy
+    recipe: Recipe
+    evaluation: Evaluation
+    where: tuple[Place, ...]
+    candidates: tuple[tuple[Recipe, Estimate], ...]
+    n_learnt: int
+    n_tested: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        return self.difference.interval(self.evaluation.level)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "recommended": self.recommended,
+            "difference": {"value": self.difference.value, "interval": self.interval},
+            "sentence": self.sentence(),
+            "policy": self.policy.to_dict(),
+            "recipe": str(self.recipe),
+            "n_learnt": self.n_learnt,
+            "n_tested": self.n_tested,
+            "candidates": [
+                {"recipe": str(r), "difference": e.value, "standard_error": e.standard_error}
+                for r, e in self.candidates
+            ],
+            "evaluation": self.evaluation.to_dict(),
+            "where": [place.to_dict(self.evaluation.level) for place in self.where],
+        }
+
+    def __str__(self) -> str:
+        return "\n".join([self.sentence(), str(self.policy), "the test:", str(self.evaluation)])
+
+    def sentence(self) -> str:
+        """The decision in words."""
+        low, high = self.interval
+        level = f"{100 * self.evaluation.level:.6g} %"
+        found = f"{self.difference.value:+.4f} ({level} interval {low:+.4f} to {high:+.4f})"
+        start = f"Learnt from {self.n_learnt} episodes and tested once on {self.n_tested} others, the proposed policy"
+        if self.recommended:
+            return f"{start} is better than what was done: {found}. It is recommended."
+        return f"{start} is not shown to be better than what was done: {found}. It is not recommended."
+
+
+def improve(
+    log: Transitions,
+    *,
+    gamma: float = 0.99,
+    classifier: Any = None,
+    level: float = 0.95,
+    learn: float = 0.5,
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Improvement:
+    """Learn a readable policy on one part of the episodes and test it once on the other.
+
+    Parameters
+    ----------
+    log : Transitions
+        In whole episodes, with integer actions. Missing behaviour probabilities are estimated.
+    level : float
+        Of the interval of the difference; the policy is recommended if its lower end is above 0.
+    learn : float
+        Share of the episodes to learn and choose from.
+    seed : int
+        Of the split.
+    """
+    tell = progress or (lambda _: None)
+    _check(log, learn)
+    known = (
+        log if log.behavior_prob is not None and classifier is None else estimate_behavior(log, classifier).apply(log)
+    )
+    known = replace(known, target_prob=None, ratio=None)
+    number, rng = _numbers(known), np.random.default_rng(seed)
+    order = rng.permutation(number[-1] + 1)
+    cut = round(learn * len(order))
+    first, test = (known[np.flatnonzero(np.isin(number, part))] for part in (order[:cut], order[cut:]))
+    n_actions = int(np.asarray(log.action).max()) + 1
+    ranked = _ranked(first, gamma, n_actions, rng, tell)
+    recipe = ranked[0][0]
+    tell(f"learning the chosen policy ({recipe}) on {cut} episodes")
+    policy = candidates(first, gamma, n_actions)[recipe]
+    tell(f"testing it once on {len(order) - cut} other episodes")
+    found = evaluate(test, policy, gamma=gamma, level=level, n_resamples=0, seed=seed)
+    judge = Judge.of(test, gamma)
+    ratio, same = judge.ratio(policy, "proposed"), np.ones(len(test))
+    gain = _gain(judge.value(ratio), judge.value(same))
+    better = _cautious(ranked[0][1]) > 0 and gain.interval(level)[0] > 0
+    where = judge.where(ratio, same)
+    return Improvement(better, gain, policy, recipe, found, where, tuple(ranked), cut, len(order) - cut)
+
+
+def _check(log: Transitions, learn: float) -> None:
+    if log.action is None or log.action.ndim != 1 or log.action.dtype.kind != "i":
+        raise ValueError("`action` must be a column of integers 0, 1, … to learn a policy: log the actions.")
+    if len(np.unique(log.action)) < 2:
+        raise ValueError("The log shows a single action: there is nothing to choose from.")
+    if not 0 < learn < 1:
+        raise ValueError(f"`learn` must lie strictly between 0 and 1, but it is {learn}: pass a share of the episodes.")
+    smaller = min(round(learn * log.n_episodes), log.n_episodes - round(learn * log.n_episodes))
+    if smaller < FEWEST:
+        raise ValueError(
+            f"The smaller part of the split has {smaller} of {log.n_episodes} episodes, too few to learn from or to "
+            f"test on: collect at least {FEWEST} for each part."
+        )
+
+
+def _ranked(
+    log: Transitions, gamma: float, n_actions: int, rng: np.random.Generator, tell: Callable[[str], None]
+) -> list[tuple[Recipe, Estimate]]:
+    """Recipes by value − 1 s.e. of their difference to the behaviour, over both inner halves."""
+    number = _numbers(log)
+    inner = (rng.permutation(number[-1] + 1) % 2)[number]
+    found: dict[Recipe, list[Estimate]] = {}
+    for half in (0, 1):
+        tell(f"learning candidates, half {half + 1} of 2")
+        learnt = candidates(log[np.flatnonzero(inner == half)], gamma, n_actions)
+        judge = Judge.of(log[np.flatnonzero(inner != half)], gamma)
+        same = judge.value(np.ones(len(judge.batch)))
+        for recipe, policy in learnt.items():
+            found.setdefault(recipe, []).append(_gain(judge.value(judge.ratio(policy, str(recipe))), same))
+    pooled = [(recipe, _pooled(str(recipe), pair)) for recipe, pair in found.items()]
+    ranked = sorted(pooled, key=lambda entry: -_cautious(entry[1]))
+    simple = next((entry for entry in ranked if entry[0].few), ranked[0])
+    # A table of few columns is taken where it is as good as the best to within the error.
+    good = _cautious(simple[1]) >= _cautious(ranked[0][1]) - ranked[0][1].standard_error
+    return [simple, *(entry for entry in ranked if entry is not simple)] if good else ranked
+
+
+def _gain(own: tuple[float, Array], same: tuple[float, Array]) -> Estimate:
+    """The difference of two fits on the same rows."""
+    return Estimate.of_influence("difference", own[0] - same[0], own[1] - same[1])
+
+
+def _cautious(e: Estimate) -> float:
+    return e.value - e.standard_error
+
+
+def _pooled(name: str, halves: list[Estimate]) -> Estimate:
+    value = float(np.mean([e.value for e in halves]))
+    error = float(np.sqrt(sum(e.standard_error**2 for e in halves))) / len(halves)
+    return Estimate(name, value, error, sum(e.n_effective for e in halves), min(e.freedom for e in halves))
+
+
+def _numbers(log: Transitions) -> Array:
+    """The number 0, 1, … of every row's episode."""
+    return np.cumsum(np.diff(log.episode, prepend=log.episode[:1]) != 0)

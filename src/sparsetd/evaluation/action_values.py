@@ -1,0 +1,123 @@
+"""LSTD-Q on action blocks: the value of a policy without any propensity, and the step from which bounds are built.
+
+    Q(s, a) = θ_aᵀ[φ(s) 1]      E[φ(s, a)(φ(s, a) − γW φ̄(s'))ᵀ] θ = E[φ(s, a)(W r + o)]      φ̄(s') = Σ_b π(b|s')φ(s', b)
+
+with W = 1 and o = 0 for the value itself. The action is an input here, so no ratio corrects it: what the V-form asks of
+the behaviour probabilities, this form asks of the features, which must carry Q and not only V. Every block has its own
+weights, because main effects of the actions alone fail as soon as an effect depends on the state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.estimate import Estimate
+from sparsetd.features.featurize import state_features
+from sparsetd.selection.units import lengths
+from sparsetd.system import Array
+from sparsetd.transitions import Policy, Transitions
+from sparsetd.transitions.policy import discrete
+
+RIDGE = 1.0  # rows' worth of "no effect" that every block has seen: it settles actions with fewer rows than features
+
+
+@dataclass(frozen=True, eq=False)
+class ActionRows:
+    """Rows [φ 1] and [φ' 1] of a log with its actions, and π(·|s), π(·|s') of one policy."""
+
+    phi: Array
+    phi_next: Array
+    action: Array
+    pi: Array
+    pi_next: Array
+    reward: Array
+    discount: Array
+    episodes: Episodes
+
+    @classmethod
+    def of(cls, log: Transitions, features: Any, gamma: float, policy: Policy) -> ActionRows:
+        """The rows of a log with fitted features (None: the observation itself)."""
+        alive = np.where(log.terminated[:, None], log.observation, log.next_observation)
+        pi, pi_next = log.probabilities(policy), log.probabilities(policy, alive)
+        phi, phi_next = (_with_constant(state_features(features, s, sparse=False)) for s in (log.observation, alive))
+        discount = np.where(log.terminated, 0.0, gamma)
+        action = discrete(log.action, pi.shape[1])
+        refuse_unseen(action, pi)
+        return cls(phi, phi_next, action, pi, pi_next, log.reward, discount, Episodes.of_log(log, gamma))
+
+
+def refuse_unseen(action: Array, pi: Array, name: str = "policy") -> None:
+    """An action that the policy takes and the log never shows has no value that data could tell."""
+    never = np.setdiff1d(np.flatnonzero(pi.max(axis=0) > 0), action)
+    if len(never):
+        row = int(np.argmax(pi[:, never[0]] > 0))
+        raise ValueError(
+            f"`{name}` takes action {never[0]}, first in row {row}, but the log never does: nothing can be said about "
+            "it; restrict the policy to logged actions."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ActionValue:
+    """θ (A, d + 1), the transposed inverse applied to the start, and the error of every row."""
+
+    theta: Array
+    dual: Array
+    error: Array
+    rows: ActionRows
+
+    @classmethod
+    def fit(cls, rows: ActionRows, weight: Array | None = None, offset: Array | float = 0.0) -> ActionValue:
+        """Solve for θ with W = `weight` (1 by default) and o = `offset`."""
+        w = np.ones(len(rows.reward)) if weight is None else weight
+        A, b = _system(rows, w, w * rows.reward + offset)
+        first = rows.episodes.first
+        start = np.einsum("ia,id->ad", rows.pi[first], rows.phi[first]) / len(first)
+        theta = np.linalg.solve(A, b).reshape(start.shape)
+        dual = np.linalg.solve(A.T, start.ravel()).reshape(start.shape)
+        ahead = ((rows.phi_next @ theta.T) * rows.pi_next).sum(axis=1)
+        taken = np.einsum("td,td->t", rows.phi, theta[rows.action])
+        return cls(theta, dual, w * (rows.reward + rows.discount * ahead) + offset - taken, rows)
+
+    def target(self) -> Array:
+        """r + γV(s') of every row."""
+        ahead = ((self.rows.phi_next @ self.theta.T) * self.rows.pi_next).sum(axis=1)
+        return self.rows.reward + self.rows.discount * ahead
+
+    def start_value(self) -> tuple[float, Array]:
+        """Mean of V(s₀) = Σ_a π(a|s₀)Q(s₀, a), and its influence per episode (the clustered sandwich)."""
+        rows, episodes = self.rows, self.rows.episodes
+        first = episodes.first
+        values = ((rows.phi[first] @ self.theta.T) * rows.pi[first]).sum(axis=1)
+        scores = self.error * np.einsum("td,td->t", rows.phi, self.dual[rows.action])
+        moved = episodes.total(scores) * len(episodes) / len(rows.reward)
+        return float(values.mean()), moved + values - values.mean()
+
+    def estimate(self, name: str = "LSTD-Q, action blocks") -> Estimate:
+        value, influence = self.start_value()
+        return Estimate.of_influence(name, value, influence, None, self.theta.size)
+
+
+def _system(rows: ActionRows, weight: Array, reward: Array) -> tuple[Array, Array]:
+    """A and b, block row by block row: the rows of one action touch one block of φ(s, a)."""
+    n, d = rows.phi.shape
+    k = rows.pi.shape[1]
+    A, b = np.zeros((k, d, k, d)), np.zeros((k, d))
+    prior = RIDGE * lengths(rows.phi) ** 2
+    for a in range(k):
+        taken = np.flatnonzero(rows.action == a)
+        here = rows.phi[taken]
+        next_weight = (rows.discount * weight)[taken, None] * rows.pi_next[taken]
+        ahead = (next_weight[:, :, None] * rows.phi_next[taken, None, :]).reshape(len(taken), -1)
+        A[a] = -(here.T @ ahead).reshape(d, k, d)
+        A[a, :, a] += here.T @ here + np.diag(prior)
+        b[a] = here.T @ reward[taken]
+    return A.reshape(k * d, k * d) / n, b.ravel() / n
+
+
+def _with_constant(phi: Array) -> Array:
+    return np.hstack([phi, np.ones((len(phi), 1))])

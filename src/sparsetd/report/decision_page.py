@@ -1,0 +1,147 @@
+"""Pages for decisions: policies beside one another, and a policy that was proposed and tested.
+
+As on the page of an evaluation the order is the reader's: the decision, what it rests on, where it comes from, words.
+Each page takes what `to_dict` of its result returns, and nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from sparsetd.report import charts
+from sparsetd.report.page import entries, section, shell
+from sparsetd.report.words import Numbers, percent
+
+Payload = Mapping[str, Any]
+
+WORDS = {
+    "Value": "Expected (discounted) sum of rewards per episode, were the policy in charge from the start.",
+    "Intervals": "Hold for all rows of a picture or table at once, at the stated rate over logs like this one. They "
+    "account for the sampling of whole episodes, not for a cause that was not recorded.",
+    "May be best": "No other policy is better beyond chance. With more episodes fewer policies remain.",
+    "In the log, under the policy": "Share of the logged steps in the group, and of the policy's own steps.",
+    "Acts differently": "The share of its decisions that the policy would take otherwise (total variation).",
+    "Worth": "What the group adds to the difference: the groups of one heading add up to all of it. These intervals "
+    "stand alone; they show where to look, and are no tests.",
+    "Merit": "Estimated value of an action against the others, in units of how much the logged choices differ in it.",
+}
+
+
+def comparison_page(p: Payload) -> str:
+    """The page of `compare`; equal payloads give equal bytes."""
+    best = set(p["best_set"])
+    rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
+    alerts = "".join(f'<p class="alert"><strong>Note.</strong> {escape(text)}</p>' for text in p["cautions"])
+    head = _head("Which policy is best?", p["sentence"], alerts)
+    values = _forest(rows, p["level"], "value per episode", "Policies that may be best are drawn bold.")
+    body = head + section("values", "What is each policy worth?", values)
+    body += section("differences", "How do they differ?", _matrix(p))
+    if p["groups"]:
+        body += section("groups", f"For whom? Differences to {escape(p['reference'])}", _groups(p))
+    for name, places in p["where"].items():
+        title = f"Where does {escape(name)} act differently from {escape(p['reference'])}?"
+        body += section(f"where-{len(body)}", title, _places(places))
+    used = {
+        k: WORDS[k]
+        for k in ("Value", "Intervals", "May be best", "In the log, under the policy", "Acts differently", "Worth")
+    }
+    return shell("Comparison of policies", body + _method(used, p["settings"]))
+
+
+def improvement_page(p: Payload) -> str:
+    """The page of `improve`."""
+    word = "Recommended" if p["recommended"] else "Not recommended"
+    gain, interval = p["difference"]["value"], p["difference"]["interval"]
+    written = Numbers.of([gain, *interval])
+    level = percent(p["evaluation"]["level"])
+    small = f"<small>difference to what was done, {level} interval {' to '.join(map(written.signed, interval))}</small>"
+    figure = f'<p class="answer">{written.signed(gain)} {small}</p>'
+    texts = p["evaluation"]["warnings"]
+    alerts = "".join(f'<p class="alert"><strong>Caution.</strong> {escape(str(text))}</p>' for text in texts)
+    body = _head(f"Can it be done better? {word}.", p["sentence"], alerts, figure)
+    body += section("policy", "The policy", f"<p>{escape(p['policy']['words'])}</p>{_scores(p['policy'])}")
+    body += section("where", "Where does it act differently, and what is that worth?", _places(p["where"]))
+    tried = [(r["recipe"], Numbers.of([r["difference"]]).signed(r["difference"])) for r in p["candidates"]]
+    note = "<p>Each was learnt on one half of the first part and judged on the other. Only the first was tested.</p>"
+    body += section("tried", "What was tried", note + _table(("Policy", "Difference on the inner half"), tried))
+    used = {k: WORDS[k] for k in ("Value", "Merit", "In the log, under the policy", "Acts differently", "Worth")}
+    return shell("A proposed policy", body + _method(used, p["settings"]))
+
+
+def _head(title: str, sentence: str, alerts: str, figure: str = "") -> str:
+    lead = f'<p class="lead">{escape(sentence)}</p>'
+    return f'<header id="answer" tabindex="-1"><h1>{title}</h1>{figure}{lead}{alerts}</header>'
+
+
+def _method(words: Mapping[str, str], settings: Payload) -> str:
+    return section("method", "Words and settings", f"{entries(words)}<h3>To repeat this</h3>{entries(settings)}")
+
+
+def _forest(rows: Sequence[tuple[str, float, Any, str]], level: float, label: str, caption: str) -> str:
+    ends = [v for _, value, interval, _ in rows for v in (value, *interval)]
+    guide = 0.0 if label.startswith("difference") else rows[0][1]
+    drawing = charts.intervals(rows, level, Numbers.of(ends), label, ends, guide)
+    return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _matrix(p: Payload) -> str:
+    """Row less column, with its interval; what is beyond chance is marked by a word and a colour."""
+    names = [r["name"] for r in p["values"]]
+    found = {(r["name"], r["less"]): r for r in p["differences"]}
+    written = Numbers.of(v for r in p["differences"] for v in r["interval"])
+    rows = [(name, *(_cell(found, name, other, written) for other in names)) for name in names]
+    note = f"Each row less each column, with {percent(p['level'])} intervals that hold for all pairs at once."
+    return f"<p>{note}</p>" + _table(("less", *names), rows)
+
+
+def _cell(found: Mapping[tuple[str, str], Payload], a: str, b: str, written: Numbers) -> str:
+    if a == b:
+        return "–"
+    sign, r = (1, found[a, b]) if (a, b) in found else (-1, found[b, a])
+    low, high = sorted(sign * v for v in r["interval"])
+    kind = "better" if low > 0 else "worse" if high < 0 else ""
+    text = f"{written.signed(sign * r['value'])}<br><small>{written.signed(low)} to {written.signed(high)}</small>"
+    return f'<span class="{kind}">{text} {kind}</span>' if kind else text
+
+
+def _groups(p: Payload) -> str:
+    rows = [(f"{r['group']}: {r['name']}", r["value"], r["interval"], "main") for r in p["groups"]]
+    return _forest(rows, p["level"], "difference", "All of these intervals hold at once.")
+
+
+def _places(places: Sequence[Payload]) -> str:
+    """By action, and by groups of states, where the share of decisions that differ makes sense."""
+    written = Numbers.of(v["gain"] for v in places)
+    heads = ("In the log", "Under the policy", "Acts differently", "Worth", "Interval")
+    out = ""
+    for title, whole in (("By action", False), ("By group of states", True)):
+        rows = []
+        for r in (r for r in places if (r["differs"] is not None and math.isfinite(r["differs"])) == whole):
+            cells = [percent(r["share"]), percent(r["visited"]), percent(r["differs"]), written.signed(r["gain"])]
+            rows.append((r["group"], *cells, " to ".join(map(written.signed, r["interval"]))))
+        out += f"<h3>{title}</h3>{_table(('', *heads), rows)}" if rows else ""
+    return out
+
+
+def _scores(policy: Payload) -> str:
+    heads = list(policy["scores"][0])
+    top = sorted(heads[:-1], key=lambda h: -max(abs(row[h]) for row in policy["scores"]))
+    shown = [*top, heads[-1]]
+    rows = [(f"action {a}", *(f"{row[h]:+.3f}" for h in shown)) for a, row in enumerate(policy["scores"])]
+    unit = "change in log-odds" if policy["rule"] == "tilt" else "change in merit"
+    note = f"Score of each action: {unit} per standard deviation of a column, and the constant at its mean."
+    return f"<p>{note}</p>" + _table(("Action", *shown), rows)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The first cell of a row is its name; other cells are ready HTML."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+    body = "".join(
+        f'<tr><th scope="row"><bdi>{escape(first)}</bdi></th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
+        for first, *rest in rows
+    )
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(heads[0])}">{table}</div>'

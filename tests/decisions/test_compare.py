@@ -1,0 +1,151 @@
+"""Several policies on one log: the values of single evaluations, their differences, groups, and where they differ."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from decisions.clinic import GAMMA, N_ACTIONS, Clinic, policy_of, tables
+
+from sparsetd.decisions import compare
+from sparsetd.decisions.judge import Judge
+from sparsetd.evaluation import estimate_behavior
+
+CLINIC = Clinic()
+LOG = CLINIC.log(300)
+TABLES = tables(3)
+POLICIES = {"current": "behavior", **{f"p{i}": policy_of(t) for i, t in enumerate(TABLES)}}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return compare(LOG, POLICIES, gamma=GAMMA, by="ill")
+
+
+def test_a_value_is_that_of_tabular_dynamic_programming_on_the_empirical_model():
+    """One column per state makes LSTD the solution of the weighted empirical Markov chain."""
+    found = compare(LOG, POLICIES, gamma=GAMMA)
+    s, after = LOG.observation.argmax(axis=1), LOG.next_observation.argmax(axis=1)
+    for name, table in zip(("p0", "p1", "p2"), TABLES, strict=True):
+        rho = table[s, LOG.action] / LOG.behavior_prob
+        weight = np.bincount(s, rho, 4)
+        P = np.zeros((4, 4))
+        np.add.at(P, (s, after), rho * ~LOG.terminated)
+        V = np.linalg.solve(np.eye(4) - GAMMA * P / weight[:, None], np.bincount(s, rho * LOG.reward, 4) / weight)
+        assert found.values[name].value == pytest.approx(V[s[LOG.start]].mean())
+
+
+def test_the_truth_lies_in_the_intervals(found):
+    truth = {"current": CLINIC.value(CLINIC.behavior), **{f"p{i}": CLINIC.value(t) for i, t in enumerate(TABLES)}}
+    for name in found.values:
+        low, high = found.values.interval(name)
+        assert low < truth[name] < high
+    for a, b in found.differences:
+        low, high = found.differences.interval((a, b))
+        assert low < truth[a] - truth[b] < high
+    assert max(truth, key=truth.get) in found.best_set
+
+
+def test_the_behaviour_is_worth_what_it_earned(found):
+    assert found.values["current"].value == pytest.approx(LOG.returns(GAMMA).mean())
+
+
+def test_all_pairs_are_compared_and_differences_add_up(found):
+    assert len(found.differences) == 6
+    d = found.differences
+    assert d["p2", "p0"].value == pytest.approx(d["p2", "p1"].value + d["p1", "p0"].value)
+    assert found.differences.each > found.differences.level
+
+
+def test_the_best_set_leaves_out_who_is_beaten():
+    best = np.eye(N_ACTIONS)[CLINIC.reward.argmax(axis=0)]
+    worst = np.eye(N_ACTIONS)[CLINIC.reward.argmin(axis=0)]
+    result = compare(CLINIC.log(600), {"good": policy_of(best), "bad": policy_of(worst)}, gamma=GAMMA)
+    assert result.best_set == ("good",)
+    assert result.differences.interval(("bad", "good"))[1] < 0
+    assert "good is the best of these policies" in str(result)
+
+
+def test_groups_are_fits_to_the_episodes_of_the_group(found):
+    ill = LOG.observation[LOG.start][:, 1][LOG.episode - LOG.episode[0]] == 1
+    alone = compare(LOG[np.flatnonzero(ill)], POLICIES, gamma=GAMMA)
+    assert found.groups["ill = 1", "p1"].value == pytest.approx(alone.differences["p1", "current"].value)
+    assert found.groups["ill = 1", "p1"].standard_error == pytest.approx(
+        alone.differences["p1", "current"].standard_error
+    )
+    assert {label for label, _ in found.groups} == {"ill = 0", "ill = 1"}
+
+
+def test_labels_of_rows_and_of_episodes_are_the_same_groups():
+    by_episode = np.where(np.arange(LOG.n_episodes) % 3 == 0, "a", "b")
+    by_row = by_episode[LOG.episode - LOG.episode[0]]
+    one, other = (compare(LOG, POLICIES, gamma=GAMMA, by=by).groups for by in (by_episode, by_row))
+    assert [e.value for e in one.values()] == [e.value for e in other.values()]
+
+
+def test_what_the_groups_of_rows_are_worth_adds_up_to_the_difference(found):
+    for name, places in found.where.items():
+        by_action = [p.gain.value for p in places if p.group.startswith("action")]
+        by_column = [p.gain.value for p in places if p.group.startswith("well")]
+        assert sum(by_action) == pytest.approx(found.differences[name, "current"].value, abs=1e-9)
+        assert sum(by_column) == pytest.approx(sum(by_action), abs=1e-9)
+
+
+def test_how_often_a_policy_differs_is_the_total_variation():
+    """On many rows the mean of |ρ − 1|/2 tends to the total variation between the policy and the behaviour."""
+    log = CLINIC.log(4000)
+    places = compare(log, {"current": "behavior", "p0": POLICIES["p0"]}, gamma=GAMMA).where["p0"]
+    exact = 0.5 * np.abs(TABLES[0] - CLINIC.behavior).sum(axis=1)
+    assert next(p.differs for p in places if p.group == "worst = 1") == pytest.approx(exact[3], abs=0.03)
+
+
+def test_missing_propensities_are_estimated_once(monkeypatch):
+    calls = []
+    home = __import__("sys").modules["sparsetd.decisions.judge"]
+    monkeypatch.setattr(home, "estimate_behavior", lambda *a, **k: calls.append(1) or estimate_behavior(*a, **k))
+    found = compare(CLINIC.log(300, propensities=False), POLICIES, gamma=GAMMA)
+    assert calls == [1]
+    assert "estimated from the logged actions" in found.cautions[0]
+
+
+def test_cut_episodes_have_no_plain_return():
+    cut = CLINIC.log(200, cut=True)
+    judge = Judge.of(cut, GAMMA)
+    assert judge.earned() is None
+    found = compare(cut, POLICIES, gamma=GAMMA)
+    assert found.values["current"].value == pytest.approx(judge.value(np.ones(len(cut)))[0])
+
+
+def unknown_action(observation):
+    return np.tile([0.5, 0.0, 0.0, 0.5], (len(observation), 1))
+
+
+@pytest.mark.parametrize(
+    ("policies", "more", "sentence"),
+    [
+        ({"one": "behavior"}, {}, "`policies` has 1 entry: name at least two"),
+        ({"one": "behavior", " ": "behavior"}, {}, "`policies` has an empty name"),
+        (
+            {"a": "behavior", "b": unknown_action},
+            {},
+            "policy 'b': .* takes action 3, first in row 0, but the log never",
+        ),
+        ({"a": "behavior", "b": "behaving"}, {}, "policy 'b': `target` is 'behaving'"),
+        (POLICIES, {"by": "age"}, "`by` is 'age', but the observed columns are well, ill, worse, worst"),
+        (POLICIES, {"by": np.arange(7)}, r"`by` has shape \(7,\): pass a label for each of the 300 episodes"),
+        (POLICIES, {"by": np.arange(300) == 5}, "`by` makes a group 'True' of one episode"),
+        (POLICIES, {"level": 95}, "`level` must lie strictly between 0 and 1"),
+    ],
+)
+def test_bad_input_is_one_sentence(policies, more, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        compare(LOG, policies, gamma=GAMMA, **more)
+
+
+def test_a_policy_that_only_looks_at_logged_actions_may_know_more_actions():
+    def wide(observation):
+        return np.hstack([observation @ TABLES[0], np.zeros((len(observation), 2))])
+
+    found = compare(replace(LOG, target_prob=None), {"a": "behavior", "b": wide, "c": POLICIES["p0"]}, gamma=GAMMA)
+    assert found.values["b"].value == found.values["c"].value

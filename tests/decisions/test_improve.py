@@ -1,0 +1,183 @@
+"""A better policy: found where there is one, not where there is none, and what is printed is what was tested."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from decisions.clinic import GAMMA, N_STATES, Clinic
+
+from sparsetd import model_file
+from sparsetd.container import CorruptFileError
+from sparsetd.decisions import ScorePolicy, improve
+from sparsetd.decisions.candidates import candidates, recipes
+from sparsetd.transitions import Transitions
+
+CLINIC = Clinic(1)
+LOG = CLINIC.log(500)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return improve(LOG, gamma=GAMMA)
+
+
+def test_a_better_policy_is_found_and_recommended(found):
+    gain = CLINIC.value(found.policy(np.eye(N_STATES))) - CLINIC.value(CLINIC.behavior)
+    best = max(CLINIC.value(np.eye(3)[list(choice)]) for choice in np.ndindex(*(3,) * N_STATES)) - CLINIC.value(
+        CLINIC.behavior
+    )
+    assert found.recommended
+    assert gain > 0.8 * best
+    assert found.interval[0] < gain < found.interval[1]
+    assert "It is recommended." in str(found)
+    assert found.n_learnt + found.n_tested == LOG.n_episodes
+
+
+def test_without_an_effect_nothing_is_recommended():
+    result = improve(Clinic(1, effect=0.0).log(400), gamma=GAMMA)
+    assert not result.recommended
+    assert "It is not recommended." in result.sentence()
+
+
+def test_the_test_knows_only_the_other_episodes(found):
+    """The difference is that of two fits to the episodes that were not learnt from, and so is the evaluation."""
+    assert found.evaluation.overlap.n_episodes == found.n_tested
+    by_action = [p.gain.value for p in found.where if p.group.startswith("action")]
+    assert sum(by_action) == pytest.approx(found.difference.value)
+
+
+def test_the_same_seed_gives_the_same_policy_and_another_split_another(found):
+    assert improve(LOG, gamma=GAMMA).difference.value == found.difference.value
+    assert improve(LOG, gamma=GAMMA, seed=1).difference.value != found.difference.value
+
+
+def test_what_is_printed_is_what_acts(found):
+    """The probabilities follow from the printed scores alone."""
+    data = found.policy.to_dict()
+    scores = np.array([[row[name] for name in (*found.policy.names, "constant")] for row in data["scores"]])
+    assert np.array_equal(scores, found.policy.scores)
+    for name, score in re.findall(r"([+-]\d+\.\d{3}) (\w+)", str(found.policy)):
+        assert float(name) in np.round(scores[:, list(found.policy.names).index(score)], 3)
+
+
+def test_every_recipe_makes_a_policy_of_probabilities():
+    made = candidates(LOG, GAMMA, 3)
+    assert set(made) == set(recipes(N_STATES))
+    for policy in made.values():
+        table = policy(np.eye(N_STATES))
+        assert table.sum(axis=1) == pytest.approx(np.ones(N_STATES))
+        assert table.min() >= 0
+
+
+def test_few_columns_are_those_that_tell_actions_apart():
+    rng = np.random.default_rng(0)
+    n = 4000
+    s = rng.normal(size=(n, 8))
+    action = rng.integers(2, size=n)
+    reward = np.where(action == 1, s[:, 2] - s[:, 6], 0.0) + s[:, 0]
+    log = Transitions.from_arrays(
+        s, reward, s, action=action, terminated=np.ones(n, bool), behavior_prob=np.full(n, 0.5)
+    )
+    few = [p for r, p in candidates(log, GAMMA, 2).items() if r.few]
+    assert all({2, 6} <= set(p.columns) and len(p.columns) == 5 for p in few)
+    greedy = next(p for p in few if p.rule == "greedy")
+    assert np.mean(greedy.act(s) == (s[:, 2] > s[:, 6])) > 0.97
+
+
+HABIT = np.log([[0.6, 0.3, 0.1]]).T
+MERIT = np.array([[0.0], [1.0], [2.0]])
+
+
+def constant_policy(rule, strength, habit=HABIT, merit=MERIT):
+    none = np.zeros(0)
+    return ScorePolicy(("a",), none.astype(int), none, none, habit, merit, rule, strength)
+
+
+@pytest.mark.parametrize(
+    ("rule", "strength", "expected"),
+    [
+        ("greedy", 0.05, [0, 0, 1]),
+        ("greedy", 0.2, [0, 1, 0]),
+        ("greedy", 0.9, [1, 0, 0]),
+        ("safe", 0.2, [0, 0.9, 0.1]),
+        ("tilt", 0.0, [0.6, 0.3, 0.1]),
+        ("tilt", 1.0, np.array([0.6, 0.3 * np.e, 0.1 * np.e**2]) / (0.6 + 0.3 * np.e + 0.1 * np.e**2)),
+    ],
+)
+def test_the_rules_by_hand(rule, strength, expected):
+    assert constant_policy(rule, strength)([[7.0]])[0] == pytest.approx(np.array(expected, dtype=float))
+
+
+def test_what_was_hardly_ever_done_is_not_advised():
+    rare = constant_policy("tilt", 3.0, np.log([[0.99, 0.01]]).T, np.array([[0.0], [9.0]]))
+    assert rare([[0.0]])[0] == pytest.approx([1.0, 0.0])
+
+
+def test_a_policy_is_saved_and_loaded_to_the_bit(found, tmp_path):
+    model_file.save(found.policy, tmp_path / "p.sparsetd", notes={"log": "x"})
+    back = model_file.load(tmp_path / "p.sparsetd")
+    s = np.random.default_rng(0).normal(size=(50, N_STATES))
+    assert back(s).tobytes() == found.policy(s).tobytes()
+    assert back.names == LOG.names
+    assert str(back) == str(found.policy)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"rule": "wild"},
+        {"habit": np.zeros((3, 2))},
+        {"merit": np.full((3, 1), np.nan)},
+        {"columns": np.array([9])},
+        {"names": (3,)},
+        {"strength": np.inf},
+    ],
+)
+def test_a_file_with_tables_that_do_not_fit_is_refused(field, tmp_path):
+    broken = constant_policy("tilt", 1.0)
+    for name, value in field.items():
+        object.__setattr__(broken, name, value)
+    model_file.save(broken, tmp_path / "p.sparsetd")
+    with pytest.raises(CorruptFileError, match="do not fit together"):
+        model_file.load(tmp_path / "p.sparsetd")
+
+
+def test_other_columns_are_refused(found):
+    with pytest.raises(ValueError, match="learnt from 4 observed columns, but row 0 has 2"):
+        found.policy([[1.0, 2.0]])
+    renamed = replace(LOG, names=("well", "sick", "worse", "worst"))
+    with pytest.raises(ValueError, match="was fitted to a column 'ill' that the data does not have"):
+        renamed.with_target(found.policy)
+    turned = LOG.with_columns(["worst", "worse", "ill", "well"])
+    assert np.array_equal(turned.with_target(found.policy).target_prob, LOG.with_target(found.policy).target_prob)
+
+
+def one_action(log):
+    return Transitions.from_arrays(
+        log.observation, log.reward, log.next_observation, action=0 * log.action, terminated=log.terminated
+    )
+
+
+@pytest.mark.parametrize(
+    ("log", "more", "sentence"),
+    [
+        (CLINIC.log(30), {}, "The smaller part of the split has 15 of 30 episodes, too few"),
+        (LOG, {"learn": 0.99}, "The smaller part of the split has 5 of 500 episodes"),
+        (LOG, {"learn": 1.0}, "`learn` must lie strictly between 0 and 1"),
+        (one_action(LOG), {}, "The log shows a single action"),
+    ],
+)
+def test_bad_input_is_one_sentence(log, more, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        improve(log, gamma=GAMMA, **more)
+
+
+def test_too_many_weights_are_refused_by_name():
+    wide = Transitions.from_arrays(
+        np.zeros((60, 1600)), np.zeros(60), np.zeros((60, 1600)), action=np.arange(60) % 2, terminated=np.ones(60, bool)
+    )
+    with pytest.raises(ValueError, match="2 actions times 1600 observed columns are more than 3000 weights"):
+        candidates(wide, GAMMA, 2)

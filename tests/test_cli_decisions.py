@@ -1,0 +1,156 @@
+"""`compare`, `improve`, `predict` with a policy and `evaluate --confounding`: what they print, write and refuse."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from decisions.clinic import Clinic
+
+from sparsetd.cli import main
+
+HEADS = ("episode", "obs_well", "obs_ill", "obs_worse", "obs_worst", "action", "reward", "terminated", "behavior_prob")
+POLICIES = """
+import numpy as np
+def second(observation):
+    return np.tile([0.1, 0.8, 0.1], (len(observation), 1))
+def unknown(observation):
+    return np.tile([0.0, 0.0, 0.0, 1.0], (len(observation), 1))
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    log = Clinic(1).log(300)
+    with open("log.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*HEADS, "target_prob", "careful"])
+        columns = (log.episode, *log.observation.T, log.action, log.reward, log.terminated.astype(int))
+        own = np.where(log.action == 1, 0.8, 0.1)
+        writer.writerows(zip(*columns, log.behavior_prob, own, log.behavior_prob, strict=True))
+    (tmp_path / "decision_policies.py").write_text(POLICIES)
+    return tmp_path
+
+
+def run(capsys, *words):
+    code = main([*words, "--gamma", "0.9"] if words[0] != "predict" else list(words))
+    shown = capsys.readouterr()
+    return code, shown.out, shown.err
+
+
+def test_compare_prints_and_writes_a_page(capsys, folder):
+    words = ["--target", "now=behavior", "--target", "column=target_prob", "--target", "same=decision_policies:second"]
+    code, out, _ = run(capsys, "compare", "log.csv", *words, "--by", "ill", "--report", "c.html", "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert [v["name"] for v in data["values"]] == ["now", "column", "same"]
+    assert data["values"][1]["value"] == pytest.approx(data["values"][2]["value"])
+    assert len(data["differences"]) == 3
+    assert {g["group"] for g in data["groups"]} == {"ill = 0", "ill = 1"}
+    page = (folder / "c.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "http" not in page.replace("http-equiv", "")
+    assert data["sentence"] in page
+    code, text, _ = run(capsys, "compare", "log.csv", *words)
+    assert code == 0
+    assert data["sentence"] in text
+
+
+def test_improve_saves_what_predict_and_compare_take(capsys, folder):
+    code, out, _ = run(capsys, "improve", "log.csv", "--out", "p.sparsetd", "--report", "i.html", "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert data["recommended"] is True
+    assert data["difference"]["interval"][0] > 0
+    assert data["sentence"] in (folder / "i.html").read_text()
+    code, text, _ = run(capsys, "predict", "p.sparsetd", "log.csv", "--out", "a.csv")
+    assert code == 0
+    assert "actions: a.csv" in text
+    rows = list(csv.DictReader((folder / "a.csv").read_text().splitlines()))
+    probabilities = np.array([[float(r[f"probability_{a}"]) for a in range(3)] for r in rows])
+    assert [int(r["action"]) for r in rows] == probabilities.argmax(axis=1).tolist()
+    words = ["--target", "now=behavior", "--target", "new=p.sparsetd"]
+    code, out, _ = run(capsys, "compare", "log.csv", *words, "--json")
+    assert code == 0
+    assert json.loads(out)["best_set"] == ["new"]
+
+
+def test_no_recommendation_is_an_answer(capsys, folder):
+    text = (folder / "log.csv").read_text().splitlines()
+    head, *rows = (line.split(",") for line in text)
+    at, rng = head.index("reward"), np.random.default_rng(0)
+    shuffled = [[*row[:at], str(rng.normal()), *row[at + 1 :]] for row in rows]
+    (folder / "null.csv").write_text("\n".join(",".join(row) for row in [head, *shuffled]))
+    code, out, _ = run(capsys, "improve", "null.csv", "--json")
+    assert code == 0
+    assert json.loads(out)["recommended"] is False
+
+
+def test_evaluate_bounds_the_value(capsys, folder):
+    words = ["--target", "decision_policies:second", "--confounding", "1.5,3", "--lower", "0.99", "--resamples", "0"]
+    code, out, _ = run(capsys, "evaluate", "log.csv", *words, "--report", "e.html", "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert [b["confounding"] for b in data["confounding"]["bounds"]] == [1.0, 1.5, 3.0]
+    assert data["lower_bound"] < data["interval"][0]
+    assert "What if something unrecorded drove the actions?" in (folder / "e.html").read_text()
+    code, text, _ = run(capsys, "evaluate", "log.csv", *words)
+    assert f"at least {data['lower_bound']:.4f} with 99% confidence" in text
+    assert data["confounding"]["sentence"] in text
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["compare", "log.csv", "--target", "a=behavior"], "name at least two policies"),
+        (["compare", "log.csv", "--target", "a=behavior", "--target", "a=target_prob"], "two policies are called 'a'"),
+        (["compare", "log.csv", "--target", "behavior"], "must look like NAME=POLICY, not 'behavior'"),
+        (
+            ["compare", "log.csv", "--target", "a=behavior", "--target", "b=decision_policies:unknown"],
+            "policy 'b': `policy` takes action 3, first in row 0, but the log never does",
+        ),
+        (
+            ["compare", "log.csv", "--target", "a=behavior", "--target", "b=target_prob", "--by", "age"],
+            "`by` is 'age', but the observed columns are well, ill, worse, worst",
+        ),
+        (["evaluate", "log.csv", "--confounding", "0.5"], "must be numbers of at least 1, separated by commas"),
+        (
+            ["evaluate", "log.csv", "--confounding", "2"],
+            "--confounding needs a policy that can be asked about any state",
+        ),
+        (["improve", "log.csv", "--learn", "0.01"], "The smaller part of the split has 3 of 300 episodes"),
+        (["improve", "log.csv", "--out", "policy.txt"], "must end in .sparsetd"),
+    ],
+)
+def test_what_is_refused_in_one_sentence(capsys, folder, words, sentence):
+    before = {p.name for p in folder.iterdir()}
+    report = [] if "--report" in words else ["--report", "page.html"]
+    code, _, err = run(capsys, *words, *report)
+    assert code == 2
+    assert sentence in err
+    assert {p.name for p in folder.iterdir()} - {"__pycache__"} == before
+
+
+def test_a_policy_of_other_columns_is_refused(capsys, folder):
+    assert run(capsys, "improve", "log.csv", "--out", "p.sparsetd")[0] == 0
+    (folder / "other.csv").write_text((folder / "log.csv").read_text().replace("obs_ill", "obs_sick"))
+    for words in (
+        ["predict", "p.sparsetd", "other.csv", "--out", "a.csv"],
+        ["evaluate", "other.csv", "--target", "p.sparsetd", "--report", "a.csv.html"],
+        ["compare", "other.csv", "--target", "a=behavior", "--target", "b=p.sparsetd", "--report", "c.html"],
+    ):
+        code, _, err = run(capsys, *words)
+        assert code == 2
+        assert "was fitted to a column 'ill' that the data does not have" in err
+    assert not {"a.csv", "a.csv.html", "c.html"} & {p.name for p in folder.iterdir()}
+
+
+def test_a_model_of_values_is_no_policy(capsys):
+    assert run(capsys, "fit", "log.csv", "--out", "v.sparsetd")[0] == 0
+    code, _, err = run(capsys, "evaluate", "log.csv", "--target", "v.sparsetd")
+    assert code == 2
+    assert "v.sparsetd holds no policy but a ValueFunction" in err
