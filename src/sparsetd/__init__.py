@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from sparsetd import metrics as metrics
     from sparsetd import operators as operators
     from sparsetd import penalties as penalties
+    from sparsetd import plots as plots
     from sparsetd import problems as problems
+    from sparsetd import progress as progress
     from sparsetd import selection as selection
     from sparsetd import solvers as solvers
     from sparsetd import transitions as transitions
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "sparsetd": (
         "transitions features operators penalties solvers metrics problems control selection evaluation decisions "
-        "checks"
+        "checks plots progress"
     ),
     "sparsetd.transitions": "Transitions prepare read",
     "sparsetd.estimators": (

@@ -62,6 +62,10 @@ class PolicyIteration:
     status: str = "finished"
     period: int = 0
 
+    def __repr__(self) -> str:
+        period = f" with period {self.period}" if self.period else ""
+        return f"PolicyIteration({self.status}{period} after {len(self.iterations)} evaluations)"
+
     @property
     def policy(self) -> ValuePolicy:
         """Greedy in the last values: no choice among the iterates, which would need to know how good they are."""

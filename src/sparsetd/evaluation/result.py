@@ -10,6 +10,7 @@ from typing import Any
 from sparsetd.evaluation.diagnostics import Overlap
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.held_out import BellmanError
+from sparsetd.evaluation.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Feature:
     frequency: float | None
 
 
-@dataclass(frozen=True)
-class Evaluation:
+@dataclass(frozen=True, repr=False)
+class Evaluation(Shown):
     """The value of a target policy. `print` it, take `to_dict()`, or write a page with `sparsetd.report.page`."""
 
     estimate: Estimate

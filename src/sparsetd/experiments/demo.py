@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd import plots
 from sparsetd.estimators import LSTD, ROTD, TD, TDC, DivergenceWarning
 from sparsetd.evaluation import Evaluation, evaluate
 from sparsetd.metrics import exact_rmspbe, value_error
@@ -205,18 +206,10 @@ def _plot_weights(result: Result, problem: Problem, axis: Any) -> None:
 
 
 def _plot_values(result: Result, axis: Any) -> None:
-    """One line per estimator, ours at the top; the axis shows our interval whole, and others as far as they fit."""
+    """One line per estimator, ours at the top, and the truth."""
     found = result.evaluation
-    rows = [found.estimate, *(e for e in found.comparisons if e.name in COMPARED)]
-    low, high = found.interval
-    for place, row in enumerate(rows):
-        colour = COLOURS["SparseTDCV"] if place == 0 else "0.6"
-        ends = row.interval(found.level) if np.isfinite(row.standard_error) else (row.value, row.value)
-        axis.plot(ends, [place, place], color=colour, linewidth=3 if place == 0 else 2)
-        axis.plot(row.value, place, "o", color=colour)
+    estimates = [found.estimate, *(e for e in found.comparisons if e.name in COMPARED)]
+    plots.forest([(e.name, e.value, e.interval(found.level)) for e in estimates], axis, label="value of the policy")
     axis.axvline(result.exact_value, color="black", linestyle="--", linewidth=1, label="truth")
-    room = 1.5 * (high - low)
-    axis.set(xlim=(low - room, high + room), ylim=(len(rows) - 0.4, -0.6), xlabel="value of the target policy")
-    axis.set_yticks(range(len(rows)), [row.name for row in rows])
     axis.set_title(f"A policy's value with its {100 * found.level:.0f} % interval")
     axis.legend()

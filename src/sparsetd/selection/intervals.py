@@ -21,6 +21,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
+from sparsetd import plots
 from sparsetd.estimators.base import BaseTD
 from sparsetd.operators import td
 from sparsetd.selection.folds import clusters, episode_of
@@ -41,6 +42,16 @@ class Interval:
     high: Array
     level: float
     method: str
+
+    def __repr__(self) -> str:
+        ends = zip(self.estimate[:5], self.low[:5], self.high[:5], strict=True)
+        shown = "; ".join(f"{value:.4g} ({low:.4g} to {high:.4g})" for value, low, high in ends)
+        more = f"; and {len(self.estimate) - 5} more" if len(self.estimate) > 5 else ""
+        return f"Interval({shown}{more}; level {self.level:g}, {self.method})"
+
+    def to_frame(self) -> Any:
+        """Estimate, standard error and ends, one row per state, as a pandas (or polars) frame."""
+        return plots.frame({name: getattr(self, name) for name in ("estimate", "standard_error", "low", "high")})
 
 
 @dataclass(frozen=True, eq=False)

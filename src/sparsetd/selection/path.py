@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd import plots
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.solvers.saddle import Family, FitNorm, Linear, Saddle, mean_operator, rho_grid
 from sparsetd.system import Array, Batch, Table
@@ -25,6 +26,19 @@ class SparsePath:
     @property
     def n_active(self) -> Array:
         return np.asarray(np.count_nonzero(self.coefs, axis=0))
+
+    def __repr__(self) -> str:
+        span, most = f"{self.rhos[0]:.3g} to {self.rhos[-1]:.3g}", f"{self.n_active.max()} of {len(self.coefs)}"
+        return f"SparsePath({len(self.rhos)} penalties from {span}, up to {most} features)"
+
+    def plot(self, names: Sequence[str] | None = None, ax: Any = None) -> Any:
+        """Weights against the penalty, one line per feature; returns the axes."""
+        return plots.path(self, names, ax)
+
+    def to_frame(self, names: Sequence[str] | None = None) -> Any:
+        """One row per penalty, one column per feature, as a pandas (or polars) frame."""
+        known = [f"x{j}" for j in range(len(self.coefs))] if names is None else names
+        return plots.frame({"penalty": self.rhos, **dict(zip(known, self.coefs, strict=True))})
 
 
 def sparse_td_path(

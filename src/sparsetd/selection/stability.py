@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 
+from sparsetd import plots
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.progress import track
 from sparsetd.selection.folds import clusters
@@ -36,6 +37,20 @@ class StabilitySelection:
     @property
     def support(self) -> Array:
         return np.asarray(self.probabilities >= self.threshold)
+
+    def __repr__(self) -> str:
+        found = ", ".join(f"{name} {share:.0%}" for name, share in self.table()[:8])
+        stable = f"{int(self.support.sum())} of {len(self.names)} features are stable at {self.threshold:g}"
+        return f"StabilitySelection({stable}; most often chosen: {found or 'none'})"
+
+    def plot(self, ax: Any = None) -> Any:
+        """Selection frequencies of the twenty features chosen most often; returns the axes."""
+        return plots.frequencies(self.table()[:20], self.threshold, ax)
+
+    def to_frame(self) -> Any:
+        """Feature and selection frequency, most stable first, as a pandas (or polars) frame."""
+        names, shares = zip(*self.table(), strict=True) if self.table() else ((), ())
+        return plots.frame({"feature": list(names), "frequency": list(shares)})
 
     def table(self) -> list[tuple[str, float]]:
         """Names and probabilities, most stable first; features that were never selected are left out."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd import plots
 from sparsetd.transitions import checks, columns
 from sparsetd.transitions.checks import Array, Mask
 from sparsetd.transitions.names import in_order, names_in
@@ -120,6 +121,15 @@ class Transitions:
         ends = f"{int(self.terminated.sum())} terminated, {int(self.truncated.sum())} truncated"
         width = self.observation.shape[1]
         return f"Transitions({len(self)} rows, {self.n_episodes} episodes, {width} observed columns, {ends})"
+
+    def to_frame(self) -> Any:
+        """One row per transition, the observed columns by name, as a pandas (or polars) frame."""
+        names = self.names or tuple(f"x{j}" for j in range(self.observation.shape[1]))
+        action = self.action if self.action_names is None else np.array(self.action_names, dtype=object)[self.action]
+        shown = {"episode": self.episode, "action": action, "reward": self.reward, "terminated": self.terminated}
+        shown |= {"truncated": self.truncated, "behavior_prob": self.behavior_prob, "target_prob": self.target_prob}
+        flat = {name: values for name, values in shown.items() if values is not None and values.ndim == 1}
+        return plots.frame(flat | dict(zip(names, self.observation.T, strict=True)))
 
     def __getitem__(self, rows: slice | Array) -> Transitions:
         """Some of the rows. Where rows in between are left out the trace must not carry over: a `start` is set."""

@@ -1,0 +1,115 @@
+"""Pictures of results: every function takes matplotlib axes, or makes some, and returns them.
+
+    plots.path(sparse_td_path(…), names=columns)        plots.history(model)        plots.ratios(log)
+
+The results have a `plot` method that calls these. Needs matplotlib: pip install "sparsetd[plots]".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = ["forest", "frame", "frequencies", "history", "path", "ratios"]
+
+OURS, OTHER = "#009e73", "0.6"
+Row = tuple[str, float, tuple[float, float] | None]
+
+
+def path(result: Any, names: Sequence[str] | None = None, ax: Any = None, labelled: int = 8) -> Any:
+    """The regularization path: one line per feature, the largest ones labelled where they end."""
+    ax = _axes(ax)
+    known = [f"x{j}" for j in range(len(result.coefs))] if names is None else list(names)
+    largest = np.argsort(-np.abs(result.coefs).max(axis=1), kind="stable")[:labelled]
+    for j in np.flatnonzero(np.any(result.coefs != 0, axis=1)):
+        ax.plot(result.rhos, result.coefs[j], color=f"C{list(largest).index(j)}" if j in largest else "0.8")
+    _labels_at_the_end(ax, float(result.rhos[-1]), [(known[j], float(result.coefs[j, -1])) for j in largest])
+    ax.set(xscale="log", xlabel="penalty", ylabel="weight")
+    ax.spines["right"].set_visible(False)  # the names stand there
+    ax.invert_xaxis()
+    return ax
+
+
+def _labels_at_the_end(ax: Any, at: float, ends: list[tuple[str, float]]) -> None:
+    """Names beside the ends of their lines, moved apart where they would overlap."""
+    low, high = ax.get_ylim()
+    room, lowest = 0.05 * (high - low), -np.inf
+    for colour, (name, y) in sorted(enumerate(ends), key=lambda entry: entry[1][1]):
+        lowest = max(y, lowest + room)
+        offset = 72 * ax.get_position().height * ax.figure.get_figheight() * (lowest - y) / (high - low)
+        ax.annotate(name, (at, y), (4, offset), textcoords="offset points", color=f"C{colour}", va="center")
+
+
+def forest(rows: Sequence[Row], ax: Any = None, *, ours: int = 1, label: str = "value") -> Any:
+    """Estimates with their intervals, the first `ours` in colour; one wild row does not set the scale."""
+    ax = _axes(ax)
+    for place, (_, value, ends) in enumerate(rows):
+        colour = OURS if place < ours else OTHER
+        if ends is not None:
+            ax.plot(ends, [place, place], color=colour, linewidth=3)
+        ax.plot(value, place, "o", color=colour)
+    spread = [x for _, value, ends in rows for x in (value, *(ends or ())) if np.isfinite(x)]
+    first = [x for _, value, ends in rows[: max(ours, 1)] for x in (value, *(ends or ())) if np.isfinite(x)]
+    if first and max(first) > min(first):
+        room = 4 * (max(first) - min(first))
+        ax.set_xlim(max(min(spread), min(first) - room) - room / 40, min(max(spread), max(first) + room) + room / 40)
+    ax.set_yticks(range(len(rows)), [name for name, *_ in rows])
+    ax.set(ylim=(len(rows) - 0.5, -0.5), xlabel=label)
+    return ax
+
+
+def frequencies(table: Sequence[tuple[str, float]], threshold: float, ax: Any = None) -> Any:
+    """How often each feature was chosen; the stable ones in colour."""
+    ax = _axes(ax)
+    names, shares = [name for name, _ in table], [share for _, share in table]
+    ax.barh(range(len(names)), shares, color=[OURS if share >= threshold else OTHER for share in shares])
+    ax.axvline(threshold, color="black", linestyle="--", linewidth=1)
+    ax.set_yticks(range(len(names)), names)
+    ax.set(xlim=(0, 1), ylim=(len(names) - 0.5, -0.5), xlabel="share of halves in which the feature was chosen")
+    return ax
+
+
+def history(model: Any, ax: Any = None) -> Any:
+    """What a fitted estimator recorded while it learned: its gap where it has one, otherwise how much θ moved."""
+    ax = _axes(ax)
+    recorded = model.history_
+    key = next((name for name in ("relative_gap", "coef_change", *recorded) if recorded.get(name)), None)
+    if key is None:
+        raise ValueError(f"{type(model).__name__} recorded no history: it solves its equations in one go.")
+    steps = recorded.get("n_iter") or range(1, len(recorded[key]) + 1)
+    ax.plot(list(steps)[: len(recorded[key])], recorded[key])
+    ax.set(yscale="log", xlabel="rows taken" if "n_iter" in recorded else "round", ylabel=key.replace("_", " "))
+    return ax
+
+
+def ratios(log: Any, ax: Any = None) -> Any:
+    """How much each row of a log counts for the target policy."""
+    ax = _axes(ax)
+    values = np.asarray(log.importance_ratio())
+    ax.hist(values, bins=40, color=OURS)
+    ax.set(yscale="log", xlabel="importance ratio", ylabel="rows")
+    return ax
+
+
+def frame(columns: Mapping[str, Any]) -> Any:
+    """A pandas frame, or a polars frame where pandas is not installed."""
+    try:
+        from pandas import DataFrame
+    except ImportError:
+        try:
+            from polars import DataFrame
+        except ImportError:
+            raise ImportError('A frame needs pandas or polars: pip install "sparsetd[data]".') from None
+    return DataFrame(dict(columns))
+
+
+def _axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError('plots need matplotlib: pip install "sparsetd[plots]"') from None
+    return plt.subplots(layout="constrained")[1]
