@@ -6,6 +6,7 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
 
+from sparsetd import memory
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import add_gamma, add_log, check_output, read_log
@@ -74,6 +75,7 @@ def run(args: Namespace, console: Console) -> Outcome:
     page = check_output(args.report, ".html", ".htm", inputs=[args.log, model_in(args.target)])
     target, columns = target_of(args.target)
     log = read_log(args, **columns)
+    _check_memory(log, console)
     result = evaluate(
         log,
         target,
@@ -128,6 +130,14 @@ def strengths(text: str) -> list[float]:
     if not all(1 <= g < float("inf") for g in found):
         raise ArgumentTypeError(f"must be numbers of at least 1, separated by commas, not '{text}'")
     return found
+
+
+def _check_memory(log: Any, console: Console) -> None:
+    n, p = log.observation.shape
+    need = memory.for_evaluation(n, p)
+    if need > memory.GIB:
+        console.progress(f"this takes up to {need / memory.GIB:.1f} GiB of memory")
+    memory.require(need, f"to evaluate {n:,} rows of {p} columns", "take fewer rows or columns, or a larger machine")
 
 
 def _estimator(args: Namespace) -> Any:

@@ -8,16 +8,16 @@ them equal to the estimators.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from sparsetd.jit import njit
 from sparsetd.system import Array
 
 # Sums may be reordered; NaN and infinity must still be seen.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
 
 
-@numba.njit(cache=True, fastmath=FAST)
+@njit(cache=True, fastmath=FAST)
 def _dot(a: Array, b: Array) -> float:
     total = 0.0
     for i in range(a.size):
@@ -25,7 +25,7 @@ def _dot(a: Array, b: Array) -> float:
     return total
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def action_values(theta: Array, phi: Array) -> Array:
     """q(s, ·) = θ_a ᵀ φ(s) for every action."""
     q = np.empty(theta.shape[0])
@@ -34,7 +34,7 @@ def action_values(theta: Array, phi: Array) -> Array:
     return q
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def probabilities(q: Array, epsilon: float, temperature: float) -> Array:
     """One row of :class:`~sparsetd.control.policies.Rule`."""
     n, top = q.size, q.max()
@@ -47,7 +47,7 @@ def probabilities(q: Array, epsilon: float, temperature: float) -> Array:
     return (1.0 - epsilon) * share / share.sum() + epsilon / n
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def draw(p: Array, u: float) -> int:
     """Action whose cumulative probability first exceeds u ∈ [0, 1); an action of probability 0 is never drawn."""
     total, last = 0.0, 0
@@ -60,7 +60,7 @@ def draw(p: Array, u: float) -> int:
     return last
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def move_trace(e: Array, phi: Array, action: int, decay: float) -> None:
     """e ← φ(s, a) + decay · e with decay = ρ_t γ_t λ."""
     flat = e.reshape(-1)
@@ -74,7 +74,7 @@ def move_trace(e: Array, phi: Array, action: int, decay: float) -> None:
         block[i] += phi[i]
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def td_error(theta: Array, phi: Array, action: int, reward: float, phi_next: Array, next_weight: Array) -> float:
     """δ = r + θᵀψ − θᵀφ with ψ = Σ_a next_weight_a φ(s', a) and next_weight = γ π(·|s')."""
     delta = reward - _dot(theta[action], phi)
@@ -84,7 +84,7 @@ def td_error(theta: Array, phi: Array, action: int, reward: float, phi_next: Arr
     return delta
 
 
-@numba.njit(cache=True, fastmath=FAST)
+@njit(cache=True, fastmath=FAST)
 def gq_step(
     theta: Array,
     w: Array,
@@ -112,7 +112,7 @@ def gq_step(
     return delta
 
 
-@numba.njit(cache=True, fastmath=FAST)
+@njit(cache=True, fastmath=FAST)
 def rogq_step(
     x: Array,
     y: Array,
@@ -157,7 +157,7 @@ def rogq_step(
     return delta
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _soft(value: float, threshold: float) -> float:
     if value > threshold:
         return value - threshold
@@ -166,7 +166,7 @@ def _soft(value: float, threshold: float) -> float:
     return 0.0
 
 
-@numba.njit(cache=True, fastmath=FAST)
+@njit(cache=True, fastmath=FAST)
 def blend(mean: Array, theta: Array, share: float) -> None:
     """mean += share · (θ − mean): the running average for share = 1/t, an exponential one for a constant share."""
     a, b = mean.reshape(-1), theta.reshape(-1)
@@ -174,7 +174,7 @@ def blend(mean: Array, theta: Array, share: float) -> None:
         a[i] += share * (b[i] - a[i])
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _waves(s: Array, order: int) -> tuple[Array, Array]:
     """Real and imaginary part of e^{iπcᵀs} for all c ∈ {0..order}^p in lexicographic order, by products alone."""
     re, im, base = np.ones(1), np.zeros(1), order + 1
@@ -190,7 +190,7 @@ def _waves(s: Array, order: int) -> tuple[Array, Array]:
     return re, im
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def fourier(s: Array, order: int) -> Array:
     """cos(π cᵀs) for all c ∈ {0..order}^p, lexicographic: the real part of one half's waves ⊗ the other's."""
     half = s.size // 2

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numba
 import numpy as np
 import scipy.linalg as sla
 
+from sparsetd.jit import njit
 from sparsetd.system import Array
 
 FORCES = np.array([0.0, 5.0, -5.0])
@@ -88,7 +88,7 @@ def accelerations(state: Array, force: float, plant: Plant) -> Array:
     return np.linalg.solve(F, L - G @ v - H)
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def _derivative(s: Array, force: float, k: Array, out: Array) -> None:
     """Writes (q̇, q̈) to `out`: the same equations as `accelerations`, solved by an unrolled Cholesky factor of F."""
     t1, t2, t3, v0, v1, v2, v3 = s[1], s[2], s[3], s[4], s[5], s[6], s[7]
@@ -120,7 +120,7 @@ def _derivative(s: Array, force: float, k: Array, out: Array) -> None:
     out[4], out[5], out[6], out[7] = x0, x1, x2, x3
 
 
-@numba.njit(cache=True)
+@njit(cache=True)
 def rk4(state: Array, force: float, constants: Array, dt: float, substeps: int) -> Array:
     """The state after `dt` seconds of constant force: `substeps` steps of the classical Runge–Kutta method."""
     h = dt / substeps

@@ -45,6 +45,8 @@ def parquet_chunks(path: Path, batch_rows: int) -> Iterator[Mapping[str, Array]]
             at_once = 0 < metadata.num_rows <= rows
             for batch in [file.read()] if at_once else file.iter_batches(rows):
                 yield columns_of(batch)
+    except MemoryError:
+        raise MemoryError(f"while {path.name} was read") from None
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path.name} is not a readable Parquet file ({reason(error)}): write it again.") from None
 
@@ -104,6 +106,8 @@ def ipc_chunks(path: Path, batch_rows: int) -> Iterator[Mapping[str, Array]]:
                 rows = rows_at_once(batch_rows, batch.num_columns)
                 for i in range(0, batch.num_rows, rows):
                     yield columns_of(batch.slice(i, rows))
+    except MemoryError:
+        raise MemoryError(f"while {path.name} was read") from None
     except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{path.name} is not a readable Arrow file ({reason(error)}): write it again.") from None
 
@@ -136,6 +140,8 @@ def _array(name: str, column: Any) -> Array:
         return _lists(name, chunked)
     try:
         values = _looked_up(chunked) if pa.types.is_dictionary(kind) else chunked.to_numpy()
+    except MemoryError:
+        raise
     except Exception as error:  # types without a NumPy counterpart, and values that Python's types cannot hold
         raise ValueError(
             f"`{name}` has the Arrow type {str(kind)[:60]!r}, which cannot be read ({reason(error)}): make it numbers."

@@ -112,6 +112,8 @@ def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard,
                 raise ValueError(f"The shard {file.name} has other columns or types than {files[0].name}: {REMEDY}.")
             first = found
             hashes.append(_distinct(columns_of(pq.read_table(file, columns=[episode]))[episode]))
+        except MemoryError:
+            raise
         except (pa.ArrowException, OSError) as error:
             raise ValueError(f"The shard {file.name} is not a readable Parquet file ({reason(error)}).") from None
     _refuse_shared(files, hashes)

@@ -123,6 +123,8 @@ def _in_memory(source: Any) -> Mapping[str, Array]:
 def _converted(name: str, values: Callable[[], Any]) -> Array:
     try:
         return _column(values())
+    except MemoryError:
+        raise
     except Exception as error:  # pandas, Polars and NumPy, each with its own types that are no numbers
         raise ValueError(f"`{name}` cannot be read as an array ({reason(error)}): make it numbers.") from None
 
@@ -143,6 +145,8 @@ def read_npz(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Array]:
             _refuse_bomb(path, archive, max_bytes)
         with np.load(path, allow_pickle=False) as arrays:  # noqa: TID251 (without pickles)
             return {name: _column(arrays[name]) for name in arrays.files}
+    except MemoryError:
+        raise
     except Exception as error:  # a damaged archive fails in zipfile, zlib and NumPy, each in its own ways
         if isinstance(error, ValueError) and str(error).startswith(path.name):
             raise

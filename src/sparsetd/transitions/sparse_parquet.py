@@ -80,6 +80,8 @@ def _readable(path: str | Path, batches: Iterator[dict[str, Any]]) -> Iterator[d
         yield from batches
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist: check the path.") from None
+    except MemoryError:
+        raise MemoryError(f"while {path} was read") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a readable Parquet file ({reason(error)}): write it again.") from None
 

@@ -1,0 +1,94 @@
+"""Where it runs: a read-only installation, little memory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from test_cli_log import rows, write
+
+from sparsetd import memory
+from sparsetd.cli import main
+from sparsetd.transitions import arrow, read, sources
+
+READ_ONLY = """
+import warnings
+from numba.core import caching
+caching.FunctionCache._impl_class._locator_classes = []  # as where neither the package nor HOME can be written
+with warnings.catch_warnings(record=True) as told:
+    warnings.simplefilter("default")
+    from sparsetd.control import online_kernels
+    import numpy as np
+    print(online_kernels.action_values(np.eye(2), np.ones(2)).tolist())
+kinds = {str(w.message).split(",")[0] for w in told}
+assert kinds == {"Compiled code cannot be kept"}, kinds
+"""
+
+
+def test_kernels_compile_where_nothing_can_be_kept() -> None:
+    env = {**os.environ, "PYTHONWARNINGS": "default"}
+    done = subprocess.run([sys.executable, "-c", READ_ONLY], capture_output=True, text=True, env=env, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "[1.0, 1.0]\n"
+
+
+def test_the_least_of_all_limits_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "CGROUP", tmp_path)
+    monkeypatch.setattr(memory, "_of_system", lambda: 8e9)
+    monkeypatch.setattr(memory, "_of_process", lambda: np.inf)
+    assert memory.available() == 8e9
+    for name, text in [("max", "3000"), ("current", "2500"), ("stat", "anon 1500\ninactive_file 1000\n")]:
+        (tmp_path / f"memory.{name}").write_text(text)
+    assert memory.available() == 1500
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory.available() == 8e9
+    (tmp_path / "memory").mkdir()
+    for name, text in [("limit_in_bytes", "700"), ("usage_in_bytes", "900"), ("stat", "total_inactive_file 50")]:
+        (tmp_path / "memory" / f"memory.{name}").write_text(text)
+    assert memory.available() == 0
+    monkeypatch.undo()
+    assert 0 < memory.available() < 2**50
+
+
+def test_a_limit_of_the_process_counts() -> None:
+    script = "from sparsetd import memory; print(memory.available())"
+    line = f'ulimit -v 4000000; "{sys.executable}" -c "{script}"'
+    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    assert 0 < float(done.stdout) < 4000000 * 1024
+
+
+def test_evaluate_says_what_it_needs_before_it_begins(tmp_path, monkeypatch, capsys) -> None:
+    log = write(tmp_path / "log.csv", rows())
+    monkeypatch.setattr(memory, "available", lambda: memory.for_evaluation(200, 2) - 1)
+    monkeypatch.setattr("sparsetd.evaluation.evaluate", lambda *_, **__: pytest.fail("it began"))
+    assert main(["evaluate", log]) == 1
+    assert "not enough memory (to evaluate 200 rows of 2 columns takes about 0.0 GiB, but" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow", "npz"])
+def test_too_little_memory_is_not_an_unreadable_file(ending, tmp_path, monkeypatch, capsys) -> None:
+    path = tmp_path / f"log.{ending}"
+    table = pa.table({"obs_a": [1.0, 2.0], "reward": [1.0, 2.0], "terminated": [0, 1]})
+    if ending == "parquet":
+        pa.parquet.write_table(table, path)
+    elif ending == "arrow":
+        pa.feather.write_feather(table, path)
+    else:
+        np.savez(path, **{name: table[name].to_numpy() for name in table.column_names})
+    assert len(read(path)) == 2
+
+    def fails(*_args: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 7000000000 failed")
+
+    monkeypatch.setattr(*{"npz": (sources, "_column")}.get(ending, (arrow, "columns_of")), fails)
+    with pytest.raises(MemoryError):
+        read(path)
+    assert main(["inspect", str(path)]) == 1
+    assert "there is not enough memory (" in capsys.readouterr().err
