@@ -21,13 +21,13 @@ GOAL = 0.5
 N_ACTIONS = 3
 BOTTOM = np.array([-0.5, 0.0])
 
-Start = Literal["bottom", "uniform", "near-bottom"]
+Start = Literal["bottom", "uniform", "near-bottom", "rest"]
 Chooser = Callable[[Array], Array]
 
 
 def step(state: Array, action: Array) -> tuple[Array, Array, Array]:
     """(next state, reward, terminated) of each row for actions 0, 1, 2 = push left, coast, push right."""
-    push = np.asarray(action) - 1.0
+    push = action - 1.0
     v = np.clip(state[..., 1] + 0.001 * push - 0.0025 * np.cos(3.0 * state[..., 0]), LOW[1], HIGH[1])
     x = np.clip(state[..., 0] + v, LOW[0], HIGH[0])
     v = np.where((x <= LOW[0]) & (v < 0.0), 0.0, v)
@@ -40,7 +40,9 @@ def scale(state: Array) -> Array:
 
 
 def starts(rng: np.random.Generator, n: int, kind: Start = "bottom") -> Array:
-    """Initial states: at rest in the valley, at rest within ±0.1 of it, or anywhere below the goal at any speed."""
+    """Initial states: at rest in the valley, at rest within ±0.1 of it, at rest anywhere, or anywhere at any speed."""
+    if kind == "rest":
+        return rng.uniform([LOW[0], 0.0], [GOAL, 0.0], (n, 2))
     if kind == "uniform":
         return rng.uniform(LOW, [GOAL, HIGH[1]], (n, 2))
     states = np.tile(BOTTOM, (n, 1))

@@ -108,9 +108,13 @@ def _run(
     todo: list[int],
     n_jobs: int,
     backend: str,
-    dtype: str,  # noqa: ARG001 (of the GPU)
+    dtype: str,
 ) -> Iterable[tuple[int, list[Row]]]:
     """The pieces in the order in which they finish."""
+    if backend == "cuda":
+        from sparsetd.sweeps.gpu import run_pieces
+
+        return run_pieces(task, settings, pieces, todo, dtype)
     engine: dict[str, Any] = (
         {"backend": "loky", "inner_max_num_threads": 1} if backend == "cores" else {"backend": backend}
     )

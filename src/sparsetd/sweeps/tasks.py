@@ -54,8 +54,8 @@ class Prediction:
     def __post_init__(self) -> None:
         self.metrics = (self.metric,) if isinstance(self.metric, str) else tuple(self.metric)
         exact = not isinstance(self.source, Batch)
-        self._errors = {name: distance(name, self.source) for name in self.metrics if isinstance(self.metric, str)}
-        self._init = self.source.theta0 if exact and self.source.theta0 is not None else None  # type: ignore[union-attr]
+        self.errors = {name: distance(name, self.source) for name in self.metrics if isinstance(self.metric, str)}
+        self.initial = self.source.theta0 if exact and self.source.theta0 is not None else None  # type: ignore[union-attr]
 
     def data(self, seed: int) -> Batch:
         """The rows that all settings share at this seed."""
@@ -72,8 +72,8 @@ class Prediction:
             raise ValueError(
                 "fit_intercept=True hides a weight from the metric: add a column of ones to the rows instead"
             )
-        if self._init is not None and getattr(model, "coef_init", 0) is None:
-            model.set_params(coef_init=self._init)
+        if self.initial is not None and getattr(model, "coef_init", 0) is None:
+            model.set_params(coef_init=self.initial)
         return model
 
     def run(self, setting: Setting, data: Batch) -> Row:
@@ -88,7 +88,7 @@ class Prediction:
 
     def measure(self, model: Any) -> dict[str, float]:
         if isinstance(self.metric, str):
-            return {name: float(error(model.coef_)[0]) for name, error in self._errors.items()}
+            return {name: float(error(model.coef_)[0]) for name, error in self.errors.items()}
         return {name: float(function(model)) for name, function in self.metric.items()}
 
     def fingerprint(self) -> str:

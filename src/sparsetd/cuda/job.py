@@ -1,0 +1,163 @@
+"""One setting as the kernel sees it, and the constants that a group of settings is compiled with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from sparsetd.system import Array, Table
+
+RULES = {"fixed": 0, "distance": 1, "averaging": 2}
+BALLS = {"none": 0, "box": 1, "l2": 2}
+SUMS = {"none": 0, "all": 1, "suffix": 2}
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """Operator × penalty × rule, all as numbers.
+
+    Parameters
+    ----------
+    table : Table
+        The operator's (M, m).
+    rule : {"fixed", "distance", "averaging"}
+        Steps by hand, distance over gradients, or dual averaging.
+    dual : {"none", "l2", "box"}
+        The unit ball of the dual y; "none" is the stochastic iteration without one.
+    trial : bool
+        Extragradient steps.
+    step : (scale, horizon, power)
+        α_t = scale/(1 + t/horizon)^power of steps by hand.
+    l1, l2 : arrays, one number per block
+        h(x) = Σ_b l1_b‖x_b‖₁ + ½ l2_b‖x_b‖².
+    start, cap : float
+        Constants of the automatic rules.
+    """
+
+    table: Table
+    rule: Literal["fixed", "distance", "averaging"] = "fixed"
+    dual: Literal["none", "l2", "box"] = "none"
+    trial: bool = False
+    step: tuple[float, float, float] = (0.01, 1.0, 0.0)
+    l1: Array = field(default_factory=lambda: np.zeros(2))
+    l2: Array = field(default_factory=lambda: np.zeros(2))
+    average: Literal["none", "all", "suffix"] = "none"
+    radius: float = np.inf
+    start: float = 1.0
+    cap: float = np.inf
+    passes: int = 1
+
+    @property
+    def kind(self) -> tuple[Any, ...]:
+        """What must agree for two jobs to share a kernel."""
+        bounded, traced = bool(np.isfinite(self.radius)), self.table.lam > 0
+        return (self.table.n_blocks, self.rule, self.dual, self.trial, self.average, self.passes, bounded, traced)
+
+    def numbers(self, n_features: int, limit: float) -> Array:
+        """The kernel's row of constants."""
+        k = self.table.n_blocks
+        dual_radius = np.sqrt(k * n_features) if self.dual == "box" else 1.0
+        rest = [self.radius, dual_radius, self.start, self.cap, np.linalg.norm(self.table.M), limit]
+        blocks = (self.table.damping, self.l1[-k:], self.l2[-k:])
+        return np.concatenate([self.table.M.ravel(), self.table.m, *blocks, self.step, rest])
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The compile-time constants: `defines` puts them in front of the CUDA source."""
+
+    real: str
+    threads: int
+    per_thread: int
+    actions: int
+    keep: bool
+    resident: int
+    origin: bool
+    job: Job
+    pattern: int
+    need_x: int
+    need_y: int
+    damped: bool
+    l1: bool
+    l2: bool
+
+    @property
+    def width(self) -> int:
+        """Features with their padding."""
+        return self.threads * self.per_thread
+
+    @property
+    def padded(self) -> int:
+        """How many sums a step needs, rounded up to a power of two."""
+        job, rule = self.job, RULES[self.job.rule] > 0
+        sums = (
+            self.need_x.bit_count() + self.need_y.bit_count() + (job.dual == "l2") + int(np.isfinite(job.radius)) + rule
+        )
+        sums += (rule and self.damped) + 3 * (rule and job.table.lam > 0)
+        return max(2, 1 << (sums - 1).bit_length())
+
+    def defines(self) -> str:
+        job = self.job
+        values = {
+            "REAL": self.real, "THREADS": self.threads, "PER": self.per_thread, "ACTIONS": self.actions,
+            "BLOCKS": job.table.n_blocks, "DUAL": int(job.dual != "none"), "BALL": BALLS[job.dual],
+            "RULE": RULES[job.rule], "MIRROR": int(job.trial),
+            "KEEP": int(self.keep), "RESIDENT": self.resident,
+            "TRACE": int(job.table.lam > 0), "DAMPED": int(self.damped), "RADIUS": int(np.isfinite(job.radius)),
+            "ORIGIN": int(self.origin), "L1": int(self.l1), "L2": int(self.l2), "SUM": SUMS[job.average],
+            "PATTERN": f"{self.pattern}ull", "NEED_X": f"{self.need_x}u", "NEED_Y": f"{self.need_y}u",
+            "PADDED": self.padded,
+        }  # fmt: skip
+        return "".join(f"#define {name} {value}\n" for name, value in values.items())
+
+
+def shape_of(
+    jobs: list[Job], n_features: int, actions: int, dtype: Any, origin: bool, threads: int | None = None
+) -> Shape:
+    """The constants for jobs of one kind, with as many threads as the registers allow."""
+    first, real = jobs[0], np.dtype(dtype)
+    used = np.any([job.table.M != 0 for job in jobs], axis=0)
+    damped = any(job.table.damping.any() for job in jobs)
+    x = used.any(axis=0)
+    if damped and first.rule != "fixed":
+        x[:3] = True  # ‖g + damping·w‖² needs the products of w with the whole row
+    y = used.any(axis=1) if first.dual != "none" else np.zeros_like(x)
+    vectors = first.table.n_blocks * (1 + (first.dual != "none")) + SUMS[first.average] + (first.table.lam > 0)
+    size, per, keep, resident = _divide(n_features, (vectors * actions, 4), real.itemsize // 4, threads)
+    return Shape(
+        "double" if real == np.float64 else "float", size, per, actions, keep, resident, origin, first,
+        _bits(used.ravel()), _mask(x, first), _mask(y, first), damped,
+        any(job.l1.any() for job in jobs), any(job.l2.any() for job in jobs),
+    )  # fmt: skip
+
+
+def _divide(n_features: int, words: tuple[int, int], size: int, threads: int | None) -> tuple[int, int, bool, int]:
+    """(threads, elements of each, whether the row stays in registers too, blocks on one multiprocessor).
+
+    A multiprocessor has 65,536 registers, and a thread needs about eighty beside its elements. Several blocks hide each
+    other's waiting, so the row is kept only where two of them still fit.
+    """
+    state, row = words
+    wanted = threads or 32 * -(-n_features // (32 * max(1, min(96 // ((state + row) * size), 12))))
+    keep = wanted * 80 + n_features * (state + row) * size <= 32_768
+    if not keep and threads is None:
+        wanted = 32 * -(-n_features // (32 * max(1, min(64 // (state * size), 12))))
+    wanted = min(wanted, 1024)
+    per = -(-n_features // wanted)
+    registers = min(255, 80 + per * (state + row * keep) * size)
+    return wanted, per, keep, max(1, min(16, 65_536 // (wanted * registers)))
+
+
+def _bits(flags: Array) -> int:
+    return sum(1 << int(i) for i in np.flatnonzero(flags))
+
+
+def _mask(needed: Array, job: Job) -> int:
+    """Products by block and direction; without a trace vector those with e are multiples of those with φ."""
+    wanted = needed.reshape(-1, 3).copy()
+    if job.table.lam == 0:
+        wanted[:, 0] |= wanted[:, 2]
+        wanted[:, 2] = False
+    return _bits(wanted.ravel())

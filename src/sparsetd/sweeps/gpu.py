@@ -1,0 +1,129 @@
+"""The "cuda" backend: settings become jobs of the GPU kernel, many settings and seeds in one launch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from sparsetd.cuda import Job, inputs_of, stream
+from sparsetd.sweeps.grid import Setting
+from sparsetd.sweeps.tasks import Prediction, Row, pieces
+from sparsetd.system import Array
+
+RUNS = 2**16  # in one launch: enough to fill any device
+WEIGHTS = 2**30  # numbers that one launch may bring back
+RULES: dict[str, Any] = {
+    "Stochastic": "fixed",
+    "PrimalDual": "fixed",
+    "MirrorProx": "fixed",
+    "SaddleMirrorProx": "fixed",
+    "DistanceOverGradients": "distance",
+    "SaddleDistanceOverGradients": "distance",
+    "DualAveraging": "averaging",
+}
+TRIALS = ("MirrorProx", "SaddleMirrorProx", "SaddleDistanceOverGradients", "DualAveraging")
+
+
+def job_of(model: Any) -> Job:
+    """The estimator as numbers, or one sentence about what the GPU cannot do."""
+    table, penalty, solver = model._parts()
+    name, shrinkage = type(solver).__name__, penalty.shrinkage(table.n_blocks)
+    ball: Any = {1: "box", 2: "l2"}.get(getattr(solver, "fit_norm", 0), "none")
+    if name not in RULES:
+        raise _cannot(model, f"the solver {name}")
+    if shrinkage is None:
+        raise _cannot(model, f"the penalty {type(penalty).__name__}, which is not separable")
+    if getattr(solver, "fit_norm", 0) == "inf":
+        raise _cannot(model, "fit_norm='inf', whose dual ball is that of the l1 norm")
+    if getattr(solver, "p", 2.0) != 2.0:
+        raise _cannot(model, "a mirror map with p other than 2")
+    if getattr(solver, "sparse", False):
+        raise _cannot(model, "the counts of zeros that RDATD reports")
+    if model.fit_intercept or len(model.unpenalized):
+        raise _cannot(model, "an intercept or unpenalised features")
+    trial = name in TRIALS or bool(getattr(solver, "extragradient", False))
+    if np.isfinite(solver.radius) and (trial or RULES[name] != "fixed"):
+        raise _cannot(model, "a radius together with automatic or extragradient steps")
+    l1, l2 = shrinkage
+    constants = {"start": solver.start, "cap": solver.cap} if RULES[name] != "fixed" else {"step": _step(model, solver)}
+    return Job(
+        table, RULES[name], ball, trial, l1=l1, l2=l2, average=solver.average, radius=solver.radius,
+        passes=int(getattr(model, "n_passes", 1)), **constants,
+    )  # fmt: skip
+
+
+def _step(model: Any, solver: Any) -> tuple[float, float, float]:
+    step = solver.step_size
+    if type(step).__name__ == "PowerDecay":
+        return float(step.scale), float(step.horizon), float(step.power)
+    if callable(step):
+        raise _cannot(model, "a step_size that is a function of your own (a number or PowerDecay is fine)")
+    return float(step), 1.0, 0.0
+
+
+def _cannot(model: Any, what: str) -> ValueError:
+    return ValueError(f"backend='cuda' cannot run {type(model).__name__} with {what}: use backend='cores'")
+
+
+def run_pieces(
+    task: Any,
+    settings: list[Setting],
+    pieces_of: list[tuple[int, list[int]]],
+    todo: list[int],
+    dtype: str,
+) -> Iterator[tuple[int, list[Row]]]:
+    """The pieces one after the other, as many in one launch as the device takes."""
+    if not isinstance(task, Prediction) or not isinstance(task.metric, str):
+        raise ValueError("backend='cuda' measures predictions by a named metric: use backend='cores' for anything else")
+    jobs = [job_of(task.learner(s)) for s in settings]
+    weights = task.source.n_features * max(task.curve, 1) * task.together
+    at_once = max(1, min(RUNS // task.together, WEIGHTS // weights))
+    for first in range(0, len(todo), at_once):
+        together = todo[first : first + at_once]
+        found = _launch(task, jobs, [pieces_of[i] for i in together], dtype)
+        for i in together:
+            seed, which = pieces_of[i]
+            rows = [found[seed, k] for k in which]
+            yield (
+                i,
+                [
+                    {"method": settings[k].method, **settings[k].values, "seed": seed, **r}
+                    for k, r in zip(which, rows, strict=True)
+                ],
+            )
+
+
+def _launch(
+    task: Prediction, jobs: list[Job], parts: list[tuple[int, list[int]]], dtype: str
+) -> dict[tuple[int, int], Row]:
+    """Every wanted (seed, setting), one launch for each kind of job."""
+    out: dict[tuple[int, int], Row] = {}
+    seeds = sorted({seed for seed, _ in parts})
+    wanted = sorted({k for _, which in parts for k in which}, key=lambda k: (repr(jobs[k].kind), k))
+    batches = [task.data(seed) for seed in seeds]
+    for _, group in groupby(wanted, lambda k: repr(jobs[k].kind)):
+        members = list(group)
+        chosen = [jobs[k] for k in members]
+        points = _points(len(batches[0]), chosen[0].passes, max(task.curve, 1))
+        inputs = inputs_of(chosen, batches, np.dtype(dtype), task.initial)
+        theta, taken = stream(chosen, inputs, points, np.dtype(dtype))
+        rows = _rows(task, np.asarray(theta, dtype=np.float64), taken, points[-1])
+        out |= {(seed, k): rows[i * len(members) + j] for i, seed in enumerate(seeds) for j, k in enumerate(members)}
+    return out
+
+
+def _points(n: int, passes: int, wanted: int) -> list[int]:
+    """The rows after which `Prediction.run` measures."""
+    return [int(v) for v in np.cumsum([rows.stop - rows.start for rows, _ in pieces(n, passes, wanted)])]
+
+
+def _rows(task: Prediction, theta: Array, taken: Array, all_rows: int) -> list[Row]:
+    runs, points, d = theta.shape
+    (name,), flat = task.metrics, theta.reshape(-1, d)
+    curves = task.errors[name](flat).reshape(runs, points)
+    status = np.where(taken < all_rows, "diverged", "finished")
+    curve = [c.tolist() if task.curve else [] for c in curves]
+    return [{name: float(c[-1]), "status": str(s), "curve": v} for c, s, v in zip(curves, status, curve, strict=True)]

@@ -1,0 +1,58 @@
+"""The kernel's algorithm against the library's solvers: emulated everywhere, on the device with `-m gpu`."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from gpu.cases import estimators, rows
+from gpu.emulation import block_sum, emulate
+
+from sparsetd.cuda import inputs_of, launch, stream
+from sparsetd.sweeps.gpu import job_of
+
+CASES = estimators()
+
+
+def both(model, dtype):
+    """θ of the kernel and of the estimator, which must agree on where a run diverged."""
+    batch, job = rows(), job_of(model)
+    found, taken = stream([job], inputs_of([job], [batch], dtype, model.coef_init), [9, len(batch) * job.passes], dtype)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        columns = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
+        model.fit(batch.phi.astype(dtype), batch.reward, batch.phi_next.astype(dtype), **columns)
+    assert abs(taken[0] - model.n_iter_) <= (dtype == np.float32)  # rounding may move the limit by a row
+    if dtype == np.float32 and model.status_ == "diverged":
+        pytest.skip("diverged on both: what is left is rounding")
+    return found[0, -1], model.coef_
+
+
+@pytest.mark.parametrize("model", CASES, ids=lambda m: str(m).replace("\n", "")[:60])
+def test_the_algorithm_is_that_of_the_solvers(model, monkeypatch):
+    monkeypatch.setattr("sparsetd.cuda.launch.launch", emulate)
+    kernel, solver = both(model, np.float64)
+    np.testing.assert_allclose(kernel, solver, rtol=1e-9, atol=1e-9 * np.abs(solver).max())
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, 1e-9), (np.float32, 1e-3)])
+@pytest.mark.parametrize("model", CASES, ids=lambda m: str(m).replace("\n", "")[:60])
+def test_the_device_agrees(model, dtype, tolerance):
+    kernel, solver = both(model, dtype)
+    np.testing.assert_allclose(kernel, solver, rtol=tolerance, atol=tolerance * np.abs(solver).max())
+
+
+def test_sums_go_lane_by_lane_in_a_tree():
+    values = np.random.default_rng(0).normal(size=(1, 3, 64)).astype(np.float32)
+    assert block_sum(values, 64) == pytest.approx(values.astype(float).sum(), rel=1e-5)
+    lone = np.zeros((1, 1, 32))
+    lone[0, 0, [0, 16]] = 1.0, 2.0**-53  # added to each other first, where the small one is lost
+    lone[0, 0, 1] = 2.0**-53
+    assert block_sum(lone, 32) == 1.0
+
+
+def test_a_missing_gpu_or_cupy_is_one_sentence():
+    with pytest.raises((ImportError, RuntimeError), match=r"backend=.cuda. (needs CuPy|found no NVIDIA GPU)"):
+        launch.cupy()
