@@ -194,3 +194,12 @@ def test_every_estimator_has_an_example_that_runs(monkeypatch: pytest.MonkeyPatc
     assert len(examples.estimators()) > 20
     for estimator in examples.estimators():
         assert "of 100 features" in examples.output(examples.source(estimator)), estimator
+
+
+def test_every_extra_is_explained() -> None:
+    import tomllib
+
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    table = [line for line in (ROOT / "docs" / "install.md").read_text().splitlines() if line.startswith("| `")]
+    explained = {word for line in table for word in backticked(line.split("|")[1])}
+    assert explained == set(extras)
