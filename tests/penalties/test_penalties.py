@@ -9,11 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from sparsetd import penalties
 from sparsetd.penalties import L1, Custom, ElasticNet, GroupL1, NoPenalty, Penalty, Ridge
 
 GROUPS = np.array([0, 1, 0, 3, 1])  # no feature is in group 2
 PENALTIES = [NoPenalty(), L1(0.4, 0.7), Ridge(0.5, 0.2), ElasticNet(0.5, 0.3, 0.6), GroupL1(GROUPS, 0.4, 0.2)]
 PENALTIES.append(Custom(lambda x, step: x / (1 + step), lambda x: 0.5 * float(np.sum(x**2))))
+KNOWN = {type(penalty).__name__ for penalty in PENALTIES} | {"Penalty"}
+NEW = [getattr(penalties, name)(0.4, 0.2) for name in penalties.__all__ if name not in KNOWN]  # what was added since
 FACTOR = np.array([1.0, 0.0, 2.0, 0.5, 1.0])
 SHRINKAGE = {  # l1 of (w, θ) and l2 of (w, θ) of the penalties above
     NoPenalty: ([0.0, 0.0], [0.0, 0.0]),
@@ -29,7 +32,7 @@ def name(value) -> str:
     return type(value).__name__
 
 
-@pytest.mark.parametrize("penalty", PENALTIES, ids=name)
+@pytest.mark.parametrize("penalty", PENALTIES + NEW, ids=name)
 @settings(max_examples=60, deadline=None)
 @given(x=points, u=points, step=st.floats(0.01, 3))
 def test_the_prox_is_no_worse_than_any_other_point(penalty, x, u, step) -> None:

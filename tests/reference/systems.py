@@ -102,6 +102,8 @@ def stream(method, phi, phi_next, reward, discount, ratio=None, start=None, inte
     e = traces(kind, phi, discount, ratio, start, interest, lam)
     if method in {"tdc", "tdrc", "gq"}:
         constants = {**constants, "lam": lam}
+    if method not in globals():
+        raise ValueError(f"write {method} in plain NumPy in tests/reference/systems.py, so that it can be compared")
     function = globals()[method]
     return [function(phi[t], phi_next[t], reward[t], discount[t], e[t], **constants) for t in range(n)]
 
