@@ -22,8 +22,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.trust.run import read, run
-from benchmarks.trust.sets import SETS, cells_of
+from benchmarks.trust.sets import ENTROPY, SETS, cells_of
 from benchmarks.trust.table import table
+from benchmarks.trust.write import write
 
 
 def main() -> int:
@@ -42,6 +43,8 @@ def main() -> int:
     print(text, end="\n\n")
     for sentence, reached in found:
         print(f"{'reached    ' if reached else 'NOT REACHED'}  {sentence}")
+    if options.write:
+        write(options.set, ENTROPY[options.set], text, found)
     return 0
 
 
@@ -56,8 +59,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--probes", type=int, default=3, metavar="N", help="logs of each that are asked again (3)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="rows as JSON lines; what it holds is not run again")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/trust.md")
     parser.add_argument("--list", action="store_true", help="name the cells and stop")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.logs == 0 and options.out is None:
+        parser.error("--logs 0 prints the rows of a file: name it with --out")
+    return options
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import signal
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any
 from zlib import crc32
@@ -15,7 +15,9 @@ from zlib import crc32
 import numpy as np
 
 from benchmarks.trust.case import Case, Cell
+from benchmarks.trust.names import f1, jaccard, originals
 from benchmarks.trust.plain import start_value
+from benchmarks.trust.selection import probed
 from sparsetd import evaluate
 from sparsetd.evaluation.target import pose
 from sparsetd.transitions import Transitions
@@ -44,10 +46,17 @@ def judged(cell: Cell, entropy: int | None, number: int, probe: bool) -> Row:
     idle = [name for name in case.log.names or () if name.startswith("noise_")]
     if idle and said["kept"] is not None:
         row["dropped"] = 1 - len(set(idle) & set(said["kept"])) / len(idle)
-    if probe and said["value"] is not None:
-        row["permuted"] = _moved(said, answer(permuted(case.log, rng), case.gamma))
-        row["rescaled"] = _moved(said, answer(rescaled(case.log, rng), case.gamma))
-    return row
+    return row | (_probes(case, said, rng) if probe and said["value"] is not None else {})
+
+
+def _probes(case: Case, said: Row, rng: np.random.Generator) -> Row:
+    """The same question about the same log with its episodes in another order, and with its columns in other units."""
+    again = {"permuted": permuted(case.log, rng), "rescaled": rescaled(case.log, rng)}
+    out: Row = {kind: _moved(said, answer(log, case.gamma)) for kind, log in again.items()}
+    if case.relevant is not None and case.log.behavior_prob is not None:
+        with _silent(), suppress(TimeoutError), _time_limit(LIMIT):
+            out["estimator"] = probed(case, **again)
+    return out
 
 
 def answer(log: Transitions, gamma: float) -> Row:
@@ -62,19 +71,6 @@ def answer(log: Transitions, gamma: float) -> Row:
     except Exception as problem:
         out["failed"] = f"{type(problem).__name__}: {problem}"[:300]
     return out | {"cpu": round(time.process_time() - begun, 3)}
-
-
-def f1(found: set[str], truth: set[str]) -> float:
-    return 2 * len(found & truth) / (len(found) + len(truth))
-
-
-def originals(names: list[str]) -> set[str]:
-    """Of two columns that say the same either may be kept: copies count as what they copy."""
-    return {name.removeprefix("copy_of_") for name in names}
-
-
-def jaccard(a: set[str], b: set[str]) -> float:
-    return len(a & b) / len(a | b) if a | b else 1.0
 
 
 def permuted(log: Transitions, rng: np.random.Generator) -> Transitions:

@@ -48,7 +48,8 @@ def _decoys() -> list[Cell]:
         for correlation, goal in zip((0.0, 0.5, 0.9), goals.get((columns, rows), (None,) * 3), strict=True):
             draw = partial(decoys.draw, columns=columns, rows=rows, correlation=correlation)
             out.append(Cell(f"decoys/{columns} columns, correlation {correlation}, {rows} rows", draw, f1_goal=goal))
-    return out
+    slow = partial(decoys.draw, correlation=0.5, speed=0.95, reward_noise=0.3)
+    return [*out, Cell("decoys/60 columns, slow, 2000 rows", slow)]
 
 
 def _hidden() -> list[Cell]:

@@ -45,8 +45,10 @@ def read(path: Path | None) -> list[Row]:
 
 
 def _append(path: Path, row: Row) -> None:
-    with path.open("a") as file:
-        file.write(json.dumps(row) + "\n")
+    with path.open("a+") as file:
+        file.seek(max(file.tell() - 1, 0))
+        gap = "" if file.read(1) in ("", "\n") else "\n"  # the line before was cut short
+        file.write(gap + json.dumps(row) + "\n")
 
 
 def _rows(which: str, tasks: list[Task], jobs: int, probes: int) -> Iterator[Row]:

@@ -6,12 +6,14 @@ from collections import defaultdict
 from typing import Any
 
 import numpy as np
+from scipy.stats import binom
 
 from benchmarks.trust.ask import Row
 from benchmarks.trust.case import Cell
 
 COVERAGE, RED, FALSE_RED, WORSE = 0.90, 0.95, 0.05, 1.15
 SAME = 1e-6  # a value has not moved if it moved by less than this share of its interval's width
+ESTIMATOR = ("f1", "permuted", "rescaled")
 COLUMNS = {
     "logs": "{:d}", "rmse": "{:.3g}", "selected": "{:.3g}", "all": "{:.3g}", "coverage": "{:.0%}", "width": "{:.3g}",
     "red": "{:.0%}", "amber": "{:.0%}", "f1": "{:.2f}", "dropped": "{:.1%}", "jaccard": "{:.2f}", "rescaled": "{:.2f}",
@@ -35,6 +37,7 @@ def summary(rows: list[Row]) -> Row:
         "dropped": _mean([r["dropped"] for r in rows if "dropped" in r]),
         "jaccard": _mean([r["permuted"]["jaccard"] for r in rows if "permuted" in r]),
         "rescaled": _mean([r["rescaled"]["jaccard"] for r in rows if "rescaled" in r]),
+        **{f"estimator_{key}": _mean([r["estimator"][key] for r in rows if "estimator" in r]) for key in ESTIMATOR},
         "permuted_shift": _worst([r["permuted"]["shift"] for r in rows if "permuted" in r]),
         "rescaled_shift": _worst([r["rescaled"]["shift"] for r in rows if "rescaled" in r]),
         "failed": sum(bool(r["failed"]) for r in rows),
@@ -59,6 +62,9 @@ def verdicts(cell: Cell, s: Row) -> dict[str, bool]:
     if s["jaccard"] is not None:
         out["order of episodes"] = s["jaccard"] == 1
         out["units of columns"] = s["rescaled"] == 1 and s["rescaled_shift"] <= SAME
+    if s["estimator_f1"] is not None:
+        out["order of episodes, SparseTDCV"] = s["estimator_permuted"] == 1
+        out["units of columns, SparseTDCV"] = s["estimator_rescaled"] == 1
     return out
 
 
@@ -82,12 +88,20 @@ def _overall(found: dict[str, Row], met: dict[str, Any], cells: dict[str, Cell])
     for what in dict.fromkeys(what for each in met.values() for what in each):
         asked = [each[what] for each in met.values() if what in each]
         out.append((f"{what}: {sum(asked)} of {len(asked)} cells", all(asked)))
+    missed = [s for name, s in found.items() if not met[name]["honest"]]
+    chance = sum(_by_chance(s) for s in missed)
+    out.append((f"honest but for chance: {len(missed) - chance} cells are not", chance == len(missed)))
     alarms = [s["red"] * s["logs"] for name, s in found.items() if cells[name].well_posed]
     logs = sum(s["logs"] for name, s in found.items() if cells[name].well_posed)
     if logs:
         share = sum(alarms) / logs
         out.append((f"false red in {share:.1%} of {logs} well-posed logs (goal ≤ {FALSE_RED:.0%})", share <= FALSE_RED))
     return out
+
+
+def _by_chance(s: Row) -> bool:
+    """Whether an interval that covers 95 % would do as badly as this in at least 5 % of all cells."""
+    return bool(binom.cdf(round(s["coverage"] * s["logs"]), s["logs"], 0.95) > 0.05)
 
 
 def _shown(value: Any, form: str) -> str:

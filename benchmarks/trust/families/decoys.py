@@ -24,7 +24,7 @@ def draw(
     length: int = 10,
     target: float = 0.6,
     reward_noise: float = 0.5,
-    speed: float = 0.88,
+    speed: float = 0.85,
 ) -> Case:
     """About `rows` rows in episodes of `length` steps on average; weights of both signs and of size .5 to 1.5."""
     busy = np.arange(columns) < relevant
