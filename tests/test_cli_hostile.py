@@ -169,6 +169,7 @@ def test_an_empty_path_is_no_log(capsys, log, folder) -> None:
         ["predict", "m.sparsetd", "LOG", "--out", "LOG"],
         ["predict", "link.csv", "LOG", "--out", "link.csv"],
         ["evaluate", "LOG", "--target", "greedy:q.html", "--report", "q.html"],
+        ["prepare", "log.parquet", "--out", "log.parquet"],
     ],
     ids=" ".join,
 )

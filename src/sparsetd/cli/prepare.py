@@ -44,7 +44,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> Outcome:
-    out = check_output(args.out, ".parquet")
+    out = check_output(args.out, ".parquet", inputs=[args.log])
     assert out is not None
     try:
         made = prepare(

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from sparsetd.atomic import replace_file
 from sparsetd.transitions import messy
 from sparsetd.transitions.arrow import METADATA, require_pyarrow
 from sparsetd.transitions.checks import Array
@@ -62,9 +63,9 @@ class Prepared:
 
         known = json.dumps({"action_names": self.action_names, "notes": self.notes}, ensure_ascii=False)
         table = pa.table(dict(self.columns)).replace_schema_metadata({METADATA: known.encode()})
-        part = Path(f"{os.fspath(path)}.part")
-        pq.write_table(table, part)
-        part.replace(path)
+        buffer = pa.BufferOutputStream()
+        pq.write_table(table, buffer)
+        replace_file(path, buffer.getvalue().to_pybytes())
 
     def __str__(self) -> str:
         return "\n".join(self.notes)

@@ -1,0 +1,149 @@
+"""The n-th reading or writing of a file fails, for every n and every command: nothing is lost, and somebody is told.
+
+As databases are tested: the same command is run again and again on the same small log, each time with the next call of
+the operating system failing, until none fails any more.
+"""
+
+from __future__ import annotations
+
+import builtins
+import errno
+import io
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_cli_log import rows, write
+
+from sparsetd.cli import main
+from sparsetd.cli.commands import COMMANDS
+from sparsetd.problems.icu_sepsis import ICUSepsis
+
+HALVES = "import numpy as np\ndef half(s):\n    return np.full((len(s), 2), 0.5)\n"
+LINES = {
+    "example": "example icu-sepsis --episodes 3 --out out.csv",
+    "inspect": "inspect log.csv",
+    "evaluate": "evaluate log.csv --all-features --resamples 0 --target target_prob --report out.html",
+    "select": "select log.csv",
+    "compare": "compare log.csv --target half=halves_of_io:half --target old=behavior --report out.html",
+    "fit": "fit log.csv --method LSTD --out out.sparsetd --checkpoint fit.ckpt",
+    "predict": "predict model.sparsetd log.csv --out out.csv",
+    "prepare": "prepare log.csv --out out.parquet",
+    "shard": "shard log.csv --out out",
+    "improve": "improve log.csv --out out.sparsetd --report out.html",
+}
+# These compute for long and write their files through the same functions, which are tested by themselves.
+LONG = {"demo", "reproduce", "benchmark", "sweep"}
+
+RESUMED = {"fit.ckpt", "unfinished"}
+
+
+class Faults:
+    """Counts the calls that touch files under `folder`, and lets the n-th fail."""
+
+    def __init__(self, folder: Path, n: int) -> None:
+        self.folder, self.left, self.failed = str(folder), n, ""
+
+    def tick(self, what: str) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.failed = what
+            raise OSError(errno.EIO, "Input/output error")
+
+    def wrap(self, function: Any, name: str) -> Any:
+        def called(path: Any, *args: Any, **options: Any) -> Any:
+            if isinstance(path, int) or os.path.abspath(path).startswith(self.folder):
+                self.tick(name)
+                found = function(path, *args, **options)
+                return File(found, self) if name == "open" else found
+            return function(path, *args, **options)
+
+        return called
+
+    def install(self, patch: pytest.MonkeyPatch) -> None:
+        for name in ("open", "fsync", "replace", "chmod", "mkdir"):
+            patch.setattr(f"os.{name}", self.wrap(getattr(os, name), f"os.{name}"))
+        opening = self.wrap(builtins.open, "open")
+        patch.setattr(builtins, "open", opening)
+        patch.setattr(io, "open", opening)
+
+
+class File:
+    """An open file whose readings and writings are counted too."""
+
+    def __init__(self, file: Any, faults: Faults) -> None:
+        self._file, self._faults = file, faults
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("read", "readline", "write", "flush"):
+            self._faults.tick(name)
+        return getattr(self._file, name)
+
+    def __enter__(self) -> File:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def __iter__(self) -> Iterator[Any]:
+        self._faults.tick("iterate")
+        return iter(self._file)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file, but for those that a later run continues from."""
+    names = {p: p.relative_to(folder) for p in sorted(folder.rglob("*")) if p.is_file()}
+    return {str(name): p.read_bytes() for p, name in names.items() if not RESUMED & {*name.parts}}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "halves_of_io", raising=False)
+    monkeypatch.setattr("sys.dont_write_bytecode", True)
+    monkeypatch.setattr(ICUSepsis, "load", cache(ICUSepsis.load))
+    monkeypatch.setattr(ICUSepsis, "exact_value", lambda *_: 0.5)
+    (tmp_path / "halves_of_io.py").write_text(HALVES)
+    write(tmp_path / "log.csv", rows(episodes=60, length=2))
+    assert main(["fit", "log.csv", "--method", "LSTD", "--out", "model.sparsetd"]) == 0
+    return tmp_path
+
+
+def test_every_command_is_here() -> None:
+    assert {command.name for command in COMMANDS} == {*LINES, *LONG}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_nth_call_fails(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words, before, told = LINES[name].split(), contents(folder), 0
+    for n in range(200):
+        faults = Faults(folder, n)
+        with pytest.MonkeyPatch.context() as patch:
+            faults.install(patch)
+            code = main(words)
+        err, after = capsys.readouterr().err, contents(folder)
+        assert "Traceback" not in err
+        if n == 0:  # nothing failed
+            assert code == 0, err
+            whole = after
+        elif not faults.failed:
+            break
+        elif code == 0:  # what failed was a precaution that not every file system offers
+            assert after == whole, faults.failed
+        else:
+            assert code in (1, 2)
+            told += 1
+            assert "Input/output error" in err, (faults.failed, err)
+            assert {k: v for k, v in after.items() if k in before} == before, "what was there is as it was"
+            assert after.items() <= whole.items(), "whole or not at all"
+        shutil.rmtree(folder / "out", ignore_errors=True)
+        for new in set(after) - set(before):
+            (folder / new).unlink(missing_ok=True)
+    assert not faults.failed
+    assert told, "some of the calls must have mattered"
