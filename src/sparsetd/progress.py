@@ -79,7 +79,10 @@ class _Lines:
         now = time.monotonic()
         if self.stream is not None and now - self.told >= EVERY:
             self.told = now
-            print(self._line(now - self.began), file=self.stream, flush=True)
+            try:
+                print(self._line(now - self.began), file=self.stream, flush=True)
+            except (OSError, ValueError):  # nobody reads it any more: the work goes on
+                self.stream = None
 
     def _line(self, seconds: float) -> str:
         rate = self.n / seconds
