@@ -23,7 +23,7 @@ per row than RO-TD (one feature vector, one weight vector, no φ'), and the tabl
 kernel, without the checks of the input that `partial_fit` makes first; that has a line of its own.
 
 The other files here measure other things, each with its own help: `quality.py`, `evaluation.py`, `automatic_steps.py`,
-`corruption.py`, `crash.py`.
+`corruption.py`, `crash.py`, and `trust/`, which asks whether the answers can be trusted.
 """
 
 
