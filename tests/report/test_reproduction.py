@@ -73,3 +73,11 @@ def test_code_in_a_paragraph_is_set_as_code(tmp_path):
     paragraph = Paragraph("Made by `a < b`.")
     assert paragraph.html(tmp_path) == "<p>Made by <code>a &lt; b</code>.</p>"
     assert paragraph.markdown(tmp_path) == "Made by `a < b`."
+
+
+def test_verdicts_are_counted_and_coloured(written) -> None:
+    page = written[1]["html"].read_text()
+    assert "<div class='tally'>" in page
+    counted = [int(n) for n in re.findall(r"<b>(\d+)</b>", page.split("<div class='tally'>")[1].split("</div>")[0])]
+    assert sum(counted) == len(re.findall(r"<td class='(?:good|warn|bad)'>", page)) / 2  # each stands in two tables
+    assert page.index("<figure>") < page.index("<details>")

@@ -11,20 +11,35 @@ from dataclasses import dataclass
 from pathlib import Path
 
 STYLE = """
-body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}
-table{border-collapse:collapse;margin:1rem 0;font-size:.9rem}
-th,td{border:1px solid #ccc;padding:.35rem .6rem;text-align:left;vertical-align:top}
-th{background:#f3f3f3}
-caption{text-align:left;font-weight:600;padding-bottom:.3rem}
-figure{margin:1.5rem 0}
-img{max-width:100%;height:auto}
-figcaption,.note{font-size:.9rem;color:#444}
-h2{border-top:2px solid #ddd;padding-top:1rem;margin-top:2.5rem}
-code{background:#f3f3f3;padding:.1rem .3rem}
-@media screen and (max-width:40rem){table{display:block;overflow-x:auto}}
+:root{color-scheme:light dark;--ink:#16202b;--soft:#54626f;--rule:#d5dce3;--paper:#fff;--tint:#f2f5f8;
+--good:#1c7345;--warn:#8f5c00;--bad:#a8201a}
+@media screen and (prefers-color-scheme:dark){:root{--ink:#e8edf2;--soft:#a7b3bf;--rule:#3a4652;--paper:#12181f;
+--tint:#1b242d;--good:#6fcf97;--warn:#e7b850;--bad:#ff8a80}img{background:#fff;border-radius:6px}}
+body{font:16px/1.55 system-ui,sans-serif;max-width:68rem;margin:2rem auto;padding:0 1rem;color:var(--ink);
+background:var(--paper)}
+p{max-width:48rem}table{border-collapse:collapse;margin:1rem 0;font-size:.9rem;display:block;overflow-x:auto}
+th,td{border-bottom:1px solid var(--rule);padding:.35rem .7rem .35rem 0;text-align:left;vertical-align:top}
+th{border-bottom:2px solid var(--soft)}td{min-width:5rem}td:first-child{font-weight:500}
+caption,summary{text-align:left;font-weight:600;padding:.3rem 0}summary{cursor:pointer}
+details{border:1px solid var(--rule);border-radius:6px;padding:.2rem .8rem;margin:.8rem 0}
+figure{margin:1.5rem 0}img{max-width:100%;height:auto}
+figcaption,.note{font-size:.9rem;color:var(--soft)}
+h2{border-top:1px solid var(--rule);padding-top:1rem;margin-top:2.5rem}
+code{background:var(--tint);padding:.1rem .3rem;border-radius:3px}
+.good{color:var(--good)}.warn{color:var(--warn)}.bad{color:var(--bad)}
+.tally{display:flex;flex-wrap:wrap;gap:.8rem;margin:1rem 0}
+.tally span{border:1px solid currentColor;border-left-width:5px;border-radius:6px;padding:.4rem .9rem;font-weight:600}
+.tally b{font-size:1.5rem;padding-right:.4rem}
 @media print{html{font-size:10px}body{font-size:1rem;max-width:none;margin:0;padding:0}th,td{padding:.15rem .35rem}
-table{overflow-wrap:anywhere}tr,figure{break-inside:avoid}h2,caption{break-after:avoid}}
+table{overflow-wrap:anywhere;overflow:visible}tr,figure{break-inside:avoid}h2,caption{break-after:avoid}
+details>*{display:revert}}
 """
+LEVELS = {"not reproduced": "bad", "reproduced under": "warn", "reproduced": "good"}
+
+
+def level(text: str) -> str:
+    """The colour of a verdict; nothing for any other text."""
+    return next((css for words, css in LEVELS.items() if text.startswith(words)), "")
 
 
 @dataclass(frozen=True)
@@ -52,12 +67,13 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of strings with a title and, where something needs to be said about it, a note."""
+    """A table of strings with a title and, where something needs to be said, a note; folded in HTML if asked."""
 
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+    folded: bool = False
 
     def markdown(self, _base: Path) -> str:
         lines = [self.header, ["---"] * len(self.header), *self.rows]
@@ -66,10 +82,32 @@ class Grid:
 
     def html(self, _base: Path) -> str:
         head = "".join(f"<th scope='col'>{html.escape(cell)}</th>" for cell in self.header)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(c)}</td>" for c in row) + "</tr>" for row in self.rows)
-        caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
+        body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in self.rows)
+        title = html.escape(self.title)
+        caption = f"<caption>{title}</caption>" if self.title and not self.folded else ""
         note = f"<p class='note'>{html.escape(self.note)}</p>" if self.note else ""
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+        table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
+        return f"<details><summary>{title}</summary>{table}</details>" if self.folded else table
+
+
+def _cell(text: str) -> str:
+    css = level(text)
+    return f"<td class='{css}'>{html.escape(text)}</td>" if css else f"<td>{html.escape(text)}</td>"
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many claims got which verdict."""
+
+    counts: Sequence[tuple[str, int]]
+
+    def markdown(self, _base: Path) -> str:
+        total = sum(n for _, n in self.counts)
+        return f"**{total} claims: {', '.join(f'{n} {words}' for words, n in self.counts)}.**"
+
+    def html(self, _base: Path) -> str:
+        cards = (f"<span class='{level(words)}'><b>{n}</b>{html.escape(words)}</span>" for words, n in self.counts)
+        return f"<div class='tally'>{''.join(cards)}</div>"
 
 
 @dataclass(frozen=True)
@@ -91,7 +129,7 @@ class Picture:
         return f"<figure>{image}<figcaption>{words}</figcaption></figure>"
 
 
-Block = Heading | Paragraph | Grid | Picture
+Block = Heading | Paragraph | Grid | Tally | Picture
 
 
 def markdown_page(blocks: Sequence[Block], base: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from sparsetd.atomic import replace_file
 from sparsetd.experiments.runner import Outcome
-from sparsetd.report.document import Block, Grid, Heading, Paragraph, Picture, html_page, markdown_page
+from sparsetd.report.document import Block, Grid, Heading, Paragraph, Picture, Tally, html_page, level, markdown_page
 from sparsetd.report.plot import save_figure
 
 TITLE = "Regularized Off-Policy TD-Learning: a reproduction"
@@ -38,10 +39,21 @@ def write_report(outcomes: Sequence[Outcome], out: Path, command: str) -> dict[s
 
 def _front(outcomes: Sequence[Outcome], command: str) -> Iterator[Block]:
     yield Heading(TITLE, 1)
-    yield Paragraph(f"Made by `{command}` with {', '.join(f'{p} {version(p)}' for p in PACKAGES)}, {_python()}.")
+    yield _tally([c.sentence for o in outcomes for c in o.summary.claims])
     yield Paragraph(VERDICTS)
-    rows = [(o.experiment.title, c.label, c.sentence) for o in outcomes for c in o.summary.claims]
+    rows = [
+        (o.experiment.title if k == 0 else "", c.label, c.sentence)
+        for o in outcomes
+        for k, c in enumerate(o.summary.claims)
+    ]
     yield Grid("All verdicts", ("experiment", "claim", "verdict"), rows)
+    yield Paragraph(f"Made by `{command}` with {', '.join(f'{p} {version(p)}' for p in PACKAGES)}, {_python()}.")
+
+
+def _tally(sentences: Sequence[str]) -> Tally:
+    found = Counter(level(sentence) for sentence in sentences)
+    words = {"good": "reproduced", "warn": "reproduced under a reading", "bad": "not reproduced"}
+    return Tally([(text, found[css]) for css, text in words.items()])
 
 
 def _python() -> str:
@@ -51,14 +63,14 @@ def _python() -> str:
 def _chapter(outcome: Outcome) -> list[Block]:
     experiment, summary = outcome.experiment, outcome.summary
     claims = [(c.label, c.paper, c.ours, c.sentence, c.rule) for c in summary.claims]
-    tables = [Grid(t.title, t.header, t.rows, t.note) for t in summary.tables]
+    tables = [Grid(t.title, t.header, t.rows, t.note, folded=True) for t in summary.tables]
     return [
         Heading(experiment.title),
         Paragraph(experiment.about),
         Grid("Claims", ("claim", "paper", "ours", "verdict", "rule"), claims),
-        *tables,
-        *(Paragraph(remark) for remark in summary.remarks),
         *_figures(outcome),
+        *(Paragraph(remark) for remark in summary.remarks),
+        *tables,
         _settings(outcome),
     ]
 
@@ -78,7 +90,13 @@ def _settings(outcome: Outcome) -> Grid:
     rows = [(name, _text(value), source, note) for name, value, source, note in outcome.settings.table()]
     title = f"Settings of {outcome.experiment.title}"
     seconds = f"{outcome.rows['unit_seconds'].groupby([outcome.rows['unit'], outcome.rows['seed']]).first().sum():.0f}"
-    return Grid(title, ("setting", "value", "source", "note"), rows, f"{PROVENANCE} The units took {seconds} s in all.")
+    return Grid(
+        title,
+        ("setting", "value", "source", "note"),
+        rows,
+        f"{PROVENANCE} The units took {seconds} s in all.",
+        folded=True,
+    )
 
 
 def _text(value: Any) -> str:
