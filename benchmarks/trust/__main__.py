@@ -23,15 +23,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.trust.run import read, run
 from benchmarks.trust.sets import ENTROPY, SETS, cells_of
-from benchmarks.trust.table import table
+from benchmarks.trust.table import codes, table
 from benchmarks.trust.write import write
 
 
 def main() -> int:
     options = _options()
-    cells = {name: c for name, c in cells_of(options.set).items() if fnmatch(name, options.cells)}
+    cells = {name: c for name, c in cells_of(options.set).items() if any(fnmatch(name, p) for p in options.cells)}
     if not cells:
-        sys.exit(f"no cell of the set {options.set} matches {options.cells!r}; --list names them")
+        sys.exit(f"no cell of the set {options.set} matches {options.cells}; --list names them")
     if options.list:
         print("\n".join(f"{name:55s} {cell.trouble or 'well posed'}" for name, cell in cells.items()))
         return 0
@@ -41,6 +41,8 @@ def main() -> int:
         rows = read(options.out)
     text, found = table(rows, cells)
     print(text, end="\n\n")
+    if options.codes:
+        print(codes(rows), end="\n\n")
     for sentence, reached in found:
         print(f"{'reached    ' if reached else 'NOT REACHED'}  {sentence}")
     if options.write:
@@ -52,13 +54,12 @@ def _options() -> argparse.Namespace:
     layout = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="python -m benchmarks.trust", description=__doc__, formatter_class=layout)
     parser.add_argument("--set", choices=tuple(SETS), default="build", help="which cells (default: build)")
-    parser.add_argument(
-        "--cells", default="*", metavar="PATTERN", help="only cells whose name matches, as in the shell"
-    )
+    parser.add_argument("--cells", nargs="+", default=["*"], metavar="PATTERN", help="only cells whose names match")
     parser.add_argument("--logs", type=int, default=40, metavar="N", help="logs of each cell (default: 40)")
     parser.add_argument("--probes", type=int, default=3, metavar="N", help="logs of each that are asked again (3)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="rows as JSON lines; what it holds is not run again")
+    parser.add_argument("--codes", action="store_true", help="also list which cautions stand in what share of the logs")
     parser.add_argument("--write", action="store_true", help="put the table into docs/trust.md")
     parser.add_argument("--list", action="store_true", help="name the cells and stop")
     options = parser.parse_args()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,8 @@ COVERAGE, RED, FALSE_RED, WORSE = 0.90, 0.95, 0.05, 1.15
 SAME = 1e-6  # a value has not moved if it moved by less than this share of its interval's width
 ESTIMATOR = ("f1", "permuted", "rescaled")
 COLUMNS = {
-    "logs": "{:d}", "rmse": "{:.3g}", "selected": "{:.3g}", "all": "{:.3g}", "coverage": "{:.0%}", "width": "{:.3g}",
+    "logs": "{:d}", "rmse": "{:.3g}", "selected": "{:.3g}", "all": "{:.3g}", "coverage": "{:.0%}",
+    "silent": "{:.0%}", "width": "{:.3g}",
     "red": "{:.0%}", "amber": "{:.0%}", "f1": "{:.2f}", "dropped": "{:.1%}", "jaccard": "{:.2f}", "rescaled": "{:.2f}",
     "cpu": "{:.2f}",
 }  # fmt: skip
@@ -24,14 +25,17 @@ COLUMNS = {
 def summary(rows: list[Row]) -> Row:
     """What a cell's logs say together. A log without an answer does not count as covered."""
     told = [r for r in rows if r["value"] is not None]
+    covered = np.array([r["value"] is not None and r["low"] <= r["truth"] <= r["high"] for r in rows])
+    red = np.array([r["severity"] == "red" for r in rows])
     return {
         "logs": len(rows),
         "rmse": _rmse(told, "value"),
         "selected": _rmse(told, "selected"),
         "all": _rmse(told, "all"),
-        "coverage": float(np.mean([r["value"] is not None and r["low"] <= r["truth"] <= r["high"] for r in rows])),
+        "coverage": float(covered.mean()),
+        "silent": float((~covered & ~red).mean()),
         "width": _median([r["high"] - r["low"] for r in told]),
-        "red": float(np.mean([r["severity"] == "red" for r in rows])),
+        "red": float(red.mean()),
         "amber": float(np.mean([r["severity"] == "amber" for r in rows])),
         "f1": _mean([r["f1"] for r in rows if "f1" in r]),
         "dropped": _mean([r["dropped"] for r in rows if "dropped" in r]),
@@ -81,6 +85,15 @@ def table(rows: list[Row], cells: dict[str, Cell]) -> tuple[str, list[tuple[str,
         missed = ", ".join(what for what, reached in met[name].items() if not reached)
         lines.append(f"| {name} | {cells[name].trouble} | " + " | ".join(shown) + f" | {missed} |")
     return "\n".join(lines), _overall(found, met, cells)
+
+
+def codes(rows: list[Row]) -> str:
+    """Which cautions stand in what share of each cell's logs."""
+    count, logs = defaultdict(Counter[str]), Counter(row["cell"] for row in rows)
+    for row in rows:
+        count[row["cell"]].update(set(row["codes"]))
+    shares = {cell: [f"{code} {n / logs[cell]:.0%}" for code, n in c.most_common()] for cell, c in count.items()}
+    return "\n".join(f"{cell:55s} {', '.join(found) or '–'}" for cell, found in shares.items())
 
 
 def _overall(found: dict[str, Row], met: dict[str, Any], cells: dict[str, Cell]) -> list[tuple[str, bool]]:

@@ -15,7 +15,7 @@ from benchmarks.trust.families import corridor, speeds
 from benchmarks.trust.names import f1, jaccard
 from benchmarks.trust.run import read, run
 from benchmarks.trust.sets import ENTROPY, cells_of
-from benchmarks.trust.table import summary, table, verdicts
+from benchmarks.trust.table import codes, summary, table, verdicts
 from benchmarks.trust.write import write
 
 
@@ -47,6 +47,13 @@ RED = {"severity": "red"}
 def test_each_requirement_is_missed_by_what_it_forbids(rows: Any, trouble: Trouble, not_met: set[str]) -> None:
     found = verdicts(Cell("a/b", draw, trouble), summary(rows))
     assert {what for what, reached in found.items() if not reached} == not_met
+
+
+def test_a_miss_is_silent_unless_a_red_caution_stands_beside_it() -> None:
+    rows = [row(0), row(1, **MISSED), row(2, **MISSED, **RED), row(3, **RED, codes=["overlap", "overlap"])]
+    found = summary(rows)
+    assert (found["coverage"], found["red"], found["silent"]) == (0.5, 0.5, 0.25)
+    assert codes(rows).split() == ["a/b", "overlap", "25%"]
 
 
 def test_goals_of_a_cell_are_judged() -> None:
