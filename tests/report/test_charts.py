@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
+from sparsetd.report import charts
 from sparsetd.report.charts import spread
+from sparsetd.report.feature_table import feature_table
+from sparsetd.report.svg import Scale
+from sparsetd.report.words import Numbers
 
 
 @pytest.mark.parametrize(
@@ -24,3 +30,41 @@ def test_labels_are_moved_apart_as_little_as_can_be(wanted: list[float], places:
 
 def test_more_labels_than_there_is_room_for_keep_their_order() -> None:
     assert np.diff(spread([5.0] * 20, 12.0, 0.0, 100.0)) == pytest.approx(12.0)
+
+
+def drawn(rows: list) -> str:
+    return charts.intervals(rows, 0.95, Numbers.of([0.5]), "value", [0.4, 0.6], 0.5)
+
+
+def test_one_wild_row_does_not_set_the_scale() -> None:
+    near = [("ours", 0.5, (0.4, 0.6), "main"), ("other", 0.55, (0.3, 0.8), "")]
+    wild = drawn([*near, ("wild", 1e6, (-1e9, 1e9), "")])
+    ours = re.search(r'class="whisker main" x1="([\d.]+)" x2="([\d.]+)"', wild)
+    assert float(ours[2]) - float(ours[1]) > 60  # pixels: our interval can still be seen
+    assert "1000000" in wild.replace(",", "")
+    assert "1000000" not in drawn(near)
+
+
+def test_features_that_may_be_nothing_are_folded_away() -> None:
+    def feature(name: str, low: float, high: float) -> dict:
+        return {"name": name, "weight": (low + high) / 2, "interval": [low, high], "frequency": 0.5}
+
+    table = feature_table([feature("sure", 0.1, 0.2), feature("unsure", -0.1, 0.2)], 0.95)
+    shown, folded = table.split("<details>")
+    assert "sure" in shown
+    assert "unsure" not in shown
+    assert "1 more feature was kept" in folded
+    assert "<details>" not in feature_table([feature("a", -1, 1), feature("b", -2, 1)], 0.95)  # nothing else is left
+    assert 'class="unsure"' in folded
+
+
+def test_a_narrow_logarithmic_axis_has_several_ticks() -> None:
+    assert len(Scale(1.02, 9.8, 0, 100, "log").ticks()) >= 4
+    assert len(Scale(1e-3, 1e5, 0, 100, "log").ticks()) >= 4
+
+
+def test_lines_and_labels_of_the_path_share_a_colour() -> None:
+    found = {"penalty": [1.0, 0.5, 0.1], "weights": {"a": [0, 1, 2], "b": [0, 0, -1]}, "chosen": 0.5}
+    drawing = charts.path({"path": found, "features": [{"name": "a"}, {"name": "b"}]})
+    assert re.findall(r'class="line main (c\d)"', drawing) == ["c1", "c0"]
+    assert re.findall(r'class="note (c\d)"', drawing) == ["c0", "c1"]

@@ -16,12 +16,13 @@ from sparsetd.evaluation.pictures import sentence
         (
             {"n_iter_": 1, "history_": {"relative_gap": [1.0, 2e-16]}, "dual_gap_": 0.014},
             "SimpleNamespace: converged after 1 iteration. "
-            "The objective is certified to lie within a share of 2e-16 of its minimum.",
+            "More computing time would not change the answer: "
+            "the objective is at most 2e-16 of its size above its minimum.",
         ),
         (
             {"n_iter_": 2, "history_": {"relative_gap": [0.5]}, "status_": "not_converged"},
             "SimpleNamespace: not converged after 2 iterations. "
-            "The objective is certified to lie within a share of 0.5 of its minimum.",
+            "The fit is not finished: the objective is at most 0.5 of its size above its minimum.",
         ),
     ],
 )

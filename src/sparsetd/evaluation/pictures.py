@@ -54,7 +54,8 @@ def sentence(model: Any) -> str:
     if hasattr(model, "rho_theta_"):
         words += f" Penalty {model.rho_theta_:.3g} of at most {model.rho_max_:.3g}, chosen on held-out episodes."
     if gap:
-        words += f" The objective is certified to lie within a share of {gap[-1]:.1g} of its minimum."
+        done = "More computing time would not change the answer" if gap[-1] < 1e-4 else "The fit is not finished"
+        words += f" {done}: the objective is at most {gap[-1]:.1g} of its size above its minimum."
     return words
 
 

@@ -15,6 +15,7 @@ from sparsetd.report.words import Numbers, answers, count, number, percent
 Payload = Mapping[str, Any]
 ROW = 30.0
 SHOWN = 12  # features drawn with a name in the path plot
+COLOURS = 6  # of their lines; neighbours differ
 
 
 def forest(p: Payload) -> str:
@@ -35,8 +36,13 @@ def intervals(
     ends: Sequence[float],
     guide: float,
 ) -> str:
-    """One row each of name, value, interval and kind; `ends` must be seen, and a dashed line stands at `guide`."""
-    far = [value for _, value, _, _ in rows]
+    """One row each of name, value, interval and kind; `ends` must be seen, and a dashed line stands at `guide`.
+
+    A value far from all of them does not set the scale: its row shows an arrow and the number.
+    """
+    low, high = span([*ends, guide])
+    room = 3.0 * (high - low)
+    far = [value for _, value, _, _ in rows if low - room <= value <= high + room]
     height, longest = 62 + ROW * len(rows), max(len(name) for name, *_ in rows)
     chart = Chart(
         span([*ends, *far, guide]),
@@ -51,6 +57,9 @@ def intervals(
     for i, (name, value, interval, css) in enumerate(rows):
         _interval_mark(chart, i, _finite(interval) or (value, value), css)
         words = f"{name}: {written(value)}"
+        if not chart.x_range[0] <= value <= chart.x_range[1]:
+            chart.text(*_beyond(chart, value, i), written(value), "name", "end" if value > guide else "start")
+            value = min(max(value, chart.x_range[0]), chart.x_range[1])
         if _finite(interval):
             words += f", {percent(level)} interval {' to '.join(map(written, interval))}"
         chart.point(value, i, words, f"dot {css}", 6 if css == "main" else 4.5)
@@ -127,11 +136,11 @@ def path(p: Payload) -> str:
     order = sorted(lines, key=lambda name: -abs(lines[name][at]))
     kept = {f["name"] for f in p["features"]}
     written = Numbers.of(ends)
-    for name in reversed(order):
-        css = "line main" if name in kept else "line off"
-        chart.line(penalty, lines[name], css, f"{name}: {written.signed(lines[name][at])} at the weakest penalty")
     named = [name for name in order if name in kept][:SHOWN]
-    _labels(chart, chart.x.end + 5, [(name, lines[name][at]) for name in named])
+    for name in reversed(order):
+        css = f"line main c{named.index(name) % COLOURS}" if name in named else "line off"
+        chart.line(penalty, lines[name], css, f"{name}: {written.signed(lines[name][at])} at the weakest penalty")
+    _labels(chart, chart.x.end + 5, [(name, lines[name][at], f"c{k % COLOURS}") for k, name in enumerate(named)])
     chosen = found["chosen"]
     chart.line([chosen, chosen], chart.y_range, "line warm dash", f"chosen penalty {number(chosen)}")
     return chart.svg()
@@ -161,11 +170,17 @@ def _finite(interval: Any) -> tuple[float, ...]:
     return tuple(interval) if ok else ()
 
 
+def _beyond(chart: Chart, value: float, row: int) -> tuple[float, float]:
+    """Where the number of a value outside of the picture is written: inside, at the side where it lies."""
+    at = chart.x.end - 12 if value > chart.x_range[1] else chart.x.start + 12
+    return at, chart.y(row) - 7
+
+
 def _interval_mark(chart: Chart, row: int, interval: tuple[float, ...], css: str) -> None:
     """A whisker; an arrow where it leaves the picture."""
     left, right = chart.x_range
     low, high = interval
-    chart.whisker(max(low, left), min(high, right), row, row, f"whisker {css}")
+    chart.whisker(min(max(low, left), right), max(min(high, right), left), row, row, f"whisker {css}")
     y = chart.y(row) + 4
     if low < left:
         chart.text(chart.x.start - 1, y, "◂", "name", "middle")
@@ -173,12 +188,12 @@ def _interval_mark(chart: Chart, row: int, interval: tuple[float, ...], css: str
         chart.text(chart.x.end + 1, y, "▸", "name", "middle")
 
 
-def _labels(chart: Chart, x: float, ends: list[tuple[str, float]]) -> None:
-    """Names at the right end of their lines, moved apart where they would overlap."""
+def _labels(chart: Chart, x: float, ends: list[tuple[str, float, str]]) -> None:
+    """Names at the right end of their lines and in their colours, moved apart where they would overlap."""
     ends = sorted(ends, key=lambda end: -end[1])
-    places = spread([chart.y(value) for _, value in ends], 12.0, chart.y.end, chart.y.start)
-    for (name, _), y in zip(ends, places, strict=True):
-        chart.text(x, y + 4, name if len(name) <= 18 else f"{name[:16]}…")
+    places = spread([chart.y(value) for _, value, _ in ends], 12.0, chart.y.end, chart.y.start)
+    for (name, _, css), y in zip(ends, places, strict=True):
+        chart.text(x, y + 4, name if len(name) <= 18 else f"{name[:16]}…", f"note {css}")
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:

@@ -13,9 +13,27 @@ HEADS = ("Feature", "Weight", "Size", "Interval", "Kept in resamples")
 
 
 def feature_table(features: Sequence[Payload], level: float) -> str:
-    """The table as HTML. A cell sorts by its `data-sort` number, or by its text where it has none."""
+    """The features as HTML; those whose interval holds 0 are greyed, and folded away where others are left."""
     top = max((abs(f["weight"]) for f in features), default=1.0) or 1.0
     written = Numbers.of(v for f in features for v in (f["weight"], *(f["interval"] or ())))
+    sure = [f for f in features if not _unsure(f)]
+    unsure = [f for f in features if _unsure(f)]
+    if not sure or not unsure:
+        return _table(features, level, top, written)
+    more = "1 more feature was" if len(unsure) == 1 else f"{len(unsure)} more features were"
+    words = f"{more} kept, but with an interval that holds 0: the effect may be nothing"
+    return (
+        _table(sure, level, top, written)
+        + f"<details><summary>{words}</summary>{_table(unsure, level, top, written)}</details>"
+    )
+
+
+def _unsure(f: Payload) -> bool:
+    return f["interval"] is not None and f["interval"][0] <= 0 <= f["interval"][1]
+
+
+def _table(features: Sequence[Payload], level: float, top: float, written: Numbers) -> str:
+    """A cell sorts by its `data-sort` number, or by its text where it has none."""
     head = "".join(f'<th scope="col"><button type="button">{name}</button></th>' for name in HEADS)
     body = "".join(_row(f, top, written) for f in features)
     hint = '<span class="hint">Select a heading to sort.</span>'
@@ -33,7 +51,8 @@ def _row(f: Payload, top: float, written: Numbers) -> str:
         (f["frequency"], percent(f["frequency"])),
     )
     body = "".join(f'<td data-sort="{"NaN" if key is None else key}">{text}</td>' for key, text in cells)
-    return f'<tr><th scope="row"><bdi>{escape(f["name"])}</bdi></th>{body}</tr>'
+    css = ' class="unsure"' if _unsure(f) else ""
+    return f'<tr{css}><th scope="row"><bdi>{escape(f["name"])}</bdi></th>{body}</tr>'
 
 
 def _meter(weight: float, top: float) -> str:

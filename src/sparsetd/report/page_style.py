@@ -48,6 +48,12 @@ svg[aria-label=Estimates] text{font-size:17px}}
 .whisker{stroke:var(--other);stroke-width:2}.whisker.main{stroke:var(--main);stroke-width:3.5}.whisker.warm{stroke:var(--warm)}
 .line{fill:none;stroke:var(--other);stroke-width:1.4;opacity:.65}.line.main{stroke:var(--main);stroke-width:2.2;opacity:1}
 .line.off{opacity:.55;stroke-width:1}
+.c0{--c:#1d5fa6}.c1{--c:#b4530a}.c2{--c:#1c7345}.c3{--c:#8a2f86}.c4{--c:#7a6200}.c5{--c:#b02a55}
+@media screen and (prefers-color-scheme:dark){.c0{--c:#74b2f0}.c1{--c:#f0a062}.c2{--c:#6fcf97}.c3{--c:#d99ad6}
+.c4{--c:#e0c85a}.c5{--c:#ff93b0}}
+.line[class*=" c"]{stroke:var(--c)}svg text[class*=" c"]{fill:var(--c)}
+.unsure{color:var(--soft)}.unsure .meter i{opacity:.4}
+details{margin:.6rem 0}summary{cursor:pointer;font-weight:600}
 .line.warm{stroke:var(--warm);stroke-width:2;opacity:1}.line.dash{stroke-dasharray:5 4}
 .band{fill:var(--main);opacity:.16}.band.inner{opacity:.32}
 .better{color:var(--good);font-weight:600}.worse{color:var(--bad);font-weight:600}

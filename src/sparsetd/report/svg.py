@@ -38,8 +38,8 @@ class Scale:
         low, high = sorted((self.low, self.high))
         if self.kind == "log":
             first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-            wide = last - first > 3
-            every = [m * 10.0**k for k in range(first, last + 1) for m in ((1,) if wide else (1, 2, 5))]
+            steps = (1, 2, 3, 5, 7) if high < 20 * low else (1, 2, 5) if last - first <= 3 else (1,)
+            every = [m * 10.0**k for k in range(first, last + 1) for m in steps]
             inside = [v for v in every if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
             return inside[:: max(1, math.ceil(len(inside) / (2 * count)))]
         raw = (high - low) / count
