@@ -54,9 +54,31 @@ def test_every_feature_may_have_its_own_ridge(free):
     np.testing.assert_allclose(solver.result(state, table, Ridge(0.3), factor).coef, wanted, rtol=1e-8)
 
 
-@pytest.mark.parametrize(("n", "ridge", "size"), [(20, 0.3, 20), (20, 0.0, 30), (40, 0.3, 30)])
+@pytest.mark.parametrize(("n", "ridge", "size"), [(20, 0.3, 20), (20, 0.0, 20), (40, 0.3, 30)])
 def test_the_smaller_system_is_solved(n, ridge, size):
     X, y, X_next, _, _ = rows(n, 30)
     with patch.object(least_squares, "solve", wraps=least_squares.solve) as solve:
         LSTD(rho_theta=ridge).fit(X, y, X_next)
     assert solve.call_args.args[0].shape == (size, size)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("n", [3, 20, 29])
+def test_without_a_ridge_few_rows_give_the_solution_of_least_norm(n, form):
+    X, y, X_next, discount, ratio = rows(n, 30)
+    X[n // 2] = X[0]  # rows that are not independent
+    X_next[n // 2] = X_next[0]
+    discount[n // 2] = discount[0]
+    A = (ratio[:, None] * X).T @ (X - discount[:, None] * X_next) / n
+    wanted = np.linalg.pinv(A, rcond=1e-12) @ (X.T @ (ratio * y)) / n
+    model = LSTD().fit(form(X), y, form(X_next), discount=discount, ratio=ratio)
+    np.testing.assert_allclose(model.coef_, wanted, rtol=1e-7, atol=1e-9)
+    assert (model.status_, model.rank_) == ("singular", n - 1)
+
+
+def test_many_features_and_few_rows_take_no_square_matrix():
+    rng = np.random.default_rng(0)
+    X = sp.random_array((40, 200_000), density=1e-4, rng=rng, format="csr")
+    model = LSTD(gamma=0.5).fit(X, rng.normal(size=40), X[::-1].tocsr())
+    assert np.isfinite(model.coef_).all()
+    assert 0 < model.rank_ <= 40

@@ -17,8 +17,8 @@ class LeastSquares(RowSolver):
     """Solves (A + D) θ = b with A = E[e(φ − γφ')ᵀ], b = E[r e] and a ridge D; by the pseudo-inverse where it must.
 
     With more rows than features O(d²) per row and in memory. With fewer, A = LᵀR/N has the rank of its rows, and with a
-    ridge on every feature θ = D⁻¹Lᵀc where (RD⁻¹Lᵀ/N + I) c = r/N: an N × N system. The rank that was found is reported
-    as `rank_`.
+    ridge on every feature θ = D⁻¹Lᵀc where (RD⁻¹Lᵀ/N + I) c = r/N: an N × N system. Without any ridge it is solved in
+    the spans of L and R, again N × N. The rank that was found is reported as `rank_`.
     """
 
     fold: ClassVar[Fold] = "always"
@@ -29,10 +29,12 @@ class LeastSquares(RowSolver):
         if rho:
             raise ValueError("least squares takes no penalty or a ridge; for sparsity use LARSTD, SparseTD or ROTD")
         system, ridge = state.system(), kappa * factors
-        if isinstance(system, RowSystem) and ridge.all() and len(system.reward) < len(ridge):
+        if not isinstance(system, RowSystem) or len(system.reward) >= len(ridge) or ridge.any() != ridge.all():
+            theta, rank = solve(system.A + np.diag(ridge), system.b)
+        elif ridge.all():
             theta, rank = solve_by_rows(system, ridge)
         else:
-            theta, rank = solve(system.A + np.diag(ridge), system.b)
+            theta, rank = solve_in_spans(system)
         status = "converged" if rank == len(theta) else "singular"
         extras = {"rank": rank}
         return Solution(coef=theta, coef_last=theta.copy(), n_iter=state.n_samples, status=status, extras=extras)
@@ -44,6 +46,15 @@ def solve_by_rows(system: RowSystem, ridge: Array) -> tuple[Array, int]:
     scaled = dense(system.left) / ridge
     c, rank = solve(system.right @ scaled.T / n + np.eye(n), system.reward / n)
     return scaled.T @ c, d - n + rank
+
+
+def solve_in_spans(system: RowSystem) -> tuple[Array, int]:
+    """θ = Qz where (ST/N) z = S r/N with Lᵀ = PS and Rᵀ = QTᵀ: P and Q are orthonormal, so norms and rank are kept."""
+    n = len(system.reward)
+    _, S = scipy.linalg.qr(dense(system.left.T), mode="economic", overwrite_a=True)
+    Q, T = scipy.linalg.qr(dense(system.right.T), mode="economic", overwrite_a=True)
+    z, rank = solve(S @ T.T / n, S @ system.reward / n)
+    return Q @ z, rank
 
 
 def solve(A: Array, b: Array) -> tuple[Array, int]:
