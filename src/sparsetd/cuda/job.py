@@ -76,9 +76,12 @@ class Shape:
     resident: int
     origin: bool
     job: Job
+    decay: bool
     pattern: int
     need_x: int
     need_y: int
+    live_x: int
+    live_y: int
     damped: bool
     l1: bool
     l2: bool
@@ -108,7 +111,7 @@ class Shape:
             "TRACE": int(job.table.lam > 0), "DAMPED": int(self.damped), "RADIUS": int(np.isfinite(job.radius)),
             "ORIGIN": int(self.origin), "L1": int(self.l1), "L2": int(self.l2), "SUM": SUMS[job.average],
             "PATTERN": f"{self.pattern}ull", "NEED_X": f"{self.need_x}u", "NEED_Y": f"{self.need_y}u",
-            "PADDED": self.padded,
+            "LIVE_X": f"{self.live_x}u", "LIVE_Y": f"{self.live_y}u", "DECAY": int(self.decay), "PADDED": self.padded,
         }  # fmt: skip
         return "".join(f"#define {name} {value}\n" for name, value in values.items())
 
@@ -120,7 +123,8 @@ def shape_of(
     first, real = jobs[0], np.dtype(dtype)
     used = np.any([job.table.M != 0 for job in jobs], axis=0)
     damped = any(job.table.damping.any() for job in jobs)
-    x = used.any(axis=0)
+    columns, moved = used.any(axis=0), used.any(axis=1) | np.any([job.table.m != 0 for job in jobs], axis=0)
+    x = columns.copy()
     if damped and first.rule != "fixed":
         x[:3] = True  # ‖g + damping·w‖² needs the products of w with the whole row
     y = used.any(axis=1) if first.dual != "none" else np.zeros_like(x)
@@ -128,7 +132,8 @@ def shape_of(
     size, per, keep, resident = _divide(n_features, (vectors * actions, 4), real.itemsize // 4, threads)
     return Shape(
         "double" if real == np.float64 else "float", size, per, actions, keep, resident, origin, first,
-        _bits(used.ravel()), _mask(x, first), _mask(y, first), damped,
+        any(job.step[2] for job in jobs), _bits(used.ravel()), _mask(x, first), _mask(y, first),
+        _mask(columns if y.any() else moved, first), _mask(moved, first), damped,
         any(job.l1.any() for job in jobs), any(job.l2.any() for job in jobs),
     )  # fmt: skip
 
@@ -136,18 +141,23 @@ def shape_of(
 def _divide(n_features: int, words: tuple[int, int], size: int, threads: int | None) -> tuple[int, int, bool, int]:
     """(threads, elements of each, whether the row stays in registers too, blocks on one multiprocessor).
 
-    A multiprocessor has 65,536 registers, and a thread needs about eighty beside its elements. Several blocks hide each
-    other's waiting, so the row is kept only where two of them still fit.
+    A multiprocessor has 65,536 registers, and a thread needs about thirty beside its elements. Several blocks hide each
+    other's waiting: where two fit with their rows, that is fastest; where not, few threads with many elements are
+    (`python -m benchmarks.gpu tune` measures the alternatives).
     """
     state, row = words
-    wanted = threads or 32 * -(-n_features // (32 * max(1, min(96 // ((state + row) * size), 12))))
-    keep = wanted * 80 + n_features * (state + row) * size <= 32_768
-    if not keep and threads is None:
-        wanted = 32 * -(-n_features // (32 * max(1, min(64 // (state * size), 12))))
-    wanted = min(wanted, 1024)
+    wanted = threads or _threads(n_features, min(104 // (state + row), 12))
+    keep = wanted * 40 + n_features * (state + row) * size <= 32_768
+    if not keep:
+        wanted = threads or _threads(n_features, min(96 // (state * size), 13))
+        keep = 28 + -(-n_features // wanted) * (state + row) * size <= 150 and wanted > 256
     per = -(-n_features // wanted)
-    registers = min(255, 80 + per * (state + row * keep) * size)
+    registers = min(255, max(72, 28 + per * (state + row * keep) * size))
     return wanted, per, keep, max(1, min(16, 65_536 // (wanted * registers)))
+
+
+def _threads(n_features: int, each: int) -> int:
+    return min(1024, 32 * -(-n_features // (32 * max(1, each))))
 
 
 def _bits(flags: Array) -> int:

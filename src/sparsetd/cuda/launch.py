@@ -59,7 +59,7 @@ def launch(
     d, n, runs = inputs.phi.shape[2], inputs.n_rows, len(inputs.job)
     _check_room(cp, shape, inputs, len(points), np.dtype(real).itemsize)
     action = cp.zeros(1, cp.int32) if inputs.action is None else _numbers(cp, inputs.action, cp.int32)
-    gram = _numbers(cp, inputs.gram(cp.get_array_module(inputs.phi))) if shape.job.rule != "fixed" else cp.zeros(3)
+    gram = cp.zeros(3) if shape.job.rule == "fixed" else _numbers(cp, inputs.gram(cp.get_array_module(inputs.phi)))
     origin, many = cp.zeros(1, real), 0
     if inputs.origin is not None:
         origin = _padded(cp, cp.asarray(inputs.origin).reshape(-1, inputs.actions, d), shape.width, real)
@@ -67,14 +67,16 @@ def launch(
     found = cp.full((runs, len(points), inputs.actions, shape.width), cp.nan, real)
     taken = cp.zeros(runs, cp.int32)
     where = [_numbers(cp, v, cp.int32) for v in (inputs.job, inputs.data, inputs.trace, inputs.policy, points)]
-    columns = [_numbers(cp, v) for v in (inputs.fresh, inputs.old, inputs.ahead, tables)]
+    kind = real if shape.job.rule == "fixed" else cp.float64  # of the kernel's scalars
+    columns = [_numbers(cp, v, kind) for v in (inputs.fresh, inputs.old, inputs.ahead)]
     moving = (
         _padded(cp, inputs.phi, shape.width, real),
         _padded(cp, inputs.phi_next, shape.width, real),
-        _numbers(cp, inputs.reward),
+        _numbers(cp, inputs.reward, kind),
         action,
         gram,
         *columns,
+        _numbers(cp, tables),
         origin,
         *where,
     )

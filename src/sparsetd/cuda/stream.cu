@@ -12,8 +12,10 @@
 //   RESIDENT       blocks that a multiprocessor should hold at once
 //   KEEP           the row in registers too, where there is room; otherwise it is read again
 //   TRACE DAMPED RADIUS ORIGIN L1 L2 SUM   what there is (SUM: 0 last point, 1 average, 2 average of the last rows)
+//   DECAY          steps by hand that fall with time
 //   PATTERN        which entries of M are not zero in any run, row by row
 //   NEED_X NEED_Y  which products of x and of y (block by block, phi psi e) are wanted
+//   LIVE_X LIVE_Y  which coefficients of the gradients of x and y can differ from zero
 //   PADDED         the number of sums, rounded up to a power of two
 
 #define SIZE (3 * BLOCKS)
@@ -63,7 +65,7 @@ struct Gradient {
 
 struct Data {
   const REAL *phi, *phi_next, *origin;
-  const double *reward, *ahead, *fresh, *old, *gram;
+  const real *reward, *ahead, *fresh, *old, *gram;
   const int *action;
   int n;
 };
@@ -161,11 +163,23 @@ __device__ __forceinline__ void combine(Gradient &g, const real (&p)[SIZE], cons
   }
 }
 
-// The entry of a gradient's block b at one element; f, g and e are the row's entries there.
-__device__ __forceinline__ REAL entry(const Gradient &k, const Row &row, int b, REAL f, REAL g, REAL e) {
-  real c = ACTIONS == 1 ? row.ahead[0] * k.k[3 * b + 1] : k.k[3 * b + 1];
-  if (TRACE) return (REAL)k.k[3 * b] * f + (REAL)c * g + (REAL)k.k[3 * b + 2] * e;
-  return (REAL)(k.k[3 * b] + row.fresh * k.k[3 * b + 2]) * f + (REAL)c * g;
+// The entry of a gradient's block b at one element; f, g and e are the row's entries there. What is zero costs nothing.
+__device__ __forceinline__ REAL entry(const Gradient &k, unsigned live, const Row &row, int b, REAL f, REAL g, REAL e) {
+  REAL v = 0;
+  if (HAS(live, 3 * b)) v = (REAL)k.k[3 * b] * f;
+  if (HAS(live, 3 * b + 1)) v += (REAL)k.k[3 * b + 1] * g;
+  if (TRACE && HAS(live, 3 * b + 2)) v += (REAL)k.k[3 * b + 2] * e;
+  return v;
+}
+
+// The coefficients times the step (dual averaging weighs its sums instead), those of psi with the discount, and those of e
+// added to those of phi where there is no trace.
+__device__ __forceinline__ void scale(Gradient &g, real step, const Row &row) {
+  EACH(b, BLOCKS) {
+    if (!TRACE) g.k[3 * b] += row.fresh * g.k[3 * b + 2];
+    if (ACTIONS == 1) g.k[3 * b + 1] *= row.ahead[0];
+    if (RULE < 2) EACH(j, 3) g.k[3 * b + j] *= step;
+  }
 }
 
 __device__ __forceinline__ REAL shrink(REAL v, const Table &t, int b, real step) {
@@ -193,26 +207,26 @@ struct Step {
 __device__ __forceinline__ Step step_of(const Record &r, const Table &t, real nx, real ny) {
   real reach = fmax(r.reach, r.start), top = r.size > 0 ? t.cap * r.rows / r.size : t.cap;
   if (RULE == 0) {
-    real alpha = t.power == 0 ? t.scale : t.scale / pow(1 + r.t / t.horizon, t.power);
+    real alpha = DECAY ? t.scale / pow(1 + r.t / t.horizon, t.power) : t.scale;
     return {alpha, alpha, 0};
   }
   if (RULE == 1) return {fmin(over_root(reach, r.gx + nx), top), over_root(t.dual_radius, r.gy + ny), 0};
   return {over_root(1, r.gx + nx), over_root(t.dual_radius, r.gy + reach * reach * ny), reach};
 }
 
-// x of a stored entry v, moved by `weight` times the gradient g: a step, or (dual averaging) a function of the sum.
+// x of a stored entry v and its scaled gradient g: a step, or (dual averaging) a function of the sum with `weight` times g.
 __device__ __forceinline__ REAL primal(REAL v, REAL g, const Step &s, const Table &t, int b, real weight, real mass, REAL origin) {
   if (RULE == 2) return s.alpha > 0 ? shrink(origin - (REAL)s.alpha * (v + (REAL)weight * g), t, b, s.alpha * mass) : origin;
-  return shrink(v - (REAL)s.alpha * g, t, b, s.alpha);
+  return shrink(v - g, t, b, s.alpha);
 }
 
 __device__ __forceinline__ REAL dual(REAL v, REAL g, const Step &s, real weight) {
-  return RULE == 2 ? clip((REAL)s.beta * (v + (REAL)weight * g)) : clip(v + (REAL)s.beta * g);
+  return RULE == 2 ? clip((REAL)s.beta * (v + (REAL)weight * g)) : clip(v + g);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
-    const REAL *phi, const REAL *phi_next, const double *reward, const int *action, const double *gram, const double *fresh,
-    const double *old, const double *ahead, const double *tables, const REAL *start_at, const int *job_of, const int *data_of,
+    const REAL *phi, const REAL *phi_next, const real *reward, const int *action, const real *gram, const real *fresh,
+    const real *old, const real *ahead, const double *tables, const REAL *start_at, const int *job_of, const int *data_of,
     const int *trace_of, const int *ahead_of, const int *points, int n, int passes, int n_points, int origins, REAL *found,
     int *taken, REAL *saved, double *scalars) {
   __shared__ REAL room[2 * WARPS * PADDED];
@@ -240,7 +254,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
       const REAL *v = saved + (size_t)run * VECTORS * ACTIONS * WIDTH + j;
       EACH(b, BLOCKS) s.x[b][a][i] = v[b * ACTIONS * WIDTH];
       if (DUAL) EACH(b, BLOCKS) s.y[b][a][i] = v[(BLOCKS + b) * ACTIONS * WIDTH];
-      s.sum[a][i] = v[2 * BLOCKS * ACTIONS * WIDTH], s.earlier[a][i] = v[(2 * BLOCKS + 1) * ACTIONS * WIDTH], s.e[a][i] = v[(2 * BLOCKS + 2) * ACTIONS * WIDTH];
+      if (SUM) s.sum[a][i] = v[2 * BLOCKS * ACTIONS * WIDTH];
+      if (SUM == 2) s.earlier[a][i] = v[(2 * BLOCKS + 1) * ACTIONS * WIDTH];
+      if (TRACE) s.e[a][i] = v[(2 * BLOCKS + 2) * ACTIONS * WIDTH];
     }
   }
   if (saved) {
@@ -268,22 +284,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
           REAL x = (RADIUS ? (REAL)r.sx : (REAL)1) * s.x[b][a][i], y = 0;                                               \
           if (DUAL) y = RULE == 2 || BALL != 2 ? s.y[b][a][i] : (REAL)sy * s.y[b][a][i];                                \
           bool on = TRACE || touches(row, a);                                                                           \
-          REAL gx = on ? entry(g, row, b, f, n_, e) : (REAL)0;                                                          \
-          if (DAMPED && !MIRROR && b == 0) gx += (REAL)t.damping[b] * x;                                                \
+          REAL gx = on ? entry(g, LIVE_X, row, b, f, n_, e) : (REAL)0;                                                  \
+          if (DAMPED && !MIRROR && b == 0) gx += (REAL)(now.alpha * t.damping[b]) * x;                                  \
           if (MIRROR) {                                                                                                 \
-            REAL g1 = entry(g0, row, b, f, n_, e);                                                                      \
-            if (DAMPED && b == 0) g1 += (REAL)t.damping[b] * x;                                                         \
+            REAL g1 = entry(g0, LIVE_X, row, b, f, n_, e);                                                              \
+            if (DAMPED && b == 0) g1 += (REAL)(trial.alpha * t.damping[b]) * x;                                         \
             REAL mid = primal(x, g1, trial, t, b, trial.mass, r.mass, origin)                             ;                  \
-            if (DAMPED && b == 0) gx += (REAL)t.damping[b] * mid;                                                       \
+            if (DAMPED && b == 0) gx += (REAL)(now.alpha * t.damping[b]) * mid;                                         \
             if (SUM && b == BLOCKS - 1) s.sum[a][i] += (REAL)counted * mid;                                             \
           } else if (SUM && b == BLOCKS - 1)                                                                            \
             s.sum[a][i] += (REAL)counted * x;                                                                           \
           if (RULE == 2) {                                                                                              \
             s.x[b][a][i] += (REAL)now.mass * gx;                                                                        \
-            if (DUAL) s.y[b][a][i] += (REAL)now.mass * entry(h, row, b, f, n_, e);                                      \
+            if (DUAL) s.y[b][a][i] += (REAL)now.mass * entry(h, LIVE_Y, row, b, f, n_, e);                                      \
           } else {                                                                                                      \
             s.x[b][a][i] = primal(x, gx, now, t, b, 0, 0, origin);                                                      \
-            if (DUAL) s.y[b][a][i] = on ? dual(y, entry(h, row, b, f, n_, e), now, 0) : y;                              \
+            if (DUAL) s.y[b][a][i] = on ? dual(y, entry(h, LIVE_Y, row, b, f, n_, e), now, 0) : y;                              \
           }                                                                                                             \
         }                                                                                                               \
         v = RULE == 2 ? primal(s.x[b][a][i], 0, now, t, b, 0, r.mass, origin) : s.x[b][a][i];                           \
@@ -310,9 +326,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
   bool more = true;
   PASS(true)
   const int all = n * passes;
+  int index = 0, due = n_points ? points[0] : 0;
   for (int c = 0; c < all; ++c) {
     more = c + 1 < all;
-    if (more) load(following, d, (c + 1) % n);  // used after the reduction, which hides the time it takes
+    if (++index == n) index = 0;
+    if (more) load(following, d, index);  // used after the reduction, which hides the time it takes
     if (RADIUS) r.sx = sums[AT_XX] > t.radius * t.radius ? t.radius / sqrt((real)sums[AT_XX]) : (real)1;
     sy = BALL == 2 && sums[AT_YY] > 1 ? 1 / sqrt((real)sums[AT_YY]) : (real)1;
     if (RULE > 0 && r.t > 0) r.reach = fmax(r.reach, sqrt((real)sums[AT_WAY]));
@@ -338,16 +356,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
     now = step_of(r, t, nx, ny);
     if (MIRROR) {
       trial = now, g0 = g, h0 = h;
+      scale(g0, trial.alpha, row), scale(h0, trial.beta, row);
       REAL at[PADDED];
       EACH(j, PADDED) at[j] = 0;
       ELEMENTS {
         REAL f = here(row, a, i), n_ = next(row, a, i), e = s.e[a][i];
         EACH(b, BLOCKS) {
           REAL origin = ORIGIN && b == BLOCKS - 1 ? d.origin[a * WIDTH + i * THREADS + threadIdx.x] : (REAL)0, v, u = 0;
-          REAL x = (RADIUS ? (REAL)r.sx : (REAL)1) * s.x[b][a][i], gx = entry(g0, row, b, f, n_, e);
-          if (DAMPED && b == 0) gx += (REAL)t.damping[b] * x;
+          REAL x = s.x[b][a][i], gx = entry(g0, LIVE_X, row, b, f, n_, e);
+          if (DAMPED && b == 0) gx += (REAL)(trial.alpha * t.damping[b]) * x;
           v = primal(x, gx, trial, t, b, trial.mass, r.mass + trial.mass, origin);
-          if (DUAL) u = dual(RULE == 2 || BALL != 2 ? s.y[b][a][i] : (REAL)sy * s.y[b][a][i], entry(h0, row, b, f, n_, e), trial, trial.mass);
+          if (DUAL) u = dual(RULE == 2 || BALL != 2 ? s.y[b][a][i] : (REAL)sy * s.y[b][a][i], entry(h0, LIVE_Y, row, b, f, n_, e), trial, trial.mass);
           add_products(at, NEED_X, 0, b, v, f, n_, e);
           if (DUAL) add_products(at, NEED_Y, N_X, b, u, f, n_, e);
           if (BALL == 2) at[AT_YY] += u * u;
@@ -365,6 +384,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
       nx = fmax(nx, g.square), ny = fmax(ny, DUAL ? h.square : (real)0);
       now = step_of(r, t, nx, ny);
     }
+    scale(g, now.alpha, row);
+    if (DUAL) scale(h, now.beta, row);
     counted = RULE == 2 ? now.mass : now.alpha;
     r.gx += nx, r.gy += (RULE == 2 ? now.mass * now.mass : (real)1) * ny, r.mass += now.mass, r.weight += counted;
     if (RULE == 2) {
@@ -373,7 +394,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
     }
     PASS(false)
     r.t += 1;
-    if (point < n_points && points[point] == c + 1) {
+    if (c + 1 == due) {
       real last = RULE == 0 && !MIRROR ? step_of(r, t, 0, 0).alpha : (real)0, weight = r.weight + (SUM == 2 ? r.earlier : (real)0) + last;
       real sx = RADIUS && sums[AT_XX] > t.radius * t.radius ? t.radius / sqrt((real)sums[AT_XX]) : (real)1;
       ELEMENTS {
@@ -383,7 +404,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
         if (SUM) v = (s.sum[a][i] + (SUM == 2 ? s.earlier[a][i] : (REAL)0) + (REAL)last * v) / (REAL)weight;
         found[((size_t)run * n_points + point) * ACTIONS * WIDTH + j] = v;
       }
-      ++point;
+      due = ++point < n_points ? points[point] : 0;
     }
   }
   if (!fine)  // what a run that diverged reports, at all moments that it did not reach: its average without the last point
@@ -399,7 +420,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
       REAL *v = saved + (size_t)run * VECTORS * ACTIONS * WIDTH + a * WIDTH + i * THREADS + threadIdx.x;
       EACH(b, BLOCKS) v[b * ACTIONS * WIDTH] = s.x[b][a][i];
       if (DUAL) EACH(b, BLOCKS) v[(BLOCKS + b) * ACTIONS * WIDTH] = (BALL == 2 && RULE < 2 && sums[AT_YY] > 1 ? (REAL)(1 / sqrt((real)sums[AT_YY])) : (REAL)1) * s.y[b][a][i];
-      v[2 * BLOCKS * ACTIONS * WIDTH] = s.sum[a][i], v[(2 * BLOCKS + 1) * ACTIONS * WIDTH] = s.earlier[a][i], v[(2 * BLOCKS + 2) * ACTIONS * WIDTH] = s.e[a][i];
+      if (SUM) v[2 * BLOCKS * ACTIONS * WIDTH] = s.sum[a][i];
+      if (SUM == 2) v[(2 * BLOCKS + 1) * ACTIONS * WIDTH] = s.earlier[a][i];
+      if (TRACE) v[(2 * BLOCKS + 2) * ACTIONS * WIDTH] = s.e[a][i];
     }
     if (threadIdx.x == 0) {
       double v[SCALARS] = {r.gx, r.gy, r.reach, r.start, r.weight, r.mass, r.size, r.rows, r.sx, r.sy, r.earlier, r.t};
