@@ -20,27 +20,21 @@ log = with_noise_features(mdp.trajectory(3000, rng, horizon=20), n_noise=95, rng
 columns = {"ratio": log.ratio, "discount": log.discount, "start": log.start}
 
 # %%
-# The path: one line per feature, the penalty falling from left to right. The relevant features are drawn in colour.
+# The path: one line per feature, the penalty falling from left to right. The largest weights carry their names.
 path = sparse_td_path(log.phi, log.reward, log.phi_next, gamma=mdp.gamma, n_rhos=40, eps=0.05, **columns)
 model = SparseTDCV(gamma=mdp.gamma).fit(log.phi, log.reward, log.phi_next, **columns)
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-left.plot(path.rhos, path.coefs[5:].T, color="0.8", linewidth=1)
-left.plot(path.rhos, path.coefs[:5].T, linewidth=2, label=[f"x{j}" for j in range(5)])
-left.axvline(model.rho_theta_, color="black", linestyle="--", linewidth=1)
-left.annotate(" chosen", (model.rho_theta_, left.get_ylim()[0]), va="bottom")
-left.set(xscale="log", xlabel="penalty", ylabel="weight", title="The regularization path")
-left.invert_xaxis()
-left.legend()
+figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
+path.plot(ax=axis)
+axis.axvline(model.rho_theta_, color="black", linestyle="--", linewidth=1)
+axis.annotate("chosen ", (model.rho_theta_, axis.get_ylim()[0]), ha="right", va="bottom")
+axis.set_title("The regularization path")
+plt.show()
+print("chosen by cross-validation:", np.flatnonzero(model.support_))
 
 # %%
 # Stability selection draws random halves of the episodes and counts how often each feature is chosen.
 stable = stability_selection(log.phi, log.reward, log.phi_next, n_halves=20, random_state=0, gamma=mdp.gamma, **columns)
-names, shares = zip(*stable.table()[:12], strict=True)
-right.barh(range(len(names)), shares, color=["C2" if share > 0.9 else "0.7" for share in shares])
-right.set_yticks(range(len(names)), names)
-right.invert_yaxis()
-right.set(xlim=(0, 1), xlabel="share of halves", title="Chosen again in random halves")
+stable.plot()
 plt.show()
-
-print("chosen by cross-validation:", np.flatnonzero(model.support_))
+print(stable)
