@@ -76,7 +76,7 @@ def _corridor() -> list[Cell]:
 
 def _cuts() -> list[Cell]:
     clinic_cut = partial(clinic.draw, columns=13, cut=20)
-    slow = partial(speeds.draw, goes_on=0.98, cut=25)
+    slow = partial(speeds.draw, goes_on=0.97, cut=25)
     return [
         Cell("cuts/clinic, 13 columns, marked right, 500", clinic_cut),
         Cell("cuts/clinic, 83 columns, marked right, 500", partial(clinic_cut, columns=83)),
