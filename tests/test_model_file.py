@@ -9,6 +9,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
@@ -221,3 +222,20 @@ def test_onnx_needs_a_fitted_model(tmp_path):
     with pytest.raises(NotFittedError):
         model_file.export_onnx(TD(), tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_onnx_of_a_hashed_model_takes_the_kept_columns_alone(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    from onnx.reference import ReferenceEvaluator
+
+    rng = np.random.default_rng(0)
+    X = sp.random_array((300, 2**18), density=3e-5, rng=rng, format="csr")
+    model = TD(step_size=0.1).fit(X, rng.normal(size=300))
+    model_file.export_onnx(model, tmp_path / "kept", kept_only=True)
+    model_file.export_onnx(model, tmp_path / "all")
+    assert (tmp_path / "kept").stat().st_size < (tmp_path / "all").stat().st_size / 10
+    graph = onnx.load(tmp_path / "kept")
+    columns = json.loads({entry.key: entry.value for entry in graph.metadata_props}["columns"])
+    assert columns == np.flatnonzero(model.support_).tolist()
+    (values,) = ReferenceEvaluator(graph).run(None, {"features": X[:, columns].toarray()})
+    np.testing.assert_allclose(values[:, 0], model.predict(X), atol=1e-14)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -37,3 +39,11 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     code = "import sys, sparsetd; print(sorted({'numba', 'sklearn', 'scipy', 'numpy'} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    root = Path(__file__).parents[1]
+    declared = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    assert sparsetd.__version__ == declared
+    assert f"## [{declared}]" in (root / "CHANGELOG.md").read_text() or declared == "0.1.0"
+    assert f"version: {declared}" in (root / "CITATION.cff").read_text()

@@ -70,10 +70,12 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     return _read(path, "notes")
 
 
-def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
+def export_onnx(model: Any, path: str | os.PathLike[str], *, kept_only: bool = False) -> None:
     """Write V(s) = θᵀφ(s) + intercept as an ONNX graph of one `Gemm`: features (n, d) in, values (n, 1) out, float64.
 
-    Feature maps stay outside: what goes in is φ(s). The names of the features are kept in the file's metadata.
+    Feature maps stay outside: what goes in is φ(s). The names of the features are kept in the file's metadata. With
+    `kept_only` the input holds the features of `support_` alone, in order, and the metadata their numbers: a model of
+    millions of hashed features becomes as small as its use.
     """
     try:
         import onnx
@@ -81,7 +83,8 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     except ImportError:
         raise ImportError('ONNX export needs onnx: pip install "sparsetd[onnx]".') from None
     check_is_fitted(model, "coef_")
-    theta = np.asarray(model.coef_, dtype=np.float64)[:, None]
+    kept = np.flatnonzero(model.support_) if kept_only else np.arange(len(model.coef_))
+    theta = np.asarray(model.coef_, dtype=np.float64)[kept, None]
     constant = np.array([model.intercept_], dtype=np.float64)
     kind = onnx.TensorProto.DOUBLE
     graph = helper.make_graph(
@@ -94,7 +97,11 @@ def export_onnx(model: Any, path: str | os.PathLike[str]) -> None:
     # Old enough for every runtime in use; nothing here is newer than Gemm 13.
     file = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8, producer_name="sparsetd")
     names = getattr(model, "feature_names_in_", None)
-    helper.set_model_props(file, {"features": json.dumps([] if names is None else list(names))})
+    known = {
+        "features": [] if names is None else [names[j] for j in kept],
+        "columns": kept.tolist() if kept_only else [],
+    }
+    helper.set_model_props(file, {key: json.dumps(value) for key, value in known.items()})
     onnx.checker.check_model(file)
     replace_file(path, file.SerializeToString(deterministic=True))
 
