@@ -1,0 +1,56 @@
+"""What the certified solver hands back beside θ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparsetd import LinearTD
+from sparsetd.operators import td, tdc
+from sparsetd.penalties import L1
+from sparsetd.solvers.saddle import FitNorm, Problem, Saddle, Terms
+from sparsetd.solvers.saddle.linear import Matrix
+from sparsetd.system import Batch, mean_system
+
+
+def rows(n: int = 60, d: int = 4) -> Batch:
+    rng = np.random.default_rng(3)
+    phi = rng.normal(size=(n, d))
+    reward = phi[:, 0] + 0.5 * rng.normal(size=n)
+    ones = np.ones(n)
+    return Batch(phi, 0.5 * phi + rng.normal(size=(n, d)), reward, 0.9 * ones, ones, np.arange(n) % 10 == 0, ones)
+
+
+def fitted(table: Any, penalty: Any) -> LinearTD:
+    log = rows()
+    model = LinearTD(operator=table, penalty=penalty, solver=Saddle(tol=1e-9))
+    return model.fit(log.phi, log.reward, log.phi_next, discount=log.discount, start=log.start)
+
+
+@pytest.mark.filterwarnings("ignore:w absorbs")
+def test_w_is_handed_back_with_theta() -> None:
+    model, (A, b) = fitted(tdc(2.0), L1(0.1, 0.05)), mean_system(tdc(2.0), rows())
+    assert np.count_nonzero(model.aux_) > 0
+    value = np.linalg.norm(A @ np.append(model.aux_, model.coef_) - b)
+    value += 0.1 * np.abs(model.coef_).sum() + 0.05 * np.abs(model.aux_).sum()
+    assert value == pytest.approx(model.objective_, rel=1e-12)
+
+
+def test_a_system_of_theta_alone_has_no_w() -> None:
+    assert fitted(td(), L1(0.1)).aux_ is None
+
+
+@pytest.mark.parametrize(
+    ("applied", "adjoint", "columns", "total"), [(3, 3, 0, 3), (5, 2, 0, 5), (2, 5, 0, 5), (2, 2, 8, 4), (2, 2, 9, 5)]
+)
+def test_products_are_counted_in_pairs_and_columns_in_quarters(applied, adjoint, columns, total) -> None:
+    problem = Problem(Matrix(np.eye(9), np.ones(9)), FitNorm(), Terms.of(L1(0.1), 1, 9))
+    for _ in range(applied):
+        problem.apply(np.ones(9))
+    for _ in range(adjoint):
+        problem.adjoint(np.ones(9))
+    if columns:
+        problem.gather(np.arange(columns))
+    assert problem.n_applications == total
