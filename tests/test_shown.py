@@ -7,7 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsetd import LSTD, TDC, Transitions, evaluate, plots, sparse_td_path, stability_selection, value_interval
+from sparsetd import (
+    LSTD,
+    TDC,
+    SparseTDCV,
+    Transitions,
+    evaluate,
+    plots,
+    sparse_td_path,
+    stability_selection,
+    summary,
+    value_interval,
+)
 from sparsetd.control import policy_iteration
 from sparsetd.features import Tabular
 from sparsetd.problems import random_mdp
@@ -71,6 +82,26 @@ def test_the_frames_hold_the_numbers(results, transitions) -> None:
     np.testing.assert_array_equal(results["path"].to_frame()["x3"], results["path"].coefs[3])
     np.testing.assert_array_equal(transitions.to_frame()["sign 2"], transitions.observation[:, 2])
     np.testing.assert_array_equal(results["interval"].to_frame()["low"], results["interval"].low)
+
+
+def test_a_fitted_model_is_summarised_as_an_evaluation_of_it_would_be(log) -> None:
+    columns = {"ratio": log.ratio, "discount": log.discount, "start": log.start}
+    model = SparseTDCV(gamma=0.9, fit_intercept=True).fit(log.phi, log.reward, log.phi_next, **columns)
+    table = summary(model, log.phi, log.reward, log.phi_next, n_halves=3, **columns)
+    refitted = LSTD(gamma=0.9, fit_intercept=True).fit(
+        log.phi[:, model.support_], log.reward, log.phi_next[:, model.support_], **columns
+    )
+    weights = refitted.coef_ * log.phi[:, model.support_].std(axis=0)
+    by_name = dict(zip(table.feature, table.weight, strict=True))
+    for name, weight in zip(np.flatnonzero(model.support_), weights, strict=True):
+        np.testing.assert_allclose(by_name[f"x{name}"], weight, rtol=1e-8)
+    assert np.all(np.diff(np.abs(table.weight)) <= 0)
+    assert np.all((table.low < table.weight) & (table.weight < table.high))
+    assert set(table.feature) == set(table.to_frame()["feature"])
+    assert len(repr(table).splitlines()) == 1 + model.support_.sum()
+    axes = table.plot()
+    assert [text.get_text() for text in axes.get_yticklabels()] == list(table.feature)
+    plt.close("all")
 
 
 def test_the_summary_is_a_table(results) -> None:

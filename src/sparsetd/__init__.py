@@ -55,7 +55,8 @@ _HOMES = {
         "LARSTD LCPTD DantzigLSTD OMPTD RALP SparseTD LinearTD TDScorer ValueFunction fit_stream DivergenceWarning"
     ),
     "sparsetd.selection": (
-        "SparseTDCV sparse_td_path SparsePath rho_max stability_selection StabilitySelection value_interval Interval"
+        "SparseTDCV sparse_td_path SparsePath rho_max stability_selection StabilitySelection value_interval Interval "
+        "summary Summary"
     ),
     "sparsetd.evaluation": "evaluate Evaluation estimate_behavior",
     "sparsetd.sweeps": "sweep Sweep",
