@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,17 @@ def test_a_refusal_is_red_and_a_crash_is_a_failure(monkeypatch: pytest.MonkeyPat
     crash = fails(ZeroDivisionError("oh"))
     assert crash["failed"] == "ZeroDivisionError: oh"
     assert crash["severity"] == ""
+
+
+def test_a_selection_without_an_end_is_no_agreement(monkeypatch: pytest.MonkeyPatch) -> None:
+    def endless(*_: Any, **__: Any) -> None:
+        time.sleep(30)
+
+    monkeypatch.setattr(ask, "LIMIT", 5)
+    monkeypatch.setattr(ask, "probed", endless)
+    case = speeds.draw(np.random.default_rng(0), episodes=20, noise=2)
+    found = ask._selection(case, permuted=case.log, rescaled=case.log)
+    assert found == {"f1": 0.0, "permuted": 0.0, "rescaled": 0.0, "failed": "no answer within 1 s"}
 
 
 def test_permuting_keeps_the_episodes_and_rescaling_the_rows() -> None:
