@@ -180,6 +180,7 @@ def test_an_empty_path_is_no_log(capsys, log, folder) -> None:
         ["predict", "link.csv", "LOG", "--out", "link.csv"],
         ["evaluate", "LOG", "--target", "greedy:q.html", "--report", "q.html"],
         ["prepare", "log.parquet", "--out", "log.parquet"],
+        ["compare", "LOG", "--target", "a=behavior", "--target", "b=greedy:q.html", "--report", "q.html"],
     ],
     ids=" ".join,
 )

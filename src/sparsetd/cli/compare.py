@@ -11,7 +11,7 @@ from sparsetd.cli.console import Console
 from sparsetd.cli.evaluate import CLASSIFIERS, classifier_of
 from sparsetd.cli.log_options import add_gamma, add_log, check_output, read_log
 from sparsetd.cli.options import inside
-from sparsetd.cli.policies import target_of
+from sparsetd.cli.policies import model_in, target_of
 
 SUMMARY = "compare several policies on one log: values, all differences, which may be best"
 DETAILS = """
@@ -46,7 +46,8 @@ def run(args: Namespace, console: Console) -> Outcome:
     from sparsetd.decisions import compare
     from sparsetd.report.decision_page import comparison_page
 
-    page = check_output(args.report, ".html", ".htm", inputs=[args.log])
+    models = [model_in(policy) for _, policy in args.target]
+    page = check_output(args.report, ".html", ".htm", inputs=[args.log, *models])
     policies, log = _policies(args)
     console.progress(f"comparing {len(policies)} policies on {log.n_episodes:,} episodes")
     classifier = classifier_of(args.classifier)

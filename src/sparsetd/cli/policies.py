@@ -20,8 +20,9 @@ TARGET_HELP = (
 
 
 def model_in(text: str | None) -> str | None:
-    """The model file that a target names, if it names one."""
-    return text.removeprefix("greedy:") if text is not None and text.startswith("greedy:") else None
+    """The file that a target names, if it names one."""
+    named = text is not None and (text.startswith("greedy:") or text.endswith(".sparsetd"))
+    return str(text).removeprefix("greedy:") if named else None
 
 
 def target_of(text: str | None) -> tuple[Any, dict[str, Any]]:
@@ -30,7 +31,8 @@ def target_of(text: str | None) -> tuple[Any, dict[str, Any]]:
         return None, {}
     if text in ("behavior", "behaviour"):
         return "behavior", {}
-    if (path := model_in(text)) is not None:
+    if text.startswith("greedy:"):
+        path = text.removeprefix("greedy:")
         model = model_file.load(path)
         if getattr(model, "n_actions_", None) is None:
             raise WrongInput(f"{path} holds no action values: fit it with --policy")
