@@ -86,7 +86,7 @@ def test_free_text_is_a_problem_that_names_the_remedy() -> None:
     assert prepare(raw, bandit=True, drop=["note"]).columns["obs_age"].tolist() == list(range(40))
 
 
-@pytest.mark.parametrize(("ends", "terminated", "truncated"), [("last row", 2, 0), ("cut", 0, 2)])
+@pytest.mark.parametrize(("ends", "terminated", "truncated"), [("last-row", 2, 0), ("cut", 0, 2)])
 def test_the_last_row_ends_an_episode_as_told(ends: str, terminated: int, truncated: int) -> None:
     raw = {"patient": ["a", "a", "a", "b", "b", "b"], "x": [1, 2, 3, 4, 5, 7], "reward": [0, 0, 1, 0, 1, 0]}
     log = prepare(raw, ends=ends).transitions
@@ -141,7 +141,7 @@ def labelled(n: int = 60) -> Transitions:
     rng = np.random.default_rng(0)
     raw = {"patient": np.repeat(np.arange(n // 3), 3), "lactate": rng.normal(size=n), "age": rng.normal(size=n)}
     raw |= {"treatment": rng.choice(["none", "drug"], n), "reward": rng.normal(size=n)}
-    return prepare({name: list(column) for name, column in raw.items()}, ends="last row").transitions
+    return prepare({name: list(column) for name, column in raw.items()}, ends="last-row").transitions
 
 
 def test_a_policy_takes_columns_by_name_and_answers_with_names() -> None:

@@ -7,8 +7,8 @@ from sparsetd.cli.command import Command, Deferred
 COMMANDS: tuple[Command | Deferred, ...] = (
     Deferred("demo", "try the library on problems with known answers", "sparsetd.cli.demo:DEMO"),
     Deferred("example", "write an example log to try the other commands on", "sparsetd.cli.example:EXAMPLE"),
-    Deferred("shard", "split a log of any size into files of whole, sorted episodes", "sparsetd.cli.shard:SHARD"),
     Deferred("prepare", "turn a raw table with text, dates and gaps into a log", "sparsetd.cli.prepare:PREPARE"),
+    Deferred("shard", "split a log of any size into files of whole, sorted episodes", "sparsetd.cli.shard:SHARD"),
     Deferred(
         "inspect",
         "say what a log was understood to be, what is missing, what looks wrong",

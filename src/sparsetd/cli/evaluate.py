@@ -15,9 +15,9 @@ from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
 
 SUMMARY = "estimate the value of a target policy from a log, with an interval and reasons"
 DETAILS = """
-The value of the target policy at the start of an episode, with a 95 % interval; effective
-sample size, largest importance ratio and support coverage; the features that carry the value
-with their weights and selection frequencies; and what importance sampling, doubly robust
+Prints the value of the target policy at the start of an episode, with a 95 % interval. Says how
+much of the log speaks about that policy: effective sample size, largest importance ratio and
+coverage. Lists the features that carry the value, and what importance sampling, doubly robust
 estimates and LSTD say for comparison.
 
 If the log has no column behavior_prob (or ratio), the behaviour policy is estimated from the
@@ -48,9 +48,9 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="P",
         help="also print a one-sided bound: the value is at least this, at level P",
     )
-    parser.add_argument("--all-features", action="store_true", help="keep every feature: no selection")
+    parser.add_argument("--all-features", action="store_true", help="keep every feature, without selection")
     parser.add_argument(
-        "--level", type=inside, default=0.95, metavar="P", help="of the intervals (default: %(default)s)"
+        "--level", type=inside, default=0.95, metavar="P", help="level of the intervals (default: %(default)s)"
     )
     parser.add_argument("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
     parser.add_argument(
@@ -58,13 +58,13 @@ def arguments(parser: ArgumentParser) -> None:
         type=at_least(0),
         default=20,
         metavar="N",
-        help="halves for the frequencies (default: %(default)s)",
+        help="random halves of the log for the selection frequencies (default: %(default)s)",
     )
     parser.add_argument(
-        "--folds", type=at_least(2), default=5, metavar="N", help="held-out folds (default: %(default)s)"
+        "--folds", type=at_least(2), default=5, metavar="N", help="number of held-out folds (default: %(default)s)"
     )
     parser.add_argument(
-        "--seed", type=at_least(0), default=0, metavar="N", help="of folds and halves (default: %(default)s)"
+        "--seed", type=at_least(0), default=0, metavar="N", help="seed of the folds and halves (default: %(default)s)"
     )
 
 

@@ -20,9 +20,10 @@ function of named features in which few weights matter."""
 
 EPILOG = """\
 start here:
-  sparsetd demo              fit TD, TDC, LSTD and RO-TD, compare with the exact answer, plot
-  sparsetd demo --json       the same numbers for a program
-  sparsetd COMMAND --help    what a command does, its options and examples
+  sparsetd demo                            see what the library does, on problems with known answers
+  sparsetd prepare raw.csv --out log.parquet
+  sparsetd evaluate log.parquet --target policies:mine --report report.html
+  sparsetd COMMAND --help                  what a command does, its options and examples
 
 exit codes:
   0    success: the result was printed, and all files are written

@@ -34,7 +34,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--ends",
-        choices=("last row", "cut"),
+        choices=("last-row", "cut"),
         help="where no column tells: episodes really end with their last row, or recording stopped there",
     )
     parser.add_argument("--bandit", action="store_true", help="every row is a decision of its own")

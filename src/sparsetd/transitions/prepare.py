@@ -33,7 +33,7 @@ GUESSES = {
     "terminated": ("discharged", "ended"),
     "reward": ("outcome",),
 }
-Ends = Literal["last row", "cut"]
+Ends = Literal["last-row", "cut"]
 
 
 class MessyLog(ValueError):
@@ -88,7 +88,7 @@ def prepare(
         One row per decision. CSV, Parquet and the other forms of `read`.
     missing : "fill" or "refuse"
         Fill gaps in observed columns with the median and mark them in a column of their own, or list them as problems.
-    ends : "last row", "cut" or None
+    ends : "last-row", "cut" or None
         Where no column says how an episode ended: it really ended with its last row, or recording merely stopped there.
     bandit : bool
         Every row is a decision of its own, with nothing after it.
@@ -215,7 +215,7 @@ def _ending(
     if ends is None or "episode" not in columns:
         notes.problems.append(
             "Nothing says where an episode ended: name a yes/no column with --column terminated=NAME, or name the "
-            "episode and say --ends 'last row' (it really ended there) or --ends cut (recording merely stopped)."
+            "episode and say --ends last-row (it really ended there) or --ends cut (recording merely stopped)."
         )
         return {}
     group = np.unique(columns["episode"], return_inverse=True)[1]
@@ -223,6 +223,6 @@ def _ending(
     order = np.lexsort((step, group))
     last = np.zeros(n, dtype=bool)
     last[order[np.append(np.diff(group[order]) != 0, True)]] = True
-    how, role = ("ended for good", "terminated") if ends == "last row" else ("was cut off", "truncated")
+    how, role = ("ended for good", "terminated") if ends == "last-row" else ("was cut off", "truncated")
     notes.done.append(f"Every episode {how} with its last row.")
     return {role: last}
