@@ -14,21 +14,26 @@ from pathlib import Path
 import numpy as np
 
 from fuzz.oracle import check_sentence, file
-from sparsetd import LSTD, TDC, checkpoint, container, model_file
+from sparsetd import LSTD, TDC, Transitions, ValueFunction, checkpoint, container, model_file
 from sparsetd.container import CorruptFileError
 from sparsetd.encoding import TAGS
+from sparsetd.features import Fourier, RBFGrid, Tabular, TileCoding
 
 STATE = {"x": np.eye(2), "rng": np.random.default_rng(0), "names": np.array(["a", "b"], object)}
 
 
 def files() -> list[bytes]:
-    """Real files: two models and a checkpoint."""
+    """Real files: models of rows and of states, and a checkpoint."""
     X, y = np.arange(12.0).reshape(4, 3) % 5, np.ones(4)
     out = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
         for model in (LSTD(rho_theta=0.1), TDC(step_size=0.01, fit_intercept=True)):
             model_file.save(model.fit(X, y), path)
+            out.append(path.read_bytes())
+        log = Transitions.from_arrays(X[:, :2].astype(int), y, terminated=[0, 0, 0, 1])
+        for features in (TileCoding(2, 2), Fourier(2), RBFGrid((2,)), Tabular()):
+            model_file.save(ValueFunction(features, LSTD(rho_theta=0.1)).fit(log), path)
             out.append(path.read_bytes())
         checkpoint.save(path, STATE)
         out.append(path.read_bytes())
@@ -69,6 +74,7 @@ SEEDS = [*FILES, *(bytes([number, 40 * place, 0, 0]) for number in range(len(FIL
 TOKENS = [
     *b'" { } [ ] , : null -1 1e999 \\u0000 "~" "v" "<f8"'.split(),
     b"9" * 30,
+    *b"200000000 3161 2147483648 1e300".split(),
     *(json.dumps(tag).encode() for tag in (*TAGS, "meta", "arrays", "shape", "offset", "order", "class", "params")),
     *(json.dumps(name).encode() for name in ("LSTD", "TDC", "csr_array", "PCG64", "__class__", "coef_", "state")),
 ]
