@@ -38,7 +38,14 @@ def test_star_writes_rows_figures_and_both_reports(here, capsys):
 
 @pytest.mark.parametrize(
     ("argv", "word"),
-    [(["stra"], "star"), (["star", "--seeds", "0"], "integer of at least 1"), (["star", "--out", ""], "name a folder")],
+    [
+        (["stra"], "star"),
+        (["star", "--seeds", "0"], "integer of at least 1"),
+        (["star", "--out", ""], "name a folder"),
+        (["star", "--atlas"], "--atlas belongs to mountain-car"),
+        (["star", "--search"], "--search belongs to triple-link"),
+        (["mountain-car", "--backend", "cuda"], "--backend is for the atlas"),
+    ],
 )
 def test_wrong_words_get_one_sentence(argv, word, capsys):
     assert main(["reproduce", *argv]) == 2

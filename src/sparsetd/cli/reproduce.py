@@ -6,10 +6,10 @@ import dataclasses
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from pathlib import Path
 
-from sparsetd.cli.command import Command, Outcome
+from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.options import at_least
-from sparsetd.experiments import EXPERIMENTS
+from sparsetd.experiments import EXPERIMENTS, LARGER
 from sparsetd.experiments.experiment import Experiment, Settings
 from sparsetd.experiments.runner import Outcome as Finished
 from sparsetd.experiments.runner import execute
@@ -24,7 +24,9 @@ with the paper's numbers beside ours, to DIR/report.html and DIR/report.md. An i
 examples:
   sparsetd reproduce star --quick
   sparsetd reproduce all --quick --jobs 2
-  sparsetd reproduce mountain-car --seeds 20 --jobs 8 --out full --resume"""
+  sparsetd reproduce mountain-car --seeds 20 --jobs 8 --out full --resume
+  sparsetd reproduce mountain-car --atlas --backend cuda      every reading of the printed settings, on a GPU
+  sparsetd reproduce triple-link --search --jobs 8            the search behind Table 2"""
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -35,6 +37,16 @@ def _arguments(parser: ArgumentParser) -> None:
         "--jobs", type=at_least(-1), default=1, metavar="N", help="parallel processes (-1: one per core)"
     )
     parser.add_argument("--out", type=_folder, default=Path("reproduction"), metavar="DIR", help="where results go")
+    parser.add_argument(
+        "--atlas", action="store_true", help="mountain-car: every reading of what the paper leaves open"
+    )
+    parser.add_argument("--search", action="store_true", help="triple-link: the search for the learners' parameters")
+    parser.add_argument(
+        "--backend",
+        choices=("cores", "cuda"),
+        default="cores",
+        help="where the atlas is run (cuda: a GPU, through CuPy)",
+    )
     parser.add_argument("--resume", action="store_true", help="skip the units that are already finished")
 
 
@@ -45,17 +57,31 @@ def _folder(text: str) -> Path:
 
 
 def _run(args: Namespace, console: Console) -> Outcome:
-    names = list(EXPERIMENTS) if args.experiment == "all" else [args.experiment]
     finished = []
-    for name in names:
-        experiment = EXPERIMENTS[name]
-        console.progress(f"running {name}")
-        settings, progress = settings_of(experiment, args.quick, args.seeds), counter(name)
+    for experiment in _chosen(args):
+        console.progress(f"running {experiment.name}")
+        settings, progress = settings_of(experiment, args.quick, args.seeds), counter(experiment.name)
+        if args.backend != "cores":
+            settings = dataclasses.replace(settings, backend=args.backend)  # type: ignore[call-arg]
         finished.append(execute(experiment, settings, args.out, jobs=args.jobs, resume=args.resume, progress=progress))
     console.progress("drawing figures and writing the report")
     files = write_report(finished, args.out, _command(args))
     text = "\n".join([*_lines(finished), "", *(f"{kind}: {file}" for kind, file in files.items())])
     return Outcome(text, _data(finished, files))
+
+
+def _chosen(args: Namespace) -> list[Experiment]:
+    """The experiments that were asked for; --atlas and --search stand for larger relatives of theirs."""
+    for flag, name in (("atlas", "mountain-car"), ("search", "triple-link")):
+        if getattr(args, flag) and args.experiment != name:
+            raise WrongInput(
+                f"--{flag} belongs to {name}, not to {args.experiment}: run 'sparsetd reproduce {name} --{flag}'"
+            )
+    if args.backend != "cores" and not args.atlas:
+        raise WrongInput("--backend is for the atlas: run 'sparsetd reproduce mountain-car --atlas --backend cuda'")
+    if args.atlas or args.search:
+        return [LARGER[f"{args.experiment}-{'atlas' if args.atlas else 'search'}"]]
+    return list(EXPERIMENTS.values()) if args.experiment == "all" else [EXPERIMENTS[args.experiment]]
 
 
 def settings_of(experiment: Experiment, quick: bool, seeds: int | None) -> Settings:
@@ -65,6 +91,11 @@ def settings_of(experiment: Experiment, quick: bool, seeds: int | None) -> Setti
 
 def _command(args: Namespace) -> str:
     words = ["sparsetd reproduce", args.experiment]
+    words += (
+        ["--atlas"] * args.atlas
+        + ["--search"] * args.search
+        + [f"--backend {args.backend}"] * (args.backend != "cores")
+    )
     words += ["--quick"] * args.quick + [f"--seeds {args.seeds}"] * (args.seeds is not None)
     return " ".join(words)
 

@@ -124,6 +124,7 @@ def online(
     *,
     epsilon: float = 0.1,
     n_steps: int = 200,
+    grids: Sequence[int] = GRIDS,
 ) -> Any:
     """ε-greedy control, every transition used once: θ (runs, actions, d) at the end.
 
@@ -136,12 +137,12 @@ def online(
     kinds = [(w, u, cp.asarray(np.flatnonzero((width == w) & (unit == u)))) for w in set(width) for u in set(unit)]
 
     def features(states: Any) -> Any:
-        phi = cp.empty((runs, sum(g * g for g in GRIDS) + 1), cp.float32)
+        phi = cp.empty((runs, sum(g * g for g in grids) + 1), cp.float32)
         for w, u, which in kinds:
-            phi[which] = bumps(cp, states[which], w, u)
+            phi[which] = bumps(cp, states[which], w, u, grids)
         return phi
 
-    d, index = sum(g * g for g in GRIDS) + 1, cp.arange(runs)
+    d, index = sum(g * g for g in grids) + 1, cp.arange(runs)
     memory, theta = fresh_state(jobs, runs, d, A), cp.zeros((runs, A, d), cp.float32)
     columns = (cp.ones((1, 1)), cp.zeros((1, 1)), cp.asarray(job), index, cp.zeros_like(index), index)
     goal_reward = cp.asarray(goal_reward)

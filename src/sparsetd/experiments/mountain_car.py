@@ -161,18 +161,19 @@ def _test(settings: MountainCarSettings, choose: Callable[[Array], Array]) -> in
 
 
 class Valley:
-    """Mountain car with the three methods of an environment that `online` uses."""
+    """Mountain car with the two methods of an environment that `online` uses; `goal_reward` pays 1 at the goal only."""
 
-    def __init__(self) -> None:
-        self.state = car.BOTTOM.copy()
+    def __init__(self, start: car.Start = "bottom", goal_reward: bool = False) -> None:
+        self.start: car.Start = start
+        self.goal_reward = goal_reward
 
-    def reset(self, **_: Any) -> tuple[Array, dict[str, Any]]:
-        self.state = car.BOTTOM.copy()
+    def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Array, dict[str, Any]]:
+        self.state = car.starts(np.random.default_rng(seed), 1, self.start)[0]
         return self.state, {}
 
     def step(self, action: int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
         self.state, reward, goal = car.step(self.state, np.asarray(action))
-        return self.state, float(reward), bool(goal), False, {}
+        return self.state, float(goal if self.goal_reward else reward), bool(goal), False, {}
 
 
 def _online(settings: MountainCarSettings, unit: Unit) -> Row:
