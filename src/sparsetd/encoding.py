@@ -31,21 +31,9 @@ ROOM = 1 << 31  # … as long as all such arrays of a file together need no more
 BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64, np.random.MT19937)
 GENERATORS: dict[str, type] = {cls.__name__: cls for cls in BITS}
 TAGS = (
-    "float",
-    "scalar",
-    "array",
-    "nonzeros",
-    "strings",
-    "floats",
-    "ints",
-    "tuple",
-    "items",
-    "sparse",
-    "generator",
-    "dtype",
-    "record",
-    "estimator",
-)
+    "float", "scalar", "array", "nonzeros", "strings", "floats", "ints",
+    "tuple", "items", "sparse", "generator", "dtype", "record", "estimator",
+)  # fmt: skip
 
 
 def is_record(cls: type) -> bool:

@@ -151,6 +151,22 @@ def test_features_without_penalty_and_weighted_features():
     assert list(walk.indices[0]) == [0, 11]
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_path_starts_where_the_first_penalised_feature_enters(seed):
+    """ρ_max = max_i |b_i − A_iF A_FF⁻¹ b_F| / factor_i, with the free features F fitted first."""
+    A, b = mean(*transitions(seed, 60, 8))
+    factor = np.array([0.0, 0.0, 0.05, 0.2, 1.0, 1.0, 5.0, 20.0])
+    c = b - A[:, :2] @ np.linalg.solve(A[:2, :2], b[:2])
+    rho_max = np.max(np.abs(c[2:]) / factor[2:])
+    for share in (0.999, 0.7):
+        theta = last(path(A, b, share * rho_max, factor), 8)
+        check_fixed_point(A, b, theta, share * rho_max, factor)
+        assert np.count_nonzero(theta) > 2
+    walk = path(A, b, 1.001 * rho_max, factor)
+    assert not last(walk, 8)[2:].any()
+    assert path(A, b, 0.1 * rho_max, factor).t[0] == pytest.approx(rho_max)
+
+
 def test_star_has_no_reward_and_stops_at_once():
     walk = path(np.random.default_rng(0).normal(size=(4, 4)), np.zeros(4), 0.0)
     assert walk.status == "converged"

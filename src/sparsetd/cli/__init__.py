@@ -31,7 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         Console().error("standard output is closed, so there is nowhere to print the result: redirect it to a file")
         return 2
     try:
-        return _flushed(_run(sys.argv[1:] if argv is None else argv))
+        code = _run(sys.argv[1:] if argv is None else argv)
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         Console().error("interrupted")
         return 130
@@ -67,11 +69,6 @@ def _run(words: Sequence[str]) -> int:
         return console.failure(_sentence(problem), 2 if isinstance(problem, WRONG) else 1)
     console.result(outcome.data, outcome.text)
     return outcome.code
-
-
-def _flushed(code: int) -> int:
-    sys.stdout.flush()
-    return code
 
 
 def _abandon_stdout() -> None:

@@ -44,13 +44,11 @@ class Command:
 
 @dataclass(frozen=True)
 class Deferred:
-    """A command by name, summary and place ("module:NAME"), imported when called: help must not wait for Numba."""
+    """A command by name and summary, imported when called: help must not wait for Numba."""
 
     name: str
     summary: str
-    place: str
 
     def load(self) -> Command:
-        module, _, name = self.place.partition(":")
-        command: Command = getattr(import_module(module), name)
+        command: Command = getattr(import_module(f"sparsetd.cli.{self.name}"), self.name.upper())
         return command
