@@ -105,7 +105,7 @@ def test_a_fitted_model_is_summarised_as_an_evaluation_of_it_would_be(log) -> No
 
 
 def test_the_summary_is_a_table(results) -> None:
-    lines = results["evaluation"].summary().splitlines()
+    lines = repr(results["evaluation"].summary()).splitlines()
     assert lines[0].split()[:2] == ["feature", "weight"]
     assert len(lines) == 1 + len(results["evaluation"].features)
 
@@ -120,7 +120,7 @@ def test_pictures_take_axes_and_return_them(log, transitions, results) -> None:
     model = TDC(gamma=0.9).fit(log.phi, log.reward, log.phi_next)
     draw = [
         lambda ax: results["evaluation"].plot(ax=ax),
-        lambda ax: results["evaluation"].plot("features", ax=ax),
+        lambda ax: results["evaluation"].summary().plot(ax),
         lambda ax: results["path"].plot([f"sign {j}" for j in range(20)], ax=ax),
         lambda ax: results["stable"].plot(ax),
         lambda ax: plots.history(model, ax),

@@ -1,12 +1,15 @@
-"""How an evaluation is shown: a few lines in a terminal, a page in a notebook, frames and pictures on request."""
+"""How an evaluation is shown: a few lines in a terminal, a page in a notebook, tables and pictures on request."""
 
 from __future__ import annotations
 
 import os
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any
+
+import numpy as np
 
 from sparsetd import plots
+from sparsetd.selection import Summary
 
 
 class Shown:
@@ -24,29 +27,20 @@ class Shown:
         """Write the page for people who do not program: one HTML file without anything beside it."""
         import_module("sparsetd.report.page").write_page(self._data(), path)
 
+    def summary(self) -> Summary:
+        """The features that carry weight as a table, which becomes a frame (`to_frame`) or a picture (`plot`)."""
+        rows, nothing = self._data()["features"], [np.nan, np.nan]
+        ends = np.array([f["interval"] or nothing for f in rows], dtype=float).reshape(-1, 2)
+        share = np.array([np.nan if f["frequency"] is None else f["frequency"] for f in rows])
+        names = np.array([f["name"] for f in rows], dtype=object)
+        return Summary(names, np.array([f["weight"] for f in rows]), *ends.T, share, self._data()["level"])
+
     def to_frame(self) -> Any:
-        """The features that carry weight, one row each, as a pandas (or polars) frame."""
-        return plots.frame({key: [row[key] for row in self._rows()] for key in self._rows()[0]} if self._rows() else {})
+        """The features that carry weight as a pandas (or polars) frame."""
+        return self.summary().to_frame()
 
-    def summary(self) -> str:
-        """The same as aligned text: feature, weight per standard deviation, interval, selection frequency."""
-        table = import_module("sparsetd.report.table")
-        titles = {
-            "feature": "feature",
-            "weight": "weight per s.d.",
-            "low": "low",
-            "high": "high",
-            "frequency": "kept in",
-        }
-        formats = {"frequency": ".0%"}
-        columns = [table.Column(key, title, formats.get(key, "+.4g")) for key, title in titles.items()]
-        return str(table.text_table(self._rows(), columns))
-
-    def plot(self, kind: Literal["comparison", "features"] = "comparison", ax: Any = None) -> Any:
-        """The estimates with their intervals, or the features with theirs; returns the axes."""
-        if kind == "features":
-            rows = [(f["feature"], f["weight"], (f["low"], f["high"])) for f in self._rows()]
-            return plots.forest(rows, ax, ours=len(rows), label="change in value per standard deviation")
+    def plot(self, ax: Any = None) -> Any:
+        """The estimates with their intervals; returns the axes."""
         data = self._data()
         ours = ("this estimate", data["value"], data["interval"])
         rows = [ours, *((e["name"], e["value"], e["interval"]) for e in data["comparisons"] if e["value"] is not None)]
@@ -54,15 +48,3 @@ class Shown:
 
     def _data(self) -> dict[str, Any]:
         return self.to_dict()  # type: ignore[attr-defined]
-
-    def _rows(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "feature": f["name"],
-                "weight": f["weight"],
-                "low": (f["interval"] or [None])[0],
-                "high": (f["interval"] or [None])[-1],
-                "frequency": f["frequency"],
-            }
-            for f in self._data()["features"]
-        ]
