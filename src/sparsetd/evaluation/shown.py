@@ -33,7 +33,9 @@ class Shown:
         ends = np.array([f["interval"] or nothing for f in rows], dtype=float).reshape(-1, 2)
         share = np.array([np.nan if f["frequency"] is None else f["frequency"] for f in rows])
         names = np.array([f["name"] for f in rows], dtype=object)
-        return Summary(names, np.array([f["weight"] for f in rows]), *ends.T, share, self._data()["level"])
+        return Summary(
+            names, np.array([f["weight"] for f in rows]), ends[:, 0], ends[:, 1], share, self._data()["level"]
+        )
 
     def to_frame(self) -> Any:
         """The features that carry weight as a pandas (or polars) frame."""
