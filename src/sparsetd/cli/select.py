@@ -1,4 +1,4 @@
-"""`sparsetd select`: the regularization path and the features chosen on held-out episodes."""
+"""`sparsetd select`: the regularization path and the features that matter."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import numpy as np
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import add_gamma, add_log, read_log
-from sparsetd.cli.options import at_least
 from sparsetd.cli.policies import TARGET_HELP, target_of
 from sparsetd.report.table import Column, text_table
 
 SUMMARY = "which features carry the value: the path of penalties and the choice"
 DETAILS = """
-Solves the sparse problem for a range of penalties, judges each set of features on episodes it
-has not seen, and prints the path with the chosen set.
+Solves the sparse problem for a range of penalties, drops what chance would explain, and prints
+the path with the features that are left.
 
 examples:
   sparsetd select log.parquet
@@ -26,7 +25,6 @@ examples:
 COLUMNS = (
     Column("penalty", "penalty", ".3g"),
     Column("n_features", "features", "d"),
-    Column("held_out_error", "held-out error", ".4g"),
     Column("chosen", ""),
 )
 
@@ -35,9 +33,6 @@ def arguments(parser: ArgumentParser) -> None:
     add_log(parser)
     parser.add_argument("--target", metavar="POLICY", help=TARGET_HELP)
     add_gamma(parser)
-    parser.add_argument(
-        "--folds", type=at_least(2), default=5, metavar="N", help="held-out folds (default: %(default)s)"
-    )
 
 
 def run(args: Namespace, console: Console) -> Outcome:
@@ -63,27 +58,21 @@ def _chosen(args: Namespace, log: Any, console: Console) -> tuple[Any, Any]:
     from sklearn.preprocessing import StandardScaler
 
     from sparsetd.evaluation.choice import choose
-    from sparsetd.evaluation.evaluate import default_estimator
     from sparsetd.features.featurize import feature_names, featurize, fit_features
+    from sparsetd.selection import SparseTDCV
 
     phi = fit_features(log, StandardScaler())
     batch, names = featurize(log, phi, args.gamma), feature_names(phi, log)
-    console.progress(f"choosing among {batch.n_features} features on {args.folds} folds of {log.n_episodes:,} episodes")
-    return choose(batch, default_estimator(args.gamma).set_params(cv=args.folds)), names
+    console.progress(f"choosing among {batch.n_features} features of {log.n_episodes:,} episodes")
+    return choose(batch, SparseTDCV(gamma=args.gamma, fit_intercept=True)), names
 
 
 def _rows(choice: Any) -> list[dict[str, Any]]:
-    """One row per penalty of the path: how many features it keeps, and their error on held-out episodes."""
+    """One row per penalty of the path: how many features it lets in."""
     model, path = choice.model, choice.path
-    errors = model.cv_errors_.mean(axis=1)
     return [
-        {
-            "penalty": float(rho),
-            "n_features": int(n),
-            "held_out_error": float(error) if np.isfinite(error) else None,
-            "chosen": "chosen" if rho == model.rho_theta_ else "",
-        }
-        for rho, n, error in zip(path.rhos, path.n_active, errors, strict=False)
+        {"penalty": float(rho), "n_features": int(n), "chosen": "lets in all" if rho == model.rho_theta_ else ""}
+        for rho, n in zip(path.rhos, path.n_active, strict=True)
     ]
 
 

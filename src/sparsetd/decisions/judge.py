@@ -13,6 +13,7 @@ from sparsetd.evaluation.action_values import refuse_unseen
 from sparsetd.evaluation.behavior import BehaviorPolicy, estimate_behavior
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.linear import LinearValue
+from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.evaluation.target import pose
 from sparsetd.features.featurize import featurize, fit_features
 from sparsetd.system import Array, Batch
@@ -53,13 +54,14 @@ class Judge:
         except ValueError as error:
             raise ValueError(f"policy {name!r}: {error}") from None
 
-    def fit(self, ratio: Array) -> LinearValue:
-        every = np.arange(self.batch.n_features)
-        return LinearValue.fit(replace(self.batch, ratio=ratio), every, replace(self.episodes, ratio=ratio))
+    def fit(self, ratio: Array) -> tuple[LinearValue, Part]:
+        part = Part.of(self.batch, self.episodes).with_ratio(ratio)
+        return LinearValue.solve(Moments.of(part)), part
 
     def value(self, ratio: Array) -> tuple[float, Array]:
         """Value of a policy and its influence per episode."""
-        return self.fit(ratio).start_value()
+        model, part = self.fit(ratio)
+        return model.value, model.influence(part)
 
     def earned(self) -> tuple[float, Array] | None:
         """The mean return of the log, which needs no features; None where episodes were cut."""
@@ -68,8 +70,8 @@ class Judge:
 
     def where(self, ratio: Array, reference: Array) -> tuple[Place, ...]:
         """Where a policy acts differently from another, and what that is worth."""
-        models = self.fit(ratio), self.fit(reference)
-        return places(replace(self.batch, ratio=ratio), reference, self.log, self.episodes, models)
+        (own, part), (other, _) = self.fit(ratio), self.fit(reference)
+        return places(part, reference, self.log, (own, other))
 
 
 def is_behavior(policy: Any) -> bool:

@@ -1,8 +1,8 @@
 """Where two policies differ, for whom, and what that is worth.
 
-    v_π − v_κ = Σ_t ω̂_t ρ_t (r_t + γV_κ(s'_t) − V_κ(s_t)) / N      ω̂_t = φ̄₀ᵀ A_π⁻¹ φ_t
+    v_π − v_κ = Σ_t ω_t ρ_t (r_t + γV_κ(s'_t) − V_κ(s_t))
 
-is exact for the two fits of linear values on the same rows: the performance difference, with the implied weights ω̂ρ of
+is exact for the two fits of linear values on the same rows: the performance difference, with the implied weights ωρ of
 the rows for π. So every row has a share in the difference, and shares add up over any groups of rows. How much the
 policies differ in a group is the mean of |ρ_π − ρ_κ|/2, the total variation between them, seen from the logged actions.
 """
@@ -19,7 +19,8 @@ from sparsetd.decisions.subgroups import thirds
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.system import Array, Batch
+from sparsetd.evaluation.moments import Part
+from sparsetd.system import Array
 from sparsetd.transitions import Transitions
 
 SHOWN = 4  # columns that are cut into groups
@@ -44,17 +45,15 @@ class Place:
 
 
 def places(
-    batch: Batch, reference: Array, log: Transitions, episodes: Episodes, models: tuple[LinearValue, LinearValue]
+    part: Part, reference: Array, log: Transitions, models: tuple[LinearValue, LinearValue]
 ) -> tuple[Place, ...]:
     """The difference of two policies by logged action, and by thirds of the columns by which their acts differ most.
 
-    `batch` has the ratios of the policy, `reference` those of the policy it is compared with; `models` are their fits.
+    `part` has the ratios of the policy, `reference` those of the policy it is compared with; `models` are their fits.
     """
-    own, other = models
-    weight = implied_weights(own)
-    ahead = np.where(batch.discount > 0, other.predict(batch.phi_next), 0.0)
-    surprise = batch.reward + batch.discount * ahead - other.predict(batch.phi)
-    gain = weight * batch.ratio * surprise * len(episodes) / len(batch)
+    (own, other), batch, episodes = models, part.batch, part.episodes
+    weight = own.weights(part)
+    gain = weight * batch.ratio * other.errors(part) * len(episodes)
     rows = (gain, np.abs(batch.ratio - reference) / 2, weight * batch.ratio)
     found = [] if log.action is None or log.action.ndim > 1 else _of_actions(log, rows, episodes)
     groups = [thirds(name, column) for name, column in _columns(log)]
@@ -62,14 +61,6 @@ def places(
         [_place(words, rows_, rows, episodes) for words, rows_ in group.items()] for group in groups if len(group) > 1
     ]
     return (*found, *(place for column in sorted(cut, key=_spread)[-1 : -SHOWN - 1 : -1] for place in column))
-
-
-def implied_weights(model: LinearValue) -> Array:
-    """ω̂_t of every row: v = (1/N) Σ ω̂_t ρ_t r_t."""
-    phi = model.phi
-    start = np.append(phi[model.episodes.first].mean(axis=0), 1.0)
-    dual = model.inverse.T @ start
-    return np.asarray(phi @ dual[:-1] + dual[-1])
 
 
 def _of_actions(log: Transitions, rows: Sequence[Array], episodes: Episodes) -> list[Place]:

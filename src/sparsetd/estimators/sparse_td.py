@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -23,12 +23,17 @@ class ExactTD(BaseTD):
         Weight of the rows of w.
     lam : float
         λ of the eligibility trace.
-    fit_norm : {1, 2, "inf"}
-        m.
+    fit_norm : {1, 2, "inf", "rmspbe"}
+        m; 2 is the paper's. "rmspbe" is m = 2 in the metric of C = E[φφᵀ]: the root of the projected Bellman error,
+        which no change of basis alters. It drops w and forms C.
     l1_ratio : float
         1 is the L1 penalty, 0 ridge, and between them ρ(κ‖·‖₁ + ½(1 − κ)‖·‖²), the elastic net.
     groups : sequence of int or None
         The number of each feature's group; then features enter and leave by groups, with weight ρ√|g|.
+    standardize : bool
+        Pose the problem for columns of one scale (centred where there is an intercept; sparse columns are only scaled),
+        so that units never matter; coefficients are reported in the units of X. False takes the columns as they come,
+        as the paper does.
     refit : bool
         Report LSTD's coefficients on the selected features, free of shrinkage; the minimiser stays in `coef_last_`.
     tol : float
@@ -37,6 +42,8 @@ class ExactTD(BaseTD):
         Most first-order iterations, where they are needed.
     method : {"auto", "working_set", "pdhg"}
         How it is solved; the answer is the same.
+    time_limit : float or None
+        Seconds after which the best point so far is reported, with its gap and a warning.
 
     Attributes
     ----------
@@ -51,20 +58,32 @@ class ExactTD(BaseTD):
 
     eta: float = 1.0
     lam: float = 0.0
-    fit_norm: Literal[1, 2, "inf"] = 2
+    fit_norm: Literal[1, 2, "inf", "rmspbe"] = 2
     l1_ratio: float = 1.0
     groups: Sequence[int] | None = None
+    standardize: bool = True
     refit: bool = False
     tol: float = 1e-8
     max_iter: int = 10_000
     method: Literal["auto", "working_set", "pdhg"] = "auto"
+    time_limit: float | None = None
 
     def _posed(self, rho_theta: float, rho_w: float | None) -> Parts:
         """The triple for these weights; without w it is the one-block system, times the c of ‖[ηu; u]‖ = c‖u‖."""
         dropped = rho_w is None
         table = operators.td(self.lam) if dropped else operators.tdc(self.eta, self.lam)
         scale = without_w(self.fit_norm, self.eta) if dropped else 1.0
-        solver = Saddle(self.fit_norm, scale, self.tol, self.max_iter, self.method, self.refit)
+        solver = Saddle(
+            self.fit_norm,
+            scale,
+            self.tol,
+            self.max_iter,
+            self.method,
+            self.refit,
+            self.standardize,
+            self.fit_intercept,
+            self.time_limit,
+        )
         return table, self._penalty(rho_theta, 0.0 if rho_w is None else rho_w), solver
 
     def _penalty(self, rho_theta: float, rho_w: float) -> Any:
@@ -84,7 +103,8 @@ class SparseTD(ExactTD):
     `ROTD` streams towards this minimiser and is never exactly sparse; here it is computed, and `dual_gap_` proves how
     close it is. With `rho_w=None` (the default) w is dropped: what is left is a square-root Lasso on the LSTD equation,
     √(1+η²)‖Gθ − g‖₂ + ρ_θ‖θ‖₁ for m = 2, whose useful ρ_θ lie between 0 and a ρ_max known in closed form and do not
-    depend on the scale of the rewards. `SparseTDCV` chooses ρ_θ.
+    depend on the scale of the rewards. `SparseTDCV` chooses ρ_θ. With `standardize` (the default) A and b are those of
+    columns of one scale; `objective_` and `dual_gap_` are measured there.
 
     Parameters
     ----------
@@ -99,13 +119,13 @@ class SparseTD(ExactTD):
     >>> import numpy as np
     >>> from sparsetd import SparseTD
     >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
-    >>> model = SparseTD(0.2, gamma=0.5).fit(X, y)
+    >>> model = SparseTD(rho_theta=0.2, gamma=0.5, standardize=False).fit(X, y)
     >>> model.coef_.round(3), model.status_
     (array([0.   , 0.21 , 0.781]), 'converged')
     """
 
-    rho_theta: float = field(default=0.1, kw_only=False)
-    rho_w: float | None = field(default=None, kw_only=False)
+    rho_theta: float = 0.1
+    rho_w: float | None = None
 
     def _parts(self) -> Parts:
         return self._posed(self.rho_theta, self.rho_w)

@@ -1,58 +1,119 @@
-"""Which features carry the value function: a sparse estimator decides, resampled logs tell how firmly."""
+"""Which features matter, which the value is computed from, and how firmly the first were chosen.
+
+The two are different questions. A feature that is left out of a *report* costs the reader little; left out of the
+*value* it may cost everything. So the value is computed from all features where the rows afford them, and beyond that
+from double selection: what matters for θ (Aθ = b) together with what matters for the dual u, Aᵀu = c, which says
+through which features the start states are reached. A feature that is missing from one of the two does no harm to
+first order.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsetd.estimators.sparse_td import SparseTD
-from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.progress import track
-from sparsetd.selection import SparsePath, SparseTDCV
+from sparsetd.selection.elimination import MeanSystem, eliminate, survivors
+from sparsetd.selection.path import SparsePath, solved_path
+from sparsetd.selection.sparse_td_cv import SparseTDCV, dual_support
 from sparsetd.system import Array, Batch
+from sparsetd.transitions.partition import partition
 
 Progress = Callable[[str], None]
-BELOW = 3.0  # the path is followed to a third of the chosen penalty
+ROWS_EACH = 10  # rows that every feature of the value needs
+FORMED = 1_500  # features up to which the sums of all of them are formed
 MAX_RIVALS = 300  # columns that compete in the resampled halves
+N_GROUPS = 40  # groups of episodes, half of which make a resampled log
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Columns of φ that were kept, the fitted estimator, the same at its chosen penalty (unfitted), and its path.
-
-    `equation` is LSTD's (A, b) of all features with a constant last, where the estimator has formed it.
-    """
+    """Columns of φ that matter, the fitted estimator (None: chosen on the sums), and the path for a picture."""
 
     support: Array
-    model: Any
-    again: Any
+    model: Any = None
     path: SparsePath | None = None
-    equation: tuple[Array, Array] | None = None
+    chosen: float = np.nan
+
+
+def affordable(batch: Batch) -> bool:
+    """Whether the value can be computed from all features."""
+    return not batch.is_sparse and batch.n_features <= min(len(batch) // ROWS_EACH, FORMED)
+
+
+def value_columns(batch: Batch, support: Array) -> Array:
+    """The columns that the value is computed from."""
+    if affordable(batch):
+        return np.arange(batch.n_features)
+    first = np.flatnonzero(batch.start)
+    return np.union1d(support, dual_support(batch, batch.phi[first].mean(axis=0), len(batch) // (2 * ROWS_EACH)))
+
+
+def choose_on(part: Part, moments: Moments) -> Choice:
+    """Elimination on the sums of all features of a part."""
+    system = mean_system(moments)
+    kept = eliminate(system, lambda theta, columns, clustered: scores(part, theta, columns, clustered))
+    support = kept[kept < len(system.b) - 1]
+    path = solved_path(system, support)
+    return Choice(support, path=path, chosen=float(path.rhos[-1]) if path is not None else np.nan)
 
 
 def choose(batch: Batch, estimator: Any) -> Choice:
-    """Fit a copy of `estimator` and read off its support; where it chose a penalty, follow the path a little on."""
+    """Fit a copy of `estimator` and read off its support."""
     model = fitted(clone(estimator), batch)
     support = np.flatnonzero(model.support_)
     if not isinstance(model, SparseTDCV):
-        return Choice(support, model, clone(estimator))
-    shared = {name: value for name, value in model.get_params().items() if name in SparseTD().get_params()}
-    again = SparseTD(**{**shared, "rho_theta": model.rho_theta_, "refit": False})
-    path = model.path(model.rhos_[model.rhos_ >= model.rho_theta_ / BELOW])
-    return Choice(support, model, again, path, _equation(model))
+        return Choice(support, model)
+    rhos = model.rhos_[model.rhos_ >= model.rho_theta_ / 3.0]
+    return Choice(support, model, model.path(rhos), model.rho_theta_)
 
 
-def _equation(model: SparseTDCV) -> tuple[Array, Array] | None:
-    """The mean system of the fit, where it was formed and is that of LSTD with a constant: no w, no trace."""
-    formed = model._state.formed
-    plain = model.rho_w is None and model.lam == 0.0 and model.fit_intercept
-    return (formed.A, formed.b) if plain and formed is not None else None
+def mean_system(moments: Moments, n_candidates: int | None = None) -> MeanSystem:
+    """The sums as means; the constant, last, is free."""
+    total = moments.total()
+    n, p = int(total.n_rows[0]), total.b.shape[1]
+    free = np.arange(p) == p - 1
+    counts = (n, int(total.n_episodes[0]), p - 1 if n_candidates is None else n_candidates)
+    return MeanSystem(total.A[0] / n, total.b[0] / n, total.C[0] / n, free, *counts)
+
+
+def scores(part: Part, theta: Array, columns: Array, clustered: bool) -> Array:
+    """Ω = (1/N) Σ s sᵀ of s = ρδφ, row by row or summed over each episode first."""
+    batch, p = part.batch, part.batch.n_features
+    inner, has_constant = columns[columns < p], bool((columns == p).any())
+    full = np.zeros(p + 1)
+    full[columns] = theta
+    error = batch.ratio * (
+        batch.reward + batch.discount * (batch.phi_next @ full[:-1] + full[-1]) - (batch.phi @ full[:-1] + full[-1])
+    )
+    every, omega = len(inner) == p, np.zeros((len(columns), len(columns)))
+    for some in _whole_blocks(part) if clustered else part.blocks():
+        phi = batch.phi[some] if every else batch.phi[some][:, inner]
+        s = np.hstack([phi, np.ones((len(phi), 1))]) if has_constant else phi
+        s = s * error[some, None]
+        if clustered:
+            s = np.add.reduceat(s, part.episodes.first[_inside(part, some)] - some.start)
+        omega += s.T @ s
+    return omega / len(batch)
+
+
+def _whole_blocks(part: Part) -> list[slice]:
+    """Blocks of rows that end with an episode."""
+    ends = part.episodes.last + 1
+    stops = np.unique(ends[np.searchsorted(ends, [block.stop for block in part.blocks()])])
+    return [slice(low, high) for low, high in zip([0, *stops[:-1]], stops, strict=True)]
+
+
+def _inside(part: Part, some: slice) -> slice:
+    first = part.episodes.first
+    return slice(*np.searchsorted(first, [some.start, some.stop]))
 
 
 def columns(batch: Batch) -> dict[str, Any]:
@@ -69,29 +130,30 @@ def fitted(model: Any, batch: Batch) -> Any:
         return model.fit(batch.phi, batch.reward, batch.phi_next, **columns(batch))
 
 
-def frequencies(
-    batch: Batch, choice: Choice, episodes: Episodes, n_resamples: int, rng: np.random.Generator, tell: Progress
-) -> Array | None:
-    """Share of random halves of the log (whole episodes) in which each feature is kept, at the chosen penalty."""
-    if n_resamples == 0:
-        return None
-    rivals, kept = _rivals(batch, choice), np.zeros(batch.n_features)
-    few = replace(batch, phi=batch.phi[:, rivals], phi_next=batch.phi_next[:, rivals])
-    again = clone(choice.again)
-    if choice.path is not None:  # an exact solver: where it starts changes its time, not its answer
-        again.set_params(coef_init=choice.model.coef_last_[rivals])
-    tell(f"choosing again on {n_resamples} random halves of the log")
+def frequencies(part: Part, ids: Array, n_candidates: int, n_resamples: int, rng: np.random.Generator) -> Array:
+    """Share of random halves of the log in which each column of the part is kept.
+
+    A half is 20 of 40 groups of episodes (by a hash of their ids), so the sums of the groups are all that is read.
+    """
+    n_groups = min(N_GROUPS, len(part.episodes))
+    moments = Moments.of(part, partition(ids, n_groups, "halves"), n_groups)
+    whole = mean_system(moments, n_candidates)
+    every = np.arange(len(whole.b))
+    omega = scores(part, np.linalg.lstsq(whole.A, whole.b, rcond=None)[0], every, False)
+    kept = np.zeros(len(every))
     for _ in track(range(n_resamples), "halves"):
-        half = np.zeros(len(episodes), dtype=bool)
-        half[rng.permutation(len(episodes))[: max(len(episodes) // 2, 1)]] = True
-        kept[rivals] += fitted(clone(again), few[half[episodes.of]]).support_
-    return kept / n_resamples
+        half = np.isin(np.arange(n_groups), rng.permutation(n_groups)[: max(n_groups // 2, 1)])
+        system = mean_system(moments.total(half), n_candidates)
+        kept[survivors(system, omega, every, system.threshold)] += 1.0
+    return kept[:-1] / n_resamples
 
 
-def _rivals(batch: Batch, choice: Choice) -> Array:
-    """The columns that compete: all of a few; of many, those that the path shows to come near, and the kept ones."""
-    if batch.n_features <= MAX_RIVALS or choice.path is None:
+def rivals(batch: Batch, choice: Choice) -> Array:
+    """The columns that compete in the halves: all of a few; of many, those that the path shows to come near."""
+    if batch.n_features <= MAX_RIVALS and not batch.is_sparse:
         return np.arange(batch.n_features)
+    if choice.path is None:
+        return choice.support
     size = np.abs(choice.path.coefs).max(axis=1)
-    near = np.argsort(-size, kind="stable")[: min(MAX_RIVALS, int((size > 0).sum()))]
+    near = np.argsort(-size, kind="stable")[: min(MAX_RIVALS, len(batch) // ROWS_EACH, int((size > 0).sum()))]
     return np.union1d(near, choice.support)

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.episodes import Episodes, effective_sample_size
 from sparsetd.system import Array
 
-LOW_COVERAGE = 0.95
-LOW_ESS = 30.0
+LOW_COVERAGE, VERY_LOW_COVERAGE = 0.95, 0.8
 HIGH_RATIO = 100.0
+LOGGED = "Check the logged probabilities."
+ESTIMATED = "They were estimated: the classifier does not fit, so pass another one, or log the probabilities."
 
 
 @dataclass(frozen=True)
@@ -41,31 +43,38 @@ class Overlap:
     mean_weight: float
     n_episodes: int
     n_rows: int
+    remedy: str = LOGGED
 
-    def warnings(self) -> list[str]:
-        """What a careful reader should be told, in plain words; empty where nothing is wrong."""
-        said = []
+    def cautions(self) -> list[Caution]:
+        """What a careful reader should be told of the ratios; empty where nothing is wrong."""
+        out = []
+        if self.zero_share == 1.0:
+            words = "The target policy takes none of the logged actions: the log says nothing about it."
+            out.append(Caution("no_overlap", "red", words))
         if self.coverage + 2 * self.coverage_error < LOW_COVERAGE:
-            said.append(
+            words = (
                 f"Only {self.coverage:.0%} of the target policy's choices can be found in the log: "
                 "its value where it does something else is extrapolated, and the interval does not cover that."
             )
+            bad = self.coverage + 2 * self.coverage_error < VERY_LOW_COVERAGE
+            out.append(Caution("low_coverage", "red" if bad else "amber", words))
         if self.mean_ratio - 2 * self.coverage_error > 1 / LOW_COVERAGE:
-            said.append(
+            words = (
                 f"The ratios average {self.mean_ratio:.2f}, but those of a policy average at most 1: the behaviour "
-                "probabilities are too small, or belong to other actions."
+                f"probabilities are too small, or belong to other actions. {self.remedy}"
             )
-        if self.ess_rows < LOW_ESS:
-            said.append(f"The log is worth only {self.ess_rows:.0f} transitions for this target: collect closer data.")
+            bad = self.mean_ratio - 3 * self.coverage_error > 1 / VERY_LOW_COVERAGE
+            out.append(Caution("wrong_ratios", "red" if bad else "amber", words))
         if self.max_ratio > HIGH_RATIO:
-            said.append(f"One transition counts {self.max_ratio:.0f} times: a few rows may decide the answer.")
-        if self.zero_share == 1.0:
-            said.append("The target policy takes none of the logged actions: the log says nothing about it.")
-        return said
+            words = f"One transition counts {self.max_ratio:.0f} times: a few rows may decide the answer."
+            out.append(Caution("large_ratio", "note", words))
+        return out
 
 
-def overlap(episodes: Episodes) -> Overlap:
-    """The overlap of a log and a target policy, from the ratios of its rows."""
+def overlap(episodes: Episodes, estimated: bool = False) -> Overlap:
+    """The overlap of a log and a target policy, from the ratios of its rows; the behaviour may have been
+    `estimated`.
+    """
     ratio = episodes.ratio
     return Overlap(
         ess=episodes.ess,
@@ -78,6 +87,7 @@ def overlap(episodes: Episodes) -> Overlap:
         mean_weight=_mean_weight(episodes),
         n_episodes=len(episodes),
         n_rows=len(ratio),
+        remedy=ESTIMATED if estimated else LOGGED,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import t as student
@@ -58,9 +58,18 @@ class Estimate:
         """An estimate that does not exist."""
         return cls(name, np.nan, np.inf, n_effective)
 
+    def resting_on(self, n_effective: float) -> Estimate:
+        """The same with another effective number of episodes."""
+        return replace(self, n_effective=n_effective)
+
     def interval(self, level: float = 0.95) -> tuple[float, float]:
         """Student's interval at the given level."""
-        if not 0 < level < 1:
-            raise ValueError(f"`level` must lie strictly between 0 and 1, but it is {level}: pass 0.95 for 95 %.")
+        check_level(level)
         half = float(student.ppf(0.5 + level / 2, max(self.freedom, 1.0))) * self.standard_error
         return self.value - half, self.value + half
+
+
+def check_level(level: float) -> None:
+    """Refuse a level that is none."""
+    if not 0 < level < 1:
+        raise ValueError(f"`level` must lie strictly between 0 and 1, but it is {level}: pass 0.95 for 95 %.")

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.preprocessing import StandardScaler
 
-from sparsetd.evaluation import importance, pictures
-from sparsetd.evaluation.choice import Choice, Progress, choose, frequencies
+from sparsetd.evaluation import importance, pictures, sanity
+from sparsetd.evaluation.cautions import by_severity
+from sparsetd.evaluation.choice import (
+    Choice,
+    Progress,
+    affordable,
+    choose,
+    choose_on,
+    frequencies,
+    rivals,
+    value_columns,
+)
 from sparsetd.evaluation.diagnostics import overlap
 from sparsetd.evaluation.doubly_robust import doubly_robust, weighted_doubly_robust
 from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.estimate import Estimate, check_level
 from sparsetd.evaluation.held_out import HeldOut, agreement, bellman_error, cross_fit
-from sparsetd.evaluation.linear import LinearValue
+from sparsetd.evaluation.linear import LinearValue, coefficients
+from sparsetd.evaluation.misfit import behavior_misfit, misfit
+from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.evaluation.result import Evaluation, Feature
-from sparsetd.evaluation.target import Question, pose
+from sparsetd.evaluation.support import support
+from sparsetd.evaluation.target import pose
+from sparsetd.evaluation.verify import verify
 from sparsetd.features.featurize import feature_names, featurize, fit_features
 from sparsetd.selection import SparseTDCV
+from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array, Batch
 from sparsetd.transitions import Transitions
-
-MAX_ALL = 1_500  # beyond so many features the row "LSTD, all features" is left out
-MAX_UNSEEN = 0.05  # mean discount at which episodes were cut (0: none was) from which that is said
+from sparsetd.transitions.partition import partition
 
 
 def evaluate(
@@ -42,8 +55,10 @@ def evaluate(
 ) -> Evaluation:
     """Value of the target policy at the start of an episode, from a log of another policy.
 
-    A sparse estimator chooses features, LSTD with importance ratios refits them, and the interval follows from how much
-    each episode moved the answer (see `linear`). Importance-sampling and doubly robust rows stand beside it.
+    LSTD with importance ratios on all features gives the value (on those that double selection keeps where the rows do
+    not afford all of them, see `choice`), and leaving out one episode at a time gives its interval (see `linear`).
+    Which features matter is a question of its own, answered beside it. `warnings` says what speaks against the answer;
+    one of severity "red" means that the answer should not be used.
 
     Parameters
     ----------
@@ -54,10 +69,10 @@ def evaluate(
     gamma : float
         Discount of one step.
     features : transformer, optional
-        φ of an observation; its standardised columns by default. A penalty sees the columns as they come: end a
-        pipeline with a `StandardScaler`.
+        φ of an observation; its columns by default. Columns are brought to one scale here, so units do not matter.
     estimator : estimator, optional
-        Whatever has a `support_` after `fit`; `SparseTDCV` by default. `LSTD()` keeps every feature.
+        Chooses the features that matter: whatever has a `support_` after `fit`. By default the elimination of
+        `SparseTDCV`. The value is not computed from its coefficients.
     classifier : scikit-learn classifier, optional
         For the behaviour policy. Given, it is used even where the log has probabilities.
     level : float
@@ -65,68 +80,172 @@ def evaluate(
     n_folds, n_resamples : int
         Folds of episodes for what is held out; random halves of the log for the selection frequencies (0: none).
     seed : int
-        Of folds and halves: the same seed gives the same bytes. The penalty and an estimated behaviour policy rest on
-        folds that are dealt out in the order of the episodes: another order is another split, and may move the value by
-        a part of its standard error.
+        Of the halves. Folds and groups follow from the ids of the episodes, so the order of the log does not matter.
     """
     tell = progress or (lambda _: None)
-    rng = np.random.default_rng(seed)
+    check_level(level)
     tell("reading the ratios of the target policy")
     question = pose(transitions, target, classifier=classifier)
     log = question.log
     episodes = Episodes.of_log(log, gamma)
     _check(log, episodes, gamma, n_folds)
-    phi = _standardised(log) if features is None else fit_features(log, features)
-    batch, names = featurize(log, phi, gamma), feature_names(phi, log)
+    prepared = _Prepared.of(log, features, gamma)
+    batch, names = prepared.batch, prepared.names
     tell(f"choosing among {batch.n_features} features")
-    choice = choose(batch, default_estimator(gamma) if estimator is None else estimator)
-    model = LinearValue.fit(batch, choice.support, episodes)
-    tell("fitting again on held-out folds")
-    held = cross_fit(batch, choice.support, episodes, n_folds, rng)
-    kept = frequencies(batch, choice, episodes, n_resamples, rng, tell)
-    spread = overlap(episodes)
-    own, logged, gain = _answers(model, batch, episodes, spread.ess_rows)
+    fold = partition(log.ids(), n_folds)
+    choice, part, folds, columns = _chosen(batch, episodes, estimator, gamma, fold, n_folds)
+    tell("finding the value and its interval")
+    answer = _Answer.of(part, folds, episodes)
+    shown = _features(part, folds, choice, columns, prepared, level)
+    tell("checking it on held-out episodes")
+    held = cross_fit(part, folds, fold)
+    kept = None
+    if n_resamples:
+        tell(f"choosing again on {n_resamples} random halves of the log")
+        kept = _kept(batch, episodes, choice, log, n_resamples, seed)
+    heavy = _heaviest(answer.model, part, choice, columns)
+    carried = support(answer.model, part, names[columns], heavy)
+    missed = misfit(answer.model, part, folds, names[columns], heavy, answer.influence)
+    spread, selected = (
+        overlap(episodes, question.behavior is not None),
+        answer.on(part, folds, np.searchsorted(columns, choice.support)),
+    )
+    cautions = [
+        *sanity.on_the_value(answer.model, answer.own, episodes, part.batch),
+        *carried.cautions(),
+        *missed.cautions(answer.own),
+        *behavior_misfit(answer.modelled, answer.observed, answer.apart),
+        *sanity.on_the_selection(choice.support, answer.own, selected),
+        *spread.cautions(),
+        *sanity.on_the_behavior(question),
+        *sanity.on_the_log(question),
+    ]
     return Evaluation(
-        estimate=own,
-        behavior=logged,
-        difference=gain,
+        estimate=answer.own.resting_on(carried.effective_episodes),
+        behavior=answer.behavior,
+        observed=answer.observed,
+        modelled=answer.modelled,
+        difference=answer.gain.resting_on(carried.effective_episodes),
         target=question.target,
         gamma=gamma,
         level=level,
         overlap=spread,
-        bellman=bellman_error(batch, choice.support, episodes, held),
-        features=_features(model, names, kept, level),
+        support=carried,
+        bellman=bellman_error(part, folds, held),
+        features=tuple(feature.kept_in(None if kept is None else kept[feature.column]) for feature in shown),
         n_candidates=batch.n_features,
-        comparisons=_comparisons(batch, episodes, held, choice),
-        warnings=(*_on_the_value(model, own, episodes), *spread.warnings(), *_on_the_behavior(question)),
+        n_used=len(columns),
+        comparisons=_comparisons(episodes, held, selected.estimate),
+        warnings=by_severity(cautions),
         behavior_policy=None if question.behavior is None else question.behavior.summary(),
-        fit=pictures.sentence(choice.model),
-        path=pictures.path(choice, batch, names),
+        fit=pictures.sentence(choice, batch.n_features, len(columns)),
+        path=pictures.path(choice, names),
         convergence=pictures.convergence(choice.model),
         ratio_histogram=pictures.histogram(batch.ratio),
-        calibration=tuple(agreement(batch, episodes, held, level)),
+        calibration=tuple(agreement(part, held, level)),
         settings={
             "gamma": gamma,
             "level": level,
             "folds": n_folds,
             "resamples": n_resamples,
             "seed": seed,
-            "model": repr(choice.again),
+            **({} if estimator is None else {"model": repr(estimator)}),
             **({} if classifier is None else {"classifier": repr(classifier)}),
         },
     )
 
 
-def default_estimator(gamma: float) -> Any:
-    """The estimator that chooses features unless another is given."""
-    # The best penalty, not the one-standard-error rule: a missing feature biases the value, a spare one does not.
-    return SparseTDCV(gamma=gamma, fit_intercept=True, one_standard_error=False)
+@dataclass(frozen=True, eq=False)
+class _Prepared:
+    """The rows of φ with columns of one scale (centred where they are dense), their names and their units."""
+
+    batch: Batch
+    names: Array
+    units: Units
+
+    @classmethod
+    def of(cls, log: Transitions, features: Any, gamma: float) -> _Prepared:
+        phi = fit_features(log, features)
+        raw = featurize(log, phi, gamma)
+        units = Units.of(raw.phi, centre=not raw.is_sparse)
+        return cls(units.applied(raw), feature_names(phi, log), units)
 
 
-def _standardised(log: Transitions) -> StandardScaler:
-    """As `fit_features` with a `StandardScaler`, in two parts: s and s' side by side would be one more copy."""
-    scaler, alive = StandardScaler().partial_fit(log.observation), ~log.terminated
-    return scaler.partial_fit(log.next_observation[alive]) if alive.any() else scaler
+@dataclass(frozen=True, eq=False)
+class _Answer:
+    """The value of the target and of the logged behaviour, with what each episode does to them."""
+
+    model: LinearValue
+    influence: Array
+    own: Estimate
+    observed: Estimate
+    modelled: Estimate
+    behavior: Estimate
+    gain: Estimate
+    apart: Estimate
+
+    @classmethod
+    def of(cls, part: Part, folds: Moments, episodes: Episodes) -> _Answer:
+        """The observed return counts as the behaviour's value where every episode ended; else what the model makes of
+        it.
+
+        A cut episode did not earn all it would have, so there the same features are fitted to the behaviour itself.
+        """
+        model = LinearValue.solve(folds)
+        influence = model.influence(part)
+        verify(model, part)
+        same = part.with_ratio(np.ones(len(part.batch)))
+        fitted = LinearValue.solve(Moments.of(same))
+        moved, returns = fitted.influence(same), episodes.returns
+        around = returns - returns.mean()
+        observed = Estimate.of_influence("observed mean return", float(returns.mean()), around)
+        modelled = Estimate.of_influence("logged behaviour, modelled", fitted.value, moved)
+        complete = bool(episodes.complete.all())
+        behavior, theirs = (observed, around) if complete else (modelled, moved)
+        return cls(
+            model=model,
+            influence=influence,
+            own=_finite(Estimate.of_influence("linear TD, all features", model.value, influence)),
+            observed=observed,
+            modelled=modelled,
+            behavior=behavior,
+            gain=Estimate.of_influence("difference", model.value - behavior.value, influence - theirs),
+            apart=Estimate.of_influence("", modelled.value - behavior.value, moved - theirs),
+        )
+
+    def on(self, part: Part, folds: Moments, columns: Array) -> sanity.Selected:
+        """The value on some of the columns, and how it differs from that on all of them."""
+        few = Part.of(part.batch, part.episodes, columns)
+        model = LinearValue.solve(folds.on(np.append(columns, folds.b.shape[1] - 1)))
+        influence = model.influence(few)
+        estimate = Estimate.of_influence("LSTD, features that matter", model.value, influence)
+        change = Estimate.of_influence("", model.value - self.model.value, influence - self.influence)
+        return sanity.Selected(estimate, change)
+
+
+def _finite(estimate: Estimate) -> Estimate:
+    if not (np.isfinite(estimate.value) and np.isfinite(estimate.standard_error)):
+        raise ValueError(
+            "The value is not a finite number: the rewards or the features of this log are too large to be added up; "
+            "bring them to smaller units."
+        )
+    return estimate
+
+
+def _chosen(
+    batch: Batch, episodes: Episodes, estimator: Any, gamma: float, fold: Array, n_folds: int
+) -> tuple[Choice, Part, Moments, Array]:
+    """The features that matter, and the part with its sums on the columns that the value is computed from."""
+    if affordable(batch):
+        part = Part.of(batch, episodes)
+        folds = Moments.of(part, fold, n_folds)
+        choice = choose_on(part, folds) if estimator is None else choose(batch, estimator)
+        return choice, part, folds, np.arange(batch.n_features)
+    default = SparseTDCV(gamma=gamma, fit_intercept=not batch.is_sparse, standardize=batch.is_sparse)
+    choice = choose(batch, default if estimator is None else estimator)
+    columns = value_columns(batch, choice.support)
+    part = Part.of(batch, episodes, columns)
+    return choice, part, Moments.of(part, fold, n_folds), columns
 
 
 def _check(log: Transitions, episodes: Episodes, gamma: float, n_folds: int) -> None:
@@ -143,84 +262,43 @@ def _check(log: Transitions, episodes: Episodes, gamma: float, n_folds: int) -> 
         raise ValueError("`target_prob` is 0 in every row: the target policy takes none of the logged actions.")
 
 
-def _answers(
-    model: LinearValue, batch: Batch, episodes: Episodes, n_effective: float
-) -> tuple[Estimate, Estimate, Estimate]:
-    """The target's value, that of the logged behaviour, and their difference (from paired influences)."""
-    value, influence = model.start_value()
-    fitted = len(model.theta)
-    if episodes.complete.all():
-        returns = episodes.returns
-        earned, moved = float(returns.mean()), returns - returns.mean()
-    else:  # a cut episode did not earn all it would have: bootstrap it, with the same features
-        same = Batch(
-            batch.phi, batch.phi_next, batch.reward, batch.discount, np.ones(len(batch)), batch.start, batch.interest
-        )
-        earned, moved = LinearValue.fit(same, model.support, episodes).start_value()
+def _heaviest(model: LinearValue, part: Part, choice: Choice, columns: Array) -> Array:
+    """The columns of the part that matter: those chosen, then the others, each by their share of the value's spread."""
+    weight = np.abs(model.theta[:-1]) * part.batch.phi.std(axis=0)
+    first = np.isin(columns, choice.support)
+    return np.lexsort((-weight, ~first))
+
+
+def _features(
+    part: Part, folds: Moments, choice: Choice, columns: Array, prepared: _Prepared, level: float
+) -> list[Feature]:
+    """The features that matter with LSTD's weights on them alone, the heaviest first."""
+    inside = np.searchsorted(columns, choice.support)
+    few = Part.of(part.batch, part.episodes, inside)
+    model = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
+    spread, out = few.batch.phi.std(axis=0), []
+    for j, (column, e) in enumerate(zip(choice.support, coefficients(model, few), strict=True)):
+        low, high = (float(spread[j] * end) for end in e.interval(level))
+        own = e.value / float(prepared.units.scale[column])
+        name = str(prepared.names[column])
+        out.append(Feature(name, float(spread[j] * e.value), (low, high), own, None, int(column)))
+    return sorted(out, key=lambda f: -abs(f.weight))
+
+
+def _kept(batch: Batch, episodes: Episodes, choice: Choice, log: Transitions, n_resamples: int, seed: int) -> Array:
+    """Selection frequency of every feature."""
+    near, out = rivals(batch, choice), np.zeros(batch.n_features)
+    rng = np.random.default_rng(seed)
+    out[near] = frequencies(Part.of(batch, episodes, near), log.ids(), batch.n_features, n_resamples, rng)
+    return out
+
+
+def _comparisons(episodes: Episodes, held: HeldOut, selected: Estimate) -> tuple[Estimate, ...]:
     return (
-        Estimate.of_influence("sparse linear TD", value, influence, n_effective, fitted),
-        Estimate.of_influence("logged behaviour", earned, moved),
-        Estimate.of_influence("difference", value - earned, influence - moved, n_effective, fitted),
-    )
-
-
-def _features(model: LinearValue, names: Array, kept: Array | None, level: float) -> tuple[Feature, ...]:
-    """The features that were kept, the heaviest first."""
-    scale = model.phi.std(axis=0)
-    out = []
-    for j, (column, e) in enumerate(zip(model.support, model.coefficients(), strict=True)):
-        low, high = (float(scale[j] * end) for end in e.interval(level))
-        frequency = None if kept is None else float(kept[column])
-        out.append(Feature(str(names[column]), float(scale[j] * e.value), (low, high), e.value, frequency))
-    return tuple(sorted(out, key=lambda f: -abs(f.weight)))
-
-
-def _comparisons(batch: Batch, episodes: Episodes, held: HeldOut, choice: Choice) -> tuple[Estimate, ...]:
-    rows = [
+        selected,
         importance.weighted(episodes),
         importance.per_decision(episodes),
         importance.weighted_per_decision(episodes),
         doubly_robust(episodes, held.value, held.value_next),
         weighted_doubly_robust(episodes, held.value, held.value_next),
-    ]
-    if len(choice.support) < batch.n_features <= min(MAX_ALL, len(batch) // 4):
-        everything = LinearValue.fit(batch, np.arange(batch.n_features), episodes, choice.equation)
-        value, influence = everything.start_value()
-        rows.insert(0, Estimate.of_influence("LSTD, all features", value, influence, None, batch.n_features + 1))
-    return tuple(rows)
-
-
-def _on_the_value(model: LinearValue, own: Estimate, episodes: Episodes) -> list[str]:
-    """What the number and its interval, or the rows beside them, do not say by themselves."""
-    out = []
-    if not model.determined():
-        out.append(
-            "The log does not determine the value: it has too few rows for these features, or none with weight in "
-            "states that the target reaches; the number is one of many that fit."
-        )
-    if not len(model.support):
-        out.append("No feature was kept: the value is taken to be the same in every state.")
-    if own.standard_error <= 1e-9 * abs(own.value):
-        out.append(
-            "No episode with weight differs from the others: the interval has no width, which is no sign of certainty."
-        )
-    unseen = float((~episodes.complete * episodes.gamma ** (episodes.age[episodes.last] + 1)).mean())
-    if unseen > MAX_UNSEEN:
-        out.append(
-            f"{int((~episodes.complete).sum())} of {len(episodes)} episodes were cut: the value counts what would have "
-            "followed, WIS, PDIS and WPDIS do not."
-        )
-    return out
-
-
-def _on_the_behavior(question: Question) -> list[str]:
-    out = []
-    found = question.behavior
-    if found is not None and found.log_loss >= found.log_loss_marginal:
-        out.append(
-            "The estimated behaviour policy predicts actions no better than their frequencies: right if they did not "
-            "depend on the state; otherwise try another classifier."
-        )
-    if found is not None and found.n_floored > 0.01 * len(question.log):
-        out.append(f"{found.n_floored} estimated behaviour probabilities were raised to {found.floor:g}.")
-    return out
+    )

@@ -11,15 +11,17 @@ estimated from the spread over episodes: an error near it means that nothing is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg import solve_banded
+from scipy.stats import norm
 
 from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.linear import LinearValue, chosen, design, next_values
-from sparsetd.selection.units import lengths
-from sparsetd.system import Array, Batch
+from sparsetd.evaluation.linear import LinearValue
+from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.system import Array
 
 N_GROUPS = 10
 
@@ -42,36 +44,33 @@ class BellmanError:
     constant: float
 
 
-def cross_fit(batch: Batch, support: Array, episodes: Episodes, n_folds: int, rng: np.random.Generator) -> HeldOut:
-    """Refit on the other folds and predict each."""
-    fold = rng.permutation(len(episodes)) % n_folds
-    of_row, every = fold[episodes.of], np.arange(len(support))
-    few = replace(batch, phi=chosen(batch.phi, support), phi_next=chosen(batch.phi_next, support))
+def cross_fit(part: Part, folds: Moments, fold: Array) -> HeldOut:
+    """Predict each fold from the sums of the others."""
+    batch, of_row = part.batch, fold[part.episodes.of]
     value, value_next = np.empty(len(batch)), np.empty(len(batch))
-    for k in range(n_folds):
+    for k in range(len(folds.n_rows)):
         held = np.flatnonzero(of_row == k)
-        kept = np.flatnonzero(of_row != k)
-        model = LinearValue.fit(few[kept], every, episodes.subset(kept))
-        value[held] = model.predict(few.phi[held])
-        value_next[held] = model.predict(few.phi_next[held])
-    return HeldOut(value, next_values(batch, value_next), fold)
+        model = LinearValue.solve(folds.total(np.arange(len(folds.n_rows)) != k))
+        value[held] = model.predict(batch.phi[held])
+        value_next[held] = model.predict(batch.phi_next[held])
+    return HeldOut(value, np.where(batch.discount > 0, value_next, 0.0), fold)
 
 
-def bellman_error(batch: Batch, support: Array, episodes: Episodes, held: HeldOut) -> BellmanError:
+def bellman_error(part: Part, folds: Moments, held: HeldOut) -> BellmanError:
     """Held-out MSPBE of the fit, its noise level, and the MSPBE of the best constant."""
-    phi = design(batch.phi, support)
-    phi /= lengths(phi)  # gᵀC⁻¹g is the same in any units, and C is better conditioned in these
-    metric = scipy.linalg.pinv(phi.T @ phi / len(batch))
+    batch, total = part.batch, folds.total()
+    metric = scipy.linalg.pinvh(total.C[0] / total.n_rows[0])
     error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
     start = batch.ratio @ batch.reward / max(float(batch.ratio @ (1 - batch.discount)), 1e-12)
     flat = batch.ratio * (batch.reward - (1 - batch.discount) * start)
-    value, noise = _by_fold(phi, error, metric, episodes, held.fold)
-    return BellmanError(value, noise, _by_fold(phi, flat, metric, episodes, held.fold)[0])
+    value, noise = _by_fold(part, error, metric, held.fold)
+    return BellmanError(value, noise, _by_fold(part, flat, metric, held.fold)[0])
 
 
-def _by_fold(phi: Array, error: Array, metric: Array, episodes: Episodes, fold: Array) -> tuple[float, float]:
+def _by_fold(part: Part, error: Array, metric: Array, fold: Array) -> tuple[float, float]:
     """Mean over folds of gᵀC⁻¹g, and of trace(C⁻¹ Cov g), rows being clustered by episode."""
-    scores = np.stack([episodes.total(column) for column in (phi * error[:, None]).T], axis=1)
+    episodes = part.episodes
+    scores = np.column_stack([np.add.reduceat(part.batch.phi * error[:, None], episodes.first), episodes.total(error)])
     length = episodes.last - episodes.first + 1
     values, noises = [], []
     for k in np.unique(fold):
@@ -79,46 +78,42 @@ def _by_fold(phi: Array, error: Array, metric: Array, episodes: Episodes, fold: 
         g = each.sum(axis=0) / rows
         spread = each - length[fold == k][:, None] * g
         values.append(float(g @ metric @ g))
-        noises.append(float(np.einsum("id,de,ie->", spread, metric, spread)) / rows**2)
+        noises.append(float(((spread @ metric) * spread).sum()) / rows**2)
     return float(np.mean(values)), float(np.mean(noises))
 
 
-def agreement(batch: Batch, episodes: Episodes, held: HeldOut, level: float) -> list[dict[str, object]]:
+def agreement(part: Part, held: HeldOut, level: float) -> list[dict[str, object]]:
     """Groups of states by held-out prediction against the corrected return that followed.
 
     The return of a row is the doubly robust one, G_t = v(s_t) + ρ_t (r_t + γ G_{t+1} − v(s_t)): under the behaviour its
     mean is the target's value, and on-policy it is the plain return.
     """
-    returns = corrected_returns(batch, episodes, held)
+    returns = corrected_returns(part, held)
     groups = np.array_split(np.argsort(held.value, kind="stable"), N_GROUPS)
     out: list[dict[str, object]] = []
     for rows in groups:
         if len(rows) > 1:
             mean = float(returns[rows].mean())
-            low, high = _clustered(episodes, rows, returns[rows], level)
+            low, high = _clustered(part.episodes, rows, returns[rows], level)
             entry = {"predicted": float(held.value[rows].mean()), "observed": mean, "interval": (low, high)}
             out.append({**entry, "count": len(rows)})
     return out
 
 
-def corrected_returns(batch: Batch, episodes: Episodes, held: HeldOut) -> Array:
-    """G_t by one pass backwards through every episode; a cut episode ends with V(s')."""
-    returns = np.empty(len(batch))
-    follow = held.value_next.copy()
-    inside = np.ones(len(batch), dtype=bool)
-    inside[episodes.last] = False
-    for t in range(len(batch) - 1, -1, -1):
-        if inside[t]:
-            follow[t] = returns[t + 1]
-        target = batch.reward[t] + batch.discount[t] * follow[t]
-        returns[t] = held.value[t] + batch.ratio[t] * (target - held.value[t])
-    return returns
+def corrected_returns(part: Part, held: HeldOut) -> Array:
+    """G_t, by one pass backwards through every episode; a cut episode ends with V(s')."""
+    batch, last = part.batch, part.episodes.last
+    carry = batch.ratio * batch.discount
+    known = held.value + batch.ratio * (batch.reward - held.value)
+    known[last] += carry[last] * held.value_next[last]
+    carry[last] = 0.0
+    bands = np.ones((2, len(batch)))
+    bands[0, 0], bands[0, 1:] = 0.0, -carry[:-1]
+    return np.asarray(solve_banded((0, 1), bands, known))
 
 
 def _clustered(episodes: Episodes, rows: Array, values: Array, level: float) -> tuple[float, float]:
     """Normal interval of a mean over rows, clustered by episode."""
-    from scipy.stats import norm
-
     mean = float(values.mean())
     total = np.bincount(episodes.of[rows], weights=values - mean, minlength=len(episodes))
     half = float(norm.ppf(0.5 + level / 2) * np.sqrt(total @ total) / len(rows))

@@ -1,143 +1,187 @@
-"""The linear value function on chosen features, and how each episode moved it.
+"""The linear value function of a log, what each episode does to it, and the weights it gives to the rows.
 
-    θ = A⁻¹ b      A = (1/N) Σ ρ_t φ_t (φ_t − γφ'_t)ᵀ      b = (1/N) Σ ρ_t r_t φ_t
+    θ = A⁻¹ b        v = cᵀθ / n        (sums of `moments`; c the sum of the n first states)
 
-Episodes are independent, rows within one are not. By linearisation, episode i adds A⁻¹ g_i with g_i = Σ_{t∈i} ρ_t δ_t
-φ_t to N(θ̂ − θ), so for any fixed c
+**Leaving an episode out.** With E, F, δ the rows ρφ, φ − γφ' and r − Fθ of episode i, Woodbury's identity gives
 
-    cᵀθ̂ − cᵀθ ≈ (1/n) Σ_i (n/N) cᵀA⁻¹ g_i                                   (the sandwich, clustered by episode)
+    θ₋ᵢ = θ − A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ        v₋ᵢ = (c − cᵢ)ᵀ θ₋ᵢ / (n − 1)
 
-and the value of the start states, v = mean φ(s₀)ᵀθ, has the further term φ(s_{0,i})ᵀθ − v.
+exactly, from small matrices. (n − 1)(v − v₋ᵢ) is the influence of episode i: its spread is the jackknife's standard
+error, which, unlike the sandwich, sees an episode that the fit would be lost without.
 
-A⁻¹ is found for columns of unit length, so that the answer does not depend on the units of the features.
+**Implied weights.** v = Σ_t ω_t ρ_t r_t with ω_t = cᵀA⁻¹φ_t / n: the value is a weighted sum of the logged rewards
+(linear marginalised importance sampling). The weights tell how many rows and episodes the value rests on. A negative
+weight is extrapolation: no policy visits a state −0.1 times.
+
+Systems are solved for columns of unit length, so that the answer does not depend on the units of the features.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
-from scipy.linalg.lapack import dgecon, dgetrf, dgetri
+from scipy.linalg.lapack import dgecon, dgetrf, dgetri, dpstrf
 
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.selection.units import lengths
+from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.selection.units import lengths_of
 from sparsetd.system import Array, Batch
 
-MAX_COLUMNS = 5_000
 LOST = 1e-4  # share of c outside the row space of A from which cᵀθ counts as undetermined
+DEPENDENT = 1e-10  # share of a column that the columns before it leave unexplained, at or below which it is redundant
+TOGETHER = 2**23  # numbers of the small matrices of as many episodes as are left out at a time
 
 
 @dataclass(frozen=True, eq=False)
 class LinearValue:
-    """LSTD on the columns `support` of φ with a constant: θ (the constant last), A, φ_S of the rows and their ρδ."""
+    """θ on the columns of a part (the constant last), with A⁻¹; redundant columns have θ = 0 and zeros in A⁻¹."""
 
-    support: Array
     theta: Array
     A: Array
     inverse: Array
-    phi: Array
-    error: Array
-    episodes: Episodes
+    start: Array
+    n_episodes: int
+    n_rows: int
+    scale: Array
 
     @classmethod
-    def fit(
-        cls, batch: Batch, support: Array, episodes: Episodes, equation: tuple[Array, Array] | None = None
-    ) -> LinearValue:
-        """Solve the mean system, formed here unless its (A, b) is given."""
-        phi, phi_next = chosen(batch.phi, support), chosen(batch.phi_next, support)
-        A, b = _equation(batch, phi, phi_next) if equation is None else equation
-        inverse = _inverse(A, np.append(lengths(phi), 1.0), len(batch))
-        theta = inverse @ b
-        error = batch.reward + batch.discount * _value(phi_next, theta) - _value(phi, theta)
-        return cls(support, theta, A, inverse, phi, batch.ratio * error, episodes)
+    def solve(cls, moments: Moments) -> LinearValue:
+        """Solve the system of all groups of `moments` together."""
+        total = moments.total()
+        n_rows, n_episodes = int(total.n_rows[0]), int(total.n_episodes[0])
+        scale = lengths_of(np.diag(total.C[0]) / max(n_rows, 1))
+        inverse = _inverse(total.A[0], total.C[0], scale, n_rows)
+        return cls(inverse @ total.b[0], total.A[0], inverse, total.start[0], n_episodes, n_rows, scale)
 
-    def predict(self, phi: Array | sp.csr_array) -> Array:
-        """V(s) = θᵀφ(s) of every row."""
-        return _value(chosen(phi, self.support), self.theta)
-
-    def influence(self, c: Array) -> Array:
-        """What each episode adds to n times the error of cᵀθ̂."""
-        scores = self.error * _value(self.phi, self.inverse.T @ c)
-        return self.episodes.total(scores) * len(self.episodes) / len(self.phi)
-
-    def start_value(self) -> tuple[float, Array]:
-        """v = mean of V over the first states, and its influence per episode."""
-        values = _value(self.phi[self.episodes.first], self.theta)
-        return float(values.mean()), self.influence(self._mean_start()) + values - values.mean()
+    @property
+    def value(self) -> float:
+        """v: the mean of V over the first states."""
+        return float(self.start @ self.theta / self.n_episodes)
 
     def determined(self) -> bool:
-        """Whether the log fixes the start value: cᵀA⁻A = cᵀ for c = mean φ(s₀), though A itself may be singular.
+        """Whether the log fixes the start value: cᵀA⁻A = cᵀ, though A itself may be singular.
 
         Two equal columns leave V alone. A state that is reached but never left does not: any value of it fits the rows.
         """
-        c, scale = self._mean_start(), np.append(lengths(self.phi), 1.0)
-        lost = (c @ self.inverse @ self.A - c) / scale
-        return bool(np.linalg.norm(lost) <= LOST * np.linalg.norm(c / scale))
+        lost = (self.start @ self.inverse @ self.A - self.start) / self.scale
+        return bool(np.linalg.norm(lost) <= LOST * np.linalg.norm(self.start / self.scale))
 
-    def _mean_start(self) -> Array:
-        return np.append(self.phi[self.episodes.first].mean(axis=0), 1.0)
+    def predict(self, phi: Array) -> Array:
+        """V(s) = θᵀφ(s) of every row, φ without the constant."""
+        return np.asarray(phi @ self.theta[:-1] + self.theta[-1])
 
-    def coefficients(self) -> list[Estimate]:
-        """θ of every chosen feature (not the constant), with its standard error."""
-        p, n = len(self.support), len(self.episodes)
-        rows = self.inverse[:p]  # cᵀA⁻¹ for the unit vectors c
-        scores = self.error[:, None] * (self.phi @ rows[:, :-1].T + rows[:, -1])
-        return [
-            Estimate.of_influence("", value, self.episodes.total(column) * n / len(self.phi), n_fitted=p)
-            for value, column in zip(self.theta[:-1], scores.T, strict=True)
-        ]
+    def errors(self, part: Part) -> Array:
+        """The TD errors δ of the rows."""
+        batch = part.batch
+        return np.asarray(batch.reward + batch.discount * self.predict(batch.phi_next) - self.predict(batch.phi))
+
+    def weights(self, part: Part) -> Array:
+        """ω_t of every row, summing with ρ_t r_t to the value."""
+        direction = self.start @ self.inverse / self.n_episodes
+        return np.asarray(part.batch.phi @ direction[:-1] + direction[-1])
+
+    def influence(self, part: Part) -> Array:
+        """(n − 1)(v − v₋ᵢ) of every episode of the part."""
+        n, first = self.n_episodes, _with_ones(part.batch.phi[part.episodes.first])
+        lean = (self.start - first) / max(n - 1, 1)  # c without the episode, over n − 1
+        return (n - 1) * (self.value - lean @ self.theta + self._correction(part, lean))
+
+    def _correction(self, part: Part, lean: Array) -> Array:
+        """leanᵢᵀ A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ of every episode, episodes of one length at a time."""
+        out, error, episodes = np.empty(len(part.episodes)), self.errors(part), part.episodes
+        length = episodes.last - episodes.first + 1
+        for size in np.unique(length):
+            alike = np.flatnonzero(length == size)
+            step = max(TOGETHER // (size * (size + len(self.theta))), 1)
+            for some in np.split(alike, range(step, len(alike), step)):
+                rows = episodes.first[some][:, None] + np.arange(size)
+                out[some] = self._left_out(part, rows, error[rows], lean[some])
+        return out
+
+    def _left_out(self, part: Part, rows: Array, error: Array, lean: Array) -> Array:
+        """The correction of episodes whose rows are those of the matrix `rows`."""
+        batch = part.batch
+        E = batch.ratio[rows][..., None] * _with_ones(batch.phi[rows])
+        F = _with_ones(batch.phi[rows]) - batch.discount[rows][..., None] * _with_ones(batch.phi_next[rows])
+        if rows.shape[1] > len(self.theta):  # fewer columns than rows: solve for θ − θ₋ᵢ itself
+            rest = (self.A - np.swapaxes(E, 1, 2) @ F) / np.outer(self.scale, self.scale)
+            moved = np.einsum("il,ilp->ip", error, E) / self.scale
+            return np.asarray(np.einsum("ip,ip->i", lean / self.scale, _solved(rest, moved)))
+        H = E @ self.inverse.T
+        rest = np.eye(rows.shape[1]) - F @ np.swapaxes(H, 1, 2)
+        return np.asarray(np.einsum("ip,ilp,il->i", lean, H, _solved(rest, error), optimize=True))
 
 
-def _value(phi: Array, theta: Array) -> Array:
-    """[φ 1] θ."""
-    return np.asarray(phi @ theta[:-1] + theta[-1])
+def fitted(batch: Batch, support: Array, episodes: Episodes) -> tuple[LinearValue, Part]:
+    """The value function on the columns `support` of a batch, and the part that it was fitted on."""
+    part = Part.of(batch, episodes, support)
+    return LinearValue.solve(Moments.of(part)), part
 
 
-def _equation(batch: Batch, phi: Array, phi_next: Array) -> tuple[Array, Array]:
-    """A = mean of ρ[φ 1]([φ 1] − γ[φ' 1])ᵀ and b = mean of ρr[φ 1]."""
-    phi, phi_next = _with_constant(phi), _with_constant(phi_next)
-    weighted = batch.ratio[:, None] * phi / len(batch)
-    return weighted.T @ (phi - batch.discount[:, None] * phi_next), weighted.T @ batch.reward
+def coefficients(model: LinearValue, part: Part) -> list[Estimate]:
+    """θ of every column (not the constant), with the standard error of the sandwich clustered by episode."""
+    p, n = len(model.theta) - 1, model.n_episodes
+    rows = model.inverse[:p]
+    scores = (part.batch.ratio * model.errors(part))[:, None] * (part.batch.phi @ rows[:, :-1].T + rows[:, -1])
+    return [
+        Estimate.of_influence("", value, n * part.episodes.total(column), n_fitted=p)
+        for value, column in zip(model.theta[:-1], scores.T, strict=True)
+    ]
 
 
-def _inverse(A: Array, scale: Array, n_rows: int) -> Array:
-    """D(DAD)⁻¹D with D = 1/scale, with the pseudo-inverse where A is singular (collinear or constant columns).
+def _inverse(A: Array, C: Array, scale: Array, n_rows: int) -> Array:
+    """D(DAD)⁻¹D with D = 1/scale on the columns that are not redundant; the pseudo-inverse where that is singular.
 
     What is as small as the rounding of a sum over the rows counts as zero.
     """
     units = np.outer(scale, scale)
-    even, smallest = A / units, max(n_rows, len(A)) * np.finfo(float).eps
+    kept = _independent(C / (units * max(n_rows, 1)))
+    even, smallest = (A / units)[np.ix_(kept, kept)], max(n_rows, len(A)) * np.finfo(float).eps
     factors, pivots, zero = dgetrf(even)
     if zero == 0 and dgecon(factors, np.abs(even).sum(axis=0).max())[0] > smallest:
-        return np.asarray(dgetri(factors, pivots)[0] / units)
-    return np.asarray(scipy.linalg.pinv(even, rtol=smallest) / units)
+        found = dgetri(factors, pivots)[0]
+    else:
+        found = scipy.linalg.pinv(even, rtol=smallest)
+    out = np.zeros_like(A)
+    out[np.ix_(kept, kept)] = found
+    return np.asarray(out / units)
 
 
-def chosen(phi: Array | sp.csr_array, support: Array) -> Array:
-    """The chosen columns, dense; all of a dense φ are itself."""
-    if len(support) > MAX_COLUMNS:
-        raise ValueError(
-            f"`features` leaves {len(support)} columns after selection, more than {MAX_COLUMNS} for an interval: "
-            "use a stronger penalty."
-        )
-    every = not sp.issparse(phi) and np.array_equal(support, np.arange(phi.shape[1]))
-    columns: Any = phi if every else phi[:, support]
-    return columns.toarray() if sp.issparse(columns) else np.asarray(columns, dtype=np.float64)
+def _independent(C: Array) -> Array:
+    """Columns that are no linear combination of the others, by Cholesky with pivoting; the constant (last) among them.
+
+    Equal columns would make the system singular without a reason, and what is left out must not depend on rounding:
+    the constant goes first, the pivots follow.
+    """
+    last = C[-1] / np.sqrt(C[-1, -1])
+    rest = (C - np.outer(last, last))[:-1, :-1]
+    spread = np.sqrt(np.maximum(np.diag(rest), np.finfo(float).tiny))
+    varies = np.diag(rest) > DEPENDENT * np.diag(C)[:-1]
+    some = np.flatnonzero(varies)
+    if not len(some):
+        return np.array([len(C) - 1])
+    correlation = (rest / np.outer(spread, spread))[np.ix_(some, some)]
+    _, pivots, rank, _ = dpstrf(correlation, tol=DEPENDENT)
+    return np.append(np.sort(some[pivots[:rank] - 1]), len(C) - 1)
 
 
-def design(phi: Array | sp.csr_array, support: Array) -> Array:
-    """The chosen columns with a constant one at the end, dense."""
-    return _with_constant(chosen(phi, support))
+def _solved(matrices: Array, right: Array) -> Array:
+    """The solutions of many small systems; the shortest where one is singular (nothing else saw what that episode
+    saw).
+    """
+    with np.errstate(all="ignore"):
+        try:
+            out = np.linalg.solve(matrices, right[..., None])[..., 0]
+        except np.linalg.LinAlgError:
+            out = np.full(right.shape, np.nan)
+        wild = ~(np.abs(out).max(axis=1) < 1e8 * (1e-300 + np.abs(right).max(axis=1)))
+    if wild.any():
+        out[wild] = (np.linalg.pinv(matrices[wild], rcond=1e-8) @ right[wild][..., None])[..., 0]
+    return np.asarray(out)
 
 
-def _with_constant(dense: Array) -> Array:
-    return np.hstack([dense, np.ones((dense.shape[0], 1))])
-
-
-def next_values(batch: Batch, value: Array) -> Array:
-    """V(s') where the episode goes on and 0 where it terminated, out of θᵀφ' of every row."""
-    return np.where(batch.discount > 0, value, 0.0)
+def _with_ones(phi: Array) -> Array:
+    return np.concatenate([phi, np.ones((*phi.shape[:-1], 1))], axis=-1)

@@ -7,11 +7,17 @@ from typing import Any
 import numpy as np
 
 from sparsetd.evaluation.choice import Choice
-from sparsetd.system import Array, Batch
+from sparsetd.system import Array
 
 N_BINS = 30
 MAX_LINES = 60
 MAX_POINTS = 400
+ENDED = {
+    "converged": "converged",
+    "finished": "took all rows",
+    "not_converged": "did not converge",
+    "diverged": "diverged",
+}
 
 
 def histogram(ratio: Array) -> dict[str, Any]:
@@ -25,15 +31,15 @@ def histogram(ratio: Array) -> dict[str, Any]:
     return {"edges": edges.tolist(), "counts": counts.tolist(), "zero": int((ratio == 0).sum())}
 
 
-def path(choice: Choice, batch: Batch, names: Array) -> dict[str, Any] | None:
-    """Weights per standard deviation along the penalties, for the features that matter most; None without a path."""
+def path(choice: Choice, names: Array) -> dict[str, Any] | None:
+    """Weights along the penalties, for the features that matter most; None without a path."""
     if choice.path is None or len(choice.path.rhos) < 2:
         return None
     coefs = choice.path.coefs
     size = np.abs(coefs).max(axis=1)
     shown = np.argsort(-size, kind="stable")[: min(MAX_LINES, int((size > 0).sum()))]
-    lines = {str(names[j]): (coefs[j] * _spread(batch.phi[:, [j]])).tolist() for j in shown}
-    return {"penalty": choice.path.rhos.tolist(), "weights": lines, "chosen": float(choice.model.rho_theta_)}
+    lines = {str(names[j]): coefs[j].tolist() for j in shown}
+    return {"penalty": choice.path.rhos.tolist(), "weights": lines, "chosen": choice.chosen}
 
 
 def convergence(model: Any) -> dict[str, Any] | None:
@@ -45,19 +51,17 @@ def convergence(model: Any) -> dict[str, Any] | None:
     return {"iteration": keep.tolist(), "gap": [float(gap[i]) for i in keep]}
 
 
-def sentence(model: Any) -> str:
-    """How the fit ended, in words."""
-    gap = getattr(model, "history_", {}).get("relative_gap")
-    what = "transition" if gap is None else "iteration"  # what `n_iter_` counts
-    words = f"{type(model).__name__}: {model.status_.replace('_', ' ')} after {model.n_iter_:,} {what}"
-    words += "." if model.n_iter_ == 1 else "s."
-    if hasattr(model, "rho_theta_"):
-        words += f" Penalty {model.rho_theta_:.3g} of at most {model.rho_max_:.3g}, chosen on held-out episodes."
+def sentence(choice: Choice, n_candidates: int, n_used: int) -> str:
+    """What the value was computed from and how the features were chosen, in words."""
+    used = f"all {n_used:,}" if n_used == n_candidates else f"{n_used:,} of {n_candidates:,}"
+    words = f"The value is computed from {used} features."
+    if choice.model is None:
+        return f"{words} Those that matter were chosen by elimination."
+    model, gap = choice.model, getattr(choice.model, "history_", {}).get("relative_gap")
+    words += (
+        f" Those that matter were chosen by {type(model).__name__}, which {ENDED.get(model.status_, model.status_)}."
+    )
     if gap:
         done = "More computing time would not change the answer" if gap[-1] < 1e-4 else "The fit is not finished"
         words += f" {done}: the objective is at most {gap[-1]:.1g} of its size above its minimum."
     return words
-
-
-def _spread(column: Any) -> float:
-    return float((column.toarray() if hasattr(column, "toarray") else column).std())

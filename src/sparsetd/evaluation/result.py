@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from sparsetd.evaluation.cautions import Caution, Severity, worst
 from sparsetd.evaluation.diagnostics import Overlap
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.held_out import BellmanError
 from sparsetd.evaluation.shown import Shown
+from sparsetd.evaluation.support import Support
+
+SIGNS = {"red": "DO NOT USE", "amber": "caution", "note": "note"}
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class Feature:
     """A feature that carries weight.
 
     `weight` is the change in value per standard deviation of the feature, with its interval; `coefficient` that per
-    unit of the feature as the model sees it; `frequency` the share of resampled logs in which the feature is kept.
+    unit of the feature; `frequency` the share of resampled logs in which it is kept; `column` its number.
     """
 
     name: str
@@ -26,24 +30,39 @@ class Feature:
     interval: tuple[float, float] | None
     coefficient: float
     frequency: float | None
+    column: int = -1
+
+    def kept_in(self, frequency: float | None) -> Feature:
+        """The same with its selection frequency."""
+        return replace(self, frequency=None if frequency is None else float(frequency))
 
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(Shown):
-    """The value of a target policy. `print` it, take `to_dict()`, or write a page with `sparsetd.report.page`."""
+    """The value of a target policy. `print` it, take `to_dict()`, or write a page with `sparsetd.report.page`.
+
+    `estimate` is the value from `n_used` of `n_candidates` features, `features` those that matter. `observed` is the
+    mean return of the log as it is, `modelled` what the same features make of the logged behaviour, and `behavior` the
+    one of the two that `difference` is taken against: the first where no episode was cut. `warnings` are cautions with
+    a code and a severity, the worst first.
+    """
 
     estimate: Estimate
     behavior: Estimate
+    observed: Estimate
+    modelled: Estimate
     difference: Estimate
     target: str
     gamma: float
     level: float
     overlap: Overlap
+    support: Support
     bellman: BellmanError | None
     features: tuple[Feature, ...]
     n_candidates: int
+    n_used: int
     comparisons: tuple[Estimate, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Caution, ...] = ()
     behavior_policy: str | None = None
     fit: str = ""
     path: Mapping[str, Any] | None = None
@@ -60,6 +79,11 @@ class Evaluation(Shown):
     def interval(self) -> tuple[float, float]:
         return self.estimate.interval(self.level)
 
+    @property
+    def severity(self) -> Severity | None:
+        """The worst of the cautions: "red" means that the answer should not be used."""
+        return worst(self.warnings)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON and for the report page; what does not exist is None."""
         overlap = asdict(self.overlap)
@@ -71,14 +95,22 @@ class Evaluation(Shown):
                 "standard_error": self.estimate.standard_error,
                 "target": self.target,
                 "gamma": self.gamma,
+                "severity": self.severity,
                 "behavior_value": self._entry(self.behavior),
+                "observed_return": self._entry(self.observed),
+                "behavior_modelled": self._entry(self.modelled),
                 "difference": self._entry(self.difference),
+                "effective_episodes": self.support.effective_episodes,
+                "effective_rows": self.support.effective_rows,
+                "negative_share": self.support.negative,
+                "regions": list(self.support.regions),
                 **overlap,
                 "bellman_error": None if self.bellman is None else asdict(self.bellman),
                 "features": [asdict(f) for f in self.features],
                 "n_candidates": self.n_candidates,
+                "n_used": self.n_used,
                 "comparisons": [self._entry(e) for e in self.comparisons],
-                "warnings": list(self.warnings),
+                "warnings": [asdict(caution) for caution in self.warnings],
                 "behavior_policy": self.behavior_policy,
                 "fit": self.fit,
                 "path": self.path,
@@ -98,25 +130,28 @@ class Evaluation(Shown):
         d, level = _decimals(high - low or self.value), f"{100 * self.level:.6g}%"
         lines = [
             f"value of {self.target}: {self.value:.{d}f}   {level} interval {low:.{d}f} to {high:.{d}f}",
-            f"the log itself earned {self.behavior.value:.{d}f}; difference {_interval(self.difference, self.level)}",
-            f"effective episodes {self.overlap.ess:.0f} of {self.overlap.n_episodes}, effective transitions "
-            f"{self.overlap.ess_rows:.0f} of {self.overlap.n_rows}, largest ratio {self.overlap.max_ratio:.3g}, "
-            f"coverage {self.overlap.coverage:.1%}",
+            f"observed mean return of the log {_interval(self.observed, self.level)}",
+            f"logged behaviour, modelled        {_interval(self.modelled, self.level)}",
+            f"difference to the {'observed return' if self.behavior is self.observed else 'modelled behaviour'} "
+            f"{_interval(self.difference, self.level)}",
+            f"it rests on {self.support.effective_episodes:.0f} effective episodes of {self.support.n_episodes} and "
+            f"{self.support.effective_rows:.0f} effective rows of {self.support.n_rows}; largest ratio "
+            f"{self.overlap.max_ratio:.3g}, coverage {self.overlap.coverage:.1%}",
             *([] if self.behavior_policy is None else [self.behavior_policy]),
         ]
-        return "\n".join(
-            [*lines, *self._feature_lines(), *self._comparison_lines(), *(f"caution: {w}" for w in self.warnings)]
-        )
+        said = [f"{SIGNS[caution.severity]}: {caution}" for caution in self.warnings]
+        red = [line for line in said if line.startswith(SIGNS["red"])]
+        return "\n".join([*red, *lines, *self._feature_lines(), *self._comparison_lines(), *said[len(red) :]])
 
     def _feature_lines(self) -> list[str]:
-        head = f"{len(self.features)} of {self.n_candidates} features carry weight (per standard deviation):"
+        head = f"{len(self.features)} of {self.n_candidates} features matter (change in value per standard deviation):"
         d = _decimals(max((abs(f.weight) for f in self.features), default=0.0))
         shown = [f"  {f.name:<28s} {f.weight:+.{d}f}{_kept(f)}" for f in self.features[:20]]
         more = [f"  … and {len(self.features) - 20} more"] if len(self.features) > 20 else []
         return [head, *shown, *more]
 
     def _comparison_lines(self) -> list[str]:
-        rows = [f"  {e.name:<20s} {_interval(e, self.level)}" for e in self.comparisons]
+        rows = [f"  {e.name:<26s} {_interval(e, self.level)}" for e in self.comparisons]
         return [f"for comparison{weight_note(self.overlap.mean_weight)}:", *rows]
 
 

@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 
 from sparsetd.report import charts
-from sparsetd.report.page import entries, section, shell
+from sparsetd.report.page import alerts, entries, section, shell
 from sparsetd.report.words import Numbers, percent
 
 Payload = Mapping[str, Any]
@@ -34,8 +34,8 @@ def comparison_page(p: Payload) -> str:
     """The page of `compare`; equal payloads give equal bytes."""
     best = set(p["best_set"])
     rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
-    alerts = "".join(f'<p class="alert"><strong>Note.</strong> {escape(text)}</p>' for text in p["cautions"])
-    head = _head("Which policy is best?", p["sentence"], alerts)
+    notes = "".join(f'<p class="alert"><strong>Note.</strong> {escape(text)}</p>' for text in p["cautions"])
+    head = _head("Which policy is best?", p["sentence"], notes)
     values = _forest(rows, p["level"], "value per episode", "Policies that may be best are drawn bold.")
     body = head + section("values", "What is each policy worth?", values)
     body += section("differences", "How do they differ?", _matrix(p))
@@ -59,9 +59,7 @@ def improvement_page(p: Payload) -> str:
     level = percent(p["evaluation"]["level"])
     small = f"<small>difference to what was done, {level} interval {' to '.join(map(written.signed, interval))}</small>"
     figure = f'<p class="answer">{written.signed(gain)} {small}</p>'
-    texts = p["evaluation"]["warnings"]
-    alerts = "".join(f'<p class="alert"><strong>Caution.</strong> {escape(str(text))}</p>' for text in texts)
-    body = _head(f"Can it be done better? {word}.", p["sentence"], alerts, figure)
+    body = _head(f"Can it be done better? {word}.", p["sentence"], alerts(p["evaluation"]["warnings"]), figure)
     body += section("policy", "The policy", f"<p>{escape(p['policy']['words'])}</p>{_scores(p['policy'])}")
     body += section("where", "Where does it act differently, and what is that worth?", _places(p["where"]))
     tried = [(r["recipe"], Numbers.of([r["difference"]]).signed(r["difference"])) for r in p["candidates"]]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -30,10 +30,11 @@ CAPTIONS = {
     "that followed. Points near the diagonal are good.",
     "fan": "What the difference to the logged behaviour may be at each strength Γ: dark, what an unrecorded cause "
     "could do; light, that and chance together. Γ multiplies the odds of the logged action.",
-    "path": "Weights as the penalty falls from left to right; dashed: the penalty chosen on held-out episodes.",
+    "path": "Weights as the penalty falls from left to right; dashed: where all features that stand out have entered.",
     "convergence": "The certified gap: the most by which more iterations could still lower the objective, as a share "
     "of it.",
 }
+ALERTS = {"red": "Do not use this answer.", "amber": "Caution.", "note": "Note."}
 WEIGHT = "A weight is the change in value when the feature rises by one standard deviation, the others unchanged."
 GLOSSARY = {
     "Value": "Expected (discounted) sum of rewards per episode, were the target policy in charge from the start.",
@@ -46,7 +47,8 @@ GLOSSARY = {
     "Kept in resamples": "Share of resampled logs in which the feature is kept: near 100 % is stable, near 0 % luck.",
     "WIS, PDIS, WPDIS": "Importance sampling: logged returns reweighted, without a model. Unreliable on long episodes.",
     "DR, WDR": "Doubly robust: the model's value plus reweighted corrections from the log.",
-    "LSTD": "The same linear model with all features, without selection.",
+    "LSTD, features that matter": "The same linear model, with the features that stand out alone.",
+    "Effective episodes": "How many episodes would carry the same information if each counted alike.",
 }
 
 
@@ -74,31 +76,45 @@ def shell(title: str, body: str) -> str:
 
 
 def _answer(p: Payload) -> str:
+    """The question, what speaks against the answer, the answer. Where it must not be used, that comes first."""
     target = f'<span class="soft">({escape(str(p["target"]))})</span>'
-    written = answers(p)
+    written, red = answers(p), p["severity"] == "red"
     interval = f"{percent(p['level'])} interval {' to '.join(map(written, p['interval']))}"
-    alerts = [f'<p class="alert"><strong>Caution.</strong> {escape(text)}</p>' for text in p["warnings"]]
+    figure = (
+        f'<p class="answer{" doubtful" if red else ""}">{written(p["value"])} <small>{interval}</small></p>'
+        f'<p class="lead">{escape(_comparison(p))}</p>'
+    )
     links = [f'<a href="#{key}">{words}</a>' for key, words in SECTIONS.items()]
+    body = alerts(p["warnings"]) + figure if red else figure + alerts(p["warnings"])
     return (
-        f'<header id="answer" tabindex="-1"><h1>What is the target policy worth? {target}</h1>'
-        f'<p class="answer">{written(p["value"])} <small>{interval}</small></p>'
-        f'<p class="lead">{escape(_comparison(p))}</p>{"".join(alerts)}</header>'
+        f'<header id="answer" tabindex="-1"><h1>What is the target policy worth? {target}</h1>{body}</header>'
         f'<nav aria-label="Sections">{"".join(links)}</nav>'
     )
 
 
+def alerts(cautions: Sequence[Mapping[str, str]]) -> str:
+    """Each caution as a box that says in words how bad it is."""
+    return "".join(
+        f'<p class="alert {c["severity"]}"><strong>{ALERTS[c["severity"]]}</strong> {escape(c["text"])}</p>'
+        for c in cautions
+    )
+
+
 def _comparison(p: Payload) -> str:
-    """The answer in a sentence: against what the log itself earned."""
+    """The answer in a sentence: against what the log itself earned, or would have earned."""
     what = "return" if p["gamma"] == 1 else f"return (discounted by {p['gamma']:g} a step)"
-    earned = answers(p)(p["behavior_value"]["value"])
-    first = f"The expected {what} per episode; the logged behaviour earned {earned}."
+    written = answers(p)
+    observed, modelled = (written(p[key]["value"]) for key in ("observed_return", "behavior_modelled"))
+    cut = p["behavior_value"]["name"] != p["observed_return"]["name"]
+    first = f"The expected {what} per episode. The episodes of the log earned {observed} on average"
+    first += f"; had none been cut, the logged behaviour would have earned an estimated {modelled}." if cut else "."
     gain = p["difference"]
-    if gain["value"] is None or not math.isfinite(gain["value"]):
+    if gain["value"] is None or not math.isfinite(gain["value"]) or p["severity"] == "red":
         return first
     low, high = gain["interval"]
-    written = Numbers.of([gain["value"], low, high]).signed
-    change = f"The difference of {written(gain['value'])} "
-    change += f"({percent(p['level'])} interval {written(low)} to {written(high)})"
+    signed = Numbers.of([gain["value"], low, high]).signed
+    change = f"The difference of {signed(gain['value'])} "
+    change += f"({percent(p['level'])} interval {signed(low)} to {signed(high)})"
     if p["max_ratio"] == 1 and p["ess_rows"] == p["n_rows"]:
         return f"{first} {change} is the model's own error: the target acts as the log does in every row."
     if low <= 0 <= high:

@@ -34,6 +34,7 @@ padding:.7rem .9rem;background:var(--tint)}
 .card .verdict{font-weight:600}.good .verdict{color:var(--good)}
 .warn .verdict{color:var(--warn)}.bad .verdict{color:var(--bad)}
 .card p{margin:.15rem 0 0;font-size:.88rem;line-height:1.4}
+.alert.red{border-color:var(--bad);font-size:1.05em}.alert.note{border-color:var(--line)}.answer.doubtful{opacity:.55}
 .alert{border:1px solid var(--warn);border-left:5px solid var(--warn);border-radius:6px;padding:.5rem .9rem;
 margin:.8rem 0;max-width:46rem}
 .pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(22rem,100%),1fr));gap:1.6rem}

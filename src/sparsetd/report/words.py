@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 MINUS = "−"
@@ -92,7 +92,10 @@ class Verdict:
 def verdicts(p: Mapping[str, Any]) -> list[Verdict]:
     """The four questions a careful reader asks of a log; three where no fold has episodes enough for the last."""
     found = p["bellman_error"]
-    return [_coverage(p), _sample(p), _ratio(p), *([_bellman(**found)] if found and found["noise"] > 0 else [])]
+    cards = [_coverage(p), _sample(p), _ratio(p), *([_bellman(**found)] if found and found["noise"] > 0 else [])]
+    if p["severity"] != "red":
+        return cards
+    return [replace(v, level="plain") if v.level == "good" else v for v in cards]  # no green on a page not to be used
 
 
 def _coverage(p: Mapping[str, Any]) -> Verdict:
@@ -103,13 +106,13 @@ def _coverage(p: Mapping[str, Any]) -> Verdict:
 
 
 def _sample(p: Mapping[str, Any]) -> Verdict:
-    rows, n = p["ess_rows"], p["n_rows"]
-    level, word = _grade(rows, 1000, 100, "plenty", "modest", "too few")
+    carried, n = p["effective_episodes"], p["n_episodes"]
+    level, word = _grade(min(carried / 100, 4 * carried / n), 1, 0.5, "plenty", "modest", "too few")
     meaning = (
-        f"of {count(n)} transitions count for the target after weighting; whole episodes: {count(p['ess'])} of "
-        f"{count(p['n_episodes'])}."
+        f"of {count(n)} episodes carry the answer, as if each counted alike; of {count(p['n_rows'])} rows: "
+        f"{count(p['effective_rows'])}."
     )
-    return Verdict("Effective transitions", count(rows), level, word, meaning)
+    return Verdict("Effective episodes", count(carried), level, word, meaning)
 
 
 def _ratio(p: Mapping[str, Any]) -> Verdict:

@@ -10,8 +10,12 @@ import numpy as np
 
 from sparsetd import plots
 from sparsetd.estimators.sparse_td import SparseTD
-from sparsetd.solvers.saddle import Family, FitNorm, Linear, Saddle, mean_operator, rho_grid
+from sparsetd.selection.elimination import MeanSystem, family_on
+from sparsetd.solvers.saddle import RMSPBE, Family, FitNorm, Linear, Saddle, Units, mean_operator, rho_grid
 from sparsetd.system import Array, Batch, Table
+
+PICTURE = 1e-3  # relative duality gap of a path that is drawn
+MARGIN = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,33 +79,58 @@ def sparse_td_path(
     array([0, 2, 3, 3])
     """
     model = SparseTD(**parameters)
-    batch = model._batch(X, y, X_next, ratio, discount, start, interest, reset=True)
-    family = family_of(*model._parts(), batch, model._factor(batch.n_features))
+    table, penalty, solver = model._parts()
+    batch, units = solver.even(model._batch(X, y, X_next, ratio, discount, start, interest, reset=True))
+    family = family_of(table, penalty, solver, batch, model._factor(batch.n_features))
     grid = rho_grid(family.rho_max(), n_rhos, eps) if rhos is None else np.asarray(rhos, dtype=np.float64)
-    return solved(family, grid, model.tol, model.n_features_in_)
+    return solved(family, grid, model.tol, model.n_features_in_, units)
 
 
-def solved(family: Family, rhos: Array, tol: float, n_features: int) -> SparsePath:
+def solved(family: Family, rhos: Array, tol: float, n_features: int, units: Units | None = None) -> SparsePath:
     """The path of a family at these weights, the largest first; of θ the first `n_features` (no intercept)."""
     falling, n_theta = np.sort(rhos)[::-1], family.A.size // family.n_blocks
     points = [outcome.point for outcome in family.solutions(falling, tol)]
-    coefs = np.column_stack([point.x[-n_theta:] for point in points])[:n_features]
+    thetas = np.stack([point.x[-n_theta:] for point in points])
+    coefs = (thetas if units is None else units.back(thetas))[:, :n_features].T
     return SparsePath(falling, coefs, np.array([point.gap for point in points]), family.rho_max())
+
+
+def solved_path(system: MeanSystem, support: Array, n_rhos: int = 30, eps: float = 1e-2) -> SparsePath | None:
+    """The path in the metric of C until it contains `support` and to a third of that ρ; None where nothing can enter.
+
+    It ends early where more than twice as many features and `MARGIN` others have entered.
+    """
+    family = family_on(system)
+    top = family.rho_max() if family is not None else 0.0
+    if family is None or top == 0.0:
+        return None
+    grid, stop = rho_grid(top, n_rhos, eps), n_rhos
+    points = []
+    for k, outcome in enumerate(family.solutions(grid, PICTURE, polish=False)):
+        points.append(outcome.point)
+        if stop == n_rhos and np.all(outcome.point.x[support] != 0):
+            stop = int(np.searchsorted(-grid, -grid[k] / 3.0))
+        if k >= stop or np.count_nonzero(outcome.point.x) > 2 * len(support) + MARGIN:
+            break
+    coefs = np.column_stack([point.x[:-1] for point in points])
+    return SparsePath(grid[: len(points)], coefs, np.array([point.gap for point in points]), top)
 
 
 def rho_max(X: Any, y: Any, X_next: Any = None, **parameters: Any) -> float:
     """The smallest ρ_θ at which `SparseTD` keeps no penalised feature: max_i |(Aᵀb)_i| / ‖b‖₂ for m = 2."""
     columns = {name: parameters.pop(name, None) for name in ("ratio", "discount", "start", "interest")}
     model = SparseTD(**parameters)
-    batch = model._batch(X, y, X_next, **columns, reset=True)
-    return family_of(*model._parts(), batch, model._factor(batch.n_features)).rho_max()
+    table, penalty, solver = model._parts()
+    batch, _ = solver.even(model._batch(X, y, X_next, **columns, reset=True))
+    return family_of(table, penalty, solver, batch, model._factor(batch.n_features)).rho_max()
 
 
 def family_of(
     table: Table, penalty: Any, solver: Saddle, batch: Batch, factor: Array | None, weight: Array | None = None
 ) -> Family:
-    """The problems of a SparseTD on a batch, for every ρ_θ; `weight` reweights the rows."""
-    return posed_on(mean_operator(table, batch, weight), table, penalty, solver, factor)
+    """The problems of a SparseTD on a batch (in its units), for every ρ_θ; `weight` reweights the rows."""
+    A = mean_operator(table, batch, weight, form=True if solver.fit_norm == RMSPBE else None)
+    return posed_on(solver.measured(A, batch), table, penalty, solver, factor)
 
 
 def posed_on(A: Linear, table: Table, penalty: Any, solver: Saddle, factor: Array | None) -> Family:

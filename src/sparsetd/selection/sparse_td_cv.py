@@ -1,11 +1,11 @@
-"""SparseTDCV: SparseTD with ρ_θ chosen on held-out episodes. The estimator to begin with."""
+"""SparseTDCV: SparseTD that chooses its features itself. The estimator to begin with."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -13,43 +13,71 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsetd.estimators.base import Parts
 from sparsetd.estimators.sparse_td import ExactTD
+from sparsetd.operators import td
+from sparsetd.penalties import L1
 from sparsetd.selection.cross_validation import Curve, held_out_curve
+from sparsetd.selection.elimination import MeanSystem, eliminate
 from sparsetd.selection.fold_moments import FoldMoments
-from sparsetd.selection.folds import episode_folds
-from sparsetd.selection.path import SparsePath, posed_on, solved
-from sparsetd.solvers.saddle import ByFold, Family, Matrix, Saddle, mean_operator, rho_grid
+from sparsetd.selection.folds import clusters, episode_folds
+from sparsetd.selection.path import SparsePath, family_of, posed_on, solved
+from sparsetd.solvers.saddle import (
+    RMSPBE,
+    ByFold,
+    Family,
+    FitNorm,
+    Linear,
+    Saddle,
+    Units,
+    mean_operator,
+    refit,
+    rho_grid,
+    selected_rows,
+)
 from sparsetd.solvers.saddle.solver import SaddleState
 from sparsetd.system import Array, Batch, Solution, Table
+
+CHOICES = ("elimination", "best", "one_standard_error")
+ROWS_EACH = 4  # rows that every feature needs, or else the path proposes some first
+PROPOSED_EACH = 20  # rows for each feature that the path proposes
+TOLERANCE = 1e-4  # relative duality gap of the paths: supports are wanted, not digits
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SparseTDCV(ExactTD):
-    """SparseTD with ρ_θ chosen by cross-validation over episodes, then LSTD on the features it selected.
+    """Features chosen without hand-tuning, then LSTD on them.
 
-    Along a path from ρ_max downwards each fold selects features on the other episodes, refits them by LSTD there, and
-    is judged by the projected Bellman error on its own. The largest ρ_θ within one standard error of the best is taken.
-    Good without arguments but `gamma`.
+    By default a generous path proposes features and backward elimination by the size of their errors decides (see
+    `sparsetd.selection.elimination`): nothing is drawn at random, and neither units nor the order of the episodes
+    matter. With more features than a quarter of the rows the path in the Euclidean norm first proposes as many as a
+    twentieth of the rows. With `choice="best"` or `"one_standard_error"` ρ_θ is chosen by cross-validation instead:
+    each fold selects features on the other episodes, refits them by LSTD there, and is judged by the projected Bellman
+    error on its own. Good without arguments but `gamma`.
 
     Parameters
     ----------
+    choice : {"elimination", "best", "one_standard_error"}
+        How the features are chosen; the last two take the ρ_θ with the least held-out error, or the largest one within
+        a standard error of it.
     cv : int
-        Number of folds. Whole episodes (see `start` in `fit`) go to a fold; a log with fewer episodes is cut into
+        Number of folds of a cross-validation. Whole episodes (see `start` in `fit`) go to a fold; a log with fewer
+        episodes is cut into
         blocks of consecutive rows.
     n_rhos, eps : int, float
         The path has n_rhos values, log-spaced from ρ_max to eps·ρ_max. A fold stops early where nothing improves.
     rhos : sequence of float or None
         The values of ρ_θ themselves.
-    one_standard_error : bool
-        False takes the best ρ_θ itself: more features.
     refit : bool
         False reports the penalised coefficients.
 
     Attributes
     ----------
     rho_theta_, rho_max_ : float
-        The weight that was chosen, and the one at which θ = 0.
-    rhos_, cv_errors_ : array of shape (n_rhos,) and (n_rhos, cv)
-        The path and the held-out errors; where a fold stopped, its last one goes on.
+        The weight that was chosen (after elimination: the largest of the path that lets in every feature that was
+        kept), and the one at which θ = 0.
+    rhos_ : array of shape (n_rhos,)
+        The path.
+    cv_errors_ : array of shape (n_rhos, cv)
+        The held-out errors of a cross-validation; where a fold stopped, its last one goes on.
     dual_gap_, objective_, n_applications_, absorbed_
         As in `SparseTD`, of the problem with the chosen ρ_θ on all rows.
 
@@ -70,21 +98,21 @@ class SparseTDCV(ExactTD):
     n_rhos: int = 30
     eps: float = 1e-2
     rhos: Sequence[float] | None = None
-    one_standard_error: bool = True
+    choice: Literal["elimination", "best", "one_standard_error"] = "elimination"
     refit: bool = True
 
     def _parts(self) -> Parts:
         table, penalty, solver = self._posed(1.0, self.rho_w)
         rhos = None if self.rhos is None else tuple(self.rhos)
-        return table, penalty, Chosen(solver, self.cv, self.n_rhos, self.eps, rhos, self.one_standard_error)
+        return table, penalty, Chosen(solver, self.cv, self.n_rhos, self.eps, rhos, self.choice)
 
     def path(self, rhos: Sequence[float], tol: float = 1e-4) -> SparsePath:
         """The solutions on all rows of the fit at other values of ρ_θ, to a relative duality gap of `tol`."""
         check_is_fitted(self, "_state", msg="%(name)s.path needs the rows it was fitted on: call fit first")
         table, penalty, chosen = self._parts()
-        A = self._state.formed or mean_operator(table, self._state.batch())
-        family = posed_on(A, table, penalty, chosen.solver, self._factor(self._state.n_features))
-        return solved(family, np.asarray(rhos), tol, self.n_features_in_)
+        batch, units = chosen.solver.even(self._state.batch())
+        family = family_of(table, penalty, chosen.solver, batch, self._factor(self._state.n_features))
+        return solved(family, np.asarray(rhos), tol, self.n_features_in_, units)
 
     def _warn(self, penalty: Any) -> None:  # noqa: ARG002 (the weight in it is not the one that was chosen)
         if not self.support_.any():
@@ -98,16 +126,18 @@ class SparseTDCV(ExactTD):
 
 @dataclass(frozen=True)
 class Chosen:
-    """The exact solver with ρ_θ chosen when the result is asked for; the given penalty's own ρ_θ is not used."""
+    """The exact solver with the features chosen when the result is asked for; the penalty's own ρ_θ is not used."""
 
     solver: Saddle
     cv: int
     n_rhos: int
     eps: float
     rhos: tuple[float, ...] | None
-    one_standard_error: bool
+    choice: str
 
     def init(self, table: Table, n_features: int, dtype: Any, coef_init: Array | None = None) -> SaddleState:
+        if self.choice not in CHOICES:
+            raise ValueError(f"choice must be one of {', '.join(CHOICES)}, got {self.choice!r}")
         return self.solver.init(table, n_features, dtype, coef_init)
 
     def update(
@@ -116,20 +146,42 @@ class Chosen:
         return self.solver.update(state, batch, table, penalty, factor)
 
     def result(self, state: SaddleState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
-        batch = state.batch()
+        batch, units = self.solver.even(state.batch())
+        if self.choice == "elimination":
+            return self._eliminated(state, table, penalty, factor, batch, units)
         folds = episode_folds(batch.start, min(self.cv, len(batch))) if len(batch) > 1 else np.zeros(1, dtype=np.intp)
-        systems = ByFold(table, batch, folds)
+        systems = ByFold(table, batch, folds, True if self.solver.fit_norm == RMSPBE else None)
 
-        def family(k: int) -> Family:
-            return posed_on(systems.without(k), table, penalty, self.solver, factor)
+        def family(A: Linear) -> Family:
+            return posed_on(self.solver.measured(A, batch), table, penalty, self.solver, factor)
 
-        whole = posed_on(systems.whole(), table, penalty, self.solver, factor)
-        state.formed = whole.A if isinstance(whole.A, Matrix) else None
+        whole = family(systems.whole())
         rho_max = whole.rho_max()
-        curve = self._curve(family, FoldMoments(table, batch, folds), rho_max)
-        rho = float(curve.rhos[curve.choose(self.one_standard_error)])
-        solution = self.solver.solution(whole.problem(rho), state, table)
+        curve = self._curve(lambda k: family(systems.without(k)), FoldMoments(table, batch, folds), rho_max)
+        rho = float(curve.rhos[curve.choose(self.choice == "one_standard_error")])
+        solution = self.solver.solution(whole.problem(rho), state, table, batch, units)
         solution.extras |= {"rho_theta": rho, "rho_max": rho_max, "rhos": curve.rhos, "cv_errors": curve.errors}
+        return solution
+
+    def _eliminated(
+        self, state: SaddleState, table: Table, penalty: Any, factor: Array | None, batch: Batch, units: Units
+    ) -> Solution:
+        """The minimiser at the largest ρ_θ that lets in all that is kept, with LSTD on what is kept as the answer."""
+        family = family_of(table, penalty, self.solver, batch, factor)
+        rho_max, d = family.rho_max(), batch.n_features
+        rhos = rho_grid(rho_max, self.n_rhos, self.eps) if self.rhos is None else np.sort(np.array(self.rhos))[::-1]
+        kept = chosen_features(table, batch, factor, family)
+        for rho in rhos if rho_max > 0 else (1.0,):
+            problem, chosen_rho = family.problem(float(rho)), float(rho)
+            outcome = family.solution(problem, TOLERANCE)
+            if np.all(outcome.point.x[-d:][kept] != 0):
+                break
+        solution = self.solver.solution(problem, state, table, batch, units)
+        if self.solver.refit:
+            theta = np.zeros(d)
+            theta[kept] = refit(table, batch, kept) if len(kept) else 0.0
+            solution.coef = units.back(theta).astype(state.dtype)
+        solution.extras |= {"rho_theta": chosen_rho, "rho_max": rho_max, "rhos": rhos}
         return solution
 
     def _curve(self, family: Callable[[int], Family], moments: FoldMoments, rho_max: float) -> Curve:
@@ -138,3 +190,48 @@ class Chosen:
         if self.rhos is not None:
             return held_out_curve(family, moments, np.sort(np.array(self.rhos, dtype=np.float64))[::-1])
         return held_out_curve(family, moments, rho_grid(rho_max, self.n_rhos, self.eps), rho_max)
+
+
+def chosen_features(table: Table, batch: Batch, factor: Array | None, family: Family) -> Array:
+    """Elimination among all features, or among those that the path proposes where the rows do not afford them."""
+    d, n = batch.n_features, len(batch)
+    free = np.zeros(d, dtype=bool) if factor is None else factor == 0
+    columns = np.arange(d)
+    if batch.is_sparse or d > n // ROWS_EACH:
+        columns = proposed(family, free, max(n // PROPOSED_EACH, 1))
+    phi, psi, e = selected_rows(table, batch, columns)
+    cluster = clusters(batch.start)
+    system = MeanSystem(
+        e.T @ (phi - psi) / n, e.T @ batch.reward / n, phi.T @ phi / n, free[columns], n, int(cluster[-1]) + 1, d
+    )
+
+    def scores(theta: Array, some: Array, clustered: bool) -> Array:
+        s = e[:, some] * (batch.reward - (phi - psi)[:, some] @ theta)[:, None]
+        s = np.add.reduceat(s, np.flatnonzero(np.diff(cluster, prepend=-1))) if clustered else s
+        return s.T @ s / n
+
+    return columns[eliminate(system, scores)]
+
+
+def proposed(family: Family, free: Array, limit: int) -> Array:
+    """The last support of a path that has at most `limit` penalised features, the free ones included."""
+    last, top = np.flatnonzero(free), family.rho_max()
+    for outcome in family.solutions(rho_grid(top, 60, 1e-3), TOLERANCE, polish=False) if top > 0 else ():
+        support = outcome.point.x[-len(free) :] != 0
+        if np.count_nonzero(support & ~free) > limit:
+            break
+        last = np.flatnonzero(support | free)
+    return last
+
+
+def dual_support(batch: Batch, start: Array, limit: int) -> Array:
+    """At most `limit` features of the sparse dual u in Aᵀu = c, c the mean first state, for columns of one scale.
+
+    Aᵀ is the mean system of the transposed table, so it is the same certified problem.
+    """
+    units = Units.of(batch.phi, False)
+    table = td()
+    system = mean_operator(replace(table, M=table.M.T), units.applied(batch))
+    system.b = np.asarray(start).ravel() / units.scale  # type: ignore[misc]
+    family = Family(system, FitNorm.of(2), L1(1.0), 1)
+    return proposed(family, np.zeros(batch.n_features, dtype=bool), limit)

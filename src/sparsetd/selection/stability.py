@@ -95,7 +95,7 @@ def stability_selection(
     if not 0.5 < threshold <= 1.0:
         raise ValueError(f"threshold={threshold} must be above 0.5 and at most 1")
     model = SparseTD(**parameters)
-    batch = model._batch(X, y, X_next, ratio, discount, start, interest, reset=True)
+    batch, _ = model._parts()[2].even(model._batch(X, y, X_next, ratio, discount, start, interest, reset=True))
     d = model.n_features_in_
     q = max(int(np.sqrt(max_false * (2 * threshold - 1) * d)), 1)
     halves = _halves(clusters(batch.start), n_halves, np.random.default_rng(random_state))

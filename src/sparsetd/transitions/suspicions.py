@@ -14,19 +14,21 @@ FEW = 0.05
 
 
 def timeouts_marked_as_terminals(t: Transitions) -> str | None:
-    """Many episodes that end at exactly the longest length, all as terminated, none as truncated."""
-    if t.truncated.any() or not t.terminated.any():
+    """Many episodes that end as terminated at exactly the longest length, far more than a little before it."""
+    if not t.terminated.any():
         return None
     bounds = t._bounds()
     length = np.diff(bounds)
-    longest = int(length.max())
-    at_limit = (length == longest) & t.terminated[bounds[1:] - 1]
-    count = int(at_limit.sum())
-    if longest < 5 or count < max(3, FEW * len(length)):
+    longest, ended = int(length.max()), t.terminated[bounds[1:] - 1]
+    count = int(((length == longest) & ended).sum())
+    before = int(((length >= longest - 3) & (length < longest) & ended).sum())
+    spike = not t.truncated.any() or count > 3 * (before / 3 + 1)
+    if longest < 5 or count < max(3, FEW * len(length)) or not spike:
         return None
+    others = f"{int(t.truncated.sum())} rows are truncated" if t.truncated.any() else "none is truncated"
     return (
         f"{count} of {len(length)} episodes end as terminated after exactly {longest} rows, the greatest length, and "
-        "none is truncated: if that is a time limit, mark those rows as truncated, or their future is counted as zero."
+        f"{others}: if that is a time limit, mark those rows as truncated, or their future is counted as zero."
     )
 
 

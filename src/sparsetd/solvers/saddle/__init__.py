@@ -14,14 +14,16 @@ from __future__ import annotations
 from sparsetd.solvers.saddle.certificate import Point, Problem
 from sparsetd.solvers.saddle.columns import Columns
 from sparsetd.solvers.saddle.linear import ByFold, Linear, Matrix, mean_operator
-from sparsetd.solvers.saddle.norms import FitNorm, without_w
+from sparsetd.solvers.saddle.norms import RMSPBE, FitNorm, without_w
 from sparsetd.solvers.saddle.path import Family, rho_grid
 from sparsetd.solvers.saddle.refit import refit, selected_rows
 from sparsetd.solvers.saddle.solve import Outcome, solve
 from sparsetd.solvers.saddle.solver import Saddle
 from sparsetd.solvers.saddle.terms import Terms
+from sparsetd.solvers.saddle.units import Units, whitened
 
 __all__ = [
+    "RMSPBE",
     "ByFold",
     "Columns",
     "Family",
@@ -33,10 +35,12 @@ __all__ = [
     "Problem",
     "Saddle",
     "Terms",
+    "Units",
     "mean_operator",
     "refit",
     "rho_grid",
     "selected_rows",
     "solve",
+    "whitened",
     "without_w",
 ]

@@ -259,6 +259,12 @@ def _damped(system: Implicit, A: Array) -> Array:
     return A
 
 
+def second_moments(batch: Batch) -> Array:
+    """C = E[φφᵀ] over the rows."""
+    phi, n = batch.phi, max(len(batch), 1)
+    return _dense(phi.T @ phi) / n
+
+
 class ByFold:
     """The mean systems of all rows and of all folds but one, for the price of one system.
 

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from sparsetd.solvers.saddle.certificate import Point, Problem
+from sparsetd.solvers.saddle.trail import Trail
 from sparsetd.system import Array
 
 GROW = 4.0
@@ -89,18 +90,21 @@ def _solve_low_rank(diagonal: Array, R: Array, g: Array, small: float) -> Array:
     return y
 
 
-def proximal_newton(problem: Problem, A: Array, x: Array, y: Array, tol: float, max_rounds: int = 60) -> Point:
+def proximal_newton(
+    problem: Problem, A: Array, x: Array, y: Array, tol: float, trail: Trail | None = None, max_rounds: int = 60
+) -> Point:
     """Solves a small formed problem from (x, y) until its relative duality gap is at most `tol`.
 
     A round that reaches its accuracy lets the next one go four times further; one that does not is taken back.
     """
+    trail = Trail() if trail is None else trail
     best = problem.point(x, y)
     z, unit = best.Ax - problem.A.b, float(np.linalg.norm(problem.A.b))
     metric, tau, accuracy = 1.0 / _column_scale(problem, A), unit**2 / (problem.norm.value(problem.A.b) or 1.0), 1e-2
     for _ in range(max_rounds):
-        if best.relative_gap <= tol:
+        if best.relative_gap <= tol or trail.late:
             break
-        x, z, y, miss = _ascend(_Round(problem, A, x, z, tau * metric, tau), y, accuracy * unit)
+        x, z, y, miss = _ascend(_Round(problem, A, x, z, tau * metric, tau), y, accuracy * unit, trail)
         point = problem.point(x, problem.norm.project(y))
         best = point if point.gap < best.gap else best
         if miss <= accuracy * unit:
@@ -119,11 +123,13 @@ def _column_scale(problem: Problem, A: Array) -> Array:
     return np.maximum(square, 1e-16 * square.max(initial=1e-300))
 
 
-def _ascend(now: _Round, y: Array, accuracy: float, max_steps: int = 50) -> tuple[Array, Array, Array, float]:
+def _ascend(
+    now: _Round, y: Array, accuracy: float, trail: Trail, max_steps: int = 50
+) -> tuple[Array, Array, Array, float]:
     """Newton ascent on the dual of one round; returns its x, z, y and the norm of the gradient that is left."""
     here = now.at(y)
     for _ in range(max_steps):
-        if np.linalg.norm(here.gradient) <= accuracy:
+        if np.linalg.norm(here.gradient) <= accuracy or trail.late:
             break
         direction = now.direction(here)
         slope, length = float(here.gradient @ direction), 1.0

@@ -8,14 +8,15 @@ Radial scaling is that nearest point only for n = 2; for n = 1 it would lead to 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from sparsetd.system import Array
 
-Order = Literal[1, 2, "inf"]
-_ORDERS: dict[object, float] = {1: 1.0, 2: 2.0, "inf": np.inf, np.inf: np.inf}
+# "rmspbe" is the Euclidean norm in the metric of C = E[φφᵀ]: the system is whitened (`units`), the norm is that of m
+# = 2.
+RMSPBE = "rmspbe"
+_ORDERS: dict[object, float] = {1: 1.0, 2: 2.0, "inf": np.inf, np.inf: np.inf, RMSPBE: 2.0}
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class FitNorm:
     @classmethod
     def of(cls, order: object, scale: float = 1.0) -> FitNorm:
         if order not in _ORDERS:
-            raise ValueError(f'fit_norm must be 1, 2 or "inf", got {order!r}')
+            raise ValueError(f'fit_norm must be 1, 2, "inf" or "rmspbe", got {order!r}')
         return cls(_ORDERS[order], scale)
 
     def value(self, r: Array) -> float:
@@ -74,5 +75,10 @@ def _threshold(magnitude: Array, radius: float) -> float:
 
 
 def without_w(order: object, eta: float) -> float:
-    """The c in ‖[ηu; u]‖_m = c‖u‖_m: with w gone, both halves of the system say the same, once times η."""
+    """The c in ‖[ηu; u]‖_m = c‖u‖_m: with w gone, both halves of the system say the same, once times η.
+
+    The projected Bellman error is measured as it is: c = 1.
+    """
+    if order == RMSPBE:
+        return 1.0
     return {1.0: 1.0 + eta, 2.0: float(np.hypot(1.0, eta)), np.inf: max(1.0, eta)}[FitNorm.of(order).m]

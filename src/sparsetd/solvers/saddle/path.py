@@ -55,6 +55,10 @@ class Family:
             z = solve(self.problem(BEYOND * size), tol=1e-9).point.z
         return float(np.max(one.terms.magnitude(z)[penalised] / one.terms.l1[penalised]))
 
+    def solution(self, problem: Problem, tol: float) -> Outcome:
+        """The solution of one problem of the family; the columns of A that it needs are kept for the next."""
+        return solve(problem, tol=tol, columns=self._columns, polish=False)
+
     def solutions(self, rhos: Array, tol: float, polish: bool = True) -> Iterator[Outcome]:
         """The solution at each ρ_θ in turn, lazily: stop asking and the rest is not computed."""
         last: Point | None = None

@@ -98,7 +98,7 @@ def pdhg(problem: Problem, tol: float, start: Point, max_iter: int = 10_000, tra
     origin, mean, support = now, now, _Support()
     total, count, gap_origin, gap_last = 0.0, 0, start.gap, np.inf
     for k in range(1, max_iter + 1):
-        if best.relative_gap <= tol:
+        if best.relative_gap <= tol or trail.late:
             break
         step = steps.size
         now = steps.advance(problem, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from time import monotonic
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -44,16 +45,19 @@ def solve(
     max_working: int = 4000,
     columns: Columns | None = None,
     polish: bool = True,
+    time_limit: float | None = None,
 ) -> Outcome:
     """Minimises to a relative duality gap of `tol`, from x = 0 or from `start`.
 
     "working_set" solves ever larger selections of features by Newton steps, "pdhg" takes first-order steps on all of
     them, and "auto" begins with the first and turns to the second once more than `max_working` features are wanted.
-    `columns` keeps what has been computed of A for the next call on the same data.
+    `columns` keeps what has been computed of A for the next call on the same data. After `time_limit` seconds the best
+    point so far is returned, with its gap.
     """
     if method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
-    trail, point = Trail(), point_at(problem) if start is None else start
+    trail = Trail(until=np.inf if time_limit is None else monotonic() + time_limit)
+    point = point_at(problem) if start is None else start
     # The factorisations are small: on a busy machine they lose far more to waiting threads than they gain.
     with _threads().limit(limits=1, user_api="blas"):
         if method != "pdhg":

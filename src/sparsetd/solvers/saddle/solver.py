@@ -11,12 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.solvers.saddle.certificate import Problem
-from sparsetd.solvers.saddle.columns import Columns
-from sparsetd.solvers.saddle.linear import Matrix, mean_operator
-from sparsetd.solvers.saddle.norms import FitNorm
+from sparsetd.solvers.saddle.linear import Linear, Matrix, mean_operator, second_moments
+from sparsetd.solvers.saddle.norms import RMSPBE, FitNorm
 from sparsetd.solvers.saddle.refit import refit
 from sparsetd.solvers.saddle.solve import Outcome, point_at, solve
 from sparsetd.solvers.saddle.terms import Terms
+from sparsetd.solvers.saddle.units import Units, whitened
 from sparsetd.system import Array, Batch, Solution, Table
 
 
@@ -45,8 +45,11 @@ class SaddleState:
 class Saddle:
     """min_x scale·‖Ax − b‖_m + h(x) on the mean system of all rows, to a certified relative duality gap of `tol`.
 
-    `fit_norm` is m (1, 2 or "inf"). The rows are kept and joined before anything is computed, so any chunking of the
-    stream gives the same bits. With `refit`, θ is LSTD's on the support of the minimiser, which stays in `coef_last`.
+    `fit_norm` is m (1, 2 or "inf"), or "rmspbe" for m = 2 in the metric of C. The rows are kept and joined before
+    anything is computed, so any chunking of the stream gives the same bits. With `standardize` the problem is posed for
+    columns of one scale (centred where the last column is a `constant`), and x is handed back in the user's units. With
+    `refit`, θ is LSTD's on the support of the minimiser, which stays in `coef_last`. After `time_limit` seconds the
+    best point so far is returned with its gap.
     """
 
     fit_norm: int | str | float = 2
@@ -55,6 +58,9 @@ class Saddle:
     max_iter: int = 10_000
     method: str = "auto"
     refit: bool = False
+    standardize: bool = False
+    constant: bool = False
+    time_limit: float | None = None
 
     def init(self, table: Table, n_features: int, dtype: Any, coef_init: Array | None = None) -> SaddleState:
         FitNorm.of(self.fit_norm)
@@ -78,29 +84,56 @@ class Saddle:
         return state
 
     def result(self, state: SaddleState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
-        return self.solution(self.problem(state.batch(), table, penalty, factor), state, table)
+        batch, units = self.even(state.batch())
+        return self.solution(self.problem(batch, table, penalty, factor), state, table, batch, units)
 
-    def solution(self, problem: Problem, state: SaddleState, table: Table, columns: Columns | None = None) -> Solution:
-        """The problem on the rows of the state solved to `tol`; `columns` are those of A that are known already."""
-        start = None if state.start is None else point_at(problem, state.start.ravel())
-        outcome = solve(problem, tol=self.tol, start=start, method=self.method, max_iter=self.max_iter, columns=columns)
+    def even(self, batch: Batch) -> tuple[Batch, Units]:
+        """The rows with columns of one scale, if that is wanted, and the units that lead back."""
+        if not self.standardize:
+            return batch, Units.none(batch.n_features, self.constant)
+        units = Units.of(batch.phi, self.constant)
+        return units.applied(batch), units
+
+    def solution(self, problem: Problem, state: SaddleState, table: Table, batch: Batch, units: Units) -> Solution:
+        """The problem on the rows of the state solved to `tol`, in the user's units."""
+        start = None if state.start is None else point_at(problem, units.forth(state.start).ravel())
+        how = {"method": self.method, "time_limit": self.time_limit}
+        outcome = solve(problem, tol=self.tol, start=start, max_iter=self.max_iter, **how)  # type: ignore[arg-type]
         if outcome.status != "converged":
             _warn_not_converged(outcome, self.tol)
-        solution = _solution(problem, outcome, table, state.dtype)
+        return self.handed_back(problem, outcome, state, table, batch, units)
+
+    def handed_back(
+        self, problem: Problem, outcome: Outcome, state: SaddleState, table: Table, batch: Batch, units: Units
+    ) -> Solution:
+        """The outcome as a solution, refitted if that is wanted, in the user's units."""
+        solution = _solution(problem, outcome, table)
         selected = np.flatnonzero(solution.coef)
         if self.refit and len(selected):
-            solution.coef[selected] = refit(table, state.batch(), selected)
+            solution.coef[selected] = refit(table, batch, selected)
+        for name in ("coef", "coef_last", "aux", "dual"):
+            values = getattr(solution, name)
+            setattr(solution, name, None if values is None else units.back(values).astype(state.dtype))
         return solution
 
     def problem(self, batch: Batch, table: Table, penalty: Any, factor: Array | None = None) -> Problem:
         """The problem that `result` solves."""
         terms = Terms.of(penalty, table.n_blocks, batch.n_features, factor)
-        return Problem(mean_operator(table, batch), FitNorm.of(self.fit_norm, self.scale), terms)
+        A = self.measured(mean_operator(table, batch, form=True if self.fit_norm == RMSPBE else None), batch)
+        return Problem(A, FitNorm.of(self.fit_norm, self.scale), terms)
+
+    def measured(self, A: Linear, batch: Batch) -> Linear:
+        """The system whose Euclidean residual is measured in the metric that `fit_norm` asks for."""
+        if self.fit_norm != RMSPBE:
+            return A
+        if not isinstance(A, Matrix) or len(A.b) != batch.n_features:
+            raise ValueError('fit_norm="rmspbe" measures θ alone, with C formed: leave out rho_w, or take fit_norm=2')
+        return Matrix(*whitened(A.A, A.b, second_moments(batch)))
 
 
-def _solution(problem: Problem, outcome: Outcome, table: Table, dtype: Any) -> Solution:
+def _solution(problem: Problem, outcome: Outcome, table: Table) -> Solution:
     point = outcome.point
-    x, y = (part.reshape(table.n_blocks, -1).astype(dtype) for part in (point.x, point.y))
+    x, y = (part.reshape(table.n_blocks, -1) for part in (point.x, point.y))
     extras: dict[str, Any] = {
         "dual_gap": point.gap,
         "objective": point.primal,

@@ -37,11 +37,12 @@ def solve_on_working_set(
     for _ in range(max_rounds):
         trail.note(best, len(columns.index))
         wanted = _whole_groups(problem, wanted)
-        if best.relative_gap <= tol or len(wanted) > max_working or finest < 1e-15 or _too_large(problem, wanted):
+        done = best.relative_gap <= tol or finest < 1e-15 or trail.late
+        if done or len(wanted) > max_working or _too_large(problem, wanted):
             break
         problem.n_columns += columns.extend(wanted)
         accuracy = max(finest, min(accuracy, 0.1 * best.relative_gap))
-        point, z_raw, accuracy = _restricted(problem, columns, best, accuracy, finest)
+        point, z_raw, accuracy = _restricted(problem, columns, best, accuracy, finest, trail)
         best = best.merged(point)
         wanted = np.setdiff1d(_violators(problem, z_raw, 1.0 + accuracy, max(FIRST, len(columns.index))), columns.index)
         if not len(wanted):  # the features are right and the digits are missing
@@ -69,7 +70,7 @@ def _whole_groups(problem: Problem, index: Array) -> Array:
 
 
 def _restricted(
-    problem: Problem, columns: Columns, warm: Point, accuracy: float, finest: float
+    problem: Problem, columns: Columns, warm: Point, accuracy: float, finest: float, trail: Trail
 ) -> tuple[Point, Array, float]:
     """Solves with the columns at hand, to `accuracy` or, where that is as cheap, to `finest`.
 
@@ -83,7 +84,7 @@ def _restricted(
         accuracy = finest
     else:
         x = warm.x[index] if answer is None else answer.x
-        answer = proximal_newton(small, R[:, :-1], x, small.residual_dual(R[:, :-1] @ x), accuracy)
+        answer = proximal_newton(small, R[:, :-1], x, small.residual_dual(R[:, :-1] @ x), accuracy, trail)
     x = np.zeros(problem.A.size)
     x[index] = answer.x
     Ax = problem.apply(x) if columns.values is None else columns.values @ answer.x

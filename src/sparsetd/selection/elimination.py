@@ -1,0 +1,129 @@
+"""Which features matter? A generous path proposes, elimination by the size of the error decides.
+
+LSTD on the columns S has θ = A⁻¹b with the covariance V = A⁻¹ Ω A⁻ᵀ / N, Ω the covariance of the scores e_t δ_t. While
+the least (θ_j)² / V_jj is at most κ, that feature goes, and the others move as if θ_j had been held at 0 from the
+start:
+
+    θ ← θ − V_{·j} θ_j / V_jj            V ← V − V_{·j} V_{j·} / V_jj
+
+(backward elimination for the efficient GMM criterion, in closed form: no row is read again). κ is such that of d
+noises .3 are expected to exceed it. What is dropped first among correlated features hangs on where one begins, so it is
+done from all features and from four supports of the path in the metric of C, and once more from what survived anywhere,
+this time with Ω clustered by episode. Nothing is drawn at random and nothing depends on the order of the episodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from sparsetd.penalties import L1
+from sparsetd.solvers.saddle import Family, FitNorm, Matrix, rho_grid, whitened
+from sparsetd.system import Array
+
+FALSE = 0.3  # expected number of noises among d that exceed κ
+ROWS_EACH = 20  # a support of the path may have one feature for so many rows
+HALVINGS = 3
+EMPTY = 1e-15  # share of the largest variance below which one is rounding
+TOLERANCE = 1e-4  # relative duality gap of the path: supports are wanted, not digits
+
+# Ω of the scores at θ on some columns: row by row, or summed over episodes first.
+Scores = Callable[[Array, Array, bool], Array]
+
+
+@dataclass(frozen=True, eq=False)
+class MeanSystem:
+    """A θ = b with C, all means over rows; `free` columns are never dropped; d is the number of features behind it."""
+
+    A: Array
+    b: Array
+    C: Array
+    free: Array
+    n_rows: int
+    n_clusters: int
+    n_candidates: int
+
+    @property
+    def threshold(self) -> float:
+        """κ."""
+        return float(norm.isf(0.5 * FALSE / max(self.n_candidates, 2)) ** 2)
+
+    def on(self, columns: Array) -> MeanSystem:
+        square = np.ix_(columns, columns)
+        counts = (self.n_rows, self.n_clusters, self.n_candidates)
+        return MeanSystem(self.A[square], self.b[columns], self.C[square], self.free[columns], *counts)
+
+
+def eliminate(system: MeanSystem, scores: Scores) -> Array:
+    """The columns that are kept, the free ones among them."""
+    every = np.arange(len(system.b))
+    theta = solved(system.A, system.b)
+    omega = scores(theta, every, False)
+    kept = [survivors(system, omega, S, system.threshold) for S in (every, *supports(system))]
+    union = np.unique(np.concatenate(kept))
+    few = system.on(union)
+    clustered = scores(solved(few.A, few.b), union, True)
+    # As improbable as under the normal law, for so many clusters.
+    bound = student.isf(norm.sf(np.sqrt(system.threshold)), max(system.n_clusters - 1, 1)) ** 2
+    return union[survivors(few, clustered, np.arange(len(union)), float(bound))]
+
+
+def supports(system: MeanSystem) -> list[Array]:
+    """The last supports of the path in the metric of C with at most N/20, N/40, N/80 and N/160 features."""
+    limits = [system.n_rows // (ROWS_EACH * 2**k) for k in range(HALVINGS + 1)]
+    limits = [limit for limit in limits if 0 < limit < len(system.b)]
+    family = family_on(system) if limits else None
+    top = family.rho_max() if family is not None else 0.0
+    if family is None or top == 0.0:
+        return []
+    found: dict[int, Array] = {}
+    for outcome in family.solutions(rho_grid(top, 60, 1e-3), TOLERANCE, polish=False):
+        support = np.flatnonzero((outcome.point.x != 0) | system.free)
+        found |= {limit: support for limit in limits if len(support) <= limit + system.free.sum()}
+        if len(support) > limits[0]:
+            break
+    return list(found.values())
+
+
+def family_on(system: MeanSystem) -> Family | None:
+    """The problems ‖C^{-1/2}(Aθ − b)‖₂ + ρ‖θ‖₁ of a mean system; None where nothing is penalised."""
+    penalised = ~system.free
+    if not penalised.any():
+        return None
+    A, b = whitened(system.A, system.b, system.C)
+    return Family(Matrix(A, b), FitNorm.of(2), L1(1.0), 1, penalised.astype(np.float64))
+
+
+def survivors(system: MeanSystem, omega: Array, start: Array, threshold: float) -> Array:
+    """What is left of the columns `start` (of `system` and of Ω)."""
+    few = system.on(start)
+    inverse = np.linalg.pinv(few.A) if _singular(few.A) else np.linalg.inv(few.A)
+    theta, left = inverse @ few.b, np.arange(len(start))
+    V = inverse @ omega[np.ix_(start, start)] @ inverse.T / few.n_rows
+    least = EMPTY * np.diag(V).max(initial=np.finfo(float).tiny)
+    gone = np.zeros(len(start), dtype=bool)
+    while True:
+        size = np.where(gone | few.free[left], np.inf, theta**2 / np.maximum(np.diag(V), least))
+        j = int(np.argmin(size))
+        if size[j] > threshold:
+            return start[left[~gone]]
+        if V[j, j] > least:
+            theta = theta - V[:, j] * (theta[j] / V[j, j])
+            V -= np.outer(V[:, j], V[j] / V[j, j])
+        gone[j], theta[j] = True, 0.0
+        if 4 * gone.sum() > len(gone):  # what is gone need not be carried along
+            theta, left, V = theta[~gone], left[~gone], V[np.ix_(~gone, ~gone)].copy()
+            gone = np.zeros(len(left), dtype=bool)
+
+
+def solved(A: Array, b: Array) -> Array:
+    """A⁻¹b, the shortest solution where A is singular."""
+    return np.asarray(np.linalg.lstsq(A, b, rcond=None)[0] if _singular(A) else np.linalg.solve(A, b))
+
+
+def _singular(A: Array) -> bool:
+    return bool(np.linalg.cond(A, 1) > 1e13)
