@@ -204,7 +204,7 @@ def large(rng: Rng, quick: bool) -> list[bool]:
         X, X_next = phi[:-1], phi[1:]
         y = (X - 0.9 * X_next) @ theta + 0.1 * rng.normal(size=n)
         began = time.perf_counter()
-        model = SparseTD(0.1 * rho_max(X, y, X_next, gamma=0.9), gamma=0.9).fit(X, y, X_next)
+        model = SparseTD(rho_theta=0.1 * rho_max(X, y, X_next, gamma=0.9), gamma=0.9).fit(X, y, X_next)
         seconds = time.perf_counter() - began
         right = np.array_equal(np.flatnonzero(model.support_), np.sort(relevant))
         print(f"  d {d:,}: gap {model.dual_gap_ / model.objective_:.1e}, the right 20 features: {right}")

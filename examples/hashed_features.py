@@ -31,7 +31,7 @@ print(f"{X.shape[0] - 1:,} transitions, {X.shape[1]:,} columns, {X.nnz / X.shape
 # %%
 # One pass of TDC touches every word that it saw. SparseTD keeps a handful.
 stream = TDC(gamma=GAMMA, step_size=0.02, average="suffix").fit(X[:-1], reward[:-1], X[1:])
-sparse = SparseTD(0.1, gamma=GAMMA, fit_intercept=True, refit=True, tol=1e-6).fit(X[:-1], reward[:-1], X[1:])
+sparse = SparseTD(rho_theta=0.1, gamma=GAMMA, fit_intercept=True, refit=True, tol=1e-6).fit(X[:-1], reward[:-1], X[1:])
 print(f"TDC: {np.count_nonzero(stream.coef_):,} weights are not zero")
 print(f"SparseTD: {sparse.status_}, {sparse.support_.sum()} weights are not zero")
 

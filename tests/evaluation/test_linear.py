@@ -1,4 +1,4 @@
-"""The linear value function and its interval, with the jackknife as the oracle of the sandwich."""
+"""The linear value function, its coefficients and what is held out, with refits and row-by-row sums as oracles."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import pytest
 import scipy.sparse as sp
 
 from sparsetd import LSTD
-from sparsetd.evaluation.choice import choose
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.evaluate import default_estimator
 from sparsetd.evaluation.held_out import HeldOut, agreement, bellman_error, corrected_returns, cross_fit
-from sparsetd.evaluation.linear import MAX_COLUMNS, LinearValue, design
+from sparsetd.evaluation.linear import LinearValue, coefficients, fitted
+from sparsetd.evaluation.moments import MAX_COLUMNS, Moments, Part, chosen
 from sparsetd.features.featurize import featurize
-from sparsetd.selection import SparseTDCV, value_interval
+from sparsetd.selection import value_interval
 from sparsetd.transitions import Transitions
 
 GAMMA = 0.9
@@ -57,7 +56,13 @@ def fit(log, support=None):
     columns = (
         np.arange(batch.n_features - 1) if support is None else np.asarray(support)
     )  # one column less: a constant is added
-    return LinearValue.fit(batch, columns, episodes), batch, episodes
+    return fitted(batch, columns, episodes)
+
+
+def held_out(part, n_folds):
+    fold = np.arange(len(part.episodes)) % n_folds
+    folds = Moments.of(part, fold, n_folds)
+    return cross_fit(part, folds, fold), folds
 
 
 def test_it_is_lstd():

@@ -67,7 +67,9 @@ def test_intervals_cover_the_exact_values(method: Any) -> None:
 
 def test_the_two_methods_agree_and_the_bootstrap_is_reproducible() -> None:
     _, batch, columns = sample(1, n=1500)
-    model = SparseTD(0.2, gamma=0.9, fit_intercept=True).fit(batch.phi, batch.reward, batch.phi_next, **columns)
+    model = SparseTD(rho_theta=0.2, gamma=0.9, fit_intercept=True).fit(
+        batch.phi, batch.reward, batch.phi_next, **columns
+    )
     rows = (model, batch.phi, batch.reward, batch.phi_next)
     sandwich = value_interval(*rows, **columns)
     one, two = (
@@ -108,7 +110,7 @@ def test_the_interval_of_a_mean_is_students() -> None:
 def test_the_estimates_are_the_predictions_of_a_refitted_model(lam: float) -> None:
     _, batch, columns = sample(6)
     rows = (batch.phi, batch.reward, batch.phi_next)
-    model = SparseTD(0.8, gamma=0.9, lam=lam, fit_intercept=True, refit=True).fit(*rows, **columns)
+    model = SparseTD(rho_theta=0.8, gamma=0.9, lam=lam, fit_intercept=True, refit=True).fit(*rows, **columns)
     assert 0 < model.support_.sum() < 20
     for at in (batch.phi[:3], sp.csr_array(batch.phi[:3])):
         estimate = value_interval(model, *rows, at=at, **columns).estimate
@@ -135,7 +137,7 @@ def test_the_interval_does_not_depend_on_the_units_of_the_features(method: Any) 
 def test_what_cannot_be_answered_is_refused() -> None:
     _, batch, columns = sample(3)
     with pytest.warns(Warning, match="every coefficient to zero"):
-        empty = SparseTD(1e6, gamma=0.9).fit(batch.phi, batch.reward, batch.phi_next, **columns)
+        empty = SparseTD(rho_theta=1e6, gamma=0.9).fit(batch.phi, batch.reward, batch.phi_next, **columns)
     with pytest.raises(ValueError, match="selected no feature"):
         value_interval(empty, batch.phi, batch.reward, batch.phi_next, **columns)
     model = LSTD(gamma=0.9).fit(batch.phi, batch.reward, batch.phi_next, **columns)

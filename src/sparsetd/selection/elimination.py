@@ -106,11 +106,12 @@ def survivors(system: MeanSystem, omega: Array, start: Array, threshold: float) 
     V = inverse @ omega[np.ix_(start, start)] @ inverse.T / few.n_rows
     least = EMPTY * np.diag(V).max(initial=np.finfo(float).tiny)
     gone = np.zeros(len(start), dtype=bool)
-    while True:
-        size = np.where(gone | few.free[left], np.inf, theta**2 / np.maximum(np.diag(V), least))
+    while not gone.all():
+        with np.errstate(over="ignore"):
+            size = np.where(gone | few.free[left], np.inf, theta**2 / np.maximum(np.diag(V), least))
         j = int(np.argmin(size))
         if size[j] > threshold:
-            return start[left[~gone]]
+            break
         if V[j, j] > least:
             theta = theta - V[:, j] * (theta[j] / V[j, j])
             V -= np.outer(V[:, j], V[j] / V[j, j])
@@ -118,6 +119,7 @@ def survivors(system: MeanSystem, omega: Array, start: Array, threshold: float) 
         if 4 * gone.sum() > len(gone):  # what is gone need not be carried along
             theta, left, V = theta[~gone], left[~gone], V[np.ix_(~gone, ~gone)].copy()
             gone = np.zeros(len(left), dtype=bool)
+    return start[left[~gone]]
 
 
 def solved(A: Array, b: Array) -> Array:
@@ -126,4 +128,4 @@ def solved(A: Array, b: Array) -> Array:
 
 
 def _singular(A: Array) -> bool:
-    return bool(np.linalg.cond(A, 1) > 1e13)
+    return bool(A.size and np.linalg.cond(A, 1) > 1e13)

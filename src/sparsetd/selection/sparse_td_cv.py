@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsetd.estimators.base import Parts
 from sparsetd.estimators.sparse_td import ExactTD
 from sparsetd.operators import td
-from sparsetd.penalties import L1
+from sparsetd.penalties import L1, GroupL1
 from sparsetd.selection.cross_validation import Curve, held_out_curve
 from sparsetd.selection.elimination import MeanSystem, eliminate
 from sparsetd.selection.fold_moments import FoldMoments
@@ -38,6 +38,7 @@ from sparsetd.system import Array, Batch, Solution, Table
 
 CHOICES = ("elimination", "best", "one_standard_error")
 ROWS_EACH = 4  # rows that every feature needs, or else the path proposes some first
+FORMED = 2_500  # features up to which their sums are formed
 PROPOSED_EACH = 20  # rows for each feature that the path proposes
 TOLERANCE = 1e-4  # relative duality gap of the paths: supports are wanted, not digits
 
@@ -57,7 +58,7 @@ class SparseTDCV(ExactTD):
     ----------
     choice : {"elimination", "best", "one_standard_error"}
         How the features are chosen; the last two take the ρ_θ with the least held-out error, or the largest one within
-        a standard error of it.
+        a standard error of it. Groups are never taken apart, so with `groups` the last is used.
     cv : int
         Number of folds of a cross-validation. Whole episodes (see `start` in `fit`) go to a fold; a log with fewer
         episodes is cut into
@@ -147,7 +148,7 @@ class Chosen:
 
     def result(self, state: SaddleState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
         batch, units = self.solver.even(state.batch())
-        if self.choice == "elimination":
+        if self.choice == "elimination" and not isinstance(penalty, GroupL1):
             return self._eliminated(state, table, penalty, factor, batch, units)
         folds = episode_folds(batch.start, min(self.cv, len(batch))) if len(batch) > 1 else np.zeros(1, dtype=np.intp)
         systems = ByFold(table, batch, folds, True if self.solver.fit_norm == RMSPBE else None)
@@ -158,7 +159,7 @@ class Chosen:
         whole = family(systems.whole())
         rho_max = whole.rho_max()
         curve = self._curve(lambda k: family(systems.without(k)), FoldMoments(table, batch, folds), rho_max)
-        rho = float(curve.rhos[curve.choose(self.choice == "one_standard_error")])
+        rho = float(curve.rhos[curve.choose(self.choice != "best")])
         solution = self.solver.solution(whole.problem(rho), state, table, batch, units)
         solution.extras |= {"rho_theta": rho, "rho_max": rho_max, "rhos": curve.rhos, "cv_errors": curve.errors}
         return solution
@@ -197,7 +198,7 @@ def chosen_features(table: Table, batch: Batch, factor: Array | None, family: Fa
     d, n = batch.n_features, len(batch)
     free = np.zeros(d, dtype=bool) if factor is None else factor == 0
     columns = np.arange(d)
-    if batch.is_sparse or d > n // ROWS_EACH:
+    if d > min(n // ROWS_EACH, FORMED):
         columns = proposed(family, free, max(n // PROPOSED_EACH, 1))
     phi, psi, e = selected_rows(table, batch, columns)
     cluster = clusters(batch.start)

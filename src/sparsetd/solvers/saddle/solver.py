@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,11 +33,6 @@ class SaddleState:
         if len(self.batches) > 1:
             self.batches = [_joined(self.batches)]
         return self.batches[0]
-
-    @cached_property
-    def formed(self) -> Matrix | None:
-        """The mean system of these rows, where a solver formed it and left it here (no field: a checkpoint is rows)."""
-        return None
 
 
 @dataclass(frozen=True)
@@ -80,7 +74,6 @@ class Saddle:
         factor: Array | None = None,  # noqa: ARG002
     ) -> SaddleState:
         state.batches.append(_doubles(batch))
-        state.formed = None
         return state
 
     def result(self, state: SaddleState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:

@@ -1,0 +1,154 @@
+"""Elimination on sums: against refits by hand, among correlated decoys, and whatever the units and the order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sparsetd import SparseTD, SparseTDCV
+from sparsetd.selection.elimination import MeanSystem, eliminate, supports, survivors
+from sparsetd.selection.sparse_td_cv import dual_support
+from sparsetd.system import Array, Batch
+
+GAMMA, LENGTH = 0.9, 10
+
+
+def decoys(rng: np.random.Generator, rows: int, columns: int, correlation: float) -> Batch:
+    """Three autoregressive features carry the value, four decoys each share their shocks, the rest is noise."""
+    n, a = rows // LENGTH, np.linspace(0.4, 0.8, columns)
+    a[3:15] = np.repeat(a[:3], 4)
+
+    def shock() -> Array:
+        z = rng.normal(size=(n, columns))
+        z[:, 3:15] = correlation * np.repeat(z[:, :3], 4, axis=1) + np.sqrt(1 - correlation**2) * z[:, 3:15]
+        return z
+
+    x, seen = shock(), []
+    for _ in range(LENGTH):
+        after = a * x + np.sqrt(1 - a**2) * shock()
+        reward = x[:, :3] @ (np.array([1.0, -1.0, 0.8]) * (1 - GAMMA * a[:3])) + 0.5 * rng.normal(size=n)
+        seen.append((x, after, reward, rng.choice([0.5, 1.5], size=n)))
+        x = after
+    phi, phi_next, reward, ratio = (np.stack(part, axis=1).reshape(n * LENGTH, -1) for part in zip(*seen, strict=True))
+    start = np.arange(len(phi)) % LENGTH == 0
+    one = np.ones(len(phi))
+    return Batch(phi, phi_next, reward[:, 0], GAMMA * one, ratio[:, 0], start, one)
+
+
+def fitted(batch: Batch, **parameters: Any) -> SparseTDCV:
+    columns = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
+    model = SparseTDCV(gamma=GAMMA, fit_intercept=True, tol=1e-4, **parameters)
+    return model.fit(batch.phi, batch.reward, batch.phi_next, **columns)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.7])
+def test_relevant_features_are_found_among_their_decoys(correlation: float) -> None:
+    kept = [
+        set(np.flatnonzero(fitted(decoys(np.random.default_rng(s), 2000, 40, correlation)).support_)) for s in (1, 2)
+    ]
+    assert all({0, 1, 2} <= support for support in kept)
+    assert sum(len(support) for support in kept) <= 8
+
+
+def test_neither_units_nor_the_order_of_episodes_matter() -> None:
+    batch, rng = decoys(np.random.default_rng(3), 1000, 20, 0.5), np.random.default_rng(0)
+    model = fitted(batch)
+    units, means = 10.0 ** rng.integers(-6, 7, size=20), 10.0 * rng.normal(size=20)
+    other = replace(batch, phi=(batch.phi + means) * units, phi_next=(batch.phi_next + means) * units)
+    moved = fitted(other)
+    np.testing.assert_array_equal(moved.support_, model.support_)
+    np.testing.assert_allclose(moved.coef_ * units, model.coef_, rtol=1e-6, atol=1e-12)
+    order = rng.permutation(100)
+    rows = (order[:, None] * LENGTH + np.arange(LENGTH)).ravel()
+    shuffled = fitted(batch[rows])
+    np.testing.assert_array_equal(shuffled.support_, model.support_)
+    np.testing.assert_allclose(shuffled.coef_, model.coef_, rtol=1e-9)
+
+
+def test_what_is_dropped_is_held_at_zero_as_in_a_constrained_fit() -> None:
+    """Survivors of one step: the minimum of (θ̂ − θ)ᵀV⁻¹(θ̂ − θ) with one coordinate at 0 gives the next sizes."""
+    rng = np.random.default_rng(4)
+    A = np.eye(4) + 0.2 * rng.normal(size=(4, 4))
+    root = rng.normal(size=(4, 4))
+    omega, theta = root @ root.T + np.eye(4), np.array([3.0, 0.02, -2.0, 0.3])
+    system = MeanSystem(A, A @ theta, np.eye(4), np.zeros(4, dtype=bool), 200, 50, 4)
+    V = np.linalg.inv(A) @ omega @ np.linalg.inv(A).T / 200
+    kept, least = [0, 1, 2, 3], np.inf
+    while True:  # the same by solving the constrained problem anew for every set
+        H = np.linalg.inv(V)
+        now = np.zeros(4)
+        now[kept] = np.linalg.solve(H[np.ix_(kept, kept)], (H @ theta)[kept])
+        sizes = now[kept] ** 2 / np.diag(np.linalg.inv(H[np.ix_(kept, kept)]))
+        least = sizes.min()
+        if least > 9.0:
+            break
+        kept.pop(int(np.argmin(sizes)))
+    assert survivors(system, omega, np.arange(4), 9.0).tolist() == kept
+    assert 0 < len(kept) < 4
+
+
+def test_free_columns_stay_and_an_empty_system_has_no_support() -> None:
+    system = MeanSystem(np.eye(2), np.zeros(2), np.eye(2), np.array([False, True]), 100, 10, 1)
+    assert eliminate(system, lambda theta, columns, clustered: np.eye(len(columns))).tolist() == [1]  # noqa: ARG005
+    assert supports(system) == []
+
+
+def test_with_more_features_than_rows_the_path_proposes() -> None:
+    rng = np.random.default_rng(5)
+    batch = decoys(rng, 600, 20, 0.0)
+    noise = rng.normal(size=(601, 900))
+    wide = replace(
+        batch,
+        phi=sp.csr_array(np.hstack([batch.phi, noise[:-1]])),
+        phi_next=sp.csr_array(np.hstack([batch.phi_next, noise[1:]])),
+    )
+    kept = np.flatnonzero(fitted(wide).support_)
+    assert {0, 1, 2} <= set(kept)
+    assert len(kept) <= 6
+
+
+def test_the_dual_support_is_that_of_the_transposed_equation() -> None:
+    batch = decoys(np.random.default_rng(6), 800, 16, 0.0)
+    start = np.zeros(16)
+    start[[2, 5]] = 1.0
+    assert {2, 5} <= set(dual_support(batch, start, 8).tolist())
+
+
+def test_rmspbe_is_the_euclidean_problem_of_whitened_features() -> None:
+    """In features with C = I the metric of C is the Euclidean one, and no basis changes the fitted values."""
+    batch = decoys(np.random.default_rng(7), 500, 15, 0.7)
+    rows = (batch.reward, batch.phi_next)
+    columns = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
+    plain = {"gamma": GAMMA, "standardize": False, "tol": 1e-10}
+    C = batch.phi.T @ batch.phi / len(batch)
+    turn = np.linalg.inv(np.linalg.cholesky(C)).T
+    white = (batch.phi @ turn, batch.reward, batch.phi_next @ turn)
+    ours = SparseTD(rho_theta=0.05, fit_norm="rmspbe", **plain).fit(*white, **columns)
+    euclidean = SparseTD(rho_theta=0.05 * np.sqrt(2), fit_norm=2, **plain).fit(*white, **columns)
+    np.testing.assert_allclose(ours.coef_, euclidean.coef_, atol=1e-7)
+    assert 0 < ours.support_.sum() < 15
+    skew = SparseTD(rho_theta=0.0, fit_norm="rmspbe", **plain).fit(batch.phi, *rows, **columns)
+    other = SparseTD(rho_theta=0.0, fit_norm="rmspbe", **plain).fit(*white, **columns)
+    np.testing.assert_allclose(white[0] @ other.coef_, batch.phi @ skew.coef_, rtol=1e-6, atol=1e-9)
+
+
+def test_rmspbe_needs_theta_alone() -> None:
+    with pytest.raises(ValueError, match="leave out rho_w"):
+        SparseTD(rho_theta=0.1, rho_w=0.1, fit_norm="rmspbe").fit(np.eye(5), np.ones(5))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_time_limit_ends_with_an_honest_gap() -> None:
+    batch = decoys(np.random.default_rng(8), 400, 60, 0.7)
+    columns = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
+    model = SparseTD(rho_theta=1e-4, fit_norm="inf", gamma=GAMMA, time_limit=0.0)
+    model.fit(batch.phi, batch.reward, batch.phi_next, **columns)
+    assert model.status_ == "not_converged"
+    exact = SparseTD(rho_theta=1e-4, fit_norm="inf", gamma=GAMMA).fit(
+        batch.phi, batch.reward, batch.phi_next, **columns
+    )
+    assert model.objective_ - exact.objective_ <= model.dual_gap_ + 1e-12
