@@ -156,18 +156,19 @@ def test_coverage_is_the_target_mass_on_logged_actions():
     assert found.coverage_error == pytest.approx(0.5 / np.sqrt(n), rel=0.05)
     assert found.max_ratio == pytest.approx(1.2)
     assert found.ess_rows == pytest.approx(n * 0.7**2 / 0.74, rel=0.01)
-    assert any("70%" in sentence for sentence in found.warnings())
+    assert [(c.code, c.severity) for c in found.cautions()] == [("low_coverage", "red")]
+    assert "70%" in str(found.cautions()[0])
 
 
-def test_a_log_of_the_target_itself_raises_no_warning():
+def test_a_log_of_the_target_itself_needs_no_caution():
     log, _ = make_log(9, n=300)
     found = overlap(Episodes.of_log(log, 0.9))
     assert (found.coverage, found.max_ratio, found.ess_rows) == (1.0, 1.0, 300.0)
-    assert found.warnings() == []
+    assert found.cautions() == []
 
 
 def test_disjoint_policies_are_called_so():
     log, _ = make_log(10, n=300)
     found = overlap(Episodes.of_log(log, 0.9, np.zeros(300)))
     assert found.zero_share == 1.0
-    assert any("none of the logged actions" in sentence for sentence in found.warnings())
+    assert "no_overlap" in {c.code for c in found.cautions()}

@@ -1,4 +1,4 @@
-"""What is said of the overlap of log and target: its numbers from first principles, each warning from both sides."""
+"""What is said of the overlap of log and target: its numbers from first principles, each caution from both sides."""
 
 from __future__ import annotations
 
@@ -49,19 +49,33 @@ def test_the_error_of_the_coverage_follows_from_what_more_of_an_episode_changes(
 
 
 @pytest.mark.parametrize(
-    ("bad", "good", "said"),
+    ("bad", "good", "code", "severity", "said"),
     [
-        ({"coverage": 0.94}, {"coverage": 0.96}, "Only 94% of the target policy's choices"),
-        ({"coverage": 0.9, "coverage_error": 0.02}, {"coverage": 0.9, "coverage_error": 0.03}, "Only 90%"),
-        ({"mean_ratio": 1.06}, {"mean_ratio": 1.04}, "The ratios average 1.06"),
-        ({"mean_ratio": 1.2, "coverage_error": 0.07}, {"mean_ratio": 1.2, "coverage_error": 0.08}, "average 1.20"),
-        ({"ess_rows": 29.0}, {"ess_rows": 31.0}, "worth only 29 transitions"),
-        ({"max_ratio": 101.0}, {"max_ratio": 99.0}, "One transition counts 101 times"),
-        ({"zero_share": 1.0}, {"zero_share": 0.99}, "takes none of the logged actions"),
+        ({"coverage": 0.94}, {"coverage": 0.96}, "low_coverage", "amber", "Only 94% of the target policy's choices"),
+        ({"coverage": 0.79}, {"coverage": 0.96}, "low_coverage", "red", "Only 79%"),
+        (
+            {"coverage": 0.9, "coverage_error": 0.02},
+            {"coverage": 0.9, "coverage_error": 0.03},
+            "low_coverage",
+            "amber",
+            "Only 90%",
+        ),
+        ({"mean_ratio": 1.06}, {"mean_ratio": 1.04}, "wrong_ratios", "amber", "The ratios average 1.06"),
+        ({"mean_ratio": 1.26}, {"mean_ratio": 1.04}, "wrong_ratios", "red", "The ratios average 1.26"),
+        (
+            {"mean_ratio": 1.2, "coverage_error": 0.07},
+            {"mean_ratio": 1.2, "coverage_error": 0.08},
+            "wrong_ratios",
+            "amber",
+            "average 1.20",
+        ),
+        ({"max_ratio": 101.0}, {"max_ratio": 99.0}, "large_ratio", "note", "One transition counts 101 times"),
+        ({"zero_share": 1.0}, {"zero_share": 0.99}, "no_overlap", "red", "takes none of the logged actions"),
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_a_warning_is_given_on_one_side_of_its_limit_only(bad, good, said):
-    assert replace(SOUND, **good).warnings() == []
-    (sentence,) = replace(SOUND, **bad).warnings()
-    assert said in sentence
+def test_a_caution_is_given_on_one_side_of_its_limit_only(bad, good, code, severity, said):
+    assert replace(SOUND, **good).cautions() == []
+    (caution,) = replace(SOUND, **bad).cautions()
+    assert (caution.code, caution.severity) == (code, severity)
+    assert said in str(caution)

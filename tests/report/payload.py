@@ -34,8 +34,18 @@ def example_payload() -> dict:
         "standard_error": 0.0126,
         "target": "target_prob",
         "gamma": 0.99,
-        "behavior_value": {"value": 0.7221, "interval": [0.7045, 0.7397]},
+        "severity": None,
+        "behavior_value": {"name": "observed mean return", "value": 0.7221, "interval": [0.7045, 0.7397]},
+        "observed_return": {"name": "observed mean return", "value": 0.7221, "interval": [0.7045, 0.7397]},
+        "behavior_modelled": {"name": "logged behaviour, modelled", "value": 0.7238, "interval": [0.705, 0.7426]},
         "difference": {"value": 0.0091, "interval": [-0.0112, 0.0294]},
+        "effective_episodes": 812.0,
+        "effective_rows": 6904.0,
+        "negative_share": 0.012,
+        "regions": [
+            {"feature": "SOFA", "region": k, "of": 3, "log": 1 / 3, "target": share}
+            for k, share in enumerate((0.41, 0.33, 0.26))
+        ],
         "ess": 69.4,
         "ess_rows": 9012.0,
         "max_ratio": 24.7,
@@ -48,8 +58,9 @@ def example_payload() -> dict:
             for n, w, f in zip(NAMES, weights, [1, 1, 1, 0.98, 0.94, 0.88, 0.71, 0.55, 0.31], strict=True)
         ],
         "n_candidates": 1047,
+        "n_used": 1047,
         "comparisons": [
-            {"name": "LSTD, all features", "value": 0.7301, "interval": [0.705, 0.755], "ess": 9012},
+            {"name": "LSTD, features that matter", "value": 0.7301, "interval": [0.705, 0.755], "ess": 9012},
             {"name": "WIS", "value": 0.653, "interval": [0.51, 0.796], "ess": 69.4},
             {"name": "PDIS", "value": 0.801, "interval": [0.31, 1.29], "ess": 69.4},
             {"name": "WPDIS", "value": 0.688, "interval": [0.55, 0.82], "ess": 69.4},
@@ -65,7 +76,7 @@ def example_payload() -> dict:
         ],
         "path": {"penalty": penalty.tolist(), "weights": {**lines, **noise}, "chosen": 0.004},
         "convergence": {"iteration": list(range(0, 2000, 20)), "gap": (0.5 * 0.985 ** np.arange(0, 2000, 20)).tolist()},
-        "fit": "SparseTD stopped after 1,980 iterations: certified within 1e-6 of the optimum.",
+        "fit": "The value is computed from all 1,047 features. Those that matter were chosen by elimination.",
         "behavior_policy": None,
         "settings": {"source": "icu.parquet", "discount": 0.99, "seed": 0, "sparsetd": "0.1.0"},
     }  # fmt: skip

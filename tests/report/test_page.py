@@ -61,6 +61,10 @@ def changed(**changes):
     return {**copy.deepcopy(PAYLOAD), **changes}
 
 
+def caution(severity, text):
+    return {"code": "made_up", "severity": severity, "text": text}
+
+
 def test_the_page_is_well_formed_with_unique_ids():
     parser = parse(page(PAYLOAD))
     assert len(parser.ids) == len(set(parser.ids))
@@ -90,7 +94,7 @@ def test_nothing_is_loaded_from_elsewhere():
 
 
 def test_names_cannot_inject_markup():
-    text = page(changed(target='"><script>alert(1)</script>', warnings=["<img src=x>"]))
+    text = page(changed(target='"><script>alert(1)</script>', warnings=[caution("note", "<img src=x>")]))
     assert "<script>alert" not in text
     assert "<img" not in text
     assert "&lt;b&gt;odd &amp; name&lt;/b&gt;" in text
@@ -109,7 +113,8 @@ def test_equal_payloads_give_equal_bytes(tmp_path):
         {"path": None, "convergence": None, "calibration": [], "ratio_histogram": None, "bellman_error": None},
         {"features": [], "n_candidates": 0},
         {"comparisons": []},
-        {"warnings": ["Only 40 % of the target's choices are in the log."]},
+        {"severity": "amber", "warnings": [caution("amber", "Only 90 % of the target's choices are in the log.")]},
+        {"severity": "red", "warnings": [caution("red", "Only 40 % of the target's choices are in the log.")]},
         {"interval": [float("nan"), float("nan")], "value": float("nan")},
         {"difference": {"value": float("nan"), "interval": [None, None]}},
         {"features": [{"name": "x", "weight": 0.0, "interval": None, "frequency": None}]},
@@ -151,14 +156,52 @@ def test_verdicts_grade_in_words():
     words = [v.word for v in verdicts(PAYLOAD)]
     assert words == ["covered", "plenty", "uneven", "near chance"]
     poor = changed(
-        coverage=0.4, ess_rows=12.0, max_ratio=653.0, bellman_error={"value": 9.0, "noise": 1.0, "constant": 20.0}
+        coverage=0.4,
+        effective_episodes=12.0,
+        max_ratio=653.0,
+        bellman_error={"value": 9.0, "noise": 1.0, "constant": 20.0},
     )
     assert [v.level for v in verdicts(poor)] == ["bad"] * 4
 
 
+@pytest.mark.parametrize(
+    ("carried", "of", "word"), [(100, 400, "plenty"), (99, 396, "modest"), (49, 196, "too few"), (240, 2000, "too few")]
+)
+def test_effective_episodes_are_graded_by_their_number_and_their_share(carried, of, word):
+    found = verdicts(changed(effective_episodes=float(carried), n_episodes=of))[1]
+    assert (found.name, found.figure, found.word) == ("Effective episodes", str(carried), word)
+
+
+def test_an_answer_that_must_not_be_used_says_so_first_and_nothing_is_green():
+    said = [caution("red", "The features do not fit."), caution("amber", "Few episodes.")]
+    text, sound = page(changed(severity="red", warnings=said)), page(PAYLOAD)
+    first = re.search(r'<p class="([^"]*)"><strong>([^<]*)</strong> ([^<]*)</p>', text)
+    assert first.groups() == ("alert red", "Do not use this answer.", "The features do not fit.")
+    assert text.index("Do not use this answer.") < text.index("Caution.") < text.index('class="answer doubtful"')
+    assert 'class="card good"' in sound
+    assert 'class="card good"' not in text
+    assert "beyond chance" not in page(changed(severity="red", difference={"value": 0.1, "interval": [0.05, 0.15]}))
+
+
+@pytest.mark.parametrize(("severity", "word"), [("amber", "Caution."), ("note", "Note.")])
+def test_a_lesser_caution_comes_after_the_answer(severity, word):
+    text = page(changed(severity=severity, warnings=[caution(severity, "Mind this.")]))
+    assert text.index('<p class="answer">') < text.index(f'<p class="alert {severity}"><strong>{word}</strong>')
+    assert 'class="card good"' in text
+    assert "Do not use" not in text
+
+
+def test_cut_episodes_are_compared_with_what_they_would_have_earned():
+    assert "had none been cut" not in page(PAYLOAD)
+    text = page(changed(behavior_value=PAYLOAD["behavior_modelled"]))
+    assert (
+        "earned 0.722 on average; had none been cut, the logged behaviour would have earned an estimated 0.724" in text
+    )
+
+
 def test_one_episode_a_fold_gives_no_verdict_on_the_bellman_error():
     lonely = changed(bellman_error={"value": 9.0, "noise": 0.0, "constant": 20.0})
-    assert [v.name for v in verdicts(lonely)] == ["Support coverage", "Effective transitions", "Largest weight"]
+    assert [v.name for v in verdicts(lonely)] == ["Support coverage", "Effective episodes", "Largest weight"]
     assert "inf×" not in page(lonely)
 
 
@@ -306,5 +349,14 @@ window.onload = function () {{ document.title = document.querySelector("iframe")
 def test_nothing_sticks_out_on_a_phone(tmp_path):
     long = "x" * 200
     named = {"name": long, "weight": 1e6, "interval": [-1e6, 1e6], "frequency": 1.0}
-    text = page(changed(features=[named], target=long, warnings=[long], settings={"model": long}, value=-123456.0))
+    text = page(
+        changed(
+            features=[named],
+            target=long,
+            warnings=[caution("red", long)],
+            severity="red",
+            settings={"model": long},
+            value=-123456.0,
+        )
+    )
     assert in_browser(PHONE.format(html.escape(text)), tmp_path) <= 390

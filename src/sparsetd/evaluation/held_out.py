@@ -21,6 +21,7 @@ from scipy.stats import norm
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.selection.units import lengths_of
 from sparsetd.system import Array
 
 N_GROUPS = 10
@@ -59,7 +60,10 @@ def cross_fit(part: Part, folds: Moments, fold: Array) -> HeldOut:
 def bellman_error(part: Part, folds: Moments, held: HeldOut) -> BellmanError:
     """Held-out MSPBE of the fit, its noise level, and the MSPBE of the best constant."""
     batch, total = part.batch, folds.total()
-    metric = scipy.linalg.pinvh(total.C[0] / total.n_rows[0])
+    C = total.C[0] / total.n_rows[0]
+    length = lengths_of(np.diag(C))
+    units = np.outer(length, length)  # what counts as singular must not depend on them
+    metric = scipy.linalg.pinvh(C / units) / units
     error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
     start = batch.ratio @ batch.reward / max(float(batch.ratio @ (1 - batch.discount)), 1e-12)
     flat = batch.ratio * (batch.reward - (1 - batch.discount) * start)
