@@ -41,6 +41,8 @@ class SaddleTD(StreamingTD):
 
     @property
     def _solver(self) -> Any:
+        if self.fit_norm == "rmspbe":  # type: ignore[comparison-overlap]
+            raise ValueError('fit_norm="rmspbe" needs C, which a stream does not form: use SparseTD, or fit_norm=2')
         if self._automatic and (self.rho_theta or self.rho_w):
             return solvers.DualAveraging(**self._streaming, fit_norm=self.fit_norm, sparse=False)
         if self._automatic:

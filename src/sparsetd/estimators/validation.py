@@ -125,7 +125,7 @@ RULES: dict[str, Callable[[str, Any], None]] = {
     "budget": _positive,
     "projected": _one_of(True, False),
     "average": _one_of("all", "suffix", "none"),
-    "fit_norm": _one_of(1, 2, "inf"),
+    "fit_norm": _one_of(1, 2, "inf", "rmspbe"),
     "radius": lambda name, value: _number(name, value, lambda v: v > 0, "a positive number"),
     "p": lambda name, value: _number(name, value, lambda v: 1 < v < np.inf, "a number greater than 1"),
     "support_tol": lambda name, value: _number(name, value, lambda v: 0 <= v < 1, "a number in [0, 1)"),
