@@ -127,8 +127,8 @@ def test_rmspbe_is_the_euclidean_problem_of_whitened_features() -> None:
     C = batch.phi.T @ batch.phi / len(batch)
     turn = np.linalg.inv(np.linalg.cholesky(C)).T
     white = (batch.phi @ turn, batch.reward, batch.phi_next @ turn)
-    ours = SparseTD(rho_theta=0.05, fit_norm="rmspbe", **plain).fit(*white, **columns)
-    euclidean = SparseTD(rho_theta=0.05 * np.sqrt(2), fit_norm=2, **plain).fit(*white, **columns)
+    ours = SparseTD(rho_theta=0.3, fit_norm="rmspbe", **plain).fit(*white, **columns)
+    euclidean = SparseTD(rho_theta=0.3 * np.sqrt(2), fit_norm=2, **plain).fit(*white, **columns)
     np.testing.assert_allclose(ours.coef_, euclidean.coef_, atol=1e-7)
     assert 0 < ours.support_.sum() < 15
     skew = SparseTD(rho_theta=0.0, fit_norm="rmspbe", **plain).fit(batch.phi, *rows, **columns)
