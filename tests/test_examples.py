@@ -17,6 +17,7 @@ SMALL = {  # arguments, what it prints, and the package that it needs beyond the
     "icu_sepsis_evaluation": ([], "noise columns kept", "icu_sepsis"),
     "minari_round_trip": ([], "the same rows: True", "minari"),
     "mountain_car": ([], "SparseTDCV", "matplotlib"),
+    "options_four_rooms": ([], "LSTD from 10,950 executions: mean error 0.02", "matplotlib"),
     "sklearn_pipeline": ([], "best of 12", "matplotlib"),
     "which_features": ([], "[0 1 2 3 4]", "matplotlib"),
 }

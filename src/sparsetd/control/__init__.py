@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparsetd.control.actor_critic import SoftmaxActor, actor_critic
 from sparsetd.control.learners import EstimatorLearner, GreedyGQ, GreedyROGQ, Learner, Step
 from sparsetd.control.online import Episode, evaluate, online, rollout
 from sparsetd.control.policies import Rule, ValuePolicy, epsilon_greedy, greedy, softmax, uniform
@@ -16,8 +17,10 @@ __all__ = [
     "LinearValues",
     "PolicyIteration",
     "Rule",
+    "SoftmaxActor",
     "Step",
     "ValuePolicy",
+    "actor_critic",
     "epsilon_greedy",
     "evaluate",
     "greedy",
