@@ -128,10 +128,9 @@ def _read(path: str | os.PathLike[str], part: str) -> Any:
 def _check(model: Any) -> None:
     """What a fitted model must satisfy whatever its class: one finite weight per feature, one name per feature."""
     if isinstance(model, ScorePolicy):
-        try:
-            return model.check()
-        except (ValueError, TypeError, AttributeError, IndexError) as error:
-            raise CorruptFileError(str(error)) from None
+        if not model.fits():
+            raise CorruptFileError("the tables of its policy do not fit together.")
+        return
     if isinstance(model, estimators.ValueFunction):
         observed, names = getattr(model, "n_observed_", None), getattr(model, "feature_names_in_", None)
         if type(observed) is not int or (names is not None and np.shape(names) != (observed,)):

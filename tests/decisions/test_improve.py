@@ -11,9 +11,12 @@ from decisions.clinic import GAMMA, N_STATES, Clinic
 
 from sparsetd import model_file
 from sparsetd.container import CorruptFileError
-from sparsetd.decisions import ScorePolicy, improve
+from sparsetd.decisions import ScorePolicy, compare, improve
 from sparsetd.decisions.candidates import candidates, recipes
-from sparsetd.transitions import Transitions
+from sparsetd.evaluation import evaluate
+from sparsetd.evaluation.cautions import Caution
+from sparsetd.evaluation.learnt import fingerprints, taught
+from sparsetd.transitions import Transitions, concatenate
 
 CLINIC = Clinic(1)
 LOG = CLINIC.log(500)
@@ -32,21 +35,33 @@ def test_a_better_policy_is_found_and_recommended(found):
     assert found.recommended
     assert gain > 0.8 * best
     assert found.interval[0] < gain < found.interval[1]
-    assert "It is recommended." in str(found)
-    assert found.n_learnt + found.n_tested == LOG.n_episodes
+    assert "It is better and is recommended." in str(found)
+    assert found.n_learnt + found.evaluation.overlap.n_episodes == LOG.n_episodes
 
 
 def test_without_an_effect_nothing_is_recommended():
     result = improve(Clinic(1, effect=0.0).log(400), gamma=GAMMA)
     assert not result.recommended
-    assert "It is not recommended." in result.sentence()
+    assert "It is not recommended: it is not shown to be better" in result.sentence()
 
 
 def test_the_test_knows_only_the_other_episodes(found):
     """The difference is that of two fits to the episodes that were not learnt from, and so is the evaluation."""
-    assert found.evaluation.overlap.n_episodes == found.n_tested
+    assert found.evaluation.overlap.n_episodes == 250
     by_action = [p.gain.value for p in found.where if p.group.startswith("action")]
     assert sum(by_action) == pytest.approx(found.difference.value)
+
+
+def test_what_speaks_against_a_policy_is_said(found):
+    """A test with a red caution, or a part to learn from that did not speak for it, recommends nothing."""
+    red = replace(found.evaluation, warnings=(Caution("x", "red", "No."),))
+    doubted = replace(found, evaluation=red)
+    assert not doubted.recommended
+    assert "the test itself is not to be trusted" in doubted.sentence()
+    recipe, inner = found.candidates[0]
+    unsure = replace(found, candidates=((recipe, replace(inner, value=0.0)),))
+    assert not unsure.recommended
+    assert "did not speak for it" in unsure.sentence()
 
 
 def test_the_same_seed_gives_the_same_policy_and_another_split_another(found):
@@ -58,7 +73,7 @@ def test_what_is_printed_is_what_acts(found):
     """The probabilities follow from the printed scores alone."""
     data = found.policy.to_dict()
     scores = np.array([[row[name] for name in (*found.policy.names, "constant")] for row in data["scores"]])
-    assert np.array_equal(scores, found.policy.scores)
+    assert scores == pytest.approx(found.policy.scores, abs=1e-12)
     for name, score in re.findall(r"([+-]\d+\.\d{3}) (\w+)", str(found.policy)):
         assert float(name) in np.round(scores[:, list(found.policy.names).index(score)], 3)
 
@@ -93,7 +108,7 @@ MERIT = np.array([[0.0], [1.0], [2.0]])
 
 def constant_policy(rule, strength, habit=HABIT, merit=MERIT):
     none = np.zeros(0)
-    return ScorePolicy(("a",), none.astype(int), none, none, habit, merit, rule, strength)
+    return ScorePolicy(("a",), none.astype(int), none, none, habit, merit, rule, strength, none.astype(np.uint64))
 
 
 @pytest.mark.parametrize(
@@ -181,3 +196,46 @@ def test_too_many_weights_are_refused_by_name():
     )
     with pytest.raises(ValueError, match="2 actions times 1600 observed columns are more than 3000 weights"):
         candidates(wide, GAMMA, 2)
+
+
+def test_a_policy_is_not_judged_on_the_episodes_that_taught_it(found):
+    """`evaluate` says so in red; `compare` leaves those episodes out, so that what is left is the test itself."""
+    judged = evaluate(LOG, found.policy, gamma=GAMMA, n_resamples=0)
+    assert judged.severity == "red"
+    assert "learnt from 250 of these 500 episodes" in str(judged.warnings[0])
+    assert not any(c.code == "judged_on_training_episodes" for c in found.evaluation.warnings)
+    column = np.asarray(LOG.behavior_prob)
+    compared = compare(LOG, {"now": "behavior", "new": found.policy, "same": column}, gamma=GAMMA)
+    assert compared.differences["same", "now"].value == pytest.approx(0.0, abs=1e-9)
+    assert compared.differences["new", "now"].value == pytest.approx(found.difference.value)
+    assert "250 of 500 episodes are left out" in str(compared.cautions[-1])
+
+
+def test_an_episode_is_known_by_what_happened_in_it(found):
+    turned = LOG.with_columns(["worst", "worse", "ill", "well"])
+    backwards = concatenate(list(LOG.episodes())[::-1])
+    assert np.array_equal(taught(found.policy, turned), taught(found.policy, LOG))
+    assert np.array_equal(taught(found.policy, backwards), taught(found.policy, LOG)[::-1])
+    assert not taught(found.policy, CLINIC.log(100, seed=9)).any()
+    assert not taught("behavior", LOG).any()
+
+
+def test_a_log_that_only_taught_is_refused(found):
+    half = LOG[np.flatnonzero(taught(found.policy, LOG)[LOG.episode - LOG.episode[0]])]
+    with pytest.raises(ValueError, match="learnt from every episode of this log"):
+        compare(half, {"now": "behavior", "new": found.policy}, gamma=GAMMA)
+
+
+def test_the_order_of_the_log_does_not_matter(found):
+    named = replace(LOG, episode_id=LOG.episode)
+    backwards = concatenate([e for e in list(named.episodes())[::-1]])
+    assert improve(backwards, gamma=GAMMA).difference.value == pytest.approx(found.difference.value)
+
+
+def test_of_equal_episodes_as_many_count_as_taught():
+    one = Transitions.from_arrays([[1.0]] * 5, [0.0, 1.0, 0.0, 0.0, 1.0], action=[0] * 5, terminated=[True] * 5)
+    policy = replace(constant_policy("tilt", 1.0), learnt_from=fingerprints(one[:3]))
+    assert taught(policy, one).tolist() == [True, True, True, False, False]
+    assert taught(policy, one[[2, 3, 4, 1, 0]]).tolist() == [True, True, True, False, False]
+    fewer = replace(policy, learnt_from=fingerprints(one[:1]))
+    assert not taught(fewer, one).any()  # one in five may be chance

@@ -108,11 +108,10 @@ def test_everything_a_reader_needs_is_there(result):
     assert {f["name"] for f in data["features"]} == set(LOG.names)
     assert [c["name"] for c in data["comparisons"]] == [
         "LSTD, features that matter",
+        "DR",
         "WIS",
         "PDIS",
         "WPDIS",
-        "DR",
-        "WDR",
     ]
     assert (data["n_used"], data["n_candidates"]) == (5, 5)
     assert data["n_rows"] == len(LOG)

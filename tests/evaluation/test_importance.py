@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from sparsetd.evaluation import doubly_robust as dr
 from sparsetd.evaluation import importance
 from sparsetd.evaluation.episodes import Episodes, effective_sample_size
 from sparsetd.evaluation.estimate import Estimate
@@ -90,78 +89,6 @@ def test_importance_sampling_is_exact_on_the_population(name):
     assert getattr(importance, name)(EPISODES).value == pytest.approx(TRUTH, abs=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("estimator", [dr.doubly_robust, dr.weighted_doubly_robust])
-def test_doubly_robust_is_exact_for_any_model(estimator, seed):
-    rng = np.random.default_rng(seed)
-    q = rng.normal(size=(HORIZON + 1, 3, 2))
-    pi = np.array([[float(p) for p in TARGET[s]] for s in (0, 1)] + [[0.0, 0.0]])
-    v = np.einsum("tsa,sa->ts", q, pi)
-    s, a, nxt = LOG.observation[:, 0], LOG.action, LOG.next_observation[:, 0]
-    value, value_next = v[AGE, s], np.where(LOG.terminated, 0.0, v[AGE + 1, nxt])
-    assert estimator(EPISODES, value, value_next, q[AGE, s, a]).value == pytest.approx(TRUTH, abs=1e-12)
-    assert estimator(EPISODES, value, value_next).value == pytest.approx(TRUTH, abs=1e-12)
-
-
-def a_model(rng, episodes):
-    """Any v and q of the rows; v(s') is v of the next row, and at the end of an episode what a cut one would have."""
-    value, q, value_next = rng.normal(size=(3, len(episodes.of)))
-    inside = np.diff(episodes.of, append=-1) == 0
-    value_next[inside] = np.append(value[1:], 0.0)[inside]
-    return value, value_next, q
-
-
-def test_doubly_robust_is_the_recursion_of_jiang_and_li():
-    """V_t = v(s_t) + ρ_t (r_t + γV_{t+1} − q(s_t, a_t)), equation 10 of Jiang and Li (2016), one row at a time."""
-    rng = np.random.default_rng(4)
-    episodes = sample(rng, 20)
-    value, value_next, q = a_model(rng, episodes)
-    terms = []
-    for first, last in zip(episodes.first, episodes.last, strict=True):
-        after = value_next[last]
-        for t in range(last, first - 1, -1):
-            after = value[t] + episodes.ratio[t] * (episodes.reward[t] + GAMMA * after - q[t])
-        terms.append(after)
-    found = dr.doubly_robust(episodes, value, value_next, q)
-    assert found.value == pytest.approx(np.mean(terms), rel=1e-12)
-    assert found.standard_error == pytest.approx(np.std(terms, ddof=1) / np.sqrt(20), rel=1e-12)
-
-
-def test_weighted_doubly_robust_weighs_the_errors_of_every_age():
-    """v(s₀) + Σ_t γᵗ Σ_i w_{i,t} (r + γv(s') − q), w_t = W_t / ΣW_t; an episode that ended keeps its last weight."""
-    rng = np.random.default_rng(5)
-    episodes = sample(rng, 20)
-    value, value_next, q = a_model(rng, episodes)
-    expected = value[episodes.first].mean()
-    for t in range(HORIZON):
-        weighed = total = 0.0
-        for first, last in zip(episodes.first, episodes.last, strict=True):
-            row = min(first + t, last)
-            weight = np.prod(episodes.ratio[first : row + 1])
-            total += weight
-            if first + t <= last:
-                weighed += weight * (episodes.reward[row] + GAMMA * value_next[row] - q[row])
-        expected += GAMMA**t * weighed / total
-    assert dr.weighted_doubly_robust(episodes, value, value_next, q).value == pytest.approx(expected, rel=1e-12)
-
-
-def test_a_good_model_makes_the_doubly_robust_estimate_less_noisy():
-    v = np.array([[exact_value(s, HORIZON - t) for s in range(3)] for t in range(HORIZON + 1)])
-    s, nxt = LOG.observation[:, 0], LOG.next_observation[:, 0]
-    good = dr.doubly_robust(EPISODES, v[AGE, s], np.where(LOG.terminated, 0.0, v[AGE + 1, nxt]))
-    assert good.standard_error < 0.8 * importance.per_decision(EPISODES).standard_error
-
-
-def test_without_a_model_doubly_robust_is_per_decision():
-    zero = np.zeros(len(LOG))
-    for robust, plain in [
-        (dr.doubly_robust, importance.per_decision),
-        (dr.weighted_doubly_robust, importance.weighted_per_decision),
-    ]:
-        assert robust(EPISODES, zero, zero).value == pytest.approx(plain(EPISODES).value, abs=1e-14)
-        assert robust(EPISODES, zero, zero).standard_error == pytest.approx(plain(EPISODES).standard_error, rel=1e-12)
-
-
 def test_on_policy_everything_is_the_mean_return():
     same = Episodes.of_log(LOG, GAMMA, np.ones(len(LOG)))
     for name in ("ordinary", "weighted", "per_decision", "weighted_per_decision"):
@@ -203,14 +130,12 @@ def left_out(estimator, episodes, *columns):
     return np.sqrt((n - 1) / n * np.sum((values - np.mean(values)) ** 2))
 
 
-@pytest.mark.parametrize("name", ["weighted", "weighted_per_decision", "weighted_doubly_robust"])
+@pytest.mark.parametrize("name", ["weighted", "weighted_per_decision"])
 def test_the_error_of_weighted_means_is_that_of_leaving_episodes_out(name):
     rng = np.random.default_rng(1)
     episodes = sample(rng, 12)  # few, so that one weight matters
-    columns = (rng.normal(size=len(episodes.of)), rng.normal(size=len(episodes.of))) if name.endswith("robust") else ()
-    estimator = getattr(dr if columns else importance, name)
-    expected = left_out(estimator, episodes, *columns)
-    assert estimator(episodes, *columns).standard_error == pytest.approx(expected, rel=1e-9)
+    estimator = getattr(importance, name)
+    assert estimator(episodes).standard_error == pytest.approx(left_out(estimator, episodes), rel=1e-9)
 
 
 def test_an_episode_with_all_the_weight_is_no_certainty():
@@ -230,8 +155,6 @@ def test_zero_ratios_leave_nothing_to_weigh():
         estimate = getattr(importance, name)(nothing)
         assert np.isnan(estimate.value)
         assert estimate.standard_error == np.inf
-    zero = np.zeros(len(LOG))
-    assert dr.weighted_doubly_robust(nothing, zero + 2.0, zero + 1.0).value == 2.0
 
 
 def long_log(ratio, n=3000):
@@ -303,11 +226,3 @@ def test_interval_is_students():
 def test_wrong_input_is_named(ratio, gamma, message):
     with pytest.raises(ValueError, match=message):
         Episodes.of_log(LOG, gamma, ratio)
-
-
-def test_a_model_of_the_wrong_length_is_named():
-    right = np.zeros(len(LOG))
-    with pytest.raises(ValueError, match="`value_next` must hold"):
-        dr.doubly_robust(EPISODES, right, np.zeros(3))
-    with pytest.raises(ValueError, match="`q` must hold"):
-        dr.doubly_robust(EPISODES, right, right, np.zeros(3))

@@ -16,6 +16,7 @@ import numpy as np
 from fuzz.oracle import check_sentence, file
 from sparsetd import LSTD, TDC, Transitions, ValueFunction, checkpoint, container, model_file
 from sparsetd.container import CorruptFileError
+from sparsetd.decisions import ScorePolicy
 from sparsetd.encoding import TAGS
 from sparsetd.features import Fourier, RBFGrid, Tabular, TileCoding
 
@@ -23,7 +24,7 @@ STATE = {"x": np.eye(2), "rng": np.random.default_rng(0), "names": np.array(["a"
 
 
 def files() -> list[bytes]:
-    """Real files: models of rows and of states, and a checkpoint."""
+    """Real files: models of rows and of states, a policy, and a checkpoint."""
     X, y = np.arange(12.0).reshape(4, 3) % 5, np.ones(4)
     out = []
     with tempfile.TemporaryDirectory() as folder:
@@ -35,6 +36,10 @@ def files() -> list[bytes]:
         for features in (TileCoding(2, 2), Fourier(2), RBFGrid((2,)), Tabular()):
             model_file.save(ValueFunction(features, LSTD(rho_theta=0.1)).fit(log), path)
             out.append(path.read_bytes())
+        tables = np.zeros(2), np.ones(2), np.eye(3), np.eye(3)
+        policy = ScorePolicy(("a", "b"), np.arange(2), *tables, "tilt", 1.0, np.arange(4, dtype=np.uint64))
+        model_file.save(policy, path)
+        out.append(path.read_bytes())
         checkpoint.save(path, STATE)
         out.append(path.read_bytes())
     return out
@@ -64,7 +69,9 @@ def one_input(data: bytes) -> None:
         path = file(".std", contents)
         for load in (model_file.load, model_file.read_notes, lambda path: checkpoint.load(path, like=STATE)):
             try:
-                load(path)
+                loaded = load(path)
+                if isinstance(loaded, ScorePolicy):
+                    loaded(np.zeros((1, len(loaded.names))))
             except ValueError as error:
                 check_sentence(error, (CorruptFileError, ValueError))
 
@@ -77,4 +84,5 @@ TOKENS = [
     *b"200000000 3161 2147483648 1e300".split(),
     *(json.dumps(tag).encode() for tag in (*TAGS, "meta", "arrays", "shape", "offset", "order", "class", "params")),
     *(json.dumps(name).encode() for name in ("LSTD", "TDC", "csr_array", "PCG64", "__class__", "coef_", "state")),
+    *(json.dumps(name).encode() for name in ("ScorePolicy", "habit", "tilt")),
 ]

@@ -65,7 +65,6 @@ def example_payload() -> dict:
             {"name": "PDIS", "value": 0.801, "interval": [0.31, 1.29], "ess": 69.4},
             {"name": "WPDIS", "value": 0.688, "interval": [0.55, 0.82], "ess": 69.4},
             {"name": "DR", "value": 0.744, "interval": [0.61, 0.88], "ess": 69.4},
-            {"name": "WDR", "value": 0.725, "interval": [0.68, 0.77], "ess": 69.4},
             {"name": "IS", "value": None, "interval": None, "ess": 0.0},
         ],
         "warnings": [],

@@ -17,6 +17,7 @@ BENCHMARKS = {
     "steps": ["benchmarks/automatic_steps.py"],
     "evaluation": ["benchmarks/evaluation.py"],
     "trust": ["-m", "benchmarks.trust"],
+    "decisions": ["-m", "benchmarks.decisions"],
     "crash": ["benchmarks/crash.py"],
     "corruption": ["benchmarks/corruption.py"],
     "demo": ["benchmarks/demo_seeds.py"],
@@ -28,6 +29,7 @@ benchmarks:
   steps        automatic steps against the best of a grid
   evaluation   the value of a policy on ICU-Sepsis against the exact answer
   trust        whether intervals cover and cautions fire on problems of other kinds, with exact answers
+  decisions    whether comparisons, recommendations and bounds hold, with exact answers
   crash        kill a checkpointed fit at random moments, and resume
   corruption   cut and flip the bytes of model files
   demo         the demo's settings on other seeds

@@ -44,7 +44,6 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace, console: Console) -> Outcome:
     from sparsetd.decisions import compare
-    from sparsetd.report.decision_page import comparison_page
 
     models = [model_in(policy) for _, policy in args.target]
     page = check_output(args.report, ".html", ".htm", inputs=[args.log, *models])
@@ -52,12 +51,11 @@ def run(args: Namespace, console: Console) -> Outcome:
     console.progress(f"comparing {len(policies)} policies on {log.n_episodes:,} episodes")
     classifier = classifier_of(args.classifier)
     result = compare(log, policies, gamma=args.gamma, level=args.level, by=args.by, classifier=classifier)
-    data = {**result.to_dict(), "settings": {"log": args.log, "targets": [f"{k}={v}" for k, v in args.target]}}
     text = str(result)
     if page is not None:
-        replace_file(page, comparison_page(data))
+        replace_file(page, result.page(log=args.log, targets=", ".join(f"{k}={v}" for k, v in args.target)))
         text += f"\nreport: {page}"
-    return Outcome(text, {**data, "report": None if page is None else str(page)})
+    return Outcome(text, {**result.to_dict(), "report": args.report})
 
 
 def _policies(args: Namespace) -> tuple[dict[str, Any], Any]:

@@ -45,7 +45,6 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace, console: Console) -> Outcome:
     from sparsetd import model_file
     from sparsetd.decisions import improve
-    from sparsetd.report.decision_page import improvement_page
 
     out, page = (
         check_output(args.out, ".sparsetd", inputs=[args.log]),
@@ -61,15 +60,14 @@ def run(args: Namespace, console: Console) -> Outcome:
         seed=args.seed,
         progress=console.progress,
     )
-    data = {**result.to_dict(), "settings": {"log": args.log, "learn": args.learn, "seed": args.seed}}
     text = str(result)
     if out is not None:
         model_file.save(result.policy, out, notes={"log": args.log, "recommended": result.recommended})
         text += f"\npolicy: {out}"
     if page is not None:
-        replace_file(page, improvement_page(data))
+        replace_file(page, result.page(log=args.log, gamma=args.gamma, learn=args.learn, seed=args.seed))
         text += f"\nreport: {page}"
-    return Outcome(text, {**data, "out": args.out, "report": args.report})
+    return Outcome(text, {**result.to_dict(), "out": args.out, "report": args.report})
 
 
 IMPROVE = Command("improve", SUMMARY, DETAILS, arguments, run)

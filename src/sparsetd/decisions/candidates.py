@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sparsetd.decisions.score_policy import DECIMALS, ScorePolicy
 from sparsetd.evaluation.action_values import ActionRows, ActionValue
+from sparsetd.evaluation.learnt import fingerprints
 from sparsetd.system import Array
 from sparsetd.transitions import Transitions
 
@@ -23,6 +24,7 @@ FEW = 5
 ROUNDS = (1, 3)  # evaluations: one is a single step of improvement, more are policy iteration
 RULES = (("greedy", 0.05), ("greedy", 0.15), ("safe", 0.1), ("tilt", 1.0), ("tilt", 3.0))
 MOST_WEIGHTS = 3_000
+NONE = np.zeros(0, dtype=np.uint64)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ def candidates(log: Transitions, gamma: float, n_actions: int) -> dict[Recipe, S
     if width > FEW:
         tables[True] = _tables(log, _telling(tables[False][ROUNDS[0]]), gamma, n_actions)
     names = log.names or tuple(f"x{i}" for i in range(width))
-    return {r: ScorePolicy(names, *tables[r.few][r.rounds], r.rule, r.strength) for r in recipes(width)}
+    own = fingerprints(log)
+    return {r: ScorePolicy(names, *tables[r.few][r.rounds], r.rule, r.strength, own) for r in recipes(width)}
 
 
 Tables = tuple[Array, Array, Array, Array, Array]
@@ -68,13 +71,13 @@ def _tables(log: Transitions, columns: Array, gamma: float, n_actions: int) -> d
     center, scale = scaler.mean_.round(6), np.where(scaler.scale_ > 0, scaler.scale_, 1.0)
     habit = _habit((log.observation[:, columns] - center) / scale, np.asarray(log.action), n_actions).round(DECIMALS)
     names = log.names or tuple(f"x{i}" for i in range(log.observation.shape[1]))
-    now = ScorePolicy(names, columns, center, scale, habit, np.zeros_like(habit), "tilt", 0.0)
+    now = ScorePolicy(names, columns, center, scale, habit, np.zeros_like(habit), "tilt", 0.0, NONE)
     found: dict[int, Tables] = {}
     for k in range(1, max(ROUNDS) + 1):
         rows = ActionRows.of(log, _Units(columns, center, scale), gamma, now)
         merit = _merit(ActionValue.fit(rows)).round(DECIMALS)
         found[k] = (columns, center, scale, habit, merit)
-        now = ScorePolicy(names, *found[k], "greedy", 0.05)
+        now = ScorePolicy(names, *found[k], "greedy", 0.05, NONE)
     return found
 
 

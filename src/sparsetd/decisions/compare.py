@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from sparsetd.decisions.judge import Judge, is_behavior
+from sparsetd.decisions.judge import Fit, Judge, Value, is_behavior, unseen
+from sparsetd.decisions.shown import Decision
 from sparsetd.decisions.simultaneous import Together
 from sparsetd.decisions.subgroups import groups_of
-from sparsetd.decisions.where import Place
+from sparsetd.decisions.where import Place, places
+from sparsetd.evaluation.cautions import Caution, by_severity
 from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.result import SIGNS
 from sparsetd.system import Array
 from sparsetd.transitions import Transitions
 
 
-@dataclass(frozen=True, eq=False)
-class Comparison:
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Decision):
     """Values of policies, and all their differences.
 
     Attributes
@@ -35,7 +38,8 @@ class Comparison:
         For every policy but the reference: where it acts differently, and what that is worth.
     reference : str
         The policy the others are compared with in `groups` and `where`: the first.
-    cautions : tuple of str
+    cautions : tuple of Caution
+        What speaks against it; those of severity "red" say that a policy cannot be judged on this log.
     """
 
     values: Together
@@ -45,7 +49,8 @@ class Comparison:
     where: Mapping[str, tuple[Place, ...]]
     reference: str
     gamma: float
-    cautions: tuple[str, ...] = ()
+    cautions: tuple[Caution, ...] = ()
+    _page = "comparison_page"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON and for the page."""
@@ -61,7 +66,7 @@ class Comparison:
             "where": {
                 name: [place.to_dict(self.values.level) for place in found] for name, found in self.where.items()
             },
-            "cautions": list(self.cautions),
+            "warnings": [asdict(caution) for caution in self.cautions],
         }
 
     def __str__(self) -> str:
@@ -73,7 +78,7 @@ class Comparison:
         if self.groups:
             lines += [f"difference to {self.reference} by group:"]
             lines += [f"  {f'{g}: {k}':<36s} {_words(self.groups, (g, k), '+')}" for g, k in self.groups]
-        return "\n".join([*lines, self.sentence(), *(f"caution: {c}" for c in self.cautions)])
+        return "\n".join([*lines, self.sentence(), *(f"{SIGNS[c.severity]}: {c}" for c in self.cautions)])
 
     def sentence(self) -> str:
         """Which policy is best, as far as the log can tell."""
@@ -113,28 +118,43 @@ def compare(
         raise ValueError(f"`policies` has {len(policies)} entry: name at least two policies to compare.")
     if any(not isinstance(name, str) or not name.strip() for name in policies):
         raise ValueError("`policies` has an empty name: give every policy a name.")
-    judge = Judge.of(log, gamma, features=features, classifier=classifier)
+    left, policies = unseen(log, policies)
+    judge = Judge.of(left, gamma, features=features, classifier=classifier)
     ratios = {name: judge.ratio(policy, name) for name, policy in policies.items()}
-    fits = {name: judge.value(ratio) for name, ratio in ratios.items()}
+    fits = {name: judge.fit(ratio) for name, ratio in ratios.items()}
     earned = {name: judge.earned() for name, policy in policies.items() if is_behavior(policy)}
-    values, differences = _together(fits, {name: found for name, found in earned.items() if found}, level)
+    found = {name: fit.value() for name, fit in fits.items()}
+    values, differences = _together(found, {name: value for name, value in earned.items() if value}, level)
     reference = next(iter(policies))
     return Comparison(
         values=values,
         differences=differences,
         best_set=_best(differences, list(policies)),
         groups=_by_group(judge, ratios, by, level),
-        where={name: judge.where(ratios[name], ratios[reference]) for name in policies if name != reference},
+        where={name: places(judge, fits[name], fits[reference]) for name in policies if name != reference},
         reference=reference,
         gamma=gamma,
-        cautions=() if judge.behavior is None else (judge.behavior.summary(),),
+        cautions=_cautions(judge, fits, log.n_episodes),
     )
 
 
-Found = Mapping[str, tuple[float, Array]]
+def _cautions(judge: Judge, fits: Mapping[str, Fit], n_episodes: int) -> tuple[Caution, ...]:
+    """What speaks against each value, with the policy's name before it, and what was left out or estimated."""
+    found = [
+        replace(caution, text=f"{name}: {caution.text}")
+        for name, fit in fits.items()
+        if not (fit.part.batch.ratio == 1).all()
+        for caution in fit.cautions(judge.behavior is not None)
+    ]
+    if (gone := n_episodes - judge.log.n_episodes) > 0:
+        words = f"{gone} of {n_episodes} episodes are left out, because a policy was learnt from them."
+        found.append(Caution("episodes_left_out", "note", words))
+    if judge.behavior is not None:
+        found.append(Caution("behavior_estimated", "note", judge.behavior.summary()))
+    return by_severity(found)
 
 
-def _together(fits: Found, earned: Found, level: float) -> tuple[Together, Together]:
+def _together(fits: Mapping[str, Value], earned: Mapping[str, Value], level: float) -> tuple[Together, Together]:
     """Values and differences. A difference is taken between fits of the same features, so that what these miss cancels;
     the value of the logged behaviour itself is what it earned."""
     shown = {**fits, **earned}
@@ -164,8 +184,8 @@ def _by_group(judge: Judge, ratios: Mapping[str, Array], by: Any, level: float) 
     reference, *others = ratios
     estimates: dict[Any, Estimate] = {}
     influences: dict[Any, Array] = {}
-    for label, members in groups_of(judge.log, judge.episodes, by).items():
-        part, rows = judge.part(members), members[judge.episodes.of]
+    for label, members in groups_of(judge.log, judge.part.episodes, by).items():
+        part, rows = judge.only(members), members[judge.part.episodes.of]
         base, base_moved = part.value(ratios[reference][rows])
         for name in others:
             value, moved = part.value(ratios[name][rows])

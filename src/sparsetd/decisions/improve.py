@@ -16,27 +16,30 @@ from typing import Any
 import numpy as np
 
 from sparsetd.decisions.candidates import Recipe, candidates
-from sparsetd.decisions.judge import Judge
+from sparsetd.decisions.judge import Judge, Value, numbered
 from sparsetd.decisions.score_policy import ScorePolicy
-from sparsetd.decisions.where import Place
+from sparsetd.decisions.shown import Decision
+from sparsetd.decisions.where import Place, places
 from sparsetd.evaluation.behavior import estimate_behavior
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluate import evaluate
 from sparsetd.evaluation.result import Evaluation
 from sparsetd.system import Array
 from sparsetd.transitions import Transitions
+from sparsetd.transitions.partition import hashed
 
 FEWEST = 20  # episodes in each part
 
 
-@dataclass(frozen=True, eq=False)
-class Improvement:
+@dataclass(frozen=True, eq=False, repr=False)
+class Improvement(Decision):
     """What was proposed, and whether to follow it.
 
     Attributes
     ----------
     recommended : bool
-        Whether the difference to the logged behaviour is above 0 beyond chance, on episodes the policy has not seen.
+        Whether the difference to the logged behaviour is above 0 beyond chance on episodes that the policy has not
+        seen, the test has no caution of severity "red", and the episodes that taught it spoke for it as well.
     difference : Estimate
     interval : tuple of float
     policy : ScorePolicy
@@ -49,19 +52,31 @@ class Improvement:
         What was tried on the first part, with the inner differences, the best first.
     """
 
-    recommended: bool
     difference: Estimate
     policy: ScorePolicy
-    recipe: Recipe
     evaluation: Evaluation
     where: tuple[Place, ...]
     candidates: tuple[tuple[Recipe, Estimate], ...]
     n_learnt: int
-    n_tested: int
+    _page = "improvement_page"
 
     @property
     def interval(self) -> tuple[float, float]:
         return self.difference.interval(self.evaluation.level)
+
+    @property
+    def recommended(self) -> bool:
+        return not self.against()
+
+    def against(self) -> str:
+        """What speaks against the policy; nothing where it is recommended."""
+        if self.interval[0] <= 0:
+            return "it is not shown to be better than what was done"
+        if self.evaluation.severity == "red":
+            return "the test itself is not to be trusted: see what speaks against it below"
+        if _cautious(self.candidates[0][1]) <= 0:
+            return "the episodes that it was learnt from did not speak for it"
+        return ""
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -69,9 +84,9 @@ class Improvement:
             "difference": {"value": self.difference.value, "interval": self.interval},
             "sentence": self.sentence(),
             "policy": self.policy.to_dict(),
-            "recipe": str(self.recipe),
+            "recipe": str(self.candidates[0][0]),
             "n_learnt": self.n_learnt,
-            "n_tested": self.n_tested,
+            "n_tested": self.evaluation.overlap.n_episodes,
             "candidates": [
                 {"recipe": str(r), "difference": e.value, "standard_error": e.standard_error}
                 for r, e in self.candidates
@@ -88,10 +103,11 @@ class Improvement:
         low, high = self.interval
         level = f"{100 * self.evaluation.level:.6g} %"
         found = f"{self.difference.value:+.4f} ({level} interval {low:+.4f} to {high:+.4f})"
-        start = f"Learnt from {self.n_learnt} episodes and tested once on {self.n_tested} others, the proposed policy"
-        if self.recommended:
-            return f"{start} is better than what was done: {found}. It is recommended."
-        return f"{start} is not shown to be better than what was done: {found}. It is not recommended."
+        n = self.evaluation.overlap.n_episodes
+        start = f"Learnt from {self.n_learnt} episodes and tested once on {n} others, the proposed policy differs from "
+        start += f"what was done by {found}."
+        against = self.against()
+        return f"{start} It is not recommended: {against}." if against else f"{start} It is better and is recommended."
 
 
 def improve(
@@ -119,27 +135,28 @@ def improve(
     """
     tell = progress or (lambda _: None)
     _check(log, learn)
-    known = (
-        log if log.behavior_prob is not None and classifier is None else estimate_behavior(log, classifier).apply(log)
-    )
-    known = replace(known, target_prob=None, ratio=None)
-    number, rng = _numbers(known), np.random.default_rng(seed)
-    order = rng.permutation(number[-1] + 1)
-    cut = round(learn * len(order))
-    first, test = (known[np.flatnonzero(np.isin(number, part))] for part in (order[:cut], order[cut:]))
+    needed = log.behavior_prob is None or classifier is not None
+    behavior = estimate_behavior(log, classifier) if needed else None  # it sees no rewards: no part learns of the other
+    known = replace(log if behavior is None else behavior.apply(log), target_prob=None, ratio=None)
+    rank, cut = _ranks(known, f"improve {seed}"), round(learn * known.n_episodes)
+    first, test = (known[np.flatnonzero(part)] for part in (rank < cut, rank >= cut))
     n_actions = int(np.asarray(log.action).max()) + 1
-    ranked = _ranked(first, gamma, n_actions, rng, tell)
-    recipe = ranked[0][0]
-    tell(f"learning the chosen policy ({recipe}) on {cut} episodes")
-    policy = candidates(first, gamma, n_actions)[recipe]
-    tell(f"testing it once on {len(order) - cut} other episodes")
-    found = evaluate(test, policy, gamma=gamma, level=level, n_resamples=0, seed=seed)
+    ranked = _ranked(first, gamma, n_actions, seed, tell)
+    tell(f"learning the chosen policy ({ranked[0][0]}) on {cut} episodes")
+    policy = candidates(first, gamma, n_actions)[ranked[0][0]]
+    tell(f"testing it once on {test.n_episodes} other episodes")
+    gain, where = _tested(test, policy, gamma)
+    asked = replace(policy, learnt_from=policy.learnt_from[:0])  # none of these: they were set aside
+    found = evaluate(test, asked, gamma=gamma, level=level, n_resamples=0, seed=seed)
+    found = replace(found, behavior_policy=None if behavior is None else behavior.summary())
+    return Improvement(gain, policy, found, where, tuple(ranked), cut)
+
+
+def _tested(test: Transitions, policy: ScorePolicy, gamma: float) -> tuple[Estimate, tuple[Place, ...]]:
+    """The difference to the behaviour, both fitted to the same features, and where it comes from."""
     judge = Judge.of(test, gamma)
-    ratio, same = judge.ratio(policy, "proposed"), np.ones(len(test))
-    gain = _gain(judge.value(ratio), judge.value(same))
-    better = _cautious(ranked[0][1]) > 0 and gain.interval(level)[0] > 0
-    where = judge.where(ratio, same)
-    return Improvement(better, gain, policy, recipe, found, where, tuple(ranked), cut, len(order) - cut)
+    own, same = judge.fit(judge.ratio(policy, "proposed")), judge.fit(np.ones(len(test)))
+    return _gain(own.value(), same.value()), places(judge, own, same)
 
 
 def _check(log: Transitions, learn: float) -> None:
@@ -158,17 +175,16 @@ def _check(log: Transitions, learn: float) -> None:
 
 
 def _ranked(
-    log: Transitions, gamma: float, n_actions: int, rng: np.random.Generator, tell: Callable[[str], None]
+    log: Transitions, gamma: float, n_actions: int, seed: int, tell: Callable[[str], None]
 ) -> list[tuple[Recipe, Estimate]]:
     """Recipes by value − 1 s.e. of their difference to the behaviour, over both inner halves."""
-    number = _numbers(log)
-    inner = (rng.permutation(number[-1] + 1) % 2)[number]
+    inner = _ranks(log, f"choose {seed}") % 2
     found: dict[Recipe, list[Estimate]] = {}
     for half in (0, 1):
         tell(f"learning candidates, half {half + 1} of 2")
         learnt = candidates(log[np.flatnonzero(inner == half)], gamma, n_actions)
         judge = Judge.of(log[np.flatnonzero(inner != half)], gamma)
-        same = judge.value(np.ones(len(judge.batch)))
+        same = judge.value(np.ones(len(judge.log)))
         for recipe, policy in learnt.items():
             found.setdefault(recipe, []).append(_gain(judge.value(judge.ratio(policy, str(recipe))), same))
     pooled = [(recipe, _pooled(str(recipe), pair)) for recipe, pair in found.items()]
@@ -179,7 +195,7 @@ def _ranked(
     return [simple, *(entry for entry in ranked if entry is not simple)] if good else ranked
 
 
-def _gain(own: tuple[float, Array], same: tuple[float, Array]) -> Estimate:
+def _gain(own: Value, same: Value) -> Estimate:
     """The difference of two fits on the same rows."""
     return Estimate.of_influence("difference", own[0] - same[0], own[1] - same[1])
 
@@ -194,6 +210,7 @@ def _pooled(name: str, halves: list[Estimate]) -> Estimate:
     return Estimate(name, value, error, sum(e.n_effective for e in halves), min(e.freedom for e in halves))
 
 
-def _numbers(log: Transitions) -> Array:
-    """The number 0, 1, … of every row's episode."""
-    return np.cumsum(np.diff(log.episode, prepend=log.episode[:1]) != 0)
+def _ranks(log: Transitions, salt: str) -> Array:
+    """The rank of every row's episode in an order that is random but the same for any order of the log."""
+    rank = np.argsort(np.argsort(hashed(log.ids(), salt), kind="stable"), kind="stable")
+    return np.asarray(rank[numbered(log)])

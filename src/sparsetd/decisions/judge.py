@@ -2,24 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from sparsetd.decisions.where import Place, places
+from sparsetd.decisions.subgroups import thirds
 from sparsetd.evaluation.action_values import refuse_unseen
 from sparsetd.evaluation.behavior import BehaviorPolicy, estimate_behavior
+from sparsetd.evaluation.cautions import Caution
+from sparsetd.evaluation.choice import affordable, choose, value_columns
+from sparsetd.evaluation.diagnostics import overlap
 from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.learnt import taught
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.evaluation.support import support
 from sparsetd.evaluation.target import pose
 from sparsetd.features.featurize import featurize, fit_features
-from sparsetd.system import Array, Batch
+from sparsetd.selection import SparseTDCV
+from sparsetd.system import Array
 from sparsetd.transitions import Transitions
 
+Value = tuple[float, Array]  # and what each episode adds to n times its error
 BEHAVIOR = ("behavior", "behaviour")
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The linear value of one policy, on the rows with its ratios."""
+
+    model: LinearValue
+    part: Part
+
+    def value(self) -> Value:
+        return self.model.value, self.model.influence(self.part)
+
+    def cautions(self, estimated: bool) -> list[Caution]:
+        """What speaks against the value: too little of the log carries it, or too few of the actions are in it."""
+        carried = support(self.model, self.part, np.zeros(0), np.zeros(0, dtype=int))
+        return [*carried.cautions(), *overlap(self.part.episodes, estimated).cautions()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +52,7 @@ class Judge:
     """A log with its features and behaviour probabilities (estimated once where it has none)."""
 
     log: Transitions
-    batch: Batch
-    episodes: Episodes
+    part: Part
     behavior: BehaviorPolicy | None = None
 
     @classmethod
@@ -38,12 +62,13 @@ class Judge:
         known = log if found is None else found.apply(log)
         same = replace(known, ratio=np.ones(len(known)))
         batch = featurize(same, fit_features(known, StandardScaler() if features is None else features), gamma)
-        return cls(known, batch, Episodes.of_log(same, gamma), found)
+        columns = None if affordable(batch) else value_columns(batch, choose(batch, SparseTDCV(gamma=gamma)).support)
+        return cls(known, Part.of(batch, Episodes.of_log(same, gamma), columns), found)
 
-    def part(self, members: Array) -> Judge:
+    def only(self, members: Array) -> Judge:
         """The given episodes alone."""
-        rows = np.flatnonzero(members[self.episodes.of])
-        return Judge(self.log[rows], self.batch[rows], self.episodes.subset(rows))
+        rows = np.flatnonzero(members[self.part.episodes.of])
+        return Judge(self.log[rows], Part(self.part.batch[rows], self.part.episodes.subset(rows)))
 
     def ratio(self, policy: Any, name: str) -> Array:
         """π/μ of the logged actions, with whatever is wrong said of this policy."""
@@ -54,25 +79,42 @@ class Judge:
         except ValueError as error:
             raise ValueError(f"policy {name!r}: {error}") from None
 
-    def fit(self, ratio: Array) -> tuple[LinearValue, Part]:
-        part = Part.of(self.batch, self.episodes).with_ratio(ratio)
-        return LinearValue.solve(Moments.of(part)), part
+    def fit(self, ratio: Array) -> Fit:
+        part = self.part.with_ratio(ratio)
+        return Fit(LinearValue.solve(Moments.of(part)), part)
 
-    def value(self, ratio: Array) -> tuple[float, Array]:
-        """Value of a policy and its influence per episode."""
-        model, part = self.fit(ratio)
-        return model.value, model.influence(part)
+    def value(self, ratio: Array) -> Value:
+        return self.fit(ratio).value()
 
-    def earned(self) -> tuple[float, Array] | None:
+    @cached_property
+    def thirds(self) -> list[dict[str, Array]]:
+        """The rows by thirds of every observed column that varies."""
+        names = self.log.names or [f"x{i}" for i in range(self.log.observation.shape[1])]
+        found = [thirds(name, column) for name, column in zip(names, self.log.observation.T, strict=True)]
+        return [groups for groups in found if len(groups) > 1]
+
+    def earned(self) -> Value | None:
         """The mean return of the log, which needs no features; None where episodes were cut."""
-        returns = self.episodes.returns
-        return (float(returns.mean()), returns - returns.mean()) if self.episodes.complete.all() else None
-
-    def where(self, ratio: Array, reference: Array) -> tuple[Place, ...]:
-        """Where a policy acts differently from another, and what that is worth."""
-        (own, part), (other, _) = self.fit(ratio), self.fit(reference)
-        return places(part, reference, self.log, (own, other))
+        episodes = self.part.episodes
+        returns = episodes.returns
+        return (float(returns.mean()), returns - returns.mean()) if episodes.complete.all() else None
 
 
 def is_behavior(policy: Any) -> bool:
     return isinstance(policy, str) and policy in BEHAVIOR
+
+
+def unseen(log: Transitions, policies: Mapping[str, Any]) -> tuple[Transitions, dict[str, Any]]:
+    """The episodes from which none of the policies was learnt, and the policies for them (arrays have one row each)."""
+    own = np.any([taught(policy, log) for policy in policies.values()], axis=0)
+    if own.all():
+        raise ValueError("A policy was learnt from every episode of this log: compare policies on others.")
+    if not own.any():
+        return log, dict(policies)
+    rows = np.flatnonzero(~own[numbered(log)])
+    return log[rows], {name: p[rows] if isinstance(p, np.ndarray) else p for name, p in policies.items()}
+
+
+def numbered(log: Transitions) -> Array:
+    """The number 0, 1, … of every row's episode."""
+    return np.cumsum(np.diff(log.episode, prepend=log.episode[:1]) != 0)

@@ -30,12 +30,12 @@ RULES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScorePolicy:
     """Observations (n, p) → probabilities (n, A), by `rule` on the tables `habit` and `merit` (A, k + 1).
 
     `names` are all observed columns, `columns` the numbers of the k that are used; the last column of a table
-    is its constant.
+    is its constant, and `learnt_from` the fingerprints of the episodes that taught it (`evaluation.learnt`).
     """
 
     names: tuple[str, ...]
@@ -46,6 +46,7 @@ class ScorePolicy:
     merit: Array
     rule: str
     strength: float
+    learnt_from: Array
 
     def __call__(self, observation: Any) -> Array:
         """π(·|s) of every row."""
@@ -72,29 +73,33 @@ class ScorePolicy:
         """The table that decides, (A, k + 1): log-odds for a tilt, merits otherwise."""
         return self.habit + self.strength * self.merit if self.rule == "tilt" else self.merit
 
-    def check(self) -> None:
-        """Refuse tables that do not fit together, as a file may hold them."""
-        k, tables = np.shape(self.columns), (self.habit, self.merit)
-        fits = len(k) == 1 and np.shape(self.center) == np.shape(self.scale) == k and self.rule in RULES
-        fits = fits and all(np.shape(t) == (len(self.habit), k[0] + 1) for t in tables) and len(self.habit) > 0
-        numbers = (self.center, self.scale, *tables, self.strength)
-        fits = fits and all(np.asarray(v).dtype.kind == "f" and np.isfinite(v).all() for v in numbers)
-        inside = (
-            fits and self.columns.dtype.kind == "i" and ((self.columns >= 0) & (self.columns < len(self.names))).all()
-        )
-        if not inside or not all(isinstance(name, str) for name in self.names):
-            raise ValueError("the tables of the policy do not fit together.")
+    def fits(self) -> bool:
+        """Whether the tables fit together: a file may hold anything."""
+        k, numbers = np.shape(self.columns), (self.center, self.scale, self.habit, self.merit)
+        if not isinstance(self.names, tuple) or not all(isinstance(name, str) for name in self.names):
+            return False
+        whole = isinstance(self.columns, np.ndarray) and len(k) == 1
+        if not whole or not all(isinstance(v, np.ndarray) and v.dtype == np.float64 for v in numbers):
+            return False
+        sized = self.center.shape == self.scale.shape == k and self.habit.shape == self.merit.shape
+        sized = sized and self.habit.ndim == 2 and self.habit.shape[1] == k[0] + 1 and len(self.habit) > 0
+        finite = all(np.isfinite(v).all() for v in numbers) and isinstance(self.strength, float)
+        known = isinstance(self.rule, str) and self.rule in RULES and isinstance(self.learnt_from, np.ndarray)
+        inside = self.columns.dtype.kind == "i" and bool(np.all((self.columns >= 0) & (self.columns < len(self.names))))
+        return sized and finite and bool(np.isfinite(self.strength)) and known and inside
 
     def to_dict(self) -> dict[str, Any]:
         """The rule and the table of scores, by action and column."""
         heads = [*(self.names[c] for c in self.columns), "constant"]
-        rows = [dict(zip(heads, row.tolist(), strict=True)) for row in np.round(self.scores, DECIMALS)]
-        return {
-            "rule": self.rule,
-            "strength": self.strength,
-            "words": RULES[self.rule].format(self.strength),
-            "scores": rows,
-        }
+        tables = {"scores": np.round(self.scores, DECIMALS), "habit": self.habit, "merit": self.merit}
+        named = {key: [dict(zip(heads, row, strict=True)) for row in table.tolist()] for key, table in tables.items()}
+        units = {"center": dict(zip(heads, self.center.tolist(), strict=False))}
+        units["scale"] = dict(zip(heads, self.scale.tolist(), strict=False))
+        words = RULES[self.rule].format(self.strength)
+        return {"rule": self.rule, "strength": self.strength, "words": words, **named, **units}
+
+    def __repr__(self) -> str:
+        return f"ScorePolicy({self.rule} {self.strength:g}: {len(self.habit)} actions, {len(self.columns)} columns)"
 
     def __str__(self) -> str:
         """The rule in a sentence and, for every action, the columns that move its score most."""

@@ -24,7 +24,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 
 from sparsetd.decisions.judge import Judge
-from sparsetd.evaluation.action_values import ActionRows, ActionValue
+from sparsetd.evaluation.action_values import ActionRows, ActionValue, refuse_unseen
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.features.featurize import fit_features
 from sparsetd.system import Array
@@ -157,6 +157,7 @@ def sensitivity(
     judge = Judge.of(log, gamma, features=features, classifier=classifier)
     phi = fit_features(log, StandardScaler() if features is None else features)
     rows, mu = ActionRows.of(log, phi, gamma, policy), np.asarray(judge.log.behavior_prob)
+    refuse_unseen(rows.action, rows.pi)
     earned = judge.earned() or judge.value(np.ones(len(log)))  # no confounding touches what the log itself earned
     return Sensitivity(_nested([_bound(rows, mu, g, *earned) for g in strengths]), level)
 

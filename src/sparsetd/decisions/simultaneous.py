@@ -18,7 +18,7 @@ from scipy.stats import norm
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.system import Array
 
-DRAWS = 200_000
+DRAWS = 100_000
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,8 @@ class LARSTD(SecondOrderTD):
         Weight of the penalty, on the scale of means over rows (Kolter and Ng's β is N times as large).
     l1_ratio : float
         κ in ρ_θ(κ‖θ‖₁ + ½(1 − κ)‖θ‖²). Less than 1 moves A towards a P-matrix.
+    rho_share : float or None
+        ρ_θ as a share of ρ_max, where the path begins, in place of `rho_theta`.
     max_steps : int
         Most events (features that enter or leave) on the path.
 
@@ -59,6 +61,7 @@ class LARSTD(SecondOrderTD):
 
     lam: float = 0.0
     rho_theta: float = 0.001
+    rho_share: float | None = None
     l1_ratio: float = 1.0
     max_steps: int = 1000
 
@@ -66,5 +69,5 @@ class LARSTD(SecondOrderTD):
         return (
             operators.td(self.lam),
             penalties.ElasticNet(self.rho_theta, l1_ratio=self.l1_ratio),
-            Lars(self.max_steps),
+            Lars(self.max_steps, self.rho_share),
         )

@@ -68,7 +68,7 @@ class ExactTD(BaseTD):
     method: Literal["auto", "working_set", "pdhg"] = "auto"
     time_limit: float | None = None
 
-    def _posed(self, rho_theta: float, rho_w: float | None) -> Parts:
+    def _posed(self, rho_theta: float, rho_w: float | None, *, relative: bool = False) -> Parts:
         """The triple for these weights; without w it is the one-block system, times the c of ‖[ηu; u]‖ = c‖u‖."""
         dropped = rho_w is None
         table = operators.td(self.lam) if dropped else operators.tdc(self.eta, self.lam)
@@ -83,6 +83,7 @@ class ExactTD(BaseTD):
             self.standardize,
             self.fit_intercept,
             self.time_limit,
+            relative,
         )
         return table, self._penalty(rho_theta, 0.0 if rho_w is None else rho_w), solver
 
@@ -113,6 +114,9 @@ class SparseTD(ExactTD):
     rho_w : float or None
         Weight of ‖w‖₁. If it is small for ρ_θ, w absorbs the residual in place of θ, which `absorbed_` measures and a
         warning reports; None drops w.
+    rho_share : float or None
+        ρ_θ as a share of ρ_max, the least weight at which no feature is left, in place of `rho_theta`: 0.1 suits data
+        of any scale, and every policy of a policy iteration.
 
     Examples
     --------
@@ -126,6 +130,9 @@ class SparseTD(ExactTD):
 
     rho_theta: float = 0.1
     rho_w: float | None = None
+    rho_share: float | None = None
 
     def _parts(self) -> Parts:
+        if self.rho_share is not None:
+            return self._posed(self.rho_share, self.rho_w, relative=True)
         return self._posed(self.rho_theta, self.rho_w)

@@ -114,6 +114,7 @@ RULES: dict[str, Callable[[str, Any], None]] = {
     "eta": _positive,
     "beta": _not_negative,
     "rho_theta": _not_negative,
+    "rho_share": _unit,
     "rho_w": _not_negative,
     "l1_ratio": _unit,
     "step_size": _step_size,

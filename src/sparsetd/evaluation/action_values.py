@@ -46,7 +46,6 @@ class ActionRows:
         phi, phi_next = (_with_constant(state_features(features, s, sparse=False)) for s in (log.observation, alive))
         discount = np.where(log.terminated, 0.0, gamma)
         action = discrete(log.action, pi.shape[1])
-        refuse_unseen(action, pi)
         return cls(phi, phi_next, action, pi, pi_next, log.reward, discount, Episodes.of_log(log, gamma))
 
 
@@ -99,7 +98,7 @@ class ActionValue:
 
     def estimate(self, name: str = "LSTD-Q, action blocks") -> Estimate:
         value, influence = self.start_value()
-        return Estimate.of_influence(name, value, influence, None, self.theta.size)
+        return Estimate.of_influence(name, value, influence)
 
 
 def _system(rows: ActionRows, weight: Array, reward: Array) -> tuple[Array, Array]:

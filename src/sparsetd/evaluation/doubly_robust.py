@@ -1,47 +1,35 @@
-"""Doubly robust estimates: a value model corrected by importance-weighted residuals.
+"""The doubly robust estimate with implied weights, cross-fitted: a value model corrected by its errors elsewhere.
 
-    V_t = v(s_t) + ρ_t (r_t + γ V_{t+1} − q(s_t, a_t))        DR = (1/n) Σ_i V_{i,0}
+    DR = (1/n) Σ_i [ v(s_{i,0}) + Σ_t w_{i,t} ρ_{i,t} (r_{i,t} + γ v(s_{i,t+1}) − v(s_{i,t})) ]
 
-Unrolled, DR = v(s_0) + Σ_t γᵗ W_t (r_t + γ v(s_{t+1}) − q(s_t, a_t)): the model's value plus its weighted TD errors.
-It is unbiased whatever v and q are, as long as E_π[q(s, a)] = v(s); a good model only makes it less noisy. With a
-state-value model alone, q(s, a) = v(s) satisfies that. The weighted form normalises W_t at every age, as WPDIS does;
-with v = 0 the two are PDIS and WPDIS.
+with v and the implied weights w of every fold from the episodes of the other folds (Kallus and Uehara, 2020, with
+linear models of both). It is right if v is, or if w is: w stands for the ratio of the target's visits to the log's. No
+product of ratios over an episode enters, which is what makes trajectory-wise estimates useless on long episodes.
 
-The model must not have been fitted on the episodes it corrects, or the correction is too small: pass cross-fitted
-values.
+In the same episodes as those it was fitted on, the correction of LSTD is zero: there DR *is* LSTD. What it moves the
+value by is therefore what the fit does not carry over to other episodes.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.importance import mean_estimate, normalised_sum, weighted_totals
+from sparsetd.evaluation.linear import LinearValue
+from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.system import Array
 
 
-def doubly_robust(episodes: Episodes, value: Array, value_next: Array, q: Array | None = None) -> Estimate:
-    """DR from v(s_t), v(s_{t+1}) (0 after a terminated row) and q(s_t, a_t) of every row; q = v(s) by default."""
-    error = _td_error(episodes, value, value_next, q)
-    terms = np.asarray(value)[episodes.first] + weighted_totals(episodes, error)
-    return mean_estimate("DR", terms, episodes.ess)
-
-
-def weighted_doubly_robust(episodes: Episodes, value: Array, value_next: Array, q: Array | None = None) -> Estimate:
-    """WDR: the same with weights normalised at every age; biased, consistent, far less noisy on long episodes.
-
-    At ages where no weight is left the model stands uncorrected.
-    """
-    start = np.asarray(value)[episodes.first]
-    correction, influence, _ = normalised_sum(episodes, _td_error(episodes, value, value_next, q))
-    total = float(start.mean()) + correction
-    return Estimate.of_influence("WDR", total, influence + start - start.mean(), episodes.ess)
-
-
-def _td_error(episodes: Episodes, value: Array, value_next: Array, q: Array | None) -> Array:
-    n = len(episodes.reward)
-    for name, column in (("value", value), ("value_next", value_next), ("q", value if q is None else q)):
-        if np.shape(column) != (n,) or not np.isfinite(column).all():
-            raise ValueError(f"`{name}` must hold {n} finite numbers, one per row.")
-    return np.asarray(episodes.reward + episodes.gamma * value_next - (value if q is None else q))
+def doubly_robust(part: Part, folds: Moments, fold: Array) -> Estimate:
+    """DR from the sums of the folds; `fold` holds the fold of every episode."""
+    terms, weighed = np.empty(len(part.episodes)), np.empty(len(part.batch))
+    for k in range(len(folds.n_rows)):
+        others = LinearValue.solve(folds.total(np.arange(len(folds.n_rows)) != k))
+        weight = others.n_episodes * others.weights(part) * part.batch.ratio
+        start = others.predict(part.batch.phi[part.episodes.first])
+        held = fold == k
+        terms[held] = (start + part.episodes.total(weight * others.errors(part)))[held]
+        weighed[held[part.episodes.of]] = weight[held[part.episodes.of]]
+    mean, size = float(terms.mean()), np.abs(weighed)
+    carried = float(size.sum()) ** 2 / max(float(size @ size), np.finfo(float).tiny) / len(size) * len(terms)
+    return Estimate.of_influence("DR", mean, terms - mean, carried)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.evaluation import importance, pictures, sanity
+from sparsetd.evaluation import importance, learnt, pictures, sanity, second_opinion
 from sparsetd.evaluation.cautions import by_severity
 from sparsetd.evaluation.choice import (
     Choice,
@@ -20,10 +20,10 @@ from sparsetd.evaluation.choice import (
     value_columns,
 )
 from sparsetd.evaluation.diagnostics import overlap
-from sparsetd.evaluation.doubly_robust import doubly_robust, weighted_doubly_robust
+from sparsetd.evaluation.doubly_robust import doubly_robust
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate, check_level
-from sparsetd.evaluation.held_out import HeldOut, agreement, bellman_error, cross_fit
+from sparsetd.evaluation.held_out import agreement, bellman_error, cross_fit
 from sparsetd.evaluation.linear import LinearValue, coefficients
 from sparsetd.evaluation.misfit import behavior_misfit, misfit
 from sparsetd.evaluation.moments import Moments, Part
@@ -110,6 +110,7 @@ def evaluate(
         overlap(episodes, question.behavior is not None),
         answer.on(part, folds, np.searchsorted(columns, choice.support)),
     )
+    other = second_opinion.second_opinion(log, target, features, gamma) if question.behavior is not None else None
     cautions = [
         *sanity.on_the_value(answer.model, answer.own, episodes, part.batch),
         *carried.cautions(),
@@ -119,6 +120,8 @@ def evaluate(
         *spread.cautions(),
         *sanity.on_the_behavior(question),
         *sanity.on_the_log(question),
+        *learnt.cautions(target, log),
+        *second_opinion.cautions(answer.own, other),
     ]
     return Evaluation(
         estimate=answer.own.resting_on(carried.effective_episodes),
@@ -135,7 +138,7 @@ def evaluate(
         features=tuple(feature.kept_in(None if kept is None else kept[feature.column]) for feature in shown),
         n_candidates=batch.n_features,
         n_used=len(columns),
-        comparisons=_comparisons(episodes, held, selected.estimate),
+        comparisons=_comparisons(episodes, doubly_robust(part, folds, fold), selected.estimate, other),
         warnings=by_severity(cautions),
         behavior_policy=None if question.behavior is None else question.behavior.summary(),
         fit=pictures.sentence(choice, batch.n_features, len(columns)),
@@ -293,12 +296,14 @@ def _kept(batch: Batch, episodes: Episodes, choice: Choice, log: Transitions, n_
     return out
 
 
-def _comparisons(episodes: Episodes, held: HeldOut, selected: Estimate) -> tuple[Estimate, ...]:
+def _comparisons(
+    episodes: Episodes, robust: Estimate, selected: Estimate, other: Estimate | None
+) -> tuple[Estimate, ...]:
     return (
         selected,
+        *([] if other is None else [other]),
+        robust,
         importance.weighted(episodes),
         importance.per_decision(episodes),
         importance.weighted_per_decision(episodes),
-        doubly_robust(episodes, held.value, held.value_next),
-        weighted_doubly_robust(episodes, held.value, held.value_next),
     )

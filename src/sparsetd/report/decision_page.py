@@ -34,8 +34,7 @@ def comparison_page(p: Payload) -> str:
     """The page of `compare`; equal payloads give equal bytes."""
     best = set(p["best_set"])
     rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
-    notes = "".join(f'<p class="alert"><strong>Note.</strong> {escape(text)}</p>' for text in p["cautions"])
-    head = _head("Which policy is best?", p["sentence"], notes)
+    head = _head("Which policy is best?", p["sentence"], alerts(p["warnings"]))
     values = _forest(rows, p["level"], "value per episode", "Policies that may be best are drawn bold.")
     body = head + section("values", "What is each policy worth?", values)
     body += section("differences", "How do they differ?", _matrix(p))
@@ -60,7 +59,7 @@ def improvement_page(p: Payload) -> str:
     small = f"<small>difference to what was done, {level} interval {' to '.join(map(written.signed, interval))}</small>"
     figure = f'<p class="answer">{written.signed(gain)} {small}</p>'
     body = _head(f"Can it be done better? {word}.", p["sentence"], alerts(p["evaluation"]["warnings"]), figure)
-    body += section("policy", "The policy", f"<p>{escape(p['policy']['words'])}</p>{_scores(p['policy'])}")
+    body += section("policy", "The policy", _policy(p["policy"]))
     body += section("where", "Where does it act differently, and what is that worth?", _places(p["where"]))
     tried = [(r["recipe"], Numbers.of([r["difference"]]).signed(r["difference"])) for r in p["candidates"]]
     note = "<p>Each was learnt on one half of the first part and judged on the other. Only the first was tested.</p>"
@@ -69,9 +68,9 @@ def improvement_page(p: Payload) -> str:
     return shell("A proposed policy", body + _method(used, p["settings"]))
 
 
-def _head(title: str, sentence: str, alerts: str, figure: str = "") -> str:
+def _head(title: str, sentence: str, said: str, figure: str = "") -> str:
     lead = f'<p class="lead">{escape(sentence)}</p>'
-    return f'<header id="answer" tabindex="-1"><h1>{title}</h1>{figure}{lead}{alerts}</header>'
+    return f'<header id="answer" tabindex="-1"><h1>{title}</h1>{figure}{lead}{said}</header>'
 
 
 def _method(words: Mapping[str, str], settings: Payload) -> str:
@@ -92,7 +91,7 @@ def _matrix(p: Payload) -> str:
     written = Numbers.of(v for r in p["differences"] for v in r["interval"])
     rows = [(name, *(_cell(found, name, other, written) for other in names)) for name in names]
     note = f"Each row less each column, with {percent(p['level'])} intervals that hold for all pairs at once."
-    return f"<p>{note}</p>" + _table(("less", *names), rows)
+    return f"<p>{note}</p>" + _table(("Row less column", *names), rows)
 
 
 def _cell(found: Mapping[tuple[str, str], Payload], a: str, b: str, written: Numbers) -> str:
@@ -113,25 +112,33 @@ def _groups(p: Payload) -> str:
 def _places(places: Sequence[Payload]) -> str:
     """By action, and by groups of states, where the share of decisions that differ makes sense."""
     written = Numbers.of(v["gain"] for v in places)
-    heads = ("In the log", "Under the policy", "Acts differently", "Worth", "Interval")
-    out = ""
-    for title, whole in (("By action", False), ("By group of states", True)):
-        rows = []
-        for r in (r for r in places if (r["differs"] is not None and math.isfinite(r["differs"])) == whole):
-            cells = [percent(r["share"]), percent(r["visited"]), percent(r["differs"]), written.signed(r["gain"])]
-            rows.append((r["group"], *cells, " to ".join(map(written.signed, r["interval"]))))
-        out += f"<h3>{title}</h3>{_table(('', *heads), rows)}" if rows else ""
-    return out
+    heads = ("", "In the log", "Under the policy", "Worth", "Interval")
+    rows: dict[bool, list[tuple[str, ...]]] = {False: [], True: []}
+    for r in places:
+        known = r["differs"] is not None and math.isfinite(r["differs"])
+        worth = (written.signed(r["gain"]), " to ".join(map(written.signed, r["interval"])))
+        share = (percent(r["share"]), percent(r["visited"]))
+        rows[known].append((r["group"], *share, *worth, *([percent(r["differs"])] if known else [])))
+    actions = f"<h3>By action</h3>{_table(heads, rows[False])}" if rows[False] else ""
+    return f"{actions}<h3>By group of states</h3>{_table((*heads, 'Acts differently'), rows[True])}"
 
 
-def _scores(policy: Payload) -> str:
-    heads = list(policy["scores"][0])
-    top = sorted(heads[:-1], key=lambda h: -max(abs(row[h]) for row in policy["scores"]))
-    shown = [*top, heads[-1]]
-    rows = [(f"action {a}", *(f"{row[h]:+.3f}" for h in shown)) for a, row in enumerate(policy["scores"])]
-    unit = "change in log-odds" if policy["rule"] == "tilt" else "change in merit"
-    note = f"Score of each action: {unit} per standard deviation of a column, and the constant at its mean."
-    return f"<p>{note}</p>" + _table(("Action", *shown), rows)
+def _policy(policy: Payload) -> str:
+    """The rule, the table that decides, and what was usually done, by which the rule limits the choice."""
+    unit = "log-odds" if policy["rule"] == "tilt" else "merit"
+    note = f"Score of each action: change in {unit} per standard deviation of a column, and its constant."
+    habit = "Usual log-odds of each action, in the same units: what was done in the log."
+    return (
+        f"<p>{escape(policy['words'])}</p><h3>Scores</h3><p>{note}</p>{_scores(policy['scores'])}"
+        f"<h3>What was usually done</h3><p>{habit}</p>{_scores(policy['habit'])}"
+    )
+
+
+def _scores(table: Sequence[Payload]) -> str:
+    heads = list(table[0])
+    top = sorted(heads[:-1], key=lambda h: -max(abs(row[h]) for row in table))
+    rows = [(f"action {a}", *(f"{row[h]:+.3f}" for h in [*top, heads[-1]])) for a, row in enumerate(table)]
+    return _table(("", *top, heads[-1]), rows)
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

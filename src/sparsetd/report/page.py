@@ -46,7 +46,9 @@ GLOSSARY = {
     "Bellman error": "How inconsistent the value function is from one step to the next, on episodes it has not seen.",
     "Kept in resamples": "Share of resampled logs in which the feature is kept: near 100 % is stable, near 0 % luck.",
     "WIS, PDIS, WPDIS": "Importance sampling: logged returns reweighted, without a model. Unreliable on long episodes.",
-    "DR, WDR": "Doubly robust: the model's value plus reweighted corrections from the log.",
+    "DR": "Doubly robust: the value from other episodes plus the weighted errors it makes on these.",
+    "LSTD-Q": "The value without any behaviour probabilities, from a model of every action. Where it agrees, that is "
+    "no proof: both may miss the same unrecorded cause.",
     "LSTD, features that matter": "The same linear model, with the features that stand out alone.",
     "Effective episodes": "How many episodes would carry the same information if each counted alike.",
 }
@@ -145,7 +147,7 @@ def _weight_note(p: Payload) -> str:
     if mean is None or 0.75 <= mean <= 1.33:
         return ""
     found = f"The weights of whole episodes average {number(mean)} where 1 is expected"
-    return f'<p class="alert">{found}: WIS, PDIS and DR are unreliable here.</p>'
+    return f'<p class="alert">{found}: WIS and PDIS are unreliable here.</p>'
 
 
 def _card(v: Verdict) -> str:

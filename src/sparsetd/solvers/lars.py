@@ -24,24 +24,27 @@ class Lars(RowSolver):
     each of them a proof that A is no P-matrix) and the path may end on a ray: then `status` is "ray" and θ is the point
     of the path with the smallest ρ (`rho_reached`). A quadratic term in the penalty, A + κI, is the usual remedy.
 
-    At γ = 0 this is the Lasso, ρ being scikit-learn's `alpha`. `max_steps` bounds the events on the path.
+    At γ = 0 this is the Lasso, ρ being scikit-learn's `alpha`. `max_steps` bounds the events on the path. A `share` is
+    the ρ to be reached as a share of ρ_max, in place of the penalty's.
     """
 
     max_steps: int = 1000
+    share: float | None = None
 
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:  # noqa: ARG002
         system = state.system()
         rho, kappa, factors = weights(penalty, factor, state.n_features)
-        walk = lars_path(with_ridge(system, kappa * factors), system.b, rho, factors, self.max_steps)
+        walk = lars_path(with_ridge(system, kappa * factors), system.b, rho, factors, self.max_steps, self.share)
         return path_solution(walk, state)
 
 
-def lars_path(column: Column, b: Array, rho: float, factor: Array, max_steps: int) -> Walk:
+def lars_path(column: Column, b: Array, rho: float, factor: Array, max_steps: int, share: float | None = None) -> Walk:
     """From ρ_max = max_i |b_i|/factor_i, where only features without penalty (factor 0) are active, down to ρ."""
     active, zero = ActiveSet(column, len(b), np.flatnonzero(factor == 0).tolist()), np.zeros(len(b))
     c = b - active.columns @ active.solve(b[active.indices])
     penalised = factor > 0
     rho_max = float(np.max(np.abs(c[penalised]) / factor[penalised], initial=0.0))
+    rho = rho if share is None else share * rho_max
     return follow(active, zero.copy(), Line(b, zero, zero, factor), max(rho, rho_max), rho, max_steps)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sparsetd.solvers.saddle.certificate import Problem
 from sparsetd.solvers.saddle.linear import Linear, Matrix, mean_operator, second_moments
 from sparsetd.solvers.saddle.norms import RMSPBE, FitNorm
+from sparsetd.solvers.saddle.path import Family
 from sparsetd.solvers.saddle.refit import refit
 from sparsetd.solvers.saddle.solve import Outcome, point_at, solve
 from sparsetd.solvers.saddle.terms import Terms
@@ -43,7 +44,7 @@ class Saddle:
     anything is computed, so any chunking of the stream gives the same bits. With `standardize` the problem is posed for
     columns of one scale (centred where the last column is a `constant`), and x is handed back in the user's units. With
     `refit`, θ is LSTD's on the support of the minimiser, which stays in `coef_last`. After `time_limit` seconds the
-    best point so far is returned with its gap.
+    best point so far is returned with its gap. With `relative` the penalty's ρ_θ is a share of ρ_max.
     """
 
     fit_norm: int | str | float = 2
@@ -55,6 +56,7 @@ class Saddle:
     standardize: bool = False
     constant: bool = False
     time_limit: float | None = None
+    relative: bool = False
 
     def init(self, table: Table, n_features: int, dtype: Any, coef_init: Array | None = None) -> SaddleState:
         FitNorm.of(self.fit_norm)
@@ -111,9 +113,12 @@ class Saddle:
 
     def problem(self, batch: Batch, table: Table, penalty: Any, factor: Array | None = None) -> Problem:
         """The problem that `result` solves."""
-        terms = Terms.of(penalty, table.n_blocks, batch.n_features, factor)
         A = self.measured(mean_operator(table, batch, form=True if self.fit_norm == RMSPBE else None), batch)
-        return Problem(A, FitNorm.of(self.fit_norm, self.scale), terms)
+        norm = FitNorm.of(self.fit_norm, self.scale)
+        if self.relative:
+            largest = Family(A, norm, penalty, table.n_blocks, factor).rho_max()
+            penalty = replace(penalty, rho_theta=penalty.rho_theta * largest)
+        return Problem(A, norm, Terms.of(penalty, table.n_blocks, batch.n_features, factor))
 
     def measured(self, A: Linear, batch: Batch) -> Linear:
         """The system whose Euclidean residual is measured in the metric that `fit_norm` asks for."""

@@ -1,0 +1,86 @@
+"""DR with implied weights: LSTD on its own episodes, right when one of its two models is, and a second opinion."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from decisions.clinic import GAMMA, Clinic, policy_of, tables
+
+from sparsetd.evaluation import evaluate
+from sparsetd.evaluation.doubly_robust import doubly_robust
+from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.linear import LinearValue
+from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.evaluation.second_opinion import cautions, second_opinion
+from sparsetd.features.featurize import featurize
+
+CLINIC, TABLE = Clinic(2), tables(1, seed=4)[0]
+TRUTH = CLINIC.value(TABLE)
+
+
+def posed(n, seed=0, columns=slice(None)):
+    log = CLINIC.log(n, seed).with_target(policy_of(TABLE))
+    batch = featurize(log, None, GAMMA)
+    part = Part.of(batch, Episodes.of_log(log, GAMMA), np.arange(4)[columns])
+    fold = np.arange(n) % 5
+    return part, Moments.of(part, fold, 5), fold
+
+
+def test_it_is_the_mean_of_the_corrected_values_of_the_folds():
+    """Spelt out for every fold: fit on the others, correct on the fold."""
+    part, folds, fold = posed(100)
+    terms = np.empty(100)
+    for k in range(5):
+        others = np.flatnonzero((fold != k)[part.episodes.of])
+        phi, phi_next = (np.hstack([f, np.ones((len(f), 1))]) for f in (part.batch.phi, part.batch.phi_next))
+        phi, phi_next = phi[:, 1:], phi_next[:, 1:]  # the columns add up to the constant
+        psi = phi - part.batch.discount[:, None] * phi_next
+        A = (part.batch.ratio[others, None] * phi[others]).T @ psi[others]
+        theta = np.linalg.solve(A, phi[others].T @ (part.batch.ratio * part.batch.reward)[others])
+        first = part.episodes.first
+        weight = phi @ np.linalg.solve(A.T, phi[first][fold != k].sum(axis=0))
+        error = part.batch.ratio * (part.batch.reward - psi @ theta)
+        own = phi[first] @ theta + np.bincount(part.episodes.of, weight * error)
+        terms[fold == k] = own[fold == k]
+    found = doubly_robust(part, folds, fold)
+    assert found.value == pytest.approx(terms.mean())
+    assert found.standard_error == pytest.approx(terms.std(ddof=1) / 10)
+
+
+def test_on_its_own_episodes_the_correction_of_lstd_is_zero():
+    part, folds, _ = posed(80)
+    model = LinearValue.solve(folds)
+    correction = model.weights(part) @ (part.batch.ratio * model.errors(part))
+    assert correction == pytest.approx(0.0, abs=1e-9)
+
+
+def test_the_truth_is_covered_where_the_features_are_right():
+    found = [doubly_robust(*posed(300, seed)) for seed in range(20)]
+    inside = [low <= TRUTH <= high for low, high in (e.interval(0.95) for e in found)]
+    assert np.mean(inside) >= 0.85
+    assert np.mean([e.value for e in found]) == pytest.approx(TRUTH, abs=0.1)
+
+
+def test_without_propensities_lstd_q_is_a_second_opinion():
+    log, policy = CLINIC.log(400, propensities=False), policy_of(TABLE)
+    found = evaluate(log, policy, gamma=GAMMA, n_resamples=0)
+    row = next(e for e in found.comparisons if e.name.startswith("LSTD-Q"))
+    assert row.value == pytest.approx(TRUTH, abs=0.4)
+    assert not any(c.code == "opinions_differ" for c in found.warnings)
+    known = evaluate(CLINIC.log(400), policy, gamma=GAMMA, n_resamples=0)
+    assert not any(e.name.startswith("LSTD-Q") for e in known.comparisons)
+
+
+def test_a_disagreement_is_said():
+    """A classifier that knows nothing of the state makes the V-form wrong; LSTD-Q does not use it."""
+    from sklearn.dummy import DummyClassifier
+
+    log, policy = CLINIC.log(3000, propensities=False), policy_of(tables(1, seed=1)[0])
+    found = evaluate(log, policy, gamma=GAMMA, n_resamples=0, classifier=DummyClassifier())
+    assert any(c.code == "opinions_differ" for c in found.warnings)
+
+
+def test_a_target_that_cannot_be_asked_about_successors_has_no_second_opinion():
+    log = CLINIC.log(50)
+    assert second_opinion(log, np.full(len(log), 0.5), None, GAMMA) is None
+    assert cautions(evaluate(log, "behavior", gamma=GAMMA, n_resamples=0).estimate, None) == []
