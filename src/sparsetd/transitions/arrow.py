@@ -31,6 +31,13 @@ def require_pyarrow() -> Any:
     return pyarrow
 
 
+def unreadable(name: str, kind: str, error: Exception) -> ValueError:
+    """What pyarrow says of a file, as one sentence; where it could not allocate, the file or the machine is at fault."""
+    if isinstance(error, MemoryError):
+        return ValueError(f"{name} takes more memory than there is ({reason(error)}): it is too large, or damaged.")
+    return ValueError(f"{name} is not a readable {kind} file ({reason(error)}): write it again.")
+
+
 def parquet_chunks(path: Path, batch_rows: int) -> Iterator[Mapping[str, Array]]:
     """Chunks of a Parquet file, never more than `batch_rows` rows in memory."""
     pa = require_pyarrow()
@@ -45,10 +52,8 @@ def parquet_chunks(path: Path, batch_rows: int) -> Iterator[Mapping[str, Array]]
             at_once = 0 < metadata.num_rows <= rows
             for batch in [file.read()] if at_once else file.iter_batches(rows):
                 yield columns_of(batch)
-    except MemoryError:
-        raise MemoryError(f"while {path.name} was read") from None
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path.name} is not a readable Parquet file ({reason(error)}): write it again.") from None
+        raise unreadable(path.name, "Parquet", error) from None
 
 
 def action_names(source: Any) -> tuple[str, ...] | None:
@@ -106,10 +111,8 @@ def ipc_chunks(path: Path, batch_rows: int) -> Iterator[Mapping[str, Array]]:
                 rows = rows_at_once(batch_rows, batch.num_columns)
                 for i in range(0, batch.num_rows, rows):
                     yield columns_of(batch.slice(i, rows))
-    except MemoryError:
-        raise MemoryError(f"while {path.name} was read") from None
     except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path.name} is not a readable Arrow file ({reason(error)}): write it again.") from None
+        raise unreadable(path.name, "Arrow", error) from None
 
 
 def _ipc_batches(pa: Any, source: Any) -> Iterator[Any]:

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions.arrow import columns_of, require_pyarrow
-from sparsetd.transitions.checks import Array, reason
+from sparsetd.transitions.arrow import columns_of, require_pyarrow, unreadable
+from sparsetd.transitions.checks import Array
 from sparsetd.transitions.partition import hashed
 from sparsetd.transitions.readers import read
 from sparsetd.transitions.schema import infer_schema
@@ -112,10 +112,8 @@ def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard,
                 raise ValueError(f"The shard {file.name} has other columns or types than {files[0].name}: {REMEDY}.")
             first = found
             hashes.append(_distinct(columns_of(pq.read_table(file, columns=[episode]))[episode]))
-        except MemoryError:
-            raise
         except (pa.ArrowException, OSError) as error:
-            raise ValueError(f"The shard {file.name} is not a readable Parquet file ({reason(error)}).") from None
+            raise unreadable(f"The shard {file.name}", "Parquet", error) from None
     _refuse_shared(files, hashes)
     return tuple(Shard(None, str(file), digest_of(file), dict(columns)) for file in files)
 

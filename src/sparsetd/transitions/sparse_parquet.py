@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.transitions.arrow import parquet_rows, require_pyarrow
-from sparsetd.transitions.checks import counted_from, nth, reason, show
+from sparsetd.transitions.arrow import parquet_rows, require_pyarrow, unreadable
+from sparsetd.transitions.checks import counted_from, nth, show
 from sparsetd.transitions.read_ahead import read_ahead
 from sparsetd.transitions.schema import check_names
 
@@ -80,10 +80,8 @@ def _readable(path: str | Path, batches: Iterator[dict[str, Any]]) -> Iterator[d
         yield from batches
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist: check the path.") from None
-    except MemoryError:
-        raise MemoryError(f"while {path} was read") from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a readable Parquet file ({reason(error)}): write it again.") from None
+        raise unreadable(str(path), "Parquet", error) from None
 
 
 def _files(path: str | Path) -> Iterator[tuple[str, Any]]:
