@@ -32,7 +32,7 @@ def require_pyarrow() -> Any:
 
 
 def unreadable(name: str, kind: str, error: Exception) -> ValueError:
-    """What pyarrow says of a file, as one sentence; where it could not allocate, the file or the machine is at fault."""
+    """What pyarrow says of a file, as one sentence; a failed allocation is the fault of the file or of the machine."""
     if isinstance(error, MemoryError):
         return ValueError(f"{name} takes more memory than there is ({reason(error)}): it is too large, or damaged.")
     return ValueError(f"{name} is not a readable {kind} file ({reason(error)}): write it again.")
