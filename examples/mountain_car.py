@@ -21,7 +21,7 @@ rng = np.random.default_rng(0)
 log, fresh = (mountain_car.collect(rng, n_episodes=15, n_steps=200, start="uniform") for _ in range(2))
 estimators = {
     "LSTD": LSTD(gamma=GAMMA, rho_theta=1e-6, fit_intercept=True),
-    "SparseTDCV": SparseTDCV(gamma=GAMMA, fit_intercept=True, one_standard_error=False, n_rhos=15, eps=0.1),
+    "SparseTDCV": SparseTDCV(gamma=GAMMA, fit_intercept=True),
 }
 
 # %%

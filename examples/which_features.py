@@ -3,7 +3,7 @@ Which features carry the value?
 ===============================
 
 Five of a hundred features make the value function. The regularization path shows them enter one by one as the penalty
-falls, cross-validation picks the penalty, and stability selection says which features would be chosen again.
+falls, ``SparseTDCV`` chooses some of them, and stability selection says which features would be chosen again.
 """
 
 # %%
@@ -30,7 +30,7 @@ axis.axvline(model.rho_theta_, color="black", linestyle="--", linewidth=1)
 axis.annotate("chosen ", (model.rho_theta_, axis.get_ylim()[0]), ha="right", va="bottom")
 axis.set_title("The regularization path")
 plt.show()
-print("chosen by cross-validation:", np.flatnonzero(model.support_))
+print("chosen by SparseTDCV:", np.flatnonzero(model.support_))
 
 # %%
 # Stability selection draws random halves of the episodes and counts how often each feature is chosen.
