@@ -36,6 +36,7 @@ SURE = 0.005  # p-value from which the features count as insufficient
 CERTAIN = 0.01  # p-value from which the log counts as one of an unobserved state
 MATTERS = 0.5  # change of the value, in standard errors of it, from which that counts
 FADING = 0.8  # of the running mean of earlier rows
+ROUNDING = 1e-12  # TD error, as a share of the terms it is made of, at or below which it is none
 REDUNDANT = 1e-8  # share of a column's squares that the features leave unexplained, at or below which it is none
 
 
@@ -107,7 +108,8 @@ def behavior_misfit(modelled: Estimate, observed: Estimate, difference: Estimate
     """The modelled value of the logged behaviour against its observed mean return."""
     z = difference.value / difference.standard_error if difference.standard_error > 0 else 0.0
     away = abs(difference.value) / modelled.standard_error if modelled.standard_error > 0 else 0.0
-    if abs(z) < 3.0 or away < MATTERS:
+    rounding = 1e-9 * (abs(modelled.value) + abs(observed.value))
+    if abs(z) < 3.0 or away < MATTERS or abs(difference.value) <= rounding:
         return []
     return [
         Caution(
@@ -149,7 +151,7 @@ def _p_values(model: LinearValue, part: Part, C: Array, Z: Array) -> Array:
 
 def _statistics(model: LinearValue, part: Part, C: Array, Z: Array) -> Array:
     """t_z of every column; 0 for one that the features explain."""
-    score = part.batch.ratio * model.errors(part)
+    score = part.batch.ratio * _errors(model, part)
     first, own = part.episodes.first, np.empty((len(part.episodes), len(model.theta)))
     own[:, :-1] = np.add.reduceat(part.batch.phi * score[:, None], first)
     own[:, -1] = part.episodes.total(score)
@@ -165,3 +167,10 @@ def _statistics(model: LinearValue, part: Part, C: Array, Z: Array) -> Array:
     novel = squares - explained > REDUNDANT * squares
     spread = np.sqrt(np.einsum("ij,ij->j", each, each))
     return np.where(novel & (spread > 0), each.sum(axis=0) / np.where(spread > 0, spread, 1.0), 0.0)
+
+
+def _errors(model: LinearValue, part: Part) -> Array:
+    """The TD errors, 0 where they are rounding: where nothing is random, that would be the same in every episode."""
+    batch, error = part.batch, model.errors(part)
+    size = np.abs(batch.reward) + np.abs(model.predict(batch.phi)) + np.abs(model.predict(batch.phi_next))
+    return np.where(np.abs(error) > ROUNDING * (size + size.mean()), error, 0.0)
