@@ -10,8 +10,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from sparsetd.engines import Tell, Work, tree
-from sparsetd.transitions import Shard
+from sparsetd.engines import Task, Tell, Work, tree
 
 
 class Dask:
@@ -24,17 +23,17 @@ class Dask:
         self.client = _client(scheduler) if isinstance(scheduler, str) else scheduler
         self.retries = retries
 
-    def reduce(self, work: Work, shards: Sequence[Shard], tell: Tell) -> Any:
+    def reduce(self, work: Work, tasks: Sequence[Task], tell: Tell) -> Any:
         from dask.delayed import delayed
         from distributed import KilledWorker
 
-        total = tree([delayed(work)(shard) for shard in shards], delayed(operator.add))
+        total = tree([delayed(work)(task) for task in tasks], delayed(operator.add))
         try:
             result = self.client.compute(total, retries=self.retries).result()
         except KilledWorker:
             why = "out of memory, or stopped from outside"
             raise RuntimeError(f"Workers died again and again on one task ({why}): run again to continue.") from None
-        tell(len(shards))
+        tell(len(tasks))
         return result
 
 

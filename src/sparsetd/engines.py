@@ -8,7 +8,6 @@ bytes, whoever does the work and whatever was killed on the way. `sparsetd.dask`
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,24 +21,25 @@ from typing import Any, Protocol
 
 from sparsetd import checkpoint, container
 from sparsetd.encoding import Decoder
-from sparsetd.transitions import Shard
+from sparsetd.transitions import Shard, Transitions
 
-Work = Callable[[Shard], Any]
+Task = tuple[Shard, Sequence[Any]]
+Work = Callable[[Task], Any]
 Tell = Callable[[int], None]
 
 
 class Engine(Protocol):
-    """Whoever applies `work` to every shard and adds the results along `tree`."""
+    """Whoever applies `work` to every task and adds the results along `tree`."""
 
-    def reduce(self, work: Work, shards: Sequence[Shard], tell: Tell) -> Any: ...
+    def reduce(self, work: Work, tasks: Sequence[Task], tell: Tell) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Serial:
     """One shard after the other, in this process."""
 
-    def reduce(self, work: Work, shards: Sequence[Shard], tell: Tell) -> Any:
-        return tree(_counted(map(work, shards), tell))
+    def reduce(self, work: Work, tasks: Sequence[Task], tell: Tell) -> Any:
+        return tree(_counted(map(work, tasks), tell))
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ class Processes:
 
     n: int
 
-    def reduce(self, work: Work, shards: Sequence[Shard], tell: Tell) -> Any:
+    def reduce(self, work: Work, tasks: Sequence[Task], tell: Tell) -> Any:
         import joblib
 
-        calls = (joblib.delayed(work)(shard) for shard in shards)
+        calls = (joblib.delayed(work)(task) for task in tasks)
         try:
             return tree(_counted(joblib.Parallel(n_jobs=self.n, return_as="generator")(calls), tell))
         except BrokenProcessPool:
@@ -64,54 +64,68 @@ def reduced(
     shards: Sequence[Shard],
     args: Sequence[Any] = (),
     *,
+    along: Sequence[Sequence[Any]] | None = None,
+    opened: Callable[[Transitions], Any] | None = None,
     engine: Engine | None = None,
     folder: str | Path | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Any:
-    """Σ_k f(shard_k, *args); results need only `+`.
+    """Σ_k f(shard_k, *along_k, *args); results need only `+`.
 
     Parameters
     ----------
     f : function of a module
         From the `Transitions` of a shard to its sums: numbers, arrays, lists (which are joined) or what has `__add__`.
     shards : sequence of Shard
-    args : plain values
+    args : plain values and functions of modules
         Further arguments of `f`.
+    along : sequence, optional
+        Arguments of each shard, which come before `args`.
+    opened : callable, optional
+        What `f` gets in place of the `Transitions` themselves: `opened` of them.
     engine : Engine, optional
         `Serial()` by default. A single shard is always handled here.
     folder : path, optional
         Where the result of every shard is kept as soon as it is there: a run that was killed continues with the rest.
     """
-    if len(shards) == 1:
-        return f(shards[0].read(), *args)
-    mark = (
-        None
-        if folder is None
-        else checkpoint.fingerprint(version("sparsetd"), f.__module__, f.__qualname__, list(args))
-    )
-    work = partial(worked, f, tuple(args), None if mark is None else (str(folder), mark))
-    return (engine or Serial()).reduce(work, shards, lambda k: progress(f"{k:,} of {len(shards):,} shards"))
+    tasks = list(zip(shards, [()] * len(shards) if along is None else along, strict=True))
+    work = partial(worked, f, tuple(args), opened, None if folder is None else str(folder))
+    if len(tasks) == 1:
+        return work(tasks[0])
+    return (engine or Serial()).reduce(work, tasks, lambda k: progress(f"{k:,} of {len(shards):,} shards"))
 
 
-def worked(f: Callable[..., Any], args: tuple[Any, ...], kept: tuple[str, str] | None, shard: Shard) -> Any:
-    """The task of one shard: its result, from the folder if it is there."""
+def worked(f: Callable[..., Any], args: tuple[Any, ...], opened: Any, folder: str | None, task: Task) -> Any:
+    """The result of one shard, from the folder if it is there."""
     from threadpoolctl import threadpool_limits
 
-    name = None if kept is None else hashlib.sha256(f"{kept[1]} {shard.digest} {shard.columns}".encode()).hexdigest()
-    path = None if kept is None else Path(kept[0], f"{name}.part")
-    if path is not None and path.exists():
-        return _load(path, f)
-    with threadpool_limits(1, "blas") if shard.log is None else nullcontext():
-        result = f(shard.read(), *args)
+    shard, own = task
+    path = None
+    if folder is not None and shard.digest:
+        code = version("sparsetd"), shard.digest, sorted(shard.columns.items(), key=str)
+        path = Path(folder, checkpoint.fingerprint(*_plain((*code, f, own, args, opened))) + ".part")
+        if path.exists():
+            return _load(path, (f, *args))
+    with threadpool_limits(1, "blas") if shard.digest else nullcontext():
+        log = shard.read()
+        result = f(log if opened is None else opened(log), *own, *args)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         checkpoint.save(path, result)
     return result
 
 
-def _load(path: Path, f: Callable[..., Any]) -> Any:
-    """A result that was kept; only classes that the module of `f` knows are built."""
-    known = dict(inspect.getmembers(inspect.getmodule(f), inspect.isclass))
+def _plain(value: Any) -> Any:
+    """Functions by their names, so that a digest can be taken."""
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
+    return f"{value.__module__}.{value.__qualname__}" if inspect.isroutine(value) else value
+
+
+def _load(path: Path, functions: Sequence[Any]) -> Any:
+    """A result that was kept; only classes that the modules of these functions know are built."""
+    modules = {inspect.getmodule(f) for f in functions if inspect.isroutine(f)}
+    known = dict(pair for module in modules for pair in inspect.getmembers(module, inspect.isclass))
     meta, arrays = container.read(path, checkpoint.KIND)
     return Decoder(arrays, known).decode(meta["state"])
 
