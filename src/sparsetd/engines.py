@@ -65,6 +65,7 @@ def reduced(
     args: Sequence[Any] = (),
     *,
     along: Sequence[Sequence[Any]] | None = None,
+    listed: bool = False,
     opened: Callable[[Transitions], Any] | None = None,
     engine: Engine | None = None,
     folder: str | Path | None = None,
@@ -81,6 +82,8 @@ def reduced(
         Further arguments of `f`.
     along : sequence, optional
         Arguments of each shard, which come before `args`.
+    listed : bool
+        The list of the shards' results in place of their sum.
     opened : callable, optional
         What `f` gets in place of the `Transitions` themselves: `opened` of them.
     engine : Engine, optional
@@ -89,13 +92,15 @@ def reduced(
         Where the result of every shard is kept as soon as it is there: a run that was killed continues with the rest.
     """
     tasks = list(zip(shards, [()] * len(shards) if along is None else along, strict=True))
-    work = partial(worked, f, tuple(args), opened, None if folder is None else str(folder))
+    work = partial(worked, f, tuple(args), opened, listed, None if folder is None else str(folder))
     if len(tasks) == 1:
         return work(tasks[0])
     return (engine or Serial()).reduce(work, tasks, lambda k: progress(f"{k:,} of {len(shards):,} shards"))
 
 
-def worked(f: Callable[..., Any], args: tuple[Any, ...], opened: Any, folder: str | None, task: Task) -> Any:
+def worked(
+    f: Callable[..., Any], args: tuple[Any, ...], opened: Any, listed: bool, folder: str | None, task: Task
+) -> Any:
     """The result of one shard, from the folder if it is there."""
     from threadpoolctl import threadpool_limits
 
@@ -105,14 +110,14 @@ def worked(f: Callable[..., Any], args: tuple[Any, ...], opened: Any, folder: st
         code = version("sparsetd"), shard.digest, sorted(shard.columns.items(), key=str)
         path = Path(folder, checkpoint.fingerprint(*_plain((*code, f, own, args, opened))) + ".part")
         if path.exists():
-            return _load(path, (f, *args))
+            return [_load(path, (f, *args))] if listed else _load(path, (f, *args))
     with threadpool_limits(1, "blas") if shard.digest else nullcontext():
         log = shard.read()
         result = f(log if opened is None else opened(log), *own, *args)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         checkpoint.save(path, result)
-    return result
+    return [result] if listed else result
 
 
 def _plain(value: Any) -> Any:

@@ -12,19 +12,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.evaluation.moments import Ask, Moments, Part, on_columns
 from sparsetd.progress import track
 from sparsetd.selection.elimination import MeanSystem, eliminate, survivors
 from sparsetd.selection.path import SparsePath, solved_path
 from sparsetd.selection.sparse_td_cv import SparseTDCV, dual_support
 from sparsetd.system import Array, Batch
 from sparsetd.transitions.partition import partition
+
+if TYPE_CHECKING:
+    from sparsetd.evaluation.parts import Parts
 
 Progress = Callable[[str], None]
 ROWS_EACH = 10  # rows that every feature of the value needs
@@ -41,28 +44,35 @@ class Choice:
     model: Any = None
     path: SparsePath | None = None
     chosen: float = np.nan
+    omega: Array | None = None  # Ω of all columns, row by row
 
 
-def affordable(batch: Batch) -> bool:
-    """Whether the value can be computed from all features."""
-    return not batch.is_sparse and batch.n_features <= min(len(batch) // ROWS_EACH, FORMED)
+def affordable(n_rows: int) -> int:
+    """The number of dense features up to which the value can be computed from all of them."""
+    return min(n_rows // ROWS_EACH, FORMED)
 
 
 def value_columns(batch: Batch, support: Array) -> Array:
     """The columns that the value is computed from."""
-    if affordable(batch):
+    if not batch.is_sparse and batch.n_features <= affordable(len(batch)):
         return np.arange(batch.n_features)
     first = np.flatnonzero(batch.start)
     return np.union1d(support, dual_support(batch, batch.phi[first].mean(axis=0), len(batch) // (2 * ROWS_EACH)))
 
 
-def choose_on(part: Part, moments: Moments) -> Choice:
-    """Elimination on the sums of all features of a part."""
+def choose_on(log: Part | Parts, moments: Moments) -> Choice:
+    """Elimination on the sums of all features of a log."""
     system = mean_system(moments)
-    kept = eliminate(system, lambda theta, columns, clustered: scores(part, theta, columns, clustered))
+    seen: list[Array] = []
+
+    def asked(*args: Any) -> Array:
+        seen.append(log.answer(Ask(scores, args))[0] / system.n_rows)
+        return seen[-1]
+
+    kept = eliminate(system, asked)
     support = kept[kept < len(system.b) - 1]
     path = solved_path(system, support)
-    return Choice(support, path=path, chosen=float(path.rhos[-1]) if path is not None else np.nan)
+    return Choice(support, path=path, chosen=float(path.rhos[-1]) if path is not None else np.nan, omega=seen[0])
 
 
 def choose(batch: Batch, estimator: Any) -> Choice:
@@ -85,7 +95,7 @@ def mean_system(moments: Moments, n_candidates: int | None = None) -> MeanSystem
 
 
 def scores(part: Part, theta: Array, columns: Array, clustered: bool) -> Array:
-    """Ω = (1/N) Σ s sᵀ of s = ρδφ, row by row or summed over each episode first."""
+    """NΩ = Σ s sᵀ of s = ρδφ, row by row or summed over each episode first."""
     batch, p = part.batch, part.batch.n_features
     inner, has_constant = columns[columns < p], bool((columns == p).any())
     full = np.zeros(p + 1)
@@ -101,7 +111,7 @@ def scores(part: Part, theta: Array, columns: Array, clustered: bool) -> Array:
         if clustered:
             s = np.add.reduceat(s, part.episodes.first[_inside(part, some)] - some.start)
         omega += s.T @ s
-    return omega / len(batch)
+    return omega
 
 
 def _whole_blocks(part: Part) -> list[slice]:
@@ -130,30 +140,39 @@ def fitted(model: Any, batch: Batch) -> Any:
         return model.fit(batch.phi, batch.reward, batch.phi_next, **columns(batch))
 
 
-def frequencies(part: Part, ids: Array, n_candidates: int, n_resamples: int, rng: np.random.Generator) -> Array:
-    """Share of random halves of the log in which each column of the part is kept.
+def halves(ids: Array) -> Ask:
+    """Asks for the sums of 40 groups of episodes, by a hash of their ids: half of them make a resampled log."""
+    n_groups = min(N_GROUPS, len(ids))
+    return Ask(Moments.of, (n_groups,), (partition(ids, n_groups, "halves"),))
 
-    A half is 20 of 40 groups of episodes (by a hash of their ids), so the sums of the groups are all that is read.
-    """
-    n_groups = min(N_GROUPS, len(part.episodes))
-    moments = Moments.of(part, partition(ids, n_groups, "halves"), n_groups)
-    whole = mean_system(moments, n_candidates)
-    every = np.arange(len(whole.b))
-    omega = scores(part, np.linalg.lstsq(whole.A, whole.b, rcond=None)[0], every, False)
+
+def scores_at(log: Part | Parts, groups: Moments, columns: Array) -> Array:
+    """Ω of some columns, at LSTD's θ on them."""
+    whole = mean_system(groups)
+    theta = np.linalg.lstsq(whole.A, whole.b, rcond=None)[0]
+    ask = Ask(scores, (theta, np.arange(len(theta)), False)).on(on_columns, columns)
+    return np.asarray(log.answer(ask)[0] / whole.n_rows)
+
+
+def frequencies(groups: Moments, omega: Array, n_candidates: int, n_resamples: int, seed: int) -> Array:
+    """Share of random halves of the log, from the sums of its groups of episodes, in which each column is kept."""
+    rng, n_groups, every = np.random.default_rng(seed), len(groups.n_rows), np.arange(groups.b.shape[1])
     kept = np.zeros(len(every))
     for _ in track(range(n_resamples), "halves"):
         half = np.isin(np.arange(n_groups), rng.permutation(n_groups)[: max(n_groups // 2, 1)])
-        system = mean_system(moments.total(half), n_candidates)
+        system = mean_system(groups.total(half), n_candidates)
         kept[survivors(system, omega, every, system.threshold)] += 1.0
     return kept[:-1] / n_resamples
 
 
-def rivals(batch: Batch, choice: Choice) -> Array:
+def rivals(log: Part | Parts, n_features: int, choice: Choice) -> Array:
     """The columns that compete in the halves: all of a few; of many, those that the path shows to come near."""
-    if batch.n_features <= MAX_RIVALS and not batch.is_sparse:
-        return np.arange(batch.n_features)
+    if n_features <= MAX_RIVALS and not (isinstance(log, Part) and log.batch.is_sparse):
+        return np.arange(n_features)
     if choice.path is None:
         return choice.support
     size = np.abs(choice.path.coefs).max(axis=1)
-    near = np.argsort(-size, kind="stable")[: min(MAX_RIVALS, len(batch) // ROWS_EACH, int((size > 0).sum()))]
+    near = np.argsort(-size, kind="stable")[
+        : min(MAX_RIVALS, len(log.episodes.reward) // ROWS_EACH, int((size > 0).sum()))
+    ]
     return np.union1d(near, choice.support)

@@ -12,24 +12,33 @@ value by is therefore what the fit does not carry over to other episodes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.evaluation.moments import Ask, Part
 from sparsetd.system import Array
 
 
-def doubly_robust(part: Part, folds: Moments, fold: Array) -> Estimate:
-    """DR from the sums of the folds; `fold` holds the fold of every episode."""
-    terms, weighed = np.empty(len(part.episodes)), np.empty(len(part.batch))
-    for k in range(len(folds.n_rows)):
-        others = LinearValue.solve(folds.total(np.arange(len(folds.n_rows)) != k))
-        weight = others.n_episodes * others.weights(part) * part.batch.ratio
-        start = others.predict(part.batch.phi[part.episodes.first])
-        held = fold == k
-        terms[held] = (start + part.episodes.total(weight * others.errors(part)))[held]
-        weighed[held[part.episodes.of]] = weight[held[part.episodes.of]]
-    mean, size = float(terms.mean()), np.abs(weighed)
-    carried = float(size.sum()) ** 2 / max(float(size @ size), np.finfo(float).tiny) / len(size) * len(terms)
+def robust_terms(others: Sequence[LinearValue], fold: Array) -> Ask:
+    """Asks for the term of every episode, with Σ|wρ| and Σ(wρ)² over its rows, from the fit without its fold."""
+    return Ask(_terms, (tuple(others),), (fold,), joined=True)
+
+
+def _terms(part: Part, fold: Array, others: Sequence[LinearValue]) -> tuple[Array, Array, Array]:
+    terms, size, squares = np.empty((3, len(part.episodes)))
+    for k in np.unique(fold):
+        weight = others[k].n_episodes * others[k].weights(part) * part.batch.ratio
+        start, held = others[k].predict(part.batch.phi[part.episodes.first]), fold == k
+        terms[held] = (start + part.episodes.total(weight * others[k].errors(part)))[held]
+        size[held], squares[held] = part.episodes.total(np.abs(weight))[held], part.episodes.total(weight**2)[held]
+    return terms, size, squares
+
+
+def doubly_robust(terms: Array, size: Array, squares: Array, n_rows: int) -> Estimate:
+    """DR from the terms of the episodes."""
+    mean = float(terms.mean())
+    carried = float(size.sum()) ** 2 / max(float(squares.sum()), np.finfo(float).tiny) / n_rows * len(terms)
     return Estimate.of_influence("DR", mean, terms - mean, carried)

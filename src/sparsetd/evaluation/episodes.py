@@ -42,17 +42,29 @@ class Episodes:
         if rho.shape != (len(log),) or not np.all(np.isfinite(rho) & (rho >= 0)):
             raise ValueError(f"`ratio` must hold {len(log)} finite non-negative numbers, one per row.")
         first = np.flatnonzero(np.diff(log.episode, prepend=log.episode[:1] - 1))
-        last = np.append(first[1:], len(log)) - 1
-        length = last - first + 1
+        length = np.diff(first, append=len(log))
+        return cls.of_columns(log.reward, rho, length, log.terminated[first + length - 1], gamma)
+
+    @classmethod
+    def of_columns(cls, reward: Array, ratio: Array, length: Array, complete: Array, gamma: float) -> Episodes:
+        """From the rewards and ratios of the rows, and how long each episode is and whether it terminated."""
+        last = np.cumsum(length) - 1
+        first = last - length + 1
         of = np.repeat(np.arange(len(first)), length)
         with np.errstate(divide="ignore"):
-            log_rho = np.log(rho)
+            log_rho = np.log(ratio)
         weight = np.concatenate([np.add.accumulate(part) for part in np.split(log_rho, first[1:])])
-        age = np.arange(len(log)) - first[of]
-        return cls(log.reward, rho, weight, of, age, first, last, log.terminated[last], gamma)
+        return cls(reward, ratio, weight, of, np.arange(len(reward)) - first[of], first, last, complete, gamma)
 
     def __len__(self) -> int:
         return len(self.first)
+
+    @property
+    def discount(self) -> Array:
+        """γ, and 0 in the rows that terminated, which are the last of complete episodes."""
+        out = np.full(len(self.reward), self.gamma)
+        out[self.last[self.complete]] = 0.0
+        return out
 
     @property
     def returns(self) -> Array:

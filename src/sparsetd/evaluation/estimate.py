@@ -42,12 +42,22 @@ class Estimate:
         The degrees of freedom are Satterthwaite's, 2n / (kurtosis − 1): n for normal terms, few where a handful of
         episodes carries the sum, so that a heavy tail widens the interval. `n_fitted` parameters were fitted before.
         """
-        n = len(influence)
+        centred = influence - influence.mean()
+        powers = np.array([0.0, centred @ centred, (centred**3).sum(), (centred**4).sum()])
+        return cls.of_powers(name, value, len(influence), powers, n_effective, n_fitted)
+
+    @classmethod
+    def of_powers(
+        cls, name: str, value: float, n: int, powers: Array, n_effective: float | None = None, n_fitted: int = 0
+    ) -> Estimate:
+        """The same from the sums of the influences' first four powers."""
         if n < 2:
             return cls(name, float(value), np.inf, float(n))
-        centred = influence - influence.mean()
-        variance = float(centred @ centred) / max(n - 1 - n_fitted, 1)
-        kurtosis = n * float((centred**4).sum()) / float(centred @ centred) ** 2 if variance > 0 else 3.0
+        mean = powers[0] / n
+        squares = float(powers[1] - n * mean**2)
+        fourth = float(powers[3] - 4 * mean * powers[2] + 6 * mean**2 * powers[1] - 3 * n * mean**4)
+        variance = squares / max(n - 1 - n_fitted, 1)
+        kurtosis = n * fourth / squares**2 if variance > 0 else 3.0
         freedom = min(n - 1.0, 2 * n / max(kurtosis - 1, 1e-9))
         return cls(
             name, float(value), float(np.sqrt(variance / n)), float(n if n_effective is None else n_effective), freedom

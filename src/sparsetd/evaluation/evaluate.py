@@ -7,40 +7,50 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.engines import Engine
 from sparsetd.evaluation import importance, learnt, pictures, sanity, second_opinion
 from sparsetd.evaluation.cautions import by_severity
 from sparsetd.evaluation.choice import (
+    MAX_RIVALS,
     Choice,
     Progress,
     affordable,
     choose,
     choose_on,
     frequencies,
+    halves,
     rivals,
+    scores_at,
     value_columns,
 )
 from sparsetd.evaluation.diagnostics import overlap
-from sparsetd.evaluation.doubly_robust import doubly_robust
+from sparsetd.evaluation.doubly_robust import doubly_robust, robust_terms
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate, check_level
-from sparsetd.evaluation.held_out import agreement, bellman_error, cross_fit
-from sparsetd.evaluation.linear import LinearValue, coefficients
-from sparsetd.evaluation.misfit import behavior_misfit, misfit
-from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.evaluation.held_out import (
+    HeldOut,
+    agreement,
+    bellman_error,
+    fold_sums,
+    metric_of,
+    predictions,
+    without_each,
+)
+from sparsetd.evaluation.linear import LinearValue, coefficient_powers, coefficients, influences
+from sparsetd.evaluation.misfit import behavior_misfit, extra_sums, misfit
+from sparsetd.evaluation.moments import Ask, Moments, Part, as_logged, on_columns
+from sparsetd.evaluation.opened import Opened, opened
+from sparsetd.evaluation.parts import Parts
 from sparsetd.evaluation.result import Evaluation, Feature
-from sparsetd.evaluation.support import support
-from sparsetd.evaluation.target import pose
-from sparsetd.evaluation.verify import verify
-from sparsetd.features.featurize import feature_names, featurize, fit_features
+from sparsetd.evaluation.support import support, weights
+from sparsetd.evaluation.verify import second_way, verify
 from sparsetd.selection import SparseTDCV
-from sparsetd.solvers.saddle import Units
-from sparsetd.system import Array, Batch
-from sparsetd.transitions import Transitions
+from sparsetd.system import Array
 from sparsetd.transitions.partition import partition
 
 
 def evaluate(
-    transitions: Transitions,
+    transitions: Any,
     target: Any = None,
     *,
     gamma: float = 0.99,
@@ -51,6 +61,8 @@ def evaluate(
     n_folds: int = 5,
     n_resamples: int = 20,
     seed: int = 0,
+    engine: Engine | None = None,
+    checkpoint: str | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Value of the target policy at the start of an episode, from a log of another policy.
@@ -62,8 +74,8 @@ def evaluate(
 
     Parameters
     ----------
-    transitions : Transitions
-        The log, in whole episodes.
+    transitions : Transitions, or path
+        The log, in whole episodes. A folder or pattern of shards (see `sparsetd shard`) may be larger than memory.
     target : optional
         The policy asked for, in any form of `target`; what the log itself says by default.
     gamma : float
@@ -81,38 +93,54 @@ def evaluate(
         Folds of episodes for what is held out; random halves of the log for the selection frequencies (0: none).
     seed : int
         Of the halves. Folds and groups follow from the ids of the episodes, so the order of the log does not matter.
+    engine : Engine, optional
+        Who reads the shards: `sparsetd.engines.Processes(n)`, `sparsetd.dask.Dask(client)`; this process by default.
+    checkpoint : path, optional
+        A folder for what is known of each shard: a run that was killed continues from there. It is removed at the end.
     """
     tell = progress or (lambda _: None)
     check_level(level)
     tell("reading the ratios of the target policy")
-    question = pose(transitions, target, classifier=classifier)
-    log = question.log
-    episodes = Episodes.of_log(log, gamma)
-    _check(log, episodes, gamma, n_folds)
-    prepared = _Prepared.of(log, features, gamma)
-    batch, names = prepared.batch, prepared.names
-    tell(f"choosing among {batch.n_features} features")
-    fold = partition(log.ids(), n_folds)
-    choice, part, folds, columns = _chosen(batch, episodes, estimator, gamma, fold, n_folds)
-    tell("finding the value and its interval")
-    answer = _Answer.of(part, folds, episodes)
-    shown = _features(part, folds, choice, columns, prepared, level)
-    tell("checking it on held-out episodes")
-    held = cross_fit(part, folds, fold)
+    log = opened(transitions, target, gamma, features, classifier, engine, checkpoint, tell)
+    question, names, episodes = log.question, log.names, log.rows.episodes
+    _check(episodes, n_folds)
+    tell(f"choosing among {len(names)} features")
+    fold = partition(log.rows.ids, n_folds)
+    chosen = _chosen(log, estimator, fold, n_folds, n_resamples)
+    choice, rows, columns, folds = chosen.choice, chosen.rows, chosen.columns, chosen.folds
+    tell("finding the value and its interval, and checking it on held-out episodes")
+    inside = np.searchsorted(columns, choice.support)
+    model, fitted = LinearValue.solve(folds), LinearValue.solve(chosen.behavior)
+    few = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
+    heavy, others, metric = _heaviest(model, folds, choice, columns), without_each(folds), metric_of(folds)
+    thetas = np.stack([other.theta for other in others])
+    influence, second, moved, of_few, powers, predicted, by_fold, robust, (weight, top), *extra = rows.answer(
+        influences(model),
+        second_way(model),
+        influences(fitted).on(as_logged),
+        influences(few).on(on_columns, inside),
+        coefficient_powers(few).on(on_columns, inside),
+        predictions(thetas, fold),
+        fold_sums(metric, thetas, fold, episodes),
+        robust_terms(others, fold),
+        weights(model, heavy),
+        *extra_sums(model, heavy),
+    )
+    verify(model, second)
+    answer, held = _Answer.of(model, influence, fitted, moved, episodes), HeldOut(predicted[0], predicted[1], fold)
     kept = None
     if n_resamples:
         tell(f"choosing again on {n_resamples} random halves of the log")
-        kept = _kept(batch, episodes, choice, log, n_resamples, seed)
-    heavy = _heaviest(answer.model, part, choice, columns)
-    carried = support(answer.model, part, names[columns], heavy)
-    missed = misfit(answer.model, part, folds, names[columns], heavy, answer.influence)
-    spread, selected = (
-        overlap(episodes, question.behavior is not None),
-        answer.on(part, folds, np.searchsorted(columns, choice.support)),
-    )
-    other = second_opinion.second_opinion(log, target, features, gamma) if question.behavior is not None else None
+        kept = _kept(log, chosen, n_resamples, seed)
+    carried = support(weight, top, names[columns][heavy], episodes)
+    missed = misfit(model, extra, rows, folds, names[columns], heavy, influence)
+    selected = answer.on(few, of_few)
+    shown = _features(few, powers, folds.spread()[inside], choice, log, level)
+    spread, other = overlap(episodes, question.behavior is not None), None
+    if question.behavior is not None:
+        other = second_opinion.second_opinion(question.log, target, features, gamma)
     cautions = [
-        *sanity.on_the_value(answer.model, answer.own, episodes, part.batch),
+        *sanity.on_the_value(answer.model, answer.own, episodes),
         *carried.cautions(),
         *missed.cautions(answer.own),
         *behavior_misfit(answer.modelled, answer.observed, answer.apart),
@@ -120,7 +148,7 @@ def evaluate(
         *spread.cautions(),
         *sanity.on_the_behavior(question),
         *sanity.on_the_log(question),
-        *learnt.cautions(target, log),
+        *learnt.cautions(target, question.log),
         *second_opinion.cautions(answer.own, other),
     ]
     return Evaluation(
@@ -134,18 +162,18 @@ def evaluate(
         level=level,
         overlap=spread,
         support=carried,
-        bellman=bellman_error(part, folds, held),
+        bellman=bellman_error(metric, by_fold),
         features=tuple(feature.kept_in(None if kept is None else kept[feature.column]) for feature in shown),
-        n_candidates=batch.n_features,
+        n_candidates=len(names),
         n_used=len(columns),
-        comparisons=_comparisons(episodes, doubly_robust(part, folds, fold), selected.estimate, other),
+        comparisons=_comparisons(episodes, doubly_robust(*robust, len(episodes.reward)), selected.estimate, other),
         warnings=by_severity(cautions),
         behavior_policy=None if question.behavior is None else question.behavior.summary(),
-        fit=pictures.sentence(choice, batch.n_features, len(columns)),
+        fit=pictures.sentence(choice, len(names), len(columns)),
         path=pictures.path(choice, names),
         convergence=pictures.convergence(choice.model),
-        ratio_histogram=pictures.histogram(batch.ratio),
-        calibration=tuple(agreement(part, held, level)),
+        ratio_histogram=pictures.histogram(episodes.ratio),
+        calibration=tuple(agreement(episodes, held, level)),
         settings={
             "gamma": gamma,
             "level": level,
@@ -156,22 +184,6 @@ def evaluate(
             **({} if classifier is None else {"classifier": repr(classifier)}),
         },
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Prepared:
-    """The rows of φ with columns of one scale (centred where they are dense), their names and their units."""
-
-    batch: Batch
-    names: Array
-    units: Units
-
-    @classmethod
-    def of(cls, log: Transitions, features: Any, gamma: float) -> _Prepared:
-        phi = fit_features(log, features)
-        raw = featurize(log, phi, gamma)
-        units = Units.of(raw.phi, centre=not raw.is_sparse)
-        return cls(units.applied(raw), feature_names(phi, log), units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,18 +200,13 @@ class _Answer:
     apart: Estimate
 
     @classmethod
-    def of(cls, part: Part, folds: Moments, episodes: Episodes) -> _Answer:
+    def of(cls, model: LinearValue, influence: Array, fitted: LinearValue, moved: Array, episodes: Episodes) -> _Answer:
         """The observed return counts as the behaviour's value where every episode ended; else what the model makes of
         it.
 
         A cut episode did not earn all it would have, so there the same features are fitted to the behaviour itself.
         """
-        model = LinearValue.solve(folds)
-        influence = model.influence(part)
-        verify(model, part)
-        same = part.with_ratio(np.ones(len(part.batch)))
-        fitted = LinearValue.solve(Moments.of(same))
-        moved, returns = fitted.influence(same), episodes.returns
+        returns = episodes.returns
         around = returns - returns.mean()
         observed = Estimate.of_influence("observed mean return", float(returns.mean()), around)
         modelled = Estimate.of_influence("logged behaviour, modelled", fitted.value, moved)
@@ -216,13 +223,10 @@ class _Answer:
             apart=Estimate.of_influence("", modelled.value - behavior.value, moved - theirs),
         )
 
-    def on(self, part: Part, folds: Moments, columns: Array) -> sanity.Selected:
+    def on(self, few: LinearValue, influence: Array) -> sanity.Selected:
         """The value on some of the columns, and how it differs from that on all of them."""
-        few = Part.of(part.batch, part.episodes, columns)
-        model = LinearValue.solve(folds.on(np.append(columns, folds.b.shape[1] - 1)))
-        influence = model.influence(few)
-        estimate = Estimate.of_influence("LSTD, features that matter", model.value, influence)
-        change = Estimate.of_influence("", model.value - self.model.value, influence - self.influence)
+        estimate = Estimate.of_influence("LSTD, features that matter", few.value, influence)
+        change = Estimate.of_influence("", few.value - self.model.value, influence - self.influence)
         return sanity.Selected(estimate, change)
 
 
@@ -235,64 +239,85 @@ def _finite(estimate: Estimate) -> Estimate:
     return estimate
 
 
-def _chosen(
-    batch: Batch, episodes: Episodes, estimator: Any, gamma: float, fold: Array, n_folds: int
-) -> tuple[Choice, Part, Moments, Array]:
-    """The features that matter, and the part with its sums on the columns that the value is computed from."""
-    if affordable(batch):
-        part = Part.of(batch, episodes)
-        folds = Moments.of(part, fold, n_folds)
-        choice = choose_on(part, folds) if estimator is None else choose(batch, estimator)
-        return choice, part, folds, np.arange(batch.n_features)
-    default = SparseTDCV(gamma=gamma, fit_intercept=not batch.is_sparse, standardize=batch.is_sparse)
-    choice = choose(batch, default if estimator is None else estimator)
-    columns = value_columns(batch, choice.support)
-    part = Part.of(batch, episodes, columns)
-    return choice, part, Moments.of(part, fold, n_folds), columns
+@dataclass(frozen=True, eq=False)
+class _Chosen:
+    """The features that matter; the rows on the columns that the value is computed from, and their sums by fold.
+
+    `behavior` are the sums with the logged behaviour as the target, `groups` those of groups of episodes (None: later).
+    """
+
+    choice: Choice
+    rows: Part | Parts
+    columns: Array
+    folds: Moments
+    behavior: Moments
+    groups: Moments | None = None
 
 
-def _check(log: Transitions, episodes: Episodes, gamma: float, n_folds: int) -> None:
+def _chosen(log: Opened, estimator: Any, fold: Array, n_folds: int, n_resamples: int) -> _Chosen:
+    rows, every = log.rows, np.arange(len(log.names))
+    asked = [Ask(Moments.of, (n_folds,), (fold,)), Ask(Moments.of).on(as_logged)]
+    if isinstance(rows, Part) and (rows.batch.is_sparse or len(every) > affordable(len(rows.batch))):
+        default = SparseTDCV(gamma=rows.episodes.gamma, fit_intercept=not rows.batch.is_sparse)
+        default.set_params(standardize=rows.batch.is_sparse)
+        choice = choose(rows.batch, default if estimator is None else estimator)
+        columns = value_columns(rows.batch, choice.support)
+        part = Part.of(rows.batch, rows.episodes, columns)
+        return _Chosen(choice, part, columns, *part.answer(*asked))
+    if isinstance(rows, Parts) and (estimator is not None or len(every) > affordable(len(rows.episodes.reward))):
+        raise ValueError(
+            f"A log in shards is evaluated on the sums of its features; an `estimator`, or {len(every):,} features of "
+            f"{len(rows.episodes.reward):,} rows, need it in memory: pass `read(path)`."
+        )
+    if n_resamples and len(every) <= MAX_RIVALS:
+        asked.append(halves(rows.ids))
+    folds, *others = rows.answer(*asked)
+    alone = estimator is None or isinstance(rows, Parts)
+    return _Chosen(choose_on(rows, folds) if alone else choose(rows.batch, estimator), rows, every, folds, *others)
+
+
+def _check(episodes: Episodes, n_folds: int) -> None:
     if len(episodes) < 2:
         raise ValueError(
-            f"All {len(log)} rows are one episode, and an interval needs several: number them in a column `episode`, "
-            "or mark where they end in `terminated` or `truncated`."
+            f"All {len(episodes.reward)} rows are one episode, and an interval needs several: number them in a column "
+            "`episode`, or mark where they end in `terminated` or `truncated`."
         )
     if len(episodes) < n_folds:
         raise ValueError(f"The log has {len(episodes)} episodes, fewer than {n_folds} folds: use fewer folds.")
-    if gamma == 1 and not log.terminated.any():
+    if episodes.gamma == 1 and not episodes.complete.any():
         raise ValueError("`gamma` is 1 but no row of `terminated` is true: the value has no end; pass gamma below 1.")
     if not episodes.ratio.any():
         raise ValueError("`target_prob` is 0 in every row: the target policy takes none of the logged actions.")
 
 
-def _heaviest(model: LinearValue, part: Part, choice: Choice, columns: Array) -> Array:
-    """The columns of the part that matter: those chosen, then the others, each by their share of the value's spread."""
-    weight = np.abs(model.theta[:-1]) * part.batch.phi.std(axis=0)
+def _heaviest(model: LinearValue, folds: Moments, choice: Choice, columns: Array) -> Array:
+    """The columns of the sums that matter: those chosen, then the others, each by their share of the value's spread."""
+    weight = np.abs(model.theta[:-1]) * folds.spread()
     first = np.isin(columns, choice.support)
     return np.lexsort((-weight, ~first))
 
 
 def _features(
-    part: Part, folds: Moments, choice: Choice, columns: Array, prepared: _Prepared, level: float
+    few: LinearValue, powers: Array, spread: Array, choice: Choice, log: Opened, level: float
 ) -> list[Feature]:
     """The features that matter with LSTD's weights on them alone, the heaviest first."""
-    inside = np.searchsorted(columns, choice.support)
-    few = Part.of(part.batch, part.episodes, inside)
-    model = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
-    spread, out = few.batch.phi.std(axis=0), []
-    for j, (column, e) in enumerate(zip(choice.support, coefficients(model, few), strict=True)):
-        low, high = (float(spread[j] * end) for end in e.interval(level))
-        own = e.value / float(prepared.units.scale[column])
-        name = str(prepared.names[column])
-        out.append(Feature(name, float(spread[j] * e.value), (low, high), own, None, int(column)))
+    out = []
+    for width, column, e in zip(spread, choice.support, coefficients(few, powers), strict=True):
+        low, high = (float(width * end) for end in e.interval(level))
+        own = e.value / float(log.units.scale[column])
+        out.append(Feature(str(log.names[column]), float(width * e.value), (low, high), own, None, int(column)))
     return sorted(out, key=lambda f: -abs(f.weight))
 
 
-def _kept(batch: Batch, episodes: Episodes, choice: Choice, log: Transitions, n_resamples: int, seed: int) -> Array:
+def _kept(log: Opened, chosen: _Chosen, n_resamples: int, seed: int) -> Array:
     """Selection frequency of every feature."""
-    near, out = rivals(batch, choice), np.zeros(batch.n_features)
-    rng = np.random.default_rng(seed)
-    out[near] = frequencies(Part.of(batch, episodes, near), log.ids(), batch.n_features, n_resamples, rng)
+    rows, d, groups, omega = log.rows, len(log.names), chosen.groups, chosen.choice.omega
+    near, out = rivals(rows, d, chosen.choice), np.zeros(d)
+    if groups is None:
+        groups = rows.answer(halves(rows.ids).on(on_columns, near))[0]
+    if omega is None or len(near) < d:
+        omega = scores_at(rows, groups, near)
+    out[near] = frequencies(groups, omega, d, n_resamples, seed)
     return out
 
 

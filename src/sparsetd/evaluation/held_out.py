@@ -20,7 +20,7 @@ from scipy.stats import norm
 
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.evaluation.moments import Ask, Moments, Part
 from sparsetd.selection.units import lengths_of
 from sparsetd.system import Array
 
@@ -45,73 +45,110 @@ class BellmanError:
     constant: float
 
 
-def cross_fit(part: Part, folds: Moments, fold: Array) -> HeldOut:
-    """Predict each fold from the sums of the others."""
+def without_each(folds: Moments) -> Array:
+    """θ from all folds but one, for each."""
+    every = np.arange(len(folds.n_rows))
+    return np.stack([LinearValue.solve(folds.total(every != k)).theta for k in every])
+
+
+def predictions(thetas: Array, fold: Array) -> Ask:
+    """Asks for V(s) and V(s') of every row (0 after the end) with the θ that its episode had no part in."""
+    return Ask(_predicted, (thetas,), (fold,), joined=True)
+
+
+def _predicted(part: Part, fold: Array, thetas: Array) -> tuple[Array, Array]:
     batch, of_row = part.batch, fold[part.episodes.of]
     value, value_next = np.empty(len(batch)), np.empty(len(batch))
-    for k in range(len(folds.n_rows)):
+    for k in np.unique(fold):
         held = np.flatnonzero(of_row == k)
-        model = LinearValue.solve(folds.total(np.arange(len(folds.n_rows)) != k))
-        value[held] = model.predict(batch.phi[held])
-        value_next[held] = model.predict(batch.phi_next[held])
-    return HeldOut(value, np.where(batch.discount > 0, value_next, 0.0), fold)
+        for out, phi in ((value, batch.phi), (value_next, batch.phi_next)):
+            out[held] = phi[held] @ thetas[k, :-1] + thetas[k, -1]
+    return value, np.where(batch.discount > 0, value_next, 0.0)
 
 
-def bellman_error(part: Part, folds: Moments, held: HeldOut) -> BellmanError:
-    """Held-out MSPBE of the fit, its noise level, and the MSPBE of the best constant."""
-    batch, total = part.batch, folds.total()
+def cross_fit(part: Part, folds: Moments, fold: Array) -> HeldOut:
+    """Predict each fold of a log in memory from the sums of the others."""
+    return HeldOut(*_predicted(part, fold, without_each(folds)), fold)
+
+
+def metric_of(folds: Moments) -> Array:
+    """C⁻¹."""
+    total = folds.total()
     C = total.C[0] / total.n_rows[0]
     length = lengths_of(np.diag(C))
     units = np.outer(length, length)  # what counts as singular must not depend on them
-    metric = scipy.linalg.pinvh(C / units) / units
-    error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
-    start = batch.ratio @ batch.reward / max(float(batch.ratio @ (1 - batch.discount)), 1e-12)
-    flat = batch.ratio * (batch.reward - (1 - batch.discount) * start)
-    value, noise = _by_fold(part, error, metric, held.fold)
-    return BellmanError(value, noise, _by_fold(part, flat, metric, held.fold)[0])
+    return np.asarray(scipy.linalg.pinvh(C / units) / units)
 
 
-def _by_fold(part: Part, error: Array, metric: Array, fold: Array) -> tuple[float, float]:
-    """Mean over folds of gᵀC⁻¹g, and of trace(C⁻¹ Cov g), rows being clustered by episode."""
+def fold_sums(metric: Array, thetas: Array, fold: Array, episodes: Episodes) -> Ask:
+    """Asks for what the Bellman error needs of held-out predictions and of the best constant."""
+    left = episodes.ratio @ (1 - episodes.discount)
+    constant = float(episodes.ratio @ episodes.reward) / max(float(left), 1e-12)
+    return Ask(_fold_sums, (metric, thetas, constant), (fold,))
+
+
+def _fold_sums(part: Part, fold: Array, metric: Array, thetas: Array, constant: float) -> Array:
+    batch, (value, value_next) = part.batch, _predicted(part, fold, thetas)
+    error = batch.ratio * (batch.reward + batch.discount * value_next - value)
+    flat = batch.ratio * (batch.reward - (1 - batch.discount) * constant)
+    return np.stack([_sums(part, fold, column, metric, len(thetas)) for column in (error, flat)])
+
+
+def _sums(part: Part, fold: Array, error: Array, metric: Array, n_folds: int) -> Array:
+    """Of every fold Σs, ΣLs, Σ sᵀC⁻¹s, ΣL, ΣL² with s = Σ_t ρδφ and the length L of an episode."""
     episodes = part.episodes
-    scores = np.column_stack([np.add.reduceat(part.batch.phi * error[:, None], episodes.first), episodes.total(error)])
-    length = episodes.last - episodes.first + 1
-    values, noises = [], []
-    for k in np.unique(fold):
-        each, rows = scores[fold == k], length[fold == k].sum()
-        g = each.sum(axis=0) / rows
-        spread = each - length[fold == k][:, None] * g
+    length = (episodes.last - episodes.first + 1)[:, None]
+    s = np.column_stack([np.add.reduceat(part.batch.phi * error[:, None], episodes.first), episodes.total(error)])
+    size = ((s @ metric) * s).sum(axis=1, keepdims=True)
+    each = np.hstack([s, length * s, size, length, length**2])
+    return np.stack([each[fold == k].sum(axis=0) for k in range(n_folds)])
+
+
+def bellman_error(metric: Array, sums: Array) -> BellmanError:
+    """Held-out MSPBE of the fit, its noise level, and the MSPBE of the best constant."""
+    value, noise = _by_fold(sums[0], metric)
+    return BellmanError(value, noise, _by_fold(sums[1], metric)[0])
+
+
+def _by_fold(sums: Array, metric: Array) -> tuple[float, float]:
+    """Mean over folds of gᵀC⁻¹g, and of trace(C⁻¹ Cov g), rows being clustered by episode."""
+    p, values, noises = len(metric), [], []
+    for fold in sums[sums[:, -2] > 0]:
+        total, long, (size, rows, squares) = fold[:p], fold[p : 2 * p], fold[2 * p :]
+        g = total / rows
         values.append(float(g @ metric @ g))
-        noises.append(float(((spread @ metric) * spread).sum()) / rows**2)
+        noises.append(float(size - 2 * g @ metric @ long + squares * values[-1]) / rows**2)
     return float(np.mean(values)), float(np.mean(noises))
 
 
-def agreement(part: Part, held: HeldOut, level: float) -> list[dict[str, object]]:
+def agreement(episodes: Episodes, held: HeldOut, level: float) -> list[dict[str, object]]:
     """Groups of states by held-out prediction against the corrected return that followed.
 
     The return of a row is the doubly robust one, G_t = v(s_t) + ρ_t (r_t + γ G_{t+1} − v(s_t)): under the behaviour its
     mean is the target's value, and on-policy it is the plain return.
     """
-    returns = corrected_returns(part, held)
-    groups = np.array_split(np.argsort(held.value, kind="stable"), N_GROUPS)
+    returns = corrected_returns(episodes, held)
+    ordered = np.array_split(np.sort(held.value), N_GROUPS)
+    edges = [part[0] for part in ordered[1:] if len(part)]  # equal predictions stay together: order must not matter
+    group = np.searchsorted(edges, held.value, side="right")
+    groups = [np.flatnonzero(group == k) for k in range(N_GROUPS)]
     out: list[dict[str, object]] = []
     for rows in groups:
         if len(rows) > 1:
             mean = float(returns[rows].mean())
-            low, high = _clustered(part.episodes, rows, returns[rows], level)
+            low, high = _clustered(episodes, rows, returns[rows], level)
             entry = {"predicted": float(held.value[rows].mean()), "observed": mean, "interval": (low, high)}
             out.append({**entry, "count": len(rows)})
     return out
 
 
-def corrected_returns(part: Part, held: HeldOut) -> Array:
+def corrected_returns(episodes: Episodes, held: HeldOut) -> Array:
     """G_t, by one pass backwards through every episode; a cut episode ends with V(s')."""
-    batch, last = part.batch, part.episodes.last
-    carry = batch.ratio * batch.discount
-    known = held.value + batch.ratio * (batch.reward - held.value)
+    last, carry = episodes.last, episodes.ratio * episodes.discount
+    known = held.value + episodes.ratio * (episodes.reward - held.value)
     known[last] += carry[last] * held.value_next[last]
     carry[last] = 0.0
-    bands = np.ones((2, len(batch)))
+    bands = np.ones((2, len(known)))
     bands[0, 0], bands[0, 1:] = 0.0, -carry[:-1]
     return np.asarray(solve_banded((0, 1), bands, known))
 

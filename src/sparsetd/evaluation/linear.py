@@ -26,7 +26,7 @@ from scipy.linalg.lapack import dgecon, dgetrf, dgetri, dpstrf
 
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.evaluation.moments import Ask, Moments, Part
 from sparsetd.selection.units import lengths_of
 from sparsetd.system import Array, Batch
 
@@ -121,15 +121,35 @@ def fitted(batch: Batch, support: Array, episodes: Episodes) -> tuple[LinearValu
     return LinearValue.solve(Moments.of(part)), part
 
 
-def coefficients(model: LinearValue, part: Part) -> list[Estimate]:
+def influences(model: LinearValue) -> Ask:
+    """Asks for the influence of every episode on the value."""
+    return Ask(_influence, (model,), joined=True)
+
+
+def _influence(part: Part, model: LinearValue) -> Array:
+    return model.influence(part)
+
+
+def coefficient_powers(model: LinearValue) -> Ask:
+    """Asks for what `coefficients` needs."""
+    return Ask(_score_powers, (model,))
+
+
+def coefficients(model: LinearValue, powers: Array) -> list[Estimate]:
     """θ of every column (not the constant), with the standard error of the sandwich clustered by episode."""
     p, n = len(model.theta) - 1, model.n_episodes
-    rows = model.inverse[:p]
-    scores = (part.batch.ratio * model.errors(part))[:, None] * (part.batch.phi @ rows[:, :-1].T + rows[:, -1])
     return [
-        Estimate.of_influence("", value, n * part.episodes.total(column), n_fitted=p)
-        for value, column in zip(model.theta[:-1], scores.T, strict=True)
+        Estimate.of_powers("", value, n, column, n_fitted=p)
+        for value, column in zip(model.theta[:-1], powers.T, strict=True)
     ]
+
+
+def _score_powers(part: Part, model: LinearValue) -> Array:
+    """Σ_i x_i^k, k = 1, …, 4, of the influence x_i of every episode on every coefficient."""
+    rows = model.inverse[:-1]
+    scores = (part.batch.ratio * model.errors(part))[:, None] * (part.batch.phi @ rows[:, :-1].T + rows[:, -1])
+    each = model.n_episodes * np.add.reduceat(scores, part.episodes.first)
+    return np.stack([(each**k).sum(axis=0) for k in range(1, 5)])
 
 
 def _inverse(A: Array, C: Array, scale: Array, n_rows: int) -> Array:

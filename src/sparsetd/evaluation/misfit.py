@@ -18,7 +18,9 @@ observed.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import solve_banded
@@ -26,9 +28,12 @@ from scipy.stats import t as student
 
 from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.evaluation.linear import LinearValue, influences
+from sparsetd.evaluation.moments import Ask, Moments, Part
 from sparsetd.system import Array
+
+if TYPE_CHECKING:
+    from sparsetd.evaluation.parts import Parts
 
 TOP = 8  # features that enter products and memory
 MAX_ADDED = 8  # products that are added where the test fires
@@ -36,7 +41,7 @@ SURE = 0.005  # p-value from which the features count as insufficient
 CERTAIN = 0.01  # p-value from which the log counts as one of an unobserved state
 MATTERS = 0.5  # change of the value, in standard errors of it, from which that counts
 FADING = 0.8  # of the running mean of earlier rows
-ROUNDING = 1e-12  # TD error, as a share of the terms it is made of, at or below which it is none
+ROUNDING = 1e-12  # TD error, as a share of the terms it is made of, at or below which it is none; the same of spreads
 REDUNDANT = 1e-8  # share of a column's squares that the features leave unexplained, at or below which it is none
 
 
@@ -80,28 +85,39 @@ class Misfit:
         return out
 
 
-def misfit(model: LinearValue, part: Part, moments: Moments, names: Array, order: Array, influence: Array) -> Misfit:
+def extra_sums(model: LinearValue, order: Array) -> list[Ask]:
+    """Asks for the sums of the products, and of the memory, of the columns that matter most, the first of `order`."""
+    return [Ask(ExtraSums.of, (model, columns, order[:TOP])) for columns in (products, memory)]
+
+
+def misfit(
+    model: LinearValue,
+    sums: Sequence[ExtraSums],
+    log: Part | Parts,
+    moments: Moments,
+    names: Array,
+    order: Array,
+    influence: Array,
+) -> Misfit:
     """Test products and the memory of the columns that matter most (`order`, the heaviest first)."""
-    top = order[:TOP]
+    top, (shapes, past) = order[:TOP], sums
     if not len(top) or model.n_episodes < 3:
         return Misfit()
-    labels, Z, Z_next = _products(part, names, top)
-    shape = _p_values(model, part, moments.total().C[0], Z)
+    shape = shapes.p_values(model, moments)
     first = np.argsort(shape, kind="stable")[:MAX_ADDED]
     added = first[shape[first] < 10 * SURE] if shape.min() < SURE else first[:0]
     change = None
     if len(added):
-        batch = part.batch
-        phi, phi_next = (np.hstack(pair) for pair in ((batch.phi, Z[:, added]), (batch.phi_next, Z_next[:, added])))
-        wider = Part(replace(batch, phi=phi, phi_next=phi_next), part.episodes)
-        sums = Moments.of(wider)
-        other = LinearValue.solve(sums)
-        change = Estimate.of_influence("change", other.value - model.value, other.influence(wider) - influence)
-        model, part, moments = other, wider, sums
-    said, past = _memory(part, names, top)
-    memory = _p_values(model, part, moments.total().C[0], past)
-    remembered = tuple(said[j] for j in np.argsort(memory, kind="stable")[:3])
-    return Misfit(float(shape.min()), float(memory.min()), tuple(labels[j] for j in added), remembered, change)
+        moments = log.answer(Ask(Moments.of).on(_widened, top, added))[0]
+        other = LinearValue.solve(moments)
+        asked = influences(other), Ask(ExtraSums.of, (other, memory, top))
+        moved, past = log.answer(*(ask.on(_widened, top, added) for ask in asked))
+        change = Estimate.of_influence("change", other.value - model.value, moved - influence)
+        model = other
+    remembered = past.p_values(model, moments)
+    labels, said = _product_names(names[top]), _memory_names(names[top])
+    most = tuple(said[j] for j in np.argsort(remembered, kind="stable")[:3])
+    return Misfit(float(shape.min()), float(remembered.min()), tuple(labels[j] for j in added), most, change)
 
 
 def behavior_misfit(modelled: Estimate, observed: Estimate, difference: Estimate) -> list[Caution]:
@@ -122,15 +138,22 @@ def behavior_misfit(modelled: Estimate, observed: Estimate, difference: Estimate
     ]
 
 
-def _products(part: Part, names: Array, top: Array) -> tuple[list[str], Array, Array]:
-    """Products of the columns, for s and for s'."""
+def _product_names(names: Array) -> list[str]:
+    return [f"{names[a]} × {names[b]}" for a, b in zip(*np.triu_indices(len(names)), strict=True)]
+
+
+def _memory_names(names: Array) -> list[str]:
+    return [f"{name} one step before" for name in names] + [f"{name} in the steps before" for name in names]
+
+
+def products(part: Part, top: Array, successors: bool = False) -> Array:
+    """Products of the columns, for s or for s'."""
     left, right = np.triu_indices(len(top))
-    labels = [f"{names[top[a]]} × {names[top[b]]}" for a, b in zip(left, right, strict=True)]
-    here, there = (rows[:, top[left]] * rows[:, top[right]] for rows in (part.batch.phi, part.batch.phi_next))
-    return labels, here, there
+    rows = part.batch.phi_next if successors else part.batch.phi
+    return np.asarray(rows[:, top[left]] * rows[:, top[right]])
 
 
-def _memory(part: Part, names: Array, top: Array) -> tuple[list[str], Array]:
+def memory(part: Part, top: Array) -> Array:
     """The columns in the row before, and their fading mean over all rows before; 0 where an episode begins."""
     before = np.vstack([np.zeros((1, len(top))), part.batch.phi[:-1, top]])
     before[part.episodes.first] = 0.0
@@ -138,35 +161,60 @@ def _memory(part: Part, names: Array, top: Array) -> tuple[list[str], Array]:
     old[part.episodes.first] = 0.0
     bands = np.ones((2, len(before)))
     bands[1, :-1], bands[1, -1] = -old[1:], 0.0
-    mean = solve_banded((1, 0), bands, (1 - FADING) * before)
-    labels = [f"{names[j]} one step before" for j in top] + [f"{names[j]} in the steps before" for j in top]
-    return labels, np.hstack([before, mean])
+    return np.hstack([before, solve_banded((1, 0), bands, (1 - FADING) * before)])
 
 
-def _p_values(model: LinearValue, part: Part, C: Array, Z: Array) -> Array:
-    """Bonferroni's p-value of every column; 1 for one that the features explain."""
-    t = _statistics(model, part, C, Z)
-    return np.minimum(2.0 * student.sf(np.abs(t), model.n_episodes - 1) * max(int((t != 0).sum()), 1), 1.0)
+def _widened(part: Part, top: Array, added: Array) -> Part:
+    """A view: some of the products beside the other columns."""
+    batch = part.batch
+    phi = np.hstack([batch.phi, products(part, top)[:, added]])
+    phi_next = np.hstack([batch.phi_next, products(part, top, successors=True)[:, added]])
+    return Part(replace(batch, phi=phi, phi_next=phi_next), part.episodes)
 
 
-def _statistics(model: LinearValue, part: Part, C: Array, Z: Array) -> Array:
-    """t_z of every column; 0 for one that the features explain."""
-    score = part.batch.ratio * _errors(model, part)
-    first, own = part.episodes.first, np.empty((len(part.episodes), len(model.theta)))
-    own[:, :-1] = np.add.reduceat(part.batch.phi * score[:, None], first)
-    own[:, -1] = part.episodes.total(score)
-    Q, R, squares = np.zeros((Z.shape[1], len(model.theta))), np.zeros((Z.shape[1], len(model.theta))), 0.0
-    for some in part.blocks():
-        phi, change = part.rows(some)
-        weighted = part.batch.ratio[some, None] * Z[some]
-        Q += weighted.T @ change
-        R += Z[some].T @ phi
-        squares = squares + np.einsum("ij,ij->j", Z[some], Z[some])
-    each = np.add.reduceat(Z * score[:, None], first) - own @ model.inverse.T @ Q.T
-    explained = np.einsum("ij,ji->i", R, np.linalg.lstsq(C, R.T, rcond=1e-12)[0])
-    novel = squares - explained > REDUNDANT * squares
-    spread = np.sqrt(np.einsum("ij,ij->j", each, each))
-    return np.where(novel & (spread > 0), each.sum(axis=0) / np.where(spread > 0, spread, 1.0), 0.0)
+@dataclass(frozen=True, eq=False)
+class ExtraSums:
+    """With z the extra columns, o_i = Σ_{t∈i} ρδφ and z_i = Σ_{t∈i} ρδz: the sums that the statistics need."""
+
+    Q: Array  # Σ ρ z(φ − γφ')ᵀ
+    R: Array  # Σ z φᵀ
+    squares: Array  # Σ z²
+    own: Array  # Σ o
+    own_own: Array  # Σ o oᵀ
+    each: Array  # Σ z_i
+    each_own: Array  # Σ z_i oᵀ
+    each_squares: Array  # Σ z_i²
+
+    @classmethod
+    def of(cls, part: Part, model: LinearValue, columns: Callable[[Part, Array], Array], top: Array) -> ExtraSums:
+        Z, score, first = columns(part, top), part.batch.ratio * _errors(model, part), part.episodes.first
+        own = np.column_stack([np.add.reduceat(part.batch.phi * score[:, None], first), part.episodes.total(score)])
+        each = np.add.reduceat(Z * score[:, None], first)
+        m, p = Z.shape[1], len(model.theta)
+        Q, R = np.zeros((m, p)), np.zeros((m, p))
+        for some in part.blocks():
+            phi, change = part.rows(some)
+            Q += (part.batch.ratio[some, None] * Z[some]).T @ change
+            R += Z[some].T @ phi
+        clustered = (own.sum(axis=0), own.T @ own, each.sum(axis=0), each.T @ own, (each**2).sum(axis=0))
+        return cls(Q, R, np.einsum("ij,ij->j", Z, Z), *clustered)
+
+    def __add__(self, other: ExtraSums) -> ExtraSums:
+        return ExtraSums(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+    def p_values(self, model: LinearValue, moments: Moments) -> Array:
+        """Bonferroni's p-value of every column; 1 for one that the features explain."""
+        t = self.statistics(model, moments.total().C[0])
+        return np.minimum(2.0 * student.sf(np.abs(t), model.n_episodes - 1) * max(int((t != 0).sum()), 1), 1.0)
+
+    def statistics(self, model: LinearValue, C: Array) -> Array:
+        """t_z of every column; 0 for one that the features explain, C being Σφφᵀ."""
+        W = self.Q @ model.inverse
+        total = self.each - W @ self.own
+        spread = self.each_squares - 2 * (W * self.each_own).sum(axis=1) + ((W @ self.own_own) * W).sum(axis=1)
+        explained = np.einsum("ij,ji->i", self.R, np.linalg.lstsq(C, self.R.T, rcond=1e-12)[0])
+        sure = (self.squares - explained > REDUNDANT * self.squares) & (spread > ROUNDING * self.each_squares)
+        return np.where(sure, total / np.sqrt(np.where(sure, spread, 1.0)), 0.0)
 
 
 def _errors(model: LinearValue, part: Part) -> Array:

@@ -8,17 +8,40 @@ its own, so that what a fit without a group needs is a subtraction away.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.evaluation.episodes import Episodes
+from sparsetd.solvers.saddle import Units
+from sparsetd.solvers.saddle.units import mean_squares
 from sparsetd.system import Array, Batch
 
 MAX_COLUMNS = 5_000
+View = tuple[Callable[..., "Part"], tuple[Any, ...]]
 BLOCK = 2**22  # numbers of φ that are handled at a time: what is made of them stays near the processor
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """Σ f(part, *along, *args) over the parts of a log; where `joined`, arrays one below the other in place of the sum.
+
+    `along` are arrays with an entry for every episode or every row of the log, of which a part gets its own; `views`
+    say what is first made of the part.
+    """
+
+    f: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    along: tuple[Array, ...] = ()
+    views: tuple[View, ...] = ()
+    joined: bool = False
+
+    def on(self, view: Callable[..., Part], *args: Any) -> Ask:
+        """The same of the log whose parts are view(part, *args)."""
+        return replace(self, views=(*self.views, (view, args)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +50,7 @@ class Part:
 
     batch: Batch
     episodes: Episodes
+    ids: Array = field(default_factory=lambda: np.empty(0))
 
     @classmethod
     def of(cls, batch: Batch, episodes: Episodes, columns: Array | None = None) -> Part:
@@ -34,9 +58,15 @@ class Part:
         every = np.arange(batch.n_features) if columns is None else columns
         return cls(replace(batch, phi=chosen(batch.phi, every), phi_next=chosen(batch.phi_next, every)), episodes)
 
-    def with_ratio(self, ratio: Array) -> Part:
-        """The same rows for another target policy."""
-        return Part(replace(self.batch, ratio=ratio), replace(self.episodes, ratio=ratio))
+    def answer(self, *asked: Ask) -> list[Any]:
+        """What is asked of a log that has one part."""
+        return [ask.f(self.seen(ask.views), *ask.along, *ask.args) for ask in asked]
+
+    def seen(self, views: tuple[View, ...]) -> Part:
+        part = self
+        for view, args in views:
+            part = view(part, *args)
+        return part
 
     def rows(self, some: slice) -> tuple[Array, Array]:
         """φ and φ − γφ' of some rows, with the constant."""
@@ -82,6 +112,12 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         return Moments(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
+    def spread(self) -> Array:
+        """Standard deviation of every column but the constant, over all rows."""
+        total = self.total()
+        C = total.C[0] / total.n_rows[0]
+        return np.sqrt(np.maximum(np.diag(C)[:-1] - C[-1, :-1] ** 2, 0.0))
+
     def total(self, keep: Array | None = None) -> Moments:
         """One group of the groups that are kept, all of them by default."""
         some = slice(None) if keep is None else keep
@@ -91,6 +127,39 @@ class Moments:
         """The sums of some columns."""
         square = (slice(None), columns[:, None], columns)
         return replace(self, A=self.A[square], C=self.C[square], b=self.b[:, columns], start=self.start[:, columns])
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """Number, means and sums of squares about the means of the columns of φ; those of two parts can be added."""
+
+    n: int
+    mean: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, phi: Array) -> Spread:
+        mean = phi.mean(axis=0, dtype=np.float64)
+        return cls(len(phi), mean, len(phi) * mean_squares(phi, mean))
+
+    def __add__(self, other: Spread) -> Spread:
+        n, apart = self.n + other.n, other.mean - self.mean
+        squares = self.squares + other.squares + apart**2 * (self.n * other.n / n)
+        return Spread(n, self.mean + apart * (other.n / n), squares)
+
+    def units(self) -> Units:
+        return Units.of_spread(self.mean, self.mean, self.squares / self.n)
+
+
+def on_columns(part: Part, columns: Array) -> Part:
+    """A view: some of the columns of φ."""
+    return Part.of(part.batch, part.episodes, columns)
+
+
+def as_logged(part: Part) -> Part:
+    """A view: the same rows with the logged behaviour as the target."""
+    ones = np.ones(len(part.batch))
+    return Part(replace(part.batch, ratio=ones), replace(part.episodes, ratio=ones))
 
 
 def _members(group: Array, n_groups: int) -> list[tuple[int, Array | slice]]:

@@ -11,7 +11,7 @@ from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.target import Question
-from sparsetd.system import Array, Batch
+from sparsetd.system import Array
 from sparsetd.transitions import suspicions
 
 MAX_UNSEEN = 0.05  # mean discount at which episodes were cut (0: none was) from which that is said
@@ -39,7 +39,7 @@ class Selected:
     change: Estimate
 
 
-def on_the_value(model: LinearValue, own: Estimate, episodes: Episodes, batch: Batch) -> list[Caution]:
+def on_the_value(model: LinearValue, own: Estimate, episodes: Episodes) -> list[Caution]:
     """Undetermined, impossible or without width; cut episodes; too few of them."""
     out = []
     if not model.determined():
@@ -51,7 +51,7 @@ def on_the_value(model: LinearValue, own: Estimate, episodes: Episodes, batch: B
                 "states that the target reaches; the number is one of many that fit.",
             )
         )
-    low, high = possible(episodes, batch)
+    low, high = possible(episodes)
     if not low - 1e-9 * abs(low) <= own.value <= high + 1e-9 * abs(high):
         out.append(
             Caution(
@@ -88,14 +88,14 @@ def on_the_value(model: LinearValue, own: Estimate, episodes: Episodes, batch: B
     return out
 
 
-def possible(episodes: Episodes, batch: Batch) -> tuple[float, float]:
+def possible(episodes: Episodes) -> tuple[float, float]:
     """The least and the greatest return that rewards like these allow.
 
     Rewards that come only where an episode terminates are earned once. Otherwise they are earned at every step, for
     ever where an episode was cut, and for twice the longest episode where all of them ended.
     """
-    low, high = min(float(batch.reward.min()), 0.0), max(float(batch.reward.max()), 0.0)
-    if np.all((batch.reward == 0) | (batch.discount == 0)):
+    low, high = min(float(episodes.reward.min()), 0.0), max(float(episodes.reward.max()), 0.0)
+    if np.all((episodes.reward == 0) | (episodes.discount == 0)):
         return low, high
     gamma, steps = episodes.gamma, 2.0 * float(episodes.age.max() + 1)
     if not episodes.complete.all():

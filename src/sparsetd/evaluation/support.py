@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from sparsetd.evaluation.cautions import Caution
-from sparsetd.evaluation.episodes import effective_sample_size
+from sparsetd.evaluation.episodes import Episodes, effective_sample_size
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Part
+from sparsetd.evaluation.moments import Ask, Part
 from sparsetd.system import Array
 
 FEW, VERY_FEW = 50.0, 8.0  # effective episodes
@@ -74,37 +74,42 @@ class Support:
         return out
 
 
-def support(model: LinearValue, part: Part, names: Array, order: Array) -> Support:
-    """The support of the value in the log; `order` lists the columns of the features that matter, the heaviest
-    first.
-    """
-    weight = model.weights(part)
-    weighed = weight * part.batch.ratio
+def weights(model: LinearValue, order: Array) -> Ask:
+    """Asks for the implied weights of the rows, and for the columns that matter, the first of `order`."""
+    return Ask(_weights, (model, order[:MAX_FEATURES]), joined=True)
+
+
+def _weights(part: Part, model: LinearValue, columns: Array) -> tuple[Array, Array]:
+    return model.weights(part), part.batch.phi[:, columns]
+
+
+def support(weight: Array, columns: Array, names: Array, episodes: Episodes) -> Support:
+    """The support of the value in the log, from the weights of its rows and the columns of the features that matter."""
+    weighed = weight * episodes.ratio
     size = np.abs(weighed)
     total = max(float(size.sum()), np.finfo(float).tiny)
     return Support(
         effective_rows=effective_sample_size(size / total),
-        effective_episodes=effective_sample_size(part.episodes.total(size) / total),
+        effective_episodes=effective_sample_size(episodes.total(size) / total),
         negative=float(-weighed[weight < 0].sum()) / total,
         n_rows=len(weight),
-        n_episodes=len(part.episodes),
-        regions=tuple(_regions(part, weighed, names, order)),
+        n_episodes=len(episodes),
+        regions=tuple(_regions(columns, weighed, names[: columns.shape[1]])),
     )
 
 
-def _regions(part: Part, weighed: Array, names: Array, order: Array) -> list[dict[str, Any]]:
+def _regions(columns: Array, weighed: Array, names: Array) -> list[dict[str, Any]]:
     """Thirds of each feature: the share of the log's rows and of the target's (implied) visits."""
     out: list[dict[str, Any]] = []
     total = float(weighed.sum())
     if total <= 0:
         return out
-    for j in order[:MAX_FEATURES]:
-        column = part.batch.phi[:, j]
+    for name, column in zip(names, columns.T, strict=True):
         edges = np.unique(np.quantile(column, np.linspace(0, 1, N_REGIONS + 1)[1:-1]))
         third = np.searchsorted(edges, column, side="right")
         for k in range(len(edges) + 1):
             inside = third == k
             if inside.any():
                 shares = {"log": float(inside.mean()), "target": float(weighed[inside].sum()) / total}
-                out.append({"feature": str(names[j]), "region": k, "of": len(edges) + 1, **shares})
+                out.append({"feature": str(name), "region": k, "of": len(edges) + 1, **shares})
     return out

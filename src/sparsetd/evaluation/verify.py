@@ -10,7 +10,8 @@ import os
 import numpy as np
 
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Part
+from sparsetd.evaluation.moments import Ask, Part
+from sparsetd.system import Array
 
 TOLERANCE = 1e-6
 
@@ -20,16 +21,28 @@ def wanted() -> bool:
     return os.environ.get("SPARSETD_VERIFY", "") not in ("", "0")
 
 
-def verify(model: LinearValue, part: Part) -> None:
-    """Recompute the value from the implied weights, and the equations that θ solves from the rows."""
+def second_way(model: LinearValue) -> Ask:
+    """Asks for what `verify` needs."""
+    return Ask(_second_way, (model,))
+
+
+def verify(model: LinearValue, sums: Array) -> None:
+    """The value from the implied weights, and the equations that θ solves, from the rows."""
     if not wanted() or not model.determined():
         return
-    terms = model.weights(part) * part.batch.ratio * part.batch.reward
-    compare("the value from implied weights", float(terms.sum()), model.value, float(np.abs(terms).sum()))
+    value, value_size, errors, errors_size = map(float, sums)
+    compare("the value from implied weights", value, model.value, value_size)
+    compare("the weighted TD errors", errors, 0.0, errors_size)
+
+
+def _second_way(part: Part, model: LinearValue) -> Array:
+    """Σωρr and Σωρδ, each with the sum of the sizes of its terms."""
+    direction, rewards = model.weights(part), part.batch.ratio * part.batch.reward
     scores = part.batch.ratio * model.errors(part)
-    size = np.abs(part.batch.ratio * part.batch.reward) + np.abs(scores)
-    direction = model.weights(part)
-    compare("the weighted TD errors", float(direction @ scores), 0.0, float(np.abs(direction) @ size))
+    size = np.abs(direction)
+    return np.array(
+        [direction @ rewards, size @ np.abs(rewards), direction @ scores, size @ (np.abs(rewards) + np.abs(scores))]
+    )
 
 
 def compare(what: str, found: float, expected: float, size: float) -> None:

@@ -40,7 +40,12 @@ class Units:
         n, centred = max(phi.shape[0], 1), (constant and not sp.issparse(phi)) if centre is None else centre
         mean = np.asarray(phi.sum(axis=0, dtype=np.float64)).ravel() / n
         shift = mean if centred else np.zeros(len(mean))
-        scale = np.sqrt(_mean_squares(phi, shift))
+        return cls.of_spread(mean, shift, mean_squares(phi, shift), constant)
+
+    @classmethod
+    def of_spread(cls, mean: Array, shift: Array, squares: Array, constant: bool = False) -> Units:
+        """From the means of the columns and their mean squares about `shift`."""
+        scale = np.sqrt(squares)
         flat = scale <= CONSTANT * np.abs(mean)  # a constant column: centred it would be rounding
         shift, scale = np.where(flat, 0.0, shift), np.where(flat, np.abs(mean), scale)
         scale = np.where(scale > 0, scale, 1.0)
@@ -80,7 +85,7 @@ class Units:
         return out
 
 
-def _mean_squares(phi: Array | sp.csr_array, shift: Array) -> Array:
+def mean_squares(phi: Array | sp.csr_array, shift: Array) -> Array:
     if sp.issparse(phi):
         squares: Any = phi.astype(np.float64)
         return np.asarray(squares.power(2).sum(axis=0)).ravel() / max(phi.shape[0], 1)

@@ -1,0 +1,65 @@
+"""A log is opened for evaluation: in memory as one part, or in shards that are read when they are needed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sparsetd.engines import Engine
+from sparsetd.evaluation.choice import Progress
+from sparsetd.evaluation.moments import Part
+from sparsetd.evaluation.parts import Parts, Reading
+from sparsetd.evaluation.target import Question, pose
+from sparsetd.features.featurize import feature_names, fit_features
+from sparsetd.solvers.saddle import Units
+from sparsetd.system import Array
+from sparsetd.transitions import shards
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """The rows with φ in columns of one scale (centred where dense), the columns' names and units, and the question.
+
+    The log of the question is that of the first shard, where there are several.
+    """
+
+    rows: Part | Parts
+    names: Array
+    units: Units
+    question: Question
+
+
+def opened(
+    source: Any,
+    target: Any,
+    gamma: float,
+    features: Any,
+    classifier: Any,
+    engine: Engine | None,
+    folder: str | None,
+    tell: Progress,
+) -> Opened:
+    """Bring log, target and features together. Features with something to fit are fitted on the first shard."""
+    parts = shards(source)
+    first = parts[0].read()
+    if len(parts) > 1 and (classifier is not None or (first.behavior_prob is None and first.ratio is None)):
+        _refuse_estimation(target)
+    question = pose(first, target, classifier=classifier)
+    phi = fit_features(first, features)
+    names = feature_names(phi, first)
+    if len(parts) > 1:
+        reading = Reading(target, gamma, phi)
+        rows, spread = Parts.first_pass(parts, reading, engine, folder, tell)
+        units = spread.units()
+        return Opened(rows.in_units(units), names, units, question)
+    part = Reading(None, gamma, phi)(question.log)
+    units = Units.of(part.batch.phi, centre=not part.batch.is_sparse)
+    return Opened(replace(part, batch=units.applied(part.batch)), names, units, question)
+
+
+def _refuse_estimation(target: Any) -> None:
+    if target not in ("behavior", "behaviour"):
+        raise ValueError(
+            "The behaviour policy of a log in shards is not estimated: log `behavior_prob`, or estimate it with "
+            "`estimate_behavior` on a log in memory."
+        )
