@@ -110,7 +110,7 @@ def worked(
         code = version("sparsetd"), shard.digest, sorted(shard.columns.items(), key=str)
         path = Path(folder, checkpoint.fingerprint(*_plain((*code, f, own, args, opened))) + ".part")
         if path.exists():
-            return [_load(path, (f, *args))] if listed else _load(path, (f, *args))
+            return [_load(path, (f, args))] if listed else _load(path, (f, args))
     with threadpool_limits(1, "blas") if shard.digest else nullcontext():
         log = shard.read()
         result = f(log if opened is None else opened(log), *own, *args)
@@ -127,9 +127,17 @@ def _plain(value: Any) -> Any:
     return f"{value.__module__}.{value.__qualname__}" if inspect.isroutine(value) else value
 
 
-def _load(path: Path, functions: Sequence[Any]) -> Any:
+def _routines(value: Any) -> Iterator[Any]:
+    """The functions in a nest of tuples."""
+    if isinstance(value, tuple):
+        yield from (found for entry in value for found in _routines(entry))
+    elif inspect.isroutine(value):
+        yield value
+
+
+def _load(path: Path, functions: Any) -> Any:
     """A result that was kept; only classes that the modules of these functions know are built."""
-    modules = {inspect.getmodule(f) for f in functions if inspect.isroutine(f)}
+    modules = {inspect.getmodule(f) for f in _routines(functions)}
     known = dict(pair for module in modules for pair in inspect.getmembers(module, inspect.isclass))
     meta, arrays = container.read(path, checkpoint.KIND)
     return Decoder(arrays, known).decode(meta["state"])

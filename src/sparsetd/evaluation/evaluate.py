@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,6 +152,8 @@ def evaluate(
         *learnt.cautions(target, question.log),
         *second_opinion.cautions(answer.own, other),
     ]
+    if checkpoint is not None:
+        shutil.rmtree(checkpoint, ignore_errors=True)
     return Evaluation(
         estimate=answer.own.resting_on(carried.effective_episodes),
         behavior=answer.behavior,

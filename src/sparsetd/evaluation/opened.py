@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,14 +14,16 @@ from sparsetd.evaluation.target import Question, pose
 from sparsetd.features.featurize import feature_names, fit_features
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
-from sparsetd.transitions import shards
+from sparsetd.transitions import Shard, Transitions, concatenate, shards
+
+SAMPLE = 50_000  # rows that stand for a log in shards where sums do not: features to fit, what looks suspicious
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
     """The rows with φ in columns of one scale (centred where dense), the columns' names and units, and the question.
 
-    The log of the question is that of the first shard, where there are several.
+    The log of the question is a sample, the first shards, where there are several.
     """
 
     rows: Part | Parts
@@ -39,9 +42,9 @@ def opened(
     folder: str | None,
     tell: Progress,
 ) -> Opened:
-    """Bring log, target and features together. Features with something to fit are fitted on the first shard."""
+    """Bring log, target and features together. Features with something to fit are fitted on the first shards."""
     parts = shards(source)
-    first = parts[0].read()
+    first = _sample(parts)
     if len(parts) > 1 and (classifier is not None or (first.behavior_prob is None and first.ratio is None)):
         _refuse_estimation(target)
     question = pose(first, target, classifier=classifier)
@@ -55,6 +58,19 @@ def opened(
     part = Reading(None, gamma, phi)(question.log)
     units = Units.of(part.batch.phi, centre=not part.batch.is_sparse)
     return Opened(replace(part, batch=units.applied(part.batch)), names, units, question)
+
+
+def _sample(parts: Sequence[Shard]) -> Transitions:
+    """The log, if it is one part; otherwise the first parts, until there are rows enough."""
+    if len(parts) == 1:
+        return parts[0].read()
+    read, n = [], 0
+    for part in parts:
+        read.append(part.read())
+        n += len(read[-1])
+        if n >= SAMPLE:
+            break
+    return concatenate(read)
 
 
 def _refuse_estimation(target: Any) -> None:

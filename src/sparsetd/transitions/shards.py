@@ -45,7 +45,7 @@ def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
 
     Parameters
     ----------
-    source : Transitions, or any source of `read`
+    source : Transitions, shards, or any source of `read`
         A folder with a manifest, or a folder or pattern ("log/*.parquet") of Parquet files with a column of episodes,
         is read file by file whenever it is needed; everything else is read here and kept in memory.
     **columns
@@ -53,6 +53,8 @@ def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
     """
     if isinstance(source, Transitions):
         return (Shard(source),)
+    if isinstance(source, (list, tuple)) and source and all(isinstance(part, Shard) for part in source):
+        return tuple(source)
     files = files_of(source)
     if files and Path(source, MANIFEST).is_file():
         return _listed(Path(source), files, columns)

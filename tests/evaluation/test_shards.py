@@ -1,0 +1,141 @@
+"""A log in shards gives every number that the log in memory gives, whatever the shards and their order."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sparsetd.engines import Processes
+from sparsetd.evaluation import evaluate
+from sparsetd.transitions import Shard, Transitions, concatenate
+
+N = 60
+
+
+def log(kind: str) -> Transitions:
+    """Sixty episodes of a linear system with four columns, and what makes a log awkward."""
+    rng = np.random.default_rng(sum(map(ord, kind)))
+    length = rng.integers(1, 9, N) if kind != "bandit" else np.ones(N, dtype=int)
+    n, of = int(length.sum()), np.repeat(np.arange(N), length)
+    s = rng.normal(size=(n + 1, 4))
+    last = np.append(of[1:] != of[:-1], True)
+    end = last & (of % 4 > 0) if kind == "cut" else np.zeros(n, dtype=bool) if kind == "endless" else last
+    columns: dict[str, Any] = {"action": rng.integers(0, 2, n), "behavior_prob": rng.uniform(0.3, 0.9, n)}
+    columns["target_prob"] = np.clip(columns["behavior_prob"] + rng.uniform(-0.2, 0.2, n), 0, 1)
+    reward = s[:n, 0] + 0.5 * s[:n, 1] + rng.normal(size=n)
+    if kind == "zeros":
+        columns["target_prob"][rng.random(n) < 0.3] = 0.0
+    if kind == "heavy":
+        columns["behavior_prob"] = rng.uniform(0.01, 1, n) ** 2
+    if kind == "ratio":
+        columns = {"ratio": rng.exponential(size=n)}
+    if kind == "far":
+        s = s * [1.0, 1e3, 1e-3, 1.0] + [1e5, 0.0, 7.0, 0.0]
+    if kind == "redundant":
+        s = np.column_stack([s, s[:, 0] + s[:, 1], np.full(n + 1, 3.0), np.zeros(n + 1)])
+    if kind == "discrete":
+        s = np.rint(s)
+    if kind == "float32":
+        s = s.astype(np.float32)
+    if kind == "misfit":
+        reward = s[:n, 0] * s[:n, 1] + 0.1 * rng.normal(size=n)
+    after = s[1:].copy()
+    after[last] = s[rng.permutation(n)[: int(last.sum())]]
+    ids = np.array([f"stay {i}" for i in of], dtype=object) if kind == "text" else of * 7 - 100
+    return Transitions.from_arrays(s[:n], reward, after, terminated=end, truncated=last & ~end, episode=ids, **columns)
+
+
+KINDS = ["plain", "cut", "endless", "bandit", "zeros", "heavy", "ratio"]
+KINDS += ["far", "redundant", "discrete", "float32", "misfit", "text"]
+SHARE, TINY = 1e-9, 1e-3
+
+
+def answers(source: Any, **settings: Any) -> dict[str, Any]:
+    """All that an evaluation says, but for the numbers of suspicious rows."""
+    found = evaluate(source, gamma=0.9, n_resamples=5, **settings).to_dict()
+    for warning in found["warnings"]:
+        warning["text"] = re.sub(r"(in|first) row \d+", "", warning["text"])
+    return found
+
+
+def split(whole: Transitions, n: int, seed: int) -> list[Shard]:
+    """The episodes in another order, in n parts."""
+    rng = np.random.default_rng(seed)
+    episodes = list(whole.episodes())
+    order = np.array_split(rng.permutation(len(episodes)), n)
+    return [Shard(concatenate([episodes[i] for i in part])) for part in order]
+
+
+def differences(one: Any, other: Any, where: str = "") -> list[str]:
+    """Where two results differ by more than rounding."""
+    if isinstance(one, dict):
+        assert one.keys() == other.keys(), where
+        return [line for key in one for line in differences(one[key], other[key], f"{where}.{key}")]
+    if isinstance(one, (list, tuple)):
+        if len(one) != len(other):
+            return [f"{where}: {one} and {other}"]
+        pairs = enumerate(zip(one, other, strict=True))
+        return [line for i, pair in pairs for line in differences(*pair, f"{where}[{i}]")]
+    same = one == other
+    if isinstance(one, float) and isinstance(other, float):
+        same |= abs(one - other) <= SHARE * max(abs(one), abs(other), TINY) or (math.isnan(one) and math.isnan(other))
+    return [] if same else [f"{where}: {one!r} and {other!r}"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_number_is_that_of_the_log_in_memory(kind: str) -> None:
+    whole = log(kind)
+    expected = answers(whole)
+    for n in (1, 3, 13, 50):
+        assert differences(answers(split(whole, n, n)), expected) == [], n
+
+
+def test_from_files_with_processes_and_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    import pyarrow as pa
+
+    from sparsetd import engines
+    from sparsetd.sharding import shard
+
+    whole = log("misfit")
+    columns = {"episode": whole.episode_id, "reward": whole.reward, "terminated": whole.terminated}
+    columns |= {name: getattr(whole, name) for name in ("action", "behavior_prob", "target_prob")}
+    columns |= {f"obs_{j}": whole.observation[:, j] for j in range(4)}
+    columns |= {f"next_obs_{j}": whole.next_observation[:, j] for j in range(4)}
+    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
+    shard([tmp_path / "log.parquet"], tmp_path / "shards", n_shards=3)
+    expected = answers(tmp_path / "shards")
+    assert differences(expected, answers(tmp_path / "log.parquet")) == []
+    assert answers(tmp_path / "shards", engine=Processes(2)) == expected
+    real, calls = engines.worked, []
+
+    def stopped(*args: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return real(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engines, "worked", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            answers(tmp_path / "shards", checkpoint=tmp_path / "kept")
+    assert len(list((tmp_path / "kept").iterdir())) == 7
+    assert answers(tmp_path / "shards", checkpoint=tmp_path / "kept") == expected
+    assert not (tmp_path / "kept").exists()
+
+
+def test_what_needs_a_log_in_memory_says_so() -> None:
+    from sparsetd import LSTD
+
+    parts = split(log("plain"), 3, 0)
+    with pytest.raises(ValueError, match=r"an `estimator`, .* need it in memory: pass `read\(path\)`"):
+        evaluate(parts, estimator=LSTD(gamma=0.9))
+    bare = [Shard(Transitions.from_arrays(np.zeros(2), np.zeros(2), action=[0, 1], terminated=[1, 1]))] * 2
+    with pytest.raises(ValueError, match="The behaviour policy of a log in shards is not estimated"):
+        evaluate(bare, lambda s: np.full((len(s), 2), 0.5))
