@@ -232,6 +232,7 @@ def _parquet(rows: Rows, schema: Schema, spills: Sequence[Path]) -> bytes:
     kinds = pa.unify_schemas(
         [pa.ipc.open_file(pa.memory_map(str(s))).schema for s in spills], promote_options="permissive"
     )
+    texts = [field.name for field in kinds if not pa.types.is_primitive(field.type)]
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_batches([_batch(rows, schema)]).cast(kinds), sink, compression="zstd")
+    pq.write_table(pa.Table.from_batches([_batch(rows, schema)]).cast(kinds), sink, use_dictionary=texts)
     return bytes(sink.getvalue())

@@ -45,7 +45,8 @@ def featurize(
     """
     discount = np.where(transitions.terminated, 0.0, _discounts(gamma, len(transitions)))
     phi = state_features(features, transitions.observation, sparse)
-    phi_next = state_features(features, _where_alive(transitions), sparse)
+    after = transitions.next_observation if features is None else _where_alive(transitions)
+    phi_next = state_features(features, after, sparse)
     ratio = transitions.importance_ratio()
     if policy is not None:
         pi = transitions.probabilities(policy)
@@ -107,7 +108,9 @@ def _where_alive(transitions: Transitions) -> Array:
 def _clear(rows: Any, terminated: Array) -> Any:
     if sp.issparse(rows):
         return scale_rows(rows, ~terminated)
-    return np.where(terminated[:, None], 0.0, rows).astype(rows.dtype, copy=False)
+    out = rows.copy()
+    out[terminated] = 0.0
+    return out
 
 
 def _discounts(gamma: float | Array, n: int) -> Array:

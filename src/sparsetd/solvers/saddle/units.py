@@ -79,8 +79,7 @@ class Units:
     def _rows(self, rows: Array | sp.csr_array) -> Array | sp.csr_array:
         if sp.issparse(rows):
             return sp.csr_array(rows.astype(np.float64) @ sp.diags_array(1.0 / self.scale))
-        out = rows.astype(np.float64)
-        out -= self.shift
+        out = np.subtract(rows, self.shift, dtype=np.float64)
         out /= self.scale
         return out
 
