@@ -236,10 +236,9 @@ def test_select_shows_the_path_and_the_choice(capsys, log):
 
 
 def test_a_folder_of_shards_stands_in_for_the_log(capsys, log, tmp_path):
-    code, out, err = run(capsys, "shard", log, "--out", "shards", "--shards", "3", "--json")
+    code, out, _ = run(capsys, "shard", log, "--out", "shards", "--shards", "3", "--json")
     assert code == 0
     assert json.loads(out)["rows"] == 200
-    assert "wrote shard 3 of 3" in err
     for source in ("shards", "shards/*.parquet"):
         assert json.loads(run(capsys, "inspect", source, "--json")[1])["n_rows"] == 200
     (tmp_path / "more").mkdir()

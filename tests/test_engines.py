@@ -70,9 +70,7 @@ def test_the_sum_is_that_of_the_shards(parts: tuple[Shard, ...]) -> None:
 
 
 def test_processes_give_the_same_bytes(parts: tuple[Shard, ...], expected: bytes) -> None:
-    told: list[str] = []
-    assert bytes(reduced(sums, parts, (0.3,), engine=Processes(2), progress=told.append)) == expected
-    assert told[-1] == "13 of 13 shards"
+    assert bytes(reduced(sums, parts, (0.3,), engine=Processes(2))) == expected
 
 
 def test_results_are_kept_shard_by_shard(parts: tuple[Shard, ...], tmp_path: Path) -> None:

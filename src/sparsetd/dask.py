@@ -10,7 +10,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from sparsetd.engines import Task, Tell, Work, tree
+from sparsetd.engines import Task, Work, tree
 
 
 class Dask:
@@ -23,18 +23,16 @@ class Dask:
         self.client = _client(scheduler) if isinstance(scheduler, str) else scheduler
         self.retries = retries
 
-    def reduce(self, work: Work, tasks: Sequence[Task], tell: Tell) -> Any:
+    def reduce(self, work: Work, tasks: Sequence[Task]) -> Any:
         from dask.delayed import delayed
         from distributed import KilledWorker
 
         total = tree([delayed(work)(task) for task in tasks], delayed(operator.add))
         try:
-            result = self.client.compute(total, retries=self.retries).result()
+            return self.client.compute(total, retries=self.retries).result()
         except KilledWorker:
             why = "out of memory, or stopped from outside"
             raise RuntimeError(f"Workers died again and again on one task ({why}): run again to continue.") from None
-        tell(len(tasks))
-        return result
 
 
 def _client(address: str) -> Any:

@@ -21,25 +21,25 @@ from typing import Any, Protocol
 
 from sparsetd import checkpoint, container
 from sparsetd.encoding import Decoder
+from sparsetd.progress import track
 from sparsetd.transitions import Shard, Transitions
 
 Task = tuple[Shard, Sequence[Any]]
 Work = Callable[[Task], Any]
-Tell = Callable[[int], None]
 
 
 class Engine(Protocol):
     """Whoever applies `work` to every task and adds the results along `tree`."""
 
-    def reduce(self, work: Work, tasks: Sequence[Task], tell: Tell) -> Any: ...
+    def reduce(self, work: Work, tasks: Sequence[Task]) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Serial:
     """One shard after the other, in this process."""
 
-    def reduce(self, work: Work, tasks: Sequence[Task], tell: Tell) -> Any:
-        return tree(_counted(map(work, tasks), tell))
+    def reduce(self, work: Work, tasks: Sequence[Task]) -> Any:
+        return tree(track(map(work, tasks), "shards", len(tasks)))
 
 
 @dataclass(frozen=True)
@@ -48,12 +48,13 @@ class Processes:
 
     n: int
 
-    def reduce(self, work: Work, tasks: Sequence[Task], tell: Tell) -> Any:
+    def reduce(self, work: Work, tasks: Sequence[Task]) -> Any:
         import joblib
 
         calls = (joblib.delayed(work)(task) for task in tasks)
         try:
-            return tree(_counted(joblib.Parallel(n_jobs=self.n, return_as="generator")(calls), tell))
+            found = joblib.Parallel(n_jobs=self.n, return_as="generator")(calls)
+            return tree(track(found, "shards", len(tasks)))
         except BrokenProcessPool:
             why = "out of memory, or stopped from outside"
             raise RuntimeError(f"A worker process was killed ({why}): use fewer jobs, or run again.") from None
@@ -69,7 +70,6 @@ def reduced(
     opened: Callable[[Transitions], Any] | None = None,
     engine: Engine | None = None,
     folder: str | Path | None = None,
-    progress: Callable[[str], None] = lambda _: None,
 ) -> Any:
     """Σ_k f(shard_k, *along_k, *args); results need only `+`.
 
@@ -95,7 +95,7 @@ def reduced(
     work = partial(worked, f, tuple(args), opened, listed, None if folder is None else str(folder))
     if len(tasks) == 1:
         return work(tasks[0])
-    return (engine or Serial()).reduce(work, tasks, lambda k: progress(f"{k:,} of {len(shards):,} shards"))
+    return (engine or Serial()).reduce(work, tasks)
 
 
 def worked(
@@ -158,9 +158,3 @@ def tree(values: Iterable[Any], add: Callable[[Any, Any], Any] = operator.add) -
     while held:
         total = add(held.pop()[1], total)
     return total
-
-
-def _counted(values: Iterable[Any], tell: Tell) -> Iterator[Any]:
-    for k, value in enumerate(values, start=1):
-        tell(k)
-        yield value

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.atomic import replace_file
+from sparsetd.progress import track
 from sparsetd.system import Array
 from sparsetd.transitions.arrow import columns_of, require_pyarrow
 from sparsetd.transitions.assemble import Rows, check_rows, in_order, stack, starts, with_successors
@@ -34,7 +35,6 @@ from sparsetd.transitions.shards import UNFINISHED, digest_of
 from sparsetd.transitions.sources import MANIFEST, chunks, files_of
 
 SHARD_BYTES = 64 * 2**20  # of the sources, for each shard
-Progress = Callable[[str], None]
 
 
 def shard(
@@ -43,7 +43,6 @@ def shard(
     *,
     n_shards: int | None = None,
     memory: int = 2**28,
-    progress: Progress = lambda _: None,
     **columns: Any,
 ) -> dict[str, Any]:
     """Write the rows of `sources` to `out` as Parquet shards of whole, sorted episodes; the manifest is returned.
@@ -68,7 +67,7 @@ def shard(
     folder = Path(out)
     if not _is_done(folder, plan):
         try:
-            manifest = _written(sources, folder, n, memory, progress, columns)
+            manifest = _written(sources, folder, n, memory, columns)
         except (ValueError, TypeError, require_pyarrow().ArrowException) as error:
             shutil.rmtree(folder)  # a run with these rows can never be finished
             if isinstance(error, require_pyarrow().ArrowException):
@@ -94,37 +93,33 @@ def _is_done(folder: Path, plan: str) -> bool:
     return False
 
 
-def _written(
-    sources: Sequence[Any], folder: Path, n: int, memory: int, progress: Progress, columns: dict[str, Any]
-) -> dict[str, Any]:
+def _written(sources: Sequence[Any], folder: Path, n: int, memory: int, columns: dict[str, Any]) -> dict[str, Any]:
     """Write what is missing of the shards; their manifest."""
-    spills, schema = _spilled(sources, folder / UNFINISHED, n, memory, progress, columns)
+    spills, schema = _spilled(sources, folder / UNFINISHED, n, memory, columns)
     entries = []
-    for k in range(n):
+    for k in track(range(n), "writing shards"):
         entries += _merged(folder, spills, k, schema)
-        progress(f"wrote shard {k + 1:,} of {n:,}")
     roles = {role: value for role, value in asdict(schema).items() if role != "ignored"}
     counts = {what: sum(entry[what] for entry in entries) for what in ("rows", "episodes")}
     return {**counts, "columns": roles, "shards": entries}
 
 
 def _spilled(
-    sources: Sequence[Any], work: Path, n: int, memory: int, progress: Progress, columns: dict[str, Any]
+    sources: Sequence[Any], work: Path, n: int, memory: int, columns: dict[str, Any]
 ) -> tuple[list[Path], Schema]:
     """All rows in files of n record batches, the k-th for the k-th shard; a spill that is there is kept."""
     parts = Parts(chain.from_iterable(chunks(source) for source in sources), columns)
     schema, spills = parts.schema, list[Path]()
-    for rows in _portions(_with_ids(parts), memory):
+    for rows in _portions(_with_ids(track(parts, "reading")), memory):
         if not spills:
             schema = _written_as(schema, rows)
         spills.append(work / f"spill-{len(spills):05d}.arrow")
         if not spills[-1].exists():
             replace_file(spills[-1], _grouped(rows, schema, n))
-        progress(f"read {parts.n_rows:,} rows")
     return spills, schema
 
 
-def _with_ids(parts: Parts) -> Iterator[Rows]:
+def _with_ids(parts: Iterable[Rows]) -> Iterator[Rows]:
     """The parts with the ids of their episodes; without a column of them they are numbered as they end."""
     number = 0
     for rows in parts:

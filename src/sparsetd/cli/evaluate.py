@@ -9,7 +9,7 @@ from typing import Any
 from sparsetd import memory
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_gamma, add_log, check_output, read_log
+from sparsetd.cli.log_options import add_engine, add_gamma, add_log, check_output, engine_of, read_log, read_shards
 from sparsetd.cli.options import at_least, inside
 from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
 
@@ -27,6 +27,7 @@ examples:
   sparsetd evaluate log.parquet --target target_prob --report report.html
   sparsetd evaluate log.csv --target policies:greedy --gamma 1
   sparsetd evaluate log.parquet --target behavior --all-features --json
+  sparsetd evaluate log-shards --target target_prob --jobs 4 --checkpoint kept
 """
 CLASSIFIERS = ("logistic", "boosting", "forest")
 
@@ -66,6 +67,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=at_least(0), default=0, metavar="N", help="seed of the folds and halves (default: %(default)s)"
     )
+    add_engine(parser)
 
 
 def run(args: Namespace, console: Console) -> Outcome:
@@ -74,10 +76,11 @@ def run(args: Namespace, console: Console) -> Outcome:
 
     page = check_output(args.report, ".html", ".htm", inputs=[args.log, model_in(args.target)])
     target, columns = target_of(args.target)
-    log = read_log(args, **columns)
-    _check_memory(log, console)
+    parts = read_shards(args, **columns)
+    if len(parts) == 1:
+        _check_memory(parts[0].read(), console)
     result = evaluate(
-        log,
+        parts,
         target,
         gamma=args.gamma,
         estimator=_estimator(args),
@@ -86,6 +89,8 @@ def run(args: Namespace, console: Console) -> Outcome:
         n_folds=args.folds,
         n_resamples=args.resamples,
         seed=args.seed,
+        engine=engine_of(args),
+        checkpoint=args.checkpoint,
         progress=console.progress,
     )
     data = result.to_dict()
@@ -96,7 +101,7 @@ def run(args: Namespace, console: Console) -> Outcome:
         bound = data["lower_bound"] = result.estimate.interval(2 * args.lower - 1)[0]
         text += f"\nat least {bound:.4f} with {100 * args.lower:.6g}% confidence"
     if args.confounding is not None:
-        bounds = _bounds(log, target, args)
+        bounds = _bounds(read_log(args, **columns), target, args)
         data["confounding"] = bounds.to_dict()
         text += f"\n{bounds}"
     data["settings"] = {"log": args.log, "target": args.target or "as logged", **data["settings"]}

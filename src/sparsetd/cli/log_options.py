@@ -10,8 +10,8 @@ from typing import Any
 
 from sparsetd.atomic import regular_file
 from sparsetd.cli.command import WrongInput
-from sparsetd.cli.options import fraction
-from sparsetd.transitions import Transitions, read
+from sparsetd.cli.options import at_least, fraction
+from sparsetd.transitions import Shard, Transitions, read, shards
 from sparsetd.transitions.sources import FILES
 
 LOG_HELP = ".parquet, .arrow, .csv, .jsonl or .npz file, a folder or pattern of such parts, or minari:ID"
@@ -43,6 +43,31 @@ def add_gamma(parser: ArgumentParser) -> None:
 def read_log(args: Namespace, **columns: Any) -> Transitions:
     """The log with the columns as named on the command line; `columns` of the caller come last."""
     return read(args.log, **{**dict(args.column), **columns})
+
+
+def read_shards(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
+    """The log in the parts that it comes in; what is no folder of shards is one, in memory."""
+    return shards(args.log, **{**dict(args.column), **columns})
+
+
+def add_engine(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("a log in shards (see 'sparsetd shard')")
+    group.add_argument("--jobs", type=at_least(1), default=1, metavar="N", help="processes (default: %(default)s)")
+    group.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that reads the shards: tcp://…")
+    group.add_argument(
+        "--checkpoint", metavar="DIR", help="keep what is done of every shard here, and continue from it"
+    )
+
+
+def engine_of(args: Namespace) -> Any:
+    """Who reads the shards."""
+    if args.scheduler is not None:
+        from sparsetd.dask import Dask
+
+        return Dask(args.scheduler)
+    from sparsetd.engines import Processes
+
+    return None if args.jobs == 1 else Processes(args.jobs)
 
 
 def check_output(path: str | None, *endings: str, inputs: Iterable[str | None] = ()) -> Path | None:

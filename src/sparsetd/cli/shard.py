@@ -33,7 +33,8 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace, console: Console) -> Outcome:
     from sparsetd.sharding import shard
 
-    manifest = shard(args.logs, args.out, n_shards=args.shards, progress=console.progress, **dict(args.column))
+    del console
+    manifest = shard(args.logs, args.out, n_shards=args.shards, **dict(args.column))
     counts = {"rows": manifest["rows"], "episodes": manifest["episodes"], "shards": len(manifest["shards"])}
     text = f"{counts['rows']:,} rows of {counts['episodes']:,} episodes in {counts['shards']:,} shards: {args.out}"
     return Outcome(text, {"out": args.out, **counts})

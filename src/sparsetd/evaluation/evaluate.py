@@ -102,7 +102,7 @@ def evaluate(
     tell = progress or (lambda _: None)
     check_level(level)
     tell("reading the ratios of the target policy")
-    log = opened(transitions, target, gamma, features, classifier, engine, checkpoint, tell)
+    log = opened(transitions, target, gamma, features, classifier, engine, checkpoint)
     question, names, episodes = log.question, log.names, log.rows.episodes
     _check(episodes, n_folds)
     tell(f"choosing among {len(names)} features")

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sparsetd.engines import Engine
-from sparsetd.evaluation.choice import Progress
 from sparsetd.evaluation.moments import Part
 from sparsetd.evaluation.parts import Parts, Reading
 from sparsetd.evaluation.target import Question, pose
@@ -40,7 +39,6 @@ def opened(
     classifier: Any,
     engine: Engine | None,
     folder: str | None,
-    tell: Progress,
 ) -> Opened:
     """Bring log, target and features together. Features with something to fit are fitted on the first shards."""
     parts = shards(source)
@@ -52,7 +50,7 @@ def opened(
     names = feature_names(phi, first)
     if len(parts) > 1:
         reading = Reading(target, gamma, phi)
-        rows, spread = Parts.first_pass(parts, reading, engine, folder, tell)
+        rows, spread = Parts.first_pass(parts, reading, engine, folder)
         units = spread.units()
         return Opened(rows.in_units(units), names, units, question)
     part = Reading(None, gamma, phi)(question.log)

@@ -6,7 +6,7 @@ features: they are read again, once for all that is asked together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -46,7 +46,6 @@ class Parts:
     reading: Reading
     engine: Engine | None
     folder: str | None
-    tell: Callable[[str], None]
     episodes: Episodes
     ids: Array
     sizes: tuple[Array, Array]  # episodes and rows of every shard
@@ -58,21 +57,20 @@ class Parts:
         reading: Reading,
         engine: Engine | None = None,
         folder: str | None = None,
-        tell: Callable[[str], None] = lambda _: None,
     ) -> tuple[Parts, Spread]:
         """The log with what is kept of it, and the spread of its features."""
-        found = reduced(facts, shards, listed=True, opened=reading, engine=engine, folder=folder, progress=tell)
+        found = reduced(facts, shards, listed=True, opened=reading, engine=engine, folder=folder)
         *columns, spreads = zip(*found, strict=True)
         reward, ratio, length, complete, ids = map(np.concatenate, columns)
         sizes = (np.array([len(part) for part in columns[2]]), np.array([len(part) for part in columns[0]]))
         episodes = Episodes.of_columns(reward, ratio, length, complete, reading.gamma)
-        return cls(shards, reading, engine, folder, tell, episodes, ids, sizes), tree(spreads)
+        return cls(shards, reading, engine, folder, episodes, ids, sizes), tree(spreads)
 
     def answer(self, *asked: Ask) -> list[Any]:
         """What is asked, from one reading of the shards."""
         plan = [(ask.f, ask.args, len(ask.along), ask.views, ask.joined) for ask in asked]
         own = [sum(parts, ()) for parts in zip(*(self._split(ask.along) for ask in asked), strict=True)]
-        where: dict[str, Any] = {"engine": self.engine, "folder": self.folder, "progress": self.tell}
+        where: dict[str, Any] = {"engine": self.engine, "folder": self.folder}
         found = reduced(answers, self.shards, (tuple(plan),), along=own, opened=self.reading, **where)
         return [_joined(v) if ask.joined else v for ask, v in zip(asked, found.values, strict=True)]
 
