@@ -275,8 +275,9 @@ def _chosen(log: Opened, estimator: Any, fold: Array, n_folds: int, n_resamples:
     if n_resamples and len(every) <= MAX_RIVALS:
         asked.append(halves(rows.ids))
     folds, *others = rows.answer(*asked)
-    alone = estimator is None or isinstance(rows, Parts)
-    return _Chosen(choose_on(rows, folds) if alone else choose(rows.batch, estimator), rows, every, folds, *others)
+    sums_only = estimator is None or isinstance(rows, Parts)
+    choice = choose_on(rows, folds) if sums_only else choose(rows.batch, estimator)
+    return _Chosen(choice, rows, every, folds, *others)
 
 
 def _check(episodes: Episodes, n_folds: int) -> None:

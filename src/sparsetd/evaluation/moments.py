@@ -58,6 +58,10 @@ class Part:
         every = np.arange(batch.n_features) if columns is None else columns
         return cls(replace(batch, phi=chosen(batch.phi, every), phi_next=chosen(batch.phi_next, every)), episodes)
 
+    def with_ratio(self, ratio: Array) -> Part:
+        """The same rows for another target policy."""
+        return Part(replace(self.batch, ratio=ratio), replace(self.episodes, ratio=ratio))
+
     def answer(self, *asked: Ask) -> list[Any]:
         """What is asked of a log that has one part."""
         return [ask.f(self.seen(ask.views), *ask.along, *ask.args) for ask in asked]
@@ -158,8 +162,7 @@ def on_columns(part: Part, columns: Array) -> Part:
 
 def as_logged(part: Part) -> Part:
     """A view: the same rows with the logged behaviour as the target."""
-    ones = np.ones(len(part.batch))
-    return Part(replace(part.batch, ratio=ones), replace(part.episodes, ratio=ones))
+    return part.with_ratio(np.ones(len(part.batch)))
 
 
 def _members(group: Array, n_groups: int) -> list[tuple[int, Array | slice]]:
