@@ -275,8 +275,10 @@ def _chosen(log: Opened, estimator: Any, fold: Array, n_folds: int, n_resamples:
     if n_resamples and len(every) <= MAX_RIVALS:
         asked.append(halves(rows.ids))
     folds, *others = rows.answer(*asked)
-    sums_only = estimator is None or isinstance(rows, Parts)
-    choice = choose_on(rows, folds) if sums_only else choose(rows.batch, estimator)
+    if isinstance(rows, Part) and estimator is not None:
+        choice = choose(rows.batch, estimator)
+    else:
+        choice = choose_on(rows, folds)
     return _Chosen(choice, rows, every, folds, *others)
 
 
