@@ -12,6 +12,8 @@ from typing import Any
 
 from sparsetd.engines import Task, Work, tree
 
+__all__ = ["Dask"]
+
 
 class Dask:
     """The workers of a scheduler, given by its address or as a `distributed.Client`.

@@ -24,6 +24,8 @@ from sparsetd.encoding import Decoder
 from sparsetd.progress import track
 from sparsetd.transitions import Shard, Transitions
 
+__all__ = ["Engine", "Processes", "Serial", "reduced"]
+
 Task = tuple[Shard, Sequence[Any]]
 Work = Callable[[Task], Any]
 

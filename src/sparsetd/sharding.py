@@ -34,6 +34,8 @@ from sparsetd.transitions.schema import Schema
 from sparsetd.transitions.shards import UNFINISHED, digest_of
 from sparsetd.transitions.sources import MANIFEST, chunks, files_of
 
+__all__ = ["shard"]
+
 SHARD_BYTES = 64 * 2**20  # of the sources, for each shard
 
 

@@ -16,6 +16,7 @@ NAMES = [
     "arrow_log",
     "csv_log",
     "jsonl_log",
+    "manifests",
     "minari_episodes",
     "model_files",
     "npz_log",

@@ -40,7 +40,7 @@ class Reading:
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """The shards of a log, how and by whom they are read, and the episodes of all of them in the order of the shards."""
+    """The shards of a log, how and by whom they are read, and the episodes of all of them, shard by shard."""
 
     shards: Sequence[Shard]
     reading: Reading

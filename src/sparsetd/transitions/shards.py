@@ -8,6 +8,7 @@ have the same columns, and no two of them may share an episode.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,7 +78,9 @@ def _listed(folder: Path, files: Sequence[Path], columns: Mapping[str, Any]) -> 
     manifest = manifest_of(folder)
     roles, entries = {**manifest["columns"], **columns}, manifest["shards"]
     try:
-        paths = [_unchanged(folder / Path(entry["file"]).name, entry) for entry in entries]
+        if not all(re.fullmatch(r"[\w.-]+", entry["file"], re.ASCII) for entry in entries):
+            raise TypeError("not the name of a file beside it")
+        paths = [_unchanged(folder / entry["file"], entry) for entry in entries]
     except (KeyError, TypeError):
         raise ValueError(f"{folder / MANIFEST} is not a manifest of shards: {REMEDY}.") from None
     stray = sorted({file.name for file in files} - {path.name for path in paths})

@@ -17,7 +17,7 @@ from sparsetd.transitions.arrow import columns_of, ipc_chunks, parquet_chunks
 from sparsetd.transitions.checks import Array, objects, reason, show
 from sparsetd.transitions.lazy import LazyColumns
 from sparsetd.transitions.minari import minari_chunks
-from sparsetd.transitions.schema import MAX_COLUMNS, check_names
+from sparsetd.transitions.schema import MAX_COLUMNS, Schema, check_names
 from sparsetd.transitions.text import csv_chunks, jsonl_chunks
 
 MAX_BYTES = 8 * 2**30
@@ -76,7 +76,9 @@ def manifest_of(source: Any) -> dict[str, Any]:
         return {"columns": {}, "shards": []}
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-        return {"columns": {**manifest["columns"]}, "shards": [{**entry} for entry in manifest["shards"]]}
+        json.dumps(manifest, ensure_ascii=False).encode()  # halves of characters, which no file or terminal takes
+        Schema(**manifest["columns"])
+        return {"columns": manifest["columns"], "shards": [{**entry} for entry in manifest["shards"]]}
     except (KeyError, TypeError, ValueError, RecursionError):
         raise ValueError(f"{path} is not a manifest of shards: run `sparsetd shard` again.") from None
 
