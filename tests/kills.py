@@ -83,7 +83,7 @@ def survived(what: str, work: Path, out: Path, rng: random.Random, n: int, *word
 
 def finished(what: str, work: Path, out: Path, *words: str) -> str:
     """The digest of a run that nobody kills."""
-    assert ended(started(what, work, out, *words), 120.0) == 0, f"{what} failed"
+    assert ended(started(what, work, out, *words), 600.0) == 0, f"{what} failed"
     return (out.parent / "digest").read_text()
 
 

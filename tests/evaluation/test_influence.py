@@ -12,8 +12,8 @@ from sparsetd.evaluation.choice import mean_system
 from sparsetd.evaluation.episodes import Episodes, effective_sample_size
 from sparsetd.evaluation.linear import LinearValue, fitted
 from sparsetd.evaluation.moments import Moments, Part
-from sparsetd.evaluation.support import support
-from sparsetd.evaluation.verify import verify
+from sparsetd.evaluation.support import support, weights
+from sparsetd.evaluation.verify import second_way, verify
 from sparsetd.features.featurize import featurize
 from sparsetd.transitions import Transitions
 
@@ -140,10 +140,15 @@ def test_the_value_is_the_weighted_sum_of_the_rewards(seed):
     assert abs(model.weights(part) @ (other.ratio * other.reward) - again.value) <= 1e-10 * np.abs(terms).sum()
 
 
+def supported(model, part, names, order):
+    ((weight, columns),) = part.answer(weights(model, order))
+    return support(weight, columns, names[order], part.episodes)
+
+
 def test_support_counts_the_weights_of_rows_and_episodes():
     part = part_of(walks(5))
     model = LinearValue.solve(Moments.of(part))
-    found = support(model, part, np.array(["a", "b", "c"]), np.array([2, 0]))
+    found = supported(model, part, np.array(["a", "b", "c"]), np.array([2, 0]))
     weighed = model.weights(part) * part.batch.ratio
     of = [np.abs(weighed[part.episodes.of == i]).sum() for i in range(40)]
     assert found.effective_rows == pytest.approx(effective_sample_size(np.abs(weighed)))
@@ -161,8 +166,8 @@ def test_support_counts_the_weights_of_rows_and_episodes():
 def test_a_log_of_the_target_itself_that_ends_at_once_counts_every_episode():
     """One step, ρ = 1 and no feature: every ω is 1/n."""
     log = walks(0, lengths=(1,) * 30, cut=False)
-    part = Part.of(replace(featurize(log, None, GAMMA), ratio=np.ones(30)), Episodes.of_log(log, GAMMA), np.arange(0))
-    found = support(LinearValue.solve(Moments.of(part)), part, np.array([]), np.array([], dtype=int))
+    part = Part.of(featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA), np.arange(0)).with_ratio(np.ones(30))
+    found = supported(LinearValue.solve(Moments.of(part)), part, np.array([]), np.array([], dtype=int))
     assert (found.effective_rows, found.effective_episodes) == (pytest.approx(30), pytest.approx(30))
     assert found.negative == 0.0
 
@@ -226,16 +231,20 @@ def test_the_mean_system_is_the_sums_over_the_rows():
     np.testing.assert_array_equal(np.flatnonzero(found.free), [3])
 
 
+def verified(model, part):
+    verify(model, part.answer(second_way(model))[0])
+
+
 @pytest.mark.parametrize("tampered", ["theta", "inverse"])
 def test_a_tampered_model_does_not_pass_verification(tampered, monkeypatch):
     part = part_of(walks(10))
     model = LinearValue.solve(Moments.of(part))
-    verify(model, part)
+    verified(model, part)
     wrong = replace(model, **{tampered: getattr(model, tampered) * (1 + 5e-5)})
     with pytest.raises(RuntimeError, match="Verification failed: the value from implied weights"):
-        verify(wrong, part)
+        verified(wrong, part)
     monkeypatch.setenv("SPARSETD_VERIFY", "0")
-    verify(wrong, part)
+    verified(wrong, part)
 
 
 def test_weights_that_do_not_solve_the_equations_do_not_pass_verification(monkeypatch):
@@ -245,10 +254,10 @@ def test_weights_that_do_not_solve_the_equations_do_not_pass_verification(monkey
     errors = model.errors(part) + 0.1
     monkeypatch.setattr(LinearValue, "errors", lambda *_: errors)
     with pytest.raises(RuntimeError, match="Verification failed: the weighted TD errors"):
-        verify(model, part)
+        verified(model, part)
 
 
 def test_a_model_of_other_rows_does_not_pass_verification():
     part, other = part_of(walks(10)), part_of(walks(11))
     with pytest.raises(RuntimeError, match="Verification failed"):
-        verify(LinearValue.solve(Moments.of(part)), other)
+        verified(LinearValue.solve(Moments.of(part)), other)

@@ -11,8 +11,18 @@ import scipy.sparse as sp
 from sparsetd import LSTD
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.held_out import HeldOut, agreement, bellman_error, corrected_returns, cross_fit
-from sparsetd.evaluation.linear import LinearValue, coefficients, fitted
+from sparsetd.evaluation.held_out import (
+    HeldOut,
+    agreement,
+    bellman_error,
+    corrected_returns,
+    cross_fit,
+    fold_sums,
+    metric_of,
+    score_sums,
+    without_each,
+)
+from sparsetd.evaluation.linear import LinearValue, coefficient_powers, coefficients, fitted
 from sparsetd.evaluation.moments import MAX_COLUMNS, Moments, chosen
 from sparsetd.features.featurize import featurize
 from sparsetd.selection import value_interval
@@ -65,6 +75,14 @@ def held_out(part, n_folds):
     return cross_fit(part, folds, fold), folds
 
 
+def bellman(part, folds, held):
+    """The Bellman error of given predictions."""
+    metric, batch = metric_of(folds), part.batch
+    error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
+    (both,) = part.answer(fold_sums(metric, without_each(folds), held.fold, part.episodes))
+    return bellman_error(metric, np.stack([score_sums(part, held.fold, error, metric, len(folds.n_rows)), both[1]]))
+
+
 def test_it_is_lstd():
     log, _ = chain(np.random.default_rng(0))
     model, part = fit(log)
@@ -79,7 +97,7 @@ def test_it_is_lstd():
 def test_coefficient_errors_match_the_jackknife():
     log, _ = chain(np.random.default_rng(2), 100)
     model, part = fit(log)
-    errors = [e.standard_error for e in coefficients(model, part)]
+    errors = [e.standard_error for e in coefficients(model, part.answer(coefficient_powers(model))[0])]
     without = np.array([fit(log[np.flatnonzero(part.episodes.of != i)])[0].theta[:-1] for i in range(100)])
     jackknife = np.sqrt(99 / 100 * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
     np.testing.assert_allclose(errors, jackknife, rtol=0.15)
@@ -137,9 +155,9 @@ def test_the_answer_does_not_depend_on_the_units_of_the_features():
     assert again.value == pytest.approx(model.value, rel=1e-9)
     np.testing.assert_allclose(again.influence(other), model.influence(part), rtol=1e-6, atol=1e-9)
     held, folds = held_out(part, 3)
-    same = bellman_error(other, Moments.of(other, held.fold, 3), held)
+    same = bellman(other, Moments.of(other, held.fold, 3), held)
     # C⁻¹ of columns in other units is another matrix, but the error in its metric is the same number.
-    assert same.value == pytest.approx(bellman_error(part, folds, held).value, rel=1e-6)
+    assert same.value == pytest.approx(bellman(part, folds, held).value, rel=1e-6)
 
 
 def test_a_state_that_is_never_left_leaves_the_value_undetermined():
@@ -236,7 +254,7 @@ def test_bellman_error_of_the_truth_is_chance():
         log, _ = chain(rng, 150)
         part = fit(log)[1]
         held, folds = held_out(part, 5)
-        found = bellman_error(part, folds, held)
+        found = bellman(part, folds, held)
         ratios.append(found.value / found.noise)
     assert 0.9 < np.mean(ratios) < 1.8
 
@@ -246,7 +264,7 @@ def test_bellman_error_of_a_wrong_function_is_more_than_chance():
     part = fit(log)[1]
     held, folds = held_out(part, 5)
     wrong = HeldOut(held.value + 2 * part.batch.phi[:, 0], held.value_next, held.fold)
-    found = bellman_error(part, folds, wrong)
+    found = bellman(part, folds, wrong)
     assert found.value > 5 * found.noise
 
 
@@ -266,7 +284,7 @@ def test_bellman_error_and_its_noise_are_those_of_the_mean_error_of_every_fold()
         values.append(g @ metric @ g)
         without = [scores[mine & (episodes.of != i)].mean(axis=0) for i in np.flatnonzero(fold == k)]
         noises.append(sum(d @ metric @ d for d in without - np.mean(without, axis=0)) * 99 / 100)
-    found = bellman_error(part, Moments.of(part, fold, 2), held)
+    found = bellman(part, Moments.of(part, fold, 2), held)
     assert found.value == pytest.approx(np.mean(values), rel=1e-9)
     assert found.noise == pytest.approx(np.mean(noises), rel=0.1)
 
@@ -277,7 +295,7 @@ def test_the_constant_beside_the_bellman_error_is_the_fit_without_features():
     fold = np.arange(60) % 3
     c = fit(log, support=np.array([], dtype=int))[0].theta[0]
     flat = HeldOut(np.full(len(log), c), np.where(log.terminated, 0.0, c), fold)
-    found = bellman_error(part, Moments.of(part, fold, 3), flat)
+    found = bellman(part, Moments.of(part, fold, 3), flat)
     assert found.constant == pytest.approx(found.value, rel=1e-9)
 
 
@@ -285,7 +303,7 @@ def test_corrected_returns_are_plain_returns_on_policy():
     log, _ = chain(np.random.default_rng(10), 50, ratio=False)
     part = fit(log)[1]
     held = HeldOut(np.random.default_rng(0).normal(size=len(log)), np.zeros(len(log)), np.zeros(50))
-    returns = corrected_returns(part, held)
+    returns = corrected_returns(part.episodes, held)
     np.testing.assert_allclose(returns[part.episodes.first], log.returns(GAMMA), rtol=1e-12)
 
 
@@ -301,13 +319,13 @@ def test_corrected_returns_are_the_recursion_row_by_row():
         after = held.value_next[t] if t in part.episodes.last else after
         expected[t] = held.value[t] + part.batch.ratio[t] * (log.reward[t] + GAMMA * after - held.value[t])
         after = expected[t]
-    np.testing.assert_allclose(corrected_returns(part, held), expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(corrected_returns(part.episodes, held), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_agreement_groups_every_row():
     log, _ = chain(np.random.default_rng(11), 80)
     part = fit(log)[1]
-    groups = agreement(part, held_out(part, 4)[0], 0.95)
+    groups = agreement(part.episodes, held_out(part, 4)[0], 0.95)
     assert sum(g["count"] for g in groups) == len(log)
     predicted = [g["predicted"] for g in groups]
     assert predicted == sorted(predicted)
@@ -318,9 +336,10 @@ def test_the_intervals_of_agreement_follow_from_what_more_of_an_episode_changes(
     """Var of a group's mean = Σ_i (∂ mean / ∂ weight of episode i)², by finite differences; 1.645 is the 95 % point."""
     log, _ = chain(np.random.default_rng(18), 100)
     part = fit(log)[1]
-    held = HeldOut(part.batch.phi[:, 0] + 1.0, np.zeros(len(log)), np.zeros(100))
-    returns, order = corrected_returns(part, held), np.argsort(held.value, kind="stable")
-    for group, rows in zip(agreement(part, held, 0.9), np.array_split(order, 10), strict=True):
+    distinct = part.batch.phi[:, 0] + 1e-9 * np.arange(len(log))
+    held = HeldOut(distinct, np.zeros(len(log)), np.zeros(100))
+    returns, order = corrected_returns(part.episodes, held), np.argsort(held.value, kind="stable")
+    for group, rows in zip(agreement(part.episodes, held, 0.9), np.array_split(order, 10), strict=True):
         more = 1e-6 * (part.episodes.of[rows] == np.arange(100)[:, None])
         change = [np.average(returns[rows], weights=1 + m) - np.average(returns[rows], weights=1 - m) for m in more]
         half = 1.644854 * np.linalg.norm(change) / 2e-6

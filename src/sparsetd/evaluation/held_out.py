@@ -91,10 +91,10 @@ def _fold_sums(part: Part, fold: Array, metric: Array, thetas: Array, constant: 
     batch, (value, value_next) = part.batch, _predicted(part, fold, thetas)
     error = batch.ratio * (batch.reward + batch.discount * value_next - value)
     flat = batch.ratio * (batch.reward - (1 - batch.discount) * constant)
-    return np.stack([_sums(part, fold, column, metric, len(thetas)) for column in (error, flat)])
+    return np.stack([score_sums(part, fold, column, metric, len(thetas)) for column in (error, flat)])
 
 
-def _sums(part: Part, fold: Array, error: Array, metric: Array, n_folds: int) -> Array:
+def score_sums(part: Part, fold: Array, error: Array, metric: Array, n_folds: int) -> Array:
     """Of every fold Σs, ΣLs, Σ sᵀC⁻¹s, ΣL, ΣL² with s = Σ_t ρδφ and the length L of an episode."""
     episodes = part.episodes
     length = (episodes.last - episodes.first + 1)[:, None]

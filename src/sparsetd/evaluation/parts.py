@@ -33,9 +33,9 @@ class Reading:
 
     def __call__(self, log: Transitions) -> Part:
         posed = pose(log, self.target).log
+        episodes = Episodes.of_log(posed, self.gamma)
         rows = featurize(posed, self.features, self.gamma)
-        rows = rows if self.units is None else self.units.applied(rows)
-        return Part(rows, Episodes.of_log(posed, self.gamma), log.ids())
+        return Part(rows if self.units is None else self.units.applied(rows), episodes, log.ids())
 
 
 @dataclass(frozen=True, eq=False)
