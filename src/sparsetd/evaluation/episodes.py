@@ -53,7 +53,7 @@ class Episodes:
         of = np.repeat(np.arange(len(first)), length)
         with np.errstate(divide="ignore"):
             log_rho = np.log(ratio)
-        weight = np.concatenate([np.add.accumulate(part) for part in np.split(log_rho, first[1:])])
+        weight = _accumulated(log_rho, first, length)
         return cls(reward, ratio, weight, of, np.arange(len(reward)) - first[of], first, last, complete, gamma)
 
     def __len__(self) -> int:
@@ -87,6 +87,18 @@ class Episodes:
     def total(self, values: Array) -> Array:
         """Sum of a column over each episode."""
         return np.bincount(self.of, weights=values, minlength=len(self))
+
+
+def _accumulated(values: Array, first: Array, length: Array) -> Array:
+    """Running sums of a column within each episode: age by age, or episode by episode where these are fewer."""
+    longest = int(length.max(initial=0))
+    if longest > len(first):
+        return np.concatenate([np.add.accumulate(part) for part in np.split(values, first[1:])])
+    out = values.copy()
+    for age in range(1, longest):
+        rows = first[length > age] + age
+        out[rows] += out[rows - 1]
+    return out
 
 
 def scaled_weights(log_weight: Array) -> Array:
