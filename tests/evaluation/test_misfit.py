@@ -12,7 +12,7 @@ from sparsetd.evaluation import evaluate
 from sparsetd.evaluation import misfit as module
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.misfit import FADING, misfit
+from sparsetd.evaluation.misfit import FADING, ExtraSums, extra_sums, misfit
 from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.features.featurize import featurize
 from sparsetd.transitions import Transitions
@@ -26,7 +26,9 @@ def probed(log):
     part = Part.of(featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA))
     sums = Moments.of(part)
     model, names = LinearValue.solve(sums), np.array([f"x{j}" for j in range(part.batch.n_features)])
-    return misfit(model, part, sums, names, np.arange(len(names)), model.influence(part)), model, part
+    order = np.arange(len(names))
+    extra = part.answer(*extra_sums(model, order))
+    return misfit(model, extra, part, sums, names, order, model.influence(part)), model, part
 
 
 def quadratic(seed=0, start=0.0):
@@ -128,16 +130,25 @@ def test_the_statistics_are_those_of_the_formula_episode_by_episode():
         rows = batch.ratio * delta * (z - phi @ lean)
         each = np.array([rows[of == i].sum() for i in range(of.max() + 1)])
         expected.append(each.sum() / np.sqrt((each**2).sum()))
-    found = module._statistics(model, part, phi.T @ phi, Z)
+
+    def statistics(columns):
+        return ExtraSums.of(part, model, lambda *_: columns, np.arange(0)).statistics(model, phi.T @ phi)
+
+    found = statistics(Z)
     np.testing.assert_allclose(found, expected, rtol=1e-7)
     explained = batch.phi @ [[1.0], [2.0], [0.5]] + 3.0
-    np.testing.assert_array_equal(module._statistics(model, part, phi.T @ phi, explained), [0.0])
+    np.testing.assert_array_equal(statistics(explained), [0.0])
 
 
 def test_memory_is_of_the_same_episode_only():
     _, _, part = probed(linear_walk(6, 12))
-    said, found = module._memory(part, np.array(["a", "b", "c"]), np.array([2, 0]))
-    assert said == ["c one step before", "a one step before", "c in the steps before", "a in the steps before"]
+    found = module.memory(part, np.array([2, 0]))
+    assert module._memory_names(np.array(["c", "a"])) == [
+        "c one step before",
+        "a one step before",
+        "c in the steps before",
+        "a in the steps before",
+    ]
     mean = before = np.zeros(2)
     for t, row in enumerate(part.batch.phi[:, [2, 0]]):
         if t in part.episodes.first:
