@@ -228,15 +228,6 @@ def test_wrong_input_is_named(ratio, gamma, message):
         Episodes.of_log(LOG, gamma, ratio)
 
 
-
-def test_a_model_of_the_wrong_length_is_named():
-    right = np.zeros(len(LOG))
-    with pytest.raises(ValueError, match="`value_next` must hold"):
-        dr.doubly_robust(EPISODES, right, np.zeros(3))
-    with pytest.raises(ValueError, match="`q` must hold"):
-        dr.doubly_robust(EPISODES, right, right, np.zeros(3))
-
-
 @pytest.mark.parametrize("lengths", [(3, 1, 4, 1, 5), (30, 2)])
 def test_running_weights_are_those_of_each_episode_alone(lengths):
     """Many short episodes are summed age by age, few long ones one by one."""

@@ -20,6 +20,7 @@ from sparsetd.evaluation.held_out import (
     fold_sums,
     metric_of,
     score_sums,
+    thetas_of,
     without_each,
 )
 from sparsetd.evaluation.linear import LinearValue, coefficient_powers, coefficients, fitted
@@ -79,7 +80,7 @@ def bellman(part, folds, held):
     """The Bellman error of given predictions."""
     metric, batch = metric_of(folds), part.batch
     error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
-    (both,) = part.answer(fold_sums(metric, without_each(folds), held.fold, part.episodes))
+    (both,) = part.answer(fold_sums(metric, thetas_of(without_each(folds)), held.fold, part.episodes))
     return bellman_error(metric, np.stack([score_sums(part, held.fold, error, metric, len(folds.n_rows)), both[1]]))
 
 

@@ -43,7 +43,8 @@ class Fit:
 
     def cautions(self, estimated: bool) -> list[Caution]:
         """What speaks against the value: too little of the log carries it, or too few of the actions are in it."""
-        carried = support(self.model, self.part, np.zeros(0), np.zeros(0, dtype=int))
+        weight, none = self.model.weights(self.part), np.zeros((len(self.part.batch), 0))
+        carried = support(weight, none, np.zeros(0), self.part.episodes)
         return [*carried.cautions(), *overlap(self.part.episodes, estimated).cautions()]
 
 
@@ -62,7 +63,8 @@ class Judge:
         known = log if found is None else found.apply(log)
         same = replace(known, ratio=np.ones(len(known)))
         batch = featurize(same, fit_features(known, StandardScaler() if features is None else features), gamma)
-        columns = None if affordable(batch) else value_columns(batch, choose(batch, SparseTDCV(gamma=gamma)).support)
+        all_of_them = not batch.is_sparse and batch.n_features <= affordable(len(batch))
+        columns = None if all_of_them else value_columns(batch, choose(batch, SparseTDCV(gamma=gamma)).support)
         return cls(known, Part.of(batch, Episodes.of_log(same, gamma), columns), found)
 
     def only(self, members: Array) -> Judge:

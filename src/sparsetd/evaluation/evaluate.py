@@ -35,6 +35,7 @@ from sparsetd.evaluation.held_out import (
     fold_sums,
     metric_of,
     predictions,
+    thetas_of,
     without_each,
 )
 from sparsetd.evaluation.linear import LinearValue, coefficient_powers, coefficients, influences
@@ -114,7 +115,7 @@ def evaluate(
     model, fitted = LinearValue.solve(folds), LinearValue.solve(chosen.behavior)
     few = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
     heavy, others, metric = _heaviest(model, folds, choice, columns), without_each(folds), metric_of(folds)
-    thetas = np.stack([other.theta for other in others])
+    thetas = thetas_of(others)
     influence, second, moved, of_few, powers, predicted, by_fold, robust, (weight, top), *extra = rows.answer(
         influences(model),
         second_way(model),
@@ -138,6 +139,7 @@ def evaluate(
     selected = answer.on(few, of_few)
     shown = _features(few, powers, folds.spread()[inside], choice, log, level)
     spread, other = overlap(episodes, question.behavior is not None), None
+    dr = doubly_robust(robust[0], robust[1], robust[2], len(episodes.reward))
     if question.behavior is not None:
         other = second_opinion.second_opinion(question.log, target, features, gamma)
     cautions = [
@@ -169,7 +171,7 @@ def evaluate(
         features=tuple(feature.kept_in(None if kept is None else kept[feature.column]) for feature in shown),
         n_candidates=len(names),
         n_used=len(columns),
-        comparisons=_comparisons(episodes, doubly_robust(*robust, len(episodes.reward)), selected.estimate, other),
+        comparisons=_comparisons(episodes, dr, selected.estimate, other),
         warnings=by_severity(cautions),
         behavior_policy=None if question.behavior is None else question.behavior.summary(),
         fit=pictures.sentence(choice, len(names), len(columns)),

@@ -11,6 +11,7 @@ estimated from the spread over episodes: an error near it means that nothing is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,10 +46,14 @@ class BellmanError:
     constant: float
 
 
-def without_each(folds: Moments) -> Array:
-    """θ from all folds but one, for each."""
+def without_each(folds: Moments) -> list[LinearValue]:
+    """The fit to all folds but one, for each."""
     every = np.arange(len(folds.n_rows))
-    return np.stack([LinearValue.solve(folds.total(every != k)).theta for k in every])
+    return [LinearValue.solve(folds.total(every != k)) for k in every]
+
+
+def thetas_of(models: Sequence[LinearValue]) -> Array:
+    return np.stack([model.theta for model in models])
 
 
 def predictions(thetas: Array, fold: Array) -> Ask:
@@ -68,7 +73,7 @@ def _predicted(part: Part, fold: Array, thetas: Array) -> tuple[Array, Array]:
 
 def cross_fit(part: Part, folds: Moments, fold: Array) -> HeldOut:
     """Predict each fold of a log in memory from the sums of the others."""
-    return HeldOut(*_predicted(part, fold, without_each(folds)), fold)
+    return HeldOut(*_predicted(part, fold, thetas_of(without_each(folds))), fold)
 
 
 def metric_of(folds: Moments) -> Array:
