@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from sparsetd.solvers.intrinsics import lanes, load, store, within
+from sparsetd.solvers.compiled.intrinsics import lanes, load, store, within
 
 A = np.array([1.5, -2.5, 0.0, 0.1])
 B = np.array([2.0, 3.0, -4.0, 0.05])

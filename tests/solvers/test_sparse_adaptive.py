@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsetd import RDATD, ROTD, TDC, checkpoint, operators, penalties, solvers, system
-from sparsetd.solvers import sparse_adaptive, sparse_dual_averaging
+from sparsetd.solvers.compiled import lines, sums
 from sparsetd.system import Batch
 
 D = 40
@@ -75,12 +75,12 @@ def compare(solver, table, batch, tolerance=1e-10, **more):
     if sparse.dual is not None:
         pairs += [(sparse.dual, full.dual), (lazy.y, plain.y)]
     if isinstance(solver, solvers.DualAveraging):
-        pairs += [(lazy.share, plain.share), (lazy.sum_x, plain.sum_x), (lazy.sum_y, plain.sum_y)]
+        pairs += [(lazy.more[name], plain.more[name]) for name in ("share", "sum_x", "sum_y")]
         assert np.array_equal(lazy.x == 0.0, plain.x == 0.0)
     for one, other in pairs:
         close(one, other, tolerance)
     if table.lam > 0:  # entries of 1e-12 are dropped, and would have grown where ratios exceed 1
-        np.testing.assert_allclose(lazy.trace, plain.trace, rtol=0.0, atol=1e-8)
+        np.testing.assert_allclose(lazy.trace[0], plain.trace[0], rtol=0.0, atol=1e-8)
     assert sparse.status == full.status
     return lazy
 
@@ -102,7 +102,7 @@ STOCHASTIC = [
 ]
 SADDLE = [
     solvers.SaddleDistanceOverGradients(),
-    solvers.SaddleDistanceOverGradients(fit_norm=1, average="none"),
+    solvers.SaddleDistanceOverGradients(average="none"),
     solvers.SaddleDistanceOverGradients(average="suffix", radius=0.7),
     solvers.LeastSquaresDistanceOverGradients(),
 ]
@@ -156,7 +156,8 @@ def test_a_coordinate_that_is_zero_for_half_of_the_weight_is_zero_in_both():
     """Equal weights make such ties common; rounding must not decide them."""
     table, penalty = operators.gq(), penalties.L1(0.01, 0.05)
     state = compare(solvers.DualAveraging(), table, stream(seed=300), penalty=penalty)
-    share, weight = state.share + state.earlier_share, state.totals.weight + state.earlier.weight
+    share = state.more["share"] + state.more["earlier_share"]
+    weight = state.totals.weight + state.earlier.weight
     assert np.any(np.isclose(2.0 * share, weight, rtol=1e-12))
 
 
@@ -208,9 +209,9 @@ def test_a_ridge_with_a_factor(factor):
 
 @pytest.mark.parametrize("solver", [SOLVERS[0], SOLVERS[3], SOLVERS[6], *DUAL_AVERAGING], ids=identify)
 def test_flushes_generations_and_room_change_nothing(solver, monkeypatch):
-    monkeypatch.setattr(sparse_adaptive, "GENERATIONS", 2)
-    for module in (sparse_adaptive, sparse_dual_averaging):
-        monkeypatch.setattr(module, "ROOM", 4)
+    monkeypatch.setattr(lines, "GENERATIONS", 2)
+    monkeypatch.setattr(sums, "ROOM", 4)
+    for module in (lines, sums):
         monkeypatch.setattr(module, "horizon", lambda d: d // 4)
     table = operators.tdc(lam=0.7) if solver.saddle else operators.tdrc(lam=0.7)
     compare(solver, table, stream(400), x0=None if solver in DUAL_AVERAGING else np.ones(D))
@@ -292,6 +293,7 @@ def test_reading_the_state_does_not_disturb_the_stream(solver):
     "solver",
     [
         solvers.SaddleDistanceOverGradients(fit_norm="inf"),
+        solvers.SaddleDistanceOverGradients(fit_norm=1),
         solvers.DualAveraging(fit_norm=1),
         solvers.DualAveraging(radius=1.0),
         solvers.CoinBetting(),
@@ -349,7 +351,7 @@ def test_a_step_visits_no_column_that_its_row_does_not_touch():
 ESTIMATORS = [
     TDC(gamma=0.9),
     ROTD(gamma=0.9),
-    ROTD(gamma=0.9, fit_norm=1, fit_intercept=True),
+    ROTD(gamma=0.9, fit_intercept=True),
     ROTD(gamma=0.9, rho_theta=0.01, rho_w=0.01, fit_intercept=True),
     RDATD(gamma=0.9),
 ]

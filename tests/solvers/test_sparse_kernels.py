@@ -1,4 +1,4 @@
-"""Lazy = dense: the O(nnz) kernels against a NumPy loop that visits every coordinate in every step."""
+"""Hand-set steps on sparse rows: the O(nnz) kernels against a NumPy loop that visits every coordinate in every step."""
 
 from __future__ import annotations
 
@@ -7,17 +7,26 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparsetd.solvers import direct, direct_kernels, sparse
-from sparsetd.solvers.sparse_kernels import Rows
-from sparsetd.system import Table
+from sparsetd import penalties, solvers
+from sparsetd.solvers.compiled import lines, soft
+from sparsetd.solvers.compiled.csr import aligned_zeros
+from sparsetd.system import Batch, Table, TraceCarry, trace_weights
 
 N_FEATURES = 40
+NORMS = {2: 2, 1: np.inf}  # the norm of the dual ball by the norm of the fit
+SCHEDULES = {
+    "constant": 0.05,
+    "sqrt": lambda t: 0.2 / np.sqrt(t + 1.0),
+    "inverse": lambda t: 0.5 / (t + 1.0),
+    "erratic": lambda t: np.where(t % 7 == 6, 1e-9, 0.05 * 10.0 ** -((7919 * t) % 5).astype(float)),
+}
 
 
-def soft(v, threshold):
+def shrunk(v, threshold):
     return np.sign(v) * np.maximum(np.abs(v) - threshold, 0.0)
 
 
@@ -25,6 +34,16 @@ def project(y, norm):
     if norm == 2:
         return y / max(1.0, np.sqrt(np.sum(y * y)))
     return np.clip(y, -1.0, 1.0)
+
+
+class Blocks(penalties.L1):
+    """An elastic net with its own numbers for w and θ."""
+
+    def __init__(self, l1, l2):
+        self.numbers = np.array(l1), np.array(l2)
+
+    def shrinkage(self, n_blocks):
+        return tuple(part[-n_blocks:] for part in self.numbers)
 
 
 @dataclass
@@ -36,102 +55,94 @@ class Problem:
     k: int = 2
     saddle: bool = True
     extragradient: bool = False
-    norm: float = 2
+    fit_norm: int = 2
     schedule: str = "constant"
-    l1: tuple[float, ...] = (0.01, 0.02)
-    l2: tuple[float, ...] = (0.0, 0.0)
-    damping: tuple[float, ...] = (0.0, 0.0)
+    l1: tuple[float, float] = (0.01, 0.02)
+    l2: tuple[float, float] = (0.0, 0.0)
+    damping: tuple[float, float] = (0.0, 0.0)
     lam: float = 0.0
     trajectory: bool = True
-    binary: bool = False
-    average: bool = True
-    average_dual: bool = True
+    average: str = "all"
     factor: np.ndarray | None = None
     d: int = N_FEATURES
+    law: str | None = "soft"
 
     def __post_init__(self):
         rng = np.random.default_rng(self.seed)
-        n, d = self.n, self.d
+        n = self.n
         self.table = Table("random", *_random_table(rng, self.k), np.array(self.damping[: self.k]), self.lam)
-        lengths = rng.integers(0, 7, n + 1)
-        phi = self._rows(rng, lengths)
-        other = phi if self.trajectory else self._rows(rng, rng.integers(0, 7, n))
-        self.phi = Rows(phi.values, phi.indices, phi.indptr[: n + 1])
-        self.phi_next = Rows(other.values, other.indices, other.indptr[1:]) if self.trajectory else other
-        t = np.arange(1, n + 1)
-        erratic = np.where(t % 7 == 0, 0.0, 0.05 * 10.0 ** -rng.integers(0, 5, n)) * (t > 2)
-        alphas = {"constant": np.full(n, 0.05), "sqrt": 0.2 / np.sqrt(t), "inverse": 0.5 / t, "erratic": erratic}
-        alpha = alphas[self.schedule]
-        self.columns = {
-            "reward": rng.normal(size=n),
-            "discount": 0.9 * (rng.random(n) > 0.1),
-            "fresh": rng.random(n) + 0.5,
-            "fading": 0.9 * self.lam * (rng.random(n) > 0.05),
-            "alpha": alpha,
-            "weight": alpha,
-        }
-        self.x = rng.normal(size=(self.k, d)) * 0.3
-        self.y = rng.normal(size=(self.k, d)) * 0.05 if self.saddle else np.zeros((0, d))
+        phi = self._rows(rng, n + 1)
+        phi_next = phi[1:] if self.trajectory else self._rows(rng, n)
+        discount, ratio = 0.9 * (rng.random(n) > 0.1), rng.random(n) + 0.5
+        start, interest = rng.random(n) < 0.05, rng.random(n) + 0.5
+        self.batch = Batch(phi[:n], phi_next, rng.normal(size=n), discount, ratio, start, interest)
+        self.x = rng.normal(size=(self.k, self.d)) * 0.3
+        self.y = rng.normal(size=(self.k, self.d)) * 0.05 if self.saddle else np.zeros((0, self.d))
 
-    def _rows(self, rng, lengths):
+    def _rows(self, rng, n):
+        lengths = rng.integers(0, 7, n)
         indices = rng.integers(0, self.d, lengths.sum()).astype(np.int32)  # with duplicates in a row
-        values = np.empty(0) if self.binary else rng.normal(size=lengths.sum())
-        return Rows(values, indices, np.concatenate([[0], np.cumsum(lengths)]))
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        return sp.csr_array((rng.normal(size=lengths.sum()), indices, ends), shape=(n, self.d))
 
-    def begin(self):
-        setting = sparse.Setting(
-            extragradient=self.extragradient,
-            dual_norm=self.norm if self.saddle else None,
-            l1=self.l1[: self.k],
-            l2=self.l2[: self.k],
-            constant=0.05 if self.schedule == "constant" else None,
-            average=self.average,
-            average_dual=self.average_dual,
-        )
-        sums = np.zeros_like(self.x), np.zeros_like(self.y)
-        return sparse.begin(setting, self.table, self.x, self.y, *sums, self.factor)
+    @property
+    def solver(self):
+        step = {"step_size": SCHEDULES[self.schedule], "average": self.average}
+        if not self.saddle:
+            return (solvers.MirrorProx if self.extragradient else solvers.Stochastic)(**step)
+        kind = solvers.SaddleMirrorProx if self.extragradient else solvers.PrimalDual
+        return kind(**step, fit_norm=self.fit_norm)
 
-    def lazy(self, *cuts):
-        state, stops = self.begin(), [0, *cuts, self.n]
-        for a, b in pairwise(stops):
-            phi, phi_next = (Rows(r.values, r.indices, r.indptr[a : b + 1]) for r in (self.phi, self.phi_next))
-            assert state.update(phi, phi_next, {name: c[a:b] for name, c in self.columns.items()}) == b - a
-        assert state.n_steps == self.n
-        return state.materialise()
+    def lazy(self, *cuts, look=False):
+        solver, penalty = self.solver, Blocks(self.l1, self.l2)
+        state = solver.init(self.table, self.d)
+        state.x[:] = self.x
+        if self.saddle:
+            state.y[:] = self.y
+        for a, b in pairwise([0, *cuts, self.n]):
+            solver.update(state, self.batch[a:b], self.table, penalty, self.factor)
+            if look:
+                state.settle()
+        self.state = state
+        assert state.t == self.n
+        assert self.n == 0 or (state.lazy["law"] if state.lazy else None) == self.law
+        state.settle()
+        nothing = np.zeros((0, self.d))
+        y, y_sum = (nothing, nothing) if state.y is None else (state.y, state.totals.y)
+        return state.x, y, state.totals.x, y_sum
 
     def dense(self):
         x, y, x_sum, y_sum = self.x, self.y, 0.0 * self.x, 0.0 * self.y
         k, e = self.k, np.zeros(self.d)
         factor = np.ones(self.d) if self.factor is None else self.factor
-        l1, l2 = (np.array(v[:k])[:, None] * factor for v in (self.l1, self.l2))
-        damping = self.table.damping[:, None]
-        phi, phi_next = _dense(self.phi, self.d), _dense(self.phi_next, self.d)
+        l1, l2 = (np.array(v[-k:])[:, None] * factor for v in (self.l1, self.l2))
+        damping, batch = self.table.damping[:, None], self.batch
+        phi, phi_next = batch.phi.toarray(), batch.phi_next.toarray()
+        fresh, old = trace_weights(self.table, batch, TraceCarry())
+        step = SCHEDULES[self.schedule]
+        alpha = step(np.arange(self.n)) if callable(step) else np.full(self.n, step)
         for t in range(self.n):
-            r, g, c, fading, a, weight = (self.columns[name][t] for name in self.columns)
-            e = c * phi[t] + fading * e
-            B = np.stack([phi[t], g * phi_next[t], e])
+            e = fresh[t] * phi[t] + old[t] * e
+            B = np.stack([phi[t], batch.discount[t] * phi_next[t], e])
 
-            def move(at_x, at_y, r=r, a=a, B=B, x=x, y=y):
+            def move(at_x, at_y, r=batch.reward[t], a=alpha[t], B=B, x=x, y=y):
                 residual = (self.table.M @ (at_x @ B.T).ravel() - r * self.table.m).reshape(k, 3) @ B
                 if not self.saddle:
-                    return soft(x - a * (residual + damping * at_x), a * l1) / (1 + a * l2), y
+                    return shrunk(x - a * (residual + damping * at_x), a * l1) / (1 + a * l2), y
                 adjoint = (self.table.M.T @ (at_y @ B.T).ravel()).reshape(k, 3) @ B
-                return soft(x - a * adjoint, a * l1) / (1 + a * l2), project(y + a * residual, self.norm)
+                return shrunk(x - a * adjoint, a * l1) / (1 + a * l2), project(y + a * residual, NORMS[self.fit_norm])
 
             at = move(x, y) if self.extragradient else (x, y)
-            x_sum, y_sum = x_sum + weight * at[0], y_sum + weight * at[1]
+            x_sum, y_sum = x_sum + alpha[t] * at[0], y_sum + alpha[t] * at[1]
             x, y = move(*at)
         return x, y, x_sum, y_sum
 
     def check(self, tol=1e-11):
-        dual_sum = self.saddle and self.average and self.average_dual
-        expected = {"x": True, "y": self.saddle, "x_sum": self.average, "y_sum": dual_sum}
-        for name, lazy, dense in zip(expected, self.lazy(), self.dense(), strict=True):
-            assert len(lazy) == self.k * expected[name], name
-            if lazy.size:
-                assert np.abs(lazy - dense).max() <= tol * max(1.0, np.abs(dense).max()), name
-                if name in "xy":
-                    assert np.array_equal(lazy == 0, dense == 0), name
+        for i, (lazy, dense) in enumerate(zip(self.lazy(), self.dense(), strict=True)):
+            if lazy.size and (i < 2 or self.average != "none"):
+                assert np.abs(lazy - dense).max() <= tol * max(1.0, np.abs(dense).max()), i
+                if i < 2 and any(self.l1):
+                    assert np.array_equal(lazy == 0, dense == 0), i
 
 
 def _random_table(rng, k):
@@ -140,77 +151,78 @@ def _random_table(rng, k):
     return M + 0.3 * np.diag(np.tile([1.0, 0.0, 0.0], k)), rng.normal(size=3 * k)
 
 
-def _dense(rows, d):
-    values = np.ones(len(rows.indices)) if len(rows.values) == 0 else rows.values
-    out = np.zeros((len(rows.indptr) - 1, d))
-    for t, (lo, hi) in enumerate(zip(rows.indptr[:-1], rows.indptr[1:], strict=True)):
-        np.add.at(out[t], rows.indices[lo:hi], values[lo:hi])
-    return out
-
-
-SADDLES = [{"extragradient": e, "norm": n} for e in (False, True) for n in (2, np.inf)]
-METHODS = [{"saddle": False}, {"saddle": False, "extragradient": True}, *SADDLES]
-PENALTIES = [
-    {"l1": (0.0, 0.0)},
-    {"l1": (0.01, 0.02)},
-    {"l1": (0.0, 0.05)},
-    {"l1": (0.0, 0.0), "l2": (0.3, 0.0)},
-    {"l1": (0.05, 0.02), "l2": (0.2, 0.7)},
-]
+METHODS = [{"saddle": False}, {"fit_norm": 2}, {"fit_norm": 1}]
+TRIALS = [{"saddle": False, "extragradient": True}, {"extragradient": True}]
+FREE = {"l1": (0.0, 0.0), "law": "lines"}
 
 
 @pytest.mark.parametrize("schedule", ["constant", "sqrt", "inverse"])
-@pytest.mark.parametrize("penalty", PENALTIES, ids=str)
+@pytest.mark.parametrize("l1", [(0.01, 0.02), (0.0, 0.05)])
 @pytest.mark.parametrize("method", METHODS, ids=str)
-def test_lazy_equals_dense(method, penalty, schedule):
-    Problem(seed=1, schedule=schedule, **method, **penalty).check()
+def test_soft_thresholds(method, l1, schedule):
+    Problem(seed=1, schedule=schedule, l1=l1, **method).check()
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize("l2", [(0.0, 0.0), (0.3, 0.1)])
+@pytest.mark.parametrize("method", [*METHODS[:2], *TRIALS], ids=str)
+def test_without_an_l1_penalty(method, l2):
+    Problem(seed=1, schedule="sqrt", l2=l2, **FREE, **method).check()
+
+
+def test_the_box_without_a_penalty_is_a_soft_threshold_of_nothing():
+    Problem(seed=1, fit_norm=1, l1=(0.0, 0.0)).check()
+
+
 @pytest.mark.parametrize("lam", [0.5, 0.95])
-def test_traces(method, lam):
-    Problem(seed=2, lam=lam, **method).check()
+@pytest.mark.parametrize("penalty", [FREE, {}], ids=["lines", "soft"])
+@pytest.mark.parametrize("method", METHODS[:2], ids=str)
+def test_traces(method, penalty, lam):
+    Problem(seed=2, lam=lam, **penalty, **method).check()
 
 
 @pytest.mark.parametrize("method", METHODS, ids=str)
-def test_one_block_on_binary_features_with_dual_average_or_without_any(method):
-    Problem(seed=3, k=1, binary=True, **method).check()
-    Problem(seed=3, average_dual=False, **method, schedule="sqrt").check()
-    Problem(seed=3, average=False, **method, schedule="sqrt").check()
+def test_one_block_and_no_average(method):
+    Problem(seed=3, k=1, **method).check()
+    Problem(seed=3, average="none", **method, schedule="sqrt").check()
 
 
+@pytest.mark.parametrize("lam", [0.0, 0.7])
 @pytest.mark.parametrize("method", METHODS, ids=str)
-@pytest.mark.parametrize("penalty", PENALTIES[1:], ids=str)
-def test_features_with_a_penalty_of_their_own(method, penalty):
+def test_features_with_a_penalty_of_their_own(method, lam):
     factor = np.ones(N_FEATURES)
     factor[[0, 7, 8]], factor[20] = 0.0, 2.5
-    Problem(seed=4, factor=factor, schedule="sqrt", **method, **penalty).check()
+    Problem(seed=4, factor=factor, schedule="sqrt", lam=lam, **method).check()
+    Problem(seed=4, factor=factor, lam=lam, **method).check()
 
 
 @pytest.mark.parametrize("damping", [(0.5, 0.0), (20.0, 0.0), (30.0, 3.0)])
-@pytest.mark.parametrize("l1", [(0.0, 0.0), (0.02, 0.01)])
-def test_damping_even_where_it_wipes_out_or_flips_a_block(damping, l1):
-    Problem(seed=5, saddle=False, damping=damping, l1=l1).check()
+def test_damping_even_where_it_wipes_out_or_flips_a_block(damping):
+    Problem(seed=5, saddle=False, damping=damping, **FREE).check()
 
 
-@pytest.mark.parametrize("method", METHODS, ids=str)
+@pytest.mark.parametrize(
+    "given", [{"l2": (0.1, 0.1)}, {"saddle": False, "damping": (0.5, 0.0)}, {"extragradient": True}], ids=str
+)
+def test_a_threshold_with_anything_else_is_laid_out_densely(given):
+    Problem(seed=5, law=None, **given).check()
+
+
+@pytest.mark.parametrize("method", METHODS[:2], ids=str)
 def test_flushes_and_full_generations_change_nothing(method, monkeypatch):
-    monkeypatch.setattr(sparse, "horizon", lambda *_: 37)
+    for module in (lines, soft):
+        monkeypatch.setattr(module, "horizon", lambda *_: 37)
+        monkeypatch.setattr(module, "GENERATIONS", 4)
     Problem(seed=6, **method).check()
-    Problem(seed=6, schedule="sqrt", l2=(0.5, 0.1), **method).check()
-    monkeypatch.setattr(sparse, "horizon", lambda *_: 10**4)
-    monkeypatch.setattr(sparse, "GENERATIONS", 4)
-    Problem(seed=6, n=1500, l2=(3.0, 1.0), **method).check()
+    Problem(seed=6, schedule="sqrt", **method).check()
+    Problem(seed=6, n=1500, l2=(3.0, 1.0), **FREE, **method).check()
 
 
-@pytest.mark.parametrize("average_dual", [False, True])
-def test_a_dual_scale_that_falls_without_end(average_dual):
-    problem = Problem(seed=11, n=1500, average_dual=average_dual, l1=(0.0, 0.01))
-    problem.columns["reward"] *= 30.0
-    state = problem.begin()
-    state.update(problem.phi, problem.phi_next, problem.columns)
-    assert state.lines.counter[direct_kernels.GENERATION] >= 3
+@pytest.mark.parametrize("penalty", [FREE, {"l1": (0.0, 0.01)}], ids=["lines", "soft"])
+def test_a_dual_scale_that_falls_without_end(penalty):
+    problem = Problem(seed=11, n=1500, **penalty)
+    problem.batch.reward[:] *= 30.0
     problem.check(1e-10)
+    assert problem.state.lazy["counter"][soft.GENERATION] >= 3
 
 
 @pytest.mark.parametrize("l1", [(0.01, 0.02), (0.0, 0.3)])
@@ -222,67 +234,56 @@ def test_steps_that_jump_and_pause(l1):
 def test_long_run_stays_exact():
     Problem(seed=7, n=20_000, d=20, l1=(0.002, 0.005)).check(1e-10)
     Problem(seed=7, n=20_000, d=20, l1=(0.002, 0.005), schedule="sqrt").check(1e-10)
+    Problem(seed=7, n=20_000, d=20, **FREE).check(1e-10)
 
 
 @settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     method=st.sampled_from(METHODS),
-    penalty=st.sampled_from(PENALTIES),
-    schedule=st.sampled_from(["constant", "sqrt", "inverse"]),
+    l1=st.sampled_from([(0.01, 0.02), (0.0, 0.05)]),
+    schedule=st.sampled_from(["constant", "sqrt"]),
     lam=st.sampled_from([0.0, 0.0, 0.7]),
     k=st.sampled_from([1, 2]),
     trajectory=st.booleans(),
-    binary=st.booleans(),
     n=st.integers(0, 120),
 )
-def test_lazy_equals_dense_on_random_streams(seed, method, penalty, schedule, lam, k, trajectory, binary, n):
-    Problem(
-        seed=seed, n=n, k=k, lam=lam, schedule=schedule, trajectory=trajectory, binary=binary, **method, **penalty
-    ).check(1e-10)
+def test_lazy_equals_dense_on_random_streams(seed, method, l1, schedule, lam, k, trajectory, n):
+    Problem(seed=seed, n=n, k=k, lam=lam, schedule=schedule, trajectory=trajectory, l1=l1, **method).check(1e-10)
 
 
 @settings(max_examples=30, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 200), max_size=6),
-    method=st.sampled_from(METHODS),
+    method=st.sampled_from(METHODS[:2]),
     schedule=st.sampled_from(["constant", "sqrt"]),
-    lam=st.sampled_from([0.0, 0.8]),
-    l2=st.sampled_from([(0.0, 0.0), (0.5, 0.3)]),
+    lam=st.sampled_from([0.0, 0.7]),
+    penalty=st.sampled_from([FREE, {}]),
+    look=st.booleans(),
 )
-def test_any_chunking_gives_the_same_bits(cuts, method, schedule, lam, l2):
-    problem = Problem(seed=8, n=200, schedule=schedule, lam=lam, l2=l2, **method)
-    for whole, split in zip(problem.lazy(), problem.lazy(*sorted(cuts)), strict=True):
-        assert np.array_equal(whole, split)
-
-
-def test_materialising_does_not_disturb_the_stream():
-    problem = Problem(seed=9)
-    state = problem.begin()
-    half = problem.n // 2
-    for a, b in ((0, half), (half, problem.n)):
-        phi, phi_next = (Rows(r.values, r.indices, r.indptr[a : b + 1]) for r in (problem.phi, problem.phi_next))
-        state.update(phi, phi_next, {name: c[a:b] for name, c in problem.columns.items()})
-        state.materialise()
-    for whole, split in zip(problem.lazy(), state.materialise(), strict=True):
-        assert np.array_equal(whole, split)
+def test_any_chunking_and_any_look_give_the_same_bits(cuts, method, schedule, lam, penalty, look):
+    problem = Problem(seed=8, n=200, schedule=schedule, lam=lam, **penalty, **method)
+    whole = [np.array(v) for v in problem.lazy()]
+    for one, other in zip(whole, problem.lazy(*sorted(cuts), look=look), strict=True):
+        assert np.array_equal(one, other)
 
 
 def test_materialising_in_blocks_that_do_not_divide_the_features(monkeypatch):
-    monkeypatch.setattr(direct, "SWEEP", 7)
+    monkeypatch.setattr(soft, "SWEEP", 7)
     Problem(seed=13).check()
     Problem(seed=13, schedule="sqrt").check()
 
 
-def test_divergence_stops_at_the_row_whose_products_leave_the_limit():
-    problem = Problem(seed=10, saddle=False, l1=(0.0, 0.0), n=100)
-    problem.columns["alpha"] = np.full(100, 50.0)
-    state = problem.begin()
-    assert state.update(problem.phi, problem.phi_next, problem.columns, limit=1e6) < 100
-    assert np.isfinite(state.materialise()[0]).all()
+def test_divergence_stops_at_the_row_whose_values_leave_the_scale_of_the_run():
+    problem = Problem(seed=10, saddle=False, n=100, **FREE)
+    solver = solvers.Stochastic(50.0)
+    state = solver.update(solver.init(problem.table, problem.d), problem.batch, problem.table, penalties.NoPenalty())
+    assert state.diverged
+    assert state.t < 100
+    assert np.isfinite(state.primal).all()
 
 
 def test_a_line_is_one_cache_line():
-    line = sparse.aligned_zeros(100, 8)
+    line = aligned_zeros(100, 8)
     assert line.ctypes.data % 64 == 0
     assert line.flags.c_contiguous

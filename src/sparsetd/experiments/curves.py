@@ -43,7 +43,7 @@ class Method:
 
     @property
     def extragradient(self) -> bool:
-        return bool(self.solver.mirror)  # type: ignore[attr-defined]
+        return bool(self.solver.extragradient)  # type: ignore[attr-defined]
 
 
 # Okabe–Ito colours.

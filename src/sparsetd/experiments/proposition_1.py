@@ -28,7 +28,7 @@ from sparsetd.problems import FiniteMDP, random_mdp
 from sparsetd.solvers import PowerDecay, PrimalDual
 from sparsetd.solvers.saddle import FitNorm, Problem, Terms, solve
 from sparsetd.solvers.saddle.linear import Matrix
-from sparsetd.solvers.streaming import Average
+from sparsetd.solvers.stream import Average
 from sparsetd.system import Array
 
 PAPER = {

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sparsetd.solvers import adaptive_kernels as kernels
-from sparsetd.solvers.adaptive import Adaptive, AdaptiveState
-from sparsetd.solvers.streaming import Average
-from sparsetd.solvers.streaming import _limit as limit
-from sparsetd.system import Array
-
-
-@dataclass
-class CoinState(AdaptiveState):
-    """Directions u (k, d) in the unit ball, and the betting fraction, wealth … of every block."""
-
-    directions: Array = field(default_factory=lambda: np.zeros((1, 0)))
-    coins: Array = field(default_factory=lambda: np.zeros((1, kernels.COINS)))
+from sparsetd.solvers.compiled import general
+from sparsetd.solvers.stream import Automatic, Average, StreamState, System
+from sparsetd.system import Array, Table
 
 
 @dataclass(frozen=True)
-class CoinBetting(Adaptive):
+class CoinBetting(Automatic):
     """x_b = x_0 + βWu with g = (A_t x − b_t)_b, s = gᵀu, m = s/(1 − βs) for every block b on its own, and
 
         A += m²   W −= sβW   β ← clip(β − 2m/((2 − ln 3)A), ±1/2h)   u ← Π₁(u − g/√(2Σ‖g‖²))
@@ -42,19 +32,26 @@ class CoinBetting(Adaptive):
     wealth: float = 1.0
     hint: float = 1.0
 
-    def _begin(self, x: Array, y: Array | None) -> CoinState:
-        common = vars(super()._begin(x, y))
-        coins = np.zeros((len(x), kernels.COINS))
-        coins[:, kernels.WEALTH], coins[:, kernels.HINT] = self.wealth / len(x), self.hint
-        return CoinState(**common, directions=np.zeros_like(x), coins=coins)
+    def init(
+        self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
+    ) -> StreamState:
+        state = super().init(table, n_features, dtype, coef_init)
+        coins = np.zeros((len(state.x), general.COINS))
+        coins[:, general.WEALTH], coins[:, general.HINT] = self.wealth / len(coins), self.hint
+        state.more = {"directions": np.zeros(state.x.shape, dtype), "coins": coins}
+        return state
 
-    def _run_kernel(self, state: Any, columns: tuple[Array, ...], constants: tuple[Any, ...]) -> int:
-        M, m, damping, l1, l2, _ = constants
-        if l1.any() or l2.any():
+    def _law(self, state: StreamState, system: System) -> str | None:
+        """Rows are laid out densely."""
+
+    def _advance(self, state: StreamState, columns: tuple[Array, ...], system: System) -> int:
+        if system.l1.any() or system.l2.any():
             raise ValueError("CoinBetting has no proximal step: pass no penalty, or another solver")
+        x_sum = self._sums(state)[0]
         return int(
-            kernels.coin_betting(
-                *columns, state.x, self._sums(state)[0], state.origin, state.trace, state.record, state.directions,
-                state.coins, M, m, damping, self.radius, limit(state.x.dtype),
+            general.coin_betting(
+                *columns[:-1], tuple(state.x), None if x_sum is None else tuple(x_sum), state.trace,
+                tuple(state.origin), state.record, state.more["directions"], state.more["coins"], system.M, system.m,
+                system.damping, self.radius, self.limit(state),
             )
         )  # fmt: skip

@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from sparsetd.solvers import adaptive_kernels as kernels
-from sparsetd.solvers import sparse_dual_averaging
-from sparsetd.solvers.adaptive import Adaptive, AdaptiveState
-from sparsetd.solvers.sparse_adaptive import Rows
-from sparsetd.solvers.streaming import DUAL_BALL, Average, FitNorm
-from sparsetd.solvers.streaming import _limit as limit
+from sparsetd.solvers.compiled import averaging, sums
+from sparsetd.solvers.compiled.balls import DUAL_BALL, L2_BALL
+from sparsetd.solvers.compiled.rules import GY, MASS
+from sparsetd.solvers.stream import LAWS, Automatic, FitNorm, StreamState, System
 from sparsetd.system import Array, Table
 
-
-@dataclass
-class DualAveragingState(AdaptiveState):
-    """The sums of gradients that the point is a function of, and how often each coordinate was not zero."""
-
-    sum_x: Array = field(default_factory=lambda: np.zeros((1, 0)))
-    sum_y: Array = field(default_factory=lambda: np.zeros((1, 0)))
-    share: Array = field(default_factory=lambda: np.zeros((1, 0)))
-    earlier_share: Array = field(default_factory=lambda: np.zeros((1, 0)))
-
-    def _point(self) -> Array:
-        return sparse_dual_averaging.point(self)
-
-    def _fill(self) -> None:
-        sparse_dual_averaging.settle(self)
+LAWS["sums"] = sums
 
 
 @dataclass(frozen=True)
-class DualAveraging(Adaptive):
+class DualAveraging(Automatic):
     """min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x) with the point a function of the sums of all gradients:
 
         x = argmin ⟨Σa_i g_x, x⟩ + Σa_i h(x) + ½√Σ‖g_x‖² ‖x − x_0‖²      y = Π(R Σa_i g_y / √Σa_i²‖g_y‖²)
@@ -51,7 +35,6 @@ class DualAveraging(Adaptive):
     Nesterov (2007), Dual extrapolation and its applications to solving variational inequalities and related problems.
     """
 
-    average: Average = "suffix"
     fit_norm: FitNorm = 2
     sparse: bool = True
 
@@ -62,57 +45,64 @@ class DualAveraging(Adaptive):
     def ball(self) -> int:
         return DUAL_BALL[self.fit_norm]
 
-    def _begin(self, x: Array, y: Array | None) -> DualAveragingState:
-        zeros: dict[str, Any] = {name: np.zeros_like(x) for name in ("sum_x", "sum_y", "share", "earlier_share")}
-        return DualAveragingState(**vars(super()._begin(x, y)), **zeros)
+    @property
+    def _simple(self) -> bool:
+        return self.ball == L2_BALL and not np.isfinite(self.radius)
 
-    def _run_kernel(self, state: Any, columns: tuple[Array, ...], constants: tuple[Any, ...]) -> int:
-        share = None if self.average == "none" else state.share
-        return int(
-            kernels.dual_averaging(
-                *columns, state.x, state.y, *self._sums(state), share, state.origin, state.trace, state.record,
-                state.sum_x, state.sum_y, *constants, self.ball, self._dual_radius(state.x.size), self.radius,
-                self.start, limit(state.x.dtype),
-            )
-        )  # fmt: skip
+    def init(
+        self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
+    ) -> StreamState:
+        state = super().init(table, n_features, dtype, coef_init)
+        names = ("sum_x", "sum_y", "share", "earlier_share")
+        state.more = {name: np.zeros(state.x.shape, dtype) for name in names}
+        return state
 
-    def _run_sparse(
-        self,
-        state: Any,
-        phi: Rows,
-        phi_next: Rows,
-        columns: tuple[Array, ...],
-        table: Table,
-        constants: tuple[Any, ...],
-    ) -> int:
-        del constants
-        rule = (self._dual_radius(state.x.size), self.start, limit(state.x.dtype))
-        return sparse_dual_averaging.dual_averaging(state, phi, phi_next, columns, table, *rule)
-
-    def _enter(self, state: Any, l1: Array, l2: Array, factor: Array | None) -> None:
-        sparse_dual_averaging.enter(state, self.average != "none", l1, l2, factor)
-
-    def _take_sums(self, state: Any) -> None:
-        sparse_dual_averaging.take_sums(state)
-
-    def _serves(self, state: Any, l1: Array, l2: Array, factor: Array | None) -> bool:
+    def _law(self, state: StreamState, system: System) -> str | None:
         """Untouched coordinates are a function of their own sums and of scalars: from x_0 = 0, with the l2 ball."""
-        del l1, l2, factor
-        from_zero = state.lazy is not None or not state.origin.any()
-        return self.ball == 2 and not np.isfinite(self.radius) and from_zero
+        del system
+        return "sums" if self._simple and not state.origin.any() else None
 
-    def _rotate(self, state: Any) -> None:
+    def _advance(self, state: StreamState, columns: tuple[Array, ...], system: System) -> int:
+        more, (x_sum, y_sum) = state.more, self._sums(state)
+        share = None if self.average == "none" else more["share"]
+        rule = (system.l1, system.l2, system.factor, self.dual_radius(state.x.size), float(self.start))
+        given = (*rule, self.limit(state))
+        if not self._simple:
+            state.apply_pending()
+            points = (tuple(state.x), tuple(state.y), *(None if v is None else tuple(v) for v in (x_sum, y_sum)))  # type: ignore[arg-type]
+            rest = (share, tuple(state.origin), state.trace, state.record, more["sum_x"], more["sum_y"])
+            kernel = averaging.stepwise
+            return int(kernel(*columns[:-1], *points, *rest, system.M, system.m, *given, self.ball, self.radius))
+        origin = tuple(state.origin) if state.origin.any() else None
+        totals = tuple(None if v is None else tuple(v) for v in (x_sum, y_sum))
+        taken = averaging.stream(
+            *columns[:-1], *totals, share, origin, state.trace, state.record, more["sum_x"], more["sum_y"],
+            system.M, system.m, *given,
+        )  # fmt: skip
+        self._point(state, system)
+        return int(taken)
+
+    def _point(self, state: StreamState, system: System) -> None:
+        """x and y from the sums."""
+        k, mass, total = system.k, state.record[MASS], state.more["sum_y"].astype(np.float64)
+        l1, l2 = mass * system.l1[2 - k : 2], mass * system.l2[2 - k : 2]
+        state.x[:] = sums.argmin(state.origin, state.more["sum_x"], state.record, l1, l2, system.factor)
+        scale = self.dual_radius(state.x.size) / np.sqrt(state.record[GY]) if state.record[GY] > 0 else 0.0
+        y = scale * total
+        state.y[:] = y / max(1.0, float(np.linalg.norm(y)))  # type: ignore[index]
+
+    def _rotate(self, state: StreamState) -> None:
         before = state.totals
         super()._rotate(state)
         if state.totals is not before:
-            state.earlier_share, state.share = state.share, np.zeros_like(state.share)
+            state.more["earlier_share"], state.more["share"] = state.more["share"], np.zeros_like(state.more["share"])
 
-    def _reported(self, state: Any) -> tuple[Array, Array | None]:
-        x, y = super()._reported(state)
+    def _averaged(self, state: StreamState, last: Array, dual: Array | None) -> tuple[Array, Array | None]:
+        x, y = super()._averaged(state, last, dual)
         if self.average == "none" or not self.sparse:
             return x, y
         suffix = self.average == "suffix"
         weight = state.totals.weight + (state.earlier.weight if suffix else 0.0)
-        share = state.share + state.earlier_share if suffix else state.share
+        share = state.more["share"] + state.more["earlier_share"] if suffix else state.more["share"]
         # Equal weights make exact ties common; rounding must not decide them.
         return np.where(2.0 * share > (1.0 + 1e-9) * weight, x, 0.0).astype(x.dtype), y

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sparsetd.solvers.streaming import Streaming
+from sparsetd.solvers.stream import HandSet
 
 
 @dataclass(frozen=True)
-class LeastSquaresSaddle(Streaming):
+class LeastSquaresSaddle(HandSet):
     """min_x ½‖Ax − b‖² + ρ‖x‖₁ = min_x max_{|u_j| ≤ ρ, y} xᵀu + yᵀ(Ax − b) − ½‖y‖² (`eq:formula2` with its scaling
     mended).
 

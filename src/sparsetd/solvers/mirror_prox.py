@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sparsetd.solvers.primal_dual import PrimalDual
-from sparsetd.solvers.streaming import Streaming
+from sparsetd.solvers.stream import HandSet
 
 
 @dataclass(frozen=True)
-class MirrorDescent(Streaming):
+class MirrorDescent(HandSet):
     """∇ψ(x⁺) = S_{αρ}(∇ψ(x) − α(A_t x − b_t)) with ψ = ½‖·‖_q², q = p/(p − 1), block by block.
 
     With an l1 penalty the soft threshold in the mirror image is the exact composite step. p = 2 is the Euclidean step.
@@ -30,7 +30,7 @@ class MirrorProx(MirrorDescent):
     On the residual operator A_t x − b_t itself: GTD2-MP and TDC-MP.
     """
 
-    mirror: ClassVar[bool] = True
+    extragradient: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class SaddleMirrorProx(PrimalDual):
 
     p: float = 2.0
 
-    mirror: ClassVar[bool] = True
+    extragradient: ClassVar[bool] = True
 
     @property
     def exponent(self) -> float:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.solvers.compiled.balls import project
+from sparsetd.solvers.compiled.rules import WEIGHT
 from sparsetd.system import Array, Table, adjoint, residual
 
 
@@ -29,10 +31,12 @@ def stream(solver: Any, state: Any, columns: tuple[Array, ...], table: Table, pe
             if y is None or at_y is None:
                 return penalty.prox(x - alpha[t] * r, alpha[t], factor), None
             x_new = penalty.prox(x - alpha[t] * adjoint(table, at_y, rows), alpha[t], factor)
-            return x_new, project(y + alpha[t] * r, solver.ball)
+            y_new = y + alpha[t] * r
+            project(y_new, solver.ball)
+            return x_new, y_new
 
         reported = x, y
-        if solver.mirror:
+        if solver.extragradient:
             reported = move(x, y)
         state.totals.x += alpha[t] * reported[0]
         if y is not None:
@@ -41,22 +45,9 @@ def stream(solver: Any, state: Any, columns: tuple[Array, ...], table: Table, pe
         state.x[:] = new_x
         if new_y is not None:
             state.y[:] = new_y
+        state.record[WEIGHT] += alpha[t]
         if not np.abs(state.x).max() < 1e100:
             return t
         if state.trace is not None:
             state.trace[0] = e
     return len(reward)
-
-
-def project(y: Array, ball: int) -> Array:
-    """Euclidean projection on the unit ball of norm 1, 2 or ∞ (code 0)."""
-    if ball == 0:
-        return np.clip(y, -1.0, 1.0)
-    if ball == 2:
-        return y / max(1.0, float(np.linalg.norm(y)))
-    magnitude = np.sort(np.abs(y).ravel())[::-1]
-    if magnitude.sum() <= 1.0:
-        return y
-    level = (np.cumsum(magnitude) - 1.0) / np.arange(1, magnitude.size + 1)
-    tau = level[np.nonzero(magnitude > level)[0][-1]]
-    return np.asarray(np.sign(y) * np.maximum(np.abs(y) - tau, 0.0))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sparsetd.solvers.streaming import DUAL_BALL, FitNorm, Streaming
+from sparsetd.solvers.compiled.balls import DUAL_BALL
+from sparsetd.solvers.stream import FitNorm, HandSet
 
 
 @dataclass(frozen=True)
-class PrimalDual(Streaming):
+class PrimalDual(HandSet):
     """min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x) by x ← prox_{αh}(x − αA_tᵀy), y ← Π_n(y + α(A_t x − b_t)) (`eq:RO-TD`).
 
     Both steps use the old point. `fit_norm` is m; the dual ball has the conjugate exponent n and Π_n is the true

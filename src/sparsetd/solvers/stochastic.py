@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparsetd.solvers.streaming import Average, Streaming
+from sparsetd.solvers.stream import Average, HandSet
 
 
 @dataclass(frozen=True)
-class Stochastic(Streaming):
+class Stochastic(HandSet):
     """x ← prox_{αh}(x − α(A_t x − b_t)): each method's own update, with a proximal step.
 
     The last iterate is reported unless an average is asked for.

@@ -5,8 +5,6 @@
 Four lanes are added, multiplied and so on like an array of four numbers, by one instruction of the processor instead of
 four: + − * /, np.minimum, np.maximum, np.abs, np.sign, np.ceil and np.copysign. Where Numba is switched off they *are*
 an array of four numbers. A product and a sum may be fused; nothing is reordered.
-
-Numba does not notice a change of this file: remove `__pycache__` after one.
 """
 
 from __future__ import annotations

@@ -1,0 +1,201 @@
+"""One step in scalars: gradients, trial points and next points all lie in the span of a vector v and D = (φ, φ', e).
+
+A point of a block is a pair (s, c), meaning s v + c·D. Its products with D are s p + Γc, with p those of v and Γ the
+Gram matrix of D, and its square is s²‖v‖² + 2s c·p + cᵀΓc. So a step, its trial point, the norms that a rule asks for
+and the projection on an l2 ball need no pass over the state. Gradients are often multiples of δ = φ − γφ', which may be
+much shorter than φ: Γ is kept in the basis (φ, δ, e), lest their squares cancel.
+
+Vectors are numbered w, θ, y1, y2; a system without w, or a method without y, leaves its places at zero. Arrays of 12
+numbers hold three for each vector, arrays of 6 for w and θ or for y1 and y2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparsetd.solvers.compiled.compile import part
+from sparsetd.solvers.compiled.rules import GX, GY, see, steps
+
+# Rows of the room of a plan: products of v and of the trial point, gradient, next point, trial point, and in turn the
+# numbers s of the next and of the trial point, and ‖v‖².
+U, TRIED, GRADIENT, NEXT, TRIAL, NUMBERS = range(6)
+S, T, N = 0, 4, 8
+# The Gram matrix of (φ, δ, e): φφ, φδ, δδ, φe, δe, ee.
+FF, FD, DD, FE, DE, EE = range(6)
+
+
+@part
+def fold(G, M, m, k, traced, discount, fresh):
+    """A_t = D G Dᵀ and b_t = r D g (the last column): γ goes into G, and c too where e is cφ_t."""
+    first = 2 - k
+    for b in range(k):
+        for i in range(3):
+            row, left = 3 * (first + b) + i, discount if i == 1 else 1.0
+            G[row, 6] = left * m[3 * b + i]
+            for c in range(k):
+                for j in range(3):
+                    G[row, 3 * (first + c) + j] = left * M[3 * b + i, 3 * c + j] * (discount if j == 1 else 1.0)
+    if not traced:
+        for b in range(first, 2):
+            for c in range(7):
+                G[3 * b, c] += fresh * G[3 * b + 2, c]
+        for b in range(first, 2):
+            for row in range(6):
+                G[row, 3 * b] += fresh * G[row, 3 * b + 2]
+
+
+@part
+def residual(G, reward, u, out, at, first, width):
+    """out = G u − r g, from place `at` on."""
+    for b in range(first, 2):
+        for i in range(width):
+            total = -reward * G[3 * b + i, 6]
+            for c in range(first, 2):
+                for j in range(width):
+                    total += G[3 * b + i, 3 * c + j] * u[3 * c + j]
+            out[at + 3 * b + i] = total
+
+
+@part
+def adjoint(G, u, out, first, width):
+    """out = Gᵀ u_y."""
+    for b in range(first, 2):
+        for i in range(width):
+            total = 0.0
+            for c in range(first, 2):
+                for j in range(width):
+                    total += G[3 * c + j, 3 * b + i] * u[6 + 3 * c + j]
+            out[3 * b + i] = total
+
+
+@part
+def gradient(G, reward, u, out, first, width, saddle):
+    """Descent in x and in y: A_t x − b_t, or A_tᵀ y and −(A_t x − b_t); terms of damping are left out."""
+    if saddle:
+        adjoint(G, u, out, first, width)
+        residual(G, reward, u, out, 6, first, width)
+        for i in range(3 * first, 6):
+            out[6 + i] = -out[6 + i]
+    else:
+        residual(G, reward, u, out, 0, first, width)
+
+
+@part
+def square(c, b, gram, rate):
+    """‖c_b·D‖²."""
+    other = c[3 * b + 1] / rate if rate > 0.0 else 0.0
+    along, e = c[3 * b] + other, c[3 * b + 2]
+    total = along * along * gram[FF] - 2.0 * along * other * gram[FD] + other * other * gram[DD]
+    return total + 2.0 * e * (along * gram[FE] - other * gram[DE]) + e * e * gram[EE]
+
+
+@part
+def inner(c, u, b):
+    """(c_b·D)ᵀv for the products u of v with D."""
+    return c[3 * b] * u[3 * b] + c[3 * b + 1] * u[3 * b + 1] + c[3 * b + 2] * u[3 * b + 2]
+
+
+@part
+def tried(u, s, c, b, gram, rate, out):
+    """Products of s v + c·D with D."""
+    inverse = 1.0 / rate if rate > 0.0 else 0.0
+    fg, ge = inverse * (gram[FF] - gram[FD]), inverse * (gram[FE] - gram[DE])
+    gg = inverse * inverse * (gram[FF] - 2.0 * gram[FD] + gram[DD])
+    c0, c1, c2 = c[3 * b], c[3 * b + 1], c[3 * b + 2]
+    out[3 * b] = s * u[3 * b] + c0 * gram[FF] + c1 * fg + c2 * gram[FE]
+    out[3 * b + 1] = s * u[3 * b + 1] + c0 * fg + c1 * gg + c2 * ge
+    out[3 * b + 2] = s * u[3 * b + 2] + c0 * gram[FE] + c1 * ge + c2 * gram[EE]
+
+
+@part
+def size(room, at, s, b, gram, rate):
+    """‖s v + c·D‖² for the c in row `at`, not below zero."""
+    c, u = room[at], room[U]
+    return max(s * s * room[NUMBERS, N + b] + 2.0 * s * inner(c, u, b) + square(c, b, gram, rate), 0.0)
+
+
+@part
+def into_ball(room, at, numbers, first, last, radius, gram, rate):
+    """Scale the points of vectors first … last − 1 into the l2 ball of that radius; returns the scale."""
+    total, scale = 0.0, 1.0
+    for b in range(first, last):
+        total += size(room, at, room[NUMBERS, numbers + b], b, gram, rate)
+    if total > radius * radius:
+        scale = radius / np.sqrt(total)
+        for b in range(first, last):
+            room[NUMBERS, numbers + b] *= scale
+            for i in range(3 * b, 3 * b + 3):
+                room[at, i] *= scale
+    return scale
+
+
+@part
+def norms(room, damping, first, saddle, gram, rate):
+    """‖g_x‖² and ‖g_y‖² at the trial point (or at v, whose factor is 1)."""
+    nx = ny = 0.0
+    for b in range(first, 4 if saddle else 2):
+        share = damping[b] * room[NUMBERS, T + b]
+        total = max(size(room, GRADIENT, share, b, gram, rate), 0.0)
+        if b < 2:
+            nx += total
+        else:
+            ny += total
+    return nx, ny
+
+
+@part
+def plan(rule, record, room, G, gram, reward, alpha, rate, damping, l2, norm_M, radius, ball, trial, k, traced, saddle):
+    """One step of a rule that looks at gradients; leaves the next point and the averaged one in `room`, returns (α, β).
+
+    room[U] and room[NUMBERS, N:] are the products and squares of v. The next point is that before the ridge's prox and
+    the projections, which a pass applies; the averaged one is complete. Places that nothing is written to stay zero.
+    `ball` is the radius of y's l2 ball (or ∞).
+    """
+    first, width, last = 2 - k, 3 if traced else 2, 4 if saddle else 2
+    numbers = room[NUMBERS]
+    for b in range(4):
+        numbers[T + b] = 1.0
+    gradient(G, reward, room[U], room[GRADIENT], first, width, saddle)
+    nx, ny = norms(room, damping, first, saddle, gram, rate)
+    length = gram[FF] + (gram[FF] - 2.0 * gram[FD] + gram[DD]) + gram[EE]
+    see(record, ny if saddle else nx, norm_M * length + max(damping[0], damping[1]))
+    alpha, beta = steps(rule, record, alpha, nx, ny)
+    if trial:
+        for b in range(first, last):
+            step = alpha if b < 2 else beta
+            shrink = 1.0 / (1.0 + step * l2[b])
+            numbers[T + b] = shrink * (1.0 - step * damping[b])
+            for i in range(3 * b, 3 * b + 3):
+                room[TRIAL, i] = -shrink * step * room[GRADIENT, i]
+        if radius < np.inf:
+            into_ball(room, TRIAL, T, first, 2, radius, gram, rate)
+        if saddle and ball < np.inf:
+            into_ball(room, TRIAL, T, 2, 4, ball, gram, rate)
+        for b in range(first, last):
+            tried(room[U], numbers[T + b], room[TRIAL], b, gram, rate, room[TRIED])
+        gradient(G, reward, room[TRIED], room[GRADIENT], first, width, saddle)
+        for b in range(first, last):
+            for i in range(3 * b, 3 * b + 3):
+                room[GRADIENT, i] += damping[b] * room[TRIAL, i]
+        mx, my = norms(room, damping, first, saddle, gram, rate)
+        nx, ny = max(nx, mx), max(ny, my)
+        alpha, beta = steps(rule, record, alpha, nx, ny)
+    record[GX] += nx
+    record[GY] += ny
+    for b in range(first, last):
+        step = alpha if b < 2 else beta
+        numbers[S + b] = 1.0 - step * damping[b] * numbers[T + b]
+        for i in range(3 * b, 3 * b + 3):
+            room[NEXT, i] = -step * room[GRADIENT, i]
+    return alpha, beta
+
+
+@part
+def fixed_plan(room, G, reward, alpha, damping, k, traced, saddle):
+    """The same for a step set by hand, without a trial point: nothing is measured."""
+    first, width = 2 - k, 3 if traced else 2
+    gradient(G, reward, room[U], room[NEXT], first, width, saddle)
+    for b in range(first, 4 if saddle else 2):
+        room[NUMBERS, S + b] = 1.0 - alpha * damping[b]
+        for i in range(3 * b, 3 * b + 3):
+            room[NEXT, i] *= -alpha

@@ -1,0 +1,623 @@
+"""The law of the soft threshold on sparse rows: steps set by hand with an l1 penalty, or with the l∞ ball.
+
+Every vector of the state (w, θ and y1, y2, as many as there are) is a lane, and for all lanes alike
+
+    x_t = F S_{ρL}(v)        Σ_{i<t} ω_i x_i = R + v P − sgn(v) ρ Q        L ← L + α,  P ← P + ω F,  Q ← Q + ω F L
+
+where ρ = 0 for y and F = 1 for x, so that L, P and Q are common to all penalised lanes. A row is added to its
+coordinates one after the other, duplicates and all, since the prox of the step is implicit in L:
+
+    p = S_{ρL}(v) − step      v' = p + sgn(p) ρL      R' = R + (what v added so far) − (v' P − sgn(v') ρ Q)
+
+so a step reads φ, φ' and e (the products), and then writes them. The ball is a factor of F, or a clip afterwards.
+
+A coordinate that has fallen to zero did so at m, the first step with ρ L_m ≥ |v|, and its sum stopped there. For a
+constant step m = ⌈|v|/(ρα)⌉, without a branch, for it would be a coin toss. For any other schedule, m is looked up in
+the history of (L, P, Q), and coordinates that the prox has just set to zero are settled at once.
+
+F only shrinks. When it is small a new *generation* of y begins with F = 1, as in `lines`. Every so many steps all
+coordinates are flushed, which bounds the history and the rounding errors of the sums; flushing is left to the caller.
+Features with a penalty of their own are few: they are columns of dense numbers that take part in every step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from sparsetd.solvers.compiled.balls import BOX, L2_BALL
+from sparsetd.solvers.compiled.compile import kernel, part
+from sparsetd.solvers.compiled.csr import TRACE_TOL, Rows, aligned_zeros, borrowed, entry, horizon, longest
+from sparsetd.solvers.compiled.dense import products_in_range
+from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, prefetch, store, within
+from sparsetd.solvers.compiled.lines import FULL, TRACED, begin_trace, fade, join, stacked, trace_of, unstack, widen
+from sparsetd.solvers.compiled.points import NEXT, U, fixed_plan, fold
+from sparsetd.solvers.compiled.rules import WEIGHT
+from sparsetd.system import Array
+
+F, L, P, Q, CARRY = 0, 1, 2, 3, 3  # rows of `scalar`; CARRY further on the rounding of L, P and Q
+GENERATION, SINCE, OLDEST, GUIDED = 1, 2, 4, 5  # entries of `counter`, beside those that `lines` has for the trace
+NORM, WIDTH = 0, 1  # entries of `number`: ‖y‖² and the width of a step of `guide`
+RHO, PENALISED, SUMMED, DUAL, PER, UNIT, HALF = 0, 1, 2, 3, 4, 5, 6  # rows of `fixed`
+SUMS, OWN_SLOT = 4, 6  # places in a line: the first sum, and the generation where there is room for it
+AHEAD = 128  # entries: a row at most so long is asked for well before its turn
+GENERATIONS, GUIDE = 4096, 4097
+SWEEP = 2**13  # coordinates at a time when all are visited: what the second cache holds
+# A new generation of y begins before the sums of y can no longer resolve the terms added to them, or before overflow.
+RESTART = {True: 2.0**-10, False: 2.0**-200}
+
+
+def exact(function: Any) -> Any:
+    """Sums are compensated here, and must not be reordered."""
+    return part(function, fastmath=False)
+
+
+def exact_kernel(function: Any) -> Any:
+    return kernel(function, fastmath=False)
+
+
+# The running scalars --------------------------------------------------------------------------------------------------
+
+
+@exact
+def _add(scalar, row, term):
+    """Compensated summation: the sums run over millions of steps, and their differences matter."""
+    before = load(scalar, row, 0)
+    term = term - load(scalar, row + CARRY, 0)
+    total = before + term
+    store(scalar, row + CARRY, 0, (total - before) - term)
+    store(scalar, row, 0, total)
+
+
+@exact
+def _next_generation(scalar, counter, scale, mass, dual, last):
+    """Begin a generation of y; extend the older ones that are still alive."""
+    current, here, gained = counter[GENERATION], load(scalar, F, 0), load(scalar, P, 0)
+    for g in range(counter[OLDEST], current + 1):
+        store(mass, g, 0, load(mass, g, 0) + load(scale, g, 0) * (dual * gained))
+        store(scale, g, 0, load(scale, g, 0) * here)
+    counter[OLDEST] += scale[counter[OLDEST], last] == 0.0
+    counter[GENERATION] = current + 1
+    store(scale, current + 1, 0, lanes(1.0))
+    store(mass, current + 1, 0, lanes(0.0))
+    store(scalar, F, 0, lanes(1.0))
+    store(scalar, P, 0, (1.0 - dual) * gained)
+    store(scalar, P + CARRY, 0, (1.0 - dual) * load(scalar, P + CARRY, 0))
+
+
+@exact
+def _remember(history, guide, counter, number, scalar, b):
+    """Append L, P, Q of vector b to the history and to its guide, whose width doubles where it is full."""
+    since, level = counter[SINCE], scalar[L, b]
+    for c in range(3):
+        history[since, c] = scalar[L + c, b]
+    if number[WIDTH] == 0.0 and level > 0.0:
+        number[WIDTH] = max(level / 64.0, 1e-300)
+    while number[WIDTH] > 0.0 and number[WIDTH] * counter[GUIDED] <= level < np.inf:
+        if counter[GUIDED] + 1 == len(guide):
+            counter[GUIDED] //= 2
+            number[WIDTH] *= 2.0
+            for i in range(counter[GUIDED]):
+                guide[i] = guide[2 * i]
+        else:
+            guide[counter[GUIDED]] = since
+            counter[GUIDED] += 1
+    guide[counter[GUIDED]] = since
+
+
+# Zero crossings -------------------------------------------------------------------------------------------------------
+
+
+@exact
+def _search(history, below, reached, level):
+    """First step in (below, reached] whose L reaches `level`: L increases, so Newton and, for safety, bisection."""
+    guess, tries = (below + reached) // 2, 0
+    while reached - below > 1:
+        at = min(max(guess, below + 1), reached - 1)
+        here = history[at, 0]
+        if here >= level:
+            reached = at
+        else:
+            below = at
+        tries += 1
+        guess = (below + reached) // 2
+        slope = here - history[at - 1, 0]
+        if tries % 4 != 0 and slope > 0.0:
+            guess = at + np.int64(np.ceil((level - here) / slope))
+    return reached
+
+
+@exact
+def _settle(line, j, b, history, guide, counter, number, rho):
+    """Complete the sum of a coordinate of x that has fallen to zero, and mark it by v = 0.
+
+    The guide and a step of Newton nearly always meet m, without a branch that could be mispredicted.
+    """
+    v, width = line[j, b], number[WIDTH]
+    level = abs(v) / rho
+    i = max(min(np.int64(level / width), counter[GUIDED] - 1), 0)
+    below, reached = guide[i], guide[i + 1]
+    at = min(max(below + np.int64((level / width - i) * (reached - below)), 1), counter[SINCE])
+    slope = max(history[at, 0] - history[at - 1, 0], 1e-9 * width)
+    m = min(max(at + np.int64(np.ceil((level - history[at, 0]) / slope)), 1), counter[SINCE])
+    if not history[m - 1, 0] < level <= history[m, 0]:
+        m = _search(history, max(below - 1, 0), reached, level)
+    line[j, SUMS + b] += v * history[m, 1] - np.sign(v) * rho * history[m, 2]
+    line[j, b] = 0.0
+
+
+@exact
+def _settle_fallen(line, indices, lo, hi, history, guide, counter, number, fixed, fallen):
+    """Settle the coordinates of a row that have fallen to zero since they were last touched.
+
+    They are listed first: branches on which of them fell would be coin tosses, and their searches can overlap.
+    """
+    level, n = history[counter[SINCE], 0], 0
+    for i in range(lo, hi):
+        j = np.int64(indices[i])
+        for b in range(2):
+            size = abs(line[j, b])
+            fallen[n] = 2 * j + b
+            n += (size > 0.0) & (size <= fixed[RHO, b] * level)
+        if n + 2 > len(fallen) or i + 1 == hi:
+            for c in range(n):
+                j, b = fallen[c] // 2, fallen[c] % 2
+                _settle(line, j, b, history, guide, counter, number, fixed[RHO, b])
+            n = 0
+
+
+@exact
+def _shrink(v, drop):
+    """S_drop(v)."""
+    return v - np.minimum(np.maximum(v, -drop), drop)
+
+
+@exact
+def _gone_closed(v, fixed, last):
+    """What v added to its sum in m = min(⌈|v|/(ρα)⌉, last) steps: α (m v − sgn(v) ρα m(m − 1)/2), or v P if ρ = 0."""
+    half = load(fixed, HALF, 0)
+    m = np.minimum(np.ceil(np.abs(v) * load(fixed, PER, 0)), last)
+    return m * (load(fixed, UNIT, 0) * v - np.copysign(half * m - half, v))
+
+
+# Rows -----------------------------------------------------------------------------------------------------------------
+
+
+@exact
+def _row(rows, trace, length, q, t, discount):
+    """φ_t (0), φ'_t (1) or e_t (2): values, indices, and the first and last entry; empty if ψ = 0."""
+    if q == 2:
+        return trace[0], trace[1], np.uint64(0), np.uint64(length)
+    values, indices, indptr = rows[q]
+    return values, indices, np.uint64(indptr[t]), np.uint64(indptr[t + (q == 0 or discount != 0.0)])
+
+
+@exact
+def _renew(line, j, tags, slot, current, scale, mass):
+    """Bring a line from its generation to the current one."""
+    generation = np.int64(tags[j, slot])
+    v = load(line, j, 0)
+    store(line, j, SUMS, load(line, j, SUMS) + v * load(mass, generation, 0))
+    store(line, j, 0, v * load(scale, generation, 0))
+    tags[j, slot] = current
+
+
+@exact
+def _read(line, tags, slot, current, scale, mass, values, indices, lo, hi, drop):
+    """Σ a S(v, drop) over a row."""
+    total = lanes(0.0)
+    for i in range(lo, hi):
+        j = np.uint32(indices[i])
+        if tags[j, slot] != current:
+            _renew(line, j, tags, slot, current, scale, mass)
+        total = total + entry(values, i) * _shrink(load(line, j, 0), drop)
+    return total
+
+
+@exact
+def _fetch_ahead(line, tags, slot, indices, i):
+    """Ask for a line, and for its generation where that is not in it."""
+    ahead = i + np.uint64(AHEAD)
+    j = np.uint32(indices[ahead if ahead < len(indices) else i])
+    prefetch(line, j)
+    if slot == 0:
+        prefetch(tags, j)
+
+
+@exact
+def _move(line, j, v, gone, move, drop, mass, loss):
+    """v ← v − move before the prox, its sum unchanged; returns the growth of v² where there is no prox."""
+    p = _shrink(v, drop) - move
+    new = p + np.copysign(drop, p)
+    store(line, j, 0, new)
+    store(line, j, SUMS, load(line, j, SUMS) + (gone - (new * mass - np.copysign(loss, p))))
+    return move * (move - (v + v))
+
+
+@exact
+def _settle_row(line, indices, lo, hi, drop, mass, loss):
+    """Coordinates that the prox has just set to zero: at once, so that nobody has to search for the step later."""
+    for i in range(lo, hi):
+        j = np.uint32(indices[i])
+        v = load(line, j, 0)
+        fell = within(v, drop)
+        store(line, j, SUMS, load(line, j, SUMS) + fell * (v * mass - np.sign(v) * loss))
+        store(line, j, 0, v - fell * v)
+
+
+@exact
+def _clip_row(line, indices, lo, hi, bound, mass):
+    """The l∞ ball: touched coordinates are the only ones that can leave it."""
+    for i in range(lo, hi):
+        j = np.uint32(indices[i])
+        v = load(line, j, 0)
+        clipped = np.minimum(np.maximum(v, -bound), bound)
+        store(line, j, 0, clipped)
+        store(line, j, SUMS, load(line, j, SUMS) + (v - clipped) * mass)
+
+
+# Steps ----------------------------------------------------------------------------------------------------------------
+
+
+@exact
+def _special_products(special, rows, traced, u, slots):
+    """Add the special columns to the products: `rows` are their φ, φ' and e."""
+    for b in range(len(slots)):
+        for q in range(3 if traced else 2):
+            total = 0.0
+            for j in range(special.shape[1]):
+                total += special[b, j] * rows[q, j]
+            u[3 * slots[b] + q] += total
+
+
+@exact
+def _move_special(special, sums, rows, traced, c, slots, k, thresholds, omega, summed, clip):
+    """One plain step of the special columns; returns the growth of ‖y‖²."""
+    growth = 0.0
+    for b in range(len(slots)):
+        i = 3 * slots[b]
+        for j in range(special.shape[1]):
+            v = special[b, j]
+            sums[b, j] += omega * summed[b] * v
+            p = v + c[i] * rows[0, j] + c[i + 1] * rows[1, j]
+            if traced:
+                p += c[i + 2] * rows[2, j]
+            if b < k:
+                bound = omega * thresholds[b, j]
+                p -= min(max(p, -bound), bound)
+            elif clip:
+                p = min(max(p, -1.0), 1.0)
+            special[b, j] = p
+            growth += p * p - v * v if b >= k else 0.0
+    return growth
+
+
+@exact_kernel
+def stream(
+    phi, phi_next, apart, reward, discount, fresh, old, alpha, lines, past, bound, special, trace, work, record,
+    M, m, slots, ball, horizon, slot, restart, fixed, rho_special, traced, limit,
+):  # fmt: skip
+    """Advance the state by rows; returns how many were taken before a flush is due or the run diverged.
+
+    `apart` are the special columns of φ and φ' (or None), `trace` its values and names. `past` is what finds zero
+    crossings, or None for a constant step, and `bound` what an l∞ ball allows every lane, or None: the kernel is
+    compiled without the search, or without the clip.
+    """
+    line, born, scalar, counter, number, scale, mass = lines
+    line, born, scalar, counter, number = borrow(line), borrow(born), borrow(scalar), borrow(counter), borrow(number)
+    scale, mass, fixed, record, slots = borrow(scale), borrow(mass), borrow(fixed), borrow(record), borrow(slots)
+    G, room, change, special_rows = borrow(work[0]), borrow(work[1]), borrow(work[2]), borrow(work[3])
+    M, m, faded, names, u = borrow(M), borrow(m), borrow(trace[0]), borrow(trace[1]), room[U]
+    if past is not None:
+        history, guide, fallen = borrow(past[0]), borrow(past[1]), borrow(past[2])
+    rows = (borrowed(phi), borrowed(phi_next))
+    tags, entries, nothing, length = line if slot > 0 else born, (faded, names), borrow(work[4]), 0
+    rho, penalised, summed = load(fixed, RHO, 0), load(fixed, PENALISED, 0), load(fixed, SUMMED, 0)
+    dual, k, n_vectors, n_rows = load(fixed, DUAL, 0), len(m) // 3, len(slots), 2 if traced is None else 3
+    any_penalised = 0 if fixed[RHO, 0] > 0.0 else 1
+    old_discount = old_fresh = np.nan
+    counter[FULL] = 0
+    for t in range(len(reward)):
+        since, current = counter[SINCE], float(counter[GENERATION])
+        if since >= horizon or counter[GENERATION] + 1 >= len(scale):
+            return t
+        if traced is not None:
+            if counter[TRACED] + rows[0][2][t + 1] - rows[0][2][t] > len(names):
+                counter[FULL] = 1
+                return t
+            length = fade(tags, slot - 1, names, faded, counter[TRACED], old[t], TRACE_TOL)
+            length = counter[TRACED] = join(tags, slot - 1, names, faded, length, rows[0], t, fresh[t])
+        before, level = load(scalar, F, 0), load(scalar, L, 0)
+        drop = rho * level
+        for q in range(n_rows):
+            values, indices, lo, hi = _row(rows, entries, length, q, t, discount[t])
+            if past is not None:
+                _settle_fallen(line, indices, lo, hi, history, guide, counter, number, fixed, fallen)
+            total = _read(line, tags, slot, current, scale, mass, values, indices, lo, hi, drop)
+            store(change, q, 0, before * total)
+            for b in range(n_vectors):
+                u[3 * slots[b] + q] = change[q, b]
+        if apart is not None:
+            for i in range(special.shape[1]):
+                special_rows[0, i], special_rows[1, i] = apart[0][t, i], apart[1][t, i]
+                special_rows[2, i] = fresh[t] * apart[0][t, i] + old[t] * special_rows[2, i]
+            _special_products(special, special_rows, traced is not None, u, slots)
+        if not products_in_range(record, room, reward[t], discount[t], limit):
+            return t
+        if discount[t] != old_discount or fresh[t] != old_fresh:
+            old_discount, old_fresh = discount[t], fresh[t]
+            fold(G, M, m, k, traced is not None, old_discount, old_fresh)
+        fixed_plan(room, G, reward[t], alpha[t], nothing, k, traced is not None, n_vectors > k)
+        record[WEIGHT] += alpha[t]
+        omega = alpha[t] * (summed * before)
+        _add(scalar, Q, omega * level)
+        _add(scalar, P, omega)
+        _add(scalar, L, alpha[t] * penalised)
+        gained, loss = load(scalar, P, 0), rho * load(scalar, Q, 0)
+        last = (since + 1.0) * penalised + (1.0 - penalised) * gained
+        growth = lanes(0.0)
+        for q in range(n_rows):
+            values, indices, lo, hi = _row(rows, entries, length, q, t, discount[t])
+            for b in range(n_vectors):
+                change[q, b] = -room[NEXT, 3 * slots[b] + q]
+            step = load(change, q, 0) / before
+            if past is None:
+                for i in range(lo, hi):
+                    if q < 2:
+                        _fetch_ahead(line, tags, slot, indices, i)
+                    j = np.uint32(indices[i])
+                    v = load(line, j, 0)
+                    gone = _gone_closed(v, fixed, last)
+                    growth = growth + _move(line, j, v, gone, entry(values, i) * step, drop, gained, loss)
+            else:
+                for i in range(lo, hi):
+                    if q < 2:
+                        _fetch_ahead(line, tags, slot, indices, i)
+                    j = np.uint32(indices[i])
+                    v = load(line, j, 0)
+                    gone = v * gained - np.sign(v) * loss
+                    growth = growth + _move(line, j, v, gone, entry(values, i) * step, drop, gained, loss)
+        more = 0.0
+        if apart is not None:
+            more = _move_special(
+                special, special[n_vectors:], special_rows, traced is not None, room[NEXT], slots, k,
+                rho_special, alpha[t], fixed[SUMMED], ball == BOX,
+            )  # fmt: skip
+        counter[SINCE] += 1
+        if past is not None:
+            _remember(history, guide, counter, number, scalar, any_penalised)
+            drop = rho * load(scalar, L, 0)
+            for q in range(n_rows):
+                _, indices, lo, hi = _row(rows, entries, length, q, t, discount[t])
+                _settle_row(line, indices, lo, hi, drop, gained, loss)
+        if bound is not None:
+            for q in range(n_rows):
+                _, indices, lo, hi = _row(rows, entries, length, q, t, discount[t])
+                _clip_row(line, indices, lo, hi, load(bound, 0, 0), gained)
+        if ball == L2_BALL:
+            store(change, 0, 0, growth)
+            for b in range(k, n_vectors):
+                more += scalar[F, b] * scalar[F, b] * change[0, b]
+            number[NORM] += more
+            radius = math.sqrt(max(number[NORM], 1.0))
+            number[NORM] = min(number[NORM], 1.0)
+            store(scalar, F, 0, before / ((1.0 - dual) + radius * dual))
+            if apart is not None and radius > 1.0:
+                for b in range(k, n_vectors):
+                    for i in range(special.shape[1]):
+                        special[b, i] /= radius
+            if scalar[F, k] < restart:
+                _next_generation(scalar, counter, scale, mass, dual, n_vectors - 1)
+    return len(reward)
+
+
+@exact_kernel
+def evaluate(lines, past, slot, fixed, first, out):
+    """Write values and sums of the lines from `first` on into `out`, as lines, or into the lines themselves."""
+    line, born, scalar, counter, number, scale, mass = lines
+    line, out, fixed, counter = borrow(line), borrow(out), borrow(fixed), borrow(counter)
+    tags, penalised = borrow(line if slot > 0 else born), load(fixed, PENALISED, 0)
+    here, rho, gained = load(scalar, F, 0), load(fixed, RHO, 0), load(scalar, P, 0)
+    drop, loss = rho * load(scalar, L, 0), rho * load(scalar, Q, 0)
+    last = float(counter[SINCE]) * penalised + (1.0 - penalised) * gained
+    for i in range(len(out)):
+        generation = np.int64(tags[first + i, slot])
+        v = load(line, first + i, 0)
+        store(out, i, SUMS, load(line, first + i, SUMS) + v * load(mass, generation, 0))
+        store(out, i, 0, v * load(scale, generation, 0))
+        if past is not None:
+            for b in range(2):
+                if 0.0 < abs(out[i, b]) <= fixed[RHO, b] * scalar[L, b]:
+                    _settle(out, i, b, past[0], past[1], counter, number, fixed[RHO, b])
+        v = load(out, i, 0)
+        gone = _gone_closed(v, fixed, last) if past is None else v * gained - np.sign(v) * loss
+        store(out, i, SUMS, load(out, i, SUMS) + gone)
+        store(out, i, 0, here * _shrink(v, drop))
+
+
+# The way in and out ---------------------------------------------------------------------------------------------------
+
+
+def key(solver: Any, system: Any) -> str:
+    """What a lazy state is begun for."""
+    factor = None if system.factor is None else system.factor.tolist()
+    return repr((solver.average != "none", _constant(solver), system.l1.tolist(), factor))
+
+
+def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
+    """Lines that hold the values of the dense state, but for the features with a penalty of their own."""
+    vectors, totals = stacked(state.x, state.y), stacked(state.totals.x, state.totals.y)
+    (n, d), k, factor, summed = vectors.shape, system.k, system.factor, solver.average != "none"
+    special = np.zeros(0, dtype=np.int64) if factor is None else np.flatnonzero(factor != 1.0)
+    constant, slot = _constant(solver), 0 if summed and n == 4 else OWN_SLOT
+    searched = summed and constant == 0.0
+    every = min(horizon(d), 1 << (20 if searched else 22))
+    slots = np.arange(2 - k, 2)
+    lazy: dict[str, Any] = {
+        "line": aligned_zeros(d, 8),
+        "born": np.zeros((0 if slot else d, 2)),
+        "scalar": np.zeros((7, 4)),
+        "counter": np.zeros(6, dtype=np.int64),
+        "number": np.zeros(2),
+        "scale": np.zeros((GENERATIONS, 4)),
+        "mass": np.zeros((GENERATIONS, 4)),
+        "past": (np.zeros((every + 1, 3)), np.zeros(GUIDE, np.int64), np.zeros(512, np.int64)) if searched else (),
+        "names": np.zeros(64, dtype=np.int32),
+        "faded": np.zeros(64),
+        "special": special,
+        "columns": np.concatenate([vectors, totals])[:, special].astype(np.float64),
+        "rows": np.zeros((3, len(special))),
+        "slots": slots if n == k else np.append(slots, slots + 2),
+        "slot": slot,
+        "horizon": every,
+        "fixed": _fixed(system, k, n, n if summed else 0, constant),
+    }
+    for b in range(n):
+        for place, values in ((b, vectors[b]), (SUMS + b, totals[b])):
+            if values.any():  # memory that is never written costs nothing
+                lazy["line"][:, place] = values
+    lazy["line"][special] = 0.0
+    if state.trace is not None:
+        begin_trace(lazy, _tags(lazy), slot - 1, state.trace[0] * _ordinary(lazy, d))
+        lazy["rows"][2] = state.trace[0][special]
+    lazy["number"][NORM] = np.sum(np.square(vectors[k:], dtype=np.float64))
+    _begin_afresh(lazy)
+    return lazy
+
+
+def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[Array, ...], system: Any) -> int:
+    """Take rows; returns how many before the run diverged."""
+    lazy, done, n, k = state.lazy, 0, len(columns[0]), system.k
+    special, dual = lazy["special"], lazy["fixed"][DUAL] > 0
+    apart = None
+    if len(special):
+        (phi, first), (phi_next, then) = (_apart(rows, special, state.x.shape[1]) for rows in (phi, phi_next))
+        apart = (first, then)
+    rho = system.l1[2 - k : 2, None] * (np.zeros((1, 0)) if system.factor is None else system.factor[None, special])
+    bound = np.where(dual, 1.0, np.inf)[None] if solver.ball == BOX else None
+    past = tuple(lazy["past"]) or None
+    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros((3, 4)), lazy["rows"], np.zeros(4))
+    restart = RESTART[bool(lazy["fixed"][SUMMED].any())]
+    while True:
+        done += stream(
+            tuple(phi.between(done, n)), tuple(phi_next.between(done, n)),
+            None if apart is None else tuple(part[done:] for part in apart), *(c[done:] for c in columns),
+            _lines(lazy), past, bound, lazy["columns"], (lazy["faded"], lazy["names"]), work, state.record, system.M,
+            system.m, lazy["slots"], solver.ball, lazy["horizon"], lazy["slot"], restart, lazy["fixed"],
+            np.ascontiguousarray(rho, dtype=np.float64), True if system.traced else None, solver.limit(state),
+        )  # fmt: skip
+        if lazy["counter"][FULL]:
+            widen(lazy, longest(phi, phi_next))
+        elif done == n or not _flush_is_due(lazy):
+            return done
+        else:
+            _flush(lazy, k)
+
+
+def point(state: Any) -> Array:
+    """x, O(d)."""
+    return _materialised(state)[0][: len(state.x)]
+
+
+def settle(state: Any) -> None:
+    """Fill the dense arrays of the state, O(d)."""
+    lazy, (values, sums) = state.lazy, _materialised(state)
+    unstack(values, state.x, state.y)
+    unstack(sums, state.totals.x, state.totals.y)
+    if state.trace is not None:
+        state.trace[0] = trace_of(lazy, state.x.shape[1])
+        state.trace[0, lazy["special"]] = lazy["rows"][2]
+
+
+def take_sums(state: Any) -> None:
+    """Move the weighted sums from the lines to the dense arrays, and begin new ones."""
+    lazy, n = state.lazy, len(state.lazy["slots"])
+    _flush(lazy, len(state.x))
+    unstack(_materialised(state)[1], state.totals.x, state.totals.y)
+    lazy["line"][:, SUMS : SUMS + np.count_nonzero(lazy["fixed"][SUMMED])] = 0.0
+    lazy["columns"][n:] = 0.0
+
+
+def _constant(solver: Any) -> float:
+    """The step where it is constant, or 0."""
+    return 0.0 if callable(solver.step_size) else float(solver.step_size)
+
+
+def _fixed(system: Any, k: int, n_vectors: int, n_sums: int, constant: float) -> Array:
+    """Rows of four lanes: ρ, whether penalised, summed and dual; 1/(ρα), α and ρα²/2 (or ∞, 1 and 0)."""
+    rho, lane = np.zeros(4), np.arange(4)
+    rho[:k] = system.l1[2 - k : 2]
+    penalised, summed, dual = rho > 0, lane < n_sums, (k <= lane) & (lane < n_vectors)
+    per = np.divide(1.0, rho * constant, out=np.full(4, 1e300), where=rho * constant > 0)
+    unit, half = np.where(penalised, constant, 1.0) * summed, 0.5 * rho * constant**2 * summed
+    return np.array([rho, penalised, summed, dual, per, unit, half], dtype=np.float64)
+
+
+def _ordinary(lazy: dict[str, Any], d: int) -> Array:
+    """1 for the features in lines, 0 for special ones."""
+    out = np.ones(d)
+    out[lazy["special"]] = 0.0
+    return out
+
+
+def _apart(rows: Rows, special: Array, d: int) -> tuple[Rows, Array]:
+    """The rows without their special columns, and these columns, dense."""
+    lo, hi = rows.indptr[0], rows.indptr[-1]
+    place = np.full(d, -1, dtype=np.int64)
+    place[special] = np.arange(len(special))
+    indices, where = rows.indices[lo:hi], place[rows.indices[lo:hi]]
+    values = rows.values[lo:hi].copy() if len(rows.values) else np.ones(hi - lo)
+    mine, columns = where >= 0, np.zeros((len(rows.indptr) - 1, len(special)))
+    numbers = np.repeat(np.arange(len(columns)), np.diff(rows.indptr))
+    np.add.at(columns, (numbers[mine], where[mine]), values[mine])
+    values[mine] = 0.0
+    return Rows(values, np.ascontiguousarray(indices), rows.indptr - lo), columns
+
+
+def _tags(lazy: dict[str, Any]) -> Array:
+    return np.asarray(lazy["line"] if lazy["slot"] else lazy["born"])
+
+
+def _lines(lazy: dict[str, Any]) -> tuple[Array, ...]:
+    return tuple(lazy[name] for name in ("line", "born", "scalar", "counter", "number", "scale", "mass"))
+
+
+def _materialised(state: Any) -> tuple[Array, Array]:
+    """Values and sums of every vector."""
+    lazy, d = state.lazy, state.x.shape[1]
+    n = len(lazy["slots"])
+    values, sums = np.empty((n, d)), np.empty((n, d))
+    for first in range(0, d, SWEEP):
+        block = np.empty((min(SWEEP, d - first), 8))
+        evaluate(_lines(lazy), tuple(lazy["past"]) or None, lazy["slot"], lazy["fixed"], first, block)
+        values[:, first : first + SWEEP] = block[:, :n].T
+        sums[:, first : first + SWEEP] = block[:, SUMS : SUMS + n].T
+    values[:, lazy["special"]], sums[:, lazy["special"]] = lazy["columns"][:n], lazy["columns"][n:]
+    return values, sums
+
+
+def _flush_is_due(lazy: dict[str, Any]) -> bool:
+    counter = lazy["counter"]
+    return bool(counter[GENERATION] + 1 >= len(lazy["scale"]) or counter[SINCE] >= lazy["horizon"])
+
+
+def _flush(lazy: dict[str, Any], k: int) -> None:
+    """Replace every line by its plain value and sum."""
+    n, line = len(lazy["slots"]), lazy["line"]
+    evaluate(_lines(lazy), tuple(lazy["past"]) or None, lazy["slot"], lazy["fixed"], 0, line)
+    _tags(lazy)[:, lazy["slot"]] = 0.0
+    lazy["number"][NORM] = np.sum(np.square(line[:, k:n])) + np.sum(np.square(lazy["columns"][k:n]))
+    _begin_afresh(lazy)
+
+
+def _begin_afresh(lazy: dict[str, Any]) -> None:
+    """Scalars, history and generations of a state whose lines hold plain values."""
+    lazy["scalar"][:] = 0.0
+    lazy["scalar"][F] = lazy["scale"][0] = 1.0
+    lazy["mass"][0] = 0.0
+    if lazy["past"]:
+        lazy["past"][0][:1] = 0.0
+    lazy["counter"][[SINCE, GENERATION, OLDEST, GUIDED]] = 0
+    lazy["number"][WIDTH] = 0.0

@@ -1,0 +1,449 @@
+"""The one driver of all streaming solvers: a rule (which step) times a pass (how the state moves).
+
+    Streaming.update → which pass serves these rows → `compiled`: dense, averaging or general; lines, soft or sums
+
+On CSR rows the iterates live in `state.lazy`, a dict of plain values that a checkpoint can hold, and a step visits only
+what its row touches; the dense arrays of the state are filled in when somebody reads them. Entering and leaving copy
+them, so dense and sparse rows may alternate, and a change of penalty begins a new lazy state from the old values.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from sparsetd.solvers import plain
+from sparsetd.solvers.compiled import dense as dense_pass
+from sparsetd.solvers.compiled import general, lines, soft
+from sparsetd.solvers.compiled.balls import BOX, FREE, L1_BALL, L2_BALL
+from sparsetd.solvers.compiled.csr import Rows, rows_of
+from sparsetd.solvers.compiled.rules import RECORD, WEIGHT, DistanceOverGradients, Fixed
+from sparsetd.solvers.schedules import Schedule, steps
+from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, dense, trace_weights
+
+Average = Literal["all", "suffix", "none"]
+FitNorm = Literal[1, 2, "inf"]
+
+
+class PenaltyLike(Protocol):
+    """What a streaming solver asks of a penalty."""
+
+    def prox(self, x: Array, step: float, factor: Array | None = None) -> Array: ...
+    def shrinkage(self, n_blocks: int) -> tuple[Array, Array] | None: ...
+
+
+@dataclass
+class Totals:
+    """Σ α_i x_i and Σ α_i y_i with the sum of their weights."""
+
+    x: Array
+    y: Array | None
+    weight: float = 0.0
+
+    def clear(self) -> None:
+        self.x[:], self.weight = 0.0, 0.0
+        if self.y is not None:
+            self.y[:] = 0.0
+
+
+@dataclass
+class StreamState:
+    """Everything a stream must remember between two chunks; `update` advances it in place.
+
+    `record` holds the statistics that rules look at, `pending` the scales that x and y still have to be multiplied by,
+    `more` what one solver alone needs.
+    """
+
+    x: Array
+    y: Array | None
+    u: Array | None
+    trace: Array | None
+    origin: Array
+    totals: Totals
+    earlier: Totals
+    record: Array = field(default_factory=lambda: np.zeros(RECORD))
+    pending: Array = field(default_factory=lambda: np.ones(2))
+    carry: TraceCarry = field(default_factory=TraceCarry)
+    t: int = 0
+    diverged: bool = False
+    lazy: dict[str, Any] | None = None
+    more: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def primal(self) -> Array:
+        """x with its pending projection applied; O(d)."""
+        if self.lazy is not None and self.lazy["settled"] != self.t:
+            return LAWS[self.lazy["law"]].point(self).astype(self.x.dtype, copy=False)
+        return np.asarray(self.pending[0] * self.x, dtype=self.x.dtype)
+
+    @property
+    def dual(self) -> Array | None:
+        """y with its pending projection applied."""
+        self.settle()
+        return None if self.y is None else np.asarray(self.pending[1] * self.y, dtype=self.y.dtype)
+
+    def settle(self) -> None:
+        """Fill the dense arrays, if the iterates live elsewhere and have moved since; O(d)."""
+        if self.lazy is not None and self.lazy["settled"] != self.t:
+            LAWS[self.lazy["law"]].settle(self)
+            self.lazy["settled"] = self.t
+
+    def leave(self) -> None:
+        """Go on in the dense arrays, without pending scales."""
+        self.settle()
+        self.lazy = None
+
+    def apply_pending(self) -> None:
+        """Multiply x and y by their pending scales."""
+        if self.pending[0] != 1.0:
+            self.x[:] = self.primal
+        if self.y is not None and self.pending[1] != 1.0:
+            self.y[:] = self.pending[1] * self.y
+        self.pending[:] = 1.0
+
+
+class System(NamedTuple):
+    """What a run holds fixed. Arrays of four are in the order w, θ, y1, y2, zero where there is none."""
+
+    M: Array
+    m: Array
+    damping: Array
+    l1: Array
+    l2: Array
+    factor: Array | None
+    traced: bool
+    k: int
+
+    @property
+    def plain(self) -> bool:
+        """No penalty but a ridge that is the same for all features."""
+        alike = self.factor is None or not self.l2.any() or bool(np.all(self.factor == 1.0))
+        return alike and not self.l1.any()
+
+
+LAWS: dict[str, Any] = {"lines": lines, "soft": soft}
+
+
+class Streaming:
+    """The common machinery; a solver is a choice of the class constants, of the rule and of the dual ball."""
+
+    average: Average
+    radius: float
+
+    saddle: ClassVar[bool] = False
+    boxed: ClassVar[bool] = False
+    extragradient: ClassVar[bool] = False
+    dual_damping: ClassVar[float] = 0.0
+
+    @property
+    def ball(self) -> int:
+        return FREE
+
+    @property
+    def exponent(self) -> float:
+        """Exponent of the mirror map of x."""
+        return 2.0
+
+    def rule(self, size: int) -> Any:
+        """The rule of a state with so many numbers in x."""
+        raise NotImplementedError
+
+    @property
+    def dual_bound(self) -> float:
+        """Radius of the l2 ball of y."""
+        return 1.0 if self.ball == L2_BALL else np.inf
+
+    @property
+    def measures(self) -> bool:
+        """Whether a step asks for the norms of its gradients."""
+        return self.extragradient or not isinstance(self.rule(1), Fixed)
+
+    def init(
+        self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
+    ) -> StreamState:
+        """The state before the first row: θ = `coef_init` (or 0), w = 0, y = 0."""
+        if self.saddle and table.damping.any():
+            raise ValueError(
+                f"operator {table.name!r} damps w, which a saddle-point solver cannot carry; "
+                "use 'tdc', 'gtd2', 'gq', 'htd' or 'td'"
+            )
+        k = table.n_blocks
+        x, y, x_sum, y_sum, x_old, y_old = _apart(6 * k, n_features, dtype).reshape(6, k, n_features)
+        if coef_init is not None:
+            x[-1] = coef_init
+        trace = np.zeros((2, n_features), dtype) if table.lam > 0 else None
+        u = np.zeros_like(x) if self.boxed else None
+        dual, sums = (y, (y_sum, y_old)) if self.saddle else (None, (None, None))
+        return StreamState(x, dual, u, trace, x.copy(), Totals(x_sum, sums[0]), Totals(x_old, sums[1]))
+
+    def update(
+        self, state: StreamState, batch: Batch, table: Table, penalty: PenaltyLike, factor: Array | None = None
+    ) -> StreamState:
+        """Take the rows of `batch` in order."""
+        numbers = (batch.reward, batch.discount, *trace_weights(table, batch, state.carry))
+        columns = tuple(np.require(c, np.float64, ["C", "W"]) for c in (*numbers, self._steps(state.t, len(batch))))
+        system = self._system(table, penalty, factor, state.x.dtype)
+        law = None
+        if system is not None and (batch.is_sparse or state.lazy is not None):
+            law = self._law(state, system)  # a stream that began lazily stays so, however it is cut
+        if system is None or law is None:
+            state.leave()
+        else:
+            self._enter(state, law, system)
+        rows = (rows_of(batch.phi), rows_of(batch.phi_next)) if law else (batch.phi, batch.phi_next)
+        at_once, done = len(batch) if law or not batch.is_sparse else max(1, 2**22 // batch.n_features), 0
+        while done < len(batch) and not state.diverged:
+            self._rotate(state)
+            stop = min(len(batch), done + self._until_rotation(state.t), done + at_once)
+            part = tuple(column[done:stop] for column in columns)
+            phi, phi_next = (_part(given, done, stop, state.x.dtype) for given in rows)
+            if law is not None:
+                taken = LAWS[law].advance(self, state, phi, phi_next, part, system)
+            elif system is None:
+                taken = self._advance_otherwise(state, (phi, phi_next, *part), table, penalty, factor)
+            else:
+                taken = self._advance(state, (phi, phi_next, *part), system)
+            state.t += taken
+            state.totals.weight = float(state.record[WEIGHT])
+            state.diverged = taken < stop - done
+            done = stop
+        return state
+
+    def result(self, state: StreamState, table: Table, penalty: PenaltyLike, factor: Array | None = None) -> Solution:
+        """The averaged point (`eq:averaging`) or, with average='none', the last one."""
+        del table, penalty, factor
+        state.settle()
+        last, dual = state.primal, state.dual
+        x, y = self._averaged(state, last, dual)
+        return Solution(
+            coef=np.array(x[-1]),
+            coef_last=np.array(last[-1]),
+            aux=np.array(x[0]) if len(x) == 2 else None,
+            dual=None if y is None else np.array(y),
+            n_iter=state.t,
+            status="diverged" if state.diverged else "finished",
+        )
+
+    @staticmethod
+    def limit(state: StreamState) -> float:
+        """A product beyond this is as good as infinite."""
+        return 1e100 if state.x.dtype == np.float64 else 1e30
+
+    # --- which pass -------------------------------------------------------------------------------------------------
+
+    def _system(self, table: Table, penalty: PenaltyLike, factor: Array | None, dtype: Any) -> System | None:
+        """The constants of the kernels; None where the penalty does not separate into features."""
+        shrinkage, k = penalty.shrinkage(table.n_blocks), table.n_blocks
+        if shrinkage is None:
+            return None
+        dual = [self.dual_damping] * 2 if self.saddle else [0.0, 0.0]
+        damping = np.concatenate([_padded([0.0] * k if self.saddle else table.damping), dual])
+        l1, l2 = (np.append(_padded(part), [0.0, 0.0]) for part in shrinkage)
+        weights = None if factor is None else np.asarray(factor, dtype=dtype)
+        return System(table.M, table.m, damping, l1, l2, weights, table.lam > 0, k)
+
+    def _law(self, state: StreamState, system: System) -> str | None:
+        """How untouched coordinates move, if it is alike for all of them; None: rows are laid out densely.
+
+        `lines` is the affine law: any rule, no l1 penalty. `soft` is the soft threshold of a step that is set by hand.
+        The l1 ball, the p-norm maps, group penalties, trial points bent by a threshold or a box, and the saddle point
+        with u have no such law.
+        """
+        del state
+        if self.exponent != 2 or self.boxed or self.ball == L1_BALL:
+            return None
+        if system.plain and self.ball != BOX:
+            return "lines"
+        simple = not (system.l2.any() or system.damping.any() or np.isfinite(self.radius))
+        return "soft" if simple and not self.extragradient and isinstance(self.rule(1), Fixed) else None
+
+    def _enter(self, state: StreamState, law: str, system: System) -> None:
+        """Go on in the lazy state; nothing to do where it was begun under the same law and for the same penalty."""
+        key = LAWS[law].key(self, system)
+        if state.lazy is None or state.lazy["law"] != law or state.lazy["key"] != key:
+            state.leave()
+            state.apply_pending()
+            state.lazy = {"law": law, "key": key, "settled": state.t, **LAWS[law].begin(self, state, system)}
+
+    def _advance(self, state: StreamState, columns: tuple[Array, ...], system: System) -> int:
+        """Take dense rows in one call of a kernel; returns how many before the run diverged."""
+        rule, trial = self.rule(state.x.size), True if self.extragradient else None
+        measured = True if self.measures else None
+        bent = self.extragradient and (not system.plain or self.ball == BOX)
+        if bent or self.boxed or self.exponent != 2 or self.ball == L1_BALL:
+            return self._advance_stepwise(state, rule, columns, system, measured, trial, None, np.zeros((2, 0)))
+        k, origin = system.k, state.origin if measured and state.origin.any() else None
+        sums = self._sums(state)
+        blocks = (*_split(state.x, k), *_split(state.y, k), *_split(sums[0], k), *_split(sums[1], k))
+        across = True if system.M[1].any() or system.M[:, 1].any() or system.m[1] else None
+        clip = state.x.dtype.type(1.0) if self.ball == BOX else None
+        radius = self.radius if np.isfinite(self.radius) else None
+        return int(
+            dense_pass.stream(
+                rule, *columns, *blocks, state.trace, *_split(origin, k), state.record, state.pending,
+                *system[:6], across, measured, trial, clip, radius, self.dual_bound, self.limit(state),
+            )
+        )  # fmt: skip
+
+    def _advance_stepwise(
+        self,
+        state: StreamState,
+        rule: Any,
+        columns: tuple[Array, ...],
+        system: System,
+        measured: bool | None,
+        trial: bool | None,
+        groups: Array | None,
+        group_l1: Array,
+    ) -> int:
+        state.apply_pending()
+        x, y, u, origin = (_blocks(v) for v in (state.x, state.y, state.u, state.origin))
+        x_sum, y_sum = (_blocks(v) for v in self._sums(state))
+        mid_x, mid_y = (_blocks(None if v is None else np.empty_like(v)) for v in (state.x, state.y))
+        return int(
+            general.stream(
+                rule, *columns, x, y, x_sum, y_sum, u, mid_x, mid_y, state.trace, origin, state.record, *system[:6],
+                groups, group_l1, measured, trial, self.ball, self.radius, self.exponent, self.limit(state),
+            )
+        )  # fmt: skip
+
+    def _advance_otherwise(
+        self, state: StreamState, columns: tuple[Array, ...], table: Table, penalty: Any, factor: Array | None
+    ) -> int:
+        """Penalties that do not separate: groups have a kernel, all others are applied by Python."""
+        rule = self.rule(state.x.size)
+        groups = getattr(penalty, "groups", None)
+        if not isinstance(rule, Fixed):
+            raise ValueError(
+                f"{type(self).__name__} takes no penalty={penalty!r}: "
+                "pass one that is separable (L1, Ridge, ElasticNet)"
+            )
+        if groups is None:
+            state.apply_pending()
+            return plain.stream(self, state, columns, table, penalty, factor)
+        k, trial = table.n_blocks, True if self.extragradient else None
+        damping = np.concatenate([_padded([0.0] * k if self.saddle else table.damping), [self.dual_damping] * 2])
+        nothing = np.zeros(4)
+        system = System(table.M, table.m, damping, nothing, nothing, None, table.lam > 0, k)
+        weights = penalty.group_weights(k, factor)
+        groups = np.asarray(groups, dtype=np.int64)
+        return self._advance_stepwise(state, rule, columns, system, None, trial, groups, weights)
+
+    # --- averages ---------------------------------------------------------------------------------------------------
+
+    def _steps(self, first: int, count: int) -> Array:
+        """The steps that were set by hand."""
+        del first
+        return np.full(count, np.nan)
+
+    def _last_weight(self, state: StreamState) -> float:
+        """What the last point counts beside the points that were averaged when a row was taken."""
+        del state
+        return 0.0
+
+    def _averaged(self, state: StreamState, last: Array, dual: Array | None) -> tuple[Array, Array | None]:
+        """(x̄, ȳ), or the last point while nothing has been averaged."""
+        totals = {"all": [state.totals], "suffix": [state.totals, state.earlier], "none": []}[self.average]
+        extra = self._last_weight(state) if totals else 0.0
+        weight = extra + sum(s.weight for s in totals)
+        if not weight > 0:
+            return last, dual
+        x = np.asarray((sum(s.x for s in totals) + extra * last) / weight, dtype=last.dtype)
+        if dual is None:
+            return x, None
+        y = (sum(s.y for s in totals if s.y is not None) + extra * dual) / weight
+        return x, np.asarray(y, dtype=last.dtype)
+
+    def _sums(self, state: StreamState) -> tuple[Array | None, Array | None]:
+        return (None, None) if self.average == "none" else (state.totals.x, state.totals.y)
+
+    def _until_rotation(self, t: int) -> int:
+        """Rows until the next power of two, where a suffix average forgets its older half."""
+        return (1 << t.bit_length()) - t if self.average == "suffix" else sys.maxsize
+
+    def _rotate(self, state: StreamState) -> None:
+        if self.average == "suffix" and state.t >= 2 and state.t & (state.t - 1) == 0:
+            if state.lazy is not None:
+                LAWS[state.lazy["law"]].take_sums(state)
+            state.earlier, state.totals = state.totals, state.earlier
+            state.totals.clear()
+            state.record[WEIGHT] = 0.0
+
+
+@dataclass(frozen=True)
+class HandSet(Streaming):
+    """Steps that are set by hand."""
+
+    step_size: float | Schedule = 0.01
+    average: Average = "all"
+    radius: float = np.inf
+
+    def rule(self, size: int) -> Any:
+        del size
+        return Fixed()
+
+    def _steps(self, first: int, count: int) -> Array:
+        return steps(self.step_size, first, count)
+
+    def _last_weight(self, state: StreamState) -> float:
+        """The average counts both ends (`eq:averaging`), but a trial point beyond the last row does not exist."""
+        return 0.0 if self.extragradient or state.diverged else float(steps(self.step_size, state.t, 1)[0])
+
+
+@dataclass(frozen=True)
+class Automatic(Streaming):
+    """Steps that nobody sets: distance over gradients."""
+
+    average: Average = "suffix"
+    radius: float = np.inf
+
+    start: ClassVar[float] = 1.0  # r_0 = start·max_t ‖A_t x − b_t‖/‖A_t‖
+    cap: ClassVar[float] = np.inf  # α ≤ cap over the mean of ‖A_t‖
+
+    def rule(self, size: int) -> Any:
+        return DistanceOverGradients(float(self.start), float(self.cap), self.dual_radius(size))
+
+    def dual_radius(self, size: int) -> float:
+        """l2 radius of the dual ball; 0 where no ball bounds y and x and y share one step."""
+        return {BOX: float(np.sqrt(size)), FREE: 0.0}.get(self.ball, 1.0)
+
+
+def _apart(n_rows: int, n_features: int, dtype: Any) -> Array:
+    """Zeros whose rows begin on cache lines, each five lines further into a page of 4096 bytes than the one before.
+
+    A vector register across two lines costs half as much again, and a store at the same place of a page as a load of
+    another row makes the load wait: with all rows at one place a step takes twice as long.
+    """
+    item = np.dtype(dtype).itemsize
+    lines_of_row = -(-n_features * item // 64)
+    stride = (lines_of_row + (5 - lines_of_row) % 64) * 64 // item
+    memory = np.zeros(n_rows * stride + 64 // item, dtype)
+    skip = -memory.ctypes.data % 64 // item
+    return memory[skip : skip + n_rows * stride].reshape(n_rows, stride)[:, :n_features]
+
+
+def _padded(values: Any) -> Array:
+    """The numbers of (w, θ), with 0 for w in a system of θ alone."""
+    return np.append(np.zeros(2 - len(values)), np.asarray(values, dtype=np.float64))
+
+
+def _split(v: Array | None, k: int) -> tuple[Array | None, Array | None]:
+    """(w, θ) of a stacked array; w is None in a system of θ alone."""
+    if v is None:
+        return None, None
+    return (v[0], v[1]) if k == 2 else (None, v[0])
+
+
+def _blocks(v: Array | None) -> tuple[Array, ...] | None:
+    return None if v is None else tuple(v)
+
+
+def _part(rows: Any, first: int, stop: int, dtype: Any) -> Any:
+    """Rows as the kernels want them: contiguous, and writable, since a read-only array is another type to them."""
+    if isinstance(rows, Rows):
+        return rows.between(first, stop)
+    array = dense(rows[first:stop], dtype)
+    return array if array.flags.writeable else array.copy()
