@@ -83,22 +83,23 @@ def fit(
     batch: Batch = model._batch(X, y, X_next, *given, reset=True)
     batch.start[:1] = True
     mark = fingerprint(type(model).__name__, model.get_params(deep=False), vars(batch))
-    model._begin(batch)
+    run = model._begin(batch)
     done, n = 0, len(batch)
     if exists(path):
-        kept, done = load(path, _kept(model), fingerprint=mark)
-        model._state, model.history_, model._last = kept["state"], kept["history"], kept["last"]
+        known, done = load(path, kept(model), fingerprint=mark)
+        model._state, model.history_, model._last = known["state"], known["history"], known["last"]
     while done < model._passes * n:
         stop = min(done % n + rows_per_save, n)
-        model._take(batch[done % n : stop])
+        model._take(batch[done % n : stop], run)
         done += stop - done % n
-        save(path, _kept(model), position=done, fingerprint=mark)
-    model._finish()
+        save(path, kept(model), position=done, fingerprint=mark)
+    model._finish(run)
     remove_file(path)
     return model
 
 
-def _kept(model: Any) -> dict[str, Any]:
+def kept(model: Any) -> dict[str, Any]:
+    """What a fit under way has to remember."""
     return {"state": model._state, "history": model.history_, "last": model._last}
 
 

@@ -99,11 +99,16 @@ class Batch:
         return len(self.reward)
 
     def __getitem__(self, rows: slice | Array) -> Batch:
-        return Batch(*(getattr(self, f.name)[rows] for f in fields(self)))
+        return Batch(*(rows_of(getattr(self, f.name), rows) for f in fields(self)))
 
     @property
     def n_features(self) -> int:
         return int(self.phi.shape[1])
+
+    @property
+    def n_entries(self) -> int:
+        """Stored numbers of φ."""
+        return int(self.phi.nnz if self.is_sparse else self.phi.size)  # type: ignore[union-attr]
 
     @property
     def is_sparse(self) -> bool:
@@ -186,6 +191,16 @@ def mean_system(table: Table, batch: Batch) -> tuple[Array, Array]:
     A += np.kron(np.diag(table.damping), np.eye(d))
     b = table.m.reshape(k, 3) @ np.einsum("t,tid->id", batch.reward, rows) / n
     return A, b.ravel()
+
+
+def rows_of(values: Any, rows: slice | Array) -> Any:
+    """Some rows of a column, an array or a CSR matrix; a run of CSR rows shares its memory, unlike SciPy's slices."""
+    if not (sp.issparse(values) and values.format == "csr" and isinstance(rows, slice) and rows.step in (None, 1)):
+        return values[rows]
+    first, stop, _ = rows.indices(values.shape[0])
+    lo, hi = values.indptr[first], values.indptr[max(stop, first)]
+    arrays = values.data[lo:hi], values.indices[lo:hi], values.indptr[first : max(stop, first) + 1] - lo
+    return sp.csr_array(arrays, shape=(max(stop - first, 0), values.shape[1]), copy=False)
 
 
 def dense(rows: Any, dtype: Any = np.float64) -> Array:

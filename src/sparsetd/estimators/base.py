@@ -15,9 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsetd.estimators.validation import check_finite, check_parameters, column, flags
 from sparsetd.metrics import mspbe
-from sparsetd.system import Array, Batch, Solution, Table
+from sparsetd.system import Array, Batch, Solution, Table, rows_of
 
 Parts = tuple[Table, Any, Any]
+Run = tuple[Table, Any, Any, Any]  # the parts, and the penalty's weight of each feature
 
 # A fit is cut into so many chunks that its history has some points; chunking never changes the result.
 HISTORY_POINTS = 20
@@ -119,12 +120,12 @@ class BaseTD(RegressorMixin, BaseEstimator):
         """
         check_parameters(self.get_params(deep=False))
         batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=True)
-        self._begin(batch)
+        run = self._begin(batch)
         for _ in range(self._passes):
             batch.start[:1] = True
-            for rows in _chunks(batch):
-                self._take(batch[rows])
-        return self._finish()
+            for rows in _chunks(batch) if hasattr(self._state, "primal") else [slice(None)]:
+                self._take(batch[rows], run)
+        return self._finish(run)
 
     def partial_fit(
         self,
@@ -145,10 +146,9 @@ class BaseTD(RegressorMixin, BaseEstimator):
         check_parameters(self.get_params(deep=False))
         first = not hasattr(self, "_state")
         batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=first)
-        if first:
-            self._begin(batch)
-        self._take(batch)
-        return self._finish()
+        run = self._begin(batch) if first else self._run(batch.n_features)
+        self._take(batch, run)
+        return self._finish(run)
 
     def predict(self, X: Any) -> Array:
         """V(s) = θᵀφ(s) + intercept for each row."""
@@ -231,17 +231,23 @@ class BaseTD(RegressorMixin, BaseEstimator):
             column("interest", interest, n),
         )
 
-    def _begin(self, batch: Batch) -> None:
-        table, _, solver = self._parts()
+    def _run(self, n_features: int) -> Run:
+        """What the driver needs, built once per call: begin → take … take → finish."""
+        return *self._parts(), self._factor(n_features)
+
+    def _begin(self, batch: Batch) -> Run:
+        run = table, _, solver, _ = self._run(batch.n_features)
         init = None if self.coef_init is None else self._initial(batch.n_features)
         self._state = solver.init(table, batch.n_features, batch.phi.dtype, init)
         self.history_: dict[str, list[float]] = {"n_iter": [], "coef_norm": [], "coef_change": []}
         self._last = np.zeros(batch.n_features) if init is None else init
+        return run
 
-    def _take(self, batch: Batch) -> None:
-        table, penalty, solver = self._parts()
-        solver.update(self._state, batch, table, penalty, self._factor(batch.n_features))
-        x = getattr(self._state, "primal", None)
+    def _take(self, batch: Batch, run: Run, seen: bool = True) -> None:
+        """Rows in order, and after them a point of the history if it shall be `seen`: O(d)."""
+        table, penalty, solver, factor = run
+        solver.update(self._state, batch, table, penalty, factor)
+        x = getattr(self._state, "primal", None) if seen else None
         if x is not None:
             theta = x[-1].astype(np.float64)
             self.history_["n_iter"].append(self._state.t)
@@ -249,10 +255,9 @@ class BaseTD(RegressorMixin, BaseEstimator):
             self.history_["coef_change"].append(float(np.linalg.norm(theta - self._last)))
             self._last = theta
 
-    def _finish(self) -> Self:
-        table, penalty, solver = self._parts()
-        n_features = self.n_features_in_ + int(self.fit_intercept)
-        solution: Solution = solver.result(self._state, table, penalty, self._factor(n_features))
+    def _finish(self, run: Run) -> Self:
+        table, penalty, solver, factor = run
+        solution: Solution = solver.result(self._state, table, penalty, factor)
         d = self.n_features_in_
         self.coef_, self.coef_last_ = solution.coef[:d], solution.coef_last[:d]
         self.intercept_ = float(solution.coef[d]) if self.fit_intercept else 0.0
@@ -322,7 +327,7 @@ def _chunks(batch: Batch) -> list[slice]:
     """Rows between two points of the history; a point costs O(d), which sparse rows in between should outweigh."""
     n, size = len(batch), max(HISTORY_ROWS, -(-len(batch) // HISTORY_POINTS))
     if batch.is_sparse:
-        size = max(size, n * batch.n_features // max(sp.csr_array(batch.phi).nnz, 1))
+        size = max(size, n * batch.n_features // max(batch.n_entries, 1))
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
 
 
@@ -345,9 +350,14 @@ def _check_target(y: Any) -> None:
 
 def _following(phi: Any, discount: Array, start: Array) -> tuple[Any, Array]:
     """Successors by position: the next row, with the last row and every row before a start terminal."""
-    last = np.append(start[1:], True)
-    order = np.minimum(np.arange(len(last)) + 1, len(last) - 1)
-    return phi[order], np.where(last, 0.0, discount)
+    last, n = np.append(start[1:], True), len(start)
+    if sp.issparse(phi):  # shares the memory of φ; what follows the last row counts for nothing
+        following = rows_of(phi, slice(1, n))
+        arrays = following.data, following.indices, np.append(following.indptr, following.indptr[-1:])
+        following = sp.csr_array(arrays, shape=phi.shape, copy=False)
+    else:
+        following = np.concatenate([phi[1:], phi[-1:]])
+    return following, np.where(last, 0.0, discount)
 
 
 def _like(rows: Any, phi: Any) -> Any:

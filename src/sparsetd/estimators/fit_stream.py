@@ -13,7 +13,7 @@ from sparsetd import checkpoint as files
 from sparsetd import container
 from sparsetd.atomic import remove_file
 from sparsetd.estimators.validation import check_parameters
-from sparsetd.system import Batch
+from sparsetd.system import Batch, rows_of
 
 COLUMNS = ("ratio", "discount", "start", "interest")
 
@@ -81,7 +81,7 @@ def fit_stream(
     if held:
         _take(models, {**held, "X_next": held["X"], "discount": np.zeros(1)})
     for model in models:
-        model._finish()
+        model._finish(model._run(model.n_features_in_ + int(model.fit_intercept)))
     if checkpoint is not None:
         remove_file(checkpoint)
     return estimators
@@ -96,8 +96,8 @@ def _begin(models: list[Any], batch: Mapping[str, Any], saved: str | Path | None
     if saved is None:
         return {}
     kept, _ = files.load(saved, _kept(models, {}), fingerprint=mark)
-    for model, state in zip(models, kept["states"], strict=True):
-        model._state = state
+    for model, known in zip(models, kept["models"], strict=True):
+        model._state, model.history_, model._last = known["state"], known["history"], known["last"]
     return dict(kept["held"])
 
 
@@ -114,11 +114,11 @@ def _take(models: list[Any], rows: Mapping[str, Any]) -> None:
     if len(rows["y"]) == 0:
         return
     batches = _checked(models, rows)
-    parts = [(*model._parts(), model._factor(batch.n_features)) for model, batch in zip(models, batches, strict=True)]
+    runs = [model._run(batch.n_features) for model, batch in zip(models, batches, strict=True)]
     for block in _blocks(batches[0]) if len(models) > 1 else [slice(None)]:
-        for model, batch, (table, penalty, solver, factor) in zip(models, batches, parts, strict=True):
+        for model, batch, run in zip(models, batches, runs, strict=True):
             taken = batch if block == slice(None) else batch[block]
-            solver.update(model._state, taken, table, penalty, factor)
+            model._take(taken, run, seen=taken.n_entries >= taken.n_features)
 
 
 def _checked(models: list[Any], rows: Mapping[str, Any]) -> list[Batch]:
@@ -156,15 +156,15 @@ def _complete(held: dict[str, Any], batch: Mapping[str, Any]) -> tuple[list[dict
     n = len(columns["y"])
     if n == 0:
         return [], held
-    border = [{name: _stack(held[name], _part(rows, 0, 1)) for name, rows in columns.items()}] if held else []
+    border = [{name: _stack(held[name], rows_of(rows, slice(0, 1))) for name, rows in columns.items()}] if held else []
     return [_pairs(rows) for rows in (*border, columns)], {name: rows[n - 1 :] for name, rows in columns.items()}
 
 
 def _pairs(columns: dict[str, Any]) -> dict[str, Any]:
     """All rows but the last, with their successors."""
     n = len(columns["y"])
-    rows = {name: _part(values, 0, n - 1) for name, values in columns.items()}
-    rows["X_next"] = _part(columns["X"], 1, n)
+    rows = {name: rows_of(values, slice(0, n - 1)) for name, values in columns.items()}
+    rows["X_next"] = rows_of(columns["X"], slice(1, n))
     if "start" in columns:
         rows["terminal"] = columns["start"][1:].astype(bool)
     return rows
@@ -174,17 +174,8 @@ def _stack(above: Any, below: Any) -> Any:
     return sp.vstack([above, below], format="csr") if sp.issparse(below) else np.concatenate([above, below])
 
 
-def _part(rows: Any, first: int, end: int) -> Any:
-    """Rows first … end−1; those of a CSR matrix share its memory, which SciPy's own slices do not."""
-    if not sp.issparse(rows):
-        return rows[first:end]
-    lo, hi = rows.indptr[first], rows.indptr[end]
-    arrays = rows.data[lo:hi], rows.indices[lo:hi], rows.indptr[first : end + 1] - lo
-    return sp.csr_array(arrays, shape=(end - first, rows.shape[1]), copy=False)
-
-
 def _kept(models: list[Any], held: dict[str, Any]) -> dict[str, Any]:
-    return {"states": [model._state for model in models], "held": held}
+    return {"models": [files.kept(model) for model in models], "held": held}
 
 
 def _settings(models: list[Any]) -> str:

@@ -280,11 +280,11 @@ class Streaming:
         blocks = (*_split(state.x, k), *_split(state.y, k), *_split(sums[0], k), *_split(sums[1], k))
         across = True if system.M[1].any() or system.M[:, 1].any() or system.m[1] else None
         clip = state.x.dtype.type(1.0) if self.ball == BOX else None
-        radius = self.radius if np.isfinite(self.radius) else None
+        sized = True if measured or np.isfinite(self.radius) else None
         return int(
             dense_pass.stream(
                 rule, *columns, *blocks, state.trace, *_split(origin, k), state.record, state.pending,
-                *system[:6], across, measured, trial, clip, radius, self.dual_bound, self.limit(state),
+                *system[:6], across, measured, sized, trial, clip, self.radius, self.dual_bound, self.limit(state),
             )
         )  # fmt: skip
 

@@ -14,7 +14,7 @@ import numpy as np
 from sparsetd.solvers.compiled.balls import project, within_radius
 from sparsetd.solvers.compiled.compile import kernel, part, piece
 from sparsetd.solvers.compiled.dense import next_trace, products_in_range
-from sparsetd.solvers.compiled.general import accumulate, add, copy, distance2, products, shrink, square_norm
+from sparsetd.solvers.compiled.general import accumulate, add, copy, distance2, products, row_size, shrink, square_norm
 from sparsetd.solvers.compiled.points import (
     GRADIENT,
     NEXT,
@@ -82,14 +82,24 @@ def _x_pass(s, total, share, origin, f, g, h, f2, g2, h2, mid, a, c, first, then
 
 
 @piece
-def _y_pass(s, total, f, g, h, f2, g2, h2, a, factor, c, mid, out, b):
-    """Average and sum of gradients of one block; returns ‖s‖²; `out` gets the products of s with the next row."""
+def _y_pass(s, total, f, g, h, f2, g2, h2, a, factor, c, mid, out, b, gram, rate, fresh):
+    """Average and sum of gradients of one block; returns ‖s‖². `out` gets the products of s with the next row."""
     kind, i = s.dtype.type, 3 * b
     c0, c1, c2 = kind(a * factor * a * c[i]), kind(a * factor * a * c[i + 1]), kind(a * factor * a * c[i + 2])
     m0, m1, m2, keep = kind(a * mid[i]), kind(a * mid[i + 1]), kind(a * mid[i + 2]), kind(a * factor)
-    p0 = p1 = p2 = size = kind(0)
+    p0 = p1 = p2 = size = ff = fd = dd = fe = de = ee = kind(0)
+    times = kind(rate)
     for j in range(len(s)):
         v = s[j]
+        if gram is not None:
+            d = f2[j] - times * g2[j]
+            ff += f2[j] * f2[j]
+            fd += f2[j] * d
+            dd += d * d
+            if h is not None:
+                fe += f2[j] * h2[j]
+                de += d * h2[j]
+                ee += h2[j] * h2[j]
         if total is not None:
             more = keep * v + c0 * f[j] + c1 * g[j]
             if h is not None:
@@ -105,25 +115,10 @@ def _y_pass(s, total, f, g, h, f2, g2, h2, a, factor, c, mid, out, b):
             p2 += v * h2[j]
         size += v * v
     out[i], out[i + 1], out[i + 2] = p0, p1, p2
+    if gram is not None:
+        gram[0], gram[1], gram[2] = ff, fd, dd
+        gram[3], gram[4], gram[5] = (fe, de, ee) if h is not None else (fresh * ff, fresh * fd, fresh * fresh * ff)
     return size
-
-
-@piece
-def _gram(f, g, h, rate, fresh, gram):
-    """Γ of (φ, δ, e)."""
-    ff = fd = dd = fe = de = ee = 0.0
-    for j in range(len(f)):
-        d = f[j] - f.dtype.type(rate) * g[j]
-        ff += f[j] * f[j]
-        fd += f[j] * d
-        dd += d * d
-        if h is not None:
-            fe += f[j] * h[j]
-            de += d * h[j]
-            ee += h[j] * h[j]
-    if h is None:
-        fe, de, ee = fresh * ff, fresh * fd, fresh * fresh * ff
-    gram[0], gram[1], gram[2], gram[3], gram[4], gram[5] = ff, fd, dd, fe, de, ee
 
 
 @kernel
@@ -144,7 +139,6 @@ def stream(
             if not products_in_range(record, room, reward[t], discount[t], limit):
                 break
             fold(G, M, m, k, traced, discount[t], fresh[t])
-            _gram(phi[t], phi_next[t], None if e is None else e[now], discount[t], fresh[t], gram)
             adjoint(G, u, c, low, width)
             residual(G, reward[t], u, c, 6, low, width)
             nx = ny = 0.0
@@ -193,11 +187,14 @@ def stream(
             record[GY] += a * a * max(ny, my)
             record[WEIGHT] += a
             record[REACH] = max(record[REACH], np.sqrt(moved))
-        size = 0.0
-        for b in range(k):
+        size = _y_pass(
+            sy[k - 1], None if y_sum is None else y_sum[k - 1], f, g, h, f2, g2, h2, a, factor_mid, c, mid, sums, 3,
+            gram, discount[there], fresh[there],
+        )  # fmt: skip
+        if k == 2:
             size += _y_pass(
-                sy[b], None if y_sum is None else y_sum[b], f, g, h, f2, g2, h2, a, factor_mid, c, mid, sums,
-                2 + low + b,
+                sy[0], None if y_sum is None else y_sum[0], f, g, h, f2, g2, h2, a, factor_mid, c, mid, sums, 2,
+                None, 0.0, 0.0,
             )  # fmt: skip
         y_factor = into_unit_ball(over_root(dual_radius, record[GY]), size)
         now, taken = after, t + 1
@@ -251,7 +248,7 @@ def stepwise(
     """Advance sums and points in place; returns how many rows were taken before the run diverged."""
     k, traced, norm_M, none = len(x), e is not None, np.sqrt((M * M).sum()), np.zeros(4)
     G, room, mid_x, mid_y = np.zeros((6, 7)), np.zeros((6, 12)), np.zeros_like(sx), np.zeros_like(sx)
-    low, width, c, gram = 2 - k, 3 if traced else 2, room[GRADIENT], np.zeros(6)
+    low, width, c = 2 - k, 3 if traced else 2, room[GRADIENT]
     for t in range(len(reward)):
         f, g, h, rate = phi[t], phi_next[t], None if e is None else e[0], discount[t]
         if e is not None:
@@ -263,8 +260,7 @@ def stepwise(
         fold(G, M, m, k, traced, rate, fresh[t])
         gradient(G, reward[t], room[U], c, low, width, True)
         nx, ny = square_norm(c, 0, f, g, h, none, x), square_norm(c, 6, f, g, h, none, x)
-        _gram(f, g, h, rate, fresh[t], gram)
-        see(record, ny, norm_M * (gram[0] + (gram[0] - 2.0 * gram[1] + gram[2]) + gram[5]))
+        see(record, ny, norm_M * row_size(f, g, h, rate, fresh[t]))
         a = max(record[REACH], start * record[START])
         mid_x[:] = sx
         add(mid_x, c, 0, -a, f, g, h, none, x)

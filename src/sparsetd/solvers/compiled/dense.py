@@ -46,15 +46,15 @@ def _moved(origin, squares, distance, along, origin_size, scale):
 @kernel
 def stream(
     rule, phi, phi_next, reward, discount, fresh, old, alpha, w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, e,
-    origin_w, origin, record, pending, M, m, damping, l1, l2, factor, across, measured, trial, clip, radius, ball,
-    limit,
+    origin_w, origin, record, pending, M, m, damping, l1, l2, factor, across, measured, sized, trial, clip, radius,
+    ball, limit,
 ):  # fmt: skip
     """Advance the state in place, one pass per row; returns how many rows were taken before the run diverged.
 
     w is None without an auxiliary block, y1 and y2 without a dual, e without traces, the origin where x_0 = 0 or nobody
     asks. `pending` holds the scales of x and y that the projections ask for and no pass has applied yet. `measured` is
     None for a step set by hand, `trial` without a trial point, `across` where φ' meets neither w nor y1, `clip` but for
-    an l∞ ball, `radius` where ‖x‖ is not bounded. `ball` is the radius of y's l2 ball, or ∞.
+    an l∞ ball, `sized` where nobody asks for ‖x‖. `radius` bounds ‖x‖ and `ball` ‖y‖, or they are ∞.
 
     The pass over the state, sums += α·point and new = prox(s·old + c·(f, g, h)) with the products of new with the next
     row's (f2, g2, h2), stands here and not in a function of its own: a call with so many arrays costs as much as a pass
@@ -62,7 +62,7 @@ def stream(
     """
     n, k, saddle, traced = len(reward), 1 if w is None else 2, y2 is not None, e is not None
     kind, G, room, gram = th.dtype.type, np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6)
-    numbers, norm_M, bound = room[NUMBERS], np.sqrt((M * M).sum()), np.inf if radius is None else radius
+    numbers, norm_M = room[NUMBERS], np.sqrt((M * M).sum())
     zero, one, old_discount, old_fresh = kind(0), kind(1), np.nan, np.nan
     ow0 = ow1 = ow2 = ot0 = ot1 = ot2 = oy0 = oy1 = oy2 = oz0 = oz1 = oz2 = zero
     pw0 = pw1 = pw2 = pt0 = pt1 = pt2 = py0 = py1 = py2 = pz0 = pz1 = pz2 = zero
@@ -104,7 +104,7 @@ def stream(
                 numbers[N], numbers[N + 1] = scale_x * scale_x * qw, scale_x * scale_x * qt
                 numbers[N + 2], numbers[N + 3] = scale_y * scale_y * qy, scale_y * scale_y * qz
                 step_x, _ = plan(
-                    rule, record, room, G, gram, reward[t], alpha[t], rate, damping, l2, norm_M, bound, ball,
+                    rule, record, room, G, gram, reward[t], alpha[t], rate, damping, l2, norm_M, radius, ball,
                     trial is not None, k, traced, saddle,
                 )  # fmt: skip
             weight = step_x
@@ -169,7 +169,8 @@ def stream(
                     pw1 += a * g2j
                 if e is not None:
                     pw2 += a * h2[j]
-                qw += a * a
+                if sized is not None:
+                    qw += a * a
                 if origin is not None:
                     a -= origin_w[j]
                     far += a * a
@@ -194,7 +195,8 @@ def stream(
             pt1 += b * g2j
             if e is not None:
                 pt2 += b * h2[j]
-            qt += b * b
+            if sized is not None:
+                qt += b * b
             if origin is not None:
                 b -= origin[j]
                 far += b * b
@@ -243,7 +245,7 @@ def stream(
         if t < 0:
             scale_x, scale_y = pending[0], pending[1]
         else:
-            scale_x = bound / np.sqrt(qw + qt) if qw + qt > bound * bound else 1.0
+            scale_x = radius / np.sqrt(qw + qt) if qw + qt > radius * radius else 1.0
             scale_y = ball / np.sqrt(qy + qz) if qy + qz > ball * ball else 1.0
             record[WEIGHT] += weight
             if measured is not None:

@@ -65,7 +65,7 @@ def square_norm(weights, at, f, g, h, damping, point):
 
 
 @piece
-def _row_size(f, g, h, rate, fresh):
+def row_size(f, g, h, rate, fresh):
     """‖φ‖² + ‖ψ‖² + ‖e‖²."""
     nf = ng = ne = 0.0
     for j in range(len(f)):
@@ -206,7 +206,7 @@ def stream(
             nx = square_norm(weights, 0, f, g, h, damping, x)
             if y is not None:
                 ny = square_norm(weights, 6, f, g, h, damping, y)
-            size = _row_size(f, g, h, discount[t], fresh[t])
+            size = row_size(f, g, h, discount[t], fresh[t])
             see(record, ny if saddle else nx, norm_M * size + max(damping[0], damping[1]))
         step, beta = steps(rule, record, alpha[t], nx, ny)
         if trial is None:

@@ -132,7 +132,7 @@ def _sum_and_share(line, j, b, k, n_sums, l1, scale, mass):
     return total, share
 
 
-@piece
+@part
 def _touch(line, hot, names, n, row, values, indices, lo, hi, times, k, n_sums, l1, scale, active, mass):
     """Add times·(entries lo … hi) to a direction of the hot coordinates, duplicates and all; returns their number."""
     mark, n_vectors = line.shape[1] - 1, len(scale)
@@ -158,7 +158,7 @@ def _touch(line, hot, names, n, row, values, indices, lo, hi, times, k, n_sums, 
     return n
 
 
-@piece
+@part
 def _store(line, hot, names, n, n_special, k, n_sums, l1, scale, active, keys, owners, counter, mass, tol):
     """Write back all coordinates but the special ones, which come first, and those of a trace that has not faded."""
     mark, n_vectors, kept = line.shape[1] - 1, len(scale), 0
@@ -254,7 +254,7 @@ def flush(line, hot, scale, active, keys, owners, counter, k, n_sums, l1, mass, 
         scale[b, P] = scale[b, Q] = 0.0
 
 
-@piece
+@part
 def _point(hot, n, k, n_vectors, more, root, mass, l1, l2, dual_factor):
     """NEXT = (x, y) of the sums v − more·gradient."""
     for b in range(n_vectors):
@@ -270,7 +270,7 @@ def _point(hot, n, k, n_vectors, more, root, mass, l1, l2, dual_factor):
                 hot[NEXT + b, i] = (v - min(max(v, -bound), bound)) / below if root > 0.0 else 0.0
 
 
-@piece
+@part
 def _dual_growth(hot, n, k, n_vectors, more):
     """‖v − more·gradient‖² − ‖v‖² of the dual sums."""
     growth = 0.0
@@ -281,7 +281,7 @@ def _dual_growth(hot, n, k, n_vectors, more):
     return growth
 
 
-@piece
+@part
 def _squares(hot, n, k, n_vectors, weights):
     """The gradient of every hot coordinate, from the weights of D; returns ‖g_x‖² and ‖g_y‖²."""
     nx = ny = 0.0
@@ -296,7 +296,7 @@ def _squares(hot, n, k, n_vectors, weights):
     return nx, ny
 
 
-@piece
+@part
 def _products(hot, n, k, n_vectors, u):
     """Products of the point with φ, ψ and e."""
     for b in range(n_vectors):
@@ -310,7 +310,7 @@ def _products(hot, n, k, n_vectors, u):
         u[i], u[i + 1], u[i + 2] = p0, p1, p2
 
 
-@piece
+@part
 def _row_size(hot, n):
     """‖φ‖² + ‖ψ‖² + ‖e‖²."""
     total = 0.0
@@ -319,7 +319,7 @@ def _row_size(hot, n):
     return total
 
 
-@piece
+@part
 def _gather(line, hot, names, n, phi, phi_next, t, rate, fresh, old, k, n_sums, l1, scale, active, mass):
     """Make the coordinates of a row hot, with φ, ψ and e in their places; returns how many are hot."""
     for i in range(n):
@@ -333,7 +333,7 @@ def _gather(line, hot, names, n, phi, phi_next, t, rate, fresh, old, k, n_sums, 
     return n
 
 
-@piece
+@part
 def _average(hot, n, k, n_vectors, scale, active, a, root, mass, l2, factor):
     """Count the trial point in the averages, of the hot coordinates and (by P and Q) of all others."""
     for b in range(n_vectors):
@@ -349,7 +349,7 @@ def _average(hot, n, k, n_vectors, scale, active, a, root, mass, l2, factor):
                 hot[SHARE + b, i] += a if hot[NEXT + b, i] != 0.0 else 0.0
 
 
-@piece
+@part
 def _reach(hot, n, k, active, root, mass, l2):
     """‖x‖."""
     moved = 0.0
