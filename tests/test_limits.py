@@ -16,6 +16,7 @@ from sparsetd import (
     TD,
     TDC,
     TDRC,
+    DivergenceWarning,
     LinearTD,
     MirrorDescentTD,
     ROTDLasso,
@@ -141,6 +142,20 @@ def test_on_policy_methods_agree_with_the_exact_values_of_the_walk(model) -> Non
     model.set_params(gamma=1.0, average="suffix")
     model.fit(batch.phi, batch.reward, batch.phi_next, discount=batch.discount, start=batch.start)
     np.testing.assert_allclose(problem.features @ model.coef_, problem.value, atol=0.06)
+
+
+@pytest.mark.parametrize("step_size", [0.01, "auto"])
+def test_td_on_the_star_says_that_it_diverges_long_before_its_numbers_overflow(step_size) -> None:
+    star = problems.star()
+    log = star.trajectory(20_000, np.random.default_rng(0))
+    model = TD(gamma=star.gamma, step_size=step_size, coef_init=star.theta0)
+    with pytest.warns(DivergenceWarning, match="TD diverged"):
+        model.fit(log.phi, log.reward, log.phi_next, ratio=log.ratio)
+    assert np.abs(model.coef_last_).max() < 1e12
+    scaled = TD(gamma=star.gamma, step_size=step_size, coef_init=1e6 * star.theta0)  # the scale is the run's own
+    with pytest.warns(DivergenceWarning, match="TD diverged"):
+        scaled.fit(log.phi, log.reward, log.phi_next, ratio=log.ratio)
+    assert scaled.n_iter_ == model.n_iter_
 
 
 @pytest.mark.filterwarnings("ignore:TD diverged")

@@ -24,8 +24,9 @@ import scipy.sparse as sp
 from benchmarks.speed.measure import Contender, Report, Seconds, all_clocks, nanoseconds
 from benchmarks.speed.sparse import ALPHA, ETA, GAMMA, NNZ, rho
 from sparsetd.operators import tdc
-from sparsetd.solvers import lazy, sparse
-from sparsetd.solvers.sparse_kernels import Rows
+from sparsetd.penalties import L1
+from sparsetd.solvers import PrimalDual
+from sparsetd.system import Batch, rows_of
 
 D = 2**18
 RHO = rho(D)
@@ -58,12 +59,12 @@ def kernel(batches: list[dict[str, Any]]) -> Callable[[], object]:
     """The lazy kernel alone on the rows of all batches, with the averages that ROTD keeps."""
     matrix = sp.vstack([batch["X"] for batch in batches], format="csr")
     n = matrix.shape[0] - 1
-    whole = lazy.rows(matrix)
-    phi, phi_next = (Rows(whole.values, whole.indices, part) for part in (whole.indptr[:-1], whole.indptr[1:]))
-    reward, ones, zeros = np.concatenate([batch["y"] for batch in batches])[:n], np.ones(n), np.zeros((2, D))
-    state = sparse.begin(sparse.Setting(False, 2, RHO, (0.0, 0.0), ALPHA), tdc(eta=ETA), zeros, zeros, zeros, zeros)
-    columns = {"reward": reward, "discount": GAMMA * ones, "fresh": ones, "fading": 0.0 * ones}
-    return lambda: state.update(phi, phi_next, columns | {"alpha": ALPHA * ones, "weight": ALPHA * ones})
+    phi, phi_next = (rows_of(matrix, part) for part in (slice(0, n), slice(1, n + 1)))
+    reward, ones = np.concatenate([batch["y"] for batch in batches])[:n], np.ones(n)
+    rows = Batch(phi, phi_next, reward, GAMMA * ones, ones, ones == 0.0, ones)
+    table, penalty, solver = tdc(eta=ETA), L1(rho_theta=RHO[1], rho_w=RHO[0]), PrimalDual(ALPHA)
+    state = solver.init(table, D)
+    return lambda: solver.update(state, rows, table, penalty)
 
 
 def peak(path: Path, n: int, rows: int) -> tuple[int, float]:

@@ -109,7 +109,7 @@ def partial_fit(stream: Stream) -> Any:
 def contenders(stream: Stream, folder: Path) -> list[Contender]:
     n = stream.n
     some = min(n, 20_000)  # for loops in Python; enough that their weights do not all stay in a cache
-    out = [Contender(LAZY, stream.call(stream.state()), n)]
+    out = [Contender(LAZY, stream.fit(), n)]
     out.append(Contender("`ROTD.partial_fit` (this library)", partial_fit(stream), n))
     out.append(Contender("scikit-learn SGD l1, bulk", sklearn_bulk(stream, average=False), n))
     out.append(Contender("the same, averaged", sklearn_bulk(stream, average=True), n))

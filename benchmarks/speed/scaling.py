@@ -17,7 +17,7 @@ from benchmarks.speed import dense, peers
 from benchmarks.speed.figures import Curves, draw
 from benchmarks.speed.measure import Contender, Report, compare, nanoseconds
 from benchmarks.speed.sparse import NNZ, Stream, touch_lines
-from sparsetd.solvers import sparse
+from sparsetd.solvers.compiled.csr import aligned_zeros
 
 FEATURES = (10**3, 10**4, 10**5, 10**6, 10**7)
 NON_ZEROS = (4, 8, 16, 32, 64, 128, 256)
@@ -29,11 +29,11 @@ def on_sparse_rows(d: int, n: int, nnz: int, folder: Path) -> list[Contender]:
     stream, apart = Stream(d, n, nnz=nnz), Stream(d, n, nnz=nnz, trajectory=False)
     for rows in (stream.phi, apart.phi, apart.phi_next):
         rows.values.fill(np.sqrt(NNZ / nnz))
-    line = sparse.aligned_zeros(d, 8)
+    line = aligned_zeros(d, 8)
     touched = stream.phi_next.indices, stream.phi_next.indptr
     out = [
-        Contender("lazy RO-TD, trajectory", stream.call(stream.state()), n),
-        Contender("lazy RO-TD, independent rows", apart.call(apart.state()), n),
+        Contender("lazy RO-TD, trajectory", stream.fit(), n),
+        Contender("lazy RO-TD, independent rows", apart.fit(), n),
         Contender("touching the lines only", lambda: touch_lines(line, *touched), n),
         Contender("scikit-learn SGD l1", peers.sklearn_bulk(stream, average=False), n),
     ]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsetd import RDATD, ROTD, TDC, checkpoint, operators, penalties, solvers, system
-from sparsetd.solvers.compiled import lines, sums
+from sparsetd.solvers.laws import lines, sums
 from sparsetd.system import Batch
 
 D = 40

@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsetd import penalties, solvers
-from sparsetd.solvers.compiled import lines, soft
 from sparsetd.solvers.compiled.csr import aligned_zeros
+from sparsetd.solvers.compiled.soft import GENERATION
+from sparsetd.solvers.laws import lines, soft
 from sparsetd.system import Batch, Table, TraceCarry, trace_weights
 
 N_FEATURES = 40
@@ -222,7 +223,7 @@ def test_a_dual_scale_that_falls_without_end(penalty):
     problem = Problem(seed=11, n=1500, **penalty)
     problem.batch.reward[:] *= 30.0
     problem.check(1e-10)
-    assert problem.state.lazy["counter"][soft.GENERATION] >= 3
+    assert problem.state.lazy["counter"][GENERATION] >= 3
 
 
 @pytest.mark.parametrize("l1", [(0.01, 0.02), (0.0, 0.3)])

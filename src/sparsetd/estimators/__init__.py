@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from sparsetd.estimators.base import BaseTD, DivergenceWarning
 from sparsetd.estimators.dantzig_lstd import DantzigLSTD
 from sparsetd.estimators.etd import ETD
@@ -31,7 +33,9 @@ from sparsetd.estimators.td import TD
 from sparsetd.estimators.tdc import TDC
 from sparsetd.estimators.tdcmp import TDCMP
 from sparsetd.estimators.tdrc import TDRC
-from sparsetd.estimators.value_function import ValueFunction
+
+if TYPE_CHECKING:
+    from sparsetd.estimators.value_function import ValueFunction
 
 __all__ = [
     "ETD",
@@ -66,3 +70,12 @@ __all__ = [
     "ValueFunction",
     "fit_stream",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`ValueFunction` comes when it is first asked for: the feature maps that it needs take as long as all the rest."""
+    if name != "ValueFunction":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sparsetd.estimators.value_function import ValueFunction
+
+    return ValueFunction

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from sparsetd.solvers.compiled.balls import project
-from sparsetd.solvers.compiled.rules import WEIGHT
+from sparsetd.solvers.compiled.rules import WEIGHT, in_range
 from sparsetd.system import Array, Table, adjoint, residual
+
+within_scale = getattr(in_range, "py_func", in_range)  # as Python has it
 
 
 def stream(solver: Any, state: Any, columns: tuple[Array, ...], table: Table, penalty: Any, factor: Any) -> int:
@@ -23,6 +25,9 @@ def stream(solver: Any, state: Any, columns: tuple[Array, ...], table: Table, pe
         e = fresh[t] * phi[t] + old[t] * e
         rows = np.stack([phi[t], discount[t] * phi_next[t], e])
         x, y = state.x, state.y
+        value = float(np.abs(rows[:2] @ x[-1]).sum())
+        if not within_scale(state.record, reward[t], value, float(np.abs(x).sum()), solver.limit(state)):
+            return t
 
         def move(
             at_x: Array, at_y: Array | None, t: int = t, rows: Array = rows, x: Array = x, y: Array | None = y
@@ -46,8 +51,6 @@ def stream(solver: Any, state: Any, columns: tuple[Array, ...], table: Table, pe
         if new_y is not None:
             state.y[:] = new_y
         state.record[WEIGHT] += alpha[t]
-        if not np.abs(state.x).max() < 1e100:
-            return t
         if state.trace is not None:
             state.trace[0] = e
     return len(reward)

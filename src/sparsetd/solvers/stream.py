@@ -17,10 +17,11 @@ import numpy as np
 
 from sparsetd.solvers import plain
 from sparsetd.solvers.compiled import dense as dense_pass
-from sparsetd.solvers.compiled import general, lines, soft
+from sparsetd.solvers.compiled import general
 from sparsetd.solvers.compiled.balls import BOX, FREE, L1_BALL, L2_BALL
 from sparsetd.solvers.compiled.csr import Rows, rows_of
 from sparsetd.solvers.compiled.rules import RECORD, WEIGHT, DistanceOverGradients, Fixed
+from sparsetd.solvers.laws import lines, soft
 from sparsetd.solvers.schedules import Schedule, steps
 from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, dense, trace_weights
 

@@ -1,0 +1,156 @@
+"""The affine law: without an l1 penalty all coordinates that a row does not touch move alike (`compiled.lines`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparsetd.solvers.compiled.csr import TRACE_TOL, Rows, aligned_zeros, horizon, longest
+from sparsetd.solvers.compiled.lines import FULL, MARKS, ORIGIN, PLACE, TRACED, flush, materialise, stream
+from sparsetd.system import Array
+
+GENERATIONS = 256
+
+
+def key(solver: Any, system: Any) -> str:
+    """What a lazy state is begun for: whether it keeps averages."""
+    del system
+    return str(solver.average != "none")
+
+
+def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
+    """Lines that hold the values of the dense state."""
+    del solver
+    k, d, vectors = system.k, state.x.shape[1], stacked(state.x, state.y)
+    n, wide = len(vectors), len(vectors) == 4
+    line, totals = aligned_zeros(d, 8), stacked(state.totals.x, state.totals.y)
+    for b in range(n):
+        for place, values in ((b, vectors[b]), ((4 if wide else 2) + b, totals[b])):
+            if values.any():  # memory that is never written costs nothing
+                line[:, place] = values
+    lazy = {
+        "line": line,
+        "names": np.zeros(64, dtype=np.int32),
+        "faded": np.zeros(64),
+        "scale": np.tile([1.0, 0.0], (n, 1)),
+        "chain": np.tile([1.0, 0.0], (GENERATIONS, n, 1)),
+        "norms": _norms(vectors, state.origin),
+        "counter": np.zeros(4, dtype=np.int64),
+        "slots": np.arange(2 - k, 2) if n == k else np.append(np.arange(2 - k, 2), np.arange(4 - k, 4)),
+    }
+    if wide:
+        lazy["marks"] = aligned_zeros(d, 4)
+    if state.trace is not None:
+        begin_trace(lazy, *_marks(lazy), state.trace[0])
+    return lazy
+
+
+def begin_trace(lazy: dict[str, Any], marks: Array, at: int, trace: Array) -> None:
+    """The list of a trace that is given densely."""
+    names = np.flatnonzero(np.abs(trace) > TRACE_TOL)
+    widen(lazy, len(names))
+    lazy["names"][: len(names)], lazy["faded"][: len(names)] = names, trace[names]
+    marks[names, at + PLACE] = np.arange(1, len(names) + 1)
+    lazy["counter"][TRACED] = len(names)
+
+
+def widen(lazy: dict[str, Any], more: int) -> None:
+    """Room for `more` entries of the trace, and as many again as there are."""
+    for name in ("names", "faded"):
+        lazy[name] = np.append(lazy[name], np.zeros(len(lazy[name]) + more, lazy[name].dtype))
+
+
+def trace_of(lazy: dict[str, Any], d: int) -> Array:
+    """The trace, laid out densely."""
+    out, n = np.zeros(d), int(lazy["counter"][TRACED])
+    out[lazy["names"][:n]] = lazy["faded"][:n]
+    return out
+
+
+def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[Array, ...], system: Any) -> int:
+    """Take rows; returns how many before the run diverged."""
+    lazy, taken, n = state.lazy, 0, len(columns[0])
+    rule = solver.rule(state.x.size)
+    ball, wide = solver.dual_bound, True if "marks" in lazy else None
+    measured = True if solver.measures else None
+    sized = True if measured or np.isfinite(solver.radius) or np.isfinite(ball) else None
+    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), np.zeros(12), np.zeros((6, 4)))
+    traced, trial = True if system.traced else None, True if solver.extragradient else None
+    while True:
+        marks, _ = _marks(lazy)
+        taken += stream(
+            rule, tuple(phi.between(taken, n)), tuple(phi_next.between(taken, n)), *(c[taken:] for c in columns),
+            lazy["line"], marks, *(lazy[name] for name in ("names", "faded", "scale", "chain", "norms", "counter")),
+            lazy["slots"], work, _origin(state), state.record, system.M, system.m, system.damping, system.l2, wide,
+            traced, measured, sized, trial, float(solver.average != "none"), horizon(state.x.shape[1]), solver.radius,
+            ball, solver.limit(state),
+        )  # fmt: skip
+        if not lazy["counter"][FULL]:
+            return taken
+        widen(lazy, longest(phi, phi_next))
+
+
+def point(state: Any) -> Array:
+    """x, O(d)."""
+    return _materialised(state, len(state.x), 0)[0]
+
+
+def settle(state: Any) -> None:
+    """Fill the dense arrays of the state, O(d)."""
+    n = len(state.lazy["scale"])
+    values, sums = _materialised(state, n, n)
+    unstack(values, state.x, state.y)
+    unstack(sums, state.totals.x, state.totals.y)
+    if state.trace is not None:
+        state.trace[0] = trace_of(state.lazy, state.x.shape[1])
+
+
+def take_sums(state: Any) -> None:
+    """Move the weighted sums from the lines to the dense arrays, and begin new ones."""
+    lazy, sums = state.lazy, np.empty((len(state.lazy["scale"]), state.x.shape[1]))
+    marks, at = _marks(lazy)
+    parts = (lazy[name] for name in ("scale", "chain", "norms", "counter"))
+    flush(lazy["line"], marks, at, *parts, _origin(state), sums)
+    unstack(sums, state.totals.x, state.totals.y)
+
+
+def stacked(x: Array, y: Array | None) -> Array:
+    """The blocks of x, and then those of y."""
+    return x if y is None else np.concatenate([x, y])
+
+
+def unstack(vectors: Array, x: Array, y: Array | None) -> None:
+    """Write stacked blocks into x and y."""
+    x[:] = vectors[: len(x)]
+    if y is not None:
+        y[:] = vectors[len(x) :]
+
+
+def _marks(lazy: dict[str, Any]) -> tuple[Array, int]:
+    """Where the marks of a line are, and the first of them."""
+    return (lazy["marks"], 0) if "marks" in lazy else (lazy["line"], MARKS)
+
+
+def _materialised(state: Any, n_vectors: int, n_sums: int) -> tuple[Array, Array]:
+    """The first so many vectors and weighted sums."""
+    values, sums = np.empty((n_vectors, state.x.shape[1])), np.empty((n_sums, state.x.shape[1]))
+    parts = (state.lazy[name] for name in ("scale", "chain", "counter"))
+    materialise(state.lazy["line"], *_marks(state.lazy), *parts, values, sums)
+    return values, sums
+
+
+def _norms(vectors: Array, origin: Array) -> Array:
+    """‖v − v_0‖², ⟨v − v_0, v_0⟩ and ‖v_0‖² of every vector; v_0 is 0 for y."""
+    norms = np.zeros((len(vectors), 3))
+    for b, vector in enumerate(vectors):
+        start = np.asarray(origin[b] if b < len(origin) else 0.0 * vector, dtype=np.float64)
+        norms[b] = (vector - start) @ (vector - start), (vector - start) @ start, start @ start
+    return norms
+
+
+def _origin(state: Any) -> Array:
+    """x_0, or an array without rows where it is zero."""
+    if not state.lazy["norms"][:, ORIGIN].any():
+        return np.zeros((0, 0))
+    return np.asarray(state.origin, dtype=np.float64)

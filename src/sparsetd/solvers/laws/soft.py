@@ -1,0 +1,216 @@
+"""The law of the soft threshold: steps set by hand with an l1 penalty, or with the l∞ ball (`compiled.soft`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparsetd.solvers.compiled.balls import BOX
+from sparsetd.solvers.compiled.csr import Rows, aligned_zeros, horizon, longest
+from sparsetd.solvers.compiled.lines import FULL
+from sparsetd.solvers.compiled.soft import (
+    DUAL,
+    GENERATION,
+    GUIDED,
+    NORM,
+    OLDEST,
+    OWN_SLOT,
+    SINCE,
+    SUMMED,
+    SUMS,
+    WIDTH,
+    F,
+    evaluate,
+    stream,
+)
+from sparsetd.solvers.laws.lines import begin_trace, stacked, trace_of, unstack, widen
+from sparsetd.system import Array
+
+GENERATIONS, GUIDE = 4096, 4097
+SWEEP = 2**13  # coordinates at a time when all are visited: what the second cache holds
+# A new generation of y begins before the sums of y can no longer resolve the terms added to them, or before overflow.
+RESTART = {True: 2.0**-10, False: 2.0**-200}
+
+
+def key(solver: Any, system: Any) -> str:
+    """What a lazy state is begun for."""
+    factor = None if system.factor is None else system.factor.tolist()
+    return repr((solver.average != "none", _constant(solver), system.l1.tolist(), factor))
+
+
+def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
+    """Lines that hold the values of the dense state, but for the features with a penalty of their own."""
+    vectors, totals = stacked(state.x, state.y), stacked(state.totals.x, state.totals.y)
+    (n, d), k, factor, summed = vectors.shape, system.k, system.factor, solver.average != "none"
+    special = np.zeros(0, dtype=np.int64) if factor is None else np.flatnonzero(factor != 1.0)
+    constant, slot = _constant(solver), 0 if summed and n == 4 else OWN_SLOT
+    searched = summed and constant == 0.0
+    every = min(horizon(d), 1 << (20 if searched else 22))
+    slots = np.arange(2 - k, 2)
+    lazy: dict[str, Any] = {
+        "line": aligned_zeros(d, 8),
+        "born": np.zeros((0 if slot else d, 2)),
+        "scalar": np.zeros((7, 4)),
+        "counter": np.zeros(6, dtype=np.int64),
+        "number": np.zeros(2),
+        "scale": np.zeros((GENERATIONS, 4)),
+        "mass": np.zeros((GENERATIONS, 4)),
+        "past": (np.zeros((every + 1, 3)), np.zeros(GUIDE, np.int64), np.zeros(512, np.int64)) if searched else (),
+        "names": np.zeros(64, dtype=np.int32),
+        "faded": np.zeros(64),
+        "special": special,
+        "columns": np.concatenate([vectors, totals])[:, special].astype(np.float64),
+        "rows": np.zeros((3, len(special))),
+        "slots": slots if n == k else np.append(slots, slots + 2),
+        "slot": slot,
+        "horizon": every,
+        "fixed": _fixed(system, k, n, n if summed else 0, constant),
+    }
+    for b in range(n):
+        for place, values in ((b, vectors[b]), (SUMS + b, totals[b])):
+            if values.any():  # memory that is never written costs nothing
+                lazy["line"][:, place] = values
+    lazy["line"][special] = 0.0
+    if state.trace is not None:
+        begin_trace(lazy, _tags(lazy), slot - 1, state.trace[0] * _ordinary(lazy, d))
+        lazy["rows"][2] = state.trace[0][special]
+    lazy["number"][NORM] = np.sum(np.square(vectors[k:], dtype=np.float64))
+    _begin_afresh(lazy)
+    return lazy
+
+
+def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[Array, ...], system: Any) -> int:
+    """Take rows; returns how many before the run diverged."""
+    lazy, done, n, k = state.lazy, 0, len(columns[0]), system.k
+    special, dual = lazy["special"], lazy["fixed"][DUAL] > 0
+    apart = None
+    if len(special):
+        (phi, first), (phi_next, then) = (_apart(rows, special, state.x.shape[1]) for rows in (phi, phi_next))
+        apart = (first, then)
+    rho = system.l1[2 - k : 2, None] * (np.zeros((1, 0)) if system.factor is None else system.factor[None, special])
+    bound = np.where(dual, 1.0, np.inf)[None] if solver.ball == BOX else None
+    past = tuple(lazy["past"]) or None
+    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros((3, 4)), lazy["rows"], np.zeros(4))
+    restart = RESTART[bool(lazy["fixed"][SUMMED].any())]
+    while True:
+        done += stream(
+            tuple(phi.between(done, n)), tuple(phi_next.between(done, n)),
+            None if apart is None else tuple(part[done:] for part in apart), *(c[done:] for c in columns),
+            _lines(lazy), past, bound, lazy["columns"], (lazy["faded"], lazy["names"]), work, state.record, system.M,
+            system.m, lazy["slots"], solver.ball, lazy["horizon"], lazy["slot"], restart, lazy["fixed"],
+            np.ascontiguousarray(rho, dtype=np.float64), True if system.traced else None, solver.limit(state),
+        )  # fmt: skip
+        if lazy["counter"][FULL]:
+            widen(lazy, longest(phi, phi_next))
+        elif done == n or not _flush_is_due(lazy):
+            return done
+        else:
+            _flush(lazy, k)
+
+
+def point(state: Any) -> Array:
+    """x, O(d)."""
+    return _materialised(state)[0][: len(state.x)]
+
+
+def settle(state: Any) -> None:
+    """Fill the dense arrays of the state, O(d)."""
+    lazy, (values, sums) = state.lazy, _materialised(state)
+    unstack(values, state.x, state.y)
+    unstack(sums, state.totals.x, state.totals.y)
+    if state.trace is not None:
+        state.trace[0] = trace_of(lazy, state.x.shape[1])
+        state.trace[0, lazy["special"]] = lazy["rows"][2]
+
+
+def take_sums(state: Any) -> None:
+    """Move the weighted sums from the lines to the dense arrays, and begin new ones."""
+    lazy, n = state.lazy, len(state.lazy["slots"])
+    _flush(lazy, len(state.x))
+    unstack(_materialised(state)[1], state.totals.x, state.totals.y)
+    lazy["line"][:, SUMS : SUMS + np.count_nonzero(lazy["fixed"][SUMMED])] = 0.0
+    lazy["columns"][n:] = 0.0
+
+
+def _constant(solver: Any) -> float:
+    """The step where it is constant, or 0."""
+    return 0.0 if callable(solver.step_size) else float(solver.step_size)
+
+
+def _fixed(system: Any, k: int, n_vectors: int, n_sums: int, constant: float) -> Array:
+    """Rows of four lanes: ρ, whether penalised, summed and dual; 1/(ρα), α and ρα²/2 (or ∞, 1 and 0)."""
+    rho, lane = np.zeros(4), np.arange(4)
+    rho[:k] = system.l1[2 - k : 2]
+    penalised, summed, dual = rho > 0, lane < n_sums, (k <= lane) & (lane < n_vectors)
+    per = np.divide(1.0, rho * constant, out=np.full(4, 1e300), where=rho * constant > 0)
+    unit, half = np.where(penalised, constant, 1.0) * summed, 0.5 * rho * constant**2 * summed
+    return np.array([rho, penalised, summed, dual, per, unit, half], dtype=np.float64)
+
+
+def _ordinary(lazy: dict[str, Any], d: int) -> Array:
+    """1 for the features in lines, 0 for special ones."""
+    out = np.ones(d)
+    out[lazy["special"]] = 0.0
+    return out
+
+
+def _apart(rows: Rows, special: Array, d: int) -> tuple[Rows, Array]:
+    """The rows without their special columns, and these columns, dense."""
+    lo, hi = rows.indptr[0], rows.indptr[-1]
+    place = np.full(d, -1, dtype=np.int64)
+    place[special] = np.arange(len(special))
+    indices, where = rows.indices[lo:hi], place[rows.indices[lo:hi]]
+    values = rows.values[lo:hi].copy() if len(rows.values) else np.ones(hi - lo)
+    mine, columns = where >= 0, np.zeros((len(rows.indptr) - 1, len(special)))
+    numbers = np.repeat(np.arange(len(columns)), np.diff(rows.indptr))
+    np.add.at(columns, (numbers[mine], where[mine]), values[mine])
+    values[mine] = 0.0
+    return Rows(values, np.ascontiguousarray(indices), rows.indptr - lo), columns
+
+
+def _tags(lazy: dict[str, Any]) -> Array:
+    return np.asarray(lazy["line"] if lazy["slot"] else lazy["born"])
+
+
+def _lines(lazy: dict[str, Any]) -> tuple[Array, ...]:
+    return tuple(lazy[name] for name in ("line", "born", "scalar", "counter", "number", "scale", "mass"))
+
+
+def _materialised(state: Any) -> tuple[Array, Array]:
+    """Values and sums of every vector."""
+    lazy, d = state.lazy, state.x.shape[1]
+    n = len(lazy["slots"])
+    values, sums = np.empty((n, d)), np.empty((n, d))
+    for first in range(0, d, SWEEP):
+        block = np.empty((min(SWEEP, d - first), 8))
+        evaluate(_lines(lazy), tuple(lazy["past"]) or None, lazy["slot"], lazy["fixed"], first, block)
+        values[:, first : first + SWEEP] = block[:, :n].T
+        sums[:, first : first + SWEEP] = block[:, SUMS : SUMS + n].T
+    values[:, lazy["special"]], sums[:, lazy["special"]] = lazy["columns"][:n], lazy["columns"][n:]
+    return values, sums
+
+
+def _flush_is_due(lazy: dict[str, Any]) -> bool:
+    counter = lazy["counter"]
+    return bool(counter[GENERATION] + 1 >= len(lazy["scale"]) or counter[SINCE] >= lazy["horizon"])
+
+
+def _flush(lazy: dict[str, Any], k: int) -> None:
+    """Replace every line by its plain value and sum."""
+    n, line = len(lazy["slots"]), lazy["line"]
+    evaluate(_lines(lazy), tuple(lazy["past"]) or None, lazy["slot"], lazy["fixed"], 0, line)
+    _tags(lazy)[:, lazy["slot"]] = 0.0
+    lazy["number"][NORM] = np.sum(np.square(line[:, k:n])) + np.sum(np.square(lazy["columns"][k:n]))
+    _begin_afresh(lazy)
+
+
+def _begin_afresh(lazy: dict[str, Any]) -> None:
+    """Scalars, history and generations of a state whose lines hold plain values."""
+    lazy["scalar"][:] = 0.0
+    lazy["scalar"][F] = lazy["scale"][0] = 1.0
+    lazy["mass"][0] = 0.0
+    if lazy["past"]:
+        lazy["past"][0][:1] = 0.0
+    lazy["counter"][[SINCE, GENERATION, OLDEST, GUIDED]] = 0
+    lazy["number"][WIDTH] = 0.0
