@@ -111,12 +111,13 @@ def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[A
 
 def point(state: Any) -> Array:
     """x, O(d)."""
-    return _materialised(state)[0][: len(state.x)]
+    return _materialised(state, len(state.x), 0)[0]
 
 
 def settle(state: Any) -> None:
     """Fill the dense arrays of the state, O(d)."""
-    lazy, (values, sums) = state.lazy, _materialised(state)
+    n = len(state.lazy["slots"])
+    lazy, (values, sums) = state.lazy, _materialised(state, n, n)
     unstack(values, state.x, state.y)
     unstack(sums, state.totals.x, state.totals.y)
     if state.trace is not None:
@@ -128,7 +129,7 @@ def take_sums(state: Any) -> None:
     """Move the weighted sums from the lines to the dense arrays, and begin new ones."""
     lazy, n = state.lazy, len(state.lazy["slots"])
     _flush(lazy, len(state.x))
-    unstack(_materialised(state)[1], state.totals.x, state.totals.y)
+    unstack(_materialised(state, n, n)[1], state.totals.x, state.totals.y)
     lazy["line"][:, SUMS : SUMS + np.count_nonzero(lazy["fixed"][SUMMED])] = 0.0
     lazy["columns"][n:] = 0.0
 
@@ -177,17 +178,17 @@ def _lines(lazy: dict[str, Any]) -> tuple[Array, ...]:
     return tuple(lazy[name] for name in ("line", "born", "scalar", "counter", "number", "scale", "mass"))
 
 
-def _materialised(state: Any) -> tuple[Array, Array]:
-    """Values and sums of every vector."""
-    lazy, d = state.lazy, state.x.shape[1]
-    n = len(lazy["slots"])
-    values, sums = np.empty((n, d)), np.empty((n, d))
+def _materialised(state: Any, n: int, n_sums: int) -> tuple[Array, Array]:
+    """The first so many vectors and weighted sums."""
+    lazy, d, first_sum = state.lazy, state.x.shape[1], len(state.lazy["slots"])
+    values, sums = np.empty((n, d)), np.empty((n_sums, d))
     for first in range(0, d, SWEEP):
         block = np.empty((min(SWEEP, d - first), 8))
         evaluate(_lines(lazy), tuple(lazy["past"]) or None, lazy["slot"], lazy["fixed"], first, block)
         values[:, first : first + SWEEP] = block[:, :n].T
-        sums[:, first : first + SWEEP] = block[:, SUMS : SUMS + n].T
-    values[:, lazy["special"]], sums[:, lazy["special"]] = lazy["columns"][:n], lazy["columns"][n:]
+        sums[:, first : first + SWEEP] = block[:, SUMS : SUMS + n_sums].T
+    values[:, lazy["special"]] = lazy["columns"][:n]
+    sums[:, lazy["special"]] = lazy["columns"][first_sum : first_sum + n_sums]
     return values, sums
 
 
