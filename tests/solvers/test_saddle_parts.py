@@ -31,6 +31,15 @@ def test_the_projection_is_the_nearest_point_of_the_dual_ball(order: Any) -> Non
 
 
 @pytest.mark.parametrize("order", ORDERS)
+def test_the_dual_norm_says_how_far_a_point_is_outside_the_ball(order: Any) -> None:
+    y = np.random.default_rng(4).normal(size=6)
+    conjugate = {1: np.abs(y).max(), 2: np.sqrt(y @ y), "inf": np.abs(y).sum()}[order]
+    norm = FitNorm.of(order, scale=1.5)
+    assert norm.dual_norm(y) == pytest.approx(conjugate / 1.5)
+    np.testing.assert_allclose(norm.project(0.999 * y / norm.dual_norm(y)), 0.999 * y / norm.dual_norm(y))
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_the_norm_is_the_largest_product_with_its_dual_ball(order: Any) -> None:
     rng = np.random.default_rng(1)
     norm, r, u = FitNorm.of(order, scale=0.7), rng.normal(size=6), cp.Variable(6)
@@ -39,11 +48,13 @@ def test_the_norm_is_the_largest_product_with_its_dual_ball(order: Any) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("size", [0.1, 2.0])
+@pytest.mark.parametrize("size", [0.1, 1.0, 2.0])
 def test_the_jacobian_of_the_norms_prox(order: Any, size: float) -> None:
-    norm, v = FitNorm.of(order), size * np.random.default_rng(2).normal(size=6)
+    norm, v = FitNorm.of(order, scale=1.5), size * np.random.default_rng(2).normal(size=6)
     a, u = norm.jacobian(v, 0.8)
     np.testing.assert_allclose(np.diag(a) + np.outer(u, u), _differences(lambda w: norm.prox(w, 0.8), v), atol=1e-6)
+    if order == "inf" and size == 1.0:
+        assert 1 < np.count_nonzero(u) < 6  # the peaks that share the change
 
 
 @pytest.mark.parametrize("grouped", [False, True])
