@@ -163,5 +163,5 @@ def online(
             theta = stream(list(jobs), rows, [1], np.float32, state=memory)[0].reshape(runs, A, d)
             # A car at the goal starts again at once, so that every run has the same number of rows.
             state = cp.where(goal[:, None], first[:, (episode + 1) % episodes], following)
-            phi = features(state)
+            phi = features(state) if bool(goal.any()) else phi_next
     return theta

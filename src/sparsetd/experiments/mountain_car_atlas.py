@@ -39,7 +39,7 @@ EPSILON = 0.1
 
 @dataclass(frozen=True)
 class AtlasSettings(Settings):
-    n_seeds: int = assumed(10, "runs of each reading")
+    n_seeds: int = assumed(6, "runs of each reading")
     alpha: float = paper(0.001, "RO-TD and TDC; TD is given the same")
     rho: tuple[float, float] = paper((0.01, 0.2), "ρ₁ and ρ₂ of RO-TD")
     grids: tuple[int, ...] = paper((2, 4, 8, 16, 32), "RBFs per dimension, 1365 with the constant")
@@ -231,8 +231,9 @@ def job(settings: AtlasSettings, method: str, reading: Reading) -> Job:
 def _fixed_on_gpu(settings: AtlasSettings, method: str, chosen: list[Reading]) -> Iterator[Row]:
     """One launch for every (passes, average, warm): readings that share samples and features lie side by side."""
     cp, seeds = cupy(), range(settings.n_seeds)
-    starts: Any = settings.start
-    logs = {(s, at): car.collect(settings.rng(s), *settings.n_samples, start=at) for s in seeds for at in starts}
+    at_first: Any = settings.start
+    logs = {(s, at): car.collect(settings.rng(s), *settings.n_samples, start=at) for s in seeds for at in at_first}
+    made: Any = None
     for passes, average, warm in product(settings.passes, settings.average, settings.warm):
         group = [r for r in chosen if (r["passes"], r["average"], r["warm"]) == (passes, average, warm)]
         if not group:
@@ -240,10 +241,11 @@ def _fixed_on_gpu(settings: AtlasSettings, method: str, chosen: list[Reading]) -
         runs = [(r, s) for s in seeds for r in group]
         runs.sort(key=lambda run: (run[1], *(str(run[0][axis]) for axis in ("start", "reward", "width", "normed"))))
         sets = runs[:: len({(r["eta"], r["gamma"]) for r in group})]
-        data = gpu.samples(
-            cp, [logs[s, r["start"]] for r, s in sets], [r["width"] for r, _ in sets], [r["normed"] for r, _ in sets],
-            [r["reward"] == "goal" for r, _ in sets], settings.grids,
-        )  # fmt: skip
+        key = [(s, *(r[axis] for axis in AXES[:4])) for r, s in sets]
+        if key != made:  # the samples of the last launch serve this one too, if all of it shares them
+            made, starts, rewards, widths, norms = key, *zip(*(k[1:] for k in key), strict=True)
+            taken = [logs[k[0], at] for k, at in zip(key, starts, strict=True)]
+            data = gpu.samples(cp, taken, widths, norms, [r == "goal" for r in rewards], settings.grids)
         index, jobs = _jobs(settings, method, [r for r, _ in runs])
         gamma = np.array([r["gamma"] for r, _ in runs])
         found = gpu.policy_iteration(jobs, index, data, gamma, n_iter=settings.n_iter, warm=warm)
@@ -254,6 +256,8 @@ def _online_on_gpu(settings: AtlasSettings, method: str, chosen: list[Reading]) 
     cp, (n_episodes, n_steps) = cupy(), settings.n_samples
     for average in settings.average:
         runs = [(r, s) for s in range(settings.n_seeds) for r in chosen if r["average"] == average]
+        if not runs:
+            continue
         rngs = [settings.rng(s, 2) for _, s in runs]
         start = np.stack([car.starts(rng, n_episodes, r["start"]) for rng, (r, _) in zip(rngs, runs, strict=True)])
         uniforms = np.stack([rng.random((n_episodes * n_steps, 2)) for rng in rngs])
@@ -275,10 +279,10 @@ def _jobs(settings: AtlasSettings, method: str, chosen: list[Reading]) -> tuple[
 
 
 def _tested(settings: AtlasSettings, cp: Any, found: list[Any], runs: list[tuple[Reading, int]]) -> Iterator[Row]:
-    width, unit = (np.array([r[axis] for r, _ in runs]) for axis in ("width", "normed"))
-    tests = [
-        cp.asnumpy(gpu.steps_to_goal(cp, theta, width, unit, settings.max_steps, settings.grids)) for theta in found
-    ]
+    """Every policy on the way is tested in one go."""
+    width, unit = (np.tile([r[axis] for r, _ in runs], len(found)) for axis in ("width", "normed"))
+    steps = gpu.steps_to_goal(cp, cp.concatenate(found), width, unit, settings.max_steps, settings.grids)
+    tests = cp.asnumpy(steps).reshape(len(found), len(runs))
     for k, (reading, seed) in enumerate(runs):
         yield {**reading, **_outcome(settings, [int(t[k]) for t in tests], seed)}
 
