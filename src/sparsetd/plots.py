@@ -57,6 +57,7 @@ def forest(rows: Sequence[Row], ax: Any = None, *, ours: int = 1, label: str = "
         ax.set_xlim(max(min(spread), min(first) - room) - room / 40, min(max(spread), max(first) + room) + room / 40)
     ax.set_yticks(range(len(rows)), [name for name, *_ in rows])
     ax.set(ylim=(len(rows) - 0.5, -0.5), xlabel=label)
+    ax.locator_params(axis="x", nbins=5)
     return ax
 
 

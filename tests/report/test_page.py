@@ -208,10 +208,10 @@ def test_one_episode_a_fold_gives_no_verdict_on_the_bellman_error():
 @pytest.mark.parametrize(
     ("kept", "of", "words"),
     [
-        (0, 6, "No candidate feature was kept"),
-        (1, 1, "rests on the one candidate feature."),
-        (9, 9, "rests on all 9 candidate features."),
-        (3, 1047, "rests on 3 of 1,047 candidate features;"),
+        (0, 6, "does not show that any candidate feature"),
+        (1, 1, "The one candidate feature matters."),
+        (9, 9, "All 9 candidate features matter."),
+        (3, 1047, "3 of 1,047 candidate features matter."),
     ],
 )
 def test_how_many_features_is_a_sentence(kept, of, words):
@@ -360,3 +360,9 @@ def test_nothing_sticks_out_on_a_phone(tmp_path):
         )
     )
     assert in_browser(PHONE.format(html.escape(text)), tmp_path) <= 390
+
+
+def test_the_unit_of_the_reward_is_used() -> None:
+    text = page(changed(unit="hours in <care>"))
+    assert text.count("hours in &lt;care&gt;") == 2  # beside the answer and on the axis
+    assert "value per episode" not in text

@@ -37,6 +37,7 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--target", metavar="POLICY", help=TARGET_HELP)
     add_gamma(parser)
     parser.add_argument("--report", metavar="FILE", help="also write a page for a browser (.html)")
+    parser.add_argument("--unit", metavar="TEXT", help="what the value is measured in, for the page: 'hours of care'")
     parser.add_argument(
         "--confounding",
         type=strengths,
@@ -104,7 +105,7 @@ def run(args: Namespace, console: Console) -> Outcome:
         bounds = _bounds(read_log(args, **columns), target, args)
         data["confounding"] = bounds.to_dict()
         text += f"\n{bounds}"
-    data["settings"] = {"log": args.log, "target": args.target or "as logged", **data["settings"]}
+    data |= {"unit": args.unit, "settings": {"log": args.log, "target": args.target or "as logged", **data["settings"]}}
     if page is not None:
         write_page(data, page)
         text += f"\nreport: {page}"

@@ -23,9 +23,9 @@ class Shown:
         quoted = page.replace("&", "&amp;").replace('"', "&quot;")
         return f'<iframe srcdoc="{quoted}" style="width:100%;height:600px;border:0"></iframe>'
 
-    def save_report(self, path: str | os.PathLike[str]) -> None:
-        """Write the page for people who do not program: one HTML file without anything beside it."""
-        import_module("sparsetd.report.page").write_page(self._data(), path)
+    def save_report(self, path: str | os.PathLike[str], *, unit: str | None = None) -> None:
+        """Write the page for people who do not program: one HTML file. `unit` says what the value is measured in."""
+        import_module("sparsetd.report.page").write_page({**self._data(), "unit": unit}, path)
 
     def summary(self) -> Summary:
         """The features that carry weight as a table, which becomes a frame (`to_frame`) or a picture (`plot`)."""

@@ -25,7 +25,7 @@ def forest(p: Payload) -> str:
     rows += [(r["name"], *_of(r), "") for r in p["comparisons"]]
     rows = [row for row in rows if row[1] is not None and math.isfinite(row[1])]
     ends = [v for _, value, interval, _ in rows[:3] for v in (value, *_finite(interval))]
-    return intervals(rows, p["level"], written, "value per episode", ends, p["value"])
+    return intervals(rows, p["level"], written, p.get("unit") or "value per episode", ends, p["value"])
 
 
 def intervals(
@@ -52,7 +52,7 @@ def intervals(
         "Estimates",
         580,
         height,
-        left=max(162, 7 * longest + 24),
+        left=max(162, 9 * longest + 16),
     )
     for i, (name, value, interval, css) in enumerate(rows):
         _interval_mark(chart, i, _finite(interval) or (value, value), css)

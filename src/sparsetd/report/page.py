@@ -81,7 +81,8 @@ def _answer(p: Payload) -> str:
     """The question, what speaks against the answer, the answer. Where it must not be used, that comes first."""
     target = f'<span class="soft">({escape(str(p["target"]))})</span>'
     written, red = answers(p), p["severity"] == "red"
-    interval = f"{percent(p['level'])} interval {' to '.join(map(written, p['interval']))}"
+    unit = f"{escape(p['unit'])}, " if p.get("unit") else ""
+    interval = f"{unit}{percent(p['level'])} interval {' to '.join(map(written, p['interval']))}"
     figure = (
         f'<p class="answer{" doubtful" if red else ""}">{written(p["value"])} <small>{interval}</small></p>'
         f'<p class="lead">{escape(_comparison(p))}</p>'
@@ -161,12 +162,12 @@ def _features(p: Payload) -> str:
     kept, of = len(p["features"]), p["n_candidates"]
     title = "Which features matter?"
     if not kept:
-        return section("features", title, "<p>No candidate feature was kept: every state gets the same value.</p>")
-    share = f"{count(kept)} of {count(of)} candidate features; the others have weight exactly zero"
+        return section("features", title, "<p>The log does not show that any candidate feature changes the value.</p>")
+    share = f"{count(kept)} of {count(of)} candidate features matter. For the others the log does not show it"
     if kept == of:
-        share = "the one candidate feature" if of == 1 else f"all {count(of)} candidate features"
+        share = "The one candidate feature matters" if of == 1 else f"All {count(of)} candidate features matter"
     table = feature_table(p["features"], p["level"])
-    return section("features", title, f"<p>The value rests on {share}. {WEIGHT}</p>{table}")
+    return section("features", title, f"<p>{share}. {WEIGHT}</p>{table}")
 
 
 def _fit(p: Payload) -> str:

@@ -101,7 +101,7 @@ def verdicts(p: Mapping[str, Any]) -> list[Verdict]:
 def _coverage(p: Mapping[str, Any]) -> Verdict:
     share = p["coverage"]
     level, word = _grade(share, 0.95, 0.8, "covered", "partly covered", "poorly covered")
-    meaning = "of the target's choices are also made in the log; what it does elsewhere cannot be seen."
+    meaning = "of the target policy's choices also occur in the log. About the others the log says nothing."
     return Verdict("Support coverage", percent(share), level, word, meaning)
 
 
@@ -109,8 +109,8 @@ def _sample(p: Mapping[str, Any]) -> Verdict:
     carried, n = p["effective_episodes"], p["n_episodes"]
     level, word = _grade(min(carried / 100, 4 * carried / n), 1, 0.5, "plenty", "modest", "too few")
     meaning = (
-        f"of {count(n)} episodes carry the answer, as if each counted alike; of {count(p['n_rows'])} rows: "
-        f"{count(p['effective_rows'])}."
+        f"of {count(n)} episodes: the answer is as sure as one from so many episodes of the target policy itself "
+        f"(rows: {count(p['effective_rows'])} of {count(p['n_rows'])})."
     )
     return Verdict("Effective episodes", count(carried), level, word, meaning)
 
@@ -118,13 +118,19 @@ def _sample(p: Mapping[str, Any]) -> Verdict:
 def _ratio(p: Mapping[str, Any]) -> Verdict:
     top = p["max_ratio"]
     level, word = _grade(-top, -20, -100, "even", "uneven", "dominated by few rows")
-    return Verdict("Largest weight", f"{number(top)}×", level, word, "is the most that one logged transition counts.")
+    return Verdict(
+        "Largest weight",
+        f"{number(top)}×",
+        level,
+        word,
+        "is the most that a single row counts. A large weight lets one unusual episode move the answer.",
+    )
 
 
 def _bellman(value: float, noise: float, constant: float) -> Verdict:
     level, word = _grade(-value / noise, -2, -5, "near chance", "some model error", "the features miss something")
     flat = f"{constant / noise:.2g}×"
-    meaning = f"what chance alone gives, on held-out episodes; the same value everywhere gives {flat}."
+    meaning = f"the error that chance alone leaves on held-out episodes. A model without any feature has {flat}."
     return Verdict("Bellman error", f"{value / noise:.2g}×", level, word, meaning)
 
 
