@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, Ridge
 
 from sparsetd import (
@@ -198,7 +199,8 @@ def test_the_fixed_point_of_lstd_has_no_projected_error(rows: Log) -> None:
 
 def test_a_singular_system_is_reported_and_solved_by_the_least_norm(rows: Log) -> None:
     X, X_next = np.hstack([rows.X, rows.X[:, :1]]), np.hstack([rows.X_next, rows.X_next[:, :1]])
-    model = LSTD(gamma=0.8).fit(X, rows.y, X_next, **rows.keywords)
+    with pytest.warns(ConvergenceWarning, match="5 independent equations for 6 unknowns"):
+        model = LSTD(gamma=0.8).fit(X, rows.y, X_next, **rows.keywords)
     assert (model.status_, model.rank_) == ("singular", 5)
     assert model.coef_[0] == pytest.approx(model.coef_[-1])
     np.testing.assert_allclose(model.predict(X), fit(LSTD(gamma=0.8), rows).predict(rows.X), rtol=1e-7)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd import operators, penalties, solvers
 from sparsetd.estimators.base import BaseTD, Parts
@@ -45,3 +49,14 @@ class LSTD(BaseTD):
 
     def _parts(self) -> Parts:
         return operators.td(self.lam), penalties.Ridge(self.rho_theta), solvers.LeastSquares()
+
+    def _warn(self, penalty: Any) -> None:
+        super()._warn(penalty)
+        if self.status_ == "singular":
+            warnings.warn(
+                f"LSTD has {self.rank_} independent equations for {self.n_features_in_ + int(self.fit_intercept)} "
+                "unknowns: the shortest of many solutions is reported; drop redundant features, add rows or a ridge "
+                "(rho_theta)",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
