@@ -118,7 +118,7 @@ class SparseTDCV(ExactTD):
     def _warn(self, penalty: Any) -> None:  # noqa: ARG002 (the weight in it is not the one that was chosen)
         if not self.support_.any():
             warnings.warn(
-                "SparseTDCV selected no feature: none lowers the Bellman error of the held-out rows; try features that "
+                "SparseTDCV selected no feature: none stands out from chance in these rows; try features that "
                 "say more about the reward, or more rows",
                 ConvergenceWarning,
                 stacklevel=3,
