@@ -113,7 +113,7 @@ def test_after_a_killed_worker_the_next_run_continues(parts: tuple[Shard, ...], 
 def client() -> Iterator[Any]:
     distributed = pytest.importorskip("distributed")
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
