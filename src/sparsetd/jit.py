@@ -7,6 +7,7 @@ Numba keeps what it compiled beside the source or in the user's cache folder. In
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import Any
 
 import numba
@@ -21,10 +22,15 @@ def njit(function: Any = None, **options: Any) -> Any:
     except RuntimeError as error:
         if "no locator" not in str(error):
             raise
-        warnings.warn(
-            "Compiled code cannot be kept, because neither the installation nor the user's cache folder can be "
-            "written: every process will compile for some seconds. Set NUMBA_CACHE_DIR to a folder to avoid it.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        _warn_once()
         return numba.njit(function, **{**options, "cache": False})
+
+
+@cache
+def _warn_once() -> None:
+    warnings.warn(
+        "Compiled code cannot be kept, because neither the installation nor the user's cache folder can be "
+        "written: every process will compile for some seconds. Set NUMBA_CACHE_DIR to a folder to avoid it.",
+        RuntimeWarning,
+        stacklevel=3,
+    )

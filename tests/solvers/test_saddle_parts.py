@@ -57,6 +57,14 @@ def test_the_jacobian_of_the_norms_prox(order: Any, size: float) -> None:
         assert 1 < np.count_nonzero(u) < 6  # the peaks that share the change
 
 
+def test_the_conjugate_of_the_penalty_is_its_largest_distance_from_a_line() -> None:
+    terms = Terms(np.array([0.5, 0.0, 0.7]), np.array([0.3, 2.0, 0.0]), None)
+    z, grid = np.array([1.4, -0.8, 0.6]), np.linspace(-6, 6, 240_001)
+    bound = [np.max(z[i] * grid - terms.l1[i] * np.abs(grid) - terms.l2[i] / 2 * grid**2) for i in range(3)]
+    assert min(bound[:2]) > 0.1
+    assert terms.conjugate(z) == pytest.approx(sum(bound), abs=1e-8)
+
+
 @pytest.mark.parametrize("grouped", [False, True])
 def test_the_jacobian_of_the_penaltys_prox(grouped: bool) -> None:
     rng = np.random.default_rng(3)
