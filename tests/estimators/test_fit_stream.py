@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
+from sparsetd import progress
 from sparsetd.estimators.base import BaseTD
 from sparsetd.estimators.fit_stream import fit_stream
 from sparsetd.estimators.lstd import LSTD
@@ -205,3 +207,21 @@ def test_parquet_errors_name_the_column(log, tmp_path):
         next(sparse_parquet(tmp_path / "log.parquet", D, reward="price"))
     with pytest.raises(ValueError, match="outside 0 … 4"):
         next(sparse_parquet(tmp_path / "log.parquet", 5))
+
+
+def test_a_kept_checkpoint_goes_on_with_more_batches(log, tmp_path):
+    X, y, columns = log
+    path, batches = tmp_path / "stream.ckpt", list(cut(log, 20))
+    fit_stream(fresh(MODELS[0]), batches[:8], checkpoint=path, keep_checkpoint=True)
+    assert path.exists()
+    whole = fit_stream(fresh(MODELS[0]), batches, checkpoint=path)
+    assert same(whole, fresh(MODELS[0]).fit(X, y, **columns))
+    assert not path.exists()
+
+
+def test_the_common_progress_counts_batches(log, monkeypatch):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    said = io.StringIO()
+    with progress.shown(said):
+        fit_stream(fresh(MODELS[0]), list(cut(log, 20))[:3])
+    assert [line.split(",")[0] for line in said.getvalue().splitlines()] == [f"batches: {k} of 3" for k in (1, 2, 3)]

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsetd.estimators.validation import check_finite, check_parameters, column, flags
 from sparsetd.metrics import mspbe
+from sparsetd.progress import track
 from sparsetd.system import Array, Batch, Solution, Table, rows_of
 
 Parts = tuple[Table, Any, Any]
@@ -121,10 +122,10 @@ class BaseTD(RegressorMixin, BaseEstimator):
         check_parameters(self.get_params(deep=False))
         batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=True)
         run = self._begin(batch)
-        for _ in range(self._passes):
-            batch.start[:1] = True
-            for rows in _chunks(batch) if hasattr(self._state, "primal") else [slice(None)]:
-                self._take(batch[rows], run)
+        batch.start[:1] = True
+        chunks = _chunks(batch) if hasattr(self._state, "primal") else [slice(None)]
+        for rows in track(chunks * self._passes, "parts of the log"):
+            self._take(batch[rows], run)
         return self._finish(run)
 
     def partial_fit(

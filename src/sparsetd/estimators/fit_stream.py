@@ -13,6 +13,7 @@ from sparsetd import checkpoint as files
 from sparsetd import container
 from sparsetd.atomic import remove_file
 from sparsetd.estimators.validation import check_parameters
+from sparsetd.progress import track
 from sparsetd.system import Batch, rows_of
 
 COLUMNS = ("ratio", "discount", "start", "interest")
@@ -29,6 +30,7 @@ def fit_stream(
     progress: Callable[[int], Any] | None = None,
     checkpoint: str | Path | None = None,
     batches_per_save: int = 100,
+    keep_checkpoint: bool = False,
 ) -> Any:
     """Fit on batches {"X": …, "y": …}, with "X_next" and the columns of `fit` where there are any; returns what it got.
 
@@ -50,6 +52,8 @@ def fit_stream(
         The state is saved here every `batches_per_save` batches and taken up again if the file exists; the batches that
         it covers are then skipped, not trained on, and refused if they are not those it was saved for. The file is
         removed at the end.
+    keep_checkpoint : bool
+        Keep the file instead, with all batches in it: the same call with more batches after these goes on from here.
     """
     models = list(estimators) if isinstance(estimators, Sequence) else [estimators]
     for model in models:
@@ -58,7 +62,7 @@ def fit_stream(
     held: dict[str, Any] = {}
     begun, skip, names = False, _position(checkpoint), set[str]()
     mark = "" if checkpoint is None else _settings(models)
-    for number, batch in enumerate(batches):
+    for number, batch in enumerate(track(batches, "batches")):
         if number >= skip and not begun:
             held, names = _begin(models, batch, checkpoint if skip else None, mark), _names(batch)
             begun = True
@@ -78,11 +82,13 @@ def fit_stream(
             progress(len(batch["y"]))
     if not begun:
         raise ValueError(_too_few(checkpoint, skip))
+    if checkpoint is not None and keep_checkpoint:
+        files.save(checkpoint, _kept(models, held), position=number + 1, fingerprint=mark)
     if held:
         _take(models, {**held, "X_next": held["X"], "discount": np.zeros(1)})
     for model in models:
         model._finish(model._run(model.n_features_in_ + int(model.fit_intercept)))
-    if checkpoint is not None:
+    if checkpoint is not None and not keep_checkpoint:
         remove_file(checkpoint)
     return estimators
 

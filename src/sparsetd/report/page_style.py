@@ -22,7 +22,7 @@ h2{font-size:1.3rem;margin:3rem 0 .3rem;padding-top:1.1rem;border-top:1px solid 
 h3{font-size:1rem;margin:1.6rem 0 .2rem}
 p{margin:.45rem 0;max-width:46rem}
 .answer{font-size:clamp(2.6rem,7vw,4.2rem);line-height:1.1;font-weight:650;letter-spacing:-.02em;margin:.1rem 0 .2rem;
-font-variant-numeric:tabular-nums}
+font-variant-numeric:tabular-nums;max-width:none}
 .answer small{font-size:.36em;font-weight:450;color:var(--soft);letter-spacing:0;line-height:1.3;display:inline-block}
 .lead{font-size:1.15rem;max-width:44rem}
 .soft,figcaption{color:var(--soft);font-size:.92rem}
