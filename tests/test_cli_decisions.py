@@ -103,6 +103,13 @@ def test_evaluate_bounds_the_value(capsys, folder):
     assert data["confounding"]["sentence"] in text
 
 
+def test_confounding_needs_no_numbers(capsys):
+    words = ["--target", "decision_policies:second", "--resamples", "0", "--json", "--confounding"]
+    code, out, _ = run(capsys, "evaluate", "log.csv", *words)
+    assert code == 0
+    assert [b["confounding"] for b in json.loads(out)["confounding"]["bounds"]] == [1.0, 1.25, 1.5, 2.0, 3.0, 5.0]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

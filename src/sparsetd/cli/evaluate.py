@@ -41,8 +41,11 @@ def arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--confounding",
         type=strengths,
+        nargs="?",
+        const=[1.25, 1.5, 2.0, 3.0, 5.0],
         metavar="G,…",
-        help="also bound the value if an unrecorded cause changed the odds of the actions by up to these factors",
+        help="also bound the value if an unrecorded cause changed the odds of the actions by up to these factors "
+        "(1.25 to 5 if none is named)",
     )
     parser.add_argument(
         "--lower",

@@ -30,7 +30,7 @@ PANELS = 3
 POINTS = 60  # of a learning curve
 COLOURS = {"TD": "black", "TDC": "#0072b2", "LSTD": "0.6", "RO-TD": "#d55e00", "SparseTDCV": "#009e73"}
 GROWN = 10.0  # a method whose error grew by this factor diverges, whether or not its numbers overflowed yet
-COMPARED = ("LSTD, all features", "WIS", "DR")  # beside our own estimate of a policy's value
+COMPARED = ("LSTD, features that matter", "WIS", "DR")  # beside our own estimate of a policy's value
 Progress = Callable[[str], None]
 
 
