@@ -54,3 +54,24 @@ def test_products_are_counted_in_pairs_and_columns_in_quarters(applied, adjoint,
     if columns:
         problem.gather(np.arange(columns))
     assert problem.n_applications == total
+
+
+@pytest.mark.parametrize("order", [1, 2, "inf"])
+@pytest.mark.parametrize("size", [0.1, 5.0])
+def test_any_pair_is_certified_from_below(order, size) -> None:
+    """y is scaled into the dual ball and under the penalties of the corners, and D(y) = −bᵀy − h*(−Aᵀy)."""
+    rng = np.random.default_rng(0)
+    A, b, x, y = rng.normal(size=(6, 4)), rng.normal(size=6), rng.normal(size=4), size * rng.normal(size=6)
+    l1, l2 = np.array([0.4, 0.3, 0.2, 0.0]), np.array([0.0, 0.5, 1.0, 2.0])
+    norm = FitNorm.of(order, scale=1.5)
+    point = Problem(Matrix(A, b), norm, Terms(l1, l2, None)).point(x, y)
+    assert norm.dual_norm(point.y) <= 1 + 1e-12
+    assert abs(A[:, 0] @ point.y) <= l1[0] + 1e-12
+    share = point.y / y
+    np.testing.assert_allclose(share, share[0])
+    assert 0 < share[0] <= 1
+    np.testing.assert_allclose(point.z, A.T @ point.y)
+    excess = np.maximum(np.abs(point.z) - l1, 0.0)[1:]
+    assert point.dual == pytest.approx(-b @ point.y - np.sum(excess**2 / (2 * l2[1:])))
+    assert point.primal == pytest.approx(norm.value(A @ x - b) + l1 @ np.abs(x) + l2 @ x**2 / 2)
+    assert point.dual <= point.primal
