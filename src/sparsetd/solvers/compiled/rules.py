@@ -27,7 +27,7 @@ GX, GY, REACH, START, WEIGHT, MASS, SIZE, ROWS, SCALE = range(9)
 RECORD = 9
 
 # A value beyond GROWTH times the run's own scale (the largest reward, or value of the first SETTLING rows) diverges.
-GROWTH, SETTLING = 1e8, 100.0
+GROWTH, SETTLING = 1e8, 10.0
 
 INLINE: Any = {**OPTIONS, "fastmath": FAST, "forceinline": True}
 STEPS: dict[type, Callable[..., Any]] = {}
@@ -101,7 +101,7 @@ def see(record, residual, bound):
 def in_range(record, reward, value, others, limit):
     """Count a row; whether `value` = |θᵀφ| + |θᵀψ| stays within the run's own scale, and all else is finite."""
     scale = max(record[SCALE], abs(reward))
-    if record[ROWS] < SETTLING and value < limit:
+    if (record[ROWS] < SETTLING or scale == 0.0) and value < limit:
         scale = max(scale, value)
     record[SCALE] = scale
     record[ROWS] += 1.0
