@@ -1,0 +1,66 @@
+"""`backend="cuda"` through the emulated kernel: the same table as on cores, and one sentence for what it cannot do."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu.emulation import emulate
+
+from sparsetd import RDATD, ROTD, TD, TDC, LinearTD, MirrorDescentTD, penalties, sweep
+from sparsetd.problems import random_mdp, random_walk, star
+from sparsetd.sweeps.gpu import job_of
+
+
+@pytest.fixture
+def emulated(monkeypatch):
+    monkeypatch.setattr("sparsetd.cuda.launch.launch", emulate)
+
+
+@pytest.mark.usefixtures("emulated")
+@pytest.mark.parametrize("source", ["problem", "log"])
+def test_the_table_is_that_of_the_cores(source, tmp_path):
+    mdp = random_mdp(np.random.default_rng(3), n_states=8, n_features=5, n_relevant=2)
+    data = mdp if source == "problem" else mdp.sample(60, np.random.default_rng(0))
+    learners = {"TD": TD(), "TDC": TDC(), "two passes": TDC(n_passes=2, lam=0.5), "ROTD": ROTD(rho_theta=0.01)}
+    grid = {"step_size": [0.05, "auto"], "eta": [0.5, 2.0]}
+    how = {"seeds": 2, "curve": 4} | ({"n_rows": 60} if source == "problem" else {})
+    cores = sweep(learners, grid, data, n_jobs=1, **how)
+    device = sweep(learners, grid, data, backend="cuda", dtype="float64", out=tmp_path, **how)
+    assert len(device) == len(cores)
+    for ours, theirs in zip(device.rows, cores.rows, strict=True):
+        assert {**ours, "rmspbe": 0, "curve": 0} == {**theirs, "rmspbe": 0, "curve": 0}
+        np.testing.assert_allclose(ours["curve"], theirs["curve"], rtol=1e-8)
+        assert ours["rmspbe"] == pytest.approx(theirs["rmspbe"], rel=1e-8)
+    again = sweep(learners, grid, data, backend="cuda", dtype="float64", out=tmp_path, progress=pytest.fail, **how)
+    assert again.rows == device.rows
+
+
+@pytest.mark.usefixtures("emulated")
+def test_divergence_is_a_status_there_too():
+    table = sweep(
+        TD(), {"step_size": [3.0]}, star(), sampling="independent", n_rows=1200, backend="cuda", dtype="float64"
+    )
+    assert table.rows[0]["status"] == "diverged"
+
+
+@pytest.mark.parametrize(
+    ("model", "what"),
+    [
+        (MirrorDescentTD(step_size=0.1, p=3.0), "MirrorDescent"),
+        (ROTD(fit_norm="inf", step_size=0.1), "l1 norm"),
+        (RDATD(), "RDATD"),
+        (TDC(step_size=lambda t: 1.0 / (1.0 + t)), "a function of your own"),
+        (TDC(fit_intercept=True), "intercept"),
+        (TDC(radius=1.0), "radius"),
+        (LinearTD(penalty=penalties.GroupL1(np.array([0, 0]), 0.1)), "GroupL1, which is not separable"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_what_a_gpu_cannot_do_names_the_backend_that_can(model, what):
+    with pytest.raises(ValueError, match=rf"cannot run .*{what}.*: use backend='cores'"):
+        job_of(model)
+
+
+def test_without_a_gpu_there_is_one_sentence():
+    with pytest.raises((ImportError, RuntimeError), match="cores"):
+        sweep(TDC(), {"step_size": [0.1]}, random_walk(), backend="cuda")
