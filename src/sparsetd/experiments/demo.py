@@ -14,9 +14,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd import plots
-from sparsetd.estimators import LSTD, ROTD, TD, TDC, DivergenceWarning
+from sparsetd.estimators import LSTD, ROTD, TD, TDC
 from sparsetd.evaluation import Evaluation, evaluate
 from sparsetd.metrics import exact_rmspbe, value_error
 from sparsetd.problems import FiniteMDP, random_mdp, star
@@ -84,7 +85,7 @@ def run(settings: Settings, progress: Progress = lambda _: None) -> Result:
         for method, estimator in problem.methods.items():
             progress(f"{problem.name}: fitting {method} to {len(problem.log)} transitions")
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DivergenceWarning)  # that TD diverges is the point: the table says so
+                warnings.simplefilter("ignore", ConvergenceWarning)  # that TD diverges is the point: the table says so
                 result.curves[problem.name, method] = _learn(estimator, problem)
             result.coef[problem.name][method] = estimator.coef_
             result.rows.append(_row(problem, method, estimator.coef_, _status(estimator, problem)))
