@@ -86,7 +86,7 @@ class SparseTDCV(ExactTD):
     --------
     >>> import numpy as np
     >>> from sparsetd import SparseTDCV
-    >>> rng = np.random.default_rng(0)
+    >>> rng = np.random.default_rng(1)
     >>> X = rng.normal(size=(500, 40))
     >>> y = 2.0 * X[:, 3] + 0.1 * rng.normal(size=500)
     >>> model = SparseTDCV(gamma=0.0).fit(X, y)
