@@ -13,7 +13,7 @@ import pytest
 FOLDER = Path(__file__).parents[1] / "examples"
 SMALL = {  # arguments, what it prints, and the package that it needs beyond the core
     "baird_star": ([], "TD    diverged", "matplotlib"),
-    "hashed_features": ([], "SparseTD: converged", "matplotlib"),
+    "hashed_features": ([], "SparseTD: converged, 3 weights", "matplotlib"),
     "icu_sepsis_evaluation": ([], "noise columns kept", "icu_sepsis"),
     "minari_round_trip": ([], "the same rows: True", "minari"),
     "mountain_car": ([], "SparseTDCV", "matplotlib"),
