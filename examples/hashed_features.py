@@ -29,7 +29,7 @@ X, reward = hasher.transform(words), np.array(reward)
 print(f"{X.shape[0] - 1:,} transitions, {X.shape[1]:,} columns, {X.nnz / X.shape[0]:.0f} non-zeros per row")
 
 # %%
-# One pass of TDC touches every word that it saw. SparseTD keeps a handful. All columns count words, so they are taken as
+# One pass of TDC touches every word that it saw. SparseTD keeps a handful. All columns count words, so we take them as
 # they come: brought to one scale, a word that occurs once would weigh as much as one that occurs in every row.
 stream = TDC(gamma=GAMMA, step_size=0.02, average="suffix").fit(X[:-1], reward[:-1], X[1:])
 sparse = SparseTD(rho_theta=0.1, standardize=False, gamma=GAMMA, fit_intercept=True, refit=True, tol=1e-6).fit(
