@@ -101,10 +101,12 @@ def test_what_was_planted_is_found(plant: Callable[[dict[str, Any]], dict[str, A
     assert message in suspicious(plant(simulate()))
 
 
-def test_whoever_marks_one_row_as_truncated_knows_of_time_limits() -> None:
+def test_one_right_mark_does_not_hide_the_wrong_ones() -> None:
     log = simulate()
     cut = np.flatnonzero(log["truncated"])[1:]
     log["terminated"][cut], log["truncated"][cut] = True, False
+    assert "exactly 25 rows" in suspicious(log)
+    log = simulate()
     assert "exactly 25 rows" not in suspicious(log)
 
 

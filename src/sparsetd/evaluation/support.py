@@ -57,8 +57,8 @@ class Support:
                     "few_effective_episodes",
                     "red" if bad else "amber",
                     f"The answer rests on what amounts to {self.effective_episodes:.0f} of {self.n_episodes} episodes "
-                    f"({self.share:.1%} of the rows): the log hardly goes where the target policy would go. Collect "
-                    "data closer to the target, or ask about a policy closer to the log.",
+                    f"({self.share:.1%} of the rows): a few of them decide it. Collect more episodes, closer to what "
+                    "the target policy would do, or ask about a policy closer to the log.",
                 )
             )
         if self.negative > NEGATIVE:
