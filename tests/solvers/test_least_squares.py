@@ -14,6 +14,9 @@ from sparsetd.penalties import Ridge
 from sparsetd.solvers import least_squares
 from sparsetd.system import Batch
 
+# Few rows are singular without a ridge, and that is said.
+pytestmark = pytest.mark.filterwarnings("ignore:LSTD has:sklearn.exceptions.ConvergenceWarning")
+
 
 def rows(n, d, seed=0):
     rng = np.random.default_rng(seed)
@@ -82,3 +85,12 @@ def test_many_features_and_few_rows_take_no_square_matrix():
     model = LSTD(gamma=0.5).fit(X, rng.normal(size=40), X[::-1].tocsr())
     assert np.isfinite(model.coef_).all()
     assert 0 < model.rank_ <= 40
+
+
+def test_units_do_not_make_features_dependent():
+    X, y, X_next, discount, ratio = rows(60, 4)
+    units = np.array([1e-8, 1e8, 1.0, 10.0])
+    plain = LSTD().fit(X, y, X_next, discount=discount, ratio=ratio)
+    scaled = LSTD().fit(X * units, y, X_next * units, discount=discount, ratio=ratio)
+    assert (scaled.status_, scaled.rank_) == ("converged", 4)
+    np.testing.assert_allclose(scaled.coef_ * units, plain.coef_, rtol=1e-6)

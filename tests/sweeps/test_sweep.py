@@ -26,6 +26,7 @@ def mdp():
     return random_mdp(np.random.default_rng(3), n_states=8, n_features=5, n_relevant=2)
 
 
+@pytest.mark.filterwarnings("ignore::sparsetd.estimators.base.DivergenceWarning")
 def test_rows_are_the_fits_that_one_would_make_by_hand(mdp):
     table = sweep([TDC(), ROTD(rho_theta=0.01)], GRID, mdp, seeds=[3, 8], n_rows=200, n_jobs=1, curve=7)
     assert len(table) == 2 * 4 * 2

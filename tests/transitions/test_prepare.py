@@ -181,5 +181,5 @@ def test_an_unfitted_classifier_is_refused() -> None:
 
 
 def test_a_frame_is_no_log_yet() -> None:
-    with pytest.raises(TypeError, match="prepare"):
+    with pytest.raises(ValueError, match="`observation` is missing"):
         evaluate({"reward": [1.0]})

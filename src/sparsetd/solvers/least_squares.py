@@ -58,6 +58,21 @@ def solve_in_spans(system: RowSystem) -> tuple[Array, int]:
 
 
 def solve(A: Array, b: Array) -> tuple[Array, int]:
-    """θ of least norm that minimises ‖Aθ − b‖₂, with the numerical rank of A."""
+    """θ of least norm that minimises ‖Aθ − b‖₂, with the numerical rank of A.
+
+    Features in very different units look dependent: what is short of rank is tried again with rows and columns of unit
+    length, which has the same solution if it is regular.
+    """
+    theta, rank = _shortest(A, b)
+    if rank < len(b):
+        rows = 1.0 / np.maximum(np.linalg.norm(A, axis=1), np.finfo(np.float64).tiny)
+        columns = 1.0 / np.maximum(np.linalg.norm(rows[:, None] * A, axis=0), np.finfo(np.float64).tiny)
+        even, full = _shortest(rows[:, None] * A * columns, rows * b)
+        if full == len(b):
+            return columns * even, full
+    return theta, rank
+
+
+def _shortest(A: Array, b: Array) -> tuple[Array, int]:
     theta, _, rank, _ = scipy.linalg.lstsq(A, b, cond=len(b) * np.finfo(np.float64).eps, lapack_driver="gelsd")
     return np.asarray(theta), int(rank)
