@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import inspect
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -24,7 +25,7 @@ from sparsetd.encoding import Decoder
 from sparsetd.progress import track
 from sparsetd.transitions import Shard, Transitions
 
-__all__ = ["Engine", "Processes", "Serial", "reduced"]
+__all__ = ["Engine", "Processes", "Serial", "forget", "reduced"]
 
 Task = tuple[Shard, Sequence[Any]]
 Work = Callable[[Task], Any]
@@ -120,6 +121,15 @@ def worked(
         path.parent.mkdir(parents=True, exist_ok=True)
         checkpoint.save(path, result)
     return [result] if listed else result
+
+
+def forget(folder: str | Path) -> None:
+    """Remove what `reduced` kept in a folder, and the folder if nothing else is in it."""
+    for path in Path(folder).glob("*.part"):
+        if re.fullmatch(r"[0-9a-f]{64}\.part", path.name):
+            path.unlink(missing_ok=True)
+    with suppress(OSError):  # there is something of somebody else's, or no such folder
+        Path(folder).rmdir()
 
 
 def _plain(value: Any) -> Any:

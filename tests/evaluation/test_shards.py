@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsetd.engines import Processes
+from sparsetd.engines import Processes, forget
 from sparsetd.evaluation import evaluate
 from sparsetd.transitions import Shard, Transitions, concatenate
 
@@ -128,6 +128,19 @@ def test_from_files_with_processes_and_after_a_stop(tmp_path: Path, monkeypatch:
     assert len(list((tmp_path / "kept").iterdir())) == 7
     assert answers(tmp_path / "shards", checkpoint=tmp_path / "kept") == expected
     assert not (tmp_path / "kept").exists()
+
+
+def test_a_checkpoint_removes_nothing_but_its_own(tmp_path: Path) -> None:
+    own = [tmp_path / f"{k:064x}.part" for k in range(2)]
+    others = [tmp_path / "notes.txt", tmp_path / "film.part", tmp_path / "folder"]
+    others[2].mkdir()
+    for path in (*own, *others[:2]):
+        path.write_text("x")
+    forget(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted(others)
+    forget(others[2])
+    assert not others[2].exists()
+    forget(tmp_path / "never made")
 
 
 def test_what_needs_a_log_in_memory_says_so() -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sparsetd.engines import Engine
+from sparsetd.engines import Engine, forget
 from sparsetd.evaluation import importance, learnt, pictures, sanity, second_opinion
 from sparsetd.evaluation.cautions import by_severity
 from sparsetd.evaluation.choice import (
@@ -98,7 +97,8 @@ def evaluate(
     engine : Engine, optional
         Who reads the shards: `sparsetd.engines.Processes(n)`, `sparsetd.dask.Dask(client)`; this process by default.
     checkpoint : path, optional
-        A folder for what is known of each shard: a run that was killed continues from there. It is removed at the end.
+        A folder for what is known of each shard: a run that was killed continues from there. At the end that is
+        removed, and nothing else.
     """
     tell = progress or (lambda _: None)
     check_level(level)
@@ -155,7 +155,7 @@ def evaluate(
         *second_opinion.cautions(answer.own, other),
     ]
     if checkpoint is not None:
-        shutil.rmtree(checkpoint, ignore_errors=True)
+        forget(checkpoint)
     return Evaluation(
         estimate=answer.own.resting_on(carried.effective_episodes),
         behavior=answer.behavior,
