@@ -25,7 +25,7 @@ from sparsetd.encoding import Decoder
 from sparsetd.progress import track
 from sparsetd.transitions import Shard, Transitions
 
-__all__ = ["Engine", "Processes", "Serial", "forget", "reduced"]
+__all__ = ["Engine", "Processes", "Serial", "reduced"]
 
 Task = tuple[Shard, Sequence[Any]]
 Work = Callable[[Task], Any]
