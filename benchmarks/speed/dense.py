@@ -14,7 +14,7 @@ from sparsetd.estimators import ROTD, fit_stream
 from sparsetd.estimators.fit_stream import _blocks
 from sparsetd.operators import tdc
 from sparsetd.penalties import L1
-from sparsetd.solvers.primal_dual import PrimalDual
+from sparsetd.solvers import PrimalDual
 from sparsetd.system import Batch
 
 ALPHA, ETA, GAMMA, RHO_W, RHO_THETA = 0.01, 0.5, 0.95, 0.002, 0.005

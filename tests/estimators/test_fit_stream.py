@@ -15,10 +15,9 @@ from sparsetd import progress
 from sparsetd.estimators.base import BaseTD
 from sparsetd.estimators.fit_stream import fit_stream
 from sparsetd.estimators.lstd import LSTD
-from sparsetd.estimators.rogq import ROGQ
-from sparsetd.estimators.rotd import ROTD
+from sparsetd.estimators.rotd import ROGQ, ROTD
 from sparsetd.estimators.td import TD
-from sparsetd.solvers.primal_dual import PrimalDual
+from sparsetd.solvers import PrimalDual
 from sparsetd.transitions.sparse_parquet import sparse_parquet
 
 N, D = 300, 80

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from reference import automatic as oracle
 
-from sparsetd import operators, penalties, solvers
-from sparsetd.estimators.pfgtd import PFGTD
-from sparsetd.estimators.rdatd import RDATD
+from sparsetd import PFGTD, RDATD, operators, penalties, solvers
 from sparsetd.system import Batch
 
 TABLES = {"td": operators.td, "tdc": operators.tdc, "gtd2": operators.gtd2}

@@ -5,34 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from sparsetd.estimators.base import BaseTD, DivergenceWarning
-from sparsetd.estimators.dantzig_lstd import DantzigLSTD
-from sparsetd.estimators.etd import ETD
 from sparsetd.estimators.fit_stream import fit_stream
-from sparsetd.estimators.gq import GQ
-from sparsetd.estimators.gtd import GTD
-from sparsetd.estimators.gtd2 import GTD2
-from sparsetd.estimators.gtd2mp import GTD2MP
-from sparsetd.estimators.htd import HTD
-from sparsetd.estimators.l1td import L1TD
-from sparsetd.estimators.lars_td import LARSTD
-from sparsetd.estimators.lcp_td import LCPTD
+from sparsetd.estimators.gradient_td import GQ, GTD, GTD2, GTD2MP, HTD, PFGTD, TDC, TDCMP, TDRC
+from sparsetd.estimators.lasso_td import LARSTD, LCPTD, OMPTD
 from sparsetd.estimators.linear_td import LinearTD
-from sparsetd.estimators.lstd import LSTD
-from sparsetd.estimators.lstd_l1 import LSTDL1
-from sparsetd.estimators.mirror_descent_td import MirrorDescentTD
-from sparsetd.estimators.omp_td import OMPTD
-from sparsetd.estimators.pfgtd import PFGTD
-from sparsetd.estimators.ralp import RALP
-from sparsetd.estimators.rdatd import RDATD
-from sparsetd.estimators.rogq import ROGQ
-from sparsetd.estimators.rotd import ROTD
-from sparsetd.estimators.rotd_lasso import ROTDLasso
+from sparsetd.estimators.lstd import LSTD, LSTDL1, RALP, DantzigLSTD
+from sparsetd.estimators.rotd import RDATD, ROGQ, ROTD, ROTDLasso
 from sparsetd.estimators.scorer import TDScorer
 from sparsetd.estimators.sparse_td import SparseTD
-from sparsetd.estimators.td import TD
-from sparsetd.estimators.tdc import TDC
-from sparsetd.estimators.tdcmp import TDCMP
-from sparsetd.estimators.tdrc import TDRC
+from sparsetd.estimators.td import ETD, L1TD, TD, MirrorDescentTD
 
 if TYPE_CHECKING:
     from sparsetd.estimators.value_function import ValueFunction

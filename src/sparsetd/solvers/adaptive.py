@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from sparsetd.solvers.compiled.balls import DUAL_BALL
-from sparsetd.solvers.stream import Automatic, Average, FitNorm
+from sparsetd.solvers.compiled import rules
+from sparsetd.solvers.compiled.balls import BOX, DUAL_BALL, FREE
+from sparsetd.solvers.stream import Average, FitNorm, Streaming
+
+
+@dataclass(frozen=True)
+class Automatic(Streaming):
+    """Steps that nobody sets: distance over gradients."""
+
+    average: Average = "suffix"
+    radius: float = np.inf
+
+    start: ClassVar[float] = 1.0  # r_0 = start·max_t ‖A_t x − b_t‖/‖A_t‖
+    cap: ClassVar[float] = np.inf  # α ≤ cap over the mean of ‖A_t‖
+
+    def rule(self, size: int) -> Any:
+        return rules.DistanceOverGradients(float(self.start), float(self.cap), self.dual_radius(size))
+
+    def dual_radius(self, size: int) -> float:
+        """l2 radius of the dual ball; 0 where no ball bounds y and x and y share one step."""
+        return {BOX: float(np.sqrt(size)), FREE: 0.0}.get(self.ball, 1.0)
 
 
 @dataclass(frozen=True)

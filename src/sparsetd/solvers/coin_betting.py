@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.solvers.adaptive import Automatic
 from sparsetd.solvers.compiled import general
-from sparsetd.solvers.stream import Automatic, Average, StreamState, System
+from sparsetd.solvers.state import StreamState
+from sparsetd.solvers.stream import Average, System
 from sparsetd.system import Array, Table
 
 

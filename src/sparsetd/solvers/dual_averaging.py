@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sparsetd.solvers.adaptive import Automatic
 from sparsetd.solvers.compiled import averaging
 from sparsetd.solvers.compiled.balls import DUAL_BALL, L2_BALL
 from sparsetd.solvers.compiled.rules import GY, MASS
 from sparsetd.solvers.laws import sums
-from sparsetd.solvers.stream import LAWS, Automatic, FitNorm, StreamState, System
+from sparsetd.solvers.state import LAWS, StreamState
+from sparsetd.solvers.stream import FitNorm, System
 from sparsetd.system import Array, Table
 
 LAWS["sums"] = sums

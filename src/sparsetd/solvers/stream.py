@@ -10,7 +10,6 @@ them, so dense and sparse rows may alternate, and a change of penalty begins a n
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -20,10 +19,10 @@ from sparsetd.solvers.compiled import dense as dense_pass
 from sparsetd.solvers.compiled import general
 from sparsetd.solvers.compiled.balls import BOX, FREE, L1_BALL, L2_BALL
 from sparsetd.solvers.compiled.csr import Rows, rows_of
-from sparsetd.solvers.compiled.rules import RECORD, WEIGHT, DistanceOverGradients, Fixed
+from sparsetd.solvers.compiled.rules import WEIGHT, Fixed
 from sparsetd.solvers.laws import lines, soft
-from sparsetd.solvers.schedules import Schedule, steps
-from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, dense, trace_weights
+from sparsetd.solvers.state import LAWS, StreamState, Totals, apart
+from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
 
 Average = Literal["all", "suffix", "none"]
 FitNorm = Literal[1, 2, "inf"]
@@ -34,76 +33,6 @@ class PenaltyLike(Protocol):
 
     def prox(self, x: Array, step: float, factor: Array | None = None) -> Array: ...
     def shrinkage(self, n_blocks: int) -> tuple[Array, Array] | None: ...
-
-
-@dataclass
-class Totals:
-    """Σ α_i x_i and Σ α_i y_i with the sum of their weights."""
-
-    x: Array
-    y: Array | None
-    weight: float = 0.0
-
-    def clear(self) -> None:
-        self.x[:], self.weight = 0.0, 0.0
-        if self.y is not None:
-            self.y[:] = 0.0
-
-
-@dataclass
-class StreamState:
-    """Everything a stream must remember between two chunks; `update` advances it in place.
-
-    `record` holds the statistics that rules look at, `pending` the scales that x and y still have to be multiplied by,
-    `more` what one solver alone needs.
-    """
-
-    x: Array
-    y: Array | None
-    u: Array | None
-    trace: Array | None
-    origin: Array
-    totals: Totals
-    earlier: Totals
-    record: Array = field(default_factory=lambda: np.zeros(RECORD))
-    pending: Array = field(default_factory=lambda: np.ones(2))
-    carry: TraceCarry = field(default_factory=TraceCarry)
-    t: int = 0
-    diverged: bool = False
-    lazy: dict[str, Any] | None = None
-    more: dict[str, Array] = field(default_factory=dict)
-
-    @property
-    def primal(self) -> Array:
-        """x with its pending projection applied; O(d)."""
-        if self.lazy is not None and self.lazy["settled"] != self.t:
-            return LAWS[self.lazy["law"]].point(self).astype(self.x.dtype, copy=False)
-        return np.asarray(self.pending[0] * self.x, dtype=self.x.dtype)
-
-    @property
-    def dual(self) -> Array | None:
-        """y with its pending projection applied."""
-        self.settle()
-        return None if self.y is None else np.asarray(self.pending[1] * self.y, dtype=self.y.dtype)
-
-    def settle(self) -> None:
-        """Fill the dense arrays, if the iterates live elsewhere and have moved since; O(d)."""
-        if self.lazy is not None and self.lazy["settled"] != self.t:
-            LAWS[self.lazy["law"]].settle(self)
-            self.lazy["settled"] = self.t
-
-    def leave(self) -> None:
-        """Go on in the dense arrays, without pending scales."""
-        self.settle()
-        self.lazy = None
-
-    def apply_pending(self) -> None:
-        """Multiply x and y by their pending scales."""
-        if self.pending[0] != 1.0:
-            self.x[:] = self.primal
-        if self.y is not None and self.pending[1] != 1.0:
-            self.y[:] = self.pending[1] * self.y
-        self.pending[:] = 1.0
 
 
 class System(NamedTuple):
@@ -125,7 +54,7 @@ class System(NamedTuple):
         return alike and not self.l1.any()
 
 
-LAWS: dict[str, Any] = {"lines": lines, "soft": soft}
+LAWS.update(lines=lines, soft=soft)
 
 
 class Streaming:
@@ -172,7 +101,7 @@ class Streaming:
                 "use 'tdc', 'gtd2', 'gq', 'htd' or 'td'"
             )
         k = table.n_blocks
-        x, y, x_sum, y_sum, x_old, y_old = _apart(6 * k, n_features, dtype).reshape(6, k, n_features)
+        x, y, x_sum, y_sum, x_old, y_old = apart(6 * k, n_features, dtype).reshape(6, k, n_features)
         if coef_init is not None:
             x[-1] = coef_init
         trace = np.zeros((2, n_features), dtype) if table.lam > 0 else None
@@ -372,58 +301,6 @@ class Streaming:
             state.earlier, state.totals = state.totals, state.earlier
             state.totals.clear()
             state.record[WEIGHT] = 0.0
-
-
-@dataclass(frozen=True)
-class HandSet(Streaming):
-    """Steps that are set by hand."""
-
-    step_size: float | Schedule = 0.01
-    average: Average = "all"
-    radius: float = np.inf
-
-    def rule(self, size: int) -> Any:
-        del size
-        return Fixed()
-
-    def _steps(self, first: int, count: int) -> Array:
-        return steps(self.step_size, first, count)
-
-    def _last_weight(self, state: StreamState) -> float:
-        """The average counts both ends (`eq:averaging`), but a trial point beyond the last row does not exist."""
-        return 0.0 if self.extragradient or state.diverged else float(steps(self.step_size, state.t, 1)[0])
-
-
-@dataclass(frozen=True)
-class Automatic(Streaming):
-    """Steps that nobody sets: distance over gradients."""
-
-    average: Average = "suffix"
-    radius: float = np.inf
-
-    start: ClassVar[float] = 1.0  # r_0 = start·max_t ‖A_t x − b_t‖/‖A_t‖
-    cap: ClassVar[float] = np.inf  # α ≤ cap over the mean of ‖A_t‖
-
-    def rule(self, size: int) -> Any:
-        return DistanceOverGradients(float(self.start), float(self.cap), self.dual_radius(size))
-
-    def dual_radius(self, size: int) -> float:
-        """l2 radius of the dual ball; 0 where no ball bounds y and x and y share one step."""
-        return {BOX: float(np.sqrt(size)), FREE: 0.0}.get(self.ball, 1.0)
-
-
-def _apart(n_rows: int, n_features: int, dtype: Any) -> Array:
-    """Zeros whose rows begin on cache lines, each five lines further into a page of 4096 bytes than the one before.
-
-    A vector register across two lines costs half as much again, and a store at the same place of a page as a load of
-    another row makes the load wait: with all rows at one place a step takes twice as long.
-    """
-    item = np.dtype(dtype).itemsize
-    lines_of_row = -(-n_features * item // 64)
-    stride = (lines_of_row + (5 - lines_of_row) % 64) * 64 // item
-    memory = np.zeros(n_rows * stride + 64 // item, dtype)
-    skip = -memory.ctypes.data % 64 // item
-    return memory[skip : skip + n_rows * stride].reshape(n_rows, stride)[:, :n_features]
 
 
 def _padded(values: Any) -> Array:

@@ -1,0 +1,97 @@
+"""What a stream remembers between two chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sparsetd.solvers.compiled.rules import RECORD
+from sparsetd.system import Array, TraceCarry
+
+LAWS: dict[str, Any] = {}  # the laws of lazy states by their names (`laws`)
+
+
+@dataclass
+class Totals:
+    """Σ α_i x_i and Σ α_i y_i with the sum of their weights."""
+
+    x: Array
+    y: Array | None
+    weight: float = 0.0
+
+    def clear(self) -> None:
+        self.x[:], self.weight = 0.0, 0.0
+        if self.y is not None:
+            self.y[:] = 0.0
+
+
+@dataclass
+class StreamState:
+    """Everything a stream must remember between two chunks; `update` advances it in place.
+
+    `record` holds the statistics that rules look at, `pending` the scales that x and y still have to be multiplied by,
+    `more` what one solver alone needs.
+    """
+
+    x: Array
+    y: Array | None
+    u: Array | None
+    trace: Array | None
+    origin: Array
+    totals: Totals
+    earlier: Totals
+    record: Array = field(default_factory=lambda: np.zeros(RECORD))
+    pending: Array = field(default_factory=lambda: np.ones(2))
+    carry: TraceCarry = field(default_factory=TraceCarry)
+    t: int = 0
+    diverged: bool = False
+    lazy: dict[str, Any] | None = None
+    more: dict[str, Array] = field(default_factory=dict)
+
+    @property
+    def primal(self) -> Array:
+        """x with its pending projection applied; O(d)."""
+        if self.lazy is not None and self.lazy["settled"] != self.t:
+            return LAWS[self.lazy["law"]].point(self).astype(self.x.dtype, copy=False)
+        return np.asarray(self.pending[0] * self.x, dtype=self.x.dtype)
+
+    @property
+    def dual(self) -> Array | None:
+        """y with its pending projection applied."""
+        self.settle()
+        return None if self.y is None else np.asarray(self.pending[1] * self.y, dtype=self.y.dtype)
+
+    def settle(self) -> None:
+        """Fill the dense arrays, if the iterates live elsewhere and have moved since; O(d)."""
+        if self.lazy is not None and self.lazy["settled"] != self.t:
+            LAWS[self.lazy["law"]].settle(self)
+            self.lazy["settled"] = self.t
+
+    def leave(self) -> None:
+        """Go on in the dense arrays, without pending scales."""
+        self.settle()
+        self.lazy = None
+
+    def apply_pending(self) -> None:
+        """Multiply x and y by their pending scales."""
+        if self.pending[0] != 1.0:
+            self.x[:] = self.primal
+        if self.y is not None and self.pending[1] != 1.0:
+            self.y[:] = self.pending[1] * self.y
+        self.pending[:] = 1.0
+
+
+def apart(n_rows: int, n_features: int, dtype: Any) -> Array:
+    """Zeros whose rows begin on cache lines, each five lines further into a page of 4096 bytes than the one before.
+
+    A vector register across two lines costs half as much again, and a store at the same place of a page as a load of
+    another row makes the load wait: with all rows at one place a step takes twice as long.
+    """
+    item = np.dtype(dtype).itemsize
+    lines_of_row = -(-n_features * item // 64)
+    stride = (lines_of_row + (5 - lines_of_row) % 64) * 64 // item
+    memory = np.zeros(n_rows * stride + 64 // item, dtype)
+    skip = -memory.ctypes.data % 64 // item
+    return memory[skip : skip + n_rows * stride].reshape(n_rows, stride)[:, :n_features]
