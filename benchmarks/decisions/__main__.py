@@ -2,6 +2,7 @@
 
     python -m benchmarks.decisions --jobs 16               everything; every log is another random problem
     python -m benchmarks.decisions --only compare --logs 40
+    python -m benchmarks.decisions --out rows.jsonl        keeps every log's row: a run that was stopped goes on
     python -m benchmarks.decisions --quick                 a few logs of each, to see that it runs
 
 The parts:
@@ -19,11 +20,13 @@ Seeds start at 10,000 (`--first-seed`); while this was built, seeds below 2,000 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -33,9 +36,11 @@ import joblib
 import numpy as np
 from scipy.stats import norm
 
-from benchmarks.decisions.problems import Clinic, blended, confounded, softmax, tabular
+from benchmarks.decisions.problems import Clinic, blended, confounded, tabular
 from sparsetd.decisions import compare, improve, sensitivity
+from sparsetd.decisions.score_policy import softmax
 
+Work = Callable[..., dict[str, Any]]
 # A cell: how its problem is made, and how many episodes its logs have.
 COMPARED: dict[str, tuple[Callable[[Any], Clinic], int]] = {
     "tabular, 200": (tabular, 200),
@@ -52,12 +57,6 @@ NULL = {
 EFFECT = {"effect .3, 400": (blended, 400), "effect .3, 2000": (blended, 2000)}
 STRENGTHS = (1.0, 1.5, 2.0, 3.0)
 GAMMAS = (1.5, 2.0, 3.0, 5.0)
-
-
-def lookup(problem: Clinic, table: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """A table π(a|s) as a function of observations."""
-    place = {row.tobytes(): s for s, row in enumerate(problem.seen)}
-    return lambda observation: table[[place[np.asarray(row).tobytes()] for row in observation]]
 
 
 def five(problem: Clinic, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -77,7 +76,7 @@ def compared(cell: str, seed: int) -> dict[str, float]:
     make, episodes = COMPARED[cell]
     problem = make(rng)
     tables = five(problem, rng)
-    policies = {name: "behavior" if name == "behavior" else lookup(problem, t) for name, t in tables.items()}
+    policies = {name: "behavior" if name == "behavior" else problem.policy(t) for name, t in tables.items()}
     found = compare(problem.log(episodes, rng), policies, gamma=problem.gamma)
     truth = {name: problem.value(t) for name, t in tables.items()}
     holds = {"values": found.values, "differences": found.differences}
@@ -98,7 +97,7 @@ def improved(cell: str, seed: int) -> dict[str, float]:
     problem = make(rng)
     found = improve(problem.log(episodes, rng), gamma=problem.gamma, seed=seed)
     before = problem.value(problem.behavior)
-    gain = problem.value(problem.table(found.policy)) - before
+    gain = problem.value(found.policy(problem.seen)) - before
     low, high = found.interval
     return {
         "recommended": found.recommended,
@@ -111,10 +110,10 @@ def improved(cell: str, seed: int) -> dict[str, float]:
 def hidden(strength: float, seed: int) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     problem = confounded(rng, strength)
-    table = softmax(rng.normal(size=problem.clinic.behavior.shape))
-    truth = problem.clinic.value(table)
+    table = softmax(rng.normal(size=problem.behavior.shape))
+    truth = problem.value(table)
     log = problem.log(400, rng)
-    found = sensitivity(log, lookup(problem.clinic, table), gamma=problem.clinic.gamma, confounding=GAMMAS)
+    found = sensitivity(log, problem.policy(table), gamma=problem.gamma, confounding=GAMMAS)
     out = {f"Γ {b.confounding:g}": b.interval(0.95)[0] <= truth <= b.interval(0.95)[1] for b in found.bounds}
     widths = np.diff([b.high.value - b.low.value for b in found.bounds])
     return {**out, "monotone": bool((widths >= -1e-9).all())}
@@ -145,21 +144,37 @@ def _cpu(task: Callable[[], Any]) -> float:
     return time.process_time() - begun
 
 
-def quietly(work: Callable[..., dict[str, float]], *arguments: Any) -> dict[str, float]:
+def rows_of(work: Work, cell: Any, options: argparse.Namespace, logs: int) -> dict[str, np.ndarray]:
+    """One entry per log for every figure of a cell; what the file `--out` holds is not run again."""
+    begun, part = time.perf_counter(), f"{work.__name__} {cell}"
+    kept = {key[1]: row for key, row in read(options.out).items() if key[0] == part}
+    seeds = range(options.first_seed, options.first_seed + logs)
+    left = [seed for seed in seeds if seed not in kept]
+    results = joblib.Parallel(options.jobs, return_as="generator")(joblib.delayed(quietly)(work, cell, s) for s in left)
+    for seed, row in zip(left, results, strict=True):
+        kept[seed] = row
+        keep(options.out, part, seed, row)
+    print(f"{part}: {len(left)} logs in {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
+    return {name: np.array([kept[seed][name] for seed in seeds], dtype=float) for name in kept[seeds[0]]}
+
+
+def quietly(work: Work, *arguments: Any) -> dict[str, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return work(*arguments)
+        return {name: float(value) for name, value in work(*arguments).items()}
 
 
-def table(
-    work: Callable[..., dict[str, float]], cell: Any, options: argparse.Namespace, logs: int
-) -> dict[str, np.ndarray]:
-    """One entry per log for every figure of a cell."""
-    begun = time.perf_counter()
-    seeds = range(options.first_seed, options.first_seed + logs)
-    rows = joblib.Parallel(options.jobs)(joblib.delayed(quietly)(work, cell, seed) for seed in seeds)
-    print(f"{work.__name__} {cell}: {logs} logs in {time.perf_counter() - begun:.0f} s", file=sys.stderr, flush=True)
-    return {name: np.array([row[name] for row in rows], dtype=float) for name in rows[0]}
+def read(path: Path | None) -> dict[tuple[str, int], dict[str, float]]:
+    """The rows of a file by cell and seed; a last line that was cut off does not count."""
+    lines = path.read_text().splitlines(keepends=True) if path is not None and path.exists() else []
+    entries = [json.loads(line) for line in lines if line.endswith("\n")]
+    return {(entry["part"], entry["seed"]): entry["row"] for entry in entries}
+
+
+def keep(path: Path | None, part: str, seed: int, row: dict[str, float]) -> None:
+    if path is not None:
+        with path.open("a") as file:
+            file.write(json.dumps({"part": part, "seed": seed, "row": row}) + "\n")
 
 
 class Verdicts:
@@ -175,7 +190,7 @@ class Verdicts:
 def run_compare(options: argparse.Namespace, verdicts: Verdicts) -> None:
     print(f"compare, {options.logs} logs a cell: share of logs in which all intervals hold (naive 95 % intervals)")
     for cell in COMPARED:
-        found = table(compared, cell, options, options.logs)
+        found = rows_of(compared, cell, options, options.logs)
         mean = {name: float(column.mean()) for name, column in found.items()}
         print(
             f"  {cell:<28s} values {mean['values']:.1%} ({mean['naive values']:.1%}), differences "
@@ -195,12 +210,12 @@ def run_improve(options: argparse.Namespace, verdicts: Verdicts) -> None:
     print(f"improve, {options.logs} logs a cell")
     false, total = 0, 0
     for cell in NULL:
-        found = table(improved, cell, options, options.logs)
+        found = rows_of(improved, cell, options, options.logs)
         false, total = false + int(found["recommended"].sum()), total + options.logs
         print(f"  {cell:<28s} recommended in {int(found['recommended'].sum())} of {options.logs}", flush=True)
     verdicts.add(f"false recommendations {false} of {total} (goal ≤ 2.5 %)", false <= 0.025 * total)
     for cell in EFFECT:
-        found = table(improved, cell, options, max(options.logs // 4, 2))
+        found = rows_of(improved, cell, options, max(options.logs // 4, 2))
         chosen = found["recommended"] > 0
         gain, possible = found["gain"][chosen].mean(), found["possible"][chosen].mean()
         print(
@@ -213,10 +228,9 @@ def run_improve(options: argparse.Namespace, verdicts: Verdicts) -> None:
 
 
 def run_confounding(options: argparse.Namespace, verdicts: Verdicts) -> None:
-    logs = max(options.logs // 4, 2)
-    print(f"confounding, {logs} logs for each Γ*: share in which bounds and interval hold the truth")
+    print(f"confounding, {options.logs} logs for each Γ*: share in which bounds and interval hold the truth")
     for strength in STRENGTHS:
-        found = table(hidden, strength, options, logs)
+        found = rows_of(hidden, strength, options, options.logs)
         shares = ", ".join(f"{name} {column.mean():.0%}" for name, column in found.items())
         print(f"  Γ* {strength:<4g} {shares}", flush=True)
         held = [found[f"Γ {g:g}"].mean() for g in (1.0, *GAMMAS) if g >= strength]
@@ -244,6 +258,7 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=400, metavar="N", help="logs of a cell (default: %(default)s)")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
     parser.add_argument("--first-seed", type=int, default=10_000, metavar="N", help="default: %(default)s")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="keep every log's row here, and go on from it")
     parser.add_argument("--quick", action="store_true", help="8 logs a cell")
     options = parser.parse_args()
     options.logs = 8 if options.quick else options.logs
