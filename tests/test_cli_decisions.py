@@ -28,10 +28,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     log = Clinic(1).log(300)
     with open("log.csv", "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow([*HEADS, "target_prob", "careful"])
+        writer.writerow([*HEADS, "target_prob", "careful", "room"])
         columns = (log.episode, *log.observation.T, log.action, log.reward, log.terminated.astype(int))
         own = np.where(log.action == 1, 0.8, 0.1)
-        writer.writerows(zip(*columns, log.behavior_prob, own, log.behavior_prob, strict=True))
+        room = np.where(log.episode == 0, "single", "shared")
+        writer.writerows(zip(*columns, log.behavior_prob, own, log.behavior_prob, room, strict=True))
     (tmp_path / "decision_policies.py").write_text(POLICIES)
     return tmp_path
 
@@ -58,6 +59,24 @@ def test_compare_prints_and_writes_a_page(capsys, folder):
     code, text, _ = run(capsys, "compare", "log.csv", *words)
     assert code == 0
     assert data["sentence"] in text
+
+
+def test_groups_of_a_column_that_is_not_observed(capsys, folder):
+    """Text, in a log whose rows come in another order: the group is that of the episode's first step."""
+    head, *rows = (folder / "log.csv").read_text().splitlines()
+    numbers = [int(row.split(",")[0]) for row in rows]
+    steps = [i - numbers.index(n) for i, n in enumerate(numbers)]
+    ward = [("north" if n % 2 else "south") if step == 0 else "moved" for n, step in zip(numbers, steps, strict=True)]
+    lines = [",".join([row, str(step), w]) for row, step, w in zip(rows, steps, ward, strict=True)]
+    (folder / "wards.csv").write_text("\n".join([f"{head},step,ward", *reversed(lines)]))
+    words = ["--target", "now=behavior", "--target", "new=target_prob", "--json"]
+    code, out, _ = run(capsys, "compare", "wards.csv", *words, "--by", "ward")
+    assert code == 0
+    by_ward = {g["group"]: g["value"] for g in json.loads(out)["groups"]}
+    north = [row for row, n in zip(rows, numbers, strict=True) if n % 2]
+    (folder / "north.csv").write_text("\n".join([head, *north]))
+    alone = json.loads(run(capsys, "compare", "north.csv", *words)[1])["differences"][0]["value"]
+    assert by_ward == {"ward = north": pytest.approx(alone), "ward = south": pytest.approx(by_ward["ward = south"])}
 
 
 def test_improve_saves_what_predict_and_compare_take(capsys, folder):
@@ -122,7 +141,11 @@ def test_confounding_needs_no_numbers(capsys):
         ),
         (
             ["compare", "log.csv", "--target", "a=behavior", "--target", "b=target_prob", "--by", "age"],
-            "`by` is 'age', but the observed columns are well, ill, worse, worst",
+            "--by names a column 'age' that is not there",
+        ),
+        (
+            ["compare", "log.csv", "--target", "a=behavior", "--target", "b=target_prob", "--by", "room"],
+            "`by` makes a group 'room = single' of one episode, which has no interval: join it to another",
         ),
         (["evaluate", "log.csv", "--confounding", "0.5"], "must be numbers of at least 1, separated by commas"),
         (

@@ -84,6 +84,24 @@ def test_labels_of_rows_and_of_episodes_are_the_same_groups():
     assert [e.value for e in one.values()] == [e.value for e in other.values()]
 
 
+def test_groups_by_a_function_a_named_column_and_the_column_the_log_was_read_with():
+    age = np.repeat(np.random.default_rng(0).uniform(20, 90, size=LOG.n_episodes), np.bincount(LOG.episode))
+    forms = [
+        lambda s: s["ill"] > 0.5,
+        {"age": age},
+        {"ward": np.where(age < 50, "north", "south")},
+        "group",
+    ]
+    log = replace(LOG, group=np.where(age < 50, 0, 1))
+    found = [compare(log, POLICIES, gamma=GAMMA, by=by).groups for by in forms]
+    labels = [list(dict.fromkeys(label for label, _ in groups)) for groups in found]
+    assert labels[0] == ["False", "True"]
+    assert [words.split()[1] for words in labels[1]] == ["below", f"{np.quantile(age[LOG.start], 1 / 3):.3g}", "above"]
+    assert labels[2:] == [["ward = north", "ward = south"], ["group = 0", "group = 1"]]
+    assert [e.value for e in found[2].values()] == [e.value for e in found[3].values()]
+    assert found[0]["True", "p1"].value == compare(LOG, POLICIES, gamma=GAMMA, by="ill").groups["ill = 1", "p1"].value
+
+
 def test_what_the_groups_of_rows_are_worth_adds_up_to_the_difference(found):
     for name, places in found.where.items():
         by_action = [p.gain.value for p in places if p.group.startswith("action")]

@@ -209,6 +209,8 @@ def test_a_policy_is_not_judged_on_the_episodes_that_taught_it(found):
     assert compared.differences["same", "now"].value == pytest.approx(0.0, abs=1e-9)
     assert compared.differences["new", "now"].value == pytest.approx(found.difference.value)
     assert "250 of 500 episodes are left out" in str(compared.cautions[-1])
+    wards = compare(LOG, {"now": "behavior", "new": found.policy}, gamma=GAMMA, by=np.arange(500) % 2).groups
+    assert {label for label, _ in wards} == {"0", "1"}
 
 
 def test_an_episode_is_known_by_what_happened_in_it(found):

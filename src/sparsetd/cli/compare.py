@@ -34,7 +34,7 @@ def arguments(parser: ArgumentParser) -> None:
         "--target", action="append", default=[], type=_named, metavar="NAME=POLICY", help="a policy (repeat for each)"
     )
     add_gamma(parser)
-    parser.add_argument("--by", metavar="COLUMN", help="also compare within groups of this observed column")
+    parser.add_argument("--by", metavar="COLUMN", help="also compare within groups of this column, observed or not")
     parser.add_argument("--report", metavar="FILE", help="also write a page for a browser (.html)")
     parser.add_argument(
         "--level", type=inside, default=0.95, metavar="P", help="of all intervals together (default: %(default)s)"
@@ -48,9 +48,10 @@ def run(args: Namespace, console: Console) -> Outcome:
     models = [model_in(policy) for _, policy in args.target]
     page = check_output(args.report, ".html", ".htm", inputs=[args.log, *models])
     policies, log = _policies(args)
+    by = args.by if args.by is None or args.by in (log.names or ()) else _unobserved(args)
     console.progress(f"comparing {len(policies)} policies on {log.n_episodes:,} episodes")
     classifier = classifier_of(args.classifier)
-    result = compare(log, policies, gamma=args.gamma, level=args.level, by=args.by, classifier=classifier)
+    result = compare(log, policies, gamma=args.gamma, level=args.level, by=by, classifier=classifier)
     text = str(result)
     if page is not None:
         replace_file(page, result.page(log=args.log, targets=", ".join(f"{k}={v}" for k, v in args.target)))
@@ -72,6 +73,14 @@ def _policies(args: Namespace) -> tuple[dict[str, Any], Any]:
         policy, columns = target_of(text)
         policies[name] = read_log(args, **columns).target_prob if policy is None else policy
     return policies, log
+
+
+def _unobserved(args: Namespace) -> dict[str, Any]:
+    """The column that --by names, row by row of the log."""
+    try:
+        return {args.by: read_log(args, ratio=None, target_prob=None, group=args.by).group}
+    except ValueError as error:
+        raise WrongInput(str(error).replace("`group` names", "--by names")) from None
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -110,17 +110,19 @@ def compare(
         Name to policy, in any form that `evaluate` takes as a target. The first is the reference.
     features : transformer, optional
         φ of an observation; its standardised columns by default.
-    by : str or array, optional
-        Subgroups: the name of an observed column (its value when the episode begins; thirds where it has many values),
-        or one label per row or per episode.
+    by : str, array, mapping or function, optional
+        Subgroups by what is known when an episode begins: the name of an observed column, or {name: values} of another
+        (thirds where it has many values); a label per row or per episode; a function from observations to labels; or
+        "group", for a column that the log was read with as ``read(…, group="age_group")``.
     """
     if len(policies) < 2:
         raise ValueError(f"`policies` has {len(policies)} entry: name at least two policies to compare.")
     if any(not isinstance(name, str) or not name.strip() for name in policies):
         raise ValueError("`policies` has an empty name: give every policy a name.")
-    left, policies = unseen(log, policies)
-    judge = Judge.of(left, gamma, features=features, classifier=classifier)
-    ratios = {name: judge.ratio(policy, name) for name, policy in policies.items()}
+    rows, groups = unseen(log, policies), {} if by is None else groups_of(log, by)
+    judge = Judge.of(log[rows], gamma, features=features, classifier=classifier)
+    own = {name: policy[rows] if isinstance(policy, np.ndarray) else policy for name, policy in policies.items()}
+    ratios = {name: judge.ratio(policy, name) for name, policy in own.items()}
     fits = {name: judge.fit(ratio) for name, ratio in ratios.items()}
     earned = {name: judge.earned() for name, policy in policies.items() if is_behavior(policy)}
     found = {name: fit.value() for name, fit in fits.items()}
@@ -130,7 +132,7 @@ def compare(
         values=values,
         differences=differences,
         best_set=_best(differences, list(policies)),
-        groups=_by_group(judge, ratios, by, level),
+        groups=_by_group(judge, ratios, {label: members[rows] for label, members in groups.items()}, level),
         where={name: places(judge, fits[name], fits[reference]) for name in policies if name != reference},
         reference=reference,
         gamma=gamma,
@@ -177,21 +179,22 @@ def _best(differences: Together, names: list[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in worse)
 
 
-def _by_group(judge: Judge, ratios: Mapping[str, Array], by: Any, level: float) -> Together:
-    """Differences to the reference within every group, each fitted to the group's own episodes."""
-    if by is None:
-        return Together({}, level, level)
+def _by_group(judge: Judge, ratios: Mapping[str, Array], groups: Mapping[str, Array], level: float) -> Together:
+    """Differences to the reference within every group of rows, each fitted to the group's own episodes."""
     reference, *others = ratios
     estimates: dict[Any, Estimate] = {}
     influences: dict[Any, Array] = {}
-    for label, members in groups_of(judge.log, judge.part.episodes, by).items():
-        part, rows = judge.only(members), members[judge.part.episodes.of]
+    for label, members in groups.items():
+        rows, inside = np.flatnonzero(members), members[judge.part.episodes.first]
+        if inside.sum() < 2:
+            raise ValueError(f"`by` makes a group {label!r} of one episode, which has no interval: join it to another.")
+        part = judge.only(rows)
         base, base_moved = part.value(ratios[reference][rows])
         for name in others:
             value, moved = part.value(ratios[name][rows])
             estimates[label, name] = Estimate.of_influence(f"{label}: {name}", value - base, moved - base_moved)
-            influences[label, name] = np.zeros(len(members))
-            influences[label, name][members] = moved - base_moved
+            influences[label, name] = np.zeros(len(inside))
+            influences[label, name][inside] = moved - base_moved
     return Together.of(estimates, influences, level)
 
 

@@ -67,9 +67,8 @@ class Judge:
         columns = None if all_of_them else value_columns(batch, choose(batch, SparseTDCV(gamma=gamma)).support)
         return cls(known, Part.of(batch, Episodes.of_log(same, gamma), columns), found)
 
-    def only(self, members: Array) -> Judge:
-        """The given episodes alone."""
-        rows = np.flatnonzero(members[self.part.episodes.of])
+    def only(self, rows: Array) -> Judge:
+        """The given rows alone, in whole episodes."""
         return Judge(self.log[rows], Part(self.part.batch[rows], self.part.episodes.subset(rows)))
 
     def ratio(self, policy: Any, name: str) -> Array:
@@ -106,15 +105,12 @@ def is_behavior(policy: Any) -> bool:
     return isinstance(policy, str) and policy in BEHAVIOR
 
 
-def unseen(log: Transitions, policies: Mapping[str, Any]) -> tuple[Transitions, dict[str, Any]]:
-    """The episodes from which none of the policies was learnt, and the policies for them (arrays have one row each)."""
+def unseen(log: Transitions, policies: Mapping[str, Any]) -> Array:
+    """The rows of the episodes from which none of the policies was learnt."""
     own = np.any([taught(policy, log) for policy in policies.values()], axis=0)
     if own.all():
         raise ValueError("A policy was learnt from every episode of this log: compare policies on others.")
-    if not own.any():
-        return log, dict(policies)
-    rows = np.flatnonzero(~own[numbered(log)])
-    return log[rows], {name: p[rows] if isinstance(p, np.ndarray) else p for name, p in policies.items()}
+    return np.flatnonzero(~own[numbered(log)])
 
 
 def numbered(log: Transitions) -> Array:

@@ -32,8 +32,8 @@ class Together(Mapping[Any, Estimate]):
     @classmethod
     def of(cls, estimates: Mapping[Any, Estimate], influences: Mapping[Any, Array], level: float) -> Together:
         """`influences` holds one column over the episodes of the whole log for every key."""
-        columns = np.column_stack([influences[key] for key in estimates])
-        return cls(estimates, level, pointwise_level(columns, level))
+        columns = [influences[key] for key in estimates]
+        return cls(estimates, level, pointwise_level(np.column_stack(columns), level) if columns else level)
 
     def __getitem__(self, key: Any) -> Estimate:
         return self.estimates[key]

@@ -1,33 +1,56 @@
-"""Groups of episodes: by an observed column when the episode begins, or by labels that the caller has."""
+"""Groups of episodes: by a column when the episode begins, by a function of what is observed then, or by labels."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from sparsetd.evaluation.episodes import Episodes
 from sparsetd.system import Array
 from sparsetd.transitions import Transitions
+from sparsetd.transitions.policy import named
 
 MOST = 8  # values of a column that are groups by themselves; of more, thirds are
 
 
-def groups_of(log: Transitions, episodes: Episodes, by: Any) -> dict[str, Array]:
-    """Label → which episodes belong to it."""
-    found = _of_column(log, episodes, by) if isinstance(by, str) else _of_labels(log, episodes, by)
-    for label, members in found.items():
-        if members.sum() < 2:
-            raise ValueError(f"`by` makes a group {label!r} of one episode, which has no interval: join it to another.")
-    return found
+def groups_of(log: Transitions, by: Any) -> dict[str, Array]:
+    """Label → which rows belong to the episodes that begin with it."""
+    first = np.flatnonzero(np.diff(log.episode, prepend=log.episode[:1] - 1))
+    name, values = _column(log, by, first)
+    label = np.asarray(values)
+    if label.shape == (len(log),):
+        label = label[first]
+    if label.shape != first.shape:
+        raise ValueError(
+            f"`by` has shape {label.shape}: pass a label for each of the {len(first)} episodes or {len(log)} rows."
+        )
+    found = thirds(name, label, MOST) if name and label.dtype.kind in "fiu" else _of_labels(name, label)
+    length = np.diff(first, append=len(log))
+    return {words: np.repeat(members, length) for words, members in found.items()}
 
 
-def _of_column(log: Transitions, episodes: Episodes, by: str) -> dict[str, Array]:
+def _column(log: Transitions, by: Any, first: Array) -> tuple[str, Any]:
+    """What `by` is called, where it has a name, and its values."""
     names = list(log.names or ())
-    if by not in names:
-        shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-        raise ValueError(f"`by` is {by!r}, but the observed columns are {shown}: name one of them, or pass labels.")
-    return thirds(by, log.observation[episodes.first, names.index(by)], MOST)
+    if isinstance(by, Mapping):
+        return next(iter(by.items()))
+    if callable(by):
+        return "", by(named(log.observation[first], names))
+    if not isinstance(by, str):
+        return "", by
+    if by in names:
+        return by, log.observation[:, names.index(by)]
+    if by == "group" and log.group is not None:
+        return by, log.group
+    shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+    raise ValueError(
+        f"`by` is {by!r}, but the observed columns are {shown}: name one of them, or pass the labels themselves."
+    )
+
+
+def _of_labels(name: str, label: Array) -> dict[str, Array]:
+    return {f"{name} = {value}" if name else str(value): label == value for value in np.unique(label)}
 
 
 def thirds(name: str, column: Array, most: int = 2) -> dict[str, Array]:
@@ -42,14 +65,3 @@ def thirds(name: str, column: Array, most: int = 2) -> dict[str, Array]:
         f"{name} above {high:.3g}": column > high,
     }
     return {words: members for words, members in cut.items() if members.any()}
-
-
-def _of_labels(log: Transitions, episodes: Episodes, by: Any) -> dict[str, Array]:
-    labels = np.asarray(by)
-    if labels.shape == (len(log),):
-        labels = labels[episodes.first]
-    if labels.shape != (len(episodes),):
-        raise ValueError(
-            f"`by` has shape {labels.shape}: pass a label for each of the {len(episodes)} episodes or {len(log)} rows."
-        )
-    return {str(label): labels == label for label in np.unique(labels)}

@@ -33,6 +33,7 @@ class Rows:
     behavior_prob: Array | None
     target_prob: Array | None
     ratio: Array | None
+    group: Array | None
 
     def __len__(self) -> int:
         return len(self.reward)
@@ -87,6 +88,7 @@ def check_rows(columns: Columns, schema: Schema) -> Rows:
         behavior_prob=mu,
         target_prob=pi,
         ratio=None if schema.ratio is None else ratios(columns[schema.ratio], n, mu, pi, schema.ratio),
+        group=None if schema.group is None else _identifiers(schema.group, columns[schema.group], n),
     )
 
 
@@ -203,6 +205,7 @@ def build(rows: Rows, start: Array, schema: Schema) -> Transitions:
     """`Transitions` out of ordered rows with successors."""
     if schema.reward is None:
         raise ValueError("`reward` is missing: transitions need a column of rewards; states alone do not.")
-    columns = {name: value for name, value in vars(rows).items() if name not in ("episode", "step")}
+    columns = {name: value for name, value in vars(rows).items() if name not in ("episode", "step", "group")}
     names = schema.names(rows.observation.shape[1])
-    return replace(Transitions.from_arrays(**columns, start=start, names=names), episode_id=rows.episode)
+    checked = Transitions.from_arrays(**columns, start=start, names=names)
+    return replace(checked, episode_id=rows.episode, group=rows.group)

@@ -196,7 +196,7 @@ def flags(name: str, values: Any | None, n: int) -> Mask:
 
 def identifiers(name: str, ids: Array) -> None:
     """Refuse missing entries, and those that are neither numbers nor text."""
-    remedy = "give every row the identifier of its episode"
+    remedy = "fill in every row"
     if ids.dtype.kind != "O":
         refuse(name, np.asarray(ids != ids), ids, "present", remedy)
         return

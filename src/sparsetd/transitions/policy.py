@@ -39,7 +39,7 @@ class Observations(np.ndarray[Any, Any]):
         return pandas.DataFrame(np.asarray(self), columns=list(self.names))
 
 
-def _named(rows: Array, names: Sequence[str] | None) -> Array:
+def named(rows: Array, names: Sequence[str] | None) -> Array:
     view = np.asarray(rows).view(Observations)
     view.names = () if names is None else tuple(names)
     return view
@@ -63,7 +63,7 @@ def action_probabilities(
         table = _classified(policy, rows, name, action_names)
     else:
         known = names if names is None or wanted is None else list(wanted)
-        table = _numbers(_spelt_out(policy(_named(rows, known)), action_names), name)
+        table = _numbers(_spelt_out(policy(named(rows, known)), action_names), name)
     if table.ndim != 2 or len(table) != n:
         raise ValueError(
             f"`{name}` must map {n} observations to shape ({n}, n_actions), but it returned shape {table.shape}: "

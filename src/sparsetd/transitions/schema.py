@@ -10,6 +10,7 @@ episode, step    which episode, and the order in it; absent: the file's order
 behavior_prob    probability of the logged action under the policy that chose it
 target_prob      its probability under the policy to be evaluated
 ratio            target_prob / behavior_prob, instead of the two
+group            what the row belongs to (an age group, a hospital), to ask about groups; only where the caller names it
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "behavior_prob": ("behavior_prob", "behaviour_prob", "propensity", "propensity_score", "pscore", "action_prob"),
     "target_prob": ("target_prob",),
     "ratio": ("ratio", "importance_ratio", "importance_weight"),
+    "group": (),
 }
 WHOLE = (
     ("observation", "next_observation"),
@@ -60,6 +62,7 @@ class Schema:
     behavior_prob: str | None = None
     target_prob: str | None = None
     ratio: str | None = None
+    group: str | None = None
     ignored: tuple[str, ...] = field(default=(), compare=False)
 
     def used(self) -> tuple[str, ...]:

@@ -44,6 +44,8 @@ class Transitions:
         Names of the observation's columns.
     episode_id : array (n,) or None
         What the log itself calls the episode of each row: integers or objects.
+    group : array (n,) or None
+        What each row belongs to (an age group, a hospital): see `read(…, group=…)`.
     action_names : tuple of str, or None
         Names of the discrete actions, where `prepare` found text.
     """
@@ -61,6 +63,7 @@ class Transitions:
     ratio: Array | None = None
     names: tuple[str, ...] | None = None
     episode_id: Array | None = None
+    group: Array | None = None
     action_names: tuple[str, ...] | None = None
 
     @classmethod
