@@ -103,7 +103,13 @@ def test_evaluate_a_function_and_a_greedy_model(capsys, log, folder):
     assert json.loads(out)["value"] == pytest.approx(same["value"])
     fit = ["fit", log, "--method", "LSTD", "--policy", "my_policies:often", "--out", "q.sparsetd"]
     assert run(capsys, *fit)[0] == 0
-    code, out, _ = run(capsys, "evaluate", log, "--target", "greedy:q.sparsetd", "--all-features", "--json")
+    judge = ["evaluate", log, "--target", "greedy:q.sparsetd", "--all-features", "--json"]
+    code, _, err = run(capsys, *judge)
+    assert code == 2
+    assert "The policy was learnt from" in err
+    assert run(capsys, *fit, "--part", "1/2")[0] == 0
+    assert run(capsys, *judge)[0] == 2
+    code, out, _ = run(capsys, *judge, "--part", "2/2")
     assert code == 0
     assert json.loads(out)["target"] == "greedy in the given model"
     for target, message in [
@@ -496,7 +502,7 @@ def test_output_paths_are_checked_first(tmp_path, monkeypatch):
         check_output(str(tmp_path / "x.html"))
 
 
-GREEDY = ["evaluate", "--target", "greedy:q.sparsetd", "--all-features", "--resamples", "0", "--json"]
+GREEDY = ["evaluate", "--part", "2/2", "--target", "greedy:q.sparsetd", "--all-features", "--resamples", "0", "--json"]
 
 
 @pytest.mark.parametrize("words", [["predict", "m.sparsetd"], ["predict", "q.sparsetd"], GREEDY])
@@ -505,7 +511,12 @@ def test_columns_are_matched_with_a_model_by_name(capsys, log, folder, words):
     swapped = write(folder / "swapped.csv", rows(), [*COLUMNS[:2], "obs_b", "obs_a", *COLUMNS[4:]])
     (folder / "renamed.csv").write_text(Path(log).read_text().replace("obs_a", "obs_c"))
     assert run(capsys, "fit", log, "--out", "m.sparsetd", "--method", "LSTD")[0] == 0
-    assert run(capsys, "fit", log, "--out", "q.sparsetd", "--method", "LSTD", "--policy", "halves:half")[0] == 0
+    assert (
+        run(capsys, "fit", log, "--out", "q.sparsetd", "--method", "LSTD", "--policy", "halves:half", "--part", "1/2")[
+            0
+        ]
+        == 0
+    )
     first, second, third = (run(capsys, *words, path) for path in (log, swapped, "renamed.csv"))
     assert first[0] == 0
     assert _values(first[1]) == pytest.approx(_values(second[1]))

@@ -15,8 +15,8 @@ from sparsetd.decisions import ScorePolicy, compare, improve
 from sparsetd.decisions.candidates import candidates, recipes
 from sparsetd.evaluation import evaluate
 from sparsetd.evaluation.cautions import Caution
-from sparsetd.evaluation.learnt import fingerprints, taught
 from sparsetd.transitions import Transitions, concatenate
+from sparsetd.transitions.learnt import fingerprints, taught
 
 CLINIC = Clinic(1)
 LOG = CLINIC.log(500)
@@ -199,11 +199,9 @@ def test_too_many_weights_are_refused_by_name():
 
 
 def test_a_policy_is_not_judged_on_the_episodes_that_taught_it(found):
-    """`evaluate` says so in red; `compare` leaves those episodes out, so that what is left is the test itself."""
-    judged = evaluate(LOG, found.policy, gamma=GAMMA, n_resamples=0)
-    assert judged.severity == "red"
-    assert "learnt from 250 of these 500 episodes" in str(judged.warnings[0])
-    assert not any(c.code == "judged_on_training_episodes" for c in found.evaluation.warnings)
+    """`evaluate` refuses; `compare` leaves those episodes out, so that what is left is the test itself."""
+    with pytest.raises(ValueError, match=r"learnt from 250 of these 500 episodes.*log.part.*--part.*improve"):
+        evaluate(LOG, found.policy, gamma=GAMMA, n_resamples=0)
     column = np.asarray(LOG.behavior_prob)
     compared = compare(LOG, {"now": "behavior", "new": found.policy, "same": column}, gamma=GAMMA)
     assert compared.differences["same", "now"].value == pytest.approx(0.0, abs=1e-9)
@@ -234,10 +232,12 @@ def test_the_order_of_the_log_does_not_matter(found):
     assert improve(backwards, gamma=GAMMA).difference.value == pytest.approx(found.difference.value)
 
 
-def test_of_equal_episodes_as_many_count_as_taught():
+def test_episodes_that_look_alike_are_told_apart_by_their_ids():
     one = Transitions.from_arrays([[1.0]] * 5, [0.0, 1.0, 0.0, 0.0, 1.0], action=[0] * 5, terminated=[True] * 5)
     policy = replace(constant_policy("tilt", 1.0), learnt_from=fingerprints(one[:3]))
-    assert taught(policy, one).tolist() == [True, True, True, False, False]
-    assert taught(policy, one[[2, 3, 4, 1, 0]]).tolist() == [True, True, True, False, False]
-    fewer = replace(policy, learnt_from=fingerprints(one[:1]))
-    assert not taught(fewer, one).any()  # one in five may be chance
+    assert not taught(policy, one).any()  # without ids nobody can tell
+    named = replace(one, episode_id=np.array([4, 7, 1, 9, 2]))
+    policy = replace(policy, learnt_from=fingerprints(named[:3]))
+    assert taught(policy, named).tolist() == [True, True, True, False, False]
+    assert taught(policy, named[[2, 3, 4, 1, 0]]).tolist() == [True, False, False, True, True]
+    assert not taught(replace(policy, learnt_from=fingerprints(named[:1])), named).any()  # one in five may be chance

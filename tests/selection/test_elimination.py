@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsetd import SparseTD, SparseTDCV
-from sparsetd.selection.elimination import MeanSystem, eliminate, supports, survivors
+from sparsetd.selection.elimination import MeanSystem, distinct, eliminate, supports, survivors
 from sparsetd.selection.sparse_td_cv import dual_support
 from sparsetd.system import Array, Batch
 
@@ -152,3 +152,20 @@ def test_a_time_limit_ends_with_an_honest_gap() -> None:
         batch.phi, batch.reward, batch.phi_next, **columns
     )
     assert model.objective_ - exact.objective_ <= model.dual_gap_ + 1e-12
+
+
+def test_of_copies_the_first_is_kept_whatever_the_order_of_the_rows():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 4))
+    y = X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=400)
+    wide = np.hstack([X, 7.0 * X[:, :1] + 1e-8 * rng.normal(size=(400, 1)), -X[:, 1:2]])
+    for order in (np.arange(400), rng.permutation(400), np.arange(400)[::-1]):
+        model = SparseTDCV(gamma=0.0).fit(wide[order], y[order])
+        assert model.support_[[0, 1, 4, 5]].tolist() == [True, True, False, False]
+
+
+def test_distinct_columns_are_those_that_copy_no_earlier_one():
+    columns = np.random.default_rng(4).normal(size=(50, 3))
+    wide = columns[:, [0, 1, 0, 2, 1]] * [1.0, 1e3, -2.0, 1.0, 1e-5]
+    assert distinct(wide.T @ wide).tolist() == [0, 1, 3]
+    assert distinct(np.zeros((2, 2))).tolist() == [0, 1]

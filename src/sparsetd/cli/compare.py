@@ -9,7 +9,7 @@ from sparsetd.atomic import replace_file
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.evaluate import CLASSIFIERS, classifier_of
-from sparsetd.cli.log_options import add_gamma, add_log, check_output, read_log
+from sparsetd.cli.log_options import add_gamma, add_log, add_part, check_output, read_log
 from sparsetd.cli.options import inside
 from sparsetd.cli.policies import model_in, target_of
 
@@ -30,6 +30,7 @@ examples:
 
 def arguments(parser: ArgumentParser) -> None:
     add_log(parser)
+    add_part(parser)
     parser.add_argument(
         "--target", action="append", default=[], type=_named, metavar="NAME=POLICY", help="a policy (repeat for each)"
     )

@@ -9,7 +9,16 @@ from typing import Any
 from sparsetd import memory
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_engine, add_gamma, add_log, check_output, engine_of, read_log, read_shards
+from sparsetd.cli.log_options import (
+    add_engine,
+    add_gamma,
+    add_log,
+    add_part,
+    check_output,
+    engine_of,
+    read_log,
+    read_shards,
+)
 from sparsetd.cli.options import at_least, inside
 from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
 
@@ -34,6 +43,7 @@ CLASSIFIERS = ("logistic", "boosting", "forest")
 
 def arguments(parser: ArgumentParser) -> None:
     add_log(parser)
+    add_part(parser)
     parser.add_argument("--target", metavar="POLICY", help=TARGET_HELP)
     add_gamma(parser)
     parser.add_argument("--report", metavar="FILE", help="also write a page for a browser (.html)")

@@ -8,7 +8,7 @@ from typing import Any
 
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_gamma, add_log, check_output, read_log
+from sparsetd.cli.log_options import add_gamma, add_log, add_part, check_output, read_log
 from sparsetd.cli.policies import function_of
 from sparsetd.transitions.text import is_number
 
@@ -30,6 +30,7 @@ SHOWN = 15
 
 def arguments(parser: ArgumentParser) -> None:
     add_log(parser)
+    add_part(parser)
     parser.add_argument("--out", required=True, metavar="FILE", help="model file to write")
     parser.add_argument("--method", default="SparseTDCV", metavar="NAME", help="estimator (default: %(default)s)")
     parser.add_argument(

@@ -34,6 +34,15 @@ def add_columns(parser: ArgumentParser) -> None:
     )
 
 
+def add_part(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--part",
+        type=_part,
+        metavar="K/N",
+        help="only the K-th of N parts of the episodes, by a hash of their ids: 1/2 to learn a policy, 2/2 to judge it",
+    )
+
+
 def add_gamma(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--gamma", type=fraction, default=0.99, metavar="G", help="discount of one step, 0 to 1 (default: %(default)s)"
@@ -42,11 +51,14 @@ def add_gamma(parser: ArgumentParser) -> None:
 
 def read_log(args: Namespace, **columns: Any) -> Transitions:
     """The log with the columns as named on the command line; `columns` of the caller come last."""
-    return read(args.log, **{**dict(args.column), **columns})
+    log = read(args.log, **{**dict(args.column), **columns})
+    return log if getattr(args, "part", None) is None else log.part(*args.part)
 
 
 def read_shards(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
     """The log in the parts that it comes in; what is no folder of shards is one, in memory."""
+    if getattr(args, "part", None) is not None:
+        return shards(read_log(args, **columns))
     return shards(args.log, **{**dict(args.column), **columns})
 
 
@@ -97,6 +109,13 @@ def _refuse_input(target: Path, given: Path) -> None:
         raise WrongInput(f"the output file '{target}' is also an input and would be overwritten; name another")
     if source.is_dir() and where.parent == source and where.suffix.lower() in FILES:
         raise WrongInput(f"the output file '{target}' would become a part of the log '{given}'; name another folder")
+
+
+def _part(text: str) -> tuple[int, int]:
+    k, _, n = text.partition("/")
+    if not (k.isdecimal() and n.isdecimal() and 1 <= int(k) <= int(n)):
+        raise ArgumentTypeError(f"must look like 1/2, not '{text}'")
+    return int(k), int(n)
 
 
 def _column(text: str) -> tuple[str, Any]:

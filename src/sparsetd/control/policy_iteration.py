@@ -22,6 +22,7 @@ from sparsetd.estimators import LSTD
 from sparsetd.features.featurize import featurize, state_features
 from sparsetd.system import Array, Batch
 from sparsetd.transitions import Policy, Transitions
+from sparsetd.transitions.learnt import fingerprints
 
 RIDGE = 1e-4
 # Fresh data for iteration k, collected in view of the current policy.
@@ -36,6 +37,7 @@ class LinearValues:
     coef: Array
     intercept: float = 0.0
     feature_names_in_: tuple[str, ...] | None = None
+    learnt_from: Array | None = None
 
     def __call__(self, observation: Array) -> Array:
         phi = state_features(self.features, np.atleast_2d(observation))
@@ -114,11 +116,12 @@ def policy_iteration(
     result, seen = PolicyIteration(), list[bytes]()
     policy: Policy = initial or uniform(n_actions)
     previous: Array | None = None
+    own = fingerprints(transitions) if isinstance(transitions, Transitions) else None
     for k in range(n_iter):
         data = transitions if isinstance(transitions, Transitions) else transitions(k, policy)
         began = time.perf_counter()
         model = _evaluate(evaluator, data, features, gamma, policy, previous if warm_start else None, use_ratio)
-        values = LinearValues(features, model.coef_.reshape(n_actions, -1), float(model.intercept_), data.names)
+        values = LinearValues(features, model.coef_.reshape(n_actions, -1), float(model.intercept_), data.names, own)
         policy = ValuePolicy(values, rule)
         result.iterations.append(_record(values, previous, model, time.perf_counter() - began, seen, data))
         previous = model.coef_

@@ -17,7 +17,6 @@ from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.choice import affordable, choose, value_columns
 from sparsetd.evaluation.diagnostics import overlap
 from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.learnt import taught
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.evaluation.support import support
@@ -26,6 +25,7 @@ from sparsetd.features.featurize import featurize, fit_features
 from sparsetd.selection import SparseTDCV
 from sparsetd.system import Array
 from sparsetd.transitions import Transitions
+from sparsetd.transitions.learnt import taught
 
 Value = tuple[float, Array]  # and what each episode adds to n times its error
 BEHAVIOR = ("behavior", "behaviour")

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsetd.features.featurize import feature_names, featurize, fit_features, state_features
 from sparsetd.transitions import Policy, Transitions, action_probabilities
 from sparsetd.transitions.checks import finite, numbers
+from sparsetd.transitions.learnt import fingerprints
 from sparsetd.transitions.names import in_order, names_in
 
 Array = NDArray[Any]
@@ -41,6 +42,8 @@ class ValueFunction(BaseEstimator):
     policy_ : callable or None
     n_actions_ : int or None
         Number of actions (None for state values).
+    learnt_from_ : array of int
+        Fingerprints of the episodes that action values were learnt from: `evaluate` refuses to judge on these.
     """
 
     def __init__(self, features: Any, estimator: Any) -> None:
@@ -85,6 +88,7 @@ class ValueFunction(BaseEstimator):
     def _begin(self, transitions: Transitions) -> None:
         self.features_ = fit_features(transitions, self.features)
         self.estimator_ = clone(self.estimator)
+        self.learnt_from_ = np.empty(0, dtype=np.uint64)
         self.n_observed_ = transitions.observation.shape[1]
         names = transitions.names
         self.feature_names_in_ = None if names is None else np.array(names, dtype=object)
@@ -106,6 +110,8 @@ class ValueFunction(BaseEstimator):
             self.n_actions_ = None
         else:
             self.n_actions_ = transitions.probabilities(policy, transitions.observation[:1]).shape[1]
+        if policy is not None:  # what follows these values must not be judged on the same episodes
+            self.learnt_from_ = np.union1d(self.learnt_from_, fingerprints(transitions))
         self.feature_names_ = feature_names(self.features_, transitions, self.n_actions_)
         return self
 

@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd.evaluation.moments import Ask, Moments, Part, on_columns
 from sparsetd.progress import track
-from sparsetd.selection.elimination import MeanSystem, eliminate, survivors
+from sparsetd.selection.elimination import MeanSystem, distinct, eliminate, survivors
 from sparsetd.selection.path import SparsePath, solved_path
 from sparsetd.selection.sparse_td_cv import SparseTDCV, dual_support
 from sparsetd.system import Array, Batch
@@ -44,7 +44,7 @@ class Choice:
     model: Any = None
     path: SparsePath | None = None
     chosen: float = np.nan
-    omega: Array | None = None  # Ω of all columns, row by row
+    omega: Array | None = None  # Ω of the columns that are distinct, row by row
 
 
 def affordable(n_rows: int) -> int:
@@ -156,8 +156,8 @@ def scores_at(log: Part | Parts, groups: Moments, columns: Array) -> Array:
 
 def frequencies(groups: Moments, omega: Array, n_candidates: int, n_resamples: int, seed: int) -> Array:
     """Share of random halves of the log, from the sums of its groups of episodes, in which each column is kept."""
-    rng, n_groups, every = np.random.default_rng(seed), len(groups.n_rows), np.arange(groups.b.shape[1])
-    kept = np.zeros(len(every))
+    rng, n_groups, every = np.random.default_rng(seed), len(groups.n_rows), distinct(groups.total().C[0])
+    kept = np.zeros(groups.b.shape[1])
     for _ in track(range(n_resamples), "halves"):
         half = np.isin(np.arange(n_groups), rng.permutation(n_groups)[: max(n_groups // 2, 1)])
         system = mean_system(groups.total(half), n_candidates)

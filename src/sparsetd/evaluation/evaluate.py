@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.engines import Engine, forget
-from sparsetd.evaluation import importance, learnt, pictures, sanity, second_opinion
+from sparsetd.evaluation import importance, pictures, sanity, second_opinion
 from sparsetd.evaluation.cautions import by_severity
 from sparsetd.evaluation.choice import (
     MAX_RIVALS,
@@ -47,6 +47,7 @@ from sparsetd.evaluation.support import support, weights
 from sparsetd.evaluation.verify import second_way, verify
 from sparsetd.selection import SparseTDCV
 from sparsetd.system import Array
+from sparsetd.transitions.learnt import refuse_own
 from sparsetd.transitions.partition import partition
 
 
@@ -105,6 +106,7 @@ def evaluate(
     tell("reading the ratios of the target policy")
     log = opened(transitions, target, gamma, features, classifier, engine, checkpoint)
     question, names, episodes = log.question, log.names, log.rows.episodes
+    refuse_own(target, question.log)
     _check(episodes, n_folds)
     tell(f"choosing among {len(names)} features")
     fold = partition(log.rows.ids, n_folds)
@@ -151,7 +153,6 @@ def evaluate(
         *spread.cautions(),
         *sanity.on_the_behavior(question),
         *sanity.on_the_log(question),
-        *learnt.cautions(target, question.log),
         *second_opinion.cautions(answer.own, other),
     ]
     if checkpoint is not None:
@@ -323,7 +324,7 @@ def _kept(log: Opened, chosen: _Chosen, n_resamples: int, seed: int) -> Array:
     near, out = rivals(rows, d, chosen.choice), np.zeros(d)
     if groups is None:
         groups = rows.answer(halves(rows.ids).on(on_columns, near))[0]
-    if omega is None or len(near) < d:
+    if omega is None or len(near) < d or len(omega) <= d:
         omega = scores_at(rows, groups, near)
     out[near] = frequencies(groups, omega, d, n_resamples, seed)
     return out

@@ -27,6 +27,7 @@ from scipy.linalg.lapack import dgecon, dgetrf, dgetri, dpstrf
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.moments import Ask, Moments, Part
+from sparsetd.selection.elimination import distinct
 from sparsetd.selection.units import lengths_of
 from sparsetd.system import Array, Batch
 
@@ -174,16 +175,17 @@ def _independent(C: Array) -> Array:
     """Columns that are no linear combination of the others, by Cholesky with pivoting; the constant (last) among them.
 
     Equal columns would make the system singular without a reason, and what is left out must not depend on rounding:
-    the constant goes first, the pivots follow.
+    the constant goes first, then the first of each set of copies, and the pivots follow.
     """
     last = C[-1] / np.sqrt(C[-1, -1])
     rest = (C - np.outer(last, last))[:-1, :-1]
     spread = np.sqrt(np.maximum(np.diag(rest), np.finfo(float).tiny))
     varies = np.diag(rest) > DEPENDENT * np.diag(C)[:-1]
-    some = np.flatnonzero(varies)
+    correlation, some = rest / np.outer(spread, spread), np.flatnonzero(varies)
     if not len(some):
         return np.array([len(C) - 1])
-    correlation = (rest / np.outer(spread, spread))[np.ix_(some, some)]
+    some = some[distinct(correlation[np.ix_(some, some)])]
+    correlation = correlation[np.ix_(some, some)]
     _, pivots, rank, _ = dpstrf(correlation, tol=DEPENDENT)
     return np.append(np.sort(some[pivots[:rank] - 1]), len(C) - 1)
 

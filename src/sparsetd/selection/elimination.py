@@ -29,6 +29,7 @@ FALSE = 0.3  # expected number of noises among d that exceed κ
 ROWS_EACH = 20  # a support of the path may have one feature for so many rows
 HALVINGS = 3
 EMPTY = 1e-15  # share of the largest variance below which one is rounding
+COPY = 1e-12  # 1 − |correlation| at or below which two columns are copies
 TOLERANCE = 1e-4  # relative duality gap of the path: supports are wanted, not digits
 
 # Ω of the scores at θ on some columns: row by row, or summed over episodes first.
@@ -59,8 +60,10 @@ class MeanSystem:
 
 
 def eliminate(system: MeanSystem, scores: Scores) -> Array:
-    """The columns that are kept, the free ones among them."""
-    every = np.arange(len(system.b))
+    """The columns that are kept, the free ones among them; of columns that are multiples of one another the first."""
+    every = distinct(system.C)
+    if len(every) < len(system.b):
+        return every[eliminate(system.on(every), lambda theta, some, summed: scores(theta, every[some], summed))]
     theta = solved(system.A, system.b)
     omega = scores(theta, every, False)
     kept = [survivors(system, omega, S, system.threshold) for S in (every, *supports(system))]
@@ -70,6 +73,13 @@ def eliminate(system: MeanSystem, scores: Scores) -> Array:
     # As improbable as under the normal law, for so many clusters.
     bound = student.isf(norm.sf(np.sqrt(system.threshold)), max(system.n_clusters - 1, 1)) ** 2
     return union[survivors(few, clustered, np.arange(len(union)), float(bound))]
+
+
+def distinct(C: Array) -> Array:
+    """The columns that are no multiple of an earlier one: which of two copies is kept is not left to rounding."""
+    length = np.sqrt(np.maximum(np.diag(C), np.finfo(float).tiny))
+    alike = np.abs(C) / length / length[:, None] > 1 - COPY
+    return np.flatnonzero(~alike.any(axis=1) | (alike.argmax(axis=1) >= np.arange(len(C))))
 
 
 def supports(system: MeanSystem) -> list[Array]:

@@ -13,6 +13,7 @@ from sparsetd import plots
 from sparsetd.transitions import checks, columns
 from sparsetd.transitions.checks import Array, Mask
 from sparsetd.transitions.names import in_order, names_in
+from sparsetd.transitions.partition import partition
 from sparsetd.transitions.policy import Policy, action_probabilities, chosen, discrete
 
 
@@ -152,6 +153,12 @@ class Transitions:
         """The episodes one by one."""
         bounds = self._bounds()
         return (self[i:j] for i, j in pairwise(bounds))
+
+    def part(self, k: int, n: int) -> Transitions:
+        """The k-th of n parts of the episodes, by a hash of their ids: parts are of equal size and share no episode."""
+        if not 1 <= k <= n <= self.n_episodes:
+            raise ValueError(f"There is no part {k} of {n} of {self.n_episodes} episodes: count from 1 to {n}.")
+        return self[np.flatnonzero(np.repeat(partition(self.ids(), n, "part") == k - 1, np.diff(self._bounds())))]
 
     def ids(self) -> Array:
         """What each episode is called: its `episode_id`, or its number where the log names none."""

@@ -1,0 +1,67 @@
+"""Has a policy been learnt from the very episodes that are to judge it?
+
+On its own training log a policy looks better than it is. A policy therefore keeps a 64-bit fingerprint of every episode
+that taught it, and whoever judges it can tell, whatever the log is called and however it is sorted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from sparsetd.transitions.checks import Array
+from sparsetd.transitions.partition import hashed
+from sparsetd.transitions.transitions import Transitions
+
+CHANCE = 0.2  # share of the episodes that may look the same by chance
+ALIKE = 0.5  # share of episodes that look like another of the log, from which nothing can be told
+
+
+def fingerprints(log: Transitions) -> Array:
+    """One number per episode, from its id (where it has one) and what happened in it, columns in any order."""
+    order = np.arange(log.observation.shape[1]) if log.names is None else np.argsort(log.names, kind="stable")
+    action = np.zeros(len(log)) if log.action is None else log.action.reshape(len(log), -1)
+    rows = np.column_stack([log.observation[:, order], action, log.reward]).astype(np.float64)
+    ids = np.zeros(log.n_episodes, np.uint64) if log.episode_id is None else hashed(log.ids())
+    episodes = zip(ids, np.split(rows, np.flatnonzero(np.diff(log.episode)) + 1), strict=True)
+    digests = (hashlib.blake2b(own.tobytes(), digest_size=8, salt=name.tobytes()).digest() for name, own in episodes)
+    return np.array([int.from_bytes(digest, "little") for digest in digests], dtype=np.uint64)
+
+
+def taught(policy: Any, log: Transitions) -> Array:
+    """Which episodes of the log the policy was learnt from; none for a policy that does not say.
+
+    Where episodes have no ids and few things can happen, different patients look the same. So an episode counts only if
+    no other of the log looks like it, most do, and more than a fifth of them taught the policy.
+    """
+    teachers = np.asarray(learnt_from(policy))
+    if not len(teachers):
+        return np.zeros(log.n_episodes, dtype=bool)
+    own = fingerprints(log)
+    _, which, times = np.unique(own, return_inverse=True, return_counts=True)
+    single = times[which] == 1
+    known = single & np.isin(own, teachers)
+    return known & (single.mean() > ALIKE) & (known.sum() > CHANCE * single.sum())
+
+
+def learnt_from(policy: Any) -> Any:
+    """The fingerprints that a policy keeps, or that the model keeps whose values it follows."""
+    values = getattr(policy, "values", None)
+    for owner in (policy, values, getattr(values, "__self__", None)):
+        for name in ("learnt_from", "learnt_from_"):
+            if getattr(owner, name, None) is not None:
+                return getattr(owner, name)
+    return ()
+
+
+def refuse_own(policy: Any, log: Transitions) -> None:
+    """Refuse to judge a policy on the episodes that taught it."""
+    own = taught(policy, log)
+    if own.any():
+        raise ValueError(
+            f"The policy was learnt from {own.sum()} of these {len(own)} episodes, so its value here would be too "
+            "high: learn it from `log.part(1, 2)` and judge it on `log.part(2, 2)` (on the command line: --part 1/2 "
+            "and --part 2/2), or let `improve` do both."
+        )
