@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -69,11 +71,21 @@ def test_a_repr_is_short(results, name: str) -> None:
     assert "array(" not in text
 
 
-@pytest.mark.parametrize("name", ["evaluation", "path", "stable", "interval", "transitions"])
+@pytest.mark.parametrize("name", ["evaluation", "path", "stable", "interval", "transitions", "policies"])
 def test_a_result_becomes_a_frame(results, name: str) -> None:
     frame = results[name].to_frame()
     assert isinstance(frame, pandas.DataFrame)
     assert len(frame) > 0
+
+
+@pytest.mark.parametrize("name", ["path", "stable", "interval", "transitions", "policies"])
+def test_a_result_is_a_short_table_in_a_notebook(results, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = results[name]._repr_html_()
+    assert page.startswith(f"<pre>{escape(repr(results[name]))}</pre>")
+    assert 1 < page.count("<tr") <= 1 + 10
+    for package in ("pandas", "polars"):
+        monkeypatch.setitem(sys.modules, package, None)
+    assert results[name]._repr_html_() == f"<pre>{escape(repr(results[name]))}</pre>"
 
 
 def test_the_frames_hold_the_numbers(results, transitions) -> None:
@@ -125,6 +137,9 @@ def test_pictures_take_axes_and_return_them(log, transitions, results) -> None:
         lambda ax: results["evaluation"].summary().plot(ax),
         lambda ax: results["path"].plot([f"sign {j}" for j in range(20)], ax=ax),
         lambda ax: results["stable"].plot(ax),
+        lambda ax: results["interval"].plot(ax),
+        lambda ax: results["policies"].plot(ax),
+        lambda ax: transitions.plot(ax),
         lambda ax: plots.history(model, ax),
         lambda ax: plots.ratios(transitions, ax),
     ]

@@ -8,19 +8,21 @@ The results have a `plot` method that calls these. Needs matplotlib: pip install
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from html import escape
 from typing import Any
 
 import numpy as np
 
-__all__ = ["forest", "frame", "frequencies", "history", "path", "ratios"]
+__all__ = ["Framed", "axes", "forest", "frame", "frequencies", "history", "path", "ratios"]
 
 OURS, OTHER = "#009e73", "0.6"
+ROWS = 10  # of a table in a notebook
 Row = tuple[str, float, tuple[float, float] | None]
 
 
 def path(result: Any, names: Sequence[str] | None = None, ax: Any = None, labelled: int = 8) -> Any:
     """The regularization path: one line per feature, the largest ones labelled where they end."""
-    ax = _axes(ax)
+    ax = axes(ax)
     known = [f"x{j}" for j in range(len(result.coefs))] if names is None else list(names)
     largest = np.argsort(-np.abs(result.coefs).max(axis=1), kind="stable")[:labelled]
     for j in np.flatnonzero(np.any(result.coefs != 0, axis=1)):
@@ -44,7 +46,7 @@ def _labels_at_the_end(ax: Any, at: float, ends: list[tuple[str, float]]) -> Non
 
 def forest(rows: Sequence[Row], ax: Any = None, *, ours: int = 1, label: str = "value") -> Any:
     """Estimates with their intervals, the first `ours` in colour; one wild row does not set the scale."""
-    ax = _axes(ax)
+    ax = axes(ax)
     for place, (_, value, ends) in enumerate(rows):
         colour = OURS if place < ours else OTHER
         if ends is not None:
@@ -63,7 +65,7 @@ def forest(rows: Sequence[Row], ax: Any = None, *, ours: int = 1, label: str = "
 
 def frequencies(table: Sequence[tuple[str, float]], threshold: float, ax: Any = None) -> Any:
     """How often each feature was chosen; the stable ones in colour."""
-    ax = _axes(ax)
+    ax = axes(ax)
     names, shares = [name for name, _ in table], [share for _, share in table]
     ax.barh(range(len(names)), shares, color=[OURS if share >= threshold else OTHER for share in shares])
     ax.axvline(threshold, color="black", linestyle="--", linewidth=1)
@@ -74,7 +76,7 @@ def frequencies(table: Sequence[tuple[str, float]], threshold: float, ax: Any = 
 
 def history(model: Any, ax: Any = None) -> Any:
     """What a fitted estimator recorded while it learned: its gap where it has one, otherwise how much θ moved."""
-    ax = _axes(ax)
+    ax = axes(ax)
     recorded = model.history_
     key = next((name for name in ("relative_gap", "coef_change", *recorded) if recorded.get(name)), None)
     if key is None:
@@ -87,11 +89,28 @@ def history(model: Any, ax: Any = None) -> Any:
 
 def ratios(log: Any, ax: Any = None) -> Any:
     """How much each row of a log counts for the target policy."""
-    ax = _axes(ax)
+    ax = axes(ax)
     values = np.asarray(log.importance_ratio())
     ax.hist(values, bins=40, color=OURS)
     ax.set(yscale="log", xlabel="importance ratio", ylabel="rows")
     return ax
+
+
+class Framed:
+    """A result that is a frame: a notebook shows its words and its first rows, and the words alone without pandas."""
+
+    def to_frame(self) -> Any:
+        raise NotImplementedError
+
+    def _first_rows(self) -> Any:
+        return self.to_frame().head(ROWS)
+
+    def _repr_html_(self) -> str:
+        words = f"<pre>{escape(repr(self))}</pre>"
+        try:
+            return f'{words}<div style="overflow-x:auto">{self._first_rows()._repr_html_()}</div>'
+        except ImportError:
+            return words
 
 
 def frame(columns: Mapping[str, Any]) -> Any:
@@ -106,7 +125,8 @@ def frame(columns: Mapping[str, Any]) -> Any:
     return DataFrame(dict(columns))
 
 
-def _axes(ax: Any) -> Any:
+def axes(ax: Any) -> Any:
+    """The axes that were given, or new ones."""
     if ax is not None:
         return ax
     try:

@@ -36,10 +36,12 @@ def shown(stream: Any = None) -> Iterator[None]:
 def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:
     """The items one by one, each counted when the next one is asked for."""
     bar = _bar(label, len(items) if total is None and hasattr(items, "__len__") else total)  # type: ignore[arg-type]
-    for item in items:
-        yield item
-        bar.update(1)
-    bar.close()
+    try:
+        for item in items:
+            yield item
+            bar.update(1)
+    finally:  # also where the work failed: an error must not be printed behind an open line
+        bar.close()
 
 
 def counter(label: str) -> Callable[..., None]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from sparsetd import plots
 from sparsetd.control.policies import Rule, ValuePolicy, uniform
 from sparsetd.estimators import LSTD
 from sparsetd.features.featurize import featurize, state_features
@@ -57,7 +58,7 @@ class Iteration:
 
 
 @dataclass
-class PolicyIteration:
+class PolicyIteration(plots.Framed):
     """All iterations, and how they ended: "converged", "cycled" (with its period), "diverged" or "finished"."""
 
     iterations: list[Iteration] = field(default_factory=list)
@@ -67,6 +68,18 @@ class PolicyIteration:
     def __repr__(self) -> str:
         period = f" with period {self.period}" if self.period else ""
         return f"PolicyIteration({self.status}{period} after {len(self.iterations)} evaluations)"
+
+    def to_frame(self) -> Any:
+        """One row per evaluation: how far weights and policy moved, as a pandas (or polars) frame."""
+        names = ("change", "switched", "n_nonzero", "status", "seconds")
+        return plots.frame({name: [getattr(i, name) for i in self.iterations] for name in names})
+
+    def plot(self, ax: Any = None) -> Any:
+        """The share of sampled states in which each improvement chose another action; returns the axes."""
+        ax = plots.axes(ax)
+        ax.plot(range(1, len(self.iterations) + 1), [i.switched for i in self.iterations], "o-", color=plots.OURS)
+        ax.set(xlabel="evaluation", ylabel="share of states with another action")
+        return ax
 
     @property
     def policy(self) -> ValuePolicy:

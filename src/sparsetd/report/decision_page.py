@@ -12,7 +12,8 @@ from html import escape
 from typing import Any
 
 from sparsetd.report import charts
-from sparsetd.report.page import alerts, entries, section, shell
+from sparsetd.report.page import alerts, entries, section
+from sparsetd.report.shell import row, shell, table
 from sparsetd.report.words import Numbers, percent
 
 Payload = Mapping[str, Any]
@@ -143,10 +144,5 @@ def _scores(table: Sequence[Payload]) -> str:
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """The first cell of a row is its name; other cells are ready HTML."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
-    body = "".join(
-        f'<tr><th scope="row"><bdi>{escape(first)}</bdi></th>{"".join(f"<td>{cell}</td>" for cell in rest)}</tr>'
-        for first, *rest in rows
-    )
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(heads[0])}">{table}</div>'
+    body = (row(first, (f"<td>{cell}</td>" for cell in rest)) for first, *rest in rows)
+    return table(heads[0], map(escape, heads), body)

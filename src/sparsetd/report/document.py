@@ -10,30 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-STYLE = """
-:root{color-scheme:light dark;--ink:#16202b;--soft:#54626f;--rule:#d5dce3;--paper:#fff;--tint:#f2f5f8;
---good:#1c7345;--warn:#8f5c00;--bad:#a8201a}
-@media screen and (prefers-color-scheme:dark){:root{--ink:#e8edf2;--soft:#a7b3bf;--rule:#3a4652;--paper:#12181f;
---tint:#1b242d;--good:#6fcf97;--warn:#e7b850;--bad:#ff8a80}img{background:#fff;border-radius:6px}}
-body{font:16px/1.55 system-ui,sans-serif;max-width:68rem;margin:2rem auto;padding:0 1rem;color:var(--ink);
-background:var(--paper)}
-p{max-width:48rem}table{border-collapse:collapse;margin:1rem 0;font-size:.9rem;display:block;overflow-x:auto}
-th,td{border-bottom:1px solid var(--rule);padding:.35rem .7rem .35rem 0;text-align:left;vertical-align:top}
-th{border-bottom:2px solid var(--soft)}td{min-width:5rem}td:first-child{font-weight:500}
-caption,summary{text-align:left;font-weight:600;padding:.3rem 0}summary{cursor:pointer}
-details{border:1px solid var(--rule);border-radius:6px;padding:.2rem .8rem;margin:.8rem 0}
-figure{margin:1.5rem 0}img{max-width:100%;height:auto}
-figcaption,.note{font-size:.9rem;color:var(--soft)}
-h2{border-top:1px solid var(--rule);padding-top:1rem;margin-top:2.5rem}
-code{background:var(--tint);padding:.1rem .3rem;border-radius:3px}
-.good{color:var(--good)}.warn{color:var(--warn)}.bad{color:var(--bad)}
-.tally{display:flex;flex-wrap:wrap;gap:.8rem;margin:1rem 0}
-.tally span{border:1px solid currentColor;border-left-width:5px;border-radius:6px;padding:.4rem .9rem;font-weight:600}
-.tally b{font-size:1.5rem;padding-right:.4rem}
-@media print{html{font-size:10px}body{font-size:1rem;max-width:none;margin:0;padding:0}th,td{padding:.15rem .35rem}
-table{overflow-wrap:anywhere;overflow:visible}tr,figure{break-inside:avoid}h2,caption{break-after:avoid}
-details>*{display:revert}}
-"""
+from sparsetd.report.shell import shell
+
 LEVELS = {"not reproduced": "bad", "reproduced under": "warn", "reproduced": "good"}
 
 
@@ -85,7 +63,7 @@ class Grid:
         body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in self.rows)
         title = html.escape(self.title)
         caption = f"<caption>{title}</caption>" if self.title and not self.folded else ""
-        note = f"<p class='note'>{html.escape(self.note)}</p>" if self.note else ""
+        note = f"<p class='soft'>{html.escape(self.note)}</p>" if self.note else ""
         table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
         return f"<details><summary>{title}</summary>{table}</details>" if self.folded else table
 
@@ -137,8 +115,6 @@ def markdown_page(blocks: Sequence[Block], base: Path) -> str:
 
 
 def html_page(title: str, blocks: Sequence[Block], base: Path) -> str:
-    """A page without scripts or outside resources: it can be mailed as it is."""
-    head = "<meta charset='utf-8'><meta name='viewport' content='width=device-width,initial-scale=1'>"
-    head += f"<title>{html.escape(title)}</title><style>{STYLE}</style>"
+    """A page without outside resources: it can be mailed as it is."""
     body = "\n".join(block.html(base) for block in blocks)
-    return f"<!doctype html>\n<html lang='en'><head>{head}</head><body><main>\n{body}\n</main></body></html>\n"
+    return shell(title, f'<article id="answer" class="document">\n{body}\n</article>')

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
+from sparsetd.report.shell import row, table
 from sparsetd.report.words import Numbers, percent
 
 Payload = Mapping[str, Any]
@@ -34,12 +34,10 @@ def _unsure(f: Payload) -> bool:
 
 def _table(features: Sequence[Payload], level: float, top: float, written: Numbers) -> str:
     """A cell sorts by its `data-sort` number, or by its text where it has none."""
-    head = "".join(f'<th scope="col"><button type="button">{name}</button></th>' for name in HEADS)
-    body = "".join(_row(f, top, written) for f in features)
+    heads = (f'<button type="button">{name}</button>' for name in HEADS)
     hint = '<span class="hint">Select a heading to sort.</span>'
     caption = f"<caption>Weights of the features with {percent(level)} intervals. {hint}</caption>"
-    table = f'<table class="sortable">{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="Features">{table}</div>'
+    return table("Features", heads, (_row(f, top, written) for f in features), caption=caption, css="sortable")
 
 
 def _row(f: Payload, top: float, written: Numbers) -> str:
@@ -50,9 +48,8 @@ def _row(f: Payload, top: float, written: Numbers) -> str:
         (low, "–" if low is None else f"{written.signed(low)} to {written.signed(high)}"),
         (f["frequency"], percent(f["frequency"])),
     )
-    body = "".join(f'<td data-sort="{"NaN" if key is None else key}">{text}</td>' for key, text in cells)
-    css = ' class="unsure"' if _unsure(f) else ""
-    return f'<tr{css}><th scope="row"><bdi>{escape(f["name"])}</bdi></th>{body}</tr>'
+    body = (f'<td data-sort="{"NaN" if key is None else key}">{text}</td>' for key, text in cells)
+    return row(f["name"], body, ' class="unsure"' if _unsure(f) else "")
 
 
 def _meter(weight: float, top: float) -> str:

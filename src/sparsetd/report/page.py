@@ -15,7 +15,7 @@ from typing import Any
 from sparsetd.atomic import replace_file
 from sparsetd.report import charts
 from sparsetd.report.feature_table import feature_table
-from sparsetd.report.page_style import CSP, SCRIPT, STYLE
+from sparsetd.report.shell import shell
 from sparsetd.report.words import Numbers, Verdict, answers, count, number, percent, verdicts
 
 Payload = Mapping[str, Any]
@@ -63,18 +63,6 @@ def page(payload: Payload) -> str:
     """The page as text; equal payloads give equal bytes."""
     body = "".join(part(payload) for part in (_answer, _certainty, _hidden, _features, _fit, _method))
     return shell(f"Value of {payload['target']}", body)
-
-
-def shell(title: str, body: str) -> str:
-    """A page of this look around a body whose header has the id `answer`."""
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{CSP}">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head>"
-        f'<body><a class="skip" href="#answer">Skip to the answer</a><main>{body}</main>'
-        f'<div id="tip" aria-hidden="true" hidden></div><script>{SCRIPT}</script></body></html>\n'
-    )
 
 
 def _answer(p: Payload) -> str:

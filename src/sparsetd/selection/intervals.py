@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsetd import plots
 from sparsetd.estimators.base import BaseTD
 from sparsetd.operators import td
+from sparsetd.progress import track
 from sparsetd.selection.folds import clusters, episode_of
 from sparsetd.selection.units import lengths
 from sparsetd.solvers.saddle import selected_rows
@@ -33,7 +34,7 @@ CHUNK = 50  # bootstrap draws of one worker's task
 
 
 @dataclass(frozen=True, eq=False)
-class Interval:
+class Interval(plots.Framed):
     """Estimates with their standard errors and interval ends, one entry per state (or one, for a policy)."""
 
     estimate: Array
@@ -52,6 +53,11 @@ class Interval:
     def to_frame(self) -> Any:
         """Estimate, standard error and ends, one row per state, as a pandas (or polars) frame."""
         return plots.frame({name: getattr(self, name) for name in ("estimate", "standard_error", "low", "high")})
+
+    def plot(self, ax: Any = None) -> Any:
+        """The estimates with their intervals, one line per state; returns the axes."""
+        rows = enumerate(zip(self.estimate, self.low, self.high, strict=True))
+        return plots.forest([(str(k), v, (low, high)) for k, (v, low, high) in rows], ax, ours=len(self.estimate))
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +190,8 @@ def _bootstrap(
 ) -> Interval:
     seeds = np.random.SeedSequence(seed).spawn(-(-n // CHUNK))
     tasks = (delayed(_draws)(sums, states, min(CHUNK, n - k * CHUNK), s) for k, s in enumerate(seeds))
-    draws = np.concatenate(Parallel(n_jobs=n_jobs, verbose=verbose)(tasks))
+    parts = Parallel(n_jobs=n_jobs, verbose=verbose, return_as="generator")(tasks)
+    draws = np.concatenate(list(track(parts, f"sets of {CHUNK} draws", len(seeds))))
     ends = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], axis=0)
     estimate = sums.at(np.ones(len(sums.g)), states)
     low, high = estimate + _widening(sums, level) * (ends - estimate)

@@ -19,7 +19,7 @@ MARGIN = 30
 
 
 @dataclass(frozen=True, eq=False)
-class SparsePath:
+class SparsePath(plots.Framed):
     """Solutions of `SparseTD` for falling ρ_θ, one column of `coefs` each."""
 
     rhos: Array
@@ -43,6 +43,11 @@ class SparsePath:
         """One row per penalty, one column per feature, as a pandas (or polars) frame."""
         known = [f"x{j}" for j in range(len(self.coefs))] if names is None else names
         return plots.frame({"penalty": self.rhos, **dict(zip(known, self.coefs, strict=True))})
+
+    def _first_rows(self) -> Any:
+        """Every few penalties: there may be thousands of features, so their number is shown."""
+        every = slice(None, None, -(-len(self.rhos) // plots.ROWS))
+        return plots.frame({"penalty": self.rhos[every], "features": self.n_active[every]})
 
 
 def sparse_td_path(

@@ -26,7 +26,7 @@ TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class StabilitySelection:
+class StabilitySelection(plots.Framed):
     """The selection probability of every feature, the threshold, and the bound on false selections."""
 
     probabilities: Array

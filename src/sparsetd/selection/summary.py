@@ -17,7 +17,7 @@ COLUMNS = ("feature", "weight", "low", "high", "frequency")
 
 
 @dataclass(frozen=True, eq=False)
-class Summary:
+class Summary(plots.Framed):
     """One entry per kept feature, the heaviest first; `weight` is the change in value per standard deviation."""
 
     feature: Array

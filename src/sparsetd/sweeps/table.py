@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd import plots
 from sparsetd.system import Array
 
 Row = dict[str, Any]
@@ -19,7 +20,7 @@ LARGER_IS_BETTER = ("return",)
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Sweep(plots.Framed):
     """One row for every method, setting and seed: the parameters, the metrics, `status` and `curve`.
 
     `curve` holds the first metric at evenly spaced moments of the run (the return of every episode on a control task).
@@ -45,12 +46,8 @@ class Sweep:
         return f"Sweep of {methods} over {', '.join(self.parameters) or 'nothing'}: {len(self)} runs"
 
     def to_frame(self) -> Any:
-        """A pandas frame."""
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError('to_frame() needs pandas: pip install "sparsetd[data]"') from None
-        return pandas.DataFrame(self.rows, columns=[*self._columns, "curve"])
+        """One row per run, as a pandas (or polars) frame."""
+        return plots.frame({name: [row.get(name) for row in self.rows] for name in [*self._columns, "curve"]})
 
     def to_csv(self) -> str:
         """The table without its curves."""
@@ -87,7 +84,7 @@ class Sweep:
         """
         if parameter not in self.parameters:
             raise ValueError(f"{parameter!r} is not in the grid: choose from {', '.join(self.parameters)}")
-        ax, name = _axes(ax), self.metrics[0] if by is None else by
+        ax, name = plots.axes(ax), self.metrics[0] if by is None else by
         for method, group in _by(self.means(name), "method"):
             best = self._best_for_each(list(group), parameter, name)
             if best:
@@ -98,7 +95,7 @@ class Sweep:
 
     def plot_curves(self, by: str | None = None, ax: Any = None) -> Any:
         """Learning curves of the best setting of each method, with 95 % bands over seeds."""
-        ax = _axes(ax)
+        ax = plots.axes(ax)
         for best in self.best(by):
             runs = [row["curve"] for row in self.rows if self._key(row) == self._key(best) and row["curve"]]
             if not runs:
@@ -152,16 +149,6 @@ def _half_width(values: Array) -> Array:
         if n > 1
         else np.zeros(values.shape[1])
     )
-
-
-def _axes(ax: Any) -> Any:
-    if ax is not None:
-        return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError('plots need matplotlib: pip install "sparsetd[plots]"') from None
-    return plt.subplots()[1]
 
 
 def _line(ax: Any, x: Array, mean: Array, half: Array, label: str) -> None:

@@ -18,7 +18,7 @@ from sparsetd.transitions.policy import Policy, action_probabilities, chosen, di
 
 
 @dataclass(frozen=True, eq=False)
-class Transitions:
+class Transitions(plots.Framed):
     """Columns of transitions in time order, episode after episode. Build one with `from_arrays`, which checks it.
 
     Two kinds of ending are kept apart. After a *terminated* row nothing follows: its successor has value 0. A
@@ -134,6 +134,13 @@ class Transitions:
         shown |= {"truncated": self.truncated, "behavior_prob": self.behavior_prob, "target_prob": self.target_prob}
         flat = {name: values for name, values in shown.items() if values is not None and values.ndim == 1}
         return plots.frame(flat | dict(zip(names, self.observation.T, strict=True)))
+
+    def _first_rows(self) -> Any:
+        return self[: plots.ROWS].to_frame()
+
+    def plot(self, ax: Any = None) -> Any:
+        """A histogram of the importance ratios; returns the axes."""
+        return plots.ratios(self, ax)
 
     def __getitem__(self, rows: slice | Array) -> Transitions:
         """Some of the rows. Where rows in between are left out the trace must not carry over: a `start` is set."""
