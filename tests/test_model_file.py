@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,20 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from sparsetd import LSTD, ROTD, TD, TDC, Transitions, ValueFunction, container, estimators, model_file
+from sparsetd import (
+    GTD2MP,
+    LSTD,
+    PFGTD,
+    RDATD,
+    ROTD,
+    TD,
+    TDC,
+    Transitions,
+    ValueFunction,
+    container,
+    estimators,
+    model_file,
+)
 from sparsetd.container import CorruptFileError
 from sparsetd.features import Fourier, RBFGrid, TileCoding
 
@@ -116,8 +130,57 @@ def test_every_damage_is_found(fitted, tmp_path):
             model_file.load(path)
 
 
-def test_a_loaded_model_refuses_to_learn_on_but_can_be_fitted_anew(fitted, tmp_path):
+STREAMS = [
+    TD(step_size=0.01, lam=0.5),
+    TDC(),
+    ROTD(rho_theta=0.01, step_size=0.05, fit_intercept=True),
+    ROTD(rho_theta=0.01),
+    GTD2MP(step_size=0.05),
+    RDATD(rho_theta=0.01),
+    PFGTD(),
+]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("model", STREAMS, ids=lambda model: type(model).__name__)
+def test_a_stream_goes_on_learning_from_a_file(model, kind, tmp_path):
     X, y = data()
+    X, first, rest = kind(X), slice(0, 25), slice(25, None)
+    whole = clone(model).partial_fit(X[first], y[first]).partial_fit(X[rest], y[rest])
+    begun = clone(model).partial_fit(X[first], y[first])
+    model_file.save(begun, tmp_path / "m")
+    back = model_file.load(tmp_path / "m").partial_fit(X[rest], y[rest])
+    np.testing.assert_allclose(back.coef_, whole.coef_, rtol=1e-10, atol=1e-14)
+    assert back.n_iter_ == whole.n_iter_
+    assert back.history_["n_iter"] == whole.history_["n_iter"]
+    begun.partial_fit(X[rest], y[rest])  # saving has not changed what was saved
+    np.testing.assert_array_equal(begun.coef_, whole.coef_)
+    model_file.save(begun, tmp_path / "small", learning=False)
+    with pytest.raises(ValueError, match="holds no solver state"):
+        model_file.load(tmp_path / "small").partial_fit(X, y)
+
+
+@pytest.mark.parametrize("change", ["x", "record", "totals", "kind", "more", "trace"])
+def test_a_state_that_does_not_fit_never_reaches_compiled_code(change, tmp_path):
+    X, y = data()
+    model = TD(step_size=0.01, lam=0.5).fit(X, y)
+    state = model._state
+    if change == "kind":
+        model._state = replace(state, t="7")
+    elif change == "totals":
+        model._state = replace(state, totals=replace(state.totals, x=state.totals.x[:, :1].copy()))
+    elif change == "more":
+        model._state = replace(state, more={"sum_x": np.zeros(3)})
+    else:
+        model._state = replace(state, **{change: getattr(state, change)[..., :1].copy()})
+    model_file.save(model, tmp_path / "m")
+    with pytest.raises(CorruptFileError, match="state of its solver does not fit"):
+        model_file.load(tmp_path / "m")
+
+
+def test_a_loaded_batch_model_refuses_to_learn_on_but_can_be_fitted_anew(tmp_path):
+    X, y = data()
+    fitted = LSTD(rho_theta=0.1).fit(X, y)
     model_file.save(fitted, tmp_path / "m")
     back = model_file.load(tmp_path / "m")
     with pytest.raises(ValueError, match="holds no solver state"):

@@ -25,6 +25,9 @@ from sparsetd.atomic import replace_file
 from sparsetd.container import CorruptFileError
 from sparsetd.decisions import ScorePolicy
 from sparsetd.encoding import Decoder, Encoder, is_record
+from sparsetd.estimators.validation import check_parameters
+from sparsetd.solvers.state import StreamState, Totals, fits
+from sparsetd.system import TraceCarry
 
 __all__ = ["export_onnx", "load", "read_notes", "save"]
 
@@ -32,27 +35,37 @@ KIND = "model"
 
 
 class NoState:
-    """Stands where a fitted model keeps its solver's state, so that a loaded model refuses to learn on."""
+    """Stands where a fitted model keeps its solver's state, if the file has none: the model refuses to learn on."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise ValueError("This model comes from a file, which holds no solver state: fit it anew, or use a checkpoint.")
+        raise ValueError(
+            "This model comes from a file, which holds no solver state: fit it anew, save a streaming method with "
+            "learning=True, or keep a checkpoint."
+        )
 
 
 def save(
-    model: BaseEstimator | ScorePolicy, path: str | os.PathLike[str], *, notes: Mapping[str, Any] | None = None
+    model: BaseEstimator | ScorePolicy,
+    path: str | os.PathLike[str],
+    *,
+    notes: Mapping[str, Any] | None = None,
+    learning: bool = True,
 ) -> None:
     """Write a fitted estimator of this package, or a policy that `improve` found, to `path`, atomically.
 
     `notes` are kept beside the model and handed back by `read_notes`: where the data came from, how features were made.
+    With `learning` the state of a streaming method is kept too, so that `load(path).partial_fit` goes on learning;
+    without it the file is several times smaller. Batch methods would have to keep the rows, so they cannot go on.
     """
     if not isinstance(model, ScorePolicy):
         check_is_fitted(model)
     if type(model) is not known_classes().get(type(model).__name__):
         raise TypeError(f"{type(model).__name__} is not an estimator of sparsetd: a model file holds no other class.")
-    encoder = Encoder()
+    state, encoder = getattr(getattr(model, "estimator_", model), "_state", None), Encoder()
     meta = {
+        "state": encoder.encode(state.settled() if learning and isinstance(state, StreamState) else None, "state"),
         "model": encoder.encode(model, type(model).__name__),
         "notes": encoder.encode(dict(notes or {}), "notes"),
         "sparsetd": importlib.metadata.version("sparsetd"),
@@ -61,7 +74,7 @@ def save(
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """The estimator or policy stored at `path`, ready to predict."""
+    """The estimator or policy stored at `path`, ready to predict and, where its state was kept, to learn on."""
     return _read(path, "model")
 
 
@@ -117,15 +130,16 @@ def known_classes() -> dict[str, type]:
 def _read(path: str | os.PathLike[str], part: str) -> Any:
     meta, arrays = container.read(path, KIND)
     try:
-        value = Decoder(arrays, known_classes()).decode(meta.get(part))
+        decoder = Decoder(arrays, known_classes() | {cls.__name__: cls for cls in (StreamState, Totals, TraceCarry)})
+        value = decoder.decode(meta.get(part))
         if part == "model":
-            _check(value)
+            _check(value, decoder.decode(meta.get("state")))
     except CorruptFileError as error:
         raise CorruptFileError(f"{os.fspath(path)}: {error}") from None
     return value
 
 
-def _check(model: Any) -> None:
+def _check(model: Any, state: Any) -> None:
     """What a fitted model must satisfy whatever its class: one finite weight per feature, one name per feature."""
     if isinstance(model, ScorePolicy):
         if not model.fits():
@@ -147,3 +161,19 @@ def _check(model: Any) -> None:
     if not isinstance(status, str) or (status != "diverged" and not np.isfinite(coef).all()):
         raise CorruptFileError("its weights are not finite.")
     model._state = NoState()
+    if state is not None:
+        _continue(model, state)
+
+
+def _continue(model: Any, state: Any) -> None:
+    """Put a state that fits the model's settings back in its place."""
+    try:
+        check_parameters(model.get_params(deep=False))
+        table, _, solver = model._parts()
+        one, two = (solver.init(table, n, state.x.dtype) for n in (1, 2))
+        fitting = state.x.dtype.kind == "f" and fits(state, one, two, len(model.coef_) + int(model.fit_intercept))
+    except (TypeError, ValueError, AttributeError, KeyError, ArithmeticError):
+        fitting = False
+    if not fitting:
+        raise CorruptFileError("the state of its solver does not fit its settings.")
+    model._state, model._last = state, state.primal[-1].astype(np.float64)

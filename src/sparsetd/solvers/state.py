@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,11 @@ class StreamState:
             LAWS[self.lazy["law"]].settle(self)
             self.lazy["settled"] = self.t
 
+    def settled(self) -> StreamState:
+        """The same state in plain arrays alone, as a file holds it; this one goes on as it was."""
+        self.settle()
+        return replace(self, lazy=None)
+
     def leave(self) -> None:
         """Go on in the dense arrays, without pending scales."""
         self.settle()
@@ -95,3 +100,20 @@ def apart(n_rows: int, n_features: int, dtype: Any) -> Array:
     memory = np.zeros(n_rows * stride + 64 // item, dtype)
     skip = -memory.ctypes.data % 64 // item
     return memory[skip : skip + n_rows * stride].reshape(n_rows, stride)[:, :n_features]
+
+
+def fits(state: Any, one: Any, two: Any, n_features: int) -> bool:
+    """Whether a state from a file has the kinds and shapes of n features, told by fresh states of one and two of them.
+
+    Compiled code does not check bounds: nothing that fails here may reach it.
+    """
+    if type(state) is not type(one):
+        return False
+    if isinstance(one, np.ndarray):
+        shape = tuple(a if a == b else n_features for a, b in zip(one.shape, two.shape, strict=True))
+        return bool(state.shape == shape and state.dtype == one.dtype and state.flags.c_contiguous)
+    if is_dataclass(one):
+        state, one, two = ({f.name: getattr(v, f.name) for f in fields(one)} for v in (state, one, two))
+    if isinstance(one, dict):
+        return state.keys() == one.keys() and all(fits(state[k], one[k], two[k], n_features) for k in one)
+    return True
