@@ -147,6 +147,7 @@ def test_confounding_needs_no_numbers(capsys):
             ["compare", "log.csv", "--target", "a=behavior", "--target", "b=target_prob", "--by", "room"],
             "`by` makes a group 'room = single' of one episode, which has no interval: join it to another",
         ),
+        (["evaluate", "log.csv", "--lower", "0.3"], "must be a number above 0.5 and below 1, such as 0.99, not '0.3'"),
         (["evaluate", "log.csv", "--confounding", "0.5"], "must be numbers of at least 1, separated by commas"),
         (
             ["evaluate", "log.csv", "--confounding", "2"],

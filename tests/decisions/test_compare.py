@@ -11,6 +11,7 @@ from decisions.clinic import GAMMA, N_ACTIONS, Clinic, policy_of, tables
 from sparsetd.decisions import compare
 from sparsetd.decisions.judge import Judge
 from sparsetd.evaluation import estimate_behavior
+from sparsetd.transitions import Transitions
 
 CLINIC = Clinic()
 LOG = CLINIC.log(300)
@@ -65,6 +66,21 @@ def test_the_best_set_leaves_out_who_is_beaten():
     assert result.best_set == ("good",)
     assert result.differences.interval(("bad", "good"))[1] < 0
     assert "good is the best of these policies" in str(result)
+
+
+def test_a_policy_that_the_log_says_too_little_about_is_named():
+    """The log takes action 0 in nine of ten rows; a policy that never does rests on the tenth."""
+    rng = np.random.default_rng(0)
+    action = (rng.random(400) < 0.02).astype(int)
+    prob = np.where(action == 1, 0.02, 0.98)
+    columns = {"action": action, "terminated": np.arange(400) % 20 == 19, "behavior_prob": prob}
+    log = Transitions.from_arrays(rng.normal(size=(400, 1)), rng.normal(size=400), np.zeros((400, 1)), **columns)
+    rare = {"now": "behavior", "rare": lambda s: np.tile([0.0, 1.0], (len(s), 1))}
+    found = compare(log, rare, gamma=GAMMA)
+    assert found.unjudged == ("rare",)
+    assert found.to_dict()["unjudged"] == ["rare"]
+    assert "It says too little about rare to rely on." in found.sentence()
+    assert "Do not rely on this policy&#x27;s value.</strong> rare: " in found.page().replace("'", "&#x27;")
 
 
 def test_groups_are_fits_to_the_episodes_of_the_group(found):

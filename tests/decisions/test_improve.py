@@ -11,6 +11,7 @@ from decisions.clinic import GAMMA, N_STATES, Clinic
 
 from sparsetd import model_file
 from sparsetd.container import CorruptFileError
+from sparsetd.control import rollout
 from sparsetd.decisions import ScorePolicy, compare, improve
 from sparsetd.decisions.candidates import candidates, recipes
 from sparsetd.evaluation import evaluate
@@ -76,6 +77,53 @@ def test_what_is_printed_is_what_acts(found):
     assert scores == pytest.approx(found.policy.scores, abs=1e-12)
     for name, score in re.findall(r"([+-]\d+\.\d{3}) (\w+)", str(found.policy)):
         assert float(name) in np.round(scores[:, list(found.policy.names).index(score)], 3)
+
+
+def test_the_printed_rule_can_be_followed_by_hand(found):
+    """Means, standard deviations and tables as they are printed give the very probabilities of the policy."""
+    data = found.policy.to_dict()
+    used = list(data["center"])
+    s = np.random.default_rng(0).normal(size=(20, N_STATES))
+    z = np.column_stack(
+        [(s[:, found.policy.names.index(c)] - data["center"][c]) / data["scale"][c] for c in used] + [np.ones(20)]
+    )
+    habit, merit = (np.array([list(row.values()) for row in data[key]]) for key in ("habit", "merit"))
+    usual = np.exp(z @ habit.T) / np.exp(z @ habit.T).sum(axis=1, keepdims=True)
+    share = np.exp(z @ habit.T + data["strength"] * (z @ merit.T)) * (usual >= 0.02)
+    assert data["rule"] == "tilt"
+    assert found.policy(s) == pytest.approx(share / share.sum(axis=1, keepdims=True), abs=1e-12)
+    for c in used:
+        assert f"{c} {data['center'][c]:.6g} ± {data['scale'][c]:.6g}" in str(found.policy)
+        assert float(f"{data['scale'][c]:.6g}") == data["scale"][c]
+
+
+NAMED = replace(LOG, action_names=("rest", "drug", "surgery"))
+
+
+def test_actions_are_known_by_their_names(found, tmp_path):
+    """A log may number them otherwise; one without their names is refused."""
+    named = improve(NAMED, gamma=GAMMA)
+    assert named.difference.value == found.difference.value
+    assert "action surgery: " in str(named.policy)
+    assert ">action surgery<" in named.page()
+    model_file.save(named.policy, tmp_path / "p.sparsetd")
+    policy = model_file.load(tmp_path / "p.sparsetd")
+    turned = replace(LOG, action=2 - LOG.action, action_names=("surgery", "drug", "rest"))
+    assert np.array_equal(turned.with_target(policy).target_prob, NAMED.with_target(policy).target_prob)
+    with pytest.raises(ValueError, match="chooses 'rest', which the log does not know"):
+        LOG.with_target(policy)
+    assert rollout(_Env(), policy, np.random.default_rng(0))[0].total == policy.act(np.eye(N_STATES)[:1])[0]
+
+
+class _Env:
+    """One step in the first state, which pays the number of the action."""
+
+    def reset(self, seed):
+        assert seed >= 0
+        return np.eye(N_STATES)[0], {}
+
+    def step(self, action):
+        return np.eye(N_STATES)[0], float(action), True, False, {}
 
 
 def test_every_recipe_makes_a_policy_of_probabilities():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from decisions.clinic import GAMMA, N_ACTIONS, Clinic, policy_of, tables
@@ -145,6 +147,34 @@ def test_where_the_sign_flips():
     firm = sensitivity(LOG, policy_of(better), gamma=GAMMA, confounding=[1.01])
     assert firm.flips is None
     assert "holds up to Γ = 1.01" in firm.sentence()
+
+
+def few_rows(seed, n_actions, p):
+    """Rewards of 0 or 1 when episodes of ten steps end, and hardly any rows for the policy that is asked about."""
+    rng, n = np.random.default_rng(seed), 100 * p // 6 * 2 + 100
+    s, over = rng.normal(size=(n, p)), np.arange(n) % 10 == 9
+    mu = np.array([0.8] + [0.2 / (n_actions - 1)] * (n_actions - 1))
+    action = rng.choice(n_actions, p=mu, size=n)
+    columns = {"action": action, "terminated": over, "behavior_prob": mu[action]}
+    log = Transitions.from_arrays(s, (rng.random(n) < 0.5) * over, np.roll(s, -1, axis=0), **columns)
+    return log, lambda observation: np.eye(n_actions)[np.ones(len(observation), dtype=int)]
+
+
+def test_no_bound_lies_below_what_the_rewards_allow():
+    """Few rows let a strong cause run away; but rewards between 0 and 1 are not worth less than nothing."""
+    log, policy = few_rows(0, 2, 6)
+    found = sensitivity(log, policy, gamma=0.99, confounding=[3.0, 10.0])
+    assert found.bounds[0].low.value > 0.2
+    assert found.bounds[-1].low.value == found.bounds[-1].interval(0.95)[0] == 0.0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bounds_widen_with_the_strength_whatever_the_fit(seed):
+    log, policy = few_rows(seed, 4, 12)
+    bounds = sensitivity(log, policy, gamma=0.99, confounding=[1.5, 3.0, 10.0]).bounds
+    for before, after in pairwise(bounds):
+        assert after.low.value <= before.low.value
+        assert after.high.value >= before.high.value
 
 
 @pytest.mark.parametrize("strength", [0.5, np.nan, np.inf])

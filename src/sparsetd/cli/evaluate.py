@@ -59,7 +59,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--lower",
-        type=inside,
+        type=confident,
         metavar="P",
         help="also print a one-sided bound: the value is at least this, at level P",
     )
@@ -138,6 +138,13 @@ def _bounds(log: Any, target: Any, args: Namespace) -> Any:
     classifier = classifier_of(args.classifier)
     options = {"gamma": args.gamma, "confounding": args.confounding, "classifier": classifier, "level": args.level}
     return sensitivity(log, policy, **options)
+
+
+def confident(text: str) -> float:
+    """A number above a half and below 1."""
+    if (value := inside(text)) <= 0.5:
+        raise ArgumentTypeError(f"must be a number above 0.5 and below 1, such as 0.99, not '{text}'")
+    return value
 
 
 def strengths(text: str) -> list[float]:

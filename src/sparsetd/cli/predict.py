@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -55,10 +56,10 @@ def run(args: Namespace, console: Console) -> Outcome:
         )
     values, episode = _values(model, args)
     what = "actions" if isinstance(model, ScorePolicy) else "values"
-    text = _csv(values, episode, what)
-    data: dict[str, Any] = {"n_rows": len(values), "mean": float(values.mean()), "values": values}
-    if what == "actions":
-        data = {"n_rows": len(values), "actions": values.argmax(axis=1), "values": values}
+    chosen = model.classes_[values.argmax(axis=1)].tolist() if isinstance(model, ScorePolicy) else None
+    text = _csv(values, episode, chosen, getattr(model, "classes_", range(values.shape[-1])))
+    said = {"mean": float(values.mean())} if chosen is None else {"actions": chosen}
+    data: dict[str, Any] = {"n_rows": len(values), **said, "values": values}
     if target is not None:
         replace_file(target, text + "\n")
         data.pop("values")
@@ -101,11 +102,11 @@ def _harmless(entry: Any) -> Any:
     return f"'{entry}" if isinstance(entry, str) and entry.lstrip()[:1] in ("=", "+", "-", "@") else entry
 
 
-def _csv(values: Any, episode: list[Any], what: str) -> str:
-    each = "probability" if what == "actions" else "value"
-    head = [f"{each}_{a}" for a in range(values.shape[1])] if values.ndim == 2 else [each]
+def _csv(values: Any, episode: list[Any], chosen: list[Any] | None, actions: Iterable[Any]) -> str:
+    each = "value" if chosen is None else "probability"
+    head = [f"{each}_{a}" for a in actions] if values.ndim == 2 else [each]
     table = {"row": range(len(values)), **({"episode": list(map(_harmless, episode))} if episode else {})}
-    table |= {"action": values.argmax(axis=1).tolist()} if what == "actions" else {}
+    table |= {} if chosen is None else {"action": list(map(_harmless, chosen))}
     table |= dict(zip(head, values.reshape(len(values), -1).T.tolist(), strict=True))
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")

@@ -112,8 +112,10 @@ def rollout(
     The policy of `policy_iteration`, of `improve`, `greedy(model.q)` and any target of `sparsetd.evaluate` fit here.
     """
 
+    names = getattr(policy, "actions", ()) or None  # the environment numbers its actions as the policy does
+
     def choose(observation: Array) -> int:
-        row = action_probabilities(policy, np.asarray(observation).reshape(1, -1))[0]
+        row = action_probabilities(policy, np.asarray(observation).reshape(1, -1), action_names=names)[0]
         return int(kernels.draw(row, rng.random()))
 
     return [evaluate(env, choose, int(rng.integers(2**31)), max_steps) for _ in range(n_episodes)]

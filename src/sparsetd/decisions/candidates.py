@@ -7,7 +7,7 @@ Few columns may do as well as all: the second kind of table rests on those over 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -24,7 +24,6 @@ FEW = 5
 ROUNDS = (1, 3)  # evaluations: one is a single step of improvement, more are policy iteration
 RULES = (("greedy", 0.05), ("greedy", 0.15), ("safe", 0.1), ("tilt", 1.0), ("tilt", 3.0))
 MOST_WEIGHTS = 3_000
-NONE = np.zeros(0, dtype=np.uint64)
 
 
 @dataclass(frozen=True)
@@ -57,28 +56,31 @@ def candidates(log: Transitions, gamma: float, n_actions: int) -> dict[Recipe, S
     tables = {False: _tables(log, np.arange(width), gamma, n_actions)}
     if width > FEW:
         tables[True] = _tables(log, _telling(tables[False][ROUNDS[0]]), gamma, n_actions)
-    names = log.names or tuple(f"x{i}" for i in range(width))
     own = fingerprints(log)
-    return {r: ScorePolicy(names, *tables[r.few][r.rounds], r.rule, r.strength, own) for r in recipes(width)}
+    return {
+        r: replace(tables[r.few][r.rounds], rule=r.rule, strength=r.strength, learnt_from=own) for r in recipes(width)
+    }
 
 
-Tables = tuple[Array, Array, Array, Array, Array]
-
-
-def _tables(log: Transitions, columns: Array, gamma: float, n_actions: int) -> dict[int, Tables]:
-    """Columns, center, scale, habit and merit after each number of rounds."""
+def _tables(log: Transitions, columns: Array, gamma: float, n_actions: int) -> dict[int, ScorePolicy]:
+    """A policy on these columns, greedy in what it learnt after each number of rounds."""
     scaler = StandardScaler().fit(log.observation[:, columns])
-    center, scale = scaler.mean_.round(6), np.where(scaler.scale_ > 0, scaler.scale_, 1.0)
-    habit = _habit((log.observation[:, columns] - center) / scale, np.asarray(log.action), n_actions).round(DECIMALS)
-    names = log.names or tuple(f"x{i}" for i in range(log.observation.shape[1]))
-    now = ScorePolicy(names, columns, center, scale, habit, np.zeros_like(habit), "tilt", 0.0, NONE)
-    found: dict[int, Tables] = {}
+    center, scale = (_rounded(v) for v in (scaler.mean_, np.where(scaler.scale_ > 0, scaler.scale_, 1.0)))
+    z = _Units(columns, center, scale)
+    habit = _habit(z.transform(log.observation), np.asarray(log.action), n_actions).round(DECIMALS)
+    names, actions = tuple(log.labels()), (log.action_names or ())[:n_actions]
+    none = np.zeros(0, dtype=np.uint64)
+    now = ScorePolicy(names, columns, center, scale, habit, 0.0 * habit, "tilt", 0.0, none, actions)
+    found: dict[int, ScorePolicy] = {}
     for k in range(1, max(ROUNDS) + 1):
-        rows = ActionRows.of(log, _Units(columns, center, scale), gamma, now)
-        merit = _merit(ActionValue.fit(rows)).round(DECIMALS)
-        found[k] = (columns, center, scale, habit, merit)
-        now = ScorePolicy(names, *found[k], "greedy", 0.05, NONE)
+        merit = _merit(ActionValue.fit(ActionRows.of(log, z, gamma, now))).round(DECIMALS)
+        found[k] = now = replace(now, merit=merit, rule="greedy", strength=0.05)
     return found
+
+
+def _rounded(values: Array) -> Array:
+    """Six digits of every number, as they are printed."""
+    return np.array([float(f"{value:.6g}") for value in values])
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ def _merit(found: ActionValue) -> Array:
     return theta / (float(gap.std()) or 1.0)
 
 
-def _telling(tables: Tables) -> Array:
+def _telling(policy: ScorePolicy) -> Array:
     """The few columns over which the merits vary most between actions."""
-    columns, merit = tables[0], tables[-1][:, :-1]
-    return np.sort(columns[np.argsort(-(merit**2).sum(axis=0), kind="stable")[:FEW]])
+    vary = (policy.merit[:, :-1] ** 2).sum(axis=0)
+    return np.sort(policy.columns[np.argsort(-vary, kind="stable")[:FEW]])

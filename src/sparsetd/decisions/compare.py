@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
-from sparsetd.decisions.judge import Fit, Judge, Value, is_behavior, unseen
+from sparsetd.decisions.judge import Judge, Value, is_behavior, unseen
 from sparsetd.decisions.shown import Decision
 from sparsetd.decisions.simultaneous import Together
 from sparsetd.decisions.subgroups import groups_of
@@ -32,6 +32,8 @@ class Comparison(Decision):
         of its keys at once.
     best_set : tuple of str
         The policies that may be the best: no other one is better beyond chance.
+    unjudged : tuple of str
+        The policies that this log says too little about: each has a caution of severity "red".
     groups : Together
         With `by`: by (group, name), the difference to the reference within the group. Empty otherwise.
     where : mapping
@@ -39,7 +41,7 @@ class Comparison(Decision):
     reference : str
         The policy the others are compared with in `groups` and `where`: the first.
     cautions : tuple of Caution
-        What speaks against it; those of severity "red" say that a policy cannot be judged on this log.
+        What speaks against it.
     """
 
     values: Together
@@ -48,6 +50,7 @@ class Comparison(Decision):
     groups: Together
     where: Mapping[str, tuple[Place, ...]]
     reference: str
+    unjudged: tuple[str, ...]
     gamma: float
     cautions: tuple[Caution, ...] = ()
     _page = "comparison_page"
@@ -61,6 +64,7 @@ class Comparison(Decision):
             "values": [{"name": k, **_entry(self.values, k)} for k in self.values],
             "differences": [{"name": a, "less": b, **_entry(self.differences, (a, b))} for a, b in self.differences],
             "best_set": list(self.best_set),
+            "unjudged": list(self.unjudged),
             "sentence": self.sentence(),
             "groups": [{"group": g, "name": k, **_entry(self.groups, (g, k))} for g, k in self.groups],
             "where": {
@@ -81,13 +85,13 @@ class Comparison(Decision):
         return "\n".join([*lines, self.sentence(), *(f"{SIGNS[c.severity]}: {c}" for c in self.cautions)])
 
     def sentence(self) -> str:
-        """Which policy is best, as far as the log can tell."""
+        """Which policy is best, as far as the log can tell, and which of them it cannot judge."""
         if len(self.best_set) == 1:
-            return f"{self.best_set[0]} is the best of these policies, beyond chance."
-        kept = ", ".join(self.best_set[:-1]) + " and " + self.best_set[-1]
-        return f"The log cannot tell which of {kept} is best" + (
-            "." if len(self.best_set) == len(self.values) else "; the others are worse beyond chance."
-        )
+            found = f"{self.best_set[0]} is the best of these policies, beyond chance."
+        else:
+            others = "." if len(self.best_set) == len(self.values) else "; the others are worse beyond chance."
+            found = f"The log cannot tell which of {_listed(self.best_set)} is best{others}"
+        return found + (f" It says too little about {_listed(self.unjudged)} to rely on." if self.unjudged else "")
 
 
 def compare(
@@ -128,6 +132,7 @@ def compare(
     found = {name: fit.value() for name, fit in fits.items()}
     values, differences = _together(found, {name: value for name, value in earned.items() if value}, level)
     reference = next(iter(policies))
+    said = {name: fit.cautions(judge.behavior is not None) for name, fit in fits.items() if not fit.as_logged}
     return Comparison(
         values=values,
         differences=differences,
@@ -135,19 +140,15 @@ def compare(
         groups=_by_group(judge, ratios, {label: members[rows] for label, members in groups.items()}, level),
         where={name: places(judge, fits[name], fits[reference]) for name in policies if name != reference},
         reference=reference,
+        unjudged=tuple(name for name, cautions in said.items() if any(c.severity == "red" for c in cautions)),
         gamma=gamma,
-        cautions=_cautions(judge, fits, log.n_episodes),
+        cautions=_cautions(judge, said, log.n_episodes),
     )
 
 
-def _cautions(judge: Judge, fits: Mapping[str, Fit], n_episodes: int) -> tuple[Caution, ...]:
+def _cautions(judge: Judge, said: Mapping[str, list[Caution]], n_episodes: int) -> tuple[Caution, ...]:
     """What speaks against each value, with the policy's name before it, and what was left out or estimated."""
-    found = [
-        replace(caution, text=f"{name}: {caution.text}")
-        for name, fit in fits.items()
-        if not (fit.part.batch.ratio == 1).all()
-        for caution in fit.cautions(judge.behavior is not None)
-    ]
+    found = [replace(c, text=f"{name}: {c.text}") for name, cautions in said.items() for c in cautions]
     if (gone := n_episodes - judge.log.n_episodes) > 0:
         words = f"{gone} of {n_episodes} episodes are left out, because a policy was learnt from them."
         found.append(Caution("episodes_left_out", "note", words))
@@ -196,6 +197,10 @@ def _by_group(judge: Judge, ratios: Mapping[str, Array], groups: Mapping[str, Ar
             influences[label, name] = np.zeros(len(inside))
             influences[label, name][inside] = moved - base_moved
     return Together.of(estimates, influences, level)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
 
 
 def _entry(found: Together, key: Any) -> dict[str, Any]:

@@ -38,6 +38,11 @@ class Fit:
     model: LinearValue
     part: Part
 
+    @property
+    def as_logged(self) -> bool:
+        """Whether the policy is the logged behaviour."""
+        return bool((self.part.batch.ratio == 1).all())
+
     def value(self) -> Value:
         return self.model.value, self.model.influence(self.part)
 
@@ -90,8 +95,8 @@ class Judge:
     @cached_property
     def thirds(self) -> list[dict[str, Array]]:
         """The rows by thirds of every observed column that varies."""
-        names = self.log.names or [f"x{i}" for i in range(self.log.observation.shape[1])]
-        found = [thirds(name, column) for name, column in zip(names, self.log.observation.T, strict=True)]
+        columns = zip(self.log.labels(), self.log.observation.T, strict=True)
+        found = [thirds(name, column) for name, column in columns]
         return [groups for groups in found if len(groups) > 1]
 
     def earned(self) -> Value | None:

@@ -34,8 +34,9 @@ RULES = {
 class ScorePolicy:
     """Observations (n, p) → probabilities (n, A), by `rule` on the tables `habit` and `merit` (A, k + 1).
 
-    `names` are all observed columns, `columns` the numbers of the k that are used; the last column of a table
-    is its constant, and `learnt_from` the fingerprints of the episodes that taught it (`evaluation.learnt`).
+    `names` are all observed columns, `columns` the numbers of the k that are used; the last column of a table is its
+    constant, and `learnt_from` the fingerprints of the episodes that taught it (`evaluation.learnt`). `actions` are the
+    names of the actions where the log has them: another log may number them otherwise.
     """
 
     names: tuple[str, ...]
@@ -47,6 +48,8 @@ class ScorePolicy:
     rule: str
     strength: float
     learnt_from: Array
+    actions: tuple[str, ...] = ()
+    __name__ = "the proposed policy"
 
     def __call__(self, observation: Any) -> Array:
         """π(·|s) of every row."""
@@ -58,6 +61,12 @@ class ScorePolicy:
             )
         z = np.hstack([(s[:, self.columns] - self.center) / self.scale, np.ones((len(s), 1))])
         return _RULES[self.rule](z @ self.habit.T, z @ self.merit.T, self.strength)
+
+    predict_proba = __call__  # with `classes_`: logs find their own actions among these by name
+
+    @property
+    def classes_(self) -> Array:
+        return np.array(self.actions or range(len(self.habit)))
 
     def act(self, observation: Any) -> Array:
         """The most probable action of every row, the first of equals."""
@@ -75,41 +84,46 @@ class ScorePolicy:
 
     def fits(self) -> bool:
         """Whether the tables fit together: a file may hold anything."""
-        k, numbers = np.shape(self.columns), (self.center, self.scale, self.habit, self.merit)
-        if not isinstance(self.names, tuple) or not all(isinstance(name, str) for name in self.names):
+        kinds = {"columns": "i", "center": "f", "scale": "f", "habit": "f", "merit": "f", "learnt_from": "u"}
+        found = {name: getattr(self, name) for name in kinds}
+        if not all(isinstance(v, np.ndarray) and v.dtype.kind == kinds[name] for name, v in found.items()):
             return False
-        whole = isinstance(self.columns, np.ndarray) and len(k) == 1
-        if not whole or not all(isinstance(v, np.ndarray) and v.dtype == np.float64 for v in numbers):
+        texts = (self.names, self.actions)
+        if not all(isinstance(t, tuple) and all(isinstance(name, str) for name in t) for t in texts):
             return False
-        sized = self.center.shape == self.scale.shape == k and self.habit.shape == self.merit.shape
-        sized = sized and self.habit.ndim == 2 and self.habit.shape[1] == k[0] + 1 and len(self.habit) > 0
-        finite = all(np.isfinite(v).all() for v in numbers) and isinstance(self.strength, float)
-        known = isinstance(self.rule, str) and self.rule in RULES and isinstance(self.learnt_from, np.ndarray)
-        inside = self.columns.dtype.kind == "i" and bool(np.all((self.columns >= 0) & (self.columns < len(self.names))))
+        k, n = self.columns.shape, len(self.actions) or len(self.habit)
+        sized = len(k) == 1 and self.center.shape == self.scale.shape == k and n > 0
+        sized = sized and self.habit.shape == self.merit.shape == (n, k[0] + 1)
+        finite = all(np.isfinite(v).all() for v in found.values()) and isinstance(self.strength, float)
+        inside = bool(np.all((self.columns >= 0) & (self.columns < len(self.names))))
+        known = isinstance(self.rule, str) and self.rule in RULES
         return sized and finite and bool(np.isfinite(self.strength)) and known and inside
 
     def to_dict(self) -> dict[str, Any]:
-        """The rule and the table of scores, by action and column."""
+        """The rule and the table of scores, by action and column, and the units of the columns."""
         heads = [*(self.names[c] for c in self.columns), "constant"]
         tables = {"scores": np.round(self.scores, DECIMALS), "habit": self.habit, "merit": self.merit}
         named = {key: [dict(zip(heads, row, strict=True)) for row in table.tolist()] for key, table in tables.items()}
-        units = {"center": dict(zip(heads, self.center.tolist(), strict=False))}
-        units["scale"] = dict(zip(heads, self.scale.tolist(), strict=False))
+        units = {key: dict(zip(heads, getattr(self, key).tolist(), strict=False)) for key in ("center", "scale")}
         words = RULES[self.rule].format(self.strength)
-        return {"rule": self.rule, "strength": self.strength, "words": words, **named, **units}
+        told = {"rule": self.rule, "strength": self.strength, "words": words, "actions": self.classes_.tolist()}
+        return {**told, **named, **units}
 
     def __repr__(self) -> str:
         return f"ScorePolicy({self.rule} {self.strength:g}: {len(self.habit)} actions, {len(self.columns)} columns)"
 
     def __str__(self) -> str:
         """The rule in a sentence and, for every action, the columns that move its score most."""
-        unit = "change in log-odds" if self.rule == "tilt" else "change in merit"
-        lines = [RULES[self.rule].format(self.strength), f"score of each action ({unit} per standard deviation):"]
-        for a, row in enumerate(self.scores):
+        unit = "log-odds" if self.rule == "tilt" else "merit"
+        lines = [RULES[self.rule].format(self.strength)]
+        lines.append(f"score of each action ({unit} at the means of the columns, and change per standard deviation):")
+        for name, row in zip(self.classes_, self.scores, strict=True):
             top = np.argsort(-np.abs(row[:-1]), kind="stable")[:5]
             parts = [f"{row[j]:+.{DECIMALS}f} {self.names[self.columns[j]]}" for j in top if row[j]]
-            lines.append(f"  action {a}: {row[-1]:+.{DECIMALS}f} {' '.join(parts)}" + (" …" if len(row) > 6 else ""))
-        return "\n".join(lines)
+            lines.append(f"  action {name}: {row[-1]:+.{DECIMALS}f} {' '.join(parts)}" + (" …" if len(row) > 6 else ""))
+        units = zip(self.columns, self.center, self.scale, strict=True)
+        shown = [f"{self.names[c]} {center:.6g} ± {scale:.6g}" for c, center, scale in units][:8]
+        return "\n".join([*lines, f"mean ± standard deviation: {', '.join(shown)}{' …' * (len(self.columns) > 8)}"])
 
 
 def _allowed(habit: Array, strength: float) -> tuple[Array, Array]:

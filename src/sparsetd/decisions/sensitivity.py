@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -159,31 +159,29 @@ def sensitivity(
     rows, mu = ActionRows.of(log, phi, gamma, policy), np.asarray(judge.log.behavior_prob)
     refuse_unseen(rows.action, rows.pi)
     earned = judge.earned() or judge.value(np.ones(len(log)))  # no confounding touches what the log itself earned
-    return Sensitivity(_nested([_bound(rows, mu, g, *earned) for g in strengths]), level)
+    return Sensitivity(tuple(accumulate((_bound(rows, mu, g, *earned) for g in strengths), _wider)), level)
 
 
 def _bound(rows: ActionRows, mu: Array, strength: float, earned: float, moved: Array) -> Bound:
     low, low_moved = lowest(rows, mu, strength)
     high, high_moved = lowest(replace(rows, reward=-rows.reward), mu, strength)
-    ends = ((low, low_moved), (-high, -high_moved))
+    ends = (low, low_moved), (-high, -high_moved)
     values = [Estimate.of_influence("bound", v, i) for v, i in ends]
     gains = [Estimate.of_influence("bound", v - earned, i - moved) for v, i in ends]
     return Bound(strength, *values, *gains)
 
 
-def _nested(bounds: list[Bound]) -> tuple[Bound, ...]:
-    """Whatever a smaller Γ allows a larger one does: bounds that a rough fit made narrower are those before them."""
-    for i, (before, b) in enumerate(pairwise(bounds), start=1):
-        if b.low.value > before.low.value:
-            b = replace(b, low=before.low, difference_low=before.difference_low)
-        if b.high.value < before.high.value:
-            b = replace(b, high=before.high, difference_high=before.difference_high)
-        bounds[i] = b
-    return tuple(bounds)
+def _wider(before: Bound, b: Bound) -> Bound:
+    """Whatever a smaller Γ allows a larger one does: an end that a rough fit made narrower is the one before it."""
+    low, high = b if b.low.value < before.low.value else before, b if b.high.value > before.high.value else before
+    return Bound(b.confounding, low.low, high.high, low.difference_low, high.difference_high)
 
 
 def lowest(rows: ActionRows, mu: Array, strength: float) -> tuple[float, Array]:
-    """The lowest value under confounding of this strength, and its influence per episode."""
+    """The lowest value under confounding of this strength, and its influence per episode.
+
+    However strong, no cause takes a value below that of earning the least logged reward for ever, or 0 by ending.
+    """
     tau, alpha = 1.0 / (1.0 + strength), mu + (1.0 - mu) / strength
     beta = mu + strength * (1.0 - mu)
     found = ActionValue.fit(rows)
@@ -193,7 +191,9 @@ def lowest(rows: ActionRows, mu: Array, strength: float) -> tuple[float, Array]:
         below = outcome <= q
         weight = alpha + (beta - alpha) * below
         found = ActionValue.fit(rows, weight, (1.0 - alpha) * q * (1.0 - below / tau))
-    return found.start_value()
+    value, moved = found.start_value()
+    floor = min(float(rows.reward.min()), 0.0) / max(1.0 - float(rows.discount.max()), 1e-300)
+    return (value, moved) if value >= floor or strength == 1.0 else (floor, 0.0 * moved)
 
 
 def _quantiles(rows: ActionRows, outcome: Array, weight: Array, tau: float) -> Array:

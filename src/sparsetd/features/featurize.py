@@ -91,8 +91,7 @@ def fit_features(transitions: Transitions, features: Any) -> Any:
 
 def feature_names(features: Any, transitions: Transitions, n_actions: int | None = None) -> Array:
     """Names of the columns of φ, made of the observation's names (x0, x1, … without)."""
-    width = transitions.observation.shape[1]
-    names = list(transitions.names or [f"x{i}" for i in range(width)])
+    names = transitions.labels()
     if features is not None:
         names = list(features.get_feature_names_out(names))
     return (

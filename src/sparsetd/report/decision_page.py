@@ -35,7 +35,7 @@ def comparison_page(p: Payload) -> str:
     """The page of `compare`; equal payloads give equal bytes."""
     best = set(p["best_set"])
     rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
-    head = _head("Which policy is best?", p["sentence"], alerts(p["warnings"]))
+    head = _head("Which policy is best?", p["sentence"], alerts(p["warnings"], "Do not rely on this policy's value."))
     values = _forest(rows, p["level"], "value per episode", "Policies that may be best are drawn bold.")
     body = head + section("values", "What is each policy worth?", values)
     body += section("differences", "How do they differ?", _matrix(p))
@@ -130,15 +130,18 @@ def _policy(policy: Payload) -> str:
     note = f"Score of each action: change in {unit} per standard deviation of a column, and its constant."
     habit = "Usual log-odds of each action, in the same units: what was done in the log."
     return (
-        f"<p>{escape(policy['words'])}</p><h3>Scores</h3><p>{note}</p>{_scores(policy['scores'])}"
-        f"<h3>What was usually done</h3><p>{habit}</p>{_scores(policy['habit'])}"
+        f"<p>{escape(policy['words'])}</p><h3>Scores</h3><p>{note}</p>{_scores(policy, 'scores')}"
+        f"<h3>What was usually done</h3><p>{habit}</p>{_scores(policy, 'habit')}"
     )
 
 
-def _scores(table: Sequence[Payload]) -> str:
-    heads = list(table[0])
-    top = sorted(heads[:-1], key=lambda h: -max(abs(row[h]) for row in table))
-    rows = [(f"action {a}", *(f"{row[h]:+.3f}" for h in [*top, heads[-1]])) for a, row in enumerate(table)]
+def _scores(policy: Payload, key: str) -> str:
+    """One row per action; below them the mean and the standard deviation of every column."""
+    heads, table = list(policy[key][0]), dict(zip(policy["actions"], policy[key], strict=True))
+    top = sorted(heads[:-1], key=lambda h: -max(abs(row[h]) for row in table.values()))
+    rows = [(f"action {a}", *(f"{row[h]:+.3f}" for h in [*top, heads[-1]])) for a, row in table.items()]
+    units = (("mean of the column", "center"), ("its standard deviation", "scale"))
+    rows += [(words, *(f"{policy[unit][h]:.6g}" for h in top), "") for words, unit in units]
     return _table(("", *top, heads[-1]), rows)
 
 

@@ -83,10 +83,11 @@ def _answer(p: Payload) -> str:
     )
 
 
-def alerts(cautions: Sequence[Mapping[str, str]]) -> str:
+def alerts(cautions: Sequence[Mapping[str, str]], red: str = ALERTS["red"]) -> str:
     """Each caution as a box that says in words how bad it is."""
+    words = {**ALERTS, "red": red}
     return "".join(
-        f'<p class="alert {c["severity"]}"><strong>{ALERTS[c["severity"]]}</strong> {escape(c["text"])}</p>'
+        f'<p class="alert {c["severity"]}"><strong>{words[c["severity"]]}</strong> {escape(c["text"])}</p>'
         for c in cautions
     )
 

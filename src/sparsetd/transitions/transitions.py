@@ -128,12 +128,11 @@ class Transitions(plots.Framed):
 
     def to_frame(self) -> Any:
         """One row per transition, the observed columns by name, as a pandas (or polars) frame."""
-        names = self.names or tuple(f"x{j}" for j in range(self.observation.shape[1]))
         action = self.action if self.action_names is None else np.array(self.action_names, dtype=object)[self.action]
         shown = {"episode": self.episode, "action": action, "reward": self.reward, "terminated": self.terminated}
         shown |= {"truncated": self.truncated, "behavior_prob": self.behavior_prob, "target_prob": self.target_prob}
         flat = {name: values for name, values in shown.items() if values is not None and values.ndim == 1}
-        return plots.frame(flat | dict(zip(names, self.observation.T, strict=True)))
+        return plots.frame(flat | dict(zip(self.labels(), self.observation.T, strict=True)))
 
     def _first_rows(self) -> Any:
         return self[: plots.ROWS].to_frame()
@@ -171,6 +170,10 @@ class Transitions(plots.Framed):
         """What each episode is called: its `episode_id`, or its number where the log names none."""
         named = self.episode if self.episode_id is None else self.episode_id
         return named[self._bounds()[:-1]]
+
+    def labels(self) -> list[str]:
+        """Names of the observed columns; x0, x1, … where they have none."""
+        return list(self.names or (f"x{j}" for j in range(self.observation.shape[1])))
 
     def returns(self, gamma: float = 1.0) -> Array:
         """Σ_t γᵗ r_t of every episode, as logged (an episode that was cut counts what was seen of it)."""
