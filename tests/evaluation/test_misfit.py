@@ -92,7 +92,7 @@ def test_a_state_that_was_not_recorded_is_found_by_what_came_before(seed):
     unseen, seen = hidden(seed)
     found = probed(unseen)[0]
     assert found.memory < 1e-6
-    assert found.remembered[0].startswith("x0 ")
+    assert any(name.startswith("x0 ") for name in found.remembered)
     assert codes(unseen)["unobserved_state"] == "red"
     assert not {"misspecified", "unobserved_state"} & set(codes(seen))
 
@@ -102,6 +102,7 @@ def test_sound_features_are_seldom_accused():
     found = [probed(linear_walk(100 + seed, 80))[0] for seed in range(40)]
     assert sum(f.shape < 0.05 for f in found) <= 7
     assert sum(f.memory < 0.05 for f in found) <= 7
+    assert sum(f.outcomes < 0.05 for f in found) <= 7
 
 
 def test_rounding_is_no_misfit():
@@ -109,7 +110,7 @@ def test_rounding_is_no_misfit():
     for seed in range(4):
         x = np.random.default_rng(seed).integers(0, 4, size=(400, 2)).astype(float)
         found = probed(one_step(x, x @ [0.3, 0.7] + 0.1, np.ones(400)))[0]
-        assert (found.shape, found.memory) == (1.0, 1.0)
+        assert (found.shape, found.memory, found.outcomes) == (1.0, 1.0, 1.0)
     once = linear_walk()
     first = np.diff(once.episode, prepend=-1) != 0
     assert "behavior_misfit" not in codes(with_columns(replace(once, reward=10.0 * first), first, 0.0 * first))
@@ -141,18 +142,57 @@ def test_the_statistics_are_those_of_the_formula_episode_by_episode():
 
 
 def test_memory_is_of_the_same_episode_only():
-    _, _, part = probed(linear_walk(6, 12))
-    found = module.memory(part, np.array([2, 0]))
+    _, model, part = probed(linear_walk(6, 12))
+    found, following = (module.memory(part, np.array([2, 0]), model, after) for after in (False, True))
+    names = ["c", "a", "the reward", "the surprise"]
     assert module._memory_names(np.array(["c", "a"])) == [
-        "c one step before",
-        "a one step before",
-        "c in the steps before",
-        "a in the steps before",
+        *(f"{name} one step before" for name in names),
+        *(f"{name} in the steps before" for name in names),
     ]
-    mean = before = np.zeros(2)
-    for t, row in enumerate(part.batch.phi[:, [2, 0]]):
+    now = np.column_stack([part.batch.phi[:, [2, 0]], part.batch.reward, model.errors(part)])
+    mean = before = np.zeros(4)
+    for t, row in enumerate(now):
         if t in part.episodes.first:
-            mean = before = np.zeros(2)
+            mean = before = np.zeros(4)
         mean = FADING * mean + (1 - FADING) * before
         np.testing.assert_allclose(found[t], [*before, *mean], rtol=1e-12, atol=1e-12)
+        if t not in part.episodes.last:
+            np.testing.assert_allclose(following[t], found[t + 1], rtol=1e-12, atol=1e-12)
         before = row
+
+
+def frail(followed, seed=0, episodes=400, steps=6):
+    """Patients differ in what was not recorded: it adds to every reward, and the actions may have followed it."""
+    rng = np.random.default_rng(seed)
+    x, u = rng.normal(size=(episodes, steps + 1)), rng.normal(size=(episodes, 1))
+    likely = 1 / (1 + np.exp(-(1.5 if followed else 0.0) * u)) * np.ones((1, steps))
+    action = (rng.random((episodes, steps)) < likely).astype(int)
+    reward = x[:, :-1] + u + action * u + 0.3 * rng.normal(size=(episodes, steps))
+    return Transitions.from_arrays(
+        x[:, :-1].reshape(-1, 1),
+        reward.ravel(),
+        x[:, 1:].reshape(-1, 1),
+        action=action.ravel(),
+        terminated=np.tile(np.arange(steps) == steps - 1, episodes),
+        behavior_prob=np.full(episodes * steps, 0.5) if not followed else np.full(episodes * steps, action.mean()),
+        target_prob=np.where(action.ravel() == 1, 0.8, 0.2),
+    )
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_patients_who_differ_are_amber_and_red_where_the_actions_followed_it(seed):
+    assert codes(frail(False, seed))["unobserved_state"] == "amber"
+    assert codes(frail(True, seed, episodes=3000))["unobserved_state"] == "red"
+
+
+def test_the_drift_is_what_giving_the_memory_would_do():
+    log = frail(True)
+    found, model, part = probed(log)
+    names = module._memory_names(np.array(["x0"]))
+    some = [names.index(name) for name in found.remembered if not name.startswith("x0")]
+    assert found.outcomes < 1e-6
+    assert found.drift is not None
+    every = [j for j, name in enumerate(names) if not name.startswith("x0")]
+    assert set(some) <= set(every)
+    wide = module._widened(part, module.memory, np.array([0]), np.array(every), model)
+    assert LinearValue.solve(Moments.of(wide)).value - model.value == pytest.approx(found.drift.value, rel=1e-6)

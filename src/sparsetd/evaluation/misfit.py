@@ -3,14 +3,16 @@
 At the true value function ρ_t δ_t has mean 0 given everything before it, so it is uncorrelated with
 
     shape     products of features: what a linear function leaves out
-    memory    features of earlier rows: what a state that was not recorded leaves behind
+    memory    features, rewards and TD errors of earlier rows: what a state that was not recorded leaves behind
 
 With z such a column, s_i = Σ_{t∈i} ρδz, and the part of it that comes from estimating θ taken off,
 
     t_z = Σ_i s̃_i / √Σ_i s̃_i²        s̃_i = s_i − (Σρ z(φ − γφ')ᵀ) A⁻¹ Σ_{t∈i} ρδφ
 
 is nearly Student's, and the largest |t| of m columns is held against Bonferroni's bound. Products that stand out are
-added to the features: `change` says what that does to the value, and memory is tested beside them.
+added to the features: `change` says what that does to the value, and memory is tested beside them. Rewards and TD
+errors of earlier rows are the sharper test, but patients who differ in what was not recorded are no harm as long as
+the actions do not follow it; so `drift` says what adding those to the features does to the value.
 
 The third test is the log's own: the same features fitted to the logged behaviour must give the mean return that was
 observed.
@@ -29,11 +31,13 @@ from scipy.stats import t as student
 from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue, influences
-from sparsetd.evaluation.moments import Ask, Moments, Part
+from sparsetd.evaluation.moments import Ask, Moments, Part, View
 from sparsetd.system import Array
 
 if TYPE_CHECKING:
     from sparsetd.evaluation.parts import Parts
+
+Columns = Callable[..., Array]  # of a part, the columns that matter, the fit; of s, or of s' on request
 
 TOP = 8  # features that enter products and memory
 MAX_ADDED = 8  # products that are added where the test fires
@@ -47,42 +51,50 @@ REDUNDANT = 1e-8  # share of a column's squares that the features leave unexplai
 
 @dataclass(frozen=True)
 class Misfit:
-    """p-values (Bonferroni) of shape and memory, the products that stood out, and what adding them does to the
-    value.
+    """p-values (Bonferroni) of shape and of memory (of features; of rewards and errors), the products and the memory
+    that stood out, and what adding the products, and then rewards and errors, does to the value.
     """
 
     shape: float = 1.0
     memory: float = 1.0
+    outcomes: float = 1.0
     columns: tuple[str, ...] = ()
     remembered: tuple[str, ...] = ()
     change: Estimate | None = None
+    drift: Estimate | None = None
 
     def cautions(self, own: Estimate) -> list[Caution]:
         out = []
         if self.shape < SURE and self.change is not None:
             moved = self.change.value / own.standard_error if own.standard_error > 0 else np.inf
-            bad = abs(moved) > MATTERS and abs(self.change.value) > 2 * self.change.standard_error
             out.append(
                 Caution(
                     "misspecified",
-                    "red" if bad else "amber",
+                    "red" if _matters(self.change, own) else "amber",
                     f"A linear function of these features cannot represent the value (p = {self.shape:.1g}; what is "
                     f"missing goes with {', '.join(self.columns[:3])}). Adding it moves the value by "
                     f"{self.change.value:+.3g}, {abs(moved):.1f} standard errors. Add products of features, or finer "
                     "ones, and evaluate again.",
                 )
             )
-        if self.memory < CERTAIN:
+        if min(self.memory, self.outcomes) < CERTAIN:
+            bad = self.memory < CERTAIN or (self.drift is not None and _matters(self.drift, own))
             out.append(
                 Caution(
                     "unobserved_state",
-                    "red",
-                    f"What happened before still tells something about the future (p = {self.memory:.1g}; "
-                    f"{', '.join(self.remembered[:3])}): the log does not record everything that matters, and the "
-                    "value may be off by more than its interval. Add what is missing, or features of the steps before.",
+                    "red" if bad else "amber",
+                    f"What happened before still tells something about the future (p = "
+                    f"{min(self.memory, self.outcomes):.1g}; {', '.join(self.remembered[:3])}): the log does not "
+                    "record everything that matters. If the logged actions followed what is missing, the value may be "
+                    "off by more than its interval. Add what is missing, or features of the steps before.",
                 )
             )
         return out
+
+
+def _matters(change: Estimate, own: Estimate) -> bool:
+    """Whether a change of the value is neither small beside its standard error nor chance."""
+    return abs(change.value) > MATTERS * own.standard_error and abs(change.value) > 2 * change.standard_error
 
 
 def extra_sums(model: LinearValue, order: Array) -> list[Ask]:
@@ -103,21 +115,44 @@ def misfit(
     top, (shapes, past) = order[:TOP], sums
     if not len(top) or model.n_episodes < 3:
         return Misfit()
-    shape = shapes.p_values(model, moments)
-    first = np.argsort(shape, kind="stable")[:MAX_ADDED]
-    added = first[shape[first] < 10 * SURE] if shape.min() < SURE else first[:0]
-    change = None
-    if len(added):
-        moments = log.answer(Ask(Moments.of).on(_widened, top, added))[0]
-        other = LinearValue.solve(moments)
-        asked = influences(other), Ask(ExtraSums.of, (other, memory, top))
-        moved, past = log.answer(*(ask.on(_widened, top, added) for ask in asked))
-        change = Estimate.of_influence("change", other.value - model.value, moved - influence)
-        model = other
-    remembered = past.p_values(model, moments)
     labels, said = _product_names(names[top]), _memory_names(names[top])
-    most = tuple(said[j] for j in np.argsort(remembered, kind="stable")[:3])
-    return Misfit(float(shape.min()), float(remembered.min()), tuple(labels[j] for j in added), most, change)
+    shape, change, drift = shapes.p_values(model, moments), None, None
+    views: tuple[View, ...] = ()
+    added = _standing_out(shape, SURE)
+    if len(added):
+        views = ((_widened, (products, top, added, model)),)
+        other, moments, moved = _refitted(log, views)
+        past = log.answer(replace(Ask(ExtraSums.of, (other, memory, top)), views=views))[0]
+        change = Estimate.of_influence("change", other.value - model.value, moved - influence)
+        model, influence = other, moved
+    remembered = past.p_values(model, moments)
+    of_feature = np.arange(len(said)) % (len(said) // 2) < len(top)
+    outcomes = np.where(of_feature, 1.0, remembered)
+    if len(others := _standing_out(outcomes, CERTAIN)):
+        other, _, moved = _refitted(log, (*views, (_widened, (memory, top, others, model))))
+        drift = Estimate.of_influence("drift", other.value - model.value, moved - influence)
+    return Misfit(
+        float(shape.min()),
+        float(remembered[of_feature].min()),
+        float(outcomes.min()),
+        tuple(labels[j] for j in added),
+        tuple(said[j] for j in np.argsort(remembered, kind="stable")[:3]),
+        change,
+        drift,
+    )
+
+
+def _standing_out(p: Array, sure: float) -> Array:
+    """The columns to add, the most striking first; none where not even that one is sure."""
+    first = np.argsort(p, kind="stable")[:MAX_ADDED]
+    return first[p[first] < 10 * SURE] if p.min() < sure else first[:0]
+
+
+def _refitted(log: Part | Parts, views: tuple[View, ...]) -> tuple[LinearValue, Moments, Array]:
+    """The fit to what the views make of the log, its sums, and what every episode does to its value."""
+    moments = log.answer(replace(Ask(Moments.of), views=views))[0]
+    model = LinearValue.solve(moments)
+    return model, moments, log.answer(replace(influences(model), views=views))[0]
 
 
 def behavior_misfit(modelled: Estimate, observed: Estimate, difference: Estimate) -> list[Caution]:
@@ -143,32 +178,37 @@ def _product_names(names: Array) -> list[str]:
 
 
 def _memory_names(names: Array) -> list[str]:
-    return [f"{name} one step before" for name in names] + [f"{name} in the steps before" for name in names]
+    every = [*names, "the reward", "the surprise"]
+    return [f"{name} one step before" for name in every] + [f"{name} in the steps before" for name in every]
 
 
-def products(part: Part, top: Array, successors: bool = False) -> Array:
+def products(part: Part, top: Array, _: LinearValue, successors: bool = False) -> Array:
     """Products of the columns, for s or for s'."""
     left, right = np.triu_indices(len(top))
     rows = part.batch.phi_next if successors else part.batch.phi
     return np.asarray(rows[:, top[left]] * rows[:, top[right]])
 
 
-def memory(part: Part, top: Array) -> Array:
-    """The columns in the row before, and their fading mean over all rows before; 0 where an episode begins."""
-    before = np.vstack([np.zeros((1, len(top))), part.batch.phi[:-1, top]])
+def memory(part: Part, top: Array, model: LinearValue, successors: bool = False) -> Array:
+    """The columns, the reward and the TD error in the row before, and their fading mean over all rows before; 0 where
+    an episode begins.
+    """
+    now = np.column_stack([part.batch.phi[:, top], part.batch.reward, _errors(model, part)])
+    before = np.vstack([np.zeros((1, now.shape[1])), now[:-1]])
     before[part.episodes.first] = 0.0
     old = np.full(len(before), FADING)
     old[part.episodes.first] = 0.0
     bands = np.ones((2, len(before)))
     bands[1, :-1], bands[1, -1] = -old[1:], 0.0
-    return np.hstack([before, solve_banded((1, 0), bands, (1 - FADING) * before)])
+    fading = solve_banded((1, 0), bands, (1 - FADING) * before)
+    return np.hstack([now, FADING * fading + (1 - FADING) * now] if successors else [before, fading])
 
 
-def _widened(part: Part, top: Array, added: Array) -> Part:
-    """A view: some of the products beside the other columns."""
+def _widened(part: Part, columns: Columns, top: Array, added: Array, model: LinearValue) -> Part:
+    """A view: some of the products, or of the memory, beside the other columns."""
     batch = part.batch
-    phi = np.hstack([batch.phi, products(part, top)[:, added]])
-    phi_next = np.hstack([batch.phi_next, products(part, top, successors=True)[:, added]])
+    phi = np.hstack([batch.phi, columns(part, top, model)[:, added]])
+    phi_next = np.hstack([batch.phi_next, columns(part, top, model, True)[:, added]])
     return Part(replace(batch, phi=phi, phi_next=phi_next), part.episodes)
 
 
@@ -186,8 +226,8 @@ class ExtraSums:
     each_squares: Array  # Σ z_i²
 
     @classmethod
-    def of(cls, part: Part, model: LinearValue, columns: Callable[[Part, Array], Array], top: Array) -> ExtraSums:
-        Z, score, first = columns(part, top), part.batch.ratio * _errors(model, part), part.episodes.first
+    def of(cls, part: Part, model: LinearValue, columns: Columns, top: Array) -> ExtraSums:
+        Z, score, first = columns(part, top, model), part.batch.ratio * _errors(model, part), part.episodes.first
         own = np.column_stack([np.add.reduceat(part.batch.phi * score[:, None], first), part.episodes.total(score)])
         each = np.add.reduceat(Z * score[:, None], first)
         m, p = Z.shape[1], len(model.theta)
