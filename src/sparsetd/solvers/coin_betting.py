@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.solvers import plain
 from sparsetd.solvers.adaptive import Automatic
-from sparsetd.solvers.compiled import general
 from sparsetd.solvers.state import StreamState
 from sparsetd.solvers.stream import Average, System
 from sparsetd.system import Array, Table
@@ -38,8 +38,8 @@ class CoinBetting(Automatic):
         self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
     ) -> StreamState:
         state = super().init(table, n_features, dtype, coef_init)
-        coins = np.zeros((len(state.x), general.COINS))
-        coins[:, general.WEALTH], coins[:, general.HINT] = self.wealth / len(coins), self.hint
+        coins = np.zeros((len(state.x), 5))
+        coins[:, plain.WEALTH], coins[:, plain.HINT] = self.wealth / len(coins), self.hint
         state.more = {"directions": np.zeros(state.x.shape, dtype), "coins": coins}
         return state
 
@@ -49,11 +49,4 @@ class CoinBetting(Automatic):
     def _advance(self, state: StreamState, columns: tuple[Array, ...], system: System) -> int:
         if system.l1.any() or system.l2.any():
             raise ValueError("CoinBetting has no proximal step: pass no penalty, or another solver")
-        x_sum = self._sums(state)[0]
-        return int(
-            general.coin_betting(
-                *columns[:-1], tuple(state.x), None if x_sum is None else tuple(x_sum), state.trace,
-                tuple(state.origin), state.record, state.more["directions"], state.more["coins"], system.M, system.m,
-                system.damping, self.radius, self.limit(state),
-            )
-        )  # fmt: skip
+        return plain.coin_betting(self, state, columns, system.table)

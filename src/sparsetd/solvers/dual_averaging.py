@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sparsetd.solvers import plain
 from sparsetd.solvers.adaptive import Automatic
 from sparsetd.solvers.compiled import averaging
 from sparsetd.solvers.compiled.balls import DUAL_BALL, L2_BALL
-from sparsetd.solvers.compiled.rules import GY, MASS
+from sparsetd.solvers.compiled.rules import GX, GY, MASS
 from sparsetd.solvers.laws import sums
 from sparsetd.solvers.state import LAWS, StreamState
 from sparsetd.solvers.stream import FitNorm, System
@@ -67,32 +68,28 @@ class DualAveraging(Automatic):
 
     def _advance(self, state: StreamState, columns: tuple[Array, ...], system: System) -> int:
         more, (x_sum, y_sum) = state.more, self._sums(state)
-        share = None if self.average == "none" else more["share"]
-        rule = (system.l1, system.l2, system.factor, self.dual_radius(state.x.size), float(self.start))
-        given = (*rule, self.limit(state))
         if not self._simple:
             state.apply_pending()
-            points = (tuple(state.x), tuple(state.y), *(None if v is None else tuple(v) for v in (x_sum, y_sum)))  # type: ignore[arg-type]
-            rest = (share, tuple(state.origin), state.trace, state.record, more["sum_x"], more["sum_y"])
-            kernel = averaging.stepwise
-            return int(kernel(*columns[:-1], *points, *rest, system.M, system.m, *given, self.ball, self.radius))
+            return plain.dual_averaging(self, state, columns, system)
         origin = tuple(state.origin) if state.origin.any() else None
         totals = tuple(None if v is None else tuple(v) for v in (x_sum, y_sum))
+        share = None if self.average == "none" else more["share"]
         taken = averaging.stream(
             *columns[:-1], *totals, share, origin, state.trace, state.record, more["sum_x"], more["sum_y"],
-            system.M, system.m, *given,
+            *system[:2], *system[3:6], self.dual_radius(state.x.size), float(self.start), self.limit(state),
         )  # fmt: skip
-        self._point(state, system)
+        record, y = state.record, more["sum_y"].astype(np.float64)
+        state.x[:] = self.primal_of(state, more["sum_x"], record[GX], record[MASS], system)
+        y *= self.dual_radius(state.x.size) / np.sqrt(record[GY]) if record[GY] > 0 else 0.0
+        state.y[:] = y / max(1.0, float(np.linalg.norm(y)))  # type: ignore[index]
         return int(taken)
 
-    def _point(self, state: StreamState, system: System) -> None:
-        """x and y from the sums."""
-        k, mass, total = system.k, state.record[MASS], state.more["sum_y"].astype(np.float64)
-        l1, l2 = mass * system.l1[2 - k : 2], mass * system.l2[2 - k : 2]
-        state.x[:] = sums.argmin(state.origin, state.more["sum_x"], state.record, l1, l2, system.factor)
-        scale = self.dual_radius(state.x.size) / np.sqrt(state.record[GY]) if state.record[GY] > 0 else 0.0
-        y = scale * total
-        state.y[:] = y / max(1.0, float(np.linalg.norm(y)))  # type: ignore[index]
+    def primal_of(self, state: StreamState, total: Array, squares: float, mass: float, system: System) -> Array:
+        """x of a sum of gradients."""
+        first = 2 - system.k
+        l1, l2 = mass * system.l1[first:2], mass * system.l2[first:2]
+        x = sums.argmin(state.origin, total, squares, l1, l2, system.factor)
+        return x * min(1.0, self.radius / max(float(np.linalg.norm(x)), 1e-300))
 
     def _rotate(self, state: StreamState) -> None:
         before = state.totals

@@ -1,56 +1,143 @@
-"""The streaming iterations in plain NumPy, for penalties that only Python can apply."""
+"""The streaming iterations in plain NumPy, where a kernel would not pay: penalties that only Python can apply, dual
+averaging with other balls than the l2 ball, and coin betting."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from sparsetd.solvers.compiled import rules
 from sparsetd.solvers.compiled.balls import project
-from sparsetd.solvers.compiled.rules import WEIGHT, in_range
+from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT
 from sparsetd.system import Array, Table, adjoint, residual
 
-within_scale = getattr(in_range, "py_func", in_range)  # as Python has it
+in_range, see, over_root = (getattr(f, "py_func", f) for f in (rules.in_range, rules.see, rules.over_root))
+
+# Columns of `coins`: betting fraction, wealth, Σm², Σ‖g‖², the largest gradient.
+BETA, WEALTH, CURVATURE, SQUARES, HINT = range(5)
 
 
 def stream(solver: Any, state: Any, columns: tuple[Array, ...], table: Table, penalty: Any, factor: Any) -> int:
     """The same steps as the kernels, one Python call to `penalty.prox` per step; returns the rows taken."""
-    if solver.boxed or solver.exponent != 2 or np.isfinite(solver.radius):
-        raise ValueError(
-            "a penalty given by its prox goes with the Euclidean stochastic, primal_dual and mirror_prox solvers only"
-        )
-    phi, phi_next, reward, discount, fresh, old, alpha = columns
+    if solver.boxed or solver.exponent != 2:
+        raise ValueError("a penalty that does not separate into features goes with Euclidean proximal steps only")
+    reward, alpha, taken = columns[2], columns[-1], 0
+    for t, rows in _rows(solver, state, columns):
+        reported = _moved(solver, state, table, rows, reward[t], alpha[t], penalty, factor, (state.x, state.y))
+        point = reported if solver.extragradient else (state.x, state.y)
+        _count(solver, state, alpha[t], *point)
+        if solver.extragradient:
+            reported = _moved(solver, state, table, rows, reward[t], alpha[t], penalty, factor, point)
+        _write(state, *reported)
+        taken = t + 1
+    return taken
+
+
+def _moved(
+    solver: Any, state: Any, table: Table, rows: Array, reward: float, step: float, penalty: Any, factor: Any, at: Any
+) -> tuple[Array, Array | None]:
+    """The step from the state with the gradient at a point."""
+    r = residual(table, at[0], rows, reward)
+    slope = r if state.y is None else adjoint(table, at[1], rows)
+    x = _within(penalty.prox(state.x - step * slope, step, factor), solver.radius)
+    return x, None if state.y is None else _projected(state.y + step * r, solver.ball)
+
+
+def dual_averaging(solver: Any, state: Any, columns: tuple[Array, ...], system: Any) -> int:
+    """The steps of `compiled.averaging` for any ball of y and a bound on ‖x‖; returns the rows taken."""
+    record, more, reward, table, taken = state.record, state.more, columns[2], system.table, 0
+    norm_M, radius, share = np.linalg.norm(table.M), solver.dual_radius(state.x.size), more["share"]
+    for t, rows in _rows(solver, state, columns):
+        r, slope = residual(table, state.x, rows, reward[t]), adjoint(table, state.y, rows)
+        nx, ny = np.sum(slope**2), np.sum(r**2)
+        see(record, ny, norm_M * np.sum(rows.astype(np.float64) ** 2))
+        a = max(record[REACH], solver.start * record[START])
+        x = solver.primal_of(state, more["sum_x"] + a * slope, record[GX] + nx, record[MASS] + a, system)
+        scale = over_root(radius, record[GY] + a * a * ny)
+        y = _projected(scale * (more["sum_y"] + a * r), solver.ball)
+        r, slope = residual(table, x, rows, reward[t]), adjoint(table, y, rows)
+        record[GX] += max(nx, np.sum(slope**2))
+        record[GY] += a * a * max(ny, np.sum(r**2))
+        record[MASS] += a
+        _count(solver, state, a, x, y)
+        if solver.average != "none":
+            share += a * (x != 0)
+        more["sum_x"] += a * slope
+        more["sum_y"] += a * r
+        x = solver.primal_of(state, more["sum_x"], record[GX], record[MASS], system)
+        _write(state, x, _projected(over_root(radius, record[GY]) * more["sum_y"], solver.ball))
+        record[REACH] = max(record[REACH], float(np.linalg.norm(state.x - state.origin)))
+        taken = t + 1
+    return taken
+
+
+def coin_betting(solver: Any, state: Any, columns: tuple[Array, ...], table: Table) -> int:
+    """Every block of x with its own coin; returns the rows taken."""
+    reward, directions, coins, taken = columns[2], state.more["directions"], state.more["coins"], 0
+    for t, rows in _rows(solver, state, columns):
+        slopes = residual(table, state.x, rows, reward[t])
+        _count(solver, state, 1.0, state.x, None)
+        bets = [_toss(*parts) for parts in zip(directions, slopes, coins, strict=True)]
+        _write(state, _within(state.origin + np.array(bets)[:, None] * directions, solver.radius), None)
+        taken = t + 1
+    return taken
+
+
+def _toss(u: Array, gradient: Array, coin: Array) -> float:
+    """One round of one block: outcome s = gᵀu, new fraction, wealth and direction; returns the next bet βW."""
+    norm = float(np.linalg.norm(gradient))
+    clip = 1.0 if norm <= coin[HINT] else coin[HINT] / norm
+    coin[HINT] = max(coin[HINT], norm)
+    s, stake = clip * float(gradient @ u), coin[BETA] * coin[WEALTH]
+    slope = s / (1.0 - coin[BETA] * s)
+    coin[CURVATURE] += slope * slope
+    if coin[CURVATURE] > 0.0:
+        most = 0.5 / coin[HINT]
+        coin[BETA] = min(max(coin[BETA] - 2.0 * slope / ((2.0 - np.log(3.0)) * coin[CURVATURE]), -most), most)
+    coin[WEALTH] -= s * stake
+    coin[SQUARES] += (clip * norm) ** 2
+    u -= clip * over_root(np.sqrt(0.5), coin[SQUARES]) * gradient
+    u[:] = _within(u, 1.0)
+    return float(coin[BETA] * coin[WEALTH])
+
+
+def _rows(solver: Any, state: Any, columns: tuple[Array, ...]) -> Iterator[tuple[int, Array]]:
+    """(t, (φ, ψ, e)) of every row, until the run diverges."""
+    phi, phi_next, reward, discount, fresh, old = columns[:6]
     e = np.zeros(phi.shape[1], phi.dtype) if state.trace is None else state.trace[0]
     for t in range(len(reward)):
         e = fresh[t] * phi[t] + old[t] * e
         rows = np.stack([phi[t], discount[t] * phi_next[t], e])
-        x, y = state.x, state.y
-        value = float(np.abs(rows[:2] @ x[-1]).sum())
-        if not within_scale(state.record, reward[t], value, float(np.abs(x).sum()), solver.limit(state)):
-            return t
-
-        def move(
-            at_x: Array, at_y: Array | None, t: int = t, rows: Array = rows, x: Array = x, y: Array | None = y
-        ) -> Any:
-            r = residual(table, at_x, rows, reward[t])
-            if y is None or at_y is None:
-                return penalty.prox(x - alpha[t] * r, alpha[t], factor), None
-            x_new = penalty.prox(x - alpha[t] * adjoint(table, at_y, rows), alpha[t], factor)
-            y_new = y + alpha[t] * r
-            project(y_new, solver.ball)
-            return x_new, y_new
-
-        reported = x, y
-        if solver.extragradient:
-            reported = move(x, y)
-        state.totals.x += alpha[t] * reported[0]
-        if y is not None:
-            state.totals.y += alpha[t] * reported[1]
-        new_x, new_y = move(*reported)
-        state.x[:] = new_x
-        if new_y is not None:
-            state.y[:] = new_y
-        state.record[WEIGHT] += alpha[t]
+        value = float(np.abs(rows[:2] @ state.x[-1]).sum())
+        if not in_range(state.record, reward[t], value, float(np.abs(state.x).sum()), solver.limit(state)):
+            return
         if state.trace is not None:
             state.trace[0] = e
-    return len(reward)
+        yield t, rows
+
+
+def _count(solver: Any, state: Any, weight: float, x: Array, y: Array | None) -> None:
+    """Take a point into the averages."""
+    state.record[WEIGHT] += weight
+    if solver.average != "none":
+        state.totals.x += weight * x
+        if y is not None:
+            state.totals.y += weight * y
+
+
+def _write(state: Any, x: Array, y: Array | None) -> None:
+    state.x[:] = x
+    if y is not None:
+        state.y[:] = y
+
+
+def _within(x: Array, radius: float) -> Array:
+    """x, scaled into the l2 ball of that radius."""
+    return x if not np.isfinite(radius) else x * min(1.0, radius / max(float(np.linalg.norm(x)), 1e-300))
+
+
+def _projected(y: Array, ball: int) -> Array:
+    project(y, ball)
+    return y

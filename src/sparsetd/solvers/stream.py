@@ -46,6 +46,7 @@ class System(NamedTuple):
     factor: Array | None
     traced: bool
     k: int
+    table: Table
 
     @property
     def plain(self) -> bool:
@@ -173,7 +174,7 @@ class Streaming:
         damping = np.concatenate([_padded([0.0] * k if self.saddle else table.damping), dual])
         l1, l2 = (np.append(_padded(part), [0.0, 0.0]) for part in shrinkage)
         weights = None if factor is None else np.asarray(factor, dtype=dtype)
-        return System(table.M, table.m, damping, l1, l2, weights, table.lam > 0, k)
+        return System(table.M, table.m, damping, l1, l2, weights, table.lam > 0, k, table)
 
     def _law(self, state: StreamState, system: System) -> str | None:
         """How untouched coordinates move, if it is alike for all of them; None: rows are laid out densely.
@@ -204,7 +205,7 @@ class Streaming:
         measured = True if self.measures else None
         bent = self.extragradient and (not system.plain or self.ball == BOX)
         if bent or self.boxed or self.exponent != 2 or self.ball == L1_BALL:
-            return self._advance_stepwise(state, rule, columns, system, measured, trial, None, np.zeros((2, 0)))
+            return self._advance_stepwise(state, rule, columns, system, measured, trial)
         k, origin = system.k, state.origin if measured and state.origin.any() else None
         sums = self._sums(state)
         blocks = (*_split(state.x, k), *_split(state.y, k), *_split(sums[0], k), *_split(sums[1], k))
@@ -226,8 +227,6 @@ class Streaming:
         system: System,
         measured: bool | None,
         trial: bool | None,
-        groups: Array | None,
-        group_l1: Array,
     ) -> int:
         state.apply_pending()
         x, y, u, origin = (_blocks(v) for v in (state.x, state.y, state.u, state.origin))
@@ -236,31 +235,21 @@ class Streaming:
         return int(
             general.stream(
                 rule, *columns, x, y, x_sum, y_sum, u, mid_x, mid_y, state.trace, origin, state.record, *system[:6],
-                groups, group_l1, measured, trial, self.ball, self.radius, self.exponent, self.limit(state),
+                measured, trial, self.ball, self.radius, self.exponent, self.limit(state),
             )
         )  # fmt: skip
 
     def _advance_otherwise(
         self, state: StreamState, columns: tuple[Array, ...], table: Table, penalty: Any, factor: Array | None
     ) -> int:
-        """Penalties that do not separate: groups have a kernel, all others are applied by Python."""
-        rule = self.rule(state.x.size)
-        groups = getattr(penalty, "groups", None)
-        if not isinstance(rule, Fixed):
+        """Penalties that do not separate are applied by Python."""
+        if not isinstance(self.rule(1), Fixed):
             raise ValueError(
                 f"{type(self).__name__} takes no penalty={penalty!r}: "
                 "pass one that is separable (L1, Ridge, ElasticNet)"
             )
-        if groups is None:
-            state.apply_pending()
-            return plain.stream(self, state, columns, table, penalty, factor)
-        k, trial = table.n_blocks, True if self.extragradient else None
-        damping = np.concatenate([_padded([0.0] * k if self.saddle else table.damping), [self.dual_damping] * 2])
-        nothing = np.zeros(4)
-        system = System(table.M, table.m, damping, nothing, nothing, None, table.lam > 0, k)
-        weights = penalty.group_weights(k, factor)
-        groups = np.asarray(groups, dtype=np.int64)
-        return self._advance_stepwise(state, rule, columns, system, None, trial, groups, weights)
+        state.apply_pending()
+        return plain.stream(self, state, columns, table, penalty, factor)
 
     # --- averages ---------------------------------------------------------------------------------------------------
 

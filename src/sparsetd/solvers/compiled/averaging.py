@@ -4,17 +4,24 @@
 
 with a_t = max(r̄_t, r_0) and gradients at trial points, which include the row's own gradient. The gradient of x at the
 trial point depends on y alone, whose trial point is s_y and D scaled: so a pass over x forms its trial point and its
-next one, and a pass over y follows. Other balls than y's l2 ball, and a bound on ‖x‖, need more passes (`stepwise`).
+next one, and a pass over y follows. Other balls than y's l2 ball, and a bound on ‖x‖, need more (`solvers.plain`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from sparsetd.solvers.compiled.balls import project, within_radius
 from sparsetd.solvers.compiled.compile import kernel, part, piece
-from sparsetd.solvers.compiled.dense import next_trace, products_in_range
-from sparsetd.solvers.compiled.general import accumulate, add, copy, distance2, products, row_size, shrink, square_norm
+from sparsetd.solvers.compiled.dense import (
+    gram_with,
+    mixed,
+    next_trace,
+    products_in_range,
+    seen,
+    shrunk,
+    three,
+    write_gram,
+)
 from sparsetd.solvers.compiled.points import (
     GRADIENT,
     NEXT,
@@ -23,7 +30,6 @@ from sparsetd.solvers.compiled.points import (
     U,
     adjoint,
     fold,
-    gradient,
     inner,
     residual,
     square,
@@ -38,6 +44,19 @@ def into_unit_ball(factor, size):
     return 1.0 / np.sqrt(size) if factor * factor * size > 1.0 else factor
 
 
+@part
+def _point(s, start, point, threshold, ridge, weigh, one):
+    """x of a sum of gradients, start − s/β after its prox; `point` is 1/β."""
+    return shrunk(start - point * s, threshold, ridge, weigh, one)
+
+
+@part
+def _penalty(point, l1, l2, factor, kind):
+    """1/β, threshold and ridge of a point (1/β, Σa_i), as `shrunk` wants them."""
+    ridge = kind(point[0] * point[1] * l2)
+    return kind(point[0]), kind(point[0] * point[1] * l1), ridge if factor is not None else kind(1) / (kind(1) + ridge)
+
+
 @piece
 def _x_pass(s, total, share, origin, f, g, h, f2, g2, h2, mid, a, c, first, then, l1, l2, factor, out, tried_out, b):
     """Trial point, sum of gradients and next point of one block; returns ‖x − x_0‖².
@@ -45,80 +64,47 @@ def _x_pass(s, total, share, origin, f, g, h, f2, g2, h2, mid, a, c, first, then
     `c` and `mid` are the weights of D in the gradients at the point and at its trial point; `first` and `then` are
     (1/β, Σa_i) of the two points.
     """
-    kind, i = s.dtype.type, 3 * b
-    c0, c1, c2 = kind(a * c[i]), kind(a * c[i + 1]), kind(a * c[i + 2])
-    m0, m1, m2 = kind(a * mid[i]), kind(a * mid[i + 1]), kind(a * mid[i + 2])
-    k1, k2, weight, one = kind(first[0]), kind(then[0]), kind(a), kind(1)
-    t1, t2 = kind(first[0] * first[1] * l1), kind(then[0] * then[1] * l1)
-    r1, r2 = kind(first[0] * first[1] * l2), kind(then[0] * then[1] * l2)
-    q0 = q1 = q2 = p0 = p1 = p2 = moved = kind(0)
+    kind = s.dtype.type
+    c, mid, weight, zero, one = three(c, b, a, kind), three(mid, b, a, kind), kind(a), kind(0), kind(1)
+    (k1, t1, r1), (k2, t2, r2) = _penalty(first, l1, l2, factor, kind), _penalty(then, l1, l2, factor, kind)
+    q = p = (zero, zero, zero, zero)
+    moved = zero
     for j in range(len(s)):
-        v, start = s[j], kind(0) if origin is None else origin[j]
-        weigh = one if factor is None else factor[j]
-        trial = v + c0 * f[j] + c1 * g[j]
-        v += m0 * f[j] + m1 * g[j]
-        if h is not None:
-            trial += c2 * h[j]
-            v += m2 * h[j]
-        s[j] = v
-        trial, v = start - k1 * trial, start - k2 * v
-        bound, other = t1 * weigh, t2 * weigh
-        trial = (trial - min(max(trial, -bound), bound)) / (one + r1 * weigh)
-        v = (v - min(max(v, -other), other)) / (one + r2 * weigh)
+        hj, h2j = None if h is None else h[j], None if h is None else h2[j]
+        start, weigh = zero if origin is None else origin[j], None if factor is None else factor[j]
+        trial = _point(mixed(one, s[j], c, f[j], g[j], hj), start, k1, t1, r1, weigh, one)
+        s[j] = mixed(one, s[j], mid, f[j], g[j], hj)
+        v = _point(s[j], start, k2, t2, r2, weigh, one)
         if total is not None:
             total[j] += weight * trial
-            share[j] += weight if trial != 0 else kind(0)
-        q0 += trial * f[j]
-        q1 += trial * g[j]
-        p0 += v * f2[j]
-        p1 += v * g2[j]
-        if h is not None:
-            q2 += trial * h[j]
-            p2 += v * h2[j]
+            share[j] += weight if trial != 0 else zero
+        q, p = seen(q, trial, f[j], g[j], hj, None), seen(p, v, f2[j], g2[j], h2j, None)
         moved += (v - start) * (v - start)
-    tried_out[i], tried_out[i + 1], tried_out[i + 2] = q0, q1, q2
-    out[i], out[i + 1], out[i + 2] = p0, p1, p2
+    for i in range(3):
+        tried_out[3 * b + i], out[3 * b + i] = q[i], p[i]
     return moved
 
 
 @piece
 def _y_pass(s, total, f, g, h, f2, g2, h2, a, factor, c, mid, out, b, gram, rate, fresh):
     """Average and sum of gradients of one block; returns ‖s‖². `out` gets the products of s with the next row."""
-    kind, i = s.dtype.type, 3 * b
-    c0, c1, c2 = kind(a * factor * a * c[i]), kind(a * factor * a * c[i + 1]), kind(a * factor * a * c[i + 2])
-    m0, m1, m2, keep = kind(a * mid[i]), kind(a * mid[i + 1]), kind(a * mid[i + 2]), kind(a * factor)
-    p0 = p1 = p2 = size = ff = fd = dd = fe = de = ee = kind(0)
-    times = kind(rate)
+    kind = s.dtype.type
+    c, mid, keep, times = three(c, b, a * factor * a, kind), three(mid, b, a, kind), kind(a * factor), kind(rate)
+    zero, one = kind(0), kind(1)
+    p, sums = (zero, zero, zero, zero), (zero, zero, zero, zero, zero, zero)
     for j in range(len(s)):
-        v = s[j]
+        hj, h2j = None if h is None else h[j], None if h is None else h2[j]
         if gram is not None:
-            d = f2[j] - times * g2[j]
-            ff += f2[j] * f2[j]
-            fd += f2[j] * d
-            dd += d * d
-            if h is not None:
-                fe += f2[j] * h2[j]
-                de += d * h2[j]
-                ee += h2[j] * h2[j]
+            sums = gram_with(sums, f2[j], f2[j] - times * g2[j], h2j)
         if total is not None:
-            more = keep * v + c0 * f[j] + c1 * g[j]
-            if h is not None:
-                more += c2 * h[j]
-            total[j] += more
-        v += m0 * f[j] + m1 * g[j]
-        if h is not None:
-            v += m2 * h[j]
-        s[j] = v
-        p0 += v * f2[j]
-        p1 += v * g2[j]
-        if h is not None:
-            p2 += v * h2[j]
-        size += v * v
-    out[i], out[i + 1], out[i + 2] = p0, p1, p2
+            total[j] += mixed(keep, s[j], c, f[j], g[j], hj)
+        s[j] = mixed(one, s[j], mid, f[j], g[j], hj)
+        p = seen(p, s[j], f2[j], g2[j], h2j, True)
+    for i in range(3):
+        out[3 * b + i] = p[i]
     if gram is not None:
-        gram[0], gram[1], gram[2] = ff, fd, dd
-        gram[3], gram[4], gram[5] = (fe, de, ee) if h is not None else (fresh * ff, fresh * fd, fresh * fresh * ff)
-    return size
+        write_gram(gram, sums, h is not None, fresh)
+    return p[3]
 
 
 @kernel
@@ -201,90 +187,3 @@ def stream(
     if e is not None and now == 1:
         e[0] = e[1]
     return taken
-
-
-# --- the same in separate passes --------------------------------------------------------------------------------------
-
-
-@piece
-def _from_sum(x, origin, total, beta, mass, l1, l2, factor, radius):
-    """x = argmin ⟨total, x⟩ + mass·h(x) + ½β‖x − origin‖²."""
-    if beta > 0.0:
-        low = 2 - len(x)
-        for b in range(len(x)):
-            row, at, s, c = x[b], origin[b], total[b], x[b].dtype.type(1.0 / beta)
-            for j in range(len(row)):
-                row[j] = at[j] - c * s[j]
-            shrink(row, mass / beta * l1[low + b], mass / beta * l2[low + b], factor)
-        if radius < np.inf:
-            within_radius(x, radius)
-
-
-@piece
-def _dual_from_sum(y, total, scale, ball):
-    """y = Π(scale·total)."""
-    for b in range(len(y)):
-        row, s, c = y[b], total[b], y[b].dtype.type(scale)
-        for j in range(len(row)):
-            row[j] = c * s[j]
-    project(y, ball)
-
-
-@piece
-def _count(share, weight, x):
-    """share += weight where x is not zero."""
-    if share is not None:
-        for b in range(len(x)):
-            row, times, c = x[b], share[b], x[b].dtype.type(weight)
-            for j in range(len(row)):
-                times[j] += c if row[j] != 0 else 0
-
-
-@kernel
-def stepwise(
-    phi, phi_next, reward, discount, fresh, old, x, y, x_sum, y_sum, share, origin, e, record, sx, sy,
-    M, m, l1, l2, factor, dual_radius, start, limit, ball, radius,
-):  # fmt: skip
-    """Advance sums and points in place; returns how many rows were taken before the run diverged."""
-    k, traced, norm_M, none = len(x), e is not None, np.sqrt((M * M).sum()), np.zeros(4)
-    G, room, mid_x, mid_y = np.zeros((6, 7)), np.zeros((6, 12)), np.zeros_like(sx), np.zeros_like(sx)
-    low, width, c = 2 - k, 3 if traced else 2, room[GRADIENT]
-    for t in range(len(reward)):
-        f, g, h, rate = phi[t], phi_next[t], None if e is None else e[0], discount[t]
-        if e is not None:
-            next_trace(e[0], e[0], f, fresh[t], old[t])
-        products(x, f, g, h, room[U], 0)
-        products(y, f, g, h, room[U], 6)
-        if not products_in_range(record, room, reward[t], rate, limit):
-            return t
-        fold(G, M, m, k, traced, rate, fresh[t])
-        gradient(G, reward[t], room[U], c, low, width, True)
-        nx, ny = square_norm(c, 0, f, g, h, none, x), square_norm(c, 6, f, g, h, none, x)
-        see(record, ny, norm_M * row_size(f, g, h, rate, fresh[t]))
-        a = max(record[REACH], start * record[START])
-        mid_x[:] = sx
-        add(mid_x, c, 0, -a, f, g, h, none, x)
-        mid_y[:] = sy
-        add(mid_y, c, 6, a, f, g, h, none, x)
-        beta = np.sqrt(record[GX] + nx)
-        if beta > 0.0:
-            _from_sum(mid_x, origin, mid_x, beta, record[MASS] + a, l1, l2, factor, radius)
-        else:
-            copy(mid_x, x)
-        _dual_from_sum(mid_y, mid_y, over_root(dual_radius, record[GY] + a * a * ny), ball)
-        products(mid_x, f, g, h, room[U], 0)
-        products(mid_y, f, g, h, room[U], 6)
-        gradient(G, reward[t], room[U], c, low, width, True)
-        record[GX] += max(nx, square_norm(c, 0, f, g, h, none, x))
-        record[GY] += a * a * max(ny, square_norm(c, 6, f, g, h, none, x))
-        record[MASS] += a
-        record[WEIGHT] += a
-        accumulate(x_sum, a, mid_x)
-        accumulate(y_sum, a, mid_y)
-        _count(share, a, mid_x)
-        add(sx, c, 0, -a, f, g, h, none, x)
-        add(sy, c, 6, a, f, g, h, none, x)
-        _from_sum(x, origin, sx, np.sqrt(record[GX]), record[MASS], l1, l2, factor, radius)
-        _dual_from_sum(y, sy, over_root(dual_radius, record[GY]), ball)
-        record[REACH] = max(record[REACH], np.sqrt(distance2(x, origin)))
-    return len(reward)

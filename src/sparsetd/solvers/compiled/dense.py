@@ -36,11 +36,104 @@ def products_in_range(record, room, reward, rate, limit):
 
 
 @part
-def _moved(origin, squares, distance, along, origin_size, scale):
+def _moved(origin, squares, far, origin_size, scale):
     """‖x − x_0‖² after x was scaled."""
     if origin is None:
         return scale * scale * squares
-    return scale * scale * distance + (scale - 1.0) * (2.0 * scale * along + (scale - 1.0) * origin_size)
+    return scale * scale * far[0] + (scale - 1.0) * (2.0 * scale * far[1] + (scale - 1.0) * origin_size)
+
+
+# --- one feature ------------------------------------------------------------------------------------------------------
+
+
+@part
+def three(row, b, times, kind):
+    """times·(the three numbers of vector b)."""
+    return kind(times * row[3 * b]), kind(times * row[3 * b + 1]), kind(times * row[3 * b + 2])
+
+
+@part
+def move_of(room, b, scale, step, trial, kind):
+    """What a step does to vector b: (s, c) of the next point, and (o, ĉ) of what its sum gets, for v to be scaled."""
+    numbers, weight = room[NUMBERS], kind(step * scale)
+    if trial is None:
+        nothing = (kind(0), kind(0), kind(0))
+        return kind(scale * numbers[S + b]), three(room[NEXT], b, 1.0, kind), weight, nothing
+    o, c = weight * kind(numbers[T + b]), three(room[TRIAL], b, step, kind)
+    return kind(scale * numbers[S + b]), three(room[NEXT], b, 1.0, kind), o, c
+
+
+@part
+def mixed(s, v, c, f, g, h):
+    """s v + c·(φ, φ', e); None where φ' or e does not take part."""
+    total = s * v + c[0] * f
+    if g is not None:
+        total += c[1] * g
+    if h is not None:
+        total += c[2] * h
+    return total
+
+
+@part
+def averaged(v, move, trial, f, g, h):
+    """What a number adds to its sum: of the point, or of the trial point."""
+    return move[2] * v if trial is None else mixed(move[2], v, move[3], f, g, h)
+
+
+@part
+def shrunk(v, threshold, ridge, weight, one):
+    """The prox of a number, with its weight in the penalty (None: 1, and `ridge` is 1/(1 + ridge))."""
+    if weight is None:
+        return ridge * (v - min(max(v, -threshold), threshold))
+    bound = threshold * weight
+    return (v - min(max(v, -bound), bound)) / (one + ridge * weight)
+
+
+@part
+def bounded(v, clip):
+    return v if clip is None else min(max(v, -clip), clip)
+
+
+@part
+def seen(p, v, f, g, h, sized):
+    """The products p with (φ, φ', e), and the square, with one more feature."""
+    p1, p2 = p[1] if g is None else p[1] + v * g, p[2] if h is None else p[2] + v * h
+    return p[0] + v * f, p1, p2, p[3] if sized is None else p[3] + v * v
+
+
+@part
+def gram_with(gram, f, delta, h):
+    """The Gram matrix of (φ, δ, e) with one more feature."""
+    ff, fd, dd, fe, de, ee = gram
+    ff, fd, dd = ff + f * f, fd + f * delta, dd + delta * delta
+    if h is not None:
+        fe, de, ee = fe + f * h, de + delta * h, ee + h * h
+    return ff, fd, dd, fe, de, ee
+
+
+@part
+def away(far, v, start):
+    """Σ(x − x_0)² and Σ(x − x_0)x_0 with one more feature."""
+    return far[0] + (v - start) * (v - start), far[1] + (v - start) * start
+
+
+# --- one row ----------------------------------------------------------------------------------------------------------
+
+
+@part
+def write_products(room, b, scale, p):
+    """Products and square of vector b, which is to be scaled."""
+    for i in range(3):
+        room[U, 3 * b + i] = scale * p[i]
+    room[NUMBERS, N + b] = scale * scale * p[3]
+
+
+@part
+def write_gram(out, gram, traced, fresh):
+    """A Gram matrix; without traces e is cφ."""
+    out[0], out[1], out[2], out[3], out[4], out[5] = gram
+    if not traced:
+        out[3], out[4], out[5] = fresh * out[0], fresh * out[1], fresh * fresh * out[0]
 
 
 @kernel
@@ -56,18 +149,15 @@ def stream(
     None for a step set by hand, `trial` without a trial point, `across` where φ' meets neither w nor y1, `clip` but for
     an l∞ ball, `sized` where nobody asks for ‖x‖. `radius` bounds ‖x‖ and `ball` ‖y‖, or they are ∞.
 
-    The pass over the state, sums += α·point and new = prox(s·old + c·(f, g, h)) with the products of new with the next
-    row's (f2, g2, h2), stands here and not in a function of its own: a call with so many arrays costs as much as a pass
-    over a hundred features.
+    The pass over the state is one loop over the features in which every vector takes its turn, so that φ is read once.
+    Functions get numbers only in there: a call with so many arrays costs as much as a pass over a hundred features.
     """
     n, k, saddle, traced = len(reward), 1 if w is None else 2, y2 is not None, e is not None
     kind, G, room, gram = th.dtype.type, np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6)
-    numbers, norm_M = room[NUMBERS], np.sqrt((M * M).sum())
-    zero, one, old_discount, old_fresh = kind(0), kind(1), np.nan, np.nan
-    ow0 = ow1 = ow2 = ot0 = ot1 = ot2 = oy0 = oy1 = oy2 = oz0 = oz1 = oz2 = zero
-    pw0 = pw1 = pw2 = pt0 = pt1 = pt2 = py0 = py1 = py2 = pz0 = pz1 = pz2 = zero
-    qw = qt = qy = qz = ff = fd = dd = fe = de = ee = far = along = zero
-    origin_size, scale_x, scale_y, now, taken = 0.0, 1.0, 1.0, 0, 0
+    zero, one, norm_M, old_discount, old_fresh = kind(0), kind(1), np.sqrt((M * M).sum()), np.nan, np.nan
+    nothing, origin_size, scale_x, scale_y, now, taken = (zero, zero, zero, zero), 0.0, 1.0, 1.0, 0, 0
+    pw = pt = py = pz = nothing
+    sums = (zero, zero, zero, zero, zero, zero)
     if origin is not None:
         for j in range(len(th)):
             origin_size += np.float64(origin[j]) * origin[j]
@@ -75,183 +165,82 @@ def stream(
                 origin_size += np.float64(origin_w[j]) * origin_w[j]
     for t in range(-1, n):  # row −1 is row 0 with a step of 0: its pass forms the products
         here, there, after = t if t > 0 else 0, t + 1 if t + 1 < n else t, now
-        rate, next_rate = discount[here], kind(discount[there])
+        rate, next_rate, step = discount[here], kind(discount[there]), 0.0
         if t < 0:
-            step_x = weight = 0.0
-            for i in range(12):
-                room[NEXT, i] = room[TRIAL, i] = 0.0
-            for b in range(4):
-                numbers[S + b] = numbers[T + b] = 1.0
+            room[NUMBERS, :N] = 1.0
         else:
-            u = room[U]
-            u[0], u[1], u[2], u[3], u[4], u[5] = pw0, pw1, pw2, pt0, pt1, pt2
-            u[6], u[7], u[8], u[9], u[10], u[11] = py0, py1, py2, pz0, pz1, pz2
-            for i in range(6):
-                u[i] *= scale_x
-                u[6 + i] *= scale_y
+            write_products(room, 0, scale_x, pw)
+            write_products(room, 1, scale_x, pt)
+            write_products(room, 2, scale_y, py)
+            write_products(room, 3, scale_y, pz)
             if not products_in_range(record, room, reward[t], rate, limit):
                 break
             if rate != old_discount or fresh[t] != old_fresh:
                 old_discount, old_fresh = rate, fresh[t]
                 fold(G, M, m, k, traced, rate, old_fresh)
+            step = alpha[t]
             if measured is None:
-                fixed_plan(room, G, reward[t], alpha[t], damping, k, traced, saddle)
-                step_x = alpha[t]
+                fixed_plan(room, G, reward[t], step, damping, k, traced, saddle)
             else:
-                gram[0], gram[1], gram[2], gram[3], gram[4], gram[5] = ff, fd, dd, fe, de, ee
-                if not traced:
-                    gram[3], gram[4], gram[5] = old_fresh * ff, old_fresh * fd, old_fresh * old_fresh * ff
-                numbers[N], numbers[N + 1] = scale_x * scale_x * qw, scale_x * scale_x * qt
-                numbers[N + 2], numbers[N + 3] = scale_y * scale_y * qy, scale_y * scale_y * qz
-                step_x, _ = plan(
-                    rule, record, room, G, gram, reward[t], alpha[t], rate, damping, l2, norm_M, radius, ball,
+                write_gram(gram, sums, traced, old_fresh)
+                step, _ = plan(
+                    rule, record, room, G, gram, reward[t], step, rate, damping, l2, norm_M, radius, ball,
                     trial is not None, k, traced, saddle,
                 )  # fmt: skip
-            weight = step_x
-        c = room[NEXT]
-        cw0, cw1, cw2, ct0, ct1, ct2 = kind(c[0]), kind(c[1]), kind(c[2]), kind(c[3]), kind(c[4]), kind(c[5])
-        cy0, cy1, cy2, cz0, cz1, cz2 = kind(c[6]), kind(c[7]), kind(c[8]), kind(c[9]), kind(c[10]), kind(c[11])
-        sw, st = kind(scale_x * numbers[S]), kind(scale_x * numbers[S + 1])
-        sy, sz = kind(scale_y * numbers[S + 2]), kind(scale_y * numbers[S + 3])
-        weight_w = weight_t = kind(weight * scale_x)
-        weight_y = weight_z = kind(weight * scale_y)
-        if trial is not None:
-            c = room[TRIAL]
-            weight_w, weight_t = weight_w * kind(numbers[T]), weight_t * kind(numbers[T + 1])
-            weight_y, weight_z = weight_y * kind(numbers[T + 2]), weight_z * kind(numbers[T + 3])
-            ow0, ow1, ow2 = kind(weight * c[0]), kind(weight * c[1]), kind(weight * c[2])
-            ot0, ot1, ot2 = kind(weight * c[3]), kind(weight * c[4]), kind(weight * c[5])
-            oy0, oy1, oy2 = kind(weight * c[6]), kind(weight * c[7]), kind(weight * c[8])
-            oz0, oz1, oz2 = kind(weight * c[9]), kind(weight * c[10]), kind(weight * c[11])
-        tw, tt, rw, rt = kind(step_x * l1[0]), kind(step_x * l1[1]), kind(step_x * l2[0]), kind(step_x * l2[1])
-        kw, kt = one / (one + rw), one / (one + rt)
+        move_w, move_t = move_of(room, 0, scale_x, step, trial, kind), move_of(room, 1, scale_x, step, trial, kind)
+        move_y, move_z = move_of(room, 2, scale_y, step, trial, kind), move_of(room, 3, scale_y, step, trial, kind)
+        tw, tt, rw, rt = kind(step * l1[0]), kind(step * l1[1]), kind(step * l2[0]), kind(step * l2[1])
+        if factor is None:
+            rw, rt = one / (one + rw), one / (one + rt)
         if e is not None and t + 1 < n:
             after = 1 - now
             next_trace(e[now], e[after], phi[there], fresh[there], old[there])
         f, g, f2, g2 = phi[here], phi_next[here], phi[there], phi_next[there]
         if e is not None:
             h, h2 = e[now], e[after]
-        pw0 = pw1 = pw2 = pt0 = pt1 = pt2 = py0 = py1 = py2 = pz0 = pz1 = pz2 = zero
-        qw = qt = qy = qz = ff = fd = dd = fe = de = ee = far = along = zero
-        # The rows of the state are written out: a loop over them inside would read φ once per row, 1.4 times slower.
+        pw = pt = py = pz = nothing
+        far, sums = (zero, zero), (zero, zero, zero, zero, zero, zero)
         for j in range(len(th)):
             fj, gj, f2j, g2j = f[j], g[j], f2[j], g2[j]
+            hj, h2j = None if e is None else h[j], None if e is None else h2[j]
+            gw, g2w = None if across is None else gj, None if across is None else g2j
+            weigh = None if factor is None else factor[j]
             if measured is not None:
-                d2j = f2j - next_rate * g2j
-                ff += f2j * f2j
-                fd += f2j * d2j
-                dd += d2j * d2j
-                if e is not None:
-                    fe += f2j * h2[j]
-                    de += d2j * h2[j]
-                    ee += h2[j] * h2[j]
+                sums = gram_with(sums, f2j, f2j - next_rate * g2j, h2j)
             if w is not None:
                 if w_sum is not None:
-                    p = weight_w * w[j]
-                    if trial is not None:
-                        p += ow0 * fj + ow1 * gj
-                        if e is not None:
-                            p += ow2 * h[j]
-                    w_sum[j] += p
-                a = sw * w[j] + cw0 * fj
-                if across is not None:
-                    a += cw1 * gj
-                if e is not None:
-                    a += cw2 * h[j]
-                if factor is None:
-                    a = kw * (a - min(max(a, -tw), tw))
-                else:
-                    tj = tw * factor[j]
-                    a = (a - min(max(a, -tj), tj)) / (one + rw * factor[j])
-                w[j] = a
-                pw0 += a * f2j
-                if across is not None:
-                    pw1 += a * g2j
-                if e is not None:
-                    pw2 += a * h2[j]
-                if sized is not None:
-                    qw += a * a
+                    w_sum[j] += averaged(w[j], move_w, trial, fj, gj, hj)
+                v = shrunk(mixed(move_w[0], w[j], move_w[1], fj, gw, hj), tw, rw, weigh, one)
+                w[j], pw = v, seen(pw, v, f2j, g2w, h2j, sized)
                 if origin is not None:
-                    a -= origin_w[j]
-                    far += a * a
-                    along += a * origin_w[j]
+                    far = away(far, v, origin_w[j])
             if th_sum is not None:
-                p = weight_t * th[j]
-                if trial is not None:
-                    p += ot0 * fj + ot1 * gj
-                    if e is not None:
-                        p += ot2 * h[j]
-                th_sum[j] += p
-            b = st * th[j] + ct0 * fj + ct1 * gj
-            if e is not None:
-                b += ct2 * h[j]
-            if factor is None:
-                b = kt * (b - min(max(b, -tt), tt))
-            else:
-                uj = tt * factor[j]
-                b = (b - min(max(b, -uj), uj)) / (one + rt * factor[j])
-            th[j] = b
-            pt0 += b * f2j
-            pt1 += b * g2j
-            if e is not None:
-                pt2 += b * h2[j]
-            if sized is not None:
-                qt += b * b
+                th_sum[j] += averaged(th[j], move_t, trial, fj, gj, hj)
+            v = shrunk(mixed(move_t[0], th[j], move_t[1], fj, gj, hj), tt, rt, weigh, one)
+            th[j], pt = v, seen(pt, v, f2j, g2j, h2j, sized)
             if origin is not None:
-                b -= origin[j]
-                far += b * b
-                along += b * origin[j]
+                far = away(far, v, origin[j])
             if y1 is not None:
                 if y1_sum is not None:
-                    p = weight_y * y1[j]
-                    if trial is not None:
-                        p += oy0 * fj + oy1 * gj
-                        if e is not None:
-                            p += oy2 * h[j]
-                    y1_sum[j] += p
-                y = sy * y1[j] + cy0 * fj
-                if across is not None:
-                    y += cy1 * gj
-                if e is not None:
-                    y += cy2 * h[j]
-                if clip is not None:
-                    y = min(max(y, -clip), clip)
-                y1[j] = y
-                py0 += y * f2j
-                if across is not None:
-                    py1 += y * g2j
-                if e is not None:
-                    py2 += y * h2[j]
-                qy += y * y
+                    y1_sum[j] += averaged(y1[j], move_y, trial, fj, gj, hj)
+                v = bounded(mixed(move_y[0], y1[j], move_y[1], fj, gw, hj), clip)
+                y1[j], py = v, seen(py, v, f2j, g2w, h2j, True)
             if y2 is not None:
                 if y2_sum is not None:
-                    p = weight_z * y2[j]
-                    if trial is not None:
-                        p += oz0 * fj + oz1 * gj
-                        if e is not None:
-                            p += oz2 * h[j]
-                    y2_sum[j] += p
-                z = sz * y2[j] + cz0 * fj + cz1 * gj
-                if e is not None:
-                    z += cz2 * h[j]
-                if clip is not None:
-                    z = min(max(z, -clip), clip)
-                y2[j] = z
-                pz0 += z * f2j
-                pz1 += z * g2j
-                if e is not None:
-                    pz2 += z * h2[j]
-                qz += z * z
+                    y2_sum[j] += averaged(y2[j], move_z, trial, fj, gj, hj)
+                v = bounded(mixed(move_z[0], y2[j], move_z[1], fj, gj, hj), clip)
+                y2[j], pz = v, seen(pz, v, f2j, g2j, h2j, True)
+        size_x, size_y = pw[3] + pt[3], py[3] + pz[3]
         if t < 0:
             scale_x, scale_y = pending[0], pending[1]
         else:
-            scale_x = radius / np.sqrt(qw + qt) if qw + qt > radius * radius else 1.0
-            scale_y = ball / np.sqrt(qy + qz) if qy + qz > ball * ball else 1.0
-            record[WEIGHT] += weight
+            scale_x = radius / np.sqrt(size_x) if size_x > radius * radius else 1.0
+            scale_y = ball / np.sqrt(size_y) if size_y > ball * ball else 1.0
+            record[WEIGHT] += step
             if measured is not None:
-                moved = _moved(origin, qw + qt, far, along, origin_size, scale_x)
+                moved = _moved(origin, size_x, far, origin_size, scale_x)
                 if saddle and ball == np.inf and clip is None:  # one step for x and y, one distance
-                    moved += qy + qz
+                    moved += size_y
                 record[REACH] = max(record[REACH], np.sqrt(moved))
         now, taken = after, t + 1
     pending[0], pending[1] = scale_x, scale_y

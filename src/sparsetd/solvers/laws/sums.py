@@ -161,12 +161,12 @@ def _point_of(state: Any, sums: Array) -> Array:
     """x = S(v, l1 Σa_i)/(√Σ‖g_x‖² + l2 Σa_i)."""
     lazy, mass, multiplier = state.lazy, float(state.record[MASS]), np.ones(sums.shape[1])
     multiplier[lazy["special"]] = lazy["multiplier"]
-    return argmin(0.0 * sums, -sums, state.record, mass * lazy["l1"], mass * lazy["l2"], multiplier)
+    return argmin(0.0 * sums, -sums, float(state.record[GX]), mass * lazy["l1"], mass * lazy["l2"], multiplier)
 
 
-def argmin(origin: Array, sums: Array, record: Array, l1: Array, l2: Array, factor: Array | None) -> Array:
+def argmin(origin: Array, sums: Array, squares: float, l1: Array, l2: Array, factor: Array | None) -> Array:
     """argmin ⟨s, x⟩ + h(x) + ½√Σ‖g_x‖² ‖x − x_0‖² with h of weights l1 and l2; x_0 before the first gradient."""
-    root, weigh = np.sqrt(record[GX]), 1.0 if factor is None else factor
+    root, weigh = np.sqrt(squares), 1.0 if factor is None else factor
     if not root > 0:
         return origin
     x, bound = origin - sums / root, l1[:, None] * weigh / root
