@@ -10,6 +10,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import lsmr
 
+from sparsetd.mean_operator import recurrence
 from sparsetd.system import Array, Batch, Table, Trace, TraceCarry, trace_weights
 
 
@@ -45,23 +46,7 @@ def corrections(batch: Batch, theta: Array, lam: float, trace: Trace) -> Array:
     """v with Σ_t δ_t e_t = Φᵀv: the λ-return errors times their ratio, by one pass backwards."""
     table = Table.one_block("trace", np.zeros((3, 3)), np.zeros(3), lam=lam, trace=trace)
     fresh, old = trace_weights(table, batch, TraceCarry())
-    return np.asarray(fresh * backward_sum(td_errors(batch, theta), old))
-
-
-def backward_sum(terms: Array, old: Array) -> Array:
-    """z_t = terms_t + old_{t+1} z_{t+1}: the transpose of `forward_sum`."""
-    z = np.array(terms, dtype=np.float64)
-    for t in np.flatnonzero(old)[::-1]:
-        z[t - 1] += old[t] * z[t]
-    return z
-
-
-def forward_sum(terms: Array, old: Array) -> Array:
-    """z_t = terms_t + old_t z_{t−1} with old_0 = 0: the trace, applied to numbers instead of vectors."""
-    z = np.array(terms, dtype=np.float64)
-    for t in np.flatnonzero(old):
-        z[t] += old[t] * z[t - 1]
-    return z
+    return np.asarray(fresh * recurrence(old, td_errors(batch, theta), transpose=True))
 
 
 def project_on_columns(phi: Array | sp.csr_array, v: Array) -> Array:

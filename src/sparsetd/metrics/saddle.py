@@ -11,8 +11,8 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.sparse.linalg import LinearOperator, lsmr
 
-from sparsetd.metrics.bellman import backward_sum, forward_sum
-from sparsetd.system import Array, Batch, Table, TraceCarry, trace_weights
+from sparsetd.mean_operator import MeanOperator
+from sparsetd.system import Array, Batch, Table
 
 
 class Penalty(Protocol):
@@ -26,14 +26,14 @@ class Penalty(Protocol):
 def mean_residual(table: Table, batch: Batch, x: Array) -> Array:
     """(1/N) Σ (A_t x − b_t) for x of shape (k, d), in O(N d)."""
     x = _blocks("x", table, batch, x)
-    weights = _products(table, batch, x) @ table.M.T - np.outer(batch.reward, table.m)
-    return _combine(table, batch, weights) / len(batch) + table.damping[:, None] * x
+    mean = _mean(table, batch)
+    return (mean.apply(x) - mean.b).reshape(x.shape)
 
 
 def mean_adjoint(table: Table, batch: Batch, y: Array) -> Array:
     """(1/N) Σ A_tᵀ y for y of shape (k, d), in O(N d)."""
     y = _blocks("y", table, batch, y)
-    return _combine(table, batch, _products(table, batch, y) @ table.M) / len(batch) + table.damping[:, None] * y
+    return _mean(table, batch).adjoint(y).reshape(y.shape)
 
 
 def residual_norm(table: Table, batch: Batch, x: Array, fit_norm: float | str = 2) -> float:
@@ -121,21 +121,8 @@ def _blocks(name: str, table: Table, batch: Batch, x: Array) -> Array:
     return blocks
 
 
-def _products(table: Table, batch: Batch, x: Array) -> Array:
-    """Row t: φᵀx, ψᵀx and eᵀx of every block, in the order of the table (n, 3k)."""
-    fresh, old = trace_weights(table, batch, TraceCarry())
-    phi = np.asarray(batch.phi @ x.T)
-    psi = batch.discount[:, None] * np.asarray(batch.phi_next @ x.T)
-    e = forward_sum(fresh[:, None] * phi, old)
-    return np.stack([phi, psi, e], axis=2).reshape(len(batch), -1)
-
-
-def _combine(table: Table, batch: Batch, weights: Array) -> Array:
-    """Σ_t B_t weights_t as (k, d)."""
-    fresh, old = trace_weights(table, batch, TraceCarry())
-    on_phi, on_psi, on_e = np.moveaxis(weights.reshape(len(batch), -1, 3), 2, 0)
-    on_phi = on_phi + fresh[:, None] * backward_sum(on_e, old)
-    return np.asarray((batch.phi.T @ on_phi + batch.phi_next.T @ (batch.discount[:, None] * on_psi)).T)
+def _mean(table: Table, batch: Batch) -> MeanOperator:
+    return MeanOperator(table, batch, np.full(len(batch), 1.0 / len(batch)))
 
 
 def _weights(penalty: Penalty | None, y: Array, factor: Array | None) -> tuple[Array, Array]:
@@ -152,15 +139,15 @@ def _orthogonal_to_free(table: Table, batch: Batch, y: Array, free: Array) -> Ar
     """y − A_F z with z = argmin ‖A_F z − y‖, F the unpenalised entries: then (Aᵀy)_F = 0."""
     if not free.any():
         return y
-    b = -mean_residual(table, batch, np.zeros_like(y))
+    mean = _mean(table, batch)
 
     def forward(z: Array) -> Array:
         x = np.zeros_like(y)
         x[free] = z.ravel()
-        return (mean_residual(table, batch, x) + b).ravel()
+        return mean.apply(x)
 
     def backward(u: Array) -> Array:
-        return mean_adjoint(table, batch, u.reshape(y.shape))[free]
+        return mean.adjoint(u).reshape(y.shape)[free]
 
     operator = LinearOperator((y.size, int(free.sum())), matvec=forward, rmatvec=backward, dtype=np.float64)
     z = lsmr(operator, y.ravel(), atol=1e-14, btol=1e-14, conlim=0.0, maxiter=20 * y.size)[0]
