@@ -108,7 +108,7 @@ def _rows(solver: Any, state: Any, columns: tuple[Array, ...]) -> Iterator[tuple
     phi, phi_next, reward, discount, fresh, old = columns[:6]
     e = np.zeros(phi.shape[1], phi.dtype) if state.trace is None else state.trace[0]
     for t in range(len(reward)):
-        e = fresh[t] * phi[t] + old[t] * e
+        e = (fresh[t] * phi[t] + old[t] * e).astype(phi.dtype)
         rows = np.stack([phi[t], discount[t] * phi_next[t], e])
         value = float(np.abs(rows[:2] @ state.x[-1]).sum())
         if not in_range(state.record, reward[t], value, float(np.abs(state.x).sum()), solver.limit(state)):
