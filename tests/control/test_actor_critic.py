@@ -73,6 +73,17 @@ def test_the_mean_update_is_the_policy_gradient():
     np.testing.assert_allclose(mean, gradient, atol=1e-8)
 
 
+def test_a_behaviour_of_the_observation_acts():
+    """It pushes right in even places and left in odd ones: the walk never gets beyond 1."""
+    env, actor = Corridor(), SoftmaxActor(np.asarray, 2, 5)
+
+    def behavior(observation):
+        return np.eye(2)[1 - int(observation.argmax()) % 2]
+
+    actor_critic(env, TDC(), actor, np.random.default_rng(0), behavior=behavior, max_steps=20)
+    assert [after for _, _, after in env.log] == [1, 0] * 10
+
+
 @pytest.mark.parametrize("critic", [TDC(step_size=0.1), TDC()], ids=["by hand", "automatic"])
 def test_the_policy_improves_on_its_behaviour(critic):
     actor = SoftmaxActor(np.asarray, 2, 5, step_size=0.2)

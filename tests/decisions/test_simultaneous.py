@@ -51,7 +51,7 @@ def test_a_constant_influence_does_not_count():
 
 def test_each_estimate_keeps_its_degrees_of_freedom():
     estimates = {"a": Estimate("a", 1.0, 0.1, 50, 5.0), "b": Estimate("b", 2.0, 0.1, 50, 500.0)}
-    found = Together.of(estimates, dict(zip("ab", orthonormal(50, 2).T, strict=True)), 0.95)
+    found = Together(estimates, 0.95, pointwise_level(orthonormal(50, 2), 0.95))
     assert found.interval("a") == estimates["a"].interval(found.each)
     assert np.ptp(found.interval("a")) > np.ptp(found.interval("b"))
     assert list(found) == ["a", "b"]

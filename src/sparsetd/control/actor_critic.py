@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.control.online import Episode
+from sparsetd.control.learners import Step
+from sparsetd.control.online import Behavior, Episode, online
+from sparsetd.control.policies import Rule
 from sparsetd.system import Array
 
-Behavior = Callable[[Array], Array]
+SOFTMAX = Rule(temperature=1.0)
 
 
 @dataclass
@@ -40,9 +42,7 @@ class SoftmaxActor:
         self.weights, self.trace = np.zeros((2, self.n_actions, self.n_features))
 
     def probabilities(self, phi: Array) -> Array:
-        preference = self.weights @ phi
-        share = np.exp(preference - preference.max())
-        return np.asarray(share / share.sum())
+        return SOFTMAX(self.weights @ phi)
 
     def __call__(self, observation: Array) -> Array:
         return np.array([self.probabilities(self.features(row)) for row in np.atleast_2d(observation)])
@@ -57,6 +57,31 @@ class SoftmaxActor:
         score[action] += phi
         self.trace = ratio * (score + into * self.lam * self.trace)
         self.weights = self.weights + self.step_size * delta * self.trace
+
+
+@dataclass
+class _ActorAndCritic:
+    """Both as one learner of `online`: its values are the preferences u_aᵀφ(s) of the softmax."""
+
+    critic: Any
+    actor: SoftmaxActor
+    gamma: float
+    into: float = 0.0
+
+    def values(self, phi: Array) -> Array:
+        return np.asarray(self.actor.weights @ phi)
+
+    def begin(self) -> None:
+        self.into = 0.0
+
+    def update(self, step: Step) -> float:
+        discount = float(step.next_weight.sum())
+        columns = {"ratio": [step.ratio], "discount": [discount], "start": [self.into == 0.0]}
+        theta = self.critic.partial_fit(step.phi[None], [step.reward], step.phi_next[None], **columns).coef_
+        delta = step.reward + discount * float(theta @ step.phi_next) - float(theta @ step.phi)
+        self.actor.update(step.phi, step.action, delta, step.ratio, self.into)
+        self.into = self.gamma
+        return delta
 
 
 def actor_critic(
@@ -79,29 +104,14 @@ def actor_critic(
         Any gradient method: `TDC(lam=…)`, `ROTD()`, … It is given the true ratio of every row.
     behavior : function from an observation to action probabilities, uniform by default
     """
-    uniform = np.full(actor.n_actions, 1.0 / actor.n_actions)
-    acts = behavior or (lambda _: uniform)
-    return [_episode(env, critic, actor, rng, gamma, acts, max_steps) for _ in range(n_episodes)]
-
-
-def _episode(
-    env: Any, critic: Any, actor: SoftmaxActor, rng: np.random.Generator, gamma: float, behavior: Behavior, limit: int
-) -> Episode:
-    observation, _ = env.reset(seed=int(rng.integers(2**31)))
-    phi, into, total = actor.features(observation), 0.0, 0.0
-    for t in range(1, limit + 1):
-        likely = np.asarray(behavior(observation))
-        action = int(rng.choice(actor.n_actions, p=likely))
-        ratio = float(actor.probabilities(phi)[action] / likely[action])
-        observation, reward, terminated, truncated, _ = env.step(action)
-        phi_next, discount = actor.features(observation), 0.0 if terminated else gamma
-        columns = {"ratio": [ratio], "discount": [discount], "start": [t == 1]}
-        critic.partial_fit(phi[None], [float(reward)], phi_next[None], **columns)
-        theta = critic.coef_
-        delta = float(reward) + discount * float(theta @ phi_next) - float(theta @ phi)
-        actor.update(phi, action, delta, ratio, into)
-        total += float(reward)
-        if not np.isfinite(actor.weights).all() or terminated or truncated:
-            return Episode(t, total, bool(terminated), finite=bool(np.isfinite(actor.weights).all()))
-        phi, into = phi_next, gamma
-    return Episode(limit, total, terminated=False)
+    learner, acts = _ActorAndCritic(critic, actor, gamma), behavior or Rule(epsilon=1.0)
+    return online(
+        env,
+        learner,
+        actor.features,
+        rng,
+        behavior=lambda _: acts,
+        target=SOFTMAX,
+        n_episodes=n_episodes,
+        max_steps=max_steps,
+    )

@@ -7,7 +7,7 @@ the start of an episode, and `update(step)` for one transition.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
@@ -38,11 +38,11 @@ class Learner(Protocol):
 
 
 @dataclass
-class GreedyGQ:
-    """GQ(λ): θ += α(δe − γ(1−λ)(wᵀe)φ̄), w += ηα(δe − (wᵀφ)φ) (`eq:gq`).
+class _TraceLearner:
+    """What both learners share: a trace e that follows the state features, and steps that may shorten.
 
-    `step_size` is α, or one α for every state feature (the Fourier basis is often given α/‖c‖), or "auto": half of the
-    largest α at which no step so far would have overshot, min_t 1/|e_tᵀ(φ_t − γφ̄_t)|.
+    `step_size` is α, or one α for every state feature (the Fourier basis is often given α/‖c‖), or "auto": `_share` of
+    the largest α at which no step so far would have overshot, min_t 1/|e_tᵀ(φ_t − γφ̄_t)|.
     """
 
     n_actions: int
@@ -51,32 +51,59 @@ class GreedyGQ:
     lam: float = 0.0
     step_size: float | Array | Literal["auto"] = 0.01
     eta: float = 1.0
-    theta: Array = field(init=False)
-    w: Array = field(init=False)
     e: Array = field(init=False)
+    _share: ClassVar[float]
 
     def __post_init__(self) -> None:
-        self.theta, self.w, self.e = np.zeros((3, self.n_actions, self.n_features))
-        self._step = _first_steps(self.step_size, self.n_features)
-        self._into = 0.0
+        if isinstance(self.step_size, str) and self.step_size != "auto":
+            raise ValueError(
+                f"`step_size` is {self.step_size!r}: pass a positive number, one for each feature, or 'auto'."
+            )
+        first = 1.0 if isinstance(self.step_size, str) else np.asarray(self.step_size, dtype=float)
+        self._step = np.broadcast_to(first, self.n_features).copy()
+        self.e, self._into = np.zeros((self.n_actions, self.n_features)), 0.0
 
     def values(self, phi: Array) -> Array:
-        return np.asarray(kernels.action_values(self.theta, phi))
+        return np.asarray(kernels.action_values(self.theta, phi))  # type: ignore[attr-defined]
 
     def begin(self) -> None:
         self._into = 0.0
 
     def update(self, step: Step) -> float:
+        """One transition: move the trace, shorten "auto" steps, learn; the TD error."""
         kernels.move_trace(self.e, step.phi, step.action, self.lam * self._into * step.ratio)
         self._into = self.gamma
-        where = (step.phi, step.action, step.reward, step.phi_next, step.next_weight)
-        if isinstance(self.step_size, str):
-            _shorten(self._step, self.e, step, 0.5)
+        if isinstance(self.step_size, str):  # with a share above 1 the step takes this row's TD error beyond zero
+            ahead = step.next_weight @ kernels.action_values(self.e, step.phi_next)
+            overshoot = abs(kernels.action_values(self.e, step.phi)[step.action] - ahead)
+            np.minimum(self._step, self._share / max(overshoot, 1e-300), out=self._step)
+        return float(self._learn(step.phi, step.action, step.reward, step.phi_next, step.next_weight))
+
+    def _learn(self, *where: Any) -> float:
+        raise NotImplementedError
+
+
+@dataclass
+class GreedyGQ(_TraceLearner):
+    """GQ(λ): θ += α(δe − γ(1−λ)(wᵀe)φ̄), w += ηα(δe − (wᵀφ)φ) (`eq:gq`).
+
+    `step_size` is α, one for every state feature, or "auto", half of the largest at which no step would have overshot.
+    """
+
+    theta: Array = field(init=False)
+    w: Array = field(init=False)
+    _share = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.theta, self.w = np.zeros((2, self.n_actions, self.n_features))
+
+    def _learn(self, *where: Any) -> float:
         return float(kernels.gq_step(self.theta, self.w, self.e, *where, self._step, self.eta, self.lam))
 
 
 @dataclass
-class GreedyROGQ:
+class GreedyROGQ(_TraceLearner):
     """RO-GQ(λ): x ← prox(x − αA_tᵀy), y ← Π(y + α(A_t x − b_t)) with the table of GQ(λ) (`eq:RO-TD`, `eq:gqAb`).
 
     `acting` says which weights choose actions: the last iterate, the average of all of them (what the theory speaks
@@ -84,12 +111,6 @@ class GreedyROGQ:
     averages are what acts well: the last iterate of a saddle point circles.
     """
 
-    n_actions: int
-    n_features: int
-    gamma: float
-    lam: float = 0.0
-    step_size: float | Array | Literal["auto"] = 0.01
-    eta: float = 1.0
     rho_theta: float = 0.0
     rho_w: float = 0.0
     acting: Acting = "last"
@@ -97,53 +118,26 @@ class GreedyROGQ:
     x: Array = field(init=False)
     y: Array = field(init=False)
     mean: Array = field(init=False)
-    e: Array = field(init=False)
+    _share = 0.05
 
     def __post_init__(self) -> None:
-        shape = (self.n_actions, self.n_features)
-        self.x, self.y = np.zeros((2, *shape)), np.zeros((2, *shape))
-        self.mean, self.e = np.zeros(shape), np.zeros(shape)
-        self._step = _first_steps(self.step_size, self.n_features)
-        self._into, self._t = 0.0, 0
+        super().__post_init__()
+        self.x, self.y = np.zeros((2, 2, self.n_actions, self.n_features))
+        self.mean, self._t = np.zeros_like(self.e), 0
 
     @property
     def theta(self) -> Array:
         """The weights that act."""
         return self.x[1] if self.acting == "last" else self.mean
 
-    def values(self, phi: Array) -> Array:
-        return np.asarray(kernels.action_values(self.theta, phi))
-
-    def begin(self) -> None:
-        self._into = 0.0
-
-    def update(self, step: Step) -> float:
-        kernels.move_trace(self.e, step.phi, step.action, self.lam * self._into * step.ratio)
-        self._into, self._t = self.gamma, self._t + 1
-        where = (step.phi, step.action, step.reward, step.phi_next, step.next_weight)
+    def _learn(self, *where: Any) -> float:
         penalty = (self.rho_theta, self.rho_w)
-        if isinstance(self.step_size, str):
-            _shorten(self._step, self.e, step, 0.05)
         delta = kernels.rogq_step(self.x, self.y, self.e, *where, self._step, self.eta, self.lam, *penalty)
+        self._t += 1
         if self.acting != "last":
             # The average of x_0 … x_t has t + 1 terms.
             kernels.blend(self.mean, self.x[1], 1.0 / (self._t + 1) if self.acting == "average" else self.forgetting)
         return float(delta)
-
-
-def _first_steps(step_size: Any, n_features: int) -> Array:
-    """α of every state feature before the first transition."""
-    if isinstance(step_size, str) and step_size != "auto":
-        raise ValueError(f"`step_size` is {step_size!r}: pass a positive number, one for each feature, or 'auto'.")
-    first = 1.0 if isinstance(step_size, str) else np.asarray(step_size, dtype=float)
-    return np.broadcast_to(first, n_features).copy()
-
-
-def _shorten(steps: Array, e: Array, step: Step, share: float) -> None:
-    """α ← min(α, share/|eᵀ(φ − γφ̄)|): with a share above 1 the step takes this row's TD error beyond zero."""
-    ahead = step.next_weight @ kernels.action_values(e, step.phi_next)
-    overshoot = abs(kernels.action_values(e, step.phi)[step.action] - ahead)
-    np.minimum(steps, share / max(overshoot, 1e-300), out=steps)
 
 
 @dataclass

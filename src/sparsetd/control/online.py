@@ -22,6 +22,7 @@ from sparsetd.system import Array
 from sparsetd.transitions import Policy, action_probabilities
 
 GREEDY = Rule()
+Behavior = Callable[[Array], Array]  # of one observation
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ def online(
     features: Callable[[Array], Array],
     rng: np.random.Generator,
     *,
-    behavior: Rule | Callable[[int], Rule] = GREEDY,
+    behavior: Rule | Callable[[int], Rule | Behavior] = GREEDY,
     target: Rule = GREEDY,
     n_episodes: int = 1,
     max_steps: int = 10_000,
@@ -53,7 +54,8 @@ def online(
     ----------
     env : a Gymnasium environment with discrete actions
     features : observation (p,) → state features (d,); the learner keeps one block of weights per action
-    behavior : the rule that acts, or a function from the episode's number to one (for an exploration that decays)
+    behavior : the rule that acts, or a function from the episode's number to one (for an exploration that decays) or
+        to a function from an observation to action probabilities
     target : the rule whose values are learnt
     first_actions : if not empty, the first action of every episode is drawn uniformly from these
     """
@@ -71,16 +73,20 @@ def _episode(
     learner: Learner,
     features: Callable[[Array], Array],
     rng: np.random.Generator,
-    behavior: Rule,
+    behavior: Rule | Behavior,
     target: Rule,
     max_steps: int,
     first_actions: Sequence[int],
 ) -> Episode:
-    phi = features(env.reset(seed=int(rng.integers(2**31)))[0])
+    observation, _ = env.reset(seed=int(rng.integers(2**31)))
+    phi = features(observation)
     learner.begin()
     total, q = 0.0, learner.values(phi)
     for t in range(1, max_steps + 1):
-        mu = _among(first_actions, q.size) if t == 1 and len(first_actions) else _probabilities(behavior, q)
+        if t == 1 and len(first_actions):
+            mu = _among(first_actions, q.size)
+        else:
+            mu = _probabilities(behavior, q) if isinstance(behavior, Rule) else np.asarray(behavior(observation))
         action = kernels.draw(mu, rng.random())
         ratio = _probabilities(target, q)[action] / mu[action]
         observation, reward, terminated, truncated, _ = env.step(action)

@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.decisions.judge import Judge, Value, is_behavior, unseen
+from sparsetd.decisions.judge import Judge, is_behavior, unseen
 from sparsetd.decisions.shown import Decision
-from sparsetd.decisions.simultaneous import Together
+from sparsetd.decisions.simultaneous import Together, Value, minus
 from sparsetd.decisions.subgroups import groups_of
 from sparsetd.decisions.where import Place, places
 from sparsetd.evaluation.cautions import Caution, by_severity
-from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.result import SIGNS
 from sparsetd.system import Array
 from sparsetd.transitions import Transitions
@@ -128,13 +127,15 @@ def compare(
     own = {name: policy[rows] if isinstance(policy, np.ndarray) else policy for name, policy in policies.items()}
     ratios = {name: judge.ratio(policy, name) for name, policy in own.items()}
     fits = {name: judge.fit(ratio) for name, ratio in ratios.items()}
-    earned = {name: judge.earned() for name, policy in policies.items() if is_behavior(policy)}
     found = {name: fit.value() for name, fit in fits.items()}
-    values, differences = _together(found, {name: value for name, value in earned.items() if value}, level)
+    # The logged behaviour is worth what it earned. Differences are between fits of the same features, so that what
+    # these miss cancels.
+    shown = {name: (is_behavior(own[name]) and judge.earned()) or value for name, value in found.items()}
+    differences = Together.of({(b, a): minus(found[b], found[a]) for a, b in combinations(found, 2)}, level)
     reference = next(iter(policies))
     said = {name: fit.cautions(judge.behavior is not None) for name, fit in fits.items() if not fit.as_logged}
     return Comparison(
-        values=values,
+        values=Together.of(shown, level),
         differences=differences,
         best_set=_best(differences, list(policies)),
         groups=_by_group(judge, ratios, {label: members[rows] for label, members in groups.items()}, level),
@@ -157,20 +158,6 @@ def _cautions(judge: Judge, said: Mapping[str, list[Caution]], n_episodes: int) 
     return by_severity(found)
 
 
-def _together(fits: Mapping[str, Value], earned: Mapping[str, Value], level: float) -> tuple[Together, Together]:
-    """Values and differences. A difference is taken between fits of the same features, so that what these miss cancels;
-    the value of the logged behaviour itself is what it earned."""
-    shown = {**fits, **earned}
-    values = {k: Estimate.of_influence(k, *fit) for k, fit in shown.items()}
-    pairs = list(combinations(fits, 2))
-    gaps = {(b, a): (fits[b][0] - fits[a][0], fits[b][1] - fits[a][1]) for a, b in pairs}
-    differences = {key: Estimate.of_influence(" − ".join(key), *gap) for key, gap in gaps.items()}
-    return (
-        Together.of(values, {k: fit[1] for k, fit in shown.items()}, level),
-        Together.of(differences, {key: gap[1] for key, gap in gaps.items()}, level),
-    )
-
-
 def _best(differences: Together, names: list[str]) -> tuple[str, ...]:
     """All but those that another policy beats: the interval of a difference lies on one side of 0."""
     worse = set()
@@ -183,20 +170,17 @@ def _best(differences: Together, names: list[str]) -> tuple[str, ...]:
 def _by_group(judge: Judge, ratios: Mapping[str, Array], groups: Mapping[str, Array], level: float) -> Together:
     """Differences to the reference within every group of rows, each fitted to the group's own episodes."""
     reference, *others = ratios
-    estimates: dict[Any, Estimate] = {}
-    influences: dict[Any, Array] = {}
+    found: dict[Any, Value] = {}
+    within: dict[Any, Array] = {}
     for label, members in groups.items():
         rows, inside = np.flatnonzero(members), members[judge.part.episodes.first]
         if inside.sum() < 2:
             raise ValueError(f"`by` makes a group {label!r} of one episode, which has no interval: join it to another.")
         part = judge.only(rows)
-        base, base_moved = part.value(ratios[reference][rows])
-        for name in others:
-            value, moved = part.value(ratios[name][rows])
-            estimates[label, name] = Estimate.of_influence(f"{label}: {name}", value - base, moved - base_moved)
-            influences[label, name] = np.zeros(len(inside))
-            influences[label, name][inside] = moved - base_moved
-    return Together.of(estimates, influences, level)
+        base = part.value(ratios[reference][rows])
+        found |= {(label, name): minus(part.value(ratios[name][rows]), base) for name in others}
+        within |= {(label, name): inside for name in others}
+    return Together.of(found, level, within)
 
 
 def _listed(names: Sequence[str]) -> str:

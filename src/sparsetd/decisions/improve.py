@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from sparsetd.decisions.candidates import Recipe, candidates
-from sparsetd.decisions.judge import Judge, Value, numbered
+from sparsetd.decisions.judge import Judge, numbered
 from sparsetd.decisions.score_policy import ScorePolicy
 from sparsetd.decisions.shown import Decision
+from sparsetd.decisions.simultaneous import Value, minus
 from sparsetd.decisions.where import Place, places
 from sparsetd.evaluation.behavior import estimate_behavior
 from sparsetd.evaluation.estimate import Estimate
@@ -196,8 +197,7 @@ def _ranked(
 
 
 def _gain(own: Value, same: Value) -> Estimate:
-    """The difference of two fits on the same rows."""
-    return Estimate.of_influence("difference", own[0] - same[0], own[1] - same[1])
+    return Estimate.of_influence("difference", *minus(own, same))
 
 
 def _cautious(e: Estimate) -> float:

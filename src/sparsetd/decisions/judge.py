@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import StandardScaler
 
+from sparsetd.decisions.simultaneous import Value
 from sparsetd.decisions.subgroups import thirds
 from sparsetd.evaluation.action_values import refuse_unseen
 from sparsetd.evaluation.behavior import BehaviorPolicy, estimate_behavior
@@ -27,7 +28,6 @@ from sparsetd.system import Array
 from sparsetd.transitions import Transitions
 from sparsetd.transitions.learnt import taught
 
-Value = tuple[float, Array]  # and what each episode adds to n times its error
 BEHAVIOR = ("behavior", "behaviour")
 
 

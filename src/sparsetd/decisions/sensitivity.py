@@ -93,22 +93,17 @@ class Sensitivity:
             }
             for b in self.bounds
         ]
-        return {
-            "level": self.level,
-            "bounds": rows,
-            "flips": self.flips,
-            "undecided": self.undecided,
-            "sentence": self.sentence(),
-        }
+        told = {"flips": self.flips, "undecided": self.undecided, "sentence": self.sentence()}
+        return {"level": self.level, "bounds": rows, **told}
 
     def __str__(self) -> str:
-        head = "hidden confounding: what the difference to the logged behaviour may be at most and at least"
-        rows = [
-            f"  Γ = {b.confounding:<5g} {b.difference_low.value:+.4f} to {b.difference_high.value:+.4f}   with chance "
-            f"{b.difference(self.level)[0]:+.4f} to {b.difference(self.level)[1]:+.4f}"
-            for b in self.bounds
-        ]
-        return "\n".join([head, *rows, self.sentence()])
+        lines = ["hidden confounding: what the difference to the logged behaviour may be at most and at least"]
+        for row in self.to_dict()["bounds"]:
+            apart, chance = (
+                f"{row[key][0]:+.4f} to {row[key][1]:+.4f}" for key in ("difference_bounds", "difference_interval")
+            )
+            lines.append(f"  Γ = {row['confounding']:<5g} {apart}   with chance {chance}")
+        return "\n".join([*lines, self.sentence()])
 
     def sentence(self) -> str:
         """What the bounds mean, for somebody who must decide."""

@@ -19,6 +19,7 @@ from sparsetd.evaluation.estimate import Estimate
 from sparsetd.system import Array
 
 DRAWS = 100_000
+Value = tuple[float, Array]  # and what each episode adds to n times its error
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +31,11 @@ class Together(Mapping[Any, Estimate]):
     each: float
 
     @classmethod
-    def of(cls, estimates: Mapping[Any, Estimate], influences: Mapping[Any, Array], level: float) -> Together:
-        """`influences` holds one column over the episodes of the whole log for every key."""
-        columns = [influences[key] for key in estimates]
+    def of(cls, values: Mapping[Any, Value], level: float, within: Mapping[Any, Array] | None = None) -> Together:
+        """From values with their influences; those of a key rest on the episodes `within` it, on all by default."""
+        named = {key: key if isinstance(key, str) else " − ".join(key) for key in values}
+        estimates = {key: Estimate.of_influence(named[key], *value) for key, value in values.items()}
+        columns = [moved if within is None else _padded(moved, within[key]) for key, (_, moved) in values.items()]
         return cls(estimates, level, pointwise_level(np.column_stack(columns), level) if columns else level)
 
     def __getitem__(self, key: Any) -> Estimate:
@@ -46,6 +49,17 @@ class Together(Mapping[Any, Estimate]):
 
     def interval(self, key: Any) -> tuple[float, float]:
         return self.estimates[key].interval(self.each)
+
+
+def minus(one: Value, other: Value) -> Value:
+    """The difference of two values that rest on the same episodes."""
+    return one[0] - other[0], one[1] - other[1]
+
+
+def _padded(moved: Array, inside: Array) -> Array:
+    out = np.zeros(len(inside))
+    out[inside] = moved
+    return out
 
 
 def pointwise_level(influences: Array, level: float) -> float:
