@@ -12,7 +12,7 @@ from decisions.clinic import GAMMA, N_STATES, Clinic
 from sparsetd import model_file
 from sparsetd.container import CorruptFileError
 from sparsetd.control import rollout
-from sparsetd.decisions import ScorePolicy, compare, improve
+from sparsetd.decisions import ScorePolicy, compare, improve, sensitivity
 from sparsetd.decisions.candidates import candidates, recipes
 from sparsetd.evaluation import evaluate
 from sparsetd.evaluation.cautions import Caution
@@ -247,9 +247,10 @@ def test_too_many_weights_are_refused_by_name():
 
 
 def test_a_policy_is_not_judged_on_the_episodes_that_taught_it(found):
-    """`evaluate` refuses; `compare` leaves those episodes out, so that what is left is the test itself."""
-    with pytest.raises(ValueError, match=r"learnt from 250 of these 500 episodes.*log.part.*--part.*improve"):
-        evaluate(LOG, found.policy, gamma=GAMMA, n_resamples=0)
+    """`evaluate` and `sensitivity` refuse; `compare` leaves those episodes out, so that what is left is the test."""
+    for judge in (evaluate, sensitivity):
+        with pytest.raises(ValueError, match=r"learnt from 250 of these 500 episodes.*log.part.*--part.*improve"):
+            judge(LOG, found.policy, gamma=GAMMA)
     column = np.asarray(LOG.behavior_prob)
     compared = compare(LOG, {"now": "behavior", "new": found.policy, "same": column}, gamma=GAMMA)
     assert compared.differences["same", "now"].value == pytest.approx(0.0, abs=1e-9)

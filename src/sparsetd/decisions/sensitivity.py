@@ -29,6 +29,7 @@ from sparsetd.evaluation.estimate import Estimate
 from sparsetd.features.featurize import fit_features
 from sparsetd.system import Array
 from sparsetd.transitions import Policy, Transitions
+from sparsetd.transitions.learnt import refuse_own
 
 GAMMAS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0)
 SWEEPS = 5
@@ -149,6 +150,7 @@ def sensitivity(
     if not all(1.0 <= g < np.inf for g in strengths):
         odd = next(g for g in strengths if not 1.0 <= g < np.inf)
         raise ValueError(f"`confounding` is {odd:g}, but odds change by a factor of at least 1: pass Γ ≥ 1.")
+    refuse_own(policy, log)
     judge = Judge.of(log, gamma, features=features, classifier=classifier)
     phi = fit_features(log, StandardScaler() if features is None else features)
     rows, mu = ActionRows.of(log, phi, gamma, policy), np.asarray(judge.log.behavior_prob)
