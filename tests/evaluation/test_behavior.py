@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sparsetd.evaluation.behavior import estimate_behavior
 from sparsetd.evaluation.diagnostics import overlap
 from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.facts import Facts
 from sparsetd.transitions import Transitions
 
 
@@ -151,7 +152,7 @@ def test_coverage_is_the_target_mass_on_logged_actions():
         behavior_prob=mu[action],
         target_prob=pi[action],
     )
-    found = overlap(Episodes.of_log(log, 0.9))
+    found = overlap(Facts.of_episodes(Episodes.of_log(log, 0.9)))
     assert found.coverage == pytest.approx(0.7, abs=3 * found.coverage_error)
     assert found.coverage_error == pytest.approx(0.5 / np.sqrt(n), rel=0.05)
     assert found.max_ratio == pytest.approx(1.2)
@@ -162,13 +163,13 @@ def test_coverage_is_the_target_mass_on_logged_actions():
 
 def test_a_log_of_the_target_itself_needs_no_caution():
     log, _ = make_log(9, n=300)
-    found = overlap(Episodes.of_log(log, 0.9))
+    found = overlap(Facts.of_episodes(Episodes.of_log(log, 0.9)))
     assert (found.coverage, found.max_ratio, found.ess_rows) == (1.0, 1.0, 300.0)
     assert found.cautions() == []
 
 
 def test_disjoint_policies_are_called_so():
     log, _ = make_log(10, n=300)
-    found = overlap(Episodes.of_log(log, 0.9, np.zeros(300)))
+    found = overlap(Facts.of_episodes(Episodes.of_log(log, 0.9, np.zeros(300))))
     assert found.zero_share == 1.0
     assert "no_overlap" in {c.code for c in found.cautions()}

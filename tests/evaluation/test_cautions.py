@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sparsetd.evaluation import evaluate, sanity
 from sparsetd.evaluation.cautions import Caution, by_severity, worst
 from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.support import Support
 from sparsetd.report.page import page
 from sparsetd.transitions import Transitions
@@ -236,7 +237,7 @@ def test_what_the_rewards_allow():
 
     def possible(gamma, **change):
         log = replace(LOG, **change)
-        return sanity.possible(Episodes.of_log(log, gamma))
+        return sanity.possible(Facts.of_episodes(Episodes.of_log(log, gamma)))
 
     ends, longest = np.where(LOG.terminated, 2.0, 0.0), np.bincount(LOG.episode).max()
     assert possible(0.9, reward=ends) == (0.0, 2.0)

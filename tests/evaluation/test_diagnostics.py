@@ -9,6 +9,7 @@ import pytest
 
 from sparsetd.evaluation.diagnostics import Overlap, overlap
 from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.facts import Facts
 from sparsetd.transitions import Transitions
 
 SOUND = Overlap(
@@ -17,22 +18,22 @@ SOUND = Overlap(
 )  # fmt: skip
 
 
-def episodes(ratio, episode):
+def facts(ratio, episode):
     n = len(ratio)
     end = np.diff(episode, append=-1) != 0
     log = Transitions.from_arrays(np.zeros((n, 1)), np.zeros(n), np.zeros((n, 1)), episode=episode, terminated=end)
-    return Episodes.of_log(log, 0.9, np.asarray(ratio))
+    return Facts.of_episodes(Episodes.of_log(log, 0.9, np.asarray(ratio)))
 
 
 def test_the_numbers_of_a_log_that_can_be_counted_by_hand():
-    found = overlap(episodes([2.0, 0.5, 0.0, 1.0, 4.0], [0, 0, 1, 2, 2]))
+    found = overlap(facts([2.0, 0.5, 0.0, 1.0, 4.0], [0, 0, 1, 2, 2]))
     # The episodes weigh 1, 0 and 4.
     assert found.ess == pytest.approx(25 / 17)
     assert found.ess_rows == pytest.approx(7.5**2 / 21.25)
     assert found.mean_weight == pytest.approx(5 / 3)
     assert (found.max_ratio, found.mean_ratio, found.coverage, found.zero_share) == (4.0, 1.5, 1.0, 0.2)
     assert (found.n_episodes, found.n_rows) == (3, 5)
-    two = overlap(episodes([0.5, 1.0], [0, 1]))
+    two = overlap(facts([0.5, 1.0], [0, 1]))
     assert (two.coverage, two.coverage_error) == (0.75, pytest.approx(0.25))
 
 
@@ -44,8 +45,8 @@ def test_the_error_of_the_coverage_follows_from_what_more_of_an_episode_changes(
     more = 1e-6 * (of == np.arange(12)[:, None])
     change = [np.average(ratio, weights=1 + m) - np.average(ratio, weights=1 - m) for m in more]
     expected = np.sqrt(12 / 11) * np.linalg.norm(change) / 2e-6
-    assert overlap(episodes(ratio, of)).coverage_error == pytest.approx(expected, rel=1e-6)
-    assert overlap(episodes([1.0, 3.0], [0, 0])).coverage_error == np.inf  # one episode shows no spread
+    assert overlap(facts(ratio, of)).coverage_error == pytest.approx(expected, rel=1e-6)
+    assert overlap(facts([1.0, 3.0], [0, 0])).coverage_error == np.inf  # one episode shows no spread
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from decisions.clinic import GAMMA, Clinic, policy_of, tables
 
 from sparsetd.evaluation import evaluate
-from sparsetd.evaluation.doubly_robust import doubly_robust, robust_terms
+from sparsetd.evaluation.doubly_robust import doubly_robust, robust_sums
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.held_out import without_each
 from sparsetd.evaluation.linear import LinearValue
@@ -28,8 +28,8 @@ def posed(n, seed=0, columns=slice(None)):
 
 
 def robust(part, folds, fold):
-    (terms,) = part.answer(robust_terms(without_each(folds), fold))
-    return doubly_robust(*terms, len(part.batch))
+    (sums,) = part.answer(robust_sums(without_each(folds), fold, 2.0))
+    return doubly_robust(sums, 2.0, len(part.episodes), len(part.batch))
 
 
 def test_it_is_the_mean_of_the_corrected_values_of_the_folds():

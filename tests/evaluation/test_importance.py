@@ -7,6 +7,10 @@ population and each estimator must return the exact value of the target policy, 
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial, reduce
+from itertools import pairwise
+from operator import add
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,9 +19,11 @@ from scipy.stats import t as student
 from sparsetd.evaluation import importance
 from sparsetd.evaluation.episodes import Episodes, effective_sample_size
 from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.facts import Facts
 from sparsetd.transitions import Transitions
 
 GAMMA = 0.9
+NAMES = ["WIS", "PDIS", "WPDIS"]
 HORIZON = 3
 BEHAVIOR = {0: (Fraction(1, 4), Fraction(3, 4)), 1: (Fraction(1, 2), Fraction(1, 2))}
 TARGET = {0: (Fraction(3, 5), Fraction(2, 5)), 1: (Fraction(1, 10), Fraction(9, 10))}
@@ -84,17 +90,27 @@ def test_the_population_is_what_it_claims():
     )  # the target is worth something else, or the tests below are empty
 
 
-@pytest.mark.parametrize("name", ["ordinary", "weighted", "per_decision", "weighted_per_decision"])
-def test_importance_sampling_is_exact_on_the_population(name):
-    assert getattr(importance, name)(EPISODES).value == pytest.approx(TRUTH, abs=1e-12)
+def estimate(name, episodes, n_parts=1):
+    """WIS, PDIS or WPDIS from the sums of the episodes' parts."""
+    cut = np.linspace(0, len(episodes), n_parts + 1).astype(int)
+    parts = [SimpleNamespace(episodes=episodes.some(slice(a, b))) for a, b in pairwise(cut)]
+    facts, ages = reduce(add, map(Facts.of, parts)), reduce(add, map(importance.by_age, parts))
+    powers = reduce(add, (importance.influence_powers(part, facts, ages) for part in parts))
+    return dict(zip(NAMES, importance.comparisons(facts, ages, powers), strict=True))[name]
+
+
+@pytest.mark.parametrize("n_parts", [1, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_importance_sampling_is_exact_on_the_population(name, n_parts):
+    assert estimate(name, EPISODES, n_parts).value == pytest.approx(TRUTH, abs=1e-12)
 
 
 def test_on_policy_everything_is_the_mean_return():
     same = Episodes.of_log(LOG, GAMMA, np.ones(len(LOG)))
-    for name in ("ordinary", "weighted", "per_decision", "weighted_per_decision"):
-        estimate = getattr(importance, name)(same)
-        assert estimate.value == pytest.approx(same.returns.mean(), abs=1e-12)
-        assert estimate.standard_error == pytest.approx(same.returns.std(ddof=1) / np.sqrt(len(same)), rel=1e-9)
+    for name in NAMES:
+        found = estimate(name, same)
+        assert found.value == pytest.approx(same.returns.mean(), abs=1e-12)
+        assert found.standard_error == pytest.approx(same.returns.std(ddof=1) / np.sqrt(len(same)), rel=1e-9)
     assert same.ess == pytest.approx(len(same))
 
 
@@ -110,10 +126,10 @@ def sample(rng, n):
     return Episodes.of_log(log, GAMMA)
 
 
-@pytest.mark.parametrize("name", ["ordinary", "weighted", "per_decision", "weighted_per_decision"])
+@pytest.mark.parametrize("name", NAMES)
 def test_standard_errors_match_the_spread_over_samples(name):
     rng = np.random.default_rng(0)
-    found = [getattr(importance, name)(sample(rng, 300)) for _ in range(150)]
+    found = [estimate(name, sample(rng, 300)) for _ in range(150)]
     spread = np.std([e.value for e in found])
     assert np.mean([e.standard_error for e in found]) == pytest.approx(spread, rel=0.2)
     covered = np.mean([low <= TRUTH <= high for low, high in (e.interval() for e in found)])
@@ -130,11 +146,11 @@ def left_out(estimator, episodes, *columns):
     return np.sqrt((n - 1) / n * np.sum((values - np.mean(values)) ** 2))
 
 
-@pytest.mark.parametrize("name", ["weighted", "weighted_per_decision"])
+@pytest.mark.parametrize("name", ["WIS", "WPDIS"])
 def test_the_error_of_weighted_means_is_that_of_leaving_episodes_out(name):
     rng = np.random.default_rng(1)
     episodes = sample(rng, 12)  # few, so that one weight matters
-    estimator = getattr(importance, name)
+    estimator = partial(estimate, name)
     assert estimator(episodes).standard_error == pytest.approx(left_out(estimator, episodes), rel=1e-9)
 
 
@@ -143,18 +159,18 @@ def test_an_episode_with_all_the_weight_is_no_certainty():
     log = Transitions.from_arrays(zero, [1.0, 2.0, 9.0], zero, terminated=end, episode=[0, 1, 2], ratio=[1, 1, 1e9])
     most, all_of_it = Episodes.of_log(log, 1.0), Episodes.of_log(log, 1.0, np.array([0.0, 0.0, 1.0]))
     # Without episode 2 the mean is 1.5; without the others it is 9 to a millionth.
-    assert importance.weighted(most).standard_error == pytest.approx(np.sqrt(2 / 3 * 7.5**2 * 2 / 3), rel=1e-6)
-    assert importance.weighted(all_of_it).standard_error == pytest.approx(np.sqrt(2 / 3 * 9.0**2 * 2 / 3), rel=1e-6)
+    assert estimate("WIS", most).standard_error == pytest.approx(np.sqrt(2 / 3 * 7.5**2 * 2 / 3), rel=1e-6)
+    assert estimate("WIS", all_of_it).standard_error == pytest.approx(np.sqrt(2 / 3 * 9.0**2 * 2 / 3), rel=1e-6)
 
 
 def test_zero_ratios_leave_nothing_to_weigh():
     nothing = Episodes.of_log(LOG, GAMMA, np.zeros(len(LOG)))
     assert nothing.ess == 0.0
-    assert importance.ordinary(nothing).value == 0.0
-    for name in ("weighted", "weighted_per_decision"):
-        estimate = getattr(importance, name)(nothing)
-        assert np.isnan(estimate.value)
-        assert estimate.standard_error == np.inf
+    assert estimate("PDIS", nothing).value == 0.0
+    for name in ("WIS", "WPDIS"):
+        found = estimate(name, nothing)
+        assert np.isnan(found.value)
+        assert found.standard_error == np.inf
 
 
 def long_log(ratio, n=3000):
@@ -164,11 +180,11 @@ def long_log(ratio, n=3000):
 
 def test_long_products_do_not_overflow_into_nonsense():
     big = long_log(4.0)  # 4^1500 is not a float
-    assert importance.weighted(big).value == pytest.approx(1500.0)
-    assert importance.weighted_per_decision(big).value == pytest.approx(1500.0)
-    assert np.isnan(importance.ordinary(big).value)
-    assert importance.ordinary(big).standard_error == np.inf
-    assert importance.weighted(long_log(0.25)).value == pytest.approx(1500.0)
+    assert estimate("WIS", big).value == pytest.approx(1500.0)
+    assert estimate("WPDIS", big).value == pytest.approx(1500.0)
+    assert np.isnan(estimate("PDIS", big).value)
+    assert estimate("PDIS", big).standard_error == np.inf
+    assert estimate("WIS", long_log(0.25)).value == pytest.approx(1500.0)
 
 
 def test_a_cut_episode_leaves_the_denominators():
@@ -185,9 +201,9 @@ def test_a_cut_episode_leaves_the_denominators():
         np.zeros((4, 1)), [1.0, 3.0, 0.0, 5.0], np.zeros((4, 1)), episode=[0, 1, 2, 2], terminated=[1, 0, 0, 1],
         truncated=[0, 1, 0, 0],
     )  # fmt: skip
-    assert importance.weighted_per_decision(Episodes.of_log(log, 1.0)).value == pytest.approx(3.0)
+    assert estimate("WPDIS", Episodes.of_log(log, 1.0)).value == pytest.approx(3.0)
     # age 0: (1+3+0)/3; age 1: the terminated episode counts with 0, the cut one does not count: (0+5)/2
-    assert importance.weighted_per_decision(Episodes.of_log(two, 1.0)).value == pytest.approx(4 / 3 + 5 / 2)
+    assert estimate("WPDIS", Episodes.of_log(two, 1.0)).value == pytest.approx(4 / 3 + 5 / 2)
 
 
 def test_a_heavy_tail_widens_the_interval():

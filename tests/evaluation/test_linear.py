@@ -9,17 +9,22 @@ import pytest
 import scipy.sparse as sp
 
 from sparsetd import LSTD
+from sparsetd.evaluation import held_out as module
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.held_out import (
     HeldOut,
     agreement,
     bellman_error,
     corrected_returns,
-    cross_fit,
+    fine_bins,
     fold_sums,
+    grouped,
     metric_of,
+    prediction_counts,
     score_sums,
+    tenths,
     thetas_of,
     without_each,
 )
@@ -73,14 +78,14 @@ def fit(log, support=None):
 def held_out(part, n_folds):
     fold = np.arange(len(part.episodes)) % n_folds
     folds = Moments.of(part, fold, n_folds)
-    return cross_fit(part, folds, fold), folds
+    return module.held_out(part, fold, thetas_of(without_each(folds))), folds
 
 
 def bellman(part, folds, held):
     """The Bellman error of given predictions."""
     metric, batch = metric_of(folds), part.batch
     error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
-    (both,) = part.answer(fold_sums(metric, thetas_of(without_each(folds)), held.fold, part.episodes))
+    (both,) = part.answer(fold_sums(metric, thetas_of(without_each(folds)), held.fold, Facts.of(part)))
     return bellman_error(metric, np.stack([score_sums(part, held.fold, error, metric, len(folds.n_rows)), both[1]]))
 
 
@@ -323,10 +328,23 @@ def test_corrected_returns_are_the_recursion_row_by_row():
     np.testing.assert_allclose(corrected_returns(part.episodes, held), expected, rtol=1e-9, atol=1e-9)
 
 
+def test_groups_of_predictions_are_tenths_as_near_as_the_bins_allow():
+    values, edges = np.random.default_rng(0).normal(size=5_000), np.linspace(-5, 5, 4_000)
+    counts = np.bincount(np.searchsorted(edges, values, side="right"), minlength=4_001)
+    sizes = np.bincount(np.searchsorted(tenths(counts, edges), values, side="right"))
+    assert len(sizes) == 10
+    assert abs(sizes - 500).max() <= 5
+    assert tenths(np.array([0, 30, 0]), np.array([0.0, 1.0])).tolist() == [0.0] * 9  # equal ones stay together
+
+
 def test_agreement_groups_every_row():
     log, _ = chain(np.random.default_rng(11), 80)
     part = fit(log)[1]
-    groups = agreement(part.episodes, held_out(part, 4)[0], 0.95)
+    (held, folds), fold = held_out(part, 4), np.arange(80) % 4
+    edges = fine_bins(LinearValue.solve(folds), folds)
+    (counts,) = part.answer(prediction_counts(thetas_of(without_each(folds)), fold, edges))
+    assert counts.sum() == len(log)
+    groups = agreement(grouped(part.episodes, held, tenths(counts, edges), 3.0), 3.0, 0.95)
     assert sum(g["count"] for g in groups) == len(log)
     predicted = [g["predicted"] for g in groups]
     assert predicted == sorted(predicted)
@@ -340,7 +358,9 @@ def test_the_intervals_of_agreement_follow_from_what_more_of_an_episode_changes(
     distinct = part.batch.phi[:, 0] + 1e-9 * np.arange(len(log))
     held = HeldOut(distinct, np.zeros(len(log)), np.zeros(100))
     returns, order = corrected_returns(part.episodes, held), np.argsort(held.value, kind="stable")
-    for group, rows in zip(agreement(part.episodes, held, 0.9), np.array_split(order, 10), strict=True):
+    tenth = np.array_split(order, 10)
+    found = agreement(grouped(part.episodes, held, [distinct[rows[0]] for rows in tenth[1:]], 0.7), 0.7, 0.9)
+    for group, rows in zip(found, tenth, strict=True):
         more = 1e-6 * (part.episodes.of[rows] == np.arange(100)[:, None])
         change = [np.average(returns[rows], weights=1 + m) - np.average(returns[rows], weights=1 - m) for m in more]
         half = 1.644854 * np.linalg.norm(change) / 2e-6

@@ -27,8 +27,8 @@ def probed(log):
     sums = Moments.of(part)
     model, names = LinearValue.solve(sums), np.array([f"x{j}" for j in range(part.batch.n_features)])
     order = np.arange(len(names))
-    extra = part.answer(*extra_sums(model, order))
-    return misfit(model, extra, part, sums, names, order, model.influence(part)), model, part
+    (extra,) = part.answer(extra_sums(model, order))
+    return misfit(model, extra, part, sums, names, order), model, part
 
 
 def quadratic(seed=0, start=0.0):

@@ -18,9 +18,10 @@ from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.choice import affordable, choose, value_columns
 from sparsetd.evaluation.diagnostics import overlap
 from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.moments import Moments, Part
-from sparsetd.evaluation.support import support
+from sparsetd.evaluation.support import support, weights
 from sparsetd.evaluation.target import pose
 from sparsetd.features.featurize import featurize, fit_features
 from sparsetd.selection import SparseTDCV
@@ -48,9 +49,9 @@ class Fit:
 
     def cautions(self, estimated: bool) -> list[Caution]:
         """What speaks against the value: too little of the log carries it, or too few of the actions are in it."""
-        weight, none = self.model.weights(self.part), np.zeros((len(self.part.batch), 0))
-        carried = support(weight, none, np.zeros(0), self.part.episodes)
-        return [*carried.cautions(), *overlap(self.part.episodes, estimated).cautions()]
+        none, facts = np.zeros(0, dtype=np.intp), Facts.of(self.part)
+        (sums,) = self.part.answer(weights(self.model, none, none, none))
+        return [*support(sums, none, facts.n_episodes).cautions(), *overlap(facts, estimated).cautions()]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,13 +18,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsetd.evaluation.moments import Ask, Moments, Part, on_columns
+from sparsetd.evaluation.asks import Ask
+from sparsetd.evaluation.moments import Moments, Part, on_columns
 from sparsetd.progress import track
 from sparsetd.selection.elimination import MeanSystem, distinct, eliminate, survivors
 from sparsetd.selection.path import SparsePath, solved_path
 from sparsetd.selection.sparse_td_cv import SparseTDCV, dual_support
 from sparsetd.system import Array, Batch
-from sparsetd.transitions.partition import partition
 
 if TYPE_CHECKING:
     from sparsetd.evaluation.parts import Parts
@@ -60,19 +60,20 @@ def value_columns(batch: Batch, support: Array) -> Array:
     return np.union1d(support, dual_support(batch, batch.phi[first].mean(axis=0), len(batch) // (2 * ROWS_EACH)))
 
 
-def choose_on(log: Part | Parts, moments: Moments) -> Choice:
-    """Elimination on the sums of all features of a log."""
+def choose_on(log: Part | Parts, moments: Moments, *beside: Ask) -> tuple[Choice, list[Any]]:
+    """Elimination on the sums of all features of a log; the answers to what is asked `beside` come with it."""
     system = mean_system(moments)
-    seen: list[Array] = []
+    seen: list[list[Any]] = []
 
     def asked(*args: Any) -> Array:
-        seen.append(log.answer(Ask(scores, args))[0] / system.n_rows)
-        return seen[-1]
+        seen.append(log.answer(Ask(scores, args), *([] if seen else beside)))
+        return np.asarray(seen[-1][0] / system.n_rows)
 
     kept = eliminate(system, asked)
     support = kept[kept < len(system.b) - 1]
     path = solved_path(system, support)
-    return Choice(support, path=path, chosen=float(path.rhos[-1]) if path is not None else np.nan, omega=seen[0])
+    chosen = float(path.rhos[-1]) if path is not None else np.nan
+    return Choice(support, None, path, chosen, seen[0][0] / system.n_rows), seen[0][1:]
 
 
 def choose(batch: Batch, estimator: Any) -> Choice:
@@ -96,34 +97,12 @@ def mean_system(moments: Moments, n_candidates: int | None = None) -> MeanSystem
 
 def scores(part: Part, theta: Array, columns: Array, clustered: bool) -> Array:
     """NΩ = Σ s sᵀ of s = ρδφ, row by row or summed over each episode first."""
-    batch, p = part.batch, part.batch.n_features
-    inner, has_constant = columns[columns < p], bool((columns == p).any())
-    full = np.zeros(p + 1)
-    full[columns] = theta
-    error = batch.ratio * (
-        batch.reward + batch.discount * (batch.phi_next @ full[:-1] + full[-1]) - (batch.phi @ full[:-1] + full[-1])
-    )
-    every, omega = len(inner) == p, np.zeros((len(columns), len(columns)))
-    for some in _whole_blocks(part) if clustered else part.blocks():
-        phi = batch.phi[some] if every else batch.phi[some][:, inner]
-        s = np.hstack([phi, np.ones((len(phi), 1))]) if has_constant else phi
-        s = s * error[some, None]
-        if clustered:
-            s = np.add.reduceat(s, part.episodes.first[_inside(part, some)] - some.start)
-        omega += s.T @ s
-    return omega
-
-
-def _whole_blocks(part: Part) -> list[slice]:
-    """Blocks of rows that end with an episode."""
-    ends = part.episodes.last + 1
-    stops = np.unique(ends[np.searchsorted(ends, [block.stop for block in part.blocks()])])
-    return [slice(low, high) for low, high in zip([0, *stops[:-1]], stops, strict=True)]
-
-
-def _inside(part: Part, some: slice) -> slice:
-    first = part.episodes.first
-    return slice(*np.searchsorted(first, [some.start, some.stop]))
+    every = len(columns) == part.states.shape[1]
+    states, changes = (rows if every else rows[:, columns] for rows in (part.states, part.changes))
+    s = states * (part.batch.ratio * (part.batch.reward - changes @ theta))[:, None]
+    if clustered:
+        s = np.add.reduceat(s, part.episodes.first)
+    return np.asarray(s.T @ s)
 
 
 def columns(batch: Batch) -> dict[str, Any]:
@@ -138,12 +117,6 @@ def fitted(model: Any, batch: Batch) -> Any:
         for empty in ("set every coefficient to zero", "selected no feature"):
             warnings.filterwarnings("ignore", f"(?s).*{empty}", ConvergenceWarning)
         return model.fit(batch.phi, batch.reward, batch.phi_next, **columns(batch))
-
-
-def halves(ids: Array) -> Ask:
-    """Asks for the sums of 40 groups of episodes, by a hash of their ids: half of them make a resampled log."""
-    n_groups = min(N_GROUPS, len(ids))
-    return Ask(Moments.of, (n_groups,), (partition(ids, n_groups, "halves"),))
 
 
 def scores_at(log: Part | Parts, groups: Moments, columns: Array) -> Array:
@@ -165,14 +138,12 @@ def frequencies(groups: Moments, omega: Array, n_candidates: int, n_resamples: i
     return kept[:-1] / n_resamples
 
 
-def rivals(log: Part | Parts, n_features: int, choice: Choice) -> Array:
+def rivals(n_rows: int, n_features: int, dense: bool, choice: Choice) -> Array:
     """The columns that compete in the halves: all of a few; of many, those that the path shows to come near."""
-    if n_features <= MAX_RIVALS and not (isinstance(log, Part) and log.batch.is_sparse):
+    if n_features <= MAX_RIVALS and dense:
         return np.arange(n_features)
     if choice.path is None:
         return choice.support
     size = np.abs(choice.path.coefs).max(axis=1)
-    near = np.argsort(-size, kind="stable")[
-        : min(MAX_RIVALS, len(log.episodes.reward) // ROWS_EACH, int((size > 0).sum()))
-    ]
+    near = np.argsort(-size, kind="stable")[: min(MAX_RIVALS, n_rows // ROWS_EACH, int((size > 0).sum()))]
     return np.union1d(near, choice.support)

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsetd.evaluation.cautions import Caution
-from sparsetd.evaluation.episodes import Episodes, effective_sample_size
-from sparsetd.system import Array
+from sparsetd.evaluation.facts import Facts
 
 LOW_COVERAGE, VERY_LOW_COVERAGE = 0.95, 0.8
 HIGH_RATIO = 100.0
@@ -71,35 +70,30 @@ class Overlap:
         return out
 
 
-def overlap(episodes: Episodes, estimated: bool = False) -> Overlap:
-    """The overlap of a log and a target policy, from the ratios of its rows; the behaviour may have been
-    `estimated`.
-    """
-    ratio = episodes.ratio
+def overlap(facts: Facts, estimated: bool = False) -> Overlap:
+    """The overlap of a log and a target policy; the behaviour may have been `estimated`."""
+    n, mean = facts.n_rows, facts.ratio / facts.n_rows
+    with np.errstate(over="ignore"):
+        mean_weight = float(np.exp(facts.weights.top[0]) * facts.weights.total[0]) / facts.n_episodes
     return Overlap(
-        ess=episodes.ess,
-        ess_rows=effective_sample_size(ratio / max(ratio.max(), np.finfo(float).tiny)),
-        max_ratio=float(ratio.max()),
-        coverage=min(1.0, float(ratio.mean())),
-        coverage_error=_clustered_error(episodes, ratio),
-        mean_ratio=float(ratio.mean()),
-        zero_share=float((ratio == 0).mean()),
-        mean_weight=_mean_weight(episodes),
-        n_episodes=len(episodes),
-        n_rows=len(ratio),
+        ess=facts.weights.ess,
+        ess_rows=facts.ratio**2 / facts.squares if facts.squares > 0 else 0.0,
+        max_ratio=float(facts.most[1]),
+        coverage=min(1.0, mean),
+        coverage_error=_clustered_error(facts, mean),
+        mean_ratio=mean,
+        zero_share=facts.n_zero / n,
+        mean_weight=mean_weight,
+        n_episodes=facts.n_episodes,
+        n_rows=n,
         remedy=ESTIMATED if estimated else LOGGED,
     )
 
 
-def _mean_weight(episodes: Episodes) -> float:
-    with np.errstate(over="ignore"):
-        return float(np.exp(episodes.log_weight[episodes.last]).mean())
-
-
-def _clustered_error(episodes: Episodes, column: Array) -> float:
-    """Standard error of a column's mean, whole episodes being independent and rows not."""
-    n = len(episodes)
+def _clustered_error(facts: Facts, mean: float) -> float:
+    """Standard error of the mean ratio, whole episodes being independent and rows not."""
+    n = facts.n_episodes
     if n < 2:
         return float("inf")
-    deviation = episodes.total(column - column.mean())
-    return float(np.sqrt(n / (n - 1) * (deviation @ deviation)) / len(column))
+    squares = max(float(facts.clustered @ [1.0, -2 * mean, mean**2]), 0.0)
+    return float(np.sqrt(n / (n - 1) * squares) / facts.n_rows)

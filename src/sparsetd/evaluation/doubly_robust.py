@@ -16,29 +16,29 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.asks import Ask
+from sparsetd.evaluation.estimate import Estimate, powers
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Ask, Part
+from sparsetd.evaluation.moments import Part
 from sparsetd.system import Array
 
 
-def robust_terms(others: Sequence[LinearValue], fold: Array) -> Ask:
-    """Asks for the term of every episode, with Σ|wρ| and Σ(wρ)² over its rows, from the fit without its fold."""
-    return Ask(_terms, (tuple(others),), (fold,), joined=True)
+def robust_sums(others: Sequence[LinearValue], fold: Array, centre: float) -> Ask:
+    """Asks for the sums of the powers of the episodes' terms less `centre`, of |wρ| and of (wρ)²."""
+    return Ask(_sums, (tuple(others), centre), (fold,))
 
 
-def _terms(part: Part, fold: Array, others: Sequence[LinearValue]) -> tuple[Array, Array, Array]:
-    terms, size, squares = np.empty((3, len(part.episodes)))
-    for k in np.unique(fold):
-        weight = others[k].n_episodes * others[k].weights(part) * part.batch.ratio
-        start, held = others[k].predict(part.batch.phi[part.episodes.first]), fold == k
-        terms[held] = (start + part.episodes.total(weight * others[k].errors(part)))[held]
-        size[held], squares[held] = part.episodes.total(np.abs(weight))[held], part.episodes.total(weight**2)[held]
-    return terms, size, squares
+def _sums(part: Part, fold: Array, others: Sequence[LinearValue], centre: float) -> Array:
+    of_row, every, first = fold[part.episodes.of], np.arange(len(part.batch)), part.episodes.first
+    thetas = np.stack([model.theta for model in others], axis=1)
+    directions = np.stack([model.start @ model.inverse for model in others], axis=1)
+    weight = part.batch.ratio * (part.states @ directions)[every, of_row]
+    value, change = ((rows @ thetas)[every, of_row] for rows in (part.states, part.changes))
+    terms = value[first] + part.episodes.total(weight * (part.batch.reward - change)) - centre
+    return np.array([*powers(terms), np.abs(weight).sum(), weight @ weight])
 
 
-def doubly_robust(terms: Array, size: Array, squares: Array, n_rows: int) -> Estimate:
-    """DR from the terms of the episodes."""
-    mean = float(terms.mean())
-    carried = float(size.sum()) ** 2 / max(float(squares.sum()), np.finfo(float).tiny) / n_rows * len(terms)
-    return Estimate.of_influence("DR", mean, terms - mean, carried)
+def doubly_robust(sums: Array, centre: float, n_episodes: int, n_rows: int) -> Estimate:
+    """DR from the sums over the episodes."""
+    carried = sums[4] ** 2 / max(sums[5], np.finfo(float).tiny) / n_rows * n_episodes
+    return Estimate.of_powers("DR", centre + sums[0] / n_episodes, n_episodes, sums[:4], carried)

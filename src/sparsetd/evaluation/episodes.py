@@ -76,6 +76,13 @@ class Episodes:
         """Effective number of episodes under the weights of whole episodes."""
         return effective_sample_size(scaled_weights(self.log_weight[self.last]))
 
+    def some(self, members: slice) -> Episodes:
+        """Some of the episodes, which follow one another."""
+        first, last = self.first[members], self.last[members]
+        rows, begin = slice(first[0], last[-1] + 1), first[0]
+        columns = (self.reward[rows], self.ratio[rows], self.log_weight[rows], self.of[rows] - self.of[begin])
+        return Episodes(*columns, self.age[rows], first - begin, last - begin, self.complete[members], self.gamma)
+
     def subset(self, rows: Array) -> Episodes:
         """The episodes that the given rows (of whole episodes, in order) make up."""
         of = np.unique(self.of[rows], return_inverse=True)[1]

@@ -42,9 +42,8 @@ class Estimate:
         The degrees of freedom are Satterthwaite's, 2n / (kurtosis − 1): n for normal terms, few where a handful of
         episodes carries the sum, so that a heavy tail widens the interval. `n_fitted` parameters were fitted before.
         """
-        centred = influence - influence.mean()
-        powers = np.array([0.0, centred @ centred, (centred**3).sum(), (centred**4).sum()])
-        return cls.of_powers(name, value, len(influence), powers, n_effective, n_fitted)
+        own = powers(influence - influence.mean())
+        return cls.of_powers(name, value, len(influence), own, n_effective, n_fitted)
 
     @classmethod
     def of_powers(
@@ -77,6 +76,11 @@ class Estimate:
         check_level(level)
         half = float(student.ppf(0.5 + level / 2, max(self.freedom, 1.0))) * self.standard_error
         return self.value - half, self.value + half
+
+
+def powers(values: Array) -> Array:
+    """Σ x^k, k = 1, …, 4, over the last axis."""
+    return np.stack([(values**k).sum(axis=-1) for k in range(1, 5)], axis=-1)
 
 
 def check_level(level: float) -> None:

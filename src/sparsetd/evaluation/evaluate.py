@@ -9,46 +9,50 @@ import numpy as np
 
 from sparsetd.engines import Engine, forget
 from sparsetd.evaluation import importance, pictures, sanity, second_opinion
+from sparsetd.evaluation.asks import Ask
 from sparsetd.evaluation.cautions import by_severity
 from sparsetd.evaluation.choice import (
     MAX_RIVALS,
+    N_GROUPS,
     Choice,
     Progress,
     affordable,
     choose,
     choose_on,
     frequencies,
-    halves,
     rivals,
     scores_at,
     value_columns,
 )
 from sparsetd.evaluation.diagnostics import overlap
-from sparsetd.evaluation.doubly_robust import doubly_robust, robust_terms
-from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.estimate import Estimate, check_level
+from sparsetd.evaluation.doubly_robust import doubly_robust, robust_sums
+from sparsetd.evaluation.estimate import Estimate, check_level, powers
+from sparsetd.evaluation.facts import Facts, Weighed
 from sparsetd.evaluation.held_out import (
-    HeldOut,
     agreement,
     bellman_error,
+    fine_bins,
     fold_sums,
+    group_sums,
     metric_of,
-    predictions,
+    prediction_counts,
+    tenths,
     thetas_of,
     without_each,
 )
-from sparsetd.evaluation.linear import LinearValue, coefficient_powers, coefficients, influences
+from sparsetd.evaluation.linear import LinearValue, coefficient_powers, coefficients
 from sparsetd.evaluation.misfit import behavior_misfit, extra_sums, misfit
-from sparsetd.evaluation.moments import Ask, Moments, Part, as_logged, on_columns
+from sparsetd.evaluation.moments import Moments, Part, as_logged, on_columns, sums
 from sparsetd.evaluation.opened import Opened, opened
 from sparsetd.evaluation.parts import Parts
 from sparsetd.evaluation.result import Evaluation, Feature
 from sparsetd.evaluation.support import support, weights
 from sparsetd.evaluation.verify import second_way, verify
 from sparsetd.selection import SparseTDCV
+from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
 from sparsetd.transitions.learnt import refuse_own
-from sparsetd.transitions.partition import partition
+from sparsetd.transitions.partition import cuts, parts_between
 
 
 def evaluate(
@@ -103,53 +107,51 @@ def evaluate(
     """
     tell = progress or (lambda _: None)
     check_level(level)
-    tell("reading the ratios of the target policy")
+    tell("reading the log")
     log = opened(transitions, target, gamma, features, classifier, engine, checkpoint)
-    question, names, episodes = log.question, log.names, log.rows.episodes
+    question, names = log.question, log.names
     refuse_own(target, question.log)
-    _check(episodes, n_folds)
+    groups = _Groups.of(log, n_folds)
     tell(f"choosing among {len(names)} features")
-    fold = partition(log.rows.ids, n_folds)
-    chosen = _chosen(log, estimator, fold, n_folds, n_resamples)
-    choice, rows, columns, folds = chosen.choice, chosen.rows, chosen.columns, chosen.folds
+    chosen = _chosen(log, estimator, groups, n_resamples)
+    choice, rows, columns, folds, facts = chosen.choice, chosen.rows, chosen.columns, chosen.folds, chosen.facts
     tell("finding the value and its interval, and checking it on held-out episodes")
     inside = np.searchsorted(columns, choice.support)
     model, fitted = LinearValue.solve(folds), LinearValue.solve(chosen.behavior)
     few = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
     heavy, others, metric = _heaviest(model, folds, choice, columns), without_each(folds), metric_of(folds)
-    thetas = thetas_of(others)
-    influence, second, moved, of_few, powers, predicted, by_fold, robust, (weight, top), *extra = rows.answer(
-        influences(model),
+    thetas, fold, edges = thetas_of(others), groups.fold, pictures.ratio_edges(facts.least[1], facts.most[1])
+    moved, second, power, by_fold, robust, carried, weighed, calibrated, ratios, extra = rows.answer(
+        Ask(influence_powers, (model, fitted, few, inside, facts.mean_return, facts.complete)),
         second_way(model),
-        influences(fitted).on(as_logged),
-        influences(few).on(on_columns, inside),
         coefficient_powers(few).on(on_columns, inside),
-        predictions(thetas, fold),
-        fold_sums(metric, thetas, fold, episodes),
-        robust_terms(others, fold),
-        weights(model, heavy),
-        *extra_sums(model, heavy),
+        fold_sums(metric, thetas, fold, facts),
+        robust_sums(others, fold, model.value),
+        weights(model, heavy, *folds.centre_and_spread()),
+        Ask(importance.influence_powers, (facts, chosen.ages), whole=True),
+        group_sums(thetas, fold, chosen.tenths, model.value),
+        Ask(pictures.ratio_counts, (edges,)),
+        extra_sums(model, heavy),
     )
     verify(model, second)
-    answer, held = _Answer.of(model, influence, fitted, moved, episodes), HeldOut(predicted[0], predicted[1], fold)
+    answer = _Answer.of(model, fitted, few, moved, facts)
     kept = None
     if n_resamples:
         tell(f"choosing again on {n_resamples} random halves of the log")
-        kept = _kept(log, chosen, n_resamples, seed)
-    carried = support(weight, top, names[columns][heavy], episodes)
-    missed = misfit(model, extra, rows, folds, names[columns], heavy, influence)
-    selected = answer.on(few, of_few)
-    shown = _features(few, powers, folds.spread()[inside], choice, log, level)
-    spread, other = overlap(episodes, question.behavior is not None), None
-    dr = doubly_robust(robust[0], robust[1], robust[2], len(episodes.reward))
+        kept = _kept(log, chosen, groups, n_resamples, seed)
+    support_ = support(carried, names[columns][heavy], facts.n_episodes)
+    missed = misfit(model, extra, rows, folds, names[columns], heavy)
+    shown = _features(few, power, folds.spread()[inside], choice, chosen.units, names, level)
+    spread, other = overlap(facts, question.behavior is not None), None
+    dr = doubly_robust(robust, model.value, facts.n_episodes, facts.n_rows)
     if question.behavior is not None:
         other = second_opinion.second_opinion(question.log, target, features, gamma)
     cautions = [
-        *sanity.on_the_value(answer.model, answer.own, episodes),
-        *carried.cautions(),
+        *sanity.on_the_value(model, answer.own, facts),
+        *support_.cautions(),
         *missed.cautions(answer.own),
         *behavior_misfit(answer.modelled, answer.observed, answer.apart),
-        *sanity.on_the_selection(choice.support, answer.own, selected),
+        *sanity.on_the_selection(choice.support, answer.own, answer.selected),
         *spread.cautions(),
         *sanity.on_the_behavior(question),
         *sanity.on_the_log(question),
@@ -158,28 +160,33 @@ def evaluate(
     if checkpoint is not None:
         forget(checkpoint)
     return Evaluation(
-        estimate=answer.own.resting_on(carried.effective_episodes),
+        estimate=answer.own.resting_on(support_.effective_episodes),
         behavior=answer.behavior,
         observed=answer.observed,
         modelled=answer.modelled,
-        difference=answer.gain.resting_on(carried.effective_episodes),
+        difference=answer.gain.resting_on(support_.effective_episodes),
         target=question.target,
         gamma=gamma,
         level=level,
         overlap=spread,
-        support=carried,
+        support=support_,
         bellman=bellman_error(metric, by_fold),
         features=tuple(feature.kept_in(None if kept is None else kept[feature.column]) for feature in shown),
         n_candidates=len(names),
         n_used=len(columns),
-        comparisons=_comparisons(episodes, dr, selected.estimate, other),
+        comparisons=(
+            answer.selected.estimate,
+            *([] if other is None else [other]),
+            dr,
+            *importance.comparisons(facts, chosen.ages, weighed),
+        ),
         warnings=by_severity(cautions),
         behavior_policy=None if question.behavior is None else question.behavior.summary(),
         fit=pictures.sentence(choice, len(names), len(columns)),
         path=pictures.path(choice, names),
         convergence=pictures.convergence(choice.model),
-        ratio_histogram=pictures.histogram(episodes.ratio),
-        calibration=tuple(agreement(episodes, held, level)),
+        ratio_histogram={"edges": edges.tolist(), "counts": ratios.tolist(), "zero": facts.n_zero},
+        calibration=tuple(agreement(calibrated, model.value, level)),
         settings={
             "gamma": gamma,
             "level": level,
@@ -194,46 +201,44 @@ def evaluate(
 
 @dataclass(frozen=True, eq=False)
 class _Answer:
-    """The value of the target and of the logged behaviour, with what each episode does to them."""
+    """The value of the target and of the logged behaviour, and their differences."""
 
-    model: LinearValue
-    influence: Array
     own: Estimate
     observed: Estimate
     modelled: Estimate
     behavior: Estimate
     gain: Estimate
     apart: Estimate
+    selected: sanity.Selected
 
     @classmethod
-    def of(cls, model: LinearValue, influence: Array, fitted: LinearValue, moved: Array, episodes: Episodes) -> _Answer:
-        """The observed return counts as the behaviour's value where every episode ended; else what the model makes of
-        it.
-
-        A cut episode did not earn all it would have, so there the same features are fitted to the behaviour itself.
-        """
-        returns = episodes.returns
-        around = returns - returns.mean()
-        observed = Estimate.of_influence("observed mean return", float(returns.mean()), around)
-        modelled = Estimate.of_influence("logged behaviour, modelled", fitted.value, moved)
-        complete = bool(episodes.complete.all())
-        behavior, theirs = (observed, around) if complete else (modelled, moved)
-        return cls(
-            model=model,
-            influence=influence,
-            own=_finite(Estimate.of_influence("linear TD, all features", model.value, influence)),
-            observed=observed,
-            modelled=modelled,
-            behavior=behavior,
-            gain=Estimate.of_influence("difference", model.value - behavior.value, influence - theirs),
-            apart=Estimate.of_influence("", modelled.value - behavior.value, moved - theirs),
+    def of(cls, model: LinearValue, fitted: LinearValue, few: LinearValue, moved: Array, facts: Facts) -> _Answer:
+        """From the powers of `influence_powers`."""
+        value, logged = model.value, facts.mean_return if facts.complete else fitted.value
+        values = (value, facts.mean_return, fitted.value, value - logged, fitted.value - logged)
+        names = ("linear TD, all features", "observed mean return", "logged behaviour, modelled", "difference", "")
+        named = zip(
+            (*names, "LSTD, features that matter", ""), (*values, few.value, few.value - value), moved, strict=True
         )
+        own, seen, modelled, gain, apart, *selected = (
+            Estimate.of_powers(name, v, facts.n_episodes, power) for name, v, power in named
+        )
+        behavior = seen if facts.complete else modelled
+        return cls(_finite(own), seen, modelled, behavior, gain, apart, sanity.Selected(*selected))
 
-    def on(self, few: LinearValue, influence: Array) -> sanity.Selected:
-        """The value on some of the columns, and how it differs from that on all of them."""
-        estimate = Estimate.of_influence("LSTD, features that matter", few.value, influence)
-        change = Estimate.of_influence("", few.value - self.model.value, influence - self.influence)
-        return sanity.Selected(estimate, change)
+
+def influence_powers(
+    part: Part, model: LinearValue, fitted: LinearValue, few: LinearValue, inside: Array, mean: float, complete: bool
+) -> Array:
+    """Powers of the influences on the value, the mean return, the model of the behaviour, the differences of the first
+    and the third to the behaviour, the value on few columns, and its difference to the value.
+
+    The observed return counts as the behaviour's value where every episode is `complete`; a cut episode did not earn
+    all it would have, so there the same features are fitted to the behaviour itself.
+    """
+    own, returns, moved = model.influence(part), part.episodes.returns - mean, fitted.influence(as_logged(part))
+    logged, of_few = returns if complete else moved, few.influence(on_columns(part, inside))
+    return powers(np.stack([own, returns, moved, own - logged, moved - logged, of_few, of_few - own]))
 
 
 def _finite(estimate: Estimate) -> Estimate:
@@ -243,6 +248,33 @@ def _finite(estimate: Estimate) -> Estimate:
             "bring them to smaller units."
         )
     return estimate
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """The group of every episode by a hash of its id; `each` of them that follow one another make a fold."""
+
+    group: Array
+    n: int
+    each: int
+
+    @classmethod
+    def of(cls, log: Opened, n_folds: int) -> _Groups:
+        n_episodes = len(log.hashes)
+        if n_episodes < 2:
+            raise ValueError(
+                f"All {len(log.question.log)} rows are one episode, and an interval needs several: number them in a "
+                "column `episode`, or mark where they end in `terminated` or `truncated`."
+            )
+        if n_episodes < n_folds:
+            raise ValueError(f"The log has {n_episodes} episodes, fewer than {n_folds} folds: use fewer folds.")
+        each = max(1, min(N_GROUPS, n_episodes) // n_folds)
+        group = parts_between(cuts(log.hashes, n_folds * each), log.hashes)
+        return cls(group.astype(np.min_scalar_type(n_folds * each)), n_folds * each, each)
+
+    @property
+    def fold(self) -> Array:
+        return self.group // self.each
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,45 +289,55 @@ class _Chosen:
     columns: Array
     folds: Moments
     behavior: Moments
-    groups: Moments | None = None
+    groups: Moments | None
+    facts: Facts
+    ages: Weighed
+    tenths: Array
+    units: Units
 
 
-def _chosen(log: Opened, estimator: Any, fold: Array, n_folds: int, n_resamples: int) -> _Chosen:
-    rows, every = log.rows, np.arange(len(log.names))
-    asked = [Ask(Moments.of, (n_folds,), (fold,)), Ask(Moments.of).on(as_logged)]
-    if isinstance(rows, Part) and (rows.batch.is_sparse or len(every) > affordable(len(rows.batch))):
+def _chosen(log: Opened, estimator: Any, groups: _Groups, n_resamples: int) -> _Chosen:
+    rows, every, units, n_rows = log.rows, np.arange(len(log.names)), log.units, len(log.question.log)
+    formed = len(every) <= affordable(n_rows) and not (isinstance(rows, Part) and rows.batch.is_sparse)
+    if isinstance(rows, Parts) and (estimator is not None or not formed):
+        raise ValueError(
+            f"A log in shards is evaluated on the sums of its features; an `estimator`, or {len(every):,} features "
+            "(more than 1,500, or than a tenth of its first 50,000 rows), need it in memory: pass `read(path)`."
+        )
+    columns, choice = every, None
+    if isinstance(rows, Part) and not formed:
+        units = Units.of(rows.batch.phi, centre=not rows.batch.is_sparse)
+        whole = rows.in_units(units).whole()
         default = SparseTDCV(gamma=rows.episodes.gamma, fit_intercept=not rows.batch.is_sparse)
         default.set_params(standardize=rows.batch.is_sparse)
-        choice = choose(rows.batch, default if estimator is None else estimator)
-        columns = value_columns(rows.batch, choice.support)
-        part = Part.of(rows.batch, rows.episodes, columns)
-        return _Chosen(choice, part, columns, *part.answer(*asked))
-    if isinstance(rows, Parts) and (estimator is not None or len(every) > affordable(len(rows.episodes.reward))):
-        raise ValueError(
-            f"A log in shards is evaluated on the sums of its features; an `estimator`, or {len(every):,} features of "
-            f"{len(rows.episodes.reward):,} rows, need it in memory: pass `read(path)`."
-        )
-    if n_resamples and len(every) <= MAX_RIVALS:
-        asked.append(halves(rows.ids))
-    folds, *others = rows.answer(*asked)
-    if isinstance(rows, Part) and estimator is not None:
-        choice = choose(rows.batch, estimator)
-    else:
-        choice = choose_on(rows, folds)
-    return _Chosen(choice, rows, every, folds, *others)
+        choice = choose(whole.batch, default if estimator is None else estimator)
+        columns = value_columns(whole.batch, choice.support)
+        rows = Part.of(whole.batch, whole.episodes, columns)
+    split = bool(n_resamples) and formed and len(every) <= MAX_RIVALS
+    asked = sums(groups.group, n=groups.n) if split else sums(groups.fold, n=groups.n // groups.each)
+    found, behavior, facts, ages = rows.answer(
+        asked, sums().on(as_logged), Ask(Facts.of, whole=True), Ask(importance.by_age, whole=True)
+    )
+    _check(facts)
+    if formed:
+        units = found.units(log.units)
+        found, behavior, rows = (
+            found.in_units(log.units, units), behavior.in_units(log.units, units), rows.in_units(units),
+        )  # fmt: skip
+    if isinstance(rows, Part) and estimator is not None and choice is None:
+        choice = choose(rows.whole().batch, estimator)
+    folds = found.merged(groups.each) if split else found
+    edges = fine_bins(LinearValue.solve(folds), folds)
+    beside = prediction_counts(thetas_of(without_each(folds)), groups.fold, edges)
+    choice, (counts,) = choose_on(rows, folds, beside) if choice is None else (choice, rows.answer(beside))
+    held = (found if split else None, facts, ages, tenths(counts, edges), units)
+    return _Chosen(choice, rows, columns, folds, behavior, *held)
 
 
-def _check(episodes: Episodes, n_folds: int) -> None:
-    if len(episodes) < 2:
-        raise ValueError(
-            f"All {len(episodes.reward)} rows are one episode, and an interval needs several: number them in a column "
-            "`episode`, or mark where they end in `terminated` or `truncated`."
-        )
-    if len(episodes) < n_folds:
-        raise ValueError(f"The log has {len(episodes)} episodes, fewer than {n_folds} folds: use fewer folds.")
-    if episodes.gamma == 1 and not episodes.complete.any():
+def _check(facts: Facts) -> None:
+    if facts.gamma == 1 and not facts.n_complete:
         raise ValueError("`gamma` is 1 but no row of `terminated` is true: the value has no end; pass gamma below 1.")
-    if not episodes.ratio.any():
+    if facts.n_zero == facts.n_rows:
         raise ValueError("`target_prob` is 0 in every row: the target policy takes none of the logged actions.")
 
 
@@ -307,37 +349,25 @@ def _heaviest(model: LinearValue, folds: Moments, choice: Choice, columns: Array
 
 
 def _features(
-    few: LinearValue, powers: Array, spread: Array, choice: Choice, log: Opened, level: float
+    few: LinearValue, power: Array, spread: Array, choice: Choice, units: Units, names: Array, level: float
 ) -> list[Feature]:
     """The features that matter with LSTD's weights on them alone, the heaviest first."""
     out = []
-    for width, column, e in zip(spread, choice.support, coefficients(few, powers), strict=True):
+    for width, column, e in zip(spread, choice.support, coefficients(few, power), strict=True):
         low, high = (float(width * end) for end in e.interval(level))
-        own = e.value / float(log.units.scale[column])
-        out.append(Feature(str(log.names[column]), float(width * e.value), (low, high), own, None, int(column)))
+        own = e.value / float(units.scale[column])
+        out.append(Feature(str(names[column]), float(width * e.value), (low, high), own, None, int(column)))
     return sorted(out, key=lambda f: -abs(f.weight))
 
 
-def _kept(log: Opened, chosen: _Chosen, n_resamples: int, seed: int) -> Array:
+def _kept(log: Opened, chosen: _Chosen, groups: _Groups, n_resamples: int, seed: int) -> Array:
     """Selection frequency of every feature."""
-    rows, d, groups, omega = log.rows, len(log.names), chosen.groups, chosen.choice.omega
-    near, out = rivals(rows, d, chosen.choice), np.zeros(d)
-    if groups is None:
-        groups = rows.answer(halves(rows.ids).on(on_columns, near))[0]
+    rows, d, formed, omega = log.rows.in_units(chosen.units), len(log.names), chosen.groups, chosen.choice.omega
+    dense = not (isinstance(rows, Part) and rows.batch.is_sparse)
+    near, out = rivals(chosen.facts.n_rows, d, dense, chosen.choice), np.zeros(d)
+    if formed is None:
+        formed = rows.answer(sums(groups.group, n=groups.n).on(on_columns, near))[0]
     if omega is None or len(near) < d or len(omega) <= d:
-        omega = scores_at(rows, groups, near)
-    out[near] = frequencies(groups, omega, d, n_resamples, seed)
+        omega = scores_at(rows, formed, near)
+    out[near] = frequencies(formed, omega, d, n_resamples, seed)
     return out
-
-
-def _comparisons(
-    episodes: Episodes, robust: Estimate, selected: Estimate, other: Estimate | None
-) -> tuple[Estimate, ...]:
-    return (
-        selected,
-        *([] if other is None else [other]),
-        robust,
-        importance.weighted(episodes),
-        importance.per_decision(episodes),
-        importance.weighted_per_decision(episodes),
-    )

@@ -19,13 +19,15 @@ import scipy.linalg
 from scipy.linalg import solve_banded
 from scipy.stats import norm
 
+from sparsetd.evaluation.asks import Ask
 from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Ask, Moments, Part
+from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.selection.units import lengths_of
 from sparsetd.system import Array
 
-N_GROUPS = 10
+N_GROUPS, N_BINS = 10, 8_192
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,24 +58,12 @@ def thetas_of(models: Sequence[LinearValue]) -> Array:
     return np.stack([model.theta for model in models])
 
 
-def predictions(thetas: Array, fold: Array) -> Ask:
-    """Asks for V(s) and V(s') of every row (0 after the end) with the θ that its episode had no part in."""
-    return Ask(_predicted, (thetas,), (fold,), joined=True)
-
-
-def _predicted(part: Part, fold: Array, thetas: Array) -> tuple[Array, Array]:
-    batch, of_row = part.batch, fold[part.episodes.of]
-    value, value_next = np.empty(len(batch)), np.empty(len(batch))
-    for k in np.unique(fold):
-        held = np.flatnonzero(of_row == k)
-        for out, phi in ((value, batch.phi), (value_next, batch.phi_next)):
-            out[held] = phi[held] @ thetas[k, :-1] + thetas[k, -1]
-    return value, np.where(batch.discount > 0, value_next, 0.0)
-
-
-def cross_fit(part: Part, folds: Moments, fold: Array) -> HeldOut:
-    """Predict each fold of a log in memory from the sums of the others."""
-    return HeldOut(*_predicted(part, fold, thetas_of(without_each(folds))), fold)
+def held_out(part: Part, fold: Array, thetas: Array) -> HeldOut:
+    """V(s) and V(s') of every row (0 after the end) with the θ that its episode had no part in."""
+    of_row, every = fold[part.episodes.of], np.arange(len(part.batch))
+    value, change = ((rows @ thetas.T)[every, of_row] for rows in (part.states, part.changes))
+    discount = part.batch.discount
+    return HeldOut(value, np.divide(value - change, discount, where=discount > 0, out=np.zeros(len(value))), fold)
 
 
 def metric_of(folds: Moments) -> Array:
@@ -85,16 +75,14 @@ def metric_of(folds: Moments) -> Array:
     return np.asarray(scipy.linalg.pinvh(C / units) / units)
 
 
-def fold_sums(metric: Array, thetas: Array, fold: Array, episodes: Episodes) -> Ask:
+def fold_sums(metric: Array, thetas: Array, fold: Array, facts: Facts) -> Ask:
     """Asks for what the Bellman error needs of held-out predictions and of the best constant."""
-    left = episodes.ratio @ (1 - episodes.discount)
-    constant = float(episodes.ratio @ episodes.reward) / max(float(left), 1e-12)
-    return Ask(_fold_sums, (metric, thetas, constant), (fold,))
+    return Ask(_fold_sums, (metric, thetas, facts.gained / max(facts.left, 1e-12)), (fold,))
 
 
 def _fold_sums(part: Part, fold: Array, metric: Array, thetas: Array, constant: float) -> Array:
-    batch, (value, value_next) = part.batch, _predicted(part, fold, thetas)
-    error = batch.ratio * (batch.reward + batch.discount * value_next - value)
+    batch, held = part.batch, held_out(part, fold, thetas)
+    error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
     flat = batch.ratio * (batch.reward - (1 - batch.discount) * constant)
     return np.stack([score_sums(part, fold, column, metric, len(thetas)) for column in (error, flat)])
 
@@ -103,7 +91,7 @@ def score_sums(part: Part, fold: Array, error: Array, metric: Array, n_folds: in
     """Of every fold Σs, ΣLs, Σ sᵀC⁻¹s, ΣL, ΣL² with s = Σ_t ρδφ and the length L of an episode."""
     episodes = part.episodes
     length = (episodes.last - episodes.first + 1)[:, None]
-    s = np.column_stack([np.add.reduceat(part.batch.phi * error[:, None], episodes.first), episodes.total(error)])
+    s = np.add.reduceat(part.states * error[:, None], episodes.first)
     size = ((s @ metric) * s).sum(axis=1, keepdims=True)
     each = np.hstack([s, length * s, size, length, length**2])
     return np.stack([each[fold == k].sum(axis=0) for k in range(n_folds)])
@@ -126,24 +114,68 @@ def _by_fold(sums: Array, metric: Array) -> tuple[float, float]:
     return float(np.mean(values)), float(np.mean(noises))
 
 
-def agreement(episodes: Episodes, held: HeldOut, level: float) -> list[dict[str, object]]:
-    """Groups of states by held-out prediction against the corrected return that followed.
+def fine_bins(model: LinearValue, folds: Moments) -> Array:
+    """Edges of fine bins of the predictions, within six standard deviations of their mean."""
+    total = folds.total()
+    C = total.C[0] / total.n_rows[0]
+    mean = C[-1] @ model.theta
+    spread = np.sqrt(max(float(model.theta @ C @ model.theta - mean**2), 0.0))
+    return np.asarray(mean + spread * np.linspace(-6, 6, N_BINS - 1))
 
-    The return of a row is the doubly robust one, G_t = v(s_t) + ρ_t (r_t + γ G_{t+1} − v(s_t)): under the behaviour its
-    mean is the target's value, and on-policy it is the plain return.
+
+def prediction_counts(thetas: Array, fold: Array, edges: Array) -> Ask:
+    """Asks for the number of rows whose held-out prediction is in each bin."""
+    return Ask(_counts, (thetas, edges), (fold,))
+
+
+def _counts(part: Part, fold: Array, thetas: Array, edges: Array) -> Array:
+    value = held_out(part, fold, thetas).value
+    return np.bincount(np.searchsorted(edges, value, side="right"), minlength=len(edges) + 1)
+
+
+def tenths(counts: Array, edges: Array) -> Array:
+    """Where the groups of predictions begin: at bins, so that equal predictions stay together."""
+    n = int(counts.sum())
+    begin = np.cumsum([len(part) for part in np.array_split(np.zeros(n), N_GROUPS)])[:-1]
+    bins = np.searchsorted(np.cumsum(counts), begin[begin < n], side="right")
+    return np.append(-np.inf, edges)[bins]
+
+
+def group_sums(thetas: Array, fold: Array, begin: Array, centre: float) -> Ask:
+    """Asks for what `agreement` needs."""
+    return Ask(_group_sums, (thetas, begin, centre), (fold,))
+
+
+def _group_sums(part: Part, fold: Array, thetas: Array, begin: Array, centre: float) -> Array:
+    return grouped(part.episodes, held_out(part, fold, thetas), begin, centre)
+
+
+def grouped(episodes: Episodes, held: HeldOut, begin: Array, centre: float) -> Array:
+    """Of every group n, Σv, ΣG, ΣS², ΣSL, ΣL² with G less `centre`, S and L an episode's sum of G and rows in it.
+
+    The return G of a row is the doubly robust one, G_t = v(s_t) + ρ_t (r_t + γ G_{t+1} − v(s_t)): under the behaviour
+    its mean is the target's value, and on-policy it is the plain return.
     """
-    returns = corrected_returns(episodes, held)
-    ordered = np.array_split(np.sort(held.value), N_GROUPS)
-    edges = [part[0] for part in ordered[1:] if len(part)]  # equal predictions stay together: order must not matter
-    group = np.searchsorted(edges, held.value, side="right")
-    groups = [np.flatnonzero(group == k) for k in range(N_GROUPS)]
+    returns = corrected_returns(episodes, held) - centre
+    group = np.searchsorted(begin, held.value, side="right")
+    cell = episodes.of * N_GROUPS + group
+    S, L = (np.bincount(cell, w, len(episodes) * N_GROUPS).reshape(-1, N_GROUPS) for w in (returns, None))
+    value = np.bincount(group, held.value, N_GROUPS)
+    return np.stack([L.sum(axis=0), value, S.sum(axis=0), *((x * y).sum(axis=0) for x, y in ((S, S), (S, L), (L, L)))])
+
+
+def agreement(sums: Array, centre: float, level: float) -> list[dict[str, object]]:
+    """Groups of states by held-out prediction against the corrected return that followed; intervals are clustered by
+    episode.
+    """
     out: list[dict[str, object]] = []
-    for rows in groups:
-        if len(rows) > 1:
-            mean = float(returns[rows].mean())
-            low, high = _clustered(episodes, rows, returns[rows], level)
-            entry = {"predicted": float(held.value[rows].mean()), "observed": mean, "interval": (low, high)}
-            out.append({**entry, "count": len(rows)})
+    for n, value, returns, squares, crossed, lengths in sums.T:
+        if n > 1:
+            mean = returns / n
+            half = norm.ppf(0.5 + level / 2) * np.sqrt(max(squares - 2 * mean * crossed + mean**2 * lengths, 0.0)) / n
+            low, high = (float(centre + mean + side * half) for side in (-1, 1))
+            entry = {"predicted": float(value / n), "observed": float(centre + mean), "interval": (low, high)}
+            out.append({**entry, "count": int(n)})
     return out
 
 
@@ -156,11 +188,3 @@ def corrected_returns(episodes: Episodes, held: HeldOut) -> Array:
     bands = np.ones((2, len(known)))
     bands[0, 0], bands[0, 1:] = 0.0, -carry[:-1]
     return np.asarray(solve_banded((0, 1), bands, known))
-
-
-def _clustered(episodes: Episodes, rows: Array, values: Array, level: float) -> tuple[float, float]:
-    """Normal interval of a mean over rows, clustered by episode."""
-    mean = float(values.mean())
-    total = np.bincount(episodes.of[rows], weights=values - mean, minlength=len(episodes))
-    half = float(norm.ppf(0.5 + level / 2) * np.sqrt(total @ total) / len(rows))
-    return mean - half, mean + half

@@ -1,6 +1,5 @@
 """Importance-sampling estimates of a policy's value, from whole episodes.
 
-    IS      (1/n) Σ_i W_i G_i                                  unbiased; variance grows exponentially with length
     WIS     Σ_i W_i G_i / Σ_i W_i                              biased, consistent, bounded by the returns seen
     PDIS    (1/n) Σ_i Σ_t γᵗ W_{i,t} r_{i,t}                   unbiased; a reward is weighted by the past only
     WPDIS   Σ_t γᵗ Σ_i W_{i,t} r_{i,t} / Σ_i W_{i,t}           PDIS with the weights of every age normalised
@@ -12,87 +11,77 @@ that does not exist (no weight left, or an overflow) is NaN with an infinite sta
 The spread of a weighted mean m is found by leaving each episode out: m − m₋ᵢ = wᵢ(cᵢ − m) / Σ_{j≠i} w_j. The derivative
 wᵢ(cᵢ − m) / Σ_j w_j would vanish for an episode that carries all the weight, since then m = cᵢ: the less an estimate
 rests on, the surer it would seem.
+
+The sums come from a first reading of the log (`facts`, `by_age`), the spread from a second one (`influence_powers`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from sparsetd.evaluation.episodes import Episodes, effective_sample_size, scaled_weights
-from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.estimate import Estimate, powers
+from sparsetd.evaluation.facts import Facts, Weighed, weighted_totals
+from sparsetd.evaluation.moments import Part
 from sparsetd.system import Array
 
 
-def ordinary(episodes: Episodes) -> Estimate:
-    """IS: the mean of W_i G_i."""
-    terms = _times(episodes.log_weight[episodes.last], episodes.returns)
-    return mean_estimate("IS", terms, episodes.ess)
+def by_age(part: Part) -> Weighed:
+    """The weights and rewards of every age, and of the age at which all episodes are over."""
+    ages = _ages(part.episodes, int((part.episodes.last - part.episodes.first).max()) + 2)
+    return Weighed.joined([Weighed.of(*age) for age in ages])
 
 
-def weighted(episodes: Episodes) -> Estimate:
-    """WIS: the mean of G_i under the normalised weights W_i."""
-    w, returns = scaled_weights(episodes.log_weight[episodes.last]), episodes.returns
-    if not w.any():
-        return Estimate.missing("WIS")
-    value, influence = _weighted_mean(w, returns)
-    return Estimate.of_influence("WIS", value, influence, effective_sample_size(w))
+def _ages(episodes: Episodes, n: int) -> Iterator[tuple[Array, Array]]:
+    """log W and r of every episode at the ages 0, …, n − 1.
 
-
-def per_decision(episodes: Episodes) -> Estimate:
-    """PDIS: the mean of Σ_t γᵗ W_t r_t."""
-    return mean_estimate("PDIS", weighted_totals(episodes, episodes.reward), episodes.ess)
-
-
-def weighted_per_decision(episodes: Episodes) -> Estimate:
-    """WPDIS: the sum over ages of the mean reward under the normalised weights W_t."""
-    value, influence, supported = normalised_sum(episodes, episodes.reward)
-    if not supported:
-        return Estimate.missing("WPDIS")
-    return Estimate.of_influence("WPDIS", value, influence, episodes.ess)
-
-
-def weighted_totals(episodes: Episodes, column: Array) -> Array:
-    """Σ_t γᵗ W_t c_t of every episode."""
-    return episodes.total(_times(episodes.log_weight, episodes.gamma**episodes.age * column))
-
-
-def normalised_sum(episodes: Episodes, column: Array) -> tuple[float, Array, bool]:
-    """Σ_t γᵗ Σ_i W_{i,t} c_{i,t} / Σ_i W_{i,t}, its influence per episode, and whether weight was left at every age.
-
-    An episode that terminated stays in the denominators with its last weight and c = 0 (an absorbing state); one that
-    was cut leaves them, since what would have followed is unknown.
+    An episode that terminated keeps its last weight, with r = 0 (an absorbing state); one that was cut has weight 0
+    from then on, since what would have followed is unknown.
     """
-    n, total = len(episodes), 0.0
-    influence = np.zeros(n)
     length = episodes.last - episodes.first + 1
-    for t in range(int(length.max())):
+    for t in range(n):
         alive = length > t
         row = np.where(alive, episodes.first + t, episodes.last)
-        w = scaled_weights(np.where(alive | episodes.complete, episodes.log_weight[row], -np.inf))
-        if not w.any():
-            return total, influence, False
-        mean, moved = _weighted_mean(w, np.where(alive, column[row], 0.0))
-        total += episodes.gamma**t * mean
-        influence += episodes.gamma**t * moved
-    return total, influence, True
+        weight = np.where(alive | episodes.complete, episodes.log_weight[row], -np.inf)
+        yield weight, np.where(alive, episodes.reward[row], 0.0)
 
 
-def _weighted_mean(w: Array, terms: Array) -> tuple[float, Array]:
-    """m = Σwc / Σw and (n − 1)(m − m₋ᵢ) of every episode; with the last weight gone, m₋ᵢ is 0: nothing is known."""
-    mean, rest = float(w @ terms / w.sum()), w.sum() - w
-    change = np.divide(w * (terms - mean), rest, where=rest > 0, out=np.full(len(w), mean))
-    return mean, (len(w) - 1) * change
+def influence_powers(part: Part, facts: Facts, ages: Weighed) -> Array:
+    """Σ_i x_i^k, k = 1, …, 4, of the influence x_i of every episode on WIS, PDIS and WPDIS."""
+    episodes, gamma = part.episodes, facts.gamma
+    with np.errstate(over="ignore", invalid="ignore"):
+        decided = weighted_totals(episodes) - facts.per_decision / facts.n_episodes
+    by_length = np.zeros(len(episodes))
+    for t, (weight, reward) in enumerate(_ages(episodes, int(facts.most[2]))):
+        by_length += gamma**t * _moved(weight, reward, ages, t)
+    whole = _moved(episodes.log_weight[episodes.last], episodes.returns, facts.weights, 0)
+    return powers(np.stack([(facts.n_episodes - 1) * whole, decided, (facts.n_episodes - 1) * by_length]))
 
 
-def mean_estimate(name: str, terms: Array, n_effective: float) -> Estimate:
-    """The mean of one term per episode, with its standard error."""
-    value = float(terms.mean())
-    if not np.isfinite(value):
-        return Estimate.missing(name, n_effective)
-    return Estimate.of_influence(name, value, terms - value, n_effective)
+def _moved(log_weight: Array, values: Array, sums: Weighed, t: int) -> Array:
+    """m − m₋ᵢ of every episode; with the last weight gone, m₋ᵢ is 0: nothing is known."""
+    if sums.total[t] == 0:
+        return np.zeros(len(values))
+    w, mean = np.exp(log_weight - sums.top[t]), sums.moment[t] / sums.total[t]
+    rest = sums.total[t] - w
+    return np.divide(w * (values - mean), rest, where=rest > 0, out=np.full(len(w), mean))
 
 
-def _times(log_weight: Array, values: Array) -> Array:
-    """exp(log w) · v, with 0 where v is 0."""
-    with np.errstate(over="ignore"):
-        return np.multiply(np.exp(log_weight), values, where=values != 0, out=np.zeros(len(values)))
+def comparisons(facts: Facts, ages: Weighed, power: Array) -> tuple[Estimate, Estimate, Estimate]:
+    """WIS, PDIS and WPDIS."""
+    n, ess, whole = facts.n_episodes, facts.weights.ess, facts.weights
+    decided, alive = facts.per_decision / n, slice(0, int(facts.most[2]))
+    left, total = whole.total[0] > 0, ages.total[alive]
+    by_length = facts.gamma ** np.arange(len(total)) @ np.divide(ages.moment[alive], np.where(total > 0, total, 1.0))
+    value = whole.moment[0] / whole.total[0] if left else 0.0
+    return (
+        Estimate.of_powers("WIS", value, n, power[0], ess) if left else Estimate.missing("WIS"),
+        Estimate.of_powers("PDIS", decided, n, power[1], ess)
+        if np.isfinite(decided)
+        else Estimate.missing("PDIS", ess),
+        Estimate.of_powers("WPDIS", float(by_length), n, power[2], ess)
+        if (total > 0).all()
+        else Estimate.missing("WPDIS"),
+    )

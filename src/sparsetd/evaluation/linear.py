@@ -24,9 +24,10 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dgecon, dgetrf, dgetri, dpstrf
 
+from sparsetd.evaluation.asks import Ask
 from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.moments import Ask, Moments, Part
+from sparsetd.evaluation.estimate import Estimate, powers
+from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.selection.elimination import distinct
 from sparsetd.selection.units import lengths_of
 from sparsetd.system import Array, Batch
@@ -76,44 +77,42 @@ class LinearValue:
 
     def errors(self, part: Part) -> Array:
         """The TD errors δ of the rows."""
-        batch = part.batch
-        return np.asarray(batch.reward + batch.discount * self.predict(batch.phi_next) - self.predict(batch.phi))
+        return np.asarray(part.batch.reward - part.changes @ self.theta)
 
     def weights(self, part: Part) -> Array:
         """ω_t of every row, summing with ρ_t r_t to the value."""
         direction = self.start @ self.inverse / self.n_episodes
-        return np.asarray(part.batch.phi @ direction[:-1] + direction[-1])
+        return np.asarray(part.states @ direction)
 
     def influence(self, part: Part) -> Array:
         """(n − 1)(v − v₋ᵢ) of every episode of the part."""
-        n, first = self.n_episodes, _with_ones(part.batch.phi[part.episodes.first])
+        n, first = self.n_episodes, part.states[part.episodes.first]
         lean = (self.start - first) / max(n - 1, 1)  # c without the episode, over n − 1
         return (n - 1) * (self.value - lean @ self.theta + self._correction(part, lean))
 
     def _correction(self, part: Part, lean: Array) -> Array:
         """leanᵢᵀ A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ of every episode, episodes of one length at a time."""
         out, error, episodes = np.empty(len(part.episodes)), self.errors(part), part.episodes
+        weighted = part.batch.ratio[:, None] * part.states
+        moved = weighted @ self.inverse.T
         length = episodes.last - episodes.first + 1
         for size in np.unique(length):
             alike = np.flatnonzero(length == size)
             step = max(TOGETHER // (size * (size + len(self.theta))), 1)
             for some in np.split(alike, range(step, len(alike), step)):
                 rows = episodes.first[some][:, None] + np.arange(size)
-                out[some] = self._left_out(part, rows, error[rows], lean[some])
+                E = (weighted if size > len(self.theta) else moved)[rows]
+                out[some] = self._left_out(E, part.changes[rows], error[rows], lean[some])
         return out
 
-    def _left_out(self, part: Part, rows: Array, error: Array, lean: Array) -> Array:
-        """The correction of episodes whose rows are those of the matrix `rows`."""
-        batch = part.batch
-        E = batch.ratio[rows][..., None] * _with_ones(batch.phi[rows])
-        F = _with_ones(batch.phi[rows]) - batch.discount[rows][..., None] * _with_ones(batch.phi_next[rows])
-        if rows.shape[1] > len(self.theta):  # fewer columns than rows: solve for θ − θ₋ᵢ itself
+    def _left_out(self, E: Array, F: Array, error: Array, lean: Array) -> Array:
+        """The correction of episodes of one length, E being E A⁻ᵀ where that is no longer than θ."""
+        if E.shape[1] > len(self.theta):  # fewer columns than rows: solve for θ − θ₋ᵢ itself
             rest = (self.A - np.swapaxes(E, 1, 2) @ F) / np.outer(self.scale, self.scale)
             moved = np.einsum("il,ilp->ip", error, E) / self.scale
             return np.asarray(np.einsum("ip,ip->i", lean / self.scale, _solved(rest, moved)))
-        H = E @ self.inverse.T
-        rest = np.eye(rows.shape[1]) - F @ np.swapaxes(H, 1, 2)
-        return np.asarray(np.einsum("ip,ilp,il->i", lean, H, _solved(rest, error), optimize=True))
+        rest = np.eye(E.shape[1]) - F @ np.swapaxes(E, 1, 2)
+        return np.asarray(np.einsum("il,il->i", (E @ lean[..., None])[..., 0], _solved(rest, error)))
 
 
 def fitted(batch: Batch, support: Array, episodes: Episodes) -> tuple[LinearValue, Part]:
@@ -122,35 +121,24 @@ def fitted(batch: Batch, support: Array, episodes: Episodes) -> tuple[LinearValu
     return LinearValue.solve(Moments.of(part)), part
 
 
-def influences(model: LinearValue) -> Ask:
-    """Asks for the influence of every episode on the value."""
-    return Ask(_influence, (model,), joined=True)
-
-
-def _influence(part: Part, model: LinearValue) -> Array:
-    return model.influence(part)
-
-
 def coefficient_powers(model: LinearValue) -> Ask:
     """Asks for what `coefficients` needs."""
     return Ask(_score_powers, (model,))
 
 
-def coefficients(model: LinearValue, powers: Array) -> list[Estimate]:
+def coefficients(model: LinearValue, power: Array) -> list[Estimate]:
     """θ of every column (not the constant), with the standard error of the sandwich clustered by episode."""
     p, n = len(model.theta) - 1, model.n_episodes
     return [
         Estimate.of_powers("", value, n, column, n_fitted=p)
-        for value, column in zip(model.theta[:-1], powers.T, strict=True)
+        for value, column in zip(model.theta[:-1], power, strict=True)
     ]
 
 
 def _score_powers(part: Part, model: LinearValue) -> Array:
     """Σ_i x_i^k, k = 1, …, 4, of the influence x_i of every episode on every coefficient."""
-    rows = model.inverse[:-1]
-    scores = (part.batch.ratio * model.errors(part))[:, None] * (part.batch.phi @ rows[:, :-1].T + rows[:, -1])
-    each = model.n_episodes * np.add.reduceat(scores, part.episodes.first)
-    return np.stack([(each**k).sum(axis=0) for k in range(1, 5)])
+    each = np.add.reduceat((part.batch.ratio * model.errors(part))[:, None] * part.states, part.episodes.first)
+    return powers((model.n_episodes * each @ model.inverse[:-1].T).T)
 
 
 def _inverse(A: Array, C: Array, scale: Array, n_rows: int) -> Array:
@@ -203,7 +191,3 @@ def _solved(matrices: Array, right: Array) -> Array:
     if wild.any():
         out[wild] = (np.linalg.pinv(matrices[wild], rcond=1e-8) @ right[wild][..., None])[..., 0]
     return np.asarray(out)
-
-
-def _with_ones(phi: Array) -> Array:
-    return np.concatenate([phi, np.ones((*phi.shape[:-1], 1))], axis=-1)

@@ -20,7 +20,7 @@ observed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -28,10 +28,12 @@ import numpy as np
 from scipy.linalg import solve_banded
 from scipy.stats import t as student
 
+from sparsetd.evaluation.asks import Ask, View, seen
 from sparsetd.evaluation.cautions import Caution
-from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.linear import LinearValue, influences
-from sparsetd.evaluation.moments import Ask, Moments, Part, View
+from sparsetd.evaluation.estimate import Estimate, powers
+from sparsetd.evaluation.linear import LinearValue
+from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.evaluation.moments import sums as sums_of
 from sparsetd.system import Array
 
 if TYPE_CHECKING:
@@ -97,40 +99,44 @@ def _matters(change: Estimate, own: Estimate) -> bool:
     return abs(change.value) > MATTERS * own.standard_error and abs(change.value) > 2 * change.standard_error
 
 
-def extra_sums(model: LinearValue, order: Array) -> list[Ask]:
-    """Asks for the sums of the products, and of the memory, of the columns that matter most, the first of `order`."""
-    return [Ask(ExtraSums.of, (model, columns, order[:TOP])) for columns in (products, memory)]
+def extra_sums(model: LinearValue, order: Array) -> Ask:
+    """Asks for the sums of the products and of the memory of the columns that matter most, the first of `order`."""
+    return Ask(ExtraSums.of, (model, _both, order[:TOP]))
 
 
 def misfit(
     model: LinearValue,
-    sums: Sequence[ExtraSums],
+    sums: ExtraSums,
     log: Part | Parts,
     moments: Moments,
     names: Array,
     order: Array,
-    influence: Array,
 ) -> Misfit:
     """Test products and the memory of the columns that matter most (`order`, the heaviest first)."""
-    top, (shapes, past) = order[:TOP], sums
+    top = order[:TOP]
     if not len(top) or model.n_episodes < 3:
         return Misfit()
     labels, said = _product_names(names[top]), _memory_names(names[top])
-    shape, change, drift = shapes.p_values(model, moments), None, None
+    past = sums.on(slice(len(labels), None))
+    shape, change, drift = sums.on(slice(len(labels))).p_values(model, moments), None, None
     views: tuple[View, ...] = ()
     added = _standing_out(shape, SURE)
     if len(added):
         views = ((_widened, (products, top, added, model)),)
-        other, moments, moved = _refitted(log, views)
-        past = log.answer(replace(Ask(ExtraSums.of, (other, memory, top)), views=views))[0]
-        change = Estimate.of_influence("change", other.value - model.value, moved - influence)
-        model, influence = other, moved
+        other, moments = _refitted(log, views)
+        past, moved = log.answer(
+            replace(Ask(ExtraSums.of, (other, memory, top)), views=views), Ask(_moved, (model, (), other, views))
+        )
+        change = Estimate.of_powers("change", other.value - model.value, model.n_episodes, moved)
+        model = other
     remembered = past.p_values(model, moments)
     of_feature = np.arange(len(said)) % (len(said) // 2) < len(top)
     outcomes = np.where(of_feature, 1.0, remembered)
     if len(others := _standing_out(outcomes, CERTAIN)):
-        other, _, moved = _refitted(log, (*views, (_widened, (memory, top, others, model))))
-        drift = Estimate.of_influence("drift", other.value - model.value, moved - influence)
+        wider = (*views, (_widened, (memory, top, others, model)))
+        other, _ = _refitted(log, wider)
+        (moved,) = log.answer(Ask(_moved, (model, views, other, wider)))
+        drift = Estimate.of_powers("drift", other.value - model.value, model.n_episodes, moved)
     return Misfit(
         float(shape.min()),
         float(remembered[of_feature].min()),
@@ -148,11 +154,17 @@ def _standing_out(p: Array, sure: float) -> Array:
     return first[p[first] < 10 * SURE] if p.min() < sure else first[:0]
 
 
-def _refitted(log: Part | Parts, views: tuple[View, ...]) -> tuple[LinearValue, Moments, Array]:
-    """The fit to what the views make of the log, its sums, and what every episode does to its value."""
-    moments = log.answer(replace(Ask(Moments.of), views=views))[0]
-    model = LinearValue.solve(moments)
-    return model, moments, log.answer(replace(influences(model), views=views))[0]
+def _refitted(log: Part | Parts, views: tuple[View, ...]) -> tuple[LinearValue, Moments]:
+    """The fit to what the views make of the log, and its sums."""
+    moments = log.answer(replace(sums_of(), views=views))[0]
+    return LinearValue.solve(moments), moments
+
+
+def _moved(
+    part: Part, model: LinearValue, views: tuple[View, ...], other: LinearValue, others: tuple[View, ...]
+) -> Array:
+    """The powers of what every episode does to the difference of two fits, each to what its views make of the log."""
+    return powers(other.influence(seen(part, others)) - model.influence(seen(part, views)))
 
 
 def behavior_misfit(modelled: Estimate, observed: Estimate, difference: Estimate) -> list[Caution]:
@@ -204,6 +216,10 @@ def memory(part: Part, top: Array, model: LinearValue, successors: bool = False)
     return np.hstack([now, FADING * fading + (1 - FADING) * now] if successors else [before, fading])
 
 
+def _both(part: Part, top: Array, model: LinearValue) -> Array:
+    return np.hstack([products(part, top, model), memory(part, top, model)])
+
+
 def _widened(part: Part, columns: Columns, top: Array, added: Array, model: LinearValue) -> Part:
     """A view: some of the products, or of the memory, beside the other columns."""
     batch = part.batch
@@ -228,16 +244,16 @@ class ExtraSums:
     @classmethod
     def of(cls, part: Part, model: LinearValue, columns: Columns, top: Array) -> ExtraSums:
         Z, score, first = columns(part, top, model), part.batch.ratio * _errors(model, part), part.episodes.first
-        own = np.column_stack([np.add.reduceat(part.batch.phi * score[:, None], first), part.episodes.total(score)])
+        own = np.add.reduceat(part.states * score[:, None], first)
         each = np.add.reduceat(Z * score[:, None], first)
-        m, p = Z.shape[1], len(model.theta)
-        Q, R = np.zeros((m, p)), np.zeros((m, p))
-        for some in part.blocks():
-            phi, change = part.rows(some)
-            Q += (part.batch.ratio[some, None] * Z[some]).T @ change
-            R += Z[some].T @ phi
+        Q, R = (part.batch.ratio[:, None] * Z).T @ part.changes, Z.T @ part.states
         clustered = (own.sum(axis=0), own.T @ own, each.sum(axis=0), each.T @ own, (each**2).sum(axis=0))
         return cls(Q, R, np.einsum("ij,ij->j", Z, Z), *clustered)
+
+    def on(self, some: slice) -> ExtraSums:
+        """The sums of some of the extra columns."""
+        same = {"own": self.own, "own_own": self.own_own}
+        return ExtraSums(**{name: value[some] for name, value in vars(self).items() if name not in same}, **same)
 
     def __add__(self, other: ExtraSums) -> ExtraSums:
         return ExtraSums(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
@@ -259,6 +275,6 @@ class ExtraSums:
 
 def _errors(model: LinearValue, part: Part) -> Array:
     """The TD errors, 0 where they are rounding: where nothing is random, that would be the same in every episode."""
-    batch, error = part.batch, model.errors(part)
-    size = np.abs(batch.reward) + np.abs(model.predict(batch.phi)) + np.abs(model.predict(batch.phi_next))
+    error, value = model.errors(part), part.states @ model.theta
+    size = np.abs(part.batch.reward) + np.abs(value) + np.abs(value - part.changes @ model.theta)
     return np.where(np.abs(error) > ROUNDING * (size + size.mean()), error, 0.0)

@@ -3,54 +3,38 @@
     A = Σ_t ρ_t φ_t (φ_t − γφ'_t)ᵀ      b = Σ_t ρ_t r_t φ_t      C = Σ_t φ_t φ_tᵀ      c = Σ_i φ(s_{i,0})
 
 φ ends with a constant 1. Sums of two parts add up to the sums of both, and every group of episodes (a fold) has sums of
-its own, so that what a fit without a group needs is a subtraction away.
+its own, so that what a fit without a group needs is a subtraction away. For other units φ → Tφ no row is read again:
+A → TATᵀ, b → Tb, C → TCTᵀ, c → Tc.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from sparsetd.evaluation.asks import Ask, answers
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.solvers.saddle import Units
-from sparsetd.solvers.saddle.units import mean_squares
 from sparsetd.system import Array, Batch
 
 MAX_COLUMNS = 5_000
-View = tuple[Callable[..., "Part"], tuple[Any, ...]]
-BLOCK = 2**22  # numbers of φ that are handled at a time: what is made of them stays near the processor
-
-
-@dataclass(frozen=True, eq=False)
-class Ask:
-    """Σ f(part, *along, *args) over the parts of a log; where `joined`, arrays one below the other in place of the sum.
-
-    `along` are arrays with an entry for every episode or every row of the log, of which a part gets its own; `views`
-    say what is first made of the part.
-    """
-
-    f: Callable[..., Any]
-    args: tuple[Any, ...] = ()
-    along: tuple[Array, ...] = ()
-    views: tuple[View, ...] = ()
-    joined: bool = False
-
-    def on(self, view: Callable[..., Part], *args: Any) -> Ask:
-        """The same of the log whose parts are view(part, *args)."""
-        return replace(self, views=(*self.views, (view, args)))
+BLOCK = 2**18  # numbers of φ in a piece: what is made of them stays near the processor
+LEAST = 2_048  # rows of a piece, however many columns: adding up sums must stay cheaper than forming them
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Whole episodes with dense columns φ, φ' (the constant is not among them)."""
+    """Whole episodes with dense columns φ, φ' (the constant is not among them); `units` are those of its pieces."""
 
     batch: Batch
     episodes: Episodes
     ids: Array = field(default_factory=lambda: np.empty(0))
+    units: Units | None = None
 
     @classmethod
     def of(cls, batch: Batch, episodes: Episodes, columns: Array | None = None) -> Part:
@@ -58,29 +42,58 @@ class Part:
         every = np.arange(batch.n_features) if columns is None else columns
         return cls(replace(batch, phi=chosen(batch.phi, every), phi_next=chosen(batch.phi_next, every)), episodes)
 
+    @cached_property
+    def states(self) -> Array:
+        """[φ 1] of every row."""
+        return with_ones(self.batch.phi)
+
+    @cached_property
+    def after(self) -> Array:
+        """[φ' 1] of every row."""
+        return with_ones(self.batch.phi_next)
+
+    @cached_property
+    def changes(self) -> Array:
+        """[φ 1] − γ[φ' 1] of every row."""
+        change = self.after * -self.batch.discount[:, None]
+        change += self.states
+        return np.asarray(change)
+
     def with_ratio(self, ratio: Array) -> Part:
         """The same rows for another target policy."""
-        return Part(replace(self.batch, ratio=ratio), replace(self.episodes, ratio=ratio))
+        part = replace(self, batch=replace(self.batch, ratio=ratio), episodes=replace(self.episodes, ratio=ratio))
+        part.__dict__.update({k: v for k, v in vars(self).items() if k in ("states", "after", "changes")})
+        return part
+
+    def in_units(self, units: Units) -> Part:
+        return replace(self, units=units)
+
+    def whole(self) -> Part:
+        """All rows in the units of the pieces."""
+        if self.units is None or self.batch.is_sparse:
+            return self if self.units is None else replace(self, batch=self.units.applied(self.batch), units=None)
+        states, after = (_standardised(rows, self.units) for rows in (self.batch.phi, self.batch.phi_next))
+        part = replace(self, batch=replace(self.batch, phi=states[:, :-1], phi_next=after[:, :-1]), units=None)
+        part.__dict__.update(states=states, after=after)
+        return part
 
     def answer(self, *asked: Ask) -> list[Any]:
         """What is asked of a log that has one part."""
-        return [ask.f(self.seen(ask.views), *ask.along, *ask.args) for ask in asked]
+        along = [array for ask in asked for array in ask.along]
+        return answers(self, *along, tuple(ask.plan() for ask in asked)).values
 
-    def seen(self, views: tuple[View, ...]) -> Part:
-        part = self
-        for view, args in views:
-            part = view(part, *args)
-        return part
+    def pieces(self) -> Iterator[tuple[Part, slice]]:
+        """Blocks of whole episodes, and which episodes they are."""
+        step = max(BLOCK // (self.batch.n_features + 1), LEAST)
+        cuts = np.flatnonzero(np.diff(self.episodes.last // step)) + 1
+        for begin, end in zip([0, *cuts], [*cuts, len(self.episodes)], strict=True):
+            members = slice(begin, end)
+            yield (self.whole() if not len(cuts) else self.some(members).whole()), members
 
-    def rows(self, some: slice) -> tuple[Array, Array]:
-        """φ and φ − γφ' of some rows, with the constant."""
-        batch = self.batch
-        phi = _with_constant(batch.phi[some])
-        return phi, phi - batch.discount[some, None] * _with_constant(batch.phi_next[some])
-
-    def blocks(self) -> list[slice]:
-        step = max(BLOCK // (self.batch.n_features + 1), 256)
-        return [slice(low, min(low + step, len(self.batch))) for low in range(0, len(self.batch), step)]
+    def some(self, members: slice) -> Part:
+        """Some of the episodes."""
+        rows = slice(self.episodes.first[members][0], self.episodes.last[members][-1] + 1)
+        return Part(self.batch[rows], self.episodes.some(members), self.ids[members], self.units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,64 +108,79 @@ class Moments:
     n_episodes: Array
 
     @classmethod
-    def of(cls, part: Part, group: Array | None = None, n_groups: int = 1) -> Moments:
-        """The sums of a part, its episodes belonging to the given groups."""
-        episodes, d = part.episodes, part.batch.n_features + 1
-        of_episode = np.zeros(len(episodes), dtype=np.intp) if group is None else group
-        of_row = of_episode[episodes.of]
-        A, C, b = np.zeros((n_groups, d, d)), np.zeros((n_groups, d, d)), np.zeros((n_groups, d))
-        for some in part.blocks():
-            phi, change = part.rows(some)
-            weighted = part.batch.ratio[some, None] * phi
-            for k, own in _members(of_row[some], n_groups):
-                A[k] += weighted[own].T @ change[own]
-                C[k] += phi[own].T @ phi[own]
-                b[k] += weighted[own].T @ part.batch.reward[some][own]
-        first = _with_constant(part.batch.phi[episodes.first])
-        start = np.stack([first[of_episode == k].sum(axis=0) for k in range(n_groups)])
-        counts = (np.bincount(g, minlength=n_groups) for g in (of_row, of_episode))
-        return cls(A, b, C, start, *counts)
+    def of(cls, part: Part, group: Array | None = None, n_groups: int = 1, into: Moments | None = None) -> Moments:
+        """The sums of a part, its episodes belonging to the given groups, added to those of `into`."""
+        total = cls.zero(n_groups, part.batch.n_features + 1) if into is None else into
+        for piece, members in part.pieces():
+            own = np.zeros(len(piece.episodes), dtype=np.intp) if group is None else group[members]
+            total._take(piece, own, n_groups)
+        return total
+
+    @classmethod
+    def zero(cls, n_groups: int, d: int) -> Moments:
+        square, flat, count = (n_groups, d, d), (n_groups, d), np.zeros(n_groups, dtype=np.intp)
+        return cls(np.zeros(square), np.zeros(flat), np.zeros(square), np.zeros(flat), count, count.copy())
+
+    def _take(self, part: Part, group: Array, n_groups: int) -> None:
+        of_row, first = group[part.episodes.of], part.states[part.episodes.first]
+        weighted = part.batch.ratio[:, None] * part.states
+        for k, rows in _members(of_row, n_groups):
+            self.A[k] += weighted[rows].T @ part.changes[rows]
+            self.C[k] += part.states[rows].T @ part.states[rows]
+            self.b[k] += weighted[rows].T @ part.batch.reward[rows]
+            self.start[k] += first[group == k].sum(axis=0)
+        self.n_rows[:] += np.bincount(of_row, minlength=n_groups)
+        self.n_episodes[:] += np.bincount(group, minlength=n_groups)
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
-    def spread(self) -> Array:
-        """Standard deviation of every column but the constant, over all rows."""
+    def centre_and_spread(self) -> tuple[Array, Array]:
+        """Mean and standard deviation of every column but the constant, over all rows."""
         total = self.total()
         C = total.C[0] / total.n_rows[0]
-        return np.sqrt(np.maximum(np.diag(C)[:-1] - C[-1, :-1] ** 2, 0.0))
+        return C[-1, :-1], np.sqrt(np.maximum(np.diag(C)[:-1] - C[-1, :-1] ** 2, 0.0))
+
+    def spread(self) -> Array:
+        return self.centre_and_spread()[1]
 
     def total(self, keep: Array | None = None) -> Moments:
         """One group of the groups that are kept, all of them by default."""
         some = slice(None) if keep is None else keep
         return Moments(*(getattr(self, name)[some].sum(axis=0)[None] for name in self.__dataclass_fields__))
 
+    def merged(self, n: int) -> Moments:
+        """Every n groups that follow one another as one."""
+        entries = (getattr(self, name) for name in self.__dataclass_fields__)
+        return Moments(*(e.reshape(len(e) // n, n, *e.shape[1:]).sum(axis=1) for e in entries))
+
     def on(self, columns: Array) -> Moments:
         """The sums of some columns."""
         square = (slice(None), columns[:, None], columns)
         return replace(self, A=self.A[square], C=self.C[square], b=self.b[:, columns], start=self.start[:, columns])
 
+    def units(self, pilot: Units) -> Units:
+        """Mean and spread of the columns, from the sums in some other units."""
+        mean, spread = self.centre_and_spread()
+        own = pilot.shift + pilot.scale * mean
+        return Units.of_spread(own, own, (pilot.scale * spread) ** 2)
 
-@dataclass(frozen=True, eq=False)
-class Spread:
-    """Number, means and sums of squares about the means of the columns of φ; those of two parts can be added."""
+    def in_units(self, old: Units, new: Units) -> Moments:
+        """The sums of the same rows in other units."""
+        T = np.diag(np.append(old.scale / new.scale, 1.0))
+        T[:-1, -1] = (old.shift - new.shift) / new.scale
+        return replace(self, A=T @ self.A @ T.T, C=T @ self.C @ T.T, b=self.b @ T.T, start=self.start @ T.T)
 
-    n: int
-    mean: Array
-    squares: Array
 
-    @classmethod
-    def of(cls, phi: Array) -> Spread:
-        mean = phi.mean(axis=0, dtype=np.float64)
-        return cls(len(phi), mean, len(phi) * mean_squares(phi, mean))
+def sums(*group: Array, n: int = 1) -> Ask:
+    """Asks for the sums of n groups of episodes."""
+    return Ask(Moments.of, (n,) if group else (), group, into=True)
 
-    def __add__(self, other: Spread) -> Spread:
-        n, apart = self.n + other.n, other.mean - self.mean
-        squares = self.squares + other.squares + apart**2 * (self.n * other.n / n)
-        return Spread(n, self.mean + apart * (other.n / n), squares)
 
-    def units(self) -> Units:
-        return Units.of_spread(self.mean, self.mean, self.squares / self.n)
+def pilot_units(phi: Array) -> Units:
+    """Units from some rows: a constant column is centred at its very value, so that it stays constant."""
+    scale = np.asarray(phi.std(axis=0, dtype=np.float64))
+    return Units(np.where(scale > 0, scale, 1.0), np.asarray(phi[0], dtype=np.float64), False)
 
 
 def on_columns(part: Part, columns: Array) -> Part:
@@ -166,10 +194,14 @@ def as_logged(part: Part) -> Part:
 
 
 def _members(group: Array, n_groups: int) -> list[tuple[int, Array | slice]]:
-    """The groups that are present with their rows; a slice where there is only one, which saves a copy."""
+    """The groups that are present with their rows; slices where these are together, which saves a copy."""
     if n_groups == 1:
         return [(0, slice(None))]
-    return [(int(k), np.flatnonzero(group == k)) for k in np.unique(group)]
+    present = np.unique(group)
+    if (group[1:] >= group[:-1]).all():
+        ends = np.searchsorted(group, present, side="right")
+        return [(int(k), slice(a, b)) for k, a, b in zip(present, [0, *ends[:-1]], ends, strict=True)]
+    return [(int(k), np.flatnonzero(group == k)) for k in present]
 
 
 def chosen(phi: Array | sp.csr_array, columns: Array) -> Array:
@@ -183,5 +215,16 @@ def chosen(phi: Array | sp.csr_array, columns: Array) -> Array:
     return some.toarray() if sp.issparse(some) else np.asarray(some, dtype=np.float64)
 
 
-def _with_constant(dense: Array) -> Array:
-    return np.hstack([dense, np.ones((dense.shape[0], 1))])
+def _standardised(phi: Array, units: Units) -> Array:
+    """[φ 1] in these units."""
+    out = np.ones((phi.shape[0], phi.shape[1] + 1))
+    np.subtract(phi, units.shift, out=out[:, :-1])
+    out[:, :-1] /= units.scale
+    return out
+
+
+def with_ones(phi: Array) -> Array:
+    """[φ 1]."""
+    out = np.ones((phi.shape[0], phi.shape[1] + 1))
+    out[:, :-1] = phi
+    return out

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from sparsetd.engines import Engine
-from sparsetd.evaluation.moments import Part
+from sparsetd.evaluation.moments import Part, pilot_units
 from sparsetd.evaluation.parts import Parts, Reading
 from sparsetd.evaluation.target import Question, pose
 from sparsetd.features.featurize import feature_names, fit_features
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
 from sparsetd.transitions import Shard, Transitions, concatenate, shards
+from sparsetd.transitions.partition import hashed
 
 SAMPLE = 50_000  # rows that stand for a log in shards where sums do not: features to fit, what looks suspicious
 
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """The rows with φ in columns of one scale (centred where dense), the columns' names and units, and the question.
+    """The rows, with φ in preliminary units, the columns' names, the ids' hashes, and the question.
 
     The log of the question is a sample, the first shards, where there are several.
     """
 
     rows: Part | Parts
     names: Array
+    hashes: Array
     units: Units
     question: Question
 
@@ -47,15 +51,15 @@ def opened(
         _refuse_estimation(target)
     question = pose(first, target, classifier=classifier)
     phi = fit_features(first, features)
-    names = feature_names(phi, first)
-    if len(parts) > 1:
-        reading = Reading(target, gamma, phi)
-        rows, spread = Parts.first_pass(parts, reading, engine, folder)
-        units = spread.units()
-        return Opened(rows.in_units(units), names, units, question)
     part = Reading(None, gamma, phi)(question.log)
-    units = Units.of(part.batch.phi, centre=not part.batch.is_sparse)
-    return Opened(replace(part, batch=units.applied(part.batch)), names, units, question)
+    units = None if part.batch.is_sparse else pilot_units(part.batch.phi[:SAMPLE])
+    units = Units.of(part.batch.phi, centre=False) if units is None else units
+    names, hashes = feature_names(phi, first), [hashed(part.ids)]
+    rows: Part | Parts = part.in_units(units)
+    if len(parts) > 1:
+        hashes = [hashed(shard.ids()) for shard in parts]
+        rows = Parts(parts, Reading(target, gamma, phi, units), engine, folder, np.array([len(h) for h in hashes]))
+    return Opened(rows, names, np.concatenate(hashes), units, question)
 
 
 def _sample(parts: Sequence[Shard]) -> Transitions:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.evaluation.choice import Choice
+from sparsetd.evaluation.moments import Part
 from sparsetd.system import Array
 
 N_BINS = 30
@@ -20,15 +21,16 @@ ENDED = {
 }
 
 
-def histogram(ratio: Array) -> dict[str, Any]:
-    """Counts of the positive ratios in bins of equal width on a log scale, and how many are zero."""
-    positive = ratio[ratio > 0]
-    low, high = float(positive.min()), float(positive.max())
-    if high < low * 1.5:
-        low, high = low / 1.5, high * 1.5
-    edges = np.geomspace(low, high, N_BINS + 1)
-    counts = np.histogram(np.clip(positive, edges[0], edges[-1]), edges)[0]
-    return {"edges": edges.tolist(), "counts": counts.tolist(), "zero": int((ratio == 0).sum())}
+def ratio_edges(least: float, most: float) -> Array:
+    """Bins of equal width on a log scale for the positive ratios."""
+    low, high = (least / 1.5, most * 1.5) if most < least * 1.5 else (least, most)
+    return np.geomspace(low, high, N_BINS + 1)
+
+
+def ratio_counts(part: Part, edges: Array) -> Array:
+    """How many of the positive ratios are in each bin."""
+    ratio = part.batch.ratio
+    return np.histogram(np.clip(ratio[ratio > 0], edges[0], edges[-1]), edges)[0]
 
 
 def path(choice: Choice, names: Array) -> dict[str, Any] | None:

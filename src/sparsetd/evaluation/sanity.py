@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsetd.evaluation.cautions import Caution
-from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.target import Question
 from sparsetd.system import Array
@@ -16,7 +16,7 @@ from sparsetd.transitions import suspicions
 
 MAX_UNSEEN = 0.05  # mean discount at which episodes were cut (0: none was) from which that is said
 FEW_EPISODES = 20
-MAX_LOOKED = 200_000  # rows that are looked at for what is suspicious
+MAX_LOOKED = 50_000  # rows that are looked at for what is suspicious
 # Checks of `inspect` that bear on the value; the last one is of logged probabilities.
 SUSPECTED = (
     suspicions.timeouts_marked_as_terminals,
@@ -39,7 +39,7 @@ class Selected:
     change: Estimate
 
 
-def on_the_value(model: LinearValue, own: Estimate, episodes: Episodes) -> list[Caution]:
+def on_the_value(model: LinearValue, own: Estimate, facts: Facts) -> list[Caution]:
     """Undetermined, impossible or without width; cut episodes; too few of them."""
     out = []
     if not model.determined():
@@ -51,7 +51,7 @@ def on_the_value(model: LinearValue, own: Estimate, episodes: Episodes) -> list[
                 "states that the target reaches; the number is one of many that fit.",
             )
         )
-    low, high = possible(episodes)
+    low, high = possible(facts)
     if not low - 1e-9 * abs(low) <= own.value <= high + 1e-9 * abs(high):
         out.append(
             Caution(
@@ -70,36 +70,33 @@ def on_the_value(model: LinearValue, own: Estimate, episodes: Episodes) -> list[
                 "certainty.",
             )
         )
-    if len(episodes) < FEW_EPISODES:
+    if facts.n_episodes < FEW_EPISODES:
         out.append(
-            Caution("few_episodes", "amber", f"The log has only {len(episodes)} episodes: the interval is rough.")
+            Caution("few_episodes", "amber", f"The log has only {facts.n_episodes} episodes: the interval is rough.")
         )
-    unseen = float((~episodes.complete * episodes.gamma ** (episodes.age[episodes.last] + 1)).mean())
-    if unseen > MAX_UNSEEN:
-        cut = int((~episodes.complete).sum())
+    if facts.unseen / facts.n_episodes > MAX_UNSEEN:
+        cut = facts.n_episodes - facts.n_complete
         out.append(
             Caution(
                 "cut_episodes",
                 "note",
-                f"{cut} of {len(episodes)} episodes were cut: the value counts what would have followed; the observed "
-                "return, WIS, PDIS and WPDIS do not.",
+                f"{cut} of {facts.n_episodes} episodes were cut: the value counts what would have followed; the "
+                "observed return, WIS, PDIS and WPDIS do not.",
             )
         )
     return out
 
 
-def possible(episodes: Episodes) -> tuple[float, float]:
+def possible(facts: Facts) -> tuple[float, float]:
     """The least and the greatest return that rewards like these allow.
 
     Rewards that come only where an episode terminates are earned once. Otherwise they are earned at every step, for
     ever where an episode was cut, and for twice the longest episode where all of them ended.
     """
-    low, high = min(float(episodes.reward.min()), 0.0), max(float(episodes.reward.max()), 0.0)
-    if np.all((episodes.reward == 0) | (episodes.discount == 0)):
+    low, high = min(float(facts.least[0]), 0.0), max(float(facts.most[0]), 0.0)
+    if not facts.n_early:
         return low, high
-    gamma, steps = episodes.gamma, 2.0 * float(episodes.age.max() + 1)
-    if not episodes.complete.all():
-        steps = np.inf
+    gamma, steps = facts.gamma, 2.0 * float(facts.most[2]) if facts.complete else np.inf
     total = steps if gamma == 1 else (1.0 - gamma**steps) / (1.0 - gamma)
     with np.errstate(invalid="ignore"):
         return tuple(end * total if end else 0.0 for end in (low, high))  # type: ignore[return-value]

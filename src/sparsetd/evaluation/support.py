@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.evaluation.asks import Ask
 from sparsetd.evaluation.cautions import Caution
-from sparsetd.evaluation.episodes import Episodes, effective_sample_size
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Ask, Part
+from sparsetd.evaluation.moments import Part
 from sparsetd.system import Array
 
 FEW, VERY_FEW = 50.0, 8.0  # effective episodes
@@ -27,6 +27,7 @@ THIN, THINNER = 0.05, 0.01  # share of the rows
 NEGATIVE, VERY_NEGATIVE = 0.05, 0.3
 N_REGIONS = 3
 MAX_FEATURES = 5
+N_BINS, WIDTH = 4_096, 8.0  # bins of a column, over so many standard deviations on either side
 
 
 @dataclass(frozen=True)
@@ -74,42 +75,49 @@ class Support:
         return out
 
 
-def weights(model: LinearValue, order: Array) -> Ask:
-    """Asks for the implied weights of the rows, and for the columns that matter, the first of `order`."""
-    return Ask(_weights, (model, order[:MAX_FEATURES]), joined=True)
+def weights(model: LinearValue, order: Array, centre: Array, spread: Array) -> Ask:
+    """Asks for the sums of the implied weights, by fine bins of the columns that matter, the first of `order`."""
+    top = order[:MAX_FEATURES]
+    return Ask(_sums, (model, top, centre[top], spread[top]))
 
 
-def _weights(part: Part, model: LinearValue, columns: Array) -> tuple[Array, Array]:
-    return model.weights(part), part.batch.phi[:, columns]
-
-
-def support(weight: Array, columns: Array, names: Array, episodes: Episodes) -> Support:
-    """The support of the value in the log, from the weights of its rows and the columns of the features that matter."""
-    weighed = weight * episodes.ratio
+def _sums(part: Part, model: LinearValue, top: Array, centre: Array, spread: Array) -> Array:
+    """n, Σ|ωρ|, Σ(ωρ)², Σ|min(ω, 0)|ρ, Σ_i (Σ_t|ωρ|)², Σωρ; then of every column rows and Σωρ by bin."""
+    weight = model.weights(part)
+    weighed = weight * part.batch.ratio
     size = np.abs(weighed)
-    total = max(float(size.sum()), np.finfo(float).tiny)
+    each = part.episodes.total(size)
+    totals = [len(size), size.sum(), size @ size, -weighed[weight < 0].sum(), each @ each, weighed.sum()]
+    place = (part.batch.phi[:, top] - centre) / np.where(spread > 0, spread, 1.0) * (N_BINS / 2 / WIDTH) + N_BINS / 2
+    bins = np.clip(place, 0, N_BINS - 1).astype(np.intp)
+    counts = [np.bincount(b, w, minlength=N_BINS) for b in bins.T for w in (None, weighed)]
+    return np.concatenate([totals, *counts])
+
+
+def support(sums: Array, names: Array, n_episodes: int) -> Support:
+    """The support of the value in the log, from the sums of its weights; `names` are those of the columns."""
+    n, size, squares, negative, each, weighed = map(float, sums[:6])
+    total = max(size, np.finfo(float).tiny)
+    bins = sums[6:].reshape(-1, 2, N_BINS)
     return Support(
-        effective_rows=effective_sample_size(size / total),
-        effective_episodes=effective_sample_size(episodes.total(size) / total),
-        negative=float(-weighed[weight < 0].sum()) / total,
-        n_rows=len(weight),
-        n_episodes=len(episodes),
-        regions=tuple(_regions(columns, weighed, names[: columns.shape[1]])),
+        effective_rows=size**2 / squares if squares > 0 else 0.0,
+        effective_episodes=size**2 / each if each > 0 else 0.0,
+        negative=negative / total,
+        n_rows=int(n),
+        n_episodes=n_episodes,
+        regions=tuple(_regions(bins, weighed, names[: len(bins)]) if weighed > 0 else ()),
     )
 
 
-def _regions(columns: Array, weighed: Array, names: Array) -> list[dict[str, Any]]:
+def _regions(bins: Array, weighed: float, names: Array) -> list[dict[str, Any]]:
     """Thirds of each feature: the share of the log's rows and of the target's (implied) visits."""
     out: list[dict[str, Any]] = []
-    total = float(weighed.sum())
-    if total <= 0:
-        return out
-    for name, column in zip(names, columns.T, strict=True):
-        edges = np.unique(np.quantile(column, np.linspace(0, 1, N_REGIONS + 1)[1:-1]))
-        third = np.searchsorted(edges, column, side="right")
-        for k in range(len(edges) + 1):
-            inside = third == k
-            if inside.any():
-                shares = {"log": float(inside.mean()), "target": float(weighed[inside].sum()) / total}
-                out.append({"feature": str(name), "region": k, "of": len(edges) + 1, **shares})
+    for name, (rows, target) in zip(names, bins, strict=True):
+        n = rows.sum()
+        begin = [np.ceil((n - 1) * k / N_REGIONS) for k in range(1, N_REGIONS)]
+        edges = np.unique(np.searchsorted(np.cumsum(rows), begin, side="right"))
+        parts = [part for part in np.split(np.stack([rows / n, target / weighed]), edges, axis=1) if part[0].any()]
+        for k, (log, visits) in enumerate(part.sum(axis=1) for part in parts):
+            shares = {"log": float(log), "target": float(visits)}
+            out.append({"feature": str(name), "region": k, "of": len(parts), **shares})
     return out

@@ -9,8 +9,9 @@ import os
 
 import numpy as np
 
+from sparsetd.evaluation.asks import Ask
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Ask, Part
+from sparsetd.evaluation.moments import Part
 from sparsetd.system import Array
 
 TOLERANCE = 1e-6

@@ -50,7 +50,7 @@ def parquet_chunks(path: Path, batch_rows: int) -> Iterator[Mapping[str, Array]]
             check_names(file.schema_arrow.names)
             # A file that fits is read column by column: all columns side by side take twice the memory.
             at_once = 0 < metadata.num_rows <= rows
-            for batch in [file.read()] if at_once else file.iter_batches(rows):
+            for batch in [file.read(use_threads=False)] if at_once else file.iter_batches(rows):
                 yield columns_of(batch)
     except (pa.ArrowException, OSError) as error:
         raise unreadable(path.name, "Parquet", error) from None

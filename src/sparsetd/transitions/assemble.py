@@ -83,12 +83,12 @@ def check_rows(columns: Columns, schema: Schema) -> Rows:
         if schema.next_observation
         else None,
         action=action,
-        episode=None if schema.episode is None else _identifiers(schema.episode, columns[schema.episode], n),
+        episode=None if schema.episode is None else identifiers(schema.episode, columns[schema.episode], n),
         step=None if schema.step is None else checks.column(schema.step, columns[schema.step], n),
         behavior_prob=mu,
         target_prob=pi,
         ratio=None if schema.ratio is None else ratios(columns[schema.ratio], n, mu, pi, schema.ratio),
-        group=None if schema.group is None else _identifiers(schema.group, columns[schema.group], n),
+        group=None if schema.group is None else identifiers(schema.group, columns[schema.group], n),
     )
 
 
@@ -122,7 +122,7 @@ def unpack(values: Any) -> Any:
     return array
 
 
-def _identifiers(name: str, values: Array, n: int) -> Array:
+def identifiers(name: str, values: Array, n: int) -> Array:
     """Integers, or Python objects that compare as such: an identifier is the same whatever stands around it."""
     ids = np.asarray(values)
     if ids.ndim != 1:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.transitions.arrow import columns_of, require_pyarrow, unreadable
+from sparsetd.transitions.assemble import identifiers
 from sparsetd.transitions.checks import Array
 from sparsetd.transitions.partition import hashed
 from sparsetd.transitions.readers import read
@@ -36,9 +37,21 @@ class Shard:
     path: str = ""
     digest: str = ""
     columns: Mapping[str, Any] = field(default_factory=dict)
+    listed: bool = False  # in a manifest: `sparsetd shard` wrote whole, sorted episodes
 
     def read(self) -> Transitions:
         return read(self.path, **self.columns) if self.log is None else self.log
+
+    def ids(self) -> Array:
+        """The ids of the episodes; of a shard that a manifest describes, from that column alone."""
+        if not self.listed:
+            return self.read().ids()
+        import pyarrow.parquet as pq
+
+        name = self.columns["episode"]
+        values = columns_of(pq.read_table(self.path, columns=[name], use_threads=False))[name]
+        ids = identifiers(name, values, len(values))
+        return ids[np.append(True, ids[1:] != ids[:-1])]
 
 
 def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
@@ -87,7 +100,9 @@ def _listed(folder: Path, files: Sequence[Path], columns: Mapping[str, Any]) -> 
     if stray or not paths:
         what = f"{stray[0]} is not in it" if stray else "it lists no shard"
         raise ValueError(f"{folder / MANIFEST} does not describe its folder ({what}): {REMEDY}.")
-    return tuple(Shard(None, str(path), e["sha256"], roles) for path, e in zip(paths, entries, strict=True))
+    return tuple(
+        Shard(None, str(path), e["sha256"], roles, listed=True) for path, e in zip(paths, entries, strict=True)
+    )
 
 
 def _unchanged(path: Path, entry: Mapping[str, Any]) -> Path:
