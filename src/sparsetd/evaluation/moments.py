@@ -219,7 +219,7 @@ def _standardised(phi: Array, units: Units) -> Array:
     """[φ 1] in these units."""
     out = np.ones((phi.shape[0], phi.shape[1] + 1))
     np.subtract(phi, units.shift, out=out[:, :-1])
-    out[:, :-1] /= units.scale
+    out[:, :-1] *= 1.0 / units.scale
     return out
 
 
