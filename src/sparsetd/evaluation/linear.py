@@ -174,6 +174,7 @@ def _independent(C: Array) -> Array:
         return np.array([len(C) - 1])
     some = some[distinct(correlation[np.ix_(some, some)])]
     correlation = correlation[np.ix_(some, some)]
+    np.fill_diagonal(correlation, 1.0)  # where all are alike the first one leads, not the one that is rounded up
     _, pivots, rank, _ = dpstrf(correlation, tol=DEPENDENT)
     return np.append(np.sort(some[pivots[:rank] - 1]), len(C) - 1)
 
