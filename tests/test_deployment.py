@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -17,7 +18,8 @@ from test_cli_log import rows, write
 
 from sparsetd import memory
 from sparsetd.cli import main
-from sparsetd.transitions import arrow, read, sources
+from sparsetd.transitions import Shard, arrow, read, sources
+from sparsetd.transitions.extent import HEAD, extent
 
 READ_ONLY = """
 import warnings
@@ -64,12 +66,53 @@ def test_a_limit_of_the_process_counts() -> None:
     assert 0 < float(done.stdout) < 4000000 * 1024
 
 
-def test_evaluate_says_what_it_needs_before_it_begins(tmp_path, monkeypatch, capsys) -> None:
-    log = write(tmp_path / "log.csv", rows())
+def written(folder: Path, ending: str) -> str:
+    """A log of 200 rows with 2 observed columns, in each kind of file."""
+    path, table = folder / f"log.{ending}", rows()
+    if ending == "csv":
+        return write(path, table)
+    if ending == "jsonl":
+        path.write_text("".join(json.dumps({k: float(v) for k, v in row.items()}) + "\n" for row in table))
+        return str(path)
+    columns = {name: np.array([float(row[name]) for row in table]) for name in table[0]}
+    if ending == "lists.parquet":
+        columns["observation"] = np.column_stack([columns.pop("obs_a"), columns.pop("obs_b")]).tolist()
+        columns["next_observation"] = np.column_stack([columns.pop("next_obs_a"), columns.pop("next_obs_b")]).tolist()
+    pa.parquet.write_table(pa.table(columns), path, row_group_size=70)
+    return str(path)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "lists.parquet"])
+def test_evaluate_says_what_it_needs_before_it_reads(ending, tmp_path, monkeypatch, capsys) -> None:
+    log = written(tmp_path, ending)
+    assert extent(log) == (200 + (ending == "csv"), 2)
+    monkeypatch.setattr(memory, "available", lambda: memory.for_evaluation(200, 2) - 1)
+    monkeypatch.setattr(Shard, "read", lambda _: pytest.fail("it was read"))
+    assert main(["evaluate", log]) == 1
+    told = r"not enough memory \(to evaluate about 20[01] rows of 2 columns takes about 0\.0 GiB, but 0\.0 GiB are free"
+    assert re.search(told, capsys.readouterr().err)
+
+
+def test_a_log_that_tells_its_size_only_when_read_is_measured_then(tmp_path, monkeypatch, capsys) -> None:
+    names = {name: np.array([float(row[name]) for row in rows()]) for name in rows()[0]}
+    np.savez(tmp_path / "log.npz", **names)
     monkeypatch.setattr(memory, "available", lambda: memory.for_evaluation(200, 2) - 1)
     monkeypatch.setattr("sparsetd.evaluation.evaluate", lambda *_, **__: pytest.fail("it began"))
-    assert main(["evaluate", log]) == 1
-    assert "not enough memory (to evaluate 200 rows of 2 columns takes about 0.0 GiB, but" in capsys.readouterr().err
+    assert main(["evaluate", str(tmp_path / "log.npz")]) == 1
+    assert "to evaluate about 200 rows of 2 columns" in capsys.readouterr().err
+
+
+def test_the_rows_of_a_long_text_are_judged_by_the_first(tmp_path) -> None:
+    log = write(tmp_path / "log.csv", rows(episodes=1000))
+    assert Path(log).stat().st_size > 5 * HEAD
+    assert extent(log)[0] == pytest.approx(5000, rel=0.02)
+    assert extent(tmp_path, observation=["obs_a", "obs_b", "next_obs_a"], next_observation=None)[1] == 3
+
+
+def test_evaluate_speaks_of_much_memory(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(memory, "GIB", memory.for_evaluation(100, 2))
+    assert main(["evaluate", written(tmp_path, "parquet"), "--all-features", "--resamples", "0"]) == 0
+    assert "this takes up to 2.0 GiB of memory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow", "npz"])

@@ -15,13 +15,16 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from test_cli_log import rows, write
+from toy import TOY
 
 from sparsetd.cli import main
 from sparsetd.cli.commands import COMMANDS
+from sparsetd.experiments import EXPERIMENTS, demo, runner
 from sparsetd.problems.icu_sepsis import ICUSepsis
 
 HALVES = "import numpy as np\ndef half(s):\n    return np.full((len(s), 2), 0.5)\n"
@@ -36,9 +39,11 @@ LINES = {
     "prepare": "prepare log.csv --out out.parquet",
     "shard": "shard log.csv --out out",
     "improve": "improve log.csv --out out.sparsetd --report out.html",
+    "demo": "demo --samples 20 --out out.png",
+    "reproduce": "reproduce star --seeds 1 --out out --resume",
+    "sweep": "sweep random-walk --method TD --grid step_size=0.1,0.2 --rows 5 --jobs 1 --out out",
 }
-# These compute for long and write their files through the same functions, which are tested by themselves.
-LONG = {"demo", "reproduce", "benchmark", "sweep"}
+STARTS_ANOTHER_PROGRAM = {"benchmark"}  # and touches no file itself
 
 RESUMED = {"fit.ckpt", "unfinished"}
 
@@ -109,14 +114,24 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("sys.dont_write_bytecode", True)
     monkeypatch.setattr(ICUSepsis, "load", cache(ICUSepsis.load))
     monkeypatch.setattr(ICUSepsis, "exact_value", lambda *_: 0.5)
+    _shorten(monkeypatch)
     (tmp_path / "halves_of_io.py").write_text(HALVES)
     write(tmp_path / "log.csv", rows(episodes=60, length=2))
     assert main(["fit", "log.csv", "--method", "LSTD", "--out", "model.sparsetd"]) == 0
     return tmp_path
 
 
+def _shorten(patch: pytest.MonkeyPatch) -> None:
+    """What computes or draws for long and opens no file is done once, and takes no time."""
+    once = cache(demo.run)
+    patch.setattr(demo, "run", lambda settings, _: once(settings))
+    patch.setitem(EXPERIMENTS, "star", TOY)
+    patch.setattr(runner, "time", SimpleNamespace(perf_counter=lambda: 0.0))
+    patch.setattr("matplotlib.figure.Figure.savefig", lambda _, file, **__: file.write(b"picture"))
+
+
 def test_every_command_is_here() -> None:
-    assert {command.name for command in COMMANDS} == {*LINES, *LONG}
+    assert {command.name for command in COMMANDS} == {*LINES, *STARTS_ANOTHER_PROGRAM}
 
 
 @pytest.mark.parametrize("name", LINES)

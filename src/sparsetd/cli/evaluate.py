@@ -21,6 +21,8 @@ from sparsetd.cli.log_options import (
 )
 from sparsetd.cli.options import at_least, inside
 from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
+from sparsetd.transitions import Shard
+from sparsetd.transitions.extent import extent
 
 SUMMARY = "estimate the value of a target policy from a log, with an interval and reasons"
 DETAILS = """
@@ -92,7 +94,7 @@ def run(args: Namespace, console: Console) -> Outcome:
     target, columns = target_of(args.target)
     parts = read_shards(args, **columns)
     if len(parts) == 1:
-        _check_memory(parts[0].read(), console)
+        parts = (_fitting(parts[0], console),)
     result = evaluate(
         parts,
         target,
@@ -158,12 +160,18 @@ def strengths(text: str) -> list[float]:
     return found
 
 
-def _check_memory(log: Any, console: Console) -> None:
-    n, p = log.observation.shape
+def _fitting(log: Shard, console: Console) -> Shard:
+    """The log, refused where its evaluation does not fit into memory; it is read here if only that tells its size."""
+    n, p = (0, 0) if log.log is not None else extent(log.path, **log.columns)
+    if not n:
+        log = Shard(log.read())
+        n, p = log.read().observation.shape
     need = memory.for_evaluation(n, p)
     if need > memory.GIB:
         console.progress(f"this takes up to {need / memory.GIB:.1f} GiB of memory")
-    memory.require(need, f"to evaluate {n:,} rows of {p} columns", "take fewer rows or columns, or a larger machine")
+    what, remedy = f"to evaluate about {n:,} rows of {p} columns", "take fewer rows or columns, or a larger machine"
+    memory.require(need, what, remedy)
+    return log
 
 
 def _estimator(args: Namespace) -> Any:

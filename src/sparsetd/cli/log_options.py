@@ -56,7 +56,7 @@ def read_log(args: Namespace, **columns: Any) -> Transitions:
 
 
 def read_shards(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
-    """The log in the parts that it comes in; what is no folder of shards is one, in memory."""
+    """The log in the parts that it comes in; what is no folder of shards is one."""
     if getattr(args, "part", None) is not None:
         return shards(read_log(args, **columns))
     return shards(args.log, **{**dict(args.column), **columns})

@@ -61,7 +61,7 @@ def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
     ----------
     source : Transitions, shards, or any source of `read`
         A folder with a manifest, or a folder or pattern ("log/*.parquet") of Parquet files with a column of episodes,
-        is read file by file whenever it is needed; everything else is read here and kept in memory.
+        is read file by file whenever it is needed; any other path is one part. Everything else is kept in memory.
     **columns
         Names of columns by role, as in `read`.
     """
@@ -78,7 +78,7 @@ def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
         surveyed = _surveyed(files, columns)
         if surveyed is not None:
             return surveyed
-    return (Shard(read(source, **columns)),)
+    return (Shard(None, str(source), "", columns),) if files else (Shard(read(source, **columns)),)
 
 
 def digest_of(path: Path) -> str:
