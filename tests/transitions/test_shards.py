@@ -237,9 +237,13 @@ def test_files_without_a_manifest_are_shards_if_they_share_no_episode(folder: Pa
 
 def test_what_is_no_folder_of_shards_is_one(tmp_path: Path) -> None:
     names = write(log("no ids"), tmp_path / "raw")
-    for source in (read(names[0]), names[0], log("plain"), tmp_path / "raw", str(tmp_path / "raw" / "*")):
+    for source in (read(names[0]), log("plain")):
         (only,) = shards(source)
         assert only.read() is only.read()
+    for path in (names[0], tmp_path / "raw", str(tmp_path / "raw" / "*")):
+        (only,) = shards(path)
+        assert only.log is None, "a path is read when it is needed"
+        assert len(only.read()) == len(read(path))
     assert len(shards(tmp_path / "raw")[0].read()) == len(log("no ids")["reward"])
 
 

@@ -8,21 +8,12 @@ an estimator (a dual without a saddle point, say) holds for it trivially.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from sparsetd.checks import attributes, containers, refusals, semantics, streams, symmetries
+from sparsetd.checks.logs import Law, laws_of
 
-Law = Callable[[Any], None]
-
-LAWS: tuple[Law, ...] = (
-    *attributes.LAWS,
-    *containers.LAWS,
-    *streams.LAWS,
-    *semantics.LAWS,
-    *symmetries.LAWS,
-    *refusals.LAWS,
-)
+LAWS: tuple[Law, ...] = sum(map(laws_of, (attributes, containers, streams, semantics, symmetries, refusals)), ())
 
 
 def check_td_estimator(estimator: Any) -> None:

@@ -73,37 +73,32 @@ def prediction_on_csr_equals_dense(estimator: Any) -> None:
     assert np.allclose(model.predict(rows.X), model.predict(sp.csr_array(rows.X)), rtol=1e-12, atol=1e-12)
 
 
-def layout_does_not_matter(estimator: Any) -> None:
-    rows = log()
+def layout_does_not_matter(estimator: Any, rows: Log) -> None:
     strided = rows.but(X=np.repeat(rows.X, 2, axis=1)[:, ::2], X_next=np.asfortranarray(rows.X_next))
     assert_same(fitted(estimator, rows), fitted(estimator, strided), "strided and Fortran arrays")
 
 
-def read_only_arrays_work(estimator: Any) -> None:
-    rows = log()
+def read_only_arrays_work(estimator: Any, rows: Log) -> None:
     frozen = log()
-    for name in ("X", "y", "X_next", "ratio", "discount", "start"):
-        getattr(frozen, name).setflags(write=False)
+    for column in vars(frozen).values():
+        column.setflags(write=False)
     assert_same(fitted(estimator, rows), fitted(estimator, frozen), "read-only arrays")
 
 
-def integers_are_numbers(estimator: Any) -> None:
-    rows = log()
+def integers_are_numbers(estimator: Any, rows: Log) -> None:
     whole = rows.but(X=np.rint(3 * rows.X).astype(np.int32), X_next=np.rint(3 * rows.X_next).astype(np.int64))
     real = whole.but(X=whole.X.astype(float), X_next=whole.X_next.astype(float))
     assert_same(fitted(estimator, real, gamma=0.5), fitted(estimator, whole, gamma=0.5), "integer features")
 
 
-def float32_is_close_to_float64(estimator: Any) -> None:
-    rows = log()
+def float32_is_close_to_float64(estimator: Any, rows: Log) -> None:
     single = rows.but(X=rows.X.astype(np.float32), X_next=rows.X_next.astype(np.float32))
     double = single.but(X=single.X.astype(np.float64), X_next=single.X_next.astype(np.float64))
     assert_close(fitted(estimator, double), fitted(estimator, single), "float32 against float64", tolerance=2e-3)
 
 
-def lists_are_arrays(estimator: Any) -> None:
-    rows = log()
-    plain = Log(*(getattr(rows, name).tolist() for name in ("X", "y", "X_next", "ratio", "discount", "start")))
+def lists_are_arrays(estimator: Any, rows: Log) -> None:
+    plain = Log(*(column.tolist() for column in vars(rows).values()))
     assert_same(fitted(estimator, rows), fitted(estimator, plain), "lists")
 
 
@@ -127,20 +122,3 @@ def polars_frames_equal_arrays(estimator: Any) -> None:
         import polars as pl
 
         _assert_frame_equals_array(estimator, lambda X, names: pl.DataFrame(X, schema=names), list("abcd"))
-
-
-LAWS = (
-    csr_equals_dense,
-    csr_with_unsorted_indices_equals_dense,
-    csr_with_duplicates_equals_dense,
-    sparse_and_dense_mix,
-    action_blocks_in_csr_equal_dense,
-    prediction_on_csr_equals_dense,
-    layout_does_not_matter,
-    read_only_arrays_work,
-    integers_are_numbers,
-    float32_is_close_to_float64,
-    lists_are_arrays,
-    pandas_frames_equal_arrays,
-    polars_frames_equal_arrays,
-)

@@ -1,9 +1,13 @@
-"""Small logs to try the laws on."""
+"""Small logs to try the laws on, and what the laws are written with."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
+from inspect import isfunction, signature
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -11,6 +15,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd.system import Array
+
+Law = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
@@ -25,7 +31,7 @@ class Log:
     start: Any
 
     def __getitem__(self, rows: Any) -> Log:
-        return Log(*(None if getattr(self, f.name) is None else getattr(self, f.name)[rows] for f in fields(self)))
+        return Log(*(None if column is None else column[rows] for column in vars(self).values()))
 
     def but(self, **columns: Any) -> Log:
         """The same log with other columns."""
@@ -47,18 +53,26 @@ def log(n: int = 48, d: int = 4, seed: int = 0) -> Log:
     return Log(X, X @ rng.normal(size=d) + rng.normal(size=n), X_next, rng.uniform(0.2, 1.8, n), discount, start)
 
 
+def laws_of(module: ModuleType) -> tuple[Law, ...]:
+    """Every function of a file but its private ones; one that also asks for `rows` gets a fresh small log."""
+    own = [f for f in vars(module).values() if isfunction(f) and f.__module__ == module.__name__]
+    return tuple(_on_a_log(f) for f in own if not f.__name__.startswith("_"))
+
+
+def _on_a_log(law: Callable[..., None]) -> Law:
+    return wraps(law)(lambda estimator: law(estimator, log())) if "rows" in signature(law).parameters else law
+
+
 def fitted(estimator: Any, rows: Log, **parameters: Any) -> Any:
     """A fitted copy. What a law says of the result does not depend on whether it converged."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return clone(estimator).set_params(**parameters).fit(rows.X, rows.y, rows.X_next, **rows.keywords)
 
 
 def streamed(estimator: Any, rows: Log, cuts: tuple[int, ...]) -> Any:
     """A copy that took the rows in pieces."""
     model = clone(estimator)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         for first, last in zip((0, *cuts), (*cuts, len(rows.y)), strict=True):
             piece = rows[first:last]
             model.partial_fit(piece.X, piece.y, piece.X_next, **piece.keywords)

@@ -6,19 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.checks.logs import assert_close, assert_same, fitted, log
+from sparsetd.checks.logs import Log, assert_close, assert_same, fitted, log
 
 
-def a_terminal_row_never_bootstraps(estimator: Any) -> None:
-    rows = log()
+def a_terminal_row_never_bootstraps(estimator: Any, rows: Log) -> None:
     other = rows.X_next.copy()
     other[rows.discount == 0] = 1e3
     assert (rows.discount == 0).any()
     assert_close(fitted(estimator, rows), fitted(estimator, rows.but(X_next=other)), "successors of terminal rows")
 
 
-def a_truncated_row_does_bootstrap(estimator: Any) -> None:
-    rows = log()
+def a_truncated_row_does_bootstrap(estimator: Any, rows: Log) -> None:
     cut = np.append(rows.start[1:], True) & (rows.discount > 0)
     other = rows.X_next.copy()
     other[cut] *= -3.0
@@ -39,28 +37,25 @@ def the_next_row_is_the_successor(estimator: Any) -> None:
     )
 
 
-def the_row_before_a_start_terminates(estimator: Any) -> None:
-    rows = log()
+def the_row_before_a_start_terminates(estimator: Any, rows: Log) -> None:
     shifted = np.vstack([rows.X[1:], rows.X[-1:]])
     ends = np.append(rows.start[1:], True)
     explicit = rows.but(X_next=shifted, discount=np.where(ends, 0.0, rows.discount))
     assert_same(fitted(estimator, rows.but(X_next=None)), fitted(estimator, explicit), "X_next=None with starts")
 
 
-def ratio_one_is_on_policy(estimator: Any) -> None:
-    rows = log()
+def ratio_one_is_on_policy(estimator: Any, rows: Log) -> None:
     one, none = rows.but(ratio=np.ones(len(rows.y))), rows.but(ratio=None)
     assert_same(fitted(estimator, one), fitted(estimator, none), "ratio 1 against none")
 
 
-def a_row_of_ratio_zero_is_no_row(estimator: Any) -> None:
+def a_row_of_ratio_zero_is_no_row(estimator: Any, rows: Log) -> None:
     """In a system of θ alone with the ratio in the trace, and no trace, A_t = b_t = 0: the answer is that of the other
     rows."""
     table = estimator._parts()[0]
     streaming = "step_size" in estimator.get_params()
     if table.n_blocks != 1 or table.trace != "state" or table.lam != 0 or streaming:
         return
-    rows = log()
     kept = np.arange(len(rows.y)) % 3 != 0
     zeroed = rows.but(ratio=np.where(kept, rows.ratio, 0.0))
     model, rest = fitted(estimator, zeroed), fitted(estimator, rows[kept])
@@ -71,14 +66,13 @@ def a_row_of_ratio_zero_is_no_row(estimator: Any) -> None:
         assert_close(rest, model, f"rows of ratio 0 ({1 - scale:.0%} of them)")
 
 
-def a_step_of_ratio_zero_moves_nothing(estimator: Any) -> None:
+def a_step_of_ratio_zero_moves_nothing(estimator: Any, rows: Log) -> None:
     """Streaming in θ alone without a penalty: a row of ratio 0 leaves θ where it was."""
     table = estimator._parts()[0]
     if table.n_blocks != 1 or table.trace != "state" or table.lam != 0 or "step_size" not in estimator.get_params():
         return
     if not _unpenalised(estimator) or estimator._parts()[2].saddle:
         return
-    rows = log()
     ratio = rows.ratio.copy()
     ratio[-5:] = 0.0
     one, other = fitted(estimator, rows.but(ratio=ratio)), fitted(estimator, rows[:-5])
@@ -105,16 +99,14 @@ def gamma_zero_ignores_the_successor(estimator: Any) -> None:
     assert_close(one, other, "γ = 0")
 
 
-def interest_one_is_the_default(estimator: Any) -> None:
-    rows = log()
+def interest_one_is_the_default(estimator: Any, rows: Log) -> None:
     model = fitted(estimator, rows)
     again = fitted(estimator, rows)
     again.fit(rows.X, rows.y, rows.X_next, **rows.keywords, interest=np.ones(len(rows.y)))
     assert_same(model, again, "interest 1")
 
 
-def an_intercept_is_a_constant_feature(estimator: Any) -> None:
-    rows = log()
+def an_intercept_is_a_constant_feature(estimator: Any, rows: Log) -> None:
     one = np.ones((len(rows.y), 1))
     wide = rows.but(X=np.hstack([rows.X, one]), X_next=np.hstack([rows.X_next, one]))
     inside = fitted(estimator, rows, fit_intercept=True)
@@ -125,19 +117,3 @@ def an_intercept_is_a_constant_feature(estimator: Any) -> None:
 def _unpenalised(estimator: Any) -> bool:
     shrinkage = estimator._parts()[1].shrinkage(1)
     return shrinkage is not None and not shrinkage[0].any() and not shrinkage[1].any()
-
-
-LAWS = (
-    a_terminal_row_never_bootstraps,
-    a_truncated_row_does_bootstrap,
-    the_next_row_is_the_successor,
-    the_row_before_a_start_terminates,
-    ratio_one_is_on_policy,
-    a_row_of_ratio_zero_is_no_row,
-    a_step_of_ratio_zero_moves_nothing,
-    action_values_need_no_ratio_without_traces,
-    discount_replaces_gamma,
-    gamma_zero_ignores_the_successor,
-    interest_one_is_the_default,
-    an_intercept_is_a_constant_feature,
-)

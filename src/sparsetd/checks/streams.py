@@ -6,16 +6,14 @@ from typing import Any
 
 import scipy.sparse as sp
 
-from sparsetd.checks.logs import assert_same, fitted, log, streamed
+from sparsetd.checks.logs import Log, assert_same, fitted, log, streamed
 
 
-def two_pieces_equal_one(estimator: Any) -> None:
-    rows = log()
+def two_pieces_equal_one(estimator: Any, rows: Log) -> None:
     assert_same(streamed(estimator, rows, ()), streamed(estimator, rows, (17,)), "two pieces")
 
 
-def uneven_pieces_equal_one(estimator: Any) -> None:
-    rows = log()
+def uneven_pieces_equal_one(estimator: Any, rows: Log) -> None:
     assert_same(streamed(estimator, rows, ()), streamed(estimator, rows, (1, 2, 5, 31, 47)), "uneven pieces")
 
 
@@ -24,8 +22,7 @@ def single_rows_equal_one_call(estimator: Any) -> None:
     assert_same(streamed(estimator, rows, ()), streamed(estimator, rows, tuple(range(1, 18))), "single rows")
 
 
-def sparse_pieces_equal_one(estimator: Any) -> None:
-    rows = log()
+def sparse_pieces_equal_one(estimator: Any, rows: Log) -> None:
     sparse = rows.but(X=sp.csr_array(rows.X), X_next=sp.csr_array(rows.X_next))
     assert_same(streamed(estimator, sparse, ()), streamed(estimator, sparse, (9, 10, 40)), "CSR pieces")
 
@@ -44,13 +41,3 @@ def one_pass_of_fit_is_a_stream(estimator: Any) -> None:
 
 def _one_pass(estimator: Any) -> dict[str, int]:
     return {"n_passes": 1} if "n_passes" in estimator.get_params() else {}
-
-
-LAWS = (
-    two_pieces_equal_one,
-    uneven_pieces_equal_one,
-    single_rows_equal_one_call,
-    sparse_pieces_equal_one,
-    long_streams_split_too,
-    one_pass_of_fit_is_a_stream,
-)
