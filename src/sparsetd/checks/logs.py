@@ -37,6 +37,10 @@ class Log:
         """The same log with other columns."""
         return replace(self, **columns)
 
+    def with_features(self, change: Callable[[Any], Any]) -> Log:
+        """The same log with X and X_next changed alike."""
+        return self.but(X=change(self.X), X_next=change(self.X_next))
+
     @property
     def keywords(self) -> dict[str, Any]:
         return {"ratio": self.ratio, "discount": self.discount, "start": self.start}

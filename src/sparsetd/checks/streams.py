@@ -23,7 +23,7 @@ def single_rows_equal_one_call(estimator: Any) -> None:
 
 
 def sparse_pieces_equal_one(estimator: Any, rows: Log) -> None:
-    sparse = rows.but(X=sp.csr_array(rows.X), X_next=sp.csr_array(rows.X_next))
+    sparse = rows.with_features(sp.csr_array)
     assert_same(streamed(estimator, sparse, ()), streamed(estimator, sparse, (9, 10, 40)), "CSR pieces")
 
 
@@ -33,11 +33,5 @@ def long_streams_split_too(estimator: Any) -> None:
 
 
 def one_pass_of_fit_is_a_stream(estimator: Any) -> None:
-    rows = log(n=600, d=3)
-    assert_same(
-        fitted(estimator, rows, **_one_pass(estimator)), streamed(estimator, rows, (250,)), "fit against partial_fit"
-    )
-
-
-def _one_pass(estimator: Any) -> dict[str, int]:
-    return {"n_passes": 1} if "n_passes" in estimator.get_params() else {}
+    rows, once = log(n=600, d=3), {"n_passes": 1} if "n_passes" in estimator.get_params() else {}
+    assert_same(fitted(estimator, rows, **once), streamed(estimator, rows, (250,)), "fit against partial_fit")

@@ -8,7 +8,7 @@ A coordinate with l1 = l2 = 0 is free: its dual constraint is the equation z_i =
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,9 +50,6 @@ class Terms:
         label = None if self.label is None else np.unique(self.label[index], return_inverse=True)[1]
         return Terms(self.l1[index], self.l2[index], label)
 
-    def scaled(self, by: float) -> Terms:
-        return replace(self, l1=by * self.l1, l2=by * self.l2)
-
     @property
     def free(self) -> Array:
         return np.flatnonzero((self.l1 == 0) & (self.l2 == 0))
@@ -88,10 +85,6 @@ class Terms:
         hard = (self.l2 == 0) & (self.l1 > 0)
         ratio = self.magnitude(z)[hard] / self.l1[hard]
         return 1.0 / max(1.0, float(ratio.max(initial=0.0)))
-
-    def excess(self, z: Array) -> Array:
-        """|z_i| − l1_i: positive where x_i = 0 is not optimal at the dual point with z = Aᵀy."""
-        return np.asarray(self.magnitude(z) - self.l1)
 
     def root_columns(self, A: Array, v: Array, step: Array) -> Array:
         """Columns R with R Rᵀ = A diag(step) J Aᵀ, where J is a generalised Jacobian of the prox at v."""
