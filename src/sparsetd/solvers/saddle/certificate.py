@@ -8,11 +8,12 @@ Any y becomes feasible: first made orthogonal to the columns of the free (unpena
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from time import monotonic
 
 import numpy as np
 from scipy.linalg import qr
 
-from sparsetd.solvers.saddle.linear import Linear
+from sparsetd.solvers.saddle.linear import Linear, gathered
 from sparsetd.solvers.saddle.norms import FitNorm
 from sparsetd.solvers.saddle.terms import Terms
 from sparsetd.system import Array
@@ -110,12 +111,25 @@ class Problem:
         return np.asarray(self.norm.scale * np.sign(r) * peak / max(peak.sum(), 1))
 
 
-def gathered(A: Linear, index: Array) -> Array:
-    """A[:, index]."""
-    out = np.empty((A.size, len(index)))
-    for rows, values in A.columns(index):
-        out[rows] = values
-    return out
+@dataclass
+class Trail:
+    """How a solution was reached: the relative gap and the number of coordinates at work, round by round; and until
+    when it may go on."""
+
+    gap: list[float] = field(default_factory=list)
+    n_working: list[float] = field(default_factory=list)
+    until: float = float("inf")
+
+    @property
+    def late(self) -> bool:
+        return monotonic() > self.until
+
+    def note(self, point: Point, n_working: int) -> None:
+        self.gap.append(point.relative_gap)
+        self.n_working.append(float(n_working))
+
+    def columns(self) -> dict[str, list[float]]:
+        return {"relative_gap": self.gap, "n_working": self.n_working}
 
 
 def _range(columns: Array) -> Array:

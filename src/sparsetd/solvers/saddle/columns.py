@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import qr
 
-from sparsetd.solvers.saddle.linear import Linear
+from sparsetd.solvers.saddle.linear import Linear, gathered
 from sparsetd.system import Array
 
 KEEP_BELOW = 4 * 10**7  # numbers (320 MB): larger blocks are streamed, not stored
@@ -36,9 +36,7 @@ class Columns:
             self.values = None
         elif len(new):
             missing = new if self.values is not None or not len(self.index) else np.append(self.index, new)
-            block = np.empty((self.A.size, len(missing)), order="F")
-            for rows, values in self.A.columns(missing):
-                block[rows] = values
+            block = gathered(self.A, missing)
             self.values = block if self.values is None else np.column_stack([self.values, block])
         self.index = np.append(self.index, new)
         return len(new)

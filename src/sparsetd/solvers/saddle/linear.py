@@ -11,10 +11,9 @@ from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from sparsetd.mean_operator import MeanOperator, recurrence
-from sparsetd.system import Array, Batch, Table
+from sparsetd.system import Array, Batch, Table, dense
 
 CHUNK = 2 * 10**6  # numbers (16 MB) of a block of rows that is read at once
 FORM_BELOW = 2500  # unknowns: beyond this the matrix no longer stays in cache and PDHG gains nothing from forming it
@@ -91,13 +90,13 @@ class Implicit(MeanOperator):
 
     def directions(self, feature: Array) -> Array:
         """Columns `feature` of Φ, Ψ and E, shape (3, N, number of columns)."""
-        phi, phi_next = (_columns(rows, feature) for rows in (self.batch.phi, self.batch.phi_next))
+        phi, phi_next = (dense(rows[:, feature]) for rows in (self.batch.phi, self.batch.phi_next))
         psi = self.batch.discount[:, None] * phi_next
         return np.stack([phi, psi, self._trace(self.fresh[:, None] * phi)])
 
     def rows(self, some: slice, last: Array) -> tuple[Array, Array, Array]:
         """Dense φ, ψ and e of some rows, given the trace of the row before them."""
-        phi, phi_next = (_dense(part[some]) for part in (self.batch.phi, self.batch.phi_next))
+        phi, phi_next = (dense(part[some]) for part in (self.batch.phi, self.batch.phi_next))
         e, old = self.fresh[some, None] * phi, self.old[some]
         if old.any():
             e[0] += old[0] * last
@@ -105,12 +104,12 @@ class Implicit(MeanOperator):
         return phi, self.batch.discount[some, None] * phi_next, e
 
 
-def _dense(rows: Any) -> Array:
-    return np.asarray(rows.toarray() if sp.issparse(rows) else rows, dtype=np.float64)
-
-
-def _columns(rows: Array | sp.csr_array, feature: Array) -> Array:
-    return _dense(rows[:, feature])
+def gathered(A: Linear, index: Array) -> Array:
+    """A[:, index]."""
+    out = np.empty((A.size, len(index)), order="F")
+    for rows, values in A.columns(index):
+        out[rows] = values
+    return out
 
 
 def formed(system: Implicit, part: Array | None = None, chunk: int | None = None) -> list[Array]:
@@ -181,7 +180,7 @@ def _damped(system: Implicit, A: Array) -> Array:
 def second_moments(batch: Batch) -> Array:
     """C = E[φφᵀ] over the rows."""
     phi, n = batch.phi, max(len(batch), 1)
-    return _dense(phi.T @ phi) / n
+    return dense(phi.T @ phi) / n
 
 
 class ByFold:

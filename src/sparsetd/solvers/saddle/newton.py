@@ -19,8 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from sparsetd.solvers.saddle.certificate import Point, Problem
-from sparsetd.solvers.saddle.trail import Trail
+from sparsetd.solvers.saddle.certificate import Point, Problem, Trail
 from sparsetd.system import Array
 
 GROW = 4.0

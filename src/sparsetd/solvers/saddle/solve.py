@@ -9,11 +9,10 @@ from time import monotonic
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from sparsetd.solvers.saddle.certificate import Point, Problem
+from sparsetd.solvers.saddle.certificate import Point, Problem, Trail
 from sparsetd.solvers.saddle.columns import Columns
 from sparsetd.solvers.saddle.pdhg import pdhg
 from sparsetd.solvers.saddle.polish import polished
-from sparsetd.solvers.saddle.trail import Trail
 from sparsetd.solvers.saddle.working_set import solve_on_working_set
 from sparsetd.system import Array
 

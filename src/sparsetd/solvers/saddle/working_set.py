@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsetd.solvers.saddle.certificate import Point, Problem
+from sparsetd.solvers.saddle.certificate import Point, Problem, Trail
 from sparsetd.solvers.saddle.columns import KEEP_BELOW, Columns
 from sparsetd.solvers.saddle.linear import Matrix
 from sparsetd.solvers.saddle.newton import proximal_newton
 from sparsetd.solvers.saddle.sign_search import sign_search
-from sparsetd.solvers.saddle.trail import Trail
 from sparsetd.system import Array
 
 FIRST = 20  # features to begin with; the set at most doubles from round to round
