@@ -160,6 +160,19 @@ def test_the_behaviour_itself_is_worth_what_it_earned():
     assert same.overlap.coverage == 1.0
 
 
+@pytest.mark.parametrize(
+    ("model", "said"),
+    [
+        (DecisionTreeClassifier(), "DecisionTreeClassifier that was not fitted"),
+        (ValueFunction(None, LSTD()), "ValueFunction that was not fitted"),
+        (LSTD().fit(np.eye(3), np.ones(3)), "predicts numbers but chooses no action"),
+    ],
+)
+def test_what_cannot_act_is_refused_in_a_sentence(model, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        evaluate(make_log(episodes=5), model)
+
+
 def test_greedy_in_a_fitted_model():
     q = ValueFunction(None, LSTD(gamma=0.9, rho_theta=1e-3)).fit(LOG, target)
     asked = pose(LOG, q)

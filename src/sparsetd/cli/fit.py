@@ -43,7 +43,7 @@ def arguments(parser: ArgumentParser) -> None:
     )
     add_gamma(parser)
     parser.add_argument(
-        "--features", choices=list(FEATURES), default="standard", help="feature map (default: %(default)s)"
+        "--features", choices=list(FEATURES), help="feature map (default: standard, and raw for sparse rows)"
     )
     parser.add_argument(
         "--policy",
@@ -54,13 +54,16 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> Outcome:
+    from scipy.sparse import issparse
+
     from sparsetd import ValueFunction, checkpoint, model_file
 
     target = check_output(args.out, inputs=[args.log])
     check_output(args.checkpoint, inputs=[args.log, args.out])
-    model = ValueFunction(_features(args.features), _estimator(args))
+    estimator = _estimator(args)
     policy = None if args.policy is None else function_of(args.policy)
-    log = read_log(args)
+    log = read_log(args, sparse=True)
+    model = ValueFunction(_features(args.features or ("raw" if issparse(log.observation) else "standard")), estimator)
     console.progress(f"fitting {args.method} to {len(log):,} transitions")
     if args.checkpoint is None:
         model.fit(log, policy)
@@ -68,9 +71,8 @@ def run(args: Namespace, console: Console) -> Outcome:
         model._begin(log)
         model._learn(log, policy, partial(checkpoint.fit, model.estimator_, path=args.checkpoint))
     model.policy_ = None  # a function cannot be kept in a file; the action values can
-    model_file.save(
-        model, target or args.out, notes={"log": args.log, "gamma": args.gamma, "policy": args.policy or ""}
-    )
+    notes = {"log": args.log, "gamma": args.gamma, "policy": args.policy or ""}
+    model_file.save(model, target or args.out, notes=notes | {"buckets": dict(args.column).get("buckets")})
     return _outcome(args, model)
 
 

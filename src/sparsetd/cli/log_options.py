@@ -32,6 +32,14 @@ def add_columns(parser: ArgumentParser) -> None:
         help="what a column is called where it is not the usual name: reward=score, observation=age,HR,SOFA "
         "(repeatable; 'sparsetd inspect' shows the roles that were recognised)",
     )
+    parser.add_argument(
+        "--buckets",
+        action="append",
+        dest="column",
+        type=lambda text: ("buckets", at_least(1)(text)),
+        metavar="N",
+        help="fold sparse rows (lists of indices and values) into N columns",
+    )
 
 
 def add_part(parser: ArgumentParser) -> None:
@@ -49,9 +57,10 @@ def add_gamma(parser: ArgumentParser) -> None:
     )
 
 
-def read_log(args: Namespace, **columns: Any) -> Transitions:
+def read_log(args: Namespace, *, sparse: bool = False, **columns: Any) -> Transitions:
     """The log with the columns as named on the command line; `columns` of the caller come last."""
     log = read(args.log, **{**dict(args.column), **columns})
+    log = log if sparse else Shard(log).read()
     return log if getattr(args, "part", None) is None else log.part(*args.part)
 
 

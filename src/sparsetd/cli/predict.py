@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from sparsetd.atomic import replace_file
 from sparsetd.cli.command import Command, Outcome, WrongInput
@@ -70,10 +71,13 @@ def run(args: Namespace, console: Console) -> Outcome:
 
 def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
     """Values and episodes of all rows in the file's own order: a value needs no rewards, successors or sorted rows."""
+    from sparsetd import model_file
+
     values: list[Any] = []
     episode: list[Any] = []
     asked = {role: names for role, names in args.column if role in STATE}
-    parts = Parts(chunks(args.log), dict.fromkeys(OTHERS) | asked)
+    buckets = model_file.read_notes(args.model).get("buckets")  # as the model was fitted
+    parts = Parts(chunks(args.log), dict.fromkeys(OTHERS) | asked | ({"buckets": buckets} if buckets else {}))
     for rows in parts:
         names = parts.schema.names(rows.observation.shape[1])
         observation = in_order(rows.observation, names, getattr(model, "feature_names_in_", None))
@@ -86,7 +90,8 @@ def _of(model: Any, observation: Any, name: str) -> Any:
     """One value per row, one per action, or the probability of every action."""
     if callable(model):
         return model(observation)
-    _check_width(model, observation.shape[1], name)
+    if not issparse(observation):
+        _check_width(model, observation.shape[1], name)
     return model.value(observation) if model.n_actions_ is None else model.q(observation)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
@@ -144,8 +145,10 @@ class ValueFunction(BaseEstimator):
 
         The columns of a frame are matched by name with those of the fit.
         """
-        s = numbers("observation", observation)
         p = self.n_observed_
+        if sp.issparse(observation):  # a feature that no row of the fit had has no weight
+            return _as_wide_as(observation, p), False
+        s = numbers("observation", observation)
         single = s.ndim == 0 or (s.ndim == 1 and p > 1)
         rows = s.reshape(1, -1) if single else s.reshape(len(s), -1)
         rows = in_order(rows, names_in(observation, one_row=single), self._names)
@@ -153,3 +156,9 @@ class ValueFunction(BaseEstimator):
             raise ValueError(f"`observation` must have {p} columns as in `fit`, but row 0 has {rows.shape[1]}.")
         finite("observation", rows)
         return rows, single
+
+
+def _as_wide_as(observation: Any, width: int) -> Any:
+    rows = sp.csr_array(observation, dtype=np.float64, copy=True)
+    rows.resize((rows.shape[0], width))
+    return rows

@@ -68,6 +68,11 @@ def _with_probabilities(log: Transitions, target: Any) -> tuple[Transitions, str
         return log.with_target(greedy(target.q)), "greedy in the given model"
     if callable(target) or hasattr(target, "predict_proba"):
         return log.with_target(target), getattr(target, "__name__", type(target).__name__)
+    if hasattr(target, "predict"):
+        raise TypeError(
+            f"`target` is a {type(target).__name__}, which predicts numbers but chooses no action: pass a function of "
+            "the observations, a classifier of actions, or a `ValueFunction` that was fitted for a policy."
+        )
     table = np.asarray(target, dtype=np.float64)
     if table.ndim == 2:
         return log.with_target(lambda _: table), "the given probabilities"

@@ -101,7 +101,10 @@ def feature_names(features: Any, transitions: Transitions, n_actions: int | None
 
 def _where_alive(transitions: Transitions) -> Array:
     """s', with s in place of what a terminated row logged there: that may be a state no feature map knows."""
-    return np.where(transitions.terminated[:, None], transitions.observation, transitions.next_observation)
+    s, after, ended = transitions.observation, transitions.next_observation, transitions.terminated
+    if sp.issparse(s):
+        return sp.vstack([s, after], format="csr")[np.arange(len(ended)) + np.where(ended, 0, len(ended))]
+    return np.where(ended[:, None], s, after)
 
 
 def _clear(rows: Any, terminated: Array) -> Any:

@@ -52,7 +52,7 @@ class SparseTDCV(ExactTD):
     matter. With more features than a quarter of the rows the path in the Euclidean norm first proposes as many as a
     twentieth of the rows. With `choice="best"` or `"one_standard_error"` ρ_θ is chosen by cross-validation instead:
     each fold selects features on the other episodes, refits them by LSTD there, and is judged by the projected Bellman
-    error on its own. Good without arguments but `gamma`.
+    error on its own. `gamma` is the only argument that it needs.
 
     Parameters
     ----------

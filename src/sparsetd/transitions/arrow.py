@@ -16,6 +16,7 @@ import numpy as np
 from sparsetd.transitions.checks import Array, nth, reason
 from sparsetd.transitions.lazy import LazyColumns
 from sparsetd.transitions.schema import check_names
+from sparsetd.transitions.sparse_lists import Ones, column_names, csr_rows, sparse_roles
 
 MOST = 8 * 2**30  # bytes that one row group or one column of lists may unpack to
 NUMBER = 8  # bytes of an entry
@@ -129,8 +130,16 @@ def _ipc_batches(pa: Any, source: Any) -> Iterator[Any]:
 
 
 def columns_of(table: Any) -> Mapping[str, Array]:
-    """Columns of an Arrow table or record batch as arrays: nulls become NaN, equal-length lists become matrices."""
-    return LazyColumns(table.schema.names, lambda name: _array(name, table.column(name)))
+    """Columns of an Arrow table or record batch as arrays: nulls become NaN, equal-length lists become matrices.
+
+    Lists of `indices` (and `values`) become sparse observations.
+    """
+    lists = sparse_roles(table.schema)
+
+    def make(name: str) -> Any:
+        return csr_rows(table, *lists[name], None, Ones()) if name in lists else _array(name, table.column(name))
+
+    return LazyColumns(column_names(table.schema), make)
 
 
 def _array(name: str, column: Any) -> Array:

@@ -8,11 +8,13 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsetd.transitions import checks
 from sparsetd.transitions.checks import Array
 from sparsetd.transitions.columns import next_rows, probability, ratios, refuse_infinite_ratio
 from sparsetd.transitions.schema import Schema
+from sparsetd.transitions.sparse_lists import joined
 from sparsetd.transitions.transitions import Transitions
 
 Columns = Mapping[str, Array]
@@ -43,7 +45,8 @@ class Rows:
         return Rows(**taken)
 
     def nbytes(self) -> int:
-        return sum(value.nbytes for value in vars(self).values() if value is not None)
+        known = [value for value in vars(self).values() if value is not None]
+        return sum(2 * value.data.nbytes if sp.issparse(value) else value.nbytes for value in known)
 
 
 def stack(parts: Sequence[Rows]) -> Rows:
@@ -58,13 +61,12 @@ def stack(parts: Sequence[Rows]) -> Rows:
 def _join(parts: list[Array]) -> Array:
     if len({part.ndim for part in parts}) > 1:
         parts = [part.reshape(len(part), -1) for part in parts]
-    return np.concatenate(parts)
+    return joined(parts)
 
 
 def check_rows(columns: Columns, schema: Schema) -> Rows:
     """Read every column the schema names, refusing the first bad row under the source's own name for it."""
-    first = columns[schema.observation[0]]
-    n = len(first)
+    n = columns[schema.observation[0]].shape[0]
     if n == 0:
         raise ValueError(f"`{schema.observation[0]}` has no rows: the source is empty.")
     terminated = _flags(columns, schema.terminated, n)
@@ -102,6 +104,9 @@ def _probability(columns: Columns, name: str | None, n: int, action: Array | Non
 
 def _matrix(columns: Columns, names: tuple[str, ...], n: int, where: Array | None = None) -> Array:
     """Several columns of numbers, or one list column, side by side; finite in the rows `where`."""
+    if sp.issparse(columns[names[0]]):
+        checks.finite(names[0], columns[names[0]])
+        return columns[names[0]]
     parts = []
     for name in names:
         part = checks.rows(name, unpack(columns[name]))

@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
@@ -118,8 +119,10 @@ def _number(name: str, row: int, entry: Any) -> float:
             raise TypeError
         return float(entry.real if isinstance(entry, (complex, np.complexfloating)) and entry.imag == 0 else entry)
     except (TypeError, ValueError, OverflowError):
-        message = f"`{name}` must hold numbers, but row {nth(row)} holds {show(entry)}: encode it as numbers first."
-        raise TypeError(message) from None
+        raise TypeError(
+            f"`{name}` must hold numbers, but row {nth(row)} holds {show(entry)}: encode it as numbers, or let "
+            "`prepare` do it."
+        ) from None
 
 
 def _native(dtype: np.dtype[Any]) -> type:
@@ -144,6 +147,8 @@ def all_moderate(values: Array) -> bool:
 
 def finite(name: str, values: Array, where: Mask | None = None) -> None:
     """Refuse NaN, infinity and what is too large to compute with (in the rows `where`, if given)."""
+    if sp.issparse(values):
+        return _finite_entries(name, values, where)
     if all_moderate(values):
         return
     here = np.ones(len(values), dtype=bool) if where is None else where
@@ -152,8 +157,20 @@ def finite(name: str, values: Array, where: Mask | None = None) -> None:
     refuse(name, huge & here, values, f"at most {LARGEST:g} in size", "rescale it")
 
 
+def _finite_entries(name: str, rows: Any, where: Mask | None) -> None:
+    """The same of sparse rows, whose entries are looked up in their rows only if one is bad."""
+    if all_moderate(rows.data):
+        return
+    bad = np.zeros(rows.shape[0], dtype=bool)
+    bad[np.searchsorted(rows.indptr, np.flatnonzero(immoderate(rows.data)), side="right") - 1] = True
+    bad &= True if where is None else where
+    refuse(name, bad, np.full(len(bad), np.nan), "finite and moderate", "drop the row or fill the value")
+
+
 def rows(name: str, values: Any) -> Array:
-    """Observations as (n, p): one number per row becomes one column, images are flattened."""
+    """Observations as (n, p), dense or CSR: one number per row becomes one column, images are flattened."""
+    if sp.issparse(values):
+        return sp.csr_array(values, dtype=np.float64)
     array = numbers(name, values)
     if array.ndim == 0:
         raise ValueError(f"`{name}` must have one row per transition, but it is a single number: pass an array.")
@@ -177,10 +194,10 @@ def column(name: str, values: Any, n: int) -> Array:
 
 
 def length(name: str, values: Array, n: int) -> None:
-    if len(values) != n:
-        row = min(len(values), n)
+    if values.shape[0] != n:
+        row = min(values.shape[0], n)
         raise ValueError(
-            f"`{name}` must have {n} rows like `observation`, but it has {len(values)} "
+            f"`{name}` must have {n} rows like `observation`, but it has {values.shape[0]} "
             f"(row {nth(row)} has no partner): pass columns of equal length."
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsetd.transitions import checks
 from sparsetd.transitions.checks import Array, Mask, nth, refuse
@@ -75,13 +76,15 @@ def successors(s: Array, given: Any, terminated: Mask, start: Mask) -> Array:
             )
         return next_rows(s, last)
     successor = checks.rows("next_observation", given)
-    checks.length("next_observation", successor, len(s))
+    checks.length("next_observation", successor, s.shape[0])
     if successor.shape[1] != s.shape[1]:
         raise ValueError(
             f"`next_observation` has {successor.shape[1]} columns in row 0 but `observation` has {s.shape[1]}: "
             "give both the same columns."
         )
-    if not checks.all_moderate(successor):
+    if sp.issparse(successor):
+        checks.finite("next_observation", successor, where=~terminated)
+    elif not checks.all_moderate(successor):
         checks.finite("next_observation", successor, where=~terminated)
         successor = np.where(checks.rowwise(checks.immoderate(successor))[:, None], s, successor)
     if s.dtype.kind == "i" and successor.dtype.kind == "f" and np.all(_is_integer(successor)):
@@ -91,6 +94,8 @@ def successors(s: Array, given: Any, terminated: Mask, start: Mask) -> Array:
 
 def next_rows(s: Array, last: Mask) -> Array:
     """The row after each; the `last` of an episode stands in for its own."""
+    if sp.issparse(s):
+        return s[np.where(last, np.arange(len(last)), np.arange(1, len(last) + 1))]
     successor = np.empty_like(s)
     successor[:-1] = s[1:]
     successor[last] = s[last]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsetd.transitions.readers import Reading, read_with_notes
 from sparsetd.transitions.schema import ALIASES, Schema
+from sparsetd.transitions.sparse_lists import folded
 from sparsetd.transitions.suspicions import CHECKS
 from sparsetd.transitions.transitions import Transitions
 
 MAX_ROWS = 1_000_000
+LOOKED_AT = 32  # columns that sparse rows are folded into
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ class Inspection:
 
 
 def inspect(source: Any, *, max_rows: int = MAX_ROWS, **columns: Any) -> Inspection:
-    """Read a log (its first `max_rows` rows) and report on it; a log that cannot be read is a finding, no exception.
+    """Read a log (its first `max_rows` rows) and report on it; a log that cannot be read is a finding too.
 
     Parameters are those of `read`.
     """
@@ -68,7 +71,7 @@ def inspect(source: Any, *, max_rows: int = MAX_ROWS, **columns: Any) -> Inspect
     t = reading.transitions
     with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest have no mean, and arouse no suspicion
         understood = tuple(_understood(reading))
-        found = [*(check(t) for check in CHECKS), _skipped_steps(reading)]
+        found = [*(check(_dense(t)) for check in CHECKS), _skipped_steps(reading)]
     return Inspection(
         label,
         understood=understood,
@@ -85,7 +88,7 @@ def _understood(reading: Reading) -> list[str]:
     length = np.diff(t._bounds())
     out = [
         f"{len(t):,} transitions in {t.n_episodes:,} episodes of {length.min():,} to {length.max():,} rows.",
-        f"Observations of {t.observation.shape[1]} numbers from {_columns(schema.observation)}.",
+        _observations(t, schema),
         *_other_roles(schema),
         f"Rewards from {schema.reward!r}: {t.reward.min():.4g} to {t.reward.max():.4g}, mean {t.reward.mean():.4g}.",
         f"{int(t.terminated.sum()):,} rows terminated, {int(t.truncated.sum()):,} truncated.",
@@ -107,6 +110,21 @@ def _understood(reading: Reading) -> list[str]:
     if schema.ignored:
         out.append(f"Ignored: {_columns(schema.ignored)}.")
     return out
+
+
+def _observations(t: Transitions, schema: Schema) -> str:
+    rows: Any = t.observation
+    if not sp.issparse(rows):
+        return f"Observations of {rows.shape[1]} numbers from {_columns(schema.observation)}."
+    return f"Sparse observations of {rows.nnz / len(t):.3g} features a row, numbered 0 to {rows.shape[1] - 1:,}."
+
+
+def _dense(t: Transitions) -> Transitions:
+    """What looks wrong is looked for in dense columns, into which sparse ones are folded."""
+    if not sp.issparse(t.observation):
+        return t
+    s, after = (folded(rows, LOOKED_AT) for rows in (t.observation, t.next_observation))
+    return replace(t, observation=s, next_observation=after)
 
 
 def _other_roles(schema: Schema) -> list[str]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from typing import Any
+
+import scipy.sparse as sp
 
 from sparsetd.transitions.assemble import Rows, check_rows
 from sparsetd.transitions.checks import Array, counted_from, nth
 from sparsetd.transitions.schema import Schema, infer_schema
 from sparsetd.transitions.sources import Chunks
+from sparsetd.transitions.sparse_lists import alike, folded
+
+WIDEST = 2**26  # columns of sparse rows: every model of them holds some numbers for each
 
 
 class Parts:
@@ -19,7 +25,9 @@ class Parts:
         first = next(source, None)
         if first is None:
             raise ValueError("The source has no rows: it needs at least one transition.")
-        self.schema = infer_schema(first, **columns)
+        given = dict(columns)
+        self.buckets = given.pop("buckets", None)
+        self.schema = infer_schema(first, **given)
         self.n_rows = 0  # of all parts so far
         self._source = chain([first], source)
 
@@ -28,11 +36,27 @@ class Parts:
         for columns in self._source:
             with counted_from(self.n_rows):
                 _refuse_missing(columns, self.schema)
-                rows = check_rows(columns, self.schema)
+                rows = self._of_one_width(check_rows(columns, self.schema))
                 first = first or rows[:1]
                 _refuse_another_width(rows, first, self.schema)
             self.n_rows += len(rows)
             yield rows
+
+    def _of_one_width(self, rows: Rows) -> Rows:
+        """Sparse rows and their successors folded into buckets, or as wide as one another."""
+        after = rows.next_observation
+        if not sp.issparse(rows.observation):
+            if self.buckets is not None:
+                raise ValueError("`buckets` folds sparse rows (lists of `indices`), but these are not: leave it out.")
+            return rows
+        both = [rows.observation] if after is None else [rows.observation, after]
+        if self.buckets is not None:
+            both = [folded(part, self.buckets) for part in both]
+        elif max(part.shape[1] for part in both) > WIDEST:
+            raise ValueError(f"`indices` has numbers above {WIDEST:,}: hash the features to fewer, or give `buckets`.")
+        else:
+            both = alike(*both)
+        return replace(rows, observation=both[0], next_observation=None if after is None else both[1])
 
     def are_over(self) -> bool:
         """Whether there is no other part; if there is one, it is lost."""
@@ -46,6 +70,8 @@ def _refuse_missing(columns: Mapping[str, Array], schema: Schema) -> None:
 
 
 def _refuse_another_width(rows: Rows, first: Rows, schema: Schema) -> None:
+    if sp.issparse(rows.observation):
+        return
     for role in ("observation", "next_observation", "action"):
         width, before = _width(getattr(rows, role)), _width(getattr(first, role))
         if width != before:

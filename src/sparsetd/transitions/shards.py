@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsetd.transitions.arrow import columns_of, require_pyarrow, unreadable
 from sparsetd.transitions.assemble import identifiers
@@ -23,9 +24,14 @@ from sparsetd.transitions.partition import hashed
 from sparsetd.transitions.readers import read
 from sparsetd.transitions.schema import infer_schema
 from sparsetd.transitions.sources import MANIFEST, files_of, manifest_of
+from sparsetd.transitions.sparse_lists import column_names
 from sparsetd.transitions.transitions import Transitions
 
 UNFINISHED = "unfinished"
+FEW = (
+    "The log has sparse rows, and this needs all pairs of features, so they must be few: fold them, for example with "
+    "`buckets=512` (--buckets 512 on the command line)."
+)
 REMEDY = "restore it, or run `sparsetd shard` again"
 
 
@@ -40,7 +46,10 @@ class Shard:
     listed: bool = False  # in a manifest: `sparsetd shard` wrote whole, sorted episodes
 
     def read(self) -> Transitions:
-        return read(self.path, **self.columns) if self.log is None else self.log
+        log = read(self.path, **self.columns) if self.log is None else self.log
+        if sp.issparse(log.observation):
+            raise ValueError(FEW)
+        return log
 
     def ids(self) -> Array:
         """The ids of the episodes; of a shard that a manifest describes, from that column alone."""
@@ -125,7 +134,8 @@ def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard,
     for file in files:
         try:
             found = pq.read_schema(file)
-            episode = infer_schema(found.names, **columns).episode
+            roles = {role: name for role, name in columns.items() if role != "buckets"}
+            episode = infer_schema(column_names(found), **roles).episode
             if episode is None:
                 return None
             if first is not None and not found.equals(first):

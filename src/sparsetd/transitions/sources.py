@@ -117,8 +117,8 @@ def _in_memory(source: Any) -> Mapping[str, Array]:
         check_names([str(name) for name in source.columns])
         return LazyColumns(names, lambda name: _converted(name, lambda: source[names[name]].to_numpy()))
     raise TypeError(
-        f"A {type(source).__name__} is not a source of transitions: pass a path, a frame, a mapping of "
-        "arrays or a Minari dataset."
+        f"A {type(source).__name__} is not a source of transitions: pass a path, a frame, a mapping of arrays or a "
+        "Minari dataset, or make a log of arrays with `Transitions.from_arrays`."
     )
 
 

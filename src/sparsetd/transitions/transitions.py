@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsetd import plots
 from sparsetd.transitions import checks, columns
@@ -15,6 +16,7 @@ from sparsetd.transitions.checks import Array, Mask
 from sparsetd.transitions.names import in_order, names_in
 from sparsetd.transitions.partition import partition
 from sparsetd.transitions.policy import Policy, action_probabilities, chosen, discrete
+from sparsetd.transitions.sparse_lists import joined
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +30,7 @@ class Transitions(plots.Framed):
 
     Attributes
     ----------
-    observation, next_observation : array (n, p)
+    observation, next_observation : array (n, p), or CSR
         s and s'. Integers stay integers (discrete states are a single column).
     reward : array (n,)
     terminated, truncated, start : boolean array (n,)
@@ -91,7 +93,7 @@ class Transitions(plots.Framed):
         truncated.
         """
         s = checks.rows("observation", observation)
-        n = len(s)
+        n = s.shape[0]
         if n == 0:
             raise ValueError("`observation` has no rows: pass at least one transition.")
         checks.finite("observation", s)
@@ -132,7 +134,8 @@ class Transitions(plots.Framed):
         shown = {"episode": self.episode, "action": action, "reward": self.reward, "terminated": self.terminated}
         shown |= {"truncated": self.truncated, "behavior_prob": self.behavior_prob, "target_prob": self.target_prob}
         flat = {name: values for name, values in shown.items() if values is not None and values.ndim == 1}
-        return plots.frame(flat | dict(zip(self.labels(), self.observation.T, strict=True)))
+        observed = {} if sp.issparse(self.observation) else dict(zip(self.labels(), self.observation.T, strict=True))
+        return plots.frame(flat | observed)
 
     def _first_rows(self) -> Any:
         return self[: plots.ROWS].to_frame()
@@ -226,11 +229,11 @@ def concatenate(parts: Sequence[Transitions]) -> Transitions:
     expected = parts[0]._columns()
     for i, part in enumerate(parts):
         _refuse_other_columns(i, part, parts[0])
-    joined: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in expected}
+    whole: dict[str, Any] = {name: joined([getattr(part, name) for part in parts]) for name in expected}
     changes = [np.append(part.start[:1], np.diff(part.episode) != 0) for part in parts]
     number = np.cumsum(np.concatenate(changes))
-    joined["episode"] = number - number[:1]
-    return replace(parts[0], **joined)
+    whole["episode"] = number - number[:1]
+    return replace(parts[0], **whole)
 
 
 def _refuse_other_columns(i: int, part: Transitions, first: Transitions) -> None:
@@ -238,6 +241,6 @@ def _refuse_other_columns(i: int, part: Transitions, first: Transitions) -> None
     if odd or part.names != first.names:
         what = f"column {odd[0]!r}" if odd else "`names`"
         raise ValueError(f"`parts` must have the same columns, but part {i} differs in {what}: add or drop it there.")
-    if part.observation.shape[1] != first.observation.shape[1]:
+    if not sp.issparse(first.observation) and part.observation.shape[1] != first.observation.shape[1]:
         width = part.observation.shape[1]
         raise ValueError(f"`parts` must observe the same columns, but part {i} has {width}: select the columns first.")
