@@ -171,7 +171,7 @@ def _observation(given: Any, names: list[str]) -> tuple[str, ...]:
         return paired
     raise ValueError(
         f"`observation` is missing: name the columns obs_*, or say which they are {_by_role('observation')}"
-        f": there are {_list(names)}. `prepare` makes a log of a raw table with text, dates or gaps."
+        f": there are {_list(names)}. `prepare` makes a log of a raw table."
     )
 
 
