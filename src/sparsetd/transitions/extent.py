@@ -10,6 +10,7 @@ from sparsetd.transitions.arrow import require_pyarrow, unreadable
 from sparsetd.transitions.parts import Parts
 from sparsetd.transitions.schema import infer_schema
 from sparsetd.transitions.sources import chunks, files_of
+from sparsetd.transitions.sparse_lists import column_names
 
 HEAD = 2**16  # bytes whose lines stand for all of a text
 PARQUET, TEXT = (".parquet", ".pq"), (".csv", ".tsv", ".jsonl", ".ndjson")
@@ -30,13 +31,13 @@ def _of_parquet(path: Path, columns: Mapping[str, Any]) -> tuple[int, int]:
 
     try:
         footer = pq.read_metadata(path)
-        observed = infer_schema(footer.schema.to_arrow_schema().names, **columns).observation
+        observed = infer_schema(column_names(footer.schema.to_arrow_schema()), **columns).observation
     except (pa.ArrowException, OSError) as error:
         raise unreadable(path.name, "Parquet", error) from None
     groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
     leaves = [group.column(j) for group in groups for j in range(group.num_columns)]
     numbers = sum(leaf.num_values for leaf in leaves if leaf.path_in_schema.split(".")[0] in {*observed})
-    return footer.num_rows, numbers // max(footer.num_rows, 1)
+    return footer.num_rows, columns.get("buckets") or numbers // max(footer.num_rows, 1)
 
 
 def _of_text(path: Path, columns: Mapping[str, Any]) -> tuple[int, int]:

@@ -25,9 +25,8 @@ class Parts:
         first = next(source, None)
         if first is None:
             raise ValueError("The source has no rows: it needs at least one transition.")
-        given = dict(columns)
-        self.buckets = given.pop("buckets", None)
-        self.schema = infer_schema(first, **given)
+        self.buckets = columns.get("buckets")
+        self.schema = infer_schema(first, **columns)
         self.n_rows = 0  # of all parts so far
         self._source = chain([first], source)
 

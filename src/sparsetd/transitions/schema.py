@@ -92,6 +92,7 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
     """
     names = list(columns)
     check_names(names)
+    given.pop("buckets", None)  # names no column: how many columns sparse rows are folded into
     unknown = set(given) - set(ALIASES) - {"observation", "next_observation"}
     if unknown:
         raise TypeError(f"`{min(unknown)}` is not a role of a column{_known(min(unknown), ['observation', *ALIASES])}")

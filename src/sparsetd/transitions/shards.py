@@ -134,8 +134,7 @@ def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard,
     for file in files:
         try:
             found = pq.read_schema(file)
-            roles = {role: name for role, name in columns.items() if role != "buckets"}
-            episode = infer_schema(column_names(found), **roles).episode
+            episode = infer_schema(column_names(found), **columns).episode
             if episode is None:
                 return None
             if first is not None and not found.equals(first):
