@@ -10,7 +10,7 @@ from decisions.clinic import GAMMA, N_ACTIONS, Clinic, policy_of, tables
 
 from sparsetd.decisions import compare
 from sparsetd.decisions.judge import Judge
-from sparsetd.evaluation import estimate_behavior
+from sparsetd.evaluation import estimate_behavior, evaluate
 from sparsetd.transitions import Transitions
 
 CLINIC = Clinic()
@@ -81,6 +81,27 @@ def test_a_policy_that_the_log_says_too_little_about_is_named():
     assert found.to_dict()["unjudged"] == ["rare"]
     assert "It says too little about rare to rely on." in found.sentence()
     assert "Do not rely on this policy&#x27;s value.</strong> rare: " in found.page().replace("'", "&#x27;")
+
+
+def test_a_state_that_was_not_recorded_speaks_against_the_best_policy():
+    """Frail patients are given the drug more often and earn less, and nobody wrote down who is frail."""
+    rng = np.random.default_rng(0)
+    n, length = 400, 6
+    frail = np.repeat(rng.random(n) < 0.5, length)
+    drug = (rng.random(n * length) < np.where(frail, 0.8, 0.2)).astype(int)
+    columns = {"action": drug, "terminated": np.arange(n * length) % length == length - 1}
+    columns["behavior_prob"] = np.full(n * length, 0.5)
+    columns["episode"] = np.repeat(np.arange(n), length)
+    s = rng.normal(size=(n * length, 1))
+    log = Transitions.from_arrays(s, rng.normal(size=len(s)) - 2.0 * frail, np.roll(s, -1, axis=0), **columns)
+    rest = {"now": "behavior", "rest": lambda s: np.tile([0.9, 0.1], (len(s), 1))}
+    found = compare(log, rest, gamma=1.0)
+    alone = evaluate(log, rest["rest"], gamma=1.0, n_resamples=0)
+    assert found.best_set == ("rest",)
+    said = next(c for c in alone.warnings if c.code == "unobserved_state")
+    assert [(c.severity, c.text) for c in found.cautions if c.code == said.code] == [
+        (said.severity, f"rest: {said.text}")
+    ]
 
 
 def test_groups_are_fits_to_the_episodes_of_the_group(found):

@@ -127,13 +127,15 @@ def compare(
     own = {name: policy[rows] if isinstance(policy, np.ndarray) else policy for name, policy in policies.items()}
     ratios = {name: judge.ratio(policy, name) for name, policy in own.items()}
     fits = {name: judge.fit(ratio) for name, ratio in ratios.items()}
-    found = {name: fit.value() for name, fit in fits.items()}
+    found = {name: fit.value for name, fit in fits.items()}
     # The logged behaviour is worth what it earned. Differences are between fits of the same features, so that what
     # these miss cancels.
     shown = {name: (is_behavior(own[name]) and judge.earned()) or value for name, value in found.items()}
     differences = Together.of({(b, a): minus(found[b], found[a]) for a, b in combinations(found, 2)}, level)
     reference = next(iter(policies))
     said = {name: fit.cautions(judge.behavior is not None) for name, fit in fits.items() if not fit.as_logged}
+    if (top := max(found, key=lambda name: found[name][0])) in said:  # the policy that somebody may follow
+        said[top] += fits[top].misfit(judge.names)
     return Comparison(
         values=Together.of(shown, level),
         differences=differences,

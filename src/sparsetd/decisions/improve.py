@@ -157,7 +157,7 @@ def _tested(test: Transitions, policy: ScorePolicy, gamma: float) -> tuple[Estim
     """The difference to the behaviour, both fitted to the same features, and where it comes from."""
     judge = Judge.of(test, gamma)
     own, same = judge.fit(judge.ratio(policy, "proposed")), judge.fit(np.ones(len(test)))
-    return _gain(own.value(), same.value()), places(judge, own, same)
+    return _gain(own.value, same.value), places(judge, own, same)
 
 
 def _check(log: Transitions, learn: float) -> None:

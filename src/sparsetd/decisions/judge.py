@@ -18,12 +18,15 @@ from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.choice import affordable, choose, value_columns
 from sparsetd.evaluation.diagnostics import overlap
 from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.linear import LinearValue
+from sparsetd.evaluation.misfit import extra_sums, misfit
 from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.evaluation.sanity import on_the_value
 from sparsetd.evaluation.support import support, weights
 from sparsetd.evaluation.target import pose
-from sparsetd.features.featurize import featurize, fit_features
+from sparsetd.features.featurize import feature_names, featurize, fit_features
 from sparsetd.selection import SparseTDCV
 from sparsetd.system import Array
 from sparsetd.transitions import Transitions
@@ -38,20 +41,32 @@ class Fit:
 
     model: LinearValue
     part: Part
+    moments: Moments
 
     @property
     def as_logged(self) -> bool:
         """Whether the policy is the logged behaviour."""
         return bool((self.part.batch.ratio == 1).all())
 
+    @cached_property
     def value(self) -> Value:
         return self.model.value, self.model.influence(self.part)
 
     def cautions(self, estimated: bool) -> list[Caution]:
-        """What speaks against the value: too little of the log carries it, or too few of the actions are in it."""
+        """What speaks against the value: the fit, how little of the log carries it, how few of its actions it has."""
         none, facts = np.zeros(0, dtype=np.intp), Facts.of(self.part)
         (sums,) = self.part.answer(weights(self.model, none, none, none))
-        return [*support(sums, none, facts.n_episodes).cautions(), *overlap(facts, estimated).cautions()]
+        fit = on_the_value(self.model, self._estimate(), facts)
+        return [*fit, *support(sums, none, facts.n_episodes).cautions(), *overlap(facts, estimated).cautions()]
+
+    def misfit(self, names: Array) -> list[Caution]:
+        """Whether these features can represent the value, and whether the log records the state."""
+        order = np.argsort(-np.abs(self.model.theta[:-1]) * self.moments.spread(), kind="stable")
+        (sums,) = self.part.answer(extra_sums(self.model, order))
+        return misfit(self.model, sums, self.part, self.moments, names, order).cautions(self._estimate())
+
+    def _estimate(self) -> Estimate:
+        return Estimate.of_influence("", *self.value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +75,7 @@ class Judge:
 
     log: Transitions
     part: Part
+    names: Array
     behavior: BehaviorPolicy | None = None
 
     @classmethod
@@ -68,14 +84,18 @@ class Judge:
         found = estimate_behavior(log, classifier) if needed else None
         known = log if found is None else found.apply(log)
         same = replace(known, ratio=np.ones(len(known)))
-        batch = featurize(same, fit_features(known, StandardScaler() if features is None else features), gamma)
+        phi = fit_features(known, StandardScaler() if features is None else features)
+        batch = featurize(same, phi, gamma)
         all_of_them = not batch.is_sparse and batch.n_features <= affordable(len(batch))
         columns = None if all_of_them else value_columns(batch, choose(batch, SparseTDCV(gamma=gamma)).support)
-        return cls(known, Part.of(batch, Episodes.of_log(same, gamma), columns), found)
+        told = hasattr(phi, "get_feature_names_out")
+        names = feature_names(phi, known) if told else np.array([f"x{j}" for j in range(batch.n_features)])
+        kept = names if columns is None else names[columns]
+        return cls(known, Part.of(batch, Episodes.of_log(same, gamma), columns), kept, found)
 
     def only(self, rows: Array) -> Judge:
         """The given rows alone, in whole episodes."""
-        return Judge(self.log[rows], Part(self.part.batch[rows], self.part.episodes.subset(rows)))
+        return Judge(self.log[rows], Part(self.part.batch[rows], self.part.episodes.subset(rows)), self.names)
 
     def ratio(self, policy: Any, name: str) -> Array:
         """π/μ of the logged actions, with whatever is wrong said of this policy."""
@@ -88,10 +108,11 @@ class Judge:
 
     def fit(self, ratio: Array) -> Fit:
         part = self.part.with_ratio(ratio)
-        return Fit(LinearValue.solve(Moments.of(part)), part)
+        moments = Moments.of(part)
+        return Fit(LinearValue.solve(moments), part, moments)
 
     def value(self, ratio: Array) -> Value:
-        return self.fit(ratio).value()
+        return self.fit(ratio).value
 
     @cached_property
     def thirds(self) -> list[dict[str, Array]]:

@@ -26,6 +26,8 @@ from sklearn.preprocessing import StandardScaler
 from sparsetd.decisions.judge import Judge
 from sparsetd.evaluation.action_values import ActionRows, ActionValue, refuse_unseen
 from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.facts import Facts
+from sparsetd.evaluation.sanity import possible
 from sparsetd.features.featurize import fit_features
 from sparsetd.system import Array
 from sparsetd.transitions import Policy, Transitions
@@ -156,13 +158,18 @@ def sensitivity(
     rows, mu = ActionRows.of(log, phi, gamma, policy), np.asarray(judge.log.behavior_prob)
     refuse_unseen(rows.action, rows.pi)
     earned = judge.earned() or judge.value(np.ones(len(log)))  # no confounding touches what the log itself earned
-    return Sensitivity(tuple(accumulate((_bound(rows, mu, g, *earned) for g in strengths), _wider)), level)
+    limits = possible(Facts.of(judge.part))
+    return Sensitivity(tuple(accumulate((_bound(rows, mu, g, *earned, limits) for g in strengths), _wider)), level)
 
 
-def _bound(rows: ActionRows, mu: Array, strength: float, earned: float, moved: Array) -> Bound:
-    low, low_moved = lowest(rows, mu, strength)
-    high, high_moved = lowest(replace(rows, reward=-rows.reward), mu, strength)
-    ends = (low, low_moved), (-high, -high_moved)
+def _bound(
+    rows: ActionRows, mu: Array, strength: float, earned: float, moved: Array, limits: tuple[float, float]
+) -> Bound:
+    low, (high, moved_up) = lowest(rows, mu, strength), lowest(replace(rows, reward=-rows.reward), mu, strength)
+    ends = [low, (-high, -moved_up)]
+    if strength > 1.0:  # however strong, no cause makes a value impossible
+        within = [float(np.clip(v, *limits)) for v, _ in ends]
+        ends = [(w, i if w == v else 0.0 * i) for w, (v, i) in zip(within, ends, strict=True)]
     values = [Estimate.of_influence("bound", v, i) for v, i in ends]
     gains = [Estimate.of_influence("bound", v - earned, i - moved) for v, i in ends]
     return Bound(strength, *values, *gains)
@@ -175,10 +182,7 @@ def _wider(before: Bound, b: Bound) -> Bound:
 
 
 def lowest(rows: ActionRows, mu: Array, strength: float) -> tuple[float, Array]:
-    """The lowest value under confounding of this strength, and its influence per episode.
-
-    However strong, no cause takes a value below that of earning the least logged reward for ever, or 0 by ending.
-    """
+    """The lowest value under confounding of this strength, and its influence per episode."""
     tau, alpha = 1.0 / (1.0 + strength), mu + (1.0 - mu) / strength
     beta = mu + strength * (1.0 - mu)
     found = ActionValue.fit(rows)
@@ -188,9 +192,7 @@ def lowest(rows: ActionRows, mu: Array, strength: float) -> tuple[float, Array]:
         below = outcome <= q
         weight = alpha + (beta - alpha) * below
         found = ActionValue.fit(rows, weight, (1.0 - alpha) * q * (1.0 - below / tau))
-    value, moved = found.start_value()
-    floor = min(float(rows.reward.min()), 0.0) / max(1.0 - float(rows.discount.max()), 1e-300)
-    return (value, moved) if value >= floor or strength == 1.0 else (floor, 0.0 * moved)
+    return found.start_value()
 
 
 def _quantiles(rows: ActionRows, outcome: Array, weight: Array, tau: float) -> Array:

@@ -49,7 +49,7 @@ def places(judge: Judge, own: Fit, other: Fit) -> tuple[Place, ...]:
     gain = weight * other.model.errors(part) * len(part.episodes)
     rows = (gain, np.abs(part.batch.ratio - other.part.batch.ratio) / 2, weight)
     found = [] if log.action is None or log.action.ndim > 1 else _of_actions(log, rows, part.episodes)
-    cut = sorted(judge.thirds, key=lambda groups: -np.ptp([rows[1][members].mean() for members in groups.values()]))
+    cut = sorted(judge.thirds, key=lambda groups: -np.ptp([rows[1] @ own / own.sum() for own in groups.values()]))
     return (
         *found,
         *(_place(name, members, rows, part.episodes) for groups in cut[:SHOWN] for name, members in groups.items()),
