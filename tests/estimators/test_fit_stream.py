@@ -160,10 +160,12 @@ def test_a_killed_stream_continues_from_its_checkpoint(log, tmp_path):
         assert same(model, fresh(alone).fit(X, y, **columns))
 
 
-def test_progress_counts_rows(log):
-    seen = []
-    fit_stream(fresh(MODELS[0]), cut(log, 77), progress=seen.append)
-    assert seen == [77, 77, 77, 69]
+def test_progress_counts_batches(log, monkeypatch):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    said = io.StringIO()
+    with progress.shown(said):
+        fit_stream(fresh(MODELS[0]), cut(log, 77))
+    assert [line.split(",")[0] for line in said.getvalue().splitlines()] == [f"batches: {k}" for k in (1, 2, 3, 4)]
 
 
 def test_what_cannot_stream_is_refused(log):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 
 import pandas as pd
 import pytest
 
+from sparsetd import progress
 from sparsetd.experiments.experiment import NOT_REPRODUCED, REPRODUCED, UNDER_READING, judge
 from sparsetd.experiments.runner import execute, fingerprint, unit_file
 
@@ -94,10 +96,14 @@ def test_seeds_differ_between_runs_and_streams_and_agree_between_methods(toy):
     assert toy.TOY.full.rng(1).random() == draw[2]
 
 
-def test_progress_counts_to_the_end(toy, tmp_path):
-    seen = []
-    execute(toy.TOY, toy.TOY.quick, tmp_path, progress=lambda done, total, _: seen.append((done, total)))
-    assert seen == [(k, 4) for k in range(5)]
+def test_progress_counts_to_the_end(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    said = io.StringIO()
+    with progress.shown(said):
+        execute(toy.TOY, toy.TOY.quick, tmp_path)
+    assert [line.split(",")[0].split(": ")[1] for line in said.getvalue().splitlines()] == [
+        f"{k} of 4" for k in range(1, 5)
+    ]
 
 
 def test_every_setting_states_its_source(toy):

@@ -13,7 +13,6 @@ from sparsetd.experiments import EXPERIMENTS, LARGER
 from sparsetd.experiments.experiment import Experiment, Settings
 from sparsetd.experiments.runner import Outcome as Finished
 from sparsetd.experiments.runner import execute
-from sparsetd.progress import counter
 from sparsetd.report.reproduction import write_report
 
 SUMMARY = "rerun the paper's experiments and give a verdict on every claim"
@@ -60,10 +59,10 @@ def _run(args: Namespace, console: Console) -> Outcome:
     finished = []
     for experiment in _chosen(args):
         console.progress(f"running {experiment.name}")
-        settings, progress = settings_of(experiment, args.quick, args.seeds), counter(experiment.name)
+        settings = settings_of(experiment, args.quick, args.seeds)
         if args.backend != "cores":
             settings = dataclasses.replace(settings, backend=args.backend)  # type: ignore[call-arg]
-        finished.append(execute(experiment, settings, args.out, jobs=args.jobs, resume=args.resume, progress=progress))
+        finished.append(execute(experiment, settings, args.out, jobs=args.jobs, resume=args.resume))
     console.progress("drawing figures and writing the report")
     files = write_report(finished, args.out, _command(args))
     text = "\n".join([*_lines(finished), "", *(f"{kind}: {file}" for kind, file in files.items())])

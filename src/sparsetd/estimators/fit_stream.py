@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,6 @@ def fit_stream(
     estimators: Any,
     batches: Iterable[Mapping[str, Any]],
     *,
-    progress: Callable[[int], Any] | None = None,
     checkpoint: str | Path | None = None,
     batches_per_save: int = 100,
     keep_checkpoint: bool = False,
@@ -46,8 +45,6 @@ def fit_stream(
     batches : iterable of mappings
         `sparse_parquet` makes one of a Parquet file; a generator that reads a log is another. All of them have the same
         columns.
-    progress : callable or None
-        Called with the number of rows of every batch that is done: the `update` of a progress bar.
     checkpoint : path or None
         The state is saved here every `batches_per_save` batches and taken up again if the file exists; the batches that
         it covers are then skipped, not trained on, and refused if they are not those it was saved for. The file is
@@ -78,8 +75,6 @@ def fit_stream(
                 _take(models, rows)
             if checkpoint is not None and (number + 1) % batches_per_save == 0:
                 files.save(checkpoint, _kept(models, held), position=number + 1, fingerprint=mark)
-        if progress is not None:
-            progress(len(batch["y"]))
     if not begun:
         raise ValueError(_too_few(checkpoint, skip))
     if checkpoint is not None and keep_checkpoint:

@@ -11,7 +11,6 @@ import dataclasses
 import hashlib
 import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,9 +19,7 @@ import joblib
 
 from sparsetd.atomic import replace_file
 from sparsetd.experiments.experiment import Experiment, Figure, Settings, Summary, Unit
-
-# (finished units, all units, seconds so far)
-Progress = Callable[[int, int, float], None]
+from sparsetd.progress import counter
 
 
 @dataclass(frozen=True)
@@ -56,7 +53,6 @@ def execute(
     *,
     jobs: int = 1,
     resume: bool = False,
-    progress: Progress | None = None,
 ) -> Outcome:
     """Run what is not finished, then judge all of it. Rows go to `out`/<name of the experiment>/rows."""
     began, folder = time.perf_counter(), Path(out) / experiment.name
@@ -64,22 +60,19 @@ def execute(
     units = list(experiment.units(settings))
     files = [unit_file(folder, settings, unit) for unit in units]
     todo = [(u, f) for u, f in zip(units, files, strict=True) if not (resume and _is_finished(f))]
-    run_units(
-        experiment, settings, todo, jobs, lambda k: _tell(progress, len(units) - len(todo) + k, len(units), began)
-    )
+    run_units(experiment, settings, todo, jobs, len(units))
     rows = gather(files)
     summary, figures = experiment.summarize(settings, rows), experiment.plot(settings, rows)
     return Outcome(experiment, settings, rows, summary, figures, folder, time.perf_counter() - began)
 
 
-def run_units(
-    experiment: Experiment, settings: Settings, todo: list[tuple[Unit, Path]], jobs: int, done: Callable[[int], None]
-) -> None:
-    """Each unit writes its own file as soon as it is finished; `done` is called with the number finished so far."""
-    done(0)
+def run_units(experiment: Experiment, settings: Settings, todo: list[tuple[Unit, Path]], jobs: int, total: int) -> None:
+    """Each unit writes its own file as soon as it is finished; those of an earlier run count as progress."""
+    tell = counter(experiment.name)
     calls = (joblib.delayed(_run_one)(experiment, settings, unit, file) for unit, file in todo)
-    for k, _ in enumerate(joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls), start=1):
-        done(k)
+    finished = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
+    for k, _ in enumerate(finished, start=total - len(todo) + 1):
+        tell(k, total)
 
 
 def _run_one(experiment: Experiment, settings: Settings, unit: Unit, file: Path) -> None:
@@ -107,11 +100,6 @@ def gather(files: list[Path]) -> Any:
     """One frame out of the files of all units."""
     pandas = _pandas()
     return pandas.concat([pandas.read_parquet(file) for file in files], ignore_index=True)
-
-
-def _tell(progress: Progress | None, finished: int, total: int, began: float) -> None:
-    if progress is not None:
-        progress(finished, total, time.perf_counter() - began)
 
 
 def _pandas() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from sparsetd.report.words import Numbers, answers, count, number, percent
 
 Payload = Mapping[str, Any]
 ROW = 30.0
+_of = itemgetter("value", "interval")
 SHOWN = 12  # features drawn with a name in the path plot
 COLOURS = 6  # of their lines; neighbours differ
 
@@ -44,16 +46,8 @@ def intervals(
     room = 3.0 * (high - low)
     far = [value for _, value, _, _ in rows if low - room <= value <= high + room]
     height, longest = 62 + ROW * len(rows), max(len(name) for name, *_ in rows)
-    chart = Chart(
-        span([*ends, *far, guide]),
-        (len(rows) - 0.5, -0.5),
-        label,
-        "",
-        "Estimates",
-        580,
-        height,
-        left=max(162, 9 * longest + 16),
-    )
+    left = max(162, 9 * longest + 16)
+    chart = Chart(span([*ends, *far, guide]), (len(rows) - 0.5, -0.5), label, "", "Estimates", 580, height, left=left)
     for i, (name, value, interval, css) in enumerate(rows):
         _interval_mark(chart, i, _finite(interval) or (value, value), css)
         words = f"{name}: {written(value)}"
@@ -64,7 +58,7 @@ def intervals(
             words += f", {percent(level)} interval {' to '.join(map(written, interval))}"
         chart.point(value, i, words, f"dot {css}", 6 if css == "main" else 4.5)
         chart.text(chart.x.start - 10, chart.y(i) + 4, name, "name strong" if css == "main" else "name", "end")
-    chart.marks.insert(0, _guide(chart, guide, len(rows)))
+    chart.rule("line main dash", guide)
     return chart.svg(y_ticks=False)
 
 
@@ -110,9 +104,8 @@ def agreement(p: Payload) -> str:
         return ""
     ends = [v for g in groups for v in (g["predicted"], *_finite(g["interval"]))]
     written = Numbers.of(ends)
-    chart = Chart(
-        span(ends), span(ends), "predicted value", "return that followed", "Prediction against held-out return"
-    )
+    names = ("predicted value", "return that followed", "Prediction against held-out return")
+    chart = Chart(span(ends), span(ends), *names)
     chart.line(chart.x_range, chart.x_range, "line dash", "")
     for g in groups:
         low, high = g["interval"]
@@ -161,10 +154,6 @@ def convergence(p: Payload) -> str:
     return chart.svg()
 
 
-def _of(row: Payload) -> tuple[float, Any]:
-    return row["value"], row["interval"]
-
-
 def _finite(interval: Any) -> tuple[float, ...]:
     ok = interval is not None and all(v is not None and math.isfinite(v) for v in interval)
     return tuple(interval) if ok else ()
@@ -206,8 +195,3 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     steps = gap * np.arange(len(wanted))
     room = max(high - low - gap * (len(wanted) - 1), 0.0)
     return list(isotonic_regression(np.asarray(wanted) - steps, y_min=low, y_max=low + room) + steps)
-
-
-def _guide(chart: Chart, value: float, rows: int) -> str:
-    x, top, bottom = chart.x(value), chart.y(-0.5), chart.y(rows - 0.5)
-    return f'<line class="line main dash" x1="{x:.1f}" x2="{x:.1f}" y1="{top:.1f}" y2="{bottom:.1f}"/>'

@@ -123,7 +123,12 @@ class Chart:
 
     def text(self, x: float, y: float, words: str, css: str = "note", anchor: str = "start") -> None:
         """Words at a pixel position."""
-        self.marks.append(f'<text class="{css}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>')
+        self.marks.append(_words(css, x, y, words, anchor))
+
+    def rule(self, css: str, x: float) -> None:
+        """An upright line behind all other marks."""
+        at = self.x(x)
+        self.marks.insert(0, _rule(css, at, self.y.end, at, self.y.start))
 
     def svg(self, y_ticks: bool = True) -> str:
         """The chart as an `<svg>` element."""
@@ -132,30 +137,30 @@ class Chart:
         return head + self._x_axis() + (self._y_axis() if y_ticks else "") + "".join(self.marks) + "</svg>"
 
     def _x_axis(self) -> str:
-        base, top, out = self.y.start, self.y.end, []
-        ticks = self.x.ticks()
+        base, ticks = self.y.start, self.x.ticks()
         labels, power = self.x.labels(ticks)
-        for value, text in zip(ticks, labels, strict=True):
-            at = self.x(value)
-            out.append(f'<line class="grid" x1="{at:.1f}" x2="{at:.1f}" y1="{base}" y2="{top}"/>')
-            out.append(f'<text class="tick" x="{at:.1f}" y="{base + 17}" text-anchor="middle">{text}</text>')
+        marks = [_rule("grid", at, base, at, self.y.end) for at in map(self.x, ticks)]
+        marks += [_words("tick", self.x(v), base + 17, text) for v, text in zip(ticks, labels, strict=True)]
+        marks.append(_rule("frame", self.x.start, base, self.x.end, base))
         middle = (self.x.start + self.x.end) / 2
-        place = f'x="{middle:.1f}" y="{self.height - 8}" text-anchor="middle"'
-        out.append(f'<line class="frame" x1="{self.x.start}" x2="{self.x.end}" y1="{base}" y2="{base}"/>')
-        return "".join(out) + f'<text class="axis" {place}>{escape(self.x_label + power)}</text>'
+        return "".join(marks) + _words("axis", middle, self.height - 8, self.x_label + power)
 
     def _y_axis(self) -> str:
-        out = []
-        ticks = self.y.ticks(5)
+        left, ticks = self.x.start, self.y.ticks(5)
         labels, power = self.y.labels(ticks)
-        for value, text in zip(ticks, labels, strict=True):
-            at = self.y(value)
-            out.append(f'<line class="grid" x1="{self.x.start}" x2="{self.x.end}" y1="{at:.1f}" y2="{at:.1f}"/>')
-            place = f'x="{self.x.start - 7}" y="{at + 4:.1f}" text-anchor="end"'
-            out.append(f'<text class="tick" {place}>{text}</text>')
+        marks = [_rule("grid", left, at, self.x.end, at) for at in map(self.y, ticks)]
+        marks += [_words("tick", left - 7, self.y(v) + 4, text, "end") for v, text in zip(ticks, labels, strict=True)]
         middle = (self.y.start + self.y.end) / 2
-        place = f'x="12" y="{middle:.1f}" transform="rotate(-90 12 {middle:.1f})" text-anchor="middle"'
-        return "".join(out) + f'<text class="axis" {place}>{escape(self.y_label + power)}</text>'
+        turned = f' transform="rotate(-90 12 {middle:.1f})"'
+        return "".join(marks) + _words("axis", 12, middle, self.y_label + power, more=turned)
+
+
+def _rule(css: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line class="{css}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
+
+
+def _words(css: str, x: float, y: float, text: str, anchor: str = "middle", more: str = "") -> str:
+    return f'<text class="{css}" x="{x:.1f}" y="{y:.1f}"{more} text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def power_of_ten(value: float) -> str:

@@ -125,7 +125,6 @@ def value_interval(
     n_draws: int = 1000,
     random_state: int | None = None,
     n_jobs: int | None = None,
-    verbose: int = 0,
     ratio: Any = None,
     discount: Any = None,
     start: Any = None,
@@ -147,8 +146,8 @@ def value_interval(
     method : {"sandwich", "bootstrap"}
         The linearised error with Student quantiles, or the percentiles of `n_draws` refits on episodes drawn with
         replacement, widened like Student's interval (percentiles alone are too narrow with few episodes).
-    random_state, n_jobs, verbose
-        For the bootstrap: seed, joblib workers and joblib's progress messages. The result does not depend on n_jobs.
+    random_state, n_jobs
+        For the bootstrap: seed and joblib workers. The result does not depend on n_jobs.
 
     Notes
     -----
@@ -168,7 +167,7 @@ def value_interval(
     states = None if at is None else _states(model, at, support) / sums.scale
     if method == "sandwich":
         return _sandwich(sums, states, level)
-    return _bootstrap(sums, states, level, n_draws, random_state, n_jobs, verbose)
+    return _bootstrap(sums, states, level, n_draws, random_state, n_jobs)
 
 
 def _sandwich(sums: ClusterSums, states: Array | None, level: float) -> Interval:
@@ -186,11 +185,11 @@ def _widening(sums: ClusterSums, level: float) -> float:
 
 
 def _bootstrap(
-    sums: ClusterSums, states: Array | None, level: float, n: int, seed: int | None, n_jobs: int | None, verbose: int
+    sums: ClusterSums, states: Array | None, level: float, n: int, seed: int | None, n_jobs: int | None
 ) -> Interval:
     seeds = np.random.SeedSequence(seed).spawn(-(-n // CHUNK))
     tasks = (delayed(_draws)(sums, states, min(CHUNK, n - k * CHUNK), s) for k, s in enumerate(seeds))
-    parts = Parallel(n_jobs=n_jobs, verbose=verbose, return_as="generator")(tasks)
+    parts = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
     draws = np.concatenate(list(track(parts, f"sets of {CHUNK} draws", len(seeds))))
     ends = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], axis=0)
     estimate = sums.at(np.ones(len(sums.g)), states)

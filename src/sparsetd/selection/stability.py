@@ -68,7 +68,6 @@ def stability_selection(
     n_halves: int = 50,
     random_state: int | None = None,
     n_jobs: int | None = None,
-    verbose: int = 0,
     ratio: Any = None,
     discount: Any = None,
     start: Any = None,
@@ -87,8 +86,8 @@ def stability_selection(
         Bound on the expected number of irrelevant features among the stable ones; it determines q.
     n_halves : int
         Pairs of complementary halves: 2·n_halves fits.
-    random_state, n_jobs, verbose
-        Seed, joblib workers and joblib's progress messages. The result does not depend on n_jobs.
+    random_state, n_jobs
+        Seed and joblib workers. The result does not depend on n_jobs.
     **parameters
         Parameters of `SparseTD` but rho_theta and refit.
     """
@@ -100,7 +99,7 @@ def stability_selection(
     q = max(int(np.sqrt(max_false * (2 * threshold - 1) * d)), 1)
     halves = _halves(clusters(batch.start), n_halves, np.random.default_rng(random_state))
     fits = (delayed(first_features)(model, batch, half, q) for half in halves)
-    chosen = Parallel(n_jobs=n_jobs, verbose=verbose, return_as="generator")(fits)
+    chosen = Parallel(n_jobs=n_jobs, return_as="generator")(fits)
     probabilities = np.mean(list(track(chosen, "halves", len(halves))), axis=0)[:d]
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(d)]))
     return StabilitySelection(probabilities, names, threshold, q**2 / ((2 * threshold - 1) * d))
