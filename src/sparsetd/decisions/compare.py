@@ -132,14 +132,15 @@ def compare(
     # these miss cancels.
     shown = {name: (is_behavior(own[name]) and judge.earned()) or value for name, value in found.items()}
     differences = Together.of({(b, a): minus(found[b], found[a]) for a, b in combinations(found, 2)}, level)
-    reference = next(iter(policies))
+    reference, best = next(iter(policies)), _best(differences, list(policies))
     said = {name: fit.cautions(judge.behavior is not None) for name, fit in fits.items() if not fit.as_logged}
-    if (top := max(found, key=lambda name: found[name][0])) in said:  # the policy that somebody may follow
+    top = max(found, key=lambda name: found[name][0])
+    if len(best) < len(policies) and top in said:  # somebody may follow it
         said[top] += fits[top].misfit(judge.names)
     return Comparison(
         values=Together.of(shown, level),
         differences=differences,
-        best_set=_best(differences, list(policies)),
+        best_set=best,
         groups=_by_group(judge, ratios, {label: members[rows] for label, members in groups.items()}, level),
         where={name: places(judge, fits[name], fits[reference]) for name in policies if name != reference},
         reference=reference,
