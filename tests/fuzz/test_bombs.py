@@ -17,6 +17,7 @@ import pytest
 from fuzz.test_findings import refused
 from sparsetd import LSTD, Transitions, ValueFunction, container, model_file
 from sparsetd.container import CorruptFileError
+from sparsetd.encoding import Encoder
 from sparsetd.features import Fourier, Polynomial, RBFGrid, Tabular, TileCoding
 from sparsetd.transitions import arrow, read, read_batches, text
 from sparsetd.transitions.sparse_parquet import sparse_parquet
@@ -179,3 +180,16 @@ def test_no_parameter_in_a_model_file_is_a_bomb(name: str, tmp_path: Path) -> No
                 refusals.append(str(error))
     assert opened < len(HUGE)
     assert all(refusal.startswith(f"{path}: ") for refusal in refusals)
+
+
+def test_columns_that_a_model_file_only_claims_are_refused(tmp_path: Path) -> None:
+    """Two arrays of zeros are written by their length alone: 10⁷ columns are as small as two."""
+    meta, arrays, path = model_of(TileCoding(1, 3, hash_size=32), tmp_path)
+    for part in ("features", "features_"):
+        node = meta["model"]["params" if part == "features" else "fitted"][part]
+    encoder = Encoder()
+    encoder.arrays = arrays
+    node["fitted"] |= {"n_features_in_": 10**7, **{name: encoder.encode(np.zeros(10**7)) for name in ("low_", "high_")}}
+    container.write(path, model_file.KIND, meta, arrays)
+    with at_most(200 * MIB), pytest.raises(CorruptFileError, match="cannot be read"):
+        model_file.load(small(path))
