@@ -8,7 +8,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from sparsetd.solvers.saddle.certificate import Problem
+from sparsetd.solvers.saddle.certificate import Point, Problem
 from sparsetd.solvers.saddle.linear import Matrix
 from sparsetd.solvers.saddle.newton import _solve_low_rank
 from sparsetd.solvers.saddle.norms import FitNorm, without_w
@@ -78,6 +78,37 @@ def test_the_jacobian_of_the_penaltys_prox(grouped: bool) -> None:
 
 def _differences(function: Any, v: Any, h: float = 1e-6) -> Any:
     return np.column_stack([(function(v + h * e) - function(v - h * e)) / (2 * h) for e in np.eye(len(v))])
+
+
+def _point(primal: float, dual: float, zero: float, mark: float = 0.0) -> Point:
+    return Point(*(np.full(2, mark) for _ in range(4)), primal=primal, dual=dual, zero=zero)
+
+
+def test_the_gap_is_relative_to_the_objective_or_to_a_small_share_of_what_nothing_costs() -> None:
+    assert _point(4.0, 3.0, 8.0).relative_gap == 0.25
+    assert _point(1e-9, 0.0, 2.0).relative_gap == pytest.approx(1e-9 / 2e-4)
+    assert _point(3.0, 3.5, 8.0).relative_gap == 0.0, "rounding puts the bound above the objective"
+    assert _point(0.0, 0.0, 0.0).relative_gap == 0.0, "nothing to explain"
+
+
+def test_the_better_primal_is_merged_with_the_better_dual() -> None:
+    one, other = _point(4.0, 1.0, 8.0, mark=1.0), _point(5.0, 3.0, 8.0, mark=2.0)
+    for merged in (one.merged(other), other.merged(one)):
+        assert (merged.primal, merged.dual) == (4.0, 3.0)
+        assert (merged.x[0], merged.Ax[0], merged.y[0], merged.z[0]) == (1.0, 1.0, 2.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("order", "wanted"), [(1, [1.0, -1.0, 0.0, 1.0]), (2, [0.6, -0.6, 0.0, 0.3]), ("inf", [0.5, -0.5, 0.0, 0.0])]
+)
+def test_a_residual_proposes_a_dual_point_whose_product_with_it_is_its_norm(order: Any, wanted: Any) -> None:
+    r = np.array([2.0, -2.0, 0.0, 1.0])
+    problem = Problem(Matrix(np.eye(4), -r), FitNorm.of(order, scale=1.5), Terms(np.ones(4), np.zeros(4)))
+    y = problem.residual_dual(np.zeros(4))
+    np.testing.assert_allclose(y, 1.5 * np.array(wanted) / (0.9 if order == 2 else 1.0))
+    assert y @ r == pytest.approx(problem.norm.value(r))
+    assert problem.norm.dual_norm(y) == pytest.approx(1.0)
+    assert not problem.residual_dual(-r).any(), "an exact fit proposes nothing"
 
 
 @pytest.mark.parametrize(("n", "columns", "small"), [(20, 5, 0), (20, 5, 3), (20, 5, 20), (20, 30, 4)])
