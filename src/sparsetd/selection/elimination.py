@@ -79,7 +79,7 @@ def distinct(C: Array) -> Array:
     """The columns that are no multiple of an earlier one: which of two copies is kept is not left to rounding."""
     length = np.sqrt(np.maximum(np.diag(C), np.finfo(float).tiny))
     alike = np.abs(C) / length / length[:, None] > 1 - COPY
-    return np.flatnonzero(~alike.any(axis=1) | (alike.argmax(axis=1) >= np.arange(len(C))))
+    return np.flatnonzero(~np.tril(alike, -1).any(axis=1))
 
 
 def supports(system: MeanSystem) -> list[Array]:
