@@ -79,7 +79,7 @@ def test_a_policy_that_the_log_says_too_little_about_is_named():
     found = compare(log, rare, gamma=GAMMA)
     assert found.unjudged == ("rare",)
     assert found.to_dict()["unjudged"] == ["rare"]
-    assert "It says too little about rare to rely on." in found.sentence()
+    assert "Do not rely on what the log says about rare: see why below." in found.sentence()
     assert "Do not rely on this policy&#x27;s value.</strong> rare: " in found.page().replace("'", "&#x27;")
 
 

@@ -32,7 +32,7 @@ class Comparison(Decision):
     best_set : tuple of str
         The policies that may be the best: no other one is better beyond chance.
     unjudged : tuple of str
-        The policies that this log says too little about: each has a caution of severity "red".
+        The policies whose value is not to be relied on: each has a caution of severity "red".
     groups : Together
         With `by`: by (group, name), the difference to the reference within the group. Empty otherwise.
     where : mapping
@@ -90,7 +90,9 @@ class Comparison(Decision):
         else:
             others = "." if len(self.best_set) == len(self.values) else "; the others are worse beyond chance."
             found = f"The log cannot tell which of {_listed(self.best_set)} is best{others}"
-        return found + (f" It says too little about {_listed(self.unjudged)} to rely on." if self.unjudged else "")
+        if not self.unjudged:
+            return found
+        return f"{found} Do not rely on what the log says about {_listed(self.unjudged)}: see why below."
 
 
 def compare(
