@@ -4,8 +4,9 @@
     python -m benchmarks.shards --rows 1000000
 
 Ratios are of CPU times of one run, so that they mean the same on another machine. `sums` is the pass that forms the
-sums of all features (by fold, by group, and for the logged behaviour), per row, beside decoding the same files with
-pyarrow and one matrix product of the same size.
+sums of all features (of 40 groups of episodes, and for the logged behaviour), per row, beside decoding the same files
+with pyarrow. `wide` are the sums of 1,000 features beside one matrix product for each of them, `noise` is `evaluate` of
+5,000 rows with 1,000 columns of noise, and `two` compares the wall-clock time of one process with that of two.
 """
 
 from __future__ import annotations
@@ -28,36 +29,61 @@ FEATURES, ROWS_PER_SHARD = 50, 50_000
 CHILD = """
 import json, re, sys, time
 import numpy as np
+from sparsetd.engines import Processes
 from sparsetd.evaluation import evaluate
-from sparsetd.transitions import read, shards
+from sparsetd.evaluation.moments import as_logged, sums
+from sparsetd.evaluation.opened import opened
+from sparsetd.transitions import Transitions, read, shards
 what, path = sys.argv[1:3]
+other = 0.0
+def drawn(n, d):
+    rng, end = np.random.default_rng(0), np.arange(n) % 20 == 19
+    X = rng.normal(size=(n, d))
+    return Transitions.from_arrays(X, X[:, 0] + rng.normal(size=n), terminated=end, ratio=rng.exponential(size=n))
 if what == "memory":
     log = read(path)
 elif what == "sums":
-    from sparsetd.evaluation.moments import Ask, Moments, as_logged
-    from sparsetd.evaluation.opened import opened
     log = opened(path, None, 0.99, None, None, None, None).rows
-begun = time.process_time()
-if what == "decode":
-    import pyarrow.parquet as pq
-    for part in shards(path):
-        [column.to_numpy() for column in pq.read_table(part.path, use_threads=False).columns]
-elif what == "sums":
-    group = np.arange(len(log.episodes)) % 5
-    log.answer(Ask(Moments.of, (5,), (group,)), Ask(Moments.of).on(as_logged))
+elif what == "wide":
+    log = opened(drawn(20_000, 1_000), None, 0.99, None, None, None, None).rows
+elif what == "noise":
+    log = drawn(5_000, 1_000)
+if what == "two":
+    evaluate(path, engine=Processes(2))
+    watch = time.time()
+    evaluate(path)
+    other = time.time() - watch
+    watch = time.time()
+    evaluate(path, engine=Processes(2))
+    cpu = time.time() - watch
 else:
-    value = evaluate(log if what == "memory" else path).value
-cpu = time.process_time() - begun
+    begun = time.process_time()
+    if what == "decode":
+        import pyarrow.parquet as pq
+        for part in shards(path):
+            [column.to_numpy() for column in pq.read_table(part.path, use_threads=False).columns]
+    elif what == "sums":
+        log.answer(sums(np.arange(log.sizes.sum()) // 25 % 40, n=40), sums().on(as_logged))
+    elif what == "wide":
+        log.answer(sums())
+    else:
+        value = evaluate(path if what == "shards" else log).value
+    cpu = time.process_time() - begun
+if what == "wide":
+    X, Y = np.random.default_rng(0).normal(size=(2, 20_000, 1_001))
+    begun = time.process_time()
+    X.T @ Y, X.T @ X
+    other = time.process_time() - begun
 peak = re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())  # not `ru_maxrss`: that counts the parent
-print(json.dumps([cpu, int(peak[1]) / 2**20]))
+print(json.dumps([cpu, int(peak[1]) / 2**20, other]))
 """
 
 
-def measured(what: str, path: Path) -> tuple[float, float]:
-    """CPU seconds, and the peak memory of the process in GiB."""
+def measured(what: str, path: Path) -> tuple[float, float, float]:
+    """CPU seconds, the peak memory of the process in GiB, and the seconds of what it is compared with, if anything."""
     command = [sys.executable, "-c", CHILD, what, str(path)]
-    cpu, peak = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    return float(cpu), float(peak)
+    cpu, peak, other = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return float(cpu), float(peak), float(other)
 
 
 def write(folder: Path, n_rows: int) -> tuple[Path, Path]:
@@ -89,13 +115,18 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             log, parts = write(Path(name), rows)
             found = {what: measured(what, parts) for what in ("shards", "sums", "decode")}
-            found |= {"memory": measured("memory", log)} if rows == n else {}
+            found |= {what: measured(what, log) for what in ("memory",) if rows == n}
+            two = measured("two", parts)
         peaks[rows] = found["shards"][1]
-        for what, (cpu, peak) in found.items():
+        for what, (cpu, peak, _) in found.items():
             print(f"{rows:10,d} rows  {what:8s} {cpu:7.2f} CPU s  {rows / cpu:12,.0f} rows/s  peak {peak:5.2f} GiB")
         if rows == n:
             print(f"shards against memory: {found['shards'][0] / found['memory'][0]:.2f} of the CPU time, ", end="")
             print(f"{found['shards'][1] / found['memory'][1]:.2f} of the memory")
+    print(f"two processes: {two[2] / two[0]:.2f} times as fast as one (wall clock)")
+    wide, noise = measured("wide", Path()), measured("noise", Path())
+    print(f"1,000 features: {wide[0]:.2f} CPU s for the sums, {wide[0] / wide[2]:.2f} times two matrix products")
+    print(f"1,000 columns of noise, 5,000 rows: {noise[0]:.2f} CPU s")
     print(f"four times the rows: {peaks[4 * n] / peaks[n]:.2f} times the memory")
 
 

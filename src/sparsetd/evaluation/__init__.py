@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from sparsetd.evaluation.behavior import BehaviorPolicy, estimate_behavior
+from sparsetd.evaluation.condensed import Condensed, condense
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluate import evaluate
 from sparsetd.evaluation.result import Evaluation, Feature
 
-__all__ = ["BehaviorPolicy", "Episodes", "Estimate", "Evaluation", "Feature", "estimate_behavior", "evaluate"]
+__all__ = [
+    "BehaviorPolicy",
+    "Condensed",
+    "Episodes",
+    "Estimate",
+    "Evaluation",
+    "Feature",
+    "condense",
+    "estimate_behavior",
+    "evaluate",
+]
