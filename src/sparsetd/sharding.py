@@ -40,12 +40,7 @@ SHARD_BYTES = 64 * 2**20  # of the sources, for each shard
 
 
 def shard(
-    sources: Sequence[Any],
-    out: str | Path,
-    *,
-    n_shards: int | None = None,
-    memory: int = 2**28,
-    **columns: Any,
+    sources: Sequence[Any], out: str | Path, *, n_shards: int | None = None, memory: int = 2**28, **columns: Any
 ) -> dict[str, Any]:
     """Write the rows of `sources` to `out` as Parquet shards of whole, sorted episodes; the manifest is returned.
 

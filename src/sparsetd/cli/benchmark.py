@@ -44,8 +44,9 @@ examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", choices=BENCHMARKS, metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}")
-    parser.add_argument("options", nargs=REMAINDER, help="options of that benchmark, such as --help")
+    add = parser.add_argument
+    add("name", choices=BENCHMARKS, metavar="NAME", help=f"one of {', '.join(BENCHMARKS)}")
+    add("options", nargs=REMAINDER, help="options of that benchmark, such as --help")
 
 
 def run(args: Namespace, console: Console) -> Outcome:

@@ -29,18 +29,15 @@ examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     add_log(parser)
     add_part(parser)
-    parser.add_argument(
-        "--target", action="append", default=[], type=_named, metavar="NAME=POLICY", help="a policy (repeat for each)"
-    )
+    add("--target", action="append", default=[], type=_named, metavar="NAME=POLICY", help="a policy (repeat for each)")
     add_gamma(parser)
-    parser.add_argument("--by", metavar="COLUMN", help="also compare within groups of this column, observed or not")
-    parser.add_argument("--report", metavar="FILE", help="also write a page for a browser (.html)")
-    parser.add_argument(
-        "--level", type=inside, default=0.95, metavar="P", help="of all intervals together (default: %(default)s)"
-    )
-    parser.add_argument("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
+    add("--by", metavar="COLUMN", help="also compare within groups of this column, observed or not")
+    add("--report", metavar="FILE", help="also write a page for a browser (.html)")
+    add("--level", type=inside, default=0.95, metavar="P", help="of all intervals together (default: %(default)s)")
+    add("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
 
 
 def run(args: Namespace, console: Console) -> Outcome:

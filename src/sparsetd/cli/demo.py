@@ -47,18 +47,17 @@ COLUMNS = (
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("--out", default="sparsetd-demo.png", metavar="FILE", help="plot file (default: %(default)s)")
-    parser.add_argument("--no-plot", action="store_true", help="draw nothing")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--out", default="sparsetd-demo.png", metavar="FILE", help="plot file (default: %(default)s)")
+    add("--no-plot", action="store_true", help="draw nothing")
+    add(
         "--samples",
         type=at_least(1),
         default=2000,
         metavar="N",
         help="transitions of the random process; the star gets 50 times as many (default: %(default)s)",
     )
-    parser.add_argument(
-        "--seed", type=at_least(0), default=0, metavar="N", help="seed of the random numbers (default: %(default)s)"
-    )
+    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of the random numbers (default: %(default)s)")
 
 
 def run(args: Namespace, console: Console) -> Outcome:

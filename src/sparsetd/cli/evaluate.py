@@ -44,13 +44,14 @@ CLASSIFIERS = ("logistic", "boosting", "forest")
 
 
 def arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     add_log(parser)
     add_part(parser)
-    parser.add_argument("--target", metavar="POLICY", help=TARGET_HELP)
+    add("--target", metavar="POLICY", help=TARGET_HELP)
     add_gamma(parser)
-    parser.add_argument("--report", metavar="FILE", help="also write a page for a browser (.html)")
-    parser.add_argument("--unit", metavar="TEXT", help="what the value is measured in, for the page: 'hours of care'")
-    parser.add_argument(
+    add("--report", metavar="FILE", help="also write a page for a browser (.html)")
+    add("--unit", metavar="TEXT", help="what the value is measured in, for the page: 'hours of care'")
+    add(
         "--confounding",
         type=strengths,
         nargs="?",
@@ -59,30 +60,24 @@ def arguments(parser: ArgumentParser) -> None:
         help="also bound the value if an unrecorded cause changed the odds of the actions by up to these factors "
         "(1.25 to 5 if none is named)",
     )
-    parser.add_argument(
+    add(
         "--lower",
         type=confident,
         metavar="P",
         help="also print a one-sided bound: the value is at least this, at level P",
     )
-    parser.add_argument("--all-features", action="store_true", help="keep every feature, without selection")
-    parser.add_argument(
-        "--level", type=inside, default=0.95, metavar="P", help="level of the intervals (default: %(default)s)"
-    )
-    parser.add_argument("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
-    parser.add_argument(
+    add("--all-features", action="store_true", help="keep every feature, without selection")
+    add("--level", type=inside, default=0.95, metavar="P", help="level of the intervals (default: %(default)s)")
+    add("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
+    add(
         "--resamples",
         type=at_least(0),
         default=20,
         metavar="N",
         help="random halves of the log for the selection frequencies (default: %(default)s)",
     )
-    parser.add_argument(
-        "--folds", type=at_least(2), default=5, metavar="N", help="number of held-out folds (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--seed", type=at_least(0), default=0, metavar="N", help="seed of the folds and halves (default: %(default)s)"
-    )
+    add("--folds", type=at_least(2), default=5, metavar="N", help="number of held-out folds (default: %(default)s)")
+    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of the folds and halves (default: %(default)s)")
     add_engine(parser)
 
 

@@ -29,16 +29,13 @@ TARGETS = ("greedy", "half", "expert", "optimal")
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("name", choices=["icu-sepsis"], help="which example")
-    parser.add_argument("--out", required=True, metavar="FILE", help=".parquet, .csv or .npz")
-    parser.add_argument(
-        "--episodes", type=at_least(1), default=2000, metavar="N", help="patients (default: %(default)s)"
-    )
-    parser.add_argument("--target", choices=TARGETS, default="greedy", help="target policy (default: %(default)s)")
-    parser.add_argument("--noise", type=at_least(0), default=0, metavar="N", help="columns of noise to add")
-    parser.add_argument(
-        "--seed", type=at_least(0), default=0, metavar="N", help="of the patients (default: %(default)s)"
-    )
+    add = parser.add_argument
+    add("name", choices=["icu-sepsis"], help="which example")
+    add("--out", required=True, metavar="FILE", help=".parquet, .csv or .npz")
+    add("--episodes", type=at_least(1), default=2000, metavar="N", help="patients (default: %(default)s)")
+    add("--target", choices=TARGETS, default="greedy", help="target policy (default: %(default)s)")
+    add("--noise", type=at_least(0), default=0, metavar="N", help="columns of noise to add")
+    add("--seed", type=at_least(0), default=0, metavar="N", help="of the patients (default: %(default)s)")
 
 
 def run(args: Namespace, console: Console) -> Outcome:

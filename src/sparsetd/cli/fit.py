@@ -29,11 +29,12 @@ SHOWN = 15
 
 
 def arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     add_log(parser)
     add_part(parser)
-    parser.add_argument("--out", required=True, metavar="FILE", help="model file to write")
-    parser.add_argument("--method", default="SparseTDCV", metavar="NAME", help="estimator (default: %(default)s)")
-    parser.add_argument(
+    add("--out", required=True, metavar="FILE", help="model file to write")
+    add("--method", default="SparseTDCV", metavar="NAME", help="estimator (default: %(default)s)")
+    add(
         "--set",
         action="append",
         default=[],
@@ -42,15 +43,13 @@ def arguments(parser: ArgumentParser) -> None:
         help="a parameter of it (repeatable)",
     )
     add_gamma(parser)
-    parser.add_argument(
-        "--features", choices=list(FEATURES), help="feature map (default: standard, and raw for sparse rows)"
-    )
-    parser.add_argument(
+    add("--features", choices=list(FEATURES), help="feature map (default: standard, and raw for sparse rows)")
+    add(
         "--policy",
         metavar="MODULE:FUNCTION",
         help="learn action values of this policy; the code of MODULE is run, found in the current folder first",
     )
-    parser.add_argument("--checkpoint", metavar="FILE", help="save progress here and continue from it after a stop")
+    add("--checkpoint", metavar="FILE", help="save progress here and continue from it after a stop")
 
 
 def run(args: Namespace, console: Console) -> Outcome:
@@ -93,20 +92,28 @@ def _outcome(args: Namespace, model: Any) -> Outcome:
 
 
 def _estimator(args: Namespace) -> Any:
-    from sparsetd.estimators import BaseTD
     from sparsetd.estimators.validation import check_parameters, nearest
-    from sparsetd.model_file import known_classes
 
-    known = {name: cls for name, cls in known_classes().items() if issubclass(cls, BaseTD) and cls is not BaseTD}
-    if args.method not in known:
-        raise WrongInput(nearest("method", args.method, sorted(known)))
+    method = method_named(args.method)
     given = {"gamma": args.gamma, "fit_intercept": True, **dict(args.set)}
-    parameters = known[args.method]().get_params()
+    parameters = method().get_params()
     for name in given:
         if name not in parameters:
             raise WrongInput(nearest(f"parameter of {args.method}", name, sorted(parameters)))
     check_parameters(given)
-    return known[args.method](**given)
+    return method(**given)
+
+
+def method_named(name: str) -> Any:
+    """The estimator of this name, in small letters or capitals."""
+    from sparsetd.estimators import BaseTD
+    from sparsetd.estimators.validation import nearest
+    from sparsetd.model_file import known_classes
+
+    known = {n.lower(): cls for n, cls in known_classes().items() if issubclass(cls, BaseTD) and cls is not BaseTD}
+    if name.lower() not in known:
+        raise WrongInput(nearest("method", name, sorted(cls.__name__ for cls in known.values())))
+    return known[name.lower()]
 
 
 def _features(kind: str) -> Any:

@@ -28,18 +28,15 @@ examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     add_log(parser)
-    parser.add_argument("--out", metavar="FILE", help="policy file to write (.sparsetd), recommended or not")
+    add("--out", metavar="FILE", help="policy file to write (.sparsetd), recommended or not")
     add_gamma(parser)
-    parser.add_argument("--report", metavar="FILE", help="also write a page for a browser (.html)")
-    parser.add_argument(
-        "--level", type=inside, default=0.95, metavar="P", help="of the interval (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--learn", type=inside, default=0.5, metavar="P", help="share of episodes to learn on (default: %(default)s)"
-    )
-    parser.add_argument("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
-    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of the split (default: %(default)s)")
+    add("--report", metavar="FILE", help="also write a page for a browser (.html)")
+    add("--level", type=inside, default=0.95, metavar="P", help="of the interval (default: %(default)s)")
+    add("--learn", type=inside, default=0.5, metavar="P", help="share of episodes to learn on (default: %(default)s)")
+    add("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
+    add("--seed", type=at_least(0), default=0, metavar="N", help="of the split (default: %(default)s)")
 
 
 def run(args: Namespace, console: Console) -> Outcome:

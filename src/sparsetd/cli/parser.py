@@ -60,12 +60,7 @@ def _nearest(message: str) -> str:
 
 def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser for these words of the command line: only the commands they name are loaded."""
-    parser = Parser(
-        prog="sparsetd",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=_layout,
-    )
+    parser = Parser(prog="sparsetd", description=DESCRIPTION, epilog=EPILOG, formatter_class=_layout)
     parser.add_argument("--version", action="version", version=f"sparsetd {version('sparsetd')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
     _common(parser, default=False)

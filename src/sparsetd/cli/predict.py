@@ -39,9 +39,10 @@ examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="file written by 'sparsetd fit' or 'sparsetd improve'")
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="file written by 'sparsetd fit' or 'sparsetd improve'")
     add_log(parser)
-    parser.add_argument("--out", metavar="FILE", help="write .csv here instead of printing")
+    add("--out", metavar="FILE", help="write .csv here instead of printing")
 
 
 def run(args: Namespace, console: Console) -> Outcome:

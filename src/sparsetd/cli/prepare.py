@@ -24,23 +24,22 @@ examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     add_log(parser)
-    parser.add_argument("--out", required=True, metavar="FILE", help="the log to write (.parquet)")
-    parser.add_argument(
+    add("--out", required=True, metavar="FILE", help="the log to write (.parquet)")
+    add(
         "--missing",
         choices=("fill", "refuse"),
         default="fill",
         help="fill gaps and mark them, or list them as problems",
     )
-    parser.add_argument(
+    add(
         "--ends",
         choices=("last-row", "cut"),
         help="where no column tells: episodes really end with their last row, or recording stopped there",
     )
-    parser.add_argument("--bandit", action="store_true", help="every row is a decision of its own")
-    parser.add_argument(
-        "--drop", action="append", default=[], metavar="NAME", help="leave this column out (repeatable)"
-    )
+    add("--bandit", action="store_true", help="every row is a decision of its own")
+    add("--drop", action="append", default=[], metavar="NAME", help="leave this column out (repeatable)")
 
 
 def run(args: Namespace, console: Console) -> Outcome:

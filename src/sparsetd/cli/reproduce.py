@@ -29,24 +29,21 @@ examples:
 
 
 def _arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("experiment", choices=[*EXPERIMENTS, "all"], help="which figure or table of the paper")
-    parser.add_argument("--quick", action="store_true", help="small settings: minutes instead of hours")
-    parser.add_argument("--seeds", type=at_least(1), metavar="N", help="independent runs of each method")
-    parser.add_argument(
-        "--jobs", type=at_least(-1), default=1, metavar="N", help="parallel processes (-1: one per core)"
-    )
-    parser.add_argument("--out", type=_folder, default=Path("reproduction"), metavar="DIR", help="where results go")
-    parser.add_argument(
-        "--atlas", action="store_true", help="mountain-car: every reading of what the paper leaves open"
-    )
-    parser.add_argument("--search", action="store_true", help="triple-link: the search for the learners' parameters")
-    parser.add_argument(
+    add = parser.add_argument
+    add("experiment", choices=[*EXPERIMENTS, "all"], help="which figure or table of the paper")
+    add("--quick", action="store_true", help="small settings: minutes instead of hours")
+    add("--seeds", type=at_least(1), metavar="N", help="independent runs of each method")
+    add("--jobs", type=at_least(-1), default=1, metavar="N", help="parallel processes (-1: one per core)")
+    add("--out", type=_folder, default=Path("reproduction"), metavar="DIR", help="where results go")
+    add("--atlas", action="store_true", help="mountain-car: every reading of what the paper leaves open")
+    add("--search", action="store_true", help="triple-link: the search for the learners' parameters")
+    add(
         "--backend",
         choices=("cores", "cuda"),
         default="cores",
         help="where the atlas is run (cuda: a GPU, through CuPy)",
     )
-    parser.add_argument("--resume", action="store_true", help="skip the units that are already finished")
+    add("--resume", action="store_true", help="skip the units that are already finished")
 
 
 def _folder(text: str) -> Path:

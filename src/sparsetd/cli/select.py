@@ -22,11 +22,7 @@ examples:
   sparsetd select log.parquet
   sparsetd select log.parquet --target target_prob --gamma 0.95 --json
 """
-COLUMNS = (
-    Column("penalty", "penalty", ".3g"),
-    Column("n_features", "features", "d"),
-    Column("chosen", ""),
-)
+COLUMNS = (Column("penalty", "penalty", ".3g"), Column("n_features", "features", "d"), Column("chosen", ""))
 
 
 def arguments(parser: ArgumentParser) -> None:

@@ -24,10 +24,11 @@ examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("logs", metavar="RAW", nargs="+", help=LOG_HELP)
+    add = parser.add_argument
+    add("logs", metavar="RAW", nargs="+", help=LOG_HELP)
     add_columns(parser)
-    parser.add_argument("--out", required=True, metavar="DIR", help="folder for the shards")
-    parser.add_argument("--shards", type=at_least(1), metavar="N", help="how many (default: one for every 64 MiB)")
+    add("--out", required=True, metavar="DIR", help="folder for the shards")
+    add("--shards", type=at_least(1), metavar="N", help="how many (default: one for every 64 MiB)")
 
 
 def run(args: Namespace, console: Console) -> Outcome:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
-from sparsetd.cli.fit import value_of
+from sparsetd.cli.fit import method_named, value_of
 from sparsetd.cli.log_options import LOG_HELP, add_gamma
 from sparsetd.cli.options import at_least
 from sparsetd.progress import counter
@@ -35,22 +35,17 @@ examples:
 
 
 def arguments(parser: ArgumentParser) -> None:
-    parser.add_argument("data", metavar="PROBLEM_OR_LOG", help=f"one of {', '.join(PROBLEMS)}, or a log: {LOG_HELP}")
-    parser.add_argument("--method", nargs="+", required=True, metavar="NAME", help="estimators, such as TDC ROTD")
-    parser.add_argument(
-        "--grid", nargs="+", required=True, type=axis, metavar="NAME=VALUES", help="parameters and their values"
-    )
-    parser.add_argument("--seeds", type=at_least(1), default=1, metavar="N", help="runs of each setting (default: 1)")
-    parser.add_argument(
-        "--metric", default="rmspbe", metavar="NAME", help="rmspbe, mspbe, neu, or value_error on a problem"
-    )
-    parser.add_argument("--rows", type=at_least(1), default=1000, metavar="N", help="rows of a run on a problem")
+    add = parser.add_argument
+    add("data", metavar="PROBLEM_OR_LOG", help=f"one of {', '.join(PROBLEMS)}, or a log: {LOG_HELP}")
+    add("--method", nargs="+", required=True, metavar="NAME", help="estimators, such as TDC ROTD")
+    add("--grid", nargs="+", required=True, type=axis, metavar="NAME=VALUES", help="parameters and their values")
+    add("--seeds", type=at_least(1), default=1, metavar="N", help="runs of each setting (default: 1)")
+    add("--metric", default="rmspbe", metavar="NAME", help="rmspbe, mspbe, neu, or value_error on a problem")
+    add("--rows", type=at_least(1), default=1000, metavar="N", help="rows of a run on a problem")
     add_gamma(parser)
-    parser.add_argument("--jobs", type=int, default=-1, metavar="N", help="processes (default: one per core)")
-    parser.add_argument(
-        "--backend", default="cores", metavar="NAME", help="cores, cuda (a GPU through CuPy) or a joblib backend"
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where rows, table and figures go")
+    add("--jobs", type=int, default=-1, metavar="N", help="processes (default: one per core)")
+    add("--backend", default="cores", metavar="NAME", help="cores, cuda (a GPU through CuPy) or a joblib backend")
+    add("--out", type=Path, required=True, metavar="DIR", help="where rows, table and figures go")
 
 
 def run(args: Namespace, console: Console) -> Outcome:
@@ -101,14 +96,7 @@ def _columns(table: Any, metric: str) -> list[Column]:
 
 
 def _estimator(name: str, args: Namespace) -> Any:
-    from sparsetd.estimators import BaseTD
-    from sparsetd.estimators.validation import nearest
-    from sparsetd.model_file import known_classes
-
-    known = {n.lower(): cls for n, cls in known_classes().items() if issubclass(cls, BaseTD) and cls is not BaseTD}
-    if name.lower() not in known:
-        raise WrongInput(nearest("method", name, sorted(cls.__name__ for cls in known.values())))
-    return known[name.lower()](gamma=args.gamma)
+    return method_named(name)(gamma=args.gamma)
 
 
 def _data(args: Namespace) -> Any:

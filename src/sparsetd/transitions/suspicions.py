@@ -9,9 +9,8 @@ import numpy as np
 from sparsetd.transitions.checks import Array
 from sparsetd.transitions.transitions import Transitions
 
-# A share of rows or episodes below this is taken as chance.
+FEW = 0.05  # a share of rows or episodes below this is taken as chance
 MAX_DESIGN = 20_000  # rows in which a regression looks for shifted rewards
-FEW = 0.05
 
 
 def timeouts_marked_as_terminals(t: Transitions) -> str | None:
