@@ -17,13 +17,13 @@ import argparse
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from sparsetd import operators, penalties, problems, solvers
+from sparsetd import GTD2, ROTD, TD, TDC, TDRC, LinearTD, operators, penalties, problems, solvers
 from sparsetd.metrics import exact_mspbe
 from sparsetd.problems import FiniteMDP
 from sparsetd.solvers import PowerDecay
@@ -252,7 +252,7 @@ def automatic_saddle(problem: Problem) -> Any:
     """What ROTD(step_size="auto") uses: dual averaging where there is a penalty, distance over gradients elsewhere."""
     if any(problem.rho):
         return solvers.DualAveraging(average="all", sparse=False)
-    return solvers.SaddleDistanceOverGradients()
+    return solvers.SaddleDistanceOverGradients(rescale=True)
 
 
 def saddle_table(cases: list[tuple[Any, ...]], sizes: Any, rng: np.random.Generator) -> list[bool]:
@@ -286,7 +286,7 @@ def stochastic_table(
     ratios, averaged = [], []
     plain = [(label, mdp, False, on_policy) for label, mdp, _, on_policy in cases if on_policy or name != "TD"]
     for problem in drawn(plain, table, sizes, rng):
-        auto = problem.error(solvers.DistanceOverGradients(), problem.rmspbe)
+        auto = problem.error(solvers.DistanceOverGradients(rescale=True), problem.rmspbe)
         last = problem.grid(solvers.Stochastic, problem.rmspbe, average="none")
         suffix = problem.grid(solvers.Stochastic, problem.rmspbe, average="suffix")
         ratios.append(auto / last)
@@ -299,6 +299,44 @@ def stochastic_table(
         verdict(f"{name}, geometric mean of {len(ratios)} problems", geometric_mean(ratios), GEO),
         verdict(f"{name}, worst", max(ratios), WORST),
     ]
+
+
+def units_table(sizes: Any, rng: np.random.Generator) -> list[bool]:
+    """Columns of sizes 10^±3, and of means ten times their standard deviation, against standardised ones."""
+    print("\nUnits: error 1 − score on the rows, with an intercept; worst ratio to standardised columns in brackets")
+    print(f"{'':12s}{'standardised':>14s}{'10^±3':>18s}{'mean 10':>18s}{'both':>18s}{'left alone':>14s}")
+    cases = [random_problem(rng) for _ in range(12)]
+    logs = [mdp.trajectory(sizes.rows, child) for mdp, child in zip(cases, rng.spawn(12), strict=True)]
+    spread = [10.0 ** rng.uniform(-3, 3, mdp.n_features) for mdp in cases]
+    verdicts = []
+    for kind in (TD, TDC, TDRC, GTD2, ROTD):
+        errors = np.array([_unit_errors(kind, *case) for case in zip(cases, logs, spread, strict=True)])
+        ratios, levels = errors / errors[:, :1], np.exp(np.log(errors).mean(axis=0))
+        shown = "".join(
+            f"{level:10.4f} ({worst:5.2f})" for level, worst in zip(levels[1:4], ratios.max(axis=0)[1:4], strict=True)
+        )
+        print(f"{kind.__name__:12s}{levels[0]:14.4f}{shown}{levels[4]:14.4f}", flush=True)
+        verdicts.append(verdict(f"{kind.__name__}, worst ratio in bad units", float(ratios[:, 1:4].max()), 1.5))
+    return verdicts
+
+
+def _unit_errors(kind: Any, mdp: FiniteMDP, log: Batch, spread: Array) -> list[float]:
+    """1 − score in standardised units, three bad ones, and the last of these for the rule that leaves them alone."""
+    mean, deviation = log.phi.mean(axis=0), np.maximum(log.phi.std(axis=0), 1e-12)
+    bad = [(mean, spread / deviation), (mean - 10.0 * deviation, 1.0 / deviation), (mean - 10.0 * deviation, spread)]
+    errors = []
+    for shift, scale in [(mean, 1.0 / deviation), *bad]:
+        X, X_next = (log.phi - shift) * scale, (log.phi_next - shift) * scale
+        model = kind(gamma=mdp.gamma, fit_intercept=True)
+        rows = {"ratio": log.ratio, "discount": log.discount, "start": log.start}
+        errors.append(1.0 - model.fit(X, log.reward, X_next, **rows).score(X, log.reward, X_next, **rows))
+    table, penalty, solver = model._parts()
+    plain = LinearTD(operator=table, penalty=penalty, solver=replace(solver, rescale=False), **model_settings(model))
+    return [*errors, 1.0 - plain.fit(X, log.reward, X_next, **rows).score(X, log.reward, X_next, **rows)]
+
+
+def model_settings(model: Any) -> dict[str, Any]:
+    return {"gamma": model.gamma, "fit_intercept": model.fit_intercept}
 
 
 def classic_table(sizes: Any, rng: np.random.Generator) -> list[bool]:
@@ -350,8 +388,10 @@ def main(arguments: list[str] | None = None) -> int:
     verdicts = classic_table(sizes, rng)
     cases = list(unseen(rng))
     verdicts += saddle_table(cases, sizes, rng)
-    for name, table in (("TD", operators.td()), ("TDC", operators.tdc()), ("GTD2", operators.gtd2())):
+    tables = {"TD": operators.td(), "TDC": operators.tdc(), "GTD2": operators.gtd2(), "TDRC": operators.tdrc()}
+    for name, table in {**tables, "ETD": operators.etd()}.items():
         verdicts += stochastic_table(name, table, cases, sizes, rng)
+    verdicts += units_table(sizes, rng)
     print(f"\n{sum(verdicts)} of {len(verdicts)} passed")
     return 0 if all(verdicts) else 1
 

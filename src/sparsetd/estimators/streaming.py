@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from sparsetd import solvers
 from sparsetd.estimators.base import BaseTD
 
@@ -40,7 +42,7 @@ class StreamingTD(BaseTD):
     @property
     def _streaming(self) -> dict[str, Any]:
         if self._automatic:
-            return {"average": self.average or "suffix", "radius": self.radius}
+            return {"average": self.average or "suffix", "radius": self.radius, "rescale": not np.isfinite(self.radius)}
         return {"step_size": self.step_size, "average": self.average or "none", "radius": self.radius}
 
     @property

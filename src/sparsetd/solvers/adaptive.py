@@ -9,7 +9,10 @@ import numpy as np
 
 from sparsetd.solvers.compiled import rules
 from sparsetd.solvers.compiled.balls import BOX, DUAL_BALL, FREE
+from sparsetd.solvers.state import StreamState
 from sparsetd.solvers.stream import Average, FitNorm, Streaming
+from sparsetd.solvers.units import Units
+from sparsetd.system import Array, Table
 
 
 @dataclass(frozen=True)
@@ -18,6 +21,7 @@ class Automatic(Streaming):
 
     average: Average = "suffix"
     radius: float = np.inf
+    rescale: bool = False
 
     start: ClassVar[float] = 1.0  # r_0 = start·max_t ‖A_t x − b_t‖/‖A_t‖
     cap: ClassVar[float] = np.inf  # α ≤ cap over the mean of ‖A_t‖
@@ -43,7 +47,7 @@ class DistanceOverGradients(Automatic):
 
     `average` is that of the iterates with weights α_t, over all rows or over the last quarter to half of them
     ("suffix"). With `extragradient` the gradient is taken at a trial point (on the same row), and the trial points are
-    averaged.
+    averaged. Where nothing is penalised, `rescale` finds units for features of very different sizes (`units`).
 
     References
     ----------
@@ -53,6 +57,13 @@ class DistanceOverGradients(Automatic):
     extragradient: bool = False  # type: ignore[misc]
 
     cap: ClassVar[float] = 2.0
+
+    def init(
+        self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
+    ) -> StreamState:
+        state = super().init(table, n_features, dtype, coef_init)
+        state.units = Units(np.zeros((3, n_features))) if self.rescale else None
+        return state
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.solvers.compiled.rules import RECORD
+from sparsetd.solvers.compiled.rules import REACH, RECORD, ROWS, SCALE
+from sparsetd.solvers.units import Units
 from sparsetd.system import Array, TraceCarry
 
+EARLY = 1024  # rows: a change of units before that forgets what was learned in bad ones
 LAWS: dict[str, Any] = {}  # the laws of lazy states by their names (`laws`)
 
 
@@ -49,19 +51,23 @@ class StreamState:
     diverged: bool = False
     lazy: dict[str, Any] | None = None
     more: dict[str, Array] = field(default_factory=dict)
+    units: Units | None = None
 
     @property
     def primal(self) -> Array:
-        """x with its pending projection applied; O(d)."""
+        """x with its pending projection applied, in the units of the rows; O(d)."""
         if self.lazy is not None and self.lazy["settled"] != self.t:
-            return LAWS[self.lazy["law"]].point(self).astype(self.x.dtype, copy=False)
-        return np.asarray(self.pending[0] * self.x, dtype=self.x.dtype)
+            x = LAWS[self.lazy["law"]].point(self).astype(self.x.dtype, copy=False)
+        else:
+            x = np.asarray(self.pending[0] * self.x, dtype=self.x.dtype)
+        return x if self.units is None else self.units.coefficients(x)
 
     @property
     def dual(self) -> Array | None:
-        """y with its pending projection applied."""
+        """y with its pending projection applied, in the units of the rows."""
         self.settle()
-        return None if self.y is None else np.asarray(self.pending[1] * self.y, dtype=self.y.dtype)
+        y = None if self.y is None else np.asarray(self.pending[1] * self.y, dtype=self.y.dtype)
+        return y if y is None or self.units is None else self.units.coefficients(y)
 
     def settle(self) -> None:
         """Fill the dense arrays, if the iterates live elsewhere and have moved since; O(d)."""
@@ -82,10 +88,31 @@ class StreamState:
     def apply_pending(self) -> None:
         """Multiply x and y by their pending scales."""
         if self.pending[0] != 1.0:
-            self.x[:] = self.primal
+            self.x[:] = self.pending[0] * self.x
         if self.y is not None and self.pending[1] != 1.0:
             self.y[:] = self.pending[1] * self.y
         self.pending[:] = 1.0
+
+    def change_units(self, new: Units) -> None:
+        """Begin afresh in new units: from x_0 while it is early, later from where x is."""
+        old, kind = self.units or new, self.x.dtype
+        self.leave()
+        self.apply_pending()
+        origin = old.coefficients(self.origin)
+        x = origin if self.t < EARLY else old.coefficients(self.x)
+        self.origin[:], self.x[:] = new.coefficients_in(origin), new.coefficients_in(x)
+        if self.y is not None:
+            self.y[:] = 0.0
+        if self.trace is not None:
+            self.trace[:] = new.rows_in(old.trace_out(self.trace).astype(kind))
+        self.totals.clear()
+        self.earlier.clear()
+        known = self.record[[ROWS, SCALE]]
+        self.record[:] = 0.0
+        if self.t >= EARLY:
+            self.record[[ROWS, SCALE]] = known
+        self.record[REACH] = np.linalg.norm(self.x - self.origin)
+        self.units = new
 
 
 def apart(n_rows: int, n_features: int, dtype: Any) -> Array:

@@ -120,17 +120,27 @@ class Streaming:
         law = None
         if system is not None and (batch.is_sparse or state.lazy is not None):
             law = self._law(state, system)  # a stream that began lazily stays so, however it is cut
-        if system is None or law is None:
+        if law is None:
             state.leave()
-        else:
-            self._enter(state, law, system)
+        units = state.units if system is not None and not (system.l1.any() or system.l2.any()) else None
         rows = (rows_of(batch.phi), rows_of(batch.phi_next)) if law else (batch.phi, batch.phi_next)
         at_once, done = len(batch) if law or not batch.is_sparse else max(1, 2**22 // batch.n_features), 0
         while done < len(batch) and not state.diverged:
             self._rotate(state)
-            stop = min(len(batch), done + self._until_rotation(state.t), done + at_once)
+            if units is not None and units.is_due(state.t):
+                new = units.found(batch.is_sparse, bool(system.damping.any()))  # type: ignore[union-attr]
+                if new is not None:
+                    state.change_units(new)
+                    units = new
+            if law is not None:
+                self._enter(state, law, system)  # type: ignore[arg-type]
+            pause = self._until_rotation(state.t) if units is None else units.until_due(state.t)
+            stop = min(len(batch), done + pause, done + at_once)
             part = tuple(column[done:stop] for column in columns)
             phi, phi_next = (_part(given, done, stop, state.x.dtype) for given in rows)
+            if units is not None:
+                units.observe(phi, state.t)
+                phi, phi_next = units.rows_in(phi), units.rows_in(phi_next)
             if law is not None:
                 taken = LAWS[law].advance(self, state, phi, phi_next, part, system)
             elif system is None:
@@ -270,10 +280,11 @@ class Streaming:
         weight = extra + sum(s.weight for s in totals)
         if not weight > 0:
             return last, dual
-        x = np.asarray((sum(s.x for s in totals) + extra * last) / weight, dtype=last.dtype)
+        known: Any = np.asarray if state.units is None else state.units.coefficients
+        x = np.asarray((known(sum(s.x for s in totals)) + extra * last) / weight, dtype=last.dtype)
         if dual is None:
             return x, None
-        y = (sum(s.y for s in totals if s.y is not None) + extra * dual) / weight
+        y = (known(sum(s.y for s in totals if s.y is not None)) + extra * dual) / weight
         return x, np.asarray(y, dtype=last.dtype)
 
     def _sums(self, state: StreamState) -> tuple[Array | None, Array | None]:

@@ -22,9 +22,10 @@ from numba.extending import overload
 from sparsetd.solvers.compiled.compile import FAST, OPTIONS, part
 
 # Entries of `record`: Σ‖g_x‖², Σ‖g_y‖², r̄ = max‖x_i − x_0‖, max ‖A_t x − b_t‖/‖A_t‖ (a length in the units of x), the
-# weight of the averages, Σ of dual averaging's weights, Σ of the bounds of ‖A_t‖, rows, and the scale of the values.
-GX, GY, REACH, START, WEIGHT, MASS, SIZE, ROWS, SCALE = range(9)
-RECORD = 9
+# weight of the averages, Σ of dual averaging's weights, Σ of the bounds of ‖A_t‖, rows, the scale of the values, and
+# how many bounds were summed.
+GX, GY, REACH, START, WEIGHT, MASS, SIZE, ROWS, SCALE, SIZED = range(10)
+RECORD = 10
 
 # A value beyond GROWTH times the run's own scale (the largest reward, or value of the first SETTLING rows) diverges.
 GROWTH, SETTLING = 1e8, 10.0
@@ -76,7 +77,7 @@ class DistanceOverGradients(NamedTuple):
 @rule(DistanceOverGradients)
 def _distance_over_gradients(rule, record, alpha, nx, ny):  # noqa: ARG001
     reach = max(record[REACH], rule.start * record[START])
-    top = rule.cap * record[ROWS] / record[SIZE] if record[SIZE] > 0.0 else np.inf
+    top = rule.cap * record[SIZED] / record[SIZE] if record[SIZE] > 0.0 else np.inf
     if rule.dual_radius == 0.0:
         both = min(over_root(reach, record[GX] + nx + record[GY] + ny), top)
         return both, both
@@ -95,6 +96,7 @@ def see(record, residual, bound):
     if bound > 0.0:
         record[START] = max(record[START], np.sqrt(residual) / bound)
     record[SIZE] += bound
+    record[SIZED] += 1.0
 
 
 @part

@@ -1,0 +1,126 @@
+"""The units that a stream finds for its features, so that automatic steps do not hang on those they came in.
+
+    φ̃_j = (φ_j − μ_j φ_c)/s_j        θ_j = θ̃_j/s_j        θ_c = θ̃_c − Σ_j μ_j θ_j
+
+s_j is the root mean square of the entries of column j that are not zero, so that indicators keep their 1. c is a column
+that has always been 1, the intercept; where there is one and the rows are dense, columns whose mean exceeds twice their
+standard deviation are centred, and then s_j is that deviation. The map is linear, so it holds for φ, φ' and traces.
+
+Columns of similar size are left as they are. Otherwise the stream goes over to new units and begins afresh: from x_0
+the first time, and later, should a size have changed by a factor of two, from where it is. It looks at the sizes after
+16, 32, 64, … rows, which makes the result independent of how the stream is cut.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sparsetd.solvers.compiled.csr import Rows
+from sparsetd.solvers.compiled.moments import COUNT, SQUARES, observe, observe_sparse
+from sparsetd.system import Array
+
+FIRST = 16  # rows before the first look
+UNEVEN = 8.0  # how much larger one column must be than another
+CHANGED = 2.0  # how much a size must have changed
+MOVED = 0.25  # how many standard deviations a mean must have moved
+OFF_CENTRE = 2.0  # how many standard deviations a mean must be away from zero
+
+
+@dataclass
+class Units:
+    """The moments seen so far and the units in use: none of them while `scale` is None; `constant` < 0 without c."""
+
+    moments: Array
+    rows: int = 0
+    scale: Array | None = None
+    shift: Array | None = None
+    constant: int = -1
+
+    def observe(self, phi: Any, t: int) -> None:
+        """Look at rows from number t of the stream on."""
+        sparse = isinstance(phi, Rows)
+        self.rows += int(observe_sparse(self.moments, tuple(phi), t) if sparse else observe(self.moments, phi, t))
+
+    def is_due(self, t: int) -> bool:
+        """Whether sizes are looked at after t rows; O(d), so not before there are rows enough for that."""
+        return t >= max(FIRST, self.moments.shape[1] // 64) and t & (t - 1) == 0
+
+    def until_due(self, t: int) -> int:
+        return max(FIRST, 1 << t.bit_length()) - t
+
+    def found(self, sparse: bool, absolute: bool) -> Units | None:
+        """Better units than those in use, or None. `absolute`: a common size of all columns counts as well."""
+        count, seen = self.moments[COUNT], self.moments[COUNT] > 0
+        doubt = 2.0 / np.sqrt(2.0 * np.maximum(count, 1.0))  # relative error of a size, twice
+        scale = np.sqrt(np.divide(self.moments[SQUARES], count, out=np.ones(len(count)), where=seen))
+        constant, shift = (-1, np.zeros(len(count))) if sparse else self._centre(scale)
+        known = np.append(scale[seen] * (1.0 - doubt[seen]), 1.0 if absolute else []), scale[seen] * (1.0 + doubt[seen])
+        low = np.append(known[1], 1.0) if absolute else known[1]
+        uneven = bool(seen.any()) and known[0].max() > UNEVEN * low.min()
+        if not (uneven or shift.any() or self.scale is not None):
+            return None
+        scale[~seen] = np.exp(np.mean(np.log(scale[seen])))
+        if self.scale is not None and not self._changed(scale, shift, constant, seen & (doubt < 0.5)):
+            return None
+        return Units(self.moments, self.rows, scale, shift, constant)
+
+    def _centre(self, scale: Array) -> tuple[int, Array]:
+        """The constant column and the means to take off; their columns get the standard deviation as their scale."""
+        count, total, squares = self.moments
+        ones = np.flatnonzero((count == self.rows) & (total == self.rows) & (squares == self.rows))
+        mean, shift = total / self.rows, np.zeros(len(count))
+        if not len(ones):
+            return -1, shift
+        deviation = np.sqrt(np.maximum(squares / self.rows - mean**2, 0.0))
+        off = (np.abs(mean) > OFF_CENTRE * deviation) & (deviation > 1e-7 * np.abs(mean))
+        scale[off], shift[off] = deviation[off], mean[off]
+        return int(ones[0]), shift
+
+    def _changed(self, scale: Array, shift: Array, constant: int, sure: Array) -> bool:
+        ratio = scale[sure] / self.scale[sure]  # type: ignore[index]
+        moved = np.abs(shift - self.shift) > MOVED * scale
+        return constant != self.constant or bool(np.any(np.abs(np.log(ratio)) > np.log(CHANGED)) or moved.any())
+
+    # --- the map ----------------------------------------------------------------------------------------------------
+
+    def rows_in(self, phi: Any) -> Any:
+        """Rows in these units."""
+        if self.scale is None or self.shift is None:
+            return phi
+        if isinstance(phi, Rows):
+            lo, hi = phi.indptr[0], phi.indptr[-1]
+            indices = phi.indices[lo:hi]
+            values = phi.values[lo:hi] if len(phi.values) else 1.0
+            return Rows(values / self.scale[indices], np.ascontiguousarray(indices), phi.indptr - lo)
+        kind = phi.dtype
+        if self.constant >= 0:
+            phi = phi - phi[:, self.constant, None] * self.shift.astype(kind)
+        return np.ascontiguousarray(phi / self.scale.astype(kind))
+
+    def coefficients(self, x: Array) -> Array:
+        """x (k, d) of these units in the units of the rows."""
+        if self.scale is None or self.shift is None:
+            return x
+        out = x / self.scale
+        if self.constant >= 0:
+            out[:, self.constant] -= out @ self.shift
+        return np.asarray(out, dtype=x.dtype)
+
+    def coefficients_in(self, x: Array) -> Array:
+        """The inverse of `coefficients`."""
+        if self.scale is None or self.shift is None:
+            return x
+        out = x * self.scale
+        if self.constant >= 0:
+            out[:, self.constant] += x @ self.shift
+        return np.asarray(out, dtype=x.dtype)
+
+    def trace_out(self, e: Array) -> Array:
+        """A row of these units in the units of the rows."""
+        if self.scale is None or self.shift is None:
+            return e
+        out = e * self.scale
+        return out if self.constant < 0 else out + out[..., self.constant, None] * self.shift

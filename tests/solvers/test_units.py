@@ -1,0 +1,124 @@
+"""Units that a stream finds: the plain rule on rows in those units, whatever the rows came in."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sparsetd import GTD, ROTD, TDC, TDRC, ROTDLasso, checkpoint, operators, penalties, solvers
+from sparsetd.problems import random_mdp
+from sparsetd.solvers.units import FIRST
+from sparsetd.system import Batch
+
+N, D = 300, 6
+SIZES = np.array([1e3, 1.0, 1e-3, 10.0, 0.1, 1.0])
+SOLVERS = [
+    solvers.DistanceOverGradients(rescale=True),
+    solvers.DistanceOverGradients(rescale=True, extragradient=True, average="none"),
+    solvers.SaddleDistanceOverGradients(rescale=True),
+    solvers.LeastSquaresDistanceOverGradients(rescale=True),
+]
+
+
+def log(sparse: bool = False, constant: bool = False, n: int = N) -> Batch:
+    """Columns of very different sizes; with a constant one the others are far from zero."""
+    rng = np.random.default_rng(3)
+    rows = rng.normal(size=(n + 1, D)) * (rng.random((n + 1, D)) < 0.6)
+    if constant:
+        rows = 10.0 + rng.normal(size=(n + 1, D))
+    rows *= SIZES
+    if constant:
+        rows[:, 2] = 1.0
+    phi, phi_next = (sp.csr_array(rows[s]) if sparse else rows[s].copy() for s in (slice(n), slice(1, None)))
+    discount = np.where(rng.random(n) < 0.1, 0.0, 0.9)
+    return Batch(phi, phi_next, rng.normal(size=n), discount, np.ones(n), rng.random(n) < 0.1, np.ones(n))
+
+
+def run(solver: Any, batch: Batch, table: Any, cuts: tuple[int, ...] = (), start: Any = None) -> Any:
+    state, ends = solver.init(table, D, np.float64, start), (0, *cuts, len(batch))
+    for first, stop in itertools.pairwise(ends):
+        solver.update(state, batch[first:stop], table, penalties.NoPenalty())
+    return state, solver.result(state, table, penalties.NoPenalty())
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.6])
+@pytest.mark.parametrize(("sparse", "constant"), [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
+def test_any_split_gives_the_same_bits(solver: Any, sparse: bool, constant: bool, lam: float) -> None:
+    batch, table = log(sparse, constant), operators.tdc(lam=lam)
+    whole, one = run(solver, batch, table)
+    pieces, other = run(solver, batch, table, cuts=(1, 15, 16, 17, 40, 64, 200))
+    assert whole.units.scale is not None
+    assert (whole.units.constant >= 0) == constant
+    for a, b in ((whole.units.scale, pieces.units.scale), (one.coef, other.coef), (one.coef_last, other.coef_last)):
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.6])
+def test_sparse_rows_give_what_dense_ones_do(lam: float) -> None:
+    table, solver = operators.tdc(lam=lam), SOLVERS[0]
+    dense, sparse = (run(solver, log(kind), table)[1] for kind in (False, True))
+    np.testing.assert_allclose(sparse.coef * SIZES, dense.coef * SIZES, rtol=0, atol=1e-10)
+
+
+def test_it_is_the_plain_rule_on_rows_in_these_units() -> None:
+    """An oracle that shares no code: standardise the first rows by hand, then run the rule on what follows them."""
+    batch, table = log(constant=True, n=FIRST + 14), operators.tdc()
+    seen = batch.phi[:FIRST]
+    shift, scale = seen.mean(axis=0), seen.std(axis=0)
+    shift[2], scale[2] = 0.0, 1.0
+    after = batch[FIRST:]
+    by_hand = Batch((after.phi - shift) / scale, (after.phi_next - shift) / scale, *list(vars(after).values())[2:])
+    expected = run(solvers.DistanceOverGradients(), by_hand, table)[1].coef_last / scale
+    expected[2] -= expected @ shift
+    found = run(SOLVERS[0], batch, table)[1].coef_last
+    np.testing.assert_allclose(found * scale, expected * scale, rtol=1e-9)
+
+
+def test_columns_of_similar_size_are_left_alone() -> None:
+    batch, table = log(), operators.tdc()
+    even = Batch(batch.phi / SIZES, batch.phi_next / SIZES, *list(vars(batch).values())[2:])
+    state, found = run(SOLVERS[0], even, table)
+    assert state.units.scale is None
+    assert np.array_equal(found.coef, run(solvers.DistanceOverGradients(), even, table)[1].coef)
+
+
+def test_a_checkpoint_keeps_the_units(tmp_path: Any) -> None:
+    batch, table, solver = log(constant=True), operators.tdc(), SOLVERS[2]
+    state = solver.init(table, D)
+    solver.update(state, batch[:100], table, penalties.NoPenalty())
+    checkpoint.save(tmp_path / "c", state)
+    again, _ = checkpoint.load(tmp_path / "c", solver.init(table, D))
+    for each in (state, again):
+        solver.update(each, batch[100:], table, penalties.NoPenalty())
+    assert np.array_equal(state.primal, again.primal)
+
+
+@pytest.mark.parametrize("model", [GTD(), TDRC(), ROTDLasso(), TDC(), ROTD()], ids=lambda m: type(m).__name__)
+def test_predictions_do_not_depend_on_the_units_of_the_columns(model: Any) -> None:
+    batch, other = log(), np.array([1e-2, 1e2, 7.0, 1e4, 1e-3, 0.5])
+    rows = batch.phi, batch.phi_next
+    columns = {"discount": batch.discount, "start": batch.start}
+    first = model.fit(rows[0], batch.reward, rows[1], **columns).predict(rows[0])
+    again = model.fit(rows[0] * other, batch.reward, rows[1] * other, **columns).predict(rows[0] * other)
+    assert np.abs(first).max() > 0
+    np.testing.assert_allclose(again, first, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [TDC, ROTD])
+def test_bad_columns_learn_nearly_as_well_as_standardised_ones(kind: Any) -> None:
+    rng = np.random.default_rng(11)
+    mdp = random_mdp(rng, 40, 8, 3, gamma=0.9, off_policy=0.4)
+    rows = mdp.trajectory(8000, rng)
+    mean, deviation, size = rows.phi.mean(axis=0), rows.phi.std(axis=0), 10.0 ** rng.uniform(-3, 3, 8)
+
+    def error(shift: Any, scale: Any) -> float:
+        X, X_next = (rows.phi - shift) * scale, (rows.phi_next - shift) * scale
+        model = kind(gamma=mdp.gamma, fit_intercept=True).fit(X, rows.reward, X_next, ratio=rows.ratio)
+        return 1.0 - model.score(X, rows.reward, X_next, ratio=rows.ratio)
+
+    assert error(mean - 10.0 * deviation, size) <= 1.5 * error(mean, 1.0 / deviation) + 1e-4
