@@ -303,14 +303,16 @@ def stochastic_table(
 
 def units_table(sizes: Any, rng: np.random.Generator) -> list[bool]:
     """Columns of sizes 10^±3, and of means ten times their standard deviation, against standardised ones."""
-    print("\nUnits: error 1 − score on the rows, with an intercept; worst ratio to standardised columns in brackets")
+    print(
+        "\nUnits: RMSPBE on the rows over that of V = 0, with an intercept; worst ratio to standardised columns in brackets"
+    )
     print(f"{'':12s}{'standardised':>14s}{'10^±3':>18s}{'mean 10':>18s}{'both':>18s}{'left alone':>14s}")
     cases = [random_problem(rng) for _ in range(12)]
     logs = [mdp.trajectory(sizes.rows, child) for mdp, child in zip(cases, rng.spawn(12), strict=True)]
     spread = [10.0 ** rng.uniform(-3, 3, mdp.n_features) for mdp in cases]
     verdicts = []
     for kind in (TD, TDC, TDRC, GTD2, ROTD):
-        errors = np.array([_unit_errors(kind, *case) for case in zip(cases, logs, spread, strict=True)])
+        errors = np.sqrt([_unit_errors(kind, *case) for case in zip(cases, logs, spread, strict=True)])
         ratios, levels = errors / errors[:, :1], np.exp(np.log(errors).mean(axis=0))
         shown = "".join(
             f"{level:10.4f} ({worst:5.2f})" for level, worst in zip(levels[1:4], ratios.max(axis=0)[1:4], strict=True)
