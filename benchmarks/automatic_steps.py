@@ -303,9 +303,7 @@ def stochastic_table(
 
 def units_table(sizes: Any, rng: np.random.Generator) -> list[bool]:
     """Columns of sizes 10^±3, and of means ten times their standard deviation, against standardised ones."""
-    print(
-        "\nUnits: RMSPBE on the rows over that of V = 0, with an intercept; worst ratio to standardised columns in brackets"
-    )
+    print("\nUnits: RMSPBE over that of V = 0, with an intercept; in brackets the worst ratio to standardised columns")
     print(f"{'':12s}{'standardised':>14s}{'10^±3':>18s}{'mean 10':>18s}{'both':>18s}{'left alone':>14s}")
     cases = [random_problem(rng) for _ in range(12)]
     logs = [mdp.trajectory(sizes.rows, child) for mdp, child in zip(cases, rng.spawn(12), strict=True)]
