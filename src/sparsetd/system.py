@@ -199,8 +199,11 @@ def rows_of(values: Any, rows: slice | Array) -> Any:
         return values[rows]
     first, stop, _ = rows.indices(values.shape[0])
     lo, hi = values.indptr[first], values.indptr[max(stop, first)]
-    arrays = values.data[lo:hi], values.indices[lo:hi], values.indptr[first : max(stop, first) + 1] - lo
-    return sp.csr_array(arrays, shape=(max(stop - first, 0), values.shape[1]), copy=False)
+    out = sp.csr_array((max(stop - first, 0), values.shape[1]), dtype=values.dtype)
+    # Given to the constructor, a short run would be copied.
+    out.data, out.indices = values.data[lo:hi], values.indices[lo:hi]
+    out.indptr = values.indptr[first : max(stop, first) + 1] - lo
+    return out
 
 
 def dense(rows: Any, dtype: Any = np.float64) -> Array:

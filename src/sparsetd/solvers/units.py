@@ -24,6 +24,7 @@ from sparsetd.system import Array
 
 FIRST = 16  # rows before the first look
 UNEVEN = 8.0  # how much larger one column must be than another
+SURE = 8  # entries that are not zero: a size of fewer is a guess
 CHANGED = 2.0  # how much a size must have changed
 MOVED = 0.25  # how many standard deviations a mean must have moved
 OFF_CENTRE = 2.0  # how many standard deviations a mean must be away from zero
@@ -54,16 +55,15 @@ class Units:
     def found(self, sparse: bool, absolute: bool) -> Units | None:
         """Better units than those in use, or None. `absolute`: a common size of all columns counts as well."""
         count, seen = self.moments[COUNT], self.moments[COUNT] > 0
-        doubt = 2.0 / np.sqrt(2.0 * np.maximum(count, 1.0))  # relative error of a size, twice
         scale = np.sqrt(np.divide(self.moments[SQUARES], count, out=np.ones(len(count)), where=seen))
         constant, shift = (-1, np.zeros(len(count))) if sparse else self._centre(scale)
-        known = np.append(scale[seen] * (1.0 - doubt[seen]), 1.0 if absolute else []), scale[seen] * (1.0 + doubt[seen])
-        low = np.append(known[1], 1.0) if absolute else known[1]
-        uneven = bool(seen.any()) and known[0].max() > UNEVEN * low.min()
+        sure = count >= SURE
+        sizes = np.append(scale[sure], 1.0 if absolute else [])
+        uneven = len(sizes) > 0 and bool(sizes.max() > UNEVEN * sizes.min())
         if not (uneven or shift.any() or self.scale is not None):
             return None
         scale[~seen] = np.exp(np.mean(np.log(scale[seen])))
-        if self.scale is not None and not self._changed(scale, shift, constant, seen & (doubt < 0.5)):
+        if self.scale is not None and not self._changed(scale, shift, constant, sure):
             return None
         return Units(self.moments, self.rows, scale, shift, constant)
 
