@@ -49,6 +49,10 @@ class System(NamedTuple):
     table: Table
 
     @property
+    def norm(self) -> float:
+        return float(np.linalg.norm(self.M))
+
+    @property
     def plain(self) -> bool:
         """No penalty but a ridge that is the same for all features."""
         alike = self.factor is None or not self.l2.any() or bool(np.all(self.factor == 1.0))

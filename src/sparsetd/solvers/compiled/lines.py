@@ -269,14 +269,14 @@ def _follow_norms(norms, room, from_origin, slots, gram, rate):
 @kernel
 def stream(
     rule, phi, phi_next, reward, discount, fresh, old, alpha, line, marks, names, faded, scale, chain, norms, counter,
-    slots, work, origin, record, M, m, damping, l2, wide, traced, measured, sized, trial, weigh, every, radius,
+    slots, work, origin, record, M, m, norm_M, damping, l2, wide, traced, measured, sized, trial, weigh, every, radius,
     ball, limit,
 ):  # fmt: skip
     """Advance the state by rows; returns how many were taken before the run diverged, or before the trace was full.
 
     `measured` is None for a step set by hand, `sized` where nobody asks for a norm, `trial` without a trial point,
-    `traced` without traces, `wide` unless there are four vectors. `weigh` is 0 where
-    nothing is averaged; a flush comes `every` so many rows.
+    `traced` without traces, `wide` unless there are four vectors. `weigh` is 0 where nothing is averaged; a flush comes
+    `every` so many rows.
     """
     line, marks, names, faded = borrow(line), borrow(marks), borrow(names), borrow(faded)
     scale, chain, norms, counter, slots = borrow(scale), borrow(chain), borrow(norms), borrow(counter), borrow(slots)
@@ -285,11 +285,8 @@ def stream(
     damping, change = borrow(damping), borrow(work[4])
     phi, phi_next, numbers = borrowed(phi), borrowed(phi_next), room[NUMBERS]
     n_vectors, k, saddle, tol = len(scale), len(m) // 3, 3 * len(scale) > len(m), TRACE_TOL
-    at, first, length, norm_M = 0 if wide is not None else MARKS, 4 if wide is not None else 2, 0, 0.0
-    for i in range(len(m)):
-        for c in range(len(m)):
-            norm_M += M[i, c] * M[i, c]
-    norm_M, old_discount, old_fresh = np.sqrt(norm_M), np.nan, np.nan
+    at, first, length = 0 if wide is not None else MARKS, 4 if wide is not None else 2, 0
+    old_discount = old_fresh = np.nan
     counter[FULL] = 0
     for t in range(len(reward)):
         fetch_row(line, phi, t + 1)

@@ -23,12 +23,21 @@ Features with a penalty of their own are few: they are columns of dense numbers 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from sparsetd.solvers.compiled.balls import BOX, L2_BALL
-from sparsetd.solvers.compiled.compile import kernel, part
+from sparsetd.solvers.compiled.crossings import (
+    RHO,
+    SINCE,
+    SUMS,
+    L,
+    exact,
+    exact_kernel,
+    remember,
+    settle,
+    settle_fallen,
+)
 from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, entry
 from sparsetd.solvers.compiled.dense import products_in_range
 from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, prefetch, store, within
@@ -36,21 +45,12 @@ from sparsetd.solvers.compiled.lines import FULL, TRACED, fade, join
 from sparsetd.solvers.compiled.points import NEXT, U, fixed_plan, fold
 from sparsetd.solvers.compiled.rules import WEIGHT
 
-F, L, P, Q, CARRY = 0, 1, 2, 3, 3  # rows of `scalar`; CARRY further on the rounding of L, P and Q
-GENERATION, SINCE, OLDEST, GUIDED = 1, 2, 4, 5  # entries of `counter`, beside those that `lines` has for the trace
-NORM, WIDTH = 0, 1  # entries of `number`: ‖y‖² and the width of a step of `guide`
-RHO, PENALISED, SUMMED, DUAL, PER, UNIT, HALF = 0, 1, 2, 3, 4, 5, 6  # rows of `fixed`
-SUMS, OWN_SLOT = 4, 6  # places in a line: the first sum, and the generation where there is room for it
+F, P, Q, CARRY = 0, 2, 3, 3  # rows of `scalar`; CARRY further on the rounding of L, P and Q
+GENERATION, OLDEST = 1, 4  # entries of `counter`, beside those that `lines` has for the trace
+NORM = 0  # entry of `number`: ‖y‖², beside the width of a step of the guide
+PENALISED, SUMMED, DUAL, PER, UNIT, HALF = 1, 2, 3, 4, 5, 6  # rows of `fixed`, after RHO
+OWN_SLOT = 6  # place of the generation in a line, where there is room for it
 AHEAD = 128  # entries: a row at most so long is asked for well before its turn
-
-
-def exact(function: Any) -> Any:
-    """Sums are compensated here, and must not be reordered."""
-    return part(function, fastmath=False)
-
-
-def exact_kernel(function: Any) -> Any:
-    return kernel(function, fastmath=False)
 
 
 # The running scalars --------------------------------------------------------------------------------------------------
@@ -80,87 +80,6 @@ def _next_generation(scalar, counter, scale, mass, dual, last):
     store(scalar, F, 0, lanes(1.0))
     store(scalar, P, 0, (1.0 - dual) * gained)
     store(scalar, P + CARRY, 0, (1.0 - dual) * load(scalar, P + CARRY, 0))
-
-
-@exact
-def _remember(history, guide, counter, number, scalar, b):
-    """Append L, P, Q of vector b to the history and to its guide, whose width doubles where it is full."""
-    since, level = counter[SINCE], scalar[L, b]
-    for c in range(3):
-        history[since, c] = scalar[L + c, b]
-    if number[WIDTH] == 0.0 and level > 0.0:
-        number[WIDTH] = max(level / 64.0, 1e-300)
-    while number[WIDTH] > 0.0 and number[WIDTH] * counter[GUIDED] <= level < np.inf:
-        if counter[GUIDED] + 1 == len(guide):
-            counter[GUIDED] //= 2
-            number[WIDTH] *= 2.0
-            for i in range(counter[GUIDED]):
-                guide[i] = guide[2 * i]
-        else:
-            guide[counter[GUIDED]] = since
-            counter[GUIDED] += 1
-    guide[counter[GUIDED]] = since
-
-
-# Zero crossings -------------------------------------------------------------------------------------------------------
-
-
-@exact
-def _search(history, below, reached, level):
-    """First step in (below, reached] whose L reaches `level`: L increases, so Newton and, for safety, bisection."""
-    guess, tries = (below + reached) // 2, 0
-    while reached - below > 1:
-        at = min(max(guess, below + 1), reached - 1)
-        here = history[at, 0]
-        if here >= level:
-            reached = at
-        else:
-            below = at
-        tries += 1
-        guess = (below + reached) // 2
-        slope = here - history[at - 1, 0]
-        if tries % 4 != 0 and slope > 0.0:
-            guess = at + np.int64(np.ceil((level - here) / slope))
-    return reached
-
-
-@exact
-def _settle(line, j, b, history, guide, counter, number, rho):
-    """Complete the sum of a coordinate of x that has fallen to zero, and mark it by v = 0.
-
-    The guide and a step of Newton nearly always meet m, without a branch that could be mispredicted.
-    """
-    v, width = line[j, b], number[WIDTH]
-    level = abs(v) / rho
-    i = max(min(np.int64(level / width), counter[GUIDED] - 1), 0)
-    below, reached = guide[i], guide[i + 1]
-    at = min(max(below + np.int64((level / width - i) * (reached - below)), 1), counter[SINCE])
-    slope = max(history[at, 0] - history[at - 1, 0], 1e-9 * width)
-    m = min(max(at + np.int64(np.ceil((level - history[at, 0]) / slope)), 1), counter[SINCE])
-    if not history[m - 1, 0] < level <= history[m, 0]:
-        m = _search(history, max(below - 1, 0), reached, level)
-    line[j, SUMS + b] += v * history[m, 1] - np.sign(v) * rho * history[m, 2]
-    line[j, b] = 0.0
-
-
-@exact
-def _settle_fallen(line, indices, lo, hi, history, guide, counter, number, fixed, fallen):
-    """Settle the coordinates of a row that have fallen to zero since they were last touched.
-
-    They are listed first: branches on which of them fell would be coin tosses, and their searches can overlap.
-    """
-    level, n = history[counter[SINCE], 0], 0
-    for i in range(lo, hi):
-        j = np.int64(indices[i])
-        for b in range(2):
-            size = abs(line[j, b])
-            fallen[n] = 2 * j + b
-            n += (size > 0.0) & (size <= fixed[RHO, b] * level)
-        if n + 2 > len(fallen) or i + 1 == hi:
-            for c in range(n):
-                j, b = fallen[c] // 2, fallen[c] % 2
-                _settle(line, j, b, history, guide, counter, number, fixed[RHO, b])
-            n = 0
 
 
 @exact
@@ -329,7 +248,7 @@ def stream(
         for q in range(n_rows):
             values, indices, lo, hi = _row(rows, entries, length, q, t, discount[t])
             if past is not None:
-                _settle_fallen(line, indices, lo, hi, history, guide, counter, number, fixed, fallen)
+                settle_fallen(line, indices, lo, hi, history, guide, counter, number, fixed, fallen)
             total = _read(line, tags, slot, current, scale, mass, values, indices, lo, hi, drop)
             store(change, q, 0, before * total)
             for b in range(n_vectors):
@@ -382,7 +301,7 @@ def stream(
             )  # fmt: skip
         counter[SINCE] += 1
         if past is not None:
-            _remember(history, guide, counter, number, scalar, any_penalised)
+            remember(history, guide, counter, number, scalar, any_penalised)
             drop = rho * load(scalar, L, 0)
             for q in range(n_rows):
                 _, indices, lo, hi = _row(rows, entries, length, q, t, discount[t])
@@ -425,7 +344,7 @@ def evaluate(lines, past, slot, fixed, first, out):
         if past is not None:
             for b in range(2):
                 if 0.0 < abs(out[i, b]) <= fixed[RHO, b] * scalar[L, b]:
-                    _settle(out, i, b, past[0], past[1], counter, number, fixed[RHO, b])
+                    settle(out, i, b, past[0], past[1], counter, number, fixed[RHO, b])
         v = load(out, i, 0)
         gone = _gone_closed(v, fixed, last) if past is None else v * gained - np.sign(v) * loss
         store(out, i, SUMS, load(out, i, SUMS) + gone)

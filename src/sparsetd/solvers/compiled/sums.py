@@ -8,15 +8,12 @@ touches them. With v = −s_x, x_0 = 0,
 and with v = s_y, y_t = F_t v. ℓ only grows, so an untouched coordinate leaves the active ones once, in the order of
 |v|/l1. A heap knows which is next, and a coordinate that leaves takes along what it has in its sum.
 
-A row first gathers the coordinates that it touches as plain numbers, side by side: they are *hot*, and the step of
-`averaging` is taken on these few. Those of a trace stay hot until it has faded, and so do the features with a penalty
-of their own. Every so many rows all coordinates are brought up to date (a flush), at fixed row numbers: any chunking
-gives the same bits.
+Every vector (w, θ, y1 and y2, as many as there are) is a lane of a register. A row first gathers the coordinates that
+it touches side by side: they are *hot*, and the step of `averaging` is taken on these few. Those of a trace stay hot
+until it has faded, and so do the features with a penalty of their own. Every so many rows all coordinates are brought
+up to date (a flush), at fixed row numbers: any chunking gives the same bits.
 
-A line is v of every vector; if there are averages, R of every vector and, for x, the weight for which it was not zero
-(less Σa_i while it is active); for x its key in the heap, 0 if it is not active; and the mark: 0, or 1 + its place
-among the hot coordinates. A line of zeros is a coordinate at zero, so that memory which no row has touched is
-never written.
+A line of zeros is a coordinate at zero, so that memory which no row has touched is never written.
 """
 
 from __future__ import annotations
@@ -27,407 +24,367 @@ from sparsetd.solvers.compiled.averaging import into_unit_ball
 from sparsetd.solvers.compiled.compile import kernel, part, piece
 from sparsetd.solvers.compiled.csr import borrowed, entry, fetch_row
 from sparsetd.solvers.compiled.dense import products_in_range
-from sparsetd.solvers.compiled.intrinsics import borrow
+from sparsetd.solvers.compiled.heap import HEAPED, drop_first, push
+from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store, within
 from sparsetd.solvers.compiled.points import GRADIENT, U, fold, gradient
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see
 
-# Columns of `scale`; of `active`: Σ(|v| − ℓ)² of a block of x, ‖v‖² of all y; Σ(|v| − ℓ); how many; ℓ.
-F, P, Q = range(3)
+# Places in a line: v, R, the weight for which a number was not zero (less Σa_i while it is active), its key in the heap
+# (0 if it is not active), and the mark: 0, or 1 + its place among the hot coordinates.
+V, R, SHARE, KEY, MARK, WIDTH = 0, 4, 8, 12, 15, 16
+# Places of a hot coordinate, after v: Σax, gradient, point; φ, ψ, e, what multiplies the penalty; and its shares.
+TOTAL, SLOPE, POINT, PHI, PSI, TRACE, MULTIPLIER, SHARES, HOT_WIDTH = 4, 8, 12, 16, 17, 18, 19, 20, 24
+# Rows of `scale`; of `active`: Σ(|v| − ℓ)², Σ(|v| − ℓ), how many, ℓ; of `fixed`: l1, l2, 1 for x, 1 where l1 > 0.
+P, Q = range(2)
 SQUARES, LENGTHS, NUMBER, LEVEL = range(4)
-# Entries of `counter`: how many coordinates are hot, the size of the heap, rows since a flush, whether it is full.
-HOT, HEAPED, SINCE, FULL = range(4)
-# Rows of `hot`, one for each of at most four vectors: Σax, v, gradient, point; then φ, ψ and e, the weight of not being
-# zero, and what multiplies the penalty.
-TOTAL, SUM, SLOPE, NEXT, PHI, PSI, TRACE, SHARE, MULTIPLIER, HOT_ROWS = 0, 4, 8, 12, 16, 17, 18, 19, 21, 22
+L1, L2, PRIMAL, PENALISED = range(4)
+# Entries of `number`: y = FACTOR·v, and ‖v‖² of y; of `counter`: how many coordinates are hot, the size of the heap,
+# rows since a flush, whether it is full.
+FACTOR, DUAL = range(2)
+HOT, SINCE, FULL = 0, 2, 3
 EARLY, LATE = 1.0 - 2.0**-50, 1.0 + 2.0**-50  # a key is early, lest rounding keep a coordinate beyond its time
 
 
-@piece
-def _push(keys, owners, counter, key, owner):
-    """Into the heap, where keys[i] ≤ keys[2i + 1], keys[2i + 2]."""
-    i = counter[HEAPED]
-    counter[HEAPED] += 1
-    while i > 0 and keys[(i - 1) // 2] > key:
-        keys[i], owners[i] = keys[(i - 1) // 2], owners[(i - 1) // 2]
-        i = (i - 1) // 2
-    keys[i], owners[i] = key, owner
-
-
-@piece
-def _drop_first(keys, owners, counter):
-    """Out of the heap."""
-    n = counter[HEAPED] - 1
-    counter[HEAPED] = n
-    key, owner, i, sinks = keys[n], owners[n], 0, True
-    while sinks and 2 * i + 1 < n:
-        child = 2 * i + 1
-        if child + 1 < n and keys[child + 1] < keys[child]:
-            child += 1
-        sinks = keys[child] < key
-        if sinks:
-            keys[i], owners[i] = keys[child], owners[child]
-            i = child
-    keys[i], owners[i] = key, owner
+@part
+def _counted(counts, v, on, level):
+    """(Σ(|v| − ℓ)², Σ(|v| − ℓ), how many) of active numbers, with those of one more coordinate."""
+    beyond = on * (np.abs(v) - level)
+    return counts[0] + beyond * beyond, counts[1] + beyond, counts[2] + on
 
 
 @part
-def _count_in(active, b, v, sign):
-    """Add a coordinate to the active ones, or take it from them."""
-    beyond = abs(v) - active[b, LEVEL]
-    active[b, SQUARES] += sign * beyond * beyond
-    active[b, LENGTHS] += sign * beyond
-    active[b, NUMBER] += sign
+def _count(active, counts, sign):
+    for row in range(LEVEL):
+        store(active, row, 0, load(active, row, 0) + sign * counts[row])
+
+
+@part
+def _gone(v, scale):
+    """What a number that is active adds to its sum."""
+    return v * load(scale, P, 0) - np.copysign(load(scale, Q, 0), v)
+
+
+@part
+def _unpacked(line, j, scale, fixed, mass):
+    """v of a line, its sums, the weights for which it was not zero, and 1 where it is active (for y, not zero)."""
+    v, penalised = load(line, j, V), load(fixed, PENALISED, 0)
+    on = 1.0 - within(penalised * load(line, j, KEY) + (1.0 - penalised) * v, lanes(0.0))
+    share = load(line, j, SHARE) + mass * (load(fixed, PRIMAL, 0) * on)
+    return v, load(line, j, R) + on * _gone(v, scale), share, on
+
+
+@part
+def _enter_heap(line, j, b, k, v, l1, keys, owners, counter):
+    """The key of an active number, early enough for its next visit."""
+    line[j, KEY + b] = abs(v) / l1 * EARLY
+    push(keys, owners, counter, line[j, KEY + b], j * k + b)
 
 
 @piece
-def _raise_level(line, scale, active, keys, owners, counter, k, n_sums, l1, before, mass):
+def _raise_level(line, scale, fixed, active, keys, owners, counter, k, before, mass):
     """ℓ ← l1·mass; the coordinates that it reaches leave the active ones."""
-    n_vectors, mark = len(scale), line.shape[1] - 1
     for b in range(k):
-        rise = l1[b] * mass - active[b, LEVEL]
-        active[b, SQUARES] += rise * (active[b, NUMBER] * rise - 2.0 * active[b, LENGTHS])
-        active[b, LENGTHS] -= rise * active[b, NUMBER]
-        active[b, LEVEL] = l1[b] * mass
+        rise = fixed[L1, b] * mass - active[LEVEL, b]
+        active[SQUARES, b] += rise * (active[NUMBER, b] * rise - 2.0 * active[LENGTHS, b])
+        active[LENGTHS, b] -= rise * active[NUMBER, b]
+        active[LEVEL, b] = fixed[L1, b] * mass
     while counter[HEAPED] > 0 and keys[0] <= mass:
         key, owner = keys[0], owners[0]
         j, b = owner // k, owner % k
-        _drop_first(keys, owners, counter)
-        slot, v = mark - k + b, line[j, b]
-        if line[j, slot] == key:  # else it has moved towards zero since, and has another entry or none
-            line[j, slot] = 0.0
-            if line[j, mark] == 0.0:
-                if abs(v) > active[b, LEVEL]:  # it has moved away from zero since
-                    line[j, slot] = max(abs(v) / l1[b] * EARLY, mass * LATE)
-                    _push(keys, owners, counter, line[j, slot], owner)
+        drop_first(keys, owners, counter)
+        v = line[j, V + b]
+        if line[j, KEY + b] == key:  # else it has moved towards zero since, and has another entry or none
+            line[j, KEY + b] = 0.0
+            if line[j, MARK] == 0.0:
+                if abs(v) > active[LEVEL, b]:  # it has moved away from zero since
+                    line[j, KEY + b] = max(abs(v) / fixed[L1, b] * EARLY, mass * LATE)
+                    push(keys, owners, counter, line[j, KEY + b], owner)
                 else:
-                    _count_in(active, b, v, -1.0)
-                    if n_sums > 0:
-                        line[j, n_vectors + b] += v * scale[b, P] - np.copysign(scale[b, Q], v)
-                        line[j, n_vectors + n_sums + b] += before
+                    beyond = abs(v) - active[LEVEL, b]
+                    active[SQUARES, b] -= beyond * beyond
+                    active[LENGTHS, b] -= beyond
+                    active[NUMBER, b] -= 1.0
+                    line[j, R + b] += v * scale[P, b] - np.copysign(scale[Q, b], v)
+                    line[j, SHARE + b] += before
 
 
 @part
-def _is_active(line, j, b, k, l1):
-    return line[j, b] != 0.0 if l1[b] == 0.0 else line[j, line.shape[1] - 1 - k + b] != 0.0
-
-
-@part
-def _sum_and_share(line, j, b, k, n_sums, l1, scale, mass):
-    """Σ a x (or y) of one entry and the weight for which it was not zero, from its line; 0 where none are kept."""
-    n_vectors, total, share = len(scale), 0.0, 0.0
-    if n_sums > 0:
-        v, total = line[j, b], line[j, n_vectors + b]
-        if b >= k:
-            total += v * scale[b, P]
-        else:
-            share = line[j, n_vectors + n_sums + b]
-            if _is_active(line, j, b, k, l1):
-                total += v * scale[b, P] - np.copysign(scale[b, Q], v)
-                share += mass
-    return total, share
-
-
-@part
-def _touch(line, hot, names, n, row, values, indices, lo, hi, times, k, n_sums, l1, scale, active, mass):
-    """Add times·(entries lo … hi) to a direction of the hot coordinates, duplicates and all; returns their number."""
-    mark, n_vectors = line.shape[1] - 1, len(scale)
-    for i in range(lo, hi):
+def _touch(line, hot, names, n, row, rows, t, times, scale, fixed, active, mass):
+    """Add times·(row t) to a direction of the hot coordinates, duplicates and all; returns their number."""
+    values, indices, indptr = rows
+    counts, level, primal = (lanes(0.0), lanes(0.0), lanes(0.0)), load(active, LEVEL, 0), load(fixed, PRIMAL, 0)
+    for i in range(indptr[t], indptr[t + 1]):
         j = np.int64(indices[i])
-        amount = times * entry(values, i)
-        place = np.int64(line[j, mark]) - 1
+        place = np.int64(line[j, MARK]) - 1
         if place < 0:
-            for b in range(n_vectors):
-                hot[SUM + b, n] = line[j, b]
-                total, share = _sum_and_share(line, j, b, k, n_sums, l1, scale, mass)
-                hot[TOTAL + b, n] = total
-                if b < k:
-                    hot[SHARE + b, n] = share
-                    if _is_active(line, j, b, k, l1):
-                        _count_in(active, b, line[j, b], -1.0)
-            hot[PHI, n] = hot[PSI, n] = hot[TRACE, n] = 0.0
-            hot[MULTIPLIER, n] = 1.0
+            v, total, share, on = _unpacked(line, j, scale, fixed, mass)
+            store(hot, n, V, v)
+            store(hot, n, TOTAL, total)
+            store(hot, n, SHARES, share)
+            counts = _counted(counts, v, primal * on, level)
+            hot[n, PHI] = hot[n, PSI] = hot[n, TRACE] = 0.0
+            hot[n, MULTIPLIER] = 1.0
             names[n], place = j, n
             n += 1
-            line[j, mark] = n
-        hot[row, place] += amount
+            line[j, MARK] = n
+        hot[place, row] += times * entry(values, i)
+    _count(active, counts, -1.0)
     return n
 
 
 @part
-def _store(line, hot, names, n, n_special, k, n_sums, l1, scale, active, keys, owners, counter, mass, tol):
+def _gather(line, hot, names, n, phi, phi_next, t, rate, fresh, old, scale, fixed, active, mass):
+    """Make the coordinates of a row hot, with φ, ψ and e in their places; returns how many, and ‖φ‖² + ‖ψ‖² + ‖e‖²."""
+    size = 0.0
+    for i in range(n):
+        hot[i, PHI] = hot[i, PSI] = 0.0
+    n = _touch(line, hot, names, n, PHI, phi, t, 1.0, scale, fixed, active, mass)
+    if rate != 0.0:
+        n = _touch(line, hot, names, n, PSI, phi_next, t, rate, scale, fixed, active, mass)
+    for i in range(n):
+        f, g, e = hot[i, PHI], hot[i, PSI], fresh * hot[i, PHI] + old * hot[i, TRACE]
+        hot[i, TRACE] = e
+        size += f * f + g * g + e * e
+    return n, size
+
+
+@part
+def _store(line, hot, names, n, n_special, k, scale, fixed, active, keys, owners, counter, mass, tol):
     """Write back all coordinates but the special ones, which come first, and those of a trace that has not faded."""
-    mark, n_vectors, kept = line.shape[1] - 1, len(scale), 0
+    kept, primal, level = 0, load(fixed, PRIMAL, 0), load(active, LEVEL, 0)
+    counts = (lanes(0.0), lanes(0.0), lanes(0.0))
     for i in range(n):
         j = names[i]
-        stays = i < n_special or abs(hot[TRACE, i]) > tol
-        for b in range(n_vectors):
-            v, total = hot[SUM + b, i], hot[TOTAL + b, i]
-            if stays:
-                hot[SUM + b, kept], hot[TOTAL + b, kept] = v, total
-                if b < k:
-                    hot[SHARE + b, kept] = hot[SHARE + b, i]
-            else:
-                line[j, b] = v
-                if b >= k and n_sums > 0:
-                    line[j, n_vectors + b] = total - v * scale[b, P]
-                elif b < k:
-                    beyond, slot, share = abs(v) > active[b, LEVEL], mark - k + b, hot[SHARE + b, i]
-                    if beyond:
-                        _count_in(active, b, v, 1.0)
-                        total -= v * scale[b, P] - np.copysign(scale[b, Q], v)
-                        share -= mass
-                        if l1[b] > 0.0:
-                            key = abs(v) / l1[b] * EARLY
-                            if line[j, slot] == 0.0 or line[j, slot] > key:
-                                line[j, slot] = key
-                                _push(keys, owners, counter, key, j * k + b)
-                    else:
-                        line[j, slot] = 0.0
-                    if n_sums > 0:
-                        line[j, n_vectors + b], line[j, n_vectors + n_sums + b] = total, share
-        line[j, mark] = 0.0
-        if stays:
-            hot[TRACE, kept], hot[MULTIPLIER, kept], names[kept] = hot[TRACE, i], hot[MULTIPLIER, i], j
+        v, total, share = load(hot, i, V), load(hot, i, TOTAL), load(hot, i, SHARES)
+        line[j, MARK] = 0.0
+        if i < n_special or abs(hot[i, TRACE]) > tol:
+            store(hot, kept, V, v)
+            store(hot, kept, TOTAL, total)
+            store(hot, kept, SHARES, share)
+            hot[kept, TRACE], hot[kept, MULTIPLIER], names[kept] = hot[i, TRACE], hot[i, MULTIPLIER], j
             kept += 1
-            line[j, mark] = kept
+            line[j, MARK] = kept
+        else:
+            on = primal * (1.0 - within(v, level))
+            counts = _counted(counts, v, on, level)
+            store(line, j, V, v)
+            store(line, j, R, total - (on + (1.0 - primal)) * _gone(v, scale))
+            store(line, j, SHARE, share - mass * on)
+            for b in range(k):
+                size, known = abs(hot[i, V + b]), line[j, KEY + b]
+                if size <= active[LEVEL, b]:
+                    line[j, KEY + b] = 0.0
+                elif fixed[L1, b] > 0.0 and (known == 0.0 or known > size / fixed[L1, b] * EARLY):
+                    _enter_heap(line, j, b, k, size, fixed[L1, b], keys, owners, counter)
+    _count(active, counts, 1.0)
     return kept
 
 
 @kernel
-def materialise(line, hot, names, scale, counter, k, n_sums, l1, mass, values, sums):
-    """Write v of the first vectors, as many as there is room for, and so Σ a x, Σ a y and the shares of x."""
-    line, scale, l1 = borrow(line), borrow(scale), borrow(l1)
-    for j in range(len(line)):
-        for b in range(len(values)):
-            values[b, j] = line[j, b]
-            if len(sums) > 0:
-                total, share = _sum_and_share(line, j, b, k, n_sums, l1, scale, mass)
-                sums[b, j] = total
-                if b < k:
-                    sums[n_sums + b, j] = share
-    for i in range(counter[HOT]):
-        for b in range(len(values)):
-            values[b, names[i]] = hot[SUM + b, i]
-            if len(sums) > 0:
-                sums[b, names[i]] = hot[TOTAL + b, i]
-                if b < k:
-                    sums[n_sums + b, names[i]] = hot[SHARE + b, i]
+def materialise(line, scale, fixed, first, mass, out):
+    """Write v, sums and shares of the lines from `first` on into `out`; hot coordinates are the caller's."""
+    line, out, scale, fixed = borrow(line), borrow(out), borrow(scale), borrow(fixed)
+    for i in range(len(out)):
+        v, total, share, _ = _unpacked(line, first + i, scale, fixed, mass)
+        store(out, i, V, v)
+        store(out, i, R, total)
+        store(out, i, SHARE, share)
 
 
 @kernel
-def flush(line, hot, scale, active, keys, owners, counter, k, n_sums, l1, mass, forget):
+def flush(line, hot, scale, active, number, fixed, keys, owners, counter, k, mass, forget):
     """Begin P and Q afresh, count the active ones anew, in a new heap; forget the averages if asked to."""
-    line, scale, active, l1 = borrow(line), borrow(scale), borrow(active), borrow(l1)
+    line, hot, scale, active, fixed = borrow(line), borrow(hot), borrow(scale), borrow(active), borrow(fixed)
     keys, owners, counter = borrow(keys), borrow(owners), borrow(counter)
-    mark, n_vectors = line.shape[1] - 1, len(scale)
+    primal, nothing, squares, level = load(fixed, PRIMAL, 0), lanes(0.0), lanes(0.0), load(active, LEVEL, 0)
+    counts = (nothing, nothing, nothing)
     counter[HEAPED] = counter[SINCE] = 0
-    for b in range(n_vectors):
-        active[b, SQUARES] = active[b, LENGTHS] = active[b, NUMBER] = 0.0
+    for row in range(LEVEL):
+        store(active, row, 0, nothing)
     for j in range(len(line)):
-        place = np.int64(line[j, mark]) - 1
-        for b in range(n_vectors):
-            v = line[j, b] if place < 0 else hot[SUM + b, place]
-            if b >= k:
-                active[k, SQUARES] += v * v
-            if n_sums > 0 and place < 0:
-                total, share = _sum_and_share(line, j, b, k, n_sums, l1, scale, mass)
-                line[j, n_vectors + b] = 0.0 if forget else total
-                if b < k and forget:
-                    line[j, n_vectors + n_sums + b] -= share
-            elif forget:
-                hot[TOTAL + b, place] = 0.0
-                if b < k:
-                    hot[SHARE + b, place] = 0.0
-            if b < k and place < 0 and _is_active(line, j, b, k, l1):
-                _count_in(active, b, v, 1.0)
-                if l1[b] > 0.0:
-                    line[j, mark - k + b] = abs(v) / l1[b] * EARLY
-                    _push(keys, owners, counter, line[j, mark - k + b], j * k + b)
-            elif b < k:
-                line[j, mark - k + b] = 0.0
-    for b in range(n_vectors):
-        scale[b, P] = scale[b, Q] = 0.0
-
-
-@part
-def _point(hot, n, k, n_vectors, more, root, mass, l1, l2, dual_factor):
-    """NEXT = (x, y) of the sums v − more·gradient."""
-    for b in range(n_vectors):
-        for i in range(n):
-            hot[NEXT + b, i] = hot[SUM + b, i] - more * hot[SLOPE + b, i]
-        if b >= k:
-            for i in range(n):
-                hot[NEXT + b, i] *= dual_factor
+        place = np.int64(line[j, MARK]) - 1
+        if place < 0:
+            v, total, share, on = _unpacked(line, j, scale, fixed, mass)
+            counts = _counted(counts, v, primal * on, level)
+            store(line, j, R, nothing if forget else total)
+            if forget:
+                store(line, j, SHARE, load(line, j, SHARE) - share)
         else:
-            for i in range(n):
-                v, bound = hot[NEXT + b, i], l1[b] * mass * hot[MULTIPLIER, i]
-                below = root + l2[b] * mass * hot[MULTIPLIER, i]
-                hot[NEXT + b, i] = (v - min(max(v, -bound), bound)) / below if root > 0.0 else 0.0
+            v = load(hot, place, V)
+            if forget:
+                store(hot, place, TOTAL, nothing)
+                store(hot, place, SHARES, nothing)
+        squares = squares + (1.0 - primal) * (v * v)
+        for b in range(k):
+            if place < 0 and line[j, KEY + b] != 0.0:
+                _enter_heap(line, j, b, k, line[j, V + b], fixed[L1, b], keys, owners, counter)
+            else:
+                line[j, KEY + b] = 0.0
+    _count(active, counts, 1.0)
+    store(scale, P, 0, squares)
+    number[DUAL] = scale[P, 0] + scale[P, 1] + scale[P, 2] + scale[P, 3]
+    store(scale, P, 0, nothing)
+    store(scale, Q, 0, nothing)
+
+
+# --- a step on the hot coordinates ------------------------------------------------------------------------------------
 
 
 @part
-def _dual_growth(hot, n, k, n_vectors, more):
-    """‖v − more·gradient‖² − ‖v‖² of the dual sums."""
-    growth = 0.0
-    for b in range(k, n_vectors):
-        for i in range(n):
-            g = more * hot[SLOPE + b, i]
-            growth += g * (g - 2.0 * hot[SUM + b, i])
-    return growth
+def _sum_of(room, values, mask):
+    """Σ of the lanes that the mask keeps."""
+    store(room, 0, 0, mask * values)
+    return room[0, 0] + room[0, 1] + room[0, 2] + room[0, 3]
 
 
 @part
-def _squares(hot, n, k, n_vectors, weights):
-    """The gradient of every hot coordinate, from the weights of D; returns ‖g_x‖² and ‖g_y‖²."""
-    nx = ny = 0.0
-    for b in range(n_vectors):
-        i = 3 * (2 - k + b if b < k else 4 - n_vectors + b)
-        c0, c1, c2, square = weights[i], weights[i + 1], weights[i + 2], 0.0
-        for j in range(n):
-            g = c0 * hot[PHI, j] + c1 * hot[PSI, j] + c2 * hot[TRACE, j]
-            hot[SLOPE + b, j] = g
-            square += g * g
-        nx, ny = (nx + square, ny) if b < k else (nx, ny + square)
-    return nx, ny
+def _law(fixed, root, mass, factor):
+    """(keep, below, ridge, drop, ratio) of a point S(v, drop)·keep/(below + ridge): x of the sums, y = factor·v.
+
+    drop and ridge are multiplied for special coordinates; `ratio` is keep/(below + ridge) of all others.
+    """
+    primal, fine = load(fixed, PRIMAL, 0), 1.0 if root > 0.0 else 0.0
+    keep, ridge = fine * primal + factor * (1.0 - primal), mass * load(fixed, L2, 0)
+    below = (root + 1.0 - fine) * primal + (1.0 - primal)
+    return keep, below, ridge, mass * load(fixed, L1, 0), keep / (below + ridge)
 
 
 @part
-def _products(hot, n, k, n_vectors, u):
-    """Products of the point with φ, ψ and e."""
-    for b in range(n_vectors):
-        i = 3 * (2 - k + b if b < k else 4 - n_vectors + b)
-        p0 = p1 = p2 = 0.0
-        for j in range(n):
-            v = hot[NEXT + b, j]
-            p0 += v * hot[PHI, j]
-            p1 += v * hot[PSI, j]
-            p2 += v * hot[TRACE, j]
-        u[i], u[i + 1], u[i + 2] = p0, p1, p2
-
-
-@part
-def _row_size(hot, n):
-    """‖φ‖² + ‖ψ‖² + ‖e‖²."""
-    total = 0.0
+def _point(hot, n, n_special, more, law, change):
+    """The point of the sums v − more·gradient; its products with φ, ψ and e go to `change`; returns its squares."""
+    keep, below, ridge, drop, ratio = law
+    p0 = p1 = p2 = squares = lanes(0.0)
     for i in range(n):
-        total += hot[PHI, i] * hot[PHI, i] + hot[PSI, i] * hot[PSI, i] + hot[TRACE, i] * hot[TRACE, i]
-    return total
-
-
-@part
-def _gather(line, hot, names, n, phi, phi_next, t, rate, fresh, old, k, n_sums, l1, scale, active, mass):
-    """Make the coordinates of a row hot, with φ, ψ and e in their places; returns how many are hot."""
-    for i in range(n):
-        hot[PHI, i] = hot[PSI, i] = 0.0
-    for row in range(PHI, PSI + 1 if rate != 0.0 else PSI):
-        values, indices, indptr = phi if row == PHI else phi_next
-        lo, hi, times = indptr[t], indptr[t + 1], 1.0 if row == PHI else rate
-        n = _touch(line, hot, names, n, row, values, indices, lo, hi, times, k, n_sums, l1, scale, active, mass)
-    for i in range(np.uint64(n)):
-        hot[TRACE, i] = fresh * hot[PHI, i] + old * hot[TRACE, i]
-    return n
-
-
-@part
-def _average(hot, n, k, n_vectors, scale, active, a, root, mass, l2, factor):
-    """Count the trial point in the averages, of the hot coordinates and (by P and Q) of all others."""
-    for b in range(n_vectors):
-        if b < k:
-            average = 1.0 / (root + l2[b] * mass) if root > 0.0 else 0.0
-            scale[b, Q] += a * average * active[b, LEVEL]
+        v = load(hot, i, V) - more * load(hot, i, SLOPE)
+        if i < n_special:
+            times = hot[i, MULTIPLIER]
+            bound = times * drop
+            v = keep * (v - np.minimum(np.maximum(v, -bound), bound)) / (below + times * ridge)
         else:
-            average = factor
-        scale[b, P] += a * average
-        for i in range(n):
-            hot[TOTAL + b, i] += a * hot[NEXT + b, i]
-            if b < k:
-                hot[SHARE + b, i] += a if hot[NEXT + b, i] != 0.0 else 0.0
+            v = ratio * (v - np.minimum(np.maximum(v, -drop), drop))
+        if change is not None:
+            store(hot, i, POINT, v)
+            p0, p1, p2 = p0 + hot[i, PHI] * v, p1 + hot[i, PSI] * v, p2 + hot[i, TRACE] * v
+        squares = squares + v * v
+    if change is not None:
+        store(change, 0, 0, p0)
+        store(change, 1, 0, p1)
+        store(change, 2, 0, p2)
+    return squares
 
 
 @part
-def _reach(hot, n, k, active, root, mass, l2):
-    """‖x‖."""
-    moved = 0.0
-    for b in range(k):
-        average = 1.0 / (root + l2[b] * mass) if root > 0.0 else 0.0
-        moved += average * average * max(active[b, SQUARES], 0.0)
-        for i in range(n):
-            moved += hot[NEXT + b, i] * hot[NEXT + b, i]
-    return np.sqrt(moved)
+def _slopes(hot, n, change):
+    """The gradient of every hot coordinate by the weights of φ, ψ and e; returns Σg² and Σgv."""
+    c0, c1, c2, squares, along = load(change, 0, 0), load(change, 1, 0), load(change, 2, 0), lanes(0.0), lanes(0.0)
+    for i in range(n):
+        g = hot[i, PHI] * c0 + hot[i, PSI] * c1 + hot[i, TRACE] * c2
+        store(hot, i, SLOPE, g)
+        squares, along = squares + g * g, along + g * load(hot, i, V)
+    return squares, along
+
+
+@part
+def _advance(hot, n, a, weigh):
+    """Count the trial point in the averages, and add its gradient to the sums."""
+    for i in range(n):
+        point = load(hot, i, POINT)
+        store(hot, i, TOTAL, load(hot, i, TOTAL) + weigh * a * point)
+        store(hot, i, SHARES, load(hot, i, SHARES) + weigh * a * (1.0 - within(point, lanes(0.0))))
+        store(hot, i, V, load(hot, i, V) - a * load(hot, i, SLOPE))
 
 
 @kernel
 def stream(
-    phi, phi_next, reward, discount, fresh, old, line, hot, names, scale, active, keys, owners, counter, work, record,
-    k, n_sums, n_special, tol, every, M, m, l1, l2, dual_radius, start, limit,
+    phi, phi_next, reward, discount, fresh, old, line, hot, names, scale, active, number, fixed, keys, owners, counter,
+    slots, work, record, k, weigh, n_special, tol, every, M, m, norm_M, dual_radius, start, limit,
 ):  # fmt: skip
     """`averaging.stream` on sparse rows, for x_0 = 0 and the l2 ball; returns how many were taken.
 
-    It stops where the run has diverged, and where `hot` or the heap is full, which counter[FULL] tells.
+    It stops where the run has diverged, and where `hot` or the heap is full, which counter[FULL] tells. `weigh` is 0
+    where nothing is averaged.
     """
-    phi, phi_next, G, room = borrowed(phi), borrowed(phi_next), borrow(work[0]), borrow(work[1])
+    phi, phi_next, G, room, change = (
+        borrowed(phi),
+        borrowed(phi_next),
+        borrow(work[0]),
+        borrow(work[1]),
+        borrow(work[2]),
+    )
     line, hot, names, scale, active = borrow(line), borrow(hot), borrow(names), borrow(scale), borrow(active)
-    keys, owners, counter, record = borrow(keys), borrow(owners), borrow(counter), borrow(record)
-    M, m, l1, l2 = borrow(M), borrow(m), borrow(l1), borrow(l2)
-    n_vectors, norm_M, u, weights = len(scale), 0.0, room[U], room[GRADIENT]
-    for i in range(len(m)):
-        for c in range(len(m)):
-            norm_M += M[i, c] * M[i, c]
-    norm_M = np.sqrt(norm_M)
+    keys, owners, counter, record, number = (
+        borrow(keys),
+        borrow(owners),
+        borrow(counter),
+        borrow(record),
+        borrow(number),
+    )
+    M, m, fixed, slots = borrow(M), borrow(m), borrow(fixed), borrow(slots)
+    u, weights, primal, rest = room[U], room[GRADIENT], load(fixed, PRIMAL, 0), line[:, SHARE:]
+    dual = 1.0 - primal
     fold(G, M, m, k, True, 1.0, 0.0)
     counter[FULL] = 0
     for t in range(len(reward)):
         fetch_row(line, phi, t + 1)
         fetch_row(line, phi_next, t + 1)
+        fetch_row(rest, phi, t + 1)
+        fetch_row(rest, phi_next, t + 1)
         n, before = counter[HOT], record[MASS]
         most = n + phi[2][t + 1] - phi[2][t] + phi_next[2][t + 1] - phi_next[2][t]
         if most > len(names) or counter[HEAPED] + k * most > len(keys):
             counter[FULL] = 1
             return t
-        n = _gather(
-            line, hot, names, n, phi, phi_next, t, discount[t], fresh[t], old[t], k, n_sums, l1, scale, active, before
+        n, size = _gather(
+            line, hot, names, n, phi, phi_next, t, discount[t], fresh[t], old[t], scale, fixed, active, before
         )  # fmt: skip
-        stop, nx, ny, a = np.uint64(n), 0.0, 0.0, 0.0
-        root, mass, factor, more, fine = np.sqrt(record[GX]), before, scale[k, F], 0.0, True
-        for phase in range(3):  # the point, the trial point, and the next point
-            _point(hot, stop, k, n_vectors, more, root, mass, l1, l2, factor)
-            if phase == 2:
-                break
-            _products(hot, stop, k, n_vectors, u)
+        nx = ny = a = 0.0
+        mass, fine, law = before, True, _law(fixed, np.sqrt(record[GX]), before, number[FACTOR])
+        for phase in range(2):  # the point, and the trial point
+            _point(hot, n, n_special, a, law, change)
+            for b in range(2 * k):
+                for q in range(3):
+                    u[3 * slots[b] + q] = change[q, b]
             if phase == 0:
                 fine = products_in_range(record, room, reward[t], 1.0, limit)
             if not fine:
                 break
             gradient(G, reward[t], u, weights, 2 - k, 3, True)
-            more_x, more_y = _squares(hot, stop, k, n_vectors, weights)
-            nx, ny = max(nx, more_x), max(ny, more_y)
+            for b in range(2 * k):
+                for q in range(3):
+                    change[q, b] = weights[3 * slots[b] + q]
+            squares, along = _slopes(hot, n, change)
+            mine, other = _sum_of(change, squares, primal), _sum_of(change, squares, dual)
+            nx, ny, inner = max(nx, mine), max(ny, other), _sum_of(change, along, dual)
             if phase == 0:
-                see(record, ny, norm_M * _row_size(hot, stop))
-                more = a = max(record[REACH], start * record[START])
-                root, mass = np.sqrt(record[GX] + nx), before + a
-                _raise_level(line, scale, active, keys, owners, counter, k, n_sums, l1, before, mass)
+                see(record, ny, norm_M * size)
+                a = max(record[REACH], start * record[START])
+                mass = before + a
+                _raise_level(line, scale, fixed, active, keys, owners, counter, k, before, mass)
                 factor = over_root(dual_radius, record[GY] + a * a * ny)
-                factor = into_unit_ball(factor, active[k, SQUARES] + _dual_growth(hot, stop, k, n_vectors, a))
+                factor = into_unit_ball(factor, number[DUAL] + a * (a * other - 2.0 * inner))
+                law = _law(fixed, np.sqrt(record[GX] + nx), mass, factor)
             else:
-                _average(hot, stop, k, n_vectors, scale, active, a, root, mass, l2, factor)
-                active[k, SQUARES] += _dual_growth(hot, stop, k, n_vectors, a)
-                for b in range(n_vectors):
-                    for i in range(stop):
-                        hot[SUM + b, i] -= a * hot[SLOPE + b, i]
+                average = weigh * a * law[4]
+                store(scale, P, 0, load(scale, P, 0) + average)
+                store(scale, Q, 0, load(scale, Q, 0) + average * load(active, LEVEL, 0))
+                _advance(hot, n, a, weigh)
+                number[DUAL] += a * (a * other - 2.0 * inner)
                 record[GX] += nx
                 record[GY] += a * a * ny
                 record[MASS] = mass
                 record[WEIGHT] += a
-                root, more = np.sqrt(record[GX]), 0.0
-                factor = scale[k, F] = into_unit_ball(over_root(dual_radius, record[GY]), active[k, SQUARES])
+                number[FACTOR] = into_unit_ball(over_root(dual_radius, record[GY]), number[DUAL])
+                law = _law(fixed, np.sqrt(record[GX]), mass, number[FACTOR])
         if fine:
-            record[REACH] = max(record[REACH], _reach(hot, stop, k, active, root, mass, l2))
+            moved = _sum_of(change, _point(hot, n, n_special, 0.0, law, None), primal)
+            moved += max(_sum_of(change, law[4] * law[4] * load(active, SQUARES, 0), primal), 0.0)
+            record[REACH] = max(record[REACH], np.sqrt(moved))
         counter[HOT] = _store(
-            line, hot, names, n, n_special, k, n_sums, l1, scale, active, keys, owners, counter, record[MASS], tol
+            line, hot, names, n, n_special, k, scale, fixed, active, keys, owners, counter, record[MASS], tol
         )  # fmt: skip
         if not fine:
             return t
         counter[SINCE] += 1
         if counter[SINCE] >= every or counter[HEAPED] > 8 * len(line):  # entries out of date gather in the heap
-            flush(line, hot, scale, active, keys, owners, counter, k, n_sums, l1, record[MASS], False)
+            flush(line, hot, scale, active, number, fixed, keys, owners, counter, k, record[MASS], False)
     return len(reward)

@@ -37,7 +37,7 @@ def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
         "chain": np.tile([1.0, 0.0], (GENERATIONS, n, 1)),
         "norms": _norms(vectors, state.origin),
         "counter": np.zeros(4, dtype=np.int64),
-        "slots": np.arange(2 - k, 2) if n == k else np.append(np.arange(2 - k, 2), np.arange(4 - k, 4)),
+        "slots": slots_of(k, n),
     }
     if wide:
         lazy["marks"] = aligned_zeros(d, 4)
@@ -82,9 +82,9 @@ def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[A
         taken += stream(
             rule, tuple(phi.between(taken, n)), tuple(phi_next.between(taken, n)), *(c[taken:] for c in columns),
             lazy["line"], marks, *(lazy[name] for name in ("names", "faded", "scale", "chain", "norms", "counter")),
-            lazy["slots"], work, _origin(state), state.record, system.M, system.m, system.damping, system.l2, wide,
-            traced, measured, sized, trial, float(solver.average != "none"), horizon(state.x.shape[1]), solver.radius,
-            ball, solver.limit(state),
+            lazy["slots"], work, _origin(state), state.record, *system[:2], system.norm, system.damping, system.l2,
+            wide, traced, measured, sized, trial, float(solver.average != "none"), horizon(state.x.shape[1]),
+            solver.radius, ball, solver.limit(state),
         )  # fmt: skip
         if not lazy["counter"][FULL]:
             return taken
@@ -113,6 +113,11 @@ def take_sums(state: Any) -> None:
     parts = (lazy[name] for name in ("scale", "chain", "norms", "counter"))
     flush(lazy["line"], marks, at, *parts, _origin(state), sums)
     unstack(sums, state.totals.x, state.totals.y)
+
+
+def slots_of(k: int, n: int) -> Array:
+    """The numbers of n vectors, of which k are blocks of x, among w, θ, y1 and y2."""
+    return np.append(np.arange(2 - k, 2), np.arange(4 - k, 4))[:n]
 
 
 def stacked(x: Array, y: Array | None) -> Array:

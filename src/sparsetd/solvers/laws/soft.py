@@ -7,24 +7,21 @@ from typing import Any
 import numpy as np
 
 from sparsetd.solvers.compiled.balls import BOX
+from sparsetd.solvers.compiled.crossings import GUIDED, SINCE, SUMS, WIDTH
 from sparsetd.solvers.compiled.csr import Rows, aligned_zeros, horizon, longest
 from sparsetd.solvers.compiled.lines import FULL
 from sparsetd.solvers.compiled.soft import (
     DUAL,
     GENERATION,
-    GUIDED,
     NORM,
     OLDEST,
     OWN_SLOT,
-    SINCE,
     SUMMED,
-    SUMS,
-    WIDTH,
     F,
     evaluate,
     stream,
 )
-from sparsetd.solvers.laws.lines import begin_trace, stacked, trace_of, unstack, widen
+from sparsetd.solvers.laws.lines import begin_trace, slots_of, stacked, trace_of, unstack, widen
 from sparsetd.system import Array
 
 GENERATIONS, GUIDE = 4096, 4097
@@ -47,7 +44,6 @@ def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     constant, slot = _constant(solver), 0 if summed and n == 4 else OWN_SLOT
     searched = summed and constant == 0.0
     every = min(horizon(d), 1 << (20 if searched else 22))
-    slots = np.arange(2 - k, 2)
     lazy: dict[str, Any] = {
         "line": aligned_zeros(d, 8),
         "born": np.zeros((0 if slot else d, 2)),
@@ -62,7 +58,7 @@ def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
         "special": special,
         "columns": np.concatenate([vectors, totals])[:, special].astype(np.float64),
         "rows": np.zeros((3, len(special))),
-        "slots": slots if n == k else np.append(slots, slots + 2),
+        "slots": slots_of(k, n),
         "slot": slot,
         "horizon": every,
         "fixed": _fixed(system, k, n, n if summed else 0, constant),

@@ -9,25 +9,34 @@ import numpy as np
 from sparsetd.solvers.compiled.csr import TRACE_TOL, Rows, aligned_zeros, horizon, longest
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
 from sparsetd.solvers.compiled.sums import (
+    DUAL,
+    FACTOR,
     FULL,
     HOT,
-    HOT_ROWS,
+    HOT_WIDTH,
+    KEY,
+    L1,
+    L2,
     LEVEL,
+    MARK,
     MULTIPLIER,
     SHARE,
-    SQUARES,
-    SUM,
+    SHARES,
     TOTAL,
     TRACE,
-    F,
+    WIDTH,
+    R,
+    V,
     flush,
     materialise,
     stream,
 )
-from sparsetd.solvers.laws.lines import stacked, unstack
+from sparsetd.solvers.laws.lines import slots_of, stacked, unstack
 from sparsetd.system import Array
 
-ROOM = 72  # and multiples of 512 on top of it: the rows of `hot` must not fall on the same cache sets
+ROOM = 64  # hot coordinates, at first
+SWEEP = 2**13  # coordinates at a time when all are visited: what the second cache holds
+PLACE = {V: V, R: TOTAL, SHARE: SHARES}  # of a line, and of a hot coordinate
 
 
 def key(solver: Any, system: Any) -> str:
@@ -39,40 +48,41 @@ def key(solver: Any, system: Any) -> str:
 
 def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     """Lines that hold the sums of the dense state; a feature with a penalty of its own takes part in every row."""
-    (k, d), factor = state.x.shape, system.factor
+    (k, d), factor, lane = state.x.shape, system.factor, np.arange(4)
     special = np.zeros(0, dtype=np.int64) if factor is None else np.flatnonzero(factor != 1.0)
-    n_sums = 2 * k if solver.average != "none" else 0
+    l1, l2 = (np.where(lane < k, np.append(part[2 - k : 2], np.zeros(4 - k)), 0.0) for part in (system.l1, system.l2))
     lazy: dict[str, Any] = {
-        "n_sums": n_sums,
-        "l1": system.l1[2 - k : 2].copy(),
-        "l2": system.l2[2 - k : 2].copy(),
+        "weigh": float(solver.average != "none"),
+        "fixed": np.array([l1, l2, lane < k, l1 > 0], dtype=np.float64),
+        "slots": slots_of(k, 2 * k),
         "special": special,
         "multiplier": np.ones(0) if factor is None else np.asarray(factor[special], dtype=np.float64),
-        "line": aligned_zeros(d, 1 << (3 * k + n_sums + n_sums // 2).bit_length()),
-        "hot": np.zeros((HOT_ROWS, ROOM)),
+        "line": aligned_zeros(d, WIDTH),
+        "hot": np.zeros((ROOM, HOT_WIDTH)),
         "names": np.zeros(ROOM, dtype=np.int64),
-        "scale": np.zeros((2 * k, 3)),
-        "active": np.zeros((2 * k, 4)),
+        "scale": np.zeros((2, 4)),
+        "active": np.zeros((4, 4)),
+        "number": np.zeros(2),
         "counter": np.zeros(4, dtype=np.int64),
     }
     if _fill(state, lazy):
         _flush(state, lazy, forget=False)
-    squares = np.array([state.record[GY], lazy["active"][k, SQUARES]])
-    lazy["scale"][k, F] = 1.0 / np.sqrt(squares.max()) if squares[0] > 0 else 0.0
+    squares = max(float(state.record[GY]), float(lazy["number"][DUAL]))
+    lazy["number"][FACTOR] = 1.0 / np.sqrt(squares) if state.record[GY] > 0 else 0.0
     return lazy
 
 
 def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[Array, ...], system: Any) -> int:
     """Take rows; returns how many before the run diverged."""
     lazy, taken, n = state.lazy, 0, len(columns[0])
-    arrays = ("line", "hot", "names", "scale", "active", "keys", "owners", "counter")
-    tol, work = TRACE_TOL if system.traced else np.inf, (np.zeros((6, 7)), np.zeros((6, 12)))
+    arrays = ("line", "hot", "names", "scale", "active", "number", "fixed", "keys", "owners", "counter", "slots")
+    tol, work = TRACE_TOL if system.traced else np.inf, (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros((3, 4)))
     rule = (solver.dual_radius(state.x.size), float(solver.start), solver.limit(state))
     while True:
         taken += stream(
-            tuple(phi.between(taken, n)), tuple(phi_next.between(taken, n)), *(c[taken:] for c in columns[:4]),
-            *(lazy[name] for name in arrays), work, state.record, len(state.x), lazy["n_sums"], len(lazy["special"]),
-            tol, horizon(state.x.shape[1]), system.M, system.m, lazy["l1"], lazy["l2"], *rule,
+            tuple(phi.between(taken, n)), tuple(phi_next.between(taken, n)), *(c[taken:] for c in columns[:-1]),
+            *(lazy[name] for name in arrays), work, state.record, system.k, lazy["weigh"], len(lazy["special"]), tol,
+            horizon(state.x.shape[1]), system.M, system.m, system.norm, *rule,
         )  # fmt: skip
         if not lazy["counter"][FULL]:
             return taken
@@ -83,48 +93,46 @@ def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[A
 
 def point(state: Any) -> Array:
     """x, O(d)."""
-    return _point_of(state, _materialised(state, len(state.x), 0)[0])
+    return _point_of(state, _materialised(state, V)[0][: len(state.x)])
 
 
 def settle(state: Any) -> None:
     """Fill the dense arrays of the state, O(d)."""
     lazy, k = state.lazy, len(state.x)
-    values, sums = _materialised(state, 2 * k, lazy["n_sums"])
+    values, sums, shares = _materialised(state, V, R, SHARE)
     state.x[:] = _point_of(state, values[:k])
-    state.y[:] = lazy["scale"][k, F] * values[k:]
+    state.y[:] = lazy["number"][FACTOR] * values[k:]
     state.more["sum_x"][:], state.more["sum_y"][:] = -values[:k], values[k:]
-    if len(sums):
-        unstack(sums[: 2 * k], state.totals.x, state.totals.y)
-        state.more["share"][:] = sums[2 * k :]
+    if lazy["weigh"]:
+        unstack(sums, state.totals.x, state.totals.y)
+        state.more["share"][:] = shares[:k]
     if state.trace is not None:
         n = lazy["counter"][HOT]
         state.trace[0] = 0.0
-        state.trace[0, lazy["names"][:n]] = lazy["hot"][TRACE, :n]
+        state.trace[0, lazy["names"][:n]] = lazy["hot"][:n, TRACE]
 
 
 def take_sums(state: Any) -> None:
     """Move the weighted sums and shares from the lines to the dense arrays, and begin new ones."""
-    k = len(state.x)
-    _, sums = _materialised(state, 2 * k, 2 * k)
-    unstack(sums[: 2 * k], state.totals.x, state.totals.y)
-    state.more["share"][:] = sums[2 * k :]
+    sums, shares = _materialised(state, R, SHARE)
+    unstack(sums, state.totals.x, state.totals.y)
+    state.more["share"][:] = shares[: len(state.x)]
     _flush(state, state.lazy, forget=True)
 
 
 def _fill(state: Any, lazy: dict[str, Any]) -> bool:
     """Lines, hot coordinates and an empty heap with room for all active ones; returns whether there is any sum."""
-    k, l1, mass, share = len(state.x), lazy["l1"], float(state.record[MASS]), state.more["share"]
-    vectors = np.concatenate([-state.more["sum_x"], state.more["sum_y"]]).astype(np.float64)
-    active = np.abs(vectors[:k]) > l1[:, None] * mass
-    columns = [*vectors]
-    if lazy["n_sums"]:
-        columns += [*state.totals.x, *state.totals.y, *(share - mass * active)]
-    for place, column in enumerate(columns):
-        if column.any():  # memory that is never written costs nothing
-            lazy["line"][:, place] = column
-    if active.any():
-        lazy["line"][:, -1 - k : -1] = (active & (l1[:, None] > 0)).T
-    lazy["active"][:k, LEVEL] = l1 * mass
+    k, mass, share = len(state.x), float(state.record[MASS]), state.more["share"]
+    l1, vectors = lazy["fixed"][L1], np.concatenate([-state.more["sum_x"], state.more["sum_y"]]).astype(np.float64)
+    active = np.abs(vectors[:k]) > mass * l1[:k, None]
+    parts = {V: vectors, KEY: active & (l1[:k, None] > 0)}
+    if lazy["weigh"]:
+        parts |= {R: stacked(state.totals.x, state.totals.y), SHARE: share - mass * active}
+    for first, columns in parts.items():
+        for place, column in enumerate(columns, first):
+            if column.any():  # memory that is never written costs nothing
+                lazy["line"][:, place] = column
+    lazy["active"][LEVEL] = l1 * mass
     room = 2 * int(active.sum()) + 8 * ROOM
     lazy["keys"], lazy["owners"] = np.zeros(room), np.zeros(room, dtype=np.int64)
     _heat(state, lazy, vectors)
@@ -133,35 +141,35 @@ def _fill(state: Any, lazy: dict[str, Any]) -> bool:
 
 def _heat(state: Any, lazy: dict[str, Any], vectors: Array) -> None:
     """Make the special coordinates hot, and after them those of the trace."""
-    k, special, n_sums = len(state.x), lazy["special"], lazy["n_sums"]
+    k, special = len(state.x), lazy["special"]
     trace = np.zeros(state.x.shape[1]) if state.trace is None else state.trace[0]
     names = np.concatenate([special, np.setdiff1d(np.flatnonzero(np.abs(trace) > TRACE_TOL), special)])
     n = len(names)
     _widen(lazy, n)
-    hot = lazy["hot"]
-    hot[SUM : SUM + 2 * k, :n] = vectors[:, names]
-    if n_sums:
-        hot[TOTAL : TOTAL + n_sums, :n] = stacked(state.totals.x, state.totals.y)[:, names]
-        hot[SHARE : SHARE + k, :n] = state.more["share"][:, names]
-    hot[MULTIPLIER, :n] = 1.0
-    hot[MULTIPLIER, : len(special)] = lazy["multiplier"]
-    hot[TRACE, :n], lazy["names"][:n], lazy["line"][names, -1] = trace[names], names, np.arange(1, n + 1)
+    hot = lazy["hot"][:n]
+    hot[:, V : V + 2 * k] = vectors[:, names].T
+    if lazy["weigh"]:
+        hot[:, TOTAL : TOTAL + 2 * k] = stacked(state.totals.x, state.totals.y)[:, names].T
+        hot[:, SHARES : SHARES + k] = state.more["share"][:, names].T
+    hot[:, MULTIPLIER] = 1.0
+    hot[: len(special), MULTIPLIER] = lazy["multiplier"]
+    hot[:, TRACE], lazy["names"][:n], lazy["line"][names, MARK] = trace[names], names, np.arange(1, n + 1)
     lazy["counter"][HOT] = n
 
 
 def _widen(lazy: dict[str, Any], more: int) -> None:
     """Room for `more` hot coordinates, and as many again as there are."""
-    room = 512 * (1 + (2 * len(lazy["names"]) + more) // 512) + ROOM
-    hot, names = np.zeros((HOT_ROWS, room)), np.zeros(room, dtype=np.int64)
-    hot[:, : len(lazy["names"])], names[: len(lazy["names"])] = lazy["hot"], lazy["names"]
-    lazy["hot"], lazy["names"] = hot, names
+    extra = len(lazy["names"]) + more
+    lazy["names"] = np.append(lazy["names"], np.zeros(extra, dtype=np.int64))
+    lazy["hot"] = np.append(lazy["hot"], np.zeros((extra, HOT_WIDTH)), axis=0)
 
 
 def _point_of(state: Any, sums: Array) -> Array:
     """x = S(v, l1 Σa_i)/(√Σ‖g_x‖² + l2 Σa_i)."""
-    lazy, mass, multiplier = state.lazy, float(state.record[MASS]), np.ones(sums.shape[1])
+    lazy, k, multiplier = state.lazy, len(sums), np.ones(sums.shape[1])
     multiplier[lazy["special"]] = lazy["multiplier"]
-    return argmin(0.0 * sums, -sums, float(state.record[GX]), mass * lazy["l1"], mass * lazy["l2"], multiplier)
+    l1, l2 = float(state.record[MASS]) * lazy["fixed"][[L1, L2], :k]
+    return argmin(0.0 * sums, -sums, float(state.record[GX]), l1, l2, multiplier)
 
 
 def argmin(origin: Array, sums: Array, squares: float, l1: Array, l2: Array, factor: Array | None) -> Array:
@@ -173,15 +181,20 @@ def argmin(origin: Array, sums: Array, squares: float, l1: Array, l2: Array, fac
     return np.asarray((x - np.clip(x, -bound, bound)) / (1.0 + l2[:, None] * weigh / root))
 
 
-def _materialised(state: Any, n_vectors: int, n_sums: int) -> tuple[Array, Array]:
-    """v of the first vectors; Σ a x, Σ a y and the shares of x if asked for."""
-    lazy, (k, d) = state.lazy, state.x.shape
-    values, sums = np.empty((n_vectors, d)), np.empty((n_sums + n_sums // 2, d))
-    parts = (lazy[name] for name in ("line", "hot", "names", "scale", "counter"))
-    materialise(*parts, k, lazy["n_sums"], lazy["l1"], float(state.record[MASS]), values, sums)
-    return values, sums
+def _materialised(state: Any, *parts: int) -> list[Array]:
+    """v (V), Σ a x and Σ a y (R) or the shares (SHARE) of every vector."""
+    lazy, (k, d), n = state.lazy, state.x.shape, state.lazy["counter"][HOT]
+    out, names = [np.empty((2 * k, d)) for _ in parts], lazy["names"][:n]
+    for first in range(0, d, SWEEP):
+        block = np.empty((min(SWEEP, d - first), 12))
+        materialise(lazy["line"], lazy["scale"], lazy["fixed"], first, float(state.record[MASS]), block)
+        for values, place in zip(out, parts, strict=True):
+            values[:, first : first + SWEEP] = block[:, place : place + 2 * k].T
+    for values, place in zip(out, parts, strict=True):
+        values[:, names] = lazy["hot"][:n, PLACE[place] : PLACE[place] + 2 * k].T
+    return out
 
 
 def _flush(state: Any, lazy: dict[str, Any], forget: bool) -> None:
-    parts = (lazy[name] for name in ("line", "hot", "scale", "active", "keys", "owners", "counter"))
-    flush(*parts, len(state.x), lazy["n_sums"], lazy["l1"], float(state.record[MASS]), forget)
+    names = ("line", "hot", "scale", "active", "number", "fixed", "keys", "owners", "counter")
+    flush(*(lazy[name] for name in names), len(state.x), float(state.record[MASS]), forget)
