@@ -6,13 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, make_dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sparsetd import TD, TDC, checkpoint, estimators
+from sparsetd import TD, TDC, checkpoint, estimators, operators, solvers
 from sparsetd.container import CorruptFileError
 
 ESTIMATORS = [
@@ -76,6 +76,15 @@ def test_another_class_is_refused(tmp_path):
     checkpoint.save(path, Inner(1.0))
     with pytest.raises(CorruptFileError, match="holds a Inner, not a State"):
         checkpoint.load(path, make_state())
+
+
+def test_a_state_of_an_older_version_is_refused_with_a_remedy(tmp_path):
+    """A class of the same name with the fields that it had once."""
+    older = make_dataclass("StreamState", ["x", "trace", "fading"])
+    checkpoint.save(tmp_path / "old", older(np.zeros((1, 3)), None, np.ones(2)))
+    like = solvers.Stochastic().init(operators.td(), 3)
+    with pytest.raises(CorruptFileError, match=r"old: the fields of StreamState are not those .* make the file again"):
+        checkpoint.load(tmp_path / "old", like)
 
 
 def test_every_truncation_is_found(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparsetd
-from sparsetd.checks import LAWS
+from sparsetd.checks import LAWS, check_td_estimator
 from sparsetd.estimators import BaseTD
 
 ESTIMATORS: list[Any] = [
@@ -29,8 +29,17 @@ def _name(value: Any) -> str:
     return type(value).__name__ + (f"-{value.step_size}" if hasattr(value, "step_size") else "")
 
 
-def test_there_are_enough_laws() -> None:
-    assert len({law.__name__ for law in LAWS}) == len(LAWS) >= 60
+class Forgetful(sparsetd.TD):
+    """TD that begins anew with every call of `partial_fit`."""
+
+    def partial_fit(self, *rows: Any, **columns: Any) -> Any:
+        vars(self).pop("_state", None)
+        return super().partial_fit(*rows, **columns)
+
+
+def test_a_broken_law_is_named() -> None:
+    with pytest.raises(AssertionError, match="Forgetful breaks the law two_pieces_equal_one"):
+        check_td_estimator(Forgetful(step_size=0.01))
 
 
 @pytest.mark.parametrize("law", LAWS, ids=_name)

@@ -240,7 +240,9 @@ class Decoder:
         cls = self._class(node, is_record)
         names = getattr(cls, "_fields", None) or tuple(f.name for f in fields(cls))
         if set(names) != set(node["v"]):
-            raise CorruptFileError(f"the fields of {cls.__name__} are not those of this version of sparsetd.")
+            raise CorruptFileError(
+                f"the fields of {cls.__name__} are not those of this version of sparsetd; make the file again with it."
+            )
         values = {name: self._decode(item) for name, item in node["v"].items()}
         if issubclass(cls, tuple):
             return cls(**values)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.checks.logs import Log, assert_close, assert_same, fitted, log
+from sparsetd.checks.logs import Log, assert_close, assert_same, concerns, fitted, log
 
 NAMES = list("abcd")
 
@@ -99,17 +99,17 @@ def lists_are_arrays(estimator: Any, rows: Log) -> None:
 
 
 def pandas_frames_equal_arrays(estimator: Any, rows: Log) -> None:
-    if find_spec("pandas"):
-        import pandas as pd
+    concerns(find_spec("pandas") is not None)
+    import pandas as pd
 
-        _assert_frame_equals_array(estimator, rows, lambda X: pd.DataFrame(X, columns=NAMES))
+    _assert_frame_equals_array(estimator, rows, lambda X: pd.DataFrame(X, columns=NAMES))
 
 
 def polars_frames_equal_arrays(estimator: Any, rows: Log) -> None:
-    if find_spec("polars"):
-        import polars as pl
+    concerns(find_spec("polars") is not None)
+    import polars as pl
 
-        _assert_frame_equals_array(estimator, rows, lambda X: pl.DataFrame(X, schema=NAMES))
+    _assert_frame_equals_array(estimator, rows, lambda X: pl.DataFrame(X, schema=NAMES))
 
 
 def _assert_frame_equals_array(estimator: Any, rows: Log, frame: Callable[[Any], Any]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from sparsetd.checks.logs import Log, assert_close, assert_same, fitted, log
+from sparsetd.checks.logs import Log, assert_close, assert_same, concerns, fitted, log
 from sparsetd.system import Array
 
 
@@ -50,22 +50,19 @@ def a_row_of_ratio_zero_is_no_row(estimator: Any, rows: Log) -> None:
     rows."""
     table = estimator._parts()[0]
     streaming = "step_size" in estimator.get_params()
-    if table.n_blocks != 1 or table.trace != "state" or table.lam != 0 or streaming:
-        return
+    concerns(table.n_blocks == 1 and table.trace == "state" and table.lam == 0 and not streaming)
+    concerns(_unpenalised(estimator))  # a mean over fewer rows that count moves penalised answers
     kept = np.arange(len(rows.y)) % 3 != 0
     zeroed = rows.but(ratio=np.where(kept, rows.ratio, 0.0))
     model, rest = fitted(estimator, zeroed), fitted(estimator, rows[kept])
-    if _unpenalised(estimator):  # a mean over fewer rows that count moves penalised answers, and no others
-        assert_close(rest, model, "rows of ratio 0")
+    assert_close(rest, model, "rows of ratio 0")
 
 
 def a_step_of_ratio_zero_moves_nothing(estimator: Any, rows: Log) -> None:
     """Streaming in θ alone without a penalty: a row of ratio 0 leaves θ where it was."""
     table = estimator._parts()[0]
-    if table.n_blocks != 1 or table.trace != "state" or table.lam != 0 or "step_size" not in estimator.get_params():
-        return
-    if not _unpenalised(estimator) or estimator._parts()[2].saddle:
-        return
+    concerns(table.n_blocks == 1 and table.trace == "state" and table.lam == 0)
+    concerns("step_size" in estimator.get_params() and _unpenalised(estimator) and not estimator._parts()[2].saddle)
     ratio = rows.ratio.copy()
     ratio[-5:] = 0.0
     one, other = fitted(estimator, rows.but(ratio=ratio)), fitted(estimator, rows[:-5])
@@ -74,9 +71,8 @@ def a_step_of_ratio_zero_moves_nothing(estimator: Any, rows: Log) -> None:
 
 def action_values_need_no_ratio_without_traces(estimator: Any, rows: Log) -> None:
     table = estimator._parts()[0]
-    if table.trace == "action" and table.lam == 0:
-        bare = fitted(estimator, rows.but(ratio=None))
-        assert_same(fitted(estimator, rows), bare, "the ratio of action values at λ = 0")
+    concerns(table.trace == "action" and table.lam == 0)
+    assert_same(fitted(estimator, rows), fitted(estimator, rows.but(ratio=None)), "the ratio of action values at λ = 0")
 
 
 def discount_replaces_gamma(estimator: Any) -> None:

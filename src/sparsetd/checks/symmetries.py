@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.checks.logs import Log, assert_close, fitted
+from sparsetd.checks.logs import Log, assert_close, concerns, fitted
 
 
 def permuting_features_permutes_coefficients(estimator: Any, rows: Log) -> None:
@@ -22,8 +22,7 @@ def flipping_a_feature_flips_its_coefficient(estimator: Any, rows: Log) -> None:
 
 
 def negating_rewards_negates_values(estimator: Any, rows: Log) -> None:
-    if not getattr(estimator, "_odd", True):
-        return
+    concerns(getattr(estimator, "_odd", True))
     model = fitted(estimator, rows.but(y=-rows.y))
     assert np.allclose(model.coef_, -fitted(estimator, rows).coef_, rtol=1e-8, atol=1e-9)
 
@@ -38,8 +37,7 @@ def scaling_rewards_scales_values(estimator: Any, rows: Log) -> None:
     table, penalty, solver = estimator._parts()
     shrinkage = penalty.shrinkage(table.n_blocks)
     linear = shrinkage is not None and not shrinkage[0].any() and not getattr(solver, "saddle", False)
-    if not linear or getattr(solver, "exponent", 2.0) != 2.0 or not getattr(estimator, "_homogeneous", True):
-        return
+    concerns(linear and getattr(solver, "exponent", 2.0) == 2.0 and getattr(estimator, "_homogeneous", True))
     model = fitted(estimator, rows)
     model.coef_ = 8.0 * model.coef_
     assert_close(model, fitted(estimator, rows.but(y=8.0 * rows.y)), "rewards times 8")
