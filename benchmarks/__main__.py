@@ -10,7 +10,7 @@ The parts:
     dense     the dense kernel against NumPy and against a kernel written by hand; float32; two threads
     start     from the start of a process to the first fit, with a cold and a warm cache
     sparse    the lazy kernel: flat in d, linear in the non-zeros, how near to what memory allows, exact
-    automatic automatic steps on sparse rows, against steps by hand and rows laid out densely
+    automatic automatic steps against steps by hand, and `fit` against its kernel
     peers     the lazy kernel against scikit-learn, Vowpal Wabbit, river, PyTorch and NumPy on the same rows
     scaling   time against d and against the non-zeros, with slopes; figures where matplotlib is installed
     disk      a fit from a Parquet file against the kernel alone, and the memory it takes
