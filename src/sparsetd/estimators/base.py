@@ -120,7 +120,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
             Weight of each row's state; None is 1.
         """
         check_parameters(self.get_params(deep=False))
-        batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=True)
+        batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=True, views=True)
         run = self._begin(batch)
         batch.start[:1] = True
         chunks = _chunks(batch) if hasattr(self._state, "primal") else [slice(None)]
@@ -201,8 +201,12 @@ class BaseTD(RegressorMixin, BaseEstimator):
         interest: Any,
         *,
         reset: bool,
+        views: bool = False,
     ) -> Batch:
-        """Checked rows, with the constant feature if there is one. Nothing that came in is changed."""
+        """Checked rows, with the constant feature if there is one. Nothing that came in is changed.
+
+        With `views` the successors of dense rows are `Following` where none are given: only to be taken in slices.
+        """
         _check_target(y)
         rows: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_all_finite": False}
         phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **rows)
@@ -212,16 +216,16 @@ class BaseTD(RegressorMixin, BaseEstimator):
         n = len(reward)
         begins = flags("start", start, n)
         gammas = column("discount", discount, n, default=self.gamma, high=1.0)
+        phi = _with_constant(phi) if self.fit_intercept else phi
         if X_next is None:
-            phi_next, gammas = _following(phi, gammas, begins)
+            phi_next, gammas = _following(phi, views), np.where(np.append(begins[1:], True), 0.0, gammas)
         else:
             phi_next = validate_data(self, X_next, reset=False, **rows)
             check_finite("X_next", phi_next)
             if phi_next.shape[0] != n:
                 raise ValueError(f"X_next has {phi_next.shape[0]} rows but X has {n}; pass one successor per row")
             phi_next = _like(phi_next, phi)
-        if self.fit_intercept:
-            phi, phi_next = _with_constant(phi), _with_constant(phi_next)
+            phi_next = _with_constant(phi_next) if self.fit_intercept else phi_next
         return Batch(
             phi,
             phi_next,
@@ -348,16 +352,26 @@ def _check_target(y: Any) -> None:
         check_finite("y", reward)
 
 
-def _following(phi: Any, discount: Array, start: Array) -> tuple[Any, Array]:
-    """Successors by position: the next row, with the last row and every row before a start terminal."""
-    last, n = np.append(start[1:], True), len(start)
-    if sp.issparse(phi):  # shares the memory of φ; what follows the last row counts for nothing
-        following = rows_of(phi, slice(1, n))
-        arrays = following.data, following.indices, np.append(following.indptr, following.indptr[-1:])
-        following = sp.csr_array(arrays, shape=phi.shape, copy=False)
-    else:
-        following = np.concatenate([phi[1:], phi[-1:]])
-    return following, np.where(last, 0.0, discount)
+class Following:
+    """Successors by position of dense rows, in slices that share the memory of φ but for the very last row."""
+
+    def __init__(self, phi: Array) -> None:
+        self.phi = phi
+
+    def __getitem__(self, rows: slice) -> Array:
+        first, stop, _ = rows.indices(len(self.phi))
+        if stop < len(self.phi):
+            return np.asarray(self.phi[first + 1 : stop + 1])
+        return np.concatenate([self.phi[first + 1 :], self.phi[-1:]])  # what follows the last row counts for nothing
+
+
+def _following(phi: Any, views: bool) -> Any:
+    """The next rows; what follows the last row, and every row before a start, is terminal."""
+    if not sp.issparse(phi):
+        return Following(phi) if views else Following(phi)[:]
+    following = rows_of(phi, slice(1, phi.shape[0]))  # shares the memory of φ
+    arrays = following.data, following.indices, np.append(following.indptr, following.indptr[-1:])
+    return sp.csr_array(arrays, shape=phi.shape, copy=False)
 
 
 def _like(rows: Any, phi: Any) -> Any:
