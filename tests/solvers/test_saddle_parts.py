@@ -15,6 +15,7 @@ from sparsetd.solvers.saddle.norms import FitNorm, without_w
 from sparsetd.solvers.saddle.polish import closed_form, polished
 from sparsetd.solvers.saddle.sign_search import sign_search
 from sparsetd.solvers.saddle.terms import Terms
+from sparsetd.solvers.saddle.units import whitened
 
 ORDERS = [1, 2, "inf"]
 DUAL = {1: "inf", 2: 2, "inf": 1}
@@ -190,3 +191,13 @@ def test_the_scale_of_the_norm_without_w() -> None:
     for order in ORDERS:
         whole = FitNorm.of(order).value(np.append(3.0 * u, u))
         assert whole == pytest.approx(without_w(order, 3.0) * FitNorm.of(order).value(u))
+
+
+@pytest.mark.parametrize("rank", [2, 4, 5])
+def test_whitening_measures_in_the_range_of_the_metric(rank: int) -> None:
+    rng = np.random.default_rng(10)
+    F, A, b, x = rng.normal(size=(5, rank)), rng.normal(size=(5, 4)), rng.normal(size=5), rng.normal(size=4)
+    C = F @ F.T
+    W, w = whitened(A, b, C)
+    r = A @ x - b
+    assert np.sum((W @ x - w) ** 2) == pytest.approx(r @ np.linalg.pinv(C, rcond=1e-10, hermitian=True) @ r)
