@@ -58,6 +58,13 @@ def test_any_split_gives_the_same_bits(solver: Any, sparse: bool, constant: bool
         assert np.array_equal(a, b)
 
 
+def test_a_short_stream_gives_the_same_bits_row_by_row() -> None:
+    """Averages forget at rows 2, 4 and 8 too, before the sizes are looked at for the first time."""
+    batch, table = log(n=FIRST + 2), operators.tdc()
+    one, other = (run(SOLVERS[0], batch, table, cuts)[1] for cuts in ((), tuple(range(1, FIRST + 2))))
+    assert np.array_equal(one.coef, other.coef)
+
+
 @pytest.mark.parametrize("lam", [0.0, 0.6])
 def test_sparse_rows_give_what_dense_ones_do(lam: float) -> None:
     table, solver = operators.tdc(lam=lam), SOLVERS[0]

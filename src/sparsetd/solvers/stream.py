@@ -138,8 +138,8 @@ class Streaming:
                     units = new
             if law is not None:
                 self._enter(state, law, system)  # type: ignore[arg-type]
-            pause = self._until_rotation(state.t) if units is None else units.until_due(state.t)
-            stop = min(len(batch), done + pause, done + at_once)
+            pause = at_once if units is None else units.until_due(state.t)
+            stop = min(len(batch), done + self._until_rotation(state.t), done + pause, done + at_once)
             part = tuple(column[done:stop] for column in columns)
             phi, phi_next = (_part(given, done, stop, state.x.dtype) for given in rows)
             if units is not None:
