@@ -29,8 +29,8 @@ def available() -> float:
 
 
 def for_evaluation(n_rows: int, n_columns: int) -> float:
-    """Bytes that `evaluate` takes at its peak for so many rows and observed columns, as measured."""
-    return 8.0 * n_rows * (12 * n_columns + 400)
+    """Bytes that `evaluate` takes at its peak for so many rows and observed columns beside the log, as measured."""
+    return 8.0 * n_rows * (6 * n_columns + 60)
 
 
 def _gib(size: float) -> str:
