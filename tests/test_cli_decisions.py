@@ -184,4 +184,4 @@ def test_a_model_of_values_is_no_policy(capsys):
     assert run(capsys, "fit", "log.csv", "--out", "v.sparsetd")[0] == 0
     code, _, err = run(capsys, "evaluate", "log.csv", "--target", "v.sparsetd")
     assert code == 2
-    assert "v.sparsetd holds no policy but a ValueFunction" in err
+    assert "v.sparsetd holds a ValueFunction, not a policy" in err

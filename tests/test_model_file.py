@@ -226,7 +226,7 @@ def change_coef(model, arrays, value):
         (lambda m, _: m.update({"class": "Popen"}), "'Popen', which this version"),
         (lambda m, _: m.update({"class": "DivergenceWarning"}), "DivergenceWarning"),
         (lambda m, _: m["fitted"].update({"n_features_in_": 7}), "weights do not match"),
-        (lambda m, _: m["fitted"].update({"predict": 1}), "no fitted attribute"),
+        (lambda m, _: m["fitted"].update({"predict": 1}), "not a fitted attribute"),
         (lambda m, _: m["params"].update({"unknown": 1}), "cannot be read"),
         (lambda m, a: change_coef(m, a, np.full(4, np.nan)), "not finite"),
         (lambda m, a: change_coef(m, a, np.zeros(3)), "weights do not match"),

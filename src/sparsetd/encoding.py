@@ -256,7 +256,7 @@ class Decoder:
         model = cls(**{key: self._decode(item) for key, item in node["params"].items()})
         for name, item in node["fitted"].items():
             if name.startswith("_") or hasattr(cls, name):
-                raise CorruptFileError(f"{name!r} is no fitted attribute.")
+                raise CorruptFileError(f"{name!r} is not a fitted attribute.")
             setattr(model, name, self._decode(item))
         if node["fitted"] and hasattr(model, "_restore"):
             model._restore()

@@ -174,9 +174,9 @@ def test_what_cannot_stream_is_refused(log):
     with pytest.raises(ValueError, match="batches is empty"):
         fit_stream(TD(), [])
     first, second, *_ = cut(log, 10)
-    with pytest.raises(ValueError, match="batch 1 and the first differ in having X_next"):
+    with pytest.raises(ValueError, match="only one of batch 1 and the first has X_next"):
         fit_stream(TD(), [first, second | {"X_next": second["X"]}])
-    with pytest.raises(ValueError, match="batch 1 and the first differ in having ratio"):
+    with pytest.raises(ValueError, match="only one of batch 1 and the first has ratio"):
         fit_stream(TD(), [first, second | {"ratio": None}])
 
 

@@ -168,7 +168,7 @@ def test_with_target_takes_the_logged_actions_probability() -> None:
     with pytest.raises(ValueError, match=r"sum 1.*row 0 holds \[1.0, 1.0, 1.0\].*not scores or logits"):
         t.with_target(lambda s: np.ones((len(s), 3)))
     for answer in ("left", [[0.5, 0.5]] * 11 + [[1.0]], [object()] * 12):
-        with pytest.raises(ValueError, match="`policy` must return numbers, but its answer is no array of them"):
+        with pytest.raises(ValueError, match="`policy` must return numbers, but its answer is not an array of them"):
             t.with_target(lambda _, answer=answer: answer)
 
 

@@ -36,7 +36,7 @@ def arguments(parser: ArgumentParser) -> None:
     add_gamma(parser)
     add("--by", metavar="COLUMN", help="also compare within groups of this column, observed or not")
     add("--report", metavar="FILE", help="also write a page for a browser (.html)")
-    add("--level", type=inside, default=0.95, metavar="P", help="of all intervals together (default: %(default)s)")
+    add("--level", type=inside, default=0.95, metavar="P", help="level of all intervals at once (default: %(default)s)")
     add("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
 
 

@@ -35,7 +35,7 @@ def arguments(parser: ArgumentParser) -> None:
     add("--episodes", type=at_least(1), default=2000, metavar="N", help="patients (default: %(default)s)")
     add("--target", choices=TARGETS, default="greedy", help="target policy (default: %(default)s)")
     add("--noise", type=at_least(0), default=0, metavar="N", help="columns of noise to add")
-    add("--seed", type=at_least(0), default=0, metavar="N", help="of the patients (default: %(default)s)")
+    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of the patients (default: %(default)s)")
 
 
 def run(args: Namespace, console: Console) -> Outcome:

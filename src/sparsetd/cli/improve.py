@@ -14,8 +14,8 @@ from sparsetd.cli.options import at_least, inside
 SUMMARY = "learn a better policy on one part of a log and test it once on the other"
 DETAILS = """
 The episodes are split. On one part several policies near the logged behaviour are learnt and one
-is chosen; on the other it is tested once. It is recommended only if it is better than what was
-done beyond chance there. That no policy is recommended is an answer, not an error.
+is chosen; on the other it is tested once. It is recommended only if it does better there than what
+was done, beyond chance. "No policy is recommended" is an answer, not an error.
 
 The policy is a small table of scores that can be read, saved, applied to new rows with 'sparsetd
 predict', and named as a --target.
@@ -33,10 +33,10 @@ def arguments(parser: ArgumentParser) -> None:
     add("--out", metavar="FILE", help="policy file to write (.sparsetd), recommended or not")
     add_gamma(parser)
     add("--report", metavar="FILE", help="also write a page for a browser (.html)")
-    add("--level", type=inside, default=0.95, metavar="P", help="of the interval (default: %(default)s)")
+    add("--level", type=inside, default=0.95, metavar="P", help="level of the interval (default: %(default)s)")
     add("--learn", type=inside, default=0.5, metavar="P", help="share of episodes to learn on (default: %(default)s)")
     add("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
-    add("--seed", type=at_least(0), default=0, metavar="N", help="of the split (default: %(default)s)")
+    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of the split (default: %(default)s)")
 
 
 def run(args: Namespace, console: Console) -> Outcome:

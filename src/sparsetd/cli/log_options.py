@@ -20,6 +20,7 @@ LOG_HELP = ".parquet, .arrow, .csv, .jsonl or .npz file, a folder or pattern of 
 def add_log(parser: ArgumentParser) -> None:
     parser.add_argument("log", metavar="LOG", help=LOG_HELP)
     add_columns(parser)
+    add_buckets(parser)
 
 
 def add_columns(parser: ArgumentParser) -> None:
@@ -32,6 +33,9 @@ def add_columns(parser: ArgumentParser) -> None:
         help="what a column is called where it is not the usual name: reward=score, observation=age,HR,SOFA "
         "(repeatable; 'sparsetd inspect' shows the roles that were recognised)",
     )
+
+
+def add_buckets(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--buckets",
         action="append",
@@ -74,9 +78,9 @@ def read_shards(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
 def add_engine(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("a log in shards (see 'sparsetd shard')")
     group.add_argument("--jobs", type=at_least(1), default=1, metavar="N", help="processes (default: %(default)s)")
-    group.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster that reads the shards: tcp://…")
+    group.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster that reads the shards: tcp://…")
     group.add_argument(
-        "--checkpoint", metavar="DIR", help="keep what is done of every shard here, and continue from it"
+        "--checkpoint", metavar="DIR", help="keep the results of every shard here, and continue from them"
     )
 
 

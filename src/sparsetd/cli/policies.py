@@ -48,7 +48,7 @@ def policy_of(path: str) -> Any:
     """The policy in a file of `sparsetd improve`."""
     policy = model_file.load(path)
     if not callable(policy):
-        raise WrongInput(f"{path} holds no policy but a {type(policy).__name__}: write greedy:{path} if it has actions")
+        raise WrongInput(f"{path} holds a {type(policy).__name__}, not a policy: write greedy:{path} for its actions")
     return policy
 
 

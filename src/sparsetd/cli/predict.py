@@ -76,7 +76,7 @@ def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
 
     values: list[Any] = []
     episode: list[Any] = []
-    asked = {role: names for role, names in args.column if role in STATE}
+    asked = {role: names for role, names in args.column if role in (*STATE, "buckets")}
     buckets = model_file.read_notes(args.model).get("buckets")  # as the model was fitted
     parts = Parts(chunks(args.log), dict.fromkeys(OTHERS) | asked | ({"buckets": buckets} if buckets else {}))
     for rows in parts:
@@ -99,7 +99,7 @@ def _of(model: Any, observation: Any, name: str) -> Any:
 def _check_width(model: Any, width: int, name: str) -> None:
     if width != model.n_observed_:
         raise WrongInput(
-            f"{name} was fitted to {model.n_observed_} observed columns, but the log has {width}: select the same"
+            f"{name} was fitted to {model.n_observed_} observed columns, the log has {width}: select the same columns"
         )
 
 

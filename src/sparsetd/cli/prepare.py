@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_log, check_output
+from sparsetd.cli.log_options import LOG_HELP, add_columns, check_output
 from sparsetd.transitions import MessyLog, prepare
 
 SUMMARY = "turn a raw table with text, dates and gaps into a log"
@@ -25,7 +25,8 @@ examples:
 
 def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add_log(parser)
+    add("log", metavar="LOG", help=LOG_HELP)
+    add_columns(parser)
     add("--out", required=True, metavar="FILE", help="the log to write (.parquet)")
     add(
         "--missing",
@@ -36,7 +37,7 @@ def arguments(parser: ArgumentParser) -> None:
     add(
         "--ends",
         choices=("last-row", "cut"),
-        help="where no column tells: episodes really end with their last row, or recording stopped there",
+        help="if no column says how episodes end: they end with their last row, or recording stopped there",
     )
     add("--bandit", action="store_true", help="every row is a decision of its own")
     add("--drop", action="append", default=[], metavar="NAME", help="leave this column out (repeatable)")

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import LOG_HELP, add_columns
+from sparsetd.cli.log_options import LOG_HELP, add_buckets, add_columns
 from sparsetd.cli.options import at_least
 
 SUMMARY = "split a log of any size into files of whole, sorted episodes"
@@ -14,7 +14,7 @@ DETAILS = """
 Sorts logs that do not fit in memory, in any order, by episode and step into Parquet files of
 whole episodes, with a manifest (columns, counts, checksums). The folder can then be given to
 evaluate, select, fit and inspect in place of a log, and they need memory for a few of its files
-only. An interrupted run, started again with the same words, continues.
+only. An interrupted run continues when you start it again with the same arguments.
 
 examples:
   sparsetd shard log.csv --out log-shards
@@ -27,6 +27,7 @@ def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("logs", metavar="RAW", nargs="+", help=LOG_HELP)
     add_columns(parser)
+    add_buckets(parser)
     add("--out", required=True, metavar="DIR", help="folder for the shards")
     add("--shards", type=at_least(1), metavar="N", help="how many (default: one for every 64 MiB)")
 

@@ -68,7 +68,7 @@ def fit_stream(
         if number >= skip:
             if odd := _names(batch) ^ names:
                 raise ValueError(
-                    f"batch {number} and the first differ in having {', '.join(sorted(odd))}: let all agree"
+                    f"only one of batch {number} and the first has {', '.join(sorted(odd))}: give all the same columns"
                 )
             parts, held = _complete(held, batch)
             for rows in parts:

@@ -35,8 +35,8 @@ def pose(log: Transitions, target: Any = None, *, classifier: Any = None, floor:
     """Bring a log and a target policy together."""
     if not isinstance(log, Transitions):
         raise TypeError(
-            f"A {type(log).__name__} is no log yet: pass `sparsetd.read(…)` of it, or, where it holds text or gaps, "
-            "`sparsetd.prepare(…).transitions`."
+            f"A {type(log).__name__} is not a log yet: read it with `sparsetd.read(…)` or, if it holds text or gaps, "
+            "with `sparsetd.prepare(…).transitions`."
         )
     if hasattr(target, "fit") and not any(name.endswith("_") and name[0] != "_" for name in vars(target)):
         raise ValueError(f"`target` is a {type(target).__name__} that was not fitted: fit it first.")

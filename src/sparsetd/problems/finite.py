@@ -140,7 +140,7 @@ class FiniteMDP:
         )
         xi, _, rank, _ = np.linalg.lstsq(balance, np.eye(len(balance))[self.n_states], rcond=None)
         if rank < self.n_states:
-            raise ValueError("the behaviour has several stationary distributions: pass the one meant as weights=")
+            raise ValueError("the behaviour has several stationary distributions: pass the one you mean as weights=")
         return np.asarray(np.where(xi > 1e-14, xi, 0.0) / xi[xi > 1e-14].sum())
 
     def sample(self, n: int, rng: np.random.Generator, *, importance_sampled: bool = False) -> Batch:

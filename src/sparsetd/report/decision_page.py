@@ -19,14 +19,14 @@ from sparsetd.report.words import Numbers, percent
 Payload = Mapping[str, Any]
 
 WORDS = {
-    "Value": "Expected (discounted) sum of rewards per episode, were the policy in charge from the start.",
+    "Value": "Expected (discounted) sum of rewards per episode if the policy were in charge from the start.",
     "Intervals": "Hold for all rows of a picture or table at once, at the stated rate over logs like this one. They "
     "account for the sampling of whole episodes, not for a cause that was not recorded.",
     "May be best": "No other policy is better beyond chance. With more episodes fewer policies remain.",
     "In the log, under the policy": "Share of the logged steps in the group, and of the policy's own steps.",
     "Acts differently": "The share of its decisions that the policy would take otherwise (total variation).",
     "Worth": "What the group adds to the difference: the groups of one heading add up to all of it. These intervals "
-    "stand alone; they show where to look, and are no tests.",
+    "stand alone: they show where to look, but they are not tests.",
     "Merit": "Estimated value of an action against the others, in units of how much the logged choices differ in it.",
 }
 

@@ -23,7 +23,7 @@ Payload = Mapping[str, Any]
 SECTIONS = {"sure": "How sure?", "features": "Which features?", "fit": "How the fit went", "method": "Words, settings"}
 CAPTIONS = {
     "forest": "Whiskers are intervals. The rows below the logged behaviour estimate the same number as this report in "
-    "other ways. Those that rest on few effective episodes can be far off by chance: a check, not a vote.",
+    "other ways. They are a check, not a vote: those that rest on few effective episodes can be far off by chance.",
     "ratios": "How much each logged transition counts for the target policy: 1 where it acts as the log does. A long "
     "tail means that few rows decide.",
     "agreement": "States grouped by predicted value, on episodes the model has not seen, against the weighted return "
@@ -37,7 +37,7 @@ CAPTIONS = {
 ALERTS = {"red": "Do not use this answer.", "amber": "Caution.", "note": "Note."}
 WEIGHT = "A weight is the change in value when the feature rises by one standard deviation, the others unchanged."
 GLOSSARY = {
-    "Value": "Expected (discounted) sum of rewards per episode, were the target policy in charge from the start.",
+    "Value": "Expected (discounted) sum of rewards per episode if the target policy were in charge from the start.",
     "Interval": "Covers the truth at the stated rate over logs like this one. It accounts for the sampling of whole "
     "episodes, not for actions missing from the log nor for a cause that was not recorded.",
     "Effective sample size": "How many episodes (or rows) of the target policy itself carry the same information.",
@@ -47,8 +47,8 @@ GLOSSARY = {
     "Kept in resamples": "Share of resampled logs in which the feature is kept: near 100 % is stable, near 0 % luck.",
     "WIS, PDIS, WPDIS": "Importance sampling: logged returns reweighted, without a model. Unreliable on long episodes.",
     "DR": "Doubly robust: the value from other episodes plus the weighted errors it makes on these.",
-    "LSTD-Q": "The value without any behaviour probabilities, from a model of every action. Where it agrees, that is "
-    "no proof: both may miss the same unrecorded cause.",
+    "LSTD-Q": "The value without any behaviour probabilities, from a model of every action. If it agrees, that is "
+    "not proof: both may miss the same unrecorded cause.",
     "LSTD, features that matter": "The same linear model, with the features that stand out alone.",
     "Effective episodes": "How many episodes would carry the same information if each counted alike.",
 }
@@ -152,7 +152,7 @@ def _features(p: Payload) -> str:
     title = "Which features matter?"
     if not kept:
         return section("features", title, "<p>The log does not show that any candidate feature changes the value.</p>")
-    share = f"{count(kept)} of {count(of)} candidate features matter. For the others the log does not show it"
+    share = f"{count(kept)} of {count(of)} candidate features matter. For the others the log does not show an effect"
     if kept == of:
         share = "The one candidate feature matters" if of == 1 else f"All {count(of)} candidate features matter"
     table = feature_table(p["features"], p["level"])

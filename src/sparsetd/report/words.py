@@ -101,7 +101,7 @@ def verdicts(p: Mapping[str, Any]) -> list[Verdict]:
 def _coverage(p: Mapping[str, Any]) -> Verdict:
     share = p["coverage"]
     level, word = _grade(share, 0.95, 0.8, "covered", "partly covered", "poorly covered")
-    meaning = "of the target policy's choices also occur in the log. About the others the log says nothing."
+    meaning = "of the target policy's choices also occur in the log. It says nothing about the others."
     return Verdict("Support coverage", percent(share), level, word, meaning)
 
 
@@ -109,7 +109,7 @@ def _sample(p: Mapping[str, Any]) -> Verdict:
     carried, n = p["effective_episodes"], p["n_episodes"]
     level, word = _grade(min(carried / 100, 4 * carried / n), 1, 0.5, "plenty", "modest", "too few")
     meaning = (
-        f"of {count(n)} episodes: the answer is as sure as one from so many episodes of the target policy itself "
+        f"of {count(n)} episodes: the answer is as sure as one from so many episodes of the target policy would be "
         f"(rows: {count(p['effective_rows'])} of {count(p['n_rows'])})."
     )
     return Verdict("Effective episodes", count(carried), level, word, meaning)

@@ -112,7 +112,7 @@ def _numbers(answer: Any, name: str) -> Array:
         return np.asarray(answer, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"`{name}` must return numbers, but its answer is no array of them ({reason(error)}): "
+            f"`{name}` must return numbers, but its answer is not an array of them ({reason(error)}): "
             "return one row of action probabilities per observation."
         ) from None
 
