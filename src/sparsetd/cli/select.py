@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_gamma, add_log, read_log
+from sparsetd.cli.log_options import add_gamma, add_log, read_shards
 from sparsetd.cli.policies import TARGET_HELP, target_of
 from sparsetd.report.table import Column, text_table
 
@@ -32,43 +32,61 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> Outcome:
-    from sparsetd.evaluation.target import pose
-
     target, columns = target_of(args.target)
-    log = pose(read_log(args, **columns), target).log
-    choice, names = _chosen(args, log, console)
-    rows, coef = _rows(choice), choice.model.coef_
+    parts = read_shards(args, **columns)
+    path, coef, names = (_on_rows if len(parts) == 1 else _on_sums)(args, parts, target, console)
+    rows = _rows(path, coef)
     kept = [(str(names[j]), float(coef[j])) for j in np.argsort(-np.abs(coef), kind="stable") if coef[j] != 0]
     head = f"{len(kept)} of {len(names)} features chosen (weight per standard deviation):"
-    lines = [
-        text_table(rows, COLUMNS, console.bold),
-        "",
-        head,
-        *(f"  {name:<28s} {weight:+.4g}" for name, weight in kept),
-    ]
+    shown = [f"  {name:<28s} {weight:+.4g}" for name, weight in kept]
     features = [{"name": name, "weight": weight} for name, weight in kept]
-    return Outcome("\n".join(lines), {"path": rows, "features": features, "n_candidates": len(names)})
+    text = "\n".join([text_table(rows, COLUMNS, console.bold), "", head, *shown])
+    return Outcome(text, {"path": rows, "features": features, "n_candidates": len(names)})
 
 
-def _chosen(args: Namespace, log: Any, console: Console) -> tuple[Any, Any]:
+def _on_rows(args: Namespace, parts: Any, target: Any, console: Console) -> tuple[Any, Any, Any]:
+    """The path, the weights and the names of the columns of a log in memory."""
     from sklearn.preprocessing import StandardScaler
 
     from sparsetd.evaluation.choice import choose
+    from sparsetd.evaluation.target import pose
     from sparsetd.features.featurize import feature_names, featurize, fit_features
     from sparsetd.selection import SparseTDCV
 
+    log = pose(parts[0].read(), target).log
     phi = fit_features(log, StandardScaler())
     batch, names = featurize(log, phi, args.gamma), feature_names(phi, log)
     console.progress(f"choosing among {batch.n_features} features of {log.n_episodes:,} episodes")
-    return choose(batch, SparseTDCV(gamma=args.gamma, fit_intercept=True)), names
+    choice = choose(batch, SparseTDCV(gamma=args.gamma, fit_intercept=True))
+    return choice.path, choice.model.coef_, names
 
 
-def _rows(choice: Any) -> list[dict[str, Any]]:
-    """One row per penalty of the path: how many features it lets in."""
-    model, path = choice.model, choice.path
+def _on_sums(args: Namespace, parts: Any, target: Any, console: Console) -> tuple[Any, Any, Any]:
+    """The same of a log in shards, which are read three times."""
+    from sparsetd.evaluation.choice import choose_on
+    from sparsetd.evaluation.linear import LinearValue
+    from sparsetd.evaluation.moments import sums
+    from sparsetd.evaluation.opened import opened
+
+    log = opened(parts, target, args.gamma, None, None, None, None)
+    console.progress(f"choosing among {len(log.names)} features of {len(log.hashes):,} episodes")
+    (found,) = log.rows.answer(sums())
+    units = found.units(log.units)
+    moments, coef = found.in_units(log.units, units), np.zeros(len(log.names))
+    choice, _ = choose_on(log.rows.in_units(units), moments)
+    coef[choice.support] = LinearValue.solve(moments.on(np.append(choice.support, len(coef)))).theta[:-1]
+    return choice.path, coef, log.names
+
+
+def _rows(path: Any, coef: Any) -> list[dict[str, Any]]:
+    """One row per penalty of the path: how many features it lets in, and where it first lets in all that are kept."""
+    if path is None:
+        return []
+    lets_in = (path.coefs[np.flatnonzero(coef)] != 0).all(axis=0)
+    said = ["lets in all" if k == np.argmax(lets_in) and lets_in.any() else "" for k in range(len(lets_in))]
     return [
-        {"penalty": float(rho), "n_features": int(n), "chosen": "lets in all" if rho == model.rho_theta_ else ""}
-        for rho, n in zip(path.rhos, path.n_active, strict=True)
+        {"penalty": float(rho), "n_features": int(n), "chosen": words}
+        for rho, n, words in zip(path.rhos, path.n_active, said, strict=True)
     ]
 
 
