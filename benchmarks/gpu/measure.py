@@ -266,33 +266,45 @@ def jax() -> None:
         say(f"jax d={d} K={runs}: {runs * n / np.median(took) / 1e6:.1f} M setting-steps/s")
 
 
-CHOICES = {  # threads, whether the row is kept, blocks resident
-    SIZES[0]: [(32, 1, 16), (64, 1, 8), (64, 1, 12), (128, 1, 6)],
-    SIZES[1]: [
-        *((128, 1, 3), (128, 1, 4), (160, 1, 2), (160, 1, 3), (192, 1, 2), (256, 1, 2), (352, 1, 1)),
-        *((128, 0, 4), (192, 0, 3), (256, 0, 2), (352, 0, 2)),
+CHOICES = {  # threads, whether the row is kept, y and averages in shared memory, blocks resident
+    SIZES[0]: [(32, 1, 0, 16), (64, 1, 0, 8), (64, 1, 0, 12), (128, 1, 0, 6)],
+    SIZES[1]: [(128, 1, 0, 3), (128, 1, 0, 4), (192, 1, 0, 2), (128, 0, 1, 5), (128, 1, 1, 5), (192, 1, 1, 4)],
+    (1365, 3000, 2048): [
+        (128, 1, 0, 2),
+        (192, 1, 0, 1),
+        (352, 1, 0, 1),
+        (192, 1, 1, 2),
+        (128, 0, 1, 4),
+        (192, 0, 1, 3),
     ],
-    (1365, 3000, 2048): [*((128, 1, 2), (192, 1, 1), (256, 1, 1), (352, 1, 1)), (128, 0, 2), (192, 0, 2), (256, 0, 1)],
-    SIZES[2]: [(t, 0, 1) for t in (416, 512, 608, 736, 832, 960, 1024)] + [(512, 1, 1), (608, 1, 1)],
+    SIZES[2]: [
+        *((512, 1, 0, 1), (512, 0, 1, 2), (480, 0, 1, 2), (416, 0, 1, 2), (640, 1, 1, 1), (608, 1, 1, 1)),
+        *((416, 1, 1, 1), (832, 0, 1, 1), (1024, 0, 1, 1)),
+    ],
+    (6561, 1000, 528): [(t, 0, 1, 1) for t in (448, 480, 512, 608, 672, 736, 832)],
 }
 
 
 def tune() -> None:
-    """Other divisions of the work."""
+    """Other divisions of the work; half as many runs stand for float64."""
     plain = job._divide
-    kinds = {size: np.float64 if size[2] == 2048 else np.float32 for size in CHOICES}
+    kinds = {size: np.float64 if size[2] in (528, 2048) else np.float32 for size in CHOICES}
     given = {size: problem(*size, kinds[size]) for size in CHOICES}
     made = [(size, choice, given[size]) for size in CHOICES for choice in CHOICES[size]]
+
+    def chosen(size: Any, choice: Any) -> None:
+        (d, _, _), (t, k, s, r) = size, choice
+        job._divide = lambda *_: (t, -(-d // t), bool(k), bool(s), r)
+
     sources = []
-    for size, (t, k, r), (jobs, _) in made:
-        d = size[0]
-        job._divide = lambda *_, t=t, k=k, r=r, d=d: (t, -(-d // t), bool(k), r)
-        sources.append(job.shape_of(jobs, d, 1, kinds[size], False).defines() + source())
+    for size, choice, (jobs, _) in made:
+        chosen(size, choice)
+        sources.append(job.shape_of(jobs, size[0], 1, kinds[size], False).defines() + source())
     compiled(sources)
-    for size, (t, k, r), (jobs, inputs) in made:
-        d, n, runs = size
-        job._divide = lambda *_, t=t, k=k, r=r, d=d: (t, -(-d // t), bool(k), r)
-        told = f"tune {np.dtype(kinds[size]).name} d={d} threads={t} keep={k} resident={r}"
+    for size, choice, (jobs, inputs) in made:
+        chosen(size, choice)
+        (d, n, runs), (t, k, s, r) = size, choice
+        told = f"tune {np.dtype(kinds[size]).name} d={d} threads={t} keep={k} shared={s} resident={r}"
         try:
             say(f"{told}: {runs * n / seconds(launched(jobs, inputs, n, kinds[size], None), 3) / 1e6:.1f} M/s")
         except Exception as trouble:  # a division that does not fit is an answer too

@@ -8,16 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from gpu.emulation import emulate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
 from sparsetd.control import Rule, ValuePolicy, policy_iteration
 from sparsetd.control.policy_iteration import LinearValues
 from sparsetd.cuda import mountain_car as gpu
+from sparsetd.estimators import LSTD
 from sparsetd.experiments import LARGER
 from sparsetd.experiments.mountain_car_atlas import (
     ATLAS,
     AtlasSettings,
+    Bumps,
     estimator,
-    features_of,
     job,
     log_of,
     readings,
@@ -26,6 +29,7 @@ from sparsetd.experiments.mountain_car_atlas import (
 )
 from sparsetd.experiments.mountain_car_atlas_verdicts import AXES, METHODS, pairs, success, summarize
 from sparsetd.experiments.triple_link_search import SEARCH, candidate, chosen
+from sparsetd.features import RBFGrid
 from sparsetd.problems import mountain_car as car
 
 SMALL = dataclasses.replace(
@@ -47,31 +51,16 @@ def emulated(monkeypatch):
     """The kernel's algorithm in the place of the device."""
     monkeypatch.setattr("sparsetd.cuda.launch.launch", emulate)
     for module in ("sparsetd.cuda.mountain_car", "sparsetd.experiments.mountain_car_atlas"):
-        monkeypatch.setattr(f"{module}.cupy", lambda: _Numpy)
+        monkeypatch.setattr(f"{module}.cupy", lambda: _Numpy())
 
 
 class _Numpy:
     """NumPy under CuPy's names."""
 
     asnumpy = staticmethod(np.asarray)
-    asarray, arange, zeros_like, full, ones, zeros, repeat = (
-        np.asarray,
-        np.arange,
-        np.zeros_like,
-        np.full,
-        np.ones,
-        np.zeros,
-        np.repeat,
-    )
-    stack, concatenate, exp, linspace, linalg, matmul = (
-        np.stack,
-        np.concatenate,
-        np.exp,
-        np.linspace,
-        np.linalg,
-        np.matmul,
-    )
-    nan_to_num, tile, where, einsum, float32, int64 = np.nan_to_num, np.tile, np.where, np.einsum, np.float32, np.int64
+
+    def __getattr__(self, name):
+        return getattr(np, name)
 
 
 @pytest.mark.usefixtures("emulated")
@@ -79,8 +68,8 @@ class _Numpy:
 @pytest.mark.parametrize("method", ["RO-TD", "TDC", "TD"])
 def test_policy_iteration_on_a_gpu_is_that_of_the_library(method, warm):
     reading = {"width": 1.0, "normed": False, "eta": 2.0, "gamma": 0.9, "passes": 2, "average": "all", "warm": warm}
-    log, features = car.collect(np.random.default_rng(0), 3, 30, "uniform"), features_of(SMALL, reading)
-    rows = gpu.samples(np, [log], [1.0], [False], [False], SMALL.grids)
+    log, features = car.collect(np.random.default_rng(0), 3, 30, "uniform"), Bumps(1.0, False, SMALL.grids)
+    rows = gpu.samples(np, [log], [1.0], [False], ["step"], SMALL.grids)
     found = gpu.policy_iteration([job(SMALL, method, reading)], [0, 0], rows, [0.9, 0.8], n_iter=3, warm=warm)
     model = estimator(SMALL, method, reading)
     play = policy_iteration(model, log, features, 0.9, n_actions=3, n_iter=3, warm_start=warm, tol=0.0)
@@ -94,7 +83,7 @@ def test_tests_on_a_gpu_are_rollouts():
     theta = np.random.default_rng(4).normal(size=(12, 3, 14)).astype(np.float32)
     theta[:6, 2, [1, 3]] += 9.0  # half of them push the way they move, which leads out of the valley
     theta[:6, 0, [0, 2]] += 9.0
-    features = features_of(SMALL, {"width": 1.0, "normed": True})
+    features = Bumps(1.0, True, SMALL.grids)
     policies = [ValuePolicy(LinearValues(features, t.astype(float)), Rule()).best for t in theta]
     steps = gpu.steps_to_goal(np, theta, np.ones(12), np.ones(12, bool), 300, SMALL.grids)
     assert steps.tolist() == [car.rollout(policy, max_steps=300)[0] for policy in policies]
@@ -102,22 +91,42 @@ def test_tests_on_a_gpu_are_rollouts():
 
 
 @pytest.mark.usefixtures("emulated")
-def test_a_gpu_plays_the_readings_of_the_cores():
+@pytest.mark.parametrize(("method", "data"), [("TD", "fixed"), ("TDC", "fresh"), ("l2-LSTD", "fixed")])
+def test_a_gpu_plays_the_readings_of_the_cores(method, data):
     steps = {}
     for backend in ("cores", "cuda"):
-        settings = dataclasses.replace(SMALL, backend=backend)
-        wanted = [u for u in units(settings) if u.params["method"] == "TD" and u.params["data"] == "fixed"]
+        settings = dataclasses.replace(SMALL, backend=backend, seeds_lstd=2, seeds_fresh=2)
+        wanted = [u for u in units(settings) if (u.params["method"], u.params["data"]) == (method, data)]
         rows = [row for unit in wanted for row in run(settings, unit)]
         steps[backend] = {tuple(row[a] for a in (*AXES, "run")): row["steps"] for row in rows}
     assert steps["cores"] == steps["cuda"]
-    assert len(steps["cuda"]) == 2 * len(readings(SMALL, "TD", "fixed"))
+    group = [] if data == "fresh" else readings(SMALL, method, data, group=True)
+    assert len(steps["cuda"]) == 2 * len(readings(SMALL, method, data) + group)
 
 
 def test_features_on_the_gpu_are_those_of_the_grid():
-    states = car.starts(np.random.default_rng(0), 40, "uniform")
-    for normed in (False, True):
-        rows = features_of(SMALL, {"width": 0.7, "normed": normed}).transform(states)
-        np.testing.assert_allclose(gpu.bumps(np, states, 0.7, normed, SMALL.grids), rows, rtol=2e-6, atol=1e-7)
+    states, box = car.starts(np.random.default_rng(0), 40, "uniform"), np.array([car.LOW, car.HIGH])
+    for width, normed in ((0.7, False), (1.5, True)):
+        grid = RBFGrid(SMALL.grids, width=width, low=car.LOW.tolist(), high=car.HIGH.tolist())
+        rows = (make_pipeline(grid, Normalizer()) if normed else grid).fit(box).transform(states)
+        np.testing.assert_allclose(gpu.bumps(np, states, width, normed, SMALL.grids), rows, rtol=2e-6, atol=1e-7)
+    each = gpu.bumps(np, states, np.repeat([0.7, 0.0], 20), np.repeat([False, True], 20), SMALL.grids)
+    np.testing.assert_array_equal(each[:20], gpu.bumps(np, states[:20], 0.7, False, SMALL.grids))
+    centre = np.array([[-1.2, 0.0]])  # the fifth of the 3 × 3 centres is (−0.3, 0)
+    plain = gpu.bumps(np, centre, 0.0, False, (3,))[0]
+    assert plain[4] == pytest.approx(np.exp(-0.9 * 0.9**2), rel=1e-6)
+
+
+def test_least_squares_policy_iteration_is_that_of_the_library():
+    log = car.collect(np.random.default_rng(0), 5, 40, "uniform")
+    rows = gpu.samples(np, [log], [1.0], [False], ["step"], SMALL.grids)
+    found = gpu.lstd_iteration(np, rows, 0.9, 1e-3, n_iter=4)
+    play = policy_iteration(
+        LSTD(gamma=0.9, rho_theta=1e-3), log, Bumps(1.0, False, SMALL.grids), 0.9, n_actions=3, n_iter=4, tol=0.0
+    )
+    assert len(found) > 1
+    for theta, iteration in zip(found, play.iterations, strict=False):
+        np.testing.assert_allclose(theta, iteration.values.coef, rtol=1e-6, atol=1e-8 * np.abs(theta).max())
 
 
 def test_a_goal_pays_where_a_step_does_not():
@@ -125,6 +134,8 @@ def test_a_goal_pays_where_a_step_does_not():
     log = log_of(dataclasses.replace(SMALL, n_samples=(30, 60)), reading, 0)
     assert log.terminated.any()
     np.testing.assert_array_equal(log.reward, log.terminated.astype(float))
+    np.testing.assert_array_equal(gpu.rewards(np, "group", log.terminated), log.reward - 1.0)
+    np.testing.assert_array_equal(gpu.rewards(np, "step", log.terminated), np.full(len(log.reward), -1.0))
 
 
 def made(success_of):
@@ -152,7 +163,7 @@ def test_verdicts_count_readings():
 
 def test_every_method_has_units_and_larger_experiments_are_described():
     assert {u.params["method"] for u in units(ATLAS.full)} == set(METHODS)
-    assert [u.params["gpu"] for u in units(dataclasses.replace(ATLAS.full, backend="cuda"))].count(True) == 6
+    assert [u.params["gpu"] for u in units(dataclasses.replace(ATLAS.full, backend="cuda"))].count(True) == 17
     for experiment in LARGER.values():
         assert {source for _, _, source, _ in experiment.full.table()} <= {"paper", "cited", "assumed"}
 
@@ -169,11 +180,11 @@ def test_the_search_chooses_on_one_half_of_the_seeds_and_reports_the_other():
         ]
     )
     tuned, reported = chosen(settings, rows, "lqr", "GQ(λ)")
-    assert tuned == candidate(settings, "GQ(λ)", 0)
+    assert tuned == candidate(settings, "GQ(λ)", "lqr", 0)
     assert reported["episodes"].tolist() == [90, 90]
 
 
 def test_candidates_share_what_both_methods_have():
-    gq, ro = (candidate(SEARCH.full, method, 7) for method in ("GQ(λ)", "RO-GQ(λ)"))
+    gq, ro = (candidate(SEARCH.full, method, "lqr", 7) for method in ("GQ(λ)", "RO-GQ(λ)"))
     assert (gq.alpha, gq.gamma, gq.lam, gq.scale) == (ro.alpha, ro.gamma, ro.lam, ro.scale)
     assert gq.rho_theta == 0 < ro.rho_theta

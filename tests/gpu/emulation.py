@@ -7,6 +7,7 @@ by warp.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,8 @@ def emulate(shape: Shape, tables: Array, inputs: Inputs, points: list[int], *_: 
     return np.stack(found), np.array([run.t for run in runs])
 
 
-def block_sum(values: Array, threads: int) -> Any:
-    """The sum of an array (…, actions, elements, threads) in the kernel's order."""
+def block_sum(values: Array, threads: int, padded: int) -> Any:
+    """The sum of an array (…, actions, elements, threads) in the kernel's order, where a step needs `padded` sums."""
     own = values[..., 0, 0, :]
     for a in range(values.shape[-3]):
         for i in range(values.shape[-2]):
@@ -34,10 +35,13 @@ def block_sum(values: Array, threads: int) -> Any:
     lanes = own.reshape(*own.shape[:-1], threads // 32, 32)
     for offset in (16, 8, 4, 2, 1):
         lanes = lanes[..., :offset] + lanes[..., offset : 2 * offset]
-    total = lanes[..., 0, 0]
-    for warp in range(1, threads // 32):
-        total = total + lanes[..., warp, 0]
-    return total
+    warps, at_once = lanes[..., 0], 32 // padded
+    parts = [warps[..., k::at_once] for k in range(min(at_once, threads // 32))]
+    sums = [reduce(np.add, np.moveaxis(part, -1, 0)) for part in parts]
+    sums += [0 * sums[0]] * (at_once - len(sums))
+    while len(sums) > 1:
+        sums = [a + b for a, b in zip(sums[::2], sums[1::2], strict=True)]
+    return sums[0]
 
 
 class _Run:
@@ -65,7 +69,7 @@ class _Run:
         self.sum, self.earlier = self.zeros(1)[0], self.zeros(1)[0]
         self.t, self.fine = 0, True
         self.weight = self.weight_earlier = self.mass = self.gx = self.gy = self.reach = self.start = self.scalar(0)
-        self.size = self.rows = self.scalar(0)
+        self.size = self.rows = self.scale = self.scalar(0)
 
     def zeros(self, k: int) -> Array:
         return np.zeros((k, self.shape.actions, self.shape.per_thread, self.shape.threads), self.real)
@@ -99,14 +103,20 @@ class _Run:
             self.with_e = [self.total(self.e * v) for v in (self.f, change, self.e)]
 
     def total(self, values: Array) -> Any:
-        return self.scalar(block_sum(values, self.shape.threads))
+        return self.scalar(block_sum(values, self.shape.threads, self.shape.padded))
 
     def products(self, v: Array, scale: Any) -> Array:
         p = [self.total(block * row) for block in v for row in (self.f, self.g, self.e)]
-        out = scale * np.array(p, dtype=self.scalar)
-        with np.errstate(invalid="ignore"):
-            self.fine = self.fine and bool(np.all(np.abs(out) < self.limit))
-        return out
+        return np.asarray(scale * np.array(p, dtype=self.scalar))
+
+    def in_range(self, p: Array, q: Array) -> bool:
+        """Whether θᵀφ and θᵀψ stay within the run's own scale, and everything within the range of numbers."""
+        value = np.abs(p[-3:-1]).sum()
+        self.scale = max(self.scale, abs(self.reward))
+        if (self.t < 10 or self.scale == 0) and value < self.limit:
+            self.scale = max(self.scale, value)
+        self.fine = bool(value <= 1e8 * self.scale and np.abs(p).sum() + np.abs(q).sum() < self.limit)
+        return self.fine
 
     def square(self, k: Array, damping: Any, p: Array, xx: Any) -> Any:
         """‖k₀φ + k₁ψ + k₂e + damping·x‖² from the Gram matrix of φ, φ − φ' and e."""
@@ -182,7 +192,7 @@ class _Run:
         y = self.dual(self.y, 0 * self.y, beta, 0) if self.averaging else self.y
         sy = self.into_ball(y)
         p, q = self.products(x, self.scalar(1)), self.products(y, sy) if self.job.dual != "none" else np.zeros(0)
-        if not self.fine:
+        if not self.in_range(p, q):
             return False
         if self.t >= 2 and self.t & (self.t - 1) == 0 and self.job.average == "suffix":
             self.earlier, self.weight_earlier = self.sum, self.weight
@@ -199,8 +209,6 @@ class _Run:
             mid = self.dual(stored[1], gy, beta, weight)
             s = self.into_ball(mid)
             p, q = self.products(counted, self.scalar(1)), self.products(mid, s) if self.job.dual != "none" else q
-            if not self.fine:
-                return False
             gx, gy, mx, my = self.both(p, q, counted, self.real(s) * mid)
             nx, ny = max(nx, mx), max(ny, my)
             alpha, beta, weight = self.steps(nx, ny)

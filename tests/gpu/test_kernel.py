@@ -16,18 +16,16 @@ CASES = estimators()
 
 
 def both(model, dtype):
-    """θ of the kernel and of the estimator; None where both diverged, the estimator first: it knows its scale."""
+    """θ of the kernel and of the estimator, which take the same rows; None where what is left of θ is rounding."""
     batch, job = rows(), job_of(model)
     found, taken = stream([job], inputs_of([job], [batch], dtype, model.coef_init), [9, len(batch) * job.passes], dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         columns = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
         model.fit(batch.phi.astype(dtype), batch.reward, batch.phi_next.astype(dtype), **columns)
-    if model.status_ == "diverged":
-        assert model.n_iter_ <= taken[0] < len(batch) * job.passes
-        return None
-    assert taken[0] == model.n_iter_
-    return found[0, -1], model.coef_
+    lost = model.status_ == "diverged" and dtype == np.float32
+    assert abs(int(taken[0]) - model.n_iter_) <= lost
+    return None if lost else (found[0, -1], model.coef_)
 
 
 def compared(thetas, tolerance):
@@ -50,11 +48,11 @@ def test_the_device_agrees(model, dtype, tolerance):
 
 def test_sums_go_lane_by_lane_in_a_tree():
     values = np.random.default_rng(0).normal(size=(1, 3, 64)).astype(np.float32)
-    assert block_sum(values, 64) == pytest.approx(values.astype(float).sum(), rel=1e-5)
+    assert block_sum(values, 64, 8) == pytest.approx(values.astype(float).sum(), rel=1e-5)
     lone = np.zeros((1, 1, 32))
     lone[0, 0, [0, 16]] = 1.0, 2.0**-53  # added to each other first, where the small one is lost
     lone[0, 0, 1] = 2.0**-53
-    assert block_sum(lone, 32) == 1.0
+    assert block_sum(lone, 32, 8) == 1.0
 
 
 def test_a_missing_gpu_or_cupy_is_one_sentence():

@@ -25,7 +25,7 @@ examples:
   sparsetd reproduce all --quick --jobs 2
   sparsetd reproduce mountain-car --seeds 20 --jobs 8 --out full --resume
   sparsetd reproduce mountain-car --atlas --backend cuda      every reading of the printed settings, on a GPU
-  sparsetd reproduce triple-link --search --jobs 8            the search behind Table 2"""
+  sparsetd reproduce triple-link --search --backend cuda      the search behind Table 2"""
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -41,7 +41,7 @@ def _arguments(parser: ArgumentParser) -> None:
         "--backend",
         choices=("cores", "cuda"),
         default="cores",
-        help="where the atlas is run (cuda: a GPU, through CuPy)",
+        help="where the atlas or the search is run (cuda: a GPU, through CuPy)",
     )
     add("--resume", action="store_true", help="skip the units that are already finished")
 
@@ -73,8 +73,8 @@ def _chosen(args: Namespace) -> list[Experiment]:
             raise WrongInput(
                 f"--{flag} belongs to {name}, not to {args.experiment}: run 'sparsetd reproduce {name} --{flag}'"
             )
-    if args.backend != "cores" and not args.atlas:
-        raise WrongInput("--backend is for the atlas: run 'sparsetd reproduce mountain-car --atlas --backend cuda'")
+    if args.backend != "cores" and not (args.atlas or args.search):
+        raise WrongInput("--backend belongs to mountain-car --atlas and triple-link --search: add one of them")
     if args.atlas or args.search:
         return [LARGER[f"{args.experiment}-{'atlas' if args.atlas else 'search'}"]]
     return list(EXPERIMENTS.values()) if args.experiment == "all" else [EXPERIMENTS[args.experiment]]

@@ -11,6 +11,7 @@ from sparsetd.system import Array, Table
 
 RULES = {"fixed": 0, "distance": 1, "averaging": 2}
 BALLS = {"none": 0, "box": 1, "l2": 2}
+Division = tuple[int, int, bool, bool, int]
 SUMS = {"none": 0, "all": 1, "suffix": 2}
 
 
@@ -73,6 +74,7 @@ class Shape:
     per_thread: int
     actions: int
     keep: bool
+    shared: bool
     resident: int
     origin: bool
     job: Job
@@ -92,6 +94,12 @@ class Shape:
         return self.threads * self.per_thread
 
     @property
+    def apart(self) -> int:
+        """Numbers of a run in shared memory: y and the averages."""
+        job = self.job
+        return self.shared * self.width * self.actions * (job.table.n_blocks * (job.dual != "none") + SUMS[job.average])
+
+    @property
     def padded(self) -> int:
         """How many sums a step needs, rounded up to a power of two."""
         job, rule = self.job, RULES[self.job.rule] > 0
@@ -107,7 +115,7 @@ class Shape:
             "REAL": self.real, "THREADS": self.threads, "PER": self.per_thread, "ACTIONS": self.actions,
             "BLOCKS": job.table.n_blocks, "DUAL": int(job.dual != "none"), "BALL": BALLS[job.dual],
             "RULE": RULES[job.rule], "MIRROR": int(job.trial),
-            "KEEP": int(self.keep), "RESIDENT": self.resident,
+            "KEEP": int(self.keep), "SHARED": int(self.shared), "RESIDENT": self.resident,
             "TRACE": int(job.table.lam > 0), "DAMPED": int(self.damped), "RADIUS": int(np.isfinite(job.radius)),
             "ORIGIN": int(self.origin), "L1": int(self.l1), "L2": int(self.l2), "SUM": SUMS[job.average],
             "PATTERN": f"{self.pattern}ull", "NEED_X": f"{self.need_x}u", "NEED_Y": f"{self.need_y}u",
@@ -128,32 +136,37 @@ def shape_of(
     if damped and first.rule != "fixed":
         x[:3] = True  # ‖g + damping·w‖² needs the products of w with the whole row
     y = used.any(axis=1) if first.dual != "none" else np.zeros_like(x)
-    vectors = first.table.n_blocks * (1 + (first.dual != "none")) + SUMS[first.average] + (first.table.lam > 0)
-    size, per, keep, resident = _divide(n_features, (vectors * actions, 4), real.itemsize // 4, threads)
+    apart = first.table.n_blocks * (first.dual != "none") + SUMS[first.average]
+    words = ((first.table.n_blocks + (first.table.lam > 0)) * actions, apart * actions)
+    size, per, keep, shared, resident = _divide(n_features, words, real.itemsize // 4, threads)
     return Shape(
-        "double" if real == np.float64 else "float", size, per, actions, keep, resident, origin, first,
+        "double" if real == np.float64 else "float", size, per, actions, keep, shared, resident, origin, first,
         any(job.step[2] for job in jobs), _bits(used.ravel()), _mask(x, first), _mask(y, first),
         _mask(columns if y.any() else moved, first), _mask(moved, first), damped,
         any(job.l1.any() for job in jobs), any(job.l2.any() for job in jobs),
     )  # fmt: skip
 
 
-def _divide(n_features: int, words: tuple[int, int], size: int, threads: int | None) -> tuple[int, int, bool, int]:
-    """(threads, elements of each, whether the row stays in registers too, blocks on one multiprocessor).
+def _divide(n_features: int, words: tuple[int, int], size: int, threads: int | None) -> Division:
+    """(threads, elements of each, row in registers too?, y and averages in shared memory?, blocks on a multiprocessor).
 
     A multiprocessor has 65,536 registers, and a thread needs about thirty beside its elements. Several blocks hide each
-    other's waiting: where two fit with their rows, that is fastest; where not, few threads with many elements are
+    other's waiting: where two fit with their rows, that is fastest; where not, y and the averages move to shared memory
     (`python -m benchmarks.gpu tune` measures the alternatives).
     """
-    state, row = words
+    state, row = sum(words), 4
+    fits = 0 < 4 * size * n_features * words[1] <= 220_000  # bytes of shared memory
+    shared = fits and n_features * state * size > 57_344
+    state -= shared * words[1]
     wanted = threads or _threads(n_features, min(104 // (state + row), 12))
-    keep = wanted * 40 + n_features * (state + row) * size <= 32_768
+    keep = not shared and wanted * 40 + n_features * (state + row) * size <= 32_768
     if not keep:
         wanted = threads or _threads(n_features, min(96 // (state * size), 13))
-        keep = 28 + -(-n_features // wanted) * (state + row) * size <= 150 and wanted > 256
+        each = 28 + -(-n_features // wanted) * (state + row) * size
+        keep = not shared and each <= 150 and wanted > 256
     per = -(-n_features // wanted)
     registers = min(255, max(72, 28 + per * (state + row * keep) * size))
-    return wanted, per, keep, max(1, min(16, 65_536 // (wanted * registers)))
+    return wanted, per, keep, shared, max(1, min(16, 65_536 // (wanted * registers)))
 
 
 def _threads(n_features: int, each: int) -> int:

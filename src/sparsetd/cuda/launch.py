@@ -46,7 +46,7 @@ def fresh_state(
     """Vectors and scalars of `runs` runs before their first row, on the device."""
     cp, shape = cupy(), shape_of(list(jobs), n_features, actions, dtype, origin=False)
     vectors = 2 * jobs[0].table.n_blocks + 3
-    scalars = cp.zeros((runs, 12))
+    scalars = cp.zeros((runs, 13))
     scalars[:, 8:10] = 1.0  # projections that wait
     return cp.zeros((runs, vectors, actions, shape.width), dtype), scalars
 
@@ -82,21 +82,23 @@ def launch(
     )
     numbers = (np.int32(n), np.int32(passes), np.int32(len(points)), np.int32(many))
     arguments = (*moving, *numbers, found, taken, *(state or (np.intp(0), np.intp(0))))
-    _kernel(shape.defines())((runs,), (shape.threads,), arguments)
+    kernel, room = compiled("stream", shape.defines()), shape.apart * np.dtype(real).itemsize
+    kernel.max_dynamic_shared_size_bytes = room
+    kernel((runs,), (shape.threads,), arguments, shared_mem=room)
     weights = found[..., :d].reshape(runs, len(points), -1)
     if isinstance(inputs.phi, np.ndarray):
         return cp.asnumpy(weights), cp.asnumpy(taken)
     return weights, taken
 
 
-def source() -> str:
-    return files("sparsetd.cuda").joinpath("stream.cu").read_text()
+def source(name: str = "stream") -> str:
+    return files("sparsetd.cuda").joinpath(f"{name}.cu").read_text()
 
 
 @cache
-def _kernel(defines: str) -> Any:
+def compiled(name: str, defines: str) -> Any:
     """The compiled function of one shape; CuPy keeps it on disk for the next process."""
-    return cupy().RawModule(code=defines + source(), options=("--std=c++17",)).get_function("stream")
+    return cupy().RawModule(code=defines + source(name), options=("--std=c++17",)).get_function(name)
 
 
 def cupy() -> Any:

@@ -3,7 +3,7 @@
 // For one transition A_t = B M B' + diag(damping), b_t = r B m, B = blockdiag([phi psi e], ...), the constant table (M, m)
 // of the library's operators. A step needs the products of the state with (phi, psi, e) only. They are formed for row t + 1
 // in the same pass that updates the state with row t, and summed over the block in a fixed order: thread by thread over its
-// own elements, a tree over the lanes of a warp, then warp by warp. Nothing is atomic, so every run gives the same bits.
+// own elements, a tree over the lanes of a warp, then over the warps. Nothing is atomic, so every run gives the same bits.
 //
 // The host puts the constants of the method in front of this file:
 //   REAL THREADS PER ACTIONS BLOCKS   numbers, threads, elements of a thread, action blocks, unknowns (theta or w and theta)
@@ -11,6 +11,7 @@
 //   RULE MIRROR    0 steps by hand, 1 distance over gradients, 2 dual averaging; a trial point
 //   RESIDENT       blocks that a multiprocessor should hold at once
 //   KEEP           the row in registers too, where there is room; otherwise it is read again
+//   SHARED         y and the averages in shared memory, so that more runs (or wider ones) fit on a multiprocessor
 //   TRACE DAMPED RADIUS ORIGIN L1 L2 SUM   what there is (SUM: 0 last point, 1 average, 2 average of the last rows)
 //   DECAY          steps by hand that fall with time
 //   PATTERN        which entries of M are not zero in any run, row by row
@@ -33,7 +34,9 @@
 #define WARPS (THREADS / 32)
 #define WIDTH (THREADS * PER)      // features with their padding
 #define VECTORS (2 * BLOCKS + 3)   // of a saved state: x, y (or their sums of gradients), the average, the earlier one, e
-#define SCALARS 12
+#define SCALARS 13
+#define GROWTH 1e8     // beyond so many times its own scale, set by the rewards and the first SETTLING rows, a run diverges
+#define SETTLING 10
 
 #if RULE > 0
 typedef double real;  // the record of an automatic rule
@@ -48,10 +51,25 @@ struct Row {
   int action;
 };
 
+// x and y, or the sums that they are functions of; the average, the earlier one, and the trace.
+#if SHARED
 struct State {
-  REAL x[BLOCKS][ACTIONS][PER], y[DUAL ? BLOCKS : 1][ACTIONS][PER];  // or the sums that they are functions of
+  REAL x[BLOCKS][ACTIONS][PER], e[ACTIONS][PER];
+};
+extern __shared__ double pool[];
+#define APART(v, a, i) ((REAL *)pool)[(((v) * ACTIONS + (a)) * PER + (i)) * THREADS + threadIdx.x]
+#define Y(b, a, i) APART(b, a, i)
+#define AVERAGE(a, i) APART(DUAL * BLOCKS, a, i)
+#define EARLIER(a, i) APART(DUAL * BLOCKS + (SUM == 2), a, i)
+#else
+struct State {
+  REAL x[BLOCKS][ACTIONS][PER], y[DUAL ? BLOCKS : 1][ACTIONS][PER];
   REAL sum[ACTIONS][PER], earlier[ACTIONS][PER], e[ACTIONS][PER];
 };
+#define Y(b, a, i) s.y[b][a][i]
+#define AVERAGE(a, i) s.sum[a][i]
+#define EARLIER(a, i) s.earlier[a][i]
+#endif
 
 struct Table {
   real M[SIZE * SIZE], m[SIZE], damping[BLOCKS], l1[BLOCKS], l2[BLOCKS];
@@ -72,8 +90,8 @@ struct Data {
 
 __device__ __forceinline__ void load(Row &row, const Data &d, int t) {
   row.from = d.phi + (size_t)t * WIDTH + threadIdx.x, row.to = d.phi_next + (size_t)t * WIDTH + threadIdx.x;
-  if (KEEP) EACH(i, PER) row.f[i] = row.from[i * THREADS];
-  if (KEEP) EACH(i, PER) row.g[i] = row.to[i * THREADS];
+  if (KEEP) EACH(i, PER) row.f[i] = __ldg(row.from + i * THREADS);
+  if (KEEP) EACH(i, PER) row.g[i] = __ldg(row.to + i * THREADS);
   row.reward = d.reward[t], row.fresh = d.fresh[t], row.action = ACTIONS > 1 ? d.action[t] : 0;
   if (TRACE) row.old = d.old[t];
   EACH(a, ACTIONS) row.ahead[a] = d.ahead[t * ACTIONS + a];
@@ -86,12 +104,12 @@ __device__ __forceinline__ bool touches(const Row &row, int a) {
 }
 
 __device__ __forceinline__ REAL here(const Row &row, int a, int i) {
-  return ACTIONS == 1 || a == row.action ? (KEEP ? row.f[KEEP ? i : 0] : row.from[i * THREADS]) : (REAL)0;
+  return ACTIONS == 1 || a == row.action ? (KEEP ? row.f[KEEP ? i : 0] : __ldg(row.from + i * THREADS)) : (REAL)0;
 }
 
 // psi without its discount where there is one block of actions: that is multiplied in once, after the sum.
 __device__ __forceinline__ REAL next(const Row &row, int a, int i) {
-  REAL g = KEEP ? row.g[KEEP ? i : 0] : row.to[i * THREADS];
+  REAL g = KEEP ? row.g[KEEP ? i : 0] : __ldg(row.to + i * THREADS);
   return ACTIONS == 1 ? g : (REAL)row.ahead[a] * g;
 }
 
@@ -118,22 +136,25 @@ __device__ __forceinline__ void total(REAL (&v)[PADDED], REAL *room, int &turn) 
   REAL *place = room + turn * WARPS * PADDED;
   if (lane % (32 / PADDED) == 0) place[warp * PADDED + lane / (32 / PADDED)] = v[0];
   __syncthreads();
-  EACH(q, PADDED) v[q] = place[q];
-  EACH(w, WARPS - 1) EACH(q, PADDED) v[q] += place[(w + 1) * PADDED + q];
+  REAL mine = lane < WARPS * PADDED ? place[lane] : (REAL)0;  // every warp adds the warps' sums, a few to each lane
+  EACH(k, (WARPS * PADDED - 1) / 32) mine += lane + 32 * (k + 1) < WARPS * PADDED ? place[lane + 32 * (k + 1)] : (REAL)0;
+#pragma unroll
+  for (offset = PADDED; offset < 32; offset *= 2) mine += __shfl_xor_sync(all, mine, offset);
+  EACH(q, PADDED) v[q] = __shfl_sync(all, mine, q);
   turn ^= 1;
 }
 
-// The products of one point in the order phi psi e of each block, scaled by a projection that waits; false: diverged.
-__device__ __forceinline__ bool products(real (&p)[SIZE], const REAL (&sums)[PADDED], unsigned mask, int first, const Row &row, real scale, real limit) {
-  bool fine = true;
+// The products of one point in the order phi psi e of each block, scaled by a projection that waits; the sum of their sizes.
+__device__ __forceinline__ real products(real (&p)[SIZE], const REAL (&sums)[PADDED], unsigned mask, int first, const Row &row, real scale) {
+  real size = 0;
   EACH(j, SIZE) {
     int from = !TRACE && j % 3 == 2 ? j - 2 : j;
     p[j] = HAS(mask, from) ? scale * (real)sums[first + SLOT(mask, from)] : (real)0;
     if (j % 3 == 1 && ACTIONS == 1) p[j] *= row.ahead[0];
     if (!TRACE && j % 3 == 2) p[j] *= row.fresh;
-    fine = fine && fabs(p[j]) < limit;
+    size += fabs(p[j]);
   }
-  return fine;
+  return size;
 }
 
 // The Gram matrix of the row is that of phi, phi - phi' and e: no difference of nearly equal numbers is ever squared.
@@ -194,8 +215,15 @@ __device__ __forceinline__ REAL clip(REAL v) { return BALL == 1 ? fmin(fmax(v, (
 
 // Scalars of a run, the same in every thread.
 struct Record {
-  real gx, gy, reach, start, weight, mass, size, rows, sx, sy, earlier, t;
+  real gx, gy, reach, start, weight, mass, size, rows, sx, sy, earlier, t, scale;
 };
+
+// Whether the value |theta'phi| + |theta'psi| stays within the run's own scale and all products within the numbers.
+__device__ __forceinline__ bool in_range(Record &r, real reward, real value, real all, real limit) {
+  r.scale = fmax(r.scale, fabs(reward));
+  if ((r.t < SETTLING || r.scale == 0) && value < limit) r.scale = fmax(r.scale, value);
+  return value <= (real)GROWTH * r.scale && all < limit;
+}
 
 __device__ __forceinline__ real over_root(real top, real s) { return s > 0 ? top / sqrt(s) : (real)0; }
 
@@ -244,24 +272,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
   Data d = {phi + where * WIDTH, phi_next + where * WIDTH, start_at + (size_t)(origins > 1 ? run : 0) * ACTIONS * WIDTH, reward + where,
             ahead + (size_t)ahead_of[run] * n * ACTIONS, fresh + trace, old + trace, gram + 3 * where, action + where, n};
   State s;
-  Record r = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0};
+  Record r = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0};
   ELEMENTS {
     const size_t j = a * WIDTH + i * THREADS + threadIdx.x;
     EACH(b, BLOCKS) s.x[b][a][i] = RULE < 2 && ORIGIN && b == BLOCKS - 1 ? d.origin[j] : (REAL)0;
-    EACH(b, DUAL ? BLOCKS : 1) s.y[b][a][i] = 0;
-    s.sum[a][i] = s.earlier[a][i] = s.e[a][i] = 0;
+    if (DUAL) EACH(b, BLOCKS) Y(b, a, i) = 0;
+    s.e[a][i] = 0;
+    if (SUM) AVERAGE(a, i) = 0;
+    if (SUM == 2) EARLIER(a, i) = 0;
     if (saved) {
       const REAL *v = saved + (size_t)run * VECTORS * ACTIONS * WIDTH + j;
       EACH(b, BLOCKS) s.x[b][a][i] = v[b * ACTIONS * WIDTH];
-      if (DUAL) EACH(b, BLOCKS) s.y[b][a][i] = v[(BLOCKS + b) * ACTIONS * WIDTH];
-      if (SUM) s.sum[a][i] = v[2 * BLOCKS * ACTIONS * WIDTH];
-      if (SUM == 2) s.earlier[a][i] = v[(2 * BLOCKS + 1) * ACTIONS * WIDTH];
+      if (DUAL) EACH(b, BLOCKS) Y(b, a, i) = v[(BLOCKS + b) * ACTIONS * WIDTH];
+      if (SUM) AVERAGE(a, i) = v[2 * BLOCKS * ACTIONS * WIDTH];
+      if (SUM == 2) EARLIER(a, i) = v[(2 * BLOCKS + 1) * ACTIONS * WIDTH];
       if (TRACE) s.e[a][i] = v[(2 * BLOCKS + 2) * ACTIONS * WIDTH];
     }
   }
   if (saved) {
     const double *v = scalars + (size_t)run * SCALARS;
-    r = {(real)v[0], (real)v[1], (real)v[2], (real)v[3], (real)v[4], (real)v[5], (real)v[6], (real)v[7], (real)v[8], (real)v[9], (real)v[10], (real)v[11]};
+    r = {(real)v[0], (real)v[1], (real)v[2], (real)v[3], (real)v[4], (real)v[5], (real)v[6], (real)v[7], (real)v[8], (real)v[9], (real)v[10], (real)v[11], (real)v[12]};
   }
   Row row, following;
   REAL sums[PADDED];
@@ -282,7 +312,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
         REAL origin = ORIGIN && b == BLOCKS - 1 ? d.origin[a * WIDTH + i * THREADS + threadIdx.x] : (REAL)0, v, u = 0;  \
         if (!(FIRST)) {                                                                                                 \
           REAL x = (RADIUS ? (REAL)r.sx : (REAL)1) * s.x[b][a][i], y = 0;                                               \
-          if (DUAL) y = RULE == 2 || BALL != 2 ? s.y[b][a][i] : (REAL)sy * s.y[b][a][i];                                \
+          if (DUAL) y = RULE == 2 || BALL != 2 ? Y(b, a, i) : (REAL)sy * Y(b, a, i);                                \
           bool on = TRACE || touches(row, a);                                                                           \
           REAL gx = on ? entry(g, LIVE_X, row, b, f, n_, e) : (REAL)0;                                                  \
           if (DAMPED && !MIRROR && b == 0) gx += (REAL)(now.alpha * t.damping[b]) * x;                                  \
@@ -291,19 +321,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
             if (DAMPED && b == 0) g1 += (REAL)(trial.alpha * t.damping[b]) * x;                                         \
             REAL mid = primal(x, g1, trial, t, b, trial.mass, r.mass, origin)                             ;                  \
             if (DAMPED && b == 0) gx += (REAL)(now.alpha * t.damping[b]) * mid;                                         \
-            if (SUM && b == BLOCKS - 1) s.sum[a][i] += (REAL)counted * mid;                                             \
+            if (SUM && b == BLOCKS - 1) AVERAGE(a, i) += (REAL)counted * mid;                                             \
           } else if (SUM && b == BLOCKS - 1)                                                                            \
-            s.sum[a][i] += (REAL)counted * x;                                                                           \
+            AVERAGE(a, i) += (REAL)counted * x;                                                                           \
           if (RULE == 2) {                                                                                              \
             s.x[b][a][i] += (REAL)now.mass * gx;                                                                        \
-            if (DUAL) s.y[b][a][i] += (REAL)now.mass * entry(h, LIVE_Y, row, b, f, n_, e);                                      \
+            if (DUAL) Y(b, a, i) += (REAL)now.mass * entry(h, LIVE_Y, row, b, f, n_, e);                                      \
           } else {                                                                                                      \
             s.x[b][a][i] = primal(x, gx, now, t, b, 0, 0, origin);                                                      \
-            if (DUAL) s.y[b][a][i] = on ? dual(y, entry(h, LIVE_Y, row, b, f, n_, e), now, 0) : y;                              \
+            if (DUAL) Y(b, a, i) = on ? dual(y, entry(h, LIVE_Y, row, b, f, n_, e), now, 0) : y;                              \
           }                                                                                                             \
         }                                                                                                               \
         v = RULE == 2 ? primal(s.x[b][a][i], 0, now, t, b, 0, r.mass, origin) : s.x[b][a][i];                           \
-        if (DUAL) u = RULE == 2 ? dual(s.y[b][a][i], 0, now, 0) : s.y[b][a][i];                                         \
+        if (DUAL) u = RULE == 2 ? dual(Y(b, a, i), 0, now, 0) : Y(b, a, i);                                         \
         if (TRACE || touches(following, a)) {                                                                           \
           add_products(sums, NEED_X, 0, b, v, nf, ng, ne);                                                              \
           if (DUAL) add_products(sums, NEED_Y, N_X, b, u, nf, ng, ne);                                                  \
@@ -335,11 +365,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
     sy = BALL == 2 && sums[AT_YY] > 1 ? 1 / sqrt((real)sums[AT_YY]) : (real)1;
     if (RULE > 0 && r.t > 0) r.reach = fmax(r.reach, sqrt((real)sums[AT_WAY]));
     real p[SIZE], q[SIZE];
-    fine = products(p, sums, NEED_X, 0, row, RADIUS ? r.sx : (real)1, t.limit);
-    if (DUAL) fine = fine && products(q, sums, NEED_Y, N_X, row, sy, t.limit);
+    real all_of = products(p, sums, NEED_X, 0, row, RADIUS ? r.sx : (real)1);
+    if (DUAL) all_of += products(q, sums, NEED_Y, N_X, row, sy);
+    fine = in_range(r, row.reward, fabs(p[SIZE - 3]) + fabs(p[SIZE - 2]), all_of, t.limit);
     if (!fine) break;
     if (SUM == 2 && r.t >= 2 && ((long long)r.t & ((long long)r.t - 1)) == 0) {
-      ELEMENTS s.earlier[a][i] = s.sum[a][i], s.sum[a][i] = 0;
+      ELEMENTS EARLIER(a, i) = AVERAGE(a, i), AVERAGE(a, i) = 0;
       r.earlier = r.weight, r.weight = 0;
     }
     combine(h, p, t, row, sums, false, !DUAL);
@@ -366,7 +397,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
           REAL x = s.x[b][a][i], gx = entry(g0, LIVE_X, row, b, f, n_, e);
           if (DAMPED && b == 0) gx += (REAL)(trial.alpha * t.damping[b]) * x;
           v = primal(x, gx, trial, t, b, trial.mass, r.mass + trial.mass, origin);
-          if (DUAL) u = dual(RULE == 2 || BALL != 2 ? s.y[b][a][i] : (REAL)sy * s.y[b][a][i], entry(h0, LIVE_Y, row, b, f, n_, e), trial, trial.mass);
+          if (DUAL) u = dual(RULE == 2 || BALL != 2 ? Y(b, a, i) : (REAL)sy * Y(b, a, i), entry(h0, LIVE_Y, row, b, f, n_, e), trial, trial.mass);
           add_products(at, NEED_X, 0, b, v, f, n_, e);
           if (DUAL) add_products(at, NEED_Y, N_X, b, u, f, n_, e);
           if (BALL == 2) at[AT_YY] += u * u;
@@ -375,9 +406,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
       }
       total(at, room, turn);
       if (TRACE && RULE > 0) EACH(j, 3) at[AT_E + j] = sums[AT_E + j];
-      fine = products(p, at, NEED_X, 0, row, 1, t.limit);
-      if (DUAL) fine = fine && products(q, at, NEED_Y, N_X, row, BALL == 2 && at[AT_YY] > 1 ? 1 / sqrt((real)at[AT_YY]) : (real)1, t.limit);
-      if (!fine) break;
+      products(p, at, NEED_X, 0, row, 1);
+      if (DUAL) products(q, at, NEED_Y, N_X, row, BALL == 2 && at[AT_YY] > 1 ? 1 / sqrt((real)at[AT_YY]) : (real)1);
       combine(h, p, t, row, at, false, !DUAL);
       g = h;
       if (DUAL) combine(g, q, t, row, at, true, false);
@@ -401,7 +431,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
         const size_t j = a * WIDTH + i * THREADS + threadIdx.x;
         REAL v = (REAL)sx * s.x[BLOCKS - 1][a][i];
         if (RULE == 2) v = primal(s.x[BLOCKS - 1][a][i], 0, now, t, BLOCKS - 1, 0, r.mass, ORIGIN ? d.origin[j] : (REAL)0);
-        if (SUM) v = (s.sum[a][i] + (SUM == 2 ? s.earlier[a][i] : (REAL)0) + (REAL)last * v) / (REAL)weight;
+        if (SUM) v = (AVERAGE(a, i) + (SUM == 2 ? EARLIER(a, i) : (REAL)0) + (REAL)last * v) / (REAL)weight;
         found[((size_t)run * n_points + point) * ACTIONS * WIDTH + j] = v;
       }
       due = ++point < n_points ? points[point] : 0;
@@ -411,7 +441,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
     for (; point < n_points; ++point) ELEMENTS {
         real weight = r.weight + (SUM == 2 ? r.earlier : (real)0);
         REAL v = (REAL)r.sx * s.x[BLOCKS - 1][a][i];
-        if (SUM && weight > 0) v = (s.sum[a][i] + (SUM == 2 ? s.earlier[a][i] : (REAL)0)) / (REAL)weight;
+        if (SUM && weight > 0) v = (AVERAGE(a, i) + (SUM == 2 ? EARLIER(a, i) : (REAL)0)) / (REAL)weight;
         found[((size_t)run * n_points + point) * ACTIONS * WIDTH + a * WIDTH + i * THREADS + threadIdx.x] = v;
       }
   if (threadIdx.x == 0) taken[run] = (int)r.t;
@@ -419,13 +449,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
     ELEMENTS {
       REAL *v = saved + (size_t)run * VECTORS * ACTIONS * WIDTH + a * WIDTH + i * THREADS + threadIdx.x;
       EACH(b, BLOCKS) v[b * ACTIONS * WIDTH] = s.x[b][a][i];
-      if (DUAL) EACH(b, BLOCKS) v[(BLOCKS + b) * ACTIONS * WIDTH] = (BALL == 2 && RULE < 2 && sums[AT_YY] > 1 ? (REAL)(1 / sqrt((real)sums[AT_YY])) : (REAL)1) * s.y[b][a][i];
-      if (SUM) v[2 * BLOCKS * ACTIONS * WIDTH] = s.sum[a][i];
-      if (SUM == 2) v[(2 * BLOCKS + 1) * ACTIONS * WIDTH] = s.earlier[a][i];
+      if (DUAL) EACH(b, BLOCKS) v[(BLOCKS + b) * ACTIONS * WIDTH] = (BALL == 2 && RULE < 2 && sums[AT_YY] > 1 ? (REAL)(1 / sqrt((real)sums[AT_YY])) : (REAL)1) * Y(b, a, i);
+      if (SUM) v[2 * BLOCKS * ACTIONS * WIDTH] = AVERAGE(a, i);
+      if (SUM == 2) v[(2 * BLOCKS + 1) * ACTIONS * WIDTH] = EARLIER(a, i);
       if (TRACE) v[(2 * BLOCKS + 2) * ACTIONS * WIDTH] = s.e[a][i];
     }
     if (threadIdx.x == 0) {
-      double v[SCALARS] = {r.gx, r.gy, r.reach, r.start, r.weight, r.mass, r.size, r.rows, r.sx, r.sy, r.earlier, r.t};
+      double v[SCALARS] = {r.gx, r.gy, r.reach, r.start, r.weight, r.mass, r.size, r.rows, r.sx, r.sy, r.earlier, r.t, r.scale};
       EACH(j, SCALARS) scalars[(size_t)run * SCALARS + j] = v[j];
     }
   }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -42,7 +42,12 @@ def _setting(value: Any, source: Provenance, note: str) -> Any:
 
 @dataclass(frozen=True)
 class Settings:
-    """Base of every experiment's settings; values are numbers, strings or tuples of them."""
+    """Base of every experiment's settings; values are numbers, strings or tuples of them.
+
+    `carried` names those that decide which units there are, and not what a unit finds.
+    """
+
+    carried: ClassVar[tuple[str, ...]] = ("n_seeds",)
 
     n_seeds: int = assumed(20, "number of independent runs")
     entropy: int = assumed(20121203, "root of the reported seeds; tuning uses another root")

@@ -14,6 +14,7 @@ import numpy as np
 from sparsetd.control import GreedyGQ, GreedyROGQ, Rule, online, policy_iteration
 from sparsetd.control.policies import ValuePolicy
 from sparsetd.control.policy_iteration import LinearValues
+from sparsetd.cuda.mountain_car import rewards
 from sparsetd.estimators import LARSTD, LSTD, ROTD, TD, TDC
 from sparsetd.experiments.experiment import Experiment, Row, Settings, Unit, assumed, cited, paper
 from sparsetd.experiments.mountain_car_verdicts import plot, summarize
@@ -161,19 +162,19 @@ def _test(settings: MountainCarSettings, choose: Callable[[Array], Array]) -> in
 
 
 class Valley:
-    """Mountain car with the two methods of an environment that `online` uses; `goal_reward` pays 1 at the goal only."""
+    """Mountain car with the two methods of an environment that `online` uses; `reward` is a kind of `rewards`."""
 
-    def __init__(self, start: car.Start = "bottom", goal_reward: bool = False) -> None:
+    def __init__(self, start: car.Start = "bottom", reward: str = "step") -> None:
         self.start: car.Start = start
-        self.goal_reward = goal_reward
+        self.reward = reward
 
     def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Array, dict[str, Any]]:
         self.state = car.starts(np.random.default_rng(seed), 1, self.start)[0]
         return self.state, {}
 
     def step(self, action: int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        self.state, reward, goal = car.step(self.state, np.asarray(action))
-        return self.state, float(goal if self.goal_reward else reward), bool(goal), False, {}
+        self.state, _, goal = car.step(self.state, np.asarray(action))
+        return self.state, float(rewards(np, self.reward, goal)), bool(goal), False, {}
 
 
 def _online(settings: MountainCarSettings, unit: Unit) -> Row:

@@ -37,7 +37,7 @@ class Outcome:
 
 def fingerprint(settings: Settings, unit: Unit) -> str:
     """Eight hexadecimal digits of everything a unit's rows depend on (not of the number of seeds)."""
-    values = {k: v for k, v in dataclasses.asdict(settings).items() if k != "n_seeds"}
+    values = {k: v for k, v in dataclasses.asdict(settings).items() if k not in settings.carried}
     text = json.dumps([values, unit.name, unit.seed, unit.params], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 

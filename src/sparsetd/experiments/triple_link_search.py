@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
+from sparsetd.cuda import triple_link as gpu
+from sparsetd.experiments import triple_link as link
 from sparsetd.experiments.experiment import (
     Experiment,
     Figure,
@@ -25,17 +28,25 @@ from sparsetd.experiments.experiment import (
     judge,
     paper,
 )
-from sparsetd.experiments.triple_link import PUSHES, TripleLinkSettings, Tuned, learn
+from sparsetd.experiments.triple_link import Tuned
+from sparsetd.experiments.triple_link_coordinates import coordinates
 from sparsetd.experiments.triple_link_verdicts import COLOURS, PAPER
 
 METHODS = ("GQ(λ)", "RO-GQ(λ)")
 N_X = 10_000
+# The settings of the experiment stand first among the candidates, so that the search judges them beside its own.
+KNOWN = {
+    ("GQ(λ)", "lqr"): (link.GQ_LQR,),
+    ("RO-GQ(λ)", "lqr"): (link.ROGQ_LQR, link.ROGQ_LQR_LONG),
+    ("GQ(λ)", "raw"): (link.GQ_ELSEWHERE["raw"],),
+    ("RO-GQ(λ)", "raw"): (link.ROGQ_RAW,),
+}
 
 
 @dataclass(frozen=True)
 class SearchSettings(Settings):
     n_seeds: int = assumed(8, "runs of each candidate: one half chooses, the other is reported")
-    n_candidates: int = assumed(256, "settings of each method")
+    n_candidates: int = assumed(512, "settings of each method; the first are those of the experiment")
     coordinates: tuple[str, ...] = assumed(
         ("lqr", "raw"), "what the features know of the plant; see the table of the experiment"
     )
@@ -49,10 +60,13 @@ class SearchSettings(Settings):
         "all even on a logarithmic scale",
         "not stated",
     )
+    backend: str = assumed("cores", "where the search is run; a GPU keeps the weights in single precision")
 
 
-def candidate(settings: SearchSettings, method: str, number: int) -> Tuned:
+def candidate(settings: SearchSettings, method: str, where: str, number: int) -> Tuned:
     """Setting number `number` of a method: the same numbers for both methods wherever both have them."""
+    if number < len(KNOWN[method, where]):
+        return KNOWN[method, where][number]
     rng = np.random.default_rng(np.random.SeedSequence(settings.entropy, spawn_key=(1_000_000 + number,)))
 
     def log(low: float, high: float) -> float:
@@ -72,31 +86,50 @@ def candidate(settings: SearchSettings, method: str, number: int) -> Tuned:
 
 
 def units(settings: SearchSettings) -> Iterator[Unit]:
-    for where in settings.coordinates:
-        for number in range(settings.n_candidates):
-            for method in METHODS:
-                slug = f"{'gq' if method == 'GQ(λ)' else 'rogq'}-{where}-{number:04d}"
-                yield Unit(slug, 0, {"method": method, "where": where, "number": number, "runs": settings.n_seeds})
+    """On a GPU all candidates of a method are one unit, on cores every candidate is."""
+    n, step = settings.n_candidates, settings.n_candidates if settings.backend == "cuda" else 1
+    for where, first, method in product(settings.coordinates, range(0, n, step), METHODS):
+        slug = f"{'gq' if method == 'GQ(λ)' else 'rogq'}-{where}-{first:04d}"
+        yield Unit(slug, 0, {"method": method, "where": where, "first": first, "n": step, "runs": settings.n_seeds})
 
 
 def run(settings: SearchSettings, unit: Unit) -> list[Row]:
-    """All seeds of one candidate; one that has not lasted 300 steps in its first two runs is not run further."""
-    method, where, number = unit.params["method"], unit.params["where"], unit.params["number"]
-    task = TripleLinkSettings(
+    """A candidate of which two runs never last 300 steps is hopeless, and the others are not run."""
+    method, where, seeds = unit.params["method"], unit.params["where"], range(settings.n_seeds)
+    numbers = range(unit.params["first"], unit.params["first"] + unit.params["n"])
+    tuned = {k: candidate(settings, method, where, k) for k in numbers}
+    play = _on_gpu if settings.backend == "cuda" else _on_cores
+    found = play(settings, where, [(k, s, tuned[k]) for k in numbers for s in seeds[:2]])
+    hopeful = [k for k in numbers if max(found[k, s][2] for s in seeds[:2]) >= 300]
+    found |= play(settings, where, [(k, s, tuned[k]) for k in hopeful for s in seeds[2:]])
+    never = (False, settings.max_episodes, 0)
+    return [
+        {"method": method, "coordinates": where, "candidate": k, "run": s, "skipped": (k, s) not in found}
+        | dict(zip(("solved", "episodes", "longest"), found.get((k, s), never), strict=True))
+        for k in numbers
+        for s in seeds
+    ]
+
+
+Found = dict[tuple[int, int], tuple[bool, int, int]]
+
+
+def _on_cores(settings: SearchSettings, where: str, runs: list[tuple[int, int, Tuned]]) -> Found:
+    task = link.TripleLinkSettings(
         max_episodes=settings.max_episodes, order=settings.order, dt=settings.dt, max_total=settings.max_total
     )
-    rows: list[Row] = []
-    for seed in range(settings.n_seeds):
-        hopeless = seed >= 2 and max(row["longest"] for row in rows) < 300
-        found = {"solved": False, "episodes": settings.max_episodes, "longest": 0} if hopeless else None
-        found = found or learn(
-            task, candidate(settings, method, number), where, PUSHES, settings.n_x, settings.rng(seed)
-        )
-        kept = {key: found[key] for key in ("solved", "episodes", "longest")}
-        rows.append(
-            {"method": method, "coordinates": where, "candidate": number, "run": seed, "skipped": hopeless, **kept}
-        )
-    return rows
+    rows = [link.learn(task, tuned, where, link.PUSHES, settings.n_x, settings.rng(s)) for _, s, tuned in runs]
+    return {(k, s): (r["solved"], r["episodes"], r["longest"]) for (k, s, _), r in zip(runs, rows, strict=True)}
+
+
+def _on_gpu(settings: SearchSettings, where: str, runs: list[tuple[int, int, Tuned]]) -> Found:
+    if not runs:
+        return {}
+    T, limits = coordinates(where, settings.dt), ("order", "dt", "n_x", "max_episodes", "max_total")
+    numbers = [gpu.numbers(tuned, T, int(settings.rng(s).integers(2**31))) for _, s, tuned in runs]
+    how: Any = {name: getattr(settings, name) for name in limits}
+    rows = gpu.learn(numbers, saddle=runs[0][2].method == "RO-GQ(λ)", **how)
+    return {(k, s): (bool(r[0]), int(r[1]), int(r[2])) for (k, s, _), r in zip(runs, rows, strict=True)}
 
 
 def summarize(settings: SearchSettings, rows: Any) -> Summary:
@@ -111,7 +144,7 @@ def chosen(settings: SearchSettings, rows: Any, where: str, method: str) -> tupl
     cell, half = rows[(rows["coordinates"] == where) & (rows["method"] == method)], settings.n_seeds // 2
     first = cell[cell["run"] < half].groupby("candidate")[["episodes", "longest"]].mean()
     number = int(first.sort_values(["episodes", "longest"], ascending=[True, False]).index[0])
-    return candidate(settings, method, number), cell[(cell["candidate"] == number) & (cell["run"] >= half)]
+    return candidate(settings, method, where, number), cell[(cell["candidate"] == number) & (cell["run"] >= half)]
 
 
 def _order(settings: SearchSettings, best: dict[tuple[str, str], tuple[Tuned, Any]], where: str) -> Any:
@@ -134,10 +167,11 @@ def _table(settings: SearchSettings, best: dict[tuple[str, str], tuple[Tuned, An
     for (where, method), (tuned, rows) in best.items():
         numbers = ", ".join(f"{k} {v:.3g}" for k, v in vars(tuned).items() if k != "method" and v)
         solved = f"{int(rows['solved'].sum())}/{len(rows)}"
-        lines.append(
-            (where, method, f"{rows['episodes'].mean():.1f}", solved, f"{int(rows['longest'].max()):,}", numbers)
-        )
-    header = ("coordinates", "method", "episodes, unseen seeds", "solved", "longest", "setting")
+        number = int(rows["candidate"].iloc[0])
+        kind = "the experiment's" if number < len(KNOWN[method, where]) else f"random, {number}"
+        told = (f"{rows['episodes'].mean():.1f}", solved, f"{int(rows['longest'].max()):,}", kind, numbers)
+        lines.append((where, method, *told))
+    header = ("coordinates", "method", "episodes, unseen seeds", "solved", "longest", "candidate", "setting")
     return Table(f"Best of {settings.n_candidates} settings, chosen on other seeds", header, lines)
 
 
