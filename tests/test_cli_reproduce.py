@@ -44,7 +44,7 @@ def test_star_writes_rows_figures_and_both_reports(here, capsys):
         (["star", "--out", ""], "name a folder"),
         (["star", "--atlas"], "--atlas belongs to mountain-car"),
         (["star", "--search"], "--search belongs to triple-link"),
-        (["mountain-car", "--backend", "cuda"], "--backend is for the atlas"),
+        (["mountain-car", "--backend", "cuda"], "--backend belongs to mountain-car --atlas and triple-link --search"),
     ],
 )
 def test_wrong_words_get_one_sentence(argv, word, capsys):

@@ -138,7 +138,7 @@ def _coordinates(rows: Any) -> Table:
     for where, knowledge in KNOWLEDGE.items():
         cell = cells[cells["coordinates"] == where]
         lines.append((where, knowledge, f"{int(cell['solved'].sum())}/{len(cell)}", f"{int(cell['longest'].max()):,}"))
-    note = "GQ(λ) with the best setting of a search of 512 in each of these coordinates."
+    note = "GQ(λ) with one setting for each of these coordinates."
     return Table(
         "What must be known of the plant", ("coordinates", "knowledge", "solved", "longest episode"), lines, note
     )
