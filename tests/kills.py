@@ -3,7 +3,8 @@
     cd tests && python -m kills --kills 500
 
 The victims are `shard` (its driver), `reduced` in one process, `reduced` with processes (the driver with all, or one
-worker) and `reduced` on a Dask cluster (the driver, a worker under its nanny, or the scheduler with everything).
+worker) and `reduced` on a Dask cluster (the driver, a worker under its nanny, or the scheduler with everything), and
+`sweep` in one process, and with processes of which one is killed.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ from typing import Any
 import numpy as np
 from shard_sums import slow_sums
 
+from sparsetd import TDC, sweep
 from sparsetd.engines import Processes, Serial, reduced
+from sparsetd.problems import random_walk
 from sparsetd.sharding import shard
 from sparsetd.transitions import shards
 
 N_SHARDS, SECONDS = 12, 0.02
-SHARES = {"shard": 0.45, "serial": 0.45, "processes": 0.03, "worker": 0.03, "dask": 0.04}
+SHARES = {"shard": 0.45, "serial": 0.45, "processes": 0.03, "worker": 0.03, "dask": 0.04, "sweep": 0.4, "swept": 0.02}
+QUICK = ("shard", "serial", "sweep")
 
 
 def main() -> int:
@@ -50,10 +54,12 @@ def main() -> int:
 
 def killed_and_compared(victim: str, n: int, rng: random.Random, work: Path) -> int:
     """The number of runs that came through with the right bytes while n others were killed."""
-    if not (work / "shards").exists():
+    if victim in ("sweep", "swept"):
+        result("sweep", work, work / "first")  # compiled before anything is forked
+    elif not (work / "shards").exists():
         finished("log", work, work / "none")
         finished("shard", work, work / "shards")
-    right = finished("shard" if victim == "shard" else "serial", work, work / "right")
+    right = finished({"shard": "shard", "sweep": "sweep", "swept": "sweep"}.get(victim, "serial"), work, work / "right")
     shutil.rmtree(work / "right")
     runs, left = 0, n
     while left > 0:
@@ -67,8 +73,8 @@ def killed_and_compared(victim: str, n: int, rng: random.Random, work: Path) -> 
 
 def survived(what: str, work: Path, out: Path, rng: random.Random, n: int, *words: str) -> tuple[str, int]:
     """Start and kill until a run comes through, or after n kills leave it alone; its digest and the kills."""
-    longest, killed = 0.5 if what in ("shard", "serial") else 8.0, 0
-    find: Callable[[int], list[int]] | None = loky_workers if what == "worker" else None
+    longest, killed = 0.5 if what in QUICK else 8.0, 0
+    find: Callable[[int], list[int]] | None = loky_workers if what in ("worker", "swept") else None
     while killed < n:
         run = started(what, work, out, *words)
         code = ended(run, rng.uniform(0.0, longest))
@@ -109,6 +115,10 @@ def result(what: str, work: Path, out: Path, *words: str) -> bytes:
     if what == "shard":
         shard([work / "log.parquet"], out, n_shards=N_SHARDS, memory=4_000)
         return b"".join(file.read_bytes() for file in sorted(out.glob("*.parquet")))
+    if what in ("sweep", "swept"):
+        grid = {"step_size": np.geomspace(0.001, 0.5, 480)}
+        sweep(TDC(), grid, random_walk(), n_rows=40, n_jobs=1 if what == "sweep" else 2, out=out)
+        return b"".join(file.read_bytes() for file in sorted(out.rglob("*.*")))
     engine: Any = Serial() if what == "serial" else Processes(2)
     if what == "dask":
         from sparsetd.dask import Dask

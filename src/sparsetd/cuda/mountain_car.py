@@ -79,14 +79,13 @@ def play(xp: Any, likely: Callable[[Any], Any], state: Any, again: Any, uniforms
     return [xp.stack(column) for column in zip(*rows, strict=True)]
 
 
-def fresh(
-    xp: Any, theta: Any, width: Any, unit: Any, kind: Any, draws: Any, epsilon: float, grids: Sequence[int] = GRIDS
-) -> Samples:
+def fresh(xp: Any, theta: Any, columns: Any, draws: Any, epsilon: float, grids: Sequence[int] = GRIDS) -> Samples:
     """A data set for each run, of its own ε-greedy policy; `draws` are first states, later ones and random numbers.
 
-    They have the shapes (runs, episodes, 2), (steps, runs, episodes, 2) and (steps, runs, episodes).
+    `columns` are the width, the unit length and the kind of reward of every run. The draws have the shapes
+    (runs, episodes, 2), (steps, runs, episodes, 2) and (steps, runs, episodes).
     """
-    first, again, uniforms = map(xp.asarray, draws)
+    (width, unit, kind), (first, again, uniforms) = columns, map(xp.asarray, draws)
     (steps, runs, episodes), d, rows = uniforms.shape, sum(g * g for g in grids) + 1, list[Any]()
 
     def likely(state: Any) -> Any:
@@ -100,8 +99,8 @@ def fresh(
     phi = xp.stack(rows, axis=2)  # what follows a goal is another start, and its discount is 0
     rows.clear()
     ends, action = (v.transpose(1, 2, 0).reshape(runs, -1) for v in (goal, action))
-    both = (phi[:, :, part].reshape(runs, episodes * steps, d) for part in (slice(0, steps), slice(1, None)))
-    return Samples(*both, action.astype(xp.int32), rewards(xp, np.asarray(kind)[:, None], ends), ends)
+    here, there = (phi[:, :, part].reshape(runs, episodes * steps, d) for part in (slice(0, steps), slice(1, None)))
+    return Samples(here, there, action.astype(xp.int32), rewards(xp, np.asarray(kind)[:, None], ends), ends)
 
 
 def _shared(q: Any) -> Any:
@@ -175,19 +174,19 @@ def steps_to_goal(
 
 
 def online(
-    jobs: Sequence[Job], job: Any, start: Any, kind: Any, width: Any, unit: Any, gamma: Any, uniforms: Any,
-    *, epsilon: float = 0.1, n_steps: int = 200, grids: Sequence[int] = GRIDS,
+    jobs: Sequence[Job], job: Any, start: Any, columns: Any, uniforms: Any, *, epsilon: float = 0.1,
+    n_steps: int = 200, grids: Sequence[int] = GRIDS,
 ) -> Any:  # fmt: skip
     """ε-greedy control, every transition used once: θ (runs, actions, d) at the end.
 
     `start` holds the first states of all episodes (runs, episodes, 2) and `uniforms` the random numbers of all steps,
-    (runs, episodes · n_steps, 2).
+    (runs, episodes · n_steps, 2); `columns` are the kind of reward, the width, the unit length and γ of every run.
     """
-    cp, (runs, episodes) = cupy(), start.shape[:2]
+    cp, (runs, episodes), (kind, width, unit, gamma) = cupy(), start.shape[:2], columns
     first, draws, gamma = cp.asarray(start), cp.asarray(uniforms), cp.asarray(gamma)
     d, index = sum(g * g for g in grids) + 1, cp.arange(runs)
     memory, theta = fresh_state(jobs, runs, d, A), cp.zeros((runs, A, d), cp.float32)
-    columns = (cp.ones((1, 1)), cp.zeros((1, 1)), cp.asarray(job), index, cp.zeros_like(index), index)
+    fixed = (cp.ones((1, 1)), cp.zeros((1, 1)), cp.asarray(job), index, cp.zeros_like(index), index)
     for episode in range(episodes):
         state = first[:, episode]
         phi = bumps(cp, state, width, unit, grids)
@@ -199,7 +198,7 @@ def online(
             phi_next = bumps(cp, following, width, unit, grids)
             share = _shared(cp.einsum("bd,bad->ba", phi_next, theta))
             ahead, reward = share * (gamma * ~goal)[:, None], rewards(cp, kind, goal)
-            rows = Inputs(phi[:, None], phi_next[:, None], reward[:, None], ahead[:, None], *columns, action[:, None])
+            rows = Inputs(phi[:, None], phi_next[:, None], reward[:, None], ahead[:, None], *fixed, action[:, None])
             theta = stream(list(jobs), rows, [1], np.float32, state=memory)[0].reshape(runs, A, d)
             # A car at the goal starts again at once, so that every run has the same number of rows.
             state = cp.where(goal[:, None], first[:, (episode + 1) % episodes], following)

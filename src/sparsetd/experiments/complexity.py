@@ -34,13 +34,7 @@ PAPER = {
     "advantage": "“If p is linear or sublinear w.r.t d, RO-TD has a significant advantage over LARS-TD”",
 }
 # Which number varies in a series, and what it does to (N, d, p); p = 0 is RO-TD.
-SERIES = {
-    "RO-TD, d": "d",
-    "RO-TD, N": "N",
-    "LARS-TD, d": "d",
-    "LARS-TD, p": "p",
-    "LARS-TD, p = d/25": "d",
-}
+SERIES = {"RO-TD, d": "d", "RO-TD, N": "N", "LARS-TD, d": "d", "LARS-TD, p": "p", "LARS-TD, p = d/25": "d"}
 
 
 @dataclass(frozen=True)

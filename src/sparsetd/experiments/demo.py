@@ -96,12 +96,7 @@ def run(settings: Settings, progress: Progress = lambda _: None) -> Result:
 def _star(settings: Settings) -> Problem:
     mdp = star()
     common: dict[str, Any] = {"gamma": mdp.gamma, "coef_init": mdp.theta0}
-    methods = {
-        "TD": TD(**common),
-        "TDC": TDC(**common),
-        "LSTD": LSTD(gamma=mdp.gamma),
-        "RO-TD": ROTD(**common),
-    }
+    methods = {"TD": TD(**common), "TDC": TDC(**common), "LSTD": LSTD(gamma=mdp.gamma), "RO-TD": ROTD(**common)}
     log = mdp.trajectory(50 * settings.samples, np.random.default_rng([settings.seed, 0]))
     return Problem("star", "does it converge off-policy?", mdp, log, methods)
 

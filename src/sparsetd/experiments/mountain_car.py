@@ -207,10 +207,9 @@ MOUNTAIN_CAR = Experiment(
     "mountain-car",
     "Mountain car (Table 1)",
     "1365 radial basis functions per action (4095 weights), policy iteration on a fixed sample, the last policy "
-    "tested from the "
-    "bottom of the valley. The paper copies LARS-TD and l2-LSTD from Kolter & Ng (2009); here all methods are run. "
-    "γ, the width "
-    "of the basis functions, the starts of the episodes and the number of passes are not printed.",
+    "tested from the bottom of the valley. The paper copies LARS-TD and l2-LSTD from Kolter & Ng (2009); here all "
+    "methods are run. γ, the width of the basis functions, the starts of the episodes and the number of passes are "
+    "not printed.",
     MountainCarSettings(),
     MountainCarSettings(
         n_seeds=2,

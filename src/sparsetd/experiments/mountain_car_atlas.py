@@ -187,7 +187,7 @@ def log_of(settings: AtlasSettings, reading: Reading, seed: int) -> Transitions:
 
 
 def _transitions(
-    states: Array, following: Array, action: Array, goal: Array, cut: Array, reading: Reading
+    states: Array, following: Array, action: Any, goal: Array, cut: Array, reading: Reading
 ) -> Transitions:
     reward = gpu.rewards(np, reading["reward"], goal)
     return Transitions.from_arrays(states, reward, following, action=action, terminated=goal, truncated=cut)
@@ -270,8 +270,8 @@ def _fixed(settings: AtlasSettings, method: str, chosen: list[Reading], seeds: i
 def _samples(settings: AtlasSettings, cp: Any, runs: Runs) -> gpu.Samples:
     kinds = {(s, r["start"]) for r, s in runs}
     logs = {(s, at): car.collect(settings.rng(s), *settings.n_samples, start=at) for s, at in kinds}
-    columns = [_column(runs, axis) for axis in ("width", "normed", "reward")]
-    return gpu.samples(cp, [logs[s, r["start"]] for r, s in runs], *columns, settings.grids)
+    width, unit, kind = (_column(runs, axis) for axis in ("width", "normed", "reward"))
+    return gpu.samples(cp, [logs[s, r["start"]] for r, s in runs], width, unit, kind, settings.grids)
 
 
 def _fresh(settings: AtlasSettings, method: str, chosen: list[Reading], seeds: int) -> Iterator[Row]:
@@ -284,7 +284,7 @@ def _fresh(settings: AtlasSettings, method: str, chosen: list[Reading], seeds: i
             def collected(k: int, theta: Any, runs: Runs = runs, given: Any = (width, unit, kind)) -> gpu.Samples:
                 parts = zip(*((v[k] for v in drawn[s, r["start"]]) for r, s in runs), strict=True)
                 first, again, uniforms = (np.stack(part, axis=bool(i)) for i, part in enumerate(parts))
-                return gpu.fresh(cp, theta, *given, (first, again, uniforms), EPSILON["step"], settings.grids)
+                return gpu.fresh(cp, theta, given, (first, again, uniforms), EPSILON["step"], settings.grids)
 
             index, jobs = _jobs(settings, method, runs)
             how: Any = {"n_iter": settings.n_iter, "warm": runs[0][0]["warm"]}
@@ -301,7 +301,7 @@ def _online_on_gpu(settings: AtlasSettings, method: str, chosen: list[Reading], 
         columns = [_column(runs, axis) for axis in ("reward", "width", "normed", "gamma")]
         index, jobs = _jobs(settings, method, runs)
         how: Any = {"epsilon": EPSILON[runs[0][0]["reward"]], "n_steps": n_steps, "grids": settings.grids}
-        yield from _tested(settings, cp, [gpu.online(jobs, index, start, *columns, uniforms, **how)], runs)
+        yield from _tested(settings, cp, [gpu.online(jobs, index, start, columns, uniforms, **how)], runs)
 
 
 def _lstd_on_gpu(settings: AtlasSettings, _method: str, chosen: list[Reading], seeds: int) -> Iterator[Row]:

@@ -67,8 +67,7 @@ def _rotd(last: Any) -> Claim:
         reading=bool(other >= HIGH),
         because="with a ρ₁ far below the printed one, several passes and averaging",
         otherwise=f"with the printed ρ₁ = 0.01 it succeeds in {_success(last, 'RO-TD, printed'):.0%} of the runs "
-        "and with "
-        f"the best other ρ₁ in {other:.0%} (see the sensitivity figure)",
+        f"and with the best other ρ₁ in {other:.0%} (see the sensitivity figure)",
     )
 
 
@@ -126,10 +125,9 @@ def _best(last: Any) -> str:
     steps, name = min(full)
     return (
         f"Best on the same 3000 samples, without choosing among policies: {name}, every run, {steps:.1f} steps on "
-        "average "
-        f"(LARS-TD on these samples: {_told(last, 'LARS-TD')}). The unvisited part of the valley has value 0 "
-        "there, better "
-        "than anything visited, and this optimism drives the car out: less fitting (fewer passes, more ridge) helps."
+        f"average (LARS-TD on these samples: {_told(last, 'LARS-TD')}). The unvisited part of the valley has value 0 "
+        "there, better than anything visited, and this optimism drives the car out: less fitting (fewer passes, more "
+        "ridge) helps."
     )
 
 
@@ -138,11 +136,9 @@ def _goals(last: Any) -> str:
     cells = last[(last["kind"] == "variant") & ~last["method"].str.contains("500")]
     bottom = cells[~cells["method"].str.contains("random")].groupby("seed")["goals"].first()
     return (
-        f"In {int((bottom == 0).sum())} of {len(bottom)} runs the 3000 random steps from the bottom never reach "
-        "the goal. The "
-        "exact answer to such data is V = −1/(1 − γ) everywhere, which LARS-TD finds with one weight per action "
-        "and which "
-        "prefers no action; every success on these samples comes from not fitting them exactly."
+        f"In {int((bottom == 0).sum())} of {len(bottom)} runs the 3000 random steps from the bottom never reach the "
+        "goal. The exact answer to such data is V = −1/(1 − γ) everywhere, which LARS-TD finds with one weight per "
+        "action and which prefers no action; every success on these samples comes from not fitting them exactly."
     )
 
 
@@ -170,8 +166,7 @@ def _table(rows: Any, last: Any) -> Table:
     )
     note = (
         "Steps are of successful runs. “Any iteration” picks the best policy with hindsight, which no user can. "
-        "Broken: a "
-        "LARS-TD path that ended early (A is no P-matrix) or an estimator that diverged."
+        "Broken: a LARS-TD path that ended early (A is no P-matrix) or an estimator that diverged."
     )
     return Table("Table 1", header, lines, note)
 
@@ -187,9 +182,8 @@ def plot(settings: Any, rows: Any) -> list[Figure]:
         Figure(
             "iterations",
             "Mountain car: steps to the goal over the policy iterations",
-            "Every line is one run; 501 means that the goal was not reached. Policies keep changing: which "
-            "iteration is "
-            "reported decides the table.",
+            "Every line is one run; 501 means that the goal was not reached. Policies keep changing: which iteration "
+            "is reported decides the table.",
             lambda axes: _draw_iterations(settings, rows, axes),
             panels=3,
         ),

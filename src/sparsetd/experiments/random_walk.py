@@ -100,13 +100,11 @@ def _reduces(settings: RandomWalkSettings, rows: Any) -> Claim:
         PAPER,
         f"final / first MSPBE (tabular, inverted, dependent): {'; '.join(told)}",
         f"final mean MSPBE ≤ {settings.factor} × the first on every basis, with the printed α and η (last or "
-        "averaged "
-        f"iterate); reading: the average with η = {settings.other_eta:g}",
+        f"averaged iterate); reading: the average with η = {settings.other_eta:g}",
         literal=max(literal) <= settings.factor or max(average) <= settings.factor,
         reading=max(reading) <= settings.factor,
         because=f"with η = {settings.other_eta:g} and averaging it does; with the printed η = {settings.eta:g} the "
-        "noise "
-        "of sampled transitions drives RO-TD away from the solution",
+        "noise of sampled transitions drives RO-TD away from the solution",
         otherwise="neither the printed η nor η = 1 reduces it on every basis",
     )
 
@@ -155,8 +153,7 @@ def _remark(settings: RandomWalkSettings, rows: Any) -> str:
 def plot(settings: RandomWalkSettings, rows: Any) -> list[Figure]:
     caption = (
         "With the printed η = 10 (orange) RO-TD moves away from the solution once the noise takes over; with η = 1 "
-        "(sky "
-        "blue) its average falls on every basis. TDC with the printed step is the blue line."
+        "(sky blue) its average falls on every basis. TDC with the printed step is the blue line."
     )
     draw = lambda axes: _draw(settings, rows, axes)  # noqa: E731
     return [Figure("mspbe", "Random walk: MSPBE, mean over the runs", caption, draw, panels=3)]

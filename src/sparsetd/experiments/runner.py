@@ -46,14 +46,7 @@ def unit_file(folder: Path, settings: Settings, unit: Unit) -> Path:
     return folder / "rows" / f"{unit.label}-{fingerprint(settings, unit)}.parquet"
 
 
-def execute(
-    experiment: Experiment,
-    settings: Settings,
-    out: Path,
-    *,
-    jobs: int = 1,
-    resume: bool = False,
-) -> Outcome:
+def execute(experiment: Experiment, settings: Settings, out: Path, *, jobs: int = 1, resume: bool = False) -> Outcome:
     """Run what is not finished, then judge all of it. Rows go to `out`/<name of the experiment>/rows."""
     began, folder = time.perf_counter(), Path(out) / experiment.name
     (folder / "rows").mkdir(parents=True, exist_ok=True)

@@ -71,10 +71,8 @@ STAR = Experiment(
     "star",
     "Star (Figure 2, left and middle)",
     "Seven states, eight dependent features, all rewards zero, target and behaviour far apart. TD, TDC, GTD2 and "
-    "RO-TD with "
-    "the printed α and η, with expected and with sampled updates. MSPBE uses the pseudo-inverse, because the "
-    "features are "
-    "linearly dependent.",
+    "RO-TD with the printed α and η, with expected and with sampled updates. MSPBE uses the pseudo-inverse, because "
+    "the features are linearly dependent.",
     StarSettings(),
     StarSettings(n_seeds=10),
     units,

@@ -61,8 +61,7 @@ def _convergence(settings: Any, rows: Any) -> Iterator[Claim]:
         "RO-TD converges off-policy",
         PAPER["rotd"],
         f"MSPBE {start:.3g} → {ends['RO-TD']:.2g} (last iterate), {average:.2g} (averaged), {better:.2g} "
-        "(Mirror-Prox, "
-        f"averaged) {n}",
+        f"(Mirror-Prox, averaged) {n}",
         "median final MSPBE < 0.001 × the first; reading: of the averaged iterate",
         literal=ends["RO-TD"] < 1e-3 * start,
         reading=average < 1e-3 * start,
@@ -102,9 +101,8 @@ def _middle(settings: Any, rows: Any) -> Iterator[Claim]:
     yield judge(
         "‖Ax_t − b‖ bounds y_tᵀ(Ax_t − b)",
         PAPER["bound"],
-        f"holds at {100 * np.mean(fit >= pairing - 1e-9 * fit):.0f} % of the checkpoints; y_tᵀ(Ax_t − b) is "
-        "negative at "
-        f"{100 * negative:.0f} %",
+        f"holds at {100 * np.mean(fit >= pairing - 1e-9 * fit):.0f} % of the checkpoints; y_tᵀ(Ax_t − b) is negative "
+        f"at {100 * negative:.0f} %",
         "at every checkpoint (it is the Cauchy–Schwarz inequality, true of any y in the unit ball)",
         literal=bool(np.all(fit >= pairing - 1e-9 * fit)),
     )
@@ -113,15 +111,13 @@ def _middle(settings: Any, rows: Any) -> Iterator[Claim]:
         "The two curves close the duality gap",
         PAPER["gap"],
         f"they stay {100 * apart:.1f} % of the first residual apart; the gap of the averages falls to {closed:.2g} "
-        "of its "
-        "first value",
+        "of its first value",
         "median difference over the last 20 checkpoints ≤ 1 % of the first residual; reading: the duality gap of the "
         "averages falls below 1 %",
         literal=apart <= 0.01,
         reading=closed <= 0.01,
         because="the two curves of the iterates do not meet and their difference is no duality gap; the gap of the "
-        "averaged "
-        "pair does close",
+        "averaged pair does close",
     )
 
 
@@ -178,17 +174,15 @@ def plot(settings: Any, rows: Any) -> list[Figure]:
             "saddle",
             "Star: the middle panel and the real duality gap",
             "Left: the two curves of the paper for RO-TD's iterates. One bounds the other by Cauchy–Schwarz, but "
-            "they do not "
-            "meet. Right: the duality gap of the averaged pair, which does go to zero.",
+            "they do not meet. Right: the duality gap of the averaged pair, which does go to zero.",
             lambda axes: _draw_saddle(settings, rows, axes),
             panels=2,
         ),
         Figure(
             "sampled",
             "Star: MSPBE with sampled transitions, medians over the seeds",
-            "Left: sub-sampled target transitions (no ratio). Right: a trajectory of the behaviour with ratios 7 "
-            "and 0. "
-            "Dashed lines are averaged iterates.",
+            "Left: sub-sampled target transitions (no ratio). Right: a trajectory of the behaviour with ratios 7 and "
+            "0. Dashed lines are averaged iterates.",
             lambda axes: _draw_sampled(settings, rows, axes),
             panels=2,
         ),

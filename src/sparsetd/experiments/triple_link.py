@@ -251,10 +251,9 @@ TRIPLE_LINK = Experiment(
     "triple-link",
     "Triple-link pendulum (Table 2)",
     "Three links on a cart, eight state variables, pushes of 0 and ±5 N. How many episodes until an episode lasts "
-    "N_x steps? "
-    "The learners use 6561 Fourier functions per action. The paper prints neither their parameters nor the scaling "
-    "of the "
-    "state; `reproduce triple-link --search` judges the ones used here among random settings, on other seeds.",
+    "N_x steps? The learners use 6561 Fourier functions per action. The paper prints neither their parameters nor "
+    "the scaling of the state; `reproduce triple-link --search` judges the ones used here among random settings, on "
+    "other seeds.",
     TripleLinkSettings(),
     TripleLinkSettings(n_seeds=5, n_x=(10_000,), n_other=1, max_total=60_000, lars_rho=(1e-3,)),
     units,

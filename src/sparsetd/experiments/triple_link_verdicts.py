@@ -51,16 +51,14 @@ def _order(rows: Any, n_x: int) -> Claim:
         f"RO-GQ(λ) needs fewer episodes than GQ(λ), N_x = {n_x:,}",
         f"{_printed(n_x, 'RO-GQ(λ)')} against {_printed(n_x, 'GQ(λ)')}",
         f"{_told(rows, n_x, 'RO-GQ(λ)')} against {_told(rows, n_x, 'GQ(λ)')}; p = {chance:.2g}",
-        "smaller mean, and p < 0.05 in a one-sided permutation test of the ranks; it can only hold under a "
-        "reading, since "
-        "the parameters and the scaling of the state are not printed",
+        "smaller mean, and p < 0.05 in a one-sided permutation test of the ranks; it can only hold under a reading, "
+        "since the parameters and the scaling of the state are not printed",
         literal=False,
         reading=bool(fewer),
         because="state scaled by the value matrix of a linear-quadratic controller, parameters from equal searches",
         otherwise=f"its mean is not smaller, or not significantly: the median run needs {np.median(ro):.0f} "
-        "episodes against "
-        f"{np.median(gq):.0f}, but its slowest tenth needs {np.quantile(ro, 0.9):.0f} or more against "
-        f"{np.quantile(gq, 0.9):.0f}",
+        f"episodes against {np.median(gq):.0f}, but its slowest tenth needs {np.quantile(ro, 0.9):.0f} or more "
+        f"against {np.quantile(gq, 0.9):.0f}",
     )
 
 
@@ -153,12 +151,10 @@ def _remarks(rows: Any) -> Iterator[str]:
     )
     yield (
         "A trap: the upright state is an equilibrium, so a first action drawn from all three pushes leaves the "
-        "pendulum exactly "
-        f"at rest when it is 0 N, and a policy that prefers 0 N there “balances” for ever. With raw coordinates, "
-        "which cannot be "
-        f"learnt otherwise, this reading gives {int(rest['solved'].sum())} of {len(rest)} solved ({told}); in "
-        f"{still} of these "
-        "runs no link ever moved in the winning episode. Such runs are not counted anywhere else in this report."
+        "pendulum exactly at rest when it is 0 N, and a policy that prefers 0 N there “balances” for ever. With raw "
+        f"coordinates, which cannot be learnt otherwise, this reading gives {int(rest['solved'].sum())} of "
+        f"{len(rest)} solved ({told}); in {still} of these runs no link ever moved in the winning episode. Such runs "
+        "are not counted anywhere else in this report."
     )
 
 
@@ -166,8 +162,7 @@ def plot(settings: Any, rows: Any) -> list[Figure]:
     main = rows[rows["kind"] == "main"]
     caption = (
         "Share of runs that have balanced the pendulum for N_x steps after so many episodes. Dotted lines are the "
-        "paper's "
-        "means. A curve that ends below 1 has runs that never did."
+        "paper's means. A curve that ends below 1 has runs that never did."
     )
     panels = len(settings.n_x)
     title = "Triple link: runs solved against episodes"

@@ -69,11 +69,7 @@ def _cannot(model: Any, what: str) -> ValueError:
 
 
 def run_pieces(
-    task: Any,
-    settings: list[Setting],
-    pieces_of: list[tuple[int, list[int]]],
-    todo: list[int],
-    dtype: str,
+    task: Any, settings: list[Setting], pieces_of: list[tuple[int, list[int]]], todo: list[int], dtype: str
 ) -> Iterator[tuple[int, list[Row]]]:
     """The pieces one after the other, as many in one launch as the device takes."""
     if not isinstance(task, Prediction) or not isinstance(task.metric, str):

@@ -102,13 +102,7 @@ def _parts(n: int, size: int) -> Iterator[list[int]]:
 
 
 def _run(
-    task: Task,
-    settings: list[Setting],
-    pieces: list[Piece],
-    todo: list[int],
-    n_jobs: int,
-    backend: str,
-    dtype: str,
+    task: Task, settings: list[Setting], pieces: list[Piece], todo: list[int], n_jobs: int, backend: str, dtype: str
 ) -> Iterable[tuple[int, list[Row]]]:
     """The pieces in the order in which they finish."""
     if backend == "cuda":
