@@ -320,7 +320,7 @@ def control() -> None:
     from sparsetd.problems import mountain_car as car
 
     logs = [car.collect(np.random.default_rng(k), 15, 200) for k in range(4)]
-    data = mountain_car.samples(cp, logs, [1.0] * 4, [False] * 4, [False] * 4)
+    data = mountain_car.samples(cp, logs, [1.0] * 4, [False] * 4, ["step"] * 4)
     runs = 4 * 132
     for name, made in {
         "RO-TD": Job(operators.tdc(1.0), dual="l2", step=(0.001, 1.0, 0.0), l1=np.array([0.2, 0.01]), average="all"),
