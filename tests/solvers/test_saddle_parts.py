@@ -15,9 +15,9 @@ from sparsetd.solvers.saddle.norms import FitNorm, without_w
 from sparsetd.solvers.saddle.pdhg import pdhg
 from sparsetd.solvers.saddle.polish import closed_form, polished
 from sparsetd.solvers.saddle.sign_search import sign_search
-from sparsetd.solvers.saddle.solve import point_at
+from sparsetd.solvers.saddle.solve import point_at, solve
 from sparsetd.solvers.saddle.terms import Terms
-from sparsetd.solvers.saddle.units import whitened
+from sparsetd.solvers.saddle.units import Units, whitened
 
 ORDERS = [1, 2, "inf"]
 DUAL = {1: "inf", 2: 2, "inf": 1}
@@ -213,3 +213,24 @@ def test_restarts_and_weights_save_first_order_steps(order: Any, l2: float, seed
     problem = Problem(Matrix(A, b), FitNorm.of(order), Terms(np.full(40, 0.5), np.full(40, l2)))
     assert pdhg(problem, 1e-7, point_at(problem)).relative_gap <= 1e-7
     assert problem.n_applied < 1.3 * products
+
+
+def test_a_rough_solution_is_polished_unless_that_is_not_wanted() -> None:
+    rng = np.random.default_rng(12)
+    A, b = rng.normal(size=(30, 30)), rng.normal(size=30)
+    problem = Problem(Matrix(A, b), FitNorm.of(2), Terms(np.full(30, 0.5), np.zeros(30)))
+    gaps = [solve(problem, tol=0.1, method="pdhg", polish=polish).point.relative_gap for polish in (True, False)]
+    assert gaps[0] < 1e-12 < 0.01 < gaps[1] <= 0.1
+
+
+@pytest.mark.parametrize("centre", [True, False])
+def test_columns_in_units_have_one_spread_and_the_constant_is_left_alone(centre: bool) -> None:
+    X = np.random.default_rng(12).normal(size=(50, 4)) * [1.0, 20.0, 0.1, 0.0] + [3.0, 5.0, 0.0, 1.0]
+    units = Units.of(X, constant=True, centre=centre)
+    even = (X - units.shift) / units.scale
+    np.testing.assert_allclose(np.sqrt(np.mean(even[:, :3] ** 2, axis=0)), 1.0)
+    assert np.allclose(even[:, :3].mean(axis=0), 0.0) is centre
+    np.testing.assert_array_equal(even[:, 3], X[:, 3])
+    theta = np.array([1.0, -2.0, 3.0, 4.0])
+    np.testing.assert_allclose(even @ theta, X @ units.back(theta))
+    np.testing.assert_allclose(units.forth(units.back(theta)), theta)

@@ -90,13 +90,12 @@ def _solve_low_rank(diagonal: Array, R: Array, g: Array, small: float) -> Array:
 
 
 def proximal_newton(
-    problem: Problem, A: Array, x: Array, y: Array, tol: float, trail: Trail | None = None, max_rounds: int = 60
+    problem: Problem, A: Array, x: Array, y: Array, tol: float, trail: Trail, max_rounds: int = 60
 ) -> Point:
     """Solves a small formed problem from (x, y) until its relative duality gap is at most `tol`.
 
     A round that reaches its accuracy lets the next one go four times further; one that does not is taken back.
     """
-    trail = Trail() if trail is None else trail
     best = problem.point(x, y)
     z, unit = best.Ax - problem.A.b, float(np.linalg.norm(problem.A.b))
     metric, tau, accuracy = 1.0 / _column_scale(problem, A), unit**2 / (problem.norm.value(problem.A.b) or 1.0), 1e-2
