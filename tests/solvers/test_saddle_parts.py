@@ -14,7 +14,7 @@ from sparsetd.solvers.saddle.newton import _solve_low_rank
 from sparsetd.solvers.saddle.norms import FitNorm, without_w
 from sparsetd.solvers.saddle.pdhg import pdhg
 from sparsetd.solvers.saddle.polish import closed_form, polished
-from sparsetd.solvers.saddle.sign_search import sign_search
+from sparsetd.solvers.saddle.sign_search import _towards, sign_search
 from sparsetd.solvers.saddle.solve import point_at, solve
 from sparsetd.solvers.saddle.terms import Terms
 from sparsetd.solvers.saddle.units import Units, whitened
@@ -234,3 +234,13 @@ def test_columns_in_units_have_one_spread_and_the_constant_is_left_alone(centre:
     theta = np.array([1.0, -2.0, 3.0, 4.0])
     np.testing.assert_allclose(even @ theta, X @ units.back(theta))
     np.testing.assert_allclose(units.forth(units.back(theta)), theta)
+
+
+def test_the_way_to_a_goal_ends_where_the_first_coefficient_reaches_zero() -> None:
+    x, support, sign = np.array([1.0, 0.0, 2.0, -3.0]), np.array([0, 2, 3]), np.array([1.0, 0.0, 1.0, -1.0])
+    moved, zero = _towards(x, support, np.array([-1.0, -6.0, -4.0]), sign)
+    assert zero == 2, "a quarter of the way, and the other one only half-way"
+    np.testing.assert_allclose(moved, [0.5, 0.0, 0.0, -3.25])
+    moved, zero = _towards(x, support, np.array([2.0, 1.0, -4.0]), sign)
+    assert zero is None
+    np.testing.assert_allclose(moved, [2.0, 0.0, 1.0, -4.0])
