@@ -20,12 +20,12 @@ MODELS: dict[str, Any] = {  # with the same averages, whichever way the step is 
 }
 SIZES = {"dense": (10, 100, 1000, 6561), "CSR": (10**4, 10**5, 10**6)}
 PAID = {"dense": (100, 1365), "CSR": (10**4, 10**5)}
-NUMBERS = 4_000_000  # of a dense log
+NUMBERS = 12_000_000  # of a dense log
 
 
 def rows(kind: str, d: int, share: float) -> Batch:
     """A trajectory: rows of ones at random places, or of Gaussian numbers and about unit length."""
-    rng, n = np.random.default_rng(0), int((50_000 if kind == "CSR" else max(NUMBERS // d, 300)) * share)
+    rng, n = np.random.default_rng(0), int((100_000 if kind == "CSR" else max(NUMBERS // d, 300)) * share)
     if kind == "dense":
         phi = rng.normal(size=(n + 1, d)) / np.sqrt(d)
         return _batch(phi[:n], phi[1:].copy(), rng)
