@@ -225,7 +225,7 @@ def test_a_rough_solution_is_polished_unless_that_is_not_wanted() -> None:
 
 @pytest.mark.parametrize("centre", [True, False])
 def test_columns_in_units_have_one_spread_and_the_constant_is_left_alone(centre: bool) -> None:
-    X = np.random.default_rng(12).normal(size=(50, 4)) * [1.0, 20.0, 0.1, 0.0] + [3.0, 5.0, 0.0, 1.0]
+    X = np.random.default_rng(12).normal(size=(5000, 4)) * [1.0, 20.0, 0.1, 0.0] + [3.0, 5.0, 0.0, 1.0]
     units = Units.of(X, constant=True, centre=centre)
     even = (X - units.shift) / units.scale
     np.testing.assert_allclose(np.sqrt(np.mean(even[:, :3] ** 2, axis=0)), 1.0)
