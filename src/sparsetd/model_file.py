@@ -27,11 +27,13 @@ from sparsetd.decisions import ScorePolicy
 from sparsetd.encoding import Decoder, Encoder, is_record
 from sparsetd.estimators.validation import check_parameters
 from sparsetd.solvers.state import StreamState, Totals, fits
+from sparsetd.solvers.units import Units
 from sparsetd.system import TraceCarry
 
 __all__ = ["export_onnx", "load", "read_notes", "save"]
 
 KIND = "model"
+STATES = (StreamState, Totals, TraceCarry, Units)  # what the state of a stream is made of
 
 
 class NoState:
@@ -130,7 +132,9 @@ def known_classes() -> dict[str, type]:
 def _read(path: str | os.PathLike[str], part: str) -> Any:
     meta, arrays = container.read(path, KIND)
     try:
-        decoder = Decoder(arrays, known_classes() | {cls.__name__: cls for cls in (StreamState, Totals, TraceCarry)})
+        decoder = Decoder(
+            arrays, known_classes() | {cls.__name__: cls for cls in (StreamState, Totals, TraceCarry, Units)}
+        )
         value = decoder.decode(meta.get(part))
         if part == "model":
             _check(value, decoder.decode(meta.get("state")))
@@ -170,10 +174,19 @@ def _continue(model: Any, state: Any) -> None:
     try:
         check_parameters(model.get_params(deep=False))
         table, _, solver = model._parts()
-        one, two = (solver.init(table, n, state.x.dtype) for n in (1, 2))
-        fitting = state.x.dtype.kind == "f" and fits(state, one, two, len(model.coef_) + int(model.fit_intercept))
+        one, two = (_like(solver.init(table, n, state.x.dtype), state, n) for n in (1, 2))
+        width = len(model.coef_) + int(model.fit_intercept)
+        fitting = state.x.dtype.kind == "f" and fits(state, one, two, width)
+        fitting &= state.units is None or -1 <= state.units.constant < width
     except (TypeError, ValueError, AttributeError, KeyError, ArithmeticError):
         fitting = False
     if not fitting:
         raise CorruptFileError("the state of its solver does not fit its settings.")
     model._state, model._last = state, state.primal[-1].astype(np.float64)
+
+
+def _like(fresh: Any, state: Any, n_features: int) -> Any:
+    """A fresh state that has found units, where the one from the file has."""
+    if fresh.units is not None and state.units.scale is not None:
+        fresh.units = Units(fresh.units.moments, 0, np.ones(n_features), np.ones(n_features))
+    return fresh
