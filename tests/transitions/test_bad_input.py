@@ -205,6 +205,8 @@ SOURCES: list[tuple[Callable[[dict[str, Any]], Any], dict[str, Any], str]] = [
     (without("next_obs_y"), {}, "`next_obs_y` is missing although `next_obs_x` is there"),
     (dict, {"reward": "rewrad"}, "`reward` names a column 'rewrad' that is not there: there are 'obs_x', 'obs_y'"),
     (dict, {"observation": ["obs_x", "obs_z"]}, r"'obs_z' that is not there; did you mean 'obs_.'\?$"),
+    (dict, {"reward": []}, "`reward` must be one column, but 0 were named: name one"),
+    (dict, {"ratio": ["obs_x", "obs_y"]}, "`ratio` must be one column, but 2 were named: name one"),
     (dict, {"next_observation": ["next_obs_x"]}, "`next_observation` has 1 columns but `observation` has 2"),
     (dict, {"rewards": "r"}, r"`rewards` is not a role of a column; did you mean 'reward'\?$"),
     (dict, {"reward": None}, "`reward` is missing"),

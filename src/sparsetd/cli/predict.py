@@ -99,7 +99,8 @@ def _of(model: Any, observation: Any, name: str) -> Any:
 def _check_width(model: Any, width: int, name: str) -> None:
     if width != model.n_observed_:
         raise WrongInput(
-            f"{name} was fitted to {model.n_observed_} observed columns, the log has {width}: select the same columns"
+            f"{name} was fitted to {model.n_observed_} observed columns, but the log has {width}: "
+            "select the same columns"
         )
 
 

@@ -107,7 +107,6 @@ def evaluate(
     """
     tell = progress or (lambda _: None)
     check_level(level)
-    tell("reading the log")
     log = opened(transitions, target, gamma, features, classifier, engine, checkpoint)
     question, names = log.question, log.names
     refuse_own(target, question.log)

@@ -106,6 +106,8 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
     for role, aliases in ALIASES.items():
         inferred = next((alias for alias in aliases if alias in free), None)
         roles[role] = _named(role, given[role], names) if role in given else inferred
+        if role != "action" and isinstance(roles[role], tuple):
+            raise ValueError(f"`{role}` must be one column, but {len(roles[role])} were named: name one.")
     roles["action"] = _actions(roles["action"], free, inferred="action" not in given)
     if roles["reward"] is None and "reward" not in given:
         raise ValueError(f"`reward` is missing: say which column it is {_by_role('reward')}{_known('reward', free)}")
