@@ -11,7 +11,7 @@ import pytest
 from sparsetd.solvers.saddle.certificate import Point, Problem
 from sparsetd.solvers.saddle.linear import Matrix
 from sparsetd.solvers.saddle.newton import _solve_low_rank
-from sparsetd.solvers.saddle.norms import FitNorm, without_w
+from sparsetd.solvers.saddle.norms import RMSPBE, FitNorm, without_w
 from sparsetd.solvers.saddle.pdhg import pdhg
 from sparsetd.solvers.saddle.polish import closed_form, polished
 from sparsetd.solvers.saddle.sign_search import _towards, sign_search
@@ -193,6 +193,18 @@ def test_the_scale_of_the_norm_without_w() -> None:
     for order in ORDERS:
         whole = FitNorm.of(order).value(np.append(3.0 * u, u))
         assert whole == pytest.approx(without_w(order, 3.0) * FitNorm.of(order).value(u))
+    assert without_w(RMSPBE, 3.0) == 1.0
+
+
+def test_a_certified_pair_is_orthogonal_to_the_free_columns() -> None:
+    """A column without a penalty bounds nothing: its product with a feasible y is 0, and z stays Aᵀy."""
+    rng = np.random.default_rng(9)
+    A, b = rng.normal(size=(6, 6)), rng.normal(size=6)
+    problem = Problem(Matrix(A, b), FitNorm.of(2), Terms(np.where(np.arange(6) < 2, 0.0, 0.5), np.zeros(6)))
+    point = problem.point(rng.normal(size=6), rng.normal(size=6))
+    np.testing.assert_allclose(point.z, A.T @ point.y, atol=1e-12)
+    np.testing.assert_allclose(point.z[:2], 0.0, atol=1e-12)
+    assert point.dual <= point.primal
 
 
 @pytest.mark.parametrize("rank", [2, 4, 5])
