@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from sparsetd import GTD, ROTD, TDC, TDRC, ROTDLasso, checkpoint, operators, penalties, solvers
 from sparsetd.problems import random_mdp
-from sparsetd.solvers.units import FIRST
+from sparsetd.solvers.units import FIRST, Units
 from sparsetd.system import Batch
 
 N, D = 300, 6
@@ -129,3 +129,12 @@ def test_bad_columns_learn_nearly_as_well_as_standardised_ones(kind: Any) -> Non
         return 1.0 - model.score(X, rows.reward, X_next, ratio=rows.ratio)
 
     assert error(mean - 10.0 * deviation, size) <= 1.5 * error(mean, 1.0 / deviation) + 1e-4
+
+
+def test_coefficients_go_there_and_back() -> None:
+    """θ of these units predicts on rows in these units what its image predicts on the rows as they came."""
+    rng = np.random.default_rng(5)
+    units = Units(np.zeros((3, 4)), 0, np.array([2.0, 0.5, 10.0, 1.0]), np.array([3.0, -1.0, 0.2, 0.0]), 3)
+    x, rows = rng.normal(size=(2, 4)), np.append(rng.normal(size=(6, 3)), np.ones((6, 1)), axis=1)
+    np.testing.assert_allclose(rows @ units.coefficients(x).T, units.rows_in(rows) @ x.T)
+    np.testing.assert_allclose(units.coefficients_in(units.coefficients(x)), x)
