@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsetd import RDATD, ROTD, TDC, checkpoint, operators, penalties, solvers, system
+from sparsetd.solvers.compiled.crossings import _search
 from sparsetd.solvers.laws import lines, sums
 from sparsetd.system import Batch
 
@@ -366,3 +367,10 @@ def test_the_default_of_an_estimator_takes_sparse_rows_lazily(model):
     assert one._state.lazy is not None
     close(one.coef_, other.coef_)
     assert one.intercept_ == pytest.approx(other.intercept_, rel=1e-9, abs=1e-12)
+
+
+def test_a_crossing_is_the_first_step_that_reaches_the_level():
+    rng = np.random.default_rng(8)
+    history = np.cumsum(rng.exponential(size=(300, 2)) ** 3, axis=0)  # steep and flat stretches
+    for level in rng.uniform(history[0, 0], history[-1, 0], size=50):
+        assert getattr(_search, "py_func", _search)(history, 0, 299, level) == np.searchsorted(history[:, 0], level)
