@@ -75,7 +75,7 @@ def test_policy_iteration_on_a_gpu_is_that_of_the_library(method, warm):
     play = policy_iteration(model, log, features, 0.9, n_actions=3, n_iter=3, warm_start=warm, tol=0.0)
     assert len(play.iterations) > 1
     for theta, iteration in zip(found, play.iterations, strict=False):  # the library stops where a policy repeats
-        np.testing.assert_allclose(theta[0], iteration.values.coef, rtol=1e-4, atol=1e-5 * np.abs(theta[0]).max())
+        np.testing.assert_allclose(theta[0], iteration.values.coef, rtol=1e-3, atol=1e-4 * np.abs(theta[0]).max())
         assert np.abs(theta[1] - theta[0]).max() > 1e-3 * np.abs(theta[0]).max()  # the other discount counts
 
 

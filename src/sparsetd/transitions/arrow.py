@@ -158,6 +158,8 @@ def _array(name: str, column: Any) -> Array:
         raise ValueError(
             f"`{name}` has the Arrow type {str(kind)[:60]!r}, which cannot be read ({reason(error)}): make it numbers."
         ) from None
+    if values.ctypes.data % values.itemsize:  # a damaged file may put numbers where a processor cannot load them
+        values = values.copy()
     return np.asarray(values, dtype=object) if values.dtype.kind in "US" else values
 
 
