@@ -16,7 +16,7 @@ from sparsetd.transitions.partition import hashed
 from sparsetd.transitions.transitions import Transitions
 
 CHANCE = 0.2  # share of the episodes that may look the same by chance
-ALIKE = 0.5  # share of episodes that look like another of the log, from which nothing can be told
+DISTINCT = 0.5  # share of episodes that look like no other, at or below which nothing can be told
 
 
 def fingerprints(log: Transitions) -> Array:
@@ -33,8 +33,8 @@ def fingerprints(log: Transitions) -> Array:
 def taught(policy: Any, log: Transitions) -> Array:
     """Which episodes of the log the policy was learnt from; none for a policy that does not say.
 
-    Where episodes have no ids and few things can happen, different patients look the same. So an episode counts only if
-    no other of the log looks like it, most do, and more than a fifth of them taught the policy.
+    Where episodes have no ids and few things can happen, different patients look the same. So only episodes that look
+    like no other of the log count, and nothing is said unless most are such and a fifth of these taught the policy.
     """
     teachers = np.asarray(learnt_from(policy))
     if not len(teachers):
@@ -43,7 +43,7 @@ def taught(policy: Any, log: Transitions) -> Array:
     _, which, times = np.unique(own, return_inverse=True, return_counts=True)
     single = times[which] == 1
     known = single & np.isin(own, teachers)
-    return known & (single.mean() > ALIKE) & (known.sum() > CHANCE * single.sum())
+    return known & (single.mean() > DISTINCT) & (known.sum() > CHANCE * single.sum())
 
 
 def learnt_from(policy: Any) -> Any:
