@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import clone
 
 from sparsetd import plots
@@ -41,7 +42,7 @@ class LinearValues:
     learnt_from: Array | None = None
 
     def __call__(self, observation: Array) -> Array:
-        phi = state_features(self.features, np.atleast_2d(observation))
+        phi = state_features(self.features, observation if sp.issparse(observation) else np.atleast_2d(observation))
         return np.asarray(phi @ self.coef.T) + self.intercept
 
 

@@ -106,12 +106,9 @@ class ValueFunction(BaseEstimator):
             start=batch.start,
             interest=batch.interest,
         )
-        self.policy_ = policy
-        if policy is None:
-            self.n_actions_ = None
-        else:
-            self.n_actions_ = transitions.probabilities(policy, transitions.observation[:1]).shape[1]
+        self.policy_, self.n_actions_ = policy, None
         if policy is not None:  # what follows these values must not be judged on the same episodes
+            self.n_actions_ = batch.phi.shape[1] // state_features(self.features_, transitions.observation[:1]).shape[1]
             self.learnt_from_ = np.union1d(self.learnt_from_, fingerprints(transitions))
         self.feature_names_ = feature_names(self.features_, transitions, self.n_actions_)
         return self

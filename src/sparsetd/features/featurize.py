@@ -13,6 +13,7 @@ from sparsetd.features.base import Array
 from sparsetd.system import Batch
 from sparsetd.transitions import Policy, Transitions
 from sparsetd.transitions.policy import chosen, discrete
+from sparsetd.transitions.sparse_lists import joined
 
 
 def featurize(
@@ -85,8 +86,7 @@ def fit_features(transitions: Transitions, features: Any) -> Any:
     """A fitted copy of `features` that has seen every state it will be asked for: s, and s' where not terminated."""
     if features is None:
         return None
-    seen = np.vstack([transitions.observation, transitions.next_observation[~transitions.terminated]])
-    return clone(features).fit(seen)
+    return clone(features).fit(joined([transitions.observation, transitions.next_observation[~transitions.terminated]]))
 
 
 def feature_names(features: Any, transitions: Transitions, n_actions: int | None = None) -> Array:

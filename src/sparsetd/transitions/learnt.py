@@ -10,6 +10,7 @@ import hashlib
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsetd.transitions.checks import Array
 from sparsetd.transitions.partition import hashed
@@ -20,14 +21,22 @@ DISTINCT = 0.5  # share of episodes that look like no other, at or below which n
 
 
 def fingerprints(log: Transitions) -> Array:
-    """One number per episode, from its id (where it has one) and what happened in it, columns in any order."""
-    order = np.arange(log.observation.shape[1]) if log.names is None else np.argsort(log.names, kind="stable")
+    """One number per episode, from its id (where it has one) and what happened in it, columns in any order.
+
+    Only what is not zero is hashed, so dense and sparse rows of the same numbers look the same.
+    """
+    order = slice(None) if log.names is None else np.argsort(log.names, kind="stable")
+    seen = sp.csr_array(log.observation[:, order], copy=True)
+    seen.sum_duplicates()
+    seen.eliminate_zeros()
     action = np.zeros(len(log)) if log.action is None else log.action.reshape(len(log), -1)
-    rows = np.column_stack([log.observation[:, order], action, log.reward]).astype(np.float64)
+    rows = np.column_stack([np.diff(seen.indptr), action, log.reward]).astype(np.float64)
     ids = np.zeros(log.n_episodes, np.uint64) if log.episode_id is None else hashed(log.ids())
-    episodes = zip(ids, np.split(rows, np.flatnonzero(np.diff(log.episode)) + 1), strict=True)
-    digests = (hashlib.blake2b(own.tobytes(), digest_size=8, salt=name.tobytes()).digest() for name, own in episodes)
-    return np.array([int.from_bytes(digest, "little") for digest in digests], dtype=np.uint64)
+    ends = np.flatnonzero(np.diff(log.episode)) + 1
+    entries = np.column_stack([seen.indices, seen.data]).astype(np.float64)
+    episodes = zip(ids, np.split(rows, ends), np.split(entries, seen.indptr[ends]), strict=True)
+    digests = (hashlib.blake2b(a.tobytes() + b.tobytes(), digest_size=8, salt=i.tobytes()) for i, a, b in episodes)
+    return np.array([int.from_bytes(digest.digest(), "little") for digest in digests], dtype=np.uint64)
 
 
 def taught(policy: Any, log: Transitions) -> Array:

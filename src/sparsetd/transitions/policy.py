@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsetd.transitions.checks import Array, reason, refuse, rowwise
 from sparsetd.transitions.names import in_order
@@ -39,7 +40,17 @@ class Observations(np.ndarray[Any, Any]):
         return pandas.DataFrame(np.asarray(self), columns=list(self.names))
 
 
-def named(rows: Array, names: Sequence[str] | None) -> Array:
+class SparseObservations(sp.csr_array):
+    """CSR rows of which a policy may ask how many there are, as it does with dense ones."""
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+
+def named(rows: Any, names: Sequence[str] | None) -> Any:
+    """What a policy is shown: the rows, whose columns can be taken by name where they are dense."""
+    if sp.issparse(rows):
+        return SparseObservations(rows)
     view = np.asarray(rows).view(Observations)
     view.names = () if names is None else tuple(names)
     return view
@@ -56,7 +67,7 @@ def action_probabilities(
 
     A policy that knows the columns it was learnt from (`feature_names_in_`) gets those, out of the columns `names`.
     """
-    n = len(observation)
+    n = observation.shape[0]
     wanted = getattr(policy, "feature_names_in_", None)
     rows = in_order(observation, names, wanted)
     if hasattr(policy, "predict_proba"):
@@ -85,7 +96,7 @@ def _classified(classifier: Any, rows: Array, name: str, action_names: Sequence[
         warnings.filterwarnings("ignore", message="X does not have valid feature names")  # they are in order
         found = np.asarray(classifier.predict_proba(rows))
     codes = [_code(label, action_names, name) for label in classifier.classes_.tolist()]
-    table = np.zeros((len(rows), max(max(codes) + 1, len(action_names or ()))))
+    table = np.zeros((len(found), max(max(codes) + 1, len(action_names or ()))))
     table[:, codes] = found
     return table
 
