@@ -10,6 +10,7 @@ import importlib
 import io
 import re
 import shlex
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,6 +98,12 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
     [command] = [line for block in blocks(ROOT / "README.md") for line in block.text.splitlines() if "pytest" in line]
     assert command in (ROOT / ".ci" / "run").read_text().splitlines()
     assert command in (ROOT / "docs" / "install.md").read_text().splitlines()
+
+
+def test_the_layers_that_contributors_read_are_those_that_are_checked() -> None:
+    contract = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"][0]
+    text = " ".join((ROOT / "CONTRIBUTING.md").read_text().split())
+    assert " > ".join(contract["layers"]) in text
 
 
 def test_the_demo_command_is_the_same_everywhere() -> None:

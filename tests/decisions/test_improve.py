@@ -81,19 +81,20 @@ def test_what_is_printed_is_what_acts(found):
 
 def test_the_printed_rule_can_be_followed_by_hand(found):
     """Means, standard deviations and tables as they are printed give the very probabilities of the policy."""
-    data = found.policy.to_dict()
+    policy = replace(found.policy, rule="tilt", strength=1.5)
+    data = policy.to_dict()
     used = list(data["center"])
     s = np.random.default_rng(0).normal(size=(20, N_STATES))
     z = np.column_stack(
-        [(s[:, found.policy.names.index(c)] - data["center"][c]) / data["scale"][c] for c in used] + [np.ones(20)]
+        [(s[:, policy.names.index(c)] - data["center"][c]) / data["scale"][c] for c in used] + [np.ones(20)]
     )
     habit, merit = (np.array([list(row.values()) for row in data[key]]) for key in ("habit", "merit"))
     usual = np.exp(z @ habit.T) / np.exp(z @ habit.T).sum(axis=1, keepdims=True)
     share = np.exp(z @ habit.T + data["strength"] * (z @ merit.T)) * (usual >= 0.02)
     assert data["rule"] == "tilt"
-    assert found.policy(s) == pytest.approx(share / share.sum(axis=1, keepdims=True), abs=1e-12)
+    assert policy(s) == pytest.approx(share / share.sum(axis=1, keepdims=True), abs=1e-12)
     for c in used:
-        assert f"{c} {data['center'][c]:.6g} ± {data['scale'][c]:.6g}" in str(found.policy)
+        assert f"{c} {data['center'][c]:.6g} ± {data['scale'][c]:.6g}" in str(policy)
         assert float(f"{data['scale'][c]:.6g}") == data["scale"][c]
 
 

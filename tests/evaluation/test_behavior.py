@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.dummy import DummyClassifier
@@ -71,6 +73,14 @@ def test_whole_episodes_are_held_out_together():
     )
     found = estimate_behavior(log, DecisionTreeClassifier(random_state=0))
     assert (found.table.argmax(axis=1) == action).mean() < 0.65
+
+
+def test_the_order_of_the_episodes_does_not_matter():
+    log, _ = make_log(2, n=300)
+    log = replace(log, episode_id=log.episode)
+    rows = np.concatenate([np.arange(10 * i, 10 * i + 10) for i in np.random.default_rng(0).permutation(30)])
+    again = estimate_behavior(log[rows])
+    np.testing.assert_allclose(again.table, estimate_behavior(log).table[rows], rtol=1e-6)
 
 
 def test_calibration_softens_an_overconfident_classifier():

@@ -8,12 +8,14 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy.stats import kurtosis
 from scipy.stats import t as student
 
 from sparsetd.estimators.lstd import LSTD
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.problems import random_mdp, with_noise_features
 from sparsetd.selection import stability_selection, value_interval
+from sparsetd.selection.episodes import clustered_error, drawn_again, halves, powers
 from sparsetd.selection.intervals import ClusterSums
 from sparsetd.system import Batch
 
@@ -95,7 +97,7 @@ def test_the_sandwich_is_the_derivative_of_the_estimate() -> None:
 
 def test_the_interval_of_a_mean_is_students() -> None:
     """With γ = 0 and one constant feature, V is the mean reward: mean ± t_{n−1} s/√n, as in any textbook."""
-    reward = np.random.default_rng(5).exponential(size=25)
+    reward = np.random.default_rng(5).uniform(size=25)
     rows, columns = (np.ones((25, 1)), reward, np.ones((25, 1))), {"start": np.ones(25, dtype=bool)}
     model = LSTD(gamma=0.0).fit(*rows, **columns)
     expected = student.interval(0.9, 24, loc=reward.mean(), scale=reward.std(ddof=1) / 5)
@@ -104,6 +106,26 @@ def test_the_interval_of_a_mean_is_students() -> None:
         np.testing.assert_allclose([found.low[0], found.high[0]], expected, rtol=1e-9)
     drawn = value_interval(model, *rows, level=0.9, method="bootstrap", n_draws=5010, random_state=0, **columns)
     assert drawn.high[0] - drawn.low[0] == pytest.approx(expected[1] - expected[0], rel=0.03)
+
+
+def test_the_clustered_error_is_that_of_a_mean_and_heavy_tails_have_few_degrees_of_freedom() -> None:
+    values = np.random.default_rng(0).normal(size=(3, 40)) ** [[1], [1], [3]] + [[0.0], [5.0], [0.0]]
+    for fitted in (0, 4):
+        error, freedom = clustered_error(powers(values), 40, fitted)
+        np.testing.assert_allclose(error, np.std(values, axis=1) / np.sqrt(39 - fitted), rtol=1e-9)
+        expected = np.minimum(39 - fitted, 80 / (kurtosis(values, axis=1, fisher=False) - 1))
+        np.testing.assert_allclose(freedom, expected, rtol=1e-9)
+        assert freedom[2] < 0.5 * freedom[0]
+    assert clustered_error(np.zeros(4), 40) == (0.0, 39.0)
+
+
+def test_halves_are_halves_and_what_is_drawn_again_repeats() -> None:
+    masks = list(halves(9, 50, np.random.default_rng(0)))
+    assert {int(mask.sum()) for mask in masks} == {4}
+    assert np.all((np.mean(masks, axis=0) > 0.2) & (np.mean(masks, axis=0) < 0.7))
+    drawn = drawn_again(1000, np.random.default_rng(0))
+    assert len(drawn) == 1000
+    assert len(np.unique(drawn)) == pytest.approx(1000 * (1 - np.exp(-1)), abs=50)
 
 
 @pytest.mark.parametrize("lam", [0.0, 0.7])

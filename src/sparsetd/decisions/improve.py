@@ -25,9 +25,8 @@ from sparsetd.evaluation.behavior import estimate_behavior
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluate import evaluate
 from sparsetd.evaluation.result import Evaluation
-from sparsetd.system import Array
 from sparsetd.transitions import Transitions
-from sparsetd.transitions.partition import hashed
+from sparsetd.transitions.partition import hashed, parts_between
 
 FEWEST = 20  # episodes in each part
 
@@ -139,8 +138,9 @@ def improve(
     needed = log.behavior_prob is None or classifier is not None
     behavior = estimate_behavior(log, classifier) if needed else None  # it sees no rewards: no part learns of the other
     known = replace(log if behavior is None else behavior.apply(log), target_prob=None, ratio=None)
-    rank, cut = _ranks(known, f"improve {seed}"), round(learn * known.n_episodes)
-    first, test = (known[np.flatnonzero(part)] for part in (rank < cut, rank >= cut))
+    hashes, cut = hashed(known.ids(), f"improve {seed}"), round(learn * known.n_episodes)
+    later = parts_between(np.sort(hashes)[[cut]], hashes)[numbered(known)]
+    first, test = (known[np.flatnonzero(later == part)] for part in (0, 1))
     n_actions = int(np.asarray(log.action).max()) + 1
     ranked = _ranked(first, gamma, n_actions, seed, tell)
     tell(f"learning the chosen policy ({ranked[0][0]}) on {cut} episodes")
@@ -179,7 +179,7 @@ def _ranked(
     log: Transitions, gamma: float, n_actions: int, seed: int, tell: Callable[[str], None]
 ) -> list[tuple[Recipe, Estimate]]:
     """Recipes by value − 1 s.e. of their difference to the behaviour, over both inner halves."""
-    inner = _ranks(log, f"choose {seed}") % 2
+    inner = log.parts(2, f"choose {seed}")
     found: dict[Recipe, list[Estimate]] = {}
     for half in (0, 1):
         tell(f"learning candidates, half {half + 1} of 2")
@@ -208,9 +208,3 @@ def _pooled(name: str, halves: list[Estimate]) -> Estimate:
     value = float(np.mean([e.value for e in halves]))
     error = float(np.sqrt(sum(e.standard_error**2 for e in halves))) / len(halves)
     return Estimate(name, value, error, sum(e.n_effective for e in halves), min(e.freedom for e in halves))
-
-
-def _ranks(log: Transitions, salt: str) -> Array:
-    """The rank of every row's episode in an order that is random but the same for any order of the log."""
-    rank = np.argsort(np.argsort(hashed(log.ids(), salt), kind="stable"), kind="stable")
-    return np.asarray(rank[numbered(log)])

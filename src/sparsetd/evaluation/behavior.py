@@ -18,7 +18,6 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -93,7 +92,7 @@ def estimate_behavior(
             f"`n_splits` is {n_splits}, but the log has {log.n_episodes} episodes: pass fewer folds or more data."
         )
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)) if classifier is None else classifier
-    raw = _cross_fit(model, X, action, log.episode, n_splits)
+    raw = _cross_fit(model, X, action, log.parts(n_splits, "behavior"))
     frequencies = np.bincount(action, minlength=raw.shape[1]) / len(action)
     mixing = _best_mixing(raw, frequencies, action)
     mixed = (1 - mixing) * raw + mixing * frequencies
@@ -120,10 +119,11 @@ def _actions(log: Transitions) -> Array:
     return log.action
 
 
-def _cross_fit(model: Any, X: Any, action: Array, episode: Array, n_splits: int) -> Array:
+def _cross_fit(model: Any, X: Any, action: Array, fold: Array) -> Array:
     """p(·|s) of every row from a model fitted on the other folds; an action unseen there gets one pseudo-count."""
     table = np.zeros((len(action), int(action.max()) + 1))
-    for train, test in GroupKFold(n_splits).split(X, groups=episode):
+    for k in np.unique(fold):
+        train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         table[test] = 1.0 / (len(train) + table.shape[1])
         if len(seen := np.unique(action[train])) == 1:
             table[np.ix_(test, seen)] = 1.0

@@ -22,6 +22,7 @@ from sparsetd.evaluation.asks import Ask
 from sparsetd.evaluation.moments import Moments, Part, on_columns
 from sparsetd.progress import track
 from sparsetd.selection.elimination import MeanSystem, distinct, eliminate, survivors
+from sparsetd.selection.episodes import halves
 from sparsetd.selection.path import SparsePath, solved_path
 from sparsetd.selection.sparse_td_cv import SparseTDCV, dual_support
 from sparsetd.system import Array, Batch
@@ -129,10 +130,9 @@ def scores_at(log: Part | Parts, groups: Moments, columns: Array) -> Array:
 
 def frequencies(groups: Moments, omega: Array, n_candidates: int, n_resamples: int, seed: int) -> Array:
     """Share of random halves of the log, from the sums of its groups of episodes, in which each column is kept."""
-    rng, n_groups, every = np.random.default_rng(seed), len(groups.n_rows), distinct(groups.total().C[0])
-    kept = np.zeros(groups.b.shape[1])
-    for _ in track(range(n_resamples), "halves"):
-        half = np.isin(np.arange(n_groups), rng.permutation(n_groups)[: max(n_groups // 2, 1)])
+    every, kept = distinct(groups.total().C[0]), np.zeros(groups.b.shape[1])
+    drawn = halves(len(groups.n_rows), n_resamples, np.random.default_rng(seed))
+    for half in track(drawn, "halves", n_resamples):
         system = mean_system(groups.total(half), n_candidates)
         kept[survivors(system, omega, every, system.threshold)] += 1.0
     return kept[:-1] / n_resamples

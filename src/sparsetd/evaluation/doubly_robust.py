@@ -17,9 +17,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from sparsetd.evaluation.asks import Ask
-from sparsetd.evaluation.estimate import Estimate, powers
+from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.moments import Part
+from sparsetd.selection.episodes import powers
 from sparsetd.system import Array
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.stats import t as student
 
+from sparsetd.selection.episodes import clustered_error, powers
 from sparsetd.system import Array
 
 
@@ -36,12 +37,7 @@ class Estimate:
     def of_influence(
         cls, name: str, value: float, influence: Array, n_effective: float | None = None, n_fitted: int = 0
     ) -> Estimate:
-        """Estimate whose error is a mean of independent terms: s.e. = sd(influence) / √n.
-
-        An influence is what one episode adds to n times the error; for a plain mean it is the deviation from the mean.
-        The degrees of freedom are Satterthwaite's, 2n / (kurtosis − 1): n for normal terms, few where a handful of
-        episodes carries the sum, so that a heavy tail widens the interval. `n_fitted` parameters were fitted before.
-        """
+        """Estimate whose error is a mean of independent terms, the influences (`clustered_error`)."""
         own = powers(influence - influence.mean())
         return cls.of_powers(name, value, len(influence), own, n_effective, n_fitted)
 
@@ -52,15 +48,8 @@ class Estimate:
         """The same from the sums of the influences' first four powers."""
         if n < 2:
             return cls(name, float(value), np.inf, float(n))
-        mean = powers[0] / n
-        squares = float(powers[1] - n * mean**2)
-        fourth = float(powers[3] - 4 * mean * powers[2] + 6 * mean**2 * powers[1] - 3 * n * mean**4)
-        variance = squares / max(n - 1 - n_fitted, 1)
-        kurtosis = n * fourth / squares**2 if variance > 0 else 3.0
-        freedom = min(n - 1.0, 2 * n / max(kurtosis - 1, 1e-9))
-        return cls(
-            name, float(value), float(np.sqrt(variance / n)), float(n if n_effective is None else n_effective), freedom
-        )
+        error, freedom = clustered_error(powers, n, n_fitted)
+        return cls(name, float(value), float(error), float(n if n_effective is None else n_effective), float(freedom))
 
     @classmethod
     def missing(cls, name: str, n_effective: float = 0.0) -> Estimate:
@@ -76,13 +65,6 @@ class Estimate:
         check_level(level)
         half = float(student.ppf(0.5 + level / 2, max(self.freedom, 1.0))) * self.standard_error
         return self.value - half, self.value + half
-
-
-def powers(values: Array) -> Array:
-    """Σ x^k, k = 1, …, 4, over the last axis."""
-    squares = values * values  # products: a power of 3 or 4 takes fifty times as long
-    terms = (values, squares, squares * values, squares * squares)
-    return np.stack([term.sum(axis=-1) for term in terms], axis=-1)
 
 
 def check_level(level: float) -> None:

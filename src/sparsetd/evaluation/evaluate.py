@@ -26,7 +26,7 @@ from sparsetd.evaluation.choice import (
 )
 from sparsetd.evaluation.diagnostics import overlap
 from sparsetd.evaluation.doubly_robust import doubly_robust, robust_sums
-from sparsetd.evaluation.estimate import Estimate, check_level, powers
+from sparsetd.evaluation.estimate import Estimate, check_level
 from sparsetd.evaluation.facts import Facts, Weighed
 from sparsetd.evaluation.held_out import (
     agreement,
@@ -49,6 +49,7 @@ from sparsetd.evaluation.result import Evaluation, Feature
 from sparsetd.evaluation.support import support, weights
 from sparsetd.evaluation.verify import second_way, verify
 from sparsetd.selection import SparseTDCV
+from sparsetd.selection.episodes import powers
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
 from sparsetd.transitions.learnt import refuse_own

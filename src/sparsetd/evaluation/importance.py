@@ -22,9 +22,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.estimate import Estimate, powers
+from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.facts import Facts, Weighed, weighted_totals
 from sparsetd.evaluation.moments import Part
+from sparsetd.selection.episodes import powers
 from sparsetd.system import Array
 
 

@@ -26,9 +26,10 @@ from scipy.linalg.lapack import dgecon, dgetrf, dgetri, dpstrf
 
 from sparsetd.evaluation.asks import Ask
 from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.estimate import Estimate, powers
+from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.selection.elimination import distinct
+from sparsetd.selection.episodes import powers
 from sparsetd.selection.units import lengths_of
 from sparsetd.system import Array, Batch
 

@@ -30,10 +30,11 @@ from scipy.stats import t as student
 
 from sparsetd.evaluation.asks import Ask, View, seen
 from sparsetd.evaluation.cautions import Caution
-from sparsetd.evaluation.estimate import Estimate, powers
+from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.evaluation.moments import sums as sums_of
+from sparsetd.selection.episodes import powers
 from sparsetd.system import Array
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from sparsetd import plots
 from sparsetd.estimators.base import BaseTD
 from sparsetd.operators import td
 from sparsetd.progress import track
-from sparsetd.selection.folds import clusters, episode_of
+from sparsetd.selection.episodes import clustered_error, clusters, drawn_again, episode_of, powers
 from sparsetd.selection.units import lengths
 from sparsetd.solvers.saddle import selected_rows
 from sparsetd.system import Array, Batch
@@ -166,40 +166,43 @@ def value_interval(
     sums = ClusterSums.of(batch, support, getattr(model, "lam", 0.0))
     states = None if at is None else _states(model, at, support) / sums.scale
     if method == "sandwich":
-        return _sandwich(sums, states, level)
+        return sandwich(sums, states, level)
     return _bootstrap(sums, states, level, n_draws, random_state, n_jobs)
 
 
-def _sandwich(sums: ClusterSums, states: Array | None, level: float) -> Interval:
-    estimate, influence = sums.influence(states)
-    error = np.sqrt(np.sum(influence**2, axis=0))
-    reach = norm.ppf(0.5 + level / 2) * _widening(sums, level) * error
+def sandwich(sums: ClusterSums, states: Array | None, level: float) -> Interval:
+    """The estimates ± Student's quantile times the error that the influences of the clusters add up to."""
+    estimate, error, freedom = _spread(sums, states)
+    reach = student.ppf(0.5 + level / 2, freedom) * error
     return Interval(estimate, error, estimate - reach, estimate + reach, level, "sandwich")
 
 
-def _widening(sums: ClusterSums, level: float) -> float:
-    """Student's quantile over the normal one, times √(n/(n − p)): p coefficients were fitted to n episodes."""
+def _spread(sums: ClusterSums, states: Array | None) -> tuple[Array, Array, Array]:
+    """The estimates, their standard errors and the degrees of freedom of these."""
+    estimate, influence = sums.influence(states)
     n, p = sums.g.shape
-    freedom = max(n - p, 1)
-    return float(student.ppf(0.5 + level / 2, freedom) / norm.ppf(0.5 + level / 2) * np.sqrt(n / freedom))
+    return estimate, *clustered_error(powers(n * influence.T), n, p - 1)
 
 
 def _bootstrap(
     sums: ClusterSums, states: Array | None, level: float, n: int, seed: int | None, n_jobs: int | None
 ) -> Interval:
+    """The percentiles, as far apart as Student's interval is wider than the normal one with √Σ influence²."""
     seeds = np.random.SeedSequence(seed).spawn(-(-n // CHUNK))
     tasks = (delayed(_draws)(sums, states, min(CHUNK, n - k * CHUNK), s) for k, s in enumerate(seeds))
     parts = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
     draws = np.concatenate(list(track(parts, f"sets of {CHUNK} draws", len(seeds))))
+    estimate, _, freedom = _spread(sums, states)
+    size, p = sums.g.shape
+    wider = student.ppf(0.5 + level / 2, freedom) / norm.ppf(0.5 + level / 2) * np.sqrt(size / max(size - p, 1))
     ends = np.quantile(draws, [0.5 - level / 2, 0.5 + level / 2], axis=0)
-    estimate = sums.at(np.ones(len(sums.g)), states)
-    low, high = estimate + _widening(sums, level) * (ends - estimate)
+    low, high = estimate + wider * (ends - estimate)
     return Interval(estimate, draws.std(axis=0, ddof=1), low, high, level, "bootstrap")
 
 
 def _draws(sums: ClusterSums, states: Array | None, n: int, seed: np.random.SeedSequence) -> Array:
     size, rng = len(sums.g), np.random.default_rng(seed)
-    weights = rng.multinomial(size, np.full(size, 1.0 / size), size=n).astype(np.float64)
+    weights = (np.bincount(drawn_again(size, rng), minlength=size).astype(np.float64) for _ in range(n))
     return np.stack([sums.at(weight, states) for weight in weights])
 
 

@@ -17,7 +17,7 @@ from joblib import Parallel, delayed
 from sparsetd import plots
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.progress import track
-from sparsetd.selection.folds import clusters
+from sparsetd.selection.episodes import clusters, halves
 from sparsetd.selection.path import family_of
 from sparsetd.solvers.saddle import rho_grid
 from sparsetd.system import Array, Batch
@@ -97,10 +97,10 @@ def stability_selection(
     batch, _ = model._parts()[2].even(model._batch(X, y, X_next, ratio, discount, start, interest, reset=True))
     d = model.n_features_in_
     q = max(int(np.sqrt(max_false * (2 * threshold - 1) * d)), 1)
-    halves = _halves(clusters(batch.start), n_halves, np.random.default_rng(random_state))
-    fits = (delayed(first_features)(model, batch, half, q) for half in halves)
+    weights = _weights(clusters(batch.start), n_halves, np.random.default_rng(random_state))
+    fits = (delayed(first_features)(model, batch, weight, q) for weight in weights)
     chosen = Parallel(n_jobs=n_jobs, return_as="generator")(fits)
-    probabilities = np.mean(list(track(chosen, "halves", len(halves))), axis=0)[:d]
+    probabilities = np.mean(list(track(chosen, "halves", len(weights))), axis=0)[:d]
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(d)]))
     return StabilitySelection(probabilities, names, threshold, q**2 / ((2 * threshold - 1) * d))
 
@@ -121,14 +121,9 @@ def first_features(model: SparseTD, batch: Batch, weight: Array, q: int) -> Arra
     return chosen
 
 
-def _halves(cluster: Array, n: int, rng: np.random.Generator) -> list[Array]:
+def _weights(cluster: Array, n: int, rng: np.random.Generator) -> list[Array]:
     """Row weights (0 or 1) of n random halves of the clusters, each followed by its complement."""
     size = int(cluster.max()) + 1
     if size < 2:
         raise ValueError("stability selection draws halves of the log, but it has 1 row; pass more rows")
-    out = []
-    for _ in range(n):
-        mask = np.zeros(size)
-        mask[rng.permutation(size)[: size // 2]] = 1.0
-        out += [mask[cluster], 1.0 - mask[cluster]]
-    return out
+    return [side[cluster].astype(np.float64) for half in halves(size, n, rng) for side in (half, ~half)]

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd import plots
-from sparsetd.selection.intervals import ClusterSums, _sandwich
+from sparsetd.selection.intervals import ClusterSums, sandwich
 from sparsetd.selection.stability import stability_selection
 from sparsetd.system import Array
 
@@ -79,7 +79,7 @@ def summary(
     sums = ClusterSums.of(batch, np.concatenate([kept, constant]), getattr(model, "lam", 0.0))
     rows = batch.phi[:, kept]
     spread = np.asarray((rows.toarray() if hasattr(rows, "toarray") else rows).std(axis=0))
-    found = _sandwich(sums, np.eye(len(sums.scale))[: len(kept)] / sums.scale, level)
+    found = sandwich(sums, np.eye(len(sums.scale))[: len(kept)] / sums.scale, level)
     again = stability_selection(X, y, X_next, n_halves=n_halves, random_state=seed, gamma=model.gamma, **log)
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(len(model.support_))]))
     order = np.argsort(-np.abs(spread * found.estimate), kind="stable")

@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from sparsetd.control import Episode, Rule, online
 from sparsetd.problems import FiniteMDP
+from sparsetd.selection.episodes import drawn_again
 from sparsetd.sweeps.errors import distance
 from sparsetd.sweeps.grid import Setting
 from sparsetd.system import Array, Batch, dense
@@ -146,7 +147,7 @@ def resample(batch: Batch, rng: np.random.Generator) -> Batch:
     ends = np.append(begins[1:], len(batch))
     if len(begins) < 2:
         raise ValueError("the log is one episode, which cannot be drawn again: use seeds=1, or mark its starts")
-    drawn = rng.integers(len(begins), size=len(begins))
+    drawn = drawn_again(len(begins), rng)
     return batch[np.concatenate([np.arange(begins[i], ends[i]) for i in drawn])]
 
 

@@ -167,7 +167,11 @@ class Transitions(plots.Framed):
         """The k-th of n parts of the episodes, by a hash of their ids: parts are of equal size and share no episode."""
         if not 1 <= k <= n <= self.n_episodes:
             raise ValueError(f"There is no part {k} of {n} of {self.n_episodes} episodes: count from 1 to {n}.")
-        return self[np.flatnonzero(np.repeat(partition(self.ids(), n, "part") == k - 1, np.diff(self._bounds())))]
+        return self[np.flatnonzero(self.parts(n, "part") == k - 1)]
+
+    def parts(self, n: int, salt: str) -> Array:
+        """The part 0, …, n − 1 of every row's episode; another `salt` gives independent parts."""
+        return np.repeat(partition(self.ids(), n, salt), np.diff(self._bounds()))
 
     def ids(self) -> Array:
         """What each episode is called: its `episode_id`, or its number where the log names none."""
