@@ -8,7 +8,7 @@ from typing import Any
 
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_gamma, add_log, add_part, check_output, read_log
+from sparsetd.cli.log_options import add_gamma, add_log, add_part, check_output, read_log, read_shards
 from sparsetd.cli.policies import function_of
 from sparsetd.transitions.text import is_number
 
@@ -22,6 +22,7 @@ examples:
   sparsetd fit log.parquet --out model.sparsetd
   sparsetd fit log.parquet --out model.sparsetd --method LSTD --set rho_theta=0.01
   sparsetd fit big.parquet --out model.sparsetd --method ROTD --checkpoint fit.ckpt
+  sparsetd fit shards --out model.sparsetd        a folder of shards, larger than memory
   sparsetd fit log.csv --out q.sparsetd --method LSTD --policy policies:greedy
 """
 FEATURES = {"standard": "StandardScaler", "raw": None, "rbf": "RBFGrid", "fourier": "Fourier", "tiles": "TileCoding"}
@@ -56,15 +57,20 @@ def run(args: Namespace, console: Console) -> Outcome:
     from scipy.sparse import issparse
 
     from sparsetd import ValueFunction, checkpoint, model_file
+    from sparsetd.evaluation import fit_shards
 
     target = check_output(args.out, inputs=[args.log])
     check_output(args.checkpoint, inputs=[args.log, args.out])
     estimator = _estimator(args)
     policy = None if args.policy is None else function_of(args.policy)
-    log = read_log(args, sparse=True)
+    parts = read_shards(args)
+    whole = len(parts) == 1 or policy is not None
+    log = read_log(args, sparse=True) if whole else parts[0].read(sparse=True)
     model = ValueFunction(_features(args.features or ("raw" if issparse(log.observation) else "standard")), estimator)
-    console.progress(f"fitting {args.method} to {len(log):,} transitions")
-    if args.checkpoint is None:
+    console.progress(f"fitting {args.method} to {f'{len(log):,} transitions' if whole else f'{len(parts)} shards'}")
+    if not whole:
+        fit_shards(model, parts, checkpoint=args.checkpoint)
+    elif args.checkpoint is None:
         model.fit(log, policy)
     else:
         model._begin(log)

@@ -7,6 +7,7 @@ from sparsetd.evaluation.condensed import Condensed, condense
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluate import evaluate
+from sparsetd.evaluation.fit_shards import fit_shards
 from sparsetd.evaluation.result import Evaluation, Feature
 
 __all__ = [
@@ -19,4 +20,5 @@ __all__ = [
     "condense",
     "estimate_behavior",
     "evaluate",
+    "fit_shards",
 ]

@@ -34,7 +34,6 @@ Progress = Callable[[str], None]
 ROWS_EACH = 10  # rows that every feature of the value needs
 FORMED = 1_500  # features up to which the sums of all of them are formed
 MAX_RIVALS = 300  # columns that compete in the resampled halves
-N_GROUPS = 40  # groups of episodes, half of which make a resampled log
 
 
 @dataclass(frozen=True, eq=False)

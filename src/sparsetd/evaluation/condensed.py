@@ -1,48 +1,170 @@
-"""A log of any size as d + 1 rows, for every estimator that needs no more of it than its mean system.
+"""A log of any size as d + 1 rows, for all that needs no more of it than its mean system.
 
     XᵀX = p C/N        Xᵀ(X − X') = p A/N        Xᵀy = p b/N        p = d + 1 rows
 
-With C/N = RᵀR these are X = √p R, X' = X − √p R⁻ᵀA/N and y = √p R⁻ᵀ b/N. The means over these p rows are those over all
-N, so `LSTD`, `SparseTD`, `sparse_td_path`, `LSTDL1`, `DantzigLSTD` and `LARSTD` find on them what they find on the log.
-What looks at single rows or episodes (stochastic methods, elimination, folds, intervals) does not: `evaluate` gives the
-features that matter, their frequencies and the intervals of a log in shards.
+With C/N = RᵀR these are X = √p QR, X' = X − √p QR⁻ᵀA/N and y = √p QR⁻ᵀb/N for any rotation Q; the one taken here makes
+the constant a column of ones, so that means over these p rows are means over all N. On them `LSTD`, `SparseTD` and its
+path, `LSTDL1`, `DantzigLSTD`, `LARSTD`, `LCPTD` and `OMPTD` find what they find on the log. Random halves have rows of
+their own, from the sums of groups of episodes. What is asked of single rows or episodes (elimination, intervals) is
+read from the log once more.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from sparsetd.engines import Engine, forget
-from sparsetd.evaluation.moments import Moments, sums
-from sparsetd.evaluation.opened import opened
-from sparsetd.system import Array
+from sparsetd.estimators import SparseTD
+from sparsetd.evaluation.asks import Ask
+from sparsetd.evaluation.choice import FORMED, choose_on
+from sparsetd.evaluation.groups import Groups
+from sparsetd.evaluation.linear import LinearValue
+from sparsetd.evaluation.moments import Moments, Part, on_columns, sums
+from sparsetd.evaluation.opened import Opened, opened
+from sparsetd.selection import Interval, SparsePath, SparseTDCV, StabilitySelection
+from sparsetd.selection.episodes import clustered_error, powers
+from sparsetd.selection.intervals import of_error
+from sparsetd.selection.path import path_on
+from sparsetd.selection.stability import drawn_halves, of_halves
+from sparsetd.solvers.saddle import Units
+from sparsetd.system import Array, Batch
 
 EMPTY = 1e-12  # share of the largest eigenvalue of C below which a direction is empty
+ROW_BY_ROW = ("RALP",)  # batch methods that need more than the mean system
 
 
 @dataclass(frozen=True, eq=False)
 class Condensed:
-    """Rows with the mean system of a log: `estimator.fit(rows.X, rows.y, rows.X_next, discount=rows.discount)`.
+    """The sums of a log by groups of its episodes, for features in `units`: of mean 0 and variance 1.
 
-    Columns are centred and scaled to unit variance by the log's own `mean` and `scale`. The last one is the constant:
-    fit without an intercept.
+    The methods are the functions and estimators of the same names, on the whole log. What is penalised is measured in
+    these units, or in the log's own if `standardize` is False.
     """
 
-    X: Array
-    y: Array
-    X_next: Array
-    names: tuple[str, ...]
-    mean: Array
-    scale: Array
-    n_rows: int
+    log: Opened
+    moments: Moments
+    units: Units
+    gamma: float
+    standardize: bool
 
     @property
-    def discount(self) -> Array:
-        """1 for every row: that of the log is in X'."""
-        return np.ones(len(self.y))
+    def names(self) -> tuple[str, ...]:
+        return tuple(map(str, self.log.names))
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.moments.n_rows.sum())
+
+    def fit(self, estimator: Any) -> Any:
+        """A fitted copy of an estimator, with coefficients for the features as the log has them."""
+        model = self.fitted(estimator)
+        if self.standardize:
+            model.coef_, model.coef_last_ = self.units.back(model.coef_), self.units.back(model.coef_last_)
+            model.intercept_ -= float(model.coef_ @ self.units.shift) if model.fit_intercept else 0.0
+            model.aux_ = model.dual_ = None  # these belong to the units of the sums
+        return model
+
+    def fitted(self, estimator: Any) -> Any:
+        """A fitted copy of an estimator, for features in the units in which they are penalised."""
+        model = self._posed(clone(estimator))
+        batch = self.batch(intercept=model.fit_intercept)
+        table, penalty, solver, factor = model._begin(batch)
+        if hasattr(model._state, "primal"):
+            raise ValueError(f"{type(model).__name__} learns row by row: use `fit_stream`, or `fit_shards`.")
+        if isinstance(model, SparseTDCV):
+            solver = replace(solver, kept=self._kept())
+        model._take(batch, (table, penalty, solver, factor))
+        model._finish((table, penalty, solver, factor))
+        if hasattr(model._state, "n_samples"):
+            model.n_iter_ = self.n_rows
+        del model._state  # more rows of a stream would count as much as each of these few
+        return model
+
+    def path(
+        self, *, rhos: Sequence[float] | None = None, n_rhos: int = 50, eps: float = 1e-2, **parameters: Any
+    ) -> SparsePath:
+        """`sparse_td_path`, with an intercept; coefficients as in `fitted`."""
+        model = self._posed(SparseTD(gamma=self.gamma, fit_intercept=True, **parameters))
+        return path_on(model, self.batch(), rhos, n_rhos, eps)
+
+    def stability_selection(
+        self,
+        *,
+        threshold: float = 0.75,
+        max_false: float = 1.0,
+        n_halves: int = 50,
+        random_state: int | None = None,
+        n_jobs: int | None = None,
+        **parameters: Any,
+    ) -> StabilitySelection:
+        """`stability_selection`, its halves made of whole groups of episodes."""
+        model = self._posed(SparseTD(gamma=self.gamma, fit_intercept=True, **parameters))
+        masks = drawn_halves(np.arange(len(self.moments.n_rows)), n_halves, np.random.default_rng(random_state))
+        halves = [(self.batch(mask > 0), None) for mask in masks]
+        return of_halves(model, halves, threshold, max_false, n_jobs, np.array(self.names))
+
+    def value_interval(self, model: Any, *, at: Any = None, level: float = 0.95) -> Interval:
+        """`value_interval` with the sandwich, on the features that a fitted model selected; one reading of the log.
+
+        `at` are features as the log has them; None asks for the mean of V over the first states.
+        """
+        check_is_fitted(model)
+        columns = np.append(np.flatnonzero(model.support_), len(self.names))
+        linear, states = LinearValue.solve(self.moments.on(columns)), None
+        if at is not None:
+            rows = (np.atleast_2d(np.asarray(at, dtype=np.float64)) - self.units.shift) / self.units.scale
+            states = np.column_stack([rows, np.ones(len(rows))])[:, columns]
+        estimate = np.array([linear.value]) if states is None else states @ linear.theta
+        ask = Ask(_influence_powers, (linear, states)).on(on_columns, columns[:-1])
+        (power,) = self.log.rows.in_units(self.units).answer(ask)
+        return of_error(estimate, *clustered_error(power, linear.n_episodes, len(columns) - 1), level)
+
+    def batch(self, keep: Array | None = None, intercept: bool = True) -> Batch:
+        """The rows of all groups, or of those that are kept; with the constant as the last column, or without it."""
+        X, y, after = _rows(self.moments.total(keep))
+        scale = np.ones(len(self.names)) if self.standardize else self.units.scale
+        shift = scale * self.units.shift / self.units.scale
+        if not (self.standardize and intercept):  # only what has an intercept is centred
+            for rows in (X, after):
+                rows[:, :-1] = rows[:, :-1] * scale + rows[:, -1:] * shift
+        if not intercept:
+            X, after = X[:, :-1], after[:, :-1]
+        one, first = np.ones(len(y)), np.arange(len(y)) == 0
+        return Batch(X, after, y, one, one, first, one)
+
+    def _posed(self, model: Any) -> Any:
+        """The estimator, if it can be fitted to sums."""
+        name = type(model).__name__
+        if model.gamma != self.gamma:
+            raise ValueError(f"{name} has gamma={model.gamma}, but the log was condensed with gamma={self.gamma}.")
+        if (why := why_rows(model)) is not None:
+            raise ValueError(f"{why}: `read` the log.")
+        model.n_features_in_ = len(self.names)
+        return model
+
+    def _kept(self) -> Array:
+        """The features that elimination keeps, and the constant."""
+        choice, _ = choose_on(self.log.rows.in_units(self.units), self.moments)
+        return np.append(choice.support, len(self.names))
+
+
+def why_rows(model: Any) -> str | None:
+    """Why a batch estimator needs the rows of a log, if its sums are not enough."""
+    name = type(model).__name__
+    if getattr(model, "lam", 0.0):
+        return f"{name} with lam={model.lam:g} needs the trace of every row"
+    if name in ROW_BY_ROW:
+        return f"{name} needs single rows"
+    plain = not isinstance(model, SparseTDCV) or (
+        model.choice == "elimination" and model.groups is None and model.fit_intercept and not model.unpenalized
+    )
+    return None if plain else "SparseTDCV needs single rows unless it chooses by elimination, with an intercept"
 
 
 def condense(
@@ -51,24 +173,42 @@ def condense(
     *,
     gamma: float = 0.99,
     features: Any = None,
+    standardize: bool = True,
     engine: Engine | None = None,
     checkpoint: str | None = None,
 ) -> Condensed:
-    """The mean system of a log in memory or in shards, as rows; parameters as in `evaluate`."""
+    """The sums of a log in memory or in shards, from one reading; parameters as in `evaluate`."""
     log = opened(source, target, gamma, features, None, engine, checkpoint)
-    (found,) = log.rows.answer(sums())
+    if len(log.names) > FORMED or (isinstance(log.rows, Part) and log.rows.batch.is_sparse):
+        raise ValueError(f"A log is condensed to sums over all pairs of up to {FORMED:,} dense features: use fewer.")
+    groups = Groups.of(log, 2)
+    (found,) = log.rows.answer(sums(groups.group, n=groups.n))
     units = found.units(log.units)
-    X, y, after = _rows(found.in_units(log.units, units))
     if checkpoint is not None:
         forget(checkpoint)
-    names = (*map(str, log.names), "constant")
-    return Condensed(X, y, after, names, units.shift, units.scale, int(found.n_rows[0]))
+    return Condensed(log, found.in_units(log.units, units), units, gamma, standardize)
 
 
 def _rows(moments: Moments) -> tuple[Array, Array, Array]:
+    """X, y and X'; the last column of X is 1 in every row."""
     n, p = moments.n_rows[0], moments.b.shape[1]
     size, basis = np.linalg.eigh(moments.C[0] / n)
     size, kept = np.sqrt(np.maximum(size, 0.0)), size > EMPTY * size[-1]
     X = np.sqrt(p) * (size * kept)[:, None] * basis.T
     back = np.sqrt(p) * np.divide(basis.T, size[:, None], where=kept[:, None], out=np.zeros((p, p))) / n
-    return X, back @ moments.b[0], X - back @ moments.A[0]
+    v = X[:, -1] - 1.0  # the last column has the length √p: it is reflected onto that of ones
+    reflected = v * (2.0 / max(v @ v, np.finfo(float).tiny))
+    X, y, change = (
+        rows - np.multiply.outer(reflected, v @ rows) for rows in (X, back @ moments.b[0], back @ moments.A[0])
+    )
+    X[:, -1] = 1.0
+    return X, y, X - change
+
+
+def _influence_powers(part: Part, model: LinearValue, states: Array | None) -> Array:
+    """Powers of what every episode adds to n times the error of V at the states, or of its mean over first states."""
+    first, n = part.episodes.first, model.n_episodes
+    score = np.add.reduceat((part.batch.ratio * model.errors(part))[:, None] * part.states, first) @ model.inverse.T
+    if states is not None:
+        return powers(n * states @ score.T)
+    return powers((score @ model.start + part.states[first] @ model.theta - model.value)[None])

@@ -13,7 +13,6 @@ from sparsetd.evaluation.asks import Ask
 from sparsetd.evaluation.cautions import by_severity
 from sparsetd.evaluation.choice import (
     MAX_RIVALS,
-    N_GROUPS,
     Choice,
     Progress,
     affordable,
@@ -28,6 +27,7 @@ from sparsetd.evaluation.diagnostics import overlap
 from sparsetd.evaluation.doubly_robust import doubly_robust, robust_sums
 from sparsetd.evaluation.estimate import Estimate, check_level
 from sparsetd.evaluation.facts import Facts, Weighed
+from sparsetd.evaluation.groups import Groups
 from sparsetd.evaluation.held_out import (
     agreement,
     bellman_error,
@@ -53,7 +53,6 @@ from sparsetd.selection.episodes import powers
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
 from sparsetd.transitions.learnt import refuse_own
-from sparsetd.transitions.partition import cuts, parts_between
 
 
 def evaluate(
@@ -111,7 +110,7 @@ def evaluate(
     log = opened(transitions, target, gamma, features, classifier, engine, checkpoint)
     question, names = log.question, log.names
     refuse_own(target, question.log)
-    groups = _Groups.of(log, n_folds)
+    groups = Groups.of(log, n_folds)
     tell(f"choosing among {len(names)} features")
     chosen = _chosen(log, estimator, groups, n_resamples)
     choice, rows, columns, folds, facts = chosen.choice, chosen.rows, chosen.columns, chosen.folds, chosen.facts
@@ -251,33 +250,6 @@ def _finite(estimate: Estimate) -> Estimate:
 
 
 @dataclass(frozen=True, eq=False)
-class _Groups:
-    """The group of every episode by a hash of its id; `each` of them that follow one another make a fold."""
-
-    group: Array
-    n: int
-    each: int
-
-    @classmethod
-    def of(cls, log: Opened, n_folds: int) -> _Groups:
-        n_episodes = len(log.hashes)
-        if n_episodes < 2:
-            raise ValueError(
-                f"All {len(log.question.log)} rows are one episode, and an interval needs several: number them in a "
-                "column `episode`, or mark where they end in `terminated` or `truncated`."
-            )
-        if n_episodes < n_folds:
-            raise ValueError(f"The log has {n_episodes} episodes, fewer than {n_folds} folds: use fewer folds.")
-        each = max(1, min(N_GROUPS, n_episodes) // n_folds)
-        group = parts_between(cuts(log.hashes, n_folds * each), log.hashes)
-        return cls(group.astype(np.min_scalar_type(n_folds * each)), n_folds * each, each)
-
-    @property
-    def fold(self) -> Array:
-        return self.group // self.each
-
-
-@dataclass(frozen=True, eq=False)
 class _Chosen:
     """The features that matter; the rows on the columns that the value is computed from, and their sums by fold.
 
@@ -296,7 +268,7 @@ class _Chosen:
     units: Units
 
 
-def _chosen(log: Opened, estimator: Any, groups: _Groups, n_resamples: int) -> _Chosen:
+def _chosen(log: Opened, estimator: Any, groups: Groups, n_resamples: int) -> _Chosen:
     rows, every, units, n_rows = log.rows, np.arange(len(log.names)), log.units, len(log.question.log)
     formed = len(every) <= affordable(n_rows) and not (isinstance(rows, Part) and rows.batch.is_sparse)
     if isinstance(rows, Parts) and (estimator is not None or not formed):
@@ -360,7 +332,7 @@ def _features(
     return sorted(out, key=lambda f: -abs(f.weight))
 
 
-def _kept(log: Opened, chosen: _Chosen, groups: _Groups, n_resamples: int, seed: int) -> Array:
+def _kept(log: Opened, chosen: _Chosen, groups: Groups, n_resamples: int, seed: int) -> Array:
     """Selection frequency of every feature."""
     rows, d, formed, omega = log.rows.in_units(chosen.units), len(log.names), chosen.groups, chosen.choice.omega
     dense = not (isinstance(rows, Part) and rows.batch.is_sparse)

@@ -46,7 +46,7 @@ def opened(
 ) -> Opened:
     """Bring log, target and features together. Features with something to fit are fitted on the first shards."""
     parts = shards(source)
-    first = _sample(parts)
+    first = sample(parts)
     if len(parts) > 1 and (classifier is not None or (first.behavior_prob is None and first.ratio is None)):
         _refuse_estimation(target)
     question = pose(first, target, classifier=classifier)
@@ -62,13 +62,13 @@ def opened(
     return Opened(rows, names, np.concatenate(hashes), units, question)
 
 
-def _sample(parts: Sequence[Shard]) -> Transitions:
+def sample(parts: Sequence[Shard], sparse: bool = False) -> Transitions:
     """The log, if it is one part; otherwise the first parts, until there are rows enough."""
     if len(parts) == 1:
-        return parts[0].read()
+        return parts[0].read(sparse)
     read, n = [], 0
     for part in parts:
-        read.append(part.read())
+        read.append(part.read(sparse))
         n += len(read[-1])
         if n >= SAMPLE:
             break

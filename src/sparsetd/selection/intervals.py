@@ -172,7 +172,11 @@ def value_interval(
 
 def sandwich(sums: ClusterSums, states: Array | None, level: float) -> Interval:
     """The estimates ± Student's quantile times the error that the influences of the clusters add up to."""
-    estimate, error, freedom = _spread(sums, states)
+    return of_error(*_spread(sums, states), level)
+
+
+def of_error(estimate: Array, error: Array, freedom: Array, level: float) -> Interval:
+    """The estimates ± Student's quantile times their errors."""
     reach = student.ppf(0.5 + level / 2, freedom) * error
     return Interval(estimate, error, estimate - reach, estimate + reach, level, "sandwich")
 

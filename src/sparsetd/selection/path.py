@@ -84,9 +84,15 @@ def sparse_td_path(
     array([0, 2, 3, 3])
     """
     model = SparseTD(**parameters)
+    batch = model._batch(X, y, X_next, ratio, discount, start, interest, reset=True)
+    return path_on(model, batch, rhos, n_rhos, eps)
+
+
+def path_on(model: SparseTD, batch: Batch, rhos: Sequence[float] | None, n_rhos: int, eps: float) -> SparsePath:
+    """The path of a model on the rows of a batch."""
     table, penalty, solver = model._parts()
-    batch, units = solver.even(model._batch(X, y, X_next, ratio, discount, start, interest, reset=True))
-    family = family_of(table, penalty, solver, batch, model._factor(batch.n_features))
+    even, units = solver.even(batch)
+    family = family_of(table, penalty, solver, even, model._factor(batch.n_features))
     grid = rho_grid(family.rho_max(), n_rhos, eps) if rhos is None else np.asarray(rhos, dtype=np.float64)
     return solved(family, grid, model.tol, model.n_features_in_, units)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -135,6 +135,7 @@ class Chosen:
     eps: float
     rhos: tuple[float, ...] | None
     choice: str
+    kept: Array | None = field(default=None, compare=False)  # chosen elsewhere: the state does not hold all rows
 
     def init(self, table: Table, n_features: int, dtype: Any, coef_init: Array | None = None) -> SaddleState:
         if self.choice not in CHOICES:
@@ -171,7 +172,7 @@ class Chosen:
         family = family_of(table, penalty, self.solver, batch, factor)
         rho_max, d = family.rho_max(), batch.n_features
         rhos = rho_grid(rho_max, self.n_rhos, self.eps) if self.rhos is None else np.sort(np.array(self.rhos))[::-1]
-        kept = chosen_features(table, batch, factor, family)
+        kept = chosen_features(table, batch, factor, family) if self.kept is None else self.kept
         for rho in rhos if rho_max > 0 else (1.0,):
             problem, chosen_rho = family.problem(float(rho)), float(rho)
             outcome = family.solution(problem, TOLERANCE)

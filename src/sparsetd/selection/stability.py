@@ -8,6 +8,7 @@ selection probability of a feature is the share of halves that selected it, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,21 +92,33 @@ def stability_selection(
     **parameters
         Parameters of `SparseTD` but rho_theta and refit.
     """
-    if not 0.5 < threshold <= 1.0:
-        raise ValueError(f"threshold={threshold} must be above 0.5 and at most 1")
     model = SparseTD(**parameters)
     batch, _ = model._parts()[2].even(model._batch(X, y, X_next, ratio, discount, start, interest, reset=True))
+    weights = drawn_halves(clusters(batch.start), n_halves, np.random.default_rng(random_state))
+    names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(model.n_features_in_)]))
+    return of_halves(model, [(batch, weight) for weight in weights], threshold, max_false, n_jobs, names)
+
+
+def of_halves(
+    model: SparseTD,
+    rows: Sequence[tuple[Batch, Array | None]],
+    threshold: float,
+    max_false: float,
+    n_jobs: int | None,
+    names: Array,
+) -> StabilitySelection:
+    """From the rows of every half, or from all rows with the weights of a half."""
+    if not 0.5 < threshold <= 1.0:
+        raise ValueError(f"threshold={threshold} must be above 0.5 and at most 1")
     d = model.n_features_in_
     q = max(int(np.sqrt(max_false * (2 * threshold - 1) * d)), 1)
-    weights = _weights(clusters(batch.start), n_halves, np.random.default_rng(random_state))
-    fits = (delayed(first_features)(model, batch, weight, q) for weight in weights)
+    fits = (delayed(first_features)(model, batch, weight, q) for batch, weight in rows)
     chosen = Parallel(n_jobs=n_jobs, return_as="generator")(fits)
-    probabilities = np.mean(list(track(chosen, "halves", len(weights))), axis=0)[:d]
-    names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(d)]))
+    probabilities = np.mean(list(track(chosen, "halves", len(rows))), axis=0)[:d]
     return StabilitySelection(probabilities, names, threshold, q**2 / ((2 * threshold - 1) * d))
 
 
-def first_features(model: SparseTD, batch: Batch, weight: Array, q: int) -> Array:
+def first_features(model: SparseTD, batch: Batch, weight: Array | None, q: int) -> Array:
     """Which features are in the last support of the path that has at most q penalised ones."""
     factor = model._factor(batch.n_features)
     free = np.zeros(batch.n_features, dtype=bool) if factor is None else factor == 0
@@ -121,7 +134,7 @@ def first_features(model: SparseTD, batch: Batch, weight: Array, q: int) -> Arra
     return chosen
 
 
-def _weights(cluster: Array, n: int, rng: np.random.Generator) -> list[Array]:
+def drawn_halves(cluster: Array, n: int, rng: np.random.Generator) -> list[Array]:
     """Row weights (0 or 1) of n random halves of the clusters, each followed by its complement."""
     size = int(cluster.max()) + 1
     if size < 2:

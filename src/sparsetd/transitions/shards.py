@@ -45,9 +45,9 @@ class Shard:
     columns: Mapping[str, Any] = field(default_factory=dict)
     listed: bool = False  # in a manifest: `sparsetd shard` wrote whole, sorted episodes
 
-    def read(self) -> Transitions:
+    def read(self, sparse: bool = False) -> Transitions:
         log = read(self.path, **self.columns) if self.log is None else self.log
-        if sp.issparse(log.observation):
+        if sp.issparse(log.observation) and not sparse:
             raise ValueError(FEW)
         return log
 

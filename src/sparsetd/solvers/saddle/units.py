@@ -79,7 +79,12 @@ class Units:
     def _rows(self, rows: Array | sp.csr_array) -> Array | sp.csr_array:
         if sp.issparse(rows):
             return sp.csr_array(rows.astype(np.float64) @ sp.diags_array(1.0 / self.scale))
-        out = np.subtract(rows, self.shift, dtype=np.float64)
+        shift = self.shift
+        if self.constant and not np.all(
+            rows[:, -1] == 1.0
+        ):  # condensed rows: what is centred is φ less a multiple of 1
+            shift = rows[:, -1:] * shift
+        out = np.subtract(rows, shift, dtype=np.float64)
         out /= self.scale
         return out
 
