@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from shard_sums import Sums, deadly_sums, noted_sums, sums
+from sklearn.linear_model import LogisticRegression
 
+from sparsetd import checkpoint, engines
 from sparsetd.engines import Processes, reduced, tree
 from sparsetd.sharding import shard
 from sparsetd.transitions import Shard, Transitions, shards
@@ -151,3 +153,21 @@ def test_runs_that_are_killed_end_with_the_same_bytes() -> None:
     done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("4 kills") == 2
+
+
+def test_results_are_kept_for_what_a_function_does_not_for_its_name():
+    """A policy that was changed between two runs must not find what the old one left behind."""
+
+    def policy(share, names):
+        def chosen(s):
+            return np.full((len(s), 2), share) if "a" in {"a", *names} else [x * 2 for x in s]
+
+        return chosen
+
+    def digest(value):
+        return checkpoint.fingerprint(*engines._plain((value,)))
+
+    assert digest(policy(0.5, "ab")) == digest(policy(0.5, "ab"))
+    others = [policy(0.6, "ab"), policy(0.5, "ac"), lambda s: s, lambda s: s + 1, lambda s: np.sort(s), np.sort]
+    others += [LogisticRegression(), LogisticRegression(C=2.0), LogisticRegression().fit([[0], [1]], [0, 1])]
+    assert len({digest(value) for value in (policy(0.5, "ab"), *others)}) == len(others) + 1

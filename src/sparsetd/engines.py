@@ -14,11 +14,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
+
+import joblib
 
 from sparsetd import checkpoint, container
 from sparsetd.encoding import Decoder
@@ -52,8 +54,6 @@ class Processes:
     n: int
 
     def reduce(self, work: Work, tasks: Sequence[Task]) -> Any:
-        import joblib
-
         calls = (joblib.delayed(work)(task) for task in tasks)
         try:
             found = joblib.Parallel(n_jobs=self.n, return_as="generator")(calls)
@@ -133,10 +133,26 @@ def forget(folder: str | Path) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Functions by their names, so that a digest can be taken."""
+    """What a digest can be taken of: functions by their names and code, other objects by what they are made of."""
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
-    return f"{value.__module__}.{value.__qualname__}" if inspect.isroutine(value) else value
+    if inspect.isroutine(value):
+        held = (cell.cell_contents for cell in getattr(value, "__closure__", None) or ())
+        return f"{value.__module__}.{value.__qualname__}", _code(getattr(value, "__code__", None)), _plain(tuple(held))
+    if is_dataclass(value) and not isinstance(value, type):
+        return (type(value).__qualname__, *(_plain(getattr(value, f.name)) for f in fields(value)))
+    try:
+        checkpoint.fingerprint(value)
+    except TypeError:
+        return joblib.hash(value)
+    return value
+
+
+def _code(value: Any) -> str:
+    """The code of a function with its names and constants, in an order that is the same in every process."""
+    if inspect.iscode(value):
+        return f"{value.co_code.hex()} {value.co_names} {[_code(constant) for constant in value.co_consts]}"
+    return str(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
 
 
 def _routines(value: Any) -> Iterator[Any]:

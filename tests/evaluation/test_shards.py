@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from sparsetd.engines import Processes, forget
-from sparsetd.evaluation import evaluate
+from sparsetd.evaluation import estimate_behavior, evaluate
 from sparsetd.transitions import Shard, Transitions, concatenate
 
 N = 60
@@ -87,6 +88,21 @@ def differences(one: Any, other: Any, where: str = "") -> list[str]:
     return [] if same else [f"{where}: {one!r} and {other!r}"]
 
 
+def written(whole: Transitions, folder: Path, n: int) -> None:
+    """`log.parquet`, and the same in n shards."""
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as pq
+
+    from sparsetd.sharding import shard
+
+    columns = {"episode": whole.episode_id, "reward": whole.reward, "terminated": whole.terminated}
+    columns |= {name: getattr(whole, name) for name in ("action", "behavior_prob", "target_prob")}
+    columns |= {f"obs_{j}": whole.observation[:, j] for j in range(4)}
+    columns |= {f"next_obs_{j}": whole.next_observation[:, j] for j in range(4)}
+    pq.write_table(pa.table({k: v for k, v in columns.items() if v is not None}), folder / "log.parquet")
+    shard([folder / "log.parquet"], folder / "shards", n_shards=n)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_number_is_that_of_the_log_in_memory(kind: str) -> None:
     whole = log(kind)
@@ -96,20 +112,9 @@ def test_every_number_is_that_of_the_log_in_memory(kind: str) -> None:
 
 
 def test_from_files_with_processes_and_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("pyarrow")
-    pq = pytest.importorskip("pyarrow.parquet")
-    import pyarrow as pa
-
     from sparsetd import engines
-    from sparsetd.sharding import shard
 
-    whole = log("misfit")
-    columns = {"episode": whole.episode_id, "reward": whole.reward, "terminated": whole.terminated}
-    columns |= {name: getattr(whole, name) for name in ("action", "behavior_prob", "target_prob")}
-    columns |= {f"obs_{j}": whole.observation[:, j] for j in range(4)}
-    columns |= {f"next_obs_{j}": whole.next_observation[:, j] for j in range(4)}
-    pq.write_table(pa.table(columns), tmp_path / "log.parquet")
-    shard([tmp_path / "log.parquet"], tmp_path / "shards", n_shards=3)
+    written(log("misfit"), tmp_path, 3)
     expected = answers(tmp_path / "shards")
     assert differences(expected, answers(tmp_path / "log.parquet")) == []
     assert answers(tmp_path / "shards", engine=Processes(2)) == expected
@@ -149,6 +154,47 @@ def test_what_needs_a_log_in_memory_says_so() -> None:
     parts = split(log("plain"), 3, 0)
     with pytest.raises(ValueError, match=r"an `estimator`, .* need it in memory: pass `read\(path\)`"):
         evaluate(parts, estimator=LSTD(gamma=0.9))
-    bare = [Shard(Transitions.from_arrays(np.zeros(2), np.zeros(2), action=[0, 1], terminated=[1, 1]))] * 2
-    with pytest.raises(ValueError, match="The behaviour policy of a log in shards is not estimated"):
-        evaluate(bare, lambda s: np.full((len(s), 2), 0.5))
+
+
+def unlogged(kind: str) -> Transitions:
+    """A log without the probabilities of its actions, which follow the first column."""
+    whole = log(kind)
+    names = ("treat", "wait") if kind == "text" else None
+    action = (whole.observation[:, 0] + np.random.default_rng(1).normal(size=len(whole)) > 0).astype(int)
+    return replace(whole, action=action, action_names=names, behavior_prob=None, target_prob=None, ratio=None)
+
+
+def mostly(s: Any) -> Any:
+    return np.column_stack([np.full(len(s), 0.6), np.full(len(s), 0.4)])
+
+
+@pytest.mark.parametrize("kind", ["plain", "text"])
+def test_an_estimated_behaviour_is_that_of_the_log_in_memory(kind: str) -> None:
+    whole = unlogged(kind)
+    expected = answers(whole, target=mostly)
+    for n in (3, 13):
+        assert not differences(expected, answers(split(whole, n, 0), target=mostly))
+    assert "estimated from the logged actions: it" in expected["behavior_policy"]
+
+
+def test_an_estimated_behaviour_of_a_large_log_comes_from_its_first_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparsetd.evaluation.opened.SAMPLE", 100)
+    whole = unlogged("plain")
+    written(whole, tmp_path, 5)
+    one = evaluate(tmp_path / "shards", mostly, gamma=0.9, n_resamples=0, checkpoint=str(tmp_path / "kept"))
+    other = evaluate(whole, mostly, gamma=0.9, n_resamples=0)
+    assert "of the first 1" in str(one.behavior_policy)
+    assert one.estimate.value == pytest.approx(other.estimate.value, abs=other.estimate.standard_error)
+    assert one.estimate.value != other.estimate.value
+
+
+def test_an_action_that_the_first_rows_do_not_have_is_named() -> None:
+    whole = unlogged("plain")
+    model = estimate_behavior(whole).model
+    with pytest.raises(ValueError, match="an action that is not among the rows"):
+        model.apply(replace(whole, action=whole.action + 1))  # type: ignore[operator]
+    swapped = replace(unlogged("text"), action=1 - unlogged("text").action, action_names=("wait", "treat"))  # type: ignore[operator]
+    known = estimate_behavior(unlogged("text")).model
+    assert np.array_equal(known.apply(swapped).behavior_prob, known.apply(unlogged("text")).behavior_prob)

@@ -11,6 +11,7 @@ held-out loss) keeps a classifier that answers with exact zeros, such as a fores
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,8 +24,10 @@ from sklearn.preprocessing import StandardScaler
 
 from sparsetd.system import Array
 from sparsetd.transitions import Transitions
+from sparsetd.transitions.partition import cuts, hashed, parts_between
 
 N_BINS = 10
+SALT = "behavior"
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,8 @@ class BehaviorPolicy:
         Mean |confidence − frequency| over ten bins of the logged action's probability classes.
     n_floored : int
         Rows whose probability was raised to the floor.
+    model : Calibrated
+        The classifiers, for other rows of the same log.
     """
 
     table: Array
@@ -52,19 +57,23 @@ class BehaviorPolicy:
     log_loss_marginal: float
     calibration_error: float
     n_floored: int
-    floor: float
+    model: Calibrated
+
+    @property
+    def floor(self) -> float:
+        return self.model.floor
 
     def apply(self, log: Transitions) -> Transitions:
         """The same log with `behavior_prob` filled in."""
-        picked = self.table[np.arange(len(log)), _actions(log)]
-        return replace(log, behavior_prob=np.maximum(picked, self.floor), ratio=None)
+        return _filled(log, self.table, _actions(log), self.floor)
 
-    def summary(self) -> str:
-        """What was estimated and how good it is, in a sentence."""
+    def summary(self, of_many: bool = False) -> str:
+        """What was estimated and how good it is, in a sentence; from the first rows only if there are `of_many`."""
         better = "better" if self.log_loss < self.log_loss_marginal else "no better"
+        some = f" of the first {len(self.table):,} rows" if of_many else ""
         raised = f", and {self.n_floored} probabilities were raised to {self.floor:g}" if self.n_floored else ""
         return (
-            f"The behaviour policy was estimated from the logged actions: it predicts them {better} than their "
+            f"The behaviour policy was estimated from the logged actions{some}: it predicts them {better} than their "
             f"frequencies do (held-out log loss {self.log_loss:.3f} against {self.log_loss_marginal:.3f}), its "
             f"confidence is off by {self.calibration_error:.1%} on average{raised}."
         )
@@ -92,14 +101,20 @@ def estimate_behavior(
             f"`n_splits` is {n_splits}, but the log has {log.n_episodes} episodes: pass fewer folds or more data."
         )
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)) if classifier is None else classifier
-    raw = _cross_fit(model, X, action, log.parts(n_splits, "behavior"))
-    frequencies = np.bincount(action, minlength=raw.shape[1]) / len(action)
+    hashes = hashed(log.ids(), SALT)
+    n_actions, begins = int(action.max()) + 1, cuts(hashes, n_splits)
+    # In the order of the hashes, so that the order of the log does not even change the rounding.
+    order = np.argsort(np.repeat(hashes, _lengths(log)), kind="stable")
+    action, X, fold = action[order], X[order], _folds(log, begins)[order]
+    frequencies = np.bincount(action, minlength=n_actions) / len(action)
+    fits = tuple(_Fit.of(model, X, action, np.flatnonzero(fold != k), n_actions) for k in range(n_splits))
+    raw = _held_out(fits, X, fold)
     mixing = _best_mixing(raw, frequencies, action)
-    mixed = (1 - mixing) * raw + mixing * frequencies
-    temperature = _best_temperature(mixed, action)
-    table = _tempered(mixed, temperature)
+    temperature = _best_temperature((1 - mixing) * raw + mixing * frequencies, action)
+    known = Calibrated(fits, begins, frequencies, mixing, temperature, floor, log.action_names)
+    table = known.calibrated(raw)
     return BehaviorPolicy(
-        table=table,
+        table=table[np.argsort(order)],
         temperature=temperature,
         mixing=mixing,
         log_loss=_log_loss(table, action),
@@ -107,8 +122,91 @@ def estimate_behavior(
         log_loss_marginal=_log_loss(np.broadcast_to(frequencies, raw.shape), action),
         calibration_error=_calibration_error(table, action),
         n_floored=int((table[np.arange(len(action)), action] < floor).sum()),
-        floor=floor,
+        model=known,
     )
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """A classifier fitted to some rows (None where they have one action); an unseen action gets a pseudo-count."""
+
+    model: Any
+    classes: Array
+    unseen: float
+    n_actions: int
+
+    @classmethod
+    def of(cls, model: Any, X: Any, action: Array, train: Array, n_actions: int) -> _Fit:
+        seen, unseen = np.unique(action[train]), 1.0 / (len(train) + n_actions)
+        if len(seen) == 1:
+            return cls(None, seen, unseen, n_actions)
+        fitted = clone(model).fit(X[train], action[train])
+        return cls(fitted, np.asarray(fitted.classes_), unseen, n_actions)
+
+    def table(self, X: Any) -> Array:
+        """p(·|s) of every row."""
+        table = np.full((X.shape[0], self.n_actions), self.unseen)
+        table[:, self.classes] = 1.0 if self.model is None else self.model.predict_proba(X)
+        table = np.maximum(table, np.finfo(float).tiny)
+        return np.asarray(table / table.sum(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Calibrated:
+    """μ̂(·|s) for any episodes: those that a classifier learnt from get that of another fold, by a hash of their ids."""
+
+    fits: tuple[_Fit, ...]
+    begins: Array
+    frequencies: Array
+    mixing: float
+    temperature: float
+    floor: float
+    action_names: Any
+
+    def calibrated(self, raw: Array) -> Array:
+        return _tempered((1 - self.mixing) * raw + self.mixing * self.frequencies, self.temperature)
+
+    def apply(self, log: Transitions) -> Transitions:
+        """A log with `behavior_prob` filled in."""
+        table = self.calibrated(_held_out(self.fits, log.observation, _folds(log, self.begins)))
+        return _filled(log, table, self._codes(log), self.floor)
+
+    def _codes(self, log: Transitions) -> Array:
+        """The actions as they were numbered when the classifiers were fitted."""
+        action, own, known = _actions(log), log.action_names, self.action_names
+        if own is not None and known is not None:
+            number = {name: k for k, name in enumerate(known)}
+            action = np.array([number.get(name, len(known)) for name in own], dtype=np.intp)[action]
+        if action.max(initial=0) >= len(self.frequencies):
+            raise ValueError(
+                "The log has an action that is not among the rows from which the behaviour policy was estimated (the "
+                "first shards): log `behavior_prob`, or shuffle the episodes with `sparsetd shard`."
+            )
+        return action
+
+
+def _filled(log: Transitions, table: Array, action: Array, floor: float) -> Transitions:
+    picked = table[np.arange(len(log)), action]
+    return replace(log, behavior_prob=np.maximum(picked, floor), ratio=None)
+
+
+def _folds(log: Transitions, begins: Array) -> Array:
+    """The fold of every row."""
+    return np.repeat(parts_between(begins, hashed(log.ids(), SALT)), _lengths(log))
+
+
+def _lengths(log: Transitions) -> Array:
+    """Rows of every episode."""
+    return np.diff(np.flatnonzero(log.start), append=len(log))
+
+
+def _held_out(fits: Sequence[_Fit], X: Any, fold: Array) -> Array:
+    """p(·|s) of every row from the fit without its fold."""
+    table = np.empty((X.shape[0], fits[0].n_actions))
+    for k in np.unique(fold):
+        rows = np.flatnonzero(fold == k)
+        table[rows] = fits[k].table(X[rows])
+    return table
 
 
 def _actions(log: Transitions) -> Array:
@@ -117,21 +215,6 @@ def _actions(log: Transitions) -> Array:
             "`action` must be a column of integers 0, 1, … to estimate the behaviour policy: log the actions."
         )
     return log.action
-
-
-def _cross_fit(model: Any, X: Any, action: Array, fold: Array) -> Array:
-    """p(·|s) of every row from a model fitted on the other folds; an action unseen there gets one pseudo-count."""
-    table = np.zeros((len(action), int(action.max()) + 1))
-    for k in np.unique(fold):
-        train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        table[test] = 1.0 / (len(train) + table.shape[1])
-        if len(seen := np.unique(action[train])) == 1:
-            table[np.ix_(test, seen)] = 1.0
-        else:
-            fitted = clone(model).fit(X[train], action[train])
-            table[np.ix_(test, fitted.classes_)] = fitted.predict_proba(X[test])
-    table = np.maximum(table, np.finfo(float).tiny)
-    return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
 def _tempered(table: Array, temperature: float) -> Array:

@@ -180,7 +180,9 @@ def evaluate(
             *importance.comparisons(facts, chosen.ages, weighed),
         ),
         warnings=by_severity(cautions),
-        behavior_policy=None if question.behavior is None else question.behavior.summary(),
+        behavior_policy=(
+            None if question.behavior is None else question.behavior.summary(facts.n_rows > len(question.log))
+        ),
         fit=pictures.sentence(choice, len(names), len(columns)),
         path=pictures.path(choice, names),
         convergence=pictures.convergence(choice.model),

@@ -47,8 +47,6 @@ def opened(
     """Bring log, target and features together. Features with something to fit are fitted on the first shards."""
     parts = shards(source)
     first = sample(parts)
-    if len(parts) > 1 and (classifier is not None or (first.behavior_prob is None and first.ratio is None)):
-        _refuse_estimation(target)
     question = pose(first, target, classifier=classifier)
     phi = fit_features(first, features)
     part = Reading(None, gamma, phi)(question.log)
@@ -58,7 +56,9 @@ def opened(
     rows: Part | Parts = part.in_units(units)
     if len(parts) > 1:
         hashes = [hashed(shard.ids()) for shard in parts]
-        rows = Parts(parts, Reading(target, gamma, phi, units), engine, folder, np.array([len(h) for h in hashes]))
+        behavior = None if question.behavior is None else question.behavior.model
+        reading = Reading(target, gamma, phi, units, behavior)
+        rows = Parts(parts, reading, engine, folder, np.array([len(h) for h in hashes]))
     return Opened(rows, names, np.concatenate(hashes), units, question)
 
 
@@ -73,11 +73,3 @@ def sample(parts: Sequence[Shard], sparse: bool = False) -> Transitions:
         if n >= SAMPLE:
             break
     return concatenate(read)
-
-
-def _refuse_estimation(target: Any) -> None:
-    if target not in ("behavior", "behaviour"):
-        raise ValueError(
-            "The behaviour policy of a log in shards is not estimated: log `behavior_prob`, or estimate it with "
-            "`estimate_behavior` on a log in memory."
-        )

@@ -14,6 +14,7 @@ import numpy as np
 
 from sparsetd.engines import Engine, reduced
 from sparsetd.evaluation.asks import Ask, answers
+from sparsetd.evaluation.behavior import Calibrated
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.moments import Part
 from sparsetd.evaluation.target import pose
@@ -25,15 +26,19 @@ from sparsetd.transitions import Shard, Transitions
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """How transitions become a part: target policy, discount, fitted features and their units."""
+    """How transitions become a part: target policy, discount, fitted features and their units.
+
+    `behavior` fills in the probabilities of the logged actions where they were estimated.
+    """
 
     target: Any
     gamma: float
     features: Any = None
     units: Units | None = None
+    behavior: Calibrated | None = None
 
     def __call__(self, log: Transitions) -> Part:
-        posed = pose(log, self.target).log
+        posed = pose(log if self.behavior is None else self.behavior.apply(log), self.target).log
         episodes = Episodes.of_log(posed, self.gamma)
         return Part(featurize(posed, self.features, self.gamma), episodes, log.ids(), self.units)
 
