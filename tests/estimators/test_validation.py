@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
-from sparsetd import LSTD, ROTD, TD, DivergenceWarning, LinearTD, penalties, solvers
+from sparsetd import LSTD, PFGTD, ROTD, TD, DivergenceWarning, LinearTD, penalties, solvers
 from sparsetd.checks.logs import log
+from sparsetd.estimators import base
 from sparsetd.estimators.validation import check_finite
 from sparsetd.solvers import PowerDecay
 
@@ -57,6 +59,26 @@ def test_a_nan_in_a_sparse_matrix_is_found_in_its_row() -> None:
     X.data[X.indptr[7] + 1] = np.nan
     with pytest.raises(ValueError, match="X contains NaN, first in row 7"):
         fit(LSTD(), X=X)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -1e150])
+@pytest.mark.parametrize("where", ["X", "X_next"])
+@pytest.mark.parametrize("model", [TD(step_size=0.1), TD(), ROTD(), ROTD(rho_theta=0.01), PFGTD(), ROTD(fit_norm=1)])
+def test_a_stream_that_stops_at_a_bad_row_names_it_and_stays_as_it_was(model, where, bad, monkeypatch) -> None:
+    monkeypatch.setattr(base, "WORTH_A_COPY", 0)
+    model = fit(clone(model))
+    before = model.coef_.copy(), model.n_iter_, [*model.history_["n_iter"]]
+    rows = np.array(getattr(ROWS, where), dtype=float)
+    rows[6, 1] = bad
+    for call in (model.fit, model.partial_fit):
+        with pytest.raises(ValueError, match=rf"{where} contains .* in row 6"):
+            call(ROWS.but(**{where: rows}).X, ROWS.y, ROWS.but(**{where: rows}).X_next, **ROWS.keywords)
+        assert np.array_equal(model.coef_, before[0])
+        assert (model.n_iter_, model.history_["n_iter"]) == before[1:]
+    again = fit(clone(model))
+    for other in (model, again):
+        other.partial_fit(ROWS.X, ROWS.y, ROWS.X_next, **ROWS.keywords)
+    assert np.array_equal(model.coef_, again.coef_)
 
 
 def test_numbers_too_large_to_compute_with_are_refused() -> None:

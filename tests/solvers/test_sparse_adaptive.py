@@ -49,7 +49,9 @@ def take(solver, table, chunks, penalty=None, x0=None, factor=None, dtype=np.flo
     state = solver.init(table, chunks[0].n_features, dtype, x0)
     for chunk in chunks:
         solver.update(state, chunk, table, penalty, factor)
-    return state, solver.result(state, table, penalty, factor)
+    solution = solver.result(state, table, penalty, factor)
+    state.settle()
+    return state, solution
 
 
 def cut(batch, *places):

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsetd import penalties, solvers
+from sparsetd.solvers import state as states
 from sparsetd.solvers.compiled.csr import aligned_zeros
 from sparsetd.solvers.compiled.soft import GENERATION
 from sparsetd.solvers.laws import lines, soft
@@ -270,7 +271,7 @@ def test_any_chunking_and_any_look_give_the_same_bits(cuts, method, schedule, la
 
 
 def test_materialising_in_blocks_that_do_not_divide_the_features(monkeypatch):
-    monkeypatch.setattr(soft, "SWEEP", 7)
+    monkeypatch.setattr(states, "SWEEP", 7)
     Problem(seed=13).check()
     Problem(seed=13, schedule="sqrt").check()
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -24,6 +26,7 @@ Run = tuple[Table, Any, Any, Any]  # the parts, and the penalty's weight of each
 # A fit is cut into so many chunks that its history has some points; chunking never changes the result.
 HISTORY_POINTS = 12
 HISTORY_ROWS = 500
+WORTH_A_COPY = 2**17  # numbers of dense rows: to copy the state is then cheaper than to look at them all beforehand
 
 
 class DivergenceWarning(ConvergenceWarning):
@@ -120,13 +123,15 @@ class BaseTD(RegressorMixin, BaseEstimator):
             Weight of each row's state; None is 1.
         """
         check_parameters(self.get_params(deep=False))
-        batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=True, views=True)
-        run = self._begin(batch)
-        batch.start[:1] = True
-        chunks = _chunks(batch) if hasattr(self._state, "primal") else [slice(None)]
-        for rows in track(chunks * self._passes, "parts of the log"):
-            self._take(batch[rows], run)
-        return self._finish(run)
+        with _restored_on_error(self):
+            batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=True, views=True, ahead=False)
+            run = self._begin(batch)
+            batch.start[:1] = True
+            chunks = (_chunks(batch) if self._streams else [slice(None)]) * self._passes
+            for number, rows in enumerate(track(chunks, "parts of the log"), start=1):
+                self._take(batch[rows], run, seen=number < len(chunks))
+            self._refuse_bad_rows(batch)
+            return self._finish(run)
 
     def partial_fit(
         self,
@@ -145,11 +150,13 @@ class BaseTD(RegressorMixin, BaseEstimator):
         row of every call terminates.
         """
         check_parameters(self.get_params(deep=False))
-        first = not hasattr(self, "_state")
-        batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=first)
-        run = self._begin(batch) if first else self._run(batch.n_features)
-        self._take(batch, run)
-        return self._finish(run)
+        first, ahead = not hasattr(self, "_state"), getattr(X, "size", 0) < WORTH_A_COPY
+        with _restored_on_error(self, copied=not first and not ahead):
+            batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=first, ahead=ahead)
+            run = self._begin(batch) if first else self._run(batch.n_features)
+            self._take(batch, run, seen=False)
+            self._refuse_bad_rows(batch)
+            return self._finish(run)
 
     def predict(self, X: Any) -> Array:
         """V(s) = θᵀφ(s) + intercept for each row."""
@@ -202,15 +209,19 @@ class BaseTD(RegressorMixin, BaseEstimator):
         *,
         reset: bool,
         views: bool = False,
+        ahead: bool = True,
     ) -> Batch:
         """Checked rows, with the constant feature if there is one. Nothing that came in is changed.
 
-        With `views` the successors of dense rows are `Following` where none are given: only to be taken in slices.
+        With `views` the successors of dense rows are `Following` where none are given: only to be taken in slices. Not
+        `ahead`, dense rows are left to a solver that stops at a bad one (`_refuse_bad_rows`).
         """
         _check_target(y)
         rows: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_all_finite": False}
         phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **rows)
-        check_finite("X", phi)
+        ahead = ahead or sp.issparse(phi) or not hasattr(self._parts()[2], "stops_at_bad_rows")
+        if ahead:
+            check_finite("X", phi)
         if not sp.issparse(phi):
             phi = np.ascontiguousarray(phi)  # frames arrive column by column; the order of sums must not depend on it
         n = len(reward)
@@ -221,7 +232,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
             phi_next, gammas = _following(phi, views), np.where(np.append(begins[1:], True), 0.0, gammas)
         else:
             phi_next = validate_data(self, X_next, reset=False, **rows)
-            check_finite("X_next", phi_next)
+            if ahead:
+                check_finite("X_next", phi_next)
             if phi_next.shape[0] != n:
                 raise ValueError(f"X_next has {phi_next.shape[0]} rows but X has {n}; pass one successor per row")
             phi_next = _like(phi_next, phi)
@@ -245,24 +257,42 @@ class BaseTD(RegressorMixin, BaseEstimator):
         init = None if self.coef_init is None else self._initial(batch.n_features)
         self._state = solver.init(table, batch.n_features, batch.phi.dtype, init)
         self.history_: dict[str, list[float]] = {"n_iter": [], "coef_norm": [], "coef_change": []}
-        self._last = np.zeros(batch.n_features) if init is None else init
+        self._last = init
         return run
+
+    @property
+    def _streams(self) -> bool:
+        """Whether the state is a point at any time, not only in the end."""
+        return hasattr(type(self._state), "primal")
 
     def _take(self, batch: Batch, run: Run, seen: bool = True) -> None:
         """Rows in order, and after them a point of the history if it shall be `seen`: O(d)."""
         table, penalty, solver, factor = run
         solver.update(self._state, batch, table, penalty, factor)
-        x = getattr(self._state, "primal", None) if seen else None
-        if x is not None:
-            theta = x[-1].astype(np.float64)
-            self.history_["n_iter"].append(self._state.t)
-            self.history_["coef_norm"].append(float(np.linalg.norm(theta)))
-            self.history_["coef_change"].append(float(np.linalg.norm(theta - self._last)))
-            self._last = theta
+        if seen and self._streams:
+            self._see(self._state.primal[-1])
+
+    def _see(self, theta: Array) -> None:
+        """A point of the history."""
+        theta = theta.astype(np.float64, copy=False)
+        change = theta if self._last is None else theta - self._last
+        self.history_["n_iter"].append(self._state.t)
+        self.history_["coef_norm"].append(float(np.linalg.norm(theta)))
+        self.history_["coef_change"].append(float(np.linalg.norm(change)))
+        self._last = theta
+
+    def _refuse_bad_rows(self, batch: Batch) -> None:
+        """A dense stream stops at a row that is not finite as if it had diverged there: say which of the two it was."""
+        if getattr(self._state, "diverged", False):
+            check_finite("X", batch.phi)
+            if not isinstance(batch.phi_next, Following):
+                check_finite("X_next", batch.phi_next)
 
     def _finish(self, run: Run) -> Self:
         table, penalty, solver, factor = run
         solution: Solution = solver.result(self._state, table, penalty, factor)
+        if self._streams and self.history_["n_iter"][-1:] != [self._state.t]:
+            self._see(solution.coef_last)
         d = self.n_features_in_
         self.coef_, self.coef_last_ = solution.coef[:d], solution.coef_last[:d]
         self.intercept_ = float(solution.coef[d]) if self.fit_intercept else 0.0
@@ -326,6 +356,19 @@ class BaseTD(RegressorMixin, BaseEstimator):
         if not -self.n_features_in_ <= which < self.n_features_in_:
             raise ValueError(f"unpenalized has {which} but X has {self.n_features_in_} features; number them from 0")
         return int(which) % self.n_features_in_
+
+
+@contextmanager
+def _restored_on_error(model: BaseTD, copied: bool = False) -> Iterator[None]:
+    """What fails leaves the model as it was; `copied`: even where its state is changed in place."""
+    before = dict(vars(model))
+    if copied:
+        before["_state"] = deepcopy(model._state)
+    try:
+        yield
+    except BaseException:
+        model.__dict__ = before
+        raise
 
 
 def _chunks(batch: Batch) -> list[slice]:

@@ -46,6 +46,11 @@ class CoinBetting(Automatic):
     def _law(self, state: StreamState, system: System) -> str | None:
         """Rows are laid out densely."""
 
+    def _fused(self, system: System | None) -> bool:
+        """The rows are checked before: coins are tossed in plain NumPy."""
+        del system
+        return False
+
     def _advance(self, state: StreamState, columns: tuple[Array, ...], system: System) -> int:
         if system.l1.any() or system.l2.any():
             raise ValueError("CoinBetting has no proximal step: pass no penalty, or another solver")

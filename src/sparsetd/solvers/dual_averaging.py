@@ -49,9 +49,8 @@ class DualAveraging(Automatic):
     def ball(self) -> int:
         return DUAL_BALL[self.fit_norm]
 
-    @property
-    def _simple(self) -> bool:
-        return self.ball == L2_BALL and not np.isfinite(self.radius)
+    def _fused(self, system: System | None) -> bool:
+        return system is not None and self.ball == L2_BALL and not np.isfinite(self.radius)
 
     def init(
         self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
@@ -63,12 +62,11 @@ class DualAveraging(Automatic):
 
     def _law(self, state: StreamState, system: System) -> str | None:
         """Untouched coordinates are a function of their own sums and of scalars: from x_0 = 0, with the l2 ball."""
-        del system
-        return "sums" if self._simple and not state.origin.any() else None
+        return "sums" if self._fused(system) and not state.origin.any() else None
 
     def _advance(self, state: StreamState, columns: tuple[Array, ...], system: System) -> int:
         more, (x_sum, y_sum) = state.more, self._sums(state)
-        if not self._simple:
+        if not self._fused(system):
             state.apply_pending()
             return plain.dual_averaging(self, state, columns, system)
         origin = tuple(state.origin) if state.origin.any() else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from sparsetd.solvers.compiled.rules import REACH, RECORD, ROWS, SCALE
 from sparsetd.solvers.units import Units
 from sparsetd.system import Array, TraceCarry
 
+SWEEP = 2**14  # features at a time when all are visited: what the second cache holds
 EARLY = 1024  # rows: a change of units before that forgets what was learned in bad ones
 LAWS: dict[str, Any] = {}  # the laws of lazy states by their names (`laws`)
 
@@ -22,6 +24,9 @@ class Totals:
     x: Array
     y: Array | None
     weight: float = 0.0
+
+    def columns(self, at: slice) -> Totals:
+        return Totals(self.x[:, at], None if self.y is None else self.y[:, at], self.weight)
 
     def clear(self) -> None:
         self.x[:], self.weight = 0.0, 0.0
@@ -56,10 +61,9 @@ class StreamState:
     @property
     def primal(self) -> Array:
         """x with its pending projection applied, in the units of the rows; O(d)."""
-        if self.lazy is not None and self.lazy["settled"] != self.t:
-            x = LAWS[self.lazy["law"]].point(self).astype(self.x.dtype, copy=False)
-        else:
-            x = np.asarray(self.pending[0] * self.x, dtype=self.x.dtype)
+        if self._moved:
+            return np.concatenate([part.primal for _, part in self.parts()], axis=1)
+        x = np.asarray(self.pending[0] * self.x, dtype=self.x.dtype)
         return x if self.units is None else self.units.coefficients(x)
 
     @property
@@ -69,11 +73,56 @@ class StreamState:
         y = None if self.y is None else np.asarray(self.pending[1] * self.y, dtype=self.y.dtype)
         return y if y is None or self.units is None else self.units.coefficients(y)
 
+    @property
+    def _moved(self) -> bool:
+        """Whether the iterates live elsewhere than in the dense arrays and have moved since those were filled."""
+        return self.lazy is not None and self.lazy["settled"] != self.t
+
+    def parts(self) -> Iterator[tuple[slice, StreamState]]:
+        """The state in plain arrays, some features at a time: nothing as long as all of them has to be made."""
+        if self.units is not None and self.units.constant >= 0:  # centred features belong together
+            self.settle()
+        return self._parts() if self._moved else iter([(slice(None), self)])
+
+    def _parts(self) -> Iterator[tuple[slice, StreamState]]:
+        for first in range(0, self.x.shape[1], SWEEP):
+            at = slice(first, min(first + SWEEP, self.x.shape[1]))
+            yield at, LAWS[self.lazy["law"]].part(self, at)  # type: ignore[index]
+
+    def part(self, at: slice, x: Array, y: Array | None, sums: Array | None, **more: Array) -> StreamState:
+        """The state of some features, given their x and y, their sums, and what else their law keeps."""
+        k, kind = len(x), self.x.dtype
+        totals = self.totals.columns(at)
+        if sums is not None:
+            sums = np.ascontiguousarray(sums, kind)
+            totals = Totals(sums[:k], None if y is None else sums[k:], totals.weight)
+        return replace(
+            self,
+            x=np.ascontiguousarray(x, kind),
+            y=None if y is None else np.ascontiguousarray(y, kind),
+            origin=self.origin[:, at],
+            totals=totals,
+            earlier=self.earlier.columns(at),
+            pending=np.ones(2),
+            trace=None,
+            lazy=None,
+            more={name: values[:, at] for name, values in self.more.items()} | more,
+            units=None if self.units is None else self.units.columns(at),
+        )
+
     def settle(self) -> None:
         """Fill the dense arrays, if the iterates live elsewhere and have moved since; O(d)."""
-        if self.lazy is not None and self.lazy["settled"] != self.t:
-            LAWS[self.lazy["law"]].settle(self)
-            self.lazy["settled"] = self.t
+        if self.lazy is None or not self._moved:
+            return
+        for at, part in self._parts():
+            self.x[:, at], self.totals.x[:, at] = part.x, part.totals.x
+            if self.y is not None and self.totals.y is not None:
+                self.y[:, at], self.totals.y[:, at] = part.y, part.totals.y
+            for name, values in part.more.items():
+                self.more[name][:, at] = values
+        if self.trace is not None:
+            self.trace[0] = LAWS[self.lazy["law"]].trace(self)
+        self.lazy["settled"] = self.t
 
     def settled(self) -> StreamState:
         """The same state in plain arrays alone, as a file holds it; this one goes on as it was."""

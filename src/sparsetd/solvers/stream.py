@@ -23,6 +23,7 @@ from sparsetd.solvers.compiled.rules import WEIGHT, Fixed
 from sparsetd.solvers.laws import lines, soft
 from sparsetd.solvers.state import LAWS, StreamState, Totals, apart
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
+from sparsetd.transitions.checks import all_moderate
 
 Average = Literal["all", "suffix", "none"]
 FitNorm = Literal[1, 2, "inf"]
@@ -68,6 +69,7 @@ class Streaming:
     average: Average
     radius: float
 
+    stops_at_bad_rows: ClassVar[bool] = True  # dense rows that are not finite, as if the run had diverged
     saddle: ClassVar[bool] = False
     boxed: ClassVar[bool] = False
     extragradient: ClassVar[bool] = False
@@ -107,12 +109,13 @@ class Streaming:
             )
         k = table.n_blocks
         x, y, x_sum, y_sum, x_old, y_old = apart(6 * k, n_features, dtype).reshape(6, k, n_features)
+        origin = np.zeros(x.shape, dtype)
         if coef_init is not None:
-            x[-1] = coef_init
+            x[-1] = origin[-1] = coef_init
         trace = np.zeros((2, n_features), dtype) if table.lam > 0 else None
         u = np.zeros_like(x) if self.boxed else None
         dual, sums = (y, (y_sum, y_old)) if self.saddle else (None, (None, None))
-        return StreamState(x, dual, u, trace, x.copy(), Totals(x_sum, sums[0]), Totals(x_old, sums[1]))
+        return StreamState(x, dual, u, trace, origin, Totals(x_sum, sums[0]), Totals(x_old, sums[1]))
 
     def update(
         self, state: StreamState, batch: Batch, table: Table, penalty: PenaltyLike, factor: Array | None = None
@@ -144,9 +147,12 @@ class Streaming:
             phi, phi_next = (_part(given, done, stop, state.x.dtype) for given in rows)
             if units is not None:
                 units.observe(phi, state.t)
-                phi, phi_next = units.rows_in(phi), units.rows_in(phi_next)
+                with np.errstate(all="ignore"):  # the kernels stop at what is not finite
+                    phi, phi_next = units.rows_in(phi), units.rows_in(phi_next)
             if law is not None:
                 taken = LAWS[law].advance(self, state, phi, phi_next, part, system)
+            elif not (self._fused(system) or (all_moderate(phi) and all_moderate(phi_next))):
+                taken = 0
             elif system is None:
                 taken = self._advance_otherwise(state, (phi, phi_next, *part), table, penalty, factor)
             else:
@@ -160,17 +166,16 @@ class Streaming:
     def result(self, state: StreamState, table: Table, penalty: PenaltyLike, factor: Array | None = None) -> Solution:
         """The averaged point (`eq:averaging`) or, with average='none', the last one."""
         del table, penalty, factor
-        state.settle()
-        last, dual = state.primal, state.dual
-        x, y = self._averaged(state, last, dual)
-        return Solution(
-            coef=np.array(x[-1]),
-            coef_last=np.array(last[-1]),
-            aux=np.array(x[0]) if len(x) == 2 else None,
-            dual=None if y is None else np.array(y),
-            n_iter=state.t,
-            status="diverged" if state.diverged else "finished",
-        )
+        x, last = np.empty_like(state.x), np.empty(state.x.shape[1:], state.x.dtype)
+        y = None if state.y is None else np.empty_like(state.y)
+        for at, part in state.parts():
+            point, dual = part.primal, part.dual
+            x[:, at], mean_y = self._averaged(part, point, dual)
+            last[at] = point[-1]
+            if y is not None:
+                y[:, at] = mean_y
+        status = "diverged" if state.diverged else "finished"
+        return Solution(x[-1], last, state.t, status, aux=x[0] if len(x) == 2 else None, dual=y)
 
     @staticmethod
     def limit(state: StreamState) -> float:
@@ -213,12 +218,16 @@ class Streaming:
             state.apply_pending()
             state.lazy = {"law": law, "key": key, "settled": state.t, **LAWS[law].begin(self, state, system)}
 
+    def _fused(self, system: System | None) -> bool:
+        """Whether one pass over the state per row does it all, which looks for numbers that are not finite as well."""
+        bent = system is not None and self.extragradient and (not system.plain or self.ball == BOX)
+        return not (system is None or bent or self.boxed or self.exponent != 2 or self.ball == L1_BALL)
+
     def _advance(self, state: StreamState, columns: tuple[Array, ...], system: System) -> int:
         """Take dense rows in one call of a kernel; returns how many before the run diverged."""
         rule, trial = self.rule(state.x.size), True if self.extragradient else None
         measured = True if self.measures else None
-        bent = self.extragradient and (not system.plain or self.ball == BOX)
-        if bent or self.boxed or self.exponent != 2 or self.ball == L1_BALL:
+        if not self._fused(system):
             return self._advance_stepwise(state, rule, columns, system, measured, trial)
         k, origin = system.k, state.origin if measured and state.origin.any() else None
         sums = self._sums(state)

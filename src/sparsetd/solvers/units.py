@@ -84,6 +84,11 @@ class Units:
         moved = np.abs(shift - self.shift) > MOVED * scale
         return constant != self.constant or bool(np.any(np.abs(np.log(ratio)) > np.log(CHANGED)) or moved.any())
 
+    def columns(self, at: slice) -> Units:
+        """The units of some features, of which none is centred."""
+        scale, shift = (None if v is None else v[at] for v in (self.scale, self.shift))
+        return Units(self.moments[:, at], self.rows, scale, shift)
+
     # --- the map ----------------------------------------------------------------------------------------------------
 
     def rows_in(self, phi: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 
 from sparsetd.solvers.compiled.compile import kernel, part, piece
 from sparsetd.solvers.compiled.dense import (
+    HUGE,
     gram_with,
     mixed,
     next_trace,
@@ -122,7 +123,7 @@ def stream(
         if t >= 0:
             for i in range(6):
                 u[6 + i] = y_factor * sums[6 + i]
-            if not products_in_range(record, room, reward[t], discount[t], limit):
+            if not (gram[0] + gram[2] < HUGE and products_in_range(record, room, reward[t], discount[t], limit)):
                 break
             fold(G, M, m, k, traced, discount[t], fresh[t])
             adjoint(G, u, c, low, width)

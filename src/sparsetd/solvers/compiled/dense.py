@@ -16,6 +16,8 @@ from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, plan
 from sparsetd.solvers.compiled.rules import REACH, WEIGHT, in_range
 
+HUGE = 1e200  # a row with a larger square, or with NaN, ends a run as divergence does: the caller says which it was
+
 
 @part
 def next_trace(e, e_next, phi, fresh, old):
@@ -112,6 +114,12 @@ def gram_with(gram, f, delta, h):
 
 
 @part
+def squares_with(gram, f, g):
+    """The same where only the size of a row is asked for."""
+    return gram[0] + (f * f + g * g), gram[1], gram[2], gram[3], gram[4], gram[5]
+
+
+@part
 def away(far, v, start):
     """Σ(x − x_0)² and Σ(x − x_0)x_0 with one more feature."""
     return far[0] + (v - start) * (v - start), far[1] + (v - start) * start
@@ -173,7 +181,7 @@ def stream(
             write_products(room, 1, scale_x, pt)
             write_products(room, 2, scale_y, py)
             write_products(room, 3, scale_y, pz)
-            if not products_in_range(record, room, reward[t], rate, limit):
+            if not (sums[0] + sums[2] < HUGE and products_in_range(record, room, reward[t], rate, limit)):
                 break
             if rate != old_discount or fresh[t] != old_fresh:
                 old_discount, old_fresh = rate, fresh[t]
@@ -207,6 +215,8 @@ def stream(
             weigh = None if factor is None else factor[j]
             if measured is not None:
                 sums = gram_with(sums, f2j, f2j - next_rate * g2j, h2j)
+            else:
+                sums = squares_with(sums, f2j, g2j)
             if w is not None:
                 if w_sum is not None:
                     w_sum[j] += averaged(w[j], move_w, trial, fj, gj, hj)

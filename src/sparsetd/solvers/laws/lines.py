@@ -24,11 +24,9 @@ def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     del solver
     k, d, vectors = system.k, state.x.shape[1], stacked(state.x, state.y)
     n, wide = len(vectors), len(vectors) == 4
-    line, totals = aligned_zeros(d, 8), stacked(state.totals.x, state.totals.y)
-    for b in range(n):
-        for place, values in ((b, vectors[b]), ((4 if wide else 2) + b, totals[b])):
-            if values.any():  # memory that is never written costs nothing
-                line[:, place] = values
+    line = aligned_zeros(d, 8)
+    fill(line, 0, vectors)
+    fill(line, 4 if wide else 2, stacked(state.totals.x, state.totals.y))
     lazy = {
         "line": line,
         "names": np.zeros(64, dtype=np.int32),
@@ -61,13 +59,6 @@ def widen(lazy: dict[str, Any], more: int) -> None:
         lazy[name] = np.append(lazy[name], np.zeros(len(lazy[name]) + more, lazy[name].dtype))
 
 
-def trace_of(lazy: dict[str, Any], d: int) -> Array:
-    """The trace, laid out densely."""
-    out, n = np.zeros(d), int(lazy["counter"][TRACED])
-    out[lazy["names"][:n]] = lazy["faded"][:n]
-    return out
-
-
 def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[Array, ...], system: Any) -> int:
     """Take rows; returns how many before the run diverged."""
     lazy, taken, n = state.lazy, 0, len(columns[0])
@@ -91,19 +82,21 @@ def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[A
         widen(lazy, longest(phi, phi_next))
 
 
-def point(state: Any) -> Array:
-    """x, O(d)."""
-    return _materialised(state, len(state.x), 0)[0]
+def part(state: Any, at: slice) -> Any:
+    """The state of some features in plain arrays."""
+    lazy, k, n, width = state.lazy, len(state.x), len(state.lazy["scale"]), at.stop - at.start
+    values, sums, (marks, first) = np.empty((n, width)), np.empty((n, width)), _marks(lazy)
+    scalars = (lazy[name] for name in ("scale", "chain", "counter"))
+    materialise(lazy["line"][at], marks[at], first, *scalars, values, sums)
+    return state.part(at, values[:k], values[k:] if n > k else None, sums)
 
 
-def settle(state: Any) -> None:
-    """Fill the dense arrays of the state, O(d)."""
-    n = len(state.lazy["scale"])
-    values, sums = _materialised(state, n, n)
-    unstack(values, state.x, state.y)
-    unstack(sums, state.totals.x, state.totals.y)
-    if state.trace is not None:
-        state.trace[0] = trace_of(state.lazy, state.x.shape[1])
+def trace(state: Any) -> Array:
+    """The trace, laid out densely."""
+    lazy, out = state.lazy, np.zeros(state.x.shape[1])
+    n = int(lazy["counter"][TRACED])
+    out[lazy["names"][:n]] = lazy["faded"][:n]
+    return out
 
 
 def take_sums(state: Any) -> None:
@@ -112,7 +105,8 @@ def take_sums(state: Any) -> None:
     marks, at = _marks(lazy)
     parts = (lazy[name] for name in ("scale", "chain", "norms", "counter"))
     flush(lazy["line"], marks, at, *parts, _origin(state), sums)
-    unstack(sums, state.totals.x, state.totals.y)
+    for total, values in zip(stacked(state.totals.x, state.totals.y), sums, strict=True):
+        total[:] = values
 
 
 def slots_of(k: int, n: int) -> Array:
@@ -120,16 +114,16 @@ def slots_of(k: int, n: int) -> Array:
     return np.append(np.arange(2 - k, 2), np.arange(4 - k, 4))[:n]
 
 
-def stacked(x: Array, y: Array | None) -> Array:
+def stacked(x: Array, y: Array | None) -> list[Array]:
     """The blocks of x, and then those of y."""
-    return x if y is None else np.concatenate([x, y])
+    return [*x, *(() if y is None else y)]
 
 
-def unstack(vectors: Array, x: Array, y: Array | None) -> None:
-    """Write stacked blocks into x and y."""
-    x[:] = vectors[: len(x)]
-    if y is not None:
-        y[:] = vectors[len(x) :]
+def fill(line: Array, place: int, vectors: list[Array]) -> None:
+    """Write vectors into the lines, from a place on."""
+    for b, values in enumerate(vectors, place):
+        if values.any():  # memory that is never written costs nothing
+            line[:, b] = values
 
 
 def _marks(lazy: dict[str, Any]) -> tuple[Array, int]:
@@ -137,20 +131,15 @@ def _marks(lazy: dict[str, Any]) -> tuple[Array, int]:
     return (lazy["marks"], 0) if "marks" in lazy else (lazy["line"], MARKS)
 
 
-def _materialised(state: Any, n_vectors: int, n_sums: int) -> tuple[Array, Array]:
-    """The first so many vectors and weighted sums."""
-    values, sums = np.empty((n_vectors, state.x.shape[1])), np.empty((n_sums, state.x.shape[1]))
-    parts = (state.lazy[name] for name in ("scale", "chain", "counter"))
-    materialise(state.lazy["line"], *_marks(state.lazy), *parts, values, sums)
-    return values, sums
-
-
-def _norms(vectors: Array, origin: Array) -> Array:
+def _norms(vectors: list[Array], origin: Array) -> Array:
     """‖v − v_0‖², ⟨v − v_0, v_0⟩ and ‖v_0‖² of every vector; v_0 is 0 for y."""
     norms = np.zeros((len(vectors), 3))
     for b, vector in enumerate(vectors):
-        start = np.asarray(origin[b] if b < len(origin) else 0.0 * vector, dtype=np.float64)
-        norms[b] = (vector - start) @ (vector - start), (vector - start) @ start, start @ start
+        if b < len(origin) and origin[b].any():
+            start = np.asarray(origin[b], dtype=np.float64)
+            norms[b] = (vector - start) @ (vector - start), (vector - start) @ start, start @ start
+        elif vector.any():
+            norms[b, 0] = np.vdot(vector.astype(np.float64), vector)
     return norms
 
 

@@ -21,11 +21,11 @@ from sparsetd.solvers.compiled.soft import (
     evaluate,
     stream,
 )
-from sparsetd.solvers.laws.lines import begin_trace, slots_of, stacked, trace_of, unstack, widen
+from sparsetd.solvers.laws import lines
+from sparsetd.solvers.laws.lines import begin_trace, fill, slots_of, stacked, widen
 from sparsetd.system import Array
 
 GENERATIONS, GUIDE = 4096, 4097
-SWEEP = 2**13  # coordinates at a time when all are visited: what the second cache holds
 # A new generation of y begins before the sums of y can no longer resolve the terms added to them, or before overflow.
 RESTART = {True: 2.0**-10, False: 2.0**-200}
 
@@ -39,7 +39,7 @@ def key(solver: Any, system: Any) -> str:
 def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     """Lines that hold the values of the dense state, but for the features with a penalty of their own."""
     vectors, totals = stacked(state.x, state.y), stacked(state.totals.x, state.totals.y)
-    (n, d), k, factor, summed = vectors.shape, system.k, system.factor, solver.average != "none"
+    n, d, k, factor, summed = len(vectors), state.x.shape[1], system.k, system.factor, solver.average != "none"
     special = np.zeros(0, dtype=np.int64) if factor is None else np.flatnonzero(factor != 1.0)
     constant, slot = _constant(solver), 0 if summed and n == 4 else OWN_SLOT
     searched = summed and constant == 0.0
@@ -56,22 +56,20 @@ def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
         "names": np.zeros(64, dtype=np.int32),
         "faded": np.zeros(64),
         "special": special,
-        "columns": np.concatenate([vectors, totals])[:, special].astype(np.float64),
+        "columns": np.array([v[special] for v in (*vectors, *totals)], dtype=np.float64),
         "rows": np.zeros((3, len(special))),
         "slots": slots_of(k, n),
         "slot": slot,
         "horizon": every,
         "fixed": _fixed(system, k, n, n if summed else 0, constant),
     }
-    for b in range(n):
-        for place, values in ((b, vectors[b]), (SUMS + b, totals[b])):
-            if values.any():  # memory that is never written costs nothing
-                lazy["line"][:, place] = values
+    fill(lazy["line"], 0, vectors)
+    fill(lazy["line"], SUMS, totals)
     lazy["line"][special] = 0.0
     if state.trace is not None:
         begin_trace(lazy, _tags(lazy), slot - 1, state.trace[0] * _ordinary(lazy, d))
         lazy["rows"][2] = state.trace[0][special]
-    lazy["number"][NORM] = np.sum(np.square(vectors[k:], dtype=np.float64))
+    lazy["number"][NORM] = sum(np.vdot(v.astype(np.float64), v) for v in vectors[k:] if v.any())
     _begin_afresh(lazy)
     return lazy
 
@@ -105,27 +103,30 @@ def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[A
             _flush(lazy, k)
 
 
-def point(state: Any) -> Array:
-    """x, O(d)."""
-    return _materialised(state, len(state.x), 0)[0]
+def part(state: Any, at: slice) -> Any:
+    """The state of some features in plain arrays."""
+    lazy, k, n, block = state.lazy, len(state.x), len(state.lazy["slots"]), np.empty((at.stop - at.start, 8))
+    evaluate(_lines(lazy), tuple(lazy["past"]) or None, lazy["slot"], lazy["fixed"], at.start, block)
+    here = (at.start <= lazy["special"]) & (lazy["special"] < at.stop)
+    places, columns = lazy["special"][here] - at.start, lazy["columns"][:, here].T
+    block[places, :n], block[places, SUMS : SUMS + n] = columns[:, :n], columns[:, n:]
+    return state.part(at, block.T[:k], block.T[k:n] if n > k else None, block.T[SUMS : SUMS + n])
 
 
-def settle(state: Any) -> None:
-    """Fill the dense arrays of the state, O(d)."""
-    n = len(state.lazy["slots"])
-    lazy, (values, sums) = state.lazy, _materialised(state, n, n)
-    unstack(values, state.x, state.y)
-    unstack(sums, state.totals.x, state.totals.y)
-    if state.trace is not None:
-        state.trace[0] = trace_of(lazy, state.x.shape[1])
-        state.trace[0, lazy["special"]] = lazy["rows"][2]
+def trace(state: Any) -> Array:
+    """The trace, laid out densely."""
+    out = lines.trace(state)
+    out[state.lazy["special"]] = state.lazy["rows"][2]
+    return out
 
 
 def take_sums(state: Any) -> None:
     """Move the weighted sums from the lines to the dense arrays, and begin new ones."""
     lazy, n = state.lazy, len(state.lazy["slots"])
     _flush(lazy, len(state.x))
-    unstack(_materialised(state, n, n)[1], state.totals.x, state.totals.y)
+    for place, total in enumerate(stacked(state.totals.x, state.totals.y)):
+        total[:] = lazy["line"][:, SUMS + place]
+        total[lazy["special"]] = lazy["columns"][n + place]
     lazy["line"][:, SUMS : SUMS + np.count_nonzero(lazy["fixed"][SUMMED])] = 0.0
     lazy["columns"][n:] = 0.0
 
@@ -172,20 +173,6 @@ def _tags(lazy: dict[str, Any]) -> Array:
 
 def _lines(lazy: dict[str, Any]) -> tuple[Array, ...]:
     return tuple(lazy[name] for name in ("line", "born", "scalar", "counter", "number", "scale", "mass"))
-
-
-def _materialised(state: Any, n: int, n_sums: int) -> tuple[Array, Array]:
-    """The first so many vectors and weighted sums."""
-    lazy, d, first_sum = state.lazy, state.x.shape[1], len(state.lazy["slots"])
-    values, sums = np.empty((n, d)), np.empty((n_sums, d))
-    for first in range(0, d, SWEEP):
-        block = np.empty((min(SWEEP, d - first), 8))
-        evaluate(_lines(lazy), tuple(lazy["past"]) or None, lazy["slot"], lazy["fixed"], first, block)
-        values[:, first : first + SWEEP] = block[:, :n].T
-        sums[:, first : first + SWEEP] = block[:, SUMS : SUMS + n_sums].T
-    values[:, lazy["special"]] = lazy["columns"][:n]
-    sums[:, lazy["special"]] = lazy["columns"][first_sum : first_sum + n_sums]
-    return values, sums
 
 
 def _flush_is_due(lazy: dict[str, Any]) -> bool:

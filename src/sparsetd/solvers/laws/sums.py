@@ -31,11 +31,10 @@ from sparsetd.solvers.compiled.sums import (
     materialise,
     stream,
 )
-from sparsetd.solvers.laws.lines import slots_of, stacked, unstack
+from sparsetd.solvers.laws.lines import fill, slots_of, stacked
 from sparsetd.system import Array
 
 ROOM = 64  # hot coordinates, at first
-SWEEP = 2**13  # coordinates at a time when all are visited: what the second cache holds
 PLACE = {V: V, R: TOTAL, SHARE: SHARES}  # of a line, and of a hot coordinate
 
 
@@ -91,55 +90,55 @@ def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[A
             lazy[name] = np.append(lazy[name], np.zeros(len(lazy[name]) + 4 * len(lazy["names"]), lazy[name].dtype))
 
 
-def point(state: Any) -> Array:
-    """x, O(d)."""
-    return _point_of(state, _materialised(state, V)[0][: len(state.x)])
+def part(state: Any, at: slice) -> Any:
+    """The state of some features in plain arrays."""
+    lazy, k, block, mass = state.lazy, len(state.x), np.empty((at.stop - at.start, 12)), float(state.record[MASS])
+    materialise(lazy["line"], lazy["scale"], lazy["fixed"], at.start, mass, block)
+    names = lazy["names"][: lazy["counter"][HOT]]
+    here = (at.start <= names) & (names < at.stop)
+    for place, hot in PLACE.items():
+        block[names[here] - at.start, place : place + 4] = lazy["hot"][: len(names)][here, hot : hot + 4]
+    values, sums, shares = block.T[V : V + 2 * k], block.T[R : R + 2 * k], block.T[SHARE : SHARE + k]
+    known = {"sum_x": -values[:k], "sum_y": values[k:]} | ({"share": shares} if lazy["weigh"] else {})
+    y = lazy["number"][FACTOR] * values[k:]
+    return state.part(at, _point_of(state, values[:k], at), y, sums if lazy["weigh"] else None, **known)
 
 
-def settle(state: Any) -> None:
-    """Fill the dense arrays of the state, O(d)."""
-    lazy, k = state.lazy, len(state.x)
-    values, sums, shares = _materialised(state, V, R, SHARE)
-    state.x[:] = _point_of(state, values[:k])
-    state.y[:] = lazy["number"][FACTOR] * values[k:]
-    state.more["sum_x"][:], state.more["sum_y"][:] = -values[:k], values[k:]
-    if lazy["weigh"]:
-        unstack(sums, state.totals.x, state.totals.y)
-        state.more["share"][:] = shares[:k]
-    if state.trace is not None:
-        n = lazy["counter"][HOT]
-        state.trace[0] = 0.0
-        state.trace[0, lazy["names"][:n]] = lazy["hot"][:n, TRACE]
+def trace(state: Any) -> Array:
+    """The trace, laid out densely."""
+    out, n = np.zeros(state.x.shape[1]), state.lazy["counter"][HOT]
+    out[state.lazy["names"][:n]] = state.lazy["hot"][:n, TRACE]
+    return out
 
 
 def take_sums(state: Any) -> None:
     """Move the weighted sums and shares from the lines to the dense arrays, and begin new ones."""
-    sums, shares = _materialised(state, R, SHARE)
-    unstack(sums, state.totals.x, state.totals.y)
-    state.more["share"][:] = shares[: len(state.x)]
+    state.settle()
     _flush(state, state.lazy, forget=True)
 
 
 def _fill(state: Any, lazy: dict[str, Any]) -> bool:
     """Lines, hot coordinates and an empty heap with room for all active ones; returns whether there is any sum."""
-    k, mass, share = len(state.x), float(state.record[MASS]), state.more["share"]
-    l1, vectors = lazy["fixed"][L1], np.concatenate([-state.more["sum_x"], state.more["sum_y"]]).astype(np.float64)
-    active = np.abs(vectors[:k]) > mass * l1[:k, None]
-    parts = {V: vectors, KEY: active & (l1[:k, None] > 0)}
-    if lazy["weigh"]:
-        parts |= {R: stacked(state.totals.x, state.totals.y), SHARE: share - mass * active}
-    for first, columns in parts.items():
-        for place, column in enumerate(columns, first):
-            if column.any():  # memory that is never written costs nothing
-                lazy["line"][:, place] = column
+    k, mass, share, line = len(state.x), float(state.record[MASS]), state.more["share"], lazy["line"]
+    l1, sums = lazy["fixed"][L1], stacked(state.more["sum_x"], state.more["sum_y"])
+    begun = any(values.any() for values in sums)
+    vectors = [(-v if b < k else v).astype(np.float64) for b, v in enumerate(sums)] if begun else sums
+    room = 8 * ROOM
     lazy["active"][LEVEL] = l1 * mass
-    room = 2 * int(active.sum()) + 8 * ROOM
+    if begun:
+        active = [np.abs(v) > mass * weight for v, weight in zip(vectors[:k], l1, strict=False)]
+        fill(line, V, vectors)
+        fill(line, KEY, [on & (weight > 0) for on, weight in zip(active, l1, strict=False)])
+        room += 2 * int(np.sum(active))
+        if lazy["weigh"]:
+            fill(line, R, stacked(state.totals.x, state.totals.y))
+            fill(line, SHARE, [known - mass * on for known, on in zip(share, active, strict=True)])
     lazy["keys"], lazy["owners"] = np.zeros(room), np.zeros(room, dtype=np.int64)
     _heat(state, lazy, vectors)
-    return bool(vectors.any())
+    return begun
 
 
-def _heat(state: Any, lazy: dict[str, Any], vectors: Array) -> None:
+def _heat(state: Any, lazy: dict[str, Any], vectors: list[Array]) -> None:
     """Make the special coordinates hot, and after them those of the trace."""
     k, special = len(state.x), lazy["special"]
     trace = np.zeros(state.x.shape[1]) if state.trace is None else state.trace[0]
@@ -147,9 +146,9 @@ def _heat(state: Any, lazy: dict[str, Any], vectors: Array) -> None:
     n = len(names)
     _widen(lazy, n)
     hot = lazy["hot"][:n]
-    hot[:, V : V + 2 * k] = vectors[:, names].T
+    hot[:, V : V + 2 * k] = np.array([v[names] for v in vectors]).T
     if lazy["weigh"]:
-        hot[:, TOTAL : TOTAL + 2 * k] = stacked(state.totals.x, state.totals.y)[:, names].T
+        hot[:, TOTAL : TOTAL + 2 * k] = np.array([v[names] for v in stacked(state.totals.x, state.totals.y)]).T
         hot[:, SHARES : SHARES + k] = state.more["share"][:, names].T
     hot[:, MULTIPLIER] = 1.0
     hot[: len(special), MULTIPLIER] = lazy["multiplier"]
@@ -164,10 +163,11 @@ def _widen(lazy: dict[str, Any], more: int) -> None:
     lazy["hot"] = np.append(lazy["hot"], np.zeros((extra, HOT_WIDTH)), axis=0)
 
 
-def _point_of(state: Any, sums: Array) -> Array:
+def _point_of(state: Any, sums: Array, at: slice) -> Array:
     """x = S(v, l1 Σa_i)/(√Σ‖g_x‖² + l2 Σa_i)."""
     lazy, k, multiplier = state.lazy, len(sums), np.ones(sums.shape[1])
-    multiplier[lazy["special"]] = lazy["multiplier"]
+    here = (at.start <= lazy["special"]) & (lazy["special"] < at.stop)
+    multiplier[lazy["special"][here] - at.start] = lazy["multiplier"][here]
     l1, l2 = float(state.record[MASS]) * lazy["fixed"][[L1, L2], :k]
     return argmin(0.0 * sums, -sums, float(state.record[GX]), l1, l2, multiplier)
 
@@ -179,20 +179,6 @@ def argmin(origin: Array, sums: Array, squares: float, l1: Array, l2: Array, fac
         return origin
     x, bound = origin - sums / root, l1[:, None] * weigh / root
     return np.asarray((x - np.clip(x, -bound, bound)) / (1.0 + l2[:, None] * weigh / root))
-
-
-def _materialised(state: Any, *parts: int) -> list[Array]:
-    """v (V), Σ a x and Σ a y (R) or the shares (SHARE) of every vector."""
-    lazy, (k, d), n = state.lazy, state.x.shape, state.lazy["counter"][HOT]
-    out, names = [np.empty((2 * k, d)) for _ in parts], lazy["names"][:n]
-    for first in range(0, d, SWEEP):
-        block = np.empty((min(SWEEP, d - first), 12))
-        materialise(lazy["line"], lazy["scale"], lazy["fixed"], first, float(state.record[MASS]), block)
-        for values, place in zip(out, parts, strict=True):
-            values[:, first : first + SWEEP] = block[:, place : place + 2 * k].T
-    for values, place in zip(out, parts, strict=True):
-        values[:, names] = lazy["hot"][:n, PLACE[place] : PLACE[place] + 2 * k].T
-    return out
 
 
 def _flush(state: Any, lazy: dict[str, Any], forget: bool) -> None:
