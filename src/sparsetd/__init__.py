@@ -7,8 +7,9 @@ Public names are loaded when they are first used: `import sparsetd` itself impor
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from sparsetd.lazy_names import lazily
 
 __version__ = "0.2.0"
 
@@ -44,39 +45,27 @@ if TYPE_CHECKING:
     from sparsetd.transitions import read as read
 
 # Where each public name lives, in the order of the data flow; a test keeps it complete.
-_HOMES = {
-    "sparsetd": (
-        "transitions features operators penalties solvers metrics problems control selection evaluation decisions "
-        "checks plots progress"
-    ),
-    "sparsetd.transitions": "Transitions prepare read",
-    "sparsetd.estimators": (
-        "TD ETD TDC TDRC GTD GTD2 HTD GQ GTD2MP TDCMP L1TD MirrorDescentTD PFGTD ROTD ROGQ ROTDLasso RDATD LSTD LSTDL1 "
-        "LARSTD LCPTD DantzigLSTD OMPTD RALP SparseTD LinearTD TDScorer ValueFunction fit_stream DivergenceWarning"
-    ),
-    "sparsetd.selection": (
-        "SparseTDCV sparse_td_path SparsePath rho_max stability_selection StabilitySelection value_interval Interval "
-        "summary Summary"
-    ),
-    "sparsetd.evaluation": "evaluate Evaluation estimate_behavior",
-    "sparsetd.sweeps": "sweep Sweep",
-    "sparsetd.decisions": "compare improve sensitivity",
-    "sparsetd.model_file": "save load",
-    "sparsetd.checks": "check_td_estimator",
-}
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
-
-__all__ = sorted(_HOME_OF)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME_OF:
-        raise AttributeError(f"module 'sparsetd' has no attribute {name!r}")
-    home = _HOME_OF[name]
-    value = import_module(f"sparsetd.{name}") if home == "sparsetd" else getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME_OF])
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "": (
+            "transitions features operators penalties solvers metrics problems control selection evaluation decisions "
+            "checks plots progress"
+        ),
+        "transitions": "Transitions prepare read",
+        "estimators": (
+            "TD ETD TDC TDRC GTD GTD2 HTD GQ GTD2MP TDCMP L1TD MirrorDescentTD PFGTD ROTD ROGQ ROTDLasso RDATD LSTD "
+            "LSTDL1 LARSTD LCPTD DantzigLSTD OMPTD RALP SparseTD LinearTD TDScorer ValueFunction fit_stream "
+            "DivergenceWarning"
+        ),
+        "selection": (
+            "SparseTDCV sparse_td_path SparsePath rho_max stability_selection StabilitySelection value_interval "
+            "Interval summary Summary"
+        ),
+        "evaluation": "evaluate Evaluation estimate_behavior",
+        "sweeps": "sweep Sweep",
+        "decisions": "compare improve sensitivity",
+        "model_file": "save load",
+        "checks": "check_td_estimator",
+    },
+)

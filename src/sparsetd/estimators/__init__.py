@@ -2,61 +2,37 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sparsetd.estimators.base import BaseTD, DivergenceWarning
-from sparsetd.estimators.fit_stream import fit_stream
-from sparsetd.estimators.gradient_td import GQ, GTD, GTD2, GTD2MP, HTD, PFGTD, TDC, TDCMP, TDRC
-from sparsetd.estimators.lasso_td import LARSTD, LCPTD, OMPTD
-from sparsetd.estimators.linear_td import LinearTD
-from sparsetd.estimators.lstd import LSTD, LSTDL1, RALP, DantzigLSTD
-from sparsetd.estimators.rotd import RDATD, ROGQ, ROTD, ROTDLasso
-from sparsetd.estimators.scorer import TDScorer
-from sparsetd.estimators.sparse_td import SparseTD
-from sparsetd.estimators.td import ETD, L1TD, TD, MirrorDescentTD
+from sparsetd.estimators.fit_stream import fit_stream as fit_stream  # its module has the same name
+from sparsetd.lazy_names import lazily
 
 if TYPE_CHECKING:
-    from sparsetd.estimators.value_function import ValueFunction
+    from sparsetd.estimators.base import *
+    from sparsetd.estimators.gradient_td import *
+    from sparsetd.estimators.lasso_td import *
+    from sparsetd.estimators.linear_td import *
+    from sparsetd.estimators.lstd import *
+    from sparsetd.estimators.rotd import *
+    from sparsetd.estimators.scorer import *
+    from sparsetd.estimators.sparse_td import *
+    from sparsetd.estimators.td import *
+    from sparsetd.estimators.value_function import *
 
-__all__ = [
-    "ETD",
-    "GQ",
-    "GTD",
-    "GTD2",
-    "GTD2MP",
-    "HTD",
-    "L1TD",
-    "LARSTD",
-    "LCPTD",
-    "LSTD",
-    "LSTDL1",
-    "OMPTD",
-    "PFGTD",
-    "RALP",
-    "RDATD",
-    "ROGQ",
-    "ROTD",
-    "TD",
-    "TDC",
-    "TDCMP",
-    "TDRC",
-    "BaseTD",
-    "DantzigLSTD",
-    "DivergenceWarning",
-    "LinearTD",
-    "MirrorDescentTD",
-    "ROTDLasso",
-    "SparseTD",
-    "TDScorer",
-    "ValueFunction",
-    "fit_stream",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """`ValueFunction` comes when it is first asked for: the feature maps that it needs take as long as all the rest."""
-    if name != "ValueFunction":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sparsetd.estimators.value_function import ValueFunction
-
-    return ValueFunction
+__getattr__, __dir__, names = lazily(
+    __name__,
+    {
+        "base": "BaseTD DivergenceWarning",
+        "fit_stream": "fit_stream",
+        "gradient_td": "GQ GTD GTD2 GTD2MP HTD PFGTD TDC TDCMP TDRC",
+        "lasso_td": "LARSTD LCPTD OMPTD",
+        "linear_td": "LinearTD",
+        "lstd": "LSTD LSTDL1 RALP DantzigLSTD",
+        "rotd": "RDATD ROGQ ROTD ROTDLasso",
+        "scorer": "TDScorer",
+        "sparse_td": "SparseTD",
+        "td": "ETD L1TD TD MirrorDescentTD",
+        "value_function": "ValueFunction",
+    },
+)
+__all__ = [*names, "fit_stream"]

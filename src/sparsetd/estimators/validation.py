@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sparsetd.moderate import all_moderate, immoderate
 from sparsetd.system import Array
-from sparsetd.transitions.checks import all_moderate, immoderate
 
 
 def check_finite(name: str, values: Any) -> None:

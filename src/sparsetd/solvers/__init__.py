@@ -2,48 +2,38 @@
 
 from __future__ import annotations
 
-from sparsetd.solvers.adaptive import (
-    DistanceOverGradients,
-    LeastSquaresDistanceOverGradients,
-    SaddleDistanceOverGradients,
-)
-from sparsetd.solvers.coin_betting import CoinBetting
-from sparsetd.solvers.dantzig import Dantzig
-from sparsetd.solvers.dual_averaging import DualAveraging
-from sparsetd.solvers.hand_set import (
-    LeastSquaresSaddle,
-    MirrorDescent,
-    MirrorProx,
-    PrimalDual,
-    SaddleMirrorProx,
-    Stochastic,
-)
-from sparsetd.solvers.lars import Lars
-from sparsetd.solvers.lcp import Lcp
-from sparsetd.solvers.least_squares import LeastSquares
-from sparsetd.solvers.lstd_l1 import LstdL1
-from sparsetd.solvers.omp import Omp
-from sparsetd.solvers.ralp import Ralp
-from sparsetd.solvers.schedules import PowerDecay
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "CoinBetting",
-    "Dantzig",
-    "DistanceOverGradients",
-    "DualAveraging",
-    "Lars",
-    "Lcp",
-    "LeastSquares",
-    "LeastSquaresDistanceOverGradients",
-    "LeastSquaresSaddle",
-    "LstdL1",
-    "MirrorDescent",
-    "MirrorProx",
-    "Omp",
-    "PowerDecay",
-    "PrimalDual",
-    "Ralp",
-    "SaddleDistanceOverGradients",
-    "SaddleMirrorProx",
-    "Stochastic",
-]
+from sparsetd.lazy_names import lazily
+
+if TYPE_CHECKING:
+    from sparsetd.solvers.adaptive import *
+    from sparsetd.solvers.coin_betting import *
+    from sparsetd.solvers.dantzig import *
+    from sparsetd.solvers.dual_averaging import *
+    from sparsetd.solvers.hand_set import *
+    from sparsetd.solvers.lars import *
+    from sparsetd.solvers.lcp import *
+    from sparsetd.solvers.least_squares import *
+    from sparsetd.solvers.lstd_l1 import *
+    from sparsetd.solvers.omp import *
+    from sparsetd.solvers.ralp import *
+    from sparsetd.solvers.schedules import *
+
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "adaptive": "DistanceOverGradients LeastSquaresDistanceOverGradients SaddleDistanceOverGradients",
+        "coin_betting": "CoinBetting",
+        "dantzig": "Dantzig",
+        "dual_averaging": "DualAveraging",
+        "hand_set": "LeastSquaresSaddle MirrorDescent MirrorProx PrimalDual SaddleMirrorProx Stochastic",
+        "lars": "Lars",
+        "lcp": "Lcp",
+        "least_squares": "LeastSquares",
+        "lstd_l1": "LstdL1",
+        "omp": "Omp",
+        "ralp": "Ralp",
+        "schedules": "PowerDecay",
+    },
+)

@@ -12,12 +12,9 @@ from sparsetd.solvers.adaptive import Automatic
 from sparsetd.solvers.compiled import averaging
 from sparsetd.solvers.compiled.balls import DUAL_BALL, L2_BALL
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
-from sparsetd.solvers.laws import sums
-from sparsetd.solvers.state import LAWS, StreamState
+from sparsetd.solvers.state import StreamState
 from sparsetd.solvers.stream import FitNorm, System
 from sparsetd.system import Array, Table
-
-LAWS["sums"] = sums
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ class DualAveraging(Automatic):
         """x of a sum of gradients."""
         first = 2 - system.k
         l1, l2 = mass * system.l1[first:2], mass * system.l2[first:2]
-        x = sums.argmin(state.origin, total, squares, l1, l2, system.factor)
+        x = plain.argmin(state.origin, total, squares, l1, l2, system.factor)
         return x * min(1.0, self.radius / max(float(np.linalg.norm(x)), 1e-300))
 
     def _rotate(self, state: StreamState) -> None:

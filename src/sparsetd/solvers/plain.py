@@ -73,6 +73,15 @@ def dual_averaging(solver: Any, state: Any, columns: tuple[Array, ...], system: 
     return taken
 
 
+def argmin(origin: Array, sums: Array, squares: float, l1: Array, l2: Array, factor: Array | None) -> Array:
+    """argmin ⟨s, x⟩ + h(x) + ½√Σ‖g_x‖² ‖x − x_0‖² with h of weights l1 and l2; x_0 before the first gradient."""
+    root, weigh = np.sqrt(squares), 1.0 if factor is None else factor
+    if not root > 0:
+        return origin
+    x, bound = origin - sums / root, l1[:, None] * weigh / root
+    return np.asarray((x - np.clip(x, -bound, bound)) / (1.0 + l2[:, None] * weigh / root))
+
+
 def coin_betting(solver: Any, state: Any, columns: tuple[Array, ...], table: Table) -> int:
     """Every block of x with its own coin; returns the rows taken."""
     reward, directions, coins, taken = columns[2], state.more["directions"], state.more["coins"], 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,11 @@ from sparsetd.system import Array, TraceCarry
 
 SWEEP = 2**14  # features at a time when all are visited: what the second cache holds
 EARLY = 1024  # rows: a change of units before that forgets what was learned in bad ones
-LAWS: dict[str, Any] = {}  # the laws of lazy states by their names (`laws`)
+
+
+def law(name: str) -> Any:
+    """The law of a lazy state by its name, loaded when it is first asked for."""
+    return import_module(f"sparsetd.solvers.laws.{name}")
 
 
 @dataclass
@@ -87,7 +92,7 @@ class StreamState:
     def _parts(self) -> Iterator[tuple[slice, StreamState]]:
         for first in range(0, self.x.shape[1], SWEEP):
             at = slice(first, min(first + SWEEP, self.x.shape[1]))
-            yield at, LAWS[self.lazy["law"]].part(self, at)  # type: ignore[index]
+            yield at, law(self.lazy["law"]).part(self, at)  # type: ignore[index]
 
     def part(self, at: slice, x: Array, y: Array | None, sums: Array | None, **more: Array) -> StreamState:
         """The state of some features, given their x and y, their sums, and what else their law keeps."""
@@ -121,7 +126,7 @@ class StreamState:
             for name, values in part.more.items():
                 self.more[name][:, at] = values
         if self.trace is not None:
-            self.trace[0] = LAWS[self.lazy["law"]].trace(self)
+            self.trace[0] = law(self.lazy["law"]).trace(self)
         self.lazy["settled"] = self.t
 
     def settled(self) -> StreamState:

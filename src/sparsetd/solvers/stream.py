@@ -14,16 +14,15 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
+from sparsetd.moderate import all_moderate
 from sparsetd.solvers import plain
 from sparsetd.solvers.compiled import dense as dense_pass
 from sparsetd.solvers.compiled import general
 from sparsetd.solvers.compiled.balls import BOX, FREE, L1_BALL, L2_BALL
 from sparsetd.solvers.compiled.csr import Rows, rows_of
 from sparsetd.solvers.compiled.rules import WEIGHT, Fixed
-from sparsetd.solvers.laws import lines, soft
-from sparsetd.solvers.state import LAWS, StreamState, Totals, apart
+from sparsetd.solvers.state import StreamState, Totals, apart, law
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
-from sparsetd.transitions.checks import all_moderate
 
 Average = Literal["all", "suffix", "none"]
 FitNorm = Literal[1, 2, "inf"]
@@ -58,9 +57,6 @@ class System(NamedTuple):
         """No penalty but a ridge that is the same for all features."""
         alike = self.factor is None or not self.l2.any() or bool(np.all(self.factor == 1.0))
         return alike and not self.l1.any()
-
-
-LAWS.update(lines=lines, soft=soft)
 
 
 class Streaming:
@@ -124,14 +120,14 @@ class Streaming:
         numbers = (batch.reward, batch.discount, *trace_weights(table, batch, state.carry))
         columns = tuple(np.require(c, np.float64, ["C", "W"]) for c in (*numbers, self._steps(state.t, len(batch))))
         system = self._system(table, penalty, factor, state.x.dtype)
-        law = None
+        name = None
         if system is not None and (batch.is_sparse or state.lazy is not None):
-            law = self._law(state, system)  # a stream that began lazily stays so, however it is cut
-        if law is None:
+            name = self._law(state, system)  # a stream that began lazily stays so, however it is cut
+        if name is None:
             state.leave()
         units = state.units if system is not None and not (system.l1.any() or system.l2.any()) else None
-        rows = (rows_of(batch.phi), rows_of(batch.phi_next)) if law else (batch.phi, batch.phi_next)
-        at_once, done = len(batch) if law or not batch.is_sparse else max(1, 2**22 // batch.n_features), 0
+        rows = (rows_of(batch.phi), rows_of(batch.phi_next)) if name else (batch.phi, batch.phi_next)
+        at_once, done = len(batch) if name or not batch.is_sparse else max(1, 2**22 // batch.n_features), 0
         while done < len(batch) and not state.diverged:
             self._rotate(state)
             if units is not None and units.is_due(state.t):
@@ -139,8 +135,8 @@ class Streaming:
                 if new is not None:
                     state.change_units(new)
                     units = new
-            if law is not None:
-                self._enter(state, law, system)  # type: ignore[arg-type]
+            if name is not None:
+                self._enter(state, name, system)  # type: ignore[arg-type]
             pause = at_once if units is None else units.until_due(state.t)
             stop = min(len(batch), done + self._until_rotation(state.t), done + pause, done + at_once)
             part = tuple(column[done:stop] for column in columns)
@@ -149,8 +145,8 @@ class Streaming:
                 units.observe(phi, state.t)
                 with np.errstate(all="ignore"):  # the kernels stop at what is not finite
                     phi, phi_next = units.rows_in(phi), units.rows_in(phi_next)
-            if law is not None:
-                taken = LAWS[law].advance(self, state, phi, phi_next, part, system)
+            if name is not None:
+                taken = law(name).advance(self, state, phi, phi_next, part, system)
             elif not (self._fused(system) or (all_moderate(phi) and all_moderate(phi_next))):
                 taken = 0
             elif system is None:
@@ -210,13 +206,13 @@ class Streaming:
         simple = not (system.l2.any() or system.damping.any() or np.isfinite(self.radius))
         return "soft" if simple and not self.extragradient and isinstance(self.rule(1), Fixed) else None
 
-    def _enter(self, state: StreamState, law: str, system: System) -> None:
+    def _enter(self, state: StreamState, name: str, system: System) -> None:
         """Go on in the lazy state; nothing to do where it was begun under the same law and for the same penalty."""
-        key = LAWS[law].key(self, system)
-        if state.lazy is None or state.lazy["law"] != law or state.lazy["key"] != key:
+        key = law(name).key(self, system)
+        if state.lazy is None or state.lazy["law"] != name or state.lazy["key"] != key:
             state.leave()
             state.apply_pending()
-            state.lazy = {"law": law, "key": key, "settled": state.t, **LAWS[law].begin(self, state, system)}
+            state.lazy = {"law": name, "key": key, "settled": state.t, **law(name).begin(self, state, system)}
 
     def _fused(self, system: System | None) -> bool:
         """Whether one pass over the state per row does it all, which looks for numbers that are not finite as well."""
@@ -310,7 +306,7 @@ class Streaming:
     def _rotate(self, state: StreamState) -> None:
         if self.average == "suffix" and state.t >= 2 and state.t & (state.t - 1) == 0:
             if state.lazy is not None:
-                LAWS[state.lazy["law"]].take_sums(state)
+                law(state.lazy["law"]).take_sums(state)
             state.earlier, state.totals = state.totals, state.earlier
             state.totals.clear()
             state.record[WEIGHT] = 0.0

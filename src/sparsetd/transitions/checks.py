@@ -11,10 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from sparsetd.moderate import LARGEST, all_moderate, immoderate
+
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
-
-LARGEST = 1e100  # products of a few such numbers are still finite, and so are their sums
 
 _offset: ContextVar[int] = ContextVar("offset", default=0)
 
@@ -129,20 +129,6 @@ def _native(dtype: np.dtype[Any]) -> type:
     if dtype.kind in "biu":
         return np.int64
     return np.float32 if dtype.itemsize == 4 else np.float64
-
-
-def immoderate(values: Array) -> Mask:
-    """Which entries are NaN, infinite, or so large that products of them are."""
-    return ~np.asarray(np.abs(values) <= LARGEST)
-
-
-def all_moderate(values: Array) -> bool:
-    """Whether no entry is immoderate, without a mask of them: a sum of squares tells, unless all of them are large."""
-    if values.dtype.kind == "i":
-        return True
-    flat = values.ravel(order="K")
-    with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.vdot(flat, flat) <= LARGEST**2) or not immoderate(values).any()
 
 
 def finite(name: str, values: Array, where: Mask | None = None) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sparsetd.moderate import all_moderate, immoderate
 from sparsetd.transitions import checks
 from sparsetd.transitions.checks import Array, Mask, nth, refuse
 
@@ -84,9 +85,9 @@ def successors(s: Array, given: Any, terminated: Mask, start: Mask) -> Array:
         )
     if sp.issparse(successor):
         checks.finite("next_observation", successor, where=~terminated)
-    elif not checks.all_moderate(successor):
+    elif not all_moderate(successor):
         checks.finite("next_observation", successor, where=~terminated)
-        successor = np.where(checks.rowwise(checks.immoderate(successor))[:, None], s, successor)
+        successor = np.where(checks.rowwise(immoderate(successor))[:, None], s, successor)
     if s.dtype.kind == "i" and successor.dtype.kind == "f" and np.all(_is_integer(successor)):
         successor = successor.astype(s.dtype)  # integers that were stored with a missing value among them
     return successor

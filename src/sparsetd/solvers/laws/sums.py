@@ -32,6 +32,7 @@ from sparsetd.solvers.compiled.sums import (
     stream,
 )
 from sparsetd.solvers.laws.lines import fill, slots_of, stacked
+from sparsetd.solvers.plain import argmin
 from sparsetd.system import Array
 
 ROOM = 64  # hot coordinates, at first
@@ -170,15 +171,6 @@ def _point_of(state: Any, sums: Array, at: slice) -> Array:
     multiplier[lazy["special"][here] - at.start] = lazy["multiplier"][here]
     l1, l2 = float(state.record[MASS]) * lazy["fixed"][[L1, L2], :k]
     return argmin(0.0 * sums, -sums, float(state.record[GX]), l1, l2, multiplier)
-
-
-def argmin(origin: Array, sums: Array, squares: float, l1: Array, l2: Array, factor: Array | None) -> Array:
-    """argmin ⟨s, x⟩ + h(x) + ½√Σ‖g_x‖² ‖x − x_0‖² with h of weights l1 and l2; x_0 before the first gradient."""
-    root, weigh = np.sqrt(squares), 1.0 if factor is None else factor
-    if not root > 0:
-        return origin
-    x, bound = origin - sums / root, l1[:, None] * weigh / root
-    return np.asarray((x - np.clip(x, -bound, bound)) / (1.0 + l2[:, None] * weigh / root))
 
 
 def _flush(state: Any, lazy: dict[str, Any], forget: bool) -> None:

@@ -1,0 +1,27 @@
+"""Numbers to compute with: neither NaN nor infinite, nor so large that products of a few of them are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+
+LARGEST = 1e100  # products of a few such numbers are still finite, and so are their sums
+
+
+def immoderate(values: Array) -> Mask:
+    """Which entries are NaN, infinite, or so large that products of them are."""
+    return ~np.asarray(np.abs(values) <= LARGEST)
+
+
+def all_moderate(values: Array) -> bool:
+    """Whether no entry is immoderate, without a mask of them: a sum of squares tells, unless all of them are large."""
+    if values.dtype.kind == "i":
+        return True
+    flat = values.ravel(order="K")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.vdot(flat, flat) <= LARGEST**2) or not immoderate(values).any()
