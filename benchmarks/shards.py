@@ -31,7 +31,7 @@ import json, re, sys, time
 import numpy as np
 from sparsetd.engines import Processes
 from sparsetd.evaluation import evaluate
-from sparsetd.evaluation.moments import as_logged, sums
+from sparsetd.evaluation.moments import plain_sums, sums
 from sparsetd.evaluation.opened import opened
 from sparsetd.transitions import Transitions, read, shards
 what, path = sys.argv[1:3]
@@ -63,7 +63,7 @@ else:
         for part in shards(path):
             [column.to_numpy() for column in pq.read_table(part.path, use_threads=False).columns]
     elif what == "sums":
-        log.answer(sums(np.arange(log.sizes.sum()) // 25 % 40, n=40), sums().on(as_logged))
+        log.answer(sums(np.arange(log.sizes.sum()) // 25 % 40, n=40), plain_sums())
     elif what == "wide":
         log.answer(sums())
     else:

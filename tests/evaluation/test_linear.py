@@ -12,6 +12,7 @@ from sparsetd import LSTD
 from sparsetd.evaluation import held_out as module
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.evened import compiled, evened
 from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.held_out import (
     HeldOut,
@@ -379,3 +380,14 @@ def test_the_interval_agrees_with_that_of_the_selection_layer(seed):
     other = value_interval(LSTD(gamma=GAMMA, fit_intercept=True).fit(*rows, **columns), *rows, **columns)
     assert other.estimate[0] == pytest.approx(own.value, rel=1e-9)
     assert other.standard_error[0] == pytest.approx(own.standard_error, rel=0.1)
+
+
+def test_the_compiled_rows_are_those_of_numpy():
+    rng = np.random.default_rng(0)
+    phi, after = rng.normal(size=(2, 50, 7)) * 1e3 + 1e5
+    given = (phi, after, phi.mean(axis=0), 1 / phi.std(axis=0), rng.choice([0.0, 0.9], 50))
+    one, other = np.empty((2, 3, 60, 8))
+    evened(*given, one[:, :50])
+    compiled(*given, other[:, :50])
+    assert np.array_equal(one[:, :50], other[:, :50])
+    assert np.array_equal(one[2, :50], one[0, :50] - given[-1][:, None] * one[1, :50])

@@ -42,7 +42,7 @@ from sparsetd.evaluation.held_out import (
 )
 from sparsetd.evaluation.linear import LinearValue, coefficient_powers, coefficients
 from sparsetd.evaluation.misfit import behavior_misfit, extra_sums, misfit
-from sparsetd.evaluation.moments import Moments, Part, as_logged, on_columns, sums
+from sparsetd.evaluation.moments import Moments, Part, as_logged, on_columns, plain_sums, sums
 from sparsetd.evaluation.opened import Opened, opened
 from sparsetd.evaluation.parts import Parts
 from sparsetd.evaluation.result import Evaluation, Feature
@@ -289,10 +289,11 @@ def _chosen(log: Opened, estimator: Any, groups: Groups, n_resamples: int) -> _C
         rows = Part.of(whole.batch, whole.episodes, columns)
     split = bool(n_resamples) and formed and len(every) <= MAX_RIVALS
     asked = sums(groups.group, n=groups.n) if split else sums(groups.fold, n=groups.n // groups.each)
-    found, behavior, facts, ages = rows.answer(
-        asked, sums().on(as_logged), Ask(Facts.of, whole=True), Ask(importance.by_age, whole=True)
+    found, plain, facts, ages = rows.answer(
+        asked, plain_sums(), Ask(Facts.of, whole=True), Ask(importance.by_age, whole=True)
     )
     _check(facts)
+    behavior = found.as_logged(plain)
     if formed:
         units = found.units(log.units)
         found, behavior, rows = (

@@ -9,7 +9,7 @@ A → TATᵀ, b → Tb, C → TCTᵀ, c → Tc.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -19,11 +19,13 @@ import scipy.sparse as sp
 
 from sparsetd.evaluation.asks import Ask, answers
 from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.evened import compiled, evened
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array, Batch
 
 MAX_COLUMNS = 5_000
 BLOCK = 2**18  # numbers of φ in a piece: what is made of them stays near the processor
+MANY = 8  # pieces from which the compiled loop pays for its start
 LEAST = 2_048  # rows of a piece, however many columns: adding up sums must stay cheaper than forming them
 
 
@@ -48,33 +50,32 @@ class Part:
         return with_ones(self.batch.phi)
 
     @cached_property
-    def after(self) -> Array:
-        """[φ' 1] of every row."""
-        return with_ones(self.batch.phi_next)
-
-    @cached_property
     def changes(self) -> Array:
         """[φ 1] − γ[φ' 1] of every row."""
-        change = self.after * -self.batch.discount[:, None]
+        change = with_ones(self.batch.phi_next) * -self.batch.discount[:, None]
         change += self.states
         return np.asarray(change)
 
     def with_ratio(self, ratio: Array) -> Part:
         """The same rows for another target policy."""
         part = replace(self, batch=replace(self.batch, ratio=ratio), episodes=replace(self.episodes, ratio=ratio))
-        part.__dict__.update({k: v for k, v in vars(self).items() if k in ("states", "after", "changes")})
+        part.__dict__.update({k: v for k, v in vars(self).items() if k in ("states", "changes")})
         return part
 
     def in_units(self, units: Units) -> Part:
         return replace(self, units=units)
 
-    def whole(self) -> Part:
-        """All rows in the units of the pieces."""
+    def whole(self, room: Array | None = None, fill: Callable[..., None] = evened) -> Part:
+        """All rows in the units of the pieces; they lie in `room` if it is given."""
         if self.units is None or self.batch.is_sparse:
             return self if self.units is None else replace(self, batch=self.units.applied(self.batch), units=None)
-        states, after = (_standardised(rows, self.units) for rows in (self.batch.phi, self.batch.phi_next))
+        n, d = self.batch.phi.shape
+        own = np.empty((3, n, d + 1)) if room is None else room[:, :n]
+        rows, units = (np.ascontiguousarray(part) for part in (self.batch.phi, self.batch.phi_next)), self.units
+        fill(*rows, units.shift, 1.0 / units.scale, self.batch.discount, own)
+        states, after, changes = own
         part = replace(self, batch=replace(self.batch, phi=states[:, :-1], phi_next=after[:, :-1]), units=None)
-        part.__dict__.update(states=states, after=after)
+        part.__dict__.update(states=states, changes=changes)
         return part
 
     def answer(self, *asked: Ask) -> list[Any]:
@@ -83,12 +84,18 @@ class Part:
         return answers(self, *along, tuple(ask.plan() for ask in asked)).values
 
     def pieces(self) -> Iterator[tuple[Part, slice]]:
-        """Blocks of whole episodes, and which episodes they are."""
-        step = max(BLOCK // (self.batch.n_features + 1), LEAST)
-        cuts = np.flatnonzero(np.diff(self.episodes.last // step)) + 1
-        for begin, end in zip([0, *cuts], [*cuts, len(self.episodes)], strict=True):
-            members = slice(begin, end)
-            yield (self.whole() if not len(cuts) else self.some(members).whole()), members
+        """Blocks of whole episodes, and which episodes they are. A block is gone when the next one is asked for."""
+        width = self.batch.n_features + 1
+        cuts = np.flatnonzero(np.diff(self.episodes.last // max(BLOCK // width, LEAST))) + 1
+        if not len(cuts):
+            yield self.whole(), slice(0, len(self.episodes))
+            return
+        begins, ends = np.append(0, cuts), np.append(cuts, len(self.episodes))
+        longest = (self.episodes.last[ends - 1] - self.episodes.first[begins]).max() + 1
+        room = np.empty((3, longest, width))  # fresh memory would cost more than what is written to it
+        fill = compiled if len(begins) >= MANY else evened
+        for begin, end in zip(begins, ends, strict=True):
+            yield self.some(slice(begin, end)).whole(room, fill), slice(begin, end)
 
     def some(self, members: slice) -> Part:
         """Some of the episodes."""
@@ -123,11 +130,12 @@ class Moments:
 
     def _take(self, part: Part, group: Array, n_groups: int) -> None:
         of_row, first = group[part.episodes.of], part.states[part.episodes.first]
-        weighted = part.batch.ratio[:, None] * part.states
         for k, rows in _members(of_row, n_groups):
-            self.A[k] += weighted[rows].T @ part.changes[rows]
-            self.C[k] += part.states[rows].T @ part.states[rows]
-            self.b[k] += weighted[rows].T @ part.batch.reward[rows]
+            states = part.states[rows]
+            weighted = part.batch.ratio[rows, None] * states
+            self.A[k] += weighted.T @ part.changes[rows]
+            self.C[k] += states.T @ states  # of one array: BLAS forms half of it
+            self.b[k] += weighted.T @ part.batch.reward[rows]
             self.start[k] += first[group == k].sum(axis=0)
         self.n_rows[:] += np.bincount(of_row, minlength=n_groups)
         self.n_episodes[:] += np.bincount(group, minlength=n_groups)
@@ -167,14 +175,32 @@ class Moments:
 
     def in_units(self, old: Units, new: Units) -> Moments:
         """The sums of the same rows in other units."""
-        T = np.diag(np.append(old.scale / new.scale, 1.0))
-        T[:-1, -1] = (old.shift - new.shift) / new.scale
-        return replace(self, A=T @ self.A @ T.T, C=T @ self.C @ T.T, b=self.b @ T.T, start=self.start @ T.T)
+        scale, shift = np.append(old.scale / new.scale, 1.0), np.append((old.shift - new.shift) / new.scale, 0.0)
+
+        def mapped(rows: Array) -> Array:
+            """Tφ = scale·φ + shift·1 of what its last axis counts."""
+            return np.asarray(rows * scale + rows[..., -1:] * shift)
+
+        A, C = (np.swapaxes(mapped(np.swapaxes(mapped(square), 1, 2)), 1, 2) for square in (self.A, self.C))
+        return replace(self, A=A, C=C, b=mapped(self.b), start=mapped(self.start))
+
+    def as_logged(self, plain: Array) -> Moments:
+        """The sums of all groups for the logged behaviour, from those of `plain_sums`."""
+        return replace(self.total(), A=plain[None, :, :-1], b=plain[None, :, -1])
 
 
 def sums(*group: Array, n: int = 1) -> Ask:
     """Asks for the sums of n groups of episodes."""
     return Ask(Moments.of, (n,) if group else (), group, into=True)
+
+
+def plain_sums() -> Ask:
+    """Asks for [Σφ(φ − γφ')ᵀ, Σrφ]: the sums whose target is the logged behaviour, but for those it shares."""
+    return Ask(_plain_sums)
+
+
+def _plain_sums(part: Part) -> Array:
+    return np.column_stack([part.states.T @ part.changes, part.states.T @ part.batch.reward])
 
 
 def pilot_units(phi: Array) -> Units:
@@ -185,7 +211,10 @@ def pilot_units(phi: Array) -> Units:
 
 def on_columns(part: Part, columns: Array) -> Part:
     """A view: some of the columns of φ."""
-    return Part.of(part.batch, part.episodes, columns)
+    view, with_constant = Part.of(part.batch, part.episodes, columns), np.append(columns, part.batch.n_features)
+    if "changes" in vars(part):
+        view.__dict__.update(states=part.states[:, with_constant], changes=part.changes[:, with_constant])
+    return view
 
 
 def as_logged(part: Part) -> Part:
@@ -213,14 +242,6 @@ def chosen(phi: Array | sp.csr_array, columns: Array) -> Array:
     every = not sp.issparse(phi) and np.array_equal(columns, np.arange(phi.shape[1]))
     some: Any = phi if every else phi[:, columns]
     return some.toarray() if sp.issparse(some) else np.asarray(some, dtype=np.float64)
-
-
-def _standardised(phi: Array, units: Units) -> Array:
-    """[φ 1] in these units."""
-    out = np.ones((phi.shape[0], phi.shape[1] + 1))
-    np.subtract(phi, units.shift, out=out[:, :-1])
-    out[:, :-1] *= 1.0 / units.scale
-    return out
 
 
 def with_ones(phi: Array) -> Array:

@@ -40,7 +40,8 @@ class Reading:
     def __call__(self, log: Transitions) -> Part:
         posed = pose(log if self.behavior is None else self.behavior.apply(log), self.target).log
         episodes = Episodes.of_log(posed, self.gamma)
-        return Part(featurize(posed, self.features, self.gamma), episodes, log.ids(), self.units)
+        batch = featurize(posed, self.features, self.gamma, clear=False)
+        return Part(batch, episodes, log.ids(), self.units)
 
 
 @dataclass(frozen=True, eq=False)

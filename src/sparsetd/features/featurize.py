@@ -23,6 +23,7 @@ def featurize(
     policy: Policy | None = None,
     *,
     sparse: bool | None = None,
+    clear: bool = True,
 ) -> Batch:
     """Rows φ, φ' and the columns that go with them, for state values or (given a policy) for action values.
 
@@ -43,6 +44,8 @@ def featurize(
         From observations (n, p) to action probabilities (n, n_actions).
     sparse : bool, optional
         CSR or dense rows; as the transformer returns them where None.
+    clear : bool
+        False leaves φ' of terminated rows as it is, which saves a copy where their discount of 0 says enough.
     """
     discount = np.where(transitions.terminated, 0.0, _discounts(gamma, len(transitions)))
     phi = state_features(features, transitions.observation, sparse)
@@ -58,7 +61,7 @@ def featurize(
             ratio = chosen(pi, action) / transitions.behavior_prob
     return Batch(
         phi=phi,
-        phi_next=_clear(phi_next, transitions.terminated),
+        phi_next=_clear(phi_next, transitions.terminated) if clear else phi_next,
         reward=transitions.reward,
         discount=discount,
         ratio=ratio,
