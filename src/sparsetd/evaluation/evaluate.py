@@ -118,7 +118,7 @@ def evaluate(
     inside = np.searchsorted(columns, choice.support)
     model, fitted = LinearValue.solve(folds), LinearValue.solve(chosen.behavior)
     few = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
-    heavy, others, metric = _heaviest(model, folds, choice, columns), without_each(folds), metric_of(folds)
+    heavy, others, metric = _heaviest(model, folds, choice, columns), chosen.others, metric_of(folds)
     thetas, fold, edges = thetas_of(others), groups.fold, pictures.ratio_edges(facts.least[1], facts.most[1])
     moved, second, power, by_fold, robust, carried, weighed, calibrated, ratios, extra = rows.answer(
         Ask(influence_powers, (model, fitted, few, inside, facts.mean_return, facts.complete)),
@@ -255,13 +255,15 @@ def _finite(estimate: Estimate) -> Estimate:
 class _Chosen:
     """The features that matter; the rows on the columns that the value is computed from, and their sums by fold.
 
-    `behavior` are the sums with the logged behaviour as the target, `groups` those of groups of episodes (None: later).
+    `others` are the fits without each fold, `behavior` the sums with the logged behaviour as the target, `groups` those
+    of groups of episodes (None: later).
     """
 
     choice: Choice
     rows: Part | Parts
     columns: Array
     folds: Moments
+    others: list[LinearValue]
     behavior: Moments
     groups: Moments | None
     facts: Facts
@@ -303,10 +305,11 @@ def _chosen(log: Opened, estimator: Any, groups: Groups, n_resamples: int) -> _C
         choice = choose(rows.whole().batch, estimator)
     folds = found.merged(groups.each) if split else found
     edges = fine_bins(LinearValue.solve(folds), folds)
-    beside = prediction_counts(thetas_of(without_each(folds)), groups.fold, edges)
+    others = without_each(folds)
+    beside = prediction_counts(thetas_of(others), groups.fold, edges)
     choice, (counts,) = choose_on(rows, folds, beside) if choice is None else (choice, rows.answer(beside))
     held = (found if split else None, facts, ages, tenths(counts, edges), units)
-    return _Chosen(choice, rows, columns, folds, behavior, *held)
+    return _Chosen(choice, rows, columns, folds, others, behavior, *held)
 
 
 def _check(facts: Facts) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg
 from scipy.linalg import solve_banded
+from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.stats import norm
 
 from sparsetd.evaluation.asks import Ask
@@ -28,6 +29,9 @@ from sparsetd.selection.units import lengths_of
 from sparsetd.system import Array
 
 N_GROUPS, N_BINS = 10, 8_192
+SINGULAR = (
+    1e-8  # what the columns before leave of one of unit length, at or below which the inverse is a pseudo-inverse
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +76,11 @@ def metric_of(folds: Moments) -> Array:
     C = total.C[0] / total.n_rows[0]
     length = lengths_of(np.diag(C))
     units = np.outer(length, length)  # what counts as singular must not depend on them
-    return np.asarray(scipy.linalg.pinvh(C / units) / units)
+    factor, bad = dpotrf(C / units, lower=1)
+    if bad or np.diag(factor).min() ** 2 <= SINGULAR:
+        return np.asarray(scipy.linalg.pinvh(C / units) / units)
+    lower = dpotri(factor, lower=1)[0]
+    return np.asarray((np.tril(lower) + np.tril(lower, -1).T) / units)
 
 
 def fold_sums(metric: Array, thetas: Array, fold: Array, facts: Facts) -> Ask:

@@ -27,6 +27,7 @@ from sparsetd.system import Array
 
 FALSE = 0.3  # expected number of noises among d that exceed κ
 ROWS_EACH = 20  # a support of the path may have one feature for so many rows
+SHARE = 4  # and at most a quarter of the features: larger ones end where the start from all of them ends
 HALVINGS = 3
 EMPTY = 1e-15  # share of the largest variance below which one is rounding
 COPY = 1e-12  # 1 − |correlation| at or below which two columns are copies
@@ -83,9 +84,9 @@ def distinct(C: Array) -> Array:
 
 
 def supports(system: MeanSystem) -> list[Array]:
-    """The last supports of the path in the metric of C with at most N/20, N/40, N/80 and N/160 features."""
-    limits = [system.n_rows // (ROWS_EACH * 2**k) for k in range(HALVINGS + 1)]
-    limits = [limit for limit in limits if 0 < limit < len(system.b)]
+    """The last supports of the path in the metric of C with at most m, m/2, m/4, m/8 features, m = min(N/20, d/4)."""
+    most = min(system.n_rows // ROWS_EACH, len(system.b) // SHARE)
+    limits = [most // 2**k for k in range(HALVINGS + 1) if most // 2**k]
     family = family_on(system) if limits else None
     top = family.rho_max() if family is not None else 0.0
     if family is None or top == 0.0:

@@ -59,6 +59,7 @@ def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | 
     schema = parts.schema
     gathered, complete = _gather(parts, max_bytes, max_rows)
     rows, moved = in_order(stack(gathered), schema)
+    gathered.clear()  # the parts would take as much memory again
     start = starts(rows)
     refuse_rows_after_the_end(rows.terminated | rows.truncated, np.cumsum(start))
     filled, known = with_successors(rows, start)
