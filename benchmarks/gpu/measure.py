@@ -266,7 +266,7 @@ def jax() -> None:
         say(f"jax d={d} K={runs}: {runs * n / np.median(took) / 1e6:.1f} M setting-steps/s")
 
 
-CHOICES = {  # threads, whether the row is kept, y and averages in shared memory, blocks resident
+CHOICES = {  # threads, how rows are kept, y and averages in shared memory, blocks resident
     SIZES[0]: [(32, 1, 0, 16), (64, 1, 0, 8), (64, 1, 0, 12), (128, 1, 0, 6)],
     SIZES[1]: [(128, 1, 0, 3), (128, 1, 0, 4), (192, 1, 0, 2), (128, 0, 1, 5), (128, 1, 1, 5), (192, 1, 1, 4)],
     (1365, 3000, 2048): [
@@ -281,7 +281,7 @@ CHOICES = {  # threads, whether the row is kept, y and averages in shared memory
         *((512, 1, 0, 1), (512, 0, 1, 2), (480, 0, 1, 2), (416, 0, 1, 2), (640, 1, 1, 1), (608, 1, 1, 1)),
         *((416, 1, 1, 1), (832, 0, 1, 1), (1024, 0, 1, 1)),
     ],
-    (6561, 1000, 528): [(t, 0, 1, 1) for t in (448, 480, 512, 608, 672, 736, 832)],
+    (6561, 1000, 528): [*((t, 2, 1, 1) for t in (384, 448, 512, 608)), *((t, 0, 1, 1) for t in (384, 512, 736))],
 }
 
 
@@ -294,7 +294,7 @@ def tune() -> None:
 
     def chosen(size: Any, choice: Any) -> None:
         (d, _, _), (t, k, s, r) = size, choice
-        job._divide = lambda *_: (t, -(-d // t), bool(k), bool(s), r)
+        job._divide = lambda *_: (t, -(-d // t), k, bool(s), r)
 
     sources = []
     for size, choice, (jobs, _) in made:

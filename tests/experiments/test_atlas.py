@@ -100,7 +100,7 @@ def test_a_gpu_plays_the_readings_of_the_cores(method, data):
         rows = [row for unit in wanted for row in run(settings, unit)]
         steps[backend] = {tuple(row[a] for a in (*AXES, "run")): row["steps"] for row in rows}
     assert steps["cores"] == steps["cuda"]
-    group = [] if data == "fresh" else readings(SMALL, method, data, group=True)
+    group = readings(SMALL, method, data, group=True)
     assert len(steps["cuda"]) == 2 * len(readings(SMALL, method, data) + group)
 
 
@@ -163,7 +163,7 @@ def test_verdicts_count_readings():
 
 def test_every_method_has_units_and_larger_experiments_are_described():
     assert {u.params["method"] for u in units(ATLAS.full)} == set(METHODS)
-    assert [u.params["gpu"] for u in units(dataclasses.replace(ATLAS.full, backend="cuda"))].count(True) == 17
+    assert [u.params["gpu"] for u in units(dataclasses.replace(ATLAS.full, backend="cuda"))].count(True) == 20
     for experiment in LARGER.values():
         assert {source for _, _, source, _ in experiment.full.table()} <= {"paper", "cited", "assumed"}
 

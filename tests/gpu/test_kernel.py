@@ -46,6 +46,18 @@ def test_the_device_agrees(model, dtype, tolerance):
     compared(both(model, dtype), tolerance)
 
 
+WIDE = [m for m in CASES if job_of(m).dual != "none" or job_of(m).average != "none"][::4]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("keep", [0, 2])
+@pytest.mark.parametrize("model", WIDE, ids=lambda m: str(m).replace("\n", "")[:60])
+def test_what_lies_in_shared_memory_agrees(model, keep, monkeypatch):
+    """As where a run is too wide for the registers, with this row kept and with rows that are read again."""
+    monkeypatch.setattr("sparsetd.cuda.job._divide", lambda d, *_: (32, -(-d // 32), keep, True, 1))
+    compared(both(model, np.float64), 1e-9)
+
+
 def test_sums_go_lane_by_lane_in_a_tree():
     values = np.random.default_rng(0).normal(size=(1, 3, 64)).astype(np.float32)
     assert block_sum(values, 64, 8) == pytest.approx(values.astype(float).sum(), rel=1e-5)

@@ -11,7 +11,7 @@ from sparsetd.system import Array, Table
 
 RULES = {"fixed": 0, "distance": 1, "averaging": 2}
 BALLS = {"none": 0, "box": 1, "l2": 2}
-Division = tuple[int, int, bool, bool, int]
+Division = tuple[int, int, int, bool, int]
 SUMS = {"none": 0, "all": 1, "suffix": 2}
 
 
@@ -73,7 +73,7 @@ class Shape:
     threads: int
     per_thread: int
     actions: int
-    keep: bool
+    keep: int
     shared: bool
     resident: int
     origin: bool
@@ -95,9 +95,10 @@ class Shape:
 
     @property
     def apart(self) -> int:
-        """Numbers of a run in shared memory: y and the averages."""
+        """Numbers of a run in shared memory: y, the averages and, with `keep` 2, φ' of the row."""
         job = self.job
-        return self.shared * self.width * self.actions * (job.table.n_blocks * (job.dual != "none") + SUMS[job.average])
+        vectors = self.actions * (job.table.n_blocks * (job.dual != "none") + SUMS[job.average])
+        return self.shared * self.width * (vectors + (self.keep == 2))
 
     @property
     def padded(self) -> int:
@@ -115,7 +116,7 @@ class Shape:
             "REAL": self.real, "THREADS": self.threads, "PER": self.per_thread, "ACTIONS": self.actions,
             "BLOCKS": job.table.n_blocks, "DUAL": int(job.dual != "none"), "BALL": BALLS[job.dual],
             "RULE": RULES[job.rule], "MIRROR": int(job.trial),
-            "KEEP": int(self.keep), "SHARED": int(self.shared), "RESIDENT": self.resident,
+            "KEEP": self.keep, "SHARED": int(self.shared), "RESIDENT": self.resident,
             "TRACE": int(job.table.lam > 0), "DAMPED": int(self.damped), "RADIUS": int(np.isfinite(job.radius)),
             "ORIGIN": int(self.origin), "L1": int(self.l1), "L2": int(self.l2), "SUM": SUMS[job.average],
             "PATTERN": f"{self.pattern}ull", "NEED_X": f"{self.need_x}u", "NEED_Y": f"{self.need_y}u",
@@ -137,7 +138,7 @@ def shape_of(
         x[:3] = True  # ‖g + damping·w‖² needs the products of w with the whole row
     y = used.any(axis=1) if first.dual != "none" else np.zeros_like(x)
     apart = first.table.n_blocks * (first.dual != "none") + SUMS[first.average]
-    words = ((first.table.n_blocks + (first.table.lam > 0)) * actions, apart * actions)
+    words = ((first.table.n_blocks + (first.table.lam > 0)) * actions, apart * actions, actions)
     size, per, keep, shared, resident = _divide(n_features, words, real.itemsize // 4, threads)
     return Shape(
         "double" if real == np.float64 else "float", size, per, actions, keep, shared, resident, origin, first,
@@ -147,25 +148,26 @@ def shape_of(
     )  # fmt: skip
 
 
-def _divide(n_features: int, words: tuple[int, int], size: int, threads: int | None) -> Division:
-    """(threads, elements of each, row in registers too?, y and averages in shared memory?, blocks on a multiprocessor).
+def _divide(n_features: int, words: tuple[int, int, int], size: int, threads: int | None) -> Division:
+    """(threads, elements of each, KEEP of the kernel, y and averages in shared memory?, blocks on a multiprocessor).
 
     A multiprocessor has 65,536 registers, and a thread needs about thirty beside its elements. Several blocks hide each
     other's waiting: where two fit with their rows, that is fastest; where not, y and the averages move to shared memory
-    (`python -m benchmarks.gpu tune` measures the alternatives).
+    and, if there is room, φ' of the row with them (`python -m benchmarks.gpu tune` measures the alternatives).
     """
-    state, row = sum(words), 4
-    fits = 0 < 4 * size * n_features * words[1] <= 220_000  # bytes of shared memory
-    shared = fits and n_features * state * size > 57_344
+    state, row, vector = words[0] + words[1], 4, 4 * size * n_features
+    shared = 0 < vector * words[1] <= 220_000 and n_features * state * size > 57_344
     state -= shared * words[1]
     wanted = threads or _threads(n_features, min(104 // (state + row), 12))
-    keep = not shared and wanted * 40 + n_features * (state + row) * size <= 32_768
+    keep = int(not shared and wanted * 40 + n_features * (state + row) * size <= 32_768)
     if not keep:
         wanted = threads or _threads(n_features, min(96 // (state * size), 13))
         each = 28 + -(-n_features // wanted) * (state + row) * size
-        keep = not shared and each <= 150 and wanted > 256
+        keep = int(not shared and each <= 150 and wanted > 256)
+    if shared and words[2] == 1 and vector * (words[1] + 1) <= 220_000:
+        keep = 2
     per = -(-n_features // wanted)
-    registers = min(255, max(72, 28 + per * (state + row * keep) * size))
+    registers = min(255, max(72, 28 + per * (state + row * (keep == 1)) * size))
     return wanted, per, keep, shared, max(1, min(16, 65_536 // (wanted * registers)))
 
 

@@ -10,7 +10,8 @@
 //   DUAL BALL      a dual y: 0 none, 1 yes; its ball: 0 none, 1 box, 2 l2
 //   RULE MIRROR    0 steps by hand, 1 distance over gradients, 2 dual averaging; a trial point
 //   RESIDENT       blocks that a multiprocessor should hold at once
-//   KEEP           the row in registers too, where there is room; otherwise it is read again
+//   KEEP           1: this row and the next in registers too, where there is room; 2: this row, phi in registers and phi' in
+//                  shared memory (one block of actions only); 0: rows are read again
 //   SHARED         y and the averages in shared memory, so that more runs (or wider ones) fit on a multiprocessor
 //   TRACE DAMPED RADIUS ORIGIN L1 L2 SUM   what there is (SUM: 0 last point, 1 average, 2 average of the last rows)
 //   DECAY          steps by hand that fall with time
@@ -45,7 +46,7 @@ typedef REAL real;
 #endif
 
 struct Row {
-  REAL f[KEEP ? PER : 1], g[KEEP ? PER : 1];
+  REAL f[KEEP == 1 ? PER : 1], g[KEEP == 1 ? PER : 1];
   const REAL *from, *to;
   real reward, fresh, old, ahead[ACTIONS], gram[3];
   int action;
@@ -54,22 +55,26 @@ struct Row {
 // x and y, or the sums that they are functions of; the average, the earlier one, and the trace.
 #if SHARED
 struct State {
-  REAL x[BLOCKS][ACTIONS][PER], e[ACTIONS][PER];
+  REAL x[BLOCKS][ACTIONS][PER], e[ACTIONS][PER], f[KEEP == 2 ? PER : 1];
 };
 extern __shared__ double pool[];
 #define APART(v, a, i) ((REAL *)pool)[(((v) * ACTIONS + (a)) * PER + (i)) * THREADS + threadIdx.x]
 #define Y(b, a, i) APART(b, a, i)
 #define AVERAGE(a, i) APART(DUAL * BLOCKS, a, i)
 #define EARLIER(a, i) APART(DUAL * BLOCKS + (SUM == 2), a, i)
+#define KEPT(i) APART(DUAL * BLOCKS + SUM, 0, i)
 #else
 struct State {
   REAL x[BLOCKS][ACTIONS][PER], y[DUAL ? BLOCKS : 1][ACTIONS][PER];
-  REAL sum[ACTIONS][PER], earlier[ACTIONS][PER], e[ACTIONS][PER];
+  REAL sum[ACTIONS][PER], earlier[ACTIONS][PER], e[ACTIONS][PER], f[1], g[1];
 };
 #define Y(b, a, i) s.y[b][a][i]
 #define AVERAGE(a, i) s.sum[a][i]
 #define EARLIER(a, i) s.earlier[a][i]
+#define KEPT(i) s.g[0]
 #endif
+#define HERE(a, i) (KEEP == 2 ? s.f[KEEP == 2 ? i : 0] : here(row, a, i))
+#define NEXT(a, i) (KEEP == 2 ? KEPT(i) : next(row, a, i))
 
 struct Table {
   real M[SIZE * SIZE], m[SIZE], damping[BLOCKS], l1[BLOCKS], l2[BLOCKS];
@@ -90,8 +95,8 @@ struct Data {
 
 __device__ __forceinline__ void load(Row &row, const Data &d, int t) {
   row.from = d.phi + (size_t)t * WIDTH + threadIdx.x, row.to = d.phi_next + (size_t)t * WIDTH + threadIdx.x;
-  if (KEEP) EACH(i, PER) row.f[i] = __ldg(row.from + i * THREADS);
-  if (KEEP) EACH(i, PER) row.g[i] = __ldg(row.to + i * THREADS);
+  if (KEEP == 1) EACH(i, PER) row.f[i] = __ldg(row.from + i * THREADS);
+  if (KEEP == 1) EACH(i, PER) row.g[i] = __ldg(row.to + i * THREADS);
   row.reward = d.reward[t], row.fresh = d.fresh[t], row.action = ACTIONS > 1 ? d.action[t] : 0;
   if (TRACE) row.old = d.old[t];
   EACH(a, ACTIONS) row.ahead[a] = d.ahead[t * ACTIONS + a];
@@ -104,12 +109,12 @@ __device__ __forceinline__ bool touches(const Row &row, int a) {
 }
 
 __device__ __forceinline__ REAL here(const Row &row, int a, int i) {
-  return ACTIONS == 1 || a == row.action ? (KEEP ? row.f[KEEP ? i : 0] : __ldg(row.from + i * THREADS)) : (REAL)0;
+  return ACTIONS == 1 || a == row.action ? (KEEP == 1 ? row.f[KEEP == 1 ? i : 0] : __ldg(row.from + i * THREADS)) : (REAL)0;
 }
 
 // psi without its discount where there is one block of actions: that is multiplied in once, after the sum.
 __device__ __forceinline__ REAL next(const Row &row, int a, int i) {
-  REAL g = KEEP ? row.g[KEEP ? i : 0] : __ldg(row.to + i * THREADS);
+  REAL g = KEEP == 1 ? row.g[KEEP == 1 ? i : 0] : __ldg(row.to + i * THREADS);
   return ACTIONS == 1 ? g : (REAL)row.ahead[a] * g;
 }
 
@@ -260,14 +265,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
   __shared__ REAL room[2 * WARPS * PADDED];
   const int run = blockIdx.x, data = data_of[run];
   const double *k = tables + (size_t)job_of[run] * (SIZE * SIZE + SIZE + 3 * BLOCKS + 9);
+#if SHARED
+  __shared__  // where registers are scarce
+#endif
   Table t;
-  EACH(j, SIZE * SIZE) t.M[j] = k[j];
-  k += SIZE * SIZE;
-  EACH(j, SIZE) t.m[j] = k[j];
-  k += SIZE;
-  EACH(b, BLOCKS) t.damping[b] = k[b], t.l1[b] = k[BLOCKS + b], t.l2[b] = k[2 * BLOCKS + b];
-  k += 3 * BLOCKS;
-  t.scale = k[0], t.horizon = k[1], t.power = k[2], t.radius = k[3], t.dual_radius = k[4], t.start = k[5], t.cap = k[6], t.norm = k[7], t.limit = k[8];
+  if (!SHARED || threadIdx.x == 0) {
+    EACH(j, SIZE * SIZE) t.M[j] = k[j];
+    k += SIZE * SIZE;
+    EACH(j, SIZE) t.m[j] = k[j];
+    k += SIZE;
+    EACH(b, BLOCKS) t.damping[b] = k[b], t.l1[b] = k[BLOCKS + b], t.l2[b] = k[2 * BLOCKS + b];
+    k += 3 * BLOCKS;
+    t.scale = k[0], t.horizon = k[1], t.power = k[2], t.radius = k[3], t.dual_radius = k[4], t.start = k[5], t.cap = k[6], t.norm = k[7], t.limit = k[8];
+  }
+  if (SHARED) __syncthreads();
   const size_t trace = ((size_t)trace_of[run]) * n, where = (size_t)data * n;
   Data d = {phi + where * WIDTH, phi_next + where * WIDTH, start_at + (size_t)(origins > 1 ? run : 0) * ACTIONS * WIDTH, reward + where,
             ahead + (size_t)ahead_of[run] * n * ACTIONS, fresh + trace, old + trace, gram + 3 * where, action + where, n};
@@ -305,8 +316,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
   {                                                                                                                     \
     EACH(q, PADDED) sums[q] = 0;                                                                                        \
     ELEMENTS {                                                                                                          \
-      REAL f = here(row, a, i), n_ = next(row, a, i), e = s.e[a][i];                                                    \
+      REAL f = HERE(a, i), n_ = NEXT(a, i), e = s.e[a][i];                                                              \
       REAL nf = here(following, a, i), ng = next(following, a, i), ne = 0;                                              \
+      if (KEEP == 2) s.f[KEEP == 2 ? i : 0] = nf, KEPT(i) = ng;                                                         \
       if (TRACE && more) ne = s.e[a][i] = (REAL)following.fresh * nf + (REAL)following.old * e;                         \
       EACH(b, BLOCKS) {                                                                                                 \
         REAL origin = ORIGIN && b == BLOCKS - 1 ? d.origin[a * WIDTH + i * THREADS + threadIdx.x] : (REAL)0, v, u = 0;  \
@@ -391,7 +403,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
       REAL at[PADDED];
       EACH(j, PADDED) at[j] = 0;
       ELEMENTS {
-        REAL f = here(row, a, i), n_ = next(row, a, i), e = s.e[a][i];
+        REAL f = HERE(a, i), n_ = NEXT(a, i), e = s.e[a][i];
         EACH(b, BLOCKS) {
           REAL origin = ORIGIN && b == BLOCKS - 1 ? d.origin[a * WIDTH + i * THREADS + threadIdx.x] : (REAL)0, v, u = 0;
           REAL x = s.x[b][a][i], gx = entry(g0, LIVE_X, row, b, f, n_, e);

@@ -38,6 +38,7 @@ GROUP = "amarack/python-rl, the public code of the authors' group (2013)"
 EPSILON = {"step": 0.1, "goal": 0.1, "group": 0.01}
 EXACT = ("LARS-TD", "l2-LSTD")
 FRESH = 768  # runs whose own samples the GPU holds at once: 50 MB each
+PARTS = 6  # of a seed of LARS-TD, whose readings take up to half a minute each
 
 
 @dataclass(frozen=True)
@@ -72,9 +73,9 @@ class AtlasSettings(Settings):
     ridge: float = assumed(1e-3, "of l2-LSTD, on the scale of means")
     rho_lars: float = assumed(1e-4, "of LARS-TD, on the scale of means")
     every: int = assumed(1, "readings taken: one in so many, each with every γ and η")
-    every_lars: int = assumed(12, "the same for LARS-TD, which runs on cores")
-    seeds_lars: int = assumed(1, "its runs of each reading")
-    seeds_lstd: int = assumed(2, "runs of each reading of l2-LSTD")
+    every_lars: int = assumed(1, "the same for LARS-TD, which runs on cores")
+    seeds_lars: int = assumed(6, "its runs of each reading")
+    seeds_lstd: int = assumed(6, "runs of each reading of l2-LSTD")
     seeds_fresh: int = assumed(3, "runs of each reading with fresh samples")
     backend: str = assumed("cores", "where the readings are run; a GPU computes in single precision")
 
@@ -100,9 +101,9 @@ def readings(settings: AtlasSettings, method: str, data: str, group: bool = Fals
 
 
 def units(settings: AtlasSettings) -> Iterator[Unit]:
-    """On a GPU all readings and seeds of a method are one unit; on cores, where LARS-TD always runs, every seed is."""
+    """On a GPU all readings and seeds of a method are one unit; on cores every seed is, and LARS-TD's are cut again."""
     for method, data, group in product(METHODS, settings.data, (False, True)):
-        if (method in EXACT and data != "fixed") or (group and (method == "LARS-TD" or data == "fresh")):
+        if (method in EXACT and data != "fixed") or (group and method == "LARS-TD"):
             continue
         several = settings.seeds_fresh if data == "fresh" else settings.n_seeds
         seeds = {"LARS-TD": settings.seeds_lars, "l2-LSTD": settings.seeds_lstd}.get(method, several)
@@ -111,6 +112,9 @@ def units(settings: AtlasSettings) -> Iterator[Unit]:
         slug = f"{method.lower()}-{data}{'-group' * group}"
         if on_gpu:
             yield Unit(slug, 0, {**params, "runs": seeds})
+        elif method == "LARS-TD":
+            parts = product(range(seeds), range(min(PARTS, every)))
+            yield from (Unit(f"{slug}-{part:02d}", seed, {**params, "part": part}) for seed, part in parts)
         else:
             yield from (Unit(slug, seed, params) for seed in range(seeds))
 
@@ -118,6 +122,8 @@ def units(settings: AtlasSettings) -> Iterator[Unit]:
 def run(settings: AtlasSettings, unit: Unit) -> list[Row]:
     method, data = unit.params["method"], unit.params["data"]
     chosen, common = readings(settings, method, data, unit.params["group"]), {"method": method, "data": data}
+    if "part" in unit.params:
+        chosen = chosen[unit.params["part"] :: PARTS]
     if unit.params["gpu"]:
         run_all = (
             _lstd_on_gpu if method == "l2-LSTD" else {"fixed": _fixed, "fresh": _fresh, "online": _online_on_gpu}[data]
@@ -280,11 +286,14 @@ def _fresh(settings: AtlasSettings, method: str, chosen: list[Reading], seeds: i
     for alike in _alike(chosen, seeds):
         for runs in (alike[i : i + FRESH] for i in range(0, len(alike), FRESH)):
             width, unit, kind = (_column(runs, axis) for axis in ("width", "normed", "reward"))
+            epsilon = EPSILON[str(kind[0])]  # the conventions of the group come alone
 
-            def collected(k: int, theta: Any, runs: Runs = runs, given: Any = (width, unit, kind)) -> gpu.Samples:
+            def collected(
+                k: int, theta: Any, runs: Runs = runs, given: Any = (width, unit, kind), epsilon: float = epsilon
+            ) -> gpu.Samples:
                 parts = zip(*((v[k] for v in drawn[s, r["start"]]) for r, s in runs), strict=True)
                 first, again, uniforms = (np.stack(part, axis=bool(i)) for i, part in enumerate(parts))
-                return gpu.fresh(cp, theta, given, (first, again, uniforms), EPSILON["step"], settings.grids)
+                return gpu.fresh(cp, theta, given, (first, again, uniforms), epsilon, settings.grids)
 
             index, jobs = _jobs(settings, method, runs)
             how: Any = {"n_iter": settings.n_iter, "warm": runs[0][0]["warm"]}

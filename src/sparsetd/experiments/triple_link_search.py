@@ -46,7 +46,7 @@ KNOWN = {
 @dataclass(frozen=True)
 class SearchSettings(Settings):
     n_seeds: int = assumed(8, "runs of each candidate: one half chooses, the other is reported")
-    n_candidates: int = assumed(512, "settings of each method; the first are those of the experiment")
+    n_candidates: int = assumed(2048, "settings of each method; the first are those of the experiment")
     coordinates: tuple[str, ...] = assumed(
         ("lqr", "raw"), "what the features know of the plant; see the table of the experiment"
     )
