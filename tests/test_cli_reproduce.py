@@ -44,6 +44,7 @@ def test_star_writes_rows_figures_and_both_reports(here, capsys):
         (["star", "--out", ""], "name a folder"),
         (["star", "--atlas"], "--atlas belongs to mountain-car"),
         (["star", "--search"], "--search belongs to triple-link"),
+        (["all", "--actor-critic"], "--actor-critic belongs to mountain-car"),
         (["mountain-car", "--backend", "cuda"], "--backend belongs to mountain-car --atlas and triple-link --search"),
     ],
 )

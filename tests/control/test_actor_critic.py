@@ -50,7 +50,7 @@ def test_every_step_is_that_of_the_paper():
         )
         score = np.outer((np.arange(2) == action) - pi, f)
         trace = rho * (score + into * 0.4 * trace)
-        u = u + 0.1 * (-1.0 + c * theta @ g - theta @ f) * trace
+        u = u + 0.1 * delta * trace
         into, count = gamma, count + 1
         if done or count == 12:
             into, count = 0.0, 0
@@ -91,3 +91,8 @@ def test_the_policy_improves_on_its_behaviour(critic):
     assert actor.best(np.eye(5)[:4]).tolist() == [1, 1, 1, 1]
     assert actor(np.eye(5)[:4])[:, 1].min() > 0.6
     assert np.mean([episode.steps for episode in played]) > 8  # the behaviour itself stays as it was
+
+
+def test_a_critic_with_an_intercept_is_refused():
+    with pytest.raises(ValueError, match="give the features a constant"):
+        actor_critic(Corridor(), TDC(fit_intercept=True), SoftmaxActor(np.asarray, 2, 5), np.random.default_rng(0))

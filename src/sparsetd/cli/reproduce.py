@@ -25,7 +25,8 @@ examples:
   sparsetd reproduce all --quick --jobs 2
   sparsetd reproduce mountain-car --seeds 20 --jobs 8 --out full --resume
   sparsetd reproduce mountain-car --atlas --backend cuda      every reading of the printed settings, on a GPU
-  sparsetd reproduce triple-link --search --backend cuda      the search behind Table 2"""
+  sparsetd reproduce triple-link --search --backend cuda      the search behind Table 2
+  sparsetd reproduce mountain-car --actor-critic              the off-policy actor-critic that the paper cites"""
 
 
 def _arguments(parser: ArgumentParser) -> None:
@@ -37,6 +38,7 @@ def _arguments(parser: ArgumentParser) -> None:
     add("--out", type=_folder, default=Path("reproduction"), metavar="DIR", help="where results go")
     add("--atlas", action="store_true", help="mountain-car: every reading of what the paper leaves open")
     add("--search", action="store_true", help="triple-link: the search for the learners' parameters")
+    add("--actor-critic", action="store_true", help="mountain-car: the off-policy actor-critic and its rivals")
     add(
         "--backend",
         choices=("cores", "cuda"),
@@ -67,17 +69,23 @@ def _run(args: Namespace, console: Console) -> Outcome:
 
 
 def _chosen(args: Namespace) -> list[Experiment]:
-    """The experiments that were asked for; --atlas and --search stand for larger relatives of theirs."""
-    for flag, name in (("atlas", "mountain-car"), ("search", "triple-link")):
-        if getattr(args, flag) and args.experiment != name:
+    """The experiments that were asked for; some flags stand for larger relatives of theirs."""
+    asked = [name for name in LARGER if getattr(args, _flag(name).replace("-", "_"))]
+    for name in asked:
+        if not name.startswith(f"{args.experiment}-"):
+            flag, owner = _flag(name), name.removesuffix(f"-{_flag(name)}")
             raise WrongInput(
-                f"--{flag} belongs to {name}, not to {args.experiment}: run 'sparsetd reproduce {name} --{flag}'"
+                f"--{flag} belongs to {owner}, not to {args.experiment}: run 'sparsetd reproduce {owner} --{flag}'"
             )
     if args.backend != "cores" and not (args.atlas or args.search):
         raise WrongInput("--backend belongs to mountain-car --atlas and triple-link --search: add one of them")
-    if args.atlas or args.search:
-        return [LARGER[f"{args.experiment}-{'atlas' if args.atlas else 'search'}"]]
+    if asked:
+        return [LARGER[name] for name in asked]
     return list(EXPERIMENTS.values()) if args.experiment == "all" else [EXPERIMENTS[args.experiment]]
+
+
+def _flag(name: str) -> str:
+    return name.removeprefix("mountain-car-").removeprefix("triple-link-")
 
 
 def settings_of(experiment: Experiment, quick: bool, seeds: int | None) -> Settings:
@@ -87,11 +95,8 @@ def settings_of(experiment: Experiment, quick: bool, seeds: int | None) -> Setti
 
 def _command(args: Namespace) -> str:
     words = ["sparsetd reproduce", args.experiment]
-    words += (
-        ["--atlas"] * args.atlas
-        + ["--search"] * args.search
-        + [f"--backend {args.backend}"] * (args.backend != "cores")
-    )
+    words += [f"--{flag}" for flag in map(_flag, LARGER) if getattr(args, flag.replace("-", "_"))]
+    words += [f"--backend {args.backend}"] * (args.backend != "cores")
     words += ["--quick"] * args.quick + [f"--seeds {args.seeds}"] * (args.seeds is not None)
     return " ".join(words)
 

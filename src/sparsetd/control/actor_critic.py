@@ -18,7 +18,7 @@ import numpy as np
 from sparsetd.control.learners import Step
 from sparsetd.control.online import Behavior, Episode, online
 from sparsetd.control.policies import Rule
-from sparsetd.system import Array
+from sparsetd.system import Array, Batch
 
 SOFTMAX = Rule(temperature=1.0)
 
@@ -61,12 +61,22 @@ class SoftmaxActor:
 
 @dataclass
 class _ActorAndCritic:
-    """Both as one learner of `online`: its values are the preferences u_aᵀφ(s) of the softmax."""
+    """Both as one learner of `online`: its values are the preferences u_aᵀφ(s) of the softmax.
+
+    The first row goes through the critic's `partial_fit`, which checks everything once; the others are handed on as
+    they are, since at one row a call the checks would take most of the time.
+    """
 
     critic: Any
     actor: SoftmaxActor
     gamma: float
     into: float = 0.0
+    run: Any = None
+
+    def __post_init__(self) -> None:
+        if self.critic.fit_intercept:
+            raise ValueError("the critic has an intercept, which the actor does not see: give the features a constant")
+        self.theta = getattr(self.critic, "coef_", np.zeros(self.actor.n_features))
 
     def values(self, phi: Array) -> Array:
         return np.asarray(self.actor.weights @ phi)
@@ -75,13 +85,24 @@ class _ActorAndCritic:
         self.into = 0.0
 
     def update(self, step: Step) -> float:
+        """Both learn from the same δ, that of the critic before this row."""
         discount = float(step.next_weight.sum())
-        columns = {"ratio": [step.ratio], "discount": [discount], "start": [self.into == 0.0]}
-        theta = self.critic.partial_fit(step.phi[None], [step.reward], step.phi_next[None], **columns).coef_
-        delta = step.reward + discount * float(theta @ step.phi_next) - float(theta @ step.phi)
+        delta = step.reward + discount * float(self.theta @ step.phi_next) - float(self.theta @ step.phi)
         self.actor.update(step.phi, step.action, delta, step.ratio, self.into)
+        numbers = ([step.reward], [discount], [step.ratio], [self.into == 0.0], [1.0])
+        self._learn(Batch(step.phi[None], step.phi_next[None], *map(np.array, numbers)))
         self.into = self.gamma
         return delta
+
+    def _learn(self, row: Batch) -> None:
+        if self.run is None:
+            columns = {"ratio": row.ratio, "discount": row.discount, "start": row.start}
+            self.theta = self.critic.partial_fit(row.phi, row.reward, row.phi_next, **columns).coef_
+            self.run = self.critic._run(row.n_features)
+            return
+        table, penalty, solver, factor = self.run
+        self.critic._take(row, self.run, seen=False)
+        self.theta = solver.result(self.critic._state, table, penalty, factor).coef
 
 
 def actor_critic(
@@ -100,18 +121,12 @@ def actor_critic(
     Parameters
     ----------
     env : a Gymnasium environment with discrete actions
-    critic : estimator with `partial_fit`
-        Any gradient method: `TDC(lam=…)`, `ROTD()`, … It is given the true ratio of every row.
+    critic : estimator of a gradient method: `TDC(lam=…)`, `ROTD()`, …
+        It is given the true ratio of every row, and goes on from its weights if it has some.
     behavior : function from an observation to action probabilities, uniform by default
     """
     learner, acts = _ActorAndCritic(critic, actor, gamma), behavior or Rule(epsilon=1.0)
-    return online(
-        env,
-        learner,
-        actor.features,
-        rng,
-        behavior=lambda _: acts,
-        target=SOFTMAX,
-        n_episodes=n_episodes,
-        max_steps=max_steps,
-    )
+    how: Any = {"behavior": lambda _: acts, "target": SOFTMAX, "n_episodes": n_episodes, "max_steps": max_steps}
+    episodes = online(env, learner, actor.features, rng, **how)
+    critic._finish(learner.run)
+    return episodes

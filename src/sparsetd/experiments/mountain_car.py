@@ -164,16 +164,17 @@ def _test(settings: MountainCarSettings, choose: Callable[[Array], Array]) -> in
 class Valley:
     """Mountain car with the two methods of an environment that `online` uses; `reward` is a kind of `rewards`."""
 
-    def __init__(self, start: car.Start = "bottom", reward: str = "step") -> None:
+    def __init__(self, start: car.Start = "bottom", reward: str = "step", goal: float = car.GOAL) -> None:
         self.start: car.Start = start
-        self.reward = reward
+        self.reward, self.goal = reward, goal
 
     def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Array, dict[str, Any]]:
         self.state = car.starts(np.random.default_rng(seed), 1, self.start)[0]
         return self.state, {}
 
     def step(self, action: int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        self.state, _, goal = car.step(self.state, np.asarray(action))
+        self.state = car.step(self.state, np.asarray(action))[0]
+        goal = self.state[0] >= self.goal
         return self.state, float(rewards(np, self.reward, goal)), bool(goal), False, {}
 
 
