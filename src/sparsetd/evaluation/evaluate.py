@@ -116,7 +116,7 @@ def evaluate(
     choice, rows, columns, folds, facts = chosen.choice, chosen.rows, chosen.columns, chosen.folds, chosen.facts
     tell("finding the value and its interval, and checking it on held-out episodes")
     inside = np.searchsorted(columns, choice.support)
-    model, fitted = LinearValue.solve(folds), LinearValue.solve(chosen.behavior)
+    model, fitted = chosen.model, LinearValue.solve(chosen.behavior)
     few = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
     heavy, others, metric = _heaviest(model, folds, choice, columns), chosen.others, metric_of(folds)
     thetas, fold, edges = thetas_of(others), groups.fold, pictures.ratio_edges(facts.least[1], facts.most[1])
@@ -255,14 +255,15 @@ def _finite(estimate: Estimate) -> Estimate:
 class _Chosen:
     """The features that matter; the rows on the columns that the value is computed from, and their sums by fold.
 
-    `others` are the fits without each fold, `behavior` the sums with the logged behaviour as the target, `groups` those
-    of groups of episodes (None: later).
+    `model` is the fit to all folds, `others` are those without each; `behavior` are the sums with the logged behaviour as
+    the target, `groups` those of groups of episodes (None: later).
     """
 
     choice: Choice
     rows: Part | Parts
     columns: Array
     folds: Moments
+    model: LinearValue
     others: list[LinearValue]
     behavior: Moments
     groups: Moments | None
@@ -304,12 +305,12 @@ def _chosen(log: Opened, estimator: Any, groups: Groups, n_resamples: int) -> _C
     if isinstance(rows, Part) and estimator is not None and choice is None:
         choice = choose(rows.whole().batch, estimator)
     folds = found.merged(groups.each) if split else found
-    edges = fine_bins(LinearValue.solve(folds), folds)
-    others = without_each(folds)
+    model, others = LinearValue.solve(folds), without_each(folds)
+    edges = fine_bins(model, folds)
     beside = prediction_counts(thetas_of(others), groups.fold, edges)
     choice, (counts,) = choose_on(rows, folds, beside) if choice is None else (choice, rows.answer(beside))
     held = (found if split else None, facts, ages, tenths(counts, edges), units)
-    return _Chosen(choice, rows, columns, folds, others, behavior, *held)
+    return _Chosen(choice, rows, columns, folds, model, others, behavior, *held)
 
 
 def _check(facts: Facts) -> None:
