@@ -255,8 +255,8 @@ def _finite(estimate: Estimate) -> Estimate:
 class _Chosen:
     """The features that matter; the rows on the columns that the value is computed from, and their sums by fold.
 
-    `model` is the fit to all folds, `others` are those without each; `behavior` are the sums with the logged behaviour as
-    the target, `groups` those of groups of episodes (None: later).
+    `model` is the fit to all folds, `others` those without each, `behavior` the sums with the logged behaviour as the
+    target, `groups` those of groups of episodes (None: later).
     """
 
     choice: Choice
