@@ -110,7 +110,7 @@ def worked(
     shard, own = task
     path = None
     if folder is not None and shard.digest:
-        code = version("sparsetd"), shard.digest, sorted(shard.columns.items(), key=str)
+        code = version("sparsetd"), shard.digest, sorted(shard.columns.items(), key=str), shard.part
         path = Path(folder, checkpoint.fingerprint(*_plain((*code, f, own, args, opened))) + ".part")
         if path.exists():
             return [_load(path, (f, args))] if listed else _load(path, (f, args))

@@ -13,7 +13,8 @@ import pytest
 
 from sparsetd.engines import Processes, forget
 from sparsetd.evaluation import estimate_behavior, evaluate
-from sparsetd.transitions import Shard, Transitions, concatenate
+from sparsetd.transitions import Shard, Transitions, concatenate, read, shards
+from sparsetd.transitions.shards import part_of
 
 N = 60
 
@@ -198,3 +199,17 @@ def test_an_action_that_the_first_rows_do_not_have_is_named() -> None:
     swapped = replace(unlogged("text"), action=1 - unlogged("text").action, action_names=("wait", "treat"))  # type: ignore[operator]
     known = estimate_behavior(unlogged("text")).model
     assert np.array_equal(known.apply(swapped).behavior_prob, known.apply(unlogged("text")).behavior_prob)
+
+
+def test_a_part_of_the_shards_is_that_part_of_the_log(tmp_path: Path) -> None:
+    whole = log("plain")
+    written(whole, tmp_path, 5)
+    for k in (1, 2, 3):
+        some = part_of(shards(tmp_path / "shards"), k, 3)
+        assert (
+            differences(answers(some, checkpoint=tmp_path / "kept"), answers(read(tmp_path / "log.parquet").part(k, 3)))
+            == []
+        )
+    tiny = part_of(split(whole, N, 0), 1, 30)
+    assert len(tiny) == 2
+    assert sum(len(shard.read()) for shard in tiny) == len(whole.part(1, 30))

@@ -12,6 +12,7 @@ from sparsetd.atomic import regular_file
 from sparsetd.cli.command import WrongInput
 from sparsetd.cli.options import at_least, fraction
 from sparsetd.transitions import Shard, Transitions, read, shards
+from sparsetd.transitions.shards import part_of
 from sparsetd.transitions.sources import FILES
 
 LOG_HELP = ".parquet, .arrow, .csv, .jsonl or .npz file, a folder or pattern of such parts, or minari:ID"
@@ -70,9 +71,8 @@ def read_log(args: Namespace, *, sparse: bool = False, **columns: Any) -> Transi
 
 def read_shards(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
     """The log in the parts that it comes in; what is no folder of shards is one."""
-    if getattr(args, "part", None) is not None:
-        return shards(read_log(args, **columns))
-    return shards(args.log, **{**dict(args.column), **columns})
+    parts = shards(args.log, **{**dict(args.column), **columns})
+    return parts if getattr(args, "part", None) is None else part_of(parts, *args.part)
 
 
 def add_engine(parser: ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from sparsetd.transitions.arrow import columns_of, require_pyarrow, unreadable
 from sparsetd.transitions.assemble import identifiers
 from sparsetd.transitions.checks import Array
-from sparsetd.transitions.partition import hashed
+from sparsetd.transitions.partition import cuts, hashed, parts_between
 from sparsetd.transitions.readers import read
 from sparsetd.transitions.schema import infer_schema
 from sparsetd.transitions.sources import MANIFEST, files_of, manifest_of
@@ -44,12 +44,19 @@ class Shard:
     digest: str = ""
     columns: Mapping[str, Any] = field(default_factory=dict)
     listed: bool = False  # in a manifest: `sparsetd shard` wrote whole, sorted episodes
+    part: tuple[Array, int] | None = None  # where the parts of a log begin (see `partition`), and which of them it is
 
     def read(self, sparse: bool = False) -> Transitions:
         log = read(self.path, **self.columns) if self.log is None else self.log
         if sp.issparse(log.observation) and not sparse:
             raise ValueError(FEW)
-        return log
+        return log if self.part is None else log[np.isin(log.episode, log.episode[log.start][self._mine(log.ids())])]
+
+    def _mine(self, ids: Array) -> Array:
+        """Which episodes belong to the part."""
+        assert self.part is not None
+        begins, k = self.part
+        return np.asarray(parts_between(begins, hashed(ids, "part")) == k)
 
     def ids(self) -> Array:
         """The ids of the episodes; of a shard that a manifest describes, from that column alone."""
@@ -60,7 +67,8 @@ class Shard:
         name = self.columns["episode"]
         values = columns_of(pq.read_table(self.path, columns=[name], use_threads=False))[name]
         ids = identifiers(name, values, len(values))
-        return ids[np.append(True, ids[1:] != ids[:-1])]
+        ids = ids[np.append(True, ids[1:] != ids[:-1])]
+        return ids if self.part is None else ids[self._mine(ids)]
 
 
 def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
@@ -88,6 +96,16 @@ def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
         if surveyed is not None:
             return surveyed
     return (Shard(None, str(source), "", columns),) if files else (Shard(read(source, **columns)),)
+
+
+def part_of(parts: Sequence[Shard], k: int, n: int) -> tuple[Shard, ...]:
+    """The k-th of n parts of the episodes of all shards, as `Transitions.part` of the whole log has it."""
+    if len(parts) == 1:
+        return (Shard(parts[0].read(sparse=True).part(k, n)),)
+    hashes = [hashed(shard.ids(), "part") for shard in parts]
+    begins = cuts(np.concatenate(hashes), n)
+    mine = [replace(shard, part=(begins, k - 1)) for shard in parts]
+    return tuple(s for s, own in zip(mine, hashes, strict=True) if (parts_between(begins, own) == k - 1).any())
 
 
 def digest_of(path: Path) -> str:
