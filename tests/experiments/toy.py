@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparsetd.experiments.experiment import (
-    Experiment,
-    Figure,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    judge,
-    paper,
-)
+from sparsetd.experiments.experiment import Experiment, Figure, Summary, Table, Unit, judge
+from sparsetd.experiments.settings import Settings, assumed, paper
 
 
 @dataclass(frozen=True)

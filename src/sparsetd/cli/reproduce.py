@@ -10,9 +10,10 @@ from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.options import at_least
 from sparsetd.experiments import EXPERIMENTS, LARGER
-from sparsetd.experiments.experiment import Experiment, Settings
+from sparsetd.experiments.experiment import Experiment
 from sparsetd.experiments.runner import Outcome as Finished
 from sparsetd.experiments.runner import execute
+from sparsetd.experiments.settings import Settings
 from sparsetd.report.reproduction import write_report
 
 SUMMARY = "rerun the paper's experiments and give a verdict on every claim"

@@ -10,19 +10,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from sparsetd.experiments.experiment import (
-    Claim,
-    Experiment,
-    Figure,
-    Row,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    judge,
-    paper,
-)
+from sparsetd.experiments.experiment import Claim, Experiment, Figure, Row, Summary, Table, Unit, judge
+from sparsetd.experiments.settings import Settings, assumed, paper
 from sparsetd.operators import td, tdc
 from sparsetd.penalties import L1
 from sparsetd.solvers import PrimalDual

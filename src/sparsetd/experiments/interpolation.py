@@ -9,19 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.experiments.experiment import (
-    Claim,
-    Experiment,
-    Figure,
-    Row,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    judge,
-    paper,
-)
+from sparsetd.experiments import experiment
+from sparsetd.experiments.experiment import Claim, Experiment, Figure, Row, Summary, Table, Unit, judge
+from sparsetd.experiments.settings import Settings, assumed, paper
 from sparsetd.operators import gq, td
 from sparsetd.penalties import L1, NoPenalty
 from sparsetd.problems import action_value_trajectory, random_mdp, star
@@ -145,9 +135,7 @@ def _cosine(u: Array, v: Array) -> float:
 
 def curve(rows: Any, problem: str, method: str, column: str, iterate: str = "last") -> tuple[Array, Array]:
     """(ρ₂, median over the seeds)."""
-    chosen = (rows["problem"] == problem) & (rows["method"] == method) & (rows["iterate"] == iterate)
-    median = rows[chosen].groupby("rho_w")[column].median()
-    return median.index.to_numpy(), median.to_numpy()
+    return experiment.curve(rows, "rho_w", column, problem=problem, method=method, iterate=iterate)
 
 
 def nearest_end(rows: Any, problem: str, method: str, to: str, which: int) -> float:

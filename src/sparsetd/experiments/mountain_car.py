@@ -16,8 +16,9 @@ from sparsetd.control.policies import ValuePolicy
 from sparsetd.control.policy_iteration import LinearValues
 from sparsetd.cuda.mountain_car import rewards
 from sparsetd.estimators import LARSTD, LSTD, ROTD, TD, TDC
-from sparsetd.experiments.experiment import Experiment, Row, Settings, Unit, assumed, cited, paper
+from sparsetd.experiments.experiment import Experiment, Row, Unit
 from sparsetd.experiments.mountain_car_verdicts import plot, summarize
+from sparsetd.experiments.settings import Settings, assumed, cited, paper
 from sparsetd.features import RBFGrid
 from sparsetd.problems import mountain_car as car
 from sparsetd.system import Array

@@ -17,20 +17,9 @@ import numpy as np
 from sparsetd.control import GreedyGQ, Rule, SoftmaxActor, ValuePolicy, actor_critic, online, rollout
 from sparsetd.control.policy_iteration import LinearValues
 from sparsetd.estimators import TDC
-from sparsetd.experiments.experiment import (
-    Claim,
-    Experiment,
-    Figure,
-    Row,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    cited,
-    judge,
-)
+from sparsetd.experiments.experiment import Claim, Experiment, Figure, Row, Summary, Table, Unit, judge
 from sparsetd.experiments.mountain_car import Valley
+from sparsetd.experiments.settings import Settings, assumed, cited
 from sparsetd.experiments.triple_link_verdicts import rank_test
 from sparsetd.features import TileCoding
 from sparsetd.problems import mountain_car as car

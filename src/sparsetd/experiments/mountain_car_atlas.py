@@ -24,9 +24,10 @@ from sparsetd.cuda import Job
 from sparsetd.cuda import mountain_car as gpu
 from sparsetd.cuda.launch import cupy
 from sparsetd.estimators import LARSTD, ROTD, TD, TDC
-from sparsetd.experiments.experiment import Experiment, Row, Settings, Unit, assumed, cited, paper
+from sparsetd.experiments.experiment import Experiment, Row, Unit
 from sparsetd.experiments.mountain_car import Valley
 from sparsetd.experiments.mountain_car_atlas_verdicts import AXES, METHODS, plot, summarize
+from sparsetd.experiments.settings import Settings, assumed, cited, paper
 from sparsetd.problems import mountain_car as car
 from sparsetd.system import Array
 from sparsetd.transitions import Policy, Transitions

@@ -8,20 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.experiments import experiment
 from sparsetd.experiments.curves import checkpoints
-from sparsetd.experiments.experiment import (
-    Claim,
-    Experiment,
-    Figure,
-    Row,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    judge,
-    paper,
-)
+from sparsetd.experiments.experiment import Claim, Experiment, Figure, Row, Summary, Table, Unit, judge
+from sparsetd.experiments.settings import Settings, assumed, paper
 from sparsetd.operators import tdc
 from sparsetd.penalties import L1
 from sparsetd.problems import FiniteMDP, random_mdp
@@ -155,9 +145,7 @@ def _radial(y: Array) -> Array:
 
 def curve(rows: Any, m: str, rho: str, variant: str) -> tuple[Array, Array]:
     """(t, median over the seeds) of one variant."""
-    chosen = rows[(rows["m"] == m) & (rows["rho"] == rho) & (rows["variant"] == variant)]
-    median = chosen.groupby("t")["value"].median()
-    return median.index.to_numpy(), median.to_numpy()
+    return experiment.curve(rows, "t", "value", m=m, rho=rho, variant=variant)
 
 
 def slope(t: Array, value: Array) -> float:

@@ -8,21 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.experiments import experiment
 from sparsetd.experiments.curves import AUTOMATIC, METHODS, checkpoints, mspbe, sampled_path
-from sparsetd.experiments.experiment import (
-    Claim,
-    Experiment,
-    Figure,
-    Row,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    cited,
-    judge,
-    paper,
-)
+from sparsetd.experiments.experiment import Claim, Experiment, Figure, Row, Summary, Table, Unit, judge
+from sparsetd.experiments.settings import Settings, assumed, cited, paper
 from sparsetd.problems import random_walk
 from sparsetd.problems.random_walk import BASES, Basis
 
@@ -71,9 +60,7 @@ def _etas(settings: RandomWalkSettings, name: str) -> tuple[float, ...]:
 
 def curve(rows: Any, basis: str, method: str, eta: float, iterate: str) -> tuple[Any, Any]:
     """(t, mean over the runs) of one method on one basis."""
-    chosen = (rows["basis"] == basis) & (rows["method"] == method) & (rows["eta"] == eta)
-    mean = rows[chosen & (rows["iterate"] == iterate)].groupby("t")["mspbe"].mean()
-    return mean.index.to_numpy(), mean.to_numpy()
+    return experiment.curve(rows, "t", "mspbe", "mean", basis=basis, method=method, eta=eta, iterate=iterate)
 
 
 def summarize(settings: RandomWalkSettings, rows: Any) -> Summary:

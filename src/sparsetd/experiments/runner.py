@@ -18,7 +18,8 @@ from typing import Any
 import joblib
 
 from sparsetd.atomic import replace_file
-from sparsetd.experiments.experiment import Experiment, Figure, Settings, Summary, Unit
+from sparsetd.experiments.experiment import Experiment, Figure, Summary, Unit
+from sparsetd.experiments.settings import Settings
 from sparsetd.progress import counter
 
 

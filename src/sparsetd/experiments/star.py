@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from sparsetd.experiments.curves import METHODS, checkpoints, describe, expected_path, sampled_path
-from sparsetd.experiments.experiment import Experiment, Row, Settings, Unit, assumed, cited, paper
+from sparsetd.experiments.experiment import Experiment, Row, Unit
+from sparsetd.experiments.settings import Settings, assumed, cited, paper
 from sparsetd.experiments.star_verdicts import UPDATES, plot, summarize
 from sparsetd.problems import star
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.experiments import experiment
 from sparsetd.experiments.curves import METHODS, mspbe, unlikeness
 from sparsetd.experiments.experiment import Claim, Figure, Summary, Table, judge
 from sparsetd.problems import star
@@ -27,9 +28,7 @@ def curve(
     rows: Any, update: str, method: str, eta: float, iterate: str = "last", column: str = "mspbe"
 ) -> tuple[Any, Any]:
     """(t, median over the seeds) of one method."""
-    chosen = (rows["update"] == update) & (rows["method"] == method) & (rows["eta"] == eta)
-    median = rows[chosen & (rows["iterate"] == iterate)].groupby("t")[column].median()
-    return median.index.to_numpy(), median.to_numpy()
+    return experiment.curve(rows, "t", column, update=update, method=method, eta=eta, iterate=iterate)
 
 
 def summarize(settings: Any, rows: Any) -> Summary:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import FunctionTransformer
 
 from sparsetd.control import GreedyGQ, GreedyROGQ, Rule, evaluate, online, policy_iteration
 from sparsetd.control.learners import Acting
 from sparsetd.estimators import LARSTD
-from sparsetd.experiments.experiment import Experiment, Row, Settings, Unit, assumed, cited, paper
+from sparsetd.experiments.experiment import Experiment, Row, Unit
+from sparsetd.experiments.settings import Settings, assumed, cited, paper
 from sparsetd.experiments.triple_link_coordinates import KNOWLEDGE, fourier_features
 from sparsetd.experiments.triple_link_verdicts import plot, summarize
 from sparsetd.problems.triple_link import Plant, lqr
@@ -195,10 +198,12 @@ def _lars(settings: TripleLinkSettings, unit: Unit) -> list[Row]:
     """LARS-TD policy iteration on random-walk samples, tested by how long its last policy balances."""
     rng, n_x = settings.rng(unit.seed, 1), unit.params["n_x"]
     data = concatenate([_walk(settings.dt, rng) for _ in range(settings.lars_episodes)])
-    features = _Rows(fourier_features("lqr", settings.dt, 0.1, settings.order))
+    one = fourier_features("lqr", settings.dt, 0.1, settings.order)
+    features = FunctionTransformer(lambda states: np.array([one(s) for s in states]))
     model = LARSTD(gamma=0.99, rho_theta=unit.params["rho"], max_steps=200)
-    with np.errstate(all="ignore"):
-        result = _quiet(lambda: policy_iteration(model, data, features, 0.99, n_actions=3, n_iter=5))
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a path that fails is counted in the rows
+        result = policy_iteration(model, data, features, 0.99, n_actions=3, n_iter=5)
     env, policy = environment(settings.dt), result.policy
     steps = [_balanced(env, lambda s: int(policy.best(s[None])[0]), n_x, p) for p in PUSHES]
     done = min(steps) >= n_x
@@ -207,16 +212,6 @@ def _lars(settings: TripleLinkSettings, unit: Unit) -> list[Row]:
     return [
         {**row, **found, "longest": max(steps), "status": result.status, "nonzero": result.iterations[-1].n_nonzero}
     ]
-
-
-class _Rows:
-    """A feature function of one state as a transformer of many."""
-
-    def __init__(self, features: Any) -> None:
-        self.features = features
-
-    def transform(self, states: Array) -> Array:
-        return np.array([self.features(s) for s in states])
 
 
 def _walk(dt: float, rng: np.random.Generator) -> Transitions:
@@ -230,15 +225,6 @@ def _walk(dt: float, rng: np.random.Generator) -> Transitions:
         rewards.append(reward)
     ends = np.arange(len(actions)) == len(actions) - 1
     return Transitions.from_arrays(states[:-1], rewards, states[1:], action=actions, terminated=ends)
-
-
-def _quiet(call: Any) -> Any:
-    """A path that fails is counted in the rows; its warning would only be noise."""
-    import warnings
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return call()
 
 
 def _reference(settings: TripleLinkSettings, n_x: int) -> Row:

@@ -15,19 +15,8 @@ import numpy as np
 
 from sparsetd.cuda import triple_link as gpu
 from sparsetd.experiments import triple_link as link
-from sparsetd.experiments.experiment import (
-    Experiment,
-    Figure,
-    Row,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    cited,
-    judge,
-    paper,
-)
+from sparsetd.experiments.experiment import Experiment, Figure, Row, Summary, Table, Unit, judge
+from sparsetd.experiments.settings import Settings, assumed, cited, paper
 from sparsetd.experiments.triple_link import Tuned
 from sparsetd.experiments.triple_link_coordinates import coordinates
 from sparsetd.experiments.triple_link_verdicts import COLOURS, PAPER, rank_test

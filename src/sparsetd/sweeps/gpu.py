@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsetd.cuda import Job, inputs_of, stream
 from sparsetd.sweeps.grid import Setting
-from sparsetd.sweeps.tasks import Prediction, Row, pieces
+from sparsetd.sweeps.tasks import Prediction, Row, pieces, rows_of
 from sparsetd.system import Array
 
 RUNS = 2**16  # in one launch: enough to fill any device
@@ -32,21 +32,20 @@ def job_of(model: Any) -> Job:
     table, penalty, solver = model._parts()
     name, shrinkage = type(solver).__name__, penalty.shrinkage(table.n_blocks)
     ball: Any = {1: "box", 2: "l2"}.get(getattr(solver, "fit_norm", 0), "none")
-    if name not in RULES:
-        raise _cannot(model, f"the solver {name}")
-    if shrinkage is None:
-        raise _cannot(model, f"the penalty {type(penalty).__name__}, which is not separable")
-    if getattr(solver, "fit_norm", 0) == "inf":
-        raise _cannot(model, "fit_norm='inf', whose dual ball is that of the l1 norm")
-    if getattr(solver, "p", 2.0) != 2.0:
-        raise _cannot(model, "a mirror map with p other than 2")
-    if getattr(solver, "sparse", False):
-        raise _cannot(model, "the counts of zeros that RDATD reports")
-    if model.fit_intercept or len(model.unpenalized):
-        raise _cannot(model, "an intercept or unpenalised features")
     trial = name in TRIALS or bool(getattr(solver, "extragradient", False))
-    if np.isfinite(solver.radius) and (trial or RULES[name] != "fixed"):
-        raise _cannot(model, "a radius together with automatic or extragradient steps")
+    cannot = {
+        f"the solver {name}": name not in RULES,
+        f"the penalty {type(penalty).__name__}, which is not separable": shrinkage is None,
+        "fit_norm='inf', whose dual ball is that of the l1 norm": getattr(solver, "fit_norm", 0) == "inf",
+        "a mirror map with p other than 2": getattr(solver, "p", 2.0) != 2.0,
+        "the counts of zeros that RDATD reports": getattr(solver, "sparse", False),
+        "an intercept or unpenalised features": model.fit_intercept or len(model.unpenalized),
+        "a radius together with automatic or extragradient steps": np.isfinite(getattr(solver, "radius", np.inf))
+        and (trial or RULES.get(name) != "fixed"),
+    }
+    for what, holds in cannot.items():
+        if holds:
+            raise _cannot(model, what)
     l1, l2 = shrinkage
     constants = {"start": solver.start, "cap": solver.cap} if RULES[name] != "fixed" else {"step": _step(model, solver)}
     return Job(
@@ -82,14 +81,7 @@ def run_pieces(
         found = _launch(task, jobs, [pieces_of[i] for i in together], dtype)
         for i in together:
             seed, which = pieces_of[i]
-            rows = [found[seed, k] for k in which]
-            yield (
-                i,
-                [
-                    {"method": settings[k].method, **settings[k].values, "seed": seed, **r}
-                    for k, r in zip(which, rows, strict=True)
-                ],
-            )
+            yield i, rows_of([settings[k] for k in which], seed, [found[seed, k] for k in which])
 
 
 def _launch(

@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from sparsetd.atomic import replace_file
 from sparsetd.sweeps.grid import Grid, Setting, settings_of
 from sparsetd.sweeps.table import Sweep
-from sparsetd.sweeps.tasks import Control, Metric, Prediction, Row, Task
+from sparsetd.sweeps.tasks import Control, Metric, Prediction, Row, Task, rows_of
 from sparsetd.system import Batch
 
 Progress = Callable[[int, int], None]
@@ -121,14 +121,8 @@ def _piece(task: Task, settings: list[Setting], seed: int, number: int) -> tuple
     """The rows of a piece. One thread: sums by several may differ in their last bits."""
     with threadpool_limits(1):
         data = task.data(seed)
-        return number, [
-            row_of(s, seed, task.run(s, data if hasattr(data, "phi") else task.data(seed))) for s in settings
-        ]
-
-
-def row_of(setting: Setting, seed: int, result: Row) -> Row:
-    """One row of the table."""
-    return {"method": setting.method, **setting.values, "seed": seed, **result}
+        found = [task.run(s, data if hasattr(data, "phi") else task.data(seed)) for s in settings]
+        return number, rows_of(settings, seed, found)
 
 
 def _description(task: Task, settings: list[Setting], seeds: list[int], backend: str, dtype: str) -> dict[str, Any]:
@@ -138,20 +132,10 @@ def _description(task: Task, settings: list[Setting], seeds: list[int], backend:
     return {"learners": learners, "seeds": seeds, "data": task.fingerprint(), "numbers": numbers}
 
 
-class _Memory:
+class _Memory(dict[int, list[Row]]):
     """Finished pieces of a sweep that keeps no files."""
 
-    def __init__(self) -> None:
-        self._rows: dict[int, list[Row]] = {}
-
-    def has(self, number: int) -> bool:
-        return number in self._rows
-
-    def keep(self, number: int, rows: list[Row]) -> None:
-        self._rows[number] = rows
-
-    def read(self, number: int) -> list[Row]:
-        return self._rows[number]
+    has, keep, read = dict.__contains__, dict.__setitem__, dict.__getitem__
 
 
 class _Folder:

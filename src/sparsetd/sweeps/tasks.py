@@ -133,6 +133,13 @@ class Control:
         return _digest([], str(names), str((self.n_episodes, self.max_steps, self.behavior, self.target)))
 
 
+def rows_of(settings: list[Setting], seed: int, results: list[Row]) -> list[Row]:
+    """The rows of the table for some settings with one seed."""
+    return [
+        {"method": s.method, **s.values, "seed": seed, **result} for s, result in zip(settings, results, strict=True)
+    ]
+
+
 def pieces(n: int, passes: int, points: int) -> list[tuple[slice, bool]]:
     """Cuts of `passes` times n rows into about `points` parts that cross no pass, and whether each begins one."""
     each = max(1, -(-points // passes))
