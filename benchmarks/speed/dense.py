@@ -21,7 +21,7 @@ ALPHA, ETA, GAMMA, RHO_W, RHO_THETA = 0.01, 0.5, 0.95, 0.002, 0.005
 SETTINGS = 8
 SIZES = {100: 20_000, 1365: 2_000, 6561: 500}
 GOALS = {100: 100.0, 1365: 14.0, 6561: 8.0}
-LARGER_GOALS = {100: 120.0, 1365: 16.0, 6561: 8.0}
+LARGER_GOALS = {100: 120.0, 1365: 16.0, 6561: 8.0}  # with AVX2; with AVX-512 it is 200, 23 and 11
 
 
 def stream(d: int, n: int, dtype: Any = np.float64) -> Batch:
@@ -36,6 +36,12 @@ def library(batch: Batch) -> Any:
     table, penalty, solver = tdc(eta=ETA), L1(rho_theta=RHO_THETA, rho_w=RHO_W), PrimalDual(step_size=ALPHA)
     state = solver.init(table, batch.n_features, batch.phi.dtype)
     return lambda: solver.update(state, batch, table, penalty)
+
+
+def public(batch: Batch) -> Any:
+    """What a user calls for the same."""
+    model = ROTD(gamma=GAMMA, eta=ETA, step_size=ALPHA, rho_theta=RHO_THETA, rho_w=RHO_W, average="all")
+    return lambda: model.fit(batch.phi, batch.reward, batch.phi_next)
 
 
 def numpy_loop(batch: Batch, rows: int) -> Any:
@@ -152,15 +158,19 @@ def against_numpy(report: Report, repeats: int, share: float) -> None:
                 Contender("library", library(batch), len(batch)),
                 Contender("by hand", by_hand(batch), len(batch)),
                 Contender("NumPy", numpy_loop(batch, loop), loop),
+                Contender("fit", public(batch), len(batch)),
             ],
             repeats,
         )
         ratio, generic = times["NumPy"] / times["library"], times["library"] / times["by hand"]
-        rows.append([f"{d:,}", *(nanoseconds(times[k]) for k in times), f"{ratio:.1f}", f"{generic:.2f}"])
-        report.reach(f"dense, d = {d}: NumPy loop / library (core)", ratio, "≥", GOALS[d])
-        report.reach(f"dense, d = {d}: NumPy loop / library (large and sparse)", ratio, "≥", LARGER_GOALS[d])
+        called = times["NumPy"] / times["fit"]
+        shown = [nanoseconds(times[k]) for k in times]
+        rows.append([f"{d:,}", *shown, f"{ratio:.1f}", f"{called:.1f}", f"{generic:.2f}"])
+        report.reach(f"dense, d = {d}: NumPy loop / kernel", ratio, "≥", LARGER_GOALS[d])
+        report.reach(f"dense, d = {d}: NumPy loop / `ROTD.fit`", called, "≥", GOALS[d])
         report.reach(f"dense, d = {d}: generic table / hand-written kernel", generic, "≤", 1.25)
-    report.table(["d", "library", "by hand", "NumPy loop", "NumPy / library", "library / by hand"], rows)
+    ratios = ["NumPy / library", "NumPy / `ROTD.fit`", "library / by hand"]
+    report.table(["d", "library", "by hand", "NumPy loop", "`ROTD.fit`", *ratios], rows)
 
 
 def precision(report: Report, repeats: int, share: float) -> None:

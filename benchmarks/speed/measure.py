@@ -61,7 +61,7 @@ class Report:
     """A table of times, and the figures that were to be reached."""
 
     lines: list[str] = field(default_factory=list)
-    figures: list[tuple[str, float, str, float]] = field(default_factory=list)
+    figures: list[tuple[str, float, str, float, str]] = field(default_factory=list)
 
     def title(self, text: str) -> None:
         self.say(f"\n### {text}\n")
@@ -80,9 +80,9 @@ class Report:
         """A figure, named as seen from benchmarks/README.md."""
         self.say(f"\n![{what}]({path})")
 
-    def reach(self, what: str, value: float, sign: str, goal: float) -> None:
-        """Record a figure that should be `sign` (≥ or ≤) `goal`."""
-        self.figures.append((what, value, sign, goal))
+    def reach(self, what: str, value: float, sign: str, goal: float, why: str = "") -> None:
+        """Record a figure that should be `sign` (≥ or ≤) `goal`, and `why` it is not where it is not."""
+        self.figures.append((what, value, sign, goal, why))
 
     def verdicts(self) -> None:
         if not self.figures:
@@ -90,12 +90,16 @@ class Report:
         self.title("What was to be reached")
         rows = [[f[0], f"{f[1]:.3g}", f"{f[2]} {f[3]:g}", _verdict(*f[1:])] for f in self.figures]
         self.table(["figure", "measured", "goal", ""], rows)
-        met = sum(_verdict(*f[1:]) == "reached" for f in self.figures)
+        met = sum(_reached(*f[1:4]) for f in self.figures)
         self.say(f"\n{met} of {len(self.figures)} reached.")
 
 
-def _verdict(value: float, sign: str, goal: float) -> str:
-    return "reached" if (value >= goal if sign == "≥" else value <= goal) else "**not reached**"
+def _reached(value: float, sign: str, goal: float) -> bool:
+    return value >= goal if sign == "≥" else value <= goal
+
+
+def _verdict(value: float, sign: str, goal: float, why: str) -> str:
+    return "reached" if _reached(value, sign, goal) else f"**not reached**{why and ': '}{why}"
 
 
 def nanoseconds(seconds: float) -> str:

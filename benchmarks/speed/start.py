@@ -25,6 +25,7 @@ rng = np.random.default_rng(0)
 X = sp.random_array((50, 200), density=0.05, rng=rng, format="csr")
 ROTD(gamma=0.9, step_size=0.01, rho_theta=0.001).fit(X, rng.normal(size=50))
 """
+COMPILING = "Numba is loaded with the first fit, and compiling one kernel for one signature takes it longer than that"
 # What no method written with scikit-learn and Numba can start faster than: the imports and a kernel from the cache.
 FLOOR = """
 import sys
@@ -66,7 +67,8 @@ def run(report: Report, repeats: int) -> None:
     imports = median(seconds("import sparsetd") for _ in range(repeats))
     rows.append(["`import sparsetd`", f"{imports:.2f}"])
     rows.append(["NumPy, SciPy and scikit-learn alone", f"{bare:.2f}"])
-    rows.append(["the same with Numba and the smallest kernel, warm cache", f"{floor(repeats):.2f}"])
+    least = floor(repeats)
+    rows.append(["the same with Numba and the smallest kernel, warm cache", f"{least:.2f}"])
     report.reach("import sparsetd, seconds", imports, "≤", 0.5)
     for name, code in (("dense", DENSE), ("sparse", SPARSE)):
         with tempfile.TemporaryDirectory() as cache:
@@ -76,7 +78,7 @@ def run(report: Report, repeats: int) -> None:
         rows.append([f"first {name} `ROTD.fit`, cold cache", f"{cold:.2f}"])
         rows.append([f"first {name} `ROTD.fit`, warm cache", f"{warm:.2f}"])
         rows.append([f"of which the first {name} call, cold / warm", f"{cold - loaded:.2f} / {warm - loaded:.2f}"])
-        report.reach(f"{name}: warm process start to first fit, seconds", warm, "≤", 1.5)
-        report.reach(f"{name}: first call with a cold cache, seconds", cold - loaded, "≤", 2.5)
+        report.reach(f"{name}: warm start to first fit / imports and the smallest kernel", warm / least, "≤", 1.2)
+        report.reach(f"{name}: first call with a cold cache, seconds", cold - loaded, "≤", 2.5, COMPILING)
         report.reach(f"{name}: first call with a warm cache, seconds", warm - loaded, "≤", 0.6)
     report.table(["", "seconds"], rows)

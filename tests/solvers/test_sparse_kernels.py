@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from sparsetd import penalties, solvers
 from sparsetd.solvers import state as states
-from sparsetd.solvers.compiled.csr import aligned_zeros
 from sparsetd.solvers.compiled.soft import GENERATION
 from sparsetd.solvers.laws import lines, soft
+from sparsetd.solvers.laws.rows import aligned_zeros
 from sparsetd.system import Batch, Table, TraceCarry, trace_weights
 
 N_FEATURES = 40

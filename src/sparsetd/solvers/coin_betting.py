@@ -9,6 +9,7 @@ import numpy as np
 
 from sparsetd.solvers import plain
 from sparsetd.solvers.adaptive import Automatic
+from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.state import StreamState
 from sparsetd.solvers.stream import Average, System
 from sparsetd.system import Array, Table
@@ -51,7 +52,7 @@ class CoinBetting(Automatic):
         del system
         return False
 
-    def _advance(self, state: StreamState, columns: tuple[Array, ...], system: System) -> int:
-        if system.l1.any() or system.l2.any():
+    def _advance(self, state: StreamState, rows: Stream, system: System) -> int:
+        if system.fixed.l1.any() or system.fixed.l2.any():
             raise ValueError("CoinBetting has no proximal step: pass no penalty, or another solver")
-        return plain.coin_betting(self, state, columns, system.table)
+        return plain.coin_betting(self, state, rows, system.table)

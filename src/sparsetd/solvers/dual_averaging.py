@@ -11,9 +11,10 @@ from sparsetd.solvers import plain
 from sparsetd.solvers.adaptive import Automatic
 from sparsetd.solvers.compiled import averaging
 from sparsetd.solvers.compiled.balls import DUAL_BALL, L2_BALL
+from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
 from sparsetd.solvers.state import StreamState
-from sparsetd.solvers.stream import FitNorm, System
+from sparsetd.solvers.stream import FitNorm, System, places
 from sparsetd.system import Array, Table
 
 
@@ -61,18 +62,17 @@ class DualAveraging(Automatic):
         """Untouched coordinates are a function of their own sums and of scalars: from x_0 = 0, with the l2 ball."""
         return "sums" if self._fused(system) and not state.origin.any() else None
 
-    def _advance(self, state: StreamState, columns: tuple[Array, ...], system: System) -> int:
-        more, (x_sum, y_sum) = state.more, self._sums(state)
+    def _advance(self, state: StreamState, rows: Stream, system: System) -> int:
+        more, rule, totals = state.more, self.rule(state.x.size), None
         if not self._fused(system):
             state.apply_pending()
-            return plain.dual_averaging(self, state, columns, system)
-        origin = tuple(state.origin) if state.origin.any() else None
-        totals = tuple(None if v is None else tuple(v) for v in (x_sum, y_sum))
-        share = None if self.average == "none" else more["share"]
-        taken = averaging.stream(
-            *columns[:-1], *totals, share, origin, state.trace, state.record, more["sum_x"], more["sum_y"],
-            *system[:2], *system[3:6], self.dual_radius(state.x.size), float(self.start), self.limit(state),
-        )  # fmt: skip
+            return plain.dual_averaging(self, state, rows, system)
+        origin = places(state.origin, None) if state.origin.any() else None
+        if self.average != "none":
+            totals = (*places(state.totals.x, state.totals.y), *places(more["share"], None)[:2])
+        kinds = (origin, state.trace, system.factor, system.k == 2 or None)
+        sums = places(more["sum_x"], more["sum_y"])
+        taken = averaging.stream(rule, rows, sums, totals, *kinds, state.record, system.fixed)
         record, y = state.record, more["sum_y"].astype(np.float64)
         state.x[:] = self.primal_of(state, more["sum_x"], record[GX], record[MASS], system)
         y *= self.dual_radius(state.x.size) / np.sqrt(record[GY]) if record[GY] > 0 else 0.0
@@ -82,7 +82,7 @@ class DualAveraging(Automatic):
     def primal_of(self, state: StreamState, total: Array, squares: float, mass: float, system: System) -> Array:
         """x of a sum of gradients."""
         first = 2 - system.k
-        l1, l2 = mass * system.l1[first:2], mass * system.l2[first:2]
+        l1, l2 = mass * system.fixed.l1[first:2], mass * system.fixed.l2[first:2]
         x = plain.argmin(state.origin, total, squares, l1, l2, system.factor)
         return x * min(1.0, self.radius / max(float(np.linalg.norm(x)), 1e-300))
 

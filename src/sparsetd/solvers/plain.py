@@ -10,7 +10,8 @@ import numpy as np
 
 from sparsetd.solvers.compiled import rules
 from sparsetd.solvers.compiled.balls import project
-from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT
+from sparsetd.solvers.compiled.points import Stream
+from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, limit_of
 from sparsetd.system import Array, Table, adjoint, residual
 
 in_range, see, over_root = (getattr(f, "py_func", f) for f in (rules.in_range, rules.see, rules.over_root))
@@ -19,12 +20,12 @@ in_range, see, over_root = (getattr(f, "py_func", f) for f in (rules.in_range, r
 BETA, WEALTH, CURVATURE, SQUARES, HINT = range(5)
 
 
-def stream(solver: Any, state: Any, columns: tuple[Array, ...], table: Table, penalty: Any, factor: Any) -> int:
+def stream(solver: Any, state: Any, given: Stream, table: Table, penalty: Any, factor: Any) -> int:
     """The same steps as the kernels, one Python call to `penalty.prox` per step; returns the rows taken."""
     if solver.boxed or solver.exponent != 2:
         raise ValueError("a penalty that does not separate into features goes with Euclidean proximal steps only")
-    reward, alpha, taken = columns[2], columns[-1], 0
-    for t, rows in _rows(solver, state, columns):
+    reward, alpha, taken = given.reward, given.alpha, 0
+    for t, rows in _rows(state, given):
         reported = _moved(solver, state, table, rows, reward[t], alpha[t], penalty, factor, (state.x, state.y))
         point = reported if solver.extragradient else (state.x, state.y)
         _count(solver, state, alpha[t], *point)
@@ -45,11 +46,11 @@ def _moved(
     return x, None if state.y is None else _projected(state.y + step * r, solver.ball)
 
 
-def dual_averaging(solver: Any, state: Any, columns: tuple[Array, ...], system: Any) -> int:
+def dual_averaging(solver: Any, state: Any, given: Stream, system: Any) -> int:
     """The steps of `compiled.averaging` for any ball of y and a bound on ‖x‖; returns the rows taken."""
-    record, more, reward, table, taken = state.record, state.more, columns[2], system.table, 0
+    record, more, reward, table, taken = state.record, state.more, given.reward, system.table, 0
     norm_M, radius, share = np.linalg.norm(table.M), solver.dual_radius(state.x.size), more["share"]
-    for t, rows in _rows(solver, state, columns):
+    for t, rows in _rows(state, given):
         r, slope = residual(table, state.x, rows, reward[t]), adjoint(table, state.y, rows)
         nx, ny = np.sum(slope**2), np.sum(r**2)
         see(record, ny, norm_M * np.sum(rows.astype(np.float64) ** 2))
@@ -82,10 +83,10 @@ def argmin(origin: Array, sums: Array, squares: float, l1: Array, l2: Array, fac
     return np.asarray((x - np.clip(x, -bound, bound)) / (1.0 + l2[:, None] * weigh / root))
 
 
-def coin_betting(solver: Any, state: Any, columns: tuple[Array, ...], table: Table) -> int:
+def coin_betting(solver: Any, state: Any, given: Stream, table: Table) -> int:
     """Every block of x with its own coin; returns the rows taken."""
-    reward, directions, coins, taken = columns[2], state.more["directions"], state.more["coins"], 0
-    for t, rows in _rows(solver, state, columns):
+    reward, directions, coins, taken = given.reward, state.more["directions"], state.more["coins"], 0
+    for t, rows in _rows(state, given):
         slopes = residual(table, state.x, rows, reward[t])
         _count(solver, state, 1.0, state.x, None)
         bets = [_toss(*parts) for parts in zip(directions, slopes, coins, strict=True)]
@@ -112,15 +113,15 @@ def _toss(u: Array, gradient: Array, coin: Array) -> float:
     return float(coin[BETA] * coin[WEALTH])
 
 
-def _rows(solver: Any, state: Any, columns: tuple[Array, ...]) -> Iterator[tuple[int, Array]]:
+def _rows(state: Any, given: Stream) -> Iterator[tuple[int, Array]]:
     """(t, (φ, ψ, e)) of every row, until the run diverges."""
-    phi, phi_next, reward, discount, fresh, old = columns[:6]
+    phi, phi_next, reward, discount, fresh, old = given[:6]
     e = np.zeros(phi.shape[1], phi.dtype) if state.trace is None else state.trace[0]
     for t in range(len(reward)):
         e = (fresh[t] * phi[t] + old[t] * e).astype(phi.dtype)
         rows = np.stack([phi[t], discount[t] * phi_next[t], e])
         value = float(np.abs(rows[:2] @ state.x[-1]).sum())
-        if not in_range(state.record, reward[t], value, float(np.abs(state.x).sum()), solver.limit(state)):
+        if not in_range(state.record, reward[t], value, float(np.abs(state.x).sum()), limit_of(state.x.dtype)):
             return
         if state.trace is not None:
             state.trace[0] = e

@@ -19,8 +19,9 @@ from sparsetd.solvers import plain
 from sparsetd.solvers.compiled import dense as dense_pass
 from sparsetd.solvers.compiled import general
 from sparsetd.solvers.compiled.balls import BOX, FREE, L1_BALL, L2_BALL
-from sparsetd.solvers.compiled.csr import Rows, rows_of
-from sparsetd.solvers.compiled.rules import WEIGHT, Fixed
+from sparsetd.solvers.compiled.points import Constants, Stream
+from sparsetd.solvers.compiled.rules import WEIGHT, Fixed, limit_of
+from sparsetd.solvers.laws.rows import Rows, rows_of
 from sparsetd.solvers.state import StreamState, Totals, apart, law
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
 
@@ -36,27 +37,19 @@ class PenaltyLike(Protocol):
 
 
 class System(NamedTuple):
-    """What a run holds fixed. Arrays of four are in the order w, θ, y1, y2, zero where there is none."""
+    """What a run holds fixed; that of the kernels is zero where there is no w or y."""
 
-    M: Array
-    m: Array
-    damping: Array
-    l1: Array
-    l2: Array
+    fixed: Constants
     factor: Array | None
     traced: bool
     k: int
     table: Table
 
     @property
-    def norm(self) -> float:
-        return float(np.linalg.norm(self.M))
-
-    @property
     def plain(self) -> bool:
         """No penalty but a ridge that is the same for all features."""
-        alike = self.factor is None or not self.l2.any() or bool(np.all(self.factor == 1.0))
-        return alike and not self.l1.any()
+        alike = self.factor is None or not self.fixed.l2.any() or bool(np.all(self.factor == 1.0))
+        return alike and not self.fixed.l1.any()
 
 
 class Streaming:
@@ -125,13 +118,13 @@ class Streaming:
             name = self._law(state, system)  # a stream that began lazily stays so, however it is cut
         if name is None:
             state.leave()
-        units = state.units if system is not None and not (system.l1.any() or system.l2.any()) else None
+        units = state.units if system is not None and not (system.fixed.l1.any() or system.fixed.l2.any()) else None
         rows = (rows_of(batch.phi), rows_of(batch.phi_next)) if name else (batch.phi, batch.phi_next)
         at_once, done = len(batch) if name or not batch.is_sparse else max(1, 2**22 // batch.n_features), 0
         while done < len(batch) and not state.diverged:
             self._rotate(state)
             if units is not None and units.is_due(state.t):
-                new = units.found(batch.is_sparse, bool(system.damping.any()))  # type: ignore[union-attr]
+                new = units.found(batch.is_sparse, bool(system.fixed.damping.any()))  # type: ignore[union-attr]
                 if new is not None:
                     state.change_units(new)
                     units = new
@@ -145,14 +138,15 @@ class Streaming:
                 units.observe(phi, state.t)
                 with np.errstate(all="ignore"):  # the kernels stop at what is not finite
                     phi, phi_next = units.rows_in(phi), units.rows_in(phi_next)
+            chunk = Stream(phi, phi_next, *part)
             if name is not None:
-                taken = law(name).advance(self, state, phi, phi_next, part, system)
+                taken = law(name).advance(self, state, chunk, system)
             elif not (self._fused(system) or (all_moderate(phi) and all_moderate(phi_next))):
                 taken = 0
             elif system is None:
-                taken = self._advance_otherwise(state, (phi, phi_next, *part), table, penalty, factor)
+                taken = self._advance_otherwise(state, chunk, table, penalty, factor)
             else:
-                taken = self._advance(state, (phi, phi_next, *part), system)
+                taken = self._advance(state, chunk, system)
             state.t += taken
             state.totals.weight = float(state.record[WEIGHT])
             state.diverged = taken < stop - done
@@ -173,11 +167,6 @@ class Streaming:
         status = "diverged" if state.diverged else "finished"
         return Solution(x[-1], last, state.t, status, aux=x[0] if len(x) == 2 else None, dual=y)
 
-    @staticmethod
-    def limit(state: StreamState) -> float:
-        """A product beyond this is as good as infinite."""
-        return 1e100 if state.x.dtype == np.float64 else 1e30
-
     # --- which pass -------------------------------------------------------------------------------------------------
 
     def _system(self, table: Table, penalty: PenaltyLike, factor: Array | None, dtype: Any) -> System | None:
@@ -189,7 +178,9 @@ class Streaming:
         damping = np.concatenate([_padded([0.0] * k if self.saddle else table.damping), dual])
         l1, l2 = (np.append(_padded(part), [0.0, 0.0]) for part in shrinkage)
         weights = None if factor is None else np.asarray(factor, dtype=dtype)
-        return System(table.M, table.m, damping, l1, l2, weights, table.lam > 0, k, table)
+        norm, limit = float(np.linalg.norm(table.M)), limit_of(dtype)
+        fixed = Constants(table.M, table.m, damping, l1, l2, norm, float(self.radius), self.dual_bound, limit)
+        return System(fixed, weights, table.lam > 0, k, table)
 
     def _law(self, state: StreamState, system: System) -> str | None:
         """How untouched coordinates move, if it is alike for all of them; None: rows are laid out densely.
@@ -203,7 +194,7 @@ class Streaming:
             return None
         if system.plain and self.ball != BOX:
             return "lines"
-        simple = not (system.l2.any() or system.damping.any() or np.isfinite(self.radius))
+        simple = not (system.fixed.l2.any() or system.fixed.damping.any() or np.isfinite(self.radius))
         return "soft" if simple and not self.extragradient and isinstance(self.rule(1), Fixed) else None
 
     def _enter(self, state: StreamState, name: str, system: System) -> None:
@@ -219,47 +210,33 @@ class Streaming:
         bent = system is not None and self.extragradient and (not system.plain or self.ball == BOX)
         return not (system is None or bent or self.boxed or self.exponent != 2 or self.ball == L1_BALL)
 
-    def _advance(self, state: StreamState, columns: tuple[Array, ...], system: System) -> int:
+    def _advance(self, state: StreamState, rows: Stream, system: System) -> int:
         """Take dense rows in one call of a kernel; returns how many before the run diverged."""
-        rule, trial = self.rule(state.x.size), True if self.extragradient else None
-        measured = True if self.measures else None
+        rule, fixed, measured = self.rule(state.x.size), system.fixed, self.measures or None
         if not self._fused(system):
-            return self._advance_stepwise(state, rule, columns, system, measured, trial)
-        k, origin = system.k, state.origin if measured and state.origin.any() else None
-        sums = self._sums(state)
-        blocks = (*_split(state.x, k), *_split(state.y, k), *_split(sums[0], k), *_split(sums[1], k))
-        across = True if system.M[1].any() or system.M[:, 1].any() or system.m[1] else None
-        clip = state.x.dtype.type(1.0) if self.ball == BOX else None
-        sized = True if measured or np.isfinite(self.radius) else None
-        return int(
-            dense_pass.stream(
-                rule, *columns, *blocks, state.trace, *_split(origin, k), state.record, state.pending,
-                *system[:6], across, measured, sized, trial, clip, self.radius, self.dual_bound, self.limit(state),
-            )
-        )  # fmt: skip
+            return self._advance_stepwise(state, rule, rows, system)
+        origin = places(state.origin, None) if measured and state.origin.any() else None
+        across = bool(fixed.M[1].any() or fixed.M[:, 1].any() or fixed.m[1]) or None
+        sized, clip = (
+            measured or np.isfinite(self.radius) or None,
+            state.x.dtype.type(1.0) if self.ball == BOX else None,
+        )
+        averages = None if self.average == "none" else places(state.totals.x, state.totals.y)
+        kinds = (system.k == 2 or None, self.saddle or None, across, measured, sized, self.extragradient or None, clip)
+        vectors, more = places(state.x, state.y), (state.trace, origin, state.record, state.pending)
+        return int(dense_pass.stream(rule, rows, vectors, averages, *more, fixed, system.factor, *kinds))
 
-    def _advance_stepwise(
-        self,
-        state: StreamState,
-        rule: Any,
-        columns: tuple[Array, ...],
-        system: System,
-        measured: bool | None,
-        trial: bool | None,
-    ) -> int:
+    def _advance_stepwise(self, state: StreamState, rule: Any, rows: Stream, system: System) -> int:
         state.apply_pending()
         x, y, u, origin = (_blocks(v) for v in (state.x, state.y, state.u, state.origin))
-        x_sum, y_sum = (_blocks(v) for v in self._sums(state))
-        mid_x, mid_y = (_blocks(None if v is None else np.empty_like(v)) for v in (state.x, state.y))
-        return int(
-            general.stream(
-                rule, *columns, x, y, x_sum, y_sum, u, mid_x, mid_y, state.trace, origin, state.record, *system[:6],
-                measured, trial, self.ball, self.radius, self.exponent, self.limit(state),
-            )
-        )  # fmt: skip
+        averages = None if self.average == "none" else (_blocks(state.totals.x), _blocks(state.totals.y))
+        mid = tuple(_blocks(None if v is None else np.empty_like(v)) for v in (state.x, state.y))
+        kinds = (self.measures or None, self.extragradient or None, self.ball, float(self.exponent))
+        more = (mid, state.trace, origin, state.record, system.fixed, system.factor)
+        return int(general.stream(rule, rows, x, y, averages, u, *more, *kinds))
 
     def _advance_otherwise(
-        self, state: StreamState, columns: tuple[Array, ...], table: Table, penalty: Any, factor: Array | None
+        self, state: StreamState, rows: Stream, table: Table, penalty: Any, factor: Array | None
     ) -> int:
         """Penalties that do not separate are applied by Python."""
         if not isinstance(self.rule(1), Fixed):
@@ -268,7 +245,7 @@ class Streaming:
                 "pass one that is separable (L1, Ridge, ElasticNet)"
             )
         state.apply_pending()
-        return plain.stream(self, state, columns, table, penalty, factor)
+        return plain.stream(self, state, rows, table, penalty, factor)
 
     # --- averages ---------------------------------------------------------------------------------------------------
 
@@ -296,9 +273,6 @@ class Streaming:
         y = (known(sum(s.y for s in totals if s.y is not None)) + extra * dual) / weight
         return x, np.asarray(y, dtype=last.dtype)
 
-    def _sums(self, state: StreamState) -> tuple[Array | None, Array | None]:
-        return (None, None) if self.average == "none" else (state.totals.x, state.totals.y)
-
     def _until_rotation(self, t: int) -> int:
         """Rows until the next power of two, where a suffix average forgets its older half."""
         return (1 << t.bit_length()) - t if self.average == "suffix" else sys.maxsize
@@ -317,11 +291,10 @@ def _padded(values: Any) -> Array:
     return np.append(np.zeros(2 - len(values)), np.asarray(values, dtype=np.float64))
 
 
-def _split(v: Array | None, k: int) -> tuple[Array | None, Array | None]:
-    """(w, θ) of a stacked array; w is None in a system of θ alone."""
-    if v is None:
-        return None, None
-    return (v[0], v[1]) if k == 2 else (None, v[0])
+def places(x: Array, y: Array | None) -> tuple[Array, Array, Array, Array]:
+    """(w, θ, y1, y2); where there is no such vector another one stands in its place."""
+    y = x if y is None else y
+    return x[0], x[-1], y[0], y[-1]
 
 
 def _blocks(v: Array | None) -> tuple[Array, ...] | None:

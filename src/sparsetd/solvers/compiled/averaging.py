@@ -11,31 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsetd.solvers.compiled.compile import kernel, part, piece
-from sparsetd.solvers.compiled.dense import (
-    HUGE,
-    gram_with,
-    mixed,
-    next_trace,
-    products_in_range,
-    seen,
-    shrunk,
-    three,
-    write_gram,
-)
-from sparsetd.solvers.compiled.points import (
-    GRADIENT,
-    NEXT,
-    TRIAL,
-    TRIED,
-    U,
-    adjoint,
-    fold,
-    inner,
-    residual,
-    square,
-    tried,
-)
+from sparsetd.solvers.compiled import dense, points
+from sparsetd.solvers.compiled.compile import kernel, part
+from sparsetd.solvers.compiled.dense import HUGE, gram_with, mixed, products_in_range, seen, shrunk, three
+from sparsetd.solvers.compiled.points import GRADIENT, NEXT, TRIAL, TRIED, U, adjoint, inner, residual
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see
 
 
@@ -46,144 +25,134 @@ def into_unit_ball(factor, size):
 
 
 @part
-def _point(s, start, point, threshold, ridge, weigh, one):
-    """x of a sum of gradients, start − s/β after its prox; `point` is 1/β."""
-    return shrunk(start - point * s, threshold, ridge, weigh, one)
+def squares(c, first, gram, rate):
+    """‖c·D‖² of the vectors first and second of x, or of y."""
+    total = 0.0
+    for b in range(first, first // 2 * 2 + 2):
+        total += points.square(c, b, gram, rate)
+    return max(total, 0.0)
 
 
 @part
-def _penalty(point, l1, l2, factor, kind):
-    """1/β, threshold and ridge of a point (1/β, Σa_i), as `shrunk` wants them."""
-    ridge = kind(point[0] * point[1] * l2)
-    return kind(point[0]), kind(point[0] * point[1] * l1), ridge if factor is not None else kind(1) / (kind(1) + ridge)
+def _point(s, start, law, weigh, one):
+    """x of a sum of gradients, start − s/β after its prox; `law` is (1/β, threshold, ridge)."""
+    return shrunk(start - law[0] * s, law[1], law[2], weigh, one)
 
 
-@piece
-def _x_pass(s, total, share, origin, f, g, h, f2, g2, h2, mid, a, c, first, then, l1, l2, factor, out, tried_out, b):
-    """Trial point, sum of gradients and next point of one block; returns ‖x − x_0‖².
-
-    `c` and `mid` are the weights of D in the gradients at the point and at its trial point; `first` and `then` are
-    (1/β, Σa_i) of the two points.
-    """
-    kind = s.dtype.type
-    c, mid, weight, zero, one = three(c, b, a, kind), three(mid, b, a, kind), kind(a), kind(0), kind(1)
-    (k1, t1, r1), (k2, t2, r2) = _penalty(first, l1, l2, factor, kind), _penalty(then, l1, l2, factor, kind)
-    q = p = (zero, zero, zero, zero)
-    moved = zero
-    for j in range(len(s)):
-        hj, h2j = None if h is None else h[j], None if h is None else h2[j]
-        start, weigh = zero if origin is None else origin[j], None if factor is None else factor[j]
-        trial = _point(mixed(one, s[j], c, f[j], g[j], hj), start, k1, t1, r1, weigh, one)
-        s[j] = mixed(one, s[j], mid, f[j], g[j], hj)
-        v = _point(s[j], start, k2, t2, r2, weigh, one)
-        if total is not None:
-            total[j] += weight * trial
-            share[j] += weight if trial != 0 else zero
-        q, p = seen(q, trial, f[j], g[j], hj, None), seen(p, v, f2[j], g2[j], h2j, None)
-        moved += (v - start) * (v - start)
-    for i in range(3):
-        tried_out[3 * b + i], out[3 * b + i] = q[i], p[i]
-    return moved
-
-
-@piece
-def _y_pass(s, total, f, g, h, f2, g2, h2, a, factor, c, mid, out, b, gram, rate, fresh):
-    """Average and sum of gradients of one block; returns ‖s‖². `out` gets the products of s with the next row."""
-    kind = s.dtype.type
-    c, mid, keep, times = three(c, b, a * factor * a, kind), three(mid, b, a, kind), kind(a * factor), kind(rate)
-    zero, one = kind(0), kind(1)
-    p, sums = (zero, zero, zero, zero), (zero, zero, zero, zero, zero, zero)
-    for j in range(len(s)):
-        hj, h2j = None if h is None else h[j], None if h is None else h2[j]
-        if gram is not None:
-            sums = gram_with(sums, f2[j], f2[j] - times * g2[j], h2j)
-        if total is not None:
-            total[j] += mixed(keep, s[j], c, f[j], g[j], hj)
-        s[j] = mixed(one, s[j], mid, f[j], g[j], hj)
-        p = seen(p, s[j], f2[j], g2[j], h2j, True)
-    for i in range(3):
-        out[3 * b + i] = p[i]
-    if gram is not None:
-        write_gram(gram, sums, h is not None, fresh)
-    return p[3]
+@part
+def _law(root, mass, l1, l2, factor, kind):
+    """1/β, threshold and ridge of a point for β = `root` and Σa_i = `mass`, as `shrunk` wants them."""
+    inverse = 1.0 / root if root > 0.0 else 0.0
+    ridge = kind(inverse * mass * l2)
+    return kind(inverse), kind(inverse * mass * l1), ridge if factor is not None else kind(1) / (kind(1) + ridge)
 
 
 @kernel
-def stream(
-    phi, phi_next, reward, discount, fresh, old, x_sum, y_sum, share, origin, e, record, sx, sy,
-    M, m, l1, l2, factor, dual_radius, start, limit,
-):  # fmt: skip
-    """Advance the sums in place; returns how many rows were taken before the run diverged. `origin` is None for 0."""
-    n, k, traced, now, taken = len(reward), sx.shape[0], e is not None, 0, 0
-    low, width, norm_M = 2 - k, 3 if traced else 2, np.sqrt((M * M).sum())
+def stream(rule, rows, s, totals, origin, e, factor, two, record, fixed):
+    """Advance the sums in place; returns how many rows were taken before the run diverged.
+
+    `s` are the sums of w, θ, y1 and y2, and `totals` what is averaged of them with the shares of w and θ, or None; in
+    a system of θ alone (`two` is None) the places of w and y1 hold θ and y2. `origin` is None for 0.
+    """
+    phi, phi_next, reward, discount, fresh, old, _ = rows
+    n, k, traced, now, taken = len(reward), 1 if two is None else 2, e is not None, 0, 0
+    low, width, kind = 2 - k, 3 if traced else 2, s[0].dtype.type
     G, room, gram, sums = np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), np.zeros(12)
-    u, c, mid, size, y_factor = room[U], room[GRADIENT], room[NEXT], 0.0, 0.0
+    u, c, mid, size, y_factor, zero, one = room[U], room[GRADIENT], room[NEXT], 0.0, 0.0, kind(0), kind(1)
+    nothing = (zero, zero, zero, zero)
     for t in range(-1, n):  # row −1 is row 0 with a weight of 0: its passes form the products
-        here, there, after, a, beta, factor_mid = t if t > 0 else 0, t + 1 if t + 1 < n else t, now, 0.0, 0.0, 0.0
+        here, there, after, a, beta, y_mid = t if t > 0 else 0, t + 1 if t + 1 < n else t, now, 0.0, 0.0, 0.0
+        rate, ny = discount[here], 0.0
         if t >= 0:
             for i in range(6):
                 u[6 + i] = y_factor * sums[6 + i]
-            if not (gram[0] + gram[2] < HUGE and products_in_range(record, room, reward[t], discount[t], limit)):
+            if not (gram[0] + gram[2] < HUGE and products_in_range(record, room, reward[t], rate, fixed.limit)):
                 break
-            fold(G, M, m, k, traced, discount[t], fresh[t])
+            points.fold(G, fixed.M, fixed.m, k, traced, rate, fresh[t])
             adjoint(G, u, c, low, width)
             residual(G, reward[t], u, c, 6, low, width)
-            nx = ny = 0.0
-            for b in range(low, 2):
-                nx += square(c, b, gram, discount[t])
-                ny += square(c, 2 + b, gram, discount[t])
-            ny, nx = max(ny, 0.0), max(nx, 0.0)
-            length = gram[0] + (gram[0] - 2.0 * gram[1] + gram[2]) + gram[5]
-            see(record, ny, norm_M * length)
-            a = max(record[REACH], start * record[START])
+            nx, ny = squares(c, low, gram, rate), squares(c, 2 + low, gram, rate)
+            see(record, ny, fixed.norm * points.row_size(gram))
+            a = max(record[REACH], rule.start * record[START])
             beta = np.sqrt(record[GX] + nx)
             growth = a * a * ny
-            for b in range(low, 2):
-                growth += 2.0 * a * inner(c, sums, 2 + b)
-            factor_mid = into_unit_ball(over_root(dual_radius, record[GY] + a * a * ny), size + growth)
-            for b in range(low, 2):
-                for i in range(6 + 3 * b, 9 + 3 * b):
-                    room[TRIAL, i] = factor_mid * a * c[i]
-                tried(sums, factor_mid, room[TRIAL], 2 + b, gram, discount[t], room[TRIED])
+            for b in range(2 + low, 4):
+                growth += 2.0 * a * inner(c, sums, b)
+            y_mid = into_unit_ball(over_root(rule.dual_radius, record[GY] + a * a * ny), size + growth)
+            for b in range(2 + low, 4):
+                for i in range(3 * b, 3 * b + 3):
+                    room[TRIAL, i] = y_mid * a * c[i]
+                points.tried(sums, y_mid, room[TRIAL], b, gram, rate, room[TRIED])
             adjoint(G, room[TRIED], mid, low, width)
-            mx = 0.0
-            for b in range(low, 2):
-                mx += square(mid, b, gram, discount[t])
-            record[GX] += max(nx, mx)
-        first = (1.0 / beta if beta > 0.0 else 0.0, record[MASS] + a)
-        record[MASS] += a
-        root = np.sqrt(record[GX])
-        then = (1.0 / root if root > 0.0 else 0.0, record[MASS])
+            record[GX] += max(nx, squares(mid, low, gram, rate))
+        mass = record[MASS] = record[MASS] + a
+        l1, l2, root, weight = fixed.l1, fixed.l2, np.sqrt(record[GX]), kind(a)
+        trial_w, trial_t = _law(beta, mass, l1[0], l2[0], factor, kind), _law(beta, mass, l1[1], l2[1], factor, kind)
+        next_w, next_t = _law(root, mass, l1[0], l2[0], factor, kind), _law(root, mass, l1[1], l2[1], factor, kind)
+        cw, ct, dw, dt = three(c, 0, a, kind), three(c, 1, a, kind), three(mid, 0, a, kind), three(mid, 1, a, kind)
         if e is not None and t + 1 < n:
             after = 1 - now
-            next_trace(e[now], e[after], phi[there], fresh[there], old[there])
+            dense.next_trace(e[now], e[after], phi[there], fresh[there], old[there])
         f, g, f2, g2 = phi[here], phi_next[here], phi[there], phi_next[there]
-        h, h2 = None if e is None else e[now], None if e is None else e[after]
-        moved = 0.0
-        for b in range(k):
-            moved += _x_pass(
-                sx[b], None if x_sum is None else x_sum[b], None if x_sum is None else share[b],
-                None if origin is None else origin[b], f, g, h, f2, g2, h2, mid, a, c, first, then, l1[low + b],
-                l2[low + b], factor, u, room[TRIED], low + b,
-            )  # fmt: skip
+        if e is not None:
+            h, h2 = e[now], e[after]
+        qw = qt = pw = pt = py = pz = nothing
+        moved, start, start_w, products = zero, zero, zero, (zero, zero, zero, zero, zero, zero)
+        for j in range(len(f)):
+            hj, h2j = None if e is None else h[j], None if e is None else h2[j]
+            weigh = None if factor is None else factor[j]
+            if two is not None:
+                if origin is not None:
+                    start_w = origin[0][j]
+                trial = _point(mixed(one, s[0][j], cw, f[j], g[j], hj), start_w, trial_w, weigh, one)
+                s[0][j] = mixed(one, s[0][j], dw, f[j], g[j], hj)
+                v = _point(s[0][j], start_w, next_w, weigh, one)
+                if totals is not None:
+                    totals[0][j] += weight * trial
+                    totals[4][j] += weight if trial != 0 else zero
+                qw, pw = seen(qw, trial, f[j], g[j], hj, None), seen(pw, v, f2[j], g2[j], h2j, None)
+                moved += (v - start_w) * (v - start_w)
+            if origin is not None:
+                start = origin[1][j]
+            trial = _point(mixed(one, s[1][j], ct, f[j], g[j], hj), start, trial_t, weigh, one)
+            s[1][j] = mixed(one, s[1][j], dt, f[j], g[j], hj)
+            v = _point(s[1][j], start, next_t, weigh, one)
+            if totals is not None:
+                totals[1][j] += weight * trial
+                totals[5][j] += weight if trial != 0 else zero
+            qt, pt = seen(qt, trial, f[j], g[j], hj, None), seen(pt, v, f2[j], g2[j], h2j, None)
+            moved += (v - start) * (v - start)
+        for i in range(3):
+            u[i], u[3 + i], room[TRIED, i], room[TRIED, 3 + i] = pw[i], pt[i], qw[i], qt[i]
         if t >= 0:
             residual(G, reward[t], room[TRIED], mid, 6, low, width)
-            my = 0.0
-            for b in range(low, 2):
-                my += square(mid, 2 + b, gram, discount[t])
-            record[GY] += a * a * max(ny, my)
+            record[GY] += a * a * max(ny, squares(mid, 2 + low, gram, rate))
             record[WEIGHT] += a
             record[REACH] = max(record[REACH], np.sqrt(moved))
-        size = _y_pass(
-            sy[k - 1], None if y_sum is None else y_sum[k - 1], f, g, h, f2, g2, h2, a, factor_mid, c, mid, sums, 3,
-            gram, discount[there], fresh[there],
-        )  # fmt: skip
-        if k == 2:
-            size += _y_pass(
-                sy[0], None if y_sum is None else y_sum[0], f, g, h, f2, g2, h2, a, factor_mid, c, mid, sums, 2,
-                None, 0.0, 0.0,
-            )  # fmt: skip
-        y_factor = into_unit_ball(over_root(dual_radius, record[GY]), size)
+        keep, next_rate, both = kind(a * y_mid), kind(discount[there]), a * y_mid * a
+        cw, ct, dw, dt = (
+            three(c, 2, both, kind),
+            three(c, 3, both, kind),
+            three(mid, 2, a, kind),
+            three(mid, 3, a, kind),
+        )
+        for j in range(len(f)):
+            hj, h2j = None if e is None else h[j], None if e is None else h2[j]
+            products = gram_with(products, f2[j], f2[j] - next_rate * g2[j], h2j)
+            if two is not None:
+                if totals is not None:
+                    totals[2][j] += mixed(keep, s[2][j], cw, f[j], g[j], hj)
+                s[2][j] = mixed(one, s[2][j], dw, f[j], g[j], hj)
+                py = seen(py, s[2][j], f2[j], g2[j], h2j, True)
+            if totals is not None:
+                totals[3][j] += mixed(keep, s[3][j], ct, f[j], g[j], hj)
+            s[3][j] = mixed(one, s[3][j], dt, f[j], g[j], hj)
+            pz = seen(pz, s[3][j], f2[j], g2[j], h2j, True)
+        for i in range(3):
+            sums[6 + i], sums[9 + i] = py[i], pz[i]
+        dense.write_gram(gram, products, traced, fresh[there])
+        size = py[3] + pz[3]
+        y_factor = into_unit_ball(over_root(rule.dual_radius, record[GY]), size)
         now, taken = after, t + 1
     if e is not None and now == 1:
         e[0] = e[1]

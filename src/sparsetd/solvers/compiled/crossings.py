@@ -8,14 +8,8 @@ import numpy as np
 
 from sparsetd.solvers.compiled.compile import kernel, part
 
-L = 1  # rows of `scalar`, with P and Q after it
-SINCE, GUIDED, WIDTH, RHO, SUMS = (
-    2,
-    5,
-    1,
-    0,
-    4,
-)  # entries of `counter` and `number`, a row of `fixed`, a place in a line
+L, RHO, SUMS = 1, 0, 4  # rows of `scalar` (P and Q come after L) and of `fixed`, and a place in a line
+SINCE, GUIDED, WIDTH = 2, 5, 1  # entries of `counter`, and of `number`
 
 
 def exact(function: Any) -> Any:

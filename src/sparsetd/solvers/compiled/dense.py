@@ -146,31 +146,32 @@ def write_gram(out, gram, traced, fresh):
 
 @kernel
 def stream(
-    rule, phi, phi_next, reward, discount, fresh, old, alpha, w, th, y1, y2, w_sum, th_sum, y1_sum, y2_sum, e,
-    origin_w, origin, record, pending, M, m, damping, l1, l2, factor, across, measured, sized, trial, clip, radius,
-    ball, limit,
+    rule, rows, vectors, averages, e, origin, record, pending, fixed, factor, two, saddle, across, measured, sized,
+    trial, clip,
 ):  # fmt: skip
     """Advance the state in place, one pass per row; returns how many rows were taken before the run diverged.
 
-    w is None without an auxiliary block, y1 and y2 without a dual, e without traces, the origin where x_0 = 0 or nobody
-    asks. `pending` holds the scales of x and y that the projections ask for and no pass has applied yet. `measured` is
-    None for a step set by hand, `trial` without a trial point, `across` where φ' meets neither w nor y1, `clip` but for
-    an l∞ ball, `sized` where nobody asks for ‖x‖. `radius` bounds ‖x‖ and `ball` ‖y‖, or they are ∞.
+    `vectors` are w, θ, y1 and y2, and `averages` their sums, or None. `two` is None without w and y1, and `saddle`
+    without a dual: other vectors then stand in their places. e is None without traces, the origin where x_0 = 0 or
+    nobody asks. `pending` holds the scales of x and y that the projections ask for and no pass has applied yet.
+    `measured` is None for a step set by hand, `trial` without a trial point, `across` where φ' meets neither w nor y1,
+    `clip` but for an l∞ ball, `sized` where nobody asks for ‖x‖.
 
     The pass over the state is one loop over the features in which every vector takes its turn, so that φ is read once.
     Functions get numbers only in there: a call with so many arrays costs as much as a pass over a hundred features.
     """
-    n, k, saddle, traced = len(reward), 1 if w is None else 2, y2 is not None, e is not None
-    kind, G, room, gram = th.dtype.type, np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6)
-    zero, one, norm_M, old_discount, old_fresh = kind(0), kind(1), np.sqrt((M * M).sum()), np.nan, np.nan
+    (phi, phi_next, reward, discount, fresh, old, alpha), (w, th, y1, y2) = rows, vectors
+    n, k, traced, radius, ball = len(reward), 1 if two is None else 2, e is not None, fixed.radius, fixed.ball
+    kind, G, room, gram, l1, l2 = th.dtype.type, np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), fixed.l1, fixed.l2
+    zero, one, old_discount, old_fresh = kind(0), kind(1), np.nan, np.nan
     nothing, origin_size, scale_x, scale_y, now, taken = (zero, zero, zero, zero), 0.0, 1.0, 1.0, 0, 0
     pw = pt = py = pz = nothing
     sums = (zero, zero, zero, zero, zero, zero)
     if origin is not None:
         for j in range(len(th)):
-            origin_size += np.float64(origin[j]) * origin[j]
-            if w is not None:
-                origin_size += np.float64(origin_w[j]) * origin_w[j]
+            origin_size += np.float64(origin[1][j]) * origin[1][j]
+            if two is not None:
+                origin_size += np.float64(origin[0][j]) * origin[0][j]
     for t in range(-1, n):  # row −1 is row 0 with a step of 0: its pass forms the products
         here, there, after = t if t > 0 else 0, t + 1 if t + 1 < n else t, now
         rate, next_rate, step = discount[here], kind(discount[there]), 0.0
@@ -181,20 +182,18 @@ def stream(
             write_products(room, 1, scale_x, pt)
             write_products(room, 2, scale_y, py)
             write_products(room, 3, scale_y, pz)
-            if not (sums[0] + sums[2] < HUGE and products_in_range(record, room, reward[t], rate, limit)):
+            if not (sums[0] + sums[2] < HUGE and products_in_range(record, room, reward[t], rate, fixed.limit)):
                 break
             if rate != old_discount or fresh[t] != old_fresh:
                 old_discount, old_fresh = rate, fresh[t]
-                fold(G, M, m, k, traced, rate, old_fresh)
+                fold(G, fixed.M, fixed.m, k, traced, rate, old_fresh)
             step = alpha[t]
             if measured is None:
-                fixed_plan(room, G, reward[t], step, damping, k, traced, saddle)
+                fixed_plan(room, G, reward[t], step, fixed.damping, k, traced, saddle is not None)
             else:
                 write_gram(gram, sums, traced, old_fresh)
-                step, _ = plan(
-                    rule, record, room, G, gram, reward[t], step, rate, damping, l2, norm_M, radius, ball,
-                    trial is not None, k, traced, saddle,
-                )  # fmt: skip
+                kinds = (trial is not None, k, traced, saddle is not None)
+                step, _ = plan(rule, record, room, G, gram, reward[t], step, rate, fixed, kinds)
         move_w, move_t = move_of(room, 0, scale_x, step, trial, kind), move_of(room, 1, scale_x, step, trial, kind)
         move_y, move_z = move_of(room, 2, scale_y, step, trial, kind), move_of(room, 3, scale_y, step, trial, kind)
         tw, tt, rw, rt = kind(step * l1[0]), kind(step * l1[1]), kind(step * l2[0]), kind(step * l2[1])
@@ -217,27 +216,27 @@ def stream(
                 sums = gram_with(sums, f2j, f2j - next_rate * g2j, h2j)
             else:
                 sums = squares_with(sums, f2j, g2j)
-            if w is not None:
-                if w_sum is not None:
-                    w_sum[j] += averaged(w[j], move_w, trial, fj, gj, hj)
+            if two is not None:
+                if averages is not None:
+                    averages[0][j] += averaged(w[j], move_w, trial, fj, gj, hj)
                 v = shrunk(mixed(move_w[0], w[j], move_w[1], fj, gw, hj), tw, rw, weigh, one)
                 w[j], pw = v, seen(pw, v, f2j, g2w, h2j, sized)
                 if origin is not None:
-                    far = away(far, v, origin_w[j])
-            if th_sum is not None:
-                th_sum[j] += averaged(th[j], move_t, trial, fj, gj, hj)
+                    far = away(far, v, origin[0][j])
+            if averages is not None:
+                averages[1][j] += averaged(th[j], move_t, trial, fj, gj, hj)
             v = shrunk(mixed(move_t[0], th[j], move_t[1], fj, gj, hj), tt, rt, weigh, one)
             th[j], pt = v, seen(pt, v, f2j, g2j, h2j, sized)
             if origin is not None:
-                far = away(far, v, origin[j])
-            if y1 is not None:
-                if y1_sum is not None:
-                    y1_sum[j] += averaged(y1[j], move_y, trial, fj, gj, hj)
+                far = away(far, v, origin[1][j])
+            if two is not None and saddle is not None:
+                if averages is not None:
+                    averages[2][j] += averaged(y1[j], move_y, trial, fj, gj, hj)
                 v = bounded(mixed(move_y[0], y1[j], move_y[1], fj, gw, hj), clip)
                 y1[j], py = v, seen(py, v, f2j, g2w, h2j, True)
-            if y2 is not None:
-                if y2_sum is not None:
-                    y2_sum[j] += averaged(y2[j], move_z, trial, fj, gj, hj)
+            if saddle is not None:
+                if averages is not None:
+                    averages[3][j] += averaged(y2[j], move_z, trial, fj, gj, hj)
                 v = bounded(mixed(move_z[0], y2[j], move_z[1], fj, gj, hj), clip)
                 y2[j], pz = v, seen(pz, v, f2j, g2j, h2j, True)
         size_x, size_y = pw[3] + pt[3], py[3] + pz[3]
@@ -249,7 +248,7 @@ def stream(
             record[WEIGHT] += step
             if measured is not None:
                 moved = _moved(origin, size_x, far, origin_size, scale_x)
-                if saddle and ball == np.inf and clip is None:  # one step for x and y, one distance
+                if saddle is not None and ball == np.inf and clip is None:  # one step for x and y, one distance
                     moved += size_y
                 record[REACH] = max(record[REACH], np.sqrt(moved))
         now, taken = after, t + 1

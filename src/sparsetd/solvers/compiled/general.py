@@ -83,11 +83,10 @@ def copy(target, v):
 
 @piece
 def accumulate(total, weight, v):
-    if total is not None:
-        for b in range(len(v)):
-            row, target, c = v[b], total[b], v[b].dtype.type(weight)
-            for j in range(len(row)):
-                target[j] += c * row[j]
+    for b in range(len(v)):
+        row, target, c = v[b], total[b], v[b].dtype.type(weight)
+        for j in range(len(row)):
+            target[j] += c * row[j]
 
 
 # --- proximal steps -------------------------------------------------------------------------------------------------
@@ -126,48 +125,46 @@ def _box(v, u, alpha, rho, factor):
 
 
 @piece
-def _descend(x, u, weights, alpha, f, g, h, damping, point, l1, l2, factor, radius, p):
+def _descend(x, u, weights, alpha, row, fixed, point, factor, p):
     """A step of x: in the mirror image, with its prox, and back."""
-    first = 2 - len(x)
+    first, l1, l2, (f, g, h) = 2 - len(x), fixed.l1, fixed.l2, row
     for b in range(len(x)):
         if u is not None:
             _box(x[b], u[b], alpha, l1[first + b], factor)
         if p != 2.0:
             _link(x[b], p / (p - 1.0))
-    add(x, weights, 0, alpha, f, g, h, damping, point)
+    add(x, weights, 0, alpha, f, g, h, fixed.damping, point)
     for b in range(len(x)):
         if u is None:
             shrink(x[b], alpha * l1[first + b], alpha * l2[first + b], factor)
         if p != 2.0:
             _link(x[b], p)
-    if radius < np.inf:
-        within_radius(x, radius)
+    if fixed.radius < np.inf:
+        within_radius(x, fixed.radius)
 
 
 @kernel
-def stream(
-    rule, phi, phi_next, reward, discount, fresh, old, alpha, x, y, x_sum, y_sum, u, mid_x, mid_y, e, origin, record,
-    M, m, damping, l1, l2, factor, measured, trial, ball, radius, p, limit,
-):  # fmt: skip
+def stream(rule, rows, x, y, averages, u, mid, e, origin, record, fixed, factor, measured, trial, ball, p):
     """Advance the state in place; returns how many rows were taken before the run diverged. See `dense.stream`.
 
-    `mid_x` and `mid_y` are room for a trial point; `u` asks for the box form of the l1 norm, `p` is the exponent of the
-    mirror map (2: Euclidean).
+    `averages` are the sums of x and y, or None, and `mid` is room for a trial point; `u` asks for the box form of the
+    l1 norm, `p` is the exponent of the mirror map (2: Euclidean).
     """
-    n, k, saddle, traced = len(reward), len(x), y is not None, e is not None
-    first, width, norm_M = 2 - k, 3 if traced else 2, np.sqrt((M * M).sum())
-    G, room = np.zeros((6, 7)), np.zeros((6, 12))
+    phi, phi_next, reward, discount, fresh, old, alpha = rows
+    k, saddle, traced, damping = len(x), y is not None, e is not None, fixed.damping
+    first, width, G, room = 2 - k, 3 if traced else 2, np.zeros((6, 7)), np.zeros((6, 12))
     weights = room[GRADIENT]
-    for t in range(n):
+    for t in range(len(reward)):
         f, g, h = phi[t], phi_next[t], None if e is None else e[0]
+        row = (f, g, h)
         if e is not None:
             next_trace(e[0], e[0], f, fresh[t], old[t])
         products(x, f, g, h, room[U], 0)
         if y is not None:
             products(y, f, g, h, room[U], 6)
-        if not products_in_range(record, room, reward[t], discount[t], limit):
+        if not products_in_range(record, room, reward[t], discount[t], fixed.limit):
             return t
-        fold(G, M, m, k, traced, discount[t], fresh[t])
+        fold(G, fixed.M, fixed.m, k, traced, discount[t], fresh[t])
         gradient(G, reward[t], room[U], weights, first, width, saddle)
         nx = ny = 0.0
         if measured is not None:
@@ -175,31 +172,33 @@ def stream(
             if y is not None:
                 ny = square_norm(weights, 6, f, g, h, damping, y)
             size = row_size(f, g, h, discount[t], fresh[t])
-            see(record, ny if saddle else nx, norm_M * size + max(damping[0], damping[1]))
+            see(record, ny if saddle else nx, fixed.norm * size + max(damping[0], damping[1]))
         step, beta = steps(rule, record, alpha[t], nx, ny)
         at_x, at_y = x, y
         if trial is not None:
-            at_x, at_y = mid_x, mid_y
-            copy(mid_x, x)
-            _descend(mid_x, None, weights, step, f, g, h, damping, x, l1, l2, factor, radius, p)
-            products(mid_x, f, g, h, room[U], 0)
+            at_x, at_y = mid
+            copy(at_x, x)
+            _descend(at_x, None, weights, step, row, fixed, x, factor, p)
+            products(at_x, f, g, h, room[U], 0)
             if y is not None:
-                copy(mid_y, y)
-                add(mid_y, weights, 6, beta, f, g, h, damping, y)
-                project(mid_y, ball)
-                products(mid_y, f, g, h, room[U], 6)
+                copy(at_y, y)
+                add(at_y, weights, 6, beta, f, g, h, damping, y)
+                project(at_y, ball)
+                products(at_y, f, g, h, room[U], 6)
             gradient(G, reward[t], room[U], weights, first, width, saddle)
             if measured is not None:
-                nx = max(nx, square_norm(weights, 0, f, g, h, damping, mid_x))
+                nx = max(nx, square_norm(weights, 0, f, g, h, damping, at_x))
                 if y is not None:
-                    ny = max(ny, square_norm(weights, 6, f, g, h, damping, mid_y))
+                    ny = max(ny, square_norm(weights, 6, f, g, h, damping, at_y))
             step, beta = steps(rule, record, alpha[t], nx, ny)
-        accumulate(x_sum, step, at_x)
+        if averages is not None:
+            accumulate(averages[0], step, at_x)
+            if y is not None:
+                accumulate(averages[1], step, at_y)
         if y is not None:
-            accumulate(y_sum, step, at_y)
             add(y, weights, 6, beta, f, g, h, damping, at_y)
             project(y, ball)
-        _descend(x, u, weights, step, f, g, h, damping, at_x, l1, l2, factor, radius, p)
+        _descend(x, u, weights, step, row, fixed, at_x, factor, p)
         record[GX] += nx
         record[GY] += ny
         record[WEIGHT] += step
@@ -208,4 +207,4 @@ def stream(
             if y is not None and ball == FREE:  # one step for x and y, one distance
                 moved += square_size(y)
             record[REACH] = max(record[REACH], np.sqrt(moved))
-    return n
+    return len(reward)

@@ -17,44 +17,32 @@ This happens at fixed row numbers, hence any chunking gives the same bits.
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 
+from sparsetd.solvers.compiled import points
 from sparsetd.solvers.compiled.compile import kernel, part, piece
 from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, entry, fetch_row
-from sparsetd.solvers.compiled.dense import products_in_range
+from sparsetd.solvers.compiled.dense import products_in_range, write_gram
 from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store
-from sparsetd.solvers.compiled.points import (
-    DD,
-    DE,
-    EE,
-    FD,
-    FE,
-    FF,
-    NEXT,
-    NUMBERS,
-    TRIAL,
-    N,
-    S,
-    T,
-    U,
-    fixed_plan,
-    fold,
-    inner,
-    into_ball,
-    plan,
-    square,
-)
+from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
 from sparsetd.solvers.compiled.rules import REACH, WEIGHT
 
-# A line of one or two vectors is their v, their R, and from MARKS on its marks: generation, what the row has there
-# (φ − ψ, while it is at work), and 1 + its place in the trace. With four vectors the marks are in an array apart.
-MARKS, BORN, WORK, PLACE = 4, 0, 1, 2
+# A line of one or two vectors is their v, their R, and from MARKS on its marks: generation, φ and ψ (while a row is at
+# work), and 1 + its place in the trace. With four vectors the marks are in an array apart.
+MARKS, BORN, FRONT, PLACE, BACK = 4, 0, 1, 2, 3
 # Entries of `counter`: length of the trace, the generation, rows since the last flush, whether the trace is full.
 TRACED, GENERATION, SINCE, FULL = range(4)
 # Columns of `norms`: ‖v − v_0‖², ⟨v − v_0, v_0⟩, ‖v_0‖²; of `scale` and `chain`: F and P.
 MOVED, ALONG, ORIGIN = range(3)
 F, P = 0, 1
 SMALLEST = 2.0**-10
+
+
+# A lazy state: lines and marks, the trace, the scalars above, the numbers of the vectors, 0 if nothing is averaged, and
+# the rows between flushes.
+Lines = namedtuple("Lines", "line marks names faded scale chain norms counter slots weigh every")
 
 
 # --- the trace ------------------------------------------------------------------------------------------------------
@@ -95,42 +83,25 @@ def join(marks, at, names, faded, n, row, t, fresh):
 
 @part
 def measure_row(marks, at, phi, phi_next, t, rate, fresh, faded, n, traced, gram):
-    """Γ of (φ, δ, e): φ − ψ is laid out in the marks, and gathered; duplicate entries and all."""
-    values, indices, indptr = phi
-    next_values, next_indices, next_indptr = phi_next
+    """Γ of (φ, δ, e) from φ and ψ in the marks, which are cleared on the way: duplicate entries count once."""
     ff = fd = dd = fe = ge = ee = 0.0
-    for i in range(np.uint64(indptr[t]), np.uint64(indptr[t + 1])):
-        j, a = np.uint64(indices[i]), entry(values, i)
-        before = marks[j, at + WORK]
-        ff += a * (2.0 * before + a)
-        marks[j, at + WORK] = before + a
+    for i in range(np.uint64(phi[2][t]), np.uint64(phi[2][t + 1])):
+        j = np.uint64(phi[1][i])
+        f, delta = marks[j, at + FRONT], marks[j, at + FRONT] - marks[j, at + BACK]
+        ff, fd, dd = ff + f * f, fd + f * delta, dd + delta * delta
+        marks[j, at + FRONT] = marks[j, at + BACK] = 0.0
         if traced:
-            fe += a * faded[np.int64(marks[j, at + PLACE]) - 1]
-    if rate != 0.0:
-        for i in range(np.uint64(next_indptr[t]), np.uint64(next_indptr[t + 1])):
-            j, a = np.uint64(next_indices[i]), rate * entry(next_values, i)
-            marks[j, at + WORK] -= a
-            place = np.int64(marks[j, at + PLACE]) - 1
-            if traced and place >= 0:
-                ge += a * faded[place]
-    for i in range(np.uint64(indptr[t]), np.uint64(indptr[t + 1])):
-        fd += entry(values, i) * marks[np.uint64(indices[i]), at + WORK]
-    for i in range(np.uint64(indptr[t]), np.uint64(indptr[t + 1])):
-        j = np.uint64(indices[i])
-        dd += marks[j, at + WORK] * marks[j, at + WORK]
-        marks[j, at + WORK] = 0.0
-    if rate != 0.0:
-        for i in range(np.uint64(next_indptr[t]), np.uint64(next_indptr[t + 1])):
-            j = np.uint64(next_indices[i])
-            dd += marks[j, at + WORK] * marks[j, at + WORK]
-            marks[j, at + WORK] = 0.0
+            fe += entry(phi[0], i) * faded[np.int64(marks[j, at + PLACE]) - 1]
+    for i in range(np.uint64(phi_next[2][t]), np.uint64(phi_next[2][t + 1 if rate != 0.0 else t])):
+        j = np.uint64(phi_next[1][i])
+        g, place = marks[j, at + BACK], np.int64(marks[j, at + PLACE]) - 1
+        dd += g * g
+        marks[j, at + BACK] = 0.0
+        if traced and place >= 0:
+            ge += rate * entry(phi_next[0], i) * faded[place]
     for i in range(n if traced else 0):
         ee += faded[i] * faded[i]
-    gram[FF], gram[FD], gram[DD] = ff, fd, dd
-    if traced:
-        gram[FE], gram[DE], gram[EE] = fe, fe - ge, ee
-    else:
-        gram[FE], gram[DE], gram[EE] = fresh * ff, fresh * fd, fresh * fresh * ff
+    write_gram(gram, (ff, fd, dd, fe, fe - ge, ee), traced, fresh)
 
 
 # --- lines ----------------------------------------------------------------------------------------------------------
@@ -156,14 +127,16 @@ def _renew_row(line, marks, at, indices, lo, hi, n_vectors, generation, chain):
 
 
 @part
-def _read(line, marks, at, values, indices, lo, hi, n_vectors, generation, chain):
-    """Σ a v over a row, every vector a lane."""
+def _read(line, marks, at, values, indices, lo, hi, n_vectors, generation, chain, mark, times):
+    """Σ a v over a row, every vector a lane; times·a is left in a mark, if one is given."""
     total = lanes(0.0)
     for i in range(np.uint64(lo), np.uint64(hi)):
         j = np.uint64(indices[i])
         if marks[j, at + BORN] != generation:
             _renew(line, marks, at, j, n_vectors, generation, chain)
         total = total + entry(values, i) * load(line, j, 0)
+        if mark is not None:
+            marks[j, at + mark] += times * entry(values, i)
     return total
 
 
@@ -261,32 +234,33 @@ def _follow_norms(norms, room, from_origin, slots, gram, rate):
         more = s - 1.0
         moved, along, start = norms[b, MOVED], norms[b, ALONG], norms[b, ORIGIN]
         with_v, with_start = inner(c, room[U], slot), inner(c, from_origin, slot)
-        total = s * s * moved + more * (2.0 * s * along + more * start) + square(c, slot, gram, rate)
+        total = s * s * moved + more * (2.0 * s * along + more * start) + points.square(c, slot, gram, rate)
         norms[b, MOVED] = max(total + 2.0 * (s * (with_v - with_start) + more * with_start), 0.0)
         norms[b, ALONG] = s * along + more * start + with_start
 
 
 @kernel
-def stream(
-    rule, phi, phi_next, reward, discount, fresh, old, alpha, line, marks, names, faded, scale, chain, norms, counter,
-    slots, work, origin, record, M, m, norm_M, damping, l2, wide, traced, measured, sized, trial, weigh, every, radius,
-    ball, limit,
-):  # fmt: skip
+def stream(rule, rows, lines, work, origin, record, fixed, wide, traced, measured, sized, trial):
     """Advance the state by rows; returns how many were taken before the run diverged, or before the trace was full.
 
     `measured` is None for a step set by hand, `sized` where nobody asks for a norm, `trial` without a trial point,
-    `traced` without traces, `wide` unless there are four vectors. `weigh` is 0 where nothing is averaged; a flush comes
-    `every` so many rows.
+    `traced` without traces, `wide` unless there are four vectors. A flush comes `every` so many rows.
     """
-    line, marks, names, faded = borrow(line), borrow(marks), borrow(names), borrow(faded)
-    scale, chain, norms, counter, slots = borrow(scale), borrow(chain), borrow(norms), borrow(counter), borrow(slots)
-    origin, record, M, m, l2 = borrow(origin), borrow(record), borrow(M), borrow(m), borrow(l2)
+    line, marks, names, faded = borrow(lines.line), borrow(lines.marks), borrow(lines.names), borrow(lines.faded)
+    scale, chain, norms, counter = borrow(lines.scale), borrow(lines.chain), borrow(lines.norms), borrow(lines.counter)
+    slots, origin, record, weigh, l2 = (
+        borrow(lines.slots),
+        borrow(origin),
+        borrow(record),
+        lines.weigh,
+        borrow(fixed.l2),
+    )
     G, room, gram, from_origin = borrow(work[0]), borrow(work[1]), borrow(work[2]), borrow(work[3])
-    damping, change = borrow(damping), borrow(work[4])
-    phi, phi_next, numbers = borrowed(phi), borrowed(phi_next), room[NUMBERS]
-    n_vectors, k, saddle, tol = len(scale), len(m) // 3, 3 * len(scale) > len(m), TRACE_TOL
+    phi, phi_next, numbers, change = borrowed(rows.phi), borrowed(rows.phi_next), room[NUMBERS], borrow(work[4])
+    reward, discount, fresh, radius, ball = rows.reward, rows.discount, rows.fresh, fixed.radius, fixed.ball
+    n_vectors, k, saddle = len(scale), len(fixed.m) // 3, 3 * len(scale) > len(fixed.m)
     at, first, length = 0 if wide is not None else MARKS, 4 if wide is not None else 2, 0
-    old_discount = old_fresh = np.nan
+    kinds, old_discount, old_fresh = (trial is not None, k, traced is not None, saddle), np.nan, np.nan
     counter[FULL] = 0
     for t in range(len(reward)):
         fetch_row(line, phi, t + 1)
@@ -301,37 +275,38 @@ def stream(
             if counter[TRACED] + hi - lo > len(names):
                 counter[FULL] = 1
                 return t
-            length = fade(marks, at, names, faded, counter[TRACED], old[t], tol)
+            length = fade(marks, at, names, faded, counter[TRACED], rows.old[t], TRACE_TOL)
             length = counter[TRACED] = join(marks, at, names, faded, length, phi, t, fresh[t])
         for q in range(3 if traced is not None else 2):
             if q == 0:
-                total = _read(line, marks, at, phi[0], phi[1], lo, hi, n_vectors, generation, chain)
+                mark = None if sized is None else FRONT
+                total = _read(line, marks, at, phi[0], phi[1], lo, hi, n_vectors, generation, chain, mark, 1.0)
             elif q == 1:
-                total = _read(line, marks, at, phi_next[0], phi_next[1], next_lo, next_hi, n_vectors, generation, chain)
+                back, ends = None if sized is None else BACK, (next_lo, next_hi)
+                total = _read(
+                    line, marks, at, phi_next[0], phi_next[1], *ends, n_vectors, generation, chain, back, rate
+                )
             else:
-                total = _read(line, marks, at, faded, names, 0, length, n_vectors, generation, chain)
+                total = _read(line, marks, at, faded, names, 0, length, n_vectors, generation, chain, None, 0.0)
             store(change, q, 0, total)
             for b in range(n_vectors):
                 room[U, 3 * slots[b] + q] = scale[b, F] * change[q, b]
-        if not products_in_range(record, room, reward[t], rate, limit):
-            return t
-        if rate != old_discount or fresh[t] != old_fresh:
-            old_discount, old_fresh = rate, fresh[t]
-            fold(G, M, m, k, traced is not None, rate, old_fresh)
         if sized is not None:
             measure_row(
-                marks, at, phi, phi_next, t, rate, old_fresh, faded, length, traced is not None, gram
+                marks, at, phi, phi_next, t, rate, fresh[t], faded, length, traced is not None, gram
             )  # fmt: skip
             for b in range(n_vectors):
                 numbers[N + slots[b]] = norms[b, MOVED] + 2.0 * norms[b, ALONG] + norms[b, ORIGIN]
-        step = beta = alpha[t]
+        if not products_in_range(record, room, reward[t], rate, fixed.limit):
+            return t
+        if rate != old_discount or fresh[t] != old_fresh:
+            old_discount, old_fresh = rate, fresh[t]
+            fold(G, fixed.M, fixed.m, k, traced is not None, rate, old_fresh)
+        step = beta = rows.alpha[t]
         if measured is None:
-            fixed_plan(room, G, reward[t], step, damping, k, traced is not None, saddle)
+            fixed_plan(room, G, reward[t], step, fixed.damping, k, traced is not None, saddle)
         else:
-            step, beta = plan(
-                rule, record, room, G, gram, reward[t], alpha[t], rate, damping, l2, norm_M, radius, ball,
-                trial is not None, k, traced is not None, saddle,
-            )  # fmt: skip
+            step, beta = plan(rule, record, room, G, gram, reward[t], rows.alpha[t], rate, fixed, kinds)
         record[WEIGHT] += step
         for b in range(n_vectors):
             slot = slots[b]
@@ -373,6 +348,6 @@ def stream(
         if traced is not None:
             _write(line, wide, faded, names, 0, length, load(change, 2, 0), load(change, 5, 0))
         counter[SINCE] += 1
-        if counter[SINCE] >= every or counter[GENERATION] + 1 == len(chain):
+        if counter[SINCE] >= lines.every or counter[GENERATION] + 1 == len(chain):
             flush(line, marks, at, scale, chain, norms, counter, origin, line[:0])
     return len(reward)

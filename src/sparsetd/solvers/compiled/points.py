@@ -11,10 +11,13 @@ numbers hold three for each vector, arrays of 6 for w and θ or for y1 and y2.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from sparsetd.solvers.compiled.compile import part
 from sparsetd.solvers.compiled.rules import GX, GY, see, steps
+from sparsetd.system import Array
 
 # Rows of the room of a plan: products of v and of the trial point, gradient, next point, trial point, and in turn the
 # numbers s of the next and of the trial point, and ‖v‖².
@@ -22,6 +25,32 @@ U, TRIED, GRADIENT, NEXT, TRIAL, NUMBERS = range(6)
 S, T, N = 0, 4, 8
 # The Gram matrix of (φ, δ, e): φφ, φδ, δδ, φe, δe, ee.
 FF, FD, DD, FE, DE, EE = range(6)
+
+
+class Stream(NamedTuple):
+    """Rows in order: φ and φ' (arrays, or CSR rows), rewards, γ, the weights of φ and of the old e in e, steps."""
+
+    phi: Any
+    phi_next: Any
+    reward: Array
+    discount: Array
+    fresh: Array
+    old: Array
+    alpha: Array
+
+
+class Constants(NamedTuple):
+    """What a run holds fixed; `damping`, `l1` and `l2` of w, θ, y1, y2. ‖x‖ ≤ radius, ‖y‖ ≤ ball, products < limit."""
+
+    M: Array
+    m: Array
+    damping: Array
+    l1: Array
+    l2: Array
+    norm: float
+    radius: float
+    ball: float
+    limit: float
 
 
 @part
@@ -90,6 +119,12 @@ def square(c, b, gram, rate):
 
 
 @part
+def row_size(gram):
+    """‖φ‖² + ‖ψ‖² + ‖e‖²."""
+    return gram[FF] + (gram[FF] - 2.0 * gram[FD] + gram[DD]) + gram[EE]
+
+
+@part
 def inner(c, u, b):
     """(c_b·D)ᵀv for the products u of v with D."""
     return c[3 * b] * u[3 * b] + c[3 * b + 1] * u[3 * b + 1] + c[3 * b + 2] * u[3 * b + 2]
@@ -144,21 +179,21 @@ def norms(room, damping, first, saddle, gram, rate):
 
 
 @part
-def plan(rule, record, room, G, gram, reward, alpha, rate, damping, l2, norm_M, radius, ball, trial, k, traced, saddle):
+def plan(rule, record, room, G, gram, reward, alpha, rate, fixed, kinds):
     """One step of a rule that looks at gradients; leaves the next point and the averaged one in `room`, returns (α, β).
 
     room[U] and room[NUMBERS, N:] are the products and squares of v. The next point is that before the ridge's prox and
     the projections, which a pass applies; the averaged one is complete. Places that nothing is written to stay zero.
-    `ball` is the radius of y's l2 ball (or ∞).
+    `kinds` are whether there is a trial point, the blocks of x, whether there are traces and a dual.
     """
-    first, width, last = 2 - k, 3 if traced else 2, 4 if saddle else 2
+    trial, k, traced, saddle = kinds
+    first, width, last, damping, l2 = 2 - k, 3 if traced else 2, 4 if saddle else 2, fixed.damping, fixed.l2
     numbers = room[NUMBERS]
     for b in range(4):
         numbers[T + b] = 1.0
     gradient(G, reward, room[U], room[GRADIENT], first, width, saddle)
     nx, ny = norms(room, damping, first, saddle, gram, rate)
-    length = gram[FF] + (gram[FF] - 2.0 * gram[FD] + gram[DD]) + gram[EE]
-    see(record, ny if saddle else nx, norm_M * length + max(damping[0], damping[1]))
+    see(record, ny if saddle else nx, fixed.norm * row_size(gram) + max(damping[0], damping[1]))
     alpha, beta = steps(rule, record, alpha, nx, ny)
     if trial:
         for b in range(first, last):
@@ -167,10 +202,10 @@ def plan(rule, record, room, G, gram, reward, alpha, rate, damping, l2, norm_M, 
             numbers[T + b] = shrink * (1.0 - step * damping[b])
             for i in range(3 * b, 3 * b + 3):
                 room[TRIAL, i] = -shrink * step * room[GRADIENT, i]
-        if radius < np.inf:
-            into_ball(room, TRIAL, T, first, 2, radius, gram, rate)
-        if saddle and ball < np.inf:
-            into_ball(room, TRIAL, T, 2, 4, ball, gram, rate)
+        if fixed.radius < np.inf:
+            into_ball(room, TRIAL, T, first, 2, fixed.radius, gram, rate)
+        if saddle and fixed.ball < np.inf:
+            into_ball(room, TRIAL, T, 2, 4, fixed.ball, gram, rate)
         for b in range(first, last):
             tried(room[U], numbers[T + b], room[TRIAL], b, gram, rate, room[TRIED])
         gradient(G, reward, room[TRIED], room[GRADIENT], first, width, saddle)

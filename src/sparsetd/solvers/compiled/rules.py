@@ -54,6 +54,11 @@ def _compiled_steps(rule, record, alpha, nx, ny):  # noqa: ARG001
     return STEPS[rule.instance_class]
 
 
+def limit_of(dtype: Any) -> float:
+    """A product beyond this is as good as infinite."""
+    return 1e100 if dtype == np.float64 else 1e30
+
+
 class Fixed(NamedTuple):
     """The step that was set by hand, the same for x and y."""
 

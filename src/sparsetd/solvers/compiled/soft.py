@@ -23,21 +23,13 @@ Features with a penalty of their own are few: they are columns of dense numbers 
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 
 import numpy as np
 
+from sparsetd.solvers.compiled import crossings
 from sparsetd.solvers.compiled.balls import BOX, L2_BALL
-from sparsetd.solvers.compiled.crossings import (
-    RHO,
-    SINCE,
-    SUMS,
-    L,
-    exact,
-    exact_kernel,
-    remember,
-    settle,
-    settle_fallen,
-)
+from sparsetd.solvers.compiled.crossings import RHO, SINCE, SUMS, L, exact, exact_kernel, remember, settle_fallen
 from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, entry
 from sparsetd.solvers.compiled.dense import products_in_range
 from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, prefetch, store, within
@@ -51,6 +43,13 @@ NORM = 0  # entry of `number`: ‖y‖², beside the width of a step of the guid
 PENALISED, SUMMED, DUAL, PER, UNIT, HALF = 1, 2, 3, 4, 5, 6  # rows of `fixed`, after RHO
 OWN_SLOT = 6  # place of the generation in a line, where there is room for it
 AHEAD = 128  # entries: a row at most so long is asked for well before its turn
+
+
+# A lazy state: lines and generations, the scalars and constants above, the trace, special columns, the place of the
+# generation, and the rows between flushes.
+Lines = namedtuple(
+    "Lines", "line born scalar counter number scale mass fixed slots names faded columns rows slot horizon"
+)
 
 
 # The running scalars --------------------------------------------------------------------------------------------------
@@ -209,25 +208,23 @@ def _move_special(special, sums, rows, traced, c, slots, k, thresholds, omega, s
 
 
 @exact_kernel
-def stream(
-    phi, phi_next, apart, reward, discount, fresh, old, alpha, lines, past, bound, special, trace, work, record,
-    M, m, slots, ball, horizon, slot, restart, fixed, rho_special, traced, limit,
-):  # fmt: skip
+def stream(rows, apart, lines, past, bound, thresholds, work, record, constants, ball, restart, traced):
     """Advance the state by rows; returns how many were taken before a flush is due or the run diverged.
 
-    `apart` are the special columns of φ and φ' (or None), `trace` its values and names. `past` is what finds zero
-    crossings, or None for a constant step, and `bound` what an l∞ ball allows every lane, or None: the kernel is
+    `apart` are the special columns of φ and φ' (or None), which have `thresholds` of their own. `past` is what finds
+    zero crossings, or None for a constant step, and `bound` what an l∞ ball allows every lane, or None: the kernel is
     compiled without the search, or without the clip.
     """
-    line, born, scalar, counter, number, scale, mass = lines
-    line, born, scalar, counter, number = borrow(line), borrow(born), borrow(scalar), borrow(counter), borrow(number)
-    scale, mass, fixed, record, slots = borrow(scale), borrow(mass), borrow(fixed), borrow(record), borrow(slots)
-    G, room, change, special_rows = borrow(work[0]), borrow(work[1]), borrow(work[2]), borrow(work[3])
-    M, m, faded, names, u = borrow(M), borrow(m), borrow(trace[0]), borrow(trace[1]), room[U]
+    line, born, scalar, counter = borrow(lines.line), borrow(lines.born), borrow(lines.scalar), borrow(lines.counter)
+    number, scale, mass, fixed = borrow(lines.number), borrow(lines.scale), borrow(lines.mass), borrow(lines.fixed)
+    slots, names, faded, special = borrow(lines.slots), borrow(lines.names), borrow(lines.faded), borrow(lines.columns)
+    G, room, change, special_rows = borrow(work[0]), borrow(work[1]), borrow(work[2]), borrow(lines.rows)
+    m, u, slot, record, limit = borrow(constants.m), room[U], lines.slot, borrow(record), constants.limit
+    reward, discount, fresh, old, alpha = rows.reward, rows.discount, rows.fresh, rows.old, rows.alpha
     if past is not None:
         history, guide, fallen = borrow(past[0]), borrow(past[1]), borrow(past[2])
-    rows = (borrowed(phi), borrowed(phi_next))
-    tags, entries, nothing, length = line if slot > 0 else born, (faded, names), borrow(work[4]), 0
+    rows = (borrowed(rows.phi), borrowed(rows.phi_next))
+    tags, entries, nothing, length = line if slot > 0 else born, (faded, names), borrow(work[3]), 0
     rho, penalised, summed = load(fixed, RHO, 0), load(fixed, PENALISED, 0), load(fixed, SUMMED, 0)
     dual, k, n_vectors, n_rows = load(fixed, DUAL, 0), len(m) // 3, len(slots), 2 if traced is None else 3
     any_penalised = 0 if fixed[RHO, 0] > 0.0 else 1
@@ -235,7 +232,7 @@ def stream(
     counter[FULL] = 0
     for t in range(len(reward)):
         since, current = counter[SINCE], float(counter[GENERATION])
-        if since >= horizon or counter[GENERATION] + 1 >= len(scale):
+        if since >= lines.horizon or counter[GENERATION] + 1 >= len(scale):
             return t
         if traced is not None:
             if counter[TRACED] + rows[0][2][t + 1] - rows[0][2][t] > len(names):
@@ -262,7 +259,7 @@ def stream(
             return t
         if discount[t] != old_discount or fresh[t] != old_fresh:
             old_discount, old_fresh = discount[t], fresh[t]
-            fold(G, M, m, k, traced is not None, old_discount, old_fresh)
+            fold(G, constants.M, m, k, traced is not None, old_discount, old_fresh)
         fixed_plan(room, G, reward[t], alpha[t], nothing, k, traced is not None, n_vectors > k)
         record[WEIGHT] += alpha[t]
         omega = alpha[t] * (summed * before)
@@ -297,7 +294,7 @@ def stream(
         if apart is not None:
             more = _move_special(
                 special, special[n_vectors:], special_rows, traced is not None, room[NEXT], slots, k,
-                rho_special, alpha[t], fixed[SUMMED], ball == BOX,
+                thresholds, alpha[t], fixed[SUMMED], ball == BOX,
             )  # fmt: skip
         counter[SINCE] += 1
         if past is not None:
@@ -328,10 +325,17 @@ def stream(
 
 
 @exact_kernel
-def evaluate(lines, past, slot, fixed, first, out):
+def evaluate(lines, past, first, out):
     """Write values and sums of the lines from `first` on into `out`, as lines, or into the lines themselves."""
-    line, born, scalar, counter, number, scale, mass = lines
-    line, out, fixed, counter = borrow(line), borrow(out), borrow(fixed), borrow(counter)
+    line, out, fixed, counter = borrow(lines.line), borrow(out), borrow(lines.fixed), borrow(lines.counter)
+    slot, born, scalar, number, scale, mass = (
+        lines.slot,
+        lines.born,
+        lines.scalar,
+        lines.number,
+        lines.scale,
+        lines.mass,
+    )
     tags, penalised = borrow(line if slot > 0 else born), load(fixed, PENALISED, 0)
     here, rho, gained = load(scalar, F, 0), load(fixed, RHO, 0), load(scalar, P, 0)
     drop, loss = rho * load(scalar, L, 0), rho * load(scalar, Q, 0)
@@ -344,7 +348,7 @@ def evaluate(lines, past, slot, fixed, first, out):
         if past is not None:
             for b in range(2):
                 if 0.0 < abs(out[i, b]) <= fixed[RHO, b] * scalar[L, b]:
-                    settle(out, i, b, past[0], past[1], counter, number, fixed[RHO, b])
+                    crossings.settle(out, i, b, past[0], past[1], counter, number, fixed[RHO, b])
         v = load(out, i, 0)
         gone = _gone_closed(v, fixed, last) if past is None else v * gained - np.sign(v) * loss
         store(out, i, SUMS, load(out, i, SUMS) + gone)

@@ -18,31 +18,46 @@ A line of zeros is a coordinate at zero, so that memory which no row has touched
 
 from __future__ import annotations
 
+from collections import namedtuple
+
 import numpy as np
 
-from sparsetd.solvers.compiled.averaging import into_unit_ball
+from sparsetd.solvers.compiled.averaging import into_unit_ball, squares
 from sparsetd.solvers.compiled.compile import kernel, part, piece
 from sparsetd.solvers.compiled.csr import borrowed, entry, fetch_row
-from sparsetd.solvers.compiled.dense import products_in_range
+from sparsetd.solvers.compiled.dense import gram_with, products_in_range
 from sparsetd.solvers.compiled.heap import HEAPED, drop_first, push
 from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store, within
-from sparsetd.solvers.compiled.points import GRADIENT, U, fold, gradient
+from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, fold, gradient, inner, row_size
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see
 
 # Places in a line: v, R, the weight for which a number was not zero (less Σa_i while it is active), its key in the heap
 # (0 if it is not active), and the mark: 0, or 1 + its place among the hot coordinates.
 V, R, SHARE, KEY, MARK, WIDTH = 0, 4, 8, 12, 15, 16
-# Places of a hot coordinate, after v: Σax, gradient, point; φ, ψ, e, what multiplies the penalty; and its shares.
-TOTAL, SLOPE, POINT, PHI, PSI, TRACE, MULTIPLIER, SHARES, HOT_WIDTH = 4, 8, 12, 16, 17, 18, 19, 20, 24
-# Rows of `scale`; of `active`: Σ(|v| − ℓ)², Σ(|v| − ℓ), how many, ℓ; of `fixed`: l1, l2, 1 for x, 1 where l1 > 0.
+# Places of a hot coordinate, after v: Σax, trial point; φ, ψ, e, what multiplies the penalty; and its shares.
+TOTAL, POINT, PHI, PSI, TRACE, MULTIPLIER, SHARES, HOT_WIDTH = 4, 12, 16, 17, 18, 19, 20, 24
+# Rows of `scale`; of `active`: Σ(|v| − ℓ)², Σ(|v| − ℓ), how many, ℓ; of `fixed`: l1, l2, 1 for x, 1 where l1 > 0, and
+# what multiplies |v| to make a key, early lest rounding keep a coordinate beyond its time.
 P, Q = range(2)
 SQUARES, LENGTHS, NUMBER, LEVEL = range(4)
-L1, L2, PRIMAL, PENALISED = range(4)
+L1, L2, PRIMAL, PENALISED, PER = range(5)
 # Entries of `number`: y = FACTOR·v, and ‖v‖² of y; of `counter`: how many coordinates are hot, the size of the heap,
 # rows since a flush, whether it is full.
 FACTOR, DUAL = range(2)
 HOT, SINCE, FULL = 0, 2, 3
-EARLY, LATE = 1.0 - 2.0**-50, 1.0 + 2.0**-50  # a key is early, lest rounding keep a coordinate beyond its time
+EARLY, LATE = 1.0 - 2.0**-50, 1.0 + 2.0**-50
+
+
+# A lazy state: lines, hot coordinates with their names, the scalars and constants above, the heap, the vectors.
+Lines = namedtuple("Lines", "line hot names scale active number fixed keys owners counter slots")
+
+
+@part
+def _own(s):
+    """The same without an owner, lest calls count references."""
+    scalars = borrow(s.scale), borrow(s.active), borrow(s.number), borrow(s.fixed)
+    heap = borrow(s.keys), borrow(s.owners), borrow(s.counter), borrow(s.slots)
+    return Lines(borrow(s.line), borrow(s.hot), borrow(s.names), *scalars, *heap)
 
 
 @part
@@ -65,138 +80,134 @@ def _gone(v, scale):
 
 
 @part
-def _unpacked(line, j, scale, fixed, mass):
+def _unpacked(s, j, mass):
     """v of a line, its sums, the weights for which it was not zero, and 1 where it is active (for y, not zero)."""
-    v, penalised = load(line, j, V), load(fixed, PENALISED, 0)
-    on = 1.0 - within(penalised * load(line, j, KEY) + (1.0 - penalised) * v, lanes(0.0))
-    share = load(line, j, SHARE) + mass * (load(fixed, PRIMAL, 0) * on)
-    return v, load(line, j, R) + on * _gone(v, scale), share, on
+    v, penalised = load(s.line, j, V), load(s.fixed, PENALISED, 0)
+    on = 1.0 - within(penalised * load(s.line, j, KEY) + (1.0 - penalised) * v, lanes(0.0))
+    share = load(s.line, j, SHARE) + mass * (load(s.fixed, PRIMAL, 0) * on)
+    return v, load(s.line, j, R) + on * _gone(v, s.scale), share, on
 
 
 @part
-def _enter_heap(line, j, b, k, v, l1, keys, owners, counter):
-    """The key of an active number, early enough for its next visit."""
-    line[j, KEY + b] = abs(v) / l1 * EARLY
-    push(keys, owners, counter, line[j, KEY + b], j * k + b)
+def _enter_heap(s, j, b, key):
+    s.line[j, KEY + b] = key
+    push(s.keys, s.owners, s.counter, key, j * (len(s.slots) // 2) + b)
+
+
+@part
+def _leave(s, j, b, before):
+    """A number that the level has reached takes along what it has in its sum."""
+    v, beyond = s.line[j, V + b], abs(s.line[j, V + b]) - s.active[LEVEL, b]
+    s.active[SQUARES, b] -= beyond * beyond
+    s.active[LENGTHS, b] -= beyond
+    s.active[NUMBER, b] -= 1.0
+    s.line[j, R + b] += v * s.scale[P, b] - np.copysign(s.scale[Q, b], v)
+    s.line[j, SHARE + b] += before
 
 
 @piece
-def _raise_level(line, scale, fixed, active, keys, owners, counter, k, before, mass):
+def _raise_level(s, before, mass):
     """ℓ ← l1·mass; the coordinates that it reaches leave the active ones."""
+    active, line, k = s.active, s.line, len(s.slots) // 2
     for b in range(k):
-        rise = fixed[L1, b] * mass - active[LEVEL, b]
+        rise = s.fixed[L1, b] * mass - active[LEVEL, b]
         active[SQUARES, b] += rise * (active[NUMBER, b] * rise - 2.0 * active[LENGTHS, b])
         active[LENGTHS, b] -= rise * active[NUMBER, b]
-        active[LEVEL, b] = fixed[L1, b] * mass
-    while counter[HEAPED] > 0 and keys[0] <= mass:
-        key, owner = keys[0], owners[0]
-        j, b = owner // k, owner % k
-        drop_first(keys, owners, counter)
-        v = line[j, V + b]
+        active[LEVEL, b] = s.fixed[L1, b] * mass
+    while s.counter[HEAPED] > 0 and s.keys[0] <= mass:
+        key, j, b = s.keys[0], s.owners[0] // k, s.owners[0] % k
+        drop_first(s.keys, s.owners, s.counter)
         if line[j, KEY + b] == key:  # else it has moved towards zero since, and has another entry or none
             line[j, KEY + b] = 0.0
             if line[j, MARK] == 0.0:
-                if abs(v) > active[LEVEL, b]:  # it has moved away from zero since
-                    line[j, KEY + b] = max(abs(v) / fixed[L1, b] * EARLY, mass * LATE)
-                    push(keys, owners, counter, line[j, KEY + b], owner)
+                size = abs(line[j, V + b])
+                if size > active[LEVEL, b]:  # it has moved away from zero since
+                    _enter_heap(s, j, b, max(size * s.fixed[PER, b], mass * LATE))
                 else:
-                    beyond = abs(v) - active[LEVEL, b]
-                    active[SQUARES, b] -= beyond * beyond
-                    active[LENGTHS, b] -= beyond
-                    active[NUMBER, b] -= 1.0
-                    line[j, R + b] += v * scale[P, b] - np.copysign(scale[Q, b], v)
-                    line[j, SHARE + b] += before
+                    _leave(s, j, b, before)
+
+
+# --- lines and hot coordinates ----------------------------------------------------------------------------------------
 
 
 @part
-def _touch(line, hot, names, n, row, rows, t, times, scale, fixed, active, mass):
+def _touch(s, n, row, rows, t, times, mass):
     """Add times·(row t) to a direction of the hot coordinates, duplicates and all; returns their number."""
     values, indices, indptr = rows
-    counts, level, primal = (lanes(0.0), lanes(0.0), lanes(0.0)), load(active, LEVEL, 0), load(fixed, PRIMAL, 0)
+    line, hot, level, primal = s.line, s.hot, load(s.active, LEVEL, 0), load(s.fixed, PRIMAL, 0)
+    counts = (lanes(0.0), lanes(0.0), lanes(0.0))
     for i in range(indptr[t], indptr[t + 1]):
         j = np.int64(indices[i])
         place = np.int64(line[j, MARK]) - 1
         if place < 0:
-            v, total, share, on = _unpacked(line, j, scale, fixed, mass)
+            v, total, share, on = _unpacked(s, j, mass)
             store(hot, n, V, v)
             store(hot, n, TOTAL, total)
             store(hot, n, SHARES, share)
             counts = _counted(counts, v, primal * on, level)
             hot[n, PHI] = hot[n, PSI] = hot[n, TRACE] = 0.0
             hot[n, MULTIPLIER] = 1.0
-            names[n], place = j, n
+            s.names[n], place = j, n
             n += 1
             line[j, MARK] = n
         hot[place, row] += times * entry(values, i)
-    _count(active, counts, -1.0)
+    _count(s.active, counts, -1.0)
     return n
 
 
 @part
-def _gather(line, hot, names, n, phi, phi_next, t, rate, fresh, old, scale, fixed, active, mass):
-    """Make the coordinates of a row hot, with φ, ψ and e in their places; returns how many, and ‖φ‖² + ‖ψ‖² + ‖e‖²."""
-    size = 0.0
+def _gather(s, rows, phi, phi_next, t, mass, gram):
+    """Make the coordinates of row t hot, with φ, ψ and e in their places; returns how many; Γ is that of (φ, δ, e)."""
+    n, hot, sums = s.counter[HOT], s.hot, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     for i in range(n):
         hot[i, PHI] = hot[i, PSI] = 0.0
-    n = _touch(line, hot, names, n, PHI, phi, t, 1.0, scale, fixed, active, mass)
-    if rate != 0.0:
-        n = _touch(line, hot, names, n, PSI, phi_next, t, rate, scale, fixed, active, mass)
+    n = _touch(s, n, PHI, phi, t, 1.0, mass)
+    if rows.discount[t] != 0.0:
+        n = _touch(s, n, PSI, phi_next, t, rows.discount[t], mass)
     for i in range(n):
-        f, g, e = hot[i, PHI], hot[i, PSI], fresh * hot[i, PHI] + old * hot[i, TRACE]
+        f, e = hot[i, PHI], rows.fresh[t] * hot[i, PHI] + rows.old[t] * hot[i, TRACE]
         hot[i, TRACE] = e
-        size += f * f + g * g + e * e
-    return n, size
+        sums = gram_with(sums, f, f - hot[i, PSI], e)
+    gram[0], gram[1], gram[2], gram[3], gram[4], gram[5] = sums
+    return n
 
 
 @part
-def _store(line, hot, names, n, n_special, k, scale, fixed, active, keys, owners, counter, mass, tol):
-    """Write back all coordinates but the special ones, which come first, and those of a trace that has not faded."""
-    kept, primal, level = 0, load(fixed, PRIMAL, 0), load(active, LEVEL, 0)
-    counts = (lanes(0.0), lanes(0.0), lanes(0.0))
-    for i in range(n):
-        j = names[i]
-        v, total, share = load(hot, i, V), load(hot, i, TOTAL), load(hot, i, SHARES)
-        line[j, MARK] = 0.0
-        if i < n_special or abs(hot[i, TRACE]) > tol:
-            store(hot, kept, V, v)
-            store(hot, kept, TOTAL, total)
-            store(hot, kept, SHARES, share)
-            hot[kept, TRACE], hot[kept, MULTIPLIER], names[kept] = hot[i, TRACE], hot[i, MULTIPLIER], j
-            kept += 1
-            line[j, MARK] = kept
-        else:
-            on = primal * (1.0 - within(v, level))
-            counts = _counted(counts, v, on, level)
-            store(line, j, V, v)
-            store(line, j, R, total - (on + (1.0 - primal)) * _gone(v, scale))
-            store(line, j, SHARE, share - mass * on)
-            for b in range(k):
-                size, known = abs(hot[i, V + b]), line[j, KEY + b]
-                if size <= active[LEVEL, b]:
-                    line[j, KEY + b] = 0.0
-                elif fixed[L1, b] > 0.0 and (known == 0.0 or known > size / fixed[L1, b] * EARLY):
-                    _enter_heap(line, j, b, k, size, fixed[L1, b], keys, owners, counter)
-    _count(active, counts, 1.0)
-    return kept
+def _store(s, j, v, total, share, counts, mass, change):
+    """Write a coordinate back, without its mark; returns the counts of active numbers with its own."""
+    line, primal, level = s.line, load(s.fixed, PRIMAL, 0), load(s.active, LEVEL, 0)
+    on, known, limit = primal * (1.0 - within(v, level)), load(line, j, KEY), np.abs(v) * load(s.fixed, PER, 0)
+    fine = within(known, limit) * (1.0 - within(known, lanes(0.0)))  # the key is there, and early enough
+    store(line, j, V, v)
+    store(line, j, R, total - (on + (1.0 - primal)) * _gone(v, s.scale))
+    store(line, j, SHARE, share - mass * on)
+    store(line, j, KEY, on * known)
+    if _sum_of(change, on * load(s.fixed, PENALISED, 0), 1.0 - fine) > 0.0:
+        store(change, 1, 0, limit)
+        for b in range(len(s.slots) // 2):
+            if change[0, b] > 0.0:
+                _enter_heap(s, j, b, change[1, b])
+    return _counted(counts, v, on, level)
 
 
 @kernel
 def materialise(line, scale, fixed, first, mass, out):
     """Write v, sums and shares of the lines from `first` on into `out`; hot coordinates are the caller's."""
-    line, out, scale, fixed = borrow(line), borrow(out), borrow(scale), borrow(fixed)
+    s = Lines(borrow(line), line, line, borrow(scale), line, line, borrow(fixed), line, line, line, line)
+    out = borrow(out)
     for i in range(len(out)):
-        v, total, share, _ = _unpacked(line, first + i, scale, fixed, mass)
+        v, total, share, _ = _unpacked(s, first + i, mass)
         store(out, i, V, v)
         store(out, i, R, total)
         store(out, i, SHARE, share)
 
 
 @kernel
-def flush(line, hot, scale, active, number, fixed, keys, owners, counter, k, mass, forget):
+def flush(s, mass, forget):
     """Begin P and Q afresh, count the active ones anew, in a new heap; forget the averages if asked to."""
-    line, hot, scale, active, fixed = borrow(line), borrow(hot), borrow(scale), borrow(active), borrow(fixed)
-    keys, owners, counter = borrow(keys), borrow(owners), borrow(counter)
-    primal, nothing, squares, level = load(fixed, PRIMAL, 0), lanes(0.0), lanes(0.0), load(active, LEVEL, 0)
+    s = _own(s)
+    line, hot, active, counter = s.line, s.hot, s.active, s.counter
+    primal, nothing, sizes, level = load(s.fixed, PRIMAL, 0), lanes(0.0), lanes(0.0), load(active, LEVEL, 0)
     counts = (nothing, nothing, nothing)
     counter[HEAPED] = counter[SINCE] = 0
     for row in range(LEVEL):
@@ -204,7 +215,7 @@ def flush(line, hot, scale, active, number, fixed, keys, owners, counter, k, mas
     for j in range(len(line)):
         place = np.int64(line[j, MARK]) - 1
         if place < 0:
-            v, total, share, on = _unpacked(line, j, scale, fixed, mass)
+            v, total, share, on = _unpacked(s, j, mass)
             counts = _counted(counts, v, primal * on, level)
             store(line, j, R, nothing if forget else total)
             if forget:
@@ -214,17 +225,16 @@ def flush(line, hot, scale, active, number, fixed, keys, owners, counter, k, mas
             if forget:
                 store(hot, place, TOTAL, nothing)
                 store(hot, place, SHARES, nothing)
-        squares = squares + (1.0 - primal) * (v * v)
-        for b in range(k):
+        sizes = sizes + (1.0 - primal) * (v * v)
+        for b in range(len(s.slots) // 2):
             if place < 0 and line[j, KEY + b] != 0.0:
-                _enter_heap(line, j, b, k, line[j, V + b], fixed[L1, b], keys, owners, counter)
+                _enter_heap(s, j, b, abs(line[j, V + b]) * s.fixed[PER, b])
             else:
                 line[j, KEY + b] = 0.0
     _count(active, counts, 1.0)
-    store(scale, P, 0, squares)
-    number[DUAL] = scale[P, 0] + scale[P, 1] + scale[P, 2] + scale[P, 3]
-    store(scale, P, 0, nothing)
-    store(scale, Q, 0, nothing)
+    s.number[DUAL] = _sum_of(s.scale, sizes, lanes(1.0))
+    store(s.scale, P, 0, nothing)
+    store(s.scale, Q, 0, nothing)
 
 
 # --- a step on the hot coordinates ------------------------------------------------------------------------------------
@@ -250,141 +260,139 @@ def _law(fixed, root, mass, factor):
 
 
 @part
-def _point(hot, n, n_special, more, law, change):
-    """The point of the sums v − more·gradient; its products with φ, ψ and e go to `change`; returns its squares."""
+def _point_of(v, law, special, multiplier):
+    """The point of a coordinate of the sums."""
     keep, below, ridge, drop, ratio = law
-    p0 = p1 = p2 = squares = lanes(0.0)
+    if not special:
+        return ratio * (v - np.minimum(np.maximum(v, -drop), drop))
+    bound = multiplier * drop
+    return keep * (v - np.minimum(np.maximum(v, -bound), bound)) / (below + multiplier * ridge)
+
+
+@part
+def _weights(slots, a, c, change):
+    """a·(weights of φ, ψ and e), a register each."""
+    for b in range(len(slots)):
+        for q in range(3):
+            change[q, b] = a * c[3 * slots[b] + q]
+    return load(change, 0, 0), load(change, 1, 0), load(change, 2, 0)
+
+
+@part
+def _moved(hot, i, weights):
+    """The sums of a coordinate after the step with these weights."""
+    slope = hot[i, PHI] * weights[0] + hot[i, PSI] * weights[1] + hot[i, TRACE] * weights[2]
+    return load(hot, i, V) - slope
+
+
+@part
+def _products(s, n, n_special, weights, law, change, u):
+    """Points of the sums after a step with these weights, and their products u with φ, ψ and e."""
+    hot, p0, p1, p2 = s.hot, lanes(0.0), lanes(0.0), lanes(0.0)
     for i in range(n):
-        v = load(hot, i, V) - more * load(hot, i, SLOPE)
-        if i < n_special:
-            times = hot[i, MULTIPLIER]
-            bound = times * drop
-            v = keep * (v - np.minimum(np.maximum(v, -bound), bound)) / (below + times * ridge)
+        v = _point_of(_moved(hot, i, weights), law, i < n_special, hot[i, MULTIPLIER])
+        store(hot, i, POINT, v)
+        p0, p1, p2 = p0 + hot[i, PHI] * v, p1 + hot[i, PSI] * v, p2 + hot[i, TRACE] * v
+    store(change, 0, 0, p0)
+    store(change, 1, 0, p1)
+    store(change, 2, 0, p2)
+    for b in range(len(s.slots)):
+        for q in range(3):
+            u[3 * s.slots[b] + q] = change[q, b]
+
+
+@part
+def _finish(s, n, n_special, weights, weigh, law, mass, tol, change):
+    """Count the trial points with their weight, take the step, write all back but special coordinates, which come
+    first, and those of a trace that has not faded; returns the squares of the next point."""
+    hot, kept, sizes, counts = s.hot, 0, lanes(0.0), (lanes(0.0), lanes(0.0), lanes(0.0))
+    for i in range(n):
+        j, point, v = s.names[i], load(hot, i, POINT), _moved(hot, i, weights)
+        total = load(hot, i, TOTAL) + weigh * point
+        share = load(hot, i, SHARES) + weigh * (1.0 - within(point, lanes(0.0)))
+        then = _point_of(v, law, i < n_special, hot[i, MULTIPLIER])
+        sizes = sizes + then * then
+        if i < n_special or abs(hot[i, TRACE]) > tol:
+            store(hot, kept, V, v)
+            store(hot, kept, TOTAL, total)
+            store(hot, kept, SHARES, share)
+            hot[kept, TRACE], hot[kept, MULTIPLIER], s.names[kept] = hot[i, TRACE], hot[i, MULTIPLIER], j
+            kept += 1
+            s.line[j, MARK] = kept
         else:
-            v = ratio * (v - np.minimum(np.maximum(v, -drop), drop))
-        if change is not None:
-            store(hot, i, POINT, v)
-            p0, p1, p2 = p0 + hot[i, PHI] * v, p1 + hot[i, PSI] * v, p2 + hot[i, TRACE] * v
-        squares = squares + v * v
-    if change is not None:
-        store(change, 0, 0, p0)
-        store(change, 1, 0, p1)
-        store(change, 2, 0, p2)
-    return squares
+            counts = _store(s, j, v, total, share, counts, mass, change)
+    _count(s.active, counts, 1.0)
+    s.counter[HOT] = kept
+    return sizes
 
 
 @part
-def _slopes(hot, n, change):
-    """The gradient of every hot coordinate by the weights of φ, ψ and e; returns Σg² and Σgv."""
-    c0, c1, c2, squares, along = load(change, 0, 0), load(change, 1, 0), load(change, 2, 0), lanes(0.0), lanes(0.0)
-    for i in range(n):
-        g = hot[i, PHI] * c0 + hot[i, PSI] * c1 + hot[i, TRACE] * c2
-        store(hot, i, SLOPE, g)
-        squares, along = squares + g * g, along + g * load(hot, i, V)
-    return squares, along
-
-
-@part
-def _advance(hot, n, a, weigh):
-    """Count the trial point in the averages, and add its gradient to the sums."""
-    for i in range(n):
-        point = load(hot, i, POINT)
-        store(hot, i, TOTAL, load(hot, i, TOTAL) + weigh * a * point)
-        store(hot, i, SHARES, load(hot, i, SHARES) + weigh * a * (1.0 - within(point, lanes(0.0))))
-        store(hot, i, V, load(hot, i, V) - a * load(hot, i, SLOPE))
+def _along(c, u, first, factor):
+    """⟨gradient, v⟩ of y, whose products u are those of factor·v."""
+    total = 0.0
+    for b in range(2 + first, 4):
+        total += inner(c, u, b)
+    return total / factor if factor > 0.0 else 0.0
 
 
 @kernel
-def stream(
-    phi, phi_next, reward, discount, fresh, old, line, hot, names, scale, active, number, fixed, keys, owners, counter,
-    slots, work, record, k, weigh, n_special, tol, every, M, m, norm_M, dual_radius, start, limit,
-):  # fmt: skip
+def stream(rule, rows, s, work, record, fixed, weigh, n_special, tol, every):
     """`averaging.stream` on sparse rows, for x_0 = 0 and the l2 ball; returns how many were taken.
 
     It stops where the run has diverged, and where `hot` or the heap is full, which counter[FULL] tells. `weigh` is 0
     where nothing is averaged.
     """
-    phi, phi_next, G, room, change = (
-        borrowed(phi),
-        borrowed(phi_next),
-        borrow(work[0]),
-        borrow(work[1]),
-        borrow(work[2]),
-    )
-    line, hot, names, scale, active = borrow(line), borrow(hot), borrow(names), borrow(scale), borrow(active)
-    keys, owners, counter, record, number = (
-        borrow(keys),
-        borrow(owners),
-        borrow(counter),
-        borrow(record),
-        borrow(number),
-    )
-    M, m, fixed, slots = borrow(M), borrow(m), borrow(fixed), borrow(slots)
-    u, weights, primal, rest = room[U], room[GRADIENT], load(fixed, PRIMAL, 0), line[:, SHARE:]
-    dual = 1.0 - primal
-    fold(G, M, m, k, True, 1.0, 0.0)
+    s, phi, phi_next, record = _own(s), borrowed(rows.phi), borrowed(rows.phi_next), borrow(record)
+    G, room, change, gram = borrow(work[0]), borrow(work[1]), borrow(work[2]), borrow(work[3])
+    u, trial, c, k, number, counter = room[U], room[TRIED], room[GRADIENT], len(s.slots) // 2, s.number, s.counter
+    primal, rest, first, nothing = load(s.fixed, PRIMAL, 0), s.line[:, SHARE:], 2 - k, lanes(0.0)
+    no_step = (nothing, nothing, nothing)
+    fold(G, fixed.M, fixed.m, k, True, 1.0, 0.0)
     counter[FULL] = 0
-    for t in range(len(reward)):
-        fetch_row(line, phi, t + 1)
-        fetch_row(line, phi_next, t + 1)
+    for t in range(len(rows.reward)):
+        fetch_row(s.line, phi, t + 1)
+        fetch_row(s.line, phi_next, t + 1)
         fetch_row(rest, phi, t + 1)
         fetch_row(rest, phi_next, t + 1)
-        n, before = counter[HOT], record[MASS]
-        most = n + phi[2][t + 1] - phi[2][t] + phi_next[2][t + 1] - phi_next[2][t]
-        if most > len(names) or counter[HEAPED] + k * most > len(keys):
+        most = counter[HOT] + phi[2][t + 1] - phi[2][t] + phi_next[2][t + 1] - phi_next[2][t]
+        if most > len(s.names) or counter[HEAPED] + k * most > len(s.keys):
             counter[FULL] = 1
             return t
-        n, size = _gather(
-            line, hot, names, n, phi, phi_next, t, discount[t], fresh[t], old[t], scale, fixed, active, before
-        )  # fmt: skip
-        nx = ny = a = 0.0
-        mass, fine, law = before, True, _law(fixed, np.sqrt(record[GX]), before, number[FACTOR])
-        for phase in range(2):  # the point, and the trial point
-            _point(hot, n, n_special, a, law, change)
-            for b in range(2 * k):
-                for q in range(3):
-                    u[3 * slots[b] + q] = change[q, b]
-            if phase == 0:
-                fine = products_in_range(record, room, reward[t], 1.0, limit)
-            if not fine:
-                break
-            gradient(G, reward[t], u, weights, 2 - k, 3, True)
-            for b in range(2 * k):
-                for q in range(3):
-                    change[q, b] = weights[3 * slots[b] + q]
-            squares, along = _slopes(hot, n, change)
-            mine, other = _sum_of(change, squares, primal), _sum_of(change, squares, dual)
-            nx, ny, inner = max(nx, mine), max(ny, other), _sum_of(change, along, dual)
-            if phase == 0:
-                see(record, ny, norm_M * size)
-                a = max(record[REACH], start * record[START])
-                mass = before + a
-                _raise_level(line, scale, fixed, active, keys, owners, counter, k, before, mass)
-                factor = over_root(dual_radius, record[GY] + a * a * ny)
-                factor = into_unit_ball(factor, number[DUAL] + a * (a * other - 2.0 * inner))
-                law = _law(fixed, np.sqrt(record[GX] + nx), mass, factor)
-            else:
-                average = weigh * a * law[4]
-                store(scale, P, 0, load(scale, P, 0) + average)
-                store(scale, Q, 0, load(scale, Q, 0) + average * load(active, LEVEL, 0))
-                _advance(hot, n, a, weigh)
-                number[DUAL] += a * (a * other - 2.0 * inner)
-                record[GX] += nx
-                record[GY] += a * a * ny
-                record[MASS] = mass
-                record[WEIGHT] += a
-                number[FACTOR] = into_unit_ball(over_root(dual_radius, record[GY]), number[DUAL])
-                law = _law(fixed, np.sqrt(record[GX]), mass, number[FACTOR])
+        before, factor = record[MASS], number[FACTOR]
+        n = _gather(s, rows, phi, phi_next, t, before, gram)
+        law = _law(s.fixed, np.sqrt(record[GX]), before, factor)
+        _products(s, n, n_special, no_step, law, change, u)
+        fine = products_in_range(record, room, rows.reward[t], 1.0, fixed.limit)
+        a, mass, weights = 0.0, before, no_step
         if fine:
-            moved = _sum_of(change, _point(hot, n, n_special, 0.0, law, None), primal)
-            moved += max(_sum_of(change, law[4] * law[4] * load(active, SQUARES, 0), primal), 0.0)
-            record[REACH] = max(record[REACH], np.sqrt(moved))
-        counter[HOT] = _store(
-            line, hot, names, n, n_special, k, scale, fixed, active, keys, owners, counter, record[MASS], tol
-        )  # fmt: skip
+            gradient(G, rows.reward[t], u, c, first, 3, True)
+            nx, ny = squares(c, first, gram, 1.0), squares(c, 2 + first, gram, 1.0)
+            see(record, ny, fixed.norm * row_size(gram))
+            a = max(record[REACH], rule.start * record[START])
+            mass = before + a
+            _raise_level(s, before, mass)
+            y_mid = over_root(rule.dual_radius, record[GY] + a * a * ny)
+            y_mid = into_unit_ball(y_mid, number[DUAL] + a * (a * ny - 2.0 * _along(c, u, first, factor)))
+            law = _law(s.fixed, np.sqrt(record[GX] + nx), mass, y_mid)
+            _products(s, n, n_special, _weights(s.slots, a, c, change), law, change, trial)
+            average = weigh * a * law[4]
+            store(s.scale, P, 0, load(s.scale, P, 0) + average)
+            store(s.scale, Q, 0, load(s.scale, Q, 0) + average * load(s.active, LEVEL, 0))
+            gradient(G, rows.reward[t], trial, c, first, 3, True)
+            my = squares(c, 2 + first, gram, 1.0)
+            number[DUAL] = max(number[DUAL] + a * (a * my - 2.0 * _along(c, u, first, factor)), 0.0)
+            record[GX] += max(nx, squares(c, first, gram, 1.0))
+            record[GY] += a * a * max(ny, my)
+            record[MASS] = mass
+            record[WEIGHT] += a
+            number[FACTOR] = into_unit_ball(over_root(rule.dual_radius, record[GY]), number[DUAL])
+            law, weights = _law(s.fixed, np.sqrt(record[GX]), mass, number[FACTOR]), _weights(s.slots, a, c, change)
+        others = max(_sum_of(change, law[4] * law[4] * load(s.active, SQUARES, 0), primal), 0.0)
+        sizes = _finish(s, n, n_special, weights, weigh * a, law, mass, tol, change)
         if not fine:
             return t
+        record[REACH] = max(record[REACH], np.sqrt(others + _sum_of(change, sizes, primal)))
         counter[SINCE] += 1
-        if counter[SINCE] >= every or counter[HEAPED] > 8 * len(line):  # entries out of date gather in the heap
-            flush(line, hot, scale, active, number, fixed, keys, owners, counter, k, record[MASS], False)
-    return len(reward)
+        if counter[SINCE] >= every or counter[HEAPED] > 8 * len(s.line):  # entries out of date gather in the heap
+            flush(s, mass, False)
+    return len(rows.reward)

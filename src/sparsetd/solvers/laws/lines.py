@@ -6,22 +6,24 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.solvers.compiled.csr import TRACE_TOL, Rows, aligned_zeros, horizon, longest
-from sparsetd.solvers.compiled.lines import FULL, MARKS, ORIGIN, PLACE, TRACED, flush, materialise, stream
+from sparsetd.solvers.compiled.csr import TRACE_TOL
+from sparsetd.solvers.compiled.lines import FULL, MARKS, ORIGIN, PLACE, TRACED, Lines, flush, materialise, stream
+from sparsetd.solvers.compiled.points import Stream
+from sparsetd.solvers.laws.rows import aligned_zeros, from_row, horizon, longest
 from sparsetd.system import Array
 
 GENERATIONS = 256
+LAYOUT = 2  # of the dict: one from a file of another layout is laid out densely, and begun anew
 
 
 def key(solver: Any, system: Any) -> str:
     """What a lazy state is begun for: whether it keeps averages."""
     del system
-    return str(solver.average != "none")
+    return repr((LAYOUT, solver.average != "none"))
 
 
 def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     """Lines that hold the values of the dense state."""
-    del solver
     k, d, vectors = system.k, state.x.shape[1], stacked(state.x, state.y)
     n, wide = len(vectors), len(vectors) == 4
     line = aligned_zeros(d, 8)
@@ -36,6 +38,8 @@ def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
         "norms": _norms(vectors, state.origin),
         "counter": np.zeros(4, dtype=np.int64),
         "slots": slots_of(k, n),
+        "weigh": float(solver.average != "none"),
+        "every": horizon(d),
     }
     if wide:
         lazy["marks"] = aligned_zeros(d, 4)
@@ -59,27 +63,19 @@ def widen(lazy: dict[str, Any], more: int) -> None:
         lazy[name] = np.append(lazy[name], np.zeros(len(lazy[name]) + more, lazy[name].dtype))
 
 
-def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[Array, ...], system: Any) -> int:
+def advance(solver: Any, state: Any, rows: Stream, system: Any) -> int:
     """Take rows; returns how many before the run diverged."""
-    lazy, taken, n = state.lazy, 0, len(columns[0])
-    rule = solver.rule(state.x.size)
-    ball, wide = solver.dual_bound, True if "marks" in lazy else None
+    lazy, taken, fixed, rule = state.lazy, 0, system.fixed, solver.rule(state.x.size)
     measured = True if solver.measures else None
-    sized = True if measured or np.isfinite(solver.radius) or np.isfinite(ball) else None
+    sized = True if measured or np.isfinite(fixed.radius) or np.isfinite(fixed.ball) else None
     work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), np.zeros(12), np.zeros((6, 4)))
-    traced, trial = True if system.traced else None, True if solver.extragradient else None
+    kinds = ("marks" in lazy or None, system.traced or None, measured, sized, solver.extragradient or None)
     while True:
-        marks, _ = _marks(lazy)
-        taken += stream(
-            rule, tuple(phi.between(taken, n)), tuple(phi_next.between(taken, n)), *(c[taken:] for c in columns),
-            lazy["line"], marks, *(lazy[name] for name in ("names", "faded", "scale", "chain", "norms", "counter")),
-            lazy["slots"], work, _origin(state), state.record, *system[:2], system.norm, system.damping, system.l2,
-            wide, traced, measured, sized, trial, float(solver.average != "none"), horizon(state.x.shape[1]),
-            solver.radius, ball, solver.limit(state),
-        )  # fmt: skip
+        lines = Lines(**{name: lazy[name] for name in Lines._fields if name != "marks"}, marks=_marks(lazy)[0])
+        taken += stream(rule, from_row(rows, taken), lines, work, _origin(state), state.record, fixed, *kinds)
         if not lazy["counter"][FULL]:
             return taken
-        widen(lazy, longest(phi, phi_next))
+        widen(lazy, longest(rows.phi, rows.phi_next))
 
 
 def part(state: Any, at: slice) -> Any:

@@ -8,8 +8,8 @@ import numpy as np
 
 from sparsetd.solvers.compiled.balls import BOX
 from sparsetd.solvers.compiled.crossings import GUIDED, SINCE, SUMS, WIDTH
-from sparsetd.solvers.compiled.csr import Rows, aligned_zeros, horizon, longest
 from sparsetd.solvers.compiled.lines import FULL
+from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.soft import (
     DUAL,
     GENERATION,
@@ -18,11 +18,13 @@ from sparsetd.solvers.compiled.soft import (
     OWN_SLOT,
     SUMMED,
     F,
+    Lines,
     evaluate,
     stream,
 )
 from sparsetd.solvers.laws import lines
 from sparsetd.solvers.laws.lines import begin_trace, fill, slots_of, stacked, widen
+from sparsetd.solvers.laws.rows import Rows, aligned_zeros, from_row, horizon, longest
 from sparsetd.system import Array
 
 GENERATIONS, GUIDE = 4096, 4097
@@ -33,7 +35,7 @@ RESTART = {True: 2.0**-10, False: 2.0**-200}
 def key(solver: Any, system: Any) -> str:
     """What a lazy state is begun for."""
     factor = None if system.factor is None else system.factor.tolist()
-    return repr((solver.average != "none", _constant(solver), system.l1.tolist(), factor))
+    return repr((solver.average != "none", _constant(solver), system.fixed.l1.tolist(), factor))
 
 
 def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
         "number": np.zeros(2),
         "scale": np.zeros((GENERATIONS, 4)),
         "mass": np.zeros((GENERATIONS, 4)),
-        "past": (np.zeros((every + 1, 3)), np.zeros(GUIDE, np.int64), np.zeros(512, np.int64)) if searched else (),
+        "past": (aligned_zeros(every + 1, 4), np.zeros(GUIDE, np.int64), np.zeros(512, np.int64)) if searched else (),
         "names": np.zeros(64, dtype=np.int32),
         "faded": np.zeros(64),
         "special": special,
@@ -74,30 +76,24 @@ def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     return lazy
 
 
-def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[Array, ...], system: Any) -> int:
+def advance(solver: Any, state: Any, rows: Stream, system: Any) -> int:
     """Take rows; returns how many before the run diverged."""
-    lazy, done, n, k = state.lazy, 0, len(columns[0]), system.k
-    special, dual = lazy["special"], lazy["fixed"][DUAL] > 0
-    apart = None
+    lazy, done, k, fixed, special, apart = state.lazy, 0, system.k, system.fixed, state.lazy["special"], None
     if len(special):
-        (phi, first), (phi_next, then) = (_apart(rows, special, state.x.shape[1]) for rows in (phi, phi_next))
-        apart = (first, then)
-    rho = system.l1[2 - k : 2, None] * (np.zeros((1, 0)) if system.factor is None else system.factor[None, special])
-    bound = np.where(dual, 1.0, np.inf)[None] if solver.ball == BOX else None
-    past = tuple(lazy["past"]) or None
-    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros((3, 4)), lazy["rows"], np.zeros(4))
-    restart = RESTART[bool(lazy["fixed"][SUMMED].any())]
+        (phi, first), (phi_next, then) = (_apart(part, special, state.x.shape[1]) for part in rows[:2])
+        rows, apart = rows._replace(phi=phi, phi_next=phi_next), (first, then)
+    rho = fixed.l1[2 - k : 2, None] * (np.zeros((1, 0)) if system.factor is None else system.factor[None, special])
+    rho = np.ascontiguousarray(rho, dtype=np.float64)
+    bound = np.where(lazy["fixed"][DUAL] > 0, 1.0, np.inf)[None] if solver.ball == BOX else None
+    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros((3, 4)), np.zeros(4))
+    kinds = (solver.ball, RESTART[bool(lazy["fixed"][SUMMED].any())], system.traced or None)
     while True:
-        done += stream(
-            tuple(phi.between(done, n)), tuple(phi_next.between(done, n)),
-            None if apart is None else tuple(part[done:] for part in apart), *(c[done:] for c in columns),
-            _lines(lazy), past, bound, lazy["columns"], (lazy["faded"], lazy["names"]), work, state.record, system.M,
-            system.m, lazy["slots"], solver.ball, lazy["horizon"], lazy["slot"], restart, lazy["fixed"],
-            np.ascontiguousarray(rho, dtype=np.float64), True if system.traced else None, solver.limit(state),
-        )  # fmt: skip
+        left = None if apart is None else tuple(part[done:] for part in apart)
+        past = tuple(lazy["past"]) or None
+        done += stream(from_row(rows, done), left, _lines(lazy), past, bound, rho, work, state.record, fixed, *kinds)
         if lazy["counter"][FULL]:
-            widen(lazy, longest(phi, phi_next))
-        elif done == n or not _flush_is_due(lazy):
+            widen(lazy, longest(rows.phi, rows.phi_next))
+        elif done == len(rows.reward) or not _flush_is_due(lazy):
             return done
         else:
             _flush(lazy, k)
@@ -106,7 +102,7 @@ def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[A
 def part(state: Any, at: slice) -> Any:
     """The state of some features in plain arrays."""
     lazy, k, n, block = state.lazy, len(state.x), len(state.lazy["slots"]), np.empty((at.stop - at.start, 8))
-    evaluate(_lines(lazy), tuple(lazy["past"]) or None, lazy["slot"], lazy["fixed"], at.start, block)
+    evaluate(_lines(lazy), tuple(lazy["past"]) or None, at.start, block)
     here = (at.start <= lazy["special"]) & (lazy["special"] < at.stop)
     places, columns = lazy["special"][here] - at.start, lazy["columns"][:, here].T
     block[places, :n], block[places, SUMS : SUMS + n] = columns[:, :n], columns[:, n:]
@@ -139,7 +135,7 @@ def _constant(solver: Any) -> float:
 def _fixed(system: Any, k: int, n_vectors: int, n_sums: int, constant: float) -> Array:
     """Rows of four lanes: ρ, whether penalised, summed and dual; 1/(ρα), α and ρα²/2 (or ∞, 1 and 0)."""
     rho, lane = np.zeros(4), np.arange(4)
-    rho[:k] = system.l1[2 - k : 2]
+    rho[:k] = system.fixed.l1[2 - k : 2]
     penalised, summed, dual = rho > 0, lane < n_sums, (k <= lane) & (lane < n_vectors)
     per = np.divide(1.0, rho * constant, out=np.full(4, 1e300), where=rho * constant > 0)
     unit, half = np.where(penalised, constant, 1.0) * summed, 0.5 * rho * constant**2 * summed
@@ -171,8 +167,8 @@ def _tags(lazy: dict[str, Any]) -> Array:
     return np.asarray(lazy["line"] if lazy["slot"] else lazy["born"])
 
 
-def _lines(lazy: dict[str, Any]) -> tuple[Array, ...]:
-    return tuple(lazy[name] for name in ("line", "born", "scalar", "counter", "number", "scale", "mass"))
+def _lines(lazy: dict[str, Any]) -> Lines:
+    return Lines(**{name: lazy[name] for name in Lines._fields})
 
 
 def _flush_is_due(lazy: dict[str, Any]) -> bool:
@@ -183,7 +179,7 @@ def _flush_is_due(lazy: dict[str, Any]) -> bool:
 def _flush(lazy: dict[str, Any], k: int) -> None:
     """Replace every line by its plain value and sum."""
     n, line = len(lazy["slots"]), lazy["line"]
-    evaluate(_lines(lazy), tuple(lazy["past"]) or None, lazy["slot"], lazy["fixed"], 0, line)
+    evaluate(_lines(lazy), tuple(lazy["past"]) or None, 0, line)
     _tags(lazy)[:, lazy["slot"]] = 0.0
     lazy["number"][NORM] = np.sum(np.square(line[:, k:n])) + np.sum(np.square(lazy["columns"][k:n]))
     _begin_afresh(lazy)

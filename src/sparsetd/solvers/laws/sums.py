@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.solvers.compiled.csr import TRACE_TOL, Rows, aligned_zeros, horizon, longest
+from sparsetd.solvers.compiled.csr import TRACE_TOL
+from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
 from sparsetd.solvers.compiled.sums import (
     DUAL,
+    EARLY,
     FACTOR,
     FULL,
     HOT,
@@ -25,13 +27,15 @@ from sparsetd.solvers.compiled.sums import (
     TOTAL,
     TRACE,
     WIDTH,
+    Lines,
     R,
     V,
     flush,
     materialise,
     stream,
 )
-from sparsetd.solvers.laws.lines import fill, slots_of, stacked
+from sparsetd.solvers.laws.lines import LAYOUT, fill, slots_of, stacked
+from sparsetd.solvers.laws.rows import aligned_zeros, from_row, horizon, longest
 from sparsetd.solvers.plain import argmin
 from sparsetd.system import Array
 
@@ -43,17 +47,20 @@ def key(solver: Any, system: Any) -> str:
     """What a lazy state is begun for. Another penalty counts from the current point on, which the dense steps leave as
     it is for one more row."""
     factor = None if system.factor is None else system.factor.tolist()
-    return repr((solver.average != "none", system.l1.tolist(), system.l2.tolist(), factor))
+    return repr((LAYOUT, solver.average != "none", system.fixed.l1.tolist(), system.fixed.l2.tolist(), factor))
 
 
 def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     """Lines that hold the sums of the dense state; a feature with a penalty of its own takes part in every row."""
     (k, d), factor, lane = state.x.shape, system.factor, np.arange(4)
     special = np.zeros(0, dtype=np.int64) if factor is None else np.flatnonzero(factor != 1.0)
-    l1, l2 = (np.where(lane < k, np.append(part[2 - k : 2], np.zeros(4 - k)), 0.0) for part in (system.l1, system.l2))
+    l1, l2 = (
+        np.where(lane < k, np.append(part[2 - k : 2], np.zeros(4 - k)), 0.0)
+        for part in (system.fixed.l1, system.fixed.l2)
+    )
     lazy: dict[str, Any] = {
         "weigh": float(solver.average != "none"),
-        "fixed": np.array([l1, l2, lane < k, l1 > 0], dtype=np.float64),
+        "fixed": np.array([l1, l2, lane < k, l1 > 0, EARLY / np.where(l1 > 0, l1, 1.0)], dtype=np.float64),
         "slots": slots_of(k, 2 * k),
         "special": special,
         "multiplier": np.ones(0) if factor is None else np.asarray(factor[special], dtype=np.float64),
@@ -72,21 +79,16 @@ def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     return lazy
 
 
-def advance(solver: Any, state: Any, phi: Rows, phi_next: Rows, columns: tuple[Array, ...], system: Any) -> int:
+def advance(solver: Any, state: Any, rows: Stream, system: Any) -> int:
     """Take rows; returns how many before the run diverged."""
-    lazy, taken, n = state.lazy, 0, len(columns[0])
-    arrays = ("line", "hot", "names", "scale", "active", "number", "fixed", "keys", "owners", "counter", "slots")
-    tol, work = TRACE_TOL if system.traced else np.inf, (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros((3, 4)))
-    rule = (solver.dual_radius(state.x.size), float(solver.start), solver.limit(state))
+    lazy, taken, rule = state.lazy, 0, solver.rule(state.x.size)
+    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros((3, 4)), np.zeros(6))
+    numbers = lazy["weigh"], len(lazy["special"]), TRACE_TOL if system.traced else np.inf, horizon(state.x.shape[1])
     while True:
-        taken += stream(
-            tuple(phi.between(taken, n)), tuple(phi_next.between(taken, n)), *(c[taken:] for c in columns[:-1]),
-            *(lazy[name] for name in arrays), work, state.record, system.k, lazy["weigh"], len(lazy["special"]), tol,
-            horizon(state.x.shape[1]), system.M, system.m, system.norm, *rule,
-        )  # fmt: skip
+        taken += stream(rule, from_row(rows, taken), _lines(lazy), work, state.record, system.fixed, *numbers)
         if not lazy["counter"][FULL]:
             return taken
-        _widen(lazy, longest(phi, phi_next))
+        _widen(lazy, longest(rows.phi, rows.phi_next))
         for name in ("keys", "owners"):
             lazy[name] = np.append(lazy[name], np.zeros(len(lazy[name]) + 4 * len(lazy["names"]), lazy[name].dtype))
 
@@ -174,5 +176,8 @@ def _point_of(state: Any, sums: Array, at: slice) -> Array:
 
 
 def _flush(state: Any, lazy: dict[str, Any], forget: bool) -> None:
-    names = ("line", "hot", "scale", "active", "number", "fixed", "keys", "owners", "counter")
-    flush(*(lazy[name] for name in names), len(state.x), float(state.record[MASS]), forget)
+    flush(_lines(lazy), float(state.record[MASS]), forget)
+
+
+def _lines(lazy: dict[str, Any]) -> Lines:
+    return Lines(**{name: lazy[name] for name in Lines._fields})
