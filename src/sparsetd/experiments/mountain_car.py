@@ -179,28 +179,30 @@ class Valley:
         return self.state, float(rewards(np, self.reward, goal)), bool(goal), False, {}
 
 
-def _online(settings: MountainCarSettings, unit: Unit) -> Row:
-    """The online reading: 15 episodes of 200 steps are all there is, each row used once, ε-greedy with ε = 0.1."""
-    features, began = features_of(settings, 1.0), time.perf_counter()
+def learn_online(
+    settings: Any, n_samples: tuple[int, int], method: str, reading: Row, features: Any, rng: Any, epsilon: float
+) -> Array:
+    """θ of the online reading: so many episodes and steps are all there is, ε-greedy, each row used once."""
     d = features.transform(car.BOTTOM[None]).shape[1]
-    model = (
-        GreedyGQ(3, d, 0.99, 0.0, settings.alpha, 1.0)
-        if unit.params["name"] == ONLINE[0]
-        else GreedyROGQ(3, d, 0.99, 0.0, settings.alpha, 1.0, *settings.rho, acting="average")
-    )
-    n_episodes, n_steps = settings.n_large
-    online(
-        Valley(),
-        model,
-        lambda s: features.transform(s[None])[0],
-        settings.rng(unit.seed, 2),
-        behavior=Rule(epsilon=0.1),
-        n_episodes=n_episodes,
-        max_steps=n_steps,
-    )
-    steps = _test(settings, ValuePolicy(LinearValues(features, model.theta), Rule()).best)
+    constants = (car.N_ACTIONS, d, reading["gamma"], 0.0, settings.alpha)
+    learner: Any = GreedyGQ(*constants, reading["eta"] if method == "TDC" else 0.0)  # without its correction GQ is TD
+    if method == "RO-TD":
+        acting: Any = "average" if reading["average"] == "all" else "last"
+        learner = GreedyROGQ(*constants, reading["eta"], settings.rho[0], settings.rho[1], acting)
+    phi, env = lambda s: features.transform(s[None])[0], Valley(reading["start"], reading["reward"])
+    how: Any = dict(zip(("n_episodes", "max_steps"), n_samples, strict=True))
+    online(env, learner, phi, rng, behavior=Rule(epsilon=epsilon), **how)
+    return np.asarray(learner.theta)
+
+
+def _online(settings: MountainCarSettings, unit: Unit) -> Row:
+    features, began = features_of(settings, 1.0), time.perf_counter()
+    method = "TDC" if unit.params["name"] == ONLINE[0] else "RO-TD"
+    reading = {"gamma": 0.99, "eta": 1.0, "average": "all", "start": "bottom", "reward": "step"}
+    theta = learn_online(settings, settings.n_large, method, reading, features, settings.rng(unit.seed, 2), 0.1)
+    steps = _test(settings, ValuePolicy(LinearValues(features, theta), Rule()).best)
     found = {"iteration": 0, "last": True, "steps": steps, "success": steps <= settings.max_steps}
-    nonzero = int(np.count_nonzero(model.theta))
+    nonzero = int(np.count_nonzero(theta))
     return {**found, "nonzero": nonzero, "ending": "finished", "seconds": time.perf_counter() - began}
 
 

@@ -18,14 +18,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparsetd import operators
-from sparsetd.control import GreedyGQ, GreedyROGQ, Rule, ValuePolicy, online, policy_iteration
+from sparsetd.control import Rule, ValuePolicy, policy_iteration
 from sparsetd.control.policy_iteration import LinearValues
 from sparsetd.cuda import Job
 from sparsetd.cuda import mountain_car as gpu
 from sparsetd.cuda.launch import cupy
 from sparsetd.estimators import LARSTD, ROTD, TD, TDC
 from sparsetd.experiments.experiment import Experiment, Row, Unit
-from sparsetd.experiments.mountain_car import Valley
+from sparsetd.experiments.mountain_car import learn_online
 from sparsetd.experiments.mountain_car_atlas_verdicts import AXES, METHODS, plot, summarize
 from sparsetd.experiments.settings import Settings, assumed, cited, paper
 from sparsetd.problems import mountain_car as car
@@ -173,7 +173,8 @@ def _play(settings: AtlasSettings, method: str, data: str, reading: Reading, see
     features = Bumps(reading["width"], reading["normed"], settings.grids)
     test = partial(_test, settings, features)
     if data == "online":
-        return [test(_online(settings, method, reading, features, seed))]
+        given = (settings, settings.n_samples, method, reading, features, settings.rng(seed, 2))
+        return [test(learn_online(*given, EPSILON[reading["reward"]]))]
     samples: Any = log_of(settings, reading, seed)
     if method == "l2-LSTD":
         rows = gpu.samples(np, [samples], [features.width], [features.normed], [reading["reward"]], settings.grids)
@@ -218,20 +219,6 @@ def _behave(settings: AtlasSettings, reading: Reading, drawn: Any, k: int, polic
     return _transitions(states, following, action, goal, cut, reading)
 
 
-def _online(settings: AtlasSettings, method: str, reading: Reading, features: Bumps, seed: int) -> Array:
-    d = features.transform(car.BOTTOM[None]).shape[1]
-    constants = (car.N_ACTIONS, d, reading["gamma"], 0.0, settings.alpha)
-    learner: Any = GreedyGQ(*constants, reading["eta"] if method == "TDC" else 0.0)  # without its correction GQ is TD
-    if method == "RO-TD":
-        acting: Any = "average" if reading["average"] == "all" else "last"
-        learner = GreedyROGQ(*constants, reading["eta"], *settings.rho, acting=acting)
-    (n_episodes, n_steps), rule = settings.n_samples, Rule(epsilon=EPSILON[reading["reward"]])
-    phi = lambda s: features.transform(s[None])[0]  # noqa: E731
-    env = Valley(reading["start"], reading["reward"])
-    online(env, learner, phi, settings.rng(seed, 2), behavior=rule, n_episodes=n_episodes, max_steps=n_steps)
-    return np.asarray(learner.theta)
-
-
 def _test(settings: AtlasSettings, features: Bumps, theta: Array) -> int:
     values = LinearValues(features, theta)
     return int(car.rollout(ValuePolicy(values, Rule()).best, max_steps=settings.max_steps)[0])
@@ -268,10 +255,13 @@ def _fixed(settings: AtlasSettings, method: str, chosen: list[Reading], seeds: i
         key = [(s, *(r[axis] for axis in AXES[:4])) for r, s in sets]
         if key != made:  # the samples of the last launch serve this one too, if all of it shares them
             made, data = key, _samples(settings, cp, sets)
-        index, jobs = _jobs(settings, method, runs)
-        how: Any = {"n_iter": settings.n_iter, "warm": runs[0][0]["warm"]}
-        found = gpu.policy_iteration(jobs, index, data, _column(runs, "gamma"), **how)
-        yield from _tested(settings, cp, found, runs)
+        yield from _iterated(settings, cp, method, runs, data)
+
+
+def _iterated(settings: AtlasSettings, cp: Any, method: str, runs: Runs, data: Any) -> Iterator[Row]:
+    index, jobs = _jobs(settings, method, runs)
+    how: Any = {"n_iter": settings.n_iter, "warm": runs[0][0]["warm"]}
+    yield from _tested(settings, cp, gpu.policy_iteration(jobs, index, data, _column(runs, "gamma"), **how), runs)
 
 
 def _samples(settings: AtlasSettings, cp: Any, runs: Runs) -> gpu.Samples:
@@ -296,10 +286,7 @@ def _fresh(settings: AtlasSettings, method: str, chosen: list[Reading], seeds: i
                 first, again, uniforms = (np.stack(part, axis=bool(i)) for i, part in enumerate(parts))
                 return gpu.fresh(cp, theta, given, (first, again, uniforms), epsilon, settings.grids)
 
-            index, jobs = _jobs(settings, method, runs)
-            how: Any = {"n_iter": settings.n_iter, "warm": runs[0][0]["warm"]}
-            found = gpu.policy_iteration(jobs, index, collected, _column(runs, "gamma"), **how)
-            yield from _tested(settings, cp, found, runs)
+            yield from _iterated(settings, cp, method, runs, collected)
 
 
 def _online_on_gpu(settings: AtlasSettings, method: str, chosen: list[Reading], seeds: int) -> Iterator[Row]:
