@@ -183,7 +183,7 @@ def _draw(settings: ActorCriticSettings, rows: Any, ax: Any) -> None:
         low, middle, high = (cells.quantile(q) for q in (0.25, 0.5, 0.75))
         ax.plot(middle.index, middle, marker="o", ms=3, color=COLOURS[method], label=method)
         ax.fill_between(middle.index, low, high, color=COLOURS[method], alpha=0.15, lw=0)
-    ax.set(yscale="log", xlabel="episodes watched", ylabel="steps to the goal")
+    ax.set(xlabel="episodes watched", ylabel="steps to the goal")
     ax.legend(fontsize=8)
 
 
