@@ -23,7 +23,8 @@ def systems(name, columns, eta=1.0, lam=0.0, beta=0.0):
         into = 0.0 if start[t] or t == 0 else discount[t - 1]
         e = ratio[t] * (phi[t] + into * lam * e)
         psi = discount[t] * phi_next[t]
-        delta, size = phi[t] - psi, phi[t] @ phi[t] + psi @ psi + e @ e
+        delta, (ff, gg, ee) = phi[t] - psi, (v @ v for v in (phi[t], psi, e))
+        size = ff + gg + np.sqrt(ee * max(ff, gg))
         top = [eta * np.outer(phi[t], phi[t]) + eta * beta * np.eye(d), eta * np.outer(e, delta)]
         if name == "td":
             A, b = np.outer(e, delta), reward[t] * e
@@ -77,7 +78,7 @@ def distance_over_gradients(
         bound = norm_M * size + damping
         first = max(first, start * np.linalg.norm(g) / bound)
         sizes.append(bound)
-        top, square, point = cap / np.mean(sizes), g @ g, x
+        top, square, point = cap * min(1.0 / np.mean(sizes), 1.5 / bound), g @ g, x
         if extragradient:
             point = step(x, g, min(divide(max(reach, first), G + square), top))
             g = A @ point - b

@@ -24,7 +24,7 @@ class Automatic(Streaming):
     rescale: bool = False
 
     start: ClassVar[float] = 1.0  # r_0 = start·max_t ‖A_t x − b_t‖/‖A_t‖
-    cap: ClassVar[float] = np.inf  # α ≤ cap over the mean of ‖A_t‖
+    cap: ClassVar[float] = np.inf  # α ≤ cap over the mean of the bounds of ‖A_t‖
 
     def rule(self, size: int) -> Any:
         return rules.DistanceOverGradients(float(self.start), float(self.cap), self.dual_radius(size))
@@ -42,8 +42,8 @@ class DistanceOverGradients(Automatic):
     units of x, so the iterates follow a change of the units of rewards or features exactly. The factor in front is 1
     for a reason: on a monotone operator ‖x_{t+1} − x*‖² ≤ ‖x_t − x*‖² + r̄_t²‖g_t‖²/Σ‖g_i‖² lets x grow by no fixed
     factor per step, while at 2 the stochastic iterations of skew operators (GTD2) do. Where there is hardly any noise
-    to hold it down, α is kept below 2 over the mean of the bounds ‖M‖(‖φ‖² + ‖ψ‖² + ‖e‖²) of ‖A_t‖, which are loose
-    by a factor of about 3.
+    to hold it down, α is kept below 2 over the mean of the bounds ‖M‖(‖φ‖² + ‖ψ‖² + ‖e‖ max(‖φ‖, ‖ψ‖)) of ‖A_t‖, which
+    are loose by a factor of about 3, and always below 3 over that of the row: no step does more than solve its row.
 
     `average` is that of the iterates with weights α_t, over all rows or over the last quarter to half of them
     ("suffix"). With `extragradient` the gradient is taken at a trial point (on the same row), and the trial points are

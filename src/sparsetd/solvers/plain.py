@@ -14,7 +14,8 @@ from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, limit_of
 from sparsetd.system import Array, Table, adjoint, residual
 
-in_range, see, over_root = (getattr(f, "py_func", f) for f in (rules.in_range, rules.see, rules.over_root))
+PARTS = (rules.in_range, rules.see, rules.over_root, rules.size_of_row)
+in_range, see, over_root, size_of_row = (getattr(f, "py_func", f) for f in PARTS)
 
 # Columns of `coins`: betting fraction, wealth, Σm², Σ‖g‖², the largest gradient.
 BETA, WEALTH, CURVATURE, SQUARES, HINT = range(5)
@@ -53,7 +54,7 @@ def dual_averaging(solver: Any, state: Any, given: Stream, system: Any) -> int:
     for t, rows in _rows(state, given):
         r, slope = residual(table, state.x, rows, reward[t]), adjoint(table, state.y, rows)
         nx, ny = np.sum(slope**2), np.sum(r**2)
-        see(record, ny, norm_M * np.sum(rows.astype(np.float64) ** 2))
+        see(record, ny, norm_M * size_of_row(*np.sum(rows.astype(np.float64) ** 2, axis=1)))
         a = max(record[REACH], solver.start * record[START])
         x = solver.primal_of(state, more["sum_x"] + a * slope, record[GX] + nx, record[MASS] + a, system)
         scale = over_root(radius, record[GY] + a * a * ny)

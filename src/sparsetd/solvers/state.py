@@ -148,25 +148,34 @@ class StreamState:
         self.pending[:] = 1.0
 
     def change_units(self, new: Units) -> None:
-        """Begin afresh in new units: from x_0 while it is early, later from where x is."""
-        old, kind = self.units or new, self.x.dtype
+        """Go over to new units: while it is early from x_0, later from where x is.
+
+        Gradients in very different units say nothing about the steps, which then begin afresh like the averages.
+        """
+        old, early = self.units or new, self.t < EARLY
         self.leave()
         self.apply_pending()
-        origin = old.coefficients(self.origin)
-        x = origin if self.t < EARLY else old.coefficients(self.x)
-        self.origin[:], self.x[:] = new.coefficients_in(origin), new.coefficients_in(x)
-        if self.y is not None:
-            self.y[:] = 0.0
+        if early:
+            self.x[:] = self.origin
+        for v in (self.x, self.origin, self.y, *vars(self.totals).values(), *vars(self.earlier).values()):
+            if isinstance(v, np.ndarray):
+                v[:] = new.coefficients_in(old.coefficients(v))
         if self.trace is not None:
-            self.trace[:] = new.rows_in(old.trace_out(self.trace).astype(kind))
+            self.trace[:] = new.rows_in(old.trace_out(self.trace).astype(self.x.dtype))
+        if early or new.is_far_from(old):
+            self._forget([] if early else [ROWS, SCALE])
+        self.record[REACH] = max(self.record[REACH], np.linalg.norm(self.x - self.origin))
+        self.units = new
+
+    def _forget(self, but: list[int]) -> None:
+        """Drop y, the averages and all statistics but some."""
+        known = self.record[but]
+        self.record[:] = 0.0
+        self.record[but] = known
         self.totals.clear()
         self.earlier.clear()
-        known = self.record[[ROWS, SCALE]]
-        self.record[:] = 0.0
-        if self.t >= EARLY:
-            self.record[[ROWS, SCALE]] = known
-        self.record[REACH] = np.linalg.norm(self.x - self.origin)
-        self.units = new
+        if self.y is not None:
+            self.y[:] = 0.0
 
 
 def apart(n_rows: int, n_features: int, dtype: Any) -> Array:

@@ -6,9 +6,10 @@ s_j is the root mean square of the entries of column j that are not zero, so tha
 that has always been 1, the intercept; where there is one and the rows are dense, columns whose mean exceeds twice their
 standard deviation are centred, and then s_j is that deviation. The map is linear, so it holds for φ, φ' and traces.
 
-Columns of similar size are left as they are. Otherwise the stream goes over to new units and begins afresh: from x_0
-the first time, and later, should a size have changed by a factor of two, from where it is. It looks at the sizes after
-16, 32, 64, … rows, which makes the result independent of how the stream is cut.
+Columns of similar size are left as they are. Otherwise the stream goes over to new units and begins afresh from x_0. It
+looks again after 16, 32, 64, … rows, which makes the result independent of how the stream is cut. Should a size have
+changed by a factor of 1.3 or a mean by a tenth of a standard deviation, it goes over again: after its first thousand
+rows from where it is, and then its steps begin afresh only if the change is large.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from sparsetd.system import Array
 FIRST = 16  # rows before the first look
 UNEVEN = 8.0  # how much larger one column must be than another
 SURE = 8  # entries that are not zero: a size of fewer is a guess
-CHANGED = 2.0  # how much a size must have changed
-MOVED = 0.25  # how many standard deviations a mean must have moved
+CHANGED = 1.3  # how much a size must have changed
+MOVED = 0.1  # how many standard deviations a mean must have moved
 OFF_CENTRE = 2.0  # how many standard deviations a mean must be away from zero
 
 
@@ -63,9 +64,8 @@ class Units:
         if not (uneven or shift.any() or self.scale is not None):
             return None
         scale[~seen] = np.exp(np.mean(np.log(scale[seen])))
-        if self.scale is not None and not self._changed(scale, shift, constant, sure):
-            return None
-        return Units(self.moments, self.rows, scale, shift, constant)
+        new = Units(self.moments, self.rows, scale, shift, constant)
+        return new if new.differs(self, CHANGED, MOVED) else None
 
     def _centre(self, scale: Array) -> tuple[int, Array]:
         """The constant column and the means to take off; their columns get the standard deviation as their scale."""
@@ -79,10 +79,18 @@ class Units:
         scale[off], shift[off] = deviation[off], mean[off]
         return int(ones[0]), shift
 
-    def _changed(self, scale: Array, shift: Array, constant: int, sure: Array) -> bool:
-        ratio = scale[sure] / self.scale[sure]  # type: ignore[index]
-        moved = np.abs(shift - self.shift) > MOVED * scale
-        return constant != self.constant or bool(np.any(np.abs(np.log(ratio)) > np.log(CHANGED)) or moved.any())
+    def differs(self, other: Units, factor: float, deviations: float) -> bool:
+        """Whether a size differs by more than this factor, or a mean by more than so many standard deviations."""
+        if self.scale is None or other.scale is None or self.constant != other.constant:
+            return True
+        sure = self.moments[COUNT] >= SURE
+        ratio = np.abs(np.log(self.scale[sure] / other.scale[sure]))
+        moved = np.abs(self.shift - other.shift) > deviations * self.scale  # type: ignore[operator]
+        return bool(np.any(ratio > np.log(factor)) or moved.any())
+
+    def is_far_from(self, other: Units) -> bool:
+        """Whether steps in these units can learn nothing from gradients in the others."""
+        return self.differs(other, UNEVEN, OFF_CENTRE)
 
     def columns(self, at: slice) -> Units:
         """The units of some features, of which none is centred."""

@@ -13,7 +13,7 @@ from sparsetd.solvers.compiled.balls import FREE, project, square_size, within_r
 from sparsetd.solvers.compiled.compile import kernel, part, piece
 from sparsetd.solvers.compiled.dense import mixed, next_trace, products_in_range, seen, shrunk, three
 from sparsetd.solvers.compiled.points import GRADIENT, U, fold, gradient
-from sparsetd.solvers.compiled.rules import GX, GY, REACH, WEIGHT, see, steps
+from sparsetd.solvers.compiled.rules import GX, GY, REACH, WEIGHT, see, size_of_row, steps
 
 # --- one row ------------------------------------------------------------------------------------------------------
 
@@ -56,9 +56,9 @@ def square_norm(weights, at, f, g, h, damping, point):
 
 @part
 def row_size(f, g, h, rate, fresh):
-    """‖φ‖² + ‖ψ‖² + ‖e‖²."""
+    """The bound of ‖A_t‖/‖M‖."""
     nf = square_size((f,))
-    return nf + rate * rate * square_size((g,)) + (fresh * fresh * nf if h is None else square_size((h,)))
+    return size_of_row(nf, rate * rate * square_size((g,)), fresh * fresh * nf if h is None else square_size((h,)))
 
 
 @piece

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsetd.solvers.compiled.compile import part
-from sparsetd.solvers.compiled.rules import GX, GY, see, steps
+from sparsetd.solvers.compiled.rules import GX, GY, see, size_of_row, steps
 from sparsetd.system import Array
 
 # Rows of the room of a plan: products of v and of the trial point, gradient, next point, trial point, and in turn the
@@ -120,8 +120,8 @@ def square(c, b, gram, rate):
 
 @part
 def row_size(gram):
-    """‖φ‖² + ‖ψ‖² + ‖e‖²."""
-    return gram[FF] + (gram[FF] - 2.0 * gram[FD] + gram[DD]) + gram[EE]
+    """The bound of ‖A_t‖/‖M‖ from Γ."""
+    return size_of_row(gram[FF], gram[FF] - 2.0 * gram[FD] + gram[DD], gram[EE])
 
 
 @part

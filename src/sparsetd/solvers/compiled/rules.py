@@ -22,10 +22,10 @@ from numba.extending import overload
 from sparsetd.solvers.compiled.compile import FAST, OPTIONS, part
 
 # Entries of `record`: Σ‖g_x‖², Σ‖g_y‖², r̄ = max‖x_i − x_0‖, max ‖A_t x − b_t‖/‖A_t‖ (a length in the units of x), the
-# weight of the averages, Σ of dual averaging's weights, Σ of the bounds of ‖A_t‖, rows, the scale of the values, and
-# how many bounds were summed.
-GX, GY, REACH, START, WEIGHT, MASS, SIZE, ROWS, SCALE, SIZED = range(10)
-RECORD = 10
+# weight of the averages, Σ of dual averaging's weights, Σ of the bounds of ‖A_t‖, rows, the scale of the values, how
+# many bounds were summed, and the last of them.
+GX, GY, REACH, START, WEIGHT, MASS, SIZE, ROWS, SCALE, SIZED, LAST = range(11)
+RECORD = 11
 
 # A value beyond GROWTH times the run's own scale (the largest reward, or value of the first SETTLING rows) diverges.
 GROWTH, SETTLING = 1e8, 10.0
@@ -69,9 +69,10 @@ def _fixed(rule, record, alpha, nx, ny):  # noqa: ARG001
 
 
 class DistanceOverGradients(NamedTuple):
-    """α = min(max(r̄, r_0)/√Σ‖g_x‖², cap over the mean of ‖A_t‖) and β = dual_radius/√Σ‖g_y‖²; r_0 = start·START.
+    """α = max(r̄, r_0)/√Σ‖g_x‖² and β = dual_radius/√Σ‖g_y‖² with r_0 = start·START.
 
-    dual_radius 0 asks for one step in x and y.
+    α is at most cap over the mean of the bounds of ‖A_t‖, and 1.5 cap over that of this row. dual_radius 0 asks for one
+    step in x and y.
     """
 
     start: float
@@ -82,7 +83,9 @@ class DistanceOverGradients(NamedTuple):
 @rule(DistanceOverGradients)
 def _distance_over_gradients(rule, record, alpha, nx, ny):  # noqa: ARG001
     reach = max(record[REACH], rule.start * record[START])
-    top = rule.cap * record[SIZED] / record[SIZE] if record[SIZE] > 0.0 else np.inf
+    top = np.inf
+    if record[LAST] > 0.0:
+        top = rule.cap * min(record[SIZED] / record[SIZE], 1.5 / record[LAST])
     if rule.dual_radius == 0.0:
         both = min(over_root(reach, record[GX] + nx + record[GY] + ny), top)
         return both, both
@@ -96,12 +99,19 @@ def over_root(top, square):
 
 
 @part
+def size_of_row(ff, gg, ee):
+    """‖φ‖² + ‖ψ‖² + ‖e‖ max(‖φ‖, ‖ψ‖) from the squares: no system multiplies e, which may be long, with itself."""
+    return ff + gg + np.sqrt(ee * max(ff, gg))
+
+
+@part
 def see(record, residual, bound):
     """Take note of a row before its step: ‖A_t x − b_t‖ and a bound of ‖A_t‖."""
     if bound > 0.0:
         record[START] = max(record[START], np.sqrt(residual) / bound)
     record[SIZE] += bound
     record[SIZED] += 1.0
+    record[LAST] = bound
 
 
 @part
