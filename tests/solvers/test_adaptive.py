@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from reference import automatic as oracle
 
-from sparsetd import operators, penalties, problems, solvers
+from sparsetd import ETD, operators, penalties, problems, solvers
 from sparsetd.metrics import exact_mspbe
 from sparsetd.system import Batch
 
@@ -50,6 +51,7 @@ THETA0 = np.array([0.5, -1.0, 0.0, 2.0, 0.1])
 @pytest.mark.parametrize("name", TABLES)
 def test_stochastic_steps_equal_the_rule(name, lam, extragradient):
     columns, table = oracle.log(), TABLES[name](lam=lam)
+    columns[4][[5, 30]] = 40.0, 90.0  # rows so long that their own bound holds the step down
     solver = solvers.DistanceOverGradients(average="all", extragradient=extragradient)
     state, solution = run(solver, table, columns, penalties.ElasticNet(0.02, 0.02, l1_ratio=0.5), THETA0)
     last, points, weights = oracle.distance_over_gradients(
@@ -68,6 +70,17 @@ def test_damped_tables_and_a_radius_equal_the_rule():
     last, _, _ = oracle.distance_over_gradients(rows, x0, norm(table), 1.0, 2.0, damping=1.0, radius=0.8)
     assert np.allclose(state.x.ravel(), last, rtol=1e-9, atol=1e-11)
     assert np.linalg.norm(state.x) <= 0.8 + 1e-12
+
+
+def test_a_long_trace_does_not_make_the_steps_short():
+    """The follow-on of ETD reaches hundreds on a long walk: ‖A_t‖ grows with ‖e‖, not with its square."""
+    mdp = problems.random_walk(25, "dependent")
+    rows = mdp.trajectory(10_000, np.random.default_rng(0))
+    weights = np.linalg.solve(np.eye(mdp.n_states) - mdp.gamma * mdp.transition.T, mdp.xi)
+    own = replace(mdp, weights=weights / weights.sum())
+    columns = {"discount": rows.discount, "start": rows.start}
+    theta = ETD(gamma=mdp.gamma).fit(rows.phi, rows.reward, rows.phi_next, **columns).coef_
+    assert exact_mspbe(own, theta) <= 0.1 * exact_mspbe(own, 0.0 * theta)
 
 
 @pytest.mark.parametrize("fit_norm", [1, 2, "inf"])

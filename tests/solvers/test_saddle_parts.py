@@ -145,7 +145,7 @@ def test_the_closed_form_of_an_exact_fit_still_has_a_dual_point() -> None:
     assert np.linalg.norm(found[1]) <= 1.0
 
 
-def test_polishing_a_rough_point_gives_the_solution_and_wrong_signs_are_left_alone() -> None:
+def test_polishing_a_rough_point_gives_the_solution_and_a_worse_one_is_left_alone() -> None:
     rng = np.random.default_rng(9)
     A, b = rng.normal(size=(30, 12)), rng.normal(size=30)
     problem = Problem(Matrix(A, b), FitNorm.of(2, scale=1.3), Terms(np.ones(12), np.zeros(12)))

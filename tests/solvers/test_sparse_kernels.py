@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -217,6 +217,29 @@ def test_flushes_and_full_generations_change_nothing(method, monkeypatch):
     Problem(seed=6, **method).check()
     Problem(seed=6, schedule="sqrt", **method).check()
     Problem(seed=6, n=1500, l2=(3.0, 1.0), **FREE, **method).check()
+
+
+@pytest.mark.parametrize("average", ["all", "none"])
+def test_a_flush_begins_the_generations_anew(average, monkeypatch):
+    monkeypatch.setattr(soft, "horizon", lambda *_: 700)
+    problem = Problem(seed=11, n=1500, l1=(0.0, 0.01), average=average)
+    problem.batch.reward[:] *= 30.0
+    problem.check(1e-10)
+
+
+@pytest.mark.parametrize("cut", [1, 50])
+def test_a_trace_that_began_on_dense_rows_goes_on_where_features_have_a_penalty_of_their_own(cut):
+    factor = np.ones(N_FEATURES)
+    factor[::2] = 0.5
+    problem = Problem(seed=4, lam=0.9, factor=factor)
+    whole, solver, penalty = problem.batch, problem.solver, Blocks(problem.l1, problem.l2)
+    laid_out = replace(whole, phi=whole.phi.toarray(), phi_next=whole.phi_next.toarray())
+    state = solver.init(problem.table, problem.d)
+    state.x[:], state.y[:] = problem.x, problem.y
+    for rows in (laid_out[:cut], whole[cut:]):
+        solver.update(state, rows, problem.table, penalty, factor)
+    assert state.lazy["law"] == "soft"
+    np.testing.assert_allclose(state.primal, problem.dense()[0], atol=1e-11)
 
 
 @pytest.mark.parametrize("penalty", [FREE, {"l1": (0.0, 0.01)}], ids=["lines", "soft"])

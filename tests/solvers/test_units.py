@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from sparsetd import GTD, ROTD, TDC, TDRC, ROTDLasso, checkpoint, operators, penalties, solvers
 from sparsetd.problems import random_mdp
+from sparsetd.solvers.compiled.rules import GX, REACH
 from sparsetd.solvers.units import FIRST, Units
 from sparsetd.system import Batch
 
@@ -103,6 +105,24 @@ def test_a_checkpoint_keeps_the_units(tmp_path: Any) -> None:
     for each in (state, again):
         solver.update(each, batch[100:], table, penalties.NoPenalty())
     assert np.array_equal(state.primal, again.primal)
+
+
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda s: type(s).__name__)
+def test_a_small_change_of_units_late_in_a_stream_loses_nothing(solver: Any) -> None:
+    table, nothing = operators.tdc(lam=0.6), penalties.NoPenalty()
+    state, before = run(solver, log(constant=True, n=1500), table)
+    dual, record = state.dual, state.record.copy()
+    others = np.arange(D) != 2  # the constant column keeps its 1
+    wider, far = (np.where(others, by * state.units.scale, 1.0) for by in (1.5, 100.0))
+    state.change_units(replace(state.units, scale=wider, shift=0.999 * state.units.shift))
+    after = solver.result(state, table, nothing)
+    for a, b in ((after.coef, before.coef), (after.coef_last, before.coef_last)):
+        np.testing.assert_allclose(a * SIZES, b * SIZES, rtol=1e-6)
+    assert dual is None or np.allclose(state.dual * SIZES, dual * SIZES, rtol=1e-6)
+    assert np.array_equal(np.delete(state.record, REACH), np.delete(record, REACH))
+    state.change_units(replace(state.units, scale=far))
+    assert state.totals.weight == state.record[GX] == 0.0
+    np.testing.assert_allclose(state.primal[-1] * SIZES, before.coef_last * SIZES, rtol=1e-6)
 
 
 @pytest.mark.parametrize("model", [GTD(), TDRC(), ROTDLasso(), TDC(), ROTD()], ids=lambda m: type(m).__name__)

@@ -80,7 +80,7 @@ class _Piece:
 def follow(active: ActiveSet, sign: Array, line: Line, t: float, t_end: float, max_steps: int) -> Walk:
     """Walk from the solution with this active set and these signs (0 for unpenalised features) at t down to t_end.
 
-    Advances `active` and `sign`. A step costs one column of A and O(d|I| + |I|²).
+    Advances `active` and the signs of its features. A step costs one column of A and O(d|I| + |I|²).
     """
     walk, direction, parallel, born = Walk(), 1.0, np.zeros(len(sign), dtype=bool), np.full(len(sign), np.nan)
     for _ in range(max_steps):
@@ -135,7 +135,6 @@ def _steps(gap: Array, slope: Array, eligible: Array, tolerance: Array) -> Array
 def _pivot(active: ActiveSet, sign: Array, parallel: Array, index: int, new_sign: float) -> float:
     """Let an index enter or leave; returns its pivot, or 0 where it depends on the active ones and stays out."""
     if new_sign == 0.0:
-        sign[active.indices[index]] = 0.0
         parallel[:] = False
         return active.drop(index)
     pivot = active.add(index)

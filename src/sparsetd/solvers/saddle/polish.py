@@ -25,7 +25,7 @@ def polished(problem: Problem, point: Point) -> Point:
         return point
     q = problem.terms.l1[support] * np.sign(point.x[support]) / problem.norm.scale
     found = closed_form(problem.gather(support), problem.A.b, q)
-    if found is None or np.any(np.sign(found[0]) != np.sign(point.x[support])):
+    if found is None:
         return point
     x = np.zeros_like(point.x)
     x[support] = found[0]
