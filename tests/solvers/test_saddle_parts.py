@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sparsetd.solvers.saddle.certificate import Point, Problem
+from sparsetd.solvers.saddle.columns import Columns
 from sparsetd.solvers.saddle.linear import Matrix
 from sparsetd.solvers.saddle.newton import _solve_low_rank
 from sparsetd.solvers.saddle.norms import RMSPBE, FitNorm, without_w
@@ -18,6 +19,7 @@ from sparsetd.solvers.saddle.sign_search import _towards, sign_search
 from sparsetd.solvers.saddle.solve import point_at, solve
 from sparsetd.solvers.saddle.terms import Terms
 from sparsetd.solvers.saddle.units import Units, whitened
+from sparsetd.solvers.saddle.working_set import solve_on_working_set
 
 ORDERS = [1, 2, "inf"]
 DUAL = {1: "inf", 2: 2, "inf": 1}
@@ -156,6 +158,19 @@ def test_polishing_a_rough_point_gives_the_solution_and_a_worse_one_is_left_alon
     np.testing.assert_allclose(polished(problem, rough).x, best.x, atol=1e-12)
     assert polished(problem, rough).relative_gap < 1e-12 < rough.relative_gap
     assert polished(problem, wrong) is wrong
+
+
+def test_groups_are_never_taken_apart_on_the_way() -> None:
+    """A part of a group costs what the whole of it would: a solution on parts is one of another problem."""
+    rng = np.random.default_rng(4)
+    label = np.arange(90) // 30
+    A, weight = rng.normal(size=(90, 90)), 0.25 * np.sqrt(30) * np.ones(90)
+    problem = Problem(Matrix(A, A[:, :30].sum(axis=1)), FitNorm.of(2), Terms(weight, np.zeros(90), label))
+    columns = Columns(problem.A)
+    found = solve_on_working_set(problem, 1e-8, problem.point(np.zeros(90), -A[:, :30].sum(axis=1)), columns)
+    assert found.relative_gap <= 1e-8
+    taken = np.bincount(label[columns.index], minlength=3)
+    assert set(taken) == {0, 30}
 
 
 @pytest.mark.parametrize("free", [0, 2])
