@@ -92,12 +92,8 @@ class ClusterSums:
 
     def at(self, weight: Array, states: Array | None) -> Array:
         """The values asked for, with cluster weights: V at the states, or the mean over the first states."""
-        theta = self.theta(weight)
-        return (
-            states @ theta
-            if states is not None
-            else np.atleast_1d((weight @ self.first) @ theta / (weight @ self.begins))
-        )
+        first = (weight @ self.first)[None] / (weight @ self.begins) if states is None else states
+        return np.asarray(first @ self.theta(weight))
 
     def influence(self, states: Array | None) -> tuple[Array, Array]:
         """The estimates, and what each cluster adds to their error, shape (n, number of estimates)."""
@@ -106,11 +102,9 @@ class ClusterSums:
         scores = (self.g - self.G @ theta) @ np.linalg.pinv(G).T
         if states is not None:
             return states @ theta, scores @ states.T
-        n = self.begins.sum()
-        value = float(self.first.sum(axis=0) @ theta / n)
-        return np.array([value]), ((scores @ self.first.sum(axis=0)) + self.first @ theta - value * self.begins)[
-            :, None
-        ] / n
+        first, n = self.first.sum(axis=0), self.begins.sum()
+        value = first @ theta / n
+        return np.array([value]), (scores @ first + self.first @ theta - value * self.begins)[:, None] / n
 
 
 def value_interval(
