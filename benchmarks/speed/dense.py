@@ -19,6 +19,12 @@ from sparsetd.system import Batch
 
 ALPHA, ETA, GAMMA, RHO_W, RHO_THETA = 0.01, 0.5, 0.95, 0.002, 0.005
 SETTINGS = 8
+SHORT = "the log is short: twelve points of history and the result cost about a millisecond, whatever the rows"
+BETWEEN = (
+    "what lies between two passes is a table of 6 × 7 numbers instead of six constants, and rows and products are "
+    "checked; at d = 100 that is a third of a step"
+)
+SHARED = "a `fit` reads its rows only once, so there is less to share than the goal supposed"
 SIZES = {100: 20_000, 1365: 2_000, 6561: 500}
 GOALS = {100: 100.0, 1365: 14.0, 6561: 8.0}
 LARGER_GOALS = {100: 120.0, 1365: 16.0, 6561: 8.0}  # with AVX2; with AVX-512 it is 200, 23 and 11
@@ -167,8 +173,8 @@ def against_numpy(report: Report, repeats: int, share: float) -> None:
         shown = [nanoseconds(times[k]) for k in times]
         rows.append([f"{d:,}", *shown, f"{ratio:.1f}", f"{called:.1f}", f"{generic:.2f}"])
         report.reach(f"dense, d = {d}: NumPy loop / kernel", ratio, "≥", LARGER_GOALS[d])
-        report.reach(f"dense, d = {d}: NumPy loop / `ROTD.fit`", called, "≥", GOALS[d])
-        report.reach(f"dense, d = {d}: generic table / hand-written kernel", generic, "≤", 1.25)
+        report.reach(f"dense, d = {d}: NumPy loop / `ROTD.fit`", called, "≥", GOALS[d], SHORT)
+        report.reach(f"dense, d = {d}: generic table / hand-written kernel", generic, "≤", 1.25, BETWEEN)
     ratios = ["NumPy / library", "NumPy / `ROTD.fit`", "library / by hand"]
     report.table(["d", "library", "by hand", "NumPy loop", "`ROTD.fit`", *ratios], rows)
 
@@ -210,7 +216,7 @@ def together(report: Report, repeats: int, share: float) -> None:
         ratios = [times[f"separate{part}"] / times[f"together{part}"] for part in ("", ", kernel alone")]
         shown = [nanoseconds(time) for time in times.values()]
         rows.append([f"{d:,}", *shown[:2], f"{ratios[0]:.2f}", *shown[2:], f"{ratios[1]:.2f}"])
-        report.reach(f"dense, d = {d}: {SETTINGS} settings in one pass / separately", ratios[0], "≥", 1.25)
+        report.reach(f"dense, d = {d}: {SETTINGS} settings in one pass / separately", ratios[0], "≥", 1.25, SHARED)
     report.table(["d", "fits", "fit_stream", "ratio", "kernel: log by log", "kernel: block by block", "ratio"], rows)
 
 

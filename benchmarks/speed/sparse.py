@@ -21,6 +21,10 @@ from sparsetd.system import Batch
 
 ALPHA, ETA, GAMMA = 0.01, 0.5, 0.95
 NNZ = 32
+ZEROED = (
+    "1.2 GB of lines and results have to be handed out by the system, zeroed and written once, which takes longer than "
+    "the rows do"
+)
 SEARCHED = (
     "the step at which a coordinate fell to zero is known in closed form for constant steps only; for others it is "
     "looked up in a history that no cache near the core holds"
@@ -110,12 +114,14 @@ def flatness(report: Report, repeats: int, share: float) -> None:
         shown = [nanoseconds(times[kind]) for kind in ("trajectory", "independent", "kernel", "lines")]
         rows.append([f"{d:,}", *shown, f"{ceiling:.0%}"])
         if d >= 10**6:
-            report.reach(f"sparse, d = {d:,}: share of the random-line ceiling", ceiling, "≥", 0.4)
+            why = "with the average of y a coordinate has a second line, for its generation"
+            report.reach(f"sparse, d = {d:,}: share of the random-line ceiling", ceiling, "≥", 0.4, why)
     report.table(
         ["d", "trajectory", "independent rows", "bare kernel, trajectory", "touching the lines only", "share"], rows
     )
     for kind, goal in (("trajectory", 4.0), ("independent", 6.0)):
-        report.reach(f"sparse, {kind}: time at d = 10⁷ / 10⁴", cost[10**7][kind] / cost[10**4][kind], "≤", goal)
+        ratio = cost[10**7][kind] / cost[10**4][kind]
+        report.reach(f"sparse, {kind}: time at d = 10⁷ / 10⁴", ratio, "≤", goal, ZEROED)
     report.reach("sparse, d = 10⁴: fit / kernel", cost[10**4]["trajectory"] / cost[10**4]["kernel"], "≤", 1.25)
 
 

@@ -128,30 +128,29 @@ class Streaming:
                 if new is not None:
                     state.change_units(new)
                     units = new
-            if name is not None:
-                self._enter(state, name, system)  # type: ignore[arg-type]
             pause = at_once if units is None else units.until_due(state.t)
             stop = min(len(batch), done + self._until_rotation(state.t), done + pause, done + at_once)
-            part = tuple(column[done:stop] for column in columns)
-            phi, phi_next = (_part(given, done, stop, state.x.dtype) for given in rows)
+            phi = [_part(given, done, stop, state.x.dtype) for given in rows]
             if units is not None:
-                units.observe(phi, state.t)
+                units.observe(phi[0], state.t)
                 with np.errstate(all="ignore"):  # the kernels stop at what is not finite
-                    phi, phi_next = units.rows_in(phi), units.rows_in(phi_next)
-            chunk = Stream(phi, phi_next, *part)
-            if name is not None:
-                taken = law(name).advance(self, state, chunk, system)
-            elif not (self._fused(system) or (all_moderate(phi) and all_moderate(phi_next))):
-                taken = 0
-            elif system is None:
-                taken = self._advance_otherwise(state, chunk, table, penalty, factor)
-            else:
-                taken = self._advance(state, chunk, system)
+                    phi = [units.rows_in(part) for part in phi]
+            chunk = Stream(*phi, *(column[done:stop] for column in columns))
+            taken = self._taken(state, chunk, name, system, (table, penalty, factor))
             state.t += taken
             state.totals.weight = float(state.record[WEIGHT])
             state.diverged = taken < stop - done
             done = stop
         return state
+
+    def _taken(self, state: StreamState, chunk: Stream, name: str | None, system: System | None, parts: Any) -> int:
+        """Take rows the way that serves them; returns how many before the run diverged, or came to a bad row."""
+        if name is not None and system is not None:
+            self._enter(state, name, system)
+            return int(law(name).advance(self, state, chunk, system))
+        if not (self._fused(system) or (all_moderate(chunk.phi) and all_moderate(chunk.phi_next))):
+            return 0
+        return self._advance_otherwise(state, chunk, *parts) if system is None else self._advance(state, chunk, system)
 
     def result(self, state: StreamState, table: Table, penalty: PenaltyLike, factor: Array | None = None) -> Solution:
         """The averaged point (`eq:averaging`) or, with average='none', the last one."""
@@ -266,12 +265,14 @@ class Streaming:
         weight = extra + sum(s.weight for s in totals)
         if not weight > 0:
             return last, dual
-        known: Any = np.asarray if state.units is None else state.units.coefficients
-        x = np.asarray((known(sum(s.x for s in totals)) + extra * last) / weight, dtype=last.dtype)
-        if dual is None:
-            return x, None
-        y = (known(sum(s.y for s in totals if s.y is not None)) + extra * dual) / weight
-        return x, np.asarray(y, dtype=last.dtype)
+
+        def mean(sums: list[Any], point: Array) -> Array:
+            total, out = sums[0] if len(sums) == 1 else sums[0] + sums[1], extra * point
+            out += total if state.units is None else state.units.coefficients(total)
+            out /= weight
+            return out
+
+        return mean([s.x for s in totals], last), None if dual is None else mean([s.y for s in totals], dual)
 
     def _until_rotation(self, t: int) -> int:
         """Rows until the next power of two, where a suffix average forgets its older half."""
