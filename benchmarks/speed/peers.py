@@ -126,12 +126,12 @@ def contenders(stream: Stream, folder: Path) -> list[Contender]:
 
 
 LAZY = "RO-TD (this library)"
-MORE = "the goal is of a step that does not average y; with it a row changes 384 numbers instead of 288"
+MORE = "RO-TD changes 384 numbers a row, of which 96 are the average of y, which the goal did not count"
 
 # Numbers that one row of NNZ non-zeros changes, in multiples of NNZ, and how they come about.
 WORK = {
     LAZY: (12, "φ: w, θ, y₁, y₂ and their averages; φ': θ, y₂ and their averages; prox and ball"),
-    "`ROTD.partial_fit` (this library)": (12, "the same and the averages of y; checks its input"),
+    "`ROTD.partial_fit` (this library)": (12, "the same, in one call"),
     "scikit-learn SGD l1, bulk": (2, "φ: θ, and per feature the penalty paid so far; one `partial_fit` of all rows"),
     "the same, averaged": (3, "the same and the average of θ"),
     "Vowpal Wabbit --sgd --l1, cache": (1, "φ: θ in float32; rows from its binary cache, its parsing thread included"),

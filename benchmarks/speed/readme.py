@@ -19,8 +19,8 @@ HEAD = """# Benchmarks
 measures speed and writes this page (`--help` lists the parts). Every figure is a ratio of CPU times taken in one
 process and one run, contenders in turns, medians of repeats; absolute times are for orientation and per transition.
 Peers are called as their users call them, with the same rows, step and penalty where they have one; they do less work
-per row than RO-TD (one feature vector, one weight vector, no φ'), and the table says how much less. RO-TD is the lazy
-kernel, without the checks of the input that `partial_fit` makes first; that has a line of its own.
+per row than RO-TD (one feature vector, one weight vector, no φ'), and the table says how much less. RO-TD is
+`ROTD.fit` as a user calls it, which checks its input; where the bare kernel is meant, the table says so.
 
 The other files here measure other things, each with its own help: `quality.py`, `evaluation.py`, `automatic_steps.py`,
 `corruption.py`, `crash.py`, and `trust/`, which asks whether the answers can be trusted.
