@@ -69,7 +69,7 @@ class _Run:
         self.sum, self.earlier = self.zeros(1)[0], self.zeros(1)[0]
         self.t, self.fine = 0, True
         self.weight = self.weight_earlier = self.mass = self.gx = self.gy = self.reach = self.start = self.scalar(0)
-        self.size = self.rows = self.scale = self.scalar(0)
+        self.size = self.rows = self.last = self.scale = self.scalar(0)
 
     def zeros(self, k: int) -> Array:
         return np.zeros((k, self.shape.actions, self.shape.per_thread, self.shape.threads), self.real)
@@ -148,7 +148,7 @@ class _Run:
             alpha = scale / (1 + self.scalar(self.t) / horizon) ** power
             return alpha, alpha, self.scalar(0)
         if self.job.rule == "distance":
-            top = self.cap * self.rows / self.size if self.size > 0 else self.cap
+            top = self.cap * min(self.rows / self.size, 1.5 / self.last) if self.last > 0 else np.inf
             return min(_over_root(reach, self.gx + nx), top), _over_root(self.dual_radius, self.gy + ny), self.scalar(0)
         return _over_root(1.0, self.gx + nx), _over_root(self.dual_radius, self.gy + reach * reach * ny), reach
 
@@ -245,10 +245,11 @@ class _Run:
     def record_row(self, square: Any) -> None:
         ff, fd, dd = self.row_gram
         c, damping = self.ahead[0], self.damping[0] if self.shape.damped else 0.0
-        bound = self.norm * (ff + c * c * (ff - 2 * fd + dd) + self.with_e[2]) + damping
+        psi = c * c * (ff - 2 * fd + dd)
+        bound = self.norm * (ff + psi + np.sqrt(self.with_e[2] * max(ff, psi))) + damping
         if bound > 0:
             self.start = max(self.start, self.start_at * np.sqrt(square) / bound)
-        self.size, self.rows = self.size + bound, self.rows + 1
+        self.size, self.rows, self.last = self.size + bound, self.rows + 1, bound
 
     def reported(self) -> Array:
         last = self.steps(0, 0)[0] if self.job.rule == "fixed" and not self.job.trial and self.fine else self.scalar(0)

@@ -220,7 +220,7 @@ __device__ __forceinline__ REAL clip(REAL v) { return BALL == 1 ? fmin(fmax(v, (
 
 // Scalars of a run, the same in every thread.
 struct Record {
-  real gx, gy, reach, start, weight, mass, size, rows, sx, sy, earlier, t, scale;
+  real gx, gy, reach, start, weight, mass, size, rows, sx, sy, earlier, t, scale, last;
 };
 
 // Whether the value |theta'phi| + |theta'psi| stays within the run's own scale and all products within the numbers.
@@ -238,7 +238,7 @@ struct Step {
 };
 
 __device__ __forceinline__ Step step_of(const Record &r, const Table &t, real nx, real ny) {
-  real reach = fmax(r.reach, r.start), top = r.size > 0 ? t.cap * r.rows / r.size : t.cap;
+  real reach = fmax(r.reach, r.start), top = r.last > 0 ? t.cap * fmin(r.rows / r.size, (real)1.5 / r.last) : (real)INFINITY;
   if (RULE == 0) {
     real alpha = DECAY ? t.scale / pow(1 + r.t / t.horizon, t.power) : t.scale;
     return {alpha, alpha, 0};
@@ -392,9 +392,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) stream(
     if (RULE > 0) {
       real ee = TRACE ? (real)sums[AT_E + 2] : row.fresh * row.fresh * row.gram[0], c0 = row.ahead[0];
       real psi = c0 * c0 * (row.gram[0] - 2 * row.gram[1] + row.gram[2]);
-      real bound = t.norm * (row.gram[0] + psi + ee) + (DAMPED ? t.damping[0] : (real)0);
+      real bound = t.norm * (row.gram[0] + psi + sqrt(ee * fmax(row.gram[0], psi))) + (DAMPED ? t.damping[0] : (real)0);
       if (bound > 0) r.start = fmax(r.start, t.start * sqrt(DUAL ? ny : nx) / bound);
-      r.size += bound, r.rows += 1;
+      r.size += bound, r.rows += 1, r.last = bound;
     }
     now = step_of(r, t, nx, ny);
     if (MIRROR) {
