@@ -238,12 +238,15 @@ struct Step {
 };
 
 __device__ __forceinline__ Step step_of(const Record &r, const Table &t, real nx, real ny) {
-  real reach = fmax(r.reach, r.start), top = r.last > 0 ? t.cap * fmin(r.rows / r.size, (real)1.5 / r.last) : (real)INFINITY;
+  real reach = fmax(r.reach, r.start), root = over_root(reach, r.gx + nx);
   if (RULE == 0) {
     real alpha = DECAY ? t.scale / pow(1 + r.t / t.horizon, t.power) : t.scale;
     return {alpha, alpha, 0};
   }
-  if (RULE == 1) return {fmin(over_root(reach, r.gx + nx), top), over_root(t.dual_radius, r.gy + ny), 0};
+  if (RULE == 1) {
+    real alpha = r.last > 0 ? fmin(root, t.cap * fmin(r.rows / r.size, (real)1.5 / r.last)) : root;
+    return {alpha, over_root(t.dual_radius, r.gy + ny), 0};
+  }
   return {over_root(1, r.gx + nx), over_root(t.dual_radius, r.gy + reach * reach * ny), reach};
 }
 
