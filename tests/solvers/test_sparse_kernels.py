@@ -262,7 +262,7 @@ def test_long_run_stays_exact():
     Problem(seed=7, n=20_000, d=20, **FREE).check(1e-10)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     method=st.sampled_from(METHODS),
@@ -277,7 +277,7 @@ def test_lazy_equals_dense_on_random_streams(seed, method, l1, schedule, lam, k,
     Problem(seed=seed, n=n, k=k, lam=lam, schedule=schedule, trajectory=trajectory, l1=l1, **method).check(1e-10)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 200), max_size=6),
     method=st.sampled_from(METHODS[:2]),
