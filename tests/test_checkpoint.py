@@ -78,6 +78,14 @@ def test_another_class_is_refused(tmp_path):
         checkpoint.load(path, make_state())
 
 
+def test_a_stream_of_an_older_rule_is_not_continued():
+    X, y = np.eye(4), np.ones(4)
+    model = TDC().partial_fit(X, y, X)
+    model._state.record = model._state.record[:-1].copy()
+    with pytest.raises(ValueError, match="from another version, .*: remove its checkpoint"):
+        model.partial_fit(X, y, X)
+
+
 def test_a_state_of_an_older_version_is_refused_with_a_remedy(tmp_path):
     """A class of the same name with the fields that it had once."""
     older = make_dataclass("StreamState", ["x", "trace", "fading"])

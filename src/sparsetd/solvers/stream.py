@@ -20,7 +20,7 @@ from sparsetd.solvers.compiled import dense as dense_pass
 from sparsetd.solvers.compiled import general
 from sparsetd.solvers.compiled.balls import BOX, FREE, L1_BALL, L2_BALL
 from sparsetd.solvers.compiled.points import Constants, Stream
-from sparsetd.solvers.compiled.rules import WEIGHT, Fixed, limit_of
+from sparsetd.solvers.compiled.rules import RECORD, WEIGHT, Fixed, limit_of
 from sparsetd.solvers.laws.rows import Rows, rows_of
 from sparsetd.solvers.state import StreamState, Totals, apart, law
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
@@ -110,6 +110,11 @@ class Streaming:
         self, state: StreamState, batch: Batch, table: Table, penalty: PenaltyLike, factor: Array | None = None
     ) -> StreamState:
         """Take the rows of `batch` in order."""
+        if len(state.record) != RECORD:  # compiled code does not check bounds
+            raise ValueError(
+                "The state of this stream comes from another version, whose steps followed another rule: remove its "
+                "checkpoint, and fit anew."
+            )
         numbers = (batch.reward, batch.discount, *trace_weights(table, batch, state.carry))
         columns = tuple(np.require(c, np.float64, ["C", "W"]) for c in (*numbers, self._steps(state.t, len(batch))))
         system = self._system(table, penalty, factor, state.x.dtype)
