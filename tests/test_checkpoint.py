@@ -82,7 +82,7 @@ def test_a_stream_of_an_older_rule_is_not_continued():
     X, y = np.eye(4), np.ones(4)
     model = TDC().partial_fit(X, y, X)
     model._state.record = model._state.record[:-1].copy()
-    with pytest.raises(ValueError, match="from another version, .*: remove its checkpoint"):
+    with pytest.raises(ValueError, match=r"from another version, .*: remove its checkpoint"):
         model.partial_fit(X, y, X)
 
 
