@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,10 +15,11 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sparsetd.estimators.rows import Following, check_target, following, like, weighted, with_constant
 from sparsetd.estimators.validation import check_finite, check_parameters, column, flags
 from sparsetd.metrics import mspbe
 from sparsetd.progress import track
-from sparsetd.system import Array, Batch, Solution, Table, rows_of
+from sparsetd.system import Array, Batch, Solution, Table
 
 Parts = tuple[Table, Any, Any]
 Run = tuple[Table, Any, Any, Any]  # the parts, and the penalty's weight of each feature
@@ -185,7 +186,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         rewards' projection.
         """
         check_is_fitted(self)
-        batch = _weighted(self._batch(X, y, X_next, ratio, discount, start, None, reset=False), sample_weight)
+        batch = weighted(self._batch(X, y, X_next, ratio, discount, start, None, reset=False), sample_weight)
         theta = np.append(self.coef_, self.intercept_) if self.fit_intercept else self.coef_
         nothing = mspbe(batch, np.zeros(batch.n_features))
         error = mspbe(batch, theta)
@@ -216,7 +217,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         With `views` the successors of dense rows are `Following` where none are given: only to be taken in slices. Not
         `ahead`, dense rows are left to a solver that stops at a bad one (`_refuse_bad_rows`).
         """
-        _check_target(y)
+        check_target(y)
         rows: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_all_finite": False}
         phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **rows)
         ahead = ahead or sp.issparse(phi) or not hasattr(self._parts()[2], "stops_at_bad_rows")
@@ -227,17 +228,17 @@ class BaseTD(RegressorMixin, BaseEstimator):
         n = len(reward)
         begins = flags("start", start, n)
         gammas = column("discount", discount, n, default=self.gamma, high=1.0)
-        phi = _with_constant(phi) if self.fit_intercept else phi
+        phi = with_constant(phi) if self.fit_intercept else phi
         if X_next is None:
-            phi_next, gammas = _following(phi, views), np.where(np.append(begins[1:], True), 0.0, gammas)
+            phi_next, gammas = following(phi, views), np.where(np.append(begins[1:], True), 0.0, gammas)
         else:
             phi_next = validate_data(self, X_next, reset=False, **rows)
             if ahead:
                 check_finite("X_next", phi_next)
             if phi_next.shape[0] != n:
                 raise ValueError(f"X_next has {phi_next.shape[0]} rows but X has {n}; pass one successor per row")
-            phi_next = _like(phi_next, phi)
-            phi_next = _with_constant(phi_next) if self.fit_intercept else phi_next
+            phi_next = like(phi_next, phi)
+            phi_next = with_constant(phi_next) if self.fit_intercept else phi_next
         return Batch(
             phi,
             phi_next,
@@ -376,57 +377,3 @@ def _chunks(batch: Batch) -> list[slice]:
     n, least = len(batch), 8 * batch.n_features if batch.is_sparse else 0
     size = max(HISTORY_ROWS, -(-n // HISTORY_POINTS), n * least // max(batch.n_entries, 1))
     return [slice(first, min(first + size, n)) for first in range(0, n, size)]
-
-
-def _weighted(batch: Batch, sample_weight: Any) -> Batch:
-    """Rows scaled by √weight: then both Σ δφ and Σ φφᵀ count each row as often as its weight says."""
-    if sample_weight is None:
-        return batch
-    root = np.sqrt(column("sample_weight", sample_weight, len(batch)))
-    by_row = sp.diags_array(root) if batch.is_sparse else root[:, None]
-    phi, phi_next = (by_row @ rows if batch.is_sparse else by_row * rows for rows in (batch.phi, batch.phi_next))
-    return replace(batch, phi=phi, phi_next=phi_next, reward=root * batch.reward)
-
-
-def _check_target(y: Any) -> None:
-    """The row of a bad reward; everything else about y is scikit-learn's to say."""
-    reward = np.asarray(y)
-    if reward.dtype.kind == "f" and reward.ndim == 1:
-        check_finite("y", reward)
-
-
-class Following:
-    """Successors by position of dense rows, in slices that share the memory of φ but for the very last row."""
-
-    def __init__(self, phi: Array) -> None:
-        self.phi = phi
-
-    def __getitem__(self, rows: slice) -> Array:
-        first, stop, _ = rows.indices(len(self.phi))
-        if stop < len(self.phi):
-            return np.asarray(self.phi[first + 1 : stop + 1])
-        return np.concatenate([self.phi[first + 1 :], self.phi[-1:]])  # what follows the last row counts for nothing
-
-
-def _following(phi: Any, views: bool) -> Any:
-    """The next rows; what follows the last row, and every row before a start, is terminal."""
-    if not sp.issparse(phi):
-        return Following(phi) if views else Following(phi)[:]
-    following = rows_of(phi, slice(1, phi.shape[0]))  # shares the memory of φ
-    arrays = following.data, following.indices, np.append(following.indptr, following.indptr[-1:])
-    return sp.csr_array(arrays, shape=phi.shape, copy=False)
-
-
-def _like(rows: Any, phi: Any) -> Any:
-    """The rows in the container and type of φ, so that one kernel serves both."""
-    if sp.issparse(phi) and not sp.issparse(rows):
-        rows = sp.csr_array(rows)
-    elif sp.issparse(rows) and not sp.issparse(phi):
-        rows = rows.toarray()
-    rows = rows.astype(phi.dtype, copy=False)
-    return rows if sp.issparse(rows) else np.ascontiguousarray(rows)
-
-
-def _with_constant(phi: Any) -> Any:
-    one = np.ones((phi.shape[0], 1), dtype=phi.dtype)
-    return sp.hstack([phi, sp.csr_array(one)], format="csr") if sp.issparse(phi) else np.hstack([phi, one])

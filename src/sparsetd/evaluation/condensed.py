@@ -75,7 +75,7 @@ class Condensed:
         model = self._posed(clone(estimator))
         batch = self.batch(intercept=model.fit_intercept)
         table, penalty, solver, factor = model._begin(batch)
-        if hasattr(model._state, "primal"):
+        if model._streams:
             raise ValueError(f"{type(model).__name__} learns row by row: use `fit_stream`, or `fit_shards`.")
         if isinstance(model, SparseTDCV):
             solver = replace(solver, kept=self._kept())

@@ -40,6 +40,25 @@ def _point(s, start, law, weigh, one):
 
 
 @part
+def _step(s, j, start, laws, row, weigh, one):
+    """Take the gradients of a row into the sum; returns its trial point and its next one.
+
+    `laws` are those of the two points, `row` the weights of the two gradients and (φ, φ', e) of the coordinate.
+    """
+    (trial, then), (first, second, f, g, h) = laws, row
+    tried = _point(mixed(one, s[j], first, f, g, h), start, trial, weigh, one)
+    s[j] = mixed(one, s[j], second, f, g, h)
+    return tried, _point(s[j], start, then, weigh, one)
+
+
+@part
+def _count(total, share, j, weight, trial, zero):
+    """The weighted sum of trial points, and the weight of those that are not zero."""
+    total[j] += weight * trial
+    share[j] += weight if trial != 0 else zero
+
+
+@part
 def _law(root, mass, l1, l2, factor, kind):
     """1/β, threshold and ridge of a point for β = `root` and Σa_i = `mass`, as `shrunk` wants them."""
     inverse = 1.0 / root if root > 0.0 else 0.0
@@ -104,22 +123,16 @@ def stream(rule, rows, s, totals, origin, e, factor, two, record, fixed):
             if two is not None:
                 if origin is not None:
                     start_w = origin[0][j]
-                trial = _point(mixed(one, s[0][j], cw, f[j], g[j], hj), start_w, trial_w, weigh, one)
-                s[0][j] = mixed(one, s[0][j], dw, f[j], g[j], hj)
-                v = _point(s[0][j], start_w, next_w, weigh, one)
+                trial, v = _step(s[0], j, start_w, (trial_w, next_w), (cw, dw, f[j], g[j], hj), weigh, one)
                 if totals is not None:
-                    totals[0][j] += weight * trial
-                    totals[4][j] += weight if trial != 0 else zero
+                    _count(totals[0], totals[4], j, weight, trial, zero)
                 qw, pw = seen(qw, trial, f[j], g[j], hj, None), seen(pw, v, f2[j], g2[j], h2j, None)
                 moved += (v - start_w) * (v - start_w)
             if origin is not None:
                 start = origin[1][j]
-            trial = _point(mixed(one, s[1][j], ct, f[j], g[j], hj), start, trial_t, weigh, one)
-            s[1][j] = mixed(one, s[1][j], dt, f[j], g[j], hj)
-            v = _point(s[1][j], start, next_t, weigh, one)
+            trial, v = _step(s[1], j, start, (trial_t, next_t), (ct, dt, f[j], g[j], hj), weigh, one)
             if totals is not None:
-                totals[1][j] += weight * trial
-                totals[5][j] += weight if trial != 0 else zero
+                _count(totals[1], totals[5], j, weight, trial, zero)
             qt, pt = seen(qt, trial, f[j], g[j], hj, None), seen(pt, v, f2[j], g2[j], h2j, None)
             moved += (v - start) * (v - start)
         for i in range(3):
