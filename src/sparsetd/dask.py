@@ -10,7 +10,7 @@ import operator
 from collections.abc import Sequence
 from typing import Any
 
-from sparsetd.engines import Task, Work, tree
+from sparsetd.engines import Task, Work, by_worker, tree
 
 __all__ = ["Dask"]
 
@@ -29,7 +29,7 @@ class Dask:
         from dask.delayed import delayed
         from distributed import KilledWorker
 
-        total = tree([delayed(work)(task) for task in tasks], delayed(operator.add))
+        total = tree([delayed(by_worker)(work, task) for task in tasks], delayed(operator.add))
         try:
             return self.client.compute(total, retries=self.retries).result()
         except KilledWorker:

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import solve_banded
+from scipy.linalg.lapack import dtbtrs
 
 from sparsetd.system import Array, Batch, Table, TraceCarry, trace_weights
 
@@ -95,7 +95,8 @@ def recurrence(old: Array, rows: Array, transpose: bool = False) -> Array:
         return rows
     bands = np.ones((2, len(rows)))
     if transpose:
-        bands[0, 0], bands[0, 1:] = 0.0, -old[1:]
-        return np.asarray(solve_banded((0, 1), bands, rows))
-    bands[1, :-1], bands[1, -1] = -old[1:], 0.0
-    return np.asarray(solve_banded((1, 0), bands, rows))
+        bands[0, 1:] = -old[1:]
+    else:
+        bands[1, :-1] = -old[1:]
+    found, _ = dtbtrs(bands, rows.reshape(len(rows), -1), uplo="U" if transpose else "L", diag="U")
+    return np.asarray(found.reshape(rows.shape))

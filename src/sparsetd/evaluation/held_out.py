@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import solve_banded
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.stats import norm
 
@@ -25,6 +24,7 @@ from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.mean_operator import recurrence
 from sparsetd.selection.units import lengths_of
 from sparsetd.system import Array
 
@@ -193,6 +193,4 @@ def corrected_returns(episodes: Episodes, held: HeldOut) -> Array:
     known = held.value + episodes.ratio * (episodes.reward - held.value)
     known[last] += carry[last] * held.value_next[last]
     carry[last] = 0.0
-    bands = np.ones((2, len(known)))
-    bands[0, 0], bands[0, 1:] = 0.0, -carry[:-1]
-    return np.asarray(solve_banded((0, 1), bands, known))
+    return recurrence(np.append(0.0, carry[:-1]), known, transpose=True)

@@ -95,15 +95,15 @@ class LinearValue:
         """leanᵢᵀ A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ of every episode, episodes of one length at a time."""
         out, error, episodes = np.empty(len(part.episodes)), self.errors(part), part.episodes
         weighted = part.batch.ratio[:, None] * part.states
-        moved = weighted @ self.inverse.T
         length = episodes.last - episodes.first + 1
+        short = weighted @ self.inverse.T if length.min() <= len(self.theta) else None
         for size in np.unique(length):
             alike = np.flatnonzero(length == size)
+            moved = weighted if short is None or size > len(self.theta) else short
             step = max(TOGETHER // (size * (size + len(self.theta))), 1)
             for some in np.split(alike, range(step, len(alike), step)):
-                rows = episodes.first[some][:, None] + np.arange(size)
-                E = (weighted if size > len(self.theta) else moved)[rows]
-                out[some] = self._left_out(E, part.changes[rows], error[rows], lean[some])
+                E, F, own = (_by_episode(a, episodes, some) for a in (moved, part.changes, error))
+                out[some] = self._left_out(E, F, own, lean[some])
         return out
 
     def _left_out(self, E: Array, F: Array, error: Array, lean: Array) -> Array:
@@ -114,6 +114,14 @@ class LinearValue:
             return np.asarray(np.einsum("ip,ip->i", lean / self.scale, _solved(rest, moved)))
         rest = np.eye(E.shape[1]) - F @ np.swapaxes(E, 1, 2)
         return np.asarray(np.einsum("il,il->i", (E @ lean[..., None])[..., 0], _solved(rest, error)))
+
+
+def _by_episode(rows: Array, episodes: Episodes, some: Array) -> Array:
+    """The rows of episodes of one length, an episode each; a view where these episodes follow one another."""
+    first, size = episodes.first[some], episodes.last[some[0]] - episodes.first[some[0]] + 1
+    if some[-1] - some[0] == len(some) - 1:
+        return rows[first[0] : first[-1] + size].reshape(len(some), size, *rows.shape[1:])
+    return np.asarray(rows[first[:, None] + np.arange(size)])
 
 
 def fitted(batch: Batch, support: Array, episodes: Episodes) -> tuple[LinearValue, Part]:

@@ -25,7 +25,6 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import solve_banded
 from scipy.stats import t as student
 
 from sparsetd.evaluation.asks import Ask, View, seen
@@ -34,6 +33,7 @@ from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.evaluation.moments import sums as sums_of
+from sparsetd.mean_operator import recurrence
 from sparsetd.selection.episodes import powers
 from sparsetd.system import Array
 
@@ -211,9 +211,7 @@ def memory(part: Part, top: Array, model: LinearValue, successors: bool = False)
     before[part.episodes.first] = 0.0
     old = np.full(len(before), FADING)
     old[part.episodes.first] = 0.0
-    bands = np.ones((2, len(before)))
-    bands[1, :-1], bands[1, -1] = -old[1:], 0.0
-    fading = solve_banded((1, 0), bands, (1 - FADING) * before)
+    fading = recurrence(old, (1 - FADING) * before)
     return np.hstack([now, FADING * fading + (1 - FADING) * now] if successors else [before, fading])
 
 
@@ -276,6 +274,6 @@ class ExtraSums:
 
 def _errors(model: LinearValue, part: Part) -> Array:
     """The TD errors, 0 where they are rounding: where nothing is random, that would be the same in every episode."""
-    error, value = model.errors(part), part.states @ model.theta
-    size = np.abs(part.batch.reward) + np.abs(value) + np.abs(value - part.changes @ model.theta)
+    value, change = part.states @ model.theta, part.changes @ model.theta
+    error, size = part.batch.reward - change, np.abs(part.batch.reward) + np.abs(value) + np.abs(value - change)
     return np.where(np.abs(error) > ROUNDING * (size + size.mean()), error, 0.0)

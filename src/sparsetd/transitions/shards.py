@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,8 @@ def _listed(folder: Path, files: Sequence[Path], columns: Mapping[str, Any]) -> 
     try:
         if not all(re.fullmatch(r"[\w.-]+", entry["file"], re.ASCII) for entry in entries):
             raise TypeError("not the name of a file beside it")
-        paths = [_unchanged(folder / entry["file"], entry) for entry in entries]
+        with ThreadPoolExecutor() as pool:  # a digest is taken without Python's lock
+            paths = list(pool.map(lambda entry: _unchanged(folder / entry["file"], entry), entries))
     except (KeyError, TypeError):
         raise ValueError(f"{folder / MANIFEST} is not a manifest of shards: {REMEDY}.") from None
     stray = sorted({file.name for file in files} - {path.name for path in paths})
