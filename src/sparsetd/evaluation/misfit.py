@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.linalg import lstsq
 from scipy.stats import t as student
 
 from sparsetd.evaluation.asks import Ask, View, seen
@@ -267,7 +268,7 @@ class ExtraSums:
         W = self.Q @ model.inverse
         total = self.each - W @ self.own
         spread = self.each_squares - 2 * (W * self.each_own).sum(axis=1) + ((W @ self.own_own) * W).sum(axis=1)
-        explained = np.einsum("ij,ji->i", self.R, np.linalg.lstsq(C, self.R.T, rcond=1e-12)[0])
+        explained = np.einsum("ij,ji->i", self.R, lstsq(C, self.R.T, cond=1e-12, lapack_driver="gelsy")[0])
         sure = (self.squares - explained > REDUNDANT * self.squares) & (spread > ROUNDING * self.each_squares)
         return np.where(sure, total / np.sqrt(np.where(sure, spread, 1.0)), 0.0)
 
