@@ -15,7 +15,7 @@ from sparsetd.solvers.compiled import dense, points
 from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.solvers.compiled.dense import HUGE, gram_with, mixed, products_in_range, seen, shrunk, three
 from sparsetd.solvers.compiled.points import GRADIENT, NEXT, TRIAL, TRIED, U, adjoint, inner, residual
-from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see
+from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see, see_distance
 
 
 @part
@@ -25,11 +25,11 @@ def into_unit_ball(factor, size):
 
 
 @part
-def squares(c, first, gram, rate):
+def squares(c, first, gram, inverse):
     """‖c·D‖² of the vectors first and second of x, or of y."""
     total = 0.0
     for b in range(first, first // 2 * 2 + 2):
-        total += points.square(c, b, gram, rate)
+        total += points.square(c, b, gram, inverse)
     return max(total, 0.0)
 
 
@@ -75,7 +75,7 @@ def stream(rule, rows, s, totals, origin, e, factor, two, record, fixed):
     """
     phi, phi_next, reward, discount, fresh, old, _ = rows
     n, k, traced, now, taken = len(reward), 1 if two is None else 2, e is not None, 0, 0
-    low, width, kind = 2 - k, 3 if traced else 2, s[0].dtype.type
+    low, width, kind, old_discount, old_fresh, inverse = 2 - k, 3 if traced else 2, s[0].dtype.type, np.nan, np.nan, 0.0
     G, room, gram, sums = np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), np.zeros(12)
     u, c, mid, size, y_factor, zero, one = room[U], room[GRADIENT], room[NEXT], 0.0, 0.0, kind(0), kind(1)
     nothing = (zero, zero, zero, zero)
@@ -87,10 +87,12 @@ def stream(rule, rows, s, totals, origin, e, factor, two, record, fixed):
                 u[6 + i] = y_factor * sums[6 + i]
             if not (gram[0] + gram[2] < HUGE and products_in_range(record, room, reward[t], rate, fixed.limit)):
                 break
-            points.fold(G, fixed.M, fixed.m, k, traced, rate, fresh[t])
+            if rate != old_discount or fresh[t] != old_fresh:
+                old_discount, old_fresh, inverse = rate, fresh[t], points.inverse_of(rate)
+                points.fold(G, fixed.M, fixed.m, k, traced, rate, old_fresh)
             adjoint(G, u, c, low, width)
             residual(G, reward[t], u, c, 6, low, width)
-            nx, ny = squares(c, low, gram, rate), squares(c, 2 + low, gram, rate)
+            nx, ny = squares(c, low, gram, inverse), squares(c, 2 + low, gram, inverse)
             see(record, ny, fixed.norm * points.row_size(gram))
             a = max(record[REACH], rule.start * record[START])
             beta = np.sqrt(record[GX] + nx)
@@ -101,9 +103,9 @@ def stream(rule, rows, s, totals, origin, e, factor, two, record, fixed):
             for b in range(2 + low, 4):
                 for i in range(3 * b, 3 * b + 3):
                     room[TRIAL, i] = y_mid * a * c[i]
-                points.tried(sums, y_mid, room[TRIAL], b, gram, rate, room[TRIED])
+                points.tried(sums, y_mid, room[TRIAL], b, gram, inverse, room[TRIED])
             adjoint(G, room[TRIED], mid, low, width)
-            record[GX] += max(nx, squares(mid, low, gram, rate))
+            record[GX] += max(nx, squares(mid, low, gram, inverse))
         mass = record[MASS] = record[MASS] + a
         l1, l2, root, weight = fixed.l1, fixed.l2, np.sqrt(record[GX]), kind(a)
         trial_w, trial_t = _law(beta, mass, l1[0], l2[0], factor, kind), _law(beta, mass, l1[1], l2[1], factor, kind)
@@ -139,9 +141,9 @@ def stream(rule, rows, s, totals, origin, e, factor, two, record, fixed):
             u[i], u[3 + i], room[TRIED, i], room[TRIED, 3 + i] = pw[i], pt[i], qw[i], qt[i]
         if t >= 0:
             residual(G, reward[t], room[TRIED], mid, 6, low, width)
-            record[GY] += a * a * max(ny, squares(mid, 2 + low, gram, rate))
+            record[GY] += a * a * max(ny, squares(mid, 2 + low, gram, inverse))
             record[WEIGHT] += a
-            record[REACH] = max(record[REACH], np.sqrt(moved))
+            see_distance(record, moved)
         keep, next_rate, both = kind(a * y_mid), kind(discount[there]), a * y_mid * a
         cw, ct, dw, dt = (
             three(c, 2, both, kind),

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from sparsetd.solvers.compiled.compile import kernel, part
-from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, plan
-from sparsetd.solvers.compiled.rules import REACH, WEIGHT, in_range
+from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inverse_of, plan
+from sparsetd.solvers.compiled.rules import WEIGHT, in_range, see_distance
 
 HUGE = 1e200  # a row with a larger square, or with NaN, ends a run as divergence does: the caller says which it was
 
@@ -163,7 +163,7 @@ def stream(
     (phi, phi_next, reward, discount, fresh, old, alpha), (w, th, y1, y2) = rows, vectors
     n, k, traced, radius, ball = len(reward), 1 if two is None else 2, e is not None, fixed.radius, fixed.ball
     kind, G, room, gram, l1, l2 = th.dtype.type, np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), fixed.l1, fixed.l2
-    zero, one, old_discount, old_fresh = kind(0), kind(1), np.nan, np.nan
+    zero, one, old_discount, old_fresh, inverse = kind(0), kind(1), np.nan, np.nan, 0.0
     nothing, origin_size, scale_x, scale_y, now, taken = (zero, zero, zero, zero), 0.0, 1.0, 1.0, 0, 0
     pw = pt = py = pz = nothing
     sums = (zero, zero, zero, zero, zero, zero)
@@ -185,7 +185,7 @@ def stream(
             if not (sums[0] + sums[2] < HUGE and products_in_range(record, room, reward[t], rate, fixed.limit)):
                 break
             if rate != old_discount or fresh[t] != old_fresh:
-                old_discount, old_fresh = rate, fresh[t]
+                old_discount, old_fresh, inverse = rate, fresh[t], inverse_of(rate)
                 fold(G, fixed.M, fixed.m, k, traced, rate, old_fresh)
             step = alpha[t]
             if measured is None:
@@ -193,7 +193,7 @@ def stream(
             else:
                 write_gram(gram, sums, traced, old_fresh)
                 kinds = (trial is not None, k, traced, saddle is not None)
-                step, _ = plan(rule, record, room, G, gram, reward[t], step, rate, fixed, kinds)
+                step, _ = plan(rule, record, room, G, gram, reward[t], step, inverse, fixed, kinds)
         move_w, move_t = move_of(room, 0, scale_x, step, trial, kind), move_of(room, 1, scale_x, step, trial, kind)
         move_y, move_z = move_of(room, 2, scale_y, step, trial, kind), move_of(room, 3, scale_y, step, trial, kind)
         tw, tt, rw, rt = kind(step * l1[0]), kind(step * l1[1]), kind(step * l2[0]), kind(step * l2[1])
@@ -250,7 +250,7 @@ def stream(
                 moved = _moved(origin, size_x, far, origin_size, scale_x)
                 if saddle is not None and ball == np.inf and clip is None:  # one step for x and y, one distance
                     moved += size_y
-                record[REACH] = max(record[REACH], np.sqrt(moved))
+                see_distance(record, moved)
         now, taken = after, t + 1
     pending[0], pending[1] = scale_x, scale_y
     if e is not None and now == 1:

@@ -13,7 +13,7 @@ from sparsetd.solvers.compiled.balls import FREE, project, square_size, within_r
 from sparsetd.solvers.compiled.compile import kernel, part, piece
 from sparsetd.solvers.compiled.dense import mixed, next_trace, products_in_range, seen, shrunk, three
 from sparsetd.solvers.compiled.points import GRADIENT, U, fold, gradient
-from sparsetd.solvers.compiled.rules import GX, GY, REACH, WEIGHT, see, size_of_row, steps
+from sparsetd.solvers.compiled.rules import GX, GY, WEIGHT, see, see_distance, size_of_row, steps
 
 # --- one row ------------------------------------------------------------------------------------------------------
 
@@ -206,5 +206,5 @@ def stream(rule, rows, x, y, averages, u, mid, e, origin, record, fixed, factor,
             moved = distance2(x, origin)
             if y is not None and ball == FREE:  # one step for x and y, one distance
                 moved += square_size(y)
-            record[REACH] = max(record[REACH], np.sqrt(moved))
+            see_distance(record, moved)
     return len(reward)

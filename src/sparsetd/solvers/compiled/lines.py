@@ -27,7 +27,7 @@ from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, entry, fetch_row
 from sparsetd.solvers.compiled.dense import products_in_range, write_gram
 from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store
 from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
-from sparsetd.solvers.compiled.rules import REACH, WEIGHT
+from sparsetd.solvers.compiled.rules import WEIGHT, see_distance
 
 # A line of one or two vectors is their v, their R, and from MARKS on its marks: generation, φ and ψ (while a row is at
 # work), and 1 + its place in the trace. With four vectors the marks are in an array apart.
@@ -226,7 +226,7 @@ def materialise(line, marks, at, scale, chain, counter, values, sums):
 
 
 @part
-def _follow_norms(norms, room, from_origin, slots, gram, rate):
+def _follow_norms(norms, room, from_origin, slots, gram, inverse):
     """‖v − v_0‖² and ⟨v − v_0, v_0⟩ after the step (s, c); v_0 is 0 for y."""
     for b in range(len(norms)):
         slot = slots[b]
@@ -234,7 +234,7 @@ def _follow_norms(norms, room, from_origin, slots, gram, rate):
         more = s - 1.0
         moved, along, start = norms[b, MOVED], norms[b, ALONG], norms[b, ORIGIN]
         with_v, with_start = inner(c, room[U], slot), inner(c, from_origin, slot)
-        total = s * s * moved + more * (2.0 * s * along + more * start) + points.square(c, slot, gram, rate)
+        total = s * s * moved + more * (2.0 * s * along + more * start) + points.square(c, slot, gram, inverse)
         norms[b, MOVED] = max(total + 2.0 * (s * (with_v - with_start) + more * with_start), 0.0)
         norms[b, ALONG] = s * along + more * start + with_start
 
@@ -260,7 +260,7 @@ def stream(rule, rows, lines, work, origin, record, fixed, wide, traced, measure
     reward, discount, fresh, radius, ball = rows.reward, rows.discount, rows.fresh, fixed.radius, fixed.ball
     n_vectors, k, saddle = len(scale), len(fixed.m) // 3, 3 * len(scale) > len(fixed.m)
     at, first, length = 0 if wide is not None else MARKS, 4 if wide is not None else 2, 0
-    kinds, old_discount, old_fresh = (trial is not None, k, traced is not None, saddle), np.nan, np.nan
+    kinds, old_discount, old_fresh, inverse = (trial is not None, 2, traced is not None, saddle), np.nan, np.nan, 0.0
     counter[FULL] = 0
     for t in range(len(reward)):
         fetch_row(line, phi, t + 1)
@@ -300,28 +300,29 @@ def stream(rule, rows, lines, work, origin, record, fixed, wide, traced, measure
         if not products_in_range(record, room, reward[t], rate, fixed.limit):
             return t
         if rate != old_discount or fresh[t] != old_fresh:
-            old_discount, old_fresh = rate, fresh[t]
+            old_discount, old_fresh, inverse = rate, fresh[t], points.inverse_of(rate)
             fold(G, fixed.M, fixed.m, k, traced is not None, rate, old_fresh)
         step = beta = rows.alpha[t]
         if measured is None:
-            fixed_plan(room, G, reward[t], step, fixed.damping, k, traced is not None, saddle)
+            fixed_plan(room, G, reward[t], step, fixed.damping, 2, traced is not None, saddle)
         else:
-            step, beta = plan(rule, record, room, G, gram, reward[t], rows.alpha[t], rate, fixed, kinds)
+            step, beta = plan(rule, record, room, G, gram, reward[t], rows.alpha[t], inverse, fixed, kinds)
         record[WEIGHT] += step
         for b in range(n_vectors):
             slot = slots[b]
-            shrink = 1.0 / (1.0 + (step if b < k else beta) * l2[slot])
-            numbers[S + slot] *= shrink
-            for i in range(3 * slot, 3 * slot + 3):
-                room[NEXT, i] *= shrink
+            if l2[slot] != 0.0:
+                shrink = 1.0 / (1.0 + (step if b < k else beta) * l2[slot])
+                numbers[S + slot] *= shrink
+                for i in range(3 * slot, 3 * slot + 3):
+                    room[NEXT, i] *= shrink
         if sized is not None:
             if len(origin) > 0:
                 _from_origin(origin, phi, phi_next, t, rate, names, faded, length, slots, from_origin)
             if radius < np.inf:
-                into_ball(room, NEXT, S, 2 - k, 2, radius, gram, rate)
+                into_ball(room, NEXT, S, 2 - k, 2, radius, gram, inverse)
             if saddle and ball < np.inf:
-                into_ball(room, NEXT, S, 2, 4, ball, gram, rate)
-            _follow_norms(norms, room, from_origin, slots, gram, rate)
+                into_ball(room, NEXT, S, 2, 4, ball, gram, inverse)
+            _follow_norms(norms, room, from_origin, slots, gram, inverse)
         restart, moved = False, 0.0
         for b in range(n_vectors):
             o = numbers[T + slots[b]] if trial is not None else 1.0
@@ -329,7 +330,7 @@ def stream(rule, rows, lines, work, origin, record, fixed, wide, traced, measure
             scale[b, F] *= numbers[S + slots[b]]
             restart = restart or not SMALLEST < abs(scale[b, F]) < 1.0 / SMALLEST
             moved += norms[b, MOVED] if b < k or ball == np.inf else 0.0
-        record[REACH] = max(record[REACH], np.sqrt(moved))
+        see_distance(record, moved)
         if restart:
             _restart(scale, chain, counter)
             generation = counter[GENERATION]
@@ -337,11 +338,11 @@ def stream(rule, rows, lines, work, origin, record, fixed, wide, traced, measure
             _renew_row(line, marks, at, phi_next[1], next_lo, next_hi, n_vectors, generation, chain)
             if traced is not None:
                 _renew_row(line, marks, at, names, 0, length, n_vectors, generation, chain)
-        for q in range(3 if traced is not None else 2):
-            for b in range(n_vectors):
-                i = 3 * slots[b] + q
-                more, row = room[NEXT, i] / scale[b, F], 3 + q if wide is not None else q
-                change[q, b] = more
+        for b in range(n_vectors):
+            undo = 1.0 / scale[b, F]
+            for q in range(3 if traced is not None else 2):
+                i, row = 3 * slots[b] + q, 3 + q if wide is not None else q
+                change[q, b] = more = undo * room[NEXT, i]
                 change[row, first % 4 + b] = weigh * step * room[TRIAL, i] - more * scale[b, P]
         _write(line, wide, phi[0], phi[1], lo, hi, load(change, 0, 0), load(change, 3, 0))
         _write(line, wide, phi_next[0], phi_next[1], next_lo, next_hi, load(change, 1, 0), load(change, 4, 0))

@@ -110,12 +110,18 @@ def gradient(G, reward, u, out, first, width, saddle):
 
 
 @part
-def square(c, b, gram, rate):
-    """‖c_b·D‖²."""
-    other = c[3 * b + 1] / rate if rate > 0.0 else 0.0
+def square(c, b, gram, inverse):
+    """‖c_b·D‖², with 1/γ (or 0 where γ is 0)."""
+    other = c[3 * b + 1] * inverse
     along, e = c[3 * b] + other, c[3 * b + 2]
     total = along * along * gram[FF] - 2.0 * along * other * gram[FD] + other * other * gram[DD]
     return total + 2.0 * e * (along * gram[FE] - other * gram[DE]) + e * e * gram[EE]
+
+
+@part
+def inverse_of(rate):
+    """1/γ, or 0 where nothing follows."""
+    return 1.0 / rate if rate > 0.0 else 0.0
 
 
 @part
@@ -131,9 +137,8 @@ def inner(c, u, b):
 
 
 @part
-def tried(u, s, c, b, gram, rate, out):
+def tried(u, s, c, b, gram, inverse, out):
     """Products of s v + c·D with D."""
-    inverse = 1.0 / rate if rate > 0.0 else 0.0
     fg, ge = inverse * (gram[FF] - gram[FD]), inverse * (gram[FE] - gram[DE])
     gg = inverse * inverse * (gram[FF] - 2.0 * gram[FD] + gram[DD])
     c0, c1, c2 = c[3 * b], c[3 * b + 1], c[3 * b + 2]
@@ -143,18 +148,18 @@ def tried(u, s, c, b, gram, rate, out):
 
 
 @part
-def size(room, at, s, b, gram, rate):
+def size(room, at, s, b, gram, inverse):
     """‖s v + c·D‖² for the c in row `at`, not below zero."""
     c, u = room[at], room[U]
-    return max(s * s * room[NUMBERS, N + b] + 2.0 * s * inner(c, u, b) + square(c, b, gram, rate), 0.0)
+    return max(s * s * room[NUMBERS, N + b] + 2.0 * s * inner(c, u, b) + square(c, b, gram, inverse), 0.0)
 
 
 @part
-def into_ball(room, at, numbers, first, last, radius, gram, rate):
+def into_ball(room, at, numbers, first, last, radius, gram, inverse):
     """Scale the points of vectors first … last − 1 into the l2 ball of that radius; returns the scale."""
     total, scale = 0.0, 1.0
     for b in range(first, last):
-        total += size(room, at, room[NUMBERS, numbers + b], b, gram, rate)
+        total += size(room, at, room[NUMBERS, numbers + b], b, gram, inverse)
     if total > radius * radius:
         scale = radius / np.sqrt(total)
         for b in range(first, last):
@@ -165,12 +170,12 @@ def into_ball(room, at, numbers, first, last, radius, gram, rate):
 
 
 @part
-def norms(room, damping, first, saddle, gram, rate):
+def norms(room, damping, first, saddle, gram, inverse):
     """‖g_x‖² and ‖g_y‖² at the trial point (or at v, whose factor is 1)."""
     nx = ny = 0.0
     for b in range(first, 4 if saddle else 2):
         share = damping[b] * room[NUMBERS, T + b]
-        total = max(size(room, GRADIENT, share, b, gram, rate), 0.0)
+        total = max(size(room, GRADIENT, share, b, gram, inverse), 0.0)
         if b < 2:
             nx += total
         else:
@@ -179,7 +184,7 @@ def norms(room, damping, first, saddle, gram, rate):
 
 
 @part
-def plan(rule, record, room, G, gram, reward, alpha, rate, fixed, kinds):
+def plan(rule, record, room, G, gram, reward, alpha, inverse, fixed, kinds):
     """One step of a rule that looks at gradients; leaves the next point and the averaged one in `room`, returns (α, β).
 
     room[U] and room[NUMBERS, N:] are the products and squares of v. The next point is that before the ridge's prox and
@@ -192,7 +197,7 @@ def plan(rule, record, room, G, gram, reward, alpha, rate, fixed, kinds):
     for b in range(4):
         numbers[T + b] = 1.0
     gradient(G, reward, room[U], room[GRADIENT], first, width, saddle)
-    nx, ny = norms(room, damping, first, saddle, gram, rate)
+    nx, ny = norms(room, damping, first, saddle, gram, inverse)
     see(record, ny if saddle else nx, fixed.norm * row_size(gram) + max(damping[0], damping[1]))
     alpha, beta = steps(rule, record, alpha, nx, ny)
     if trial:
@@ -203,16 +208,16 @@ def plan(rule, record, room, G, gram, reward, alpha, rate, fixed, kinds):
             for i in range(3 * b, 3 * b + 3):
                 room[TRIAL, i] = -shrink * step * room[GRADIENT, i]
         if fixed.radius < np.inf:
-            into_ball(room, TRIAL, T, first, 2, fixed.radius, gram, rate)
+            into_ball(room, TRIAL, T, first, 2, fixed.radius, gram, inverse)
         if saddle and fixed.ball < np.inf:
-            into_ball(room, TRIAL, T, 2, 4, fixed.ball, gram, rate)
+            into_ball(room, TRIAL, T, 2, 4, fixed.ball, gram, inverse)
         for b in range(first, last):
-            tried(room[U], numbers[T + b], room[TRIAL], b, gram, rate, room[TRIED])
+            tried(room[U], numbers[T + b], room[TRIAL], b, gram, inverse, room[TRIED])
         gradient(G, reward, room[TRIED], room[GRADIENT], first, width, saddle)
         for b in range(first, last):
             for i in range(3 * b, 3 * b + 3):
                 room[GRADIENT, i] += damping[b] * room[TRIAL, i]
-        mx, my = norms(room, damping, first, saddle, gram, rate)
+        mx, my = norms(room, damping, first, saddle, gram, inverse)
         nx, ny = max(nx, mx), max(ny, my)
         alpha, beta = steps(rule, record, alpha, nx, ny)
     record[GX] += nx

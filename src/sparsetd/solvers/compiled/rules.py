@@ -107,11 +107,18 @@ def size_of_row(ff, gg, ee):
 @part
 def see(record, residual, bound):
     """Take note of a row before its step: ‖A_t x − b_t‖ and a bound of ‖A_t‖."""
-    if bound > 0.0:
-        record[START] = max(record[START], np.sqrt(residual) / bound)
+    if residual > (record[START] * bound) ** 2 and bound > 0.0:  # seldom: to wait for a root costs as much as the rest
+        record[START] = np.sqrt(residual) / bound
     record[SIZE] += bound
     record[SIZED] += 1.0
     record[LAST] = bound
+
+
+@part
+def see_distance(record, moved):
+    """Take note of ‖x − x_0‖² after a step."""
+    if moved > record[REACH] ** 2:
+        record[REACH] = np.sqrt(moved)
 
 
 @part

@@ -260,7 +260,7 @@ def stream(rows, apart, lines, past, bound, thresholds, work, record, constants,
         if discount[t] != old_discount or fresh[t] != old_fresh:
             old_discount, old_fresh = discount[t], fresh[t]
             fold(G, constants.M, m, k, traced is not None, old_discount, old_fresh)
-        fixed_plan(room, G, reward[t], alpha[t], nothing, k, traced is not None, n_vectors > k)
+        fixed_plan(room, G, reward[t], alpha[t], nothing, 2, traced is not None, n_vectors > k)
         record[WEIGHT] += alpha[t]
         omega = alpha[t] * (summed * before)
         _add(scalar, Q, omega * level)

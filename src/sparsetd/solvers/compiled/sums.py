@@ -29,7 +29,7 @@ from sparsetd.solvers.compiled.dense import gram_with, products_in_range
 from sparsetd.solvers.compiled.heap import HEAPED, drop_first, push
 from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store, within
 from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, fold, gradient, inner, row_size
-from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see
+from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see, see_distance
 
 # Places in a line: v, R, the weight for which a number was not zero (less Σa_i while it is active), its key in the heap
 # (0 if it is not active), and the mark: 0, or 1 + its place among the hot coordinates.
@@ -365,7 +365,7 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, tol, every):
         fine = products_in_range(record, room, rows.reward[t], 1.0, fixed.limit)
         a, mass, weights = 0.0, before, no_step
         if fine:
-            gradient(G, rows.reward[t], u, c, first, 3, True)
+            gradient(G, rows.reward[t], u, c, 0, 3, True)
             nx, ny = squares(c, first, gram, 1.0), squares(c, 2 + first, gram, 1.0)
             see(record, ny, fixed.norm * row_size(gram))
             a = max(record[REACH], rule.start * record[START])
@@ -378,7 +378,7 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, tol, every):
             average = weigh * a * law[4]
             store(s.scale, P, 0, load(s.scale, P, 0) + average)
             store(s.scale, Q, 0, load(s.scale, Q, 0) + average * load(s.active, LEVEL, 0))
-            gradient(G, rows.reward[t], trial, c, first, 3, True)
+            gradient(G, rows.reward[t], trial, c, 0, 3, True)
             my = squares(c, 2 + first, gram, 1.0)
             number[DUAL] = max(number[DUAL] + a * (a * my - 2.0 * _along(c, u, first, factor)), 0.0)
             record[GX] += max(nx, squares(c, first, gram, 1.0))
@@ -391,7 +391,7 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, tol, every):
         sizes = _finish(s, n, n_special, weights, weigh * a, law, mass, tol, change)
         if not fine:
             return t
-        record[REACH] = max(record[REACH], np.sqrt(others + _sum_of(change, sizes, primal)))
+        see_distance(record, others + _sum_of(change, sizes, primal))
         counter[SINCE] += 1
         if counter[SINCE] >= every or counter[HEAPED] > 8 * len(s.line):  # entries out of date gather in the heap
             flush(s, mass, False)
