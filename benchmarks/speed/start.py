@@ -25,6 +25,7 @@ rng = np.random.default_rng(0)
 X = sp.random_array((50, 200), density=0.05, rng=rng, format="csr")
 ROTD(gamma=0.9, step_size=0.01, rho_theta=0.001).fit(X, rng.normal(size=50))
 """
+LOADING = "the estimator has imports of its own, and its kernel is larger to read and link than the smallest one"
 COMPILING = "Numba is loaded with the first fit, and compiling one kernel for one signature takes it longer than that"
 # What no method written with scikit-learn and Numba can start faster than: the imports and a kernel from the cache.
 FLOOR = """
@@ -78,7 +79,8 @@ def run(report: Report, repeats: int) -> None:
         rows.append([f"first {name} `ROTD.fit`, cold cache", f"{cold:.2f}"])
         rows.append([f"first {name} `ROTD.fit`, warm cache", f"{warm:.2f}"])
         rows.append([f"of which the first {name} call, cold / warm", f"{cold - loaded:.2f} / {warm - loaded:.2f}"])
-        report.reach(f"{name}: warm start to first fit / imports and the smallest kernel", warm / least, "≤", 1.2)
+        started = f"{name}: warm start to first fit / imports and the smallest kernel"
+        report.reach(started, warm / least, "≤", 1.2, LOADING)
         report.reach(f"{name}: first call with a cold cache, seconds", cold - loaded, "≤", 2.5, COMPILING)
         report.reach(f"{name}: first call with a warm cache, seconds", warm - loaded, "≤", 0.6)
     report.table(["", "seconds"], rows)
