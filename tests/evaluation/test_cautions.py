@@ -18,7 +18,7 @@ from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.support import Support
 from sparsetd.report.page import page
-from sparsetd.transitions import Transitions
+from sparsetd.transitions import Transitions, concatenate
 
 LOG = linear_walk()
 N = len(LOG)
@@ -131,6 +131,7 @@ CASES = {
     "rewards_fit_a_neighbour": ("amber", lambda: shifted(1), {}),
     "codes_of_missing_text": ("amber", coded, {}),
     "repeated_rows": ("amber", repeated, {}),
+    "repeated_episodes": ("amber", lambda: concatenate([LOG, LOG[LOG.episode < 20]]), {}),
     "impossible_propensities": ("amber", lambda: replace(LOG, behavior_prob=LOG.behavior_prob / 5), {}),
 }
 
@@ -224,6 +225,10 @@ def test_every_code_has_a_case():
     source = "".join(path.read_text() for path in Path(sanity.__file__).parent.glob("*.py"))
     written = set(re.findall(r'Caution\(\s*"(\w+)"', source)) | {check.__name__ for check in sanity.SUSPECTED}
     assert written == set(CASES) | elsewhere
+
+
+def test_a_log_that_was_copied_as_a_whole_is_not_to_be_used():
+    assert codes(concatenate([LOG, LOG]))["repeated_episodes"] == "red"
 
 
 def test_the_worst_comes_first():

@@ -135,6 +135,16 @@ def test_duplicated_rows_are_found() -> None:
     assert "2 rows repeat the row before them" in suspicious(rows)
 
 
+def test_copied_episodes_are_found_unless_states_are_few() -> None:
+    log = simulate()
+    n = int(log["episode"].max()) + 1
+    twice = {k: np.concatenate([v, v + n if k == "episode" else v]) for k, v in log.items()}
+    assert "117 of 234 episodes have the rewards and the states of another one" in suspicious(twice)  # six are short
+    assert "of another one" not in suspicious(log)
+    few = {k: np.sign(v) if "obs" in k or k == "reward" else v for k, v in twice.items()}
+    assert "of another one" not in suspicious(few)
+
+
 def test_geometric_episode_lengths_are_no_time_limit() -> None:
     rng = np.random.default_rng(0)
     terminated = rng.random(4000) < 0.1

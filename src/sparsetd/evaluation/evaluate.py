@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from sparsetd.engines import Engine, forget
-from sparsetd.evaluation import importance, pictures, sanity, second_opinion
+from sparsetd.evaluation import copies, importance, pictures, sanity, second_opinion
 from sparsetd.evaluation.asks import Ask
-from sparsetd.evaluation.cautions import by_severity
+from sparsetd.evaluation.cautions import Caution, by_severity
 from sparsetd.evaluation.choice import (
     MAX_RIVALS,
     Choice,
@@ -154,6 +154,7 @@ def evaluate(
         *spread.cautions(),
         *sanity.on_the_behavior(question),
         *sanity.on_the_log(question),
+        *chosen.repeated,
         *second_opinion.cautions(answer.own, other),
     ]
     if checkpoint is not None:
@@ -271,6 +272,7 @@ class _Chosen:
     ages: Weighed
     tenths: Array
     units: Units
+    repeated: list[Caution]
 
 
 def _chosen(log: Opened, estimator: Any, groups: Groups, n_resamples: int) -> _Chosen:
@@ -292,8 +294,12 @@ def _chosen(log: Opened, estimator: Any, groups: Groups, n_resamples: int) -> _C
         rows = Part.of(whole.batch, whole.episodes, columns)
     split = bool(n_resamples) and formed and len(every) <= MAX_RIVALS
     asked = sums(groups.group, n=groups.n) if split else sums(groups.fold, n=groups.n // groups.each)
-    found, plain, facts, ages = rows.answer(
-        asked, plain_sums(), Ask(Facts.of, whole=True), Ask(importance.by_age, whole=True)
+    found, plain, facts, ages, episodes = rows.answer(
+        asked,
+        plain_sums(),
+        Ask(Facts.of, whole=True),
+        Ask(importance.by_age, whole=True),
+        copies.digests(len(groups.group)),
     )
     _check(facts)
     behavior = found.as_logged(plain)
@@ -309,7 +315,7 @@ def _chosen(log: Opened, estimator: Any, groups: Groups, n_resamples: int) -> _C
     edges = fine_bins(model, folds)
     beside = prediction_counts(thetas_of(others), groups.fold, edges)
     choice, (counts,) = choose_on(rows, folds, beside) if choice is None else (choice, rows.answer(beside))
-    held = (found if split else None, facts, ages, tenths(counts, edges), units)
+    held = (found if split else None, facts, ages, tenths(counts, edges), units, copies.on_copies(episodes))
     return _Chosen(choice, rows, columns, folds, model, others, behavior, *held)
 
 

@@ -10,6 +10,7 @@ from sparsetd.transitions.checks import Array
 from sparsetd.transitions.transitions import Transitions
 
 FEW = 0.05  # a share of rows or episodes below this is taken as chance
+COPIED = 0.02  # of episodes: copies of more than these are named
 BLOCK = 4_096  # rows that are compared at a time
 MAX_DESIGN = 20_000  # rows in which a regression looks for shifted rewards
 
@@ -180,6 +181,39 @@ def repeated_rows(t: Transitions) -> str | None:
     )
 
 
+def repeated_episodes(t: Transitions) -> str | None:
+    """Episodes of three rows or more that are copies of others, where hardly two begin in the same state."""
+    return copied(episode_digests(t.observation, t.reward, t._bounds()))
+
+
+def episode_digests(observation: Array, reward: Array, bounds: Array) -> Array:
+    """Two numbers for every episode of three rows or more: of its ends and its rewards, and of its first state."""
+    long = np.diff(bounds) >= 3
+    first, last = bounds[:-1][long], bounds[1:][long] - 1
+    begin, rewards = _digest(observation[first]), np.append(np.uint64(0), np.cumsum(_digest(reward[:, None])))
+    return np.stack([begin + 3 * _digest(observation[last]) + 5 * (rewards[last + 1] - rewards[first]), begin])
+
+
+def copied(digests: Array) -> str | None:
+    """Whether episodes are copies of others, from their digests."""
+    n = digests.shape[1]
+    kept = digests[1][np.unique(digests[0], return_index=True)[1]]
+    if n - len(kept) < max(5, COPIED * n) or len(np.unique(kept)) < (1 - FEW) * len(kept):
+        return None
+    return (
+        f"{n - len(kept)} of {n} episodes have the rewards and the states of another one: if they were logged twice, "
+        "every interval is too narrow; remove the copies."
+    )
+
+
+def _digest(rows: Array) -> Array:
+    """A number for every row that only equal rows share."""
+    bits = (np.ascontiguousarray(rows, dtype=np.float64) + 0.0).view(np.uint64)
+    odd = np.random.default_rng(0).integers(2**63, size=bits.shape[1], dtype=np.uint64) * 2 + 1
+    mixed = (bits ^ (bits >> np.uint64(32))) * odd
+    return np.asarray((mixed ^ (mixed >> np.uint64(29))).sum(axis=1))
+
+
 def one_endless_episode(t: Transitions) -> str | None:
     """Without a column of episodes and without a row that ended one, all rows are one episode."""
     if t.n_episodes > 1 or len(t) < 2:
@@ -226,6 +260,7 @@ CHECKS: tuple[Callable[[Transitions], str | None], ...] = (
     unequal_scales,
     constant_reward,
     repeated_rows,
+    repeated_episodes,
 )
 
 
