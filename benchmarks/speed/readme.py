@@ -23,7 +23,7 @@ per row than RO-TD (one feature vector, one weight vector, no φ'), and the tabl
 `ROTD.fit` as a user calls it, which checks its input; where the bare kernel is meant, the table says so.
 
 The other files here measure other things, each with its own help: `quality.py`, `evaluation.py`, `automatic_steps.py`,
-`corruption.py`, `crash.py`, and `trust/`, which asks whether the answers can be trusted.
+`corruption.py`, `crash.py`, `shards.py`, `many_rows.py`, and `trust/`, which asks whether the answers can be trusted.
 """
 
 

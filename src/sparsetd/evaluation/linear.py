@@ -96,14 +96,14 @@ class LinearValue:
         out, error, episodes = np.empty(len(part.episodes)), self.errors(part), part.episodes
         weighted = part.batch.ratio[:, None] * part.states
         length = episodes.last - episodes.first + 1
-        short = weighted @ self.inverse.T if length.min() <= len(self.theta) else None
+        moved = weighted @ self.inverse.T if length.min() <= len(self.theta) else weighted
         for size in np.unique(length):
             alike = np.flatnonzero(length == size)
-            moved = weighted if short is None or size > len(self.theta) else short
+            own = moved if size <= len(self.theta) else weighted
             step = max(TOGETHER // (size * (size + len(self.theta))), 1)
             for some in np.split(alike, range(step, len(alike), step)):
-                E, F, own = (_by_episode(a, episodes, some) for a in (moved, part.changes, error))
-                out[some] = self._left_out(E, F, own, lean[some])
+                E, F, delta = (_by_episode(array, episodes, some) for array in (own, part.changes, error))
+                out[some] = self._left_out(E, F, delta, lean[some])
         return out
 
     def _left_out(self, E: Array, F: Array, error: Array, lean: Array) -> Array:
