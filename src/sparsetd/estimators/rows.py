@@ -46,8 +46,8 @@ def following(phi: Any, views: bool) -> Any:
     """The next rows; what follows the last row, and every row before a start, is terminal."""
     if not sp.issparse(phi):
         return Following(phi) if views else Following(phi)[:]
-    following = rows_of(phi, slice(1, phi.shape[0]))  # shares the memory of φ
-    arrays = following.data, following.indices, np.append(following.indptr, following.indptr[-1:])
+    after = rows_of(phi, slice(1, phi.shape[0]))  # shares the memory of φ
+    arrays = after.data, after.indices, np.append(after.indptr, after.indptr[-1:])
     return sp.csr_array(arrays, shape=phi.shape, copy=False)
 
 
@@ -62,5 +62,6 @@ def like(rows: Any, phi: Any) -> Any:
 
 
 def with_constant(phi: Any) -> Any:
+    """[φ 1], dense or sparse, in the type of φ."""
     one = np.ones((phi.shape[0], 1), dtype=phi.dtype)
     return sp.hstack([phi, sp.csr_array(one)], format="csr") if sp.issparse(phi) else np.hstack([phi, one])

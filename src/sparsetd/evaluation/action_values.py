@@ -16,6 +16,7 @@ import numpy as np
 
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.moments import with_ones
 from sparsetd.features.featurize import state_features
 from sparsetd.selection.units import lengths
 from sparsetd.system import Array
@@ -43,7 +44,7 @@ class ActionRows:
         """The rows of a log with fitted features (None: the observation itself)."""
         alive = np.where(log.terminated[:, None], log.observation, log.next_observation)
         pi, pi_next = log.probabilities(policy), log.probabilities(policy, alive)
-        phi, phi_next = (_with_constant(state_features(features, s, sparse=False)) for s in (log.observation, alive))
+        phi, phi_next = (with_ones(state_features(features, s, sparse=False)) for s in (log.observation, alive))
         discount = np.where(log.terminated, 0.0, gamma)
         action = discrete(log.action, pi.shape[1])
         return cls(phi, phi_next, action, pi, pi_next, log.reward, discount, Episodes.of_log(log, gamma))
@@ -116,7 +117,3 @@ def _system(rows: ActionRows, weight: Array, reward: Array) -> tuple[Array, Arra
         A[a, :, a] += here.T @ here + np.diag(prior)
         b[a] = here.T @ reward[taken]
     return A.reshape(k * d, k * d) / n, b.ravel() / n
-
-
-def _with_constant(phi: Array) -> Array:
-    return np.hstack([phi, np.ones((len(phi), 1))])
