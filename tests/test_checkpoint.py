@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from sparsetd import TD, TDC, checkpoint, estimators, operators, solvers
 from sparsetd.container import CorruptFileError
@@ -82,6 +83,14 @@ def test_a_stream_of_an_older_rule_is_not_continued():
     X, y = np.eye(4), np.ones(4)
     model = TDC().partial_fit(X, y, X)
     model._state.record = model._state.record[:-1].copy()
+    with pytest.raises(ValueError, match=r"from another version, .*: remove its checkpoint"):
+        model.partial_fit(X, y, X)
+
+
+def test_a_lazy_stream_of_an_older_layout_is_not_continued():
+    X, y = sp.csr_array(np.eye(4)), np.ones(4)
+    model = TDC().partial_fit(X, y, X)
+    model._state.lazy["layout"] -= 1
     with pytest.raises(ValueError, match=r"from another version, .*: remove its checkpoint"):
         model.partial_fit(X, y, X)
 

@@ -95,6 +95,12 @@ class Problem:
         kind = solvers.SaddleMirrorProx if self.extragradient else solvers.PrimalDual
         return kind(**step, fit_norm=self.fit_norm)
 
+    @property
+    def expected_law(self):
+        """Four vectors whose steps are set by hand and not bent otherwise are a soft threshold of nothing."""
+        bent = self.extragradient or any(self.l2) or any(self.damping)
+        return "soft" if self.law == "lines" and self.saddle and self.k == 2 and not bent else self.law
+
     def lazy(self, *cuts, look=False):
         solver, penalty = self.solver, Blocks(self.l1, self.l2)
         state = solver.init(self.table, self.d)
@@ -107,7 +113,7 @@ class Problem:
                 state.settle()
         self.state = state
         assert state.t == self.n
-        assert self.n == 0 or (state.lazy["law"] if state.lazy else None) == self.law
+        assert self.n == 0 or (state.lazy["law"] if state.lazy else None) == self.expected_law
         state.settle()
         nothing = np.zeros((0, self.d))
         y, y_sum = (nothing, nothing) if state.y is None else (state.y, state.totals.y)

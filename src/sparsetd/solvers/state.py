@@ -14,6 +14,7 @@ from sparsetd.solvers.units import Units
 from sparsetd.system import Array, TraceCarry
 
 SWEEP = 2**14  # features at a time when all are visited: what the second cache holds
+LAYOUT = 3  # of lazy states: a pickle may hold that of another version
 EARLY = 1024  # rows: a change of units before that forgets what was learned in bad ones
 
 

@@ -22,7 +22,7 @@ from sparsetd.solvers.compiled.balls import BOX, FREE, L1_BALL, L2_BALL
 from sparsetd.solvers.compiled.points import Constants, Stream
 from sparsetd.solvers.compiled.rules import RECORD, WEIGHT, Fixed, limit_of
 from sparsetd.solvers.laws.rows import Rows, rows_of
-from sparsetd.solvers.state import StreamState, Totals, apart, law
+from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart, law
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
 
 Average = Literal["all", "suffix", "none"]
@@ -110,10 +110,10 @@ class Streaming:
         self, state: StreamState, batch: Batch, table: Table, penalty: PenaltyLike, factor: Array | None = None
     ) -> StreamState:
         """Take the rows of `batch` in order."""
-        if len(state.record) != RECORD:  # compiled code does not check bounds
-            raise ValueError(
-                "The state of this stream comes from another version, whose steps followed another rule: remove its "
-                "checkpoint, and fit anew."
+        if len(state.record) != RECORD or (state.lazy is not None and state.lazy.get("layout") != LAYOUT):
+            raise ValueError(  # compiled code does not check bounds
+                "The state of this stream comes from another version, which kept other numbers: remove its checkpoint, "
+                "and fit anew."
             )
         numbers = (batch.reward, batch.discount, *trace_weights(table, batch, state.carry))
         columns = tuple(np.require(c, np.float64, ["C", "W"]) for c in (*numbers, self._steps(state.t, len(batch))))
@@ -189,17 +189,19 @@ class Streaming:
     def _law(self, state: StreamState, system: System) -> str | None:
         """How untouched coordinates move, if it is alike for all of them; None: rows are laid out densely.
 
-        `lines` is the affine law: any rule, no l1 penalty. `soft` is the soft threshold of a step that is set by hand.
+        `lines` is the affine law: any rule, no l1 penalty. `soft` is the soft threshold of a step that is set by hand,
+        which also serves four vectors without a penalty: it measures ‖y‖ on its way, for which `lines` needs φᵀφ'.
         The l1 ball, the p-norm maps, group penalties, trial points bent by a threshold or a box, and the saddle point
         with u have no such law.
         """
         del state
         if self.exponent != 2 or self.boxed or self.ball == L1_BALL:
             return None
-        if system.plain and self.ball != BOX:
+        by_hand, fixed = isinstance(self.rule(1), Fixed) and not self.extragradient, system.fixed
+        simple = by_hand and not (fixed.l2.any() or fixed.damping.any() or np.isfinite(self.radius))
+        if system.plain and self.ball != BOX and not (simple and self.saddle and system.k == 2):
             return "lines"
-        simple = not (system.fixed.l2.any() or system.fixed.damping.any() or np.isfinite(self.radius))
-        return "soft" if simple and not self.extragradient and isinstance(self.rule(1), Fixed) else None
+        return "soft" if simple else None
 
     def _enter(self, state: StreamState, name: str, system: System) -> None:
         """Go on in the lazy state; nothing to do where it was begun under the same law and for the same penalty."""
@@ -207,7 +209,8 @@ class Streaming:
         if state.lazy is None or state.lazy["law"] != name or state.lazy["key"] != key:
             state.leave()
             state.apply_pending()
-            state.lazy = {"law": name, "key": key, "settled": state.t, **law(name).begin(self, state, system)}
+            begun = {"law": name, "key": key, "layout": LAYOUT, "settled": state.t}
+            state.lazy = begun | law(name).begin(self, state, system)
 
     def _fused(self, system: System | None) -> bool:
         """Whether one pass over the state per row does it all, which looks for numbers that are not finite as well."""

@@ -44,6 +44,8 @@ class Units:
     def observe(self, phi: Any, t: int) -> None:
         """Look at rows from number t of the stream on."""
         sparse = isinstance(phi, Rows)
+        if sparse and self.rows == 0:  # the numbers of a column side by side, for sparse rows visit few columns
+            self.moments = np.zeros(self.moments.shape, order="F")
         self.rows += int(observe_sparse(self.moments, tuple(phi), t) if sparse else observe(self.moments, phi, t))
 
     def is_due(self, t: int) -> bool:
@@ -106,7 +108,7 @@ class Units:
         if isinstance(phi, Rows):
             lo, hi = phi.indptr[0], phi.indptr[-1]
             indices = phi.indices[lo:hi]
-            values = phi.values[lo:hi] if len(phi.values) else 1.0
+            values = phi.values[lo:hi]
             return Rows(values / self.scale[indices], np.ascontiguousarray(indices), phi.indptr - lo)
         kind = phi.dtype
         if self.constant >= 0:

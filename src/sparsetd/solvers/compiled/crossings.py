@@ -61,21 +61,24 @@ def _search(history, below, reached, level):
 
 
 @exact
-def settle(line, j, b, history, guide, counter, number, rho):
+def settle(line, j, b, history, guide, counter, rho, width):
     """Complete the sum of a coordinate of x that has fallen to zero, and mark it by v = 0.
 
-    The guide and a step of Newton nearly always meet m, without a branch that could be mispredicted.
+    The guide and a step of Newton nearly always meet m, without a branch that could be mispredicted. `rho` and `width`
+    come with their inverses. A coordinate that is at zero already, which a row may name twice, adds nothing.
     """
-    v, width = line[j, b], number[WIDTH]
-    level = abs(v) / rho
-    i = max(min(np.int64(level / width), counter[GUIDED] - 1), 0)
-    below, reached = guide[i], guide[i + 1]
-    at = min(max(below + np.int64((level / width - i) * (reached - below)), 1), counter[SINCE])
-    slope = max(history[at, 0] - history[at - 1, 0], 1e-9 * width)
-    m = min(max(at + np.int64(np.ceil((level - history[at, 0]) / slope)), 1), counter[SINCE])
-    if not history[m - 1, 0] < level <= history[m, 0]:
+    v, last = line[j, b], counter[SINCE]
+    level = abs(v) * rho[1]
+    place = level * width[1]
+    i = np.uint64(max(min(np.int64(place), counter[GUIDED] - 1), 0))
+    below, reached = guide[i], guide[i + np.uint64(1)]
+    at = min(max(below + np.int64((place - float(i)) * (reached - below)), 1), last)
+    here = history[np.uint64(at), 0]
+    slope = max(here - history[np.uint64(at - 1), 0], 1e-9 * width[0])
+    m = min(max(at + np.int64(np.ceil((level - here) / slope)), 1), last)
+    if not history[np.uint64(m - 1), 0] < level <= history[np.uint64(m), 0]:
         m = _search(history, max(below - 1, 0), reached, level)
-    line[j, SUMS + b] += v * history[m, 1] - np.sign(v) * rho * history[m, 2]
+    line[j, SUMS + b] += v * history[np.uint64(m), 1] - np.sign(v) * rho[0] * history[np.uint64(m), 2]
     line[j, b] = 0.0
 
 
@@ -85,15 +88,15 @@ def settle_fallen(line, indices, lo, hi, history, guide, counter, number, fixed,
 
     They are listed first: branches on which of them fell would be coin tosses, and their searches can overlap.
     """
-    level, n = history[counter[SINCE], 0], 0
-    for i in range(lo, hi):
-        j = np.int64(indices[i])
-        for b in range(2):
-            size = abs(line[j, b])
-            fallen[n] = 2 * j + b
-            n += (size > 0.0) & (size <= fixed[RHO, b] * level)
-        if n + 2 > len(fallen) or i + 1 == hi:
-            for c in range(n):
-                j, b = fallen[c] // 2, fallen[c] % 2
-                settle(line, j, b, history, guide, counter, number, fixed[RHO, b])
-            n = 0
+    width = (number[WIDTH], 1.0 / number[WIDTH])
+    for b in range(2):
+        rho = (fixed[RHO, b], 1.0 / fixed[RHO, b])
+        bound, n = rho[0] * history[counter[SINCE], 0], np.uint64(0)
+        for i in range(lo, hi if bound > 0.0 else lo):
+            size = abs(line[np.uint64(indices[i]), b])
+            fallen[n] = indices[i]
+            n += np.uint64((size > 0.0) & (size <= bound))
+            if n == np.uint64(len(fallen)) or i + np.uint64(1) == hi:
+                for c in range(n):
+                    settle(line, np.uint64(fallen[c]), b, history, guide, counter, rho, width)
+                n = np.uint64(0)

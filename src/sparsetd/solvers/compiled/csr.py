@@ -8,6 +8,7 @@ from sparsetd.solvers.compiled.compile import part
 from sparsetd.solvers.compiled.intrinsics import borrow, prefetch
 
 TRACE_TOL = 1e-12  # entries of a trace of at most this size are dropped; e is then wrong by at most tol/(1 − γλ)
+AHEAD = 128  # entries: a row at most so long is asked for well before its turn
 
 
 @part
@@ -16,15 +17,9 @@ def borrowed(rows):
 
 
 @part
-def entry(values, i):
-    """The value of a stored entry."""
-    return values[i] if len(values) > 0 else 1.0
-
-
-@part
-def fetch_row(array, rows, t):
-    """Ask for the lines of row t ahead of its turn."""
-    _, indices, indptr = rows
-    if t + 1 < len(indptr):
-        for i in range(np.uint64(indptr[t]), np.uint64(indptr[t + 1])):
-            prefetch(array, indices[i])
+def fetch_ahead(array, indices, i, lines):
+    """Ask for so many cache lines of the entry AHEAD of this one, well before its turn."""
+    ahead = i + np.uint64(AHEAD)
+    j = np.uint32(indices[ahead if ahead < np.uint64(len(indices)) else i])
+    for line in range(lines):
+        prefetch(array, j, 8 * line)

@@ -25,7 +25,11 @@ if getattr(config, "DISABLE_JIT", False):
         """The array itself."""
         return array
 
-    def prefetch(array: Array, j: Any) -> None:
+    def borrow_rows(array: Array, width: int) -> Array:  # noqa: ARG001
+        """The array itself."""
+        return array
+
+    def prefetch(array: Array, j: Any, s: int) -> None:
         """A hint to the processor: nothing to do in plain Python."""
 
     def lanes(number: float) -> Array:
@@ -135,18 +139,34 @@ else:
         return array(array), codegen
 
     @intrinsic
-    def prefetch(_context, array, j):
-        """Ask for the beginning of row j ahead of its use, as far as the second cache: the first could not wait for all
+    def borrow_rows(_context, array, width):  # noqa: ARG001
+        """The same for an array of `width` numbers a row, a constant: places in it then need no multiplication."""
+
+        def codegen(context, builder, signature, args):
+            view = context.make_array(signature.args[0])(context, builder, args[0])
+            n = builder.extract_value(view.shape, 0)
+            size = WORD(context.get_abi_sizeof(context.get_data_type(signature.args[0].dtype)))
+            view.meminfo = view.meminfo.type(None)
+            view.parent = view.parent.type(None)
+            view.shape = cgutils.pack_array(builder, [n, args[1]])
+            view.strides = cgutils.pack_array(builder, [builder.mul(args[1], size), size])
+            return view._getvalue()
+
+        return array(array, types.int64), codegen
+
+    @intrinsic
+    def prefetch(_context, array, j, s):  # noqa: ARG001
+        """Ask for array[j, s] ahead of its use, as far as the second cache: the first could not wait for all
         rows of a step, and from the second they come in time."""
 
         def codegen(context, builder, signature, args):
-            address = _address(context, builder, signature.args[0], args[0], args[1], WORD(0))
+            address = _address(context, builder, signature.args[0], *args)
             kind = ir.FunctionType(ir.VoidType(), [BYTE, SHORT, SHORT, SHORT])
             hint = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
             builder.call(hint, [builder.inttoptr(address, BYTE), SHORT(0), SHORT(2), SHORT(1)])
             return context.get_dummy_value()
 
-        return types.void(array, j), codegen
+        return types.void(array, j, types.int64), codegen
 
     @intrinsic
     def lanes(_context, number):  # noqa: ARG001

@@ -23,26 +23,26 @@ import numpy as np
 
 from sparsetd.solvers.compiled import points
 from sparsetd.solvers.compiled.compile import kernel, part, piece
-from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, entry, fetch_row
+from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, fetch_ahead
 from sparsetd.solvers.compiled.dense import products_in_range, write_gram
-from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store
+from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store
 from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
 from sparsetd.solvers.compiled.rules import WEIGHT, see_distance
 
-# A line of one or two vectors is their v, their R, and from MARKS on its marks: generation, φ and ψ (while a row is at
-# work), and 1 + its place in the trace. With four vectors the marks are in an array apart.
-MARKS, BORN, FRONT, PLACE, BACK = 4, 0, 1, 2, 3
+# A line is the v of its vectors, their R, and its marks: generation, φ and ψ (while a row is at work), and 1 + its
+# place in the trace. With one or two vectors R begins at 2 and the marks at 4, with four at 4 and at 8.
+BORN, FRONT, PLACE, BACK = range(4)
 # Entries of `counter`: length of the trace, the generation, rows since the last flush, whether the trace is full.
 TRACED, GENERATION, SINCE, FULL = range(4)
-# Columns of `norms`: ‖v − v_0‖², ⟨v − v_0, v_0⟩, ‖v_0‖²; of `scale` and `chain`: F and P.
+# Columns of `norms`: ‖v − v_0‖², ⟨v − v_0, v_0⟩, ‖v_0‖²; of `scale`: F and P, which are rows 2g and 2g + 1 of `chain`.
 MOVED, ALONG, ORIGIN = range(3)
 F, P = 0, 1
 SMALLEST = 2.0**-10
 
 
-# A lazy state: lines and marks, the trace, the scalars above, the numbers of the vectors, 0 if nothing is averaged, and
+# A lazy state: lines, the trace, the scalars above, the numbers of the vectors, 0 if nothing is averaged, and
 # the rows between flushes.
-Lines = namedtuple("Lines", "line marks names faded scale chain norms counter slots weigh every")
+Lines = namedtuple("Lines", "line names faded scale chain norms counter slots weigh every")
 
 
 # --- the trace ------------------------------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def join(marks, at, names, faded, n, row, t, fresh):
             place, names[n], faded[n] = n, j, 0.0
             n += 1
             marks[j, at + PLACE] = n
-        faded[place] += fresh * entry(values, i)
+        faded[place] += fresh * values[i]
     return n
 
 
@@ -82,69 +82,79 @@ def join(marks, at, names, faded, n, row, t, fresh):
 
 
 @part
-def measure_row(marks, at, phi, phi_next, t, rate, fresh, faded, n, traced, gram):
+def measure_row(line, at, phi, phi_next, t, rate, fresh, faded, n, traced, gram):
     """Γ of (φ, δ, e) from φ and ψ in the marks, which are cleared on the way: duplicate entries count once."""
     ff = fd = dd = fe = ge = ee = 0.0
+    other_ff = other_fd = other_dd = 0.0  # sums that take turns: one alone would wait for itself
     for i in range(np.uint64(phi[2][t]), np.uint64(phi[2][t + 1])):
         j = np.uint64(phi[1][i])
-        f, delta = marks[j, at + FRONT], marks[j, at + FRONT] - marks[j, at + BACK]
-        ff, fd, dd = ff + f * f, fd + f * delta, dd + delta * delta
-        marks[j, at + FRONT] = marks[j, at + BACK] = 0.0
+        f, delta = line[j, at + FRONT], line[j, at + FRONT] - line[j, at + BACK]
+        ff, other_ff = other_ff + f * f, ff
+        fd, other_fd = other_fd + f * delta, fd
+        dd, other_dd = other_dd + delta * delta, dd
+        line[j, at + FRONT] = line[j, at + BACK] = 0.0
         if traced:
-            fe += entry(phi[0], i) * faded[np.int64(marks[j, at + PLACE]) - 1]
+            fe += phi[0][i] * faded[np.int64(line[j, at + PLACE]) - 1]
     for i in range(np.uint64(phi_next[2][t]), np.uint64(phi_next[2][t + 1 if rate != 0.0 else t])):
         j = np.uint64(phi_next[1][i])
-        g, place = marks[j, at + BACK], np.int64(marks[j, at + PLACE]) - 1
-        dd += g * g
-        marks[j, at + BACK] = 0.0
+        g, place = line[j, at + BACK], np.int64(line[j, at + PLACE]) - 1
+        dd, other_dd = other_dd + g * g, dd
+        line[j, at + BACK] = 0.0
         if traced and place >= 0:
-            ge += rate * entry(phi_next[0], i) * faded[place]
+            ge += rate * phi_next[0][i] * faded[place]
     for i in range(n if traced else 0):
         ee += faded[i] * faded[i]
-    write_gram(gram, (ff, fd, dd, fe, fe - ge, ee), traced, fresh)
+    write_gram(gram, (ff + other_ff, fd + other_fd, dd + other_dd, fe, fe - ge, ee), traced, fresh)
 
 
 # --- lines ----------------------------------------------------------------------------------------------------------
 
 
 @part
-def _renew(line, marks, at, j, n_vectors, generation, chain):
+def _renew(line, at, j, wide, generation, chain):
     """Bring a line from its generation to the current one."""
-    born, first = np.int64(marks[j, at + BORN]), 4 if n_vectors == 4 else 2
-    for b in range(n_vectors):
-        v = line[j, b]
-        line[j, first + b] += v * chain[born, b, P]
-        line[j, b] = v * chain[born, b, F]
-    marks[j, at + BORN] = generation
+    born = 2 * np.int64(line[j, at + BORN])
+    if wide is not None:
+        v = load(line, j, 0)
+        store(line, j, 4, load(line, j, 4) + v * load(chain, born + P, 0))
+        store(line, j, 0, v * load(chain, born + F, 0))
+    else:
+        for b in range(2):
+            v = line[j, b]
+            line[j, 2 + b] += v * chain[born + P, b]
+            line[j, b] = v * chain[born + F, b]
+    line[j, at + BORN] = generation
 
 
 @piece
-def _renew_row(line, marks, at, indices, lo, hi, n_vectors, generation, chain):
+def _renew_row(line, at, indices, lo, hi, wide, generation, chain):
     for i in range(np.uint64(lo), np.uint64(hi)):
         j = np.uint64(indices[i])
-        if marks[j, at + BORN] != generation:
-            _renew(line, marks, at, j, n_vectors, generation, chain)
+        if line[j, at + BORN] != generation:
+            _renew(line, at, j, wide, generation, chain)
 
 
 @part
-def _read(line, marks, at, values, indices, lo, hi, n_vectors, generation, chain, mark, times):
+def _read(line, at, values, indices, lo, hi, wide, generation, chain, mark, times):
     """Σ a v over a row, every vector a lane; times·a is left in a mark, if one is given."""
     total = lanes(0.0)
     for i in range(np.uint64(lo), np.uint64(hi)):
         j = np.uint64(indices[i])
-        if marks[j, at + BORN] != generation:
-            _renew(line, marks, at, j, n_vectors, generation, chain)
-        total = total + entry(values, i) * load(line, j, 0)
+        if line[j, at + BORN] != generation:
+            _renew(line, at, j, wide, generation, chain)
+        total = total + values[i] * load(line, j, 0)
         if mark is not None:
-            marks[j, at + mark] += times * entry(values, i)
+            line[j, at + mark] += times * values[i]
     return total
 
 
 @part
-def _write(line, wide, values, indices, lo, hi, change, change_sums):
+def _write(line, wide, ahead, values, indices, lo, hi, change, change_sums):
     """line += a·(what a step does to v and to R)."""
     for i in range(np.uint64(lo), np.uint64(hi)):
-        j, a = np.uint64(indices[i]), entry(values, i)
+        if ahead:
+            fetch_ahead(line, indices, i, 2 if wide is not None else 1)
+        j, a = np.uint64(indices[i]), values[i]
         store(line, j, 0, load(line, j, 0) + a * change)
         if wide is not None:
             store(line, j, 4, load(line, j, 4) + a * change_sums)
@@ -157,9 +167,9 @@ def _from_origin(origin, phi, phi_next, t, rate, names, faded, n, slots, out):
         row, at = origin[b], 3 * slots[b]
         p0 = p1 = p2 = 0.0
         for i in range(phi[2][t], phi[2][t + 1]):
-            p0 += entry(phi[0], i) * row[phi[1][i]]
+            p0 += phi[0][i] * row[phi[1][i]]
         for i in range(phi_next[2][t], phi_next[2][t + 1] if rate != 0.0 else phi_next[2][t]):
-            p1 += entry(phi_next[0], i) * row[phi_next[1][i]]
+            p1 += phi_next[0][i] * row[phi_next[1][i]]
         for i in range(n):
             p2 += faded[i] * row[names[i]]
         out[at], out[at + 1], out[at + 2] = p0, p1, p2
@@ -170,8 +180,8 @@ def _restart(scale, chain, counter):
     """Begin a generation: every older map is extended by what happened in this one."""
     for g in range(counter[GENERATION] + 1):
         for b in range(len(scale)):
-            chain[g, b, P] += chain[g, b, F] * scale[b, P]
-            chain[g, b, F] *= scale[b, F]
+            chain[2 * g + P, b] += chain[2 * g + F, b] * scale[b, P]
+            chain[2 * g + F, b] *= scale[b, F]
     counter[GENERATION] += 1
     _first(scale, chain, counter[GENERATION])
 
@@ -180,21 +190,20 @@ def _restart(scale, chain, counter):
 def _first(scale, chain, generation):
     """A generation begins with the identity."""
     for b in range(len(scale)):
-        scale[b, F] = chain[generation, b, F] = 1.0
-        scale[b, P] = chain[generation, b, P] = 0.0
+        scale[b, F] = chain[2 * generation + F, b] = 1.0
+        scale[b, P] = chain[2 * generation + P, b] = 0.0
 
 
 @kernel
-def flush(line, marks, at, scale, chain, norms, counter, origin, sums):
+def flush(line, wide, scale, chain, norms, counter, origin, sums):
     """Bring every line up to date and count the norms anew; the sums are moved to `sums` where it has room for them."""
-    line, marks, scale, chain = borrow(line), borrow(marks), borrow(scale), borrow(chain)
-    n_vectors, current, moves = len(scale), counter[GENERATION], len(sums) > 0
-    first = 4 if n_vectors == 4 else 2
+    line, scale, chain = borrow(line), borrow(scale), borrow(chain)
+    current, moves, first = counter[GENERATION], len(sums) > 0, 4 if wide is not None else 2
     norms[:, MOVED] = norms[:, ALONG] = 0.0
-    for j in range(len(line)):
-        if marks[j, at + BORN] != current:
-            _renew(line, marks, at, j, n_vectors, current, chain)
-        for b in range(n_vectors):
+    for j in range(np.uint64(len(line))):
+        if line[j, 2 * first + BORN] != current:
+            _renew(line, 2 * first, j, wide, current, chain)
+        for b in range(len(scale)):
             v = line[j, b]
             total, now = line[j, first + b] + v * scale[b, P], v * scale[b, F]
             if moves:
@@ -203,23 +212,23 @@ def flush(line, marks, at, scale, chain, norms, counter, origin, sums):
             start = origin[b, j] if b < len(origin) else 0.0
             norms[b, MOVED] += (now - start) * (now - start)
             norms[b, ALONG] += (now - start) * start
-        if marks[j, at + BORN] != 0.0:
-            marks[j, at + BORN] = 0.0
+        if line[j, 2 * first + BORN] != 0.0:
+            line[j, 2 * first + BORN] = 0.0
     counter[GENERATION] = counter[SINCE] = 0
     _first(scale, chain, 0)
 
 
 @kernel
-def materialise(line, marks, at, scale, chain, counter, values, sums):
+def materialise(line, scale, chain, counter, values, sums):
     """Write the values of the first vectors, as many as there is room for, and so the sums; the state is left alone."""
-    line, marks, scale, chain = borrow(line), borrow(marks), borrow(scale), borrow(chain)
+    line, scale, chain = borrow(line), borrow(scale), borrow(chain)
     first, current = 4 if len(scale) == 4 else 2, counter[GENERATION]
     for j in range(len(line)):
-        born = np.int64(marks[j, at + BORN])
+        born = np.int64(line[j, 2 * first + BORN])
         for b in range(len(values)):
             v, more = line[j, b], 0.0
             if born != current:
-                v, more = v * chain[born, b, F], v * chain[born, b, P]
+                v, more = v * chain[2 * born + F, b], v * chain[2 * born + P, b]
             values[b, j] = v * scale[b, F]
             if b < len(sums):
                 sums[b, j] = line[j, first + b] + more + v * scale[b, P]
@@ -246,28 +255,18 @@ def stream(rule, rows, lines, work, origin, record, fixed, wide, traced, measure
     `measured` is None for a step set by hand, `sized` where nobody asks for a norm, `trial` without a trial point,
     `traced` without traces, `wide` unless there are four vectors. A flush comes `every` so many rows.
     """
-    line, marks, names, faded = borrow(lines.line), borrow(lines.marks), borrow(lines.names), borrow(lines.faded)
-    scale, chain, norms, counter = borrow(lines.scale), borrow(lines.chain), borrow(lines.norms), borrow(lines.counter)
-    slots, origin, record, weigh, l2 = (
-        borrow(lines.slots),
-        borrow(origin),
-        borrow(record),
-        lines.weigh,
-        borrow(fixed.l2),
-    )
+    line, chain = borrow_rows(lines.line, 12 if wide is not None else 8), borrow_rows(lines.chain, 4)
+    names, faded, scale, norms = borrow(lines.names), borrow(lines.faded), borrow(lines.scale), borrow(lines.norms)
+    counter, slots, weigh, origin = borrow(lines.counter), borrow(lines.slots), lines.weigh, borrow(origin)
+    record, l2 = borrow(record), borrow(fixed.l2)
     G, room, gram, from_origin = borrow(work[0]), borrow(work[1]), borrow(work[2]), borrow(work[3])
     phi, phi_next, numbers, change = borrowed(rows.phi), borrowed(rows.phi_next), room[NUMBERS], borrow(work[4])
     reward, discount, fresh, radius, ball = rows.reward, rows.discount, rows.fresh, fixed.radius, fixed.ball
     n_vectors, k, saddle = len(scale), len(fixed.m) // 3, 3 * len(scale) > len(fixed.m)
-    at, first, length = 0 if wide is not None else MARKS, 4 if wide is not None else 2, 0
+    at, first, length = 8 if wide is not None else 4, 4 if wide is not None else 2, 0
     kinds, old_discount, old_fresh, inverse = (trial is not None, 2, traced is not None, saddle), np.nan, np.nan, 0.0
     counter[FULL] = 0
     for t in range(len(reward)):
-        fetch_row(line, phi, t + 1)
-        fetch_row(line, phi_next, t + 1)
-        if wide is not None:
-            fetch_row(marks, phi, t + 1)
-            fetch_row(marks, phi_next, t + 1)
         rate, generation = discount[t], counter[GENERATION]
         lo, hi, next_lo = phi[2][t], phi[2][t + 1], phi_next[2][t]
         next_hi = phi_next[2][t + 1] if rate != 0.0 else next_lo
@@ -275,25 +274,23 @@ def stream(rule, rows, lines, work, origin, record, fixed, wide, traced, measure
             if counter[TRACED] + hi - lo > len(names):
                 counter[FULL] = 1
                 return t
-            length = fade(marks, at, names, faded, counter[TRACED], rows.old[t], TRACE_TOL)
-            length = counter[TRACED] = join(marks, at, names, faded, length, phi, t, fresh[t])
+            length = fade(line, at, names, faded, counter[TRACED], rows.old[t], TRACE_TOL)
+            length = counter[TRACED] = join(line, at, names, faded, length, phi, t, fresh[t])
         for q in range(3 if traced is not None else 2):
             if q == 0:
                 mark = None if sized is None else FRONT
-                total = _read(line, marks, at, phi[0], phi[1], lo, hi, n_vectors, generation, chain, mark, 1.0)
+                total = _read(line, at, phi[0], phi[1], lo, hi, wide, generation, chain, mark, 1.0)
             elif q == 1:
                 back, ends = None if sized is None else BACK, (next_lo, next_hi)
-                total = _read(
-                    line, marks, at, phi_next[0], phi_next[1], *ends, n_vectors, generation, chain, back, rate
-                )
+                total = _read(line, at, phi_next[0], phi_next[1], *ends, wide, generation, chain, back, rate)
             else:
-                total = _read(line, marks, at, faded, names, 0, length, n_vectors, generation, chain, None, 0.0)
+                total = _read(line, at, faded, names, 0, length, wide, generation, chain, None, 0.0)
             store(change, q, 0, total)
             for b in range(n_vectors):
                 room[U, 3 * slots[b] + q] = scale[b, F] * change[q, b]
         if sized is not None:
             measure_row(
-                marks, at, phi, phi_next, t, rate, fresh[t], faded, length, traced is not None, gram
+                line, at, phi, phi_next, t, rate, fresh[t], faded, length, traced is not None, gram
             )  # fmt: skip
             for b in range(n_vectors):
                 numbers[N + slots[b]] = norms[b, MOVED] + 2.0 * norms[b, ALONG] + norms[b, ORIGIN]
@@ -334,21 +331,21 @@ def stream(rule, rows, lines, work, origin, record, fixed, wide, traced, measure
         if restart:
             _restart(scale, chain, counter)
             generation = counter[GENERATION]
-            _renew_row(line, marks, at, phi[1], lo, hi, n_vectors, generation, chain)
-            _renew_row(line, marks, at, phi_next[1], next_lo, next_hi, n_vectors, generation, chain)
+            _renew_row(line, at, phi[1], lo, hi, wide, generation, chain)
+            _renew_row(line, at, phi_next[1], next_lo, next_hi, wide, generation, chain)
             if traced is not None:
-                _renew_row(line, marks, at, names, 0, length, n_vectors, generation, chain)
+                _renew_row(line, at, names, 0, length, wide, generation, chain)
         for b in range(n_vectors):
             undo = 1.0 / scale[b, F]
             for q in range(3 if traced is not None else 2):
                 i, row = 3 * slots[b] + q, 3 + q if wide is not None else q
                 change[q, b] = more = undo * room[NEXT, i]
                 change[row, first % 4 + b] = weigh * step * room[TRIAL, i] - more * scale[b, P]
-        _write(line, wide, phi[0], phi[1], lo, hi, load(change, 0, 0), load(change, 3, 0))
-        _write(line, wide, phi_next[0], phi_next[1], next_lo, next_hi, load(change, 1, 0), load(change, 4, 0))
+        _write(line, wide, True, phi[0], phi[1], lo, hi, load(change, 0, 0), load(change, 3, 0))
+        _write(line, wide, True, phi_next[0], phi_next[1], next_lo, next_hi, load(change, 1, 0), load(change, 4, 0))
         if traced is not None:
-            _write(line, wide, faded, names, 0, length, load(change, 2, 0), load(change, 5, 0))
+            _write(line, wide, False, faded, names, 0, length, load(change, 2, 0), load(change, 5, 0))
         counter[SINCE] += 1
-        if counter[SINCE] >= lines.every or counter[GENERATION] + 1 == len(chain):
-            flush(line, marks, at, scale, chain, norms, counter, origin, line[:0])
+        if counter[SINCE] >= lines.every or 2 * counter[GENERATION] + 2 == len(chain):
+            flush(line, wide, scale, chain, norms, counter, origin, line[:0])
     return len(reward)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from sparsetd.solvers.compiled.compile import kernel, part
-from sparsetd.solvers.compiled.csr import entry
 
 # Rows of `moments`: how often a column was not zero, Σφ and Σφ².
 COUNT, SUM, SQUARES = range(3)
@@ -43,6 +44,6 @@ def observe_sparse(moments, phi, t):
     for i in range(len(indptr) - 1):
         if _looked_at(t + i):
             seen += 1
-            for place in range(indptr[i], indptr[i + 1]):
-                _add(moments, indices[place], entry(values, place))
+            for place in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                _add(moments, np.uint64(indices[place]), values[place])
     return seen

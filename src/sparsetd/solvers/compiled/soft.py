@@ -1,4 +1,4 @@
-"""The law of the soft threshold on sparse rows: steps set by hand with an l1 penalty, or with the l∞ ball.
+"""The law of the soft threshold on sparse rows: steps set by hand with an l1 penalty, with a dual, or with its box.
 
 Every vector of the state (w, θ and y1, y2, as many as there are) is a lane, and for all lanes alike
 
@@ -29,10 +29,10 @@ import numpy as np
 
 from sparsetd.solvers.compiled import crossings
 from sparsetd.solvers.compiled.balls import BOX, L2_BALL
-from sparsetd.solvers.compiled.crossings import RHO, SINCE, SUMS, L, exact, exact_kernel, remember, settle_fallen
-from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, entry
+from sparsetd.solvers.compiled.crossings import RHO, SINCE, SUMS, WIDTH, L, exact, exact_kernel, remember, settle_fallen
+from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, fetch_ahead
 from sparsetd.solvers.compiled.dense import products_in_range
-from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, prefetch, store, within
+from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
 from sparsetd.solvers.compiled.lines import FULL, TRACED, fade, join
 from sparsetd.solvers.compiled.points import NEXT, U, fixed_plan, fold
 from sparsetd.solvers.compiled.rules import WEIGHT
@@ -42,14 +42,10 @@ GENERATION, OLDEST = 1, 4  # entries of `counter`, beside those that `lines` has
 NORM = 0  # entry of `number`: ‖y‖², beside the width of a step of the guide
 PENALISED, SUMMED, DUAL, PER, UNIT, HALF = 1, 2, 3, 4, 5, 6  # rows of `fixed`, after RHO
 OWN_SLOT = 6  # place of the generation in a line, where there is room for it
-AHEAD = 128  # entries: a row at most so long is asked for well before its turn
 
 
-# A lazy state: lines and generations, the scalars and constants above, the trace, special columns, the place of the
-# generation, and the rows between flushes.
-Lines = namedtuple(
-    "Lines", "line born scalar counter number scale mass fixed slots names faded columns rows slot horizon"
-)
+# A lazy state: lines, the scalars and constants above, the trace, special columns, and the rows between flushes.
+Lines = namedtuple("Lines", "line scalar counter number scale mass fixed slots names faded columns rows horizon")
 
 
 # The running scalars --------------------------------------------------------------------------------------------------
@@ -88,11 +84,17 @@ def _shrink(v, drop):
 
 
 @exact
-def _gone_closed(v, fixed, last):
+def _closed(fixed):
+    """The constants of `_gone_closed`."""
+    return load(fixed, PER, 0), load(fixed, UNIT, 0), load(fixed, HALF, 0)
+
+
+@exact
+def _gone_closed(v, closed, last):
     """What v added to its sum in m = min(⌈|v|/(ρα)⌉, last) steps: α (m v − sgn(v) ρα m(m − 1)/2), or v P if ρ = 0."""
-    half = load(fixed, HALF, 0)
-    m = np.minimum(np.ceil(np.abs(v) * load(fixed, PER, 0)), last)
-    return m * (load(fixed, UNIT, 0) * v - np.copysign(half * m - half, v))
+    per, unit, half = closed
+    m = np.minimum(np.ceil(np.abs(v) * per), last)
+    return m * (unit * v - np.copysign(half * m - half, v))
 
 
 # Rows -----------------------------------------------------------------------------------------------------------------
@@ -110,7 +112,7 @@ def _row(rows, trace, length, q, t, discount):
 @exact
 def _renew(line, j, tags, slot, current, scale, mass):
     """Bring a line from its generation to the current one."""
-    generation = np.int64(tags[j, slot])
+    generation = np.uint64(tags[j, slot])
     v = load(line, j, 0)
     store(line, j, SUMS, load(line, j, SUMS) + v * load(mass, generation, 0))
     store(line, j, 0, v * load(scale, generation, 0))
@@ -125,18 +127,8 @@ def _read(line, tags, slot, current, scale, mass, values, indices, lo, hi, drop)
         j = np.uint32(indices[i])
         if tags[j, slot] != current:
             _renew(line, j, tags, slot, current, scale, mass)
-        total = total + entry(values, i) * _shrink(load(line, j, 0), drop)
+        total = total + values[i] * _shrink(load(line, j, 0), drop)
     return total
-
-
-@exact
-def _fetch_ahead(line, tags, slot, indices, i):
-    """Ask for a line, and for its generation where that is not in it."""
-    ahead = i + np.uint64(AHEAD)
-    j = np.uint32(indices[ahead if ahead < len(indices) else i])
-    prefetch(line, j)
-    if slot == 0:
-        prefetch(tags, j)
 
 
 @exact
@@ -208,23 +200,32 @@ def _move_special(special, sums, rows, traced, c, slots, k, thresholds, omega, s
 
 
 @exact_kernel
-def stream(rows, apart, lines, past, bound, thresholds, work, record, constants, ball, restart, traced):
+def stream(rows, apart, lines, born, past, bound, work, record, constants, ball, restart, traced):
     """Advance the state by rows; returns how many were taken before a flush is due or the run diverged.
 
-    `apart` are the special columns of φ and φ' (or None), which have `thresholds` of their own. `past` is what finds
-    zero crossings, or None for a constant step, and `bound` what an l∞ ball allows every lane, or None: the kernel is
-    compiled without the search, or without the clip.
+    `apart` are the special columns of φ and φ' and their thresholds, `born` the generations where a line has no room
+    for its own, `past` is what finds zero crossings where the step is not constant, and `bound` what an l∞ ball allows
+    every lane; without these they are None, and the kernel is compiled without what they are for.
     """
-    line, born, scalar, counter = borrow(lines.line), borrow(lines.born), borrow(lines.scalar), borrow(lines.counter)
-    number, scale, mass, fixed = borrow(lines.number), borrow(lines.scale), borrow(lines.mass), borrow(lines.fixed)
+    line, scalar, scale = borrow_rows(lines.line, 8), borrow_rows(lines.scalar, 4), borrow_rows(lines.scale, 4)
+    mass, fixed, number, counter = (
+        borrow_rows(lines.mass, 4),
+        borrow(lines.fixed),
+        borrow(lines.number),
+        borrow(lines.counter),
+    )
     slots, names, faded, special = borrow(lines.slots), borrow(lines.names), borrow(lines.faded), borrow(lines.columns)
     G, room, change, special_rows = borrow(work[0]), borrow(work[1]), borrow(work[2]), borrow(lines.rows)
-    m, u, slot, record, limit = borrow(constants.m), room[U], lines.slot, borrow(record), constants.limit
+    m, u, record, limit, closed = borrow(constants.m), room[U], borrow(record), constants.limit, _closed(fixed)
     reward, discount, fresh, old, alpha = rows.reward, rows.discount, rows.fresh, rows.old, rows.alpha
     if past is not None:
-        history, guide, fallen = borrow(past[0]), borrow(past[1]), borrow(past[2])
+        history, guide, fallen = borrow_rows(past[0], 4), borrow(past[1]), borrow(past[2])
     rows = (borrowed(rows.phi), borrowed(rows.phi_next))
-    tags, entries, nothing, length = line if slot > 0 else born, (faded, names), borrow(work[3]), 0
+    entries, nothing, length = (faded, names), borrow(work[3]), 0
+    if born is None:
+        tags, slot = line, OWN_SLOT
+    else:
+        tags, slot = borrow_rows(born, 1 if traced is None else 2), 0
     rho, penalised, summed = load(fixed, RHO, 0), load(fixed, PENALISED, 0), load(fixed, SUMMED, 0)
     dual, k, n_vectors, n_rows = load(fixed, DUAL, 0), len(m) // 3, len(slots), 2 if traced is None else 3
     any_penalised = 0 if fixed[RHO, 0] > 0.0 else 1
@@ -277,24 +278,28 @@ def stream(rows, apart, lines, past, bound, thresholds, work, record, constants,
             if past is None:
                 for i in range(lo, hi):
                     if q < 2:
-                        _fetch_ahead(line, tags, slot, indices, i)
+                        fetch_ahead(line, indices, i, 1)
+                        if born is not None:
+                            fetch_ahead(tags, indices, i, 1)
                     j = np.uint32(indices[i])
                     v = load(line, j, 0)
-                    gone = _gone_closed(v, fixed, last)
-                    growth = growth + _move(line, j, v, gone, entry(values, i) * step, drop, gained, loss)
+                    gone = _gone_closed(v, closed, last)
+                    growth = growth + _move(line, j, v, gone, values[i] * step, drop, gained, loss)
             else:
                 for i in range(lo, hi):
                     if q < 2:
-                        _fetch_ahead(line, tags, slot, indices, i)
+                        fetch_ahead(line, indices, i, 1)
+                        if born is not None:
+                            fetch_ahead(tags, indices, i, 1)
                     j = np.uint32(indices[i])
                     v = load(line, j, 0)
                     gone = v * gained - np.sign(v) * loss
-                    growth = growth + _move(line, j, v, gone, entry(values, i) * step, drop, gained, loss)
+                    growth = growth + _move(line, j, v, gone, values[i] * step, drop, gained, loss)
         more = 0.0
         if apart is not None:
             more = _move_special(
                 special, special[n_vectors:], special_rows, traced is not None, room[NEXT], slots, k,
-                thresholds, alpha[t], fixed[SUMMED], ball == BOX,
+                apart[2], alpha[t], fixed[SUMMED], ball == BOX,
             )  # fmt: skip
         counter[SINCE] += 1
         if past is not None:
@@ -325,18 +330,15 @@ def stream(rows, apart, lines, past, bound, thresholds, work, record, constants,
 
 
 @exact_kernel
-def evaluate(lines, past, first, out):
+def evaluate(lines, born, past, first, out):
     """Write values and sums of the lines from `first` on into `out`, as lines, or into the lines themselves."""
     line, out, fixed, counter = borrow(lines.line), borrow(out), borrow(lines.fixed), borrow(lines.counter)
-    slot, born, scalar, number, scale, mass = (
-        lines.slot,
-        lines.born,
-        lines.scalar,
-        lines.number,
-        lines.scale,
-        lines.mass,
-    )
-    tags, penalised = borrow(line if slot > 0 else born), load(fixed, PENALISED, 0)
+    scalar, number, scale, mass, closed = lines.scalar, lines.number, lines.scale, lines.mass, _closed(fixed)
+    if born is None:
+        tags, slot = line, OWN_SLOT
+    else:
+        tags, slot = borrow(born), 0
+    penalised = load(fixed, PENALISED, 0)
     here, rho, gained = load(scalar, F, 0), load(fixed, RHO, 0), load(scalar, P, 0)
     drop, loss = rho * load(scalar, L, 0), rho * load(scalar, Q, 0)
     last = float(counter[SINCE]) * penalised + (1.0 - penalised) * gained
@@ -348,8 +350,9 @@ def evaluate(lines, past, first, out):
         if past is not None:
             for b in range(2):
                 if 0.0 < abs(out[i, b]) <= fixed[RHO, b] * scalar[L, b]:
-                    crossings.settle(out, i, b, past[0], past[1], counter, number, fixed[RHO, b])
+                    rho, width = fixed[RHO, b], number[WIDTH]
+                    crossings.settle(out, i, b, past[0], past[1], counter, (rho, 1.0 / rho), (width, 1.0 / width))
         v = load(out, i, 0)
-        gone = _gone_closed(v, fixed, last) if past is None else v * gained - np.sign(v) * loss
+        gone = _gone_closed(v, closed, last) if past is None else v * gained - np.sign(v) * loss
         store(out, i, SUMS, load(out, i, SUMS) + gone)
         store(out, i, 0, here * _shrink(v, drop))

@@ -24,10 +24,10 @@ import numpy as np
 
 from sparsetd.solvers.compiled.averaging import into_unit_ball, squares
 from sparsetd.solvers.compiled.compile import kernel, part, piece
-from sparsetd.solvers.compiled.csr import borrowed, entry, fetch_row
+from sparsetd.solvers.compiled.csr import borrowed, fetch_ahead
 from sparsetd.solvers.compiled.dense import gram_with, products_in_range
 from sparsetd.solvers.compiled.heap import HEAPED, drop_first, push
-from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store, within
+from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
 from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, fold, gradient, inner, row_size
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see, see_distance
 
@@ -55,9 +55,9 @@ Lines = namedtuple("Lines", "line hot names scale active number fixed keys owner
 @part
 def _own(s):
     """The same without an owner, lest calls count references."""
-    scalars = borrow(s.scale), borrow(s.active), borrow(s.number), borrow(s.fixed)
+    scalars = borrow_rows(s.scale, 4), borrow_rows(s.active, 4), borrow(s.number), borrow_rows(s.fixed, 4)
     heap = borrow(s.keys), borrow(s.owners), borrow(s.counter), borrow(s.slots)
-    return Lines(borrow(s.line), borrow(s.hot), borrow(s.names), *scalars, *heap)
+    return Lines(borrow_rows(s.line, WIDTH), borrow_rows(s.hot, HOT_WIDTH), borrow(s.names), *scalars, *heap)
 
 
 @part
@@ -136,10 +136,11 @@ def _touch(s, n, row, rows, t, times, mass):
     values, indices, indptr = rows
     line, hot, level, primal = s.line, s.hot, load(s.active, LEVEL, 0), load(s.fixed, PRIMAL, 0)
     counts = (lanes(0.0), lanes(0.0), lanes(0.0))
-    for i in range(indptr[t], indptr[t + 1]):
-        j = np.int64(indices[i])
-        place = np.int64(line[j, MARK]) - 1
-        if place < 0:
+    for i in range(np.uint64(indptr[t]), np.uint64(indptr[t + 1])):
+        fetch_ahead(line, indices, i, 2)
+        j = np.uint64(indices[i])
+        mark = np.uint64(line[j, MARK])
+        if mark == 0:
             v, total, share, on = _unpacked(s, j, mass)
             store(hot, n, V, v)
             store(hot, n, TOTAL, total)
@@ -147,10 +148,10 @@ def _touch(s, n, row, rows, t, times, mass):
             counts = _counted(counts, v, primal * on, level)
             hot[n, PHI] = hot[n, PSI] = hot[n, TRACE] = 0.0
             hot[n, MULTIPLIER] = 1.0
-            s.names[n], place = j, n
+            s.names[n] = j
             n += 1
-            line[j, MARK] = n
-        hot[place, row] += times * entry(values, i)
+            line[j, MARK] = mark = np.uint64(n)
+        hot[mark - np.uint64(1), row] += times * values[i]
     _count(s.active, counts, -1.0)
     return n
 
@@ -307,7 +308,7 @@ def _finish(s, n, n_special, weights, weigh, law, mass, tol, change):
     first, and those of a trace that has not faded; returns the squares of the next point."""
     hot, kept, sizes, counts = s.hot, 0, lanes(0.0), (lanes(0.0), lanes(0.0), lanes(0.0))
     for i in range(n):
-        j, point, v = s.names[i], load(hot, i, POINT), _moved(hot, i, weights)
+        j, point, v = np.uint64(s.names[i]), load(hot, i, POINT), _moved(hot, i, weights)
         total = load(hot, i, TOTAL) + weigh * point
         share = load(hot, i, SHARES) + weigh * (1.0 - within(point, lanes(0.0)))
         then = _point_of(v, law, i < n_special, hot[i, MULTIPLIER])
@@ -343,17 +344,13 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, tol, every):
     where nothing is averaged.
     """
     s, phi, phi_next, record = _own(s), borrowed(rows.phi), borrowed(rows.phi_next), borrow(record)
-    G, room, change, gram = borrow(work[0]), borrow(work[1]), borrow(work[2]), borrow(work[3])
+    G, room, change, gram = borrow(work[0]), borrow(work[1]), borrow_rows(work[2], 4), borrow(work[3])
     u, trial, c, k, number, counter = room[U], room[TRIED], room[GRADIENT], len(s.slots) // 2, s.number, s.counter
-    primal, rest, first, nothing = load(s.fixed, PRIMAL, 0), s.line[:, SHARE:], 2 - k, lanes(0.0)
+    primal, first, nothing = load(s.fixed, PRIMAL, 0), 2 - k, lanes(0.0)
     no_step = (nothing, nothing, nothing)
     fold(G, fixed.M, fixed.m, k, True, 1.0, 0.0)
     counter[FULL] = 0
     for t in range(len(rows.reward)):
-        fetch_row(s.line, phi, t + 1)
-        fetch_row(s.line, phi_next, t + 1)
-        fetch_row(rest, phi, t + 1)
-        fetch_row(rest, phi_next, t + 1)
         most = counter[HOT] + phi[2][t + 1] - phi[2][t] + phi_next[2][t + 1] - phi_next[2][t]
         if most > len(s.names) or counter[HEAPED] + k * most > len(s.keys):
             counter[FULL] = 1

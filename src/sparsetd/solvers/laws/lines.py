@@ -7,44 +7,41 @@ from typing import Any
 import numpy as np
 
 from sparsetd.solvers.compiled.csr import TRACE_TOL
-from sparsetd.solvers.compiled.lines import FULL, MARKS, ORIGIN, PLACE, TRACED, Lines, flush, materialise, stream
+from sparsetd.solvers.compiled.lines import FULL, ORIGIN, PLACE, TRACED, Lines, flush, materialise, stream
 from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.laws.rows import aligned_zeros, from_row, horizon, longest
 from sparsetd.system import Array
 
 GENERATIONS = 256
-LAYOUT = 2  # of the dict: one from a file of another layout is laid out densely, and begun anew
 
 
 def key(solver: Any, system: Any) -> str:
     """What a lazy state is begun for: whether it keeps averages."""
     del system
-    return repr((LAYOUT, solver.average != "none"))
+    return repr(solver.average != "none")
 
 
 def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     """Lines that hold the values of the dense state."""
     k, d, vectors = system.k, state.x.shape[1], stacked(state.x, state.y)
     n, wide = len(vectors), len(vectors) == 4
-    line = aligned_zeros(d, 8)
+    line, first = aligned_zeros(d, 12 if wide else 8), 4 if wide else 2
     fill(line, 0, vectors)
-    fill(line, 4 if wide else 2, stacked(state.totals.x, state.totals.y))
+    fill(line, first, stacked(state.totals.x, state.totals.y))
     lazy = {
         "line": line,
         "names": np.zeros(64, dtype=np.int32),
         "faded": np.zeros(64),
         "scale": np.tile([1.0, 0.0], (n, 1)),
-        "chain": np.tile([1.0, 0.0], (GENERATIONS, n, 1)),
+        "chain": np.tile([[1.0], [0.0]], (GENERATIONS, 4)),
         "norms": _norms(vectors, state.origin),
         "counter": np.zeros(4, dtype=np.int64),
         "slots": slots_of(k, n),
         "weigh": float(solver.average != "none"),
         "every": horizon(d),
     }
-    if wide:
-        lazy["marks"] = aligned_zeros(d, 4)
     if state.trace is not None:
-        begin_trace(lazy, *_marks(lazy), state.trace[0])
+        begin_trace(lazy, line, 2 * first, state.trace[0])
     return lazy
 
 
@@ -69,9 +66,9 @@ def advance(solver: Any, state: Any, rows: Stream, system: Any) -> int:
     measured = True if solver.measures else None
     sized = True if measured or np.isfinite(fixed.radius) or np.isfinite(fixed.ball) else None
     work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), np.zeros(12), np.zeros((6, 4)))
-    kinds = ("marks" in lazy or None, system.traced or None, measured, sized, solver.extragradient or None)
+    kinds = (_wide(lazy), system.traced or None, measured, sized, solver.extragradient or None)
     while True:
-        lines = Lines(**{name: lazy[name] for name in Lines._fields if name != "marks"}, marks=_marks(lazy)[0])
+        lines = Lines(**{name: lazy[name] for name in Lines._fields})
         taken += stream(rule, from_row(rows, taken), lines, work, _origin(state), state.record, fixed, *kinds)
         if not lazy["counter"][FULL]:
             return taken
@@ -81,9 +78,8 @@ def advance(solver: Any, state: Any, rows: Stream, system: Any) -> int:
 def part(state: Any, at: slice) -> Any:
     """The state of some features in plain arrays."""
     lazy, k, n, width = state.lazy, len(state.x), len(state.lazy["scale"]), at.stop - at.start
-    values, sums, (marks, first) = np.empty((n, width)), np.empty((n, width)), _marks(lazy)
-    scalars = (lazy[name] for name in ("scale", "chain", "counter"))
-    materialise(lazy["line"][at], marks[at], first, *scalars, values, sums)
+    values, sums = np.empty((n, width)), np.empty((n, width))
+    materialise(lazy["line"][at], *(lazy[name] for name in ("scale", "chain", "counter")), values, sums)
     return state.part(at, values[:k], values[k:] if n > k else None, sums)
 
 
@@ -98,9 +94,8 @@ def trace(state: Any) -> Array:
 def take_sums(state: Any) -> None:
     """Move the weighted sums from the lines to the dense arrays, and begin new ones."""
     lazy, sums = state.lazy, np.empty((len(state.lazy["scale"]), state.x.shape[1]))
-    marks, at = _marks(lazy)
     parts = (lazy[name] for name in ("scale", "chain", "norms", "counter"))
-    flush(lazy["line"], marks, at, *parts, _origin(state), sums)
+    flush(lazy["line"], _wide(lazy), *parts, _origin(state), sums)
     for total, values in zip(stacked(state.totals.x, state.totals.y), sums, strict=True):
         total[:] = values
 
@@ -122,9 +117,9 @@ def fill(line: Array, place: int, vectors: list[Array]) -> None:
             line[:, b] = values
 
 
-def _marks(lazy: dict[str, Any]) -> tuple[Array, int]:
-    """Where the marks of a line are, and the first of them."""
-    return (lazy["marks"], 0) if "marks" in lazy else (lazy["line"], MARKS)
+def _wide(lazy: dict[str, Any]) -> bool | None:
+    """Whether a line holds four vectors, or None."""
+    return len(lazy["scale"]) == 4 or None
 
 
 def _norms(vectors: list[Array], origin: Array) -> Array:

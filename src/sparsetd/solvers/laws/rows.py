@@ -11,7 +11,7 @@ from sparsetd.system import Array
 
 
 class Rows(NamedTuple):
-    """CSR rows, of which a slice is no copy; `values` is empty where every stored entry is 1."""
+    """CSR rows, of which a slice is no copy."""
 
     values: Array
     indices: Array

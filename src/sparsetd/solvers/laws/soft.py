@@ -1,4 +1,4 @@
-"""The law of the soft threshold: steps set by hand with an l1 penalty, or with the l∞ ball (`compiled.soft`)."""
+"""The law of the soft threshold: steps set by hand with an l1 penalty, a dual, or its box (`compiled.soft`)."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     n, d, k, factor, summed = len(vectors), state.x.shape[1], system.k, system.factor, solver.average != "none"
     special = np.zeros(0, dtype=np.int64) if factor is None else np.flatnonzero(factor != 1.0)
     constant, slot = _constant(solver), 0 if summed and n == 4 else OWN_SLOT
-    searched = summed and constant == 0.0
+    searched = summed and constant == 0.0 and bool(system.fixed.l1.any())
     every = min(horizon(d), 1 << (20 if searched else 22))
     lazy: dict[str, Any] = {
         "line": aligned_zeros(d, 8),
-        "born": np.zeros((0 if slot else d, 2)),
+        "born": np.zeros((0 if slot else d, 2 if system.traced else 1)),
         "scalar": np.zeros((7, 4)),
         "counter": np.zeros(6, dtype=np.int64),
         "number": np.zeros(2),
@@ -81,16 +81,14 @@ def advance(solver: Any, state: Any, rows: Stream, system: Any) -> int:
     lazy, done, k, fixed, special, apart = state.lazy, 0, system.k, system.fixed, state.lazy["special"], None
     if len(special):
         (phi, first), (phi_next, then) = (_apart(part, special, state.x.shape[1]) for part in rows[:2])
-        rows, apart = rows._replace(phi=phi, phi_next=phi_next), (first, then)
-    rho = fixed.l1[2 - k : 2, None] * (np.zeros((1, 0)) if system.factor is None else system.factor[None, special])
-    rho = np.ascontiguousarray(rho, dtype=np.float64)
+        rho = np.asarray(fixed.l1[2 - k : 2, None] * system.factor[special], dtype=np.float64)
+        rows, apart = rows._replace(phi=phi, phi_next=phi_next), (first, then, rho)
     bound = np.where(lazy["fixed"][DUAL] > 0, 1.0, np.inf)[None] if solver.ball == BOX else None
     work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros((3, 4)), np.zeros(4))
     kinds = (solver.ball, RESTART[bool(lazy["fixed"][SUMMED].any())], system.traced or None)
     while True:
-        left = None if apart is None else tuple(part[done:] for part in apart)
-        past = tuple(lazy["past"]) or None
-        done += stream(from_row(rows, done), left, _lines(lazy), past, bound, rho, work, state.record, fixed, *kinds)
+        left = None if apart is None else (apart[0][done:], apart[1][done:], apart[2])
+        done += stream(from_row(rows, done), left, *_given(lazy), bound, work, state.record, fixed, *kinds)
         if lazy["counter"][FULL]:
             widen(lazy, longest(rows.phi, rows.phi_next))
         elif done == len(rows.reward) or not _flush_is_due(lazy):
@@ -102,7 +100,7 @@ def advance(solver: Any, state: Any, rows: Stream, system: Any) -> int:
 def part(state: Any, at: slice) -> Any:
     """The state of some features in plain arrays."""
     lazy, k, n, block = state.lazy, len(state.x), len(state.lazy["slots"]), np.empty((at.stop - at.start, 8))
-    evaluate(_lines(lazy), tuple(lazy["past"]) or None, at.start, block)
+    evaluate(*_given(lazy), at.start, block)
     here = (at.start <= lazy["special"]) & (lazy["special"] < at.stop)
     places, columns = lazy["special"][here] - at.start, lazy["columns"][:, here].T
     block[places, :n], block[places, SUMS : SUMS + n] = columns[:, :n], columns[:, n:]
@@ -155,7 +153,7 @@ def _apart(rows: Rows, special: Array, d: int) -> tuple[Rows, Array]:
     place = np.full(d, -1, dtype=np.int64)
     place[special] = np.arange(len(special))
     indices, where = rows.indices[lo:hi], place[rows.indices[lo:hi]]
-    values = rows.values[lo:hi].copy() if len(rows.values) else np.ones(hi - lo)
+    values = rows.values[lo:hi].copy()
     mine, columns = where >= 0, np.zeros((len(rows.indptr) - 1, len(special)))
     numbers = np.repeat(np.arange(len(columns)), np.diff(rows.indptr))
     np.add.at(columns, (numbers[mine], where[mine]), values[mine])
@@ -167,8 +165,10 @@ def _tags(lazy: dict[str, Any]) -> Array:
     return np.asarray(lazy["line"] if lazy["slot"] else lazy["born"])
 
 
-def _lines(lazy: dict[str, Any]) -> Lines:
-    return Lines(**{name: lazy[name] for name in Lines._fields})
+def _given(lazy: dict[str, Any]) -> tuple[Lines, Array | None, Any]:
+    """What the kernels take: the state, its generations and what finds zero crossings, or None."""
+    lines = Lines(**{name: lazy[name] for name in Lines._fields})
+    return lines, None if lazy["slot"] else lazy["born"], tuple(lazy["past"]) or None
 
 
 def _flush_is_due(lazy: dict[str, Any]) -> bool:
@@ -179,7 +179,7 @@ def _flush_is_due(lazy: dict[str, Any]) -> bool:
 def _flush(lazy: dict[str, Any], k: int) -> None:
     """Replace every line by its plain value and sum."""
     n, line = len(lazy["slots"]), lazy["line"]
-    evaluate(_lines(lazy), tuple(lazy["past"]) or None, 0, line)
+    evaluate(*_given(lazy), 0, line)
     _tags(lazy)[:, lazy["slot"]] = 0.0
     lazy["number"][NORM] = np.sum(np.square(line[:, k:n])) + np.sum(np.square(lazy["columns"][k:n]))
     _begin_afresh(lazy)

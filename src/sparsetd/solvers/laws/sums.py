@@ -34,7 +34,7 @@ from sparsetd.solvers.compiled.sums import (
     materialise,
     stream,
 )
-from sparsetd.solvers.laws.lines import LAYOUT, fill, slots_of, stacked
+from sparsetd.solvers.laws.lines import fill, slots_of, stacked
 from sparsetd.solvers.laws.rows import aligned_zeros, from_row, horizon, longest
 from sparsetd.solvers.plain import argmin
 from sparsetd.system import Array
@@ -47,7 +47,7 @@ def key(solver: Any, system: Any) -> str:
     """What a lazy state is begun for. Another penalty counts from the current point on, which the dense steps leave as
     it is for one more row."""
     factor = None if system.factor is None else system.factor.tolist()
-    return repr((LAYOUT, solver.average != "none", system.fixed.l1.tolist(), system.fixed.l2.tolist(), factor))
+    return repr((solver.average != "none", system.fixed.l1.tolist(), system.fixed.l2.tolist(), factor))
 
 
 def begin(solver: Any, state: Any, system: Any) -> dict[str, Any]:
