@@ -72,7 +72,8 @@ class DualAveraging(Automatic):
             totals = (*places(state.totals.x, state.totals.y), *places(more["share"], None)[:2])
         kinds = (origin, state.trace, system.factor, system.k == 2 or None)
         sums = places(more["sum_x"], more["sum_y"])
-        taken = averaging.stream(rule, rows, sums, totals, *kinds, state.record, system.fixed)
+        work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), np.zeros(12))
+        taken = averaging.stream(rule, rows, sums, totals, *kinds, state.record, work, system.fixed)
         record, y = state.record, more["sum_y"].astype(np.float64)
         state.x[:] = self.primal_of(state, more["sum_x"], record[GX], record[MASS], system)
         y *= self.dual_radius(state.x.size) / np.sqrt(record[GY]) if record[GY] > 0 else 0.0

@@ -230,7 +230,8 @@ class Streaming:
         )
         averages = None if self.average == "none" else places(state.totals.x, state.totals.y)
         kinds = (system.k == 2 or None, self.saddle or None, across, measured, sized, self.extragradient or None, clip)
-        vectors, more = places(state.x, state.y), (state.trace, origin, state.record, state.pending)
+        work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), state.pending)
+        vectors, more = places(state.x, state.y), (state.trace, origin, state.record, work)
         return int(dense_pass.stream(rule, rows, vectors, averages, *more, fixed, system.factor, *kinds))
 
     def _advance_stepwise(self, state: StreamState, rule: Any, rows: Stream, system: System) -> int:

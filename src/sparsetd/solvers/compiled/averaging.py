@@ -14,6 +14,7 @@ import numpy as np
 from sparsetd.solvers.compiled import dense, points
 from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.solvers.compiled.dense import HUGE, gram_with, mixed, products_in_range, seen, shrunk, three
+from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows
 from sparsetd.solvers.compiled.points import GRADIENT, NEXT, TRIAL, TRIED, U, adjoint, inner, residual
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see, see_distance
 
@@ -67,16 +68,17 @@ def _law(root, mass, l1, l2, factor, kind):
 
 
 @kernel
-def stream(rule, rows, s, totals, origin, e, factor, two, record, fixed):
+def stream(rule, rows, s, totals, origin, e, factor, two, record, work, fixed):
     """Advance the sums in place; returns how many rows were taken before the run diverged.
 
     `s` are the sums of w, θ, y1 and y2, and `totals` what is averaged of them with the shares of w and θ, or None; in
     a system of θ alone (`two` is None) the places of w and y1 hold θ and y2. `origin` is None for 0.
     """
     phi, phi_next, reward, discount, fresh, old, _ = rows
+    phi, phi_next, record, fixed = borrow(phi), borrow(phi_next), borrow(record), points.lent(fixed)
     n, k, traced, now, taken = len(reward), 1 if two is None else 2, e is not None, 0, 0
     low, width, kind, old_discount, old_fresh, inverse = 2 - k, 3 if traced else 2, s[0].dtype.type, np.nan, np.nan, 0.0
-    G, room, gram, sums = np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), np.zeros(12)
+    G, room, gram, sums = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow(work[2]), borrow(work[3])
     u, c, mid, size, y_factor, zero, one = room[U], room[GRADIENT], room[NEXT], 0.0, 0.0, kind(0), kind(1)
     nothing = (zero, zero, zero, zero)
     for t in range(-1, n):  # row −1 is row 0 with a weight of 0: its passes form the products

@@ -13,7 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from sparsetd.solvers.compiled.compile import kernel, part
-from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inverse_of, plan
+from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows
+from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inverse_of, lent, plan
 from sparsetd.solvers.compiled.rules import WEIGHT, in_range, see_distance
 
 HUGE = 1e200  # a row with a larger square, or with NaN, ends a run as divergence does: the caller says which it was
@@ -146,14 +147,14 @@ def write_gram(out, gram, traced, fresh):
 
 @kernel
 def stream(
-    rule, rows, vectors, averages, e, origin, record, pending, fixed, factor, two, saddle, across, measured, sized,
+    rule, rows, vectors, averages, e, origin, record, work, fixed, factor, two, saddle, across, measured, sized,
     trial, clip,
 ):  # fmt: skip
     """Advance the state in place, one pass per row; returns how many rows were taken before the run diverged.
 
     `vectors` are w, θ, y1 and y2, and `averages` their sums, or None. `two` is None without w and y1, and `saddle`
     without a dual: other vectors then stand in their places. e is None without traces, the origin where x_0 = 0 or
-    nobody asks. `pending` holds the scales of x and y that the projections ask for and no pass has applied yet.
+    nobody asks. `work` is room for a step, and the scales of x and y which projections ask for and no pass has applied.
     `measured` is None for a step set by hand, `trial` without a trial point, `across` where φ' meets neither w nor y1,
     `clip` but for an l∞ ball, `sized` where nobody asks for ‖x‖.
 
@@ -161,8 +162,16 @@ def stream(
     Functions get numbers only in there: a call with so many arrays costs as much as a pass over a hundred features.
     """
     (phi, phi_next, reward, discount, fresh, old, alpha), (w, th, y1, y2) = rows, vectors
+    phi, phi_next, record, pending, fixed = borrow(phi), borrow(phi_next), borrow(record), work[3], lent(fixed)
     n, k, traced, radius, ball = len(reward), 1 if two is None else 2, e is not None, fixed.radius, fixed.ball
-    kind, G, room, gram, l1, l2 = th.dtype.type, np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), fixed.l1, fixed.l2
+    G, room, gram, kind, l1, l2 = (
+        borrow_rows(work[0], 7),
+        borrow_rows(work[1], 12),
+        borrow(work[2]),
+        th.dtype.type,
+        fixed.l1,
+        fixed.l2,
+    )
     zero, one, old_discount, old_fresh, inverse = kind(0), kind(1), np.nan, np.nan, 0.0
     nothing, origin_size, scale_x, scale_y, now, taken = (zero, zero, zero, zero), 0.0, 1.0, 1.0, 0, 0
     pw = pt = py = pz = nothing

@@ -26,7 +26,21 @@ from sparsetd.solvers.compiled.compile import kernel, part, piece
 from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, fetch_ahead
 from sparsetd.solvers.compiled.dense import products_in_range, write_gram
 from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store
-from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
+from sparsetd.solvers.compiled.points import (
+    NEXT,
+    NUMBERS,
+    TRIAL,
+    N,
+    S,
+    T,
+    U,
+    fixed_plan,
+    fold,
+    inner,
+    into_ball,
+    lent,
+    plan,
+)
 from sparsetd.solvers.compiled.rules import WEIGHT, see_distance
 
 # A line is the v of its vectors, their R, and its marks: generation, φ and ψ (while a row is at work), and 1 + its
@@ -43,6 +57,17 @@ SMALLEST = 2.0**-10
 # A lazy state: lines, the trace, the scalars above, the numbers of the vectors, 0 if nothing is averaged, and
 # the rows between flushes.
 Lines = namedtuple("Lines", "line names faded scale chain norms counter slots weigh every")
+
+
+@part
+def _lent(s, wide):
+    """The same without an owner, lest calls count references, and with widths that the compiler knows."""
+    line, scalars = (
+        borrow_rows(s.line, 12 if wide is not None else 8),
+        (borrow_rows(s.scale, 2), borrow_rows(s.chain, 4)),
+    )
+    more = borrow_rows(s.norms, 3), borrow(s.counter), borrow(s.slots), s.weigh, s.every
+    return Lines(line, borrow(s.names), borrow(s.faded), *scalars, *more)
 
 
 # --- the trace ------------------------------------------------------------------------------------------------------
@@ -255,12 +280,10 @@ def stream(rule, rows, lines, work, origin, record, fixed, wide, traced, measure
     `measured` is None for a step set by hand, `sized` where nobody asks for a norm, `trial` without a trial point,
     `traced` without traces, `wide` unless there are four vectors. A flush comes `every` so many rows.
     """
-    line, chain = borrow_rows(lines.line, 12 if wide is not None else 8), borrow_rows(lines.chain, 4)
-    names, faded, scale, norms = borrow(lines.names), borrow(lines.faded), borrow(lines.scale), borrow(lines.norms)
-    counter, slots, weigh, origin = borrow(lines.counter), borrow(lines.slots), lines.weigh, borrow(origin)
-    record, l2 = borrow(record), borrow(fixed.l2)
-    G, room, gram, from_origin = borrow(work[0]), borrow(work[1]), borrow(work[2]), borrow(work[3])
-    phi, phi_next, numbers, change = borrowed(rows.phi), borrowed(rows.phi_next), room[NUMBERS], borrow(work[4])
+    line, names, faded, scale, chain, norms, counter, slots, weigh, every = _lent(lines, wide)
+    record, fixed, origin, room, gram = borrow(record), lent(fixed), borrow(origin), borrow_rows(work[1], 12), work[2]
+    G, from_origin, change, numbers = borrow_rows(work[0], 7), borrow(work[3]), borrow_rows(work[4], 4), room[NUMBERS]
+    phi, phi_next, gram, l2 = borrowed(rows.phi), borrowed(rows.phi_next), borrow(gram), fixed.l2
     reward, discount, fresh, radius, ball = rows.reward, rows.discount, rows.fresh, fixed.radius, fixed.ball
     n_vectors, k, saddle = len(scale), len(fixed.m) // 3, 3 * len(scale) > len(fixed.m)
     at, first, length = 8 if wide is not None else 4, 4 if wide is not None else 2, 0
@@ -346,6 +369,6 @@ def stream(rule, rows, lines, work, origin, record, fixed, wide, traced, measure
         if traced is not None:
             _write(line, wide, False, faded, names, 0, length, load(change, 2, 0), load(change, 5, 0))
         counter[SINCE] += 1
-        if counter[SINCE] >= lines.every or 2 * counter[GENERATION] + 2 == len(chain):
+        if counter[SINCE] >= every or 2 * counter[GENERATION] + 2 == len(chain):
             flush(line, wide, scale, chain, norms, counter, origin, line[:0])
     return len(reward)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsetd.solvers.compiled.compile import part
+from sparsetd.solvers.compiled.intrinsics import borrow
 from sparsetd.solvers.compiled.rules import GX, GY, see, size_of_row, steps
 from sparsetd.system import Array
 
@@ -54,6 +55,13 @@ class Constants(NamedTuple):
 
 
 @part
+def lent(fixed):
+    """The same constants without an owner, lest calls count references."""
+    arrays = borrow(fixed.M), borrow(fixed.m), borrow(fixed.damping), borrow(fixed.l1), borrow(fixed.l2)
+    return Constants(*arrays, fixed.norm, fixed.radius, fixed.ball, fixed.limit)
+
+
+@part
 def fold(G, M, m, k, traced, discount, fresh):
     """A_t = D G Dᵀ and b_t = r D g (the last column): γ goes into G, and c too where e is cφ_t."""
     first = 2 - k
@@ -74,39 +82,37 @@ def fold(G, M, m, k, traced, discount, fresh):
 
 
 @part
-def residual(G, reward, u, out, at, first, width):
-    """out = G u − r g, from place `at` on."""
+def residual(G, reward, u, out, at, first, width, times=1.0):
+    """out = times·(G u − r g), from place `at` on: to multiply what has just been written would wait for it."""
     for b in range(first, 2):
         for i in range(width):
             total = -reward * G[3 * b + i, 6]
             for c in range(first, 2):
                 for j in range(width):
                     total += G[3 * b + i, 3 * c + j] * u[3 * c + j]
-            out[at + 3 * b + i] = total
+            out[at + 3 * b + i] = times * total
 
 
 @part
-def adjoint(G, u, out, first, width):
-    """out = Gᵀ u_y."""
+def adjoint(G, u, out, first, width, times=1.0):
+    """out = times·Gᵀ u_y."""
     for b in range(first, 2):
         for i in range(width):
             total = 0.0
             for c in range(first, 2):
                 for j in range(width):
                     total += G[3 * c + j, 3 * b + i] * u[6 + 3 * c + j]
-            out[3 * b + i] = total
+            out[3 * b + i] = times * total
 
 
 @part
-def gradient(G, reward, u, out, first, width, saddle):
-    """Descent in x and in y: A_t x − b_t, or A_tᵀ y and −(A_t x − b_t); terms of damping are left out."""
+def gradient(G, reward, u, out, first, width, saddle, times=1.0):
+    """Descent in x and in y: A_t x − b_t, or A_tᵀ y and −(A_t x − b_t), times a number, without terms of damping."""
     if saddle:
-        adjoint(G, u, out, first, width)
-        residual(G, reward, u, out, 6, first, width)
-        for i in range(3 * first, 6):
-            out[6 + i] = -out[6 + i]
+        adjoint(G, u, out, first, width, times)
+        residual(G, reward, u, out, 6, first, width, -times)
     else:
-        residual(G, reward, u, out, 0, first, width)
+        residual(G, reward, u, out, 0, first, width, times)
 
 
 @part
@@ -234,8 +240,6 @@ def plan(rule, record, room, G, gram, reward, alpha, inverse, fixed, kinds):
 def fixed_plan(room, G, reward, alpha, damping, k, traced, saddle):
     """The same for a step set by hand, without a trial point: nothing is measured."""
     first, width = 2 - k, 3 if traced else 2
-    gradient(G, reward, room[U], room[NEXT], first, width, saddle)
+    gradient(G, reward, room[U], room[NEXT], first, width, saddle, -alpha)
     for b in range(first, 4 if saddle else 2):
         room[NUMBERS, S + b] = 1.0 - alpha * damping[b]
-        for i in range(3 * b, 3 * b + 3):
-            room[NEXT, i] *= -alpha

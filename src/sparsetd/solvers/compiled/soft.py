@@ -29,6 +29,7 @@ import numpy as np
 
 from sparsetd.solvers.compiled import crossings
 from sparsetd.solvers.compiled.balls import BOX, L2_BALL
+from sparsetd.solvers.compiled.compile import part
 from sparsetd.solvers.compiled.crossings import RHO, SINCE, SUMS, WIDTH, L, exact, exact_kernel, remember, settle_fallen
 from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, fetch_ahead
 from sparsetd.solvers.compiled.dense import products_in_range
@@ -46,6 +47,14 @@ OWN_SLOT = 6  # place of the generation in a line, where there is room for it
 
 # A lazy state: lines, the scalars and constants above, the trace, special columns, and the rows between flushes.
 Lines = namedtuple("Lines", "line scalar counter number scale mass fixed slots names faded columns rows horizon")
+
+
+@part
+def _lent(s):
+    """The same without an owner, lest calls count references, and with widths that the compiler knows."""
+    lanes = borrow_rows(s.scale, 4), borrow_rows(s.mass, 4), borrow_rows(s.fixed, 4)
+    more = borrow(s.slots), borrow(s.names), borrow(s.faded), borrow(s.columns), borrow(s.rows), s.horizon
+    return Lines(borrow_rows(s.line, 8), borrow_rows(s.scalar, 4), borrow(s.counter), borrow(s.number), *lanes, *more)
 
 
 # The running scalars --------------------------------------------------------------------------------------------------
@@ -207,15 +216,10 @@ def stream(rows, apart, lines, born, past, bound, work, record, constants, ball,
     for its own, `past` is what finds zero crossings where the step is not constant, and `bound` what an l∞ ball allows
     every lane; without these they are None, and the kernel is compiled without what they are for.
     """
-    line, scalar, scale = borrow_rows(lines.line, 8), borrow_rows(lines.scalar, 4), borrow_rows(lines.scale, 4)
-    mass, fixed, number, counter = (
-        borrow_rows(lines.mass, 4),
-        borrow(lines.fixed),
-        borrow(lines.number),
-        borrow(lines.counter),
+    line, scalar, counter, number, scale, mass, fixed, slots, names, faded, special, special_rows, horizon = _lent(
+        lines
     )
-    slots, names, faded, special = borrow(lines.slots), borrow(lines.names), borrow(lines.faded), borrow(lines.columns)
-    G, room, change, special_rows = borrow(work[0]), borrow(work[1]), borrow(work[2]), borrow(lines.rows)
+    G, room, change = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow_rows(work[2], 4)
     m, u, record, limit, closed = borrow(constants.m), room[U], borrow(record), constants.limit, _closed(fixed)
     reward, discount, fresh, old, alpha = rows.reward, rows.discount, rows.fresh, rows.old, rows.alpha
     if past is not None:
@@ -233,7 +237,7 @@ def stream(rows, apart, lines, born, past, bound, work, record, constants, ball,
     counter[FULL] = 0
     for t in range(len(reward)):
         since, current = counter[SINCE], float(counter[GENERATION])
-        if since >= lines.horizon or counter[GENERATION] + 1 >= len(scale):
+        if since >= horizon or counter[GENERATION] + 1 >= len(scale):
             return t
         if traced is not None:
             if counter[TRACED] + rows[0][2][t + 1] - rows[0][2][t] > len(names):

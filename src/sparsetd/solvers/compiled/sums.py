@@ -28,7 +28,7 @@ from sparsetd.solvers.compiled.csr import borrowed, fetch_ahead
 from sparsetd.solvers.compiled.dense import gram_with, products_in_range
 from sparsetd.solvers.compiled.heap import HEAPED, drop_first, push
 from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
-from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, fold, gradient, inner, row_size
+from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, fold, gradient, inner, lent, row_size
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see, see_distance
 
 # Places in a line: v, R, the weight for which a number was not zero (less Σa_i while it is active), its key in the heap
@@ -53,8 +53,8 @@ Lines = namedtuple("Lines", "line hot names scale active number fixed keys owner
 
 
 @part
-def _own(s):
-    """The same without an owner, lest calls count references."""
+def _lent(s):
+    """The same without an owner, lest calls count references, and with widths that the compiler knows."""
     scalars = borrow_rows(s.scale, 4), borrow_rows(s.active, 4), borrow(s.number), borrow_rows(s.fixed, 4)
     heap = borrow(s.keys), borrow(s.owners), borrow(s.counter), borrow(s.slots)
     return Lines(borrow_rows(s.line, WIDTH), borrow_rows(s.hot, HOT_WIDTH), borrow(s.names), *scalars, *heap)
@@ -206,7 +206,7 @@ def materialise(line, scale, fixed, first, mass, out):
 @kernel
 def flush(s, mass, forget):
     """Begin P and Q afresh, count the active ones anew, in a new heap; forget the averages if asked to."""
-    s = _own(s)
+    s = _lent(s)
     line, hot, active, counter = s.line, s.hot, s.active, s.counter
     primal, nothing, sizes, level = load(s.fixed, PRIMAL, 0), lanes(0.0), lanes(0.0), load(active, LEVEL, 0)
     counts = (nothing, nothing, nothing)
@@ -343,8 +343,8 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, tol, every):
     It stops where the run has diverged, and where `hot` or the heap is full, which counter[FULL] tells. `weigh` is 0
     where nothing is averaged.
     """
-    s, phi, phi_next, record = _own(s), borrowed(rows.phi), borrowed(rows.phi_next), borrow(record)
-    G, room, change, gram = borrow(work[0]), borrow(work[1]), borrow_rows(work[2], 4), borrow(work[3])
+    s, phi, phi_next, record, fixed = _lent(s), borrowed(rows.phi), borrowed(rows.phi_next), borrow(record), lent(fixed)
+    G, room, change, gram = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow_rows(work[2], 4), borrow(work[3])
     u, trial, c, k, number, counter = room[U], room[TRIED], room[GRADIENT], len(s.slots) // 2, s.number, s.counter
     primal, first, nothing = load(s.fixed, PRIMAL, 0), 2 - k, lanes(0.0)
     no_step = (nothing, nothing, nothing)
