@@ -56,9 +56,9 @@ class Stream:
         """φ and φ' as a user has them."""
         shape, end = (self.n, self.d), self.n + 1
         first, then = self.phi, self.phi_next
-        start = then.indptr[0]
-        phi = sp.csr_array((first.values, first.indices, first.indptr[:end]), shape, copy=False)
-        arrays = then.values[start:], then.indices[start:], then.indptr[:end] - start
+        start, short = then.indptr[0], np.int32  # as SciPy makes them itself
+        phi = sp.csr_array((first.values, first.indices, first.indptr[:end].astype(short)), shape, copy=False)
+        arrays = then.values[start:], then.indices[start:], (then.indptr[:end] - start).astype(short)
         return phi, sp.csr_array(arrays, shape, copy=False)
 
     def fit(self, **settings: Any) -> Any:

@@ -302,8 +302,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
         self.history_ = solution.history or self.history_
         for name, value in solution.extras.items():
             setattr(self, f"{name}_", value)
-        magnitude = np.abs(self.coef_)
-        self.support_ = magnitude > self.support_tol * magnitude.max()
+        bound = self.support_tol * max(self.coef_.max(), -self.coef_.min())
+        self.support_ = (self.coef_ > bound) | (self.coef_ < -bound)  # without |θ|, as long as all features
         self._warn(penalty)
         return self
 
