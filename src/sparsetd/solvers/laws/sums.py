@@ -83,7 +83,7 @@ def advance(solver: Any, state: Any, rows: Stream, system: Any) -> int:
     """Take rows; returns how many before the run diverged."""
     lazy, taken, rule = state.lazy, 0, solver.rule(state.x.size)
     work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros((3, 4)), np.zeros(6))
-    numbers = lazy["weigh"], len(lazy["special"]), TRACE_TOL if system.traced else np.inf, horizon(state.x.shape[1])
+    numbers = lazy["weigh"], len(lazy["special"]), horizon(state.x.shape[1]), system.traced or None
     while True:
         taken += stream(rule, from_row(rows, taken), _lines(lazy), work, state.record, system.fixed, *numbers)
         if not lazy["counter"][FULL]:
