@@ -1,4 +1,4 @@
-"""The law of dual averaging: the point is a function of sums of gradients (`compiled.sums`)."""
+"""The law of dual averaging: the point is a function of sums of gradients (`compiled.sums`, `compiled.hot`)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.solvers.compiled.csr import TRACE_TOL
+from sparsetd.solvers.compiled.hot import stream
 from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
 from sparsetd.solvers.compiled.sums import (
@@ -32,7 +33,6 @@ from sparsetd.solvers.compiled.sums import (
     V,
     flush,
     materialise,
-    stream,
 )
 from sparsetd.solvers.laws.lines import fill, slots_of, stacked
 from sparsetd.solvers.laws.rows import aligned_zeros, from_row, horizon, longest

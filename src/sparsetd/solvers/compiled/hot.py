@@ -1,0 +1,265 @@
+"""A step of dual averaging on sparse rows (`sums`), taken on the coordinates that the row touches.
+
+They are gathered side by side: they are *hot*, and the step of `averaging` is taken on these few. Those of a trace stay
+hot until it has faded, and so do the features with a penalty of their own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sparsetd.solvers.compiled.averaging import into_unit_ball, squares
+from sparsetd.solvers.compiled.compile import kernel, part
+from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, fetch_ahead
+from sparsetd.solvers.compiled.dense import gram_with, products_in_range, write_gram
+from sparsetd.solvers.compiled.heap import HEAPED
+from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
+from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, fold, gradient, inner, lent, row_size
+from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see, see_distance
+from sparsetd.solvers.compiled.sums import (
+    DUAL,
+    FACTOR,
+    FULL,
+    HOT,
+    L1,
+    L2,
+    LEVEL,
+    MARK,
+    MULTIPLIER,
+    PHI,
+    POINT,
+    PRIMAL,
+    PSI,
+    SHARES,
+    SINCE,
+    SQUARES,
+    TOTAL,
+    TRACE,
+    P,
+    Q,
+    V,
+    count,
+    counted,
+    flush,
+    lent_lines,
+    put_back,
+    raise_level,
+    sum_of,
+    unpacked,
+)  # fmt: skip
+
+
+@part
+def _touch(s, n, row, rows, t, times, mass, law):
+    """Add times·(row t) to a direction of the hot coordinates, duplicates and all; returns their number, and the
+    product of the direction with their points."""
+    values, indices, indptr = rows
+    line, hot, level, primal = s.line, s.hot, load(s.active, LEVEL, 0), load(s.fixed, PRIMAL, 0)
+    product, counts = lanes(0.0), (lanes(0.0), lanes(0.0), lanes(0.0))
+    for i in range(np.uint64(indptr[t]), np.uint64(indptr[t + 1])):
+        fetch_ahead(line, indices, i, 2)
+        j = np.uint64(indices[i])
+        mark = np.uint64(line[j, MARK])
+        if mark == 0:
+            v, total, share, on = unpacked(s, j, mass)
+            store(hot, n, V, v)
+            store(hot, n, TOTAL, total)
+            store(hot, n, SHARES, share)
+            store(hot, n, POINT, _point_of(v, law, False, 1.0))
+            counts = counted(counts, v, primal * on, level)
+            hot[n, PHI] = hot[n, PSI] = hot[n, TRACE] = 0.0
+            hot[n, MULTIPLIER] = 1.0
+            s.names[n] = j
+            n += 1
+            line[j, MARK] = mark = np.uint64(n)
+        hot[mark - np.uint64(1), row] += times * values[i]
+        product = product + times * values[i] * load(hot, mark - np.uint64(1), POINT)
+    count(s.active, counts, -1.0)
+    return n, product
+
+
+@part
+def _gather(s, rows, phi, phi_next, t, mass, law, n_special, traced, gram, change, u):
+    """Make the coordinates of row t hot, with φ, ψ, e and their points in their places; returns how many. u are the
+    products of the points, Γ is that of (φ, δ, e)."""
+    n, hot, sums, back, e = s.counter[HOT], s.hot, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0), lanes(0.0), lanes(0.0)
+    for i in range(n):
+        hot[i, PHI] = hot[i, PSI] = 0.0
+        point = _point_of(load(hot, i, V), law, i < n_special, hot[i, MULTIPLIER])
+        store(hot, i, POINT, point)
+        e = e + hot[i, TRACE] * point
+    n, front = _touch(s, n, PHI, phi, t, 1.0, mass, law)
+    if rows.discount[t] != 0.0:
+        n, back = _touch(s, n, PSI, phi_next, t, rows.discount[t], mass, law)
+    _write_products(s.slots, front, back, rows.fresh[t] * front + rows.old[t] * e, change, u)
+    for i in range(n):
+        f = hot[i, PHI]
+        if traced is not None:
+            hot[i, TRACE] = rows.fresh[t] * f + rows.old[t] * hot[i, TRACE]
+        sums = gram_with(sums, f, f - hot[i, PSI], None if traced is None else hot[i, TRACE])
+    write_gram(gram, sums, traced is not None, rows.fresh[t])
+    return n
+
+
+@part
+def _law(fixed, root, mass, factor):
+    """(keep, below, ridge, drop, ratio) of a point S(v, drop)·keep/(below + ridge): x of the sums, y = factor·v.
+
+    drop and ridge are multiplied for special coordinates; `ratio` is keep/(below + ridge) of all others.
+    """
+    primal, fine = load(fixed, PRIMAL, 0), 1.0 if root > 0.0 else 0.0
+    keep, ridge = fine * primal + factor * (1.0 - primal), mass * load(fixed, L2, 0)
+    below = (root + 1.0 - fine) * primal + (1.0 - primal)
+    return keep, below, ridge, mass * load(fixed, L1, 0), keep / (below + ridge)
+
+
+@part
+def _point_of(v, law, special, multiplier):
+    """The point of a coordinate of the sums."""
+    keep, below, ridge, drop, ratio = law
+    if not special:
+        return ratio * (v - np.minimum(np.maximum(v, -drop), drop))
+    bound = multiplier * drop
+    return keep * (v - np.minimum(np.maximum(v, -bound), bound)) / (below + multiplier * ridge)
+
+
+@part
+def _weights(slots, a, c, change):
+    """a·(weights of φ, ψ and e), a register each."""
+    for b in range(len(slots)):
+        for q in range(3):
+            change[q, b] = a * c[3 * slots[b] + q]
+    return load(change, 0, 0), load(change, 1, 0), load(change, 2, 0)
+
+
+@part
+def _moved(hot, i, weights, traced):
+    """The sums of a coordinate after the step with these weights."""
+    slope = hot[i, PHI] * weights[0] + hot[i, PSI] * weights[1]
+    if traced is not None:
+        slope = slope + hot[i, TRACE] * weights[2]
+    return load(hot, i, V) - slope
+
+
+@part
+def _write_products(slots, front, back, e, change, u):
+    """u of the products with φ, ψ and e, a register each."""
+    store(change, 0, 0, front)
+    store(change, 1, 0, back)
+    store(change, 2, 0, e)
+    for b in range(len(slots)):
+        for q in range(3):
+            u[3 * slots[b] + q] = change[q, b]
+
+
+@part
+def _try(s, n, n_special, weights, law, traced, change, u):
+    """Points of the sums after a step with these weights, and their products u with φ, ψ and e."""
+    hot, front, back, e = s.hot, lanes(0.0), lanes(0.0), lanes(0.0)
+    for i in range(n):
+        v = _point_of(_moved(hot, i, weights, traced), law, i < n_special, hot[i, MULTIPLIER])
+        store(hot, i, POINT, v)
+        front, back = front + hot[i, PHI] * v, back + hot[i, PSI] * v
+        if traced is not None:
+            e = e + hot[i, TRACE] * v
+    _write_products(s.slots, front, back, e, change, u)
+
+
+@part
+def _finish(s, n, n_special, weights, weigh, law, mass, traced, change):
+    """Count the trial points with their weight, take the step, write all back but special coordinates, which come
+    first, and those of a trace that has not faded; returns the squares of the next point."""
+    hot, kept, sizes, counts = s.hot, 0, lanes(0.0), (lanes(0.0), lanes(0.0), lanes(0.0))
+    for i in range(n):
+        j, point, v = np.uint64(s.names[i]), load(hot, i, POINT), _moved(hot, i, weights, traced)
+        total = load(hot, i, TOTAL) + weigh * point
+        share = load(hot, i, SHARES) + weigh * (1.0 - within(point, lanes(0.0)))
+        then = _point_of(v, law, i < n_special, hot[i, MULTIPLIER])
+        sizes = sizes + then * then
+        if i < n_special or (traced is not None and abs(hot[i, TRACE]) > TRACE_TOL):
+            store(hot, kept, V, v)
+            store(hot, kept, TOTAL, total)
+            store(hot, kept, SHARES, share)
+            hot[kept, TRACE], hot[kept, MULTIPLIER], s.names[kept] = hot[i, TRACE], hot[i, MULTIPLIER], j
+            kept += 1
+            s.line[j, MARK] = kept
+        else:
+            counts = put_back(s, j, v, total, share, counts, mass, change)
+    count(s.active, counts, 1.0)
+    s.counter[HOT] = kept
+    return sizes
+
+
+@part
+def _along(c, u, first, factor):
+    """⟨gradient, v⟩ of y, whose products u are those of factor·v."""
+    total = 0.0
+    for b in range(2 + first, 4):
+        total += inner(c, u, b)
+    return total / factor if factor > 0.0 else 0.0
+
+
+@kernel
+def stream(rule, rows, s, work, record, fixed, weigh, n_special, every, traced):
+    """`averaging.stream` on sparse rows, for x_0 = 0 and the l2 ball; returns how many were taken.
+
+    It stops where the run has diverged, and where `hot` or the heap is full, which counter[FULL] tells. `weigh` is 0
+    where nothing is averaged, `traced` None without traces.
+    """
+    s, phi, phi_next, record, fixed = (
+        lent_lines(s),
+        borrowed(rows.phi),
+        borrowed(rows.phi_next),
+        borrow(record),
+        lent(fixed),
+    )
+    G, room, change, gram = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow_rows(work[2], 4), borrow(work[3])
+    u, trial, c, k, number, counter = room[U], room[TRIED], room[GRADIENT], len(s.slots) // 2, s.number, s.counter
+    primal, first, nothing = load(s.fixed, PRIMAL, 0), 2 - k, lanes(0.0)
+    no_step, width, old_fresh = (nothing, nothing, nothing), 2 if traced is None else 3, np.nan
+    counter[FULL] = 0
+    for t in range(len(rows.reward)):
+        most = counter[HOT] + phi[2][t + 1] - phi[2][t] + phi_next[2][t + 1] - phi_next[2][t]
+        if most > len(s.names) or counter[HEAPED] + k * most > len(s.keys):
+            counter[FULL] = 1
+            return t
+        before, factor = record[MASS], number[FACTOR]
+        law = _law(s.fixed, np.sqrt(record[GX]), before, factor)
+        n = _gather(s, rows, phi, phi_next, t, before, law, n_special, traced, gram, change, u)
+        if rows.fresh[t] != old_fresh:  # ψ is γφ' here
+            old_fresh = rows.fresh[t]
+            fold(G, fixed.M, fixed.m, k, traced is not None, 1.0, old_fresh)
+        fine = products_in_range(record, room, rows.reward[t], 1.0, fixed.limit)
+        a, mass, weights = 0.0, before, no_step
+        if fine:
+            gradient(G, rows.reward[t], u, c, 0, width, True)
+            nx, ny = squares(c, first, gram, 1.0), squares(c, 2 + first, gram, 1.0)
+            see(record, ny, fixed.norm * row_size(gram))
+            a = max(record[REACH], rule.start * record[START])
+            mass = before + a
+            raise_level(s, before, mass)
+            y_mid = over_root(rule.dual_radius, record[GY] + a * a * ny)
+            y_mid = into_unit_ball(y_mid, number[DUAL] + a * (a * ny - 2.0 * _along(c, u, first, factor)))
+            law = _law(s.fixed, np.sqrt(record[GX] + nx), mass, y_mid)
+            _try(s, n, n_special, _weights(s.slots, a, c, change), law, traced, change, trial)
+            average = weigh * a * law[4]
+            store(s.scale, P, 0, load(s.scale, P, 0) + average)
+            store(s.scale, Q, 0, load(s.scale, Q, 0) + average * load(s.active, LEVEL, 0))
+            gradient(G, rows.reward[t], trial, c, 0, width, True)
+            my = squares(c, 2 + first, gram, 1.0)
+            number[DUAL] = max(number[DUAL] + a * (a * my - 2.0 * _along(c, u, first, factor)), 0.0)
+            record[GX] += max(nx, squares(c, first, gram, 1.0))
+            record[GY] += a * a * max(ny, my)
+            record[MASS] = mass
+            record[WEIGHT] += a
+            number[FACTOR] = into_unit_ball(over_root(rule.dual_radius, record[GY]), number[DUAL])
+            law, weights = _law(s.fixed, np.sqrt(record[GX]), mass, number[FACTOR]), _weights(s.slots, a, c, change)
+        others = max(sum_of(change, law[4] * law[4] * load(s.active, SQUARES, 0), primal), 0.0)
+        sizes = _finish(s, n, n_special, weights, weigh * a, law, mass, traced, change)
+        if not fine:
+            return t
+        see_distance(record, others + sum_of(change, sizes, primal))
+        counter[SINCE] += 1
+        if counter[SINCE] >= every or counter[HEAPED] > 8 * len(s.line):  # entries out of date gather in the heap
+            flush(s, mass, False)
+    return len(rows.reward)
