@@ -164,14 +164,8 @@ def stream(
     (phi, phi_next, reward, discount, fresh, old, alpha), (w, th, y1, y2) = rows, vectors
     phi, phi_next, record, pending, fixed = borrow(phi), borrow(phi_next), borrow(record), work[3], lent(fixed)
     n, k, traced, radius, ball = len(reward), 1 if two is None else 2, e is not None, fixed.radius, fixed.ball
-    G, room, gram, kind, l1, l2 = (
-        borrow_rows(work[0], 7),
-        borrow_rows(work[1], 12),
-        borrow(work[2]),
-        th.dtype.type,
-        fixed.l1,
-        fixed.l2,
-    )
+    G, room, gram = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow(work[2])
+    kind, l1, l2 = th.dtype.type, fixed.l1, fixed.l2
     zero, one, old_discount, old_fresh, inverse = kind(0), kind(1), np.nan, np.nan, 0.0
     nothing, origin_size, scale_x, scale_y, now, taken = (zero, zero, zero, zero), 0.0, 1.0, 1.0, 0, 0
     pw = pt = py = pz = nothing

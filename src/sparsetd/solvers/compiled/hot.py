@@ -206,13 +206,8 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, every, traced):
     It stops where the run has diverged, and where `hot` or the heap is full, which counter[FULL] tells. `weigh` is 0
     where nothing is averaged, `traced` None without traces.
     """
-    s, phi, phi_next, record, fixed = (
-        lent_lines(s),
-        borrowed(rows.phi),
-        borrowed(rows.phi_next),
-        borrow(record),
-        lent(fixed),
-    )
+    s, record, fixed = lent_lines(s), borrow(record), lent(fixed)
+    phi, phi_next = borrowed(rows.phi), borrowed(rows.phi_next)
     G, room, change, gram = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow_rows(work[2], 4), borrow(work[3])
     u, trial, c, k, number, counter = room[U], room[TRIED], room[GRADIENT], len(s.slots) // 2, s.number, s.counter
     primal, first, nothing = load(s.fixed, PRIMAL, 0), 2 - k, lanes(0.0)

@@ -62,10 +62,8 @@ Lines = namedtuple("Lines", "line names faded scale chain norms counter slots we
 @part
 def _lent(s, wide):
     """The same without an owner, lest calls count references, and with widths that the compiler knows."""
-    line, scalars = (
-        borrow_rows(s.line, 12 if wide is not None else 8),
-        (borrow_rows(s.scale, 2), borrow_rows(s.chain, 4)),
-    )
+    line = borrow_rows(s.line, 12 if wide is not None else 8)
+    scalars = borrow_rows(s.scale, 2), borrow_rows(s.chain, 4)
     more = borrow_rows(s.norms, 3), borrow(s.counter), borrow(s.slots), s.weigh, s.every
     return Lines(line, borrow(s.names), borrow(s.faded), *scalars, *more)
 

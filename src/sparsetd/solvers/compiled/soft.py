@@ -216,9 +216,8 @@ def stream(rows, apart, lines, born, past, bound, work, record, constants, ball,
     for its own, `past` is what finds zero crossings where the step is not constant, and `bound` what an l∞ ball allows
     every lane; without these they are None, and the kernel is compiled without what they are for.
     """
-    line, scalar, counter, number, scale, mass, fixed, slots, names, faded, special, special_rows, horizon = _lent(
-        lines
-    )
+    lines = _lent(lines)
+    line, scalar, counter, number, scale, mass, fixed, slots, names, faded, special, special_rows, horizon = lines
     G, room, change = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow_rows(work[2], 4)
     m, u, record, limit, closed = borrow(constants.m), room[U], borrow(record), constants.limit, _closed(fixed)
     reward, discount, fresh, old, alpha = rows.reward, rows.discount, rows.fresh, rows.old, rows.alpha
