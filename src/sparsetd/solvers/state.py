@@ -202,7 +202,7 @@ def fits(state: Any, one: Any, two: Any, n_features: int) -> bool:
         return False
     if isinstance(one, np.ndarray):
         shape = tuple(a if a == b else n_features for a, b in zip(one.shape, two.shape, strict=True))
-        return bool(state.shape == shape and state.dtype == one.dtype and state.flags.c_contiguous)
+        return bool(state.shape == shape and state.dtype == one.dtype and state.flags.forc)
     if is_dataclass(one):
         state, one, two = ({f.name: getattr(v, f.name) for f in fields(one)} for v in (state, one, two))
     if isinstance(one, dict):
