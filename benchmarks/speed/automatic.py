@@ -77,7 +77,7 @@ def _limit(name: str, kind: str, d: int) -> str:
         return "a step forms the point of every coordinate of the row three times, by hand only once"
     if kind == "CSR":
         return "φᵀφ' of a row needs two more visits of its entries, half of what a step by hand needs at all"
-    return "the scalars of an automatic step take 120 to 180 ns a row, whatever d" if d <= 100 else ""
+    return "the scalars of an automatic step take about 120 ns a row, whatever d" if d <= 100 else ""
 
 
 def _public(report: Report, repeats: int, share: float) -> None:
