@@ -125,7 +125,7 @@ def test_kills_change_no_byte(tmp_path):
         process.kill()
         process.wait()
         process.stdout.close()
-        delay, kills = delay * 1.5, kills + 1
+        delay, kills = delay * 2, kills + 1
     names = [p.relative_to(tmp_path / "whole") for p in (tmp_path / "whole").rglob("*") if p.is_file()]
     assert kills >= 2
     assert all((tmp_path / "whole" / n).read_bytes() == (tmp_path / "killed" / n).read_bytes() for n in names)
