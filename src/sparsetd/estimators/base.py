@@ -303,7 +303,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         for name, value in solution.extras.items():
             setattr(self, f"{name}_", value)
         bound = self.support_tol * max(self.coef_.max(), -self.coef_.min())
-        self.support_ = (self.coef_ > bound) | (self.coef_ < -bound)  # without |θ|, as long as all features
+        self.support_ = (self.coef_ > bound) | (self.coef_ < -bound)  # without an array of |θ|, which may be long
         self._warn(penalty)
         return self
 

@@ -46,7 +46,7 @@ from sparsetd.solvers.compiled.sums import (
     raise_level,
     sum_of,
     unpacked,
-)  # fmt: skip
+)
 
 
 @part

@@ -224,7 +224,7 @@ def stream(rows, apart, lines, born, past, bound, work, record, constants, ball,
     if past is not None:
         history, guide, fallen = borrow_rows(past[0], 4), borrow(past[1]), borrow(past[2])
     rows = (borrowed(rows.phi), borrowed(rows.phi_next))
-    entries, nothing, length = (faded, names), borrow(work[3]), 0
+    entries, length, undamped = (faded, names), 0, borrow(constants.damping)
     if born is None:
         tags, slot = line, OWN_SLOT
     else:
@@ -264,7 +264,7 @@ def stream(rows, apart, lines, born, past, bound, work, record, constants, ball,
         if discount[t] != old_discount or fresh[t] != old_fresh:
             old_discount, old_fresh = discount[t], fresh[t]
             fold(G, constants.M, m, k, traced is not None, old_discount, old_fresh)
-        fixed_plan(room, G, reward[t], alpha[t], nothing, 2, traced is not None, n_vectors > k)
+        fixed_plan(room, G, reward[t], alpha[t], undamped, 2, traced is not None, n_vectors > k)
         record[WEIGHT] += alpha[t]
         omega = alpha[t] * (summed * before)
         _add(scalar, Q, omega * level)
@@ -278,26 +278,15 @@ def stream(rows, apart, lines, born, past, bound, work, record, constants, ball,
             for b in range(n_vectors):
                 change[q, b] = -room[NEXT, 3 * slots[b] + q]
             step = load(change, q, 0) / before
-            if past is None:
-                for i in range(lo, hi):
-                    if q < 2:
-                        fetch_ahead(line, indices, i, 1)
-                        if born is not None:
-                            fetch_ahead(tags, indices, i, 1)
-                    j = np.uint32(indices[i])
-                    v = load(line, j, 0)
-                    gone = _gone_closed(v, closed, last)
-                    growth = growth + _move(line, j, v, gone, values[i] * step, drop, gained, loss)
-            else:
-                for i in range(lo, hi):
-                    if q < 2:
-                        fetch_ahead(line, indices, i, 1)
-                        if born is not None:
-                            fetch_ahead(tags, indices, i, 1)
-                    j = np.uint32(indices[i])
-                    v = load(line, j, 0)
-                    gone = v * gained - np.sign(v) * loss
-                    growth = growth + _move(line, j, v, gone, values[i] * step, drop, gained, loss)
+            for i in range(lo, hi):
+                if q < 2:
+                    fetch_ahead(line, indices, i, 1)
+                    if born is not None:
+                        fetch_ahead(tags, indices, i, 1)
+                j = np.uint32(indices[i])
+                v = load(line, j, 0)
+                gone = _gone_closed(v, closed, last) if past is None else v * gained - np.sign(v) * loss
+                growth = growth + _move(line, j, v, gone, values[i] * step, drop, gained, loss)
         more = 0.0
         if apart is not None:
             more = _move_special(

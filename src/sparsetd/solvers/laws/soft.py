@@ -84,7 +84,7 @@ def advance(solver: Any, state: Any, rows: Stream, system: Any) -> int:
         rho = np.asarray(fixed.l1[2 - k : 2, None] * system.factor[special], dtype=np.float64)
         rows, apart = rows._replace(phi=phi, phi_next=phi_next), (first, then, rho)
     bound = np.where(lazy["fixed"][DUAL] > 0, 1.0, np.inf)[None] if solver.ball == BOX else None
-    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros((3, 4)), np.zeros(4))
+    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros((3, 4)))
     kinds = (solver.ball, RESTART[bool(lazy["fixed"][SUMMED].any())], system.traced or None)
     while True:
         left = None if apart is None else (apart[0][done:], apart[1][done:], apart[2])
