@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from sparsetd import GTD, ROTD, TDC, TDRC, ROTDLasso, checkpoint, operators, penalties, solvers
 from sparsetd.problems import random_mdp
@@ -72,6 +73,22 @@ def test_sparse_rows_give_what_dense_ones_do(lam: float) -> None:
     table, solver = operators.tdc(lam=lam), SOLVERS[0]
     dense, sparse = (run(solver, log(kind), table)[1] for kind in (False, True))
     np.testing.assert_allclose(sparse.coef * SIZES, dense.coef * SIZES, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("model", [TDC(), TDRC(), ROTD()], ids=lambda model: type(model).__name__)
+def test_a_column_that_a_sparse_row_names_twice_counts_once(model: Any) -> None:
+    """Popular columns come several times in a row, and the sizes of the columns differ by 10⁴."""
+    rng, n, d = np.random.default_rng(4), 600, 40
+    lengths = rng.integers(1, 12, n + 1)
+    indices = rng.zipf(1.3, lengths.sum()) % d
+    values = rng.normal(size=len(indices)) * 10.0 ** (indices % 5 - 2)
+    rows = sp.csr_array((values, indices, np.append(0, np.cumsum(lengths))), shape=(n + 1, d))
+    assert not rows.has_canonical_format
+    y, dense = rng.normal(size=n), rows.toarray()
+    found = clone(model).fit(rows[:n], y, rows[1:])
+    exact = clone(model).fit(dense[:n], y, dense[1:])
+    assert found._state.units.scale is not None
+    np.testing.assert_allclose(found.coef_, exact.coef_, rtol=0, atol=1e-10 * np.abs(exact.coef_).max())
 
 
 def test_it_is_the_plain_rule_on_rows_in_these_units() -> None:

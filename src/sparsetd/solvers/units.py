@@ -43,10 +43,12 @@ class Units:
 
     def observe(self, phi: Any, t: int) -> None:
         """Look at rows from number t of the stream on."""
-        sparse = isinstance(phi, Rows)
-        if sparse and self.rows == 0:  # the numbers of a column side by side, for sparse rows visit few columns
+        if not isinstance(phi, Rows):
+            self.rows += int(observe(self.moments, phi, t))
+            return
+        if self.rows == 0:  # the numbers of a column side by side, for sparse rows visit few columns
             self.moments = np.zeros(self.moments.shape, order="F")
-        self.rows += int(observe_sparse(self.moments, tuple(phi), t) if sparse else observe(self.moments, phi, t))
+        self.rows += int(observe_sparse(self.moments, np.zeros(self.moments.shape[1]), tuple(phi), t))
 
     def is_due(self, t: int) -> bool:
         """Whether sizes are looked at after t rows; O(d), so not before there are rows enough for that."""

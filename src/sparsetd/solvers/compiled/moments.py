@@ -37,13 +37,17 @@ def observe(moments, phi, t):
 
 
 @kernel
-def observe_sparse(moments, phi, t):
-    """The same for CSR rows."""
+def observe_sparse(moments, row, phi, t):
+    """The same for CSR rows, which may name a column twice; `row` is room for one of them, all zeros."""
     values, indices, indptr = phi
     seen = 0
     for i in range(len(indptr) - 1):
         if _looked_at(t + i):
             seen += 1
             for place in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-                _add(moments, np.uint64(indices[place]), values[place])
+                row[np.uint64(indices[place])] += values[place]
+            for place in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                j = np.uint64(indices[place])
+                _add(moments, j, row[j])
+                row[j] = 0.0
     return seen
