@@ -15,8 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sparsetd import LSTD, checkpoint, container, model_file
-from sparsetd.container import CorruptFileError
+from sparsetd import LSTD, model_file
+from sparsetd.storage import checkpoint, container
+from sparsetd.storage.container import CorruptFileError
 
 
 def files(folder: Path) -> dict[str, bytes]:

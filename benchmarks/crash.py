@@ -20,8 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sparsetd import LSTD, ROTD, TDC, checkpoint, model_file
-from sparsetd.container import CorruptFileError
+from sparsetd import LSTD, ROTD, TDC, model_file
+from sparsetd.storage import checkpoint
+from sparsetd.storage.container import CorruptFileError
 
 ROWS, WIDTH, EVERY = 6_000, 40, 150
 MODELS = {

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd import LSTD, TDC
-from sparsetd.experiments.demo import Problem, Settings, run
+from sparsetd.cli.demo_questions import Problem, Settings, run
 from sparsetd.metrics import value_error
 
 RIDGES = (1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)

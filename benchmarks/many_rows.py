@@ -26,9 +26,9 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from sparsetd.engines import Engine, Processes
 from sparsetd.evaluation import evaluate
-from sparsetd.transitions import shards
+from sparsetd.logs import shards
+from sparsetd.logs.engines import Engine, Processes
 
 # In a process of its own, whose memory does not count.
 WRITE = "import sys; from pathlib import Path; from benchmarks.shards import write; write(Path(sys.argv[1]), 1_000_000)"
@@ -79,7 +79,7 @@ def cluster() -> Iterator[tuple[Engine, Callable[[], Any]]]:
     """Two workers of Dask, and what kills one of them a few seconds later."""
     from distributed import Client, LocalCluster
 
-    from sparsetd.dask import Dask
+    from sparsetd.logs.dask import Dask
 
     def kill() -> None:
         os.kill(random.choice(list(client.run(os.getpid).values())), signal.SIGKILL)

@@ -29,11 +29,11 @@ FEATURES, ROWS_PER_SHARD = 50, 50_000
 CHILD = """
 import json, re, sys, time
 import numpy as np
-from sparsetd.engines import Processes
+from sparsetd.logs.engines import Processes
 from sparsetd.evaluation import evaluate
 from sparsetd.evaluation.moments import plain_sums, sums
 from sparsetd.evaluation.opened import opened
-from sparsetd.transitions import Transitions, read, shards
+from sparsetd.logs import Transitions, read, shards
 what, path = sys.argv[1:3]
 other = 0.0
 def drawn(n, d):
@@ -91,7 +91,7 @@ def write(folder: Path, n_rows: int) -> tuple[Path, Path]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from sparsetd.sharding import shard
+    from sparsetd.logs.sharding import shard
 
     rng, length = np.random.default_rng(0), 20
     n = n_rows // length * length

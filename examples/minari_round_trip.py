@@ -21,8 +21,8 @@ from gymnasium import spaces
 from minari.data_collector.episode_buffer import EpisodeBuffer
 
 from sparsetd import evaluate
+from sparsetd.logs import read
 from sparsetd.problems import mountain_car
-from sparsetd.transitions import read
 
 log = mountain_car.collect(np.random.default_rng(0), n_episodes=20, n_steps=60, start="uniform")
 buffers = [

@@ -28,10 +28,10 @@ import numpy as np
 from shard_sums import slow_sums
 
 from sparsetd import TDC, sweep
-from sparsetd.engines import Processes, Serial, reduced
+from sparsetd.logs import shards
+from sparsetd.logs.engines import Processes, Serial, reduced
+from sparsetd.logs.sharding import shard
 from sparsetd.problems import random_walk
-from sparsetd.sharding import shard
-from sparsetd.transitions import shards
 
 N_SHARDS, SECONDS = 12, 0.02
 SHARES = {"shard": 0.45, "serial": 0.45, "processes": 0.03, "worker": 0.03, "dask": 0.04, "sweep": 0.4, "swept": 0.02}
@@ -121,7 +121,7 @@ def result(what: str, work: Path, out: Path, *words: str) -> bytes:
         return b"".join(file.read_bytes() for file in sorted(out.rglob("*.*")))
     engine: Any = Serial() if what == "serial" else Processes(2)
     if what == "dask":
-        from sparsetd.dask import Dask
+        from sparsetd.logs.dask import Dask
 
         engine = Dask(words[0])
     return bytes(reduced(slow_sums, shards(work / "shards"), (SECONDS,), engine=engine, folder=out))

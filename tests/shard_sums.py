@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 
 @dataclass(frozen=True, eq=False)

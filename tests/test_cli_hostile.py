@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from test_cli_log import COLUMNS, rows, write
 
-from sparsetd import progress
+from sparsetd._tools import progress
 from sparsetd.cli import main
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
@@ -259,7 +259,7 @@ def test_an_ending_in_capitals_is_the_same_ending(folder) -> None:
     import pyarrow.parquet
 
     from sparsetd.cli.example import write_log
-    from sparsetd.transitions import read
+    from sparsetd.logs import read
 
     log = read(write(folder / "log.csv", rows()))
     for name in ("E.PARQUET", "E.NPZ", "E.CSV"):

@@ -16,10 +16,9 @@ import pyarrow.parquet
 import pytest
 from test_cli_log import rows, write
 
-from sparsetd import memory
 from sparsetd.cli import main
-from sparsetd.transitions import Shard, arrow, read, sources
-from sparsetd.transitions.extent import HEAD, extent
+from sparsetd.logs import Shard, arrow, memory, read, sources
+from sparsetd.logs.extent import HEAD, extent
 
 READ_ONLY = """
 import warnings
@@ -27,7 +26,7 @@ from numba.core import caching
 caching.FunctionCache._impl_class._locator_classes = []  # as where neither the package nor HOME can be written
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("default")
-    from sparsetd.jit import njit
+    from sparsetd._tools.jit import njit
     import sparsetd.problems.triple_link, sparsetd.control, sparsetd.estimators
     print(njit(cache=True)(lambda x: 2 * x)(21))
 assert [str(w.message).split(",")[0] for w in told] == ["Compiled code cannot be kept"], told

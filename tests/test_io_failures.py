@@ -22,9 +22,10 @@ import pytest
 from test_cli_log import rows, write
 from toy import TOY
 
+from reproduction import EXPERIMENTS, runner
+from sparsetd.cli import demo_questions as demo
 from sparsetd.cli import main
 from sparsetd.cli.commands import COMMANDS
-from sparsetd.experiments import EXPERIMENTS, demo, runner
 from sparsetd.problems.icu_sepsis import ICUSepsis
 
 HALVES = "import numpy as np\ndef half(s):\n    return np.full((len(s), 2), 0.5)\n"

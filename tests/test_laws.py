@@ -9,8 +9,8 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparsetd
-from sparsetd.checks import LAWS, check_td_estimator
 from sparsetd.estimators import BaseTD
+from sparsetd.testing import LAWS, check_td_estimator
 
 ESTIMATORS: list[Any] = [
     value()

@@ -26,10 +26,10 @@ from sparsetd import (
     problems,
     solvers,
 )
-from sparsetd.checks.logs import Log, log
 from sparsetd.metrics import exact_rmspbe, mspbe
 from sparsetd.solvers import PowerDecay
 from sparsetd.system import Batch
+from sparsetd.testing.logs import Log, log
 
 
 def fit(model, rows: Log):

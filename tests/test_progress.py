@@ -8,7 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from sparsetd import LSTD, progress, stability_selection, value_interval
+from sparsetd import LSTD, stability_selection, value_interval
+from sparsetd._tools import progress
 from sparsetd.problems import random_mdp
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.spatial import KDTree
 
 from sparsetd.decisions.score_policy import softmax
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 Array = np.ndarray
 

@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from sparsetd import operators
-from sparsetd.cuda import Inputs, Job, inputs_of, job, stream
-from sparsetd.cuda.launch import source
+from sparsetd.sweeps.cuda import Inputs, Job, inputs_of, job, stream
+from sparsetd.sweeps.cuda.launch import source
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1] / "tests"))
@@ -146,7 +146,7 @@ def launched(jobs: list[Job], inputs: Inputs, n: int, dtype: Any, threads: int |
     """A call of the kernel whose constants are ready: thousands of small tables take Python longer than the GPU."""
     import importlib
 
-    module = importlib.import_module("sparsetd.cuda.launch")
+    module = importlib.import_module("sparsetd.sweeps.cuda.launch")
     shape = job.shape_of(jobs, inputs.phi.shape[2], 1, dtype, False, threads)
     limit = 1e100 if shape.real == "double" else 1e30
     tables = np.stack([j.numbers(inputs.phi.shape[2], limit) for j in jobs])
@@ -316,8 +316,8 @@ def control() -> None:
     """Policy iteration on mountain car: RO-TD, TDC and TD with 4,095 weights, three action blocks of 1,365."""
     import cupy as cp
 
-    from sparsetd.cuda import mountain_car
     from sparsetd.problems import mountain_car as car
+    from sparsetd.sweeps.cuda import mountain_car
 
     logs = [car.collect(np.random.default_rng(k), 15, 200) for k in range(4)]
     data = mountain_car.samples(cp, logs, [1.0] * 4, [False] * 4, ["step"] * 4)

@@ -36,7 +36,7 @@ import sys, warnings
 warnings.simplefilter("ignore")
 from sparsetd.estimators.fit_stream import fit_stream
 from sparsetd.estimators.rotd import ROTD
-from sparsetd.transitions.sparse_parquet import sparse_parquet
+from sparsetd.logs.sparse_parquet import sparse_parquet
 model = ROTD(gamma={GAMMA}, eta={ETA}, step_size={ALPHA}, rho_w={RHO[0]}, rho_theta={RHO[1]})
 fit_stream(model, (batch for _ in range(int(sys.argv[2])) for batch in sparse_parquet(sys.argv[1], {D})))
 peak = [line for line in open("/proc/self/status") if line.startswith("VmHWM")][0]
@@ -79,7 +79,7 @@ def peak(path: Path, n: int, rows: int) -> tuple[int, float]:
 def run(report: Report, repeats: int, share: float) -> None:
     from sparsetd.estimators.fit_stream import fit_stream
     from sparsetd.estimators.rotd import ROTD
-    from sparsetd.transitions.sparse_parquet import sparse_parquet
+    from sparsetd.logs.sparse_parquet import sparse_parquet
 
     n = int(500_000 * share)
     model = ROTD(gamma=GAMMA, eta=ETA, step_size=ALPHA, rho_w=RHO[0], rho_theta=RHO[1])

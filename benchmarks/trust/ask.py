@@ -20,7 +20,7 @@ from benchmarks.trust.plain import start_value
 from benchmarks.trust.selection import probed
 from sparsetd import evaluate
 from sparsetd.evaluation.target import pose
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 Row = dict[str, Any]
 LIMIT = 300  # seconds that one question may take

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 Array = np.ndarray[Any, Any]
 

@@ -7,7 +7,7 @@ import numpy as np
 from benchmarks.trust.case import Case
 from benchmarks.trust.names import f1, jaccard, originals
 from sparsetd import SparseTDCV
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 
 def probed(case: Case, permuted: Transitions, rescaled: Transitions) -> dict[str, float]:

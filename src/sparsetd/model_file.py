@@ -20,14 +20,15 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from sparsetd import container, estimators, features, selection
-from sparsetd.atomic import replace_file
-from sparsetd.container import CorruptFileError
+from sparsetd import estimators, features, selection
 from sparsetd.decisions import ScorePolicy
-from sparsetd.encoding import Decoder, Encoder, is_record
 from sparsetd.estimators.validation import check_parameters
 from sparsetd.solvers.state import StreamState, Totals, fits
 from sparsetd.solvers.units import Units
+from sparsetd.storage import container
+from sparsetd.storage.atomic import replace_file
+from sparsetd.storage.container import CorruptFileError
+from sparsetd.storage.encoding import Decoder, Encoder, is_record
 from sparsetd.system import TraceCarry
 
 __all__ = ["export_onnx", "load", "read_notes", "save"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 N_STATES, N_ACTIONS, GAMMA, LEAVE = 4, 3, 0.9, 0.25
 

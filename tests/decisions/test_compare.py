@@ -11,7 +11,7 @@ from decisions.clinic import GAMMA, N_ACTIONS, Clinic, policy_of, tables
 from sparsetd.decisions import compare
 from sparsetd.decisions.judge import Judge
 from sparsetd.evaluation import estimate_behavior, evaluate
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 CLINIC = Clinic()
 LOG = CLINIC.log(300)

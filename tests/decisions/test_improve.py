@@ -10,14 +10,14 @@ import pytest
 from decisions.clinic import GAMMA, N_STATES, Clinic
 
 from sparsetd import model_file
-from sparsetd.container import CorruptFileError
 from sparsetd.control import rollout
 from sparsetd.decisions import ScorePolicy, compare, improve, sensitivity
 from sparsetd.decisions.candidates import candidates, recipes
 from sparsetd.evaluation import evaluate
 from sparsetd.evaluation.cautions import Caution
-from sparsetd.transitions import Transitions, concatenate
-from sparsetd.transitions.learnt import fingerprints, taught
+from sparsetd.logs import Transitions, concatenate
+from sparsetd.logs.learnt import fingerprints, taught
+from sparsetd.storage.container import CorruptFileError
 
 CLINIC = Clinic(1)
 LOG = CLINIC.log(500)

@@ -14,7 +14,7 @@ from sparsetd.decisions import sensitivity
 from sparsetd.evaluation import action_values
 from sparsetd.evaluation.action_values import ActionRows, ActionValue
 from sparsetd.features.featurize import featurize
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 CLINIC = Clinic(3)
 LOG = CLINIC.log(200)

@@ -11,14 +11,14 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from sparsetd import progress
+from sparsetd._tools import progress
 from sparsetd.estimators.base import BaseTD
 from sparsetd.estimators.fit_stream import fit_stream
 from sparsetd.estimators.lstd import LSTD
 from sparsetd.estimators.rotd import ROGQ, ROTD
 from sparsetd.estimators.td import TD
+from sparsetd.logs.sparse_parquet import sparse_parquet
 from sparsetd.solvers import PrimalDual
-from sparsetd.transitions.sparse_parquet import sparse_parquet
 
 N, D = 300, 80
 MODELS = [

@@ -11,9 +11,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparsetd import LSTD, ROTD, TDC, TDScorer
-from sparsetd.checks.logs import log
 from sparsetd.metrics import mspbe
 from sparsetd.system import Batch
+from sparsetd.testing.logs import log
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from sparsetd import LSTD, PFGTD, ROTD, TD, DivergenceWarning, LinearTD, penalties, solvers
-from sparsetd.checks.logs import log
 from sparsetd.estimators import base
 from sparsetd.estimators.validation import check_finite
 from sparsetd.solvers import PowerDecay
+from sparsetd.testing.logs import log
 
 ROWS = log()
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from sparsetd.estimators import ETD, GQ, LSTD, ROGQ, TD, TDC, ValueFunction
 from sparsetd.features import Fourier, Tabular, featurize
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 GAMMA = 0.9
 N, A = 4, 2

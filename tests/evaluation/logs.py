@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 GAMMA = 0.9
 

@@ -15,7 +15,7 @@ from sparsetd.evaluation.behavior import estimate_behavior
 from sparsetd.evaluation.diagnostics import overlap
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.facts import Facts
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 
 def softmax(logits):

@@ -17,8 +17,8 @@ from sparsetd.evaluation.cautions import Caution, by_severity, worst
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.support import Support
+from sparsetd.logs import Transitions, concatenate
 from sparsetd.report.page import page
-from sparsetd.transitions import Transitions, concatenate
 
 LOG = linear_walk()
 N = len(LOG)

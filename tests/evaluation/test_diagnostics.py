@@ -10,7 +10,7 @@ import pytest
 from sparsetd.evaluation.diagnostics import Overlap, overlap
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.facts import Facts
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 SOUND = Overlap(
     ess=400.0, ess_rows=500.0, max_ratio=5.0, coverage=1.0, coverage_error=0.0, mean_ratio=1.0, zero_share=0.0,

@@ -14,7 +14,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sparsetd import LSTD, PFGTD, RALP, ROTD, TDC, SparseTDCV, ValueFunction, evaluation, load, read
 from sparsetd.cli import main
 from sparsetd.evaluation import fit_shards
-from sparsetd.transitions import concatenate
+from sparsetd.logs import concatenate
 
 learning = sys.modules["sparsetd.evaluation.fit_shards"]
 SETTINGS = {"gamma": 0.9, "fit_intercept": True}

@@ -20,7 +20,7 @@ from sparsetd.evaluation import importance
 from sparsetd.evaluation.episodes import Episodes, effective_sample_size
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.facts import Facts
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 GAMMA = 0.9
 NAMES = ["WIS", "PDIS", "WPDIS"]

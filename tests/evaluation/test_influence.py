@@ -15,7 +15,7 @@ from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.evaluation.support import support, weights
 from sparsetd.evaluation.verify import second_way, verify
 from sparsetd.features.featurize import featurize
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 GAMMA = 0.9
 

@@ -10,7 +10,7 @@ from evaluation.logs import GAMMA, linear_walk, with_columns
 
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.evaluation import evaluate
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 SETTINGS = {"gamma": GAMMA, "n_resamples": 4}
 LOG = linear_walk(7, columns=6)

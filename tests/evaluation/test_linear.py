@@ -32,8 +32,8 @@ from sparsetd.evaluation.held_out import (
 from sparsetd.evaluation.linear import LinearValue, coefficient_powers, coefficients, fitted
 from sparsetd.evaluation.moments import MAX_COLUMNS, Moments, chosen
 from sparsetd.features.featurize import featurize
+from sparsetd.logs import Transitions
 from sparsetd.selection import value_interval
-from sparsetd.transitions import Transitions
 
 GAMMA = 0.9
 

@@ -15,7 +15,7 @@ from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.misfit import FADING, ExtraSums, extra_sums, misfit
 from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.features.featurize import featurize
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 
 def codes(log):

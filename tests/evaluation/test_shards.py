@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sparsetd.engines import Processes, forget
 from sparsetd.evaluation import estimate_behavior, evaluate
-from sparsetd.transitions import Shard, Transitions, concatenate, read, shards
-from sparsetd.transitions.shards import part_of
+from sparsetd.logs import Shard, Transitions, concatenate, read, shards
+from sparsetd.logs.engines import Processes, forget
+from sparsetd.logs.shards import part_of
 
 N = 60
 
@@ -94,7 +94,7 @@ def written(whole: Transitions, folder: Path, n: int) -> None:
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as pq
 
-    from sparsetd.sharding import shard
+    from sparsetd.logs.sharding import shard
 
     columns = {"episode": whole.episode_id, "reward": whole.reward, "terminated": whole.terminated}
     columns |= {name: getattr(whole, name) for name in ("action", "behavior_prob", "target_prob")}
@@ -113,7 +113,7 @@ def test_every_number_is_that_of_the_log_in_memory(kind: str) -> None:
 
 
 def test_from_files_with_processes_and_after_a_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sparsetd import engines
+    from sparsetd.logs import engines
 
     written(log("misfit"), tmp_path, 3)
     expected = answers(tmp_path / "shards")

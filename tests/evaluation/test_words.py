@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from sparsetd import LSTD
 from sparsetd.evaluation import Evaluation, evaluate
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 
 def log(n_episodes: int = 30, scale: float = 1.0) -> Transitions:

@@ -10,7 +10,7 @@ from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, Stand
 
 from sparsetd.features import Fourier, Tabular, TileCoding, featurize
 from sparsetd.features.featurize import feature_names, fit_features
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 
 def log(seed: int = 0, n: int = 20) -> Transitions:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from fuzz.oracle import FOLDER, value_or_sentence
-from sparsetd.sharding import shard
-from sparsetd.transitions import shards
+from sparsetd.logs import shards
+from sparsetd.logs.sharding import shard
 
 OUT = Path(FOLDER, "shards")
 LOG = {"obs_x": np.arange(8.0), "reward": np.ones(8), "episode": np.repeat([3, 5, 7, 9], 2), "terminated": [0, 1] * 4}

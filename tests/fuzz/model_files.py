@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from fuzz.oracle import check_sentence, file
-from sparsetd import LSTD, TDC, Transitions, ValueFunction, checkpoint, container, model_file
-from sparsetd.container import CorruptFileError
+from sparsetd import LSTD, TDC, Transitions, ValueFunction, model_file
 from sparsetd.decisions import ScorePolicy
-from sparsetd.encoding import TAGS
 from sparsetd.features import Fourier, RBFGrid, Tabular, TileCoding
+from sparsetd.storage import checkpoint, container
+from sparsetd.storage.container import CorruptFileError
+from sparsetd.storage.encoding import TAGS
 
 STATE = {"x": np.eye(2), "rng": np.random.default_rng(0), "names": np.array(["a", "b"], object)}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions import Transitions, arrow, concatenate, inspect, read, read_batches
+from sparsetd.logs import Transitions, arrow, concatenate, inspect, read, read_batches
 
 LONGEST_SENTENCE = 2_500
 arrow.MOST = 2**26  # small enough to tell a size bomb from the rest of the process

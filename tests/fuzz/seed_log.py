@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.transitions.schema import ALIASES, WHOLE
+from sparsetd.logs.schema import ALIASES, WHOLE
 
 N = 6
 

@@ -17,7 +17,7 @@ from fuzz.mutations import Choices
 from fuzz.oracle import file, value_or_sentence
 from fuzz.tables import odd_column
 
-reader = import_module("sparsetd.transitions.sparse_parquet")
+reader = import_module("sparsetd.logs.sparse_parquet")
 
 N, D = 6, 10
 COLUMNS = {

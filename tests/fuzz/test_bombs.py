@@ -15,12 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from fuzz.test_findings import refused
-from sparsetd import LSTD, Transitions, ValueFunction, container, model_file
-from sparsetd.container import CorruptFileError
-from sparsetd.encoding import Encoder
+from sparsetd import LSTD, Transitions, ValueFunction, model_file
 from sparsetd.features import Fourier, Polynomial, RBFGrid, Tabular, TileCoding
-from sparsetd.transitions import arrow, read, read_batches, text
-from sparsetd.transitions.sparse_parquet import sparse_parquet
+from sparsetd.logs import arrow, read, read_batches, text
+from sparsetd.logs.sparse_parquet import sparse_parquet
+from sparsetd.storage import container
+from sparsetd.storage.container import CorruptFileError
+from sparsetd.storage.encoding import Encoder
 
 MIB = 2**20
 

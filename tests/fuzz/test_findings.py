@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from fuzz.oracle import check_same, check_sentence, value_or_sentence
-from sparsetd import checkpoint, container
-from sparsetd.container import CorruptFileError
-from sparsetd.transitions import concatenate, infer_schema, inspect, read, read_batches
-from sparsetd.transitions.sparse_parquet import sparse_parquet
+from sparsetd.logs import concatenate, infer_schema, inspect, read, read_batches
+from sparsetd.logs.sparse_parquet import sparse_parquet
+from sparsetd.storage import checkpoint, container
+from sparsetd.storage.container import CorruptFileError
 
 OBS = {"obs_x": [1.0, 2.0, 3.0], "next_obs_x": [2.0, 3.0, 4.0], "reward": [0.0, 1.0, 2.0]}
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.cuda.inputs import Inputs
-from sparsetd.cuda.job import Shape
+from sparsetd.sweeps.cuda.inputs import Inputs
+from sparsetd.sweeps.cuda.job import Shape
 from sparsetd.system import Array
 
 
 def emulate(shape: Shape, tables: Array, inputs: Inputs, points: list[int], *_: Any) -> tuple[Array, Array]:
-    """In the place of `sparsetd.cuda.launch.launch`, run by run."""
+    """In the place of `sparsetd.sweeps.cuda.launch.launch`, run by run."""
     gram = inputs.gram(np) if shape.job.rule != "fixed" else None
     runs = [_Run(shape, tables, inputs, gram, b) for b in range(len(inputs.job))]
     found = [run.go(points) for run in runs]

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.cuda.launch import source
-from sparsetd.cuda.triple_link import defines
+from reproduction.cuda.triple_link import defines
 from sparsetd.problems.triple_link import ANGLE, TRACK, Plant
+from sparsetd.sweeps.cuda.launch import source
 
 SHIM = """
 #include <cmath>
@@ -35,7 +35,7 @@ extern "C" void all(int runs, const Numbers *p, const double *k, double dt, doub
 def learn(
     folder: Path, runs: list[Any], *, saddle: bool, order: int, dt: float, n_x: int, max_episodes: int, max_total: int
 ) -> Any:
-    """As `sparsetd.cuda.triple_link.learn`, compiled by g++ into `folder`."""
+    """As `reproduction.cuda.triple_link.learn`, compiled by g++ into `folder`."""
     features, file = (order + 1) ** 8, folder / f"link{saddle:d}.cpp"
     file.write_text(defines(1, features, order, saddle) + SHIM + source("triple_link") + LOOP)
     subprocess.run(["g++", "-O1", "-w", "-shared", "-fPIC", "-o", file.with_suffix(".so"), file], check=True)

@@ -9,7 +9,7 @@ import pytest
 from gpu.cases import estimators, rows
 from gpu.emulation import block_sum, emulate
 
-from sparsetd.cuda import inputs_of, launch, stream
+from sparsetd.sweeps.cuda import inputs_of, launch, stream
 from sparsetd.sweeps.gpu import job_of
 
 CASES = estimators()
@@ -35,7 +35,7 @@ def compared(thetas, tolerance):
 
 @pytest.mark.parametrize("model", CASES, ids=lambda m: str(m).replace("\n", "")[:60])
 def test_the_algorithm_is_that_of_the_solvers(model, monkeypatch):
-    monkeypatch.setattr("sparsetd.cuda.launch.launch", emulate)
+    monkeypatch.setattr("sparsetd.sweeps.cuda.launch.launch", emulate)
     compared(both(model, np.float64), 1e-9)
 
 
@@ -54,7 +54,7 @@ WIDE = [m for m in CASES if job_of(m).dual != "none" or job_of(m).average != "no
 @pytest.mark.parametrize("model", WIDE, ids=lambda m: str(m).replace("\n", "")[:60])
 def test_what_lies_in_shared_memory_agrees(model, keep, monkeypatch):
     """As where a run is too wide for the registers, with this row kept and with rows that are read again."""
-    monkeypatch.setattr("sparsetd.cuda.job._divide", lambda d, *_: (32, -(-d // 32), keep, True, 1))
+    monkeypatch.setattr("sparsetd.sweeps.cuda.job._divide", lambda d, *_: (32, -(-d // 32), keep, True, 1))
     compared(both(model, np.float64), 1e-9)
 
 

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsetd.checks import LAWS
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.problems import random_mdp, with_noise_features
 from sparsetd.selection import SparseTDCV, rho_max, sparse_td_path
@@ -20,6 +19,7 @@ from sparsetd.selection.episodes import clusters, episode_folds, episode_of
 from sparsetd.selection.fold_moments import FoldMoments
 from sparsetd.solvers.saddle import refit, selected_rows
 from sparsetd.system import mean_system
+from sparsetd.testing import LAWS
 
 QUICK: dict[str, Any] = {"cv": 3, "n_rhos": 6, "eps": 0.1}
 

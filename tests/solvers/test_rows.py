@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparsetd import checkpoint
 from sparsetd.operators import etd, td, tdc
 from sparsetd.penalties import ElasticNet, GroupL1
 from sparsetd.solvers.rows import BLOCK, MatrixSystem, RowSolver, RowSystem, weights
+from sparsetd.storage import checkpoint
 from sparsetd.system import Batch, mean_system
 
 

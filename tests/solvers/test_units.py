@@ -11,10 +11,11 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparsetd import GTD, ROTD, TDC, TDRC, ROTDLasso, checkpoint, operators, penalties, solvers
+from sparsetd import GTD, ROTD, TDC, TDRC, ROTDLasso, operators, penalties, solvers
 from sparsetd.problems import random_mdp
 from sparsetd.solvers.compiled.rules import GX, REACH
 from sparsetd.solvers.units import FIRST, Units
+from sparsetd.storage import checkpoint
 from sparsetd.system import Batch
 
 N, D = 300, 6

@@ -13,7 +13,7 @@ from sparsetd.sweeps.gpu import job_of
 
 @pytest.fixture
 def emulated(monkeypatch):
-    monkeypatch.setattr("sparsetd.cuda.launch.launch", emulate)
+    monkeypatch.setattr("sparsetd.sweeps.cuda.launch.launch", emulate)
 
 
 @pytest.mark.usefixtures("emulated")

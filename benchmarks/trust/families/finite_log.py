@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.trust.case import Case
 from benchmarks.trust.finite import FiniteProblem, Steps
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.trust.case import Case
 from benchmarks.trust.gaussian import GaussianProblem
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 Array = np.ndarray[Any, Any]
 

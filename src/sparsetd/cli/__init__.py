@@ -13,10 +13,10 @@ import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 
+from sparsetd._tools.progress import shown
 from sparsetd.cli.command import Outcome, WrongInput
 from sparsetd.cli.console import Console, open_streams, tell
 from sparsetd.cli.parser import WrongUsage, build_parser
-from sparsetd.progress import shown
 
 __all__ = ["main"]
 

@@ -17,7 +17,5 @@ SUMMARIES = (
     ("fit", "learn a value function from a log and save it to a file"),
     ("predict", "values of the states of a log from a model file, or actions from a policy file"),
     ("sweep", "compare methods over grids of settings and seeds, with sensitivity curves"),
-    ("reproduce", "rerun the paper's experiments and give a verdict on every claim"),
-    ("benchmark", "measure speed, quality, evaluation or robustness, with the goals beside the figures"),
 )
 COMMANDS: tuple[Command | Deferred, ...] = tuple(Deferred(name, summary) for name, summary in SUMMARIES)

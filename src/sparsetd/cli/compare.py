@@ -5,13 +5,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
 
-from sparsetd.atomic import replace_file
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.evaluate import CLASSIFIERS, classifier_of
 from sparsetd.cli.log_options import add_gamma, add_log, add_part, check_output, read_log
 from sparsetd.cli.options import inside
 from sparsetd.cli.policies import model_in, target_of
+from sparsetd.storage.atomic import replace_file
 
 SUMMARY = "compare several policies on one log: values, all differences, which may be best"
 DETAILS = """

@@ -6,7 +6,6 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
 
-from sparsetd import memory
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import (
@@ -21,8 +20,8 @@ from sparsetd.cli.log_options import (
 )
 from sparsetd.cli.options import at_least, inside
 from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
-from sparsetd.transitions import Shard
-from sparsetd.transitions.extent import extent
+from sparsetd.logs import Shard, memory
+from sparsetd.logs.extent import extent
 
 SUMMARY = "estimate the value of a target policy from a log, with an interval and reasons"
 DETAILS = """

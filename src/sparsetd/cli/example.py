@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.atomic import replace_file
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import check_output
 from sparsetd.cli.options import at_least
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
+from sparsetd.storage.atomic import replace_file
 
 SUMMARY = "write an example log to try the other commands on"
 DETAILS = """

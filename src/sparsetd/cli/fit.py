@@ -10,7 +10,7 @@ from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import add_gamma, add_log, add_part, check_output, read_log, read_shards
 from sparsetd.cli.policies import function_of
-from sparsetd.transitions.text import is_number
+from sparsetd.logs.text import is_number
 
 SUMMARY = "learn a value function from a log and save it to a file"
 DETAILS = """
@@ -56,8 +56,9 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace, console: Console) -> Outcome:
     from scipy.sparse import issparse
 
-    from sparsetd import ValueFunction, checkpoint, model_file
+    from sparsetd import ValueFunction, model_file
     from sparsetd.evaluation import fit_shards
+    from sparsetd.storage import checkpoint
 
     target = check_output(args.out, inputs=[args.log])
     check_output(args.checkpoint, inputs=[args.log, args.out])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from sparsetd.atomic import replace_file
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
 from sparsetd.cli.evaluate import CLASSIFIERS, classifier_of
 from sparsetd.cli.log_options import add_gamma, add_log, check_output, read_log
 from sparsetd.cli.options import at_least, inside
+from sparsetd.storage.atomic import replace_file
 
 SUMMARY = "learn a better policy on one part of a log and test it once on the other"
 DETAILS = """

@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import add_log
-from sparsetd.transitions import inspect
+from sparsetd.logs import inspect
 
 SUMMARY = "say what a log was understood to be, what is missing, what looks wrong"
 DETAILS = """

@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from sparsetd.atomic import regular_file
 from sparsetd.cli.command import WrongInput
 from sparsetd.cli.options import at_least, fraction
-from sparsetd.transitions import Shard, Transitions, read, shards
-from sparsetd.transitions.shards import part_of
-from sparsetd.transitions.sources import FILES
+from sparsetd.logs import Shard, Transitions, read, shards
+from sparsetd.logs.shards import part_of
+from sparsetd.logs.sources import FILES
+from sparsetd.storage.atomic import regular_file
 
 LOG_HELP = ".parquet, .arrow, .csv, .jsonl or .npz file, a folder or pattern of such parts, or minari:ID"
 
@@ -87,10 +87,10 @@ def add_engine(parser: ArgumentParser) -> None:
 def engine_of(args: Namespace) -> Any:
     """Who reads the shards."""
     if args.scheduler is not None:
-        from sparsetd.dask import Dask
+        from sparsetd.logs.dask import Dask
 
         return Dask(args.scheduler)
-    from sparsetd.engines import Processes
+    from sparsetd.logs.engines import Processes
 
     return None if args.jobs == 1 else Processes(args.jobs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from collections.abc import Callable
 
-from sparsetd.transitions.text import is_number
+from sparsetd.logs.text import is_number
 
 
 def at_least(smallest: int) -> Callable[[str], int]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparsetd import model_file
 from sparsetd.cli.command import WrongInput
-from sparsetd.transitions.checks import reason
+from sparsetd.logs.checks import reason
 
 TARGET_HELP = (
     "a column of the log with the target's probability of the logged action (target_prob); 'behavior' for the logged "

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from sparsetd.atomic import replace_file
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import add_log, check_output
-from sparsetd.transitions.names import in_order
-from sparsetd.transitions.parts import Parts
-from sparsetd.transitions.schema import ALIASES
-from sparsetd.transitions.sources import chunks
+from sparsetd.logs.names import in_order
+from sparsetd.logs.parts import Parts
+from sparsetd.logs.schema import ALIASES
+from sparsetd.logs.sources import chunks
+from sparsetd.storage.atomic import replace_file
 
 STATE = ("observation", "episode")
 OTHERS = {"next_observation", *ALIASES} - set(STATE)

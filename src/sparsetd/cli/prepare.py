@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import LOG_HELP, add_columns, check_output
-from sparsetd.transitions import MessyLog, prepare
+from sparsetd.logs import MessyLog, prepare
 
 SUMMARY = "turn a raw table with text, dates and gaps into a log"
 DETAILS = """

@@ -33,7 +33,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> Outcome:
-    from sparsetd.sharding import shard
+    from sparsetd.logs.sharding import shard
 
     del console
     manifest = shard(args.logs, args.out, n_shards=args.shards, **dict(args.column))

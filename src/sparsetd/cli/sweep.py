@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd._tools.progress import counter
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.fit import method_named, value_of
 from sparsetd.cli.log_options import LOG_HELP, add_gamma
 from sparsetd.cli.options import at_least
-from sparsetd.progress import counter
 from sparsetd.report.table import Column, text_table
 
 SUMMARY = "compare methods over grids of settings and seeds, with sensitivity curves"
@@ -103,7 +103,7 @@ def _data(args: Namespace) -> Any:
     """A finite problem by name, or the standardised columns of a log with a constant."""
     from sparsetd import problems
     from sparsetd.features.featurize import featurize, fit_features
-    from sparsetd.transitions import read
+    from sparsetd.logs import read
 
     if args.data == "random-mdp":
         return problems.random_mdp(np.random.default_rng(0))

@@ -18,8 +18,8 @@ import numpy as np
 from sparsetd.control import online_kernels as kernels
 from sparsetd.control.learners import Learner, Step
 from sparsetd.control.policies import Rule
+from sparsetd.logs import Policy, action_probabilities
 from sparsetd.system import Array
-from sparsetd.transitions import Policy, action_probabilities
 
 GREEDY = Rule()
 Behavior = Callable[[Array], Array]  # of one observation

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparsetd.jit import njit
+from sparsetd._tools.jit import njit
 from sparsetd.system import Array
 
 # Sums may be reordered; NaN and infinity must still be seen.

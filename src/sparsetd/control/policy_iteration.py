@@ -22,9 +22,9 @@ from sparsetd import plots
 from sparsetd.control.policies import Rule, ValuePolicy, uniform
 from sparsetd.estimators import LSTD
 from sparsetd.features.featurize import featurize, state_features
+from sparsetd.logs import Policy, Transitions
+from sparsetd.logs.learnt import fingerprints
 from sparsetd.system import Array, Batch
-from sparsetd.transitions import Policy, Transitions
-from sparsetd.transitions.learnt import fingerprints
 
 RIDGE = 1e-4
 # Fresh data for iteration k, collected in view of the current policy.

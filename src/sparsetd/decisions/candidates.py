@@ -16,9 +16,9 @@ from sklearn.preprocessing import StandardScaler
 
 from sparsetd.decisions.score_policy import DECIMALS, ScorePolicy
 from sparsetd.evaluation.action_values import ActionRows, ActionValue
+from sparsetd.logs import Transitions
+from sparsetd.logs.learnt import fingerprints
 from sparsetd.system import Array
-from sparsetd.transitions import Transitions
-from sparsetd.transitions.learnt import fingerprints
 
 FEW = 5
 ROUNDS = (1, 3)  # evaluations: one is a single step of improvement, more are policy iteration

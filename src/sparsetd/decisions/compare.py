@@ -16,8 +16,8 @@ from sparsetd.decisions.subgroups import groups_of
 from sparsetd.decisions.where import Place, places
 from sparsetd.evaluation.cautions import Caution, by_severity
 from sparsetd.evaluation.result import SIGNS
+from sparsetd.logs import Transitions
 from sparsetd.system import Array
-from sparsetd.transitions import Transitions
 
 
 @dataclass(frozen=True, eq=False, repr=False)

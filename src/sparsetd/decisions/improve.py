@@ -25,8 +25,8 @@ from sparsetd.evaluation.behavior import estimate_behavior
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluate import evaluate
 from sparsetd.evaluation.result import Evaluation
-from sparsetd.transitions import Transitions
-from sparsetd.transitions.partition import hashed, parts_between
+from sparsetd.logs import Transitions
+from sparsetd.logs.partition import hashed, parts_between
 
 FEWEST = 20  # episodes in each part
 

@@ -27,10 +27,10 @@ from sparsetd.evaluation.sanity import on_the_value
 from sparsetd.evaluation.support import support, weights
 from sparsetd.evaluation.target import pose
 from sparsetd.features.featurize import feature_names, featurize, fit_features
+from sparsetd.logs import Transitions
+from sparsetd.logs.learnt import taught
 from sparsetd.selection import SparseTDCV
 from sparsetd.system import Array
-from sparsetd.transitions import Transitions
-from sparsetd.transitions.learnt import taught
 
 BEHAVIOR = ("behavior", "behaviour")
 

@@ -29,9 +29,9 @@ from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.sanity import possible
 from sparsetd.features.featurize import fit_features
+from sparsetd.logs import Policy, Transitions
+from sparsetd.logs.learnt import refuse_own
 from sparsetd.system import Array
-from sparsetd.transitions import Policy, Transitions
-from sparsetd.transitions.learnt import refuse_own
 
 GAMMAS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0)
 SWEEPS = 5

@@ -6,7 +6,7 @@ import os
 from importlib import import_module
 from typing import Any, ClassVar
 
-from sparsetd.atomic import replace_file
+from sparsetd.storage.atomic import replace_file
 
 
 class Decision:

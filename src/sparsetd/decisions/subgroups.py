@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.logs import Transitions
+from sparsetd.logs.policy import named
 from sparsetd.system import Array
-from sparsetd.transitions import Transitions
-from sparsetd.transitions.policy import named
 
 SOME = 100
 MOST = 8  # values of a column that are groups by themselves; of more, thirds are

@@ -18,8 +18,8 @@ import numpy as np
 from sparsetd.decisions.judge import Fit, Judge
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
+from sparsetd.logs import Transitions
 from sparsetd.system import Array
-from sparsetd.transitions import Transitions
 
 SHOWN = 4  # columns that are cut into groups
 ACTIONS = 8  # actions that stand alone; the others are one group

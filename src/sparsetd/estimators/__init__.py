@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sparsetd._tools.lazy_names import lazily
 from sparsetd.estimators.fit_stream import fit_stream as fit_stream  # its module has the same name
-from sparsetd.lazy_names import lazily
 
 if TYPE_CHECKING:
     from sparsetd.estimators.base import *

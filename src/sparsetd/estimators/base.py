@@ -15,10 +15,10 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sparsetd._tools.progress import track
 from sparsetd.estimators.rows import Following, check_target, following, like, weighted, with_constant
 from sparsetd.estimators.validation import check_finite, check_parameters, column, flags
 from sparsetd.metrics import mspbe
-from sparsetd.progress import track
 from sparsetd.system import Array, Batch, Solution, Table
 
 Parts = tuple[Table, Any, Any]

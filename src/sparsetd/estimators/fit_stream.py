@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd import checkpoint as files
-from sparsetd import container
-from sparsetd.atomic import remove_file
+from sparsetd._tools.progress import track
 from sparsetd.estimators.validation import check_parameters
-from sparsetd.progress import track
+from sparsetd.storage import checkpoint as files
+from sparsetd.storage import container
+from sparsetd.storage.atomic import remove_file
 from sparsetd.system import Batch, rows_of
 
 COLUMNS = ("ratio", "discount", "start", "interest")

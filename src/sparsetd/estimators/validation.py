@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.moderate import all_moderate, immoderate
+from sparsetd._tools.moderate import all_moderate, immoderate
 from sparsetd.system import Array
 
 

@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd.features.featurize import feature_names, featurize, fit_features, state_features
-from sparsetd.transitions import Policy, Transitions, action_probabilities
-from sparsetd.transitions.checks import finite, numbers
-from sparsetd.transitions.learnt import fingerprints
-from sparsetd.transitions.names import in_order, names_in
+from sparsetd.logs import Policy, Transitions, action_probabilities
+from sparsetd.logs.checks import finite, numbers
+from sparsetd.logs.learnt import fingerprints
+from sparsetd.logs.names import in_order, names_in
 
 Array = NDArray[Any]
 

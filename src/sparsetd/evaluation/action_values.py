@@ -18,10 +18,10 @@ from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.moments import with_ones
 from sparsetd.features.featurize import state_features
+from sparsetd.logs import Policy, Transitions
+from sparsetd.logs.policy import discrete
 from sparsetd.selection.units import lengths
 from sparsetd.system import Array
-from sparsetd.transitions import Policy, Transitions
-from sparsetd.transitions.policy import discrete
 
 RIDGE = 1.0  # rows' worth of "no effect" that every block has seen: it settles actions with fewer rows than features
 

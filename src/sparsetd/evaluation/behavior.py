@@ -22,9 +22,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sparsetd.logs import Transitions
+from sparsetd.logs.partition import cuts, hashed, parts_between
 from sparsetd.system import Array
-from sparsetd.transitions import Transitions
-from sparsetd.transitions.partition import cuts, hashed, parts_between
 
 N_BINS = 10
 SALT = "behavior"

@@ -18,9 +18,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsetd._tools.progress import track
 from sparsetd.evaluation.asks import Ask
 from sparsetd.evaluation.moments import Moments, Part, on_columns
-from sparsetd.progress import track
 from sparsetd.selection.elimination import MeanSystem, distinct, eliminate, survivors
 from sparsetd.selection.episodes import halves
 from sparsetd.selection.path import SparsePath, solved_path

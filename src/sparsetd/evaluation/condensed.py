@@ -19,7 +19,6 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from sparsetd.engines import Engine, forget
 from sparsetd.estimators import SparseTD
 from sparsetd.evaluation.asks import Ask
 from sparsetd.evaluation.choice import FORMED, choose_on
@@ -27,6 +26,7 @@ from sparsetd.evaluation.groups import Groups
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.moments import Moments, Part, on_columns, sums
 from sparsetd.evaluation.opened import Opened, opened
+from sparsetd.logs.engines import Engine, forget
 from sparsetd.selection import Interval, SparsePath, SparseTDCV, StabilitySelection
 from sparsetd.selection.episodes import clustered_error, powers
 from sparsetd.selection.intervals import of_error

@@ -11,8 +11,8 @@ import numpy as np
 from sparsetd.evaluation.asks import Ask
 from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.moments import Part
+from sparsetd.logs import suspicions
 from sparsetd.system import Array
-from sparsetd.transitions import suspicions
 
 MOST = 200_000  # episodes that are compared
 MANY = 0.2  # a share of copies from which intervals are wrong by a tenth

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sparsetd.logs import Transitions
 from sparsetd.system import Array
-from sparsetd.transitions import Transitions
 
 
 @dataclass(frozen=True, eq=False)

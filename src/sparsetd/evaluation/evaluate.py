@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.engines import Engine, forget
 from sparsetd.evaluation import copies, importance, pictures, sanity, second_opinion
 from sparsetd.evaluation.asks import Ask
 from sparsetd.evaluation.cautions import Caution, by_severity
@@ -48,11 +47,12 @@ from sparsetd.evaluation.parts import Parts
 from sparsetd.evaluation.result import Evaluation, Feature
 from sparsetd.evaluation.support import support, weights
 from sparsetd.evaluation.verify import second_way, verify
+from sparsetd.logs.engines import Engine, forget
+from sparsetd.logs.learnt import refuse_own
 from sparsetd.selection import SparseTDCV
 from sparsetd.selection.episodes import powers
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
-from sparsetd.transitions.learnt import refuse_own
 
 
 def evaluate(
@@ -100,7 +100,7 @@ def evaluate(
     seed : int
         Of the halves. Folds and groups follow from the ids of the episodes, so the order of the log does not matter.
     engine : Engine, optional
-        Who reads the shards: `sparsetd.engines.Processes(n)`, `sparsetd.dask.Dask(client)`; this process by default.
+        Who reads the shards: `logs.engines.Processes(n)`, `logs.dask.Dask(client)`; this process by default.
     checkpoint : path, optional
         A folder for what is known of each shard: a run that was killed continues from there. At the end that is
         removed, and nothing else.

@@ -15,14 +15,14 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.preprocessing import StandardScaler
 
-from sparsetd.engines import Engine
 from sparsetd.estimators import ValueFunction, fit_stream
 from sparsetd.evaluation.choice import FORMED
 from sparsetd.evaluation.condensed import Condensed, condense, why_rows
 from sparsetd.evaluation.opened import sample
 from sparsetd.features.featurize import feature_names, featurize, state_features
-from sparsetd.transitions import Shard, Transitions, concatenate, shards
-from sparsetd.transitions.read_ahead import read_ahead
+from sparsetd.logs import Shard, Transitions, concatenate, shards
+from sparsetd.logs.engines import Engine
+from sparsetd.logs.read_ahead import read_ahead
 
 
 def fit_shards(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparsetd.evaluation.opened import Opened
+from sparsetd.logs.partition import cuts, parts_between
 from sparsetd.system import Array
-from sparsetd.transitions.partition import cuts, parts_between
 
 N_GROUPS = 40
 

@@ -24,9 +24,8 @@ from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.moments import Moments, Part
-from sparsetd.mean_operator import recurrence
 from sparsetd.selection.units import lengths_of
-from sparsetd.system import Array
+from sparsetd.system import Array, recurrence
 
 N_GROUPS, N_BINS = 10, 8_192
 SINGULAR = (

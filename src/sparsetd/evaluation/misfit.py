@@ -34,9 +34,8 @@ from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.evaluation.moments import sums as sums_of
-from sparsetd.mean_operator import recurrence
 from sparsetd.selection.episodes import powers
-from sparsetd.system import Array
+from sparsetd.system import Array, recurrence
 
 if TYPE_CHECKING:
     from sparsetd.evaluation.parts import Parts

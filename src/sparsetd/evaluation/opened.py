@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.engines import Engine
 from sparsetd.evaluation.moments import Part, pilot_units
 from sparsetd.evaluation.parts import Parts, Reading
 from sparsetd.evaluation.target import Question, pose
 from sparsetd.features.featurize import feature_names, fit_features
+from sparsetd.logs import Shard, Transitions, concatenate, shards
+from sparsetd.logs.engines import Engine
+from sparsetd.logs.partition import hashed
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
-from sparsetd.transitions import Shard, Transitions, concatenate, shards
-from sparsetd.transitions.partition import hashed
 
 SAMPLE = 50_000  # rows that stand for a log in shards where sums do not: features to fit, what looks suspicious
 

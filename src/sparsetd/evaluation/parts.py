@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.engines import Engine, reduced
 from sparsetd.evaluation.asks import Ask, answers
 from sparsetd.evaluation.behavior import Calibrated
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.moments import Part
 from sparsetd.evaluation.target import pose
 from sparsetd.features.featurize import featurize
+from sparsetd.logs import Shard, Transitions
+from sparsetd.logs.engines import Engine, reduced
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
-from sparsetd.transitions import Shard, Transitions
 
 
 @dataclass(frozen=True, eq=False)

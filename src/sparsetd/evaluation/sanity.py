@@ -11,8 +11,8 @@ from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.target import Question
+from sparsetd.logs import suspicions
 from sparsetd.system import Array
-from sparsetd.transitions import suspicions
 
 MAX_UNSEEN = 0.05  # mean discount at which episodes were cut (0: none was) from which that is said
 FEW_EPISODES = 20

@@ -15,7 +15,7 @@ from sparsetd.evaluation.action_values import ActionRows, ActionValue
 from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.features.featurize import fit_features
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 MOST_WEIGHTS = 2_000
 APART = 1.0  # standard errors from which the disagreement is said

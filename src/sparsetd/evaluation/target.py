@@ -19,7 +19,7 @@ import numpy as np
 
 from sparsetd.control import greedy
 from sparsetd.evaluation.behavior import BehaviorPolicy, estimate_behavior
-from sparsetd.transitions import Transitions
+from sparsetd.logs import Transitions
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import lsmr
 
-from sparsetd.mean_operator import recurrence
-from sparsetd.system import Array, Batch, Table, Trace, TraceCarry, trace_weights
+from sparsetd.system import Array, Batch, Table, Trace, TraceCarry, recurrence, trace_weights
 
 
 def td_errors(batch: Batch, theta: Array) -> Array:

@@ -11,8 +11,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.sparse.linalg import LinearOperator, lsmr
 
-from sparsetd.mean_operator import MeanOperator
-from sparsetd.system import Array, Batch, Table
+from sparsetd.system import Array, Batch, MeanOperator, Table
 
 
 class Penalty(Protocol):

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sparsetd.logs import Transitions
 from sparsetd.system import Array
-from sparsetd.transitions import Transitions
 
 N_PATIENT_STATES = 713  # the states after them end the episode
 NAMES = (

@@ -13,8 +13,8 @@ from typing import Literal
 
 import numpy as np
 
+from sparsetd.logs import Transitions, concatenate
 from sparsetd.system import Array
-from sparsetd.transitions import Transitions, concatenate
 
 LOW, HIGH = np.array([-1.2, -0.07]), np.array([0.6, 0.07])
 GOAL = 0.5

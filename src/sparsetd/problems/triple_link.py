@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.linalg as sla
 
-from sparsetd.jit import njit
+from sparsetd._tools.jit import njit
 from sparsetd.system import Array
 
 FORCES = np.array([0.0, 5.0, -5.0])

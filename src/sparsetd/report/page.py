@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from sparsetd.atomic import replace_file
 from sparsetd.report import charts
 from sparsetd.report.feature_table import feature_table
 from sparsetd.report.shell import shell
 from sparsetd.report.words import Numbers, Verdict, answers, count, number, percent, verdicts
+from sparsetd.storage.atomic import replace_file
 
 Payload = Mapping[str, Any]
 

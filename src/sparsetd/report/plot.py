@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from sparsetd.atomic import regular_file, replace_file
+from sparsetd.storage.atomic import regular_file, replace_file
 
 __all__ = ["check_figure_path", "save_figure"]
 

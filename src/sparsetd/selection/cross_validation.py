@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sparsetd.progress import track
+from sparsetd._tools.progress import track
 from sparsetd.selection.fold_moments import FoldMoments
 from sparsetd.solvers.saddle import Family
 from sparsetd.system import Array

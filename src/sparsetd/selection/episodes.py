@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from sparsetd.logs.partition import partition
 from sparsetd.system import Array
-from sparsetd.transitions.partition import partition
 
 
 def episode_of(start: Array) -> Array:

@@ -22,9 +22,9 @@ from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd import plots
+from sparsetd._tools.progress import track
 from sparsetd.estimators.base import BaseTD
 from sparsetd.operators import td
-from sparsetd.progress import track
 from sparsetd.selection.episodes import clustered_error, clusters, drawn_again, episode_of, powers
 from sparsetd.selection.units import lengths
 from sparsetd.solvers.saddle import selected_rows

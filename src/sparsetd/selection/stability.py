@@ -16,8 +16,8 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sparsetd import plots
+from sparsetd._tools.progress import track
 from sparsetd.estimators.sparse_td import SparseTD
-from sparsetd.progress import track
 from sparsetd.selection.episodes import clusters, halves
 from sparsetd.selection.path import family_of
 from sparsetd.solvers.saddle import rho_grid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparsetd.lazy_names import lazily
+from sparsetd._tools.lazy_names import lazily
 
 if TYPE_CHECKING:
     from sparsetd.solvers.adaptive import *

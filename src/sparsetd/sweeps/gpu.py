@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.cuda import Job, inputs_of, stream
+from sparsetd.sweeps.cuda import Job, inputs_of, stream
 from sparsetd.sweeps.grid import Setting
 from sparsetd.sweeps.tasks import Prediction, Row, pieces, rows_of
 from sparsetd.system import Array

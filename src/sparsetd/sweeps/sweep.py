@@ -15,7 +15,7 @@ from typing import Any
 import joblib
 from threadpoolctl import threadpool_limits
 
-from sparsetd.atomic import replace_file
+from sparsetd.storage.atomic import replace_file
 from sparsetd.sweeps.grid import Grid, Setting, settings_of
 from sparsetd.sweeps.table import Sweep
 from sparsetd.sweeps.tasks import Control, Metric, Prediction, Row, Task, rows_of

@@ -11,7 +11,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from sparsetd.jit import njit
+from sparsetd._tools.jit import njit
 
 # Sums may be reordered and contracted; NaN and infinity keep their meaning, or divergence could not be seen.
 FAST = {"reassoc", "contract", "arcp", "nsz"}

@@ -12,8 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sparsetd.mean_operator import MeanOperator, recurrence
-from sparsetd.system import Array, Batch, Table, dense
+from sparsetd.system import Array, Batch, MeanOperator, Table, dense, recurrence
 
 CHUNK = 2 * 10**6  # numbers (16 MB) of a block of rows that is read at once
 FORM_BELOW = 2500  # unknowns: beyond this the matrix no longer stays in cache and PDHG gains nothing from forming it

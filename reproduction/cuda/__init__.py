@@ -1,0 +1,1 @@
+"""The experiments that run on a GPU."""

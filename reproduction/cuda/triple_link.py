@@ -1,0 +1,40 @@
+"""The triple link on the GPU: one thread block learns one run, from its first episode to the one that lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sparsetd.problems.triple_link import ANGLE, TRACK, Plant
+from sparsetd.sweeps.cuda.launch import compiled, cupy
+from sparsetd.system import Array
+
+THREADS = 512
+
+
+def numbers(tuned: Any, coordinates: Array, seed: int) -> Array:
+    """A run as the kernel reads it; `coordinates` is the matrix that maps the state to the box of the features."""
+    rates = (tuned.gamma, tuned.lam, tuned.alpha, tuned.konidaris, tuned.eta, tuned.epsilon, tuned.decay)
+    rest = (*rates, tuned.rho_theta, tuned.rho_w, tuned.forgetting, seed)
+    return np.concatenate([(tuned.scale * coordinates).ravel(), np.array(rest, dtype=float)])
+
+
+def learn(
+    runs: Sequence[Array], *, saddle: bool, order: int, dt: float, n_x: int, max_episodes: int, max_total: int
+) -> Array:
+    """(solved, episodes, longest episode) of every run: GQ(λ), or RO-GQ(λ) with `saddle`."""
+    cp, features = cupy(), (order + 1) ** 8
+    per = -(-features // THREADS)
+    kernel = compiled("triple_link", defines(THREADS, per, order, saddle))
+    memory = cp.empty((len(runs), 6 if saddle else 3, 3, THREADS * per), cp.float32)
+    result, given = cp.zeros((len(runs), 3), cp.int32), [cp.asarray(v) for v in (np.stack(runs), Plant().constants())]
+    limits = (np.float64(dt), np.float64(TRACK), np.float64(ANGLE), *map(np.int32, (n_x, max_episodes, max_total)))
+    kernel((len(runs),), (THREADS,), (*given, *limits, memory, result))
+    return np.asarray(cp.asnumpy(result))
+
+
+def defines(threads: int, per: int, order: int, saddle: bool) -> str:
+    words = {"THREADS": threads, "PER": per, "ORDER": order, "FEATURES": (order + 1) ** 8, "RO": int(saddle)}
+    return "".join(f"#define {name} {value}\n" for name, value in words.items())

@@ -1,0 +1,131 @@
+"""What an experiment is: settings that know where they come from, units of work, claims with verdicts by rule.
+
+A file of this package describes one figure or table of the paper and ends in one :class:`Experiment`. Everything
+that is common (parallel runs, resuming, the report) lives elsewhere and reads only this description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from reproduction.settings import Settings
+
+Row = dict[str, Any]
+
+REPRODUCED = "reproduced"
+UNDER_READING = "reproduced under this reading"
+NOT_REPRODUCED = "not reproduced"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One independent piece of work: a run of one method (or a few that share data) with one seed."""
+
+    name: str
+    seed: int
+    params: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        return f"{self.name}-{self.seed:03d}"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper, its number, ours, and the verdict that `rule` gives.
+
+    `reading` names what had to be chosen where the paper is silent, or why the claim did not come out.
+    """
+
+    label: str
+    paper: str
+    ours: str
+    verdict: str
+    rule: str
+    reading: str = ""
+
+    @property
+    def sentence(self) -> str:
+        if self.verdict == NOT_REPRODUCED and self.reading:
+            return f"not reproduced, because {self.reading}"
+        return f"{self.verdict}: {self.reading}" if self.reading and self.verdict == UNDER_READING else self.verdict
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture: `draw` fills `panels` axes that it is given. The caption says what to see."""
+
+    stem: str
+    title: str
+    caption: str
+    draw: Callable[[Any], None]
+    panels: int = 1
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of results; `rows` hold what is printed."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What the rows say: claims with verdicts, tables, and remarks in sentences."""
+
+    claims: list[Claim]
+    tables: list[Table] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure or table of the paper.
+
+    `units(settings)` lists the work, `run(settings, unit)` returns tidy rows, `summarize(settings, rows)` judges the
+    paper's claims from them, and `plot(settings, rows)` describes the figures. `rows` is a pandas frame of all finished
+    units.
+    """
+
+    name: str
+    title: str
+    about: str
+    full: Settings
+    quick: Settings
+    units: Callable[[Any], Iterable[Unit]]
+    run: Callable[[Any, Unit], list[Row]]
+    summarize: Callable[[Any, Any], Summary]
+    plot: Callable[[Any, Any], list[Figure]]
+
+
+def judge(
+    label: str,
+    printed: str,
+    ours: str,
+    rule: str,
+    *,
+    literal: bool,
+    reading: bool = False,
+    because: str = "",
+    otherwise: str = "",
+) -> Claim:
+    """The claim with its verdict: it holds with the printed settings, or only under a stated reading, or not at all.
+
+    `because` states the reading; `otherwise` says why not even that holds (where it is left out, `because` does).
+    """
+    verdict = REPRODUCED if literal else UNDER_READING if reading else NOT_REPRODUCED
+    reason = "" if literal else because if reading else otherwise or because
+    return Claim(label, printed, ours, verdict, rule, reason)
+
+
+def curve(rows: Any, across: str, column: str, how: str = "median", **where: Any) -> tuple[Any, Any]:
+    """(values of `across`, median or another summary of `column` over the runs) of the rows where all of it holds."""
+    for name, value in where.items():
+        rows = rows[rows[name] == value]
+    summary = rows.groupby(across)[column].agg(how)
+    return summary.index.to_numpy(), summary.to_numpy()

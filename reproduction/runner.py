@@ -1,0 +1,105 @@
+"""Run the units of an experiment in parallel, keeping what is finished.
+
+Every finished unit is one Parquet file of tidy rows, written all at once. Its name carries a fingerprint of the
+settings: with `resume`, units whose file can be read are skipped, and rows of other settings are never mixed in. Work
+is handed to joblib, so a cluster backend (`joblib.parallel_config`) can take over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+
+from reproduction.experiment import Experiment, Figure, Summary, Unit
+from reproduction.settings import Settings
+from sparsetd._tools.progress import counter
+from sparsetd.storage.atomic import replace_file
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A finished experiment: everything that its report needs."""
+
+    experiment: Experiment
+    settings: Settings
+    rows: Any
+    summary: Summary
+    figures: list[Figure]
+    folder: Path
+    seconds: float
+
+
+def fingerprint(settings: Settings, unit: Unit) -> str:
+    """Eight hexadecimal digits of everything a unit's rows depend on (not of the number of seeds)."""
+    values = {k: v for k, v in dataclasses.asdict(settings).items() if k not in settings.carried}
+    text = json.dumps([values, unit.name, unit.seed, unit.params], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def unit_file(folder: Path, settings: Settings, unit: Unit) -> Path:
+    return folder / "rows" / f"{unit.label}-{fingerprint(settings, unit)}.parquet"
+
+
+def execute(experiment: Experiment, settings: Settings, out: Path, *, jobs: int = 1, resume: bool = False) -> Outcome:
+    """Run what is not finished, then judge all of it. Rows go to `out`/<name of the experiment>/rows."""
+    began, folder = time.perf_counter(), Path(out) / experiment.name
+    (folder / "rows").mkdir(parents=True, exist_ok=True)
+    units = list(experiment.units(settings))
+    files = [unit_file(folder, settings, unit) for unit in units]
+    todo = [(u, f) for u, f in zip(units, files, strict=True) if not (resume and _is_finished(f))]
+    run_units(experiment, settings, todo, jobs, len(units))
+    rows = gather(files)
+    summary, figures = experiment.summarize(settings, rows), experiment.plot(settings, rows)
+    return Outcome(experiment, settings, rows, summary, figures, folder, time.perf_counter() - began)
+
+
+def run_units(experiment: Experiment, settings: Settings, todo: list[tuple[Unit, Path]], jobs: int, total: int) -> None:
+    """Each unit writes its own file as soon as it is finished; those of an earlier run count as progress."""
+    tell = counter(experiment.name)
+    calls = (joblib.delayed(_run_one)(experiment, settings, unit, file) for unit, file in todo)
+    finished = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
+    for k, _ in enumerate(finished, start=total - len(todo) + 1):
+        tell(k, total)
+
+
+def _run_one(experiment: Experiment, settings: Settings, unit: Unit, file: Path) -> None:
+    began = time.perf_counter()
+    rows = experiment.run(settings, unit)
+    frame = _pandas().DataFrame(rows)
+    frame.insert(0, "unit", unit.name)
+    frame.insert(1, "seed", unit.seed)
+    frame["unit_seconds"] = time.perf_counter() - began
+    replace_file(file, frame.to_parquet(index=False))
+
+
+def _is_finished(file: Path) -> bool:
+    """Whether the rows of a unit are there and whole; a file that was cut short is computed again."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        return pyarrow.parquet.read_table(file).num_rows > 0
+    except (OSError, pyarrow.ArrowException):
+        return False
+
+
+def gather(files: list[Path]) -> Any:
+    """One frame out of the files of all units."""
+    pandas = _pandas()
+    return pandas.concat([pandas.read_parquet(file) for file in files], ignore_index=True)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas
+        import pyarrow  # noqa: F401  (pandas writes Parquet through it)
+    except ImportError as error:  # pragma: no cover
+        raise ImportError('Experiments store their rows as Parquet: pip install "sparsetd[data]"') from error
+    return pandas

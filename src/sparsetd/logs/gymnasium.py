@@ -1,0 +1,180 @@
+"""Transitions from a Gymnasium environment, single or vectorised, under a policy whose probabilities are recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sparsetd.logs.checks import Array
+from sparsetd.logs.policy import Policy, action_probabilities, chosen
+from sparsetd.logs.transitions import Transitions, concatenate
+
+
+@dataclass
+class _Log:
+    """Rows of one environment, with the number of steps and episodes it still owes."""
+
+    steps: float
+    episodes: float
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    fresh: bool = True
+
+    @property
+    def done(self) -> bool:
+        return self.steps <= 0 or self.episodes <= 0
+
+    def add(self, **row: Any) -> None:
+        self.rows.append({**row, "start": self.fresh})
+        self.fresh = bool(row["terminated"] or row["truncated"])
+        self.steps -= 1
+        self.episodes -= self.fresh
+
+    def transitions(self, names: tuple[str, ...] | None) -> Transitions:
+        last = self.rows[-1]
+        last["truncated"] |= not last["terminated"]  # the log was cut here, the episode was not over
+        columns = {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
+        return Transitions.from_arrays(**columns, names=names)
+
+
+def collect(
+    env: Any,
+    policy: Policy,
+    rng: int | np.random.Generator,
+    *,
+    n_steps: int | None = None,
+    n_episodes: int | None = None,
+    target: Policy | None = None,
+    names: tuple[str, ...] | None = None,
+) -> Transitions:
+    """Run `policy` in `env` and record s, a, r, s', how each row ended and μ(a|s).
+
+    Parameters
+    ----------
+    env : gymnasium.Env or gymnasium.vector.VectorEnv
+        With a `Discrete` action space. Any observation space; what is not an array is flattened by Gymnasium.
+    policy : callable
+        The behaviour policy: from observations (n, p), as `Transitions` stores them, to probabilities (n, n_actions).
+    rng : int or numpy.random.Generator
+        Draws the actions and the seed of the environment: the same seed gives the same rows.
+    n_steps, n_episodes : int
+        When to stop (whichever comes first). The sub-environments of a vector environment get equal shares, so that
+        short episodes are not over-represented. A last episode cut by `n_steps` is marked as truncated.
+    target : callable, optional
+        A policy whose π(a|s) is recorded as `target_prob`.
+
+    Notes
+    -----
+    Actions are recorded as 0, 1, … whatever the `start` of the action space. All three autoreset modes of vector
+    environments are handled: the reset rows of NEXT_STEP are dropped, SAME_STEP's successor is its `final_obs`, and
+    DISABLED environments are reset here.
+    """
+    if n_steps is None and n_episodes is None:
+        raise ValueError("Pass `n_steps` or `n_episodes`: without one of them collecting would never end.")
+    for name, count in (("n_steps", n_steps), ("n_episodes", n_episodes)):
+        if count is not None and count < 1:
+            raise ValueError(f"`{name}` must be at least 1, but it is {count}: ask for some data.")
+    generator = np.random.default_rng(rng)
+    if hasattr(env, "num_envs"):
+        logs = _run_vector(env, policy, generator, _shares(n_steps, n_episodes, env.num_envs))
+    else:
+        logs = [_run_single(env, policy, generator, _shares(n_steps, n_episodes, 1)[0])]
+    rows = concatenate([log.transitions(names) for log in logs if log.rows])
+    return rows if target is None else rows.with_target(target)
+
+
+def _shares(n_steps: int | None, n_episodes: int | None, n: int) -> list[_Log]:
+    def share(total: int | None, i: int) -> float:
+        return np.inf if total is None else total // n + (i < total % n)
+
+    return [_Log(share(n_steps, i), share(n_episodes, i)) for i in range(n)]
+
+
+def _run_single(env: Any, policy: Policy, rng: np.random.Generator, log: _Log) -> _Log:
+    first = _first_action(env.action_space)
+    flat = _flattener(env.observation_space)
+    s = flat(env.reset(seed=_seed(rng))[0])
+    while not log.done:
+        (a,), (mu,) = _draw(policy, s[None], rng)
+        obs, reward, terminated, truncated, _ = env.step(int(a) + first)
+        successor = flat(obs)
+        log.add(**_row(s, a, reward, successor, terminated, truncated, mu))
+        s = flat(env.reset()[0]) if log.fresh and not log.done else successor
+    return log
+
+
+def _run_vector(env: Any, policy: Policy, rng: np.random.Generator, logs: list[_Log]) -> list[_Log]:
+    mode = _autoreset_mode(env)
+    first = _first_action(env.single_action_space)
+    flat = _flattener(env.single_observation_space)
+    batch = _batch_flattener(env, flat)
+    s = batch(env.reset(seed=_seed(rng))[0])
+    resetting = np.zeros(env.num_envs, dtype=bool)
+    while not all(log.done for log in logs):
+        a, mu = _draw(policy, s, rng)
+        obs, reward, terminated, truncated, info = env.step(a.astype(env.action_space.dtype) + first)
+        over = np.logical_or(terminated, truncated)
+        after = batch(obs)
+        successor = after.copy()
+        if mode == "SAME_STEP":
+            for i in np.flatnonzero(over):
+                successor[i] = flat(info["final_obs"][i])
+        for j, log in enumerate(logs):
+            if not (log.done or resetting[j]):
+                log.add(**_row(s[j], a[j], reward[j], successor[j], terminated[j], truncated[j], mu[j]))
+        if mode == "DISABLED" and over.any():
+            after = batch(env.reset(options={"reset_mask": over})[0])
+        s, resetting = after, over & ~resetting & (mode == "NEXT_STEP")
+    return logs
+
+
+def _row(s: Array, a: Any, reward: Any, successor: Array, terminated: Any, truncated: Any, mu: float) -> dict[str, Any]:
+    return {
+        "observation": s,
+        "action": int(a),
+        "reward": float(reward),
+        "next_observation": successor,
+        "terminated": bool(terminated),
+        "truncated": bool(truncated),
+        "behavior_prob": mu,
+    }
+
+
+def _draw(policy: Policy, s: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Actions by inversion of the cumulated probabilities, one uniform number per row, and their probabilities."""
+    table = action_probabilities(policy, s)
+    cumulated = np.cumsum(table, axis=1)
+    u = rng.random(len(s))[:, None] * cumulated[:, -1:]
+    a = np.minimum((cumulated <= u).sum(axis=1), table.shape[1] - 1)  # rounding may put u on the last edge
+    return a, chosen(table, a)
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31))
+
+
+def _first_action(space: Any) -> int:
+    if not hasattr(space, "n") or not hasattr(space, "start"):
+        raise TypeError(f"`env` must have a Discrete action space, not {space}: wrap it to discretise the actions.")
+    return int(space.start)
+
+
+def _autoreset_mode(env: Any) -> str:
+    mode = env.metadata.get("autoreset_mode", "NEXT_STEP")  # what Gymnasium 1.0 did before the modes had names
+    return str(getattr(mode, "name", mode)).upper()
+
+
+def _flattener(space: Any) -> Any:
+    """Observation → vector: numbers and arrays as they are, dictionaries and tuples flattened by Gymnasium."""
+    if space is not None and type(space).__name__ in ("Dict", "Tuple", "Sequence", "Graph", "OneOf", "Text"):
+        from gymnasium.spaces.utils import flatten
+
+        return lambda obs: np.asarray(flatten(space, obs)).reshape(-1)
+    return lambda obs: np.asarray(obs).reshape(-1)
+
+
+def _batch_flattener(env: Any, flat: Any) -> Any:
+    from gymnasium.vector.utils import iterate
+
+    return lambda obs: np.stack([flat(one) for one in iterate(env.observation_space, obs)])

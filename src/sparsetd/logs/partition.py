@@ -1,0 +1,79 @@
+"""Parts of a log by the ids of its episodes: folds, halves and cross-fitting that do not depend on the order of a log.
+
+    h_i = mix(mix(id_i) + salt)        part of i = the number of cuts c_1 ≤ … ≤ c_{n−1} that are ≤ h_i
+
+The cuts are quantiles of the hashes, so that the parts are of equal size. Whoever holds the cuts can place an episode
+without seeing the others: a shard needs its own ids and n − 1 numbers. An id has the same hash in every process, on
+every platform, and whether it is stored as 7, 7.0 or a Python object.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparsetd.logs.checks import Array
+
+Hashes = NDArray[np.uint64]
+MANY = 2**20  # from so many ids on, equal ranges of the hashes are parts of equal size, but for a thousandth
+
+
+def partition(ids: Any, n: int, salt: str = "") -> Array:
+    """The part 0, …, n − 1 of each of the distinct `ids`, sizes differing by at most 1 (by chance from `MANY` on).
+
+    Another `salt` gives an independent partition.
+    """
+    hashes = hashed(ids, salt)
+    return parts_between(cuts(hashes, n), hashes)
+
+
+def cuts(hashes: Hashes, n: int) -> Hashes:
+    """The n − 1 hashes at which the second, third, … part begins; `hashes` are those of all episodes, in any order."""
+    size = len(hashes)
+    if size >= MANY:
+        return ranges(n)
+    if not size:
+        raise ValueError("`ids` is empty: pass at least one episode.")
+    return np.sort(hashes)[[k * size // n for k in range(1, n)]]
+
+
+def ranges(n: int) -> Hashes:
+    """The n − 1 hashes that divide all 64-bit numbers equally."""
+    return np.array([k * 2**64 // n for k in range(1, n)], dtype=np.uint64)
+
+
+def parts_between(cuts: Hashes, hashes: Hashes) -> Array:
+    """The part of each hash, given where the parts begin."""
+    return np.searchsorted(cuts, hashes, side="right")
+
+
+def hashed(ids: Any, salt: str = "") -> Hashes:
+    """One 64-bit hash per id: integers, whole floats and text, in arrays of numbers or of objects."""
+    return _mixed(_mixed(_numbers(np.asarray(ids))) + np.uint64(_of_text(salt)))
+
+
+def _numbers(ids: Array) -> Hashes:
+    if ids.dtype.kind in "biu":
+        return ids.astype(np.int64 if ids.dtype.kind == "i" else np.uint64).view(np.uint64)
+    return np.fromiter(map(_number, ids.tolist()), dtype=np.uint64, count=len(ids))
+
+
+def _number(entry: Any) -> int:
+    whole = isinstance(entry, int) or (isinstance(entry, float) and entry.is_integer())
+    return int(entry) % 2**64 if whole else _of_text(entry)
+
+
+def _of_text(entry: Any) -> int:
+    data = entry if isinstance(entry, bytes) else str(entry).encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+
+
+def _mixed(numbers: Hashes) -> Hashes:
+    """The finaliser of SplitMix64: a bijection of 64 bits in which every bit depends on every other."""
+    z = numbers + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))

@@ -1,0 +1,214 @@
+"""Which column is what: the one documented schema of a log, with inference from the usual names.
+
+observation      `obs_*` columns, or columns named by the caller, or one list column `observation`
+next observation `next_obs_*` (or `next_` + the observation's name); absent: the next row of the same episode
+action           integers 0, 1, … (or `action_0`, `action_1`, … for several numbers)
+reward           what the transition paid; the only column besides the observation that must be there
+terminated       the episode ended here for good: nothing follows, the successor's value is 0
+truncated        the episode was cut off here (time limit): the successor still has a value
+episode, step    which episode, and the order in it; absent: the file's order
+behavior_prob    probability of the logged action under the policy that chose it
+target_prob      its probability under the policy to be evaluated
+ratio            target_prob / behavior_prob, instead of the two
+group            what the row belongs to (an age group, a hospital), to ask about groups; only where the caller names it
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from sparsetd.logs.checks import show
+from sparsetd.logs.names import label
+
+ALIASES: dict[str, tuple[str, ...]] = {
+    "reward": ("reward", "rewards", "r"),
+    "action": ("action", "actions", "a"),
+    "terminated": ("terminated", "terminal", "terminals", "terminations", "done", "dones"),
+    "truncated": ("truncated", "truncations", "timeout", "timeouts"),
+    "episode": ("episode", "episode_id", "trajectory", "trajectory_id"),
+    "step": ("step", "timestep", "time_step", "t"),
+    "behavior_prob": ("behavior_prob", "behaviour_prob", "propensity", "propensity_score", "pscore", "action_prob"),
+    "target_prob": ("target_prob",),
+    "ratio": ("ratio", "importance_ratio", "importance_weight"),
+    "group": (),
+}
+WHOLE = (
+    ("observation", "next_observation"),
+    ("observations", "next_observations"),
+    ("obs", "next_obs"),
+    ("state", "next_state"),
+)
+PREFIXES = ("obs_", "observation_", "state_")
+MAX_COLUMNS = 100_000
+LONGEST_NAME = 1000
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Names of the columns by role; an empty tuple or None means that the log has none."""
+
+    observation: tuple[str, ...]
+    reward: str | None
+    next_observation: tuple[str, ...] = ()
+    action: tuple[str, ...] = ()
+    terminated: str | None = None
+    truncated: str | None = None
+    episode: str | None = None
+    step: str | None = None
+    behavior_prob: str | None = None
+    target_prob: str | None = None
+    ratio: str | None = None
+    group: str | None = None
+    ignored: tuple[str, ...] = field(default=(), compare=False)
+
+    def used(self) -> tuple[str, ...]:
+        """Every column that is read."""
+        names: list[str] = []
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name != "ignored" and value is not None:
+                names += [value] if isinstance(value, str) else value
+        return tuple(names)
+
+    def labels(self) -> tuple[str, ...]:
+        """Names for the observation's numbers: the columns', without the prefix where a word follows it."""
+        return tuple(map(label, self.observation))
+
+    def names(self, width: int) -> tuple[str, ...] | None:
+        """The labels where each of `width` numbers has its own column; the columns' full names where labels clash."""
+        if len(self.observation) != width:
+            return None
+        return self.observation if width == 1 or len(set(self.labels())) < width else self.labels()
+
+
+def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
+    """The schema of a log with these columns; `given` names columns by role and overrules what the names suggest.
+
+    `observation` and `next_observation` may be one name or several; `None` says that the log has no such column.
+    """
+    names = list(columns)
+    check_names(names)
+    given.pop("buckets", None)  # names no column: how many columns sparse rows are folded into
+    unknown = set(given) - set(ALIASES) - {"observation", "next_observation"}
+    if unknown:
+        raise TypeError(f"`{min(unknown)}` is not a role of a column{_known(min(unknown), ['observation', *ALIASES])}")
+    observation = _observation(given.get("observation"), names)
+    roles: dict[str, Any] = {
+        "observation": observation,
+        "next_observation": _next_observation(given, observation, names),
+    }
+    taken = {*observation, *roles["next_observation"]}
+    free = [name for name in names if name not in taken]
+    for role, aliases in ALIASES.items():
+        inferred = next((alias for alias in aliases if alias in free), None)
+        roles[role] = _named(role, given[role], names) if role in given else inferred
+        if role != "action" and isinstance(roles[role], tuple):
+            raise ValueError(f"`{role}` must be one column, but {len(roles[role])} were named: name one.")
+    roles["action"] = _actions(roles["action"], free, inferred="action" not in given)
+    if roles["reward"] is None and "reward" not in given:
+        raise ValueError(f"`reward` is missing: say which column it is {_by_role('reward')}{_known('reward', free)}")
+    schema = Schema(**roles)
+    used = set(schema.used())
+    return Schema(**roles, ignored=tuple(name for name in names if name not in used))
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse columns without a name, and two of the same name."""
+    if not names:
+        raise ValueError("The source has no columns: pass at least an observation and a reward.")
+    if len(names) > MAX_COLUMNS:
+        raise ValueError(
+            f"The source has {len(names):,} columns, more than {MAX_COLUMNS:,}: use one list column instead."
+        )
+    seen: set[str] = set()
+    for i, name in enumerate(names):
+        if not isinstance(name, str) or not name.strip():
+            raise ValueError(f"Column {i} has no name ({name!r}): give every column a name.")
+        if name.splitlines() != [name] or len(name) > LONGEST_NAME or not _encodable(name):
+            raise ValueError(f"Column {i} has a name that is not one short line of text ({show(name)}): rename it.")
+        if name in seen:
+            raise ValueError(f"`{name}` names two columns (the second is column {i}): rename one of them.")
+        seen.add(name)
+
+
+def _encodable(name: str) -> bool:
+    """JSON can spell halves of characters, which no file or terminal takes."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def _named(role: str, name: Any, names: list[str]) -> Any:
+    if name is None:
+        return None
+    known = set(names)
+    for one in [name] if isinstance(name, str) else name:
+        if one not in known:
+            raise ValueError(f"`{role}` names a column {one!r} that is not there{_known(one, names)}")
+    return name if isinstance(name, str) else tuple(name)
+
+
+def _actions(found: Any, names: list[str], *, inferred: bool) -> tuple[str, ...]:
+    if found is not None:
+        return (found,) if isinstance(found, str) else tuple(found)
+    return tuple(name for name in names if re.fullmatch(r"actions?_\d+", name)) if inferred else ()
+
+
+def _observation(given: Any, names: list[str]) -> tuple[str, ...]:
+    if given is not None:
+        named = _named("observation", given, names)
+        return (named,) if isinstance(named, str) else named
+    for prefix in PREFIXES:
+        found = tuple(name for name in names if name.startswith(prefix))
+        if found:
+            return found
+    for whole, _ in WHOLE:
+        if whole in names:
+            return (whole,)
+    claimed = {alias for aliases in ALIASES.values() for alias in aliases if len(alias) > 1}
+    known = set(names)
+    paired = tuple(name for name in names if f"next_{name}" in known and name not in claimed)
+    if paired:
+        return paired
+    raise ValueError(
+        f"`observation` is missing: name the columns obs_*, or say which they are {_by_role('observation')}"
+        f": there are {_list(names)}. `prepare` makes a log of a raw table."
+    )
+
+
+def _next_observation(given: dict[str, Any], observation: tuple[str, ...], names: list[str]) -> tuple[str, ...]:
+    if "next_observation" in given:
+        named = _named("next_observation", given["next_observation"], names)
+        found = () if named is None else (named,) if isinstance(named, str) else named
+    else:
+        known, candidates = set(names), [_successor_name(name) for name in observation]
+        found = tuple(name for name in candidates if name in known)
+        absent = [name for name in candidates if name not in known]
+        if found and absent:
+            raise ValueError(
+                f"`{absent[0]}` is missing although `{found[0]}` is there: add it, or drop all next_ columns."
+            )
+    if found and len(found) != len(observation):
+        raise ValueError(f"`next_observation` has {len(found)} columns but `observation` has {len(observation)}.")
+    return found
+
+
+def _successor_name(name: str) -> str:
+    return dict(WHOLE).get(name, f"next_{name}")
+
+
+def _by_role(role: str) -> str:
+    return f"with `{role}=` (`--column {role}=…` on the command line)"
+
+
+def _known(name: str, names: list[str]) -> str:
+    """The end of a sentence about a name that is not there: the nearest one that is, or all of them."""
+    close = difflib.get_close_matches(name, names[:1000], n=1)
+    return f"; did you mean {close[0]!r}?" if close else f": there are {_list(names)}."
+
+
+def _list(names: list[str]) -> str:
+    shown = ", ".join(repr(name[:40]) for name in names[:8]) or "no others"
+    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")

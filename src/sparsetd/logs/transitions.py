@@ -1,0 +1,250 @@
+"""`Transitions`: rows (s, a, r, s') of logged experience, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsetd import plots
+from sparsetd.logs import checks, columns
+from sparsetd.logs.checks import Array, Mask
+from sparsetd.logs.names import in_order, names_in
+from sparsetd.logs.partition import partition
+from sparsetd.logs.policy import Policy, action_probabilities, chosen, discrete
+from sparsetd.logs.sparse_lists import joined
+
+
+@dataclass(frozen=True, eq=False)
+class Transitions(plots.Framed):
+    """Columns of transitions in time order, episode after episode. Build one with `from_arrays`, which checks it.
+
+    Two kinds of ending are kept apart. After a *terminated* row nothing follows: its successor has value 0. A
+    *truncated* row was merely cut off (a time limit, the end of the log): its successor is a state like any other and
+    is bootstrapped from. `next_observation` is therefore always the true successor s', never the first state after a
+    reset; where a row terminated it is not used and may be anything.
+
+    Attributes
+    ----------
+    observation, next_observation : array (n, p), or CSR
+        s and s'. Integers stay integers (discrete states are a single column).
+    reward : array (n,)
+    terminated, truncated, start : boolean array (n,)
+        `start` marks the first row of an episode: eligibility traces are cut there.
+    episode : integer array (n,)
+        Number of the episode of each row, for splitting by episode.
+    action : integer array (n,), float array (n, k), or None
+        Discrete actions are 0, 1, …
+    behavior_prob, target_prob : array (n,) or None
+        μ(a|s) and π(a|s) of the logged action.
+    ratio : array (n,) or None
+        π(a|s) / μ(a|s) where it was given instead of the two probabilities.
+    names : tuple of str, or None
+        Names of the observation's columns.
+    episode_id : array (n,) or None
+        What the log itself calls the episode of each row: integers or objects.
+    group : array (n,) or None
+        What each row belongs to (an age group, a hospital): see `read(…, group=…)`.
+    action_names : tuple of str, or None
+        Names of the discrete actions, where `prepare` found text.
+    """
+
+    observation: Array
+    reward: Array
+    next_observation: Array
+    terminated: Mask
+    truncated: Mask
+    start: Mask
+    episode: Array
+    action: Array | None = None
+    behavior_prob: Array | None = None
+    target_prob: Array | None = None
+    ratio: Array | None = None
+    names: tuple[str, ...] | None = None
+    episode_id: Array | None = None
+    group: Array | None = None
+    action_names: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_arrays(
+        cls,
+        observation: Any,
+        reward: Any,
+        next_observation: Any = None,
+        *,
+        action: Any = None,
+        terminated: Any = None,
+        truncated: Any = None,
+        start: Any = None,
+        episode: Any = None,
+        behavior_prob: Any = None,
+        target_prob: Any = None,
+        ratio: Any = None,
+        names: Sequence[str] | None = None,
+    ) -> Transitions:
+        """Check and normalise columns given as arrays, lists or frames.
+
+        Without `next_observation` the successor is the next row of the same episode, and the last row of every episode
+        must have terminated. Without `episode` and `start`, a new episode follows each row that terminated or was
+        truncated.
+        """
+        s = checks.rows("observation", observation)
+        n = s.shape[0]
+        if n == 0:
+            raise ValueError("`observation` has no rows: pass at least one transition.")
+        checks.finite("observation", s)
+        ended = checks.flags("terminated", terminated, n)
+        cut = checks.flags("truncated", truncated, n)
+        first, number = columns.boundaries(n, ended | cut, start, episode)
+        a = None if action is None else columns.actions(action, n)
+        mu = columns.probability("behavior_prob", behavior_prob, n, a, positive=True)
+        pi = columns.probability("target_prob", target_prob, n, a, positive=False)
+        columns.refuse_infinite_ratio("behavior_prob", mu, pi)
+        return cls(
+            observation=s,
+            reward=checks.column("reward", reward, n).astype(np.float64, copy=False),
+            next_observation=columns.successors(s, next_observation, ended, first),
+            terminated=ended,
+            truncated=cut,
+            start=first,
+            episode=number,
+            action=a,
+            behavior_prob=mu,
+            target_prob=pi,
+            ratio=columns.ratios(ratio, n, mu, pi),
+            names=checks.names_of(names_in(observation) if names is None else names, s.shape[1]),
+            episode_id=None if episode is None else np.asarray(episode),
+        )
+
+    def __len__(self) -> int:
+        return len(self.reward)
+
+    def __repr__(self) -> str:
+        ends = f"{int(self.terminated.sum())} terminated, {int(self.truncated.sum())} truncated"
+        width = self.observation.shape[1]
+        return f"Transitions({len(self)} rows, {self.n_episodes} episodes, {width} observed columns, {ends})"
+
+    def to_frame(self) -> Any:
+        """One row per transition, the observed columns by name, as a pandas (or polars) frame."""
+        action = self.action if self.action_names is None else np.array(self.action_names, dtype=object)[self.action]
+        shown = {"episode": self.episode, "action": action, "reward": self.reward, "terminated": self.terminated}
+        shown |= {"truncated": self.truncated, "behavior_prob": self.behavior_prob, "target_prob": self.target_prob}
+        flat = {name: values for name, values in shown.items() if values is not None and values.ndim == 1}
+        observed = {} if sp.issparse(self.observation) else dict(zip(self.labels(), self.observation.T, strict=True))
+        return plots.frame(flat | observed)
+
+    def _first_rows(self) -> Any:
+        return self[: plots.ROWS].to_frame()
+
+    def plot(self, ax: Any = None) -> Any:
+        """A histogram of the importance ratios; returns the axes."""
+        return plots.ratios(self, ax)
+
+    def __getitem__(self, rows: slice | Array) -> Transitions:
+        """Some of the rows. Where rows in between are left out the trace must not carry over: a `start` is set."""
+        index = np.arange(len(self))[rows]
+        if index.ndim != 1:
+            raise TypeError("Transitions are sliced by rows: pass a slice, a mask or an array of row numbers.")
+        start = self.start[index]
+        start[1:] |= np.diff(index) != 1
+        taken: dict[str, Any] = {name: value[rows] for name, value in self._columns().items()}
+        return replace(self, **{**taken, "start": start})
+
+    @property
+    def n_episodes(self) -> int:
+        return len(self._bounds()) - 1
+
+    def episodes(self) -> Iterator[Transitions]:
+        """The episodes one by one."""
+        bounds = self._bounds()
+        return (self[i:j] for i, j in pairwise(bounds))
+
+    def part(self, k: int, n: int) -> Transitions:
+        """The k-th of n parts of the episodes, by a hash of their ids: parts are of equal size and share no episode."""
+        if not 1 <= k <= n <= self.n_episodes:
+            raise ValueError(f"There is no part {k} of {n} of {self.n_episodes} episodes: count from 1 to {n}.")
+        return self[np.flatnonzero(self.parts(n, "part") == k - 1)]
+
+    def parts(self, n: int, salt: str) -> Array:
+        """The part 0, …, n − 1 of every row's episode; another `salt` gives independent parts."""
+        return np.repeat(partition(self.ids(), n, salt), np.diff(self._bounds()))
+
+    def ids(self) -> Array:
+        """What each episode is called: its `episode_id`, or its number where the log names none."""
+        named = self.episode if self.episode_id is None else self.episode_id
+        return named[self._bounds()[:-1]]
+
+    def labels(self) -> list[str]:
+        """Names of the observed columns; x0, x1, … where they have none."""
+        return list(self.names or (f"x{j}" for j in range(self.observation.shape[1])))
+
+    def returns(self, gamma: float = 1.0) -> Array:
+        """Σ_t γᵗ r_t of every episode, as logged (an episode that was cut counts what was seen of it)."""
+        bounds = self._bounds()
+        age = np.arange(len(self)) - np.repeat(bounds[:-1], np.diff(bounds))
+        return np.asarray(np.add.reduceat(gamma**age * self.reward, bounds[:-1]))
+
+    def importance_ratio(self) -> Array:
+        """π(a|s)/μ(a|s) of every row: the column `ratio`, else target_prob / behavior_prob, else 1."""
+        if self.ratio is not None:
+            return self.ratio
+        if self.target_prob is None or self.behavior_prob is None:
+            return np.ones(len(self))
+        return np.asarray(self.target_prob / self.behavior_prob)
+
+    def probabilities(self, policy: Policy, observation: Array | None = None) -> Array:
+        """π(·|s) of every row, or of other observations of the same columns, by the names that the log knows."""
+        rows = self.observation if observation is None else observation
+        return action_probabilities(policy, rows, names=self.names, action_names=self.action_names)
+
+    def with_target(self, policy: Policy) -> Transitions:
+        """The same rows with `target_prob` = π(a|s) of the given policy; a `ratio` of another target is dropped."""
+        table = self.probabilities(policy)
+        return replace(self, target_prob=chosen(table, discrete(self.action, table.shape[1])), ratio=None)
+
+    def with_columns(self, names: Sequence[str] | None) -> Transitions:
+        """The same rows observing just these columns, in this order; as they are where either side has no names."""
+        if self.names is None or names is None:
+            return self
+        s, after = (in_order(rows, self.names, names) for rows in (self.observation, self.next_observation))
+        return replace(self, observation=s, next_observation=after, names=tuple(names))
+
+    def _bounds(self) -> Array:
+        """First row of every episode, and the number of rows."""
+        change = np.flatnonzero(np.diff(self.episode)) + 1
+        return np.concatenate([[0], change, [len(self)]]) if len(self) else np.zeros(1, dtype=np.int64)
+
+    def _columns(self) -> dict[str, Any]:
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("names", "action_names")}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def concatenate(parts: Sequence[Transitions]) -> Transitions:
+    """One `Transitions` out of several, episodes renumbered, so that any slicing of a log joins to the log again.
+
+    A part whose first row is not a `start` continues the last episode of the part before it.
+    """
+    if not parts:
+        raise ValueError("`parts` is empty: pass at least one Transitions.")
+    expected = parts[0]._columns()
+    for i, part in enumerate(parts):
+        _refuse_other_columns(i, part, parts[0])
+    whole: dict[str, Any] = {name: joined([getattr(part, name) for part in parts]) for name in expected}
+    changes = [np.append(part.start[:1], np.diff(part.episode) != 0) for part in parts]
+    number = np.cumsum(np.concatenate(changes))
+    whole["episode"] = number - number[:1]
+    return replace(parts[0], **whole)
+
+
+def _refuse_other_columns(i: int, part: Transitions, first: Transitions) -> None:
+    odd = sorted(part._columns().keys() ^ first._columns().keys())
+    if odd or part.names != first.names:
+        what = f"column {odd[0]!r}" if odd else "`names`"
+        raise ValueError(f"`parts` must have the same columns, but part {i} differs in {what}: add or drop it there.")
+    if not sp.issparse(first.observation) and part.observation.shape[1] != first.observation.shape[1]:
+        width = part.observation.shape[1]
+        raise ValueError(f"`parts` must observe the same columns, but part {i} has {width}: select the columns first.")

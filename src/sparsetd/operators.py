@@ -1,0 +1,171 @@
+"""Which linear system: every operator is a function that returns its `Table`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from sparsetd.system import PHI, PSI, E, Table, Trace
+
+__all__ = ["OPERATORS", "etd", "gq", "gtd", "gtd2", "htd", "td", "tdc", "tdrc"]
+
+
+def td(lam: float = 0.0) -> Table:
+    """A_t = e(φ − γφ')ᵀ, b_t = r e, in θ alone.
+
+    The stochastic iteration θ ← θ − α(A_tθ − b_t) = θ + αδe is TD(λ); E[A_t]θ = E[b_t] is LSTD(λ).
+
+    References
+    ----------
+    Sutton (1988), Learning to predict by the methods of temporal differences.
+    """
+    return Table.one_block("td", np.outer(E, PHI - PSI), E, lam=lam)
+
+
+def etd(lam: float = 0.0) -> Table:
+    """A_t = e(φ − γφ')ᵀ, b_t = r e with the emphatic trace e_t = ρ_t(m_t φ_t + γ_t λ e_{t−1}).
+
+    m_t = λ i_t + (1 − λ) F_t and F_t = ρ_{t−1} γ_t F_{t−1} + i_t. The table is TD's; only the trace differs.
+
+    References
+    ----------
+    Sutton, Mahmood & White (2016), An emphatic approach to the problem of off-policy temporal-difference learning.
+    """
+    return replace(td(lam), name="etd", trace="emphatic")
+
+
+def tdc(
+    eta: float = 1.0, lam: float = 0.0, *, name: str = "tdc", damping_w: float = 0.0, trace: Trace = "state"
+) -> Table:
+    """A_t = [[ηφφᵀ, ηe(φ−γφ')ᵀ], [γ(1−λ)φ'eᵀ, e(φ−γφ')ᵀ]], b_t = r[ηe; e] (`eq:abc`; e = ρφ without traces).
+
+    The stochastic iteration is θ ← θ + α(δe − γ(1−λ)(eᵀw)φ'), w ← w + ηα(δe − (φᵀw)φ) (`eq:TDCupdate`). Its fixed
+    point is w = 0 and LSTD's θ when E[e(φ−γφ')ᵀ] is non-singular. η = β/α is the ratio of the two steps.
+
+    References
+    ----------
+    Sutton et al. (2009), Fast gradient-descent methods for temporal-difference learning with linear function
+    approximation.
+    """
+    change = PHI - PSI
+    return Table.two_blocks(
+        name,
+        ww=eta * np.outer(PHI, PHI),
+        wt=eta * np.outer(E, change),
+        tw=(1.0 - lam) * np.outer(PSI, E),
+        tt=np.outer(E, change),
+        bw=eta * E,
+        bt=E,
+        damping_w=damping_w,
+        lam=lam,
+        trace=trace,
+    )
+
+
+def tdrc(eta: float = 1.0, lam: float = 0.0, beta: float = 1.0) -> Table:
+    """TDC's A_t plus ηβI on the block of w: w ← w + ηα((δe − (φᵀw)φ) − βw).
+
+    β = 0 is TDC; β → ∞ sends w to 0 and leaves TD.
+
+    References
+    ----------
+    Ghiassian et al. (2020), Gradient temporal-difference learning with regularized corrections.
+    """
+    return tdc(eta, lam, name="tdrc", damping_w=eta * beta)
+
+
+def gtd(eta: float = 1.0, lam: float = 0.0) -> Table:
+    """A_t = [[ηI, ηe(φ−γφ')ᵀ], [−(φ−γφ')eᵀ, 0]], b_t = r[ηe; 0].
+
+    The stochastic iteration is w ← w + ηα(δe − w), θ ← θ + α(φ−γφ')(eᵀw).
+
+    References
+    ----------
+    Sutton, Szepesvári & Maei (2008), A convergent O(n) algorithm for off-policy temporal-difference learning.
+    """
+    change, zero = PHI - PSI, np.zeros((3, 3))
+    return Table.two_blocks(
+        "gtd",
+        ww=zero,
+        wt=eta * np.outer(E, change),
+        tw=-np.outer(change, E),
+        tt=zero,
+        bw=eta * E,
+        bt=zero[0],
+        damping_w=eta,
+        lam=lam,
+    )
+
+
+def gtd2(eta: float = 1.0, lam: float = 0.0) -> Table:
+    """A_t = [[ηφφᵀ, ηe(φ−γφ')ᵀ], [−(φ−γφ')eᵀ, 0]], b_t = r[ηe; 0].
+
+    The stochastic iteration is w ← w + ηα(δe − (φᵀw)φ), θ ← θ + α(φ−γφ')(eᵀw). With η = 1 the mean operator is
+    monotone (its symmetric part is diag(C, 0)), which is why Mirror-Prox applies to it.
+
+    References
+    ----------
+    Sutton et al. (2009), Fast gradient-descent methods for temporal-difference learning with linear function
+    approximation.
+    """
+    change, zero = PHI - PSI, np.zeros((3, 3))
+    return Table.two_blocks(
+        "gtd2",
+        ww=eta * np.outer(PHI, PHI),
+        wt=eta * np.outer(E, change),
+        tw=-np.outer(change, E),
+        tt=zero,
+        bw=eta * E,
+        bt=zero[0],
+        lam=lam,
+    )
+
+
+def htd(eta: float = 1.0) -> Table:
+    """A_t = [[η(φ−γφ')φᵀ, ηe(φ−γφ')ᵀ], [(φ−γφ')(e−φ)ᵀ, e(φ−γφ')ᵀ]], b_t = r[ηe; e], with e = ρφ.
+
+    The stochastic iteration is θ ← θ + α(δe + (φ−γφ')(φ−e)ᵀw), w ← w + ηα(δe − (φ−γφ')(φᵀw)); at ratio 1 the θ update
+    is TD's.
+
+    References
+    ----------
+    White & White (2016), Investigating practical linear temporal difference learning.
+    """
+    change = PHI - PSI
+    return Table.two_blocks(
+        "htd",
+        ww=eta * np.outer(change, PHI),
+        wt=eta * np.outer(E, change),
+        tw=np.outer(change, E - PHI),
+        tt=np.outer(E, change),
+        bw=eta * E,
+        bt=E,
+    )
+
+
+def gq(eta: float = 1.0, lam: float = 0.0) -> Table:
+    """A_t = [[ηφφᵀ, ηe(φ−γφ̄)ᵀ], [γ(1−λ)φ̄eᵀ, e(φ−γφ̄)ᵀ]], b_t = r[ηe; e] (`eq:gqAb`), φ̄ = Σ_a π(a|s')φ(s', a).
+
+    The table is TDC's. The action is part of what is valued, so it needs no correction: the ratio multiplies the *old*
+    trace only, e_t = i_t φ_t + ρ_t γ_t λ e_{t−1}.
+
+    References
+    ----------
+    Maei & Sutton (2010), GQ(λ): a general gradient algorithm for temporal-difference prediction learning with
+    eligibility traces.
+    """
+    return tdc(eta, lam, name="gq", trace="action")
+
+
+OPERATORS: dict[str, Callable[..., Table]] = {
+    "td": td,
+    "etd": etd,
+    "tdc": tdc,
+    "tdrc": tdrc,
+    "gtd": gtd,
+    "gtd2": gtd2,
+    "htd": htd,
+    "gq": gq,
+}

@@ -1,0 +1,263 @@
+"""Shards: the same episodes as the log, the same bytes whatever its order and whatever was interrupted."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+import pyarrow.parquet as pq  # noqa: E402
+
+from sparsetd.logs import (  # noqa: E402
+    Transitions,
+    concatenate,
+    inspect,
+    read,
+    read_batches,
+    sharding,
+    shards,
+)
+from sparsetd.logs.sharding import shard  # noqa: E402
+
+N_EPISODES = 60
+
+
+def log(kind: str) -> dict[str, Any]:
+    """Columns of a log, in order."""
+    rng = np.random.default_rng(0)
+    length = rng.integers(1, 9, N_EPISODES)
+    n, of = int(length.sum()), np.repeat(np.arange(N_EPISODES), length)
+    first = np.cumsum(length) - length
+    columns: dict[str, Any] = {
+        "episode": of,
+        "step": np.arange(n) - first[of],
+        "obs_a": rng.normal(size=n),
+        "obs_b": rng.integers(0, 5, n),
+        "action": rng.integers(0, 3, n),
+        "reward": rng.normal(size=n),
+        "terminated": np.append(of[1:] != of[:-1], True) & (of % 3 > 0),
+        "behavior_prob": rng.uniform(0.2, 1, n),
+    }
+    if kind == "text ids":
+        columns["episode"] = np.array([f"stay {i}" for i in of], dtype=object)
+    if kind == "next":
+        columns |= {"next_obs_a": rng.normal(size=n), "next_obs_b": rng.integers(0, 5, n)}
+    if kind == "lists":
+        columns["obs"] = list(np.column_stack([columns.pop("obs_a"), columns.pop("obs_b")]))
+    if kind == "continuous":
+        columns["action"] = np.where(of < 20, columns["action"], rng.normal(size=n))
+    if kind == "no ids":
+        columns.pop("episode")
+        columns.pop("step")
+        columns["truncated"] = np.append(of[1:] != of[:-1], True) & ~columns["terminated"]
+        columns["next_obs_a"], columns["next_obs_b"] = rng.normal(size=n), rng.integers(0, 5, n)
+    return columns
+
+
+KINDS = ["plain", "text ids", "next", "lists", "continuous", "no ids"]
+
+
+def write(columns: dict[str, Any], path: Path, order: Any = None, n_parts: int = 3) -> list[str]:
+    """The rows in several Parquet files, in the given order."""
+    table = pa.table({name: list(v) if v is columns.get("obs") else v for name, v in columns.items()})
+    table = table if order is None else table.take(order)
+    path.mkdir()
+    ends = [len(table) * k // n_parts for k in range(n_parts + 1)]
+    names = [str(path / f"{k}.parquet") for k in range(n_parts)]
+    for name, begin, end in zip(names, ends[:-1], ends[1:], strict=True):
+        pq.write_table(table.slice(begin, end - begin), name)
+    return names
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files but the manifest, which names the sources it was made from; that lists the others' checksums."""
+    return {file.name: file.read_bytes() for file in sorted(folder.iterdir()) if file.name != "manifest.json"}
+
+
+def by_id(whole: Transitions) -> dict[Any, Any]:
+    return dict(zip(whole.ids().tolist(), whole.episodes(), strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shards_hold_the_episodes_of_the_log(kind: str, tmp_path: Path) -> None:
+    names = write(log(kind), tmp_path / "raw")
+    shard(names, tmp_path / "out", n_shards=7, memory=4_000)
+    whole = read(tmp_path / "raw")
+    parts = [part.read() for part in shards(tmp_path / "out")]
+    assert len(parts) == 7
+    assert sorted(i for part in parts for i in part.ids()) == sorted(whole.ids())
+    expected = by_id(whole)
+    for name, episode in by_id(concatenate(parts)).items():
+        for column, values in episode._columns().items():
+            if column not in ("episode", "episode_id"):
+                assert values.dtype == getattr(expected[name], column).dtype, column
+                np.testing.assert_array_equal(values, getattr(expected[name], column), err_msg=column)
+        assert episode.names == expected[name].names
+
+
+def test_neither_order_nor_files_nor_memory_change_the_bytes(tmp_path: Path) -> None:
+    columns = log("text ids")
+    n = len(columns["reward"])
+    shard(write(columns, tmp_path / "0"), tmp_path / "out0", n_shards=5)
+    for seed, memory in ((1, 2_000), (2, 10**9)):
+        order = np.random.default_rng(seed).permutation(n)
+        shard(write(columns, tmp_path / str(seed), order, 2 + seed), tmp_path / f"out{seed}", n_shards=5, memory=memory)
+        assert contents(tmp_path / f"out{seed}") == contents(tmp_path / "out0")
+
+
+def test_without_steps_rows_keep_their_order(tmp_path: Path) -> None:
+    columns = {name: values for name, values in log("plain").items() if name != "step"}
+    shard(write(columns, tmp_path / "raw"), tmp_path / "out", n_shards=3, memory=2_000)
+    expected = by_id(read(tmp_path / "raw"))
+    for part in shards(tmp_path / "out"):
+        for name, episode in by_id(part.read()).items():
+            np.testing.assert_array_equal(episode.reward, expected[name].reward)
+
+
+def test_an_interrupted_run_continues_with_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = write(log("plain"), tmp_path / "raw")
+
+    def run(out: Path, writes: int | None = None) -> int:
+        done, real = 0, sharding.replace_file
+
+        def limited(path: Path, data: bytes) -> None:
+            nonlocal done
+            if done == writes:
+                raise KeyboardInterrupt
+            done += 1
+            real(path, data)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(sharding, "replace_file", limited)
+            shard(names, out, n_shards=4, memory=5_000)
+        return done
+
+    n_writes = run(tmp_path / "whole")
+    assert n_writes > 10
+    for writes in range(n_writes):
+        out = tmp_path / f"cut{writes}"
+        with pytest.raises(KeyboardInterrupt):
+            run(out, writes)
+        with pytest.raises(ValueError, match=r"is a directory without data files|holds unfinished shards"):
+            shards(out)
+        assert run(out) <= n_writes - writes + 1  # a shard without its note is written again
+        assert contents(out) == contents(tmp_path / "whole")
+    assert run(tmp_path / "whole") == 0  # all is there
+
+
+def test_an_unfinished_or_other_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = write(log("plain"), tmp_path / "raw")
+    with monkeypatch.context() as patched:
+        patched.setattr(sharding, "_merged", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            shard(names, tmp_path / "out")
+    with pytest.raises(ValueError, match="holds unfinished shards of other sources or settings"):
+        shard(names[:1], tmp_path / "out")
+    with pytest.raises(ValueError, match="is not empty"):
+        shard(names, tmp_path / "raw")
+    assert len(list((tmp_path / "raw").iterdir())) == 3
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"reward": np.nan}, "`reward` must be finite, but row 4"),
+        ({"step": 0}, r"`step` must differ within an episode.*Rows are counted as sorted, in shard"),
+        ({"terminated": True}, r"continues the same episode.*Rows are counted as sorted, in shard"),
+    ],
+)
+def test_a_bad_row_leaves_nothing_behind(change: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+    columns = log("plain")
+    for name, value in change.items():
+        columns[name] = columns[name].astype(type(value)) if name != "terminated" else columns[name]
+        columns[name][columns["episode"] == columns["episode"][4]] = value
+    if "reward" in change:
+        columns["reward"][:4] = 0.0
+    with pytest.raises(ValueError, match=sentence):
+        shard(write(columns, tmp_path / "raw"), tmp_path / "out", n_shards=2)
+    assert not (tmp_path / "out").exists()
+
+
+def test_ids_of_two_kinds_are_refused(tmp_path: Path) -> None:
+    for i, kind in enumerate(("plain", "text ids")):
+        pq.write_table(pa.table(log(kind)), tmp_path / f"{i}.parquet")
+    with pytest.raises(ValueError, match=r"The sources are not one table \(.*\): write all parts alike"):
+        shard([tmp_path / "0.parquet", tmp_path / "1.parquet"], tmp_path / "out", memory=1000)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shard(write(log("plain"), tmp_path / "raw"), tmp_path / "out", n_shards=3)
+    return tmp_path / "out"
+
+
+def test_a_shard_that_is_not_what_the_manifest_says_is_named(folder: Path, tmp_path: Path) -> None:
+    def refused(damage: Any, sentence: str) -> None:
+        copy = tmp_path / "copy"
+        shutil.copytree(folder, copy)
+        damage(copy, copy / "shard-00001.parquet")
+        with pytest.raises(ValueError, match=sentence):
+            shards(copy)
+        shutil.rmtree(copy)
+
+    def flip(_: Path, path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        data[random.Random(0).randrange(len(data))] ^= 1
+        path.write_bytes(data)
+
+    refused(lambda _, path: path.unlink(), r"The shard shard-00001.parquet is in the manifest but not in .*copy")
+    refused(lambda _, path: path.write_bytes(path.read_bytes()[:-9]), "The shard shard-00001.parquet was cut short")
+    refused(flip, "The shard shard-00001.parquet has changed since its manifest")
+    refused(
+        lambda f, path: shutil.copy(path, f / "more.parquet"), r"does not describe its folder \(more.parquet is not"
+    )
+    for text in ("{", "[]", '{"columns": 1, "shards": 2}', '{"columns": {}, "shards": [{}]}'):
+        refused(lambda f, _, text=text: (f / "manifest.json").write_text(text), "is not a manifest of shards")
+    refused(lambda f, _: _emptied(f / "manifest.json"), "does not describe its folder")
+
+
+def _emptied(manifest: Path) -> None:
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "shards": []}))
+
+
+def test_files_without_a_manifest_are_shards_if_they_share_no_episode(folder: Path, tmp_path: Path) -> None:
+    expected = [part.read().ids().tolist() for part in shards(folder)]
+    assert [part.read().ids().tolist() for part in shards(str(folder / "*.parquet"))] == expected
+    (folder / "manifest.json").unlink()
+    assert [part.read().ids().tolist() for part in shards(folder)] == expected
+    with pytest.raises(ValueError, match=r"1.parquet holds an episode that 0.parquet holds too: run `sparsetd shard`"):
+        shards(tmp_path / "raw")
+    (folder / "shard-00001.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"The shard shard-00001.parquet is not a readable Parquet file"):
+        shards(folder)
+    pq.write_table(pa.table({"obs_a": [1.0], "reward": [1.0], "episode": [1]}), folder / "shard-00001.parquet")
+    with pytest.raises(ValueError, match=r"The shard shard-00001.parquet has other columns or types"):
+        shards(folder)
+
+
+def test_what_is_no_folder_of_shards_is_one(tmp_path: Path) -> None:
+    names = write(log("no ids"), tmp_path / "raw")
+    for source in (read(names[0]), log("plain")):
+        (only,) = shards(source)
+        assert only.read() is only.read()
+    for path in (names[0], tmp_path / "raw", str(tmp_path / "raw" / "*")):
+        (only,) = shards(path)
+        assert only.log is None, "a path is read when it is needed"
+        assert len(only.read()) == len(read(path))
+    assert len(shards(tmp_path / "raw")[0].read()) == len(log("no ids")["reward"])
+
+
+def test_other_readers_take_the_columns_from_the_manifest(tmp_path: Path) -> None:
+    columns = log("plain")
+    columns["score"] = columns.pop("reward")
+    shard(write(columns, tmp_path / "raw"), tmp_path / "out", n_shards=3, reward="score")
+    whole = read(tmp_path / "out")
+    assert whole.reward.sum() == pytest.approx(read(tmp_path / "raw", reward="score").reward.sum())
+    assert inspect(tmp_path / "out").n_rows == len(whole) == sum(map(len, read_batches(tmp_path / "out")))

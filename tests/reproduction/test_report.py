@@ -1,0 +1,83 @@
+"""The report holds every claim, table and setting, and the HTML page needs nothing beside it."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from reproduction.document import Paragraph
+from reproduction.report import write_report
+from reproduction.runner import execute
+
+spec = importlib.util.spec_from_file_location("toy_for_report", Path(__file__).parents[1] / "experiments" / "toy.py")
+toy = importlib.util.module_from_spec(spec)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    import sys
+
+    sys.modules[spec.name] = toy
+    spec.loader.exec_module(toy)
+    out = tmp_path_factory.mktemp("report")
+    outcome = execute(toy.TOY, toy.TOY.quick, out)
+    return out, write_report([outcome], out, "sparsetd reproduce toy")
+
+
+def test_figures_exist_in_both_formats(written):
+    out, _ = written
+    assert (out / "toy/figures/means.png").stat().st_size > 1000
+    assert b"<svg" in (out / "toy/figures/means.svg").read_bytes()
+
+
+def test_markdown_links_figures_relative_to_the_page(written):
+    out, files = written
+    text = files["markdown"].read_text()
+    for link in re.findall(r"!\[.*\]\((.*)\)", text):
+        assert (out / link).is_file()
+    assert "not reproduced, because it is <one>" in text
+    assert "9 \\| 9" in text
+    assert "| mean | 1.0 | paper | Table 9 |" in text
+    assert str(out) not in text
+
+
+def test_html_is_self_contained_balanced_and_escaped(written):
+    text = written[1]["html"].read_text()
+    assert "data:image/png;base64," in text
+    assert text.count("<main>") == 1
+    assert "it is &lt;one&gt;" in text
+    assert not re.search(r"(src|href)='(?!data:)", text)
+
+    class Balance(HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.stack = []
+
+        def handle_starttag(self, tag, _attrs):
+            if tag not in ("meta", "img"):
+                self.stack.append(tag)
+
+        def handle_endtag(self, tag):
+            assert self.stack.pop() == tag
+
+    parser = Balance()
+    parser.feed(text)
+    assert parser.stack == []
+
+
+def test_code_in_a_paragraph_is_set_as_code(tmp_path):
+    paragraph = Paragraph("Made by `a < b`.")
+    assert paragraph.html(tmp_path) == "<p>Made by <code>a &lt; b</code>.</p>"
+    assert paragraph.markdown(tmp_path) == "Made by `a < b`."
+
+
+def test_verdicts_are_counted_and_coloured(written) -> None:
+    page = written[1]["html"].read_text()
+    assert "<div class='tally'>" in page
+    counted = [int(n) for n in re.findall(r"<b>(\d+)</b>", page.split("<div class='tally'>")[1].split("</div>")[0])]
+    assert sum(counted) == len(re.findall(r"<td class='(?:good|warn|bad)'>", page)) / 2  # each stands in two tables
+    assert page.index("<figure>") < page.index("<details>")

@@ -1,0 +1,121 @@
+"""Units run once, in any number of processes, with the same rows; what is finished survives an interruption."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import pandas as pd
+import pytest
+
+from reproduction.experiment import NOT_REPRODUCED, REPRODUCED, UNDER_READING, judge
+from reproduction.runner import execute, fingerprint, unit_file
+from sparsetd._tools import progress
+
+UNTIMED = ["unit", "seed", "method", "t", "value"]
+
+
+def test_rows_do_not_depend_on_the_number_of_processes(toy, tmp_path):
+    one = execute(toy.TOY, toy.TOY.full, tmp_path / "one", jobs=1).rows[UNTIMED]
+    two = execute(toy.TOY, toy.TOY.full, tmp_path / "two", jobs=2).rows[UNTIMED]
+    pd.testing.assert_frame_equal(one, two)
+    assert len(one) == 4 * 2 * 3
+
+
+def test_resume_skips_finished_units_and_restart_does_not(toy, tmp_path):
+    calls = []
+
+    def counted(settings, unit):
+        calls.append(unit.label)
+        return toy.run(settings, unit)
+
+    experiment = dataclasses.replace(toy.TOY, run=counted)
+    first = execute(experiment, experiment.full, tmp_path)
+    assert len(calls) == 8
+    victim = unit_file(tmp_path / "toy", experiment.full, list(toy.units(experiment.full))[3])
+    victim.unlink()
+    calls.clear()
+    again = execute(experiment, experiment.full, tmp_path, resume=True)
+    assert calls == ["a-003"]
+    pd.testing.assert_frame_equal(first.rows[UNTIMED], again.rows[UNTIMED])
+    calls.clear()
+    execute(experiment, experiment.full, tmp_path)
+    assert len(calls) == 8
+
+
+def test_resume_computes_a_file_that_was_cut_short_again(toy, tmp_path):
+    first = execute(toy.TOY, toy.TOY.full, tmp_path)
+    victims = [unit_file(tmp_path / "toy", toy.TOY.full, unit) for unit in list(toy.units(toy.TOY.full))[:3]]
+    victims[0].write_bytes(victims[0].read_bytes()[:-40])
+    victims[1].write_bytes(b"")
+    whole = victims[2].stat().st_mtime_ns
+    again = execute(toy.TOY, toy.TOY.full, tmp_path, resume=True)
+    pd.testing.assert_frame_equal(first.rows[UNTIMED], again.rows[UNTIMED])
+    assert victims[2].stat().st_mtime_ns == whole
+
+
+def test_a_full_disk_leaves_no_part_of_a_file(toy, tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    execute(toy.TOY, toy.TOY.full, tmp_path / "a")
+    assert len(synced) == 2 * 8  # each file, and the folder after it
+
+    def full(_handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="this file was not written"):
+        execute(toy.TOY, toy.TOY.full, tmp_path / "b")
+    assert not list((tmp_path / "b" / "toy" / "rows").iterdir())
+
+
+def test_a_failing_unit_keeps_the_others(toy, tmp_path):
+    def fails(settings, unit):
+        if unit.seed == 1:
+            raise RuntimeError("no luck")
+        return toy.run(settings, unit)
+
+    experiment = dataclasses.replace(toy.TOY, run=fails)
+    with pytest.raises(RuntimeError, match="no luck"):
+        execute(experiment, experiment.full, tmp_path)
+    finished = sorted((tmp_path / "toy" / "rows").iterdir())
+    assert [f.suffix for f in finished] == [".parquet"]
+    assert len(execute(toy.TOY, toy.TOY.full, tmp_path, resume=True).rows) == 24
+
+
+def test_other_settings_have_other_files_but_more_seeds_do_not(toy):
+    unit, settings = next(iter(toy.units(toy.TOY.full))), toy.TOY.full
+    assert fingerprint(settings, unit) == fingerprint(dataclasses.replace(settings, n_seeds=99), unit)
+    assert fingerprint(settings, unit) != fingerprint(dataclasses.replace(settings, mean=2.0), unit)
+    assert fingerprint(settings, unit) != fingerprint(settings, dataclasses.replace(unit, seed=7))
+
+
+def test_seeds_differ_between_runs_and_streams_and_agree_between_methods(toy):
+    draw = [toy.TOY.full.rng(seed, stream).random() for seed in range(3) for stream in range(2)]
+    assert len(set(draw)) == 6
+    assert toy.TOY.full.rng(1).random() == draw[2]
+
+
+def test_progress_counts_to_the_end(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    said = io.StringIO()
+    with progress.shown(said):
+        execute(toy.TOY, toy.TOY.quick, tmp_path)
+    assert [line.split(",")[0].split(": ")[1] for line in said.getvalue().splitlines()] == [
+        f"{k} of 4" for k in range(1, 5)
+    ]
+
+
+def test_every_setting_states_its_source(toy):
+    sources = {name: source for name, _, source, _ in toy.TOY.full.table()}
+    assert sources == {"n_seeds": "assumed", "entropy": "assumed", "mean": "paper", "methods": "assumed"}
+
+
+@pytest.mark.parametrize(
+    ("literal", "reading", "verdict"),
+    [(True, True, REPRODUCED), (False, True, UNDER_READING), (False, False, NOT_REPRODUCED)],
+)
+def test_verdicts_follow_the_rule(literal, reading, verdict):
+    claim = judge("c", "1", "2", "rule", literal=literal, reading=reading, because="of us")
+    assert claim.verdict == verdict
+    assert ("of us" in claim.sentence) == (not literal)
