@@ -11,7 +11,7 @@ from typing import Any
 
 from reproduction.document import Block, Grid, Heading, Paragraph, Picture, Tally, html_page, level, markdown_page
 from reproduction.runner import Outcome
-from sparsetd.report.plot import save_figure
+from sparsetd.plots.save import save_figure
 from sparsetd.storage.atomic import replace_file
 
 TITLE = "Regularized Off-Policy TD-Learning: a reproduction"

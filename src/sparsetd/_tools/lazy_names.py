@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 
-def lazily(package: str, homes: dict[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """`__getattr__`, `__dir__` and `__all__` of a package, from the names in each of its modules ("": the modules).
+def lazily(
+    package: str, homes: Mapping[str, str], renamed: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Return `__getattr__`, `__dir__` and `__all__` of a package, from the names in each of its modules ("": the modules).
 
-    No name may be that of a submodule which has it: importing the module would put it in the place of the name.
+    A name must differ from its module's, or importing the module overwrites it. An old name in `renamed` fails with a
+    sentence that gives the new one.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
+    old = renamed or {}
 
     def load(name: str) -> Any:
+        if name in old:
+            raise AttributeError(f"{package}.{name} is now {old[name]}.")
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = import_module(f"{package}.{home_of[name] or name}")
@@ -23,4 +29,4 @@ def lazily(package: str, homes: dict[str, str]) -> tuple[Callable[[str], Any], C
         setattr(sys.modules[package], name, value)
         return value
 
-    return load, lambda: sorted({*vars(sys.modules[package]), *home_of}), sorted(home_of)
+    return load, lambda: sorted(home_of), sorted(home_of)

@@ -11,7 +11,7 @@ from sparsetd.cli import demo_questions as demo
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
 from sparsetd.cli.options import at_least
-from sparsetd.report.plot import check_figure_path, save_figure
+from sparsetd.plots.save import check_figure_path, save_figure
 from sparsetd.report.table import Column, text_table
 
 DETAILS = """

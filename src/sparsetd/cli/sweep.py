@@ -49,7 +49,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> Outcome:
-    from sparsetd.report.plot import save_figure
+    from sparsetd.plots.save import save_figure
     from sparsetd.sweeps import sweep
 
     table = sweep(

@@ -18,12 +18,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparsetd import plots
+from sparsetd._tools.frames import Framed, frame
 from sparsetd.control.policies import Rule, ValuePolicy, uniform
 from sparsetd.estimators import LSTD
 from sparsetd.features.featurize import featurize, state_features
 from sparsetd.logs import Policy, Transitions
 from sparsetd.logs.learnt import fingerprints
+from sparsetd.plots import draw
 from sparsetd.system import Array, Batch
 
 RIDGE = 1e-4
@@ -59,7 +60,7 @@ class Iteration:
 
 
 @dataclass
-class PolicyIteration(plots.Framed):
+class PolicyIteration(Framed):
     """All iterations, and how they ended: "converged", "cycled" (with its period), "diverged" or "finished"."""
 
     iterations: list[Iteration] = field(default_factory=list)
@@ -73,12 +74,12 @@ class PolicyIteration(plots.Framed):
     def to_frame(self) -> Any:
         """One row per evaluation: how far weights and policy moved, as a pandas (or polars) frame."""
         names = ("change", "switched", "n_nonzero", "status", "seconds")
-        return plots.frame({name: [getattr(i, name) for i in self.iterations] for name in names})
+        return frame({name: [getattr(i, name) for i in self.iterations] for name in names})
 
     def plot(self, ax: Any = None) -> Any:
         """The share of sampled states in which each improvement chose another action; returns the axes."""
-        ax = plots.axes(ax)
-        ax.plot(range(1, len(self.iterations) + 1), [i.switched for i in self.iterations], "o-", color=plots.OURS)
+        ax = draw.axes(ax)
+        ax.plot(range(1, len(self.iterations) + 1), [i.switched for i in self.iterations], "o-", color=draw.OURS)
         ax.set(xlabel="evaluation", ylabel="share of states with another action")
         return ax
 

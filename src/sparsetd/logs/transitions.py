@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd import plots
+from sparsetd._tools.frames import ROWS, Framed, frame
 from sparsetd.logs import checks, columns
 from sparsetd.logs.checks import Array, Mask
 from sparsetd.logs.names import in_order, names_in
@@ -20,7 +21,7 @@ from sparsetd.logs.sparse_lists import joined
 
 
 @dataclass(frozen=True, eq=False)
-class Transitions(plots.Framed):
+class Transitions(Framed):
     """Columns of transitions in time order, episode after episode. Build one with `from_arrays`, which checks it.
 
     Two kinds of ending are kept apart. After a *terminated* row nothing follows: its successor has value 0. A
@@ -135,10 +136,10 @@ class Transitions(plots.Framed):
         shown |= {"truncated": self.truncated, "behavior_prob": self.behavior_prob, "target_prob": self.target_prob}
         flat = {name: values for name, values in shown.items() if values is not None and values.ndim == 1}
         observed = {} if sp.issparse(self.observation) else dict(zip(self.labels(), self.observation.T, strict=True))
-        return plots.frame(flat | observed)
+        return frame(flat | observed)
 
     def _first_rows(self) -> Any:
-        return self[: plots.ROWS].to_frame()
+        return self[:ROWS].to_frame()
 
     def plot(self, ax: Any = None) -> Any:
         """A histogram of the importance ratios; returns the axes."""

@@ -22,6 +22,7 @@ from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd import plots
+from sparsetd._tools.frames import Framed, frame
 from sparsetd._tools.progress import track
 from sparsetd.estimators.base import BaseTD
 from sparsetd.operators import td
@@ -34,7 +35,7 @@ CHUNK = 50  # bootstrap draws of one worker's task
 
 
 @dataclass(frozen=True, eq=False)
-class Interval(plots.Framed):
+class Interval(Framed):
     """Estimates with their standard errors and interval ends, one entry per state (or one, for a policy)."""
 
     estimate: Array
@@ -52,7 +53,7 @@ class Interval(plots.Framed):
 
     def to_frame(self) -> Any:
         """Estimate, standard error and ends, one row per state, as a pandas (or polars) frame."""
-        return plots.frame({name: getattr(self, name) for name in ("estimate", "standard_error", "low", "high")})
+        return frame({name: getattr(self, name) for name in ("estimate", "standard_error", "low", "high")})
 
     def plot(self, ax: Any = None) -> Any:
         """The estimates with their intervals, one line per state; returns the axes."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd import plots
+from sparsetd._tools.frames import ROWS, Framed, frame
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.selection.elimination import MeanSystem, family_on
 from sparsetd.solvers.saddle import RMSPBE, Family, FitNorm, Linear, Saddle, Units, mean_operator, rho_grid
@@ -19,7 +20,7 @@ MARGIN = 30
 
 
 @dataclass(frozen=True, eq=False)
-class SparsePath(plots.Framed):
+class SparsePath(Framed):
     """Solutions of `SparseTD` for falling ρ_θ, one column of `coefs` each."""
 
     rhos: Array
@@ -42,12 +43,12 @@ class SparsePath(plots.Framed):
     def to_frame(self, names: Sequence[str] | None = None) -> Any:
         """One row per penalty, one column per feature, as a pandas (or polars) frame."""
         known = [f"x{j}" for j in range(len(self.coefs))] if names is None else names
-        return plots.frame({"penalty": self.rhos, **dict(zip(known, self.coefs, strict=True))})
+        return frame({"penalty": self.rhos, **dict(zip(known, self.coefs, strict=True))})
 
     def _first_rows(self) -> Any:
         """Every few penalties: there may be thousands of features, so their number is shown."""
-        every = slice(None, None, -(-len(self.rhos) // plots.ROWS))
-        return plots.frame({"penalty": self.rhos[every], "features": self.n_active[every]})
+        every = slice(None, None, -(-len(self.rhos) // ROWS))
+        return frame({"penalty": self.rhos[every], "features": self.n_active[every]})
 
 
 def sparse_td_path(

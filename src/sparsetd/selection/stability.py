@@ -16,6 +16,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from sparsetd import plots
+from sparsetd._tools.frames import Framed, frame
 from sparsetd._tools.progress import track
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.selection.episodes import clusters, halves
@@ -27,7 +28,7 @@ TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class StabilitySelection(plots.Framed):
+class StabilitySelection(Framed):
     """The selection probability of every feature, the threshold, and the bound on false selections."""
 
     probabilities: Array
@@ -51,7 +52,7 @@ class StabilitySelection(plots.Framed):
     def to_frame(self) -> Any:
         """Feature and selection frequency, most stable first, as a pandas (or polars) frame."""
         names, shares = zip(*self.table(), strict=True) if self.table() else ((), ())
-        return plots.frame({"feature": list(names), "frequency": list(shares)})
+        return frame({"feature": list(names), "frequency": list(shares)})
 
     def table(self) -> list[tuple[str, float]]:
         """Names and probabilities, most stable first; features that were never selected are left out."""

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd import plots
+from sparsetd._tools.frames import Framed, frame
 from sparsetd.selection.intervals import ClusterSums, sandwich
 from sparsetd.selection.stability import stability_selection
 from sparsetd.system import Array
@@ -17,7 +18,7 @@ COLUMNS = ("feature", "weight", "low", "high", "frequency")
 
 
 @dataclass(frozen=True, eq=False)
-class Summary(plots.Framed):
+class Summary(Framed):
     """One entry per kept feature, the heaviest first; `weight` is the change in value per standard deviation."""
 
     feature: Array
@@ -38,7 +39,7 @@ class Summary(plots.Framed):
 
     def to_frame(self) -> Any:
         """The same as a pandas (or polars) frame."""
-        return plots.frame({name: getattr(self, name) for name in COLUMNS})
+        return frame({name: getattr(self, name) for name in COLUMNS})
 
     def plot(self, ax: Any = None) -> Any:
         """The weights with their intervals; returns the axes."""

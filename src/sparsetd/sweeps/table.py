@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd import plots
+from sparsetd._tools.frames import Framed, frame
+from sparsetd.plots import draw
 from sparsetd.system import Array
 
 Row = dict[str, Any]
@@ -20,7 +21,7 @@ LARGER_IS_BETTER = ("return",)
 
 
 @dataclass(frozen=True)
-class Sweep(plots.Framed):
+class Sweep(Framed):
     """One row for every method, setting and seed: the parameters, the metrics, `status` and `curve`.
 
     `curve` holds the first metric at evenly spaced moments of the run (the return of every episode on a control task).
@@ -47,7 +48,7 @@ class Sweep(plots.Framed):
 
     def to_frame(self) -> Any:
         """One row per run, as a pandas (or polars) frame."""
-        return plots.frame({name: [row.get(name) for row in self.rows] for name in [*self._columns, "curve"]})
+        return frame({name: [row.get(name) for row in self.rows] for name in [*self._columns, "curve"]})
 
     def to_csv(self) -> str:
         """The table without its curves."""
@@ -84,7 +85,7 @@ class Sweep(plots.Framed):
         """
         if parameter not in self.parameters:
             raise ValueError(f"{parameter!r} is not in the grid: choose from {', '.join(self.parameters)}")
-        ax, name = plots.axes(ax), self.metrics[0] if by is None else by
+        ax, name = draw.axes(ax), self.metrics[0] if by is None else by
         for method, group in _by(self.means(name), "method"):
             best = self._best_for_each(list(group), parameter, name)
             if best:
@@ -95,7 +96,7 @@ class Sweep(plots.Framed):
 
     def plot_curves(self, by: str | None = None, ax: Any = None) -> Any:
         """Learning curves of the best setting of each method, with 95 % bands over seeds."""
-        ax = plots.axes(ax)
+        ax = draw.axes(ax)
         for best in self.best(by):
             runs = [row["curve"] for row in self.rows if self._key(row) == self._key(best) and row["curve"]]
             if not runs:

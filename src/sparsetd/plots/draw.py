@@ -1,22 +1,13 @@
-"""Pictures of results: every function takes matplotlib axes, or makes some, and returns them.
-
-    plots.path(sparse_td_path(…), names=columns)        plots.history(model)        plots.ratios(log)
-
-The results have a `plot` method that calls these. Needs matplotlib: pip install "sparsetd[plots]".
-"""
+"""Pictures of results: every function takes matplotlib axes, or makes some, and returns them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["Framed", "axes", "forest", "frame", "frequencies", "history", "path", "ratios"]
-
 OURS, OTHER = "#009e73", "0.6"
-ROWS = 10  # of a table in a notebook
 Row = tuple[str, float, tuple[float, float] | None]
 
 
@@ -94,35 +85,6 @@ def ratios(log: Any, ax: Any = None) -> Any:
     ax.hist(values, bins=40, color=OURS)
     ax.set(yscale="log", xlabel="importance ratio", ylabel="rows")
     return ax
-
-
-class Framed:
-    """A result that is a frame: a notebook shows its words and its first rows, and the words alone without pandas."""
-
-    def to_frame(self) -> Any:
-        raise NotImplementedError
-
-    def _first_rows(self) -> Any:
-        return self.to_frame().head(ROWS)
-
-    def _repr_html_(self) -> str:
-        words = f"<pre>{escape(repr(self))}</pre>"
-        try:
-            return f'{words}<div style="overflow-x:auto">{self._first_rows()._repr_html_()}</div>'
-        except ImportError:
-            return words
-
-
-def frame(columns: Mapping[str, Any]) -> Any:
-    """A pandas frame, or a polars frame where pandas is not installed."""
-    try:
-        from pandas import DataFrame
-    except ImportError:
-        try:
-            from polars import DataFrame
-        except ImportError:
-            raise ImportError('A frame needs pandas or polars: pip install "sparsetd[data]".') from None
-    return DataFrame(dict(columns))
 
 
 def axes(ax: Any) -> Any:

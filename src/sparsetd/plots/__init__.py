@@ -1,0 +1,13 @@
+"""Pictures of results, drawn with matplotlib.
+
+    plots.path(sparse_td_path(…), names=columns)        plots.history(model)        plots.ratios(log)
+
+The results have a `plot` method that calls these functions. They need matplotlib: pip install -e ".[plots]" in a clone.
+"""
+
+from __future__ import annotations
+
+from sparsetd.plots.draw import forest, frequencies, history, path, ratios
+from sparsetd.plots.save import save_figure
+
+__all__ = ["forest", "frequencies", "history", "path", "ratios", "save_figure"]
