@@ -11,7 +11,9 @@ from typing import Any
 def lazily(
     package: str, homes: Mapping[str, str], renamed: Mapping[str, str] | None = None
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """Return `__getattr__`, `__dir__` and `__all__` of a package, from the names in each of its modules ("": the modules).
+    """Return `__getattr__`, `__dir__` and `__all__` of a package.
+
+    `homes` gives the public names in each of its modules; those under "" are the modules themselves.
 
     A name must differ from its module's, or importing the module overwrites it. An old name in `renamed` fails with a
     sentence that gives the new one.
