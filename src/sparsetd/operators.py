@@ -1,4 +1,8 @@
-"""Which linear system: every operator is a function that returns its `Table`."""
+"""Which linear system a method solves: every operator is a function that returns its `Table` of constants.
+
+`OPERATORS` lists them by name. A new operator is one function here and one row in that table; the generic tests then
+hold it to the same laws as the others.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +17,41 @@ __all__ = ["OPERATORS", "etd", "gq", "gtd", "gtd2", "htd", "td", "tdc", "tdrc"]
 
 
 def td(lam: float = 0.0) -> Table:
-    """A_t = e(φ − γφ')ᵀ, b_t = r e, in θ alone.
+    """Return the table of TD(λ): the classic method, which may diverge off-policy.
+
+    A_t = e(φ − γφ')ᵀ, b_t = r e, in θ alone.
 
     The stochastic iteration θ ← θ − α(A_tθ − b_t) = θ + αδe is TD(λ); E[A_t]θ = E[b_t] is LSTD(λ).
 
     References
     ----------
     Sutton (1988), Learning to predict by the methods of temporal differences.
+
+    Examples
+    --------
+    >>> from sparsetd import operators
+    >>> operators.td(lam=0.5).lam
+    0.5
     """
     return Table.one_block("td", np.outer(E, PHI - PSI), E, lam=lam)
 
 
 def etd(lam: float = 0.0) -> Table:
-    """A_t = e(φ − γφ')ᵀ, b_t = r e with the emphatic trace e_t = ρ_t(m_t φ_t + γ_t λ e_{t−1}).
+    """Return the table of emphatic TD(λ): TD with weights that keep it stable off-policy, at a higher variance.
+
+    A_t = e(φ − γφ')ᵀ, b_t = r e with the emphatic trace e_t = ρ_t(m_t φ_t + γ_t λ e_{t−1}).
 
     m_t = λ i_t + (1 − λ) F_t and F_t = ρ_{t−1} γ_t F_{t−1} + i_t. The table is TD's; only the trace differs.
 
     References
     ----------
     Sutton, Mahmood & White (2016), An emphatic approach to the problem of off-policy temporal-difference learning.
+
+    Examples
+    --------
+    >>> from sparsetd import operators
+    >>> operators.etd().trace
+    'emphatic'
     """
     return replace(td(lam), name="etd", trace="emphatic")
 
@@ -39,7 +59,9 @@ def etd(lam: float = 0.0) -> Table:
 def tdc(
     eta: float = 1.0, lam: float = 0.0, *, name: str = "tdc", damping_w: float = 0.0, trace: Trace = "state"
 ) -> Table:
-    """A_t = [[ηφφᵀ, ηe(φ−γφ')ᵀ], [γ(1−λ)φ'eᵀ, e(φ−γφ')ᵀ]], b_t = r[ηe; e] (`eq:abc`; e = ρφ without traces).
+    """Return the table of TDC(λ): TD with a gradient correction, which converges off-policy.
+
+    A_t = [[ηφφᵀ, ηe(φ−γφ')ᵀ], [γ(1−λ)φ'eᵀ, e(φ−γφ')ᵀ]], b_t = r[ηe; e] (`eq:abc`; e = ρφ without traces).
 
     The stochastic iteration is θ ← θ + α(δe − γ(1−λ)(eᵀw)φ'), w ← w + ηα(δe − (φᵀw)φ) (`eq:TDCupdate`). Its fixed
     point is w = 0 and LSTD's θ when E[e(φ−γφ')ᵀ] is non-singular. η = β/α is the ratio of the two steps.
@@ -48,6 +70,12 @@ def tdc(
     ----------
     Sutton et al. (2009), Fast gradient-descent methods for temporal-difference learning with linear function
     approximation.
+
+    Examples
+    --------
+    >>> from sparsetd import operators
+    >>> operators.tdc(eta=10.0).n_blocks  # w and θ
+    2
     """
     change = PHI - PSI
     return Table.two_blocks(
@@ -65,25 +93,41 @@ def tdc(
 
 
 def tdrc(eta: float = 1.0, lam: float = 0.0, beta: float = 1.0) -> Table:
-    """TDC's A_t plus ηβI on the block of w: w ← w + ηα((δe − (φᵀw)φ) − βw).
+    """Return the table of TDRC(λ): TDC with a regularised correction, which is less sensitive to its steps.
+
+    TDC's A_t plus ηβI on the block of w: w ← w + ηα((δe − (φᵀw)φ) − βw).
 
     β = 0 is TDC; β → ∞ sends w to 0 and leaves TD.
 
     References
     ----------
     Ghiassian et al. (2020), Gradient temporal-difference learning with regularized corrections.
+
+    Examples
+    --------
+    >>> from sparsetd import operators
+    >>> operators.tdrc(beta=0.5).damping
+    array([0.5, 0. ])
     """
     return tdc(eta, lam, name="tdrc", damping_w=eta * beta)
 
 
 def gtd(eta: float = 1.0, lam: float = 0.0) -> Table:
-    """A_t = [[ηI, ηe(φ−γφ')ᵀ], [−(φ−γφ')eᵀ, 0]], b_t = r[ηe; 0].
+    """Return the table of GTD(λ): the first gradient TD method, kept for comparison with GTD2 and TDC.
+
+    A_t = [[ηI, ηe(φ−γφ')ᵀ], [−(φ−γφ')eᵀ, 0]], b_t = r[ηe; 0].
 
     The stochastic iteration is w ← w + ηα(δe − w), θ ← θ + α(φ−γφ')(eᵀw).
 
     References
     ----------
     Sutton, Szepesvári & Maei (2008), A convergent O(n) algorithm for off-policy temporal-difference learning.
+
+    Examples
+    --------
+    >>> from sparsetd import operators
+    >>> operators.gtd(eta=2.0).damping
+    array([2., 0.])
     """
     change, zero = PHI - PSI, np.zeros((3, 3))
     return Table.two_blocks(
@@ -100,7 +144,9 @@ def gtd(eta: float = 1.0, lam: float = 0.0) -> Table:
 
 
 def gtd2(eta: float = 1.0, lam: float = 0.0) -> Table:
-    """A_t = [[ηφφᵀ, ηe(φ−γφ')ᵀ], [−(φ−γφ')eᵀ, 0]], b_t = r[ηe; 0].
+    """Return the table of GTD2(λ): the gradient of the projected Bellman error, which Mirror-Prox can extrapolate.
+
+    A_t = [[ηφφᵀ, ηe(φ−γφ')ᵀ], [−(φ−γφ')eᵀ, 0]], b_t = r[ηe; 0].
 
     The stochastic iteration is w ← w + ηα(δe − (φᵀw)φ), θ ← θ + α(φ−γφ')(eᵀw). With η = 1 the mean operator is
     monotone (its symmetric part is diag(C, 0)), which is why Mirror-Prox applies to it.
@@ -109,6 +155,12 @@ def gtd2(eta: float = 1.0, lam: float = 0.0) -> Table:
     ----------
     Sutton et al. (2009), Fast gradient-descent methods for temporal-difference learning with linear function
     approximation.
+
+    Examples
+    --------
+    >>> from sparsetd import operators
+    >>> operators.gtd2().M.shape
+    (6, 6)
     """
     change, zero = PHI - PSI, np.zeros((3, 3))
     return Table.two_blocks(
@@ -124,7 +176,9 @@ def gtd2(eta: float = 1.0, lam: float = 0.0) -> Table:
 
 
 def htd(eta: float = 1.0) -> Table:
-    """A_t = [[η(φ−γφ')φᵀ, ηe(φ−γφ')ᵀ], [(φ−γφ')(e−φ)ᵀ, e(φ−γφ')ᵀ]], b_t = r[ηe; e], with e = ρφ.
+    """Return the table of HTD: TD where the data is on-policy, a gradient method where it is not.
+
+    A_t = [[η(φ−γφ')φᵀ, ηe(φ−γφ')ᵀ], [(φ−γφ')(e−φ)ᵀ, e(φ−γφ')ᵀ]], b_t = r[ηe; e], with e = ρφ.
 
     The stochastic iteration is θ ← θ + α(δe + (φ−γφ')(φ−e)ᵀw), w ← w + ηα(δe − (φ−γφ')(φᵀw)); at ratio 1 the θ update
     is TD's.
@@ -132,6 +186,12 @@ def htd(eta: float = 1.0) -> Table:
     References
     ----------
     White & White (2016), Investigating practical linear temporal difference learning.
+
+    Examples
+    --------
+    >>> from sparsetd import operators
+    >>> operators.htd().name
+    'htd'
     """
     change = PHI - PSI
     return Table.two_blocks(
@@ -146,7 +206,9 @@ def htd(eta: float = 1.0) -> Table:
 
 
 def gq(eta: float = 1.0, lam: float = 0.0) -> Table:
-    """A_t = [[ηφφᵀ, ηe(φ−γφ̄)ᵀ], [γ(1−λ)φ̄eᵀ, e(φ−γφ̄)ᵀ]], b_t = r[ηe; e] (`eq:gqAb`), φ̄ = Σ_a π(a|s')φ(s', a).
+    """Return the table of GQ(λ): TDC(λ) for action values.
+
+    A_t = [[ηφφᵀ, ηe(φ−γφ̄)ᵀ], [γ(1−λ)φ̄eᵀ, e(φ−γφ̄)ᵀ]], b_t = r[ηe; e] (`eq:gqAb`), φ̄ = Σ_a π(a|s')φ(s', a).
 
     The table is TDC's. The action is part of what is valued, so it needs no correction: the ratio multiplies the *old*
     trace only, e_t = i_t φ_t + ρ_t γ_t λ e_{t−1}.
@@ -155,6 +217,12 @@ def gq(eta: float = 1.0, lam: float = 0.0) -> Table:
     ----------
     Maei & Sutton (2010), GQ(λ): a general gradient algorithm for temporal-difference prediction learning with
     eligibility traces.
+
+    Examples
+    --------
+    >>> from sparsetd import operators
+    >>> operators.gq(lam=0.4).trace
+    'action'
     """
     return tdc(eta, lam, name="gq", trace="action")
 

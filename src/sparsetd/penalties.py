@@ -1,4 +1,7 @@
-"""Which h(x): every penalty is a frozen value with `value`, `prox` and, where it is separable, `shrinkage`."""
+"""Which penalty h(x) is added: each is a frozen value with `value`, `prox` and, where it is separable, `shrinkage`.
+
+`prox` is the definition and the oracle; compiled solvers read `shrinkage` and apply the same map themselves.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +18,47 @@ __all__ = ["L1", "Custom", "ElasticNet", "GroupL1", "NoPenalty", "Penalty", "Rid
 
 @runtime_checkable
 class Penalty(Protocol):
-    """h(x) for x = [w; θ] of shape (k, d), last block θ.
+    """The interface of a penalty: its value, its proximal map and, where it is separable, its shrinkage.
+
+    h(x) for x = [w; θ] of shape (k, d), last block θ.
 
     `factor` multiplies the penalty feature by feature; 0 leaves a feature unpenalised.
+
+    Examples
+    --------
+    >>> from sparsetd.penalties import L1, Penalty
+    >>> isinstance(L1(0.1), Penalty)
+    True
     """
 
     def value(self, x: Array, factor: Array | None = None) -> float:
-        """h(x)."""
+        """Return h(x)."""
         ...
 
     def prox(self, x: Array, step: float, factor: Array | None = None) -> Array:
-        """argmin_u h(u) + ‖u − x‖²/(2 step)."""
+        """Return argmin_u h(u) + ‖u − x‖²/(2 step)."""
         ...
 
     def shrinkage(self, n_blocks: int) -> tuple[Array, Array] | None:
-        """(l1, l2), one number per block, if h(x) = Σ_b l1_b‖x_b‖₁ + ½ l2_b‖x_b‖²; None otherwise."""
+        """Return (l1, l2), one number per block, if h(x) = Σ_b l1_b‖x_b‖₁ + ½ l2_b‖x_b‖²; None otherwise."""
         ...
 
 
 def blockwise(rho_theta: float, rho_w: float, n_blocks: int) -> Array:
-    """Weights in the order of the blocks: [ρ_θ] or [ρ_w, ρ_θ]."""
+    """Return the weights in the order of the blocks: [ρ_θ] or [ρ_w, ρ_θ]."""
     return np.array([rho_w, rho_theta])[-n_blocks:]
 
 
 def soft_threshold(v: Array, threshold: Array | float) -> Array:
-    """S_τ(v) = max(v − τ, 0) − max(−v − τ, 0)."""
+    """Move every entry towards zero by the threshold, S_τ(v) = max(v − τ, 0) − max(−v − τ, 0)."""
     return np.asarray(np.maximum(v - threshold, 0.0) - np.maximum(-v - threshold, 0.0))
 
 
 class Separable:
-    """h(x) = Σ_b l1_b‖x_b‖₁ + ½ l2_b‖x_b‖²: subclasses state the two weights of each block."""
+    """A penalty that treats entries one by one; a subclass states the two weights of each block.
+
+    h(x) = Σ_b l1_b‖x_b‖₁ + ½ l2_b‖x_b‖²
+    """
 
     def shrinkage(self, n_blocks: int) -> tuple[Array, Array]:
         raise NotImplementedError
@@ -63,7 +77,17 @@ class Separable:
 
 @dataclass(frozen=True)
 class NoPenalty(Separable):
-    """h(x) = 0."""
+    """No penalty: the proximal map leaves everything as it is.
+
+    h(x) = 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.penalties import NoPenalty
+    >>> NoPenalty().prox(np.array([[3.0, -0.5]]), step=1.0)
+    array([[ 3. , -0.5]])
+    """
 
     def shrinkage(self, n_blocks: int) -> tuple[Array, Array]:
         return np.zeros(n_blocks), np.zeros(n_blocks)
@@ -71,7 +95,17 @@ class NoPenalty(Separable):
 
 @dataclass(frozen=True)
 class Ridge(Separable):
-    """h(x) = ½ρ_θ‖θ‖² + ½ρ_w‖w‖²."""
+    """The quadratic penalty: it shrinks all weights and makes none of them zero.
+
+    h(x) = ½ρ_θ‖θ‖² + ½ρ_w‖w‖².
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.penalties import Ridge
+    >>> Ridge(1.0).prox(np.array([[3.0, -0.5]]), step=1.0)
+    array([[ 1.5 , -0.25]])
+    """
 
     rho_theta: float
     rho_w: float = 0.0
@@ -82,7 +116,17 @@ class Ridge(Separable):
 
 @dataclass(frozen=True)
 class L1(Separable):
-    """h(x) = ρ_θ‖θ‖₁ + ρ_w‖w‖₁; its prox is one soft threshold per block (`twothreshold`)."""
+    """The sparsity penalty: it makes small weights exactly zero, with separate strengths for θ and w.
+
+    h(x) = ρ_θ‖θ‖₁ + ρ_w‖w‖₁; its prox is one soft threshold per block (`twothreshold`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.penalties import L1
+    >>> L1(1.0).prox(np.array([[3.0, -0.5]]), step=1.0)
+    array([[2., 0.]])
+    """
 
     rho_theta: float
     rho_w: float = 0.0
@@ -93,7 +137,17 @@ class L1(Separable):
 
 @dataclass(frozen=True)
 class ElasticNet(Separable):
-    """h(x) = Σ_b ρ_b (κ‖x_b‖₁ + ½(1 − κ)‖x_b‖²), with κ = `l1_ratio`: 1 is L1, 0 is ridge."""
+    """Sparsity and shrinkage together: related features enter together instead of excluding one another.
+
+    h(x) = Σ_b ρ_b (κ‖x_b‖₁ + ½(1 − κ)‖x_b‖²), with κ = `l1_ratio`: 1 is L1, 0 is ridge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.penalties import ElasticNet
+    >>> ElasticNet(1.0, l1_ratio=0.5).prox(np.array([[3.0, -0.5]]), step=1.0).round(3)
+    array([[1.667, 0.   ]])
+    """
 
     rho_theta: float
     rho_w: float = 0.0
@@ -106,10 +160,19 @@ class ElasticNet(Separable):
 
 @dataclass(frozen=True, eq=False)
 class GroupL1:
-    """h(x) = Σ_b ρ_b Σ_g √|g| ‖x_{b,g}‖₂, where `groups[j]` is the number of feature j's group.
+    """The group penalty: features of one group enter or leave together.
+
+    h(x) = Σ_b ρ_b Σ_g √|g| ‖x_{b,g}‖₂, where `groups[j]` is the number of feature j's group.
 
     A group whose features all have factor 0 is unpenalised; otherwise the factor of a group is the mean of its
     features'.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.penalties import GroupL1
+    >>> GroupL1(np.array([0, 0, 1]), 1.0).prox(np.array([[3.0, 4.0, 0.5]]), step=1.0).round(2)
+    array([[2.15, 2.87, 0.  ]])
     """
 
     groups: Array
@@ -145,10 +208,20 @@ class GroupL1:
 
 @dataclass(frozen=True)
 class Custom:
-    """h given by its prox: `prox_function(x, step)` returns argmin_u h(u) + ‖u − x‖²/(2 step) for x of shape (k, d).
+    """A penalty of your own, given by its proximal map.
+
+    h given by its prox: `prox_function(x, step)` returns argmin_u h(u) + ‖u − x‖²/(2 step) for x of shape (k, d).
 
     The solvers then call Python once per step, at some microseconds each. `value_function(x)` is only needed by
     metrics.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.penalties import Custom
+    >>> nonnegative = Custom(lambda x, step: np.maximum(x, 0.0))
+    >>> nonnegative.prox(np.array([[3.0, -0.5]]), step=1.0)
+    array([[3., 0.]])
     """
 
     prox_function: Callable[[Array, float], Array]

@@ -58,7 +58,7 @@ class Table:
 
     @classmethod
     def one_block(cls, name: str, tt: Array, bt: Array, *, lam: float = 0.0, trace: Trace = "state") -> Table:
-        """Table of a method in θ alone: A_t = B tt Bᵀ, b_t = r_t B bt."""
+        """Return the table of a method in θ alone: A_t = B tt Bᵀ, b_t = r_t B bt."""
         return cls(name, tt, bt, np.zeros(1), lam, trace)
 
     @classmethod
@@ -76,7 +76,7 @@ class Table:
         lam: float = 0.0,
         trace: Trace = "state",
     ) -> Table:
-        """Table of a method in [w; θ], from the blocks of A_t and b_t as the paper prints them."""
+        """Return the table of a method in [w; θ], from the blocks of A_t and b_t as the paper prints them."""
         M = np.block([[ww, wt], [tw, tt]])
         return cls(name, M, np.concatenate([bw, bt]), np.array([damping_w, 0.0]), lam, trace)
 
@@ -127,7 +127,7 @@ class TraceCarry:
 
 
 def trace_weights(table: Table, batch: Batch, carry: TraceCarry) -> tuple[Array, Array]:
-    """Scalars (c, d) of every row in e_t = c_t φ_t + d_t e_{t−1}; advances `carry` past the batch."""
+    """Return the scalars (c, d) of every row in e_t = c_t φ_t + d_t e_{t−1}, and advance `carry` past the batch."""
     n = len(batch)
     into = np.empty(n)  # γ_t: the discount of the transition that led here, 0 at the start of an episode
     if n:
@@ -159,7 +159,7 @@ def _emphasis(lam: float, batch: Batch, into: Array, carry: TraceCarry) -> Array
 
 
 def directions(table: Table, batch: Batch) -> Array:
-    """The vectors φ_t, ψ_t, e_t of every row as one array (n, 3, d), starting from a zero trace."""
+    """Return the vectors φ_t, ψ_t, e_t of every row as one array (n, 3, d), starting from a zero trace."""
     phi, phi_next = dense(batch.phi), dense(batch.phi_next)
     fresh, old = trace_weights(table, batch, TraceCarry())
     out = np.stack([phi, batch.discount[:, None] * phi_next, np.zeros_like(phi)], axis=1)
@@ -171,21 +171,24 @@ def directions(table: Table, batch: Batch) -> Array:
 
 
 def residual(table: Table, x: Array, rows: Array, reward: float) -> Array:
-    """A_t x − b_t for x of shape (k, d) and `rows` = (φ, ψ, e) of shape (3, d)."""
+    """Return the residual A_t x − b_t for x of shape (k, d) and `rows` = (φ, ψ, e) of shape (3, d)."""
     products = (x @ rows.T).ravel()
     weights = (table.M @ products - reward * table.m).reshape(-1, 3)
     return np.asarray(weights @ rows + table.damping[:, None] * x)
 
 
 def adjoint(table: Table, y: Array, rows: Array) -> Array:
-    """A_tᵀ y for y of shape (k, d) and `rows` = (φ, ψ, e) of shape (3, d)."""
+    """Return the adjoint product A_tᵀ y for y of shape (k, d) and `rows` = (φ, ψ, e) of shape (3, d)."""
     products = (y @ rows.T).ravel()
     weights = (table.M.T @ products).reshape(-1, 3)
     return np.asarray(weights @ rows + table.damping[:, None] * y)
 
 
 def mean_system(table: Table, batch: Batch) -> tuple[Array, Array]:
-    """(A, b) = (1/N) Σ_t (A_t, b_t): a (kd, kd) matrix and a vector of length kd. O(N d²): for small problems."""
+    """Return the mean system of a batch as a (kd, kd) matrix and a vector; it costs O(N d²), so it is for small problems.
+
+    (A, b) = (1/N) Σ_t (A_t, b_t)
+    """
     rows, n, k, d = directions(table, batch), len(batch), table.n_blocks, batch.n_features
     moments = np.einsum("tid,tje->idje", rows, rows, optimize=True) / n
     M = table.M.reshape(k, 3, k, 3)
@@ -196,7 +199,7 @@ def mean_system(table: Table, batch: Batch) -> tuple[Array, Array]:
 
 
 def rows_of(values: Any, rows: slice | Array) -> Any:
-    """Some rows of a column, an array or a CSR matrix; a run of CSR rows shares its memory, unlike SciPy's slices."""
+    """Return some rows of a column, an array or a CSR matrix; a run of CSR rows shares its memory, unlike SciPy's slices."""
     if not (sp.issparse(values) and values.format == "csr" and isinstance(rows, slice) and rows.step in (None, 1)):
         return values[rows]
     first, stop, _ = rows.indices(values.shape[0])
@@ -209,7 +212,7 @@ def rows_of(values: Any, rows: slice | Array) -> Any:
 
 
 def dense(rows: Any, dtype: Any = np.float64) -> Array:
-    """Rows of φ as a contiguous array, whatever they came in."""
+    """Return rows of φ as a contiguous array, whatever they came in."""
     return np.ascontiguousarray(rows.toarray() if sp.issparse(rows) else rows, dtype=dtype)
 
 
@@ -234,7 +237,15 @@ class Solution:
 
 @dataclass
 class MeanOperator:
-    """The mean system of a table over the rows of a batch, with nonnegative row weights that sum to one."""
+    """The mean system A = (1/N) Σ A_t as something to multiply with, never as a matrix of d × d numbers.
+
+    A x = (1/N) Σ_t B_t M B_tᵀ x costs one pass over Φ and one over Φ' (twice for the transpose), because
+
+        products P_t = (φ_tᵀx_b, ψ_tᵀx_b, e_tᵀx_b)_b,     weights U = P Mᵀ,     A x = Σ_i (direction i)ᵀ U_i,
+
+    and the trace is a bidiagonal recurrence, E = T diag(c) Φ, which is solved in O(N) instead of being stored.
+    `weight` holds nonnegative row weights that sum to one.
+    """
 
     table: Table
     batch: Batch
@@ -274,7 +285,7 @@ class MeanOperator:
         return (out + blocks.T * self.table.damping).T.ravel()
 
     def _gather(self, x: Array, needed: Array) -> Array:
-        """Products of every row with φ, ψ and e, shape (N, k, 3); directions that are not `needed` stay zero."""
+        """Return the products of every row with φ, ψ and e, shape (N, k, 3); directions not `needed` stay zero."""
         out = np.zeros((len(self.batch), x.shape[1], 3))
         out[:, :, 0] = self.batch.phi @ x
         if needed[1]:
@@ -288,7 +299,7 @@ class MeanOperator:
         return self._scatter(self.weight[:, None] * weights, needed)
 
     def _scatter(self, weights: Array, needed: Array) -> Array:
-        """Σ_t φ_t u_t⁰ + ψ_t u_t¹ + e_t u_t², shape (d, k)."""
+        """Return Σ_t φ_t u_t⁰ + ψ_t u_t¹ + e_t u_t², shape (d, k)."""
         u = weights.reshape(len(self.batch), -1, 3)
         plain = u[:, :, 0]
         if needed[2]:
@@ -303,7 +314,7 @@ class MeanOperator:
 
 
 def recurrence(old: Array, rows: Array, transpose: bool = False) -> Array:
-    """T u, from v_t = u_t + d_t v_{t−1}, or Tᵀ u by the same recurrence backwards."""
+    """Return T u, from v_t = u_t + d_t v_{t−1}, or Tᵀ u by the same recurrence backwards."""
     if not old.any():
         return rows
     bands = np.ones((2, len(rows)))
