@@ -185,7 +185,7 @@ def adjoint(table: Table, y: Array, rows: Array) -> Array:
 
 
 def mean_system(table: Table, batch: Batch) -> tuple[Array, Array]:
-    """Return the mean system of a batch as a (kd, kd) matrix and a vector; it costs O(N d²), so it is for small problems.
+    """Return the mean system of a batch as a (kd, kd) matrix and a vector, at a cost of O(N d²): for small problems.
 
     (A, b) = (1/N) Σ_t (A_t, b_t)
     """
@@ -199,7 +199,7 @@ def mean_system(table: Table, batch: Batch) -> tuple[Array, Array]:
 
 
 def rows_of(values: Any, rows: slice | Array) -> Any:
-    """Return some rows of a column, an array or a CSR matrix; a run of CSR rows shares its memory, unlike SciPy's slices."""
+    """Return some rows of a column, an array or a CSR matrix; a run of CSR rows shares its memory."""
     if not (sp.issparse(values) and values.format == "csr" and isinstance(rows, slice) and rows.step in (None, 1)):
         return values[rows]
     first, stop, _ = rows.indices(values.shape[0])
