@@ -15,6 +15,7 @@ release = version = installed_version("sparsetd")
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",  # [source] beside every name
     "sphinx.ext.mathjax",
     "numpydoc",
     "myst_parser",
@@ -64,7 +65,7 @@ sphinx_gallery_conf = {
 suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold objects that cannot be pickled
 
 html_theme = "pydata_sphinx_theme"
-html_title = "sparsetd"
+html_title = f"sparsetd {release}"
 html_logo = "_static/logo.svg"
 html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
@@ -73,10 +74,11 @@ html_show_sourcelink = False
 html_copy_source = False
 html_sidebars = {"index": []}
 html_theme_options = {
-    "logo": {"text": "sparsetd"},
+    "logo": {"text": f"sparsetd {release}"},
     "navbar_end": ["theme-switcher"],
     "header_links_before_dropdown": 8,
     "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
     "navigation_with_keys": False,
     "show_prev_next": True,
     "footer_start": ["copyright"],
