@@ -51,7 +51,7 @@ def _load(identifier: str) -> Any:
     try:
         import minari
     except ImportError:
-        raise ImportError('Reading Minari datasets needs minari: pip install "sparsetd[minari]".') from None
+        raise ImportError('Reading Minari datasets needs minari: pip install "minari[hdf5]".') from None
     try:
         return minari.load_dataset(identifier, download=False)
     except Exception as error:  # it is absent, or its metadata is damaged

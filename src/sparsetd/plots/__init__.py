@@ -2,7 +2,7 @@
 
     plots.path(sparse_td_path(…), names=columns)        plots.history(model)        plots.ratios(log)
 
-The results have a `plot` method that calls these functions. They need matplotlib: pip install -e ".[plots]" in a clone.
+The results have a `plot` method that calls these functions. They need matplotlib: pip install matplotlib.
 """
 
 from __future__ import annotations

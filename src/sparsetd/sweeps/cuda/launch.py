@@ -107,7 +107,7 @@ def cupy() -> Any:
         import cupy as cp
     except ImportError:
         raise ImportError(
-            'backend="cuda" needs CuPy: pip install "sparsetd[cuda12]" (or cuda13); cores need nothing'
+            'backend="cuda" needs CuPy: pip install cupy-cuda12x (or cupy-cuda13x); cores need nothing'
         ) from None
     try:
         cp.cuda.runtime.getDeviceCount()
