@@ -97,7 +97,7 @@ def export_onnx(model: Any, path: str | os.PathLike[str], *, kept_only: bool = F
         import onnx
         from onnx import helper, numpy_helper
     except ImportError:
-        raise ImportError('ONNX export needs onnx: pip install onnx.') from None
+        raise ImportError("ONNX export needs onnx: pip install onnx.") from None
     check_is_fitted(model, "coef_")
     kept = np.flatnonzero(model.support_) if kept_only else np.arange(len(model.coef_))
     theta = np.asarray(model.coef_, dtype=np.float64)[kept, None]

@@ -34,5 +34,5 @@ def frame(columns: Mapping[str, Any]) -> Any:
         try:
             from polars import DataFrame
         except ImportError:
-            raise ImportError('A frame needs pandas or polars: pip install pandas.') from None
+            raise ImportError("A frame needs pandas or polars: pip install pandas.") from None
     return DataFrame(dict(columns))

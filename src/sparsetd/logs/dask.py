@@ -41,7 +41,7 @@ def _client(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError:
-        raise ImportError('A Dask cluster needs distributed: pip install distributed.') from None
+        raise ImportError("A Dask cluster needs distributed: pip install distributed.") from None
     try:
         connect: Any = Client
         return connect(address, set_as_default=False)

@@ -94,5 +94,5 @@ def axes(ax: Any) -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
-        raise ImportError('plots need matplotlib: pip install matplotlib') from None
+        raise ImportError("plots need matplotlib: pip install matplotlib") from None
     return plt.subplots(layout="constrained")[1]

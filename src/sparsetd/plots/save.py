@@ -40,7 +40,7 @@ def check_figure_path(path: str | os.PathLike[str]) -> Path:
         raise ValueError(f"the folder '{target.parent}' of the plot file does not exist; create it first")
     regular_file(target)
     if importlib.util.find_spec("matplotlib") is None:
-        raise ImportError('plots need matplotlib: pip install matplotlib')
+        raise ImportError("plots need matplotlib: pip install matplotlib")
     return target
 
 

@@ -45,7 +45,7 @@ def _make(env: Any, kwargs: dict[str, Any]) -> Any:
     try:
         import gymnasium
     except ImportError as error:
-        raise ImportError('gym_mdp needs Gymnasium: pip install gymnasium') from error
+        raise ImportError("gym_mdp needs Gymnasium: pip install gymnasium") from error
     return gymnasium.make(env, **kwargs)
 
 

@@ -18,7 +18,7 @@ from sparsetd.system import Array
 try:
     import gymnasium as gym
 except ImportError as error:  # pragma: no cover
-    raise ImportError('The triple-link environment needs Gymnasium: pip install gymnasium') from error
+    raise ImportError("The triple-link environment needs Gymnasium: pip install gymnasium") from error
 
 ENV_ID = "sparsetd/TripleLink-v0"
 HEIGHT, WIDTH = 260, 480
