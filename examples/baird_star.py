@@ -15,7 +15,8 @@ import warnings
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sparsetd import ROTD, TD, TDC, DivergenceWarning
+from sparsetd import ROTD, TD, TDC
+from sparsetd.estimators import DivergenceWarning
 from sparsetd.metrics import exact_rmspbe
 from sparsetd.problems import star
 

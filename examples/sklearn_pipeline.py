@@ -15,7 +15,8 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparsetd import LSTD, TDScorer
+from sparsetd import LSTD
+from sparsetd.estimators import TDScorer
 from sparsetd.features import RBFGrid
 from sparsetd.problems import mountain_car
 

@@ -11,8 +11,9 @@ falls, ``SparseTDCV`` chooses some of them, and stability selection says which f
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sparsetd import SparseTDCV, sparse_td_path, stability_selection
+from sparsetd import SparseTDCV
 from sparsetd.problems import random_mdp, with_noise_features
+from sparsetd.selection import sparse_td_path, stability_selection
 
 rng = np.random.default_rng(1)
 mdp = random_mdp(rng, n_states=50, n_features=5, n_relevant=5, reward_noise=0.1)

@@ -9,13 +9,15 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sparsetd
+from sparsetd import estimators, selection
 from sparsetd.estimators import BaseTD
 from sparsetd.testing import LAWS, check_td_estimator
 
 ESTIMATORS: list[Any] = [
     value()
-    for name in sparsetd.__all__
-    if inspect.isclass(value := getattr(sparsetd, name)) and issubclass(value, BaseTD) and value is not BaseTD
+    for package in (estimators, selection)
+    for name in package.__all__
+    if inspect.isclass(value := getattr(package, name)) and issubclass(value, BaseTD) and value is not BaseTD
 ]
 
 

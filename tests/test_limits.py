@@ -7,25 +7,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, Ridge
 
-from sparsetd import (
-    ETD,
-    GQ,
-    GTD2,
-    LSTD,
-    ROGQ,
-    ROTD,
-    TD,
-    TDC,
-    TDRC,
-    DivergenceWarning,
-    LinearTD,
-    MirrorDescentTD,
-    ROTDLasso,
-    operators,
-    penalties,
-    problems,
-    solvers,
-)
+from sparsetd import ETD, GQ, GTD2, LSTD, ROGQ, ROTD, TD, TDC, TDRC, LinearTD, operators, penalties, problems, solvers
+from sparsetd.estimators import DivergenceWarning, MirrorDescentTD, ROTDLasso
 from sparsetd.metrics import exact_rmspbe, mspbe
 from sparsetd.solvers import PowerDecay
 from sparsetd.system import Batch

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sparsetd
-from sparsetd import estimators, selection
+from sparsetd import estimators
 
 
 @pytest.mark.parametrize("name", sparsetd.__all__)
@@ -20,8 +20,19 @@ def test_every_public_name_loads(name: str) -> None:
     assert name in dir(sparsetd)
 
 
-def test_every_estimator_is_public() -> None:
-    assert {*estimators.__all__, *selection.__all__} - {"BaseTD"} <= set(sparsetd.__all__)
+def test_the_top_level_holds_what_people_look_for_and_the_packages_the_rest() -> None:
+    assert {"TDC", "ROTD", "LSTD", "LinearTD", "read", "evaluate", "compare", "save"} <= set(sparsetd.__all__)
+    assert {"RALP", "LCPTD", "fit_stream"} <= set(estimators.__all__)
+    assert len(sparsetd.__all__) <= 46
+    assert sorted(dir(sparsetd)) == sparsetd.__all__
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("RALP", "sparsetd.estimators.RALP"), ("checks", "sparsetd.testing"), ("transitions", "logs")]
+)
+def test_an_old_name_says_where_it_is_now(old: str, new: str) -> None:
+    with pytest.raises(AttributeError, match=f"sparsetd.{old} is now .*{new}"):
+        getattr(sparsetd, old)
 
 
 def test_every_estimator_says_what_it_solves_first() -> None:

@@ -9,21 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsetd import (
-    LSTD,
-    TDC,
-    SparseTDCV,
-    Transitions,
-    evaluate,
-    plots,
-    sparse_td_path,
-    stability_selection,
-    summary,
-    value_interval,
-)
+from sparsetd import LSTD, TDC, SparseTDCV, Transitions, evaluate, plots
 from sparsetd.control import policy_iteration
 from sparsetd.features import Tabular
 from sparsetd.problems import random_mdp
+from sparsetd.selection import sparse_td_path, stability_selection, summary, value_interval
 
 plt = pytest.importorskip("matplotlib.pyplot")
 pandas = pytest.importorskip("pandas")

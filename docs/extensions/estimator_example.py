@@ -59,10 +59,11 @@ def section(name: str) -> list[str]:
 
 def estimators() -> dict[str, type]:
     """The estimators that fit rows of features, by name."""
-    import sparsetd
+    from sparsetd import estimators as package
     from sparsetd.estimators import BaseTD
+    from sparsetd.selection import SparseTDCV
 
-    found = {name: getattr(sparsetd, name) for name in sparsetd.__all__}
+    found = {name: getattr(package, name) for name in package.__all__} | {"SparseTDCV": SparseTDCV}
     return {n: v for n, v in found.items() if inspect.isclass(v) and issubclass(v, BaseTD) and n != "LinearTD"}
 
 

@@ -14,9 +14,10 @@ from sparsetd._tools.lazy_names import lazily
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    # The aliases and stars tell type checkers that these names are public.
+    # The aliases tell type checkers that these names are public.
     from sparsetd import control as control
     from sparsetd import decisions as decisions
+    from sparsetd import estimators as estimators
     from sparsetd import evaluation as evaluation
     from sparsetd import features as features
     from sparsetd import logs as logs
@@ -27,44 +28,68 @@ if TYPE_CHECKING:
     from sparsetd import problems as problems
     from sparsetd import selection as selection
     from sparsetd import solvers as solvers
+    from sparsetd import sweeps as sweeps
     from sparsetd import testing as testing
-    from sparsetd.decisions import *
-    from sparsetd.estimators import *
-    from sparsetd.evaluation import Evaluation as Evaluation
-    from sparsetd.evaluation import estimate_behavior as estimate_behavior
-    from sparsetd.evaluation import evaluate as evaluate
+    from sparsetd.decisions.compare import compare as compare
+    from sparsetd.decisions.improve import improve as improve
+    from sparsetd.decisions.sensitivity import sensitivity as sensitivity
+    from sparsetd.estimators import ETD as ETD
+    from sparsetd.estimators import GQ as GQ
+    from sparsetd.estimators import GTD2 as GTD2
+    from sparsetd.estimators import GTD2MP as GTD2MP
+    from sparsetd.estimators import LARSTD as LARSTD
+    from sparsetd.estimators import LSTD as LSTD
+    from sparsetd.estimators import LSTDL1 as LSTDL1
+    from sparsetd.estimators import OMPTD as OMPTD
+    from sparsetd.estimators import ROGQ as ROGQ
+    from sparsetd.estimators import ROTD as ROTD
+    from sparsetd.estimators import TD as TD
+    from sparsetd.estimators import TDC as TDC
+    from sparsetd.estimators import TDRC as TDRC
+    from sparsetd.estimators import LinearTD as LinearTD
+    from sparsetd.estimators import SparseTD as SparseTD
+    from sparsetd.estimators import ValueFunction as ValueFunction
+    from sparsetd.evaluation.evaluate import evaluate as evaluate
     from sparsetd.logs import Transitions as Transitions
-    from sparsetd.logs import prepare as prepare
     from sparsetd.logs import read as read
+    from sparsetd.logs.prepare import prepare as prepare
     from sparsetd.model_file import load as load
     from sparsetd.model_file import save as save
-    from sparsetd.selection import *
-    from sparsetd.sweeps import Sweep as Sweep
-    from sparsetd.sweeps import sweep as sweep
-    from sparsetd.testing import check_td_estimator as check_td_estimator
+    from sparsetd.selection import SparseTDCV as SparseTDCV
+    from sparsetd.sweeps.sweep import sweep as sweep
 
-# Where each public name lives, in the order of the data flow; a test keeps it complete.
-__getattr__, __dir__, __all__ = lazily(
-    __name__,
-    {
-        "": (
-            "logs features operators penalties solvers metrics problems control selection evaluation decisions "
-            "testing plots"
-        ),
-        "logs": "Transitions prepare read",
-        "estimators": (
-            "TD ETD TDC TDRC GTD GTD2 HTD GQ GTD2MP TDCMP L1TD MirrorDescentTD PFGTD ROTD ROGQ ROTDLasso RDATD LSTD "
-            "LSTDL1 LARSTD LCPTD DantzigLSTD OMPTD RALP SparseTD LinearTD TDScorer ValueFunction fit_stream "
-            "DivergenceWarning"
-        ),
-        "selection": (
-            "SparseTDCV sparse_td_path SparsePath rho_max stability_selection StabilitySelection value_interval "
-            "Interval summary Summary"
-        ),
-        "evaluation": "evaluate Evaluation estimate_behavior",
-        "sweeps": "sweep Sweep",
-        "decisions": "compare improve sensitivity",
-        "model_file": "save load",
-        "testing": "check_td_estimator",
-    },
-)
+# Where each public name lives, in the order of the data flow; a test keeps it complete. Everything else is imported
+# from its package: `from sparsetd.estimators import RALP`.
+_HOMES = {
+    "": (
+        "logs features operators penalties solvers estimators metrics problems control selection evaluation decisions "
+        "sweeps testing plots"
+    ),
+    "logs": "Transitions prepare read",
+    "estimators": "TD ETD TDC TDRC GTD2 GQ GTD2MP ROTD ROGQ LSTD LSTDL1 LARSTD OMPTD SparseTD LinearTD ValueFunction",
+    "selection": "SparseTDCV",
+    "evaluation": "evaluate",
+    "decisions": "compare improve sensitivity",
+    "sweeps": "sweep",
+    "model_file": "save load",
+}
+# Names that 0.3.0 moved: package, then the names that are found there now.
+_MOVED = {
+    "estimators": (
+        "GTD HTD TDCMP L1TD MirrorDescentTD PFGTD ROTDLasso RDATD LCPTD DantzigLSTD RALP TDScorer fit_stream "
+        "DivergenceWarning"
+    ),
+    "selection": (
+        "sparse_td_path SparsePath rho_max stability_selection StabilitySelection value_interval Interval summary "
+        "Summary"
+    ),
+    "evaluation": "Evaluation estimate_behavior",
+    "sweeps": "Sweep",
+    "testing": "check_td_estimator",
+}
+_RENAMED = {name: f"sparsetd.{home}.{name}" for home, names in _MOVED.items() for name in names.split()} | {
+    "transitions": "sparsetd.logs",
+    "checks": "sparsetd.testing",
+    "progress": "private; long work shows its progress by itself",
+}
+__getattr__, __dir__, __all__ = lazily(__name__, _HOMES, _RENAMED)

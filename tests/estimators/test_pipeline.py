@@ -10,7 +10,8 @@ from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sparsetd import LSTD, ROTD, TDC, TDScorer
+from sparsetd import LSTD, ROTD, TDC
+from sparsetd.estimators import TDScorer
 from sparsetd.metrics import mspbe
 from sparsetd.system import Batch
 from sparsetd.testing.logs import log

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsetd import LARSTD, SparseTD, rho_max
+from sparsetd import LARSTD, SparseTD
 from sparsetd.problems import random_mdp
+from sparsetd.selection import rho_max
 
 MDP = random_mdp(np.random.default_rng(0), n_states=40, n_features=12, n_relevant=3)
 LOG = MDP.trajectory(800, np.random.default_rng(1))

@@ -12,7 +12,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LassoLars
 
-from sparsetd import LARSTD, LCPTD, LSTDL1, OMPTD, RALP, DantzigLSTD
+from sparsetd import LARSTD, LSTDL1, OMPTD
+from sparsetd.estimators import LCPTD, RALP, DantzigLSTD
 
 ALL = [
     LARSTD(rho_theta=0.05),

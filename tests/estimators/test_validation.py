@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparsetd import LSTD, PFGTD, ROTD, TD, DivergenceWarning, LinearTD, penalties, solvers
-from sparsetd.estimators import base
+from sparsetd import LSTD, ROTD, TD, LinearTD, penalties, solvers
+from sparsetd.estimators import PFGTD, DivergenceWarning, base
 from sparsetd.estimators.validation import check_finite
 from sparsetd.solvers import PowerDecay
 from sparsetd.testing.logs import log

@@ -8,23 +8,11 @@ import numpy as np
 import pytest
 from evaluation.test_shards import log, split
 
-from sparsetd import (
-    LARSTD,
-    LCPTD,
-    LSTD,
-    LSTDL1,
-    OMPTD,
-    RALP,
-    TDC,
-    DantzigLSTD,
-    SparseTD,
-    SparseTDCV,
-    sparse_td_path,
-    stability_selection,
-    value_interval,
-)
+from sparsetd import LARSTD, LSTD, LSTDL1, OMPTD, TDC, SparseTD, SparseTDCV
+from sparsetd.estimators import LCPTD, RALP, DantzigLSTD
 from sparsetd.evaluation.condensed import condense
 from sparsetd.features.featurize import featurize
+from sparsetd.selection import sparse_td_path, stability_selection, value_interval
 
 GAMMA = 0.9
 SETTINGS = {"gamma": GAMMA, "fit_intercept": True}

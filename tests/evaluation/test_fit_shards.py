@@ -11,8 +11,9 @@ import pytest
 from evaluation.test_shards import log, split
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from sparsetd import LSTD, PFGTD, RALP, ROTD, TDC, SparseTDCV, ValueFunction, evaluation, load, read
+from sparsetd import LSTD, ROTD, TDC, SparseTDCV, ValueFunction, evaluation, load, read
 from sparsetd.cli import main
+from sparsetd.estimators import PFGTD, RALP
 from sparsetd.evaluation import fit_shards
 from sparsetd.logs import concatenate
 
@@ -83,7 +84,7 @@ def test_a_stream_goes_on_from_its_checkpoint(folder, monkeypatch):
 
 
 def _saving(*args, **settings):
-    from sparsetd import fit_stream
+    from sparsetd.estimators import fit_stream
 
     return fit_stream(*args, batches_per_save=1, **settings)
 

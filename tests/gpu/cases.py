@@ -19,7 +19,8 @@ def rows() -> Any:
 
 
 def estimators() -> list[Any]:
-    from sparsetd import ETD, GQ, GTD, GTD2, GTD2MP, HTD, L1TD, ROGQ, ROTD, TD, TDC, TDCMP, TDRC, LinearTD
+    from sparsetd import ETD, GQ, GTD2, GTD2MP, ROGQ, ROTD, TD, TDC, TDRC, LinearTD
+    from sparsetd.estimators import GTD, HTD, L1TD, TDCMP
     from sparsetd import penalties, solvers  # isort: skip
 
     decay = solvers.PowerDecay(0.1, 20.0, 0.6)

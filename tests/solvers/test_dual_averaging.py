@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from reference import automatic as oracle
 
-from sparsetd import PFGTD, RDATD, operators, penalties, solvers
+from sparsetd import operators, penalties, solvers
+from sparsetd.estimators import PFGTD, RDATD
 from sparsetd.system import Batch
 
 TABLES = {"td": operators.td, "tdc": operators.tdc, "gtd2": operators.gtd2}

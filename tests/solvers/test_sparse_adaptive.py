@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparsetd import RDATD, ROTD, TDC, operators, penalties, solvers, system
+from sparsetd import ROTD, TDC, operators, penalties, solvers, system
+from sparsetd.estimators import RDATD
 from sparsetd.solvers.compiled.crossings import _search
 from sparsetd.solvers.laws import lines, sums
 from sparsetd.storage import checkpoint

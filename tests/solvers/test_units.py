@@ -11,7 +11,8 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparsetd import GTD, ROTD, TDC, TDRC, ROTDLasso, operators, penalties, solvers
+from sparsetd import ROTD, TDC, TDRC, operators, penalties, solvers
+from sparsetd.estimators import GTD, ROTDLasso
 from sparsetd.problems import random_mdp
 from sparsetd.solvers.compiled.rules import GX, REACH
 from sparsetd.solvers.units import FIRST, Units

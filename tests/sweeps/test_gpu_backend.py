@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from gpu.emulation import emulate
 
-from sparsetd import RDATD, ROTD, TD, TDC, LinearTD, MirrorDescentTD, penalties, sweep
+from sparsetd import ROTD, TD, TDC, LinearTD, penalties, sweep
+from sparsetd.estimators import RDATD, MirrorDescentTD
 from sparsetd.problems import random_mdp, random_walk, star
 from sparsetd.sweeps.gpu import job_of
 

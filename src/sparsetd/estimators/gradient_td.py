@@ -208,7 +208,7 @@ class PFGTD(BaseTD):
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsetd import PFGTD
+    >>> from sparsetd.estimators import PFGTD
     >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
     >>> PFGTD(gamma=0.5, n_passes=2000, average="suffix").fit(X, y).predict(X).round(1)
     array([0.2, 0.5, 1. ])

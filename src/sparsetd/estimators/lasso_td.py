@@ -103,7 +103,7 @@ class LCPTD(SecondOrderTD):
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsetd import LCPTD
+    >>> from sparsetd.estimators import LCPTD
     >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
     >>> first = LCPTD(gamma=0.5, rho_theta=0.1).fit(X, y)
     >>> again = LCPTD(gamma=0.5, rho_theta=0.1, coef_init=first.coef_).fit(X, y)

@@ -162,7 +162,7 @@ class DantzigLSTD(SecondOrderTD):
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsetd import DantzigLSTD
+    >>> from sparsetd.estimators import DantzigLSTD
     >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
     >>> DantzigLSTD(gamma=0.5, rho_theta=0.1).fit(X, y).coef_.round(3)
     array([0.  , 0.05, 0.7 ])
@@ -204,7 +204,7 @@ class RALP(SecondOrderTD):
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsetd import RALP
+    >>> from sparsetd.estimators import RALP
     >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
     >>> RALP(gamma=0.5, budget=10.0).fit(X, y).predict(X).round(3)
     array([0.25, 0.5 , 1.  ])

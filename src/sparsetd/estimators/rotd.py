@@ -120,7 +120,7 @@ class ROTDLasso(StreamingTD):
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsetd import ROTDLasso
+    >>> from sparsetd.estimators import ROTDLasso
     >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
     >>> ROTDLasso(gamma=0.5, step_size=0.1, n_passes=5000, average="none").fit(X, y).predict(X).round(2)
     array([0.25, 0.5 , 1.  ])
@@ -172,7 +172,7 @@ class RDATD(BaseTD):
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsetd import RDATD
+    >>> from sparsetd.estimators import RDATD
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(2000, 6))
     >>> model = RDATD(gamma=0.0, rho_theta=0.3).fit(X, X[:, 0] + 0.1 * rng.normal(size=2000))

@@ -74,7 +74,7 @@ class L1TD(TD):
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsetd import L1TD
+    >>> from sparsetd.estimators import L1TD
     >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
     >>> L1TD(gamma=0.5, rho_theta=0.1, step_size=0.1, n_passes=2000).fit(X, y).predict(X).round(2)
     array([0.  , 0.06, 0.72])

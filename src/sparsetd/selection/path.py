@@ -79,7 +79,7 @@ def sparse_td_path(
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsetd import sparse_td_path
+    >>> from sparsetd.selection import sparse_td_path
     >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
     >>> sparse_td_path(X, y, gamma=0.5, n_rhos=4, eps=0.1).n_active
     array([0, 2, 3, 3])
