@@ -12,7 +12,7 @@ from sparsetd.estimators import DivergenceWarning, MirrorDescentTD, ROTDLasso
 from sparsetd.metrics import exact_rmspbe, mspbe
 from sparsetd.solvers import PowerDecay
 from sparsetd.system import Batch
-from sparsetd.testing.logs import Log, log
+from sparsetd.testing.small_log import Log, log
 
 
 def fit(model, rows: Log):

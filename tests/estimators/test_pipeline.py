@@ -14,7 +14,7 @@ from sparsetd import LSTD, ROTD, TDC
 from sparsetd.estimators import TDScorer
 from sparsetd.metrics import mspbe
 from sparsetd.system import Batch
-from sparsetd.testing.logs import log
+from sparsetd.testing.small_log import log
 
 
 @pytest.fixture

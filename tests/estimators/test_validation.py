@@ -11,7 +11,7 @@ from sparsetd import LSTD, ROTD, TD, LinearTD, penalties, solvers
 from sparsetd.estimators import PFGTD, DivergenceWarning, base
 from sparsetd.estimators.validation import check_finite
 from sparsetd.solvers import PowerDecay
-from sparsetd.testing.logs import log
+from sparsetd.testing.small_log import log
 
 ROWS = log()
 

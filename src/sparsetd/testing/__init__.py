@@ -3,7 +3,9 @@
     for law in sparsetd.testing.LAWS: law(estimator)
 
 A law is a function of an unfitted estimator that raises AssertionError where it is broken, and SkipTest where it does
-not concern the estimator (a dual without a saddle point, say), as the checks of scikit-learn do.
+not concern the estimator (a dual without a saddle point, say), as the checks of scikit-learn do. `CONTRACT` holds the
+laws of what all estimators share (columns, containers, refusals), `MATHEMATICS` those that each method must keep by
+itself (streams, symmetries, dense = sparse); `LAWS` holds both.
 """
 
 from __future__ import annotations
@@ -12,14 +14,20 @@ from contextlib import suppress
 from typing import Any
 from unittest import SkipTest
 
-from sparsetd.testing import attributes, containers, refusals, semantics, streams, symmetries
-from sparsetd.testing.logs import Law, laws_of
+from sparsetd.testing import contract, mathematics
+from sparsetd.testing.small_log import Law, laws_of
 
-LAWS: tuple[Law, ...] = sum(map(laws_of, (attributes, containers, streams, semantics, symmetries, refusals)), ())
+CONTRACT: tuple[Law, ...] = laws_of(contract)
+MATHEMATICS: tuple[Law, ...] = laws_of(mathematics)
+LAWS: tuple[Law, ...] = CONTRACT + MATHEMATICS
 
 
 def check_td_estimator(estimator: Any) -> None:
-    """Raise AssertionError at the first law of linear TD that the estimator breaks."""
+    """Check every law of linear TD on an estimator, and raise AssertionError at the first that it breaks.
+
+    >>> from sparsetd import TD
+    >>> check_td_estimator(TD(step_size=0.01))
+    """
     for law in LAWS:
         try:
             with suppress(SkipTest):
@@ -28,4 +36,4 @@ def check_td_estimator(estimator: Any) -> None:
             raise AssertionError(f"{type(estimator).__name__} breaks the law {law.__name__}: {error}") from error
 
 
-__all__ = ["LAWS", "Law", "check_td_estimator"]
+__all__ = ["CONTRACT", "LAWS", "MATHEMATICS", "Law", "check_td_estimator"]

@@ -65,7 +65,7 @@ def concerns(condition: bool) -> None:
 
 
 def laws_of(module: ModuleType) -> tuple[Law, ...]:
-    """Every function of a file but its private ones; one that also asks for `rows` gets a fresh small log."""
+    """Return every public function of a file; one that also asks for `rows` gets a fresh small log."""
     own = [f for f in vars(module).values() if isfunction(f) and f.__module__ == module.__name__]
     return tuple(_on_a_log(f) for f in own if not f.__name__.startswith("_"))
 
@@ -75,13 +75,13 @@ def _on_a_log(law: Callable[..., None]) -> Law:
 
 
 def fitted(estimator: Any, rows: Log, **parameters: Any) -> Any:
-    """A fitted copy. What a law says of the result does not depend on whether it converged."""
+    """Fit a copy. What a law says of the result does not depend on whether it converged."""
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         return clone(estimator).set_params(**parameters).fit(rows.X, rows.y, rows.X_next, **rows.keywords)
 
 
 def streamed(estimator: Any, rows: Log, cuts: tuple[int, ...]) -> Any:
-    """A copy that took the rows in pieces."""
+    """Give a copy the rows in pieces."""
     model = clone(estimator)
     with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         for first, last in zip((0, *cuts), (*cuts, len(rows.y)), strict=True):
@@ -91,19 +91,19 @@ def streamed(estimator: Any, rows: Log, cuts: tuple[int, ...]) -> Any:
 
 
 def numbers(model: Any) -> list[Array]:
-    """All that was learnt, as float arrays."""
+    """Return all that was learnt, as float arrays."""
     arrays = [model.coef_, model.coef_last_, np.array([model.intercept_])]
     return arrays + [a for a in (model.aux_, model.dual_) if a is not None]
 
 
 def assert_same(one: Any, other: Any, what: str) -> None:
-    """The two models are equal to the last bit."""
+    """Raise unless the two models are equal to the last bit."""
     for a, b in zip(numbers(one), numbers(other), strict=True):
         assert np.array_equal(a, b), f"{what}: coefficients differ by up to {np.abs(a - b).max():.1e}"
 
 
 def assert_close(one: Any, other: Any, what: str, tolerance: float = 1e-9) -> None:
-    """The two value functions are equal up to rounding."""
+    """Raise unless the two value functions are equal up to rounding."""
     scale = 1.0 + np.abs(one.coef_).max()
     gap = np.abs(one.coef_ - other.coef_).max() / scale
     assert gap <= tolerance, f"{what}: coefficients differ by {gap:.1e}"
