@@ -1,6 +1,6 @@
 """How good are the steps that nobody set? Against the best of a 20-point grid, on problems drawn anew.
 
-    python benchmarks/automatic_steps.py [--full] [--seed N]
+    python -m benchmarks steps [--full] [--seed N]
 
 The rules were fixed on other problems (docs/automatic-steps.md says which). Those here come from the seed, which is
 printed: chains, walks, Gymnasium tables and random MDPs of random sizes, features, policies and penalties. A log from

@@ -1,4 +1,4 @@
-"""How well a sweep uses two cores: `python -m benchmarks.cores` from the root of the repository.
+"""How well a sweep uses two cores: `python -m benchmarks cores` from the root of the repository.
 
 The same sweep (TDC and RO-TD on the random walk, 64 settings each) with one worker and with two, in turns:
 
@@ -78,7 +78,7 @@ def show(label: str, one: Took, two: Took) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cores")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks cores")
     parser.add_argument("--seeds", type=int, default=24, help="runs of each setting; 24 take about 20 s on one core")
     parser.add_argument("--rounds", type=int, default=3)
     options: Any = parser.parse_args()

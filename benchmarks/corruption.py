@@ -1,6 +1,6 @@
 """Damage model files and checkpoints in every way: is every damage found?
 
-    python benchmarks/corruption.py --flips 100000
+    python -m benchmarks corruption --flips 100000
 
 Cuts the file at every byte, and flips random single bits.
 """

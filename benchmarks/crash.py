@@ -1,6 +1,6 @@
 """Kill a checkpointed fit at random moments, again and again: does it always continue to the very same weights?
 
-    python benchmarks/crash.py --kills 1000
+    python -m benchmarks crash --kills 1000
 
 A child process fits a model with a checkpoint every few hundred rows and is killed (SIGKILL) after a random delay;
 the next child continues from the file. Whenever a fit survives to its end its weights are compared, bit by bit, with

@@ -1,6 +1,6 @@
 """The settings of `sparsetd demo`, unchanged, on seeds that were not looked at when they were picked.
 
-    python benchmarks/demo_seeds.py [--seeds 20] [--first 1000]
+    python -m benchmarks demo [--seeds 20] [--first 1000]
 
 Prints the table of docs/quickstart.md. Two rows of the random MDP give the baselines what the demo's methods do not
 get: the best of a grid, chosen for each seed by its exact error.

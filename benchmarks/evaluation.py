@@ -1,7 +1,7 @@
 """How good are the answers of `evaluate`? ICU-Sepsis logs, many seeds, exact truth by dynamic programming.
 
-    python benchmarks/evaluation.py                                  20 seeds, each without and with 1,000 noise columns
-    python benchmarks/evaluation.py --seeds 100 --noise 0            more seeds, no noise
+    python -m benchmarks evaluation                                  20 seeds, each without and with 1,000 noise columns
+    python -m benchmarks evaluation --seeds 100 --noise 0            more seeds, no noise
 
 For every target policy: bias and root mean square error of the value, next to the least standard deviation that any
 estimator without structural knowledge can have at this size (`bound`); coverage and mean width of the 95 % interval;

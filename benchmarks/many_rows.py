@@ -1,7 +1,7 @@
 """`evaluate` of very many rows: a million of 50 features (seed 0) in 20 shards, which are read again and again.
 
-    python -m benchmarks.many_rows --millions 20 --dask       two workers of a cluster, one killed in every reading
-    python -m benchmarks.many_rows --millions 100             two processes
+    python -m benchmarks many-rows --millions 20 --dask       two workers of a cluster, one killed in every reading
+    python -m benchmarks many-rows --millions 100             two processes
 
 Prints the seconds of every reading, the value, and the peak memory of the driver and of the largest worker. The copies
 make the log's cautions meaningless, but for the one that names them.

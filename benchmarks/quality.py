@@ -1,6 +1,6 @@
 """Are the answers right without tuning? Each figure with its goal, on data drawn anew.
 
-    python benchmarks/quality.py [piece ...] [--seed N] [--quick]
+    python -m benchmarks quality [piece ...] [--seed N] [--quick]
 
     certificate   d = 1000, N = 3000: applications of A to a relative gap of 1e-6 (a pair A, Aᵀ is one, a column of A a
                   quarter), and the gap after the closed form

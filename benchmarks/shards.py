@@ -1,7 +1,7 @@
 """`evaluate` on a log in memory and in shards: CPU time and peak memory, each in a process of its own.
 
-    python -m benchmarks.shards                        250,000 rows and four times as many, 50 features
-    python -m benchmarks.shards --rows 1000000
+    python -m benchmarks shards                        250,000 rows and four times as many, 50 features
+    python -m benchmarks shards --rows 1000000
 
 Ratios are of CPU times of one run, so that they mean the same on another machine. `sums` is the pass that forms the
 sums of all features (of 40 groups of episodes, and for the logged behaviour), per row, beside decoding the same files

@@ -162,23 +162,6 @@ def _test(settings: MountainCarSettings, choose: Callable[[Array], Array]) -> in
     return int(car.rollout(choose, max_steps=settings.max_steps)[0])
 
 
-class Valley:
-    """Mountain car with the two methods of an environment that `online` uses; `reward` is a kind of `rewards`."""
-
-    def __init__(self, start: car.Start = "bottom", reward: str = "step", goal: float = car.GOAL) -> None:
-        self.start: car.Start = start
-        self.reward, self.goal = reward, goal
-
-    def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Array, dict[str, Any]]:
-        self.state = car.starts(np.random.default_rng(seed), 1, self.start)[0]
-        return self.state, {}
-
-    def step(self, action: int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
-        self.state = car.step(self.state, np.asarray(action))[0]
-        goal = self.state[0] >= self.goal
-        return self.state, float(rewards(np, self.reward, goal)), bool(goal), False, {}
-
-
 def learn_online(
     settings: Any, n_samples: tuple[int, int], method: str, reading: Row, features: Any, rng: Any, epsilon: float
 ) -> Array:
@@ -189,7 +172,8 @@ def learn_online(
     if method == "RO-TD":
         acting: Any = "average" if reading["average"] == "all" else "last"
         learner = GreedyROGQ(*constants, reading["eta"], settings.rho[0], settings.rho[1], acting)
-    phi, env = lambda s: features.transform(s[None])[0], Valley(reading["start"], reading["reward"])
+    phi = lambda s: features.transform(s[None])[0]  # noqa: E731
+    env = car.MountainCar(reading["start"], reward=lambda goal: float(rewards(np, reading["reward"], goal)))
     how: Any = dict(zip(("n_episodes", "max_steps"), n_samples, strict=True))
     online(env, learner, phi, rng, behavior=Rule(epsilon=epsilon), **how)
     return np.asarray(learner.theta)

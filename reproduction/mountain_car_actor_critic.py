@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from reproduction.experiment import Claim, Experiment, Figure, Row, Summary, Table, Unit, judge
-from reproduction.mountain_car import Valley
 from reproduction.settings import Settings, assumed, cited
 from reproduction.triple_link_verdicts import rank_test
 from sparsetd.control import GreedyGQ, Rule, SoftmaxActor, ValuePolicy, actor_critic, online, rollout
@@ -83,7 +82,7 @@ def units(settings: ActorCriticSettings) -> Iterator[Unit]:
 
 def run(settings: ActorCriticSettings, unit: Unit) -> list[Row]:
     """The policy is tested every few episodes, from the same start; a test that fails takes all steps."""
-    rng, env = settings.rng(unit.seed), Valley(goal=settings.goal)
+    rng, env = settings.rng(unit.seed), car.MountainCar(goal=settings.goal)
     learn, policy, rows = *_learner(settings, unit.params["method"], env, rng), list[Row]()
     for done in range(settings.every, settings.n_episodes + 1, settings.every):
         learn()

@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,14 @@ import joblib
 
 from reproduction.experiment import Experiment, Figure, Summary, Unit
 from reproduction.settings import Settings
-from sparsetd._tools.progress import counter
 from sparsetd.storage.atomic import replace_file
+
+EVERY = 10.0  # seconds between two sentences of progress
+Tell = Callable[[str], None]
+
+
+def _say_nothing(_: str) -> None:
+    pass
 
 
 @dataclass(frozen=True)
@@ -47,26 +54,41 @@ def unit_file(folder: Path, settings: Settings, unit: Unit) -> Path:
     return folder / "rows" / f"{unit.label}-{fingerprint(settings, unit)}.parquet"
 
 
-def execute(experiment: Experiment, settings: Settings, out: Path, *, jobs: int = 1, resume: bool = False) -> Outcome:
-    """Run what is not finished, then judge all of it. Rows go to `out`/<name of the experiment>/rows."""
+def execute(
+    experiment: Experiment,
+    settings: Settings,
+    out: Path,
+    *,
+    n_jobs: int = 1,
+    resume: bool = False,
+    tell: Tell = _say_nothing,
+) -> Outcome:
+    """Run what is not finished, then judge all of it. Rows go to `out`/<name of the experiment>/rows.
+
+    `tell` receives a sentence of progress at most every ten seconds.
+    """
     began, folder = time.perf_counter(), Path(out) / experiment.name
     (folder / "rows").mkdir(parents=True, exist_ok=True)
     units = list(experiment.units(settings))
     files = [unit_file(folder, settings, unit) for unit in units]
     todo = [(u, f) for u, f in zip(units, files, strict=True) if not (resume and _is_finished(f))]
-    run_units(experiment, settings, todo, jobs, len(units))
+    run_units(experiment, settings, todo, n_jobs, len(units), tell)
     rows = gather(files)
     summary, figures = experiment.summarize(settings, rows), experiment.plot(settings, rows)
     return Outcome(experiment, settings, rows, summary, figures, folder, time.perf_counter() - began)
 
 
-def run_units(experiment: Experiment, settings: Settings, todo: list[tuple[Unit, Path]], jobs: int, total: int) -> None:
+def run_units(
+    experiment: Experiment, settings: Settings, todo: list[tuple[Unit, Path]], n_jobs: int, total: int, tell: Tell
+) -> None:
     """Each unit writes its own file as soon as it is finished; those of an earlier run count as progress."""
-    tell = counter(experiment.name)
     calls = (joblib.delayed(_run_one)(experiment, settings, unit, file) for unit, file in todo)
-    finished = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
+    finished = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
+    told = time.perf_counter()
     for k, _ in enumerate(finished, start=total - len(todo) + 1):
-        tell(k, total)
+        if time.perf_counter() - told >= EVERY:
+            told = time.perf_counter()
+            tell(f"{experiment.name}: {k:,} of {total:,}")
 
 
 def _run_one(experiment: Experiment, settings: Settings, unit: Unit, file: Path) -> None:

@@ -32,8 +32,6 @@ COMMANDS = (
     "fit",
     "predict",
     "sweep",
-    "reproduce",
-    "benchmark",
 )
 NAMES = "import sparsetd\nfor name in sparsetd.__all__: getattr(sparsetd, name)\n"
 HELP = f"""
@@ -66,7 +64,6 @@ def test_the_core_needs_no_extra(code: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "extra"),
     [
-        (("reproduce", "star", "--quick"), "sparsetd[data]"),
         (("example", "icu-sepsis", "--out", "icu.csv"), "icu-sepsis"),
         (("inspect", "log.parquet"), "sparsetd[data]"),
     ],

@@ -16,11 +16,18 @@ from pathlib import Path
 
 import pytest
 
+import benchmarks.__main__
+import reproduction.__main__
 from sparsetd.cli import main
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAPER_MAP, ERRATA = ROOT / "docs" / "paper-map.md", ROOT / "docs" / "errata.md"
+PROGRAMS = {
+    "sparsetd ": main,
+    "python -m reproduction ": reproduction.__main__.main,
+    "python -m benchmarks ": benchmarks.__main__.main,
+}
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -51,8 +58,14 @@ def _promised(text: str, this: re.Match[str], after: re.Match[str] | None) -> st
 
 
 def commands(block: Block) -> list[str]:
-    """The `sparsetd …` lines of a shell block: other lines install things."""
-    return [line for line in block.text.splitlines() if line.startswith("sparsetd ")]
+    """The lines of a shell block that call this repository's programs: other lines install things."""
+    return [line for line in block.text.splitlines() if line.startswith(tuple(PROGRAMS))]
+
+
+def call(line: str) -> int:
+    """Run such a line in this process and return its exit code."""
+    program = next(words for words in PROGRAMS if line.startswith(words))
+    return PROGRAMS[program](shlex.split(line.removeprefix(program), comments=True))
 
 
 def runnable(page: Path) -> bool:
@@ -76,7 +89,7 @@ def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytes
                 exec(compile(padded, str(page), "exec"), names)  # noqa: S102 (our own pages)
             elif block.language == "bash":
                 for line in commands(block):
-                    assert main(shlex.split(line, comments=True)[1:]) == 0, line
+                    assert call(line) == 0, line
         if block.output is not None:
             assert printed.getvalue() == block.output, f"{name(page)}:{block.line} prints something else"
 

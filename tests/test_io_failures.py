@@ -22,6 +22,7 @@ import pytest
 from test_cli_log import rows, write
 from toy import TOY
 
+import reproduction.__main__
 from reproduction import EXPERIMENTS, runner
 from sparsetd.cli import demo_questions as demo
 from sparsetd.cli import main
@@ -41,10 +42,10 @@ LINES = {
     "shard": "shard log.csv --out out",
     "improve": "improve log.csv --out out.sparsetd --report out.html",
     "demo": "demo --samples 20 --out out.png",
-    "reproduce": "reproduce star --seeds 1 --out out --resume",
+    "reproduction": "star --seeds 1 --out out --resume",
     "sweep": "sweep random-walk --method TD --grid step_size=0.1,0.2 --rows 5 --jobs 1 --out out",
 }
-STARTS_ANOTHER_PROGRAM = {"benchmark"}  # and touches no file itself
+PROGRAMS = {"reproduction": reproduction.__main__.main}  # the others are commands of `sparsetd`
 
 RESUMED = {"fit.ckpt", "unfinished"}
 
@@ -132,7 +133,7 @@ def _shorten(patch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_command_is_here() -> None:
-    assert {command.name for command in COMMANDS} == {*LINES, *STARTS_ANOTHER_PROGRAM}
+    assert {command.name for command in COMMANDS} == LINES.keys() - PROGRAMS.keys()
 
 
 @pytest.mark.parametrize("name", LINES)
@@ -142,7 +143,7 @@ def test_the_nth_call_fails(name: str, folder: Path, capsys: pytest.CaptureFixtu
         faults = Faults(folder, n)
         with pytest.MonkeyPatch.context() as patch:
             faults.install(patch)
-            code = main(words)
+            code = PROGRAMS.get(name, main)(words)
         err, after = capsys.readouterr().err, contents(folder)
         assert "Traceback" not in err
         if n == 0:  # nothing failed

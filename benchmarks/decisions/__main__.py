@@ -1,9 +1,9 @@
 """Do the decisions hold? `compare`, `improve` and `sensitivity` on logs of problems whose truth is known exactly.
 
-    python -m benchmarks.decisions --jobs 16               everything; every log is another random problem
-    python -m benchmarks.decisions --only compare --logs 40
-    python -m benchmarks.decisions --out rows.jsonl        keeps every log's row: a run that was stopped goes on
-    python -m benchmarks.decisions --quick                 a few logs of each, to see that it runs
+    python -m benchmarks decisions --n-jobs 16               everything; every log is another random problem
+    python -m benchmarks decisions --only compare --logs 40
+    python -m benchmarks decisions --out rows.jsonl        keeps every log's row: a run that was stopped goes on
+    python -m benchmarks decisions --quick                 a few logs of each, to see that it runs
 
 The parts:
 
@@ -157,7 +157,9 @@ def rows_of(work: Work, cell: Any, options: argparse.Namespace, logs: int) -> di
     kept = {key[1]: row for key, row in read(options.out).items() if key[0] == part}
     seeds = range(options.first_seed, options.first_seed + logs)
     left = [seed for seed in seeds if seed not in kept]
-    results = joblib.Parallel(options.jobs, return_as="generator")(joblib.delayed(quietly)(work, cell, s) for s in left)
+    results = joblib.Parallel(options.n_jobs, return_as="generator")(
+        joblib.delayed(quietly)(work, cell, s) for s in left
+    )
     for seed, row in zip(left, results, strict=True):
         kept[seed] = row
         keep(options.out, part, seed, row)
@@ -261,10 +263,10 @@ PARTS = {"compare": run_compare, "improve": run_improve, "confounding": run_conf
 
 def main() -> None:
     layout = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("python -m benchmarks.decisions", description=__doc__, formatter_class=layout)
+    parser = argparse.ArgumentParser("python -m benchmarks decisions", description=__doc__, formatter_class=layout)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help="parts to run")
     parser.add_argument("--logs", type=int, default=400, metavar="N", help="logs of a cell (default: %(default)s)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
+    parser.add_argument("--n-jobs", type=int, default=1, metavar="N", help="processes (default: %(default)s)")
     parser.add_argument("--first-seed", type=int, default=10_000, metavar="N", help="default: %(default)s")
     parser.add_argument("--out", type=Path, metavar="FILE", help="keep every log's row here, and go on from it")
     parser.add_argument("--quick", action="store_true", help="8 logs a cell")

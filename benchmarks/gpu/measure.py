@@ -1,9 +1,9 @@
-"""The GPU backend on a real device: `python -m benchmarks.gpu` from the root of the repository.
+"""The GPU backend on a real device: `python -m benchmarks gpu` from the root of the repository.
 
-    python -m benchmarks.gpu agreement         every operator, penalty, ball, rule and average against the CPU solvers
-    python -m benchmarks.gpu speed             setting-steps per second, against a kernel for RO-TD alone and JAX
-    python -m benchmarks.gpu control           policy iteration on mountain car, steps per second
-    python -m benchmarks.gpu tune              the same for other divisions of the work into threads
+    python -m benchmarks gpu agreement         every operator, penalty, ball, rule and average against the CPU solvers
+    python -m benchmarks gpu speed             setting-steps per second, against a kernel for RO-TD alone and JAX
+    python -m benchmarks gpu control           policy iteration on mountain car, steps per second
+    python -m benchmarks gpu tune              the same for other divisions of the work into threads
 
 It needs CuPy and an NVIDIA GPU; JAX is left out where it is missing. Times are medians of five launches, after one.
 """
@@ -344,7 +344,7 @@ def control() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="python -m benchmarks gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parts = {"agreement": agreement, "speed": speed, "tune": tune, "control": control}
     parser.add_argument("parts", nargs="+", choices=parts)

@@ -14,7 +14,7 @@ from benchmarks.speed.measure import Report
 
 HEAD = """# Benchmarks
 
-    python -m benchmarks --write
+    python -m benchmarks speed --write
 
 measures speed and writes this page (`--help` lists the parts). Every figure is a ratio of CPU times taken in one
 process and one run, contenders in turns, medians of repeats; absolute times are for orientation and per transition.

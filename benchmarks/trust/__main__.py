@@ -1,8 +1,8 @@
-"""Can the answer be trusted? `python -m benchmarks.trust` from the root of the repository.
+"""Can the answer be trusted? `python -m benchmarks trust` from the root of the repository.
 
-    python -m benchmarks.trust --set build --cells "clinic/*" --logs 10 --jobs 2 --out rows.jsonl
-    python -m benchmarks.trust --list                 names the cells and what is wrong with them
-    python -m benchmarks.trust --logs 0 --out F       only prints the table of rows that F holds
+    python -m benchmarks trust --set build --cells "clinic/*" --logs 10 --n-jobs 2 --out rows.jsonl
+    python -m benchmarks trust --list                 names the cells and what is wrong with them
+    python -m benchmarks trust --logs 0 --out F       only prints the table of rows that F holds
 
 Each cell is a problem whose answer is known exactly, at one setting. For each of its logs `evaluate` is asked, and so
 is LSTD with the features it kept ("selected") and with all of them ("all"). The first logs of each cell are asked again
@@ -36,7 +36,7 @@ def main() -> int:
         print("\n".join(f"{name:55s} {cell.trouble or 'well posed'}" for name, cell in cells.items()))
         return 0
     if options.logs:
-        rows = run(options.set, list(cells.values()), options.logs, options.jobs, options.out, options.probes)
+        rows = run(options.set, list(cells.values()), options.logs, options.n_jobs, options.out, options.probes)
     else:
         rows = read(options.out)
     text, found = table(rows, cells)
@@ -52,12 +52,12 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     layout = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.trust", description=__doc__, formatter_class=layout)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks trust", description=__doc__, formatter_class=layout)
     parser.add_argument("--set", choices=tuple(SETS), default="build", help="which cells (default: build)")
     parser.add_argument("--cells", nargs="+", default=["*"], metavar="PATTERN", help="only cells whose names match")
     parser.add_argument("--logs", type=int, default=40, metavar="N", help="logs of each cell (default: 40)")
     parser.add_argument("--probes", type=int, default=3, metavar="N", help="logs of each that are asked again (3)")
-    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
+    parser.add_argument("--n-jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="rows as JSON lines; what it holds is not run again")
     parser.add_argument("--codes", action="store_true", help="also list which cautions stand in what share of the logs")
     parser.add_argument("--write", action="store_true", help="put the table into docs/trust.md")

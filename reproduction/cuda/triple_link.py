@@ -12,6 +12,7 @@ from sparsetd.sweeps.cuda.launch import compiled, cupy
 from sparsetd.system import Array
 
 THREADS = 512
+PACKAGE = "reproduction.cuda"  # holds triple_link.cu
 
 
 def numbers(tuned: Any, coordinates: Array, seed: int) -> Array:
@@ -27,7 +28,7 @@ def learn(
     """(solved, episodes, longest episode) of every run: GQ(λ), or RO-GQ(λ) with `saddle`."""
     cp, features = cupy(), (order + 1) ** 8
     per = -(-features // THREADS)
-    kernel = compiled("triple_link", defines(THREADS, per, order, saddle))
+    kernel = compiled("triple_link", defines(THREADS, per, order, saddle), PACKAGE)
     memory = cp.empty((len(runs), 6 if saddle else 3, 3, THREADS * per), cp.float32)
     result, given = cp.zeros((len(runs), 3), cp.int32), [cp.asarray(v) for v in (np.stack(runs), Plant().constants())]
     limits = (np.float64(dt), np.float64(TRACK), np.float64(ANGLE), *map(np.int32, (n_x, max_episodes, max_total)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from reproduction.cuda.triple_link import defines
+from reproduction.cuda.triple_link import PACKAGE, defines
 from sparsetd.problems.triple_link import ANGLE, TRACK, Plant
 from sparsetd.sweeps.cuda.launch import source
 
@@ -37,7 +37,7 @@ def learn(
 ) -> Any:
     """As `reproduction.cuda.triple_link.learn`, compiled by g++ into `folder`."""
     features, file = (order + 1) ** 8, folder / f"link{saddle:d}.cpp"
-    file.write_text(defines(1, features, order, saddle) + SHIM + source("triple_link") + LOOP)
+    file.write_text(defines(1, features, order, saddle) + SHIM + source("triple_link", PACKAGE) + LOOP)
     subprocess.run(["g++", "-O1", "-w", "-shared", "-fPIC", "-o", file.with_suffix(".so"), file], check=True)
     memory, result = np.zeros((len(runs), 6, 3, features), np.float32), np.zeros((len(runs), 3), np.int32)
     given, limits = (np.ascontiguousarray(runs), Plant().constants()), map(ctypes.c_double, (dt, TRACK, ANGLE))

@@ -58,11 +58,16 @@ def test_the_papers_sample_has_3000_rows_in_order(start):
     assert not np.any(data.terminated & data.truncated)
 
 
-def test_samples_are_seeded_and_cover_the_square_when_uniform():
-    one, two = (car.collect_uniform(np.random.default_rng(3)) for _ in range(2))
-    assert np.array_equal(one.observation, two.observation)
-    assert len(one) == one.start.sum() == 500
-    scaled = car.scale(one.observation)
-    assert scaled.min() >= 0
-    assert scaled.max() <= 1
-    assert set(one.action) == {0, 1, 2}
+def test_the_environment_is_the_same_car():
+    env, rng = car.MountainCar(start="uniform"), np.random.default_rng(0)
+    state, _ = env.reset(seed=3)
+    assert np.array_equal(state, env.reset(seed=3)[0])
+    for action in rng.integers(3, size=50):
+        successor, reward, terminated, truncated, _ = env.step(int(action))
+        assert np.array_equal(successor, car.step(state, np.asarray(action))[0])
+        assert (reward, truncated) == (-1.0, False)
+        assert terminated == (successor[0] >= car.GOAL)
+        state = successor
+    paid = car.MountainCar(goal=-2.0, reward=lambda goal: 7.0 if goal else 0.0)
+    paid.reset()
+    assert paid.step(1)[1:3] == (7.0, True)

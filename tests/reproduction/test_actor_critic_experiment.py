@@ -10,7 +10,6 @@ import pytest
 
 from reproduction import mountain_car_actor_critic as experiment
 from reproduction.experiment import NOT_REPRODUCED, REPRODUCED, UNDER_READING, Unit
-from reproduction.mountain_car import Valley
 from sparsetd.control import GreedyGQ, online
 from sparsetd.features import TileCoding
 from sparsetd.problems import mountain_car as car
@@ -38,7 +37,7 @@ def test_q_lambda_is_that_of_watkins():
     theta = learner.theta[:] = rng.normal(size=(3, d))  # without ties
     theta, trace, update = theta.copy(), np.zeros((3, d)), learner.update
     learner.update = lambda step: (seen.append(step), update(step))[1]  # type: ignore[method-assign]
-    online(Valley(), learner, features, rng, behavior=experiment.UNIFORM, n_episodes=1, max_steps=80)
+    online(car.MountainCar(), learner, features, rng, behavior=experiment.UNIFORM, n_episodes=1, max_steps=80)
     for step in seen:
         q = theta @ step.phi
         trace = trace * gamma * 0.6 if q.argmax() == step.action else np.zeros((3, d))

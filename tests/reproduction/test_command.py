@@ -1,33 +1,37 @@
-"""`sparsetd reproduce` as its users meet it: files, resuming, JSON, one sentence for a wrong word."""
+"""`python -m reproduction` as its users meet it: files, resuming, JSON, one sentence for a wrong word."""
 
 from __future__ import annotations
 
 import json
+import re
+import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from reproduction import EXPERIMENTS
-from reproduction.__main__ import REPRODUCE
-from sparsetd.cli import main
+from reproduction.__main__ import main
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("sparsetd.cli.parser.COMMANDS", (REPRODUCE,))
     return tmp_path
 
 
 def test_star_writes_rows_figures_and_both_reports(here, capsys):
-    assert main(["reproduce", "star", "--quick", "--seeds", "1", "--out", "r"]) == 0
+    assert main(["star", "--quick", "--seeds", "1", "--out", "r"]) == 0
     out = capsys.readouterr()
     assert "star: TD diverges: reproduced" in out.out
     assert "running star" in out.err
     assert sorted(p.name for p in (here / "r").iterdir()) == ["report.html", "report.md", "star"]
     assert len(list((here / "r/star/rows").glob("*.parquet"))) == 3
-    assert "`sparsetd reproduce star --quick --seeds 1`" in (here / "r/report.md").read_text()
+    assert "`python -m reproduction star --quick --seeds 1`" in (here / "r/report.md").read_text()
     before = {p: p.stat().st_mtime_ns for p in (here / "r/star/rows").iterdir()}
-    assert main(["reproduce", "star", "--quick", "--seeds", "1", "--out", "r", "--resume", "--json", "--quiet"]) == 0
+    assert main(["star", "--quick", "--seeds", "1", "--out", "r", "--resume", "--json", "--quiet"]) == 0
     out = capsys.readouterr()
     assert {p: p.stat().st_mtime_ns for p in (here / "r/star/rows").iterdir()} == before
     data = json.loads(out.out)
@@ -41,6 +45,10 @@ def test_star_writes_rows_figures_and_both_reports(here, capsys):
     [
         (["stra"], "star"),
         (["star", "--seeds", "0"], "integer of at least 1"),
+        (["star", "--seeds", "x"], "integer of at least 1"),
+        (["star", "--n-jobs", "0"], "integer of at least 1"),
+        (["star", "--jobs", "2"], "--jobs is now --n-jobs"),
+        (["star", "--seed", "2"], "--seed is now --random-state"),
         (["star", "--out", ""], "name a folder"),
         (["star", "--atlas"], "--atlas belongs to mountain-car"),
         (["star", "--search"], "--search belongs to triple-link"),
@@ -49,10 +57,25 @@ def test_star_writes_rows_figures_and_both_reports(here, capsys):
     ],
 )
 def test_wrong_words_get_one_sentence(argv, word, capsys):
-    assert main(["reproduce", *argv]) == 2
+    assert main([*argv]) == 2
     err = capsys.readouterr().err.strip()
     assert word in err
     assert "\n" not in err
+
+
+def test_a_missing_package_is_named(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert main(["star", "--quick", "--seeds", "1"]) == 2
+    assert "sparsetd[data]" in capsys.readouterr().err
+
+
+def test_the_wheel_holds_the_library_alone():
+    """Hatch packs these folders and nothing else; what runs the experiments lies beside them."""
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel == {"packages": ["src/sparsetd"]}
+    words = re.compile(r"^(from|import) (reproduction|benchmarks)", re.MULTILINE)
+    assert not [file for file in (ROOT / "src").rglob("*.py") if words.search(file.read_text())]
+    assert not [file for file in (ROOT / "src").rglob("*.cu") if file.stem in ("triple_link", "mountain_car")]
 
 
 def test_every_experiment_is_described():

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 
 import pytest
 
@@ -13,19 +11,12 @@ from reproduction.document import Paragraph
 from reproduction.report import write_report
 from reproduction.runner import execute
 
-spec = importlib.util.spec_from_file_location("toy_for_report", Path(__file__).parents[1] / "experiments" / "toy.py")
-toy = importlib.util.module_from_spec(spec)
-
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory):
-    import sys
-
-    sys.modules[spec.name] = toy
-    spec.loader.exec_module(toy)
+def written(toy, tmp_path_factory):
     out = tmp_path_factory.mktemp("report")
     outcome = execute(toy.TOY, toy.TOY.quick, out)
-    return out, write_report([outcome], out, "sparsetd reproduce toy")
+    return out, write_report([outcome], out, "python -m reproduction toy")
 
 
 def test_figures_exist_in_both_formats(written):

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 
 import pandas as pd
 import pytest
 
+from reproduction import runner
 from reproduction.experiment import NOT_REPRODUCED, REPRODUCED, UNDER_READING, judge
 from reproduction.runner import execute, fingerprint, unit_file
-from sparsetd._tools import progress
 
 UNTIMED = ["unit", "seed", "method", "t", "value"]
 
 
 def test_rows_do_not_depend_on_the_number_of_processes(toy, tmp_path):
-    one = execute(toy.TOY, toy.TOY.full, tmp_path / "one", jobs=1).rows[UNTIMED]
-    two = execute(toy.TOY, toy.TOY.full, tmp_path / "two", jobs=2).rows[UNTIMED]
+    one = execute(toy.TOY, toy.TOY.full, tmp_path / "one", n_jobs=1).rows[UNTIMED]
+    two = execute(toy.TOY, toy.TOY.full, tmp_path / "two", n_jobs=2).rows[UNTIMED]
     pd.testing.assert_frame_equal(one, two)
     assert len(one) == 4 * 2 * 3
 
@@ -97,13 +96,10 @@ def test_seeds_differ_between_runs_and_streams_and_agree_between_methods(toy):
 
 
 def test_progress_counts_to_the_end(toy, tmp_path, monkeypatch):
-    monkeypatch.setattr(progress, "EVERY", 0.0)
-    said = io.StringIO()
-    with progress.shown(said):
-        execute(toy.TOY, toy.TOY.quick, tmp_path)
-    assert [line.split(",")[0].split(": ")[1] for line in said.getvalue().splitlines()] == [
-        f"{k} of 4" for k in range(1, 5)
-    ]
+    monkeypatch.setattr(runner, "EVERY", 0.0)
+    said = []
+    execute(toy.TOY, toy.TOY.quick, tmp_path, tell=said.append)
+    assert said == [f"toy: {k} of 4" for k in range(1, 5)]
 
 
 def test_every_setting_states_its_source(toy):

@@ -9,7 +9,7 @@ The left wall stops the car. All functions work on many cars at once, states in 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -75,13 +75,6 @@ def _stretch(rng: np.random.Generator, n_steps: int, start: Start) -> Transition
     return _transitions(states, actions, successors, terminated, truncated)
 
 
-def collect_uniform(rng: np.random.Generator, n: int = 500) -> Transitions:
-    """`n` unconnected transitions from uniform states under uniform actions: one row per episode."""
-    states, actions = starts(rng, n, "uniform"), rng.integers(N_ACTIONS, size=n)
-    successors, _, terminated = step(states, actions)
-    return _transitions(states, actions, successors, terminated, ~terminated)
-
-
 def _transitions(states: Array, actions: Array, successors: Array, terminated: Array, truncated: Array) -> Transitions:
     n = len(states)
     return Transitions.from_arrays(
@@ -108,3 +101,25 @@ def rollout(choose: Chooser, state: Array | None = None, max_steps: int = 500) -
         if not len(running):
             break
     return steps
+
+
+class MountainCar:
+    """Mountain car with the two methods of an environment that `online`, `rollout` and `Control` use.
+
+    `reward` maps whether the goal was reached to the reward of the step; without it every step costs 1.
+    """
+
+    def __init__(
+        self, start: Start = "bottom", goal: float = GOAL, reward: Callable[[bool], float] | None = None
+    ) -> None:
+        self.start: Start = start
+        self.goal, self.reward = goal, reward
+
+    def reset(self, *, seed: int | None = None, **_: Any) -> tuple[Array, dict[str, Any]]:
+        self.state = starts(np.random.default_rng(seed), 1, self.start)[0]
+        return self.state, {}
+
+    def step(self, action: int) -> tuple[Array, float, bool, bool, dict[str, Any]]:
+        self.state = step(self.state, np.asarray(action))[0]
+        goal = bool(self.state[0] >= self.goal)
+        return self.state, -1.0 if self.reward is None else self.reward(goal), goal, False, {}

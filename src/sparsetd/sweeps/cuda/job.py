@@ -153,7 +153,7 @@ def _divide(n_features: int, words: tuple[int, int, int], size: int, threads: in
 
     A multiprocessor has 65,536 registers, and a thread needs about thirty beside its elements. Several blocks hide each
     other's waiting: where two fit with their rows, that is fastest; where not, y and the averages move to shared memory
-    and, if there is room, φ' of the row with them (`python -m benchmarks.gpu tune` measures the alternatives).
+    and, if there is room, φ' of the row with them (`python -m benchmarks gpu tune` measures the alternatives).
     """
     state, row, vector = words[0] + words[1], 4, 4 * size * n_features
     shared = 0 < vector * words[1] <= 220_000 and n_features * state * size > 57_344

@@ -91,14 +91,15 @@ def launch(
     return weights, taken
 
 
-def source(name: str = "stream") -> str:
-    return files("sparsetd.sweeps.cuda").joinpath(f"{name}.cu").read_text()
+def source(name: str = "stream", package: str = "sparsetd.sweeps.cuda") -> str:
+    """The CUDA text `name`.cu of a package."""
+    return files(package).joinpath(f"{name}.cu").read_text()
 
 
 @cache
-def compiled(name: str, defines: str) -> Any:
+def compiled(name: str, defines: str, package: str = "sparsetd.sweeps.cuda") -> Any:
     """The compiled function of one shape; CuPy keeps it on disk for the next process."""
-    return cupy().RawModule(code=defines + source(name), options=("--std=c++17",)).get_function(name)
+    return cupy().RawModule(code=defines + source(name, package), options=("--std=c++17",)).get_function(name)
 
 
 def cupy() -> Any:
