@@ -1,4 +1,4 @@
-"""Damage model files and checkpoints in every way: is every damage found?
+"""Damage model files and kept work in every way: is every damage found?
 
     python -m benchmarks corruption --flips 100000
 
@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from sparsetd import LSTD, model_file
-from sparsetd.storage import checkpoint, container
+from sparsetd.storage import container
+from sparsetd.storage.cache import Cache
 from sparsetd.storage.container import CorruptFileError
 
 
@@ -24,8 +25,9 @@ def files(folder: Path) -> dict[str, bytes]:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 20)), rng.normal(size=200)
     model_file.save(LSTD(rho_theta=0.1).fit(X, y), folder / "model")
-    checkpoint.save(folder / "checkpoint", {"x": rng.normal(size=(2, 20)), "rng": rng, "t": 7})
-    return {kind: (folder / kind).read_bytes() for kind in ("model", "checkpoint")}
+    key = "0" * 64
+    Cache(folder).put(key, {"x": rng.normal(size=(2, 20)), "rng": rng, "t": 7})
+    return {"model": (folder / "model").read_bytes(), "entry": Cache(folder).file(key).read_bytes()}
 
 
 def accepted(data: bytes, kind: str) -> bool:

@@ -3,7 +3,7 @@
     python -m benchmarks crash --kills 1000
 
 A child process fits a model with a checkpoint every few hundred rows and is killed (SIGKILL) after a random delay;
-the next child continues from the file. Whenever a fit survives to its end its weights are compared, bit by bit, with
+the next child continues from there. Whenever a fit survives to its end its weights are compared, bit by bit, with
 those of an uninterrupted fit. Children are forked, so that the start of Python is not most of what is killed.
 """
 
@@ -21,7 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from sparsetd import LSTD, ROTD, TDC, model_file
-from sparsetd.storage import checkpoint
+from sparsetd.estimators.fit_stream import fit_in_parts
+from sparsetd.storage import cache, container
 from sparsetd.storage.container import CorruptFileError
 
 ROWS, WIDTH, EVERY = 6_000, 40, 150
@@ -41,7 +42,7 @@ def data() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def run(kind: str, path: Path, target: Path) -> None:
     """Fit (or continue) and write the model."""
     X, y, X_next = data()
-    model = checkpoint.fit(MODELS[kind](), X, y, X_next, path=path, rows_per_save=EVERY)
+    model = fit_in_parts(MODELS[kind](), X, y, X_next, checkpoint=path, seconds_per_save=0.0, rows=EVERY)
     model_file.save(model, target)
 
 
@@ -65,10 +66,9 @@ def attempt(kind: str, path: Path, target: Path, delay: float) -> bool:
 
 def readable(kind: str, path: Path) -> bool:
     """Whether what the kill left behind is a whole checkpoint (or none at all)."""
-    if not path.exists():
-        return True
     try:
-        checkpoint.container.read(path, checkpoint.KIND)
+        for entry in path.glob("[0-9a-f]*"):
+            container.read(entry, cache.KIND)
     except CorruptFileError as error:
         print(f"{kind}: {error}", file=sys.stderr)
         return False
@@ -87,11 +87,10 @@ def campaign(kind: str, kills: int, folder: Path, rng: np.random.Generator) -> d
         if attempt(kind, path, target, float(rng.uniform(0, 0.6 * seconds))):
             found["finished"] += 1
             found["different"] += target.read_bytes() != whole
-            path.unlink(missing_ok=True)
         else:
             found["kills"] += 1
             found["unreadable"] += not readable(kind, path)
-    found["leftovers"] = len(list(folder.glob(f".{kind}*")))
+    found["leftovers"] = len(list(folder.rglob(".*")))
     return found
 
 

@@ -174,8 +174,6 @@ def test_an_empty_path_is_no_log(capsys, log, folder) -> None:
     [
         ["fit", "LOG", "--out", "LOG"],
         ["fit", "LOG", "--out", "link.csv"],
-        ["fit", "LOG", "--out", "m.sparsetd", "--checkpoint", "LOG"],
-        ["fit", "LOG", "--out", "m.sparsetd", "--checkpoint", "m.sparsetd"],
         ["predict", "m.sparsetd", "LOG", "--out", "LOG"],
         ["predict", "link.csv", "LOG", "--out", "link.csv"],
         ["evaluate", "LOG", "--target", "greedy:q.html", "--report", "q.html"],
@@ -189,6 +187,13 @@ def test_an_input_is_never_overwritten(capsys, log, folder, words) -> None:
     before = Path(log).read_bytes()
     refused(capsys, [word.replace("LOG", log) for word in words], "is also an input and would be overwritten")
     assert Path(log).read_bytes() == before
+
+
+def test_a_checkpoint_is_a_folder_of_its_own(capsys, log, folder) -> None:
+    words = ["fit", log, "--out", "m.sparsetd", "--checkpoint"]
+    refused(capsys, [*words, log], "log.csv' is a file, but a checkpoint is a folder: name a folder")
+    refused(capsys, [*words, "m.sparsetd"], "the checkpoint 'm.sparsetd' is also the output: name another folder")
+    assert not (folder / "m.sparsetd").exists()
 
 
 def test_an_output_does_not_become_a_part_of_the_log(capsys, folder) -> None:
@@ -207,7 +212,7 @@ def test_only_files_are_replaced(capsys, log, folder) -> None:
     refused(capsys, ["demo", "--out", "/dev/null"], "must end in")
     (folder / "plot.png").symlink_to("/dev/null")
     refused(capsys, ["demo", "--out", "plot.png"], "is a device or a pipe; name a file")
-    refused(capsys, ["fit", log, "--out", "m", "--checkpoint", "pipe.html"], "is a device or a pipe; name a file")
+    refused(capsys, ["fit", log, "--out", "m", "--checkpoint", "pipe.html"], "is a file, but a checkpoint is a folder")
     assert stat.S_ISFIFO(os.stat("pipe.html").st_mode)
 
 

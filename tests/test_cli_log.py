@@ -226,10 +226,10 @@ def test_fit_with_other_features_and_settings(capsys, log, features):
 def test_fit_with_a_checkpoint_gives_the_same_file(capsys, log, folder):
     words = ["fit", log, "--method", "TDC", "--set", "step_size=0.01"]
     assert run(capsys, *words, "--out", "a.sparsetd")[0] == 0
-    assert run(capsys, *words, "--out", "b.sparsetd", "--checkpoint", "c.ckpt")[0] == 0
+    assert run(capsys, *words, "--out", "b.sparsetd", "--checkpoint", "kept")[0] == 0
     a, b = (model_file.load(folder / name).estimator_ for name in ("a.sparsetd", "b.sparsetd"))
     assert a.coef_.tobytes() == b.coef_.tobytes()
-    assert not (folder / "c.ckpt").exists()
+    assert not (folder / "kept").exists()
 
 
 def test_select_shows_the_path_and_the_choice(capsys, log):

@@ -36,7 +36,7 @@ LINES = {
     "evaluate": "evaluate log.csv --all-features --resamples 0 --target target_prob --report out.html",
     "select": "select log.csv",
     "compare": "compare log.csv --target half=halves_of_io:half --target old=behavior --report out.html",
-    "fit": "fit log.csv --method LSTD --out out.sparsetd --checkpoint fit.ckpt",
+    "fit": "fit log.csv --method LSTD --out out.sparsetd --checkpoint kept",
     "predict": "predict model.sparsetd log.csv --out out.csv",
     "prepare": "prepare log.csv --out out.parquet",
     "shard": "shard log.csv --out out",

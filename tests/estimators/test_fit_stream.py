@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import importlib
 import io
+import json
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +15,16 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
+from sparsetd import estimators, model_file
 from sparsetd._tools import progress
 from sparsetd.estimators.base import BaseTD
-from sparsetd.estimators.fit_stream import fit_stream
+from sparsetd.estimators.fit_stream import fit_in_parts, fit_stream
 from sparsetd.estimators.lstd import LSTD
 from sparsetd.estimators.rotd import ROGQ, ROTD
 from sparsetd.estimators.td import TD
 from sparsetd.logs.sparse_parquet import sparse_parquet
 from sparsetd.solvers import PrimalDual
+from sparsetd.storage.cache import Cache
 
 N, D = 300, 80
 MODELS = [
@@ -110,7 +116,7 @@ def test_parameters_are_checked(log):
 
 
 def test_a_checkpoint_of_other_rows_is_refused(log, tmp_path):
-    path = tmp_path / "stream.ckpt"
+    path = tmp_path / "kept"
     X, y, columns = log
 
     def killed(batches):
@@ -120,9 +126,9 @@ def test_a_checkpoint_of_other_rows_is_refused(log, tmp_path):
             yield batch
 
     def interrupted():
-        path.unlink(missing_ok=True)
+        Cache(path).clear()
         with pytest.raises(KeyboardInterrupt):
-            fit_stream(fresh(MODELS[0]), killed(cut(log, 20)), checkpoint=path, batches_per_save=5)
+            fit_stream(fresh(MODELS[0]), killed(cut(log, 20)), checkpoint=path, seconds_per_save=0.0)
 
     changed = y.copy()
     changed[13] += 1e-9
@@ -130,18 +136,18 @@ def test_a_checkpoint_of_other_rows_is_refused(log, tmp_path):
     other_rows.data[0] += 1e-9
     for other in ((X, changed, columns), (other_rows, y, columns), (X, y, {**columns, "ratio": columns["ratio"] * 2})):
         interrupted()
-        with pytest.raises(ValueError, match="belongs to a fit of other data or settings; remove it"):
+        with pytest.raises(ValueError, match="covers 7 batches of other rows: remove it"):
             fit_stream(fresh(MODELS[0]), cut(other, 20), checkpoint=path)
-    with pytest.raises(ValueError, match="belongs to a fit of other data or settings; remove it"):
+    with pytest.raises(ValueError, match="covers 7 batches of other rows: remove it"):
         fit_stream(fresh(MODELS[0]), cut(log, 10), checkpoint=path)
-    with pytest.raises(ValueError, match="covers 5 batches, but there are no more than that; remove it"):
+    with pytest.raises(ValueError, match="covers 7 batches, but there are only 5: remove it"):
         fit_stream(fresh(MODELS[0]), list(cut(log, 20))[:5], checkpoint=path)
     assert same(fit_stream(fresh(MODELS[0]), cut(log, 20), checkpoint=path), fresh(MODELS[0]).fit(X, y, **columns))
 
 
 def test_a_killed_stream_continues_from_its_checkpoint(log, tmp_path):
     X, y, columns = log
-    path = tmp_path / "stream.ckpt"
+    path = tmp_path / "kept"
 
     def killed():
         for number, batch in enumerate(cut(log, 20)):
@@ -151,10 +157,10 @@ def test_a_killed_stream_continues_from_its_checkpoint(log, tmp_path):
 
     models = [fresh(model) for model in MODELS]
     with pytest.raises(KeyboardInterrupt):
-        fit_stream(models, killed(), checkpoint=path, batches_per_save=5)
+        fit_stream(models, killed(), checkpoint=path, seconds_per_save=0.0)
     assert path.exists()
     models = [fresh(model) for model in MODELS]
-    fit_stream(models, cut(log, 20), checkpoint=path, batches_per_save=5)
+    fit_stream(models, cut(log, 20), checkpoint=path, seconds_per_save=0.0)
     assert not path.exists()
     for model, alone in zip(models, MODELS, strict=True):
         assert same(model, fresh(alone).fit(X, y, **columns))
@@ -212,7 +218,7 @@ def test_parquet_errors_name_the_column(log, tmp_path):
 
 def test_a_kept_checkpoint_goes_on_with_more_batches(log, tmp_path):
     X, y, columns = log
-    path, batches = tmp_path / "stream.ckpt", list(cut(log, 20))
+    path, batches = tmp_path / "kept", list(cut(log, 20))
     fit_stream(fresh(MODELS[0]), batches[:8], checkpoint=path, keep_checkpoint=True)
     assert path.exists()
     whole = fit_stream(fresh(MODELS[0]), batches, checkpoint=path)
@@ -226,3 +232,99 @@ def test_the_common_progress_counts_batches(log, monkeypatch):
     with progress.shown(said):
         fit_stream(fresh(MODELS[0]), list(cut(log, 20))[:3])
     assert [line.split(",")[0] for line in said.getvalue().splitlines()] == [f"batches: {k} of 3" for k in (1, 2, 3)]
+
+
+def test_a_checkpoint_of_other_settings_is_not_found(log, tmp_path):
+    X, y, columns = log
+    fit_stream(fresh(MODELS[0]), list(cut(log, 20))[:8], checkpoint=tmp_path, keep_checkpoint=True)
+    other = TD(gamma=0.8, step_size=0.05)
+    assert same(fit_stream(fresh(other), cut(log, 20), checkpoint=tmp_path), fresh(other).fit(X, y, **columns))
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+def test_a_fitted_or_loaded_model_goes_on_from_where_it_was(log, model, tmp_path):
+    """One night after the other is one stream; nothing is forgotten and nothing begins afresh."""
+    batches = [b | {"X_next": b["X"][::-1]} for b in cut(log, 50)]
+    whole = fit_stream(fresh(model), batches)
+    yesterday = fit_stream(fresh(model), batches[:2])
+    model_file.save(yesterday, tmp_path / "yesterday.sparsetd")
+    today = fit_stream(model_file.load(tmp_path / "yesterday.sparsetd"), batches[2:])
+    np.testing.assert_allclose(today.coef_, whole.coef_, rtol=1e-10, atol=1e-14)
+    assert today.n_iter_ == whole.n_iter_ == N
+    assert same(fit_stream(yesterday, batches[2:]), whole)
+
+
+def test_a_model_that_cannot_go_on_says_so(log, tmp_path):
+    batches = list(cut(log, 50))
+    model_file.save(fit_stream(LSTD(gamma=0.9, rho_theta=0.1), batches), tmp_path / "m")
+    with pytest.raises(ValueError, match="holds no solver state: fit it anew"):
+        fit_stream(model_file.load(tmp_path / "m"), batches)
+    model_file.save(fit_stream(fresh(MODELS[0]), batches), tmp_path / "m")
+    with pytest.raises(ValueError, match="X has 79 features, but TD is expecting 80"):
+        fit_stream(model_file.load(tmp_path / "m"), [b | {"X": b["X"][:, 1:]} for b in batches])
+
+
+def test_a_killed_continuation_begins_with_the_model_it_was_given(log, tmp_path):
+    """The key of the checkpoint has the state that was loaded: another yesterday is another run."""
+    batches = [b | {"X_next": b["X"][::-1]} for b in cut(log, 50)]
+    one, other = (fit_stream(fresh(MODELS[0]), batches[:k]) for k in (1, 2))
+    for model in (one, other):
+        model_file.save(model, tmp_path / f"{model.n_iter_}")
+
+    def dying():
+        yield from batches[2:4]
+        raise KeyboardInterrupt
+
+    folder = tmp_path / "kept"
+    with pytest.raises(KeyboardInterrupt):
+        fit_stream(model_file.load(tmp_path / "50"), dying(), checkpoint=folder, seconds_per_save=0.0)
+    again = fit_stream(model_file.load(tmp_path / "100"), batches[2:], checkpoint=folder)
+    assert same(again, fit_stream(model_file.load(tmp_path / "100"), batches[2:]))
+
+
+ESTIMATORS = [
+    cls
+    for name in estimators.__all__
+    if isinstance(cls := getattr(estimators, name), type) and issubclass(cls, BaseTD) and cls is not BaseTD
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
+def test_a_fit_in_parts_is_the_fit(cls, tmp_path, monkeypatch):
+    """Stopped after every second save and continued by a fresh object, it ends with the bits of one plain fit."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 4)) / 2, rng.normal(size=60)
+    columns = {"ratio": rng.uniform(0.5, 1.5, 60), "start": np.arange(60) % 15 == 0}
+    passes = {"n_passes": 2} if "n_passes" in cls().get_params() else {}
+    plain = cls(gamma=0.7, **passes).fit(X, y, **columns)
+    original, left = Cache.put, 2
+
+    def put(*args):
+        nonlocal left
+        original(*args)
+        left -= 1
+        if left == 0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cache, "put", put)
+    how = {"checkpoint": tmp_path / "c", "rows": 13, "seconds_per_save": 0.0, **columns}
+    for _ in range(30):
+        left = 2
+        try:
+            model = fit_in_parts(cls(gamma=0.7, **passes), X, y, **how)
+            break
+        except KeyboardInterrupt:
+            continue
+    assert model.coef_.tobytes() == plain.coef_.tobytes()
+    assert (model.n_iter_, model.status_) == (plain.n_iter_, plain.status_)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")
+def test_killed_fits_resume_bit_identically(tmp_path):
+    script = Path(__file__).parents[2] / "benchmarks" / "crash.py"
+    command = [sys.executable, str(script), "--kills", "12", "--folder", str(tmp_path), "--json"]
+    out = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert out["kills"] >= 12
+    assert (out["unreadable"], out["different"], out["leftovers"]) == (0, 0, 0)

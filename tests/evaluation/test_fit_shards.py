@@ -86,7 +86,7 @@ def test_a_stream_goes_on_from_its_checkpoint(folder, monkeypatch):
 def _saving(*args, **settings):
     from sparsetd.estimators import fit_stream
 
-    return fit_stream(*args, batches_per_save=1, **settings)
+    return fit_stream(*args, seconds_per_save=0.0, **settings)
 
 
 def _dying(batches, after):

@@ -13,7 +13,7 @@ import pytest
 
 from sparsetd.evaluation import estimate_behavior, evaluate
 from sparsetd.logs import Shard, Transitions, concatenate, read, shards
-from sparsetd.logs.engines import Processes, forget
+from sparsetd.logs.engines import Processes
 from sparsetd.logs.shards import part_of
 
 N = 60
@@ -134,19 +134,6 @@ def test_from_files_with_processes_and_after_a_stop(tmp_path: Path, monkeypatch:
     assert len(list((tmp_path / "kept").iterdir())) == 7
     assert answers(tmp_path / "shards", checkpoint=tmp_path / "kept") == expected
     assert not (tmp_path / "kept").exists()
-
-
-def test_a_checkpoint_removes_nothing_but_its_own(tmp_path: Path) -> None:
-    own = [tmp_path / f"{k:064x}.part" for k in range(2)]
-    others = [tmp_path / "notes.txt", tmp_path / "film.part", tmp_path / "folder"]
-    others[2].mkdir()
-    for path in (*own, *others[:2]):
-        path.write_text("x")
-    forget(tmp_path)
-    assert sorted(tmp_path.iterdir()) == sorted(others)
-    forget(others[2])
-    assert not others[2].exists()
-    forget(tmp_path / "never made")
 
 
 def test_what_needs_a_log_in_memory_says_so() -> None:

@@ -19,8 +19,6 @@ import pytest
 from fuzz.oracle import check_same, check_sentence, value_or_sentence
 from sparsetd.logs import concatenate, infer_schema, inspect, read, read_batches
 from sparsetd.logs.sparse_parquet import sparse_parquet
-from sparsetd.storage import checkpoint, container
-from sparsetd.storage.container import CorruptFileError
 
 OBS = {"obs_x": [1.0, 2.0, 3.0], "next_obs_x": [2.0, 3.0, 4.0], "reward": [0.0, 1.0, 2.0]}
 
@@ -336,13 +334,6 @@ def test_minari_episodes_without_rows_are_left_out() -> None:
 
 def test_rows_of_nothing_stored_as_objects() -> None:
     refused(lambda: read({**OBS, "obs_x": np.zeros((3, 0, 2), object)}), "`obs_x` must have at least one column")
-
-
-def test_a_checkpoint_without_a_position(tmp_path: Path) -> None:
-    container.write(tmp_path / "fit.ckpt", checkpoint.KIND, {"state": {}, "fingerprint": ""}, {})
-    with pytest.raises(CorruptFileError, match="the position cannot be read") as caught:
-        checkpoint.load(tmp_path / "fit.ckpt", like={})
-    check_sentence(caught.value, (CorruptFileError,))
 
 
 def test_signed_and_unsigned_integers_stay_integers(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sparsetd.operators import etd, td, tdc
 from sparsetd.penalties import ElasticNet, GroupL1
 from sparsetd.solvers.rows import BLOCK, MatrixSystem, RowSolver, RowSystem, weights
-from sparsetd.storage import checkpoint
+from sparsetd.storage.cache import Checkpoint
 from sparsetd.system import Batch, mean_system
 
 
@@ -99,8 +99,8 @@ def test_weights_of_the_penalty():
 def test_a_checkpoint_goes_on_where_it_stopped(d, sparse, tmp_path):
     table, batch = td(0.5), stream(2 * BLOCK + 9, d, sparse=sparse)
     state = collect(batch[:300], table)
-    checkpoint.save(tmp_path / "state", state, position=300)
-    copy, _ = checkpoint.load(tmp_path / "state", RowSolver().init(table, d, np.float64))
+    Checkpoint(tmp_path, "state", "rows").save(lambda: state, 300, now=True)
+    copy, _ = Checkpoint(tmp_path, "state", "rows").load(RowSolver().init(table, d, np.float64))
     for s in (state, copy):
         RowSolver().update(s, batch[300:], table)
     np.testing.assert_array_equal(copy.system().b, state.system().b)

@@ -16,7 +16,7 @@ from sparsetd import ROTD, TDC, operators, penalties, solvers, system
 from sparsetd.estimators import RDATD
 from sparsetd.solvers.compiled.crossings import _search
 from sparsetd.solvers.laws import lines, sums
-from sparsetd.storage import checkpoint
+from sparsetd.storage.cache import Checkpoint
 from sparsetd.system import Batch
 
 D = 40
@@ -258,8 +258,8 @@ def test_a_copy_and_a_checkpoint_go_on_bit_for_bit(solver, tmp_path):
     batch, table, penalty = stream(), operators.tdc(lam=0.5), usual(solver)
     first, second = cut(batch, 90)
     state, _ = take(solver, table, [first])
-    checkpoint.save(tmp_path / "state", state)
-    others = [copy.deepcopy(state), checkpoint.load(tmp_path / "state", like=solver.init(table, D))[0]]
+    Checkpoint(tmp_path, "state", "rows").save(lambda: state, 300, now=True)
+    others = [copy.deepcopy(state), Checkpoint(tmp_path, "state", "rows").load(solver.init(table, D))[0]]
     for other in (state, *others):
         solver.update(other, second, table, penalty)
     wanted = solver.result(state, table, penalty).coef

@@ -16,7 +16,7 @@ from sparsetd.estimators import GTD, ROTDLasso
 from sparsetd.problems import random_mdp
 from sparsetd.solvers.compiled.rules import GX, REACH
 from sparsetd.solvers.units import FIRST, Units
-from sparsetd.storage import checkpoint
+from sparsetd.storage.cache import Checkpoint
 from sparsetd.system import Batch
 
 N, D = 300, 6
@@ -119,8 +119,8 @@ def test_a_checkpoint_keeps_the_units(tmp_path: Any) -> None:
     batch, table, solver = log(constant=True), operators.tdc(), SOLVERS[2]
     state = solver.init(table, D)
     solver.update(state, batch[:100], table, penalties.NoPenalty())
-    checkpoint.save(tmp_path / "c", state)
-    again, _ = checkpoint.load(tmp_path / "c", solver.init(table, D))
+    Checkpoint(tmp_path, "c", "rows").save(lambda: state, 300, now=True)
+    again, _ = Checkpoint(tmp_path, "c", "rows").load(solver.init(table, D))
     for each in (state, again):
         solver.update(each, batch[100:], table, penalties.NoPenalty())
     assert np.array_equal(state.primal, again.primal)

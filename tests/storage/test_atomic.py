@@ -8,11 +8,8 @@ import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from sparsetd.estimators import LSTD
-from sparsetd.storage import checkpoint
 from sparsetd.storage.atomic import clear_leftovers, remove_file, replace_file
 
 
@@ -43,15 +40,6 @@ def test_links_are_followed(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert not list((tmp_path / "there").iterdir())
     remove_file(link)
-
-
-def test_a_checkpoint_behind_a_link_leaves_the_link_and_no_file(tmp_path: Path) -> None:
-    (tmp_path / "there").mkdir()
-    (tmp_path / "link").symlink_to("there/fit.ckpt")
-    rng = np.random.default_rng(0)
-    checkpoint.fit(LSTD(), rng.normal(size=(20, 2)), rng.normal(size=20), path=tmp_path / "link")
-    assert (tmp_path / "link").is_symlink()
-    assert not list((tmp_path / "there").iterdir())
 
 
 def test_only_files_are_replaced(tmp_path: Path) -> None:

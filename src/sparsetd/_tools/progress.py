@@ -12,11 +12,11 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-__all__ = ["counter", "shown", "track"]
+__all__ = ["counter", "say", "shown", "track"]
 
 EVERY = 10.0  # seconds between two lines
 Item = TypeVar("Item")
@@ -31,6 +31,14 @@ def shown(stream: Any = None) -> Iterator[None]:
         yield
     finally:
         _stream.reset(before)
+
+
+def say(sentence: str) -> None:
+    """Write a sentence where progress is shown."""
+    stream = _stream.get()
+    if stream is not None:
+        with suppress(OSError, ValueError):  # nobody reads it any more: the work goes on
+            print(sentence, file=stream, flush=True)
 
 
 def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterator[Item]:

@@ -8,7 +8,16 @@ from typing import Any
 
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_gamma, add_log, add_part, check_output, read_log, read_shards
+from sparsetd.cli.log_options import (
+    add_checkpoint,
+    add_gamma,
+    add_log,
+    add_part,
+    check_checkpoint,
+    check_output,
+    read_log,
+    read_shards,
+)
 from sparsetd.cli.policies import function_of
 from sparsetd.logs.text import is_number
 
@@ -21,7 +30,7 @@ importance ratios they are used. With --policy, action values of that policy are
 examples:
   sparsetd fit log.parquet --out model.sparsetd
   sparsetd fit log.parquet --out model.sparsetd --method LSTD --set rho_theta=0.01
-  sparsetd fit big.parquet --out model.sparsetd --method ROTD --checkpoint fit.ckpt
+  sparsetd fit big.parquet --out model.sparsetd --method ROTD --checkpoint kept
   sparsetd fit shards --out model.sparsetd        a folder of shards, larger than memory
   sparsetd fit log.csv --out q.sparsetd --method LSTD --policy policies:greedy
 """
@@ -50,18 +59,18 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="MODULE:FUNCTION",
         help="learn action values of this policy; the code of MODULE is run, found in the current folder first",
     )
-    add("--checkpoint", metavar="FILE", help="save progress here and continue from it after a stop")
+    add_checkpoint(parser)
 
 
 def run(args: Namespace, console: Console) -> Outcome:
     from scipy.sparse import issparse
 
     from sparsetd import ValueFunction, model_file
+    from sparsetd.estimators.fit_stream import fit_in_parts
     from sparsetd.evaluation import fit_shards
-    from sparsetd.storage import checkpoint
 
     target = check_output(args.out, inputs=[args.log])
-    check_output(args.checkpoint, inputs=[args.log, args.out])
+    check_checkpoint(args.checkpoint, args.out)
     estimator = _estimator(args)
     policy = None if args.policy is None else function_of(args.policy)
     parts = read_shards(args)
@@ -75,7 +84,7 @@ def run(args: Namespace, console: Console) -> Outcome:
         model.fit(log, policy)
     else:
         model._begin(log)
-        model._learn(log, policy, partial(checkpoint.fit, model.estimator_, path=args.checkpoint))
+        model._learn(log, policy, partial(fit_in_parts, model.estimator_, checkpoint=args.checkpoint))
     model.policy_ = None  # a function cannot be kept in a file; the action values can
     notes = {"log": args.log, "gamma": args.gamma, "policy": args.policy or ""}
     model_file.save(model, target or args.out, notes=notes | {"buckets": dict(args.column).get("buckets")})

@@ -14,6 +14,7 @@ from sparsetd.logs import Shard, Transitions, read, shards
 from sparsetd.logs.shards import part_of
 from sparsetd.logs.sources import FILES
 from sparsetd.storage.atomic import regular_file
+from sparsetd.storage.cache import Cache
 
 LOG_HELP = ".parquet, .arrow, .csv, .jsonl or .npz file, a folder or pattern of such parts, or minari:ID"
 
@@ -79,9 +80,19 @@ def add_engine(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("a log in shards (see 'sparsetd shard')")
     group.add_argument("--jobs", type=at_least(1), default=1, metavar="N", help="processes (default: %(default)s)")
     group.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster that reads the shards: tcp://…")
-    group.add_argument(
-        "--checkpoint", metavar="DIR", help="keep the results of every shard here, and continue from them"
-    )
+    add_checkpoint(group)
+
+
+def add_checkpoint(parser: Any) -> None:
+    what = "keep finished work in this folder, go on from it after a stop, and clear it in the end"
+    parser.add_argument("--checkpoint", metavar="FOLDER", help=what)
+
+
+def check_checkpoint(folder: str | None, *outputs: str) -> None:
+    """One sentence, before any work is done, where no checkpoint can be kept in `folder`."""
+    where = Cache(folder).folder
+    if where is not None and os.path.realpath(where) in map(os.path.realpath, outputs):
+        raise WrongInput(f"the checkpoint '{folder}' is also the output: name another folder")
 
 
 def engine_of(args: Namespace) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,7 @@ import scipy.sparse as sp
 
 from sparsetd._tools.progress import track
 from sparsetd.estimators.validation import check_parameters
-from sparsetd.storage import checkpoint as files
-from sparsetd.storage import container
-from sparsetd.storage.atomic import remove_file
+from sparsetd.storage.cache import SECONDS, Checkpoint, key_of
 from sparsetd.system import Batch, rows_of
 
 COLUMNS = ("ratio", "discount", "start", "interest")
@@ -28,10 +27,13 @@ def fit_stream(
     batches: Iterable[Mapping[str, Any]],
     *,
     checkpoint: str | Path | None = None,
-    batches_per_save: int = 100,
+    seconds_per_save: float = SECONDS,
     keep_checkpoint: bool = False,
 ) -> Any:
     """Fit on batches {"X": …, "y": …}, with "X_next" and the columns of `fit` where there are any; returns what it got.
+
+    An estimator that was fitted before, or loaded from a file, goes on learning from where it was, as with
+    `partial_fit`: `fit_stream(load("yesterday.sparsetd"), today)`. A copy by `sklearn.base.clone` begins afresh.
 
     Without "X_next" the rows of all batches are one stream in which a row's successor is the next row, across the
     border between two batches too: the last row waits for its successor. The very last row, and a row before a start,
@@ -45,61 +47,113 @@ def fit_stream(
     batches : iterable of mappings
         `sparse_parquet` makes one of a Parquet file; a generator that reads a log is another. All of them have the same
         columns.
-    checkpoint : path or None
-        The state is saved here every `batches_per_save` batches and taken up again if the file exists; the batches that
-        it covers are then skipped, not trained on, and refused if they are not those it was saved for. The file is
-        removed at the end.
+    checkpoint : folder or None
+        The state is saved here every `seconds_per_save` seconds. A run that was stopped and is called again continues
+        from there: the batches before are skipped, not trained on, and refused if they are not those of the first run.
+        At the end the folder is cleared.
     keep_checkpoint : bool
-        Keep the file instead, with all batches in it: the same call with more batches after these goes on from here.
+        Keep the state of all batches instead: the same call with more batches after these goes on from here.
     """
     models = list(estimators) if isinstance(estimators, Sequence) else [estimators]
     for model in models:
         if model._passes != 1:
             raise ValueError(f"{type(model).__name__} has n_passes={model._passes}, but a stream is read once: use 1")
-    held: dict[str, Any] = {}
-    begun, skip, names = False, _position(checkpoint), set[str]()
-    mark = "" if checkpoint is None else _settings(models)
-    for number, batch in enumerate(track(batches, "batches")):
-        if number >= skip and not begun:
-            held, names = _begin(models, batch, checkpoint if skip else None, mark), _names(batch)
-            begun = True
-        if checkpoint is not None:
-            mark = _followed_by(mark, batch)
-        if number >= skip:
-            if odd := _names(batch) ^ names:
-                raise ValueError(
-                    f"only one of batch {number} and the first has {', '.join(sorted(odd))}: give all the same columns"
-                )
+    _stream(models, batches, checkpoint, seconds_per_save, keep_checkpoint)
+    return estimators
+
+
+def fit_in_parts(
+    model: Any,
+    X: Any,
+    y: Any,
+    X_next: Any = None,
+    *,
+    checkpoint: str | Path,
+    seconds_per_save: float = SECONDS,
+    rows: int = 100_000,
+    **columns: Any,
+) -> Any:
+    """`model.fit(X, y, X_next, **columns)` with a checkpoint after every so many rows, if it is time for one.
+
+    A run that was stopped and is called again continues where it was, and ends with the same bits.
+    """
+    start = np.zeros(len(y), dtype=bool) if columns.get("start") is None else np.array(columns["start"], dtype=bool)
+    start[:1] = True  # of every pass
+    vars(model).pop("_state", None)
+    whole = {"X": X.tocsr() if sp.issparse(X) else X, "y": y, "X_next": X_next, **columns, "start": start}
+    given = {name: values for name, values in whole.items() if values is not None}
+    once = [{name: rows_of(v, slice(a, a + rows)) for name, v in given.items()} for a in range(0, len(y), rows)]
+    _stream([model], chain.from_iterable([once] * model._passes), checkpoint, seconds_per_save, False)
+    return model
+
+
+def _stream(
+    models: list[Any], batches: Iterable[Mapping[str, Any]], folder: str | Path | None, seconds: float, keep: bool
+) -> None:
+    """Skip the batches that the checkpoint covers, take the others, and finish."""
+    first, batches = _peeked(batches)
+    _begin(models, first)
+    mark = "" if folder is None else key_of([[type(m).__name__, m.get_params(deep=False), m._state] for m in models])
+    kept = Checkpoint(folder, mark, "batches", seconds=seconds)
+    known, skip = kept.load(_kept(models, {}, ""))
+    held = {} if known is None else _restored(models, known)
+    number = 0
+    for number, batch in enumerate(track(batches, "batches"), start=1):
+        mark = _followed_by(mark, batch) if folder is not None else ""
+        _refuse_other_columns(number, batch, first)
+        if number == skip and mark != known["rows"]:
+            raise ValueError(f"{folder} covers {skip} batches of other rows: remove it to start afresh")
+        if number > skip:
             parts, held = _complete(held, batch)
             for rows in parts:
                 _take(models, rows)
-            if checkpoint is not None and (number + 1) % batches_per_save == 0:
-                files.save(checkpoint, _kept(models, held), position=number + 1, fingerprint=mark)
-    if not begun:
-        raise ValueError(_too_few(checkpoint, skip))
-    if checkpoint is not None and keep_checkpoint:
-        files.save(checkpoint, _kept(models, held), position=number + 1, fingerprint=mark)
+            kept.save(lambda held=held, mark=mark: _kept(models, held, mark), number)  # type: ignore[misc]
+    if number < skip:
+        raise ValueError(f"{folder} covers {skip} batches, but there are only {number}: remove it to start afresh")
+    if keep:
+        kept.save(lambda: _kept(models, held, mark), number, now=True)
     if held:
         _take(models, {**held, "X_next": held["X"], "discount": np.zeros(1)})
     for model in models:
         model._finish(model._run(model.n_features_in_ + int(model.fit_intercept)))
-    if checkpoint is not None and not keep_checkpoint:
-        remove_file(checkpoint)
-    return estimators
+    if not keep:
+        kept.cache.clear()
 
 
-def _begin(models: list[Any], batch: Mapping[str, Any], saved: str | Path | None, mark: str) -> dict[str, Any]:
-    """Fresh states, or those of a checkpoint; returns the row that waits for its successor."""
+def _peeked(batches: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], Any]:
+    """The first batch, and all of them."""
+    if isinstance(batches, Sequence) and batches:
+        return batches[0], batches
+    several = iter(batches)
+    first = next(several, None)
+    if first is None:
+        raise ValueError("batches is empty; give at least one batch of rows")
+    return first, chain([first], several)
+
+
+def _begin(models: list[Any], batch: Mapping[str, Any]) -> None:
+    """A fresh state for every model that was not fitted before; the others must be able to learn on."""
     X, y = _first(batch["X"]), batch["y"][:1]  # the shape, the names and the type; the rows are checked when taken
     for model in models:
         check_parameters(model.get_params(deep=False))
-        model._begin(model._batch(X, y, X, *(None,) * 4, reset=True))
-    if saved is None:
-        return {}
-    kept, _ = files.load(saved, _kept(models, {}), fingerprint=mark)
-    for model, known in zip(models, kept["models"], strict=True):
-        model._state, model.history_, model._last = known["state"], known["history"], known["last"]
-    return dict(kept["held"])
+        if hasattr(model, "_state"):
+            getattr(model._state, "t", 0)  # a model from a file without its state says here that it cannot go on
+            model._batch(X, y, X, *(None,) * 4, reset=False)
+        else:
+            model._begin(model._batch(X, y, X, *(None,) * 4, reset=True))
+
+
+def _restored(models: list[Any], known: dict[str, Any]) -> dict[str, Any]:
+    """Put the states of a checkpoint in place; returns the row that waits for its successor."""
+    for model, kept in zip(models, known["models"], strict=True):
+        model._state, model.history_, model._last = kept["state"], kept["history"], kept["last"]
+    return dict(known["held"])
+
+
+def _refuse_other_columns(number: int, batch: Mapping[str, Any], first: Mapping[str, Any]) -> None:
+    if odd := _names(batch) ^ _names(first):
+        which = ", ".join(sorted(odd))
+        raise ValueError(f"only one of batch {number - 1} and the first has {which}: give all the same columns")
 
 
 def _names(batch: Mapping[str, Any]) -> set[str]:
@@ -175,29 +229,13 @@ def _stack(above: Any, below: Any) -> Any:
     return sp.vstack([above, below], format="csr") if sp.issparse(below) else np.concatenate([above, below])
 
 
-def _kept(models: list[Any], held: dict[str, Any]) -> dict[str, Any]:
-    return {"models": [files.kept(model) for model in models], "held": held}
-
-
-def _settings(models: list[Any]) -> str:
-    return files.fingerprint([[type(model).__name__, model.get_params(deep=False)] for model in models])
+def _kept(models: list[Any], held: dict[str, Any], mark: str) -> dict[str, Any]:
+    """What a stream under way has to remember; `mark` says which rows it has seen."""
+    states = [{"state": model._state, "history": model.history_, "last": model._last} for model in models]
+    return {"models": states, "held": held, "rows": mark}
 
 
 def _followed_by(mark: str, batch: Mapping[str, Any]) -> str:
-    """The fingerprint of the settings and all batches up to this one: a checkpoint of other rows is refused."""
+    """The key of the settings and of all batches up to this one."""
     columns = {name: values if sp.issparse(values) else np.asarray(values) for name, values in batch.items()}
-    return files.fingerprint(mark, {name: values for name, values in columns.items() if batch[name] is not None})
-
-
-def _too_few(checkpoint: Any, skip: int) -> str:
-    if skip:
-        return f"{checkpoint} covers {skip} batches, but there are no more than that; remove it to start afresh"
-    return "batches is empty; give at least one batch of rows"
-
-
-def _position(checkpoint: str | Path | None) -> int:
-    """How many batches a checkpoint covers."""
-    if checkpoint is None or not files.exists(checkpoint):
-        return 0
-    meta, _ = container.read(checkpoint, files.KIND)
-    return int(meta["position"])
+    return key_of(mark, {name: values for name, values in columns.items() if batch[name] is not None})

@@ -26,13 +26,14 @@ from sparsetd.evaluation.groups import Groups
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.moments import Moments, Part, on_columns, sums
 from sparsetd.evaluation.opened import Opened, opened
-from sparsetd.logs.engines import Engine, forget
+from sparsetd.logs.engines import Engine
 from sparsetd.selection import Interval, SparsePath, SparseTDCV, StabilitySelection
 from sparsetd.selection.episodes import clustered_error, powers
 from sparsetd.selection.intervals import of_error
 from sparsetd.selection.path import path_on
 from sparsetd.selection.stability import drawn_halves, of_halves
 from sparsetd.solvers.saddle import Units
+from sparsetd.storage.cache import Cache
 from sparsetd.system import Array, Batch
 
 EMPTY = 1e-12  # share of the largest eigenvalue of C below which a direction is empty
@@ -184,8 +185,7 @@ def condense(
     groups = Groups.of(log, 2)
     (found,) = log.rows.answer(sums(groups.group, n=groups.n))
     units = found.units(log.units)
-    if checkpoint is not None:
-        forget(checkpoint)
+    Cache(checkpoint).clear()
     return Condensed(log, found.in_units(log.units, units), units, gamma, standardize)
 
 

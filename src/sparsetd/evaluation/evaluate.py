@@ -47,11 +47,12 @@ from sparsetd.evaluation.parts import Parts
 from sparsetd.evaluation.result import Evaluation, Feature
 from sparsetd.evaluation.support import support, weights
 from sparsetd.evaluation.verify import second_way, verify
-from sparsetd.logs.engines import Engine, forget
+from sparsetd.logs.engines import Engine
 from sparsetd.logs.learnt import refuse_own
 from sparsetd.selection import SparseTDCV
 from sparsetd.selection.episodes import powers
 from sparsetd.solvers.saddle import Units
+from sparsetd.storage.cache import Cache
 from sparsetd.system import Array
 
 
@@ -157,8 +158,7 @@ def evaluate(
         *chosen.repeated,
         *second_opinion.cautions(answer.own, other),
     ]
-    if checkpoint is not None:
-        forget(checkpoint)
+    Cache(checkpoint).clear()
     return Evaluation(
         estimate=answer.own.resting_on(support_.effective_episodes),
         behavior=answer.behavior,

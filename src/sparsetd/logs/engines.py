@@ -11,22 +11,20 @@ from __future__ import annotations
 import ctypes
 import inspect
 import operator
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
 import joblib
+import numpy as np
 
 from sparsetd._tools.progress import track
 from sparsetd.logs import Shard, Transitions
-from sparsetd.storage import checkpoint, container
-from sparsetd.storage.encoding import Decoder
+from sparsetd.storage.cache import Cache, key_of
 
 __all__ = ["Engine", "Processes", "Serial", "reduced"]
 
@@ -109,19 +107,37 @@ def worked(
 ) -> Any:
     """The result of one shard, from the folder if it is there."""
     shard, own = task
-    path = None
-    if folder is not None and shard.digest:
-        code = version("sparsetd"), shard.digest, sorted(shard.columns.items(), key=str), shard.part
-        path = Path(folder, checkpoint.fingerprint(*_plain((*code, f, own, args, opened))) + ".part")
-        if path.exists():
-            return [_load(path, (f, args))] if listed else _load(path, (f, args))
+    kept = Cache(folder if shard.digest else None)
     with _libraries().limit(limits=1, user_api="blas") if shard.digest else nullcontext():
-        log = shard.read()
-        result = f(log if opened is None else opened(log), *own, *args)
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        checkpoint.save(path, result)
+        get = _rows_of(shard, opened)
+        key = "" if kept.folder is None else _key(shard, opened, get, (f, own, args))
+        result = kept.get(key, _classes((f, args)))
+        if result is None:
+            result = f(get(), *own, *args)
+            kept.put(key, result)
     return [result] if listed else result
+
+
+def _rows_of(shard: Shard, opened: Any) -> Callable[[], Any]:
+    """A function that reads the shard when it is first called, and gives what was made of it then ever after."""
+
+    @cache
+    def get() -> Any:
+        log = shard.read()
+        return log if opened is None else opened(log)
+
+    return get
+
+
+def _key(shard: Shard, opened: Any, get: Callable[[], Any], asked: Any) -> str:
+    """The key of a shard's result.
+
+    Files are known by their digests and settings by their values. Where `opened` has a policy or a feature map of the
+    user's, the key has the rows as they come out of it: to compute them again is the only way to know that they are
+    the same.
+    """
+    source = shard.digest, sorted(shard.columns.items(), key=str), shard.part
+    return key_of(*((source, _named(opened)) if _is_plain(opened) else (get(),)), _named(asked))
 
 
 def by_worker(work: Work, task: Task) -> Any:
@@ -145,36 +161,32 @@ def _libraries() -> Any:
     return ThreadpoolController()
 
 
-def forget(folder: str | Path) -> None:
-    """Remove what `reduced` kept in a folder, and the folder if nothing else is in it."""
-    for path in Path(folder).glob("*.part"):
-        if re.fullmatch(r"[0-9a-f]{64}\.part", path.name):
-            path.unlink(missing_ok=True)
-    with suppress(OSError):  # there is something of somebody else's, or no such folder
-        Path(folder).rmdir()
-
-
-def _plain(value: Any) -> Any:
-    """What a digest can be taken of: functions by their names and code, other objects by what they are made of."""
+def _named(value: Any) -> Any:
+    """Settings with the functions of modules by their names, and dataclasses by their fields."""
     if isinstance(value, tuple):
-        return tuple(map(_plain, value))
+        return tuple(map(_named, value))
     if inspect.isroutine(value):
-        held = (cell.cell_contents for cell in getattr(value, "__closure__", None) or ())
-        return f"{value.__module__}.{value.__qualname__}", _code(getattr(value, "__code__", None)), _plain(tuple(held))
+        if getattr(inspect.getmodule(value), value.__name__, None) is not value:
+            raise TypeError(f"{value.__qualname__} is not a function of a module, so its results cannot be kept.")
+        return f"{value.__module__}.{value.__name__}"
     if is_dataclass(value) and not isinstance(value, type):
-        return (type(value).__qualname__, *(_plain(getattr(value, f.name)) for f in fields(value)))
-    try:
-        checkpoint.fingerprint(value)
-    except TypeError:
-        return joblib.hash(value)
+        return (type(value).__qualname__, *(_named(getattr(value, f.name)) for f in fields(value)))
     return value
 
 
-def _code(value: Any) -> str:
-    """The code of a function with its names and constants, in an order that is the same in every process."""
-    if inspect.iscode(value):
-        return f"{value.co_code.hex()} {value.co_names} {[_code(constant) for constant in value.co_consts]}"
-    return str(sorted(map(repr, value))) if isinstance(value, frozenset) else repr(value)
+def _is_plain(value: Any) -> bool:
+    """Whether nothing but numbers, text and arrays decides what a value does: the version stands for our own code."""
+    if is_dataclass(value) and type(value).__module__.startswith("sparsetd."):
+        return all(_is_plain(getattr(value, f.name)) for f in fields(value))
+    if isinstance(value, (tuple, list)):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (str, bool, int, float, np.ndarray, np.generic))
+
+
+def _classes(functions: Any) -> set[type]:
+    """The classes that the modules of these functions know: what a result may be made of."""
+    modules = {inspect.getmodule(f) for f in _routines(functions)}
+    return {cls for module in modules for _, cls in inspect.getmembers(module, inspect.isclass)}
 
 
 def _routines(value: Any) -> Iterator[Any]:
@@ -183,14 +195,6 @@ def _routines(value: Any) -> Iterator[Any]:
         yield from (found for entry in value for found in _routines(entry))
     elif inspect.isroutine(value):
         yield value
-
-
-def _load(path: Path, functions: Any) -> Any:
-    """A result that was kept; only classes that the modules of these functions know are built."""
-    modules = {inspect.getmodule(f) for f in _routines(functions)}
-    known = dict(pair for module in modules for pair in inspect.getmembers(module, inspect.isclass))
-    meta, arrays = container.read(path, checkpoint.KIND)
-    return Decoder(arrays, known).decode(meta["state"])
 
 
 def tree(values: Iterable[Any], add: Callable[[Any, Any], Any] = operator.add) -> Any:

@@ -43,11 +43,11 @@ def is_record(cls: type) -> bool:
 
 
 class Encoder:
-    """Turns values into JSON nodes and collects the arrays they refer to."""
+    """Turns values into JSON nodes and collects the arrays they refer to; `compact` writes zeros short."""
 
-    def __init__(self) -> None:
+    def __init__(self, compact: bool = True) -> None:
         self.arrays: dict[str, Array] = {}
-        self.room = ROOM
+        self.room = ROOM if compact else 0
 
     def encode(self, value: Any, where: str = "value") -> Any:
         """The JSON node of `value`; `where` names it in an error."""

@@ -1,0 +1,145 @@
+"""Work that is kept: a folder of entries, each named by a key of what was computed.
+
+    kept = Cache("folder")
+    total = kept.get(key)
+    if total is None:
+        total = …
+        kept.put(key, total)
+    kept.clear()                                      when all of it is done
+
+One rule says when an entry is valid: its key is the key that is asked for. A key is a digest of *what is computed*, the
+data, the settings and the version (`key_of`); a policy enters with the probabilities that it gives, never with its
+name or its code. An entry of other data or settings is therefore not found rather than refused, and several runs may
+share a folder.
+
+An entry is one file that appears whole or not at all, so a run may be killed at any moment and started again. A file
+that was damaged since is reported and not used. `clear` removes entries and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsetd._tools.progress import say
+from sparsetd.storage import container
+from sparsetd.storage.atomic import clear_leftovers
+from sparsetd.storage.container import CorruptFileError
+from sparsetd.storage.encoding import Decoder, Encoder, is_record
+from sparsetd.system import Batch
+
+__all__ = ["Cache", "Checkpoint", "key_of"]
+
+KIND = "entry"
+SECONDS = 30.0  # between two checkpoints of work that goes on and on
+NAME = re.compile(r"\.?[0-9a-f]{64}\.\w+(\.\d+\.\w+\.tmp)?")
+
+
+class Cache:
+    """The entries of a folder; without a folder nothing is kept, and nothing is found."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None) -> None:
+        self.folder = None if folder is None else Path(folder)
+        if self.folder is not None and self.folder.exists() and not self.folder.is_dir():
+            raise ValueError(f"the checkpoint '{folder}' is a file, but a checkpoint is a folder: name a folder")
+
+    def get(self, key: str, classes: Iterable[type] = ()) -> Any:
+        """The value of an entry, or None where there is no valid one; only these classes are built from the file."""
+        if self.folder is None:
+            return None
+        try:
+            meta, arrays = container.read(self.file(key), KIND)
+            if meta.get("key") != key:
+                raise CorruptFileError(f"{self.file(key)}: holds the entry of another key.")
+            return Decoder(arrays, {cls.__name__: cls for cls in classes}).decode(meta.get("value"))
+        except FileNotFoundError:
+            return None
+        except CorruptFileError as error:
+            warnings.warn(f"{error} The work that was kept there is done again.", stacklevel=2)
+            return None
+
+    def put(self, key: str, value: Any) -> None:
+        """Keep a value (numbers, text, arrays, lists, dicts, dataclasses) in place of the one with the same key."""
+        if self.folder is None:
+            return
+        encoder = Encoder()
+        meta = {"key": key, "value": encoder.encode(value)}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        container.write(self.file(key), KIND, meta, encoder.arrays)
+
+    def file(self, key: str, ending: str = ".part") -> Path:
+        """The file of a key. A caller that writes it by itself, whole (`replace_file`), has an entry in any format."""
+        assert self.folder is not None
+        return self.folder / f"{key}{ending}"
+
+    def clear(self) -> None:
+        """Remove all entries, and the folder if nothing else is in it."""
+        if self.folder is None or not self.folder.is_dir():
+            return
+        for path in self.folder.iterdir():
+            if NAME.fullmatch(path.name) and path.is_file():
+                path.unlink(missing_ok=True)
+        with suppress(OSError):  # something of somebody else's is in it
+            self.folder.rmdir()
+
+
+class Checkpoint:
+    """One entry that is written again and again while the work goes on: every 30 seconds, each time in words."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None, key: str, what: str, *, seconds: float = SECONDS) -> None:
+        self.cache, self.key, self.what, self.seconds = Cache(folder), key, what, seconds
+        self._saved = time.monotonic()
+        if self.cache.folder is not None:
+            clear_leftovers(self.cache.file(key))
+
+    def load(self, like: Any) -> tuple[Any, int]:
+        """The state that was saved last, of the classes found in `like`, and how far it had come; None and 0 if none."""
+        found = self.cache.get(self.key, (Batch, *classes_in(like)))
+        if not isinstance(found, dict) or type(found.get("done")) is not int or found.keys() != {"state", "done"}:
+            return None, 0
+        say(f"continuing after {found['done']:,} {self.what} from the checkpoint in {self.cache.folder}")
+        return found["state"], found["done"]
+
+    def save(self, state: Callable[[], Any], done: int, *, now: bool = False) -> None:
+        """Write the state if it is time to."""
+        if self.cache.folder is None or not (now or time.monotonic() - self._saved >= self.seconds):
+            return
+        self.cache.put(self.key, {"state": state(), "done": done})
+        self._saved = time.monotonic()
+        say(f"checkpoint after {done:,} {self.what} in {self.cache.folder}")
+
+
+def key_of(*values: Any) -> str:
+    """A digest of numbers, text, dicts, arrays … and of the version of this library: equal exactly when they are."""
+    encoder, digest = Encoder(compact=False), hashlib.sha256()
+    digest.update(repr([version("sparsetd"), encoder.encode(list(values))]).encode())
+    for array in encoder.arrays.values():
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+    return digest.hexdigest()
+
+
+def classes_in(value: Any) -> Iterator[type]:
+    """The dataclasses and named tuples found anywhere inside `value`."""
+    if not isinstance(value, type) and is_record(type(value)):
+        yield type(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        value = {f.name: getattr(value, f.name) for f in fields(value)}
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            if not isinstance(item, (np.ndarray, sp.sparray, str, float, int)):
+                yield from classes_in(item)
