@@ -162,13 +162,14 @@ def _libraries() -> Any:
 
 
 def _named(value: Any) -> Any:
-    """Settings with the functions of modules by their names, and dataclasses by their fields."""
+    """Settings with functions (of modules and classes) by their names, and dataclasses by their fields."""
     if isinstance(value, tuple):
         return tuple(map(_named, value))
     if inspect.isroutine(value):
-        if getattr(inspect.getmodule(value), value.__name__, None) is not value:
-            raise TypeError(f"{value.__qualname__} is not a function of a module, so its results cannot be kept.")
-        return f"{value.__module__}.{value.__name__}"
+        name = value.__qualname__
+        if "<" in name:  # <lambda>, or <locals> of another function: the name does not say what it does
+            raise TypeError(f"{name} is not a function of a module, so its results cannot be kept.")
+        return f"{value.__module__}.{name}"
     if is_dataclass(value) and not isinstance(value, type):
         return (type(value).__qualname__, *(_named(getattr(value, f.name)) for f in fields(value)))
     return value

@@ -105,7 +105,7 @@ class Checkpoint:
             clear_leftovers(self.cache.file(key))
 
     def load(self, like: Any) -> tuple[Any, int]:
-        """The state that was saved last, of the classes found in `like`, and how far it had come; None and 0 if none."""
+        """The state that was saved last, of classes found in `like`, and how far it had come; else None and 0."""
         found = self.cache.get(self.key, (Batch, *classes_in(like)))
         if not isinstance(found, dict) or type(found.get("done")) is not int or found.keys() != {"state", "done"}:
             return None, 0
