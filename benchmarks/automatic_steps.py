@@ -341,7 +341,7 @@ def _unit_errors(kind: Any, mdp: FiniteMDP, log: Batch, spread: Array) -> list[f
         model = kind(gamma=mdp.gamma, fit_intercept=True)
         rows = {"ratio": log.ratio, "discount": log.discount, "start": log.start}
         errors.append(1.0 - model.fit(X, log.reward, X_next, **rows).score(X, log.reward, X_next, **rows))
-    table, penalty, solver = model._parts()
+    table, penalty, solver = model.triple()
     plain = LinearTD(operator=table, penalty=penalty, solver=replace(solver, rescale=False), **model_settings(model))
     return [*errors, 1.0 - plain.fit(X, log.reward, X_next, **rows).score(X, log.reward, X_next, **rows)]
 

@@ -24,7 +24,7 @@ from sparsetd.storage.container import CorruptFileError
 def files(folder: Path) -> dict[str, bytes]:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 20)), rng.normal(size=200)
-    model_file.save(LSTD(rho_theta=0.1).fit(X, y), folder / "model")
+    model_file.save(LSTD(alpha=0.1).fit(X, y), folder / "model")
     key = "0" * 64
     Cache(folder).put(key, {"x": rng.normal(size=(2, 20)), "rng": rng, "t": 7})
     return {"model": (folder / "model").read_bytes(), "entry": Cache(folder).file(key).read_bytes()}

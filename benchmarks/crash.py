@@ -29,7 +29,7 @@ ROWS, WIDTH, EVERY = 6_000, 40, 150
 MODELS = {
     "ROTD": lambda: ROTD(step_size=0.01, rho_theta=0.01, rho_w=0.05, average="suffix", n_passes=2),
     "TDC": lambda: TDC(step_size=0.01, lam=0.5),
-    "LSTD": lambda: LSTD(rho_theta=0.01),
+    "LSTD": lambda: LSTD(alpha=0.01),
 }
 
 

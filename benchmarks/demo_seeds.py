@@ -44,7 +44,7 @@ def main() -> None:
             errors[row["problem"], row["method"]].append(row[quantity])
         problem = next(p for p in result.problems if p.name == "random MDP")
         gamma = problem.mdp.gamma
-        ridge = best_of(problem, [LSTD(gamma=gamma, rho_theta=rho) for rho in RIDGES])
+        ridge = best_of(problem, [LSTD(gamma=gamma, alpha=rho) for rho in RIDGES])
         steps = best_of(problem, [TDC(gamma=gamma, step_size=step, n_passes=10) for step in STEPS])
         errors["random MDP", f"LSTD, best of {len(RIDGES)} ridges"].append(ridge)
         errors["random MDP", f"TDC, best of {len(STEPS)} steps"].append(steps)

@@ -20,7 +20,7 @@ GAMMA = 0.95
 rng = np.random.default_rng(0)
 log, fresh = (mountain_car.collect(rng, n_episodes=15, n_steps=200, start="uniform") for _ in range(2))
 estimators = {
-    "LSTD": LSTD(gamma=GAMMA, rho_theta=1e-6, fit_intercept=True),
+    "LSTD": LSTD(gamma=GAMMA, alpha=1e-6, fit_intercept=True),
     "SparseTDCV": SparseTDCV(gamma=GAMMA, fit_intercept=True),
 }
 

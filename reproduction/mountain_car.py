@@ -47,19 +47,19 @@ def _rotd(rho_theta: float, alpha: float, n_passes: int, eta: float) -> Any:
 # Widths, discounts, passes and penalties without a printed value come from searches on seeds of their own.
 VARIANTS = (
     Variant("LARS-TD, 500", partial(LARSTD, rho_theta=0.006, max_steps=400), SMALL, 1.25),
-    Variant("l2-LSTD, 500", partial(LSTD, rho_theta=1e-3), SMALL, 2.0),
-    Variant("l2-LSTD, 500, small ridge", partial(LSTD, rho_theta=1e-5), SMALL, 2.0),
+    Variant("l2-LSTD, 500", partial(LSTD, alpha=1e-3), SMALL, 2.0),
+    Variant("l2-LSTD, 500, small ridge", partial(LSTD, alpha=1e-5), SMALL, 2.0),
     Variant("RO-TD, printed", partial(_rotd, 0.01, 0.001, 30, 1.0), LARGE, 1.25, 0.95, True),
     Variant("RO-TD, one pass", partial(_rotd, 0.01, 0.001, 1, 1.0), LARGE, 1.25, 0.95, True),
     Variant("RO-TD, smaller ρ₁", partial(_rotd, 1.444e-5, 0.001, 30, 1.07), LARGE, 1.25, 0.95, True),
     Variant("TDC", partial(TDC, step_size=0.001, n_passes=50, eta=1.0), LARGE, 1.0, 0.95),
     Variant("TD", partial(TD, step_size=0.001, n_passes=5), LARGE, 1.0, 0.99),
     Variant("LARS-TD", partial(LARSTD, rho_theta=1e-4, max_steps=400), LARGE, 1.25, 0.99),
-    Variant("l2-LSTD", partial(LSTD, rho_theta=1e-3), LARGE, 0.5, 0.99),
+    Variant("l2-LSTD", partial(LSTD, alpha=1e-3), LARGE, 0.5, 0.99),
     Variant("RO-TD, random starts", partial(_rotd, 1e-3, 0.001, 50, 1.0), SPREAD, 1.0, 0.95),
     Variant("TD, random starts", partial(TD, step_size=0.001, n_passes=10), SPREAD, 2.0, 0.99),
     Variant("LARS-TD, random starts", partial(LARSTD, rho_theta=2e-3, max_steps=400), SPREAD, 1.25, 0.99),
-    Variant("l2-LSTD, random starts", partial(LSTD, rho_theta=1e-3), SPREAD, 1.0, 0.99),
+    Variant("l2-LSTD, random starts", partial(LSTD, alpha=1e-3), SPREAD, 1.0, 0.99),
 )
 NAMES = tuple(v.name for v in VARIANTS)
 ONLINE = ("GQ, online", "RO-GQ, online")

@@ -217,7 +217,7 @@ def test_predict_keeps_every_row_where_the_file_has_it(capsys, log, folder):
 
 @pytest.mark.parametrize("features", ["raw", "standard", "fourier", "tiles"])
 def test_fit_with_other_features_and_settings(capsys, log, features):
-    words = ["fit", log, "--out", "m.sparsetd", "--method", "LSTD", "--set", "rho_theta=0.1", "--features", features]
+    words = ["fit", log, "--out", "m.sparsetd", "--method", "LSTD", "--set", "alpha=0.1", "--features", features]
     assert run(capsys, *words)[0] == 0
     assert model_file.load("m.sparsetd").estimator_.rho_theta == 0.1
     assert run(capsys, "predict", "m.sparsetd", log)[0] == 0
@@ -448,8 +448,8 @@ def test_a_bad_file_is_refused(capsys, folder, name, command):
         (["fit", "LOG"], "--out"),
         (["fit", "LOG", "--out", "m", "--method", "LTSD"], "did you mean 'LSTD'"),
         (["fit", "LOG", "--out", "m", "--method", "LSTD", "--set", "rho=1"], "rho"),
-        (["fit", "LOG", "--out", "m", "--method", "LSTD", "--set", "rho_theta=-1"], "rho_theta"),
-        (["fit", "LOG", "--out", "m", "--method", "LSTD", "--set", "rho_theta=x"], "rho_theta"),
+        (["fit", "LOG", "--out", "m", "--method", "LSTD", "--set", "alpha=-1"], "alpha"),
+        (["fit", "LOG", "--out", "m", "--method", "LSTD", "--set", "alpha=x"], "alpha"),
         (["fit", "LOG", "--out", "m", "--set", "rho_theta"], "NAME=VALUE"),
         (["fit", "LOG", "--out", "no/where/m", "--method", "LSTD"], "does not exist"),
         (["fit", "LOG", "--out", ".", "--method", "LSTD"], "is a folder"),

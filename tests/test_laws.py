@@ -31,7 +31,7 @@ HAND_SET: list[Any] = [type(e)(step_size=0.01) for e in DEFAULTS if getattr(e, "
 
 def kind(estimator: Any) -> tuple[Any, ...]:
     """What decides which shared code an estimator runs through: its state, its blocks, its dual and its step rule."""
-    table, _, solver = estimator._parts()
+    table, _, solver = estimator.triple()
     state = type(solver.init(table, 3, float))
     return state, table.n_blocks, getattr(solver, "saddle", False), getattr(estimator, "step_size", None) == "auto"
 

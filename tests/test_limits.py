@@ -26,9 +26,9 @@ def rows() -> Log:
 
 def test_lstd_at_gamma_zero_is_ridge_regression(rows: Log) -> None:
     X, y, n = rows.X, rows.y, len(rows.y)
-    ours = LSTD(gamma=0.0, rho_theta=0.3).fit(X, y, X)
+    ours = LSTD(gamma=0.0, alpha=0.3).fit(X, y, X)
     np.testing.assert_allclose(ours.coef_, Ridge(alpha=0.3 * n, fit_intercept=False).fit(X, y).coef_, rtol=1e-9)
-    ours = LSTD(gamma=0.0, rho_theta=0.3, fit_intercept=True).fit(X, y, X)
+    ours = LSTD(gamma=0.0, alpha=0.3, fit_intercept=True).fit(X, y, X)
     theirs = Ridge(alpha=0.3 * n).fit(X, y)
     np.testing.assert_allclose(
         np.append(ours.coef_, ours.intercept_), np.append(theirs.coef_, theirs.intercept_), rtol=1e-9

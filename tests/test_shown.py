@@ -48,7 +48,7 @@ def results(log, transitions) -> dict:
         "interval": value_interval(model, log.phi, log.reward, log.phi_next, at=log.phi[:40], **columns),
         "transitions": transitions,
         "policies": policy_iteration(
-            LSTD(gamma=0.9, rho_theta=1e-6), states, Tabular().fit([[0], [1]]), 0.9, n_actions=2, n_iter=3
+            LSTD(gamma=0.9, alpha=1e-6), states, Tabular().fit([[0], [1]]), 0.9, n_actions=2, n_iter=3
         ),
     }
 

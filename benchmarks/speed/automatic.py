@@ -43,7 +43,7 @@ def _batch(phi: Any, phi_next: Any, rng: np.random.Generator) -> Batch:
 
 def kernel(model: Any, batch: Batch) -> Callable[[], Any]:
     """The solver's own loop: neither the checks of `fit` nor its state and result, which cost O(d) once."""
-    table, penalty, solver = model._parts()
+    table, penalty, solver = model.triple()
     state = solver.init(table, batch.n_features, np.float64)
     return lambda: solver.update(state, batch, table, penalty)
 

@@ -163,7 +163,7 @@ def _check(model: Any, state: Any) -> None:
         raise CorruptFileError("its weights do not match its number of features.")
     if names is not None and (not isinstance(names, np.ndarray) or names.shape != (d,)):
         raise CorruptFileError("its feature names do not match its number of features.")
-    if not isinstance(status, str) or (status != "diverged" and not np.isfinite(coef).all()):
+    if not isinstance(status, str) or (status not in ("diverged", "suspicious") and not np.isfinite(coef).all()):
         raise CorruptFileError("its weights are not finite.")
     model._state = NoState()
     if state is not None:
@@ -174,7 +174,7 @@ def _continue(model: Any, state: Any) -> None:
     """Put a state that fits the model's settings back in its place."""
     try:
         check_parameters(model.get_params(deep=False))
-        table, _, solver = model._parts()
+        table, _, solver = model.triple()
         one, two = (_like(solver.init(table, n, state.x.dtype), state, n) for n in (1, 2))
         width = len(model.coef_) + int(model.fit_intercept)
         fitting = state.x.dtype.kind == "f" and fits(state, one, two, width)

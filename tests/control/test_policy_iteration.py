@@ -112,7 +112,7 @@ def test_values_are_blocks_times_features():
 def test_without_an_evaluator_the_default_is_a_lightly_ridged_lstd():
     data = every_step(5, 0.7)
     result = policy_iteration(None, data, OneHot(5), 0.9)
-    given = policy_iteration(LSTD(gamma=0.9, rho_theta=1e-4 * 0.1), data, OneHot(5), 0.9, n_actions=2)
+    given = policy_iteration(LSTD(gamma=0.9, alpha=1e-4 * 0.1), data, OneHot(5), 0.9, n_actions=2)
     assert result.iterations[-1].values.coef == pytest.approx(given.iterations[-1].values.coef)
     assert np.array_equal(result.policy.best(np.arange(5)[:, None]), value_iteration(5, 0.9, 0.7).argmax(axis=1))
 

@@ -61,11 +61,11 @@ def test_a_grid_search_by_episode_chooses_what_the_scorer_prefers(rows, criterio
     episode = np.cumsum(rows.start)
     pipeline = Pipeline([("scale", StandardScaler()), ("td", requesting(LSTD(gamma=0.8)))], transform_input=["X_next"])
     scorer = TDScorer(gamma=0.8, criterion=criterion)
-    search = GridSearchCV(pipeline, {"td__rho_theta": [1e-3, 1e3]}, scoring=scorer, cv=GroupKFold(3))
+    search = GridSearchCV(pipeline, {"td__alpha": [1e-3, 1e3]}, scoring=scorer, cv=GroupKFold(3))
     search.fit(rows.X, rows.y, groups=episode, **keywords(rows))
-    assert search.best_params_ == {"td__rho_theta": 1e-3}
+    assert search.best_params_ == {"td__alpha": 1e-3}
     fold = next(GroupKFold(3).split(rows.X, groups=episode))
-    again = sklearn.clone(pipeline).set_params(td__rho_theta=1e3)
+    again = sklearn.clone(pipeline).set_params(td__alpha=1e3)
     train, test = (rows[i] for i in fold)
     again.fit(train.X, train.y, **keywords(train))
     expected = scorer(again, test.X, test.y, **keywords(test))

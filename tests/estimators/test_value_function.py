@@ -248,8 +248,8 @@ def test_a_policy_made_of_a_model_gets_the_columns_of_the_model() -> None:
     from sparsetd.control import epsilon_greedy, policy_iteration
 
     t = named_log()
-    q = ValueFunction(None, LSTD(gamma=GAMMA, rho_theta=1e-3)).fit(t, uniform_of_two)
-    found = policy_iteration(LSTD(gamma=GAMMA, rho_theta=1e-3), t, None, GAMMA, n_actions=2, n_iter=2)
+    q = ValueFunction(None, LSTD(gamma=GAMMA, alpha=1e-3)).fit(t, uniform_of_two)
+    found = policy_iteration(LSTD(gamma=GAMMA, alpha=1e-3), t, None, GAMMA, n_actions=2, n_iter=2)
     for policy in (epsilon_greedy(q.q, 0.1), found.policy, found.averaged(2)):
         as_fitted = t.with_target(policy).target_prob
         assert len(np.unique(as_fitted)) > 1
@@ -262,8 +262,8 @@ def test_values_of_a_policy_that_knows_its_columns() -> None:
     from sparsetd.control import greedy
 
     t = named_log()
-    q = ValueFunction(None, LSTD(gamma=GAMMA, rho_theta=1e-3)).fit(t, uniform_of_two)
-    one = ValueFunction(None, LSTD(gamma=GAMMA, rho_theta=1e-3)).fit(t, greedy(q.q))
-    other = ValueFunction(None, LSTD(gamma=GAMMA, rho_theta=1e-3)).fit(t.with_columns(("pulse", "age")), greedy(q.q))
+    q = ValueFunction(None, LSTD(gamma=GAMMA, alpha=1e-3)).fit(t, uniform_of_two)
+    one = ValueFunction(None, LSTD(gamma=GAMMA, alpha=1e-3)).fit(t, greedy(q.q))
+    other = ValueFunction(None, LSTD(gamma=GAMMA, alpha=1e-3)).fit(t.with_columns(("pulse", "age")), greedy(q.q))
     assert other.n_actions_ == 2
     np.testing.assert_allclose(one.value(t.observation), other.value(t.observation[:, ::-1]))

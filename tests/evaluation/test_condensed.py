@@ -30,7 +30,7 @@ def in_memory(whole, rows, centre=True):
     "model",
     [
         LSTD(**SETTINGS),
-        LSTD(**SETTINGS, rho_theta=0.1),
+        LSTD(**SETTINGS, alpha=0.1),
         LSTD(gamma=GAMMA),
         SparseTD(**SETTINGS, rho_theta=0.05),
         SparseTD(**SETTINGS, rho_theta=0.05, fit_norm="rmspbe", standardize=False),
@@ -83,7 +83,7 @@ def test_the_path_the_halves_and_the_interval_are_those_of_all_rows(kind):
     expected, found = sparse_td_path(*columns, **more, **SETTINGS, n_rhos=5), rows.path(n_rhos=5)
     np.testing.assert_allclose(found.rhos, expected.rhos, rtol=1e-8)
     np.testing.assert_allclose(found.coefs, expected.coefs, rtol=1e-3, atol=1e-3)
-    model = rows.fit(LSTD(**SETTINGS, rho_theta=0.0))
+    model = rows.fit(LSTD(**SETTINGS, alpha=0.0))
     model.support_ = np.array([True, False, True, True])
     for at in (None, whole.observation[:3]):
         given = None if at is None else (at - rows.units.shift) / rows.units.scale

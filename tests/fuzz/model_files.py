@@ -34,12 +34,12 @@ def files() -> list[bytes]:
     out = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
-        for model in (LSTD(rho_theta=0.1), TDC(step_size=0.01, fit_intercept=True)):
+        for model in (LSTD(alpha=0.1), TDC(step_size=0.01, fit_intercept=True)):
             model_file.save(model.fit(X, y), path)
             out.append(path.read_bytes())
         log = Transitions.from_arrays(X[:, :2].astype(int), y, terminated=[0, 0, 0, 1])
         for features in (TileCoding(2, 2), Fourier(2), RBFGrid((2,)), Tabular()):
-            model_file.save(ValueFunction(features, LSTD(rho_theta=0.1)).fit(log), path)
+            model_file.save(ValueFunction(features, LSTD(alpha=0.1)).fit(log), path)
             out.append(path.read_bytes())
         tables = np.zeros(2), np.ones(2), np.eye(3), np.eye(3)
         policy = ScorePolicy(("a", "b"), np.arange(2), *tables, "tilt", 1.0, np.arange(4, dtype=np.uint64))

@@ -145,7 +145,7 @@ def model_of(features: Any, tmp_path: Path) -> tuple[dict[str, Any], dict[str, A
     s = rng.integers(4, size=(12, 2)) if isinstance(features, Tabular) else rng.normal(size=(12, 2))
     log = Transitions.from_arrays(s, rng.normal(size=12), terminated=np.arange(12) % 4 == 3)
     path = tmp_path / "model"
-    model_file.save(ValueFunction(features, LSTD(rho_theta=1.0)).fit(log), path)
+    model_file.save(ValueFunction(features, LSTD(alpha=1.0)).fit(log), path)
     return *container.read(path, model_file.KIND), path
 
 

@@ -66,7 +66,7 @@ def test_the_rows_are_those_of_the_dense_log(logs: dict[str, str], name: str) ->
 
 @pytest.mark.parametrize("name", ["sparse", "folder", "pattern"])
 def test_fit_and_predict_give_the_values_of_the_dense_log(logs, name: str, tmp_path: Path, capsys) -> None:
-    settings = ["--method", "LSTD", "--set", "rho_theta=0.01", "--gamma", "0.9", "--features", "raw", "--quiet"]
+    settings = ["--method", "LSTD", "--set", "alpha=0.01", "--gamma", "0.9", "--features", "raw", "--quiet"]
     for source in ("dense", name):
         assert main(["fit", logs[source], "--out", str(tmp_path / source), *settings]) == 0
         assert main(["predict", str(tmp_path / source), logs[source], "--out", str(tmp_path / f"{source}.csv")]) == 0

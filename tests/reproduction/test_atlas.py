@@ -122,7 +122,7 @@ def test_least_squares_policy_iteration_is_that_of_the_library():
     rows = gpu.samples(np, [log], [1.0], [False], ["step"], SMALL.grids)
     found = gpu.lstd_iteration(np, rows, 0.9, 1e-3, n_iter=4)
     play = policy_iteration(
-        LSTD(gamma=0.9, rho_theta=1e-3), log, Bumps(1.0, False, SMALL.grids), 0.9, n_actions=3, n_iter=4, tol=0.0
+        LSTD(gamma=0.9, alpha=1e-3), log, Bumps(1.0, False, SMALL.grids), 0.9, n_actions=3, n_iter=4, tol=0.0
     )
     assert len(found) > 1
     for theta, iteration in zip(found, play.iterations, strict=False):

@@ -56,7 +56,7 @@ def test_given_weights_are_solved_from_the_largest_and_the_intercept_is_no_featu
 
 def test_rho_max_in_closed_form() -> None:
     _, columns, batch = log(1)
-    A, b = mean_system(SparseTD()._parts()[0], batch)
+    A, b = mean_system(SparseTD().triple()[0], batch)
     ours = rho_max(batch.phi, batch.reward, batch.phi_next, gamma=0.9, standardize=False, **columns)
     assert ours == pytest.approx(np.sqrt(2) * np.abs(A.T @ b).max() / np.linalg.norm(b))
 
@@ -84,7 +84,7 @@ def test_the_refit_is_lstd_on_the_support() -> None:
     _, columns, batch = log(3)
     model = SparseTD(rho_theta=0.3, gamma=0.9, refit=True).fit(batch.phi, batch.reward, batch.phi_next, **columns)
     support = np.flatnonzero(model.support_)
-    A, b = mean_system(SparseTD()._parts()[0], batch)
+    A, b = mean_system(SparseTD().triple()[0], batch)
     assert 0 < len(support) < 29
     np.testing.assert_allclose(
         model.coef_[support], np.linalg.solve(A[np.ix_(support, support)], b[support]), rtol=1e-8
@@ -94,7 +94,7 @@ def test_the_refit_is_lstd_on_the_support() -> None:
 
 def test_held_out_errors_are_the_projected_bellman_error_of_lstd_on_the_other_folds() -> None:
     _, _, batch = log(4)
-    features, folds, table = np.array([5, 0, 2]), episode_folds(batch.start, 3), SparseTD(lam=0.5)._parts()[0]
+    features, folds, table = np.array([5, 0, 2]), episode_folds(batch.start, 3), SparseTD(lam=0.5).triple()[0]
     moments = FoldMoments(table, batch, folds)
     moments.slots(np.array([0, 7]))  # what is known already must not be mixed up with what comes
     slots, held = moments.slots(features), folds == 1
@@ -108,7 +108,7 @@ def test_held_out_errors_are_the_projected_bellman_error_of_lstd_on_the_other_fo
 
 def test_held_out_errors_do_not_depend_on_the_units_of_the_features() -> None:
     _, _, batch = log(4)
-    folds, table = episode_folds(batch.start, 3), SparseTD()._parts()[0]
+    folds, table = episode_folds(batch.start, 3), SparseTD().triple()[0]
     units = np.ones(batch.n_features)
     units[:2] = 1e-6, 1e6
     other = replace(batch, phi=batch.phi * units, phi_next=batch.phi_next * units)

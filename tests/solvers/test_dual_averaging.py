@@ -75,11 +75,11 @@ def test_a_penalty_beyond_its_largest_use_gives_zero():
 @pytest.mark.parametrize("fit_norm", [1, 2, "inf"])
 def test_rdatd_without_w_has_the_objective_of_sparse_td(fit_norm):
     """‖(η, 1)‖_m ‖Gθ − g‖_m + ρ‖θ‖₁: dividing both by ‖(η, 1)‖_m changes no minimiser."""
-    table, penalty, _ = RDATD(rho_theta=0.6, eta=2.0, fit_norm=fit_norm)._parts()
+    table, penalty, _ = RDATD(rho_theta=0.6, eta=2.0, fit_norm=fit_norm).triple()
     scale = {1: 3.0, 2: np.sqrt(5.0), "inf": 2.0}[fit_norm]
     assert table.name == "td"
     assert np.isclose(penalty.rho_theta, 0.6 / scale)
-    assert RDATD(rho_w=0.5)._parts()[0].name == "tdc"
+    assert RDATD(rho_w=0.5).triple()[0].name == "tdc"
 
 
 def test_rdatd_finds_the_relevant_features():

@@ -40,7 +40,7 @@ def written_out(X, y, X_next, discount, ratio, lam, ridge):
 def test_l2_lstd_is_the_written_out_solution(n, d, lam, form):
     X, y, X_next, discount, ratio = rows(n, d)
     wanted = written_out(X, y, X_next, discount, ratio, lam, np.full(d, 0.3))
-    model = LSTD(rho_theta=0.3, lam=lam).fit(form(X), y, form(X_next), discount=discount, ratio=ratio)
+    model = LSTD(alpha=0.3, lam=lam).fit(form(X), y, form(X_next), discount=discount, ratio=ratio)
     np.testing.assert_allclose(model.coef_, wanted, rtol=1e-8, atol=1e-10)
     assert (model.status_, model.rank_) == ("converged", d)
 
@@ -61,7 +61,7 @@ def test_every_feature_may_have_its_own_ridge(free):
 def test_the_smaller_system_is_solved(n, ridge, size):
     X, y, X_next, _, _ = rows(n, 30)
     with patch.object(least_squares, "solve", wraps=least_squares.solve) as solve:
-        LSTD(rho_theta=ridge).fit(X, y, X_next)
+        LSTD(alpha=ridge).fit(X, y, X_next)
     assert solve.call_args.args[0].shape == (size, size)
 
 

@@ -62,7 +62,7 @@ def test_every_estimator_round_trips(cls, tmp_path):
 
 def test_parameters_of_every_kind_survive(tmp_path):
     X, y = data()
-    model = LSTD(gamma=0.5, unpenalized=("SOFA", 2), rho_theta=0.25, fit_intercept=True).fit(X, y)
+    model = LSTD(gamma=0.5, unpenalized=("SOFA", 2), alpha=0.25, fit_intercept=True).fit(X, y)
     model_file.save(model, tmp_path / "m")
     back = model_file.load(tmp_path / "m")
     assert back.unpenalized == ("SOFA", 2)
@@ -81,7 +81,7 @@ def test_a_value_function_keeps_its_feature_map(features, tmp_path):
     rng = np.random.default_rng(1)
     s = rng.normal(size=(60, 2))
     log = Transitions.from_arrays(s, rng.normal(size=60), s[::-1], truncated=np.arange(60) % 10 == 9)
-    model = ValueFunction(features, LSTD(gamma=0.5, rho_theta=0.1)).fit(log)
+    model = ValueFunction(features, LSTD(gamma=0.5, alpha=0.1)).fit(log)
     model_file.save(model, tmp_path / "m")
     back = model_file.load(tmp_path / "m")
     assert back.value(s).tobytes() == model.value(s).tobytes()
@@ -169,7 +169,7 @@ def test_a_state_that_does_not_fit_never_reaches_compiled_code(change, tmp_path)
 
 def test_a_loaded_batch_model_refuses_to_learn_on_but_can_be_fitted_anew(tmp_path):
     X, y = data()
-    fitted = LSTD(rho_theta=0.1).fit(X, y)
+    fitted = LSTD(alpha=0.1).fit(X, y)
     model_file.save(fitted, tmp_path / "m")
     back = model_file.load(tmp_path / "m")
     with pytest.raises(ValueError, match="holds no solver state"):

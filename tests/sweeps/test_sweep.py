@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from sparsetd import LSTD, ROTD, TD, TDC, sweep
+from sparsetd import LSTD, ROTD, TD, TDC, LinearTD, sweep
 from sparsetd.control import GreedyGQ, Rule, online
 from sparsetd.metrics import exact_mspbe, exact_neu, exact_rmspbe, mspbe, neu, rmspbe, value_error
 from sparsetd.problems import random_mdp, random_walk, star
@@ -64,11 +64,17 @@ def test_errors_are_those_of_the_metrics(mdp):
             np.testing.assert_allclose(distance(name, data)(points), expected, rtol=1e-10)
 
 
-def test_a_method_takes_the_part_of_the_grid_that_it_has():
-    table = sweep([TD(), TDC()], GRID, random_walk(), n_rows=50, n_jobs=1)
-    assert [(r["method"], "eta" in r) for r in table.rows] == [("TD", False)] * 2 + [("TDC", True)] * 4
+def test_a_swept_parameter_that_a_method_lacks_is_an_error_that_names_it():
+    with pytest.raises(ValueError, match="TD has no parameter eta"):
+        sweep([TDC(), TD()], GRID, random_walk(), n_rows=50, n_jobs=1)
+
+
+def test_the_table_has_a_column_for_every_parameter():
+    table = sweep([LinearTD(operator="tdc"), TDC()], GRID, random_walk(), n_rows=50, n_jobs=1)
+    assert [r["method"] for r in table.rows] == ["LinearTD"] * 4 + ["TDC"] * 4
+    assert [r["rmspbe"] for r in table.rows[:4]] == [r["rmspbe"] for r in table.rows[4:]]
     assert table.to_csv().splitlines()[0] == "method,step_size,eta,seed,rmspbe,status"
-    assert table.to_frame().shape == (6, 7)
+    assert table.to_frame().shape == (8, 7)
 
 
 def test_the_star_starts_where_its_literature_does_and_td_diverges():
@@ -169,14 +175,12 @@ def test_seeds_of_a_log_draw_whole_episodes():
     drawn = resample(log, np.random.default_rng(2))
     assert drawn.start.sum() == log.start.sum()
     assert (drawn.discount[np.flatnonzero(drawn.start)[1:] - 1] == 0).mean() > 0.9  # an episode ends where one begins
-    table = sweep(LSTD(), {"rho_theta": [1e-3]}, log, seeds=3, n_jobs=1, curve=0)
+    table = sweep(LSTD(), {"alpha": [1e-3]}, log, seeds=3, n_jobs=1, curve=0)
     assert len({row["rmspbe"] for row in table.rows}) == 3
 
 
 def test_a_metric_of_ones_own(mdp):
-    table = sweep(
-        LSTD(), {"rho_theta": [0.0, 0.1]}, mdp, n_jobs=1, metric={"size": lambda m: float(np.abs(m.coef_).max())}
-    )
+    table = sweep(LSTD(), {"alpha": [0.0, 0.1]}, mdp, n_jobs=1, metric={"size": lambda m: float(np.abs(m.coef_).max())})
     assert table.metrics == ("size",)
     assert table.rows[0]["size"] > table.rows[1]["size"]
 

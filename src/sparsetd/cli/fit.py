@@ -29,7 +29,7 @@ importance ratios they are used. With --policy, action values of that policy are
 
 examples:
   sparsetd fit log.parquet --out model.sparsetd
-  sparsetd fit log.parquet --out model.sparsetd --method LSTD --set rho_theta=0.01
+  sparsetd fit log.parquet --out model.sparsetd --method LSTD --set alpha=0.01
   sparsetd fit big.parquet --out model.sparsetd --method ROTD --checkpoint kept
   sparsetd fit shards --out model.sparsetd        a folder of shards, larger than memory
   sparsetd fit log.csv --out q.sparsetd --method LSTD --policy policies:greedy

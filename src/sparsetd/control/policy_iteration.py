@@ -159,7 +159,7 @@ def _count_actions(transitions: Transitions | Sampler) -> int:
 
 def _ridge_lstd(batch: Batch, gamma: float) -> LSTD:
     size = batch.phi.multiply(batch.phi).mean() if hasattr(batch.phi, "multiply") else np.square(batch.phi).mean()
-    return LSTD(gamma=gamma, rho_theta=RIDGE * float(size))
+    return LSTD(gamma=gamma, alpha=RIDGE * float(size))
 
 
 def _evaluate(

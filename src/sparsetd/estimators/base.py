@@ -16,13 +16,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsetd._tools.progress import track
-from sparsetd.estimators.rows import Following, check_target, following, like, weighted, with_constant
-from sparsetd.estimators.validation import check_finite, check_parameters, column, flags
+from sparsetd.estimators.plausible import Watch
+from sparsetd.estimators.rows import Following, check_target, following, in_container, like, weighted, with_constant
+from sparsetd.estimators.validation import check_finite, check_parameters, column, flags, refuse_old_names
 from sparsetd.metrics import mspbe
+from sparsetd.penalties import Ridge
 from sparsetd.system import Array, Batch, Solution, Table
 
-Parts = tuple[Table, Any, Any]
-Run = tuple[Table, Any, Any, Any]  # the parts, and the penalty's weight of each feature
+Triple = tuple[Table, Any, Any]  # operator, penalty, solver
+Run = tuple[Table, Any, Any, Any]  # the triple, and the penalty's weight of each feature
 
 # A fit is cut into so many chunks that its history has some points; chunking never changes the result.
 HISTORY_POINTS = 12
@@ -31,15 +33,16 @@ WORTH_A_COPY = 2**17  # numbers of dense rows: to copy the state is then cheaper
 
 
 class DivergenceWarning(ConvergenceWarning):
-    """The iterates grew beyond all bounds, and the fit stopped there."""
+    """The iterates grew beyond all bounds, and the fit stopped there; or it ended with values that cannot be right."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BaseTD(RegressorMixin, BaseEstimator):
     """V(s) ≈ θᵀφ(s) + intercept, from rows (φ, r, φ') of a stream of transitions.
 
-    A named estimator is a triple: `_parts` returns its operator's table, its penalty and its solver. Fitting is
-    init → update → result of that solver; `partial_fit` is update → result.
+    A named estimator is a triple: `triple` returns its operator's table, its penalty and its solver, and a subclass
+    with that one method is a new estimator (docs/extending.md). Fitting is init → update → result of the solver;
+    `partial_fit` is update → result.
 
     Parameters
     ----------
@@ -69,7 +72,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
     n_iter_ : int
         Rows taken, over all passes.
     status_ : str
-        Why it stopped: "finished", "converged", "diverged", "singular" …
+        Why it stopped: "finished", "converged", "diverged", "singular" …; "suspicious" if it came to an end, but with
+        values that rewards and discount cannot explain, or with weights that are not finite.
     history_ : dict of lists
         `n_iter`, `coef_norm` and `coef_change` between chunks, or what the solver recorded itself.
     """
@@ -83,9 +87,21 @@ class BaseTD(RegressorMixin, BaseEstimator):
     # What the public laws may ask: whether −y gives −θ, and whether cy gives cθ where nothing is penalised.
     _odd: ClassVar[bool] = True
     _homogeneous: ClassVar[bool] = True
+    _renamed: ClassVar[dict[str, str]] = {}  # parameters of earlier versions, and what they are called now
 
-    def _parts(self) -> Parts:
-        raise NotImplementedError
+    def __new__(cls, **parameters: Any) -> Self:
+        refuse_old_names(cls.__name__, cls._renamed, parameters)
+        return super().__new__(cls)
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters by name, as in scikit-learn."""
+        refuse_old_names(type(self).__name__, self._renamed, parameters)
+        super().set_params(**parameters)
+        return self
+
+    def triple(self) -> Triple:
+        """The operator's table, the penalty and the solver: what a subclass must say, and all that it must say."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method `triple`: see docs/extending.md")
 
     @property
     def _passes(self) -> int:
@@ -125,8 +141,11 @@ class BaseTD(RegressorMixin, BaseEstimator):
         """
         check_parameters(self.get_params(deep=False))
         with _restored_on_error(self):
-            batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=True, views=True, ahead=False)
-            run = self._begin(batch)
+            triple = self.triple()
+            batch = self._batch(
+                X, y, X_next, ratio, discount, start, interest, reset=True, views=True, ahead=_is_asked_first(triple)
+            )
+            run = self._begin(batch, triple)
             batch.start[:1] = True
             chunks = (_chunks(batch) if self._streams else [slice(None)]) * self._passes
             for number, rows in enumerate(track(chunks, "parts of the log"), start=1):
@@ -151,10 +170,11 @@ class BaseTD(RegressorMixin, BaseEstimator):
         row of every call terminates.
         """
         check_parameters(self.get_params(deep=False))
-        first, ahead = not hasattr(self, "_state"), getattr(X, "size", 0) < WORTH_A_COPY
-        with _restored_on_error(self, copied=not first and not ahead):
+        first, small, triple = not hasattr(self, "_state"), getattr(X, "size", 0) < WORTH_A_COPY, self.triple()
+        with _restored_on_error(self, copied=not first and not small):
+            ahead = small or _is_asked_first(triple)
             batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=first, ahead=ahead)
-            run = self._begin(batch) if first else self._run(batch.n_features)
+            run = self._begin(batch, triple) if first else self._run(batch.n_features, triple)
             self._take(batch, run, seen=False)
             self._refuse_bad_rows(batch)
             return self._finish(run)
@@ -220,7 +240,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         check_target(y)
         rows: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_all_finite": False}
         phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **rows)
-        ahead = ahead or sp.issparse(phi) or not hasattr(self._parts()[2], "stops_at_bad_rows")
+        ahead = ahead or sp.issparse(phi)
         if ahead:
             check_finite("X", phi)
         if not sp.issparse(phi):
@@ -249,16 +269,16 @@ class BaseTD(RegressorMixin, BaseEstimator):
             column("interest", interest, n),
         )
 
-    def _run(self, n_features: int) -> Run:
+    def _run(self, n_features: int, triple: Triple | None = None) -> Run:
         """What the driver needs, built once per call: begin → take … take → finish."""
-        return *self._parts(), self._factor(n_features)
+        return *(triple or self.triple()), self._factor(n_features)
 
-    def _begin(self, batch: Batch) -> Run:
-        run = table, _, solver, _ = self._run(batch.n_features)
+    def _begin(self, batch: Batch, triple: Triple | None = None) -> Run:
+        run = table, _, solver, _ = self._run(batch.n_features, triple)
         init = None if self.coef_init is None else self._initial(batch.n_features)
         self._state = solver.init(table, batch.n_features, batch.phi.dtype, init)
         self.history_: dict[str, list[float]] = {"n_iter": [], "coef_norm": [], "coef_change": []}
-        self._last = init
+        self._last, self._watch, self._collects_sparse = init, Watch(), batch.is_sparse
         return run
 
     @property
@@ -269,7 +289,10 @@ class BaseTD(RegressorMixin, BaseEstimator):
     def _take(self, batch: Batch, run: Run, seen: bool = True) -> None:
         """Rows in order, and after them a point of the history if it shall be `seen`: O(d)."""
         table, penalty, solver, factor = run
+        if not self._streams:  # what is collected must be of one kind
+            batch = in_container(batch, self._collects_sparse)
         solver.update(self._state, batch, table, penalty, factor)
+        self._watch = getattr(self, "_watch", Watch()).after(batch)
         if seen and self._streams:
             self._see(self._state.primal[-1])
 
@@ -304,8 +327,18 @@ class BaseTD(RegressorMixin, BaseEstimator):
             setattr(self, f"{name}_", value)
         bound = self.support_tol * max(self.coef_.max(), -self.coef_.min())
         self.support_ = (self.coef_ > bound) | (self.coef_ < -bound)  # without an array of |θ|, which may be long
+        self._doubt(solution.coef)
         self._warn(penalty)
         return self
+
+    def _doubt(self, coef: Array) -> None:
+        """Say so where a fit came to its end with numbers that cannot be right."""
+        start = None if self.coef_init is None else self._initial(len(coef))
+        complaint = self._watch.complaint(coef, start) if self.status_ in ("finished", "converged") else ""
+        self._watch = self._watch.rested()
+        if complaint:
+            self.status_ = "suspicious"
+            warnings.warn(f"{type(self).__name__} {complaint}", DivergenceWarning, stacklevel=4)
 
     def _warn(self, penalty: Any) -> None:
         name = type(self).__name__
@@ -316,7 +349,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
                 DivergenceWarning,
                 stacklevel=4,
             )
-        elif not self.support_.any() and getattr(penalty, "rho_theta", 0.0) > 0:
+        elif not self.support_.any() and getattr(penalty, "rho_theta", 0.0) > 0 and not isinstance(penalty, Ridge):
             warnings.warn(
                 f"{name} set every coefficient to zero: rho_theta={penalty.rho_theta:g} is too strong for these rows; "
                 "try a smaller one",
@@ -357,6 +390,11 @@ class BaseTD(RegressorMixin, BaseEstimator):
         if not -self.n_features_in_ <= which < self.n_features_in_:
             raise ValueError(f"unpenalized has {which} but X has {self.n_features_in_} features; number them from 0")
         return int(which) % self.n_features_in_
+
+
+def _is_asked_first(triple: Triple) -> bool:
+    """Whether dense rows are looked at before they are taken: a stream stops at a bad one by itself."""
+    return not getattr(triple[2], "stops_at_bad_rows", False)
 
 
 @contextmanager

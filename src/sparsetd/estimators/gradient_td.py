@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from sparsetd import operators, penalties, solvers
-from sparsetd.estimators.base import BaseTD, Parts
+from sparsetd.estimators.base import BaseTD, Triple
 from sparsetd.estimators.streaming import StreamingTD
 
 
@@ -46,7 +46,7 @@ class TDC(GradientTD):
     array([0.25, 0.5 , 1.  ])
     """
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.tdc(self.eta, self.lam), penalties.NoPenalty(), self._stochastic
 
 
@@ -68,7 +68,7 @@ class TDRC(GradientTD):
 
     beta: float = 1.0
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.tdrc(self.eta, self.lam, self.beta), penalties.NoPenalty(), self._stochastic
 
 
@@ -83,7 +83,7 @@ class GTD(GradientTD):
     Sutton, Szepesvári & Maei (2008), A convergent O(n) algorithm for off-policy temporal-difference learning.
     """
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.gtd(self.eta, self.lam), penalties.NoPenalty(), self._stochastic
 
 
@@ -99,7 +99,7 @@ class GTD2(GradientTD):
     approximation.
     """
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.gtd2(self.eta, self.lam), penalties.NoPenalty(), self._stochastic
 
 
@@ -121,7 +121,7 @@ class HTD(StreamingTD):
 
     eta: float = 1.0
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.htd(self.eta), penalties.NoPenalty(), self._stochastic
 
 
@@ -137,7 +137,7 @@ class GQ(GradientTD):
     eligibility traces.
     """
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.gq(self.eta, self.lam), penalties.NoPenalty(), self._stochastic
 
 
@@ -160,7 +160,7 @@ class GTD2MP(GradientTD):
 
     p: float = 2.0
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.gtd2(self.eta, self.lam), penalties.NoPenalty(), self._mirror_prox(self.p)
 
 
@@ -175,7 +175,7 @@ class TDCMP(GTD2MP):
     Liu et al. (2015), Finite-sample analysis of proximal gradient TD algorithms.
     """
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.tdc(self.eta, self.lam), penalties.NoPenalty(), self._mirror_prox(self.p)
 
 
@@ -223,6 +223,6 @@ class PFGTD(BaseTD):
 
     _homogeneous: ClassVar[bool] = False
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         solver = solvers.CoinBetting(average=self.average, radius=self.radius, wealth=self.wealth, hint=self.hint)
         return operators.gtd2(1.0, self.lam), penalties.NoPenalty(), solver

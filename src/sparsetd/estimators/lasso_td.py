@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparsetd import operators, penalties, solvers
-from sparsetd.estimators.base import Parts
+from sparsetd.estimators.base import Triple
 from sparsetd.estimators.lstd import SecondOrderTD
 
 
@@ -64,7 +64,7 @@ class LARSTD(SecondOrderTD):
     l1_ratio: float = 1.0
     max_steps: int = 1000
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         penalty = penalties.ElasticNet(self.rho_theta, l1_ratio=self.l1_ratio)
         return operators.td(self.lam), penalty, solvers.Lars(self.max_steps, self.rho_share)
 
@@ -116,7 +116,7 @@ class LCPTD(SecondOrderTD):
     l1_ratio: float = 1.0
     max_steps: int = 1000
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return (
             operators.td(self.lam),
             penalties.ElasticNet(self.rho_theta, l1_ratio=self.l1_ratio),
@@ -168,5 +168,5 @@ class OMPTD(SecondOrderTD):
     rho_theta: float = 0.001
     max_features: int | None = None
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.td(self.lam), penalties.L1(self.rho_theta), solvers.Omp(self.max_features)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd import operators, penalties, solvers
-from sparsetd.estimators.base import BaseTD, Parts
+from sparsetd.estimators.base import BaseTD, Triple
 
 ADVICE = {
     "ray": "the path left without reaching rho_theta because A is not a P-matrix, which is common off-policy; coef_ is "
@@ -41,16 +41,16 @@ class SecondOrderTD(BaseTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LSTD(BaseTD):
-    """(E[e(φ − γφ')ᵀ] + ρ_θ I) θ = E[r e]; by the pseudo-inverse where the matrix is singular.
+    """(E[e(φ − γφ')ᵀ] + α I) θ = E[r e]; by the pseudo-inverse where the matrix is singular.
 
-    The exact answer of the methods above without a penalty, in O(d²) per row and O(d³) at the end. ρ_θ > 0 is l2-LSTD,
+    The exact answer of the methods above without a penalty, in O(d²) per row and O(d³) at the end. α > 0 is l2-LSTD,
     which with fewer rows than features needs no d × d matrix.
 
     Parameters
     ----------
     lam : float
         λ of the eligibility trace.
-    rho_theta : float
+    alpha : float
         The ridge, on the scale of means over rows.
 
     Attributes
@@ -72,10 +72,12 @@ class LSTD(BaseTD):
     """
 
     lam: float = 0.0
-    rho_theta: float = 0.0
+    alpha: float = 0.0
 
-    def _parts(self) -> Parts:
-        return operators.td(self.lam), penalties.Ridge(self.rho_theta), solvers.LeastSquares()
+    _renamed: ClassVar[dict[str, str]] = {"rho_theta": "alpha"}
+
+    def triple(self) -> Triple:
+        return operators.td(self.lam), penalties.Ridge(self.alpha), solvers.LeastSquares()
 
     def _warn(self, penalty: Any) -> None:
         super()._warn(penalty)
@@ -83,7 +85,7 @@ class LSTD(BaseTD):
             warnings.warn(
                 f"LSTD has {self.rank_} independent equations for {self.n_features_in_ + int(self.fit_intercept)} "
                 "unknowns: the shortest of many solutions is reported; drop redundant features, add rows or a ridge "
-                "(rho_theta)",
+                "(alpha)",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -130,7 +132,7 @@ class LSTDL1(SecondOrderTD):
     projected: bool = False
     max_steps: int = 1000
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.td(self.lam), penalties.L1(self.rho_theta), solvers.LstdL1(self.max_steps, self.projected)
 
 
@@ -171,7 +173,7 @@ class DantzigLSTD(SecondOrderTD):
     lam: float = 0.0
     rho_theta: float = 0.001
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.td(self.lam), penalties.L1(self.rho_theta), solvers.Dantzig()
 
 
@@ -217,5 +219,5 @@ class RALP(SecondOrderTD):
     _odd: ClassVar[bool] = False
     _homogeneous: ClassVar[bool] = False
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.td(), penalties.NoPenalty(), solvers.Ralp(self.budget)

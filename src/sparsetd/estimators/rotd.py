@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sparsetd import operators, penalties, solvers
-from sparsetd.estimators.base import BaseTD, Parts
+from sparsetd.estimators.base import BaseTD, Triple
 from sparsetd.estimators.streaming import StreamingTD
 
 
@@ -78,7 +78,7 @@ class ROTD(SaddleTD):
     array([0.25, 0.5 , 1.  ])
     """
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.tdc(self.eta, self.lam), self._penalty, self._solver
 
 
@@ -94,7 +94,7 @@ class ROGQ(SaddleTD):
     Liu, Mahadevan & Liu (2012), Regularized off-policy TD-learning.
     """
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.gq(self.eta, self.lam), self._penalty, self._solver
 
 
@@ -132,7 +132,7 @@ class ROTDLasso(StreamingTD):
     rho_theta: float = 0.0
     rho_w: float = 0.0
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         penalty = penalties.L1(self.rho_theta, self.rho_w)
         kind = solvers.LeastSquaresDistanceOverGradients if self._automatic else solvers.LeastSquaresSaddle
         return operators.tdc(self.eta, self.lam), penalty, kind(**self._streaming)
@@ -189,7 +189,7 @@ class RDATD(BaseTD):
     average: Literal["all", "suffix", "none"] = "suffix"
     radius: float = float("inf")
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         solver = solvers.DualAveraging(average=self.average, radius=self.radius, fit_norm=self.fit_norm)
         if self.rho_w is not None:
             return operators.tdc(self.eta, self.lam), penalties.L1(self.rho_theta, self.rho_w), solver

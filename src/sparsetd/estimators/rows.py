@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.estimators.validation import check_finite, column
-from sparsetd.system import Array, Batch, rows_of
+from sparsetd.system import Array, Batch, dense, rows_of
 
 
 def weighted(batch: Batch, sample_weight: Any) -> Batch:
@@ -59,6 +59,14 @@ def like(rows: Any, phi: Any) -> Any:
         rows = rows.toarray()
     rows = rows.astype(phi.dtype, copy=False)
     return rows if sp.issparse(rows) else np.ascontiguousarray(rows)
+
+
+def in_container(batch: Batch, sparse: bool) -> Batch:
+    """The batch with dense or with CSR features, itself where it has them already."""
+    if batch.is_sparse == sparse:
+        return batch
+    phi, phi_next = (sp.csr_array(v) if sparse else dense(v) for v in (batch.phi, batch.phi_next))
+    return replace(batch, phi=phi, phi_next=phi_next)
 
 
 def with_constant(phi: Any) -> Any:

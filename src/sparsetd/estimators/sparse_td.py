@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sparsetd import operators, penalties
-from sparsetd.estimators.base import BaseTD, Parts
+from sparsetd.estimators.base import BaseTD, Triple
 from sparsetd.solvers.saddle import Saddle, without_w
 
 
@@ -68,7 +68,7 @@ class ExactTD(BaseTD):
     method: Literal["auto", "working_set", "pdhg"] = "auto"
     time_limit: float | None = None
 
-    def _posed(self, rho_theta: float, rho_w: float | None, *, relative: bool = False) -> Parts:
+    def _posed(self, rho_theta: float, rho_w: float | None, *, relative: bool = False) -> Triple:
         """The triple for these weights; without w it is the one-block system, times the c of ‖[ηu; u]‖ = c‖u‖."""
         dropped = rho_w is None
         table = operators.td(self.lam) if dropped else operators.tdc(self.eta, self.lam)
@@ -132,7 +132,7 @@ class SparseTD(ExactTD):
     rho_w: float | None = None
     rho_share: float | None = None
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         if self.rho_share is not None:
             return self._posed(self.rho_share, self.rho_w, relative=True)
         return self._posed(self.rho_theta, self.rho_w)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparsetd import operators, penalties, solvers
-from sparsetd.estimators.base import Parts
+from sparsetd.estimators.base import Triple
 from sparsetd.estimators.streaming import StreamingTD
 
 
@@ -36,7 +36,7 @@ class TD(StreamingTD):
 
     lam: float = 0.0
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.td(self.lam), penalties.NoPenalty(), self._stochastic
 
 
@@ -52,7 +52,7 @@ class ETD(TD):
     Sutton, Mahmood & White (2016), An emphatic approach to the problem of off-policy temporal-difference learning.
     """
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.etd(self.lam), penalties.NoPenalty(), self._stochastic
 
 
@@ -82,7 +82,7 @@ class L1TD(TD):
 
     rho_theta: float = 0.001
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         return operators.td(self.lam), penalties.L1(self.rho_theta), self._stochastic
 
 
@@ -111,7 +111,7 @@ class MirrorDescentTD(TD):
     rho_theta: float = 0.0
     p: float = 3.0
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         if self._automatic:
             raise ValueError("step_size='auto' goes with Euclidean steps: use L1TD, or pass a number or a schedule")
         return operators.td(self.lam), penalties.L1(self.rho_theta), solvers.MirrorDescent(**self._streaming, p=self.p)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -111,6 +111,7 @@ def _step_size(name: str, value: Any) -> None:
 RULES: dict[str, Callable[[str, Any], None]] = {
     "gamma": _unit,
     "lam": _unit,
+    "alpha": _not_negative,
     "eta": _positive,
     "beta": _not_negative,
     "rho_theta": _not_negative,
@@ -131,6 +132,12 @@ RULES: dict[str, Callable[[str, Any], None]] = {
     "p": lambda name, value: _number(name, value, lambda v: 1 < v < np.inf, "a number greater than 1"),
     "support_tol": lambda name, value: _number(name, value, lambda v: 0 <= v < 1, "a number in [0, 1)"),
 }
+
+
+def refuse_old_names(owner: str, renamed: Mapping[str, str], given: Mapping[str, Any]) -> None:
+    """One sentence about a parameter that has another name now."""
+    for old in renamed.keys() & given.keys():
+        raise TypeError(f"{owner} has no parameter {old}: it is called {renamed[old]} since version 0.3")
 
 
 def check_parameters(parameters: dict[str, Any]) -> None:

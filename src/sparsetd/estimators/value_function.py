@@ -119,7 +119,7 @@ class ValueFunction(BaseEstimator):
         The trace of GQ does just that. That of a state-value method would weight the row itself: at λ = 0 the ratio is
         left out (this is LSTD-Q, TDC on φ(s, a), …), at λ > 0 the trace would be wrong unless π is the behaviour.
         """
-        table = self.estimator_._parts()[0]
+        table = self.estimator_.triple()[0]
         if table.trace == "action" or np.all(ratio == 1.0):
             return ratio
         if table.lam > 0 or table.trace == "emphatic":

@@ -91,7 +91,7 @@ def sparse_td_path(
 
 def path_on(model: SparseTD, batch: Batch, rhos: Sequence[float] | None, n_rhos: int, eps: float) -> SparsePath:
     """The path of a model on the rows of a batch."""
-    table, penalty, solver = model._parts()
+    table, penalty, solver = model.triple()
     even, units = solver.even(batch)
     family = family_of(table, penalty, solver, even, model._factor(batch.n_features))
     grid = rho_grid(family.rho_max(), n_rhos, eps) if rhos is None else np.asarray(rhos, dtype=np.float64)
@@ -132,7 +132,7 @@ def rho_max(X: Any, y: Any, X_next: Any = None, **parameters: Any) -> float:
     """The smallest ρ_θ at which `SparseTD` keeps no penalised feature: max_i |(Aᵀb)_i| / ‖b‖₂ for m = 2."""
     columns = {name: parameters.pop(name, None) for name in ("ratio", "discount", "start", "interest")}
     model = SparseTD(**parameters)
-    table, penalty, solver = model._parts()
+    table, penalty, solver = model.triple()
     batch, _ = solver.even(model._batch(X, y, X_next, **columns, reset=True))
     return family_of(table, penalty, solver, batch, model._factor(batch.n_features)).rho_max()
 

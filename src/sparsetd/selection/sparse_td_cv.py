@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sparsetd.estimators.base import Parts
+from sparsetd.estimators.base import Triple
 from sparsetd.estimators.sparse_td import ExactTD
 from sparsetd.operators import td
 from sparsetd.penalties import L1, GroupL1
@@ -102,7 +102,7 @@ class SparseTDCV(ExactTD):
     choice: Literal["elimination", "best", "one_standard_error"] = "elimination"
     refit: bool = True
 
-    def _parts(self) -> Parts:
+    def triple(self) -> Triple:
         table, penalty, solver = self._posed(1.0, self.rho_w)
         rhos = None if self.rhos is None else tuple(self.rhos)
         return table, penalty, Chosen(solver, self.cv, self.n_rhos, self.eps, rhos, self.choice)
@@ -110,7 +110,7 @@ class SparseTDCV(ExactTD):
     def path(self, rhos: Sequence[float], tol: float = 1e-4) -> SparsePath:
         """The solutions on all rows of the fit at other values of ρ_θ, to a relative duality gap of `tol`."""
         check_is_fitted(self, "_state", msg="%(name)s.path needs the rows it was fitted on: call fit first")
-        table, penalty, chosen = self._parts()
+        table, penalty, chosen = self.triple()
         batch, units = chosen.solver.even(self._state.batch())
         family = family_of(table, penalty, chosen.solver, batch, self._factor(self._state.n_features))
         return solved(family, np.asarray(rhos), tol, self.n_features_in_, units)

@@ -94,7 +94,7 @@ def stability_selection(
         Parameters of `SparseTD` but rho_theta and refit.
     """
     model = SparseTD(**parameters)
-    batch, _ = model._parts()[2].even(model._batch(X, y, X_next, ratio, discount, start, interest, reset=True))
+    batch, _ = model.triple()[2].even(model._batch(X, y, X_next, ratio, discount, start, interest, reset=True))
     weights = drawn_halves(clusters(batch.start), n_halves, np.random.default_rng(random_state))
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(model.n_features_in_)]))
     return of_halves(model, [(batch, weight) for weight in weights], threshold, max_false, n_jobs, names)
@@ -123,7 +123,7 @@ def first_features(model: SparseTD, batch: Batch, weight: Array | None, q: int) 
     """Which features are in the last support of the path that has at most q penalised ones."""
     factor = model._factor(batch.n_features)
     free = np.zeros(batch.n_features, dtype=bool) if factor is None else factor == 0
-    family, chosen = family_of(*model._parts(), batch, factor, weight), free
+    family, chosen = family_of(*model.triple(), batch, factor, weight), free
     rho_max = family.rho_max()
     if rho_max == 0.0:
         return chosen

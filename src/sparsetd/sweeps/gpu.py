@@ -29,7 +29,7 @@ TRIALS = ("MirrorProx", "SaddleMirrorProx", "SaddleDistanceOverGradients", "Dual
 
 def job_of(model: Any) -> Job:
     """The estimator as numbers, or one sentence about what the GPU cannot do."""
-    table, penalty, solver = model._parts()
+    table, penalty, solver = model.triple()
     name, shrinkage = type(solver).__name__, penalty.shrinkage(table.n_blocks)
     ball: Any = {1: "box", 2: "l2"}.get(getattr(solver, "fit_norm", 0), "none")
     trial = name in TRIALS or bool(getattr(solver, "extragradient", False))

@@ -1,4 +1,4 @@
-"""Settings: every method with every combination of the grid's values that it has."""
+"""Settings: every method with every combination of the grid's values."""
 
 from __future__ import annotations
 
@@ -30,16 +30,19 @@ def settings_of(learners: Any, grid: Grid) -> list[Setting]:
     return [
         Setting(name, values, with_values(learner, values))
         for name, learner in named.items()
-        for values in _combinations(learner, grid)
+        for values in _combinations(grid)
     ]
 
 
 def check_grid(named: Mapping[str, Any], grid: Grid) -> None:
-    """One sentence about a name that no method has, and about a parameter without values."""
+    """One sentence about a parameter that a method does not have, and about one without values."""
     known = sorted({name for learner in named.values() for name in parameters(learner)})
     for name, values in grid.items():
         if name not in known:
             raise ValueError(nearest("the grid's parameter", name, known))
+        for method, learner in named.items():
+            if name not in parameters(learner):
+                raise ValueError(f"{method} has no parameter {name}: sweep it apart from the methods that have one")
         if isinstance(values, str) or not hasattr(values, "__len__"):
             raise ValueError(f"the grid's {name} is {values!r}: give a list of values")
         if len(values) == 0:
@@ -79,10 +82,8 @@ def _named(learners: Any) -> dict[str, Any]:
     return named
 
 
-def _combinations(learner: Any, grid: Grid) -> list[dict[str, Any]]:
-    """All combinations of the parameters that this method has; the others do not concern it."""
-    own = {name: values for name, values in grid.items() if name in parameters(learner)}
-    return [dict(zip(own, map(_plain, values), strict=True)) for values in product(*own.values())]
+def _combinations(grid: Grid) -> list[dict[str, Any]]:
+    return [dict(zip(grid, map(_plain, values), strict=True)) for values in product(*grid.values())]
 
 
 def _plain(value: Any) -> Any:

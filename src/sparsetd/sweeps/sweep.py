@@ -43,7 +43,7 @@ def sweep(
     Parameters
     ----------
     learners : estimator, list of estimators, or dict from names to them
-        A parameter of the grid that a method does not have is left out of its settings. On a `Control` task: control
+        Every method must have every parameter of the grid. On a `Control` task: control
         learners such as `GreedyGQ`.
     grid : mapping from parameters to lists of values
     data : Batch, FiniteMDP or Control

@@ -67,7 +67,7 @@ def a_row_of_ratio_zero_is_no_row(estimator: Any, rows: Log) -> None:
 def a_step_of_ratio_zero_moves_nothing(estimator: Any, rows: Log) -> None:
     """Streaming in θ alone without a penalty: a row of ratio 0 leaves θ where it was."""
     concerns(_of_theta_alone(estimator) and "step_size" in estimator.get_params())
-    concerns(_unpenalised(estimator) and not estimator._parts()[2].saddle)
+    concerns(_unpenalised(estimator) and not estimator.triple()[2].saddle)
     ratio = rows.ratio.copy()
     ratio[-5:] = 0.0
     one, other = fitted(estimator, rows.but(ratio=ratio)), fitted(estimator, rows[:-5])
@@ -75,18 +75,18 @@ def a_step_of_ratio_zero_moves_nothing(estimator: Any, rows: Log) -> None:
 
 
 def action_values_need_no_ratio_without_traces(estimator: Any, rows: Log) -> None:
-    table = estimator._parts()[0]
+    table = estimator.triple()[0]
     concerns(table.trace == "action" and table.lam == 0)
     assert_same(fitted(estimator, rows), fitted(estimator, rows.but(ratio=None)), "the ratio of action values at λ = 0")
 
 
 def _of_theta_alone(estimator: Any) -> bool:
-    table = estimator._parts()[0]
+    table = estimator.triple()[0]
     return table.n_blocks == 1 and table.trace == "state" and table.lam == 0
 
 
 def _unpenalised(estimator: Any) -> bool:
-    shrinkage = estimator._parts()[1].shrinkage(1)
+    shrinkage = estimator.triple()[1].shrinkage(1)
     return shrinkage is not None and not shrinkage[0].any() and not shrinkage[1].any()
 
 
@@ -155,7 +155,7 @@ def no_reward_no_value(estimator: Any, rows: Log) -> None:
 
 def scaling_rewards_scales_values(estimator: Any, rows: Log) -> None:
     """Where the method is linear in the rewards: no penalty and no dual ball."""
-    table, penalty, solver = estimator._parts()
+    table, penalty, solver = estimator.triple()
     shrinkage = penalty.shrinkage(table.n_blocks)
     linear = shrinkage is not None and not shrinkage[0].any() and not getattr(solver, "saddle", False)
     concerns(linear and getattr(solver, "exponent", 2.0) == 2.0 and getattr(estimator, "_homogeneous", True))
