@@ -64,11 +64,11 @@ def test_features_whose_squares_vanish_do_not_end_as_converged(model, form):
 @pytest.mark.parametrize("name", ["LSTD", "LARSTD", "OMPTD", "LSTDL1", "DantzigLSTD", "RALP", "SparseTD"])
 @pytest.mark.parametrize("dense_first", [True, False])
 def test_dense_and_sparse_rows_may_alternate_in_every_batch_method(name, dense_first):
-    import sparsetd
+    from sparsetd import estimators
 
     X, y = rows(80, 4)
     forms = (np.asarray, csr_array) if dense_first else (csr_array, np.asarray)
-    model, whole = getattr(sparsetd, name)(gamma=0.5), getattr(sparsetd, name)(gamma=0.5)
+    model, whole = getattr(estimators, name)(gamma=0.5), getattr(estimators, name)(gamma=0.5)
     for part, form in zip((slice(0, 40), slice(40, 80)), forms, strict=True):
         model.partial_fit(form(X[part]), y[part])
         whole.partial_fit(X[part], y[part])

@@ -328,7 +328,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
         bound = self.support_tol * max(self.coef_.max(), -self.coef_.min())
         self.support_ = (self.coef_ > bound) | (self.coef_ < -bound)  # without an array of |θ|, which may be long
         self._doubt(solution.coef)
-        self._warn(penalty)
+        if self.status_ != "suspicious":
+            self._warn(penalty)
         return self
 
     def _doubt(self, coef: Array) -> None:
