@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from sparsetd.logs import Transitions as Transitions
     from sparsetd.logs import read as read
     from sparsetd.logs.prepare import prepare as prepare
+    from sparsetd.logs.rules import policy as policy
     from sparsetd.model_file import load as load
     from sparsetd.model_file import save as save
     from sparsetd.selection import SparseTDCV as SparseTDCV
@@ -66,6 +67,7 @@ _HOMES = {
         "sweeps testing plots"
     ),
     "logs": "Transitions prepare read",
+    "logs.rules": "policy",
     "estimators": "TD ETD TDC TDRC GTD2 GQ GTD2MP ROTD ROGQ LSTD LSTDL1 LARSTD OMPTD SparseTD LinearTD ValueFunction",
     "selection": "SparseTDCV",
     "evaluation": "evaluate",

@@ -21,6 +21,7 @@ NAMES = [
     "model_files",
     "npz_log",
     "parquet_log",
+    "rules",
     "sparse_rows",
     "tables",
 ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
 
+import numpy as np
+
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.evaluate import CLASSIFIERS, classifier_of
@@ -59,6 +61,8 @@ def run(args: Namespace, console: Console) -> Outcome:
 
 def _policies(args: Namespace) -> tuple[dict[str, Any], Any]:
     """Policies by name, and the log; a policy that is a column of the log is read from there."""
+    from sparsetd.evaluation.target import taken
+
     names = [name for name, _ in args.target]
     again = next((name for name in names if names.count(name) > 1), None)
     if again is not None:
@@ -68,8 +72,8 @@ def _policies(args: Namespace) -> tuple[dict[str, Any], Any]:
     log = read_log(args, ratio=None, target_prob=None)
     policies = {}
     for name, text in args.target:
-        policy, columns = target_of(text)
-        policies[name] = read_log(args, **columns).target_prob if policy is None else policy
+        policy, columns = target_of(text, args.log)
+        policies[name] = taken(np.asarray(read_log(args, **columns).target_prob), text) if policy is None else policy
     return policies, log
 
 

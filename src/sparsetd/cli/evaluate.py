@@ -85,7 +85,7 @@ def run(args: Namespace, console: Console) -> Outcome:
     from sparsetd.report.page import write_page
 
     page = check_output(args.report, ".html", ".htm", inputs=[args.log, model_in(args.target)])
-    target, columns = target_of(args.target)
+    target, columns = target_of(args.target, args.log)
     parts = read_shards(args, **columns)
     if len(parts) == 1:
         parts = (_fitting(parts[0], console),)

@@ -32,7 +32,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> Outcome:
-    target, columns = target_of(args.target)
+    target, columns = target_of(args.target, args.log)
     parts = read_shards(args, **columns)
     path, coef, names = (_on_rows if len(parts) == 1 else _on_sums)(args, parts, target, console)
     rows = _rows(path, coef)

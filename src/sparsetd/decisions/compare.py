@@ -16,6 +16,7 @@ from sparsetd.decisions.subgroups import groups_of
 from sparsetd.decisions.where import Place, places
 from sparsetd.evaluation.cautions import Caution, by_severity
 from sparsetd.evaluation.result import SIGNS
+from sparsetd.evaluation.target import Target
 from sparsetd.logs import Transitions
 from sparsetd.system import Array
 
@@ -126,7 +127,9 @@ def compare(
         raise ValueError("`policies` has an empty name: give every policy a name.")
     rows, groups = unseen(log, policies), {} if by is None else groups_of(log, by)
     judge = Judge.of(log[rows], gamma, features=features, classifier=classifier)
-    own = {name: policy[rows] if isinstance(policy, np.ndarray) else policy for name, policy in policies.items()}
+    own = {
+        name: policy[rows] if isinstance(policy, (np.ndarray, Target)) else policy for name, policy in policies.items()
+    }
     ratios = {name: judge.ratio(policy, name) for name, policy in own.items()}
     fits = {name: judge.fit(ratio) for name, ratio in ratios.items()}
     found = {name: fit.value for name, fit in fits.items()}

@@ -25,7 +25,7 @@ from sparsetd.evaluation.misfit import extra_sums, misfit
 from sparsetd.evaluation.moments import Moments, Part
 from sparsetd.evaluation.sanity import on_the_value
 from sparsetd.evaluation.support import support, weights
-from sparsetd.evaluation.target import pose
+from sparsetd.evaluation.target import Target, pose
 from sparsetd.features.featurize import feature_names, featurize, fit_features
 from sparsetd.logs import Transitions
 from sparsetd.logs.learnt import taught
@@ -100,9 +100,11 @@ class Judge:
     def ratio(self, policy: Any, name: str) -> Array:
         """π/μ of the logged actions, with whatever is wrong said of this policy."""
         try:
-            if callable(policy) and self.log.action is not None and self.log.action.ndim == 1:
-                refuse_unseen(self.log.action, self.log.probabilities(policy))
-            return np.asarray(pose(self.log, policy).log.importance_ratio())
+            asked = Target.of(policy, self.log)
+            found = asked.shares(self.log)
+            if found is not None and self.log.action is not None and self.log.action.ndim == 1:
+                refuse_unseen(self.log.action, found[0])
+            return np.asarray(pose(self.log, asked).log.importance_ratio())
         except ValueError as error:
             raise ValueError(f"policy {name!r}: {error}") from None
 

@@ -155,7 +155,7 @@ def sensitivity(
     refuse_own(policy, log)
     judge = Judge.of(log, gamma, features=features, classifier=classifier)
     phi = fit_features(log, StandardScaler() if features is None else features)
-    rows, mu = ActionRows.of(log, phi, gamma, policy), np.asarray(judge.log.behavior_prob)
+    rows, mu = ActionRows.of(log, phi, gamma, policy, judge.behavior), np.asarray(judge.log.behavior_prob)
     refuse_unseen(rows.action, rows.pi)
     earned = judge.earned() or judge.value(np.ones(len(log)))  # no confounding touches what the log itself earned
     limits = possible(Facts.of(judge.part))

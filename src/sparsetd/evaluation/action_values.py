@@ -17,8 +17,9 @@ import numpy as np
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.moments import with_ones
-from sparsetd.features.featurize import state_features
-from sparsetd.logs import Policy, Transitions
+from sparsetd.evaluation.target import Target, probabilities
+from sparsetd.features.featurize import state_features, successors
+from sparsetd.logs import Transitions
 from sparsetd.logs.policy import discrete
 from sparsetd.selection.units import lengths
 from sparsetd.system import Array
@@ -40,10 +41,10 @@ class ActionRows:
     episodes: Episodes
 
     @classmethod
-    def of(cls, log: Transitions, features: Any, gamma: float, policy: Policy) -> ActionRows:
-        """The rows of a log with fitted features (None: the observation itself)."""
-        alive = np.where(log.terminated[:, None], log.observation, log.next_observation)
-        pi, pi_next = log.probabilities(policy), log.probabilities(policy, alive)
+    def of(cls, log: Transitions, features: Any, gamma: float, target: Any, behavior: Any = None) -> ActionRows:
+        """The rows of a log with fitted features (None: the observation itself), for a target in any form."""
+        alive = successors(log)
+        pi, pi_next = probabilities(Target.of(target, log), log, behavior)
         phi, phi_next = (with_ones(state_features(features, s, sparse=False)) for s in (log.observation, alive))
         discount = np.where(log.terminated, 0.0, gamma)
         action = discrete(log.action, pi.shape[1])

@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sparsetd.logs import Transitions
 from sparsetd.logs.partition import cuts, hashed, parts_between
+from sparsetd.logs.policy import is_whole
 from sparsetd.system import Array
 
 N_BINS = 10
@@ -168,8 +169,19 @@ class Calibrated:
 
     def apply(self, log: Transitions) -> Transitions:
         """A log with `behavior_prob` filled in."""
-        table = self.calibrated(_held_out(self.fits, log.observation, _folds(log, self.begins)))
-        return _filled(log, table, self._codes(log), self.floor)
+        return _filled(log, self._table(log, log.observation), self._codes(log), self.floor)
+
+    def table(self, log: Transitions, observation: Any, n_actions: int) -> Array:
+        """μ̂(·|s) of the log's rows, or of their successors, with a column for each action of the log."""
+        own, known = log.action_names, self.action_names
+        number = (
+            range(n_actions) if own is None or known is None else [known.index(a) if a in known else -1 for a in own]
+        )
+        padded = np.pad(self._table(log, observation), ((0, 0), (0, max(1, n_actions - len(self.frequencies)))))
+        return np.asarray(padded[:, list(number)])
+
+    def _table(self, log: Transitions, observation: Any) -> Array:
+        return self.calibrated(_held_out(self.fits, observation, _folds(log, self.begins)))
 
     def _codes(self, log: Transitions) -> Array:
         """The actions as they were numbered when the classifiers were fitted."""
@@ -210,11 +222,12 @@ def _held_out(fits: Sequence[_Fit], X: Any, fold: Array) -> Array:
 
 
 def _actions(log: Transitions) -> Array:
-    if log.action is None or log.action.ndim != 1 or log.action.dtype.kind != "i":
+    action = log.action
+    if action is None or action.size != len(log) or not is_whole(action):
         raise ValueError(
             "`action` must be a column of integers 0, 1, … to estimate the behaviour policy: log the actions."
         )
-    return log.action
+    return action.reshape(-1).astype(np.int64, copy=False)
 
 
 def _tempered(table: Array, temperature: float) -> Array:

@@ -110,7 +110,7 @@ def evaluate(
     check_level(level)
     log = opened(transitions, target, gamma, features, classifier, engine, checkpoint)
     question, names = log.question, log.names
-    refuse_own(target, question.log)
+    refuse_own(question.asked.form, question.log)
     groups = Groups.of(log, n_folds)
     tell(f"choosing among {len(names)} features")
     chosen = _chosen(log, estimator, groups, n_resamples)
@@ -145,7 +145,7 @@ def evaluate(
     spread, other = overlap(facts, question.behavior is not None), None
     dr = doubly_robust(robust, model.value, facts.n_episodes, facts.n_rows)
     if question.behavior is not None:
-        other = second_opinion.second_opinion(question.log, target, features, gamma)
+        other = second_opinion.second_opinion(question, features, gamma)
     cautions = [
         *sanity.on_the_value(model, answer.own, facts),
         *support_.cautions(),

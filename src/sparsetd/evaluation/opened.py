@@ -10,7 +10,7 @@ import numpy as np
 
 from sparsetd.evaluation.moments import Part, pilot_units
 from sparsetd.evaluation.parts import Parts, Reading
-from sparsetd.evaluation.target import Question, pose
+from sparsetd.evaluation.target import Question, pose, reading
 from sparsetd.features.featurize import feature_names, fit_features
 from sparsetd.logs import Shard, Transitions, concatenate, shards
 from sparsetd.logs.engines import Engine
@@ -45,9 +45,10 @@ def opened(
     folder: str | None,
 ) -> Opened:
     """Bring log, target and features together. Features with something to fit are fitted on the first shards."""
-    parts = shards(source)
+    form, columns = reading(target, source)
+    parts = shards(source, **columns)
     first = sample(parts)
-    question = pose(first, target, classifier=classifier)
+    question = pose(first, form, classifier=classifier)
     phi = fit_features(first, features)
     part = Reading(None, gamma, phi)(question.log)
     units = None if part.batch.is_sparse else pilot_units(part.batch.phi[:SAMPLE])
@@ -57,8 +58,8 @@ def opened(
     if len(parts) > 1:
         hashes = [hashed(shard.ids()) for shard in parts]
         behavior = None if question.behavior is None else question.behavior.model
-        reading = Reading(target, gamma, phi, units, behavior)
-        rows = Parts(parts, reading, engine, folder, np.array([len(h) for h in hashes]))
+        how = Reading(question.asked, gamma, phi, units, behavior)
+        rows = Parts(parts, how, engine, folder, np.array([len(h) for h in hashes]))
     return Opened(rows, names, np.concatenate(hashes), units, question)
 
 

@@ -8,26 +8,26 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from sklearn.preprocessing import StandardScaler
 
-from sparsetd.control import greedy
 from sparsetd.evaluation.action_values import ActionRows, ActionValue
 from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.target import Question
 from sparsetd.features.featurize import fit_features
-from sparsetd.logs import Transitions
 
 MOST_WEIGHTS = 2_000
 APART = 1.0  # standard errors from which the disagreement is said
 
 
-def second_opinion(log: Transitions, target: Any, features: Any, gamma: float) -> Estimate | None:
+def second_opinion(question: Question, features: Any, gamma: float) -> Estimate | None:
     """LSTD-Q of the target on action blocks; None where the target cannot be asked about successors, or is too wide."""
-    policy = greedy(target.q) if hasattr(target, "q") else target
-    if not (callable(policy) or hasattr(policy, "predict_proba")):
+    log, form = question.log, question.asked.form
+    if form is None or isinstance(form, np.ndarray):
         return None
     phi = fit_features(log, StandardScaler() if features is None else features)
-    rows = ActionRows.of(log, phi, gamma, policy)
+    rows = ActionRows.of(log, phi, gamma, question.asked, question.behavior)
     if rows.phi.shape[1] * rows.pi.shape[1] > MOST_WEIGHTS:
         return None
     return ActionValue.fit(rows).estimate()

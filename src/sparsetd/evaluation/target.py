@@ -1,25 +1,153 @@
-"""The policy whose value is asked for, in any of the forms a user may have it.
+"""The policy whose value is asked for: the one place that turns any form of it into ratios and probabilities.
 
-    None              what the log says: its ratios, or target_prob / behavior_prob
-    "behavior"        the policy that was logged: every ratio is 1
-    a callable        from observations (n, p) to probabilities of the discrete actions (n, n_actions)
-    an array          π(a|s) of the logged action in every row, or (n, n_actions)
-    a classifier      of scikit-learn, fitted to the actions (numbers or names)
-    a fitted model    of action values (`ValueFunction` fitted for a policy): greedy with respect to it
+    None                   what the log says: its ratios, or target_prob / behavior_prob
+    "behavior"             the policy that was logged: every ratio is 1
+    "B if lactate > 2"     a rule in words, as was done elsewhere (see `logs.rules`); "B" alone is always B
+    "target_prob"          a column of the log with the target's probability of the logged action
+    "module:function", "policy.sparsetd", "greedy:model.sparsetd"
+                           code or a file, as on the command line
+    a callable             from observations (n, p) to probabilities (n, n_actions), or to one action per row
+    a classifier           of scikit-learn, fitted to the actions (codes, or names as text)
+    an array               of probabilities (n, n_actions), or of actions (n,) by code or name; floats (n,) between 0
+                           and 1 are the probabilities of the logged actions
+    a fitted model         of action values (`ValueFunction` fitted for a policy): greedy with respect to it
 
-Where the log has no behaviour probabilities they are estimated (see `behavior`).
+Whatever the form, π(·|s) = table(s) + rest(s) μ(·|s), where the rest is done as was done. Therefore
+
+    π(a|s) / μ(a|s) = table(s, a) / μ(a|s) + rest(s),
+
+which is exactly 1 where the rest is all. Where the log has no behaviour probabilities they are estimated (`behavior`).
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sparsetd.control import greedy
-from sparsetd.evaluation.behavior import BehaviorPolicy, estimate_behavior
+from sparsetd.evaluation.behavior import BehaviorPolicy, Calibrated, estimate_behavior
+from sparsetd.evaluation.named import is_named, named_policy
+from sparsetd.features.featurize import successors
 from sparsetd.logs import Transitions
+from sparsetd.logs.arrow import action_names
+from sparsetd.logs.checks import show
+from sparsetd.logs.messy import folded
+from sparsetd.logs.policy import chosen, discrete, is_whole, shares
+from sparsetd.logs.rules import AS_WAS_DONE, Clause, Family, Rule, is_rule, nearest, policy
+from sparsetd.system import Array
+
+BEHAVIOR = "the logged behaviour itself"
+OTHERS_NONE: dict[str, Any] = {"ratio": None, "target_prob": None}  # what the log says of another target is not read
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A policy that is asked about: its form and its name in words.
+
+    `form` is None for the logged behaviour, a policy (function, classifier or rule) or an array for the rows of a log.
+    `of_logged` says that only the probability of the logged action is known: from the array, or from the log itself.
+    """
+
+    form: Any
+    words: str
+    of_logged: bool = False
+
+    @classmethod
+    def of(cls, form: Any, log: Transitions) -> Target:
+        """The target in any form that the module names, for the columns and actions of this log."""
+        if isinstance(form, Target):
+            return form
+        if form is None:
+            return _as_logged(log)
+        if isinstance(form, str):
+            return _in_words(form, log)
+        if isinstance(form, Family):
+            raise ValueError(f"{show(form.text)} is a family of {len(form)} policies: compare them, or ask for one.")
+        if isinstance(form, Rule):
+            return cls(form, form.text)
+        if hasattr(form, "fit") and not any(name.endswith("_") and name[0] != "_" for name in vars(form)):
+            raise ValueError(f"`target` is a {type(form).__name__} that was not fitted: fit it first.")
+        if hasattr(form, "q") and hasattr(form, "act"):
+            return cls(greedy(form.q), "greedy in the given model")
+        if callable(form) or hasattr(form, "predict_proba"):
+            return cls(form, getattr(form, "__name__", type(form).__name__))
+        if hasattr(form, "predict"):
+            raise TypeError(
+                f"`target` is a {type(form).__name__}, which predicts numbers but chooses no action: pass a function "
+                "of the observations, a classifier of actions, or a `ValueFunction` that was fitted for a policy."
+            )
+        return _of_rows(np.asarray(form), len(log))
+
+    def __getitem__(self, rows: Any) -> Target:
+        """The same for some rows of the log: an array is cut to them."""
+        return replace(self, form=self.form[rows]) if isinstance(self.form, np.ndarray) else self
+
+    def shares(self, log: Transitions) -> tuple[Array, Array] | None:
+        """The table (n, n_actions) and the rest (n,) of π(·|s); None where only the logged actions' is known."""
+        if self.of_logged:
+            return None
+        n_actions = log.n_actions
+        if self.form is None:
+            return np.zeros((len(log), n_actions)), np.ones(len(log))
+        return shares(self.form, log.observation, "target", log.names, log.action_names, n_actions)
+
+    def shares_after(self, log: Transitions) -> tuple[Array, Array] | None:
+        """The same of the successors s', which q-based estimators ask about; of no meaning where a row terminated."""
+        if self.of_logged or self.form is None:
+            return self.shares(log)
+        if not isinstance(self.form, np.ndarray):
+            return shares(self.form, successors(log), "target", log.names, log.action_names, log.n_actions)
+        found = self.shares(log)
+        assert found is not None
+        last = np.append(log.start[1:], True)
+        if (last & ~log.terminated).any():
+            raise ValueError(
+                "An array says nothing about the state after the last row of an episode that was cut: pass a function."
+            )
+        after = np.where(last, np.arange(len(log)), np.arange(1, len(log) + 1))
+        return found[0][after], found[1][after]
+
+    def target_prob(self, log: Transitions) -> Array:
+        """π(a|s) of the logged actions of a log that has `behavior_prob`."""
+        if self.of_logged:
+            return np.asarray(log.target_prob if self.form is None else self.form)
+        found = self.shares(log)
+        assert found is not None
+        table, rest = found
+        given = chosen(table, discrete(log.action, table.shape[1], "target"))
+        return given if log.behavior_prob is None else np.asarray(given + rest * log.behavior_prob)
+
+    def acts(self, log: Transitions) -> Array:
+        """How often every action was taken, and how often the policy takes it in the states of the log: (2, n_actions).
+
+        Sums over rows, so parts of a log are added up. Where only the logged actions' probabilities are known, ratios
+        weigh the logged actions instead.
+        """
+        found = self.shares(log)
+        action = discrete(log.action, log.n_actions, "target")
+        if found is None:
+            ratio = log.importance_ratio() if self.form is None else np.asarray(self.form / log.behavior_prob)
+            return np.stack([np.bincount(action, weights, log.n_actions) for weights in (np.ones(len(log)), ratio)])
+        table, rest = found
+        width = table.shape[1]
+        return np.stack([np.bincount(action, minlength=width), table.sum(axis=0) + np.bincount(action, rest, width)])
+
+    def digest(self, log: Transitions) -> str:
+        """A key of what the policy computes on these rows: two policies share it if and only if they act alike here.
+
+        Work that is kept must be found by it, never by a policy's code: a function may read a global or a file.
+        """
+        found = self.shares(log)
+        given = found or (log.importance_ratio() if self.form is None else self.form,)
+        digest = hashlib.blake2b(digest_size=16)
+        for array in given:
+            digest.update(repr(array.shape).encode())
+            digest.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +155,12 @@ class Question:
     """A log with the ratios of the target policy, the target in words, and the behaviour if it had to be estimated."""
 
     log: Transitions
-    target: str
+    asked: Target
     behavior: BehaviorPolicy | None = None
+
+    @property
+    def target(self) -> str:
+        return self.asked.words
 
 
 def pose(log: Transitions, target: Any = None, *, classifier: Any = None, floor: float = 1e-3) -> Question:
@@ -38,55 +170,109 @@ def pose(log: Transitions, target: Any = None, *, classifier: Any = None, floor:
             f"A {type(log).__name__} is not a log yet: read it with `sparsetd.read(…)` or, if it holds text or gaps, "
             "with `sparsetd.prepare(…).transitions`."
         )
-    if hasattr(target, "fit") and not any(name.endswith("_") and name[0] != "_" for name in vars(target)):
-        raise ValueError(f"`target` is a {type(target).__name__} that was not fitted: fit it first.")
-    if isinstance(target, str):
-        if target not in ("behavior", "behaviour"):
-            raise ValueError(f"`target` is {target!r}: pass 'behavior', a callable, an array or a fitted model.")
-        return Question(replace(log, ratio=np.ones(len(log))), "the logged behaviour itself")
-    if target is None:
-        return _as_logged(log, classifier, floor)
-    asked, words = _with_probabilities(log, target)
-    return _with_behavior(asked, words, classifier, floor)
-
-
-def _as_logged(log: Transitions, classifier: Any, floor: float) -> Question:
-    if log.target_prob is not None and (log.ratio is None or classifier is not None):
-        return _with_behavior(log, "target_prob", classifier, floor)
-    if log.ratio is None:
-        return Question(replace(log, ratio=np.ones(len(log))), "the logged behaviour itself")
-    if classifier is not None:
+    asked = Target.of(target, log)
+    if asked.form is None and not asked.of_logged:
+        return Question(replace(log, ratio=np.ones(len(log))), asked)
+    if asked.form is None and log.ratio is not None and classifier is None:
+        return Question(log, asked)
+    if asked.form is None and log.target_prob is None:
         raise ValueError(
             "`classifier` estimates the behaviour policy, but the log has `ratio` without `target_prob`: leave the "
             "classifier out, or log the target's probabilities."
         )
-    return Question(log, "the target of the logged ratios")
+    asked.shares(log)  # a policy that cannot be asked is refused before anything is estimated
+    given = log.behavior_prob is not None and classifier is None
+    found = None if given else estimate_behavior(log, classifier, floor=floor)
+    known = log if found is None else found.apply(log)
+    return Question(replace(known, target_prob=asked.target_prob(known), ratio=None), asked, found)
 
 
-def _with_probabilities(log: Transitions, target: Any) -> tuple[Transitions, str]:
-    if hasattr(target, "q") and hasattr(target, "act"):
-        return log.with_target(greedy(target.q)), "greedy in the given model"
-    if callable(target) or hasattr(target, "predict_proba"):
-        return log.with_target(target), getattr(target, "__name__", type(target).__name__)
-    if hasattr(target, "predict"):
-        raise TypeError(
-            f"`target` is a {type(target).__name__}, which predicts numbers but chooses no action: pass a function of "
-            "the observations, a classifier of actions, or a `ValueFunction` that was fitted for a policy."
-        )
-    table = np.asarray(target, dtype=np.float64)
-    if table.ndim == 2:
-        return log.with_target(lambda _: table), "the given probabilities"
-    if table.shape != (len(log),) or not np.all((table >= 0) & (table <= 1)):
-        bad = ~((table >= 0) & (table <= 1)) if table.shape == (len(log),) else np.array([True])
-        row = int(np.argmax(bad))
+def probabilities(asked: Target, log: Transitions, behavior: BehaviorPolicy | Calibrated | None) -> tuple[Array, Array]:
+    """π(·|s) and π(·|s') of every row, for estimators that ask about all actions.
+
+    What the policy leaves as was done follows the behaviour, estimated here where the log has the probabilities of its
+    own actions only.
+    """
+    here, after = asked.shares(log), asked.shares_after(log)
+    if here is None or after is None:
         raise ValueError(
-            f"`target` must hold {len(log)} probabilities between 0 and 1; row {row} is the first that fails."
+            f"The target ({asked.words}) is known for the logged actions only, and this asks about all of them: pass a "
+            "rule, a function or an array of probabilities (n, n_actions)."
         )
-    return replace(log, target_prob=table, ratio=None), "the given probabilities"
+    if not (here[1].any() or after[1].any()):
+        return here[0], after[0]
+    known = estimate_behavior(log) if behavior is None else behavior
+    model = known.model if isinstance(known, BehaviorPolicy) else known
+    both = []
+    for (table, rest), rows in ((here, log.observation), (after, successors(log))):
+        whole = table + rest[:, None] * model.table(log, rows, table.shape[1])
+        both.append(whole / whole.sum(axis=1, keepdims=True))
+    return both[0], both[1]
 
 
-def _with_behavior(log: Transitions, words: str, classifier: Any, floor: float) -> Question:
-    if log.behavior_prob is not None and classifier is None:
-        return Question(replace(log, ratio=None), words)
-    found = estimate_behavior(log, classifier, floor=floor)
-    return Question(found.apply(log), words, found)
+def reading(form: Any, source: Any) -> tuple[Any, dict[str, Any]]:
+    """The target of a source that is still to be read, and the roles by which `read` takes its columns for it.
+
+    A text that names no action, file or function, and is no rule, names a column.
+    """
+    if isinstance(source, (Transitions, Sequence)) and not isinstance(source, str):  # it is read already
+        return form, {}
+    if form is None or (isinstance(form, str) and folded(form) in AS_WAS_DONE):
+        return form, {}
+    if not isinstance(form, str) or is_named(form) or is_rule(form) or _is_action(form, action_names(source)):
+        return form, dict(OTHERS_NONE)
+    return None, {"target_prob": form, "ratio": None}
+
+
+def _is_action(text: str, actions: tuple[str, ...] | None) -> bool:
+    if actions is None:
+        return text.strip().isdecimal()
+    return folded(text) in map(folded, actions)
+
+
+def _in_words(text: str, log: Transitions) -> Target:
+    if folded(text) in AS_WAS_DONE:
+        return Target(None, BEHAVIOR)
+    if _is_action(text, log.action_names):
+        return Target(Rule(text, (Clause(((text.strip(), 1.0),)),)), f"always {text}")
+    if is_rule(text):
+        return Target.of(policy(text), log)
+    if text == "target_prob" and log.target_prob is not None:
+        return taken(log.target_prob, text)
+    if is_named(text):
+        return Target.of(named_policy(text), log)
+    known = [*(log.action_names or ()), "behavior", "target_prob"]
+    raise ValueError(
+        f"`target` is {show(text)}, which names no action{nearest(text, known)} A rule looks like 'B if lactate > 2'; "
+        "a column of probabilities must be read as `target_prob`; code and files are named 'module:function' and "
+        "'policy.sparsetd'."
+    )
+
+
+def _as_logged(log: Transitions) -> Target:
+    if log.ratio is None and log.target_prob is None:
+        return Target(None, BEHAVIOR)
+    return Target(None, "target_prob" if log.ratio is None else "the target of the logged ratios", of_logged=True)
+
+
+def _of_rows(array: Array, n: int) -> Target:
+    """An array for the rows of one log."""
+    if array.ndim == 2 or array.dtype.kind in "iubUOT":
+        return Target(array, "the given probabilities" if array.ndim == 2 else "the given actions")
+    if array.shape == (n,) and is_whole(array):
+        if array.max(initial=0.0) > 1:
+            return Target(array, "the given actions")
+        raise ValueError(
+            "`target` is an array of 0.0 and 1.0, which may be actions or probabilities: pass integers for actions, or "
+            "probabilities of all actions (n, n_actions)."
+        )
+    if array.shape != (n,) or not np.all((array >= 0) & (array <= 1)):
+        bad = ~((array >= 0) & (array <= 1)) if array.shape == (n,) else np.array([True])
+        row = int(np.argmax(bad))
+        raise ValueError(f"`target` must hold {n} probabilities between 0 and 1; row {row} is the first that fails.")
+    return taken(array)
+
+
+def taken(probability: Array, words: str = "the given probabilities") -> Target:
+    """The target whose probability of the logged action is known in every row."""
+    return Target(np.asarray(probability, dtype=np.float64), words, of_logged=True)

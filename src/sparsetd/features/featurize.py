@@ -49,14 +49,14 @@ def featurize(
     """
     discount = np.where(transitions.terminated, 0.0, _discounts(gamma, len(transitions)))
     phi = state_features(features, transitions.observation, sparse)
-    after = transitions.next_observation if features is None else _where_alive(transitions)
+    after = transitions.next_observation if features is None else successors(transitions)
     phi_next = state_features(features, after, sparse)
     ratio = transitions.importance_ratio()
     if policy is not None:
         pi = transitions.probabilities(policy)
         action = discrete(transitions.action, pi.shape[1])
         phi = action_blocks(phi, indicator(action, pi.shape[1]))
-        phi_next = action_blocks(phi_next, transitions.probabilities(policy, _where_alive(transitions)))
+        phi_next = action_blocks(phi_next, transitions.probabilities(policy, successors(transitions)))
         if transitions.behavior_prob is not None:
             ratio = chosen(pi, action) / transitions.behavior_prob
     return Batch(
@@ -102,8 +102,8 @@ def feature_names(features: Any, transitions: Transitions, n_actions: int | None
     )
 
 
-def _where_alive(transitions: Transitions) -> Array:
-    """s', with s in place of what a terminated row logged there: that may be a state no feature map knows."""
+def successors(transitions: Transitions) -> Array:
+    """The successors s', or s where a row terminated: what it logged there may be a state that no feature map knows."""
     s, after, ended = transitions.observation, transitions.next_observation, transitions.terminated
     if sp.issparse(s):
         return sp.vstack([s, after], format="csr")[np.arange(len(ended)) + np.where(ended, 0, len(ended))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -14,7 +15,12 @@ from sparsetd.logs.checks import Array, is_missing, show
 
 GAPS = {"", "na", "n/a", "nan", "null", "nil", "nat"}  # "none" may well be a treatment
 GAPS_AMONG_NUMBERS = GAPS | {"none", "-", ".", "?", "unknown", "missing"}
-FLAGS = {"yes": 1.0, "no": 0.0, "y": 1.0, "n": 0.0, "true": 1.0, "false": 0.0, "t": 1.0, "f": 0.0}
+YES_NO = (
+    "yes no, y n, true false, t f, on off, ja nein, j n, wahr falsch, ja nee, waar onwaar, oui non, o n, vrai faux, "
+    "sí no, si no, s n, sì no, vero falso, sim não, sim nao, tak nie, да нет, ano ne, igen nem, evet hayır"
+)
+PAIRS = [dict(zip(pair.split(), (1.0, 0.0), strict=True)) for pair in YES_NO.split(", ")]
+FLAGS = {word: value for pair in reversed(PAIRS) for word, value in pair.items()}
 DATES = ("%Y/%m/%d", "%d.%m.%Y", "%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M")
 MOST_CATEGORIES = 30
 
@@ -25,6 +31,11 @@ class Notes:
 
     done: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+
+
+def folded(text: str) -> str:
+    """A name without what people write differently: case, blanks around it, and how many blanks are inside."""
+    return " ".join(unicodedata.normalize("NFC", text).split()).casefold()
 
 
 def cells(values: Iterable[Any]) -> list[Any]:

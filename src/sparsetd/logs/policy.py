@@ -1,7 +1,8 @@
-"""A policy is a callable from observations (n, p) to the probabilities π(·|s) of discrete actions (n, n_actions).
+"""A policy says what is done in a state: the probabilities π(·|s) of discrete actions (n, n_actions).
 
-The observations are an array whose columns can also be taken by name: `s["lactate"]`. Where the log knows the names of
-the actions, a policy may answer with one name per row. A fitted scikit-learn classifier is a policy as it is.
+It is a function of the observations, whose columns can also be taken by name, `s["lactate"]`; a fitted scikit-learn
+classifier of actions; a rule in words (see `rules`); or, for the rows of one log, an array. Function and array may also
+give one action per row: its name where the log knows names, or its code 0, 1, …
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.logs.checks import Array, reason, refuse, rowwise
+from sparsetd.logs.checks import Array, reason, refuse, rowwise, show
 from sparsetd.logs.names import in_order
 
 Policy = Callable[[Array], Any]
+MOST_ACTIONS = 1_000_000
 
 
 class Observations(np.ndarray[Any, Any]):
@@ -62,19 +64,45 @@ def action_probabilities(
     name: str = "policy",
     names: Sequence[str] | None = None,
     action_names: Sequence[str] | None = None,
+    n_actions: int = 0,
 ) -> Array:
     """π(·|s) of every row as (n, n_actions), checked: finite, non-negative, each row summing to one.
 
     A policy that knows the columns it was learnt from (`feature_names_in_`) gets those, out of the columns `names`.
     """
+    table, rest = shares(policy, observation, name, names, action_names, n_actions)
+    if rest.any():
+        raise ValueError(
+            f"The rule {show(str(policy))} leaves row {int(np.argmax(rest > 0))} as was done, which is not known here: "
+            "end it with 'else ACTION', or pass it to `evaluate` or `compare`, which estimate what was done."
+        )
+    return table
+
+
+def shares(
+    policy: Any,
+    observation: Any,
+    name: str = "policy",
+    names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+    n_actions: int = 0,
+) -> tuple[Array, Array]:
+    """The table (n, n_actions) and the rest (n,) of π(·|s) = table(s) + rest(s) μ(·|s), checked, of any policy.
+
+    Only a rule in words leaves a rest to the behaviour μ. `n_actions` is the least width of the table where neither
+    names nor probabilities say how many actions there are.
+    """
     n = observation.shape[0]
     wanted = getattr(policy, "feature_names_in_", None)
     rows = in_order(observation, names, wanted)
+    if hasattr(policy, "shares"):
+        return policy.shares(rows, names, action_names, n_actions)
     if hasattr(policy, "predict_proba"):
         table = _classified(policy, rows, name, action_names)
     else:
         known = names if names is None or wanted is None else list(wanted)
-        table = _numbers(_spelt_out(policy(named(rows, known)), action_names), name)
+        answer = policy(named(rows, known)) if callable(policy) else policy
+        table = _numbers(_spelt_out(answer, action_names, n_actions, name), name)
     if table.ndim != 2 or len(table) != n:
         raise ValueError(
             f"`{name}` must map {n} observations to shape ({n}, n_actions), but it returned shape {table.shape}: "
@@ -85,7 +113,7 @@ def action_probabilities(
     sums = table.sum(axis=1)
     remedy = "return the probabilities of all actions, not scores or logits"
     refuse(name, np.abs(sums - 1) > 1e-6, table, "a distribution (sum 1)", remedy)
-    return table
+    return table, np.zeros(n)
 
 
 def _classified(classifier: Any, rows: Array, name: str, action_names: Sequence[str] | None) -> Array:
@@ -102,20 +130,37 @@ def _classified(classifier: Any, rows: Array, name: str, action_names: Sequence[
 
 
 def _code(label: Any, action_names: Sequence[str] | None, name: str) -> int:
-    if action_names is not None and str(label) in action_names:
-        return list(action_names).index(str(label))
-    if isinstance(label, str) or label != int(label) or label < 0:
+    """The code of an action: text is its name, a number is its code, however much names look like numbers."""
+    if isinstance(label, str):
+        if action_names is not None and label in action_names:
+            return list(action_names).index(label)
         known = "it has no names of actions" if action_names is None else f"its actions are {', '.join(action_names)}"
         raise ValueError(f"`{name}` chooses {label!r}, which the log does not know: {known}.")
+    if not 0 <= label < (MOST_ACTIONS if action_names is None else len(action_names)) or label != int(label):
+        many = "integers 0, 1, …" if action_names is None else f"0 to {len(action_names) - 1}, or names as text"
+        raise ValueError(f"`{name}` chooses {label!r}, which is no code of an action: codes are {many}.")
     return int(label)
 
 
-def _spelt_out(answer: Any, action_names: Sequence[str] | None) -> Any:
-    """One name of an action per row as rows of probabilities; any other answer as it is."""
-    array = answer if action_names is None else np.asarray(answer)
-    if action_names is None or array.ndim != 1 or array.dtype.kind not in "UO":
+def _spelt_out(answer: Any, action_names: Sequence[str] | None, n_actions: int, name: str) -> Any:
+    """One action per row, by name or by code, as rows of probabilities; any other answer as it is."""
+    try:
+        array = np.asarray(answer)
+        array = np.asarray(array.tolist()) if array.dtype.kind in "OT" else array
+    except ValueError:  # rows of different lengths
         return answer
-    return np.eye(len(action_names))[[_code(str(label), action_names, "policy") for label in array]]
+    decimal = array.dtype.kind == "f" and not is_whole(array)
+    if array.ndim != 1 or not len(array) or array.dtype.kind not in "biufU" or decimal:
+        return answer
+    labels, place = np.unique(array, return_inverse=True)
+    codes = np.array([_code(label, action_names, name) for label in labels.tolist()])
+    width = len(action_names) if action_names is not None else max(n_actions, int(codes.max()) + 1)
+    return np.eye(width)[codes[place]]
+
+
+def is_whole(values: Array) -> bool:
+    """Whether all numbers are whole: 1.0 is an action where actions are meant."""
+    return bool(np.isfinite(values).all() and (values == np.rint(values)).all())
 
 
 def _numbers(answer: Any, name: str) -> Array:
@@ -129,7 +174,9 @@ def _numbers(answer: Any, name: str) -> Array:
 
 
 def discrete(action: Array | None, n_actions: int, name: str = "policy") -> Array:
-    """The logged actions, checked to be integers that a policy of `n_actions` actions knows."""
+    """The logged actions, checked to be whole numbers that a policy of `n_actions` actions knows."""
+    if action is not None and action.dtype.kind == "f" and action.size == len(action) and is_whole(action):
+        action = action.reshape(-1).astype(np.int64)
     if action is None or action.ndim != 1 or action.dtype.kind != "i":
         raise ValueError(f"`{name}` needs a column `action` of integers 0, 1, …: pass the index of each logged action.")
     bad = (action < 0) | (action >= n_actions)

@@ -16,7 +16,7 @@ from sparsetd.logs import checks, columns
 from sparsetd.logs.checks import Array, Mask
 from sparsetd.logs.names import in_order, names_in
 from sparsetd.logs.partition import partition
-from sparsetd.logs.policy import Policy, action_probabilities, chosen, discrete
+from sparsetd.logs.policy import action_probabilities, chosen, discrete, is_whole
 from sparsetd.logs.sparse_lists import joined
 
 
@@ -197,12 +197,24 @@ class Transitions(Framed):
             return np.ones(len(self))
         return np.asarray(self.target_prob / self.behavior_prob)
 
-    def probabilities(self, policy: Policy, observation: Array | None = None) -> Array:
+    def probabilities(self, policy: Any, observation: Array | None = None) -> Array:
         """π(·|s) of every row, or of other observations of the same columns, by the names that the log knows."""
         rows = self.observation if observation is None else observation
-        return action_probabilities(policy, rows, names=self.names, action_names=self.action_names)
+        if observation is not None and not (callable(policy) or hasattr(policy, "predict_proba")):
+            raise ValueError("An array of actions says nothing about other states than its rows': pass a function.")
+        known: dict[str, Any] = {"names": self.names, "action_names": self.action_names, "n_actions": self.n_actions}
+        return action_probabilities(policy, rows, **known)
 
-    def with_target(self, policy: Policy) -> Transitions:
+    @property
+    def n_actions(self) -> int:
+        """How many discrete actions there are, by their names or their greatest code; 0 where there are none."""
+        if self.action_names is not None:
+            return len(self.action_names)
+        action = self.action
+        whole = action is not None and action.size == len(self) and (action.dtype.kind == "i" or is_whole(action))
+        return int(np.max(action, initial=-1)) + 1 if action is not None and whole else 0
+
+    def with_target(self, policy: Any) -> Transitions:
         """The same rows with `target_prob` = π(a|s) of the given policy; a `ratio` of another target is dropped."""
         table = self.probabilities(policy)
         return replace(self, target_prob=chosen(table, discrete(self.action, table.shape[1])), ratio=None)

@@ -1,0 +1,491 @@
+"""Policies in words: "B if lactate > 2". The text is parsed by a small grammar of our own and never executed.
+
+    rule       clause ; clause ; … ; else CHOICE
+    clause     CHOICE if CONDITION
+    CHOICE     ACTION, or ACTION with 0.8, or ACTION with 0.5, ACTION with 30 %, or "as was done"
+    CONDITION  comparisons of columns, numbers, sums and products, joined by and, or, not; also NAME in (1, 2),
+               NAME = category, NAME is missing, and the name of a column of yes and no by itself
+
+Clauses are asked in their order, and each takes its share of what the clauses before it left. What is left at the end
+is done as it was done: a rule therefore says π(·|s) = table(s) + rest(s) μ(·|s), where μ is the logged behaviour.
+Names with blanks stand in backquotes, except those of actions. Case and blanks do not matter where they tell no two
+names apart. A number in braces, `{1..4}`, `{1..4 by 0.5}` or `{1, 2, 4}`, makes a family of policies of one rule.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsetd.logs.checks import Array, show
+from sparsetd.logs.messy import FLAGS, folded
+from sparsetd.logs.names import label
+
+LONGEST = 10_000  # characters of a rule
+DEEPEST = 50  # levels of brackets and operators
+MOST_POLICIES = 200  # of a family
+DUST = 1e-12  # a share below this is what rounding left
+AS_WAS_DONE = ("as was done", "as logged", "as before", "behavior", "behaviour")
+ELSE = ("else", "otherwise")
+CLOSING = ("if", "when", "with", ";", *ELSE)
+NUMBER = r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+TOKEN = re.compile(
+    rf"\s*(?:`(?P<name>[^`]+)`|'(?P<text>[^']*)'|\"(?P<quoted>[^\"]*)\"|(?P<range>\{{[^{{}}]*\}})"
+    rf"|(?P<number>{NUMBER})(?![\w.])|(?P<word>\w+)|(?P<sign><=|>=|<>|!=|==|\S))"
+)
+SPELLINGS = {"<>": "!=", "==": "=", "≤": "<=", "≥": ">=", "≠": "!=", "−": "-", "×": "*", "·": "*", "÷": "/"}
+ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+    "=": operator.eq,
+    "!=": operator.ne,
+}
+CONDITIONS = {*COMPARISONS, "and", "or", "not", "in", "missing", "flag"}
+Tree = tuple[Any, ...]  # an operator and its operands: plain data, that nothing can run
+
+
+def policy(text: str) -> Rule | Family:
+    """A policy from a sentence such as ``"B if lactate > 2"``; a family of them from ``"B if lactate > {1..4}"``.
+
+    Where no clause holds, the policy does what was done, unless the rule ends with ``else ACTION``.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise ValueError('A rule is a sentence such as "B if lactate > 2": write one.')
+    if len(text) > LONGEST:
+        raise ValueError(f"The rule has {len(text):,} characters, more than {LONGEST:,}: write a function instead.")
+    ranges = [token for token in _tokens(text) if token.kind == "range"]
+    if not ranges:
+        return Rule(text, _Parser(text).rule())
+    if len(ranges) > 1:
+        raise ValueError(f"The rule {show(text)} has two ranges in braces: keep one of them.")
+    begin, end = ranges[0].begin, ranges[0].end
+    values = _range(text[begin:end])
+    texts = [f"{text[:begin]}{value:.12g}{text[end:]}" for value in values]
+    return Family(text, values, tuple(Rule(one, _Parser(one).rule()) for one in texts))
+
+
+def is_rule(text: str) -> bool:
+    """Whether a text says more than one name: only a rule has these words and signs."""
+    return any(token.word in (*CLOSING, "always") or token.kind == "range" for token in _tokens(text))
+
+
+@dataclass(frozen=True)
+class Clause:
+    """What is done (an action, or None for "as was done") with which probability, where the condition holds."""
+
+    choices: tuple[tuple[str | None, float], ...]
+    condition: Tree | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A policy in words. `shares` says what it does in given states."""
+
+    text: str
+    clauses: tuple[Clause, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def shares(
+        self, rows: Any, names: Sequence[str] | None, action_names: Sequence[str] | None, n_actions: int = 0
+    ) -> tuple[Array, Array]:
+        """The table (n, n_actions) and the rest (n,) of π(·|s) = table(s) + rest(s) μ(·|s)."""
+        table = _Columns(rows, names)
+        named = {action for clause in self.clauses for action, _ in clause.choices if action is not None}
+        codes: dict[str | None, int] = {action: _code(action, action_names, n_actions) for action in sorted(named)}
+        width = max([n_actions, len(action_names or ()), *(code + 1 for code in codes.values())])
+        given, left, kept = np.zeros((rows.shape[0], width)), np.ones(rows.shape[0]), np.zeros(rows.shape[0])
+        for clause in self.clauses:
+            holds = True if clause.condition is None else _holds(clause.condition, table)
+            for action, probability in clause.choices:
+                taken = np.minimum(probability, left) * holds
+                into = kept if action is None else given[:, codes[action]]
+                into += taken
+                left = left - taken
+        left[left < DUST] = 0.0
+        return given, left + kept
+
+
+@dataclass(frozen=True)
+class Family:
+    """The policies of a rule with a range in braces, one for every threshold."""
+
+    text: str
+    thresholds: tuple[float, ...]
+    policies: tuple[Rule, ...]
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __len__(self) -> int:
+        return len(self.policies)
+
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self.policies)
+
+
+class Token(NamedTuple):
+    kind: str
+    text: str
+    begin: int
+    end: int
+
+    @property
+    def word(self) -> str:
+        """A keyword or a sign, in its usual spelling; empty for what was quoted."""
+        return SPELLINGS.get(self.text, self.text).lower() if self.kind in ("word", "sign") else ""
+
+
+def _tokens(text: str) -> list[Token]:
+    tokens = []
+    for match in TOKEN.finditer(text):
+        kind = str(match.lastgroup)
+        begin = match.end() - len(match[0].lstrip())
+        tokens.append(Token("text" if kind == "quoted" else kind, match[kind], begin, match.end()))
+    return [*tokens, Token("end", "", len(text), len(text))]
+
+
+def _range(text: str) -> tuple[float, ...]:
+    """The numbers in braces: a list, or from one number to another in equal steps."""
+    inside = text[1:-1].strip()
+    steps = re.fullmatch(rf"(-?{NUMBER})\s*\.\.\s*(-?{NUMBER})(?:\s+(?:by|step)\s+({NUMBER}))?", inside)
+    if steps:
+        low, high = float(steps[1]), float(steps[2])
+        by = float(steps[3]) if steps[3] else _round_step(high - low)
+        count = (high - low) / by if by > 0 else -1.0
+        if 0 < count < MOST_POLICIES:
+            return tuple(float(v) for v in np.linspace(low, low + int(count + 1e-9) * by, int(count + 1e-9) + 1))
+    elif re.fullmatch(rf"\s*-?{NUMBER}(?:\s*,\s*-?{NUMBER}){{0,{MOST_POLICIES - 1}}}", inside):
+        values = [float(one) for one in inside.split(",")]
+        if np.isfinite(values).all() and values == sorted(set(values)):
+            return tuple(values)
+    raise ValueError(
+        f"The range {show(text)} cannot be read: write {{1..4}}, {{1..4 by 0.5}} or {{1, 2, 4}}, numbers that rise, at "
+        f"most {MOST_POLICIES} of them."
+    )
+
+
+def _round_step(width: float) -> float:
+    """The longest of 1, 2, 2.5 and 5 times a power of ten that divides a range into six parts or more."""
+    if not 0 < width < np.inf:
+        return 0.0
+    power = 10.0 ** np.floor(np.log10(width / 6))
+    return max(step * power for step in (1.0, 2.0, 2.5, 5.0) if step * power <= width / 6 * (1 + 1e-9))
+
+
+class _Parser:
+    """Recursive descent over the tokens of one rule."""
+
+    def __init__(self, text: str) -> None:
+        self.text, self.tokens, self.at, self.depth = text, _tokens(text), 0, 0
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.at]
+
+    def accept(self, *words: str) -> str:
+        """Step over one of the words and return it, or the empty text where another token stands."""
+        word = self.token.word
+        if word not in words:
+            return ""
+        self.at += 1
+        return word
+
+    def expect(self, word: str, why: str) -> None:
+        if not self.accept(word):
+            self.fail(f"{word!r} must stand there {why}")
+
+    def fail(self, what: str) -> Any:
+        near = self.text[self.token.begin :]
+        where = f"at {show(near)}" if near else "at its end"
+        raise ValueError(f"The rule {show(self.text)} cannot be read {where}: {what}.")
+
+    def rule(self) -> tuple[Clause, ...]:
+        clauses: list[Clause] = []
+        while self.token.kind != "end":
+            if clauses and clauses[-1].condition is None and sum(p for _, p in clauses[-1].choices) >= 1 - DUST:
+                self.fail("nothing is left for it, because the clause before it always holds")
+            clauses.append(self.clause())
+        return tuple(clauses) or self.fail('write an action, such as "B if lactate > 2"')
+
+    def clause(self) -> Clause:
+        last = bool(self.accept(*ELSE))
+        choices = self.choices()
+        condition = None
+        if not last and self.accept("if", "when"):
+            condition = self.condition(self.either())
+        closed = self.accept(";") or (self.tokens[self.at : self.at + 2][-1].word in ELSE and self.accept(","))
+        if last and self.token.kind != "end":
+            self.fail("nothing may follow what 'else' says")
+        if not closed and self.token.kind != "end" and self.token.word not in ELSE:
+            self.fail("after a clause comes ';', 'else' or the end (numbers are written 2.5, not 2,5)")
+        return Clause(choices, condition)
+
+    def choices(self) -> tuple[tuple[str | None, float], ...]:
+        found = [self.choice()]
+        while self.accept(","):
+            found.append(self.choice())
+        if sum(p for _, p in found) > 1 + DUST:
+            self.fail("the probabilities of one clause must not add up to more than 1")
+        return tuple(found)
+
+    def choice(self) -> tuple[str | None, float]:
+        begin = self.at + (self.token.word == "always" and self.tokens[self.at + 1].word not in CLOSING)
+        while self.token.kind != "end" and self.token.word not in CLOSING:
+            self.at += 1
+        words = self.tokens[begin : self.at]
+        if not words:
+            self.fail("an action must stand there")
+        single = len(words) == 1 and words[0].kind in ("name", "text")
+        action = words[0].text if single else self.text[words[0].begin : words[-1].end].strip(" ,")
+        probability = self.probability() if self.accept("with") else 1.0
+        return (None if folded(action) in AS_WAS_DONE and not single else action), probability
+
+    def probability(self) -> float:
+        self.accept("probability")
+        if self.token.kind != "number":
+            self.fail("'with' needs a probability, such as 0.8 or 80 %")
+        value = float(self.token.text)
+        self.at += 1
+        value = value / 100 if self.accept("%") else value
+        if not 0 < value <= 1:
+            self.fail("a probability lies above 0 and is at most 1")
+        return value
+
+    def either(self) -> Tree:
+        return self._joined("or", self.both)
+
+    def both(self) -> Tree:
+        return self._joined("and", self.negation)
+
+    def _joined(self, word: str, part: Callable[[], Tree]) -> Tree:
+        first = part()
+        if self.token.word != word:
+            return first
+        parts = [self.condition(first)]
+        while self.accept(word):
+            parts.append(self.condition(part()))
+        return (word, *parts)
+
+    def negation(self) -> Tree:
+        if self.accept("not"):
+            return ("not", self.condition(self.nested(self.negation)))
+        return self.comparison()
+
+    def comparison(self) -> Tree:
+        left = self.sum()
+        if self.accept("is"):
+            negated = self.accept("not")
+            self.expect("missing", "after 'is'")
+            found: Tree = ("missing", self.name(left))
+            return ("not", found) if negated else found
+        negated = self.accept("not")
+        if negated or self.token.word == "in":
+            self.expect("in", "after 'not'")
+            found = ("in", self.number(left), self.items())
+            return ("not", found) if negated else found
+        chain: list[Tree] = []
+        while sign := self.accept(*COMPARISONS):
+            right = self.sum()
+            chain.append((sign, self.number(left), self.number(right)))
+            left = right
+        return left if not chain else chain[0] if len(chain) == 1 else ("and", *chain)
+
+    def items(self) -> tuple[Tree, ...]:
+        self.expect("(", "after 'in'")
+        found = [self.number(self.sum())]
+        while self.accept(","):
+            found.append(self.number(self.sum()))
+        self.expect(")", "at the end of the list")
+        return tuple(found)
+
+    def sum(self) -> Tree:
+        return self._chain(("+", "-"), lambda: self._chain(("*", "/"), self.signed))
+
+    def _chain(self, signs: tuple[str, ...], part: Callable[[], Tree]) -> Tree:
+        """Sums and products associate to the left; the depth of what they make is bounded."""
+        left, before = part(), self.depth
+        while sign := self.accept(*signs):
+            self.deeper()
+            left = (sign, self.number(left), self.number(part()))
+        self.depth = before
+        return left
+
+    def signed(self) -> Tree:
+        if self.accept("-"):
+            return ("-", ("number", 0.0), self.number(self.nested(self.signed)))
+        if self.accept("("):
+            inside = self.nested(self.either)
+            self.expect(")", "where the bracket ends")
+            return inside
+        kind, text, *_ = self.token
+        if kind not in ("number", "name", "text", "word") or self.token.word in (*CLOSING, "and", "or", "in", "is"):
+            self.fail("a column or a number must stand there (names with blanks or signs stand in `backquotes`)")
+        self.at += 1
+        if kind != "number":
+            return ("text" if kind == "text" else "name", text)
+        return ("number", float(text)) if np.isfinite(float(text)) else self.fail("the number before it is too large")
+
+    def nested(self, part: Callable[[], Tree]) -> Tree:
+        self.deeper()
+        found = part()
+        self.depth -= 1
+        return found
+
+    def deeper(self) -> None:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            self.fail(f"more than {DEEPEST} levels are nested; write a function instead")
+
+    def condition(self, tree: Tree) -> Tree:
+        if tree[0] not in CONDITIONS and tree[0] != "name":
+            self.fail("a condition such as lactate > 2 must stand before it")
+        return ("flag", tree[1]) if tree[0] == "name" else tree
+
+    def number(self, tree: Tree) -> Tree:
+        return tree if tree[0] not in CONDITIONS else self.fail("a number must stand before it, not a condition")
+
+    def name(self, tree: Tree) -> str:
+        return str(tree[1]) if tree[0] == "name" else self.fail("the name of a column must stand before it")
+
+
+def _holds(tree: Tree, columns: _Columns) -> Any:
+    """Where a condition holds: a boolean per row."""
+    kind, *parts = tree
+    if kind in ("and", "or"):
+        joined = np.logical_and if kind == "and" else np.logical_or
+        return joined.reduce([np.broadcast_to(_holds(part, columns), columns.n) for part in parts])
+    if kind == "not":
+        return np.logical_not(_holds(parts[0], columns))
+    if kind == "missing":
+        return columns.missing(parts[0])
+    if kind == "flag":
+        return columns.flag(parts[0])
+    if kind == "in":
+        left, items = parts
+        return np.logical_or.reduce([_compared("=", left, item, columns) for item in items])
+    left, right = parts
+    return _compared(kind, left, right, columns)
+
+
+def _compared(sign: str, left: Tree, right: Tree, columns: _Columns) -> Array:
+    if sign in ("=", "!=") and left[0] == "name" and columns.is_category(left[1]):
+        category = f"{right[1]:g}" if right[0] == "number" else str(right[1])
+        same = columns.category(left[1], category)
+        return same if sign == "=" else ~same
+    found = COMPARISONS[sign](_value(left, columns), _value(right, columns))
+    return np.asarray(np.broadcast_to(found, columns.n))
+
+
+def _value(tree: Tree, columns: _Columns) -> Any:
+    """A number per row, or one for all of them."""
+    kind, *parts = tree
+    if kind == "number":
+        return parts[0]
+    if kind in ("name", "text"):
+        return columns.number(parts[0])
+    left, right = (_value(part, columns) for part in parts)
+    with np.errstate(all="ignore"):
+        found = np.true_divide(left, right) if kind == "/" else ARITHMETIC[kind](left, right)
+    if not np.isfinite(found).all():
+        row = int(np.argmax(~np.broadcast_to(np.isfinite(found), columns.n)))
+        raise ValueError(f"A rule computes {kind!r} in row {row} and gets no finite number: it divides by 0 there.")
+    return found
+
+
+class _Columns:
+    """The columns of the rows, by names that may differ in case and blanks from those of the log."""
+
+    def __init__(self, rows: Any, names: Sequence[str] | None) -> None:
+        self.rows, self.n = rows, rows.shape[0]
+        self.names = list(names or (f"x{j}" for j in range(rows.shape[1])))
+        self.place = {folded(label(name)): j for j, name in reversed(list(enumerate(self.names)))}
+        self.place |= {folded(name): j for j, name in reversed(list(enumerate(self.names)))}
+
+    def at(self, place: int) -> Array:
+        return self.rows[:, [place]].toarray().ravel() if sp.issparse(self.rows) else np.asarray(self.rows[:, place])
+
+    def number(self, name: str) -> Any:
+        key = folded(name)
+        if key in self.place:
+            return self.at(self.place[key])
+        if key in FLAGS and len(key) > 1:  # yes and no; a letter is rather a name that was mistyped
+            return FLAGS[key]
+        if self.is_category(name):
+            first = next(iter(self.categories(name))).split(", not ")[0]
+            raise ValueError(f"`{name}` is text: ask for one of its values, as in `{name}` = '{first}'.")
+        raise ValueError(f"A rule names a column {show(name)} that is not observed{nearest(name, self.names)}")
+
+    def flag(self, name: str) -> Array:
+        values = np.broadcast_to(self.number(name), self.n)
+        if not np.isin(values, (0, 1)).all():
+            raise ValueError(f"`{name}` is a number: compare it with another, as in `{name}` > 2.")
+        return np.asarray(values == 1)
+
+    def missing(self, name: str) -> Array:
+        marked = self.place.get(folded(f"{name}: missing"))
+        if marked is None and not self.is_category(name):
+            self.number(name)  # a column that is not there is refused
+        return np.zeros(self.n, dtype=bool) if marked is None else self.at(marked) == 1
+
+    def categories(self, name: str) -> dict[str, int]:
+        """The columns of 0 and 1 that `prepare` made of a column of text; "m, not f" stands for both of its values."""
+        start = folded(name) + ": "
+        found = {key.removeprefix(start): j for key, j in self.place.items() if key.startswith(start)}
+        return {category: j for category, j in found.items() if category != "missing"}
+
+    def is_category(self, name: str) -> bool:
+        return folded(name) not in self.place and bool(self.categories(name))
+
+    def category(self, name: str, value: str) -> Array:
+        known = self.categories(name)
+        for category, place in known.items():
+            one, _, other = category.partition(", not ")
+            if folded(value) == one or folded(value) == category:
+                return self.at(place) == 1
+            if other and folded(value) == other:
+                return (self.at(place) == 0) & ~self.missing(name)
+        values = [part for category in known for part in category.split(", not ")]
+        raise ValueError(f"A rule asks for {show(value)} in `{name}`{nearest(value, values)}")
+
+
+def _code(action: str, names: Sequence[str] | None, n_actions: int) -> int:
+    """The number of an action, by its name, or by its code where the log has no names."""
+    if names is None:
+        code = re.fullmatch(r"(?:action )?([0-9]{1,9})", folded(action))
+        if code is None or (n_actions and int(code[1]) >= n_actions):
+            known = f"are 0 to {n_actions - 1}" if n_actions else "have no names"
+            said = f"A rule names an action {show(action)}, but the actions of the log {known}"
+            raise ValueError(f"{said}: write a number.")
+        return int(code[1])
+    if action in names:
+        return list(names).index(action)
+    alike = [code for code, name in enumerate(names) if folded(name) == folded(action)]
+    if len(alike) != 1:
+        raise ValueError(f"A rule names an action {show(action)} that the log does not know{nearest(action, names)}")
+    return alike[0]
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """The end of a sentence about a name that is not there: the nearest one that is, or the first of them."""
+    known = {folded(one): one for one in names[:1000]}
+    close = difflib.get_close_matches(folded(name), known, n=1)
+    if close:
+        return f"; did you mean {known[close[0]]!r}?"
+    return f": there are {', '.join(repr(one[:40]) for one in names[:8])}{' and others' if len(names) > 8 else ''}."

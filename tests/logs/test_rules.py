@@ -1,0 +1,150 @@
+"""Rules in words: parsed by a grammar of our own, never executed, and refused in one sentence."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from fuzz.mutations import mutated
+from fuzz.rules import SEEDS, TOKENS, WORDS, outcome
+
+from sparsetd import policy
+from sparsetd.logs.rules import Family, Rule
+
+NAMES = ("Lactate", "Age group", "sex: m, not f", "sex: missing", "ward: icu", "ward: er", "ward: other", "septic")
+ACTIONS = ("none", "drug B", "drug C")
+RNG = np.random.default_rng(0)
+N = 200
+WARD = RNG.integers(3, size=N)
+ROWS = np.column_stack(
+    [
+        RNG.uniform(0, 5, N).round(1),
+        RNG.integers(4, size=N),
+        RNG.integers(2, size=N),
+        np.zeros(N),
+        *(np.eye(3)[WARD].T),
+        RNG.integers(2, size=N),
+    ]
+)
+ROWS[::7, 2:4] = [0, 1]  # their sex is missing
+LACTATE, AGE, MALE, UNKNOWN, *_, SEPTIC = ROWS.T
+
+
+def acts(text: str) -> tuple[np.ndarray, np.ndarray]:
+    rule = policy(text)
+    assert isinstance(rule, Rule)
+    return rule.shares(ROWS, NAMES, ACTIONS)
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("Lactate > 2", LACTATE > 2),
+        ("lactate >= 2 and LACTATE <= 3", (LACTATE >= 2) & (LACTATE <= 3)),
+        ("1 < Lactate < 2 or Lactate = 4", ((LACTATE > 1) & (LACTATE < 2)) | (LACTATE == 4)),
+        ("not Lactate ≥ 2", LACTATE < 2),
+        ("`Age group` in (0, 3)", np.isin(AGE, (0, 3))),
+        ("`age  GROUP` not in (1, 2)", np.isin(AGE, (0, 3))),
+        ("(Lactate + 2 * `Age group`) / 2 - 1 > 1", (LACTATE + 2 * AGE) / 2 - 1 > 1),
+        ("Lactate - 1 - 1 > 0", LACTATE - 1 - 1 > 0),
+        ("Lactate > -1 * -2", LACTATE > 2),
+        ("not (Lactate > 2 or septic)", ~((LACTATE > 2) | (SEPTIC == 1))),
+        ("Lactate > 2 or Lactate < 1 and septic", (LACTATE > 2) | ((LACTATE < 1) & (SEPTIC == 1))),
+        ("septic = yes", SEPTIC == 1),
+        ("sex = m", MALE == 1),
+        ("sex = 'f'", (MALE == 0) & (UNKNOWN == 0)),
+        ("sex != f", (MALE == 1) | (UNKNOWN == 1)),
+        ("sex is missing", UNKNOWN == 1),
+        ("sex is not missing", UNKNOWN == 0),
+        ("ward in (icu, ER)", WARD < 2),
+    ],
+)
+def test_a_condition_holds_where_numpy_says_so(condition: str, holds: np.ndarray) -> None:
+    table, rest = acts(f"drug B if {condition}")
+    assert 0 < holds.sum() < N
+    np.testing.assert_array_equal(table[:, 1] == 1, holds)
+    np.testing.assert_array_equal(rest == 1, ~holds)  # otherwise as was done
+
+
+def test_clauses_share_what_those_before_them_left() -> None:
+    table, rest = acts(
+        "drug B with 0.8 if Lactate > 2; drug C with 20 % if Lactate > 2; as was done if septic; else none"
+    )
+    high, low = LACTATE > 2, LACTATE <= 2
+    np.testing.assert_allclose(table[high], [[0, 0.8, 0.2]] * high.sum())
+    np.testing.assert_array_equal(rest, low & (SEPTIC == 1))
+    np.testing.assert_array_equal(table[:, 0], low & (SEPTIC == 0))
+
+
+def test_a_clause_may_name_several_actions() -> None:
+    table, rest = acts("drug B with 0.5, drug C with 0.25 if Lactate > 2, otherwise as was done")
+    np.testing.assert_allclose(table[LACTATE > 2], [[0, 0.5, 0.25]] * (LACTATE > 2).sum())
+    np.testing.assert_allclose(rest, np.where(LACTATE > 2, 0.25, 1.0))
+
+
+def test_an_action_alone_is_always_taken() -> None:
+    for text in ("drug B", "always DRUG  b", "`drug B`"):
+        table, rest = acts(text)
+        assert table[:, 1].all()
+        assert not rest.any()
+    coded = policy("1 if x0 > 2")
+    assert isinstance(coded, Rule)
+    table, rest = coded.shares(ROWS, None, None, 3)
+    np.testing.assert_array_equal(table[:, 1] == 1, LACTATE > 2)
+
+
+def test_a_range_makes_a_family() -> None:
+    family = policy("drug B if Lactate > {1..4}")
+    assert isinstance(family, Family)
+    assert family.thresholds == (1, 1.5, 2, 2.5, 3, 3.5, 4)
+    for threshold, one in zip(family.thresholds, family, strict=True):
+        np.testing.assert_array_equal(one.shares(ROWS, NAMES, ACTIONS)[0][:, 1] == 1, threshold < LACTATE)
+    assert policy("drug B if Lactate > {1, 1.5, 2}").thresholds == (1, 1.5, 2)
+    assert policy("drug B with {0.2..0.8 by 0.2} if septic").thresholds == pytest.approx((0.2, 0.4, 0.6, 0.8))
+    assert policy("drug B if Lactate > {-2..-1 by 0.5}").thresholds == (-2, -1.5, -1)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("drug B if Laktate > 2", "did you mean 'Lactate'"),
+        ("drug D if Lactate > 2", "did you mean 'drug"),
+        ("drug B if ward = icv", "did you mean 'icu'"),
+        ("drug B if Lactate > 2,5", "2.5, not 2,5"),
+        ("drug B if Lactate > 1_0", "'1_0' that is not observed"),
+        ("drug B if Lactate > 1e400", "too large"),
+        ("drug B if Lactate > t", "'t' that is not observed"),
+        ("drug B if Lactate", "is a number"),
+        ("drug B if sex > 2", "is text"),
+        ("drug B if 1 / septic > 0", "divides by 0"),
+        ("drug B; drug C", "nothing is left"),
+        ("drug B with 1.5", "at most 1"),
+        ("drug B with 0.6, drug C with 0.6", "more than 1"),
+        ("else drug B; drug C if septic", "nothing may follow"),
+        ("if Lactate > 2", "an action must stand there"),
+        ("drug B if (Lactate > 2", "where the bracket ends"),
+        ("drug B if Lactate > 2 > ", "a column or a number"),
+        ("drug B if Lactate + (septic > 1) > 2", "not a condition"),
+        ("drug B if Lactate > {4..1}", "numbers that rise"),
+        ("drug B if Lactate > {1..2 by 0.001}", "at most 200"),
+        ("drug B if {1..2} < Lactate < {3..4}", "two ranges"),
+        ("drug B if " + "(" * 100 + "septic" + ")" * 100, "nested"),
+        ("drug B if " + "not " * 2000 + "septic", "nested"),
+        ("drug B if " + "1 + " * 2000 + "septic > 2", "nested"),
+        ("drug B if __import__('os').system('true')", "cannot be read"),
+        ("x" * 20_000, "characters"),
+        ("", "A rule is a sentence"),
+    ],
+)
+def test_what_cannot_be_read_is_said_in_one_sentence(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as caught:
+        policy(text).shares(ROWS, NAMES, ACTIONS)
+    assert "\n" not in str(caught.value)
+
+
+def test_random_texts_are_parsed_or_refused_in_a_sentence() -> None:
+    rng = random.Random(0)
+    words = [" ".join(rng.choices(WORDS, k=rng.randint(0, 14))) for _ in range(1000)]
+    damaged = [mutated(SEEDS, TOKENS, rng).decode(errors="replace") for _ in range(1000)]
+    assert 50 < [outcome(text) for text in words + damaged].count("parsed") < 1000
