@@ -17,6 +17,7 @@ import numpy as np
 from benchmarks.trust.case import Case, Cell
 from benchmarks.trust.names import f1, jaccard, originals
 from benchmarks.trust.plain import start_value
+from benchmarks.trust.rivals import boosting_value, kernel_value
 from benchmarks.trust.selection import probed
 from sparsetd import evaluate
 from sparsetd.evaluation.target import pose
@@ -24,6 +25,7 @@ from sparsetd.logs import Transitions
 
 Row = dict[str, Any]
 LIMIT = 300  # seconds that one question may take
+BOOSTED = 20  # logs of a cell that boosted trees are asked about too
 
 
 def generator(entropy: int | None, cell: str, number: int) -> np.random.Generator:
@@ -41,6 +43,8 @@ def judged(cell: Cell, entropy: int | None, number: int, probe: bool) -> Row:
     row = {"cell": cell.name, "entropy": entropy, "log": number, "truth": case.truth, "rows": len(case.log), **said}
     row["episodes"] = case.log.n_episodes
     row |= _beside(case, said)
+    if cell.rivals:
+        row |= _rivals(case, number < BOOSTED)
     if case.relevant is not None and said["kept"] is not None:
         row["f1"] = f1(originals(said["kept"]), set(case.relevant))
     idle = [name for name in case.log.names or () if name.startswith("noise_")]
@@ -126,6 +130,20 @@ def _beside(case: Case, said: Row) -> Row:
         "selected": start_value(log, case.gamma, ratio, chosen),
         "all": start_value(log, case.gamma, ratio, np.arange(len(names))),
     }
+
+
+def _rivals(case: Case, boosted: bool) -> Row:
+    """What the rivals say about the same log, and the CPU seconds they take."""
+    with _silent():
+        ratio = pose(case.log).log.importance_ratio()
+        begun = time.process_time()
+        out: Row = {"kernel": kernel_value(case.log, case.gamma, ratio)}
+        out["kernel_cpu"] = round(time.process_time() - begun, 3)
+        if boosted and case.policy is not None:
+            begun = time.process_time()
+            out["boosting"] = boosting_value(case.log, case.gamma, case.policy)
+            out["boosting_cpu"] = round(time.process_time() - begun, 3)
+    return out
 
 
 def _moved(before: Row, after: Row) -> Row:

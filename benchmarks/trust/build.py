@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import partial
 
 from benchmarks.trust.case import Cell, Draw, Trouble
-from benchmarks.trust.families import clinic, corridor, decoys, hidden, scales, speeds
+from benchmarks.trust.families import clinic, corridor, decoys, hidden, scales, speeds, systems_build
+from benchmarks.trust.families.system import cells_of as systems
 
 
 def cells() -> list[Cell]:
-    return [*_clinic(), *_speeds(), *_decoys(), *_hidden(), *_corridor(), *_cuts(), *_scales(), *_unlogged()]
+    continuous = systems(systems_build, ("drug", "queue", "pendulum", "programme", "waves"), (300, 1000))
+    shared = [*_clinic(), *_speeds(), *_decoys(), *_hidden(), *_corridor(), *_cuts(), *_scales(), *_unlogged()]
+    return [*continuous, *shared]
 
 
 def _clinic() -> list[Cell]:

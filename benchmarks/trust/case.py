@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +14,16 @@ from sparsetd.logs import Transitions
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One log, the exact value of its target policy, and (where it is known) the features that carry the value."""
+    """One log, the exact value of its target policy, and (where it is known) the features that carry the value.
+
+    `policy` gives the target's probabilities of all actions from the columns, for rivals that need them.
+    """
 
     log: Transitions
     truth: float
     gamma: float
     relevant: frozenset[str] | None = None
+    policy: Callable[[Any], Any] | None = None
 
 
 Draw = Callable[[np.random.Generator], Case]
@@ -53,6 +58,8 @@ class Cell:
         Whether the log visits what the target visits.
     f1_goal, rmse_goal, dropped_goal : float or None
         Goals of this cell alone: the F1 of the support, the error, the share of the columns of noise that are dropped.
+    rivals : bool
+        Whether the log is also given to the rivals of `rivals.py`: the columns are raw, and the value is curved.
     """
 
     name: str
@@ -62,6 +69,7 @@ class Cell:
     f1_goal: float | None = None
     rmse_goal: float | None = None
     dropped_goal: float | None = None
+    rivals: bool = False
 
     @property
     def family(self) -> str:

@@ -1,6 +1,7 @@
 """The REPORT set: run once, at the end. Nothing is chosen by looking at it.
 
-`machine`, `inventory` and `few` are only here; the other families have other parameters and instances than in BUILD.
+The continuous systems, `machine`, `inventory` and `few` are only here; the other families have other parameters and
+instances than in BUILD.
 """
 
 from __future__ import annotations
@@ -8,11 +9,24 @@ from __future__ import annotations
 from functools import partial
 
 from benchmarks.trust.case import Cell, Draw, Trouble
-from benchmarks.trust.families import clinic, corridor, decoys, few, hidden, inventory, machine, scales, speeds
+from benchmarks.trust.families import (
+    clinic,
+    corridor,
+    decoys,
+    few,
+    hidden,
+    inventory,
+    machine,
+    scales,
+    speeds,
+    systems_report,
+)
+from benchmarks.trust.families.system import cells_of as systems
 
 
 def cells() -> list[Cell]:
-    own = [*_machine(), *_inventory(), *_few()]
+    names = ("epidemic", "glucose", "tanks", "ward", "sessions", "terraces")
+    own = [*systems(systems_report, names, (400,)), *_machine(), *_inventory(), *_few()]
     shared = [*_clinic(), *_speeds(), *_decoys(), *_hidden(), *_corridor(), *_cuts(), *_scales(), *_unlogged()]
     return [*own, *shared]
 

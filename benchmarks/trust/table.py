@@ -11,11 +11,13 @@ from scipy.stats import binom
 from benchmarks.trust.ask import Row
 from benchmarks.trust.case import Cell
 
-COVERAGE, RED, FALSE_RED, WORSE = 0.90, 0.95, 0.05, 1.15
+COVERAGE, RED, FALSE_RED, WORSE, RIVAL = 0.90, 0.95, 0.05, 1.15, 1.1
+SILENT, WASTED, AMBER, GREEN = 0.03, 0.15, 0.85, 0.93  # shares over all logs
 SAME = 1e-6  # a value has not moved if it moved by less than this share of its interval's width
 ESTIMATOR = ("f1", "permuted", "rescaled")
 COLUMNS = {
-    "logs": "{:d}", "rmse": "{:.3g}", "selected": "{:.3g}", "all": "{:.3g}", "coverage": "{:.0%}",
+    "logs": "{:d}", "rmse": "{:.3g}", "selected": "{:.3g}", "all": "{:.3g}", "kernel": "{:.3g}",
+    "boosting": "{:.3g}", "coverage": "{:.0%}",
     "silent": "{:.0%}", "width": "{:.3g}",
     "red": "{:.0%}", "amber": "{:.0%}", "f1": "{:.2f}", "dropped": "{:.1%}", "jaccard": "{:.2f}", "rescaled": "{:.2f}",
     "cpu": "{:.2f}",
@@ -32,6 +34,10 @@ def summary(rows: list[Row]) -> Row:
         "rmse": _rmse(told, "value"),
         "selected": _rmse(told, "selected"),
         "all": _rmse(told, "all"),
+        "kernel": _rmse([r for r in told if "kernel" in r], "kernel"),
+        "boosting": _rmse([r for r in told if "boosting" in r], "boosting"),
+        "beside_boosting": _rmse([r for r in told if "boosting" in r], "value"),
+        "boosting_time": _median([r["cpu"] / r["boosting_cpu"] for r in rows if "boosting" in r]),
         "coverage": float(covered.mean()),
         "silent": float((~covered & ~red).mean()),
         "width": _median([r["high"] - r["low"] for r in told]),
@@ -55,7 +61,12 @@ def verdicts(cell: Cell, s: Row) -> dict[str, bool]:
     out = {"honest": s["coverage"] >= COVERAGE or s["red"] >= RED, "answers": s["failed"] == 0}
     if cell.well_posed:
         out["no false red"] = s["red"] <= FALSE_RED
-    if cell.overlap and s["rmse"] is not None:
+    if cell.rivals and s["rmse"] is not None:
+        out["as good as raw columns and as the kernel"] = s["rmse"] <= RIVAL * min(s["all"], s["kernel"])
+        if s["boosting"] is not None:
+            out["as good as boosting"] = s["beside_boosting"] <= s["boosting"]
+            out["a tenth of boosting's time"] = s["boosting_time"] <= 0.1
+    elif cell.overlap and s["rmse"] is not None:
         out["as good as either"] = s["rmse"] <= WORSE * min(s["selected"], s["all"])
     if cell.f1_goal is not None:
         out["support"] = (s["f1"] or 0.0) >= cell.f1_goal
@@ -84,7 +95,7 @@ def table(rows: list[Row], cells: dict[str, Cell]) -> tuple[str, list[tuple[str,
         shown = [_shown(s[key], form) for key, form in COLUMNS.items()]
         missed = ", ".join(what for what, reached in met[name].items() if not reached)
         lines.append(f"| {name} | {cells[name].trouble} | " + " | ".join(shown) + f" | {missed} |")
-    return "\n".join(lines), _overall(found, met, cells)
+    return "\n".join(lines), [*_shares(rows), *_overall(found, met, cells)]
 
 
 def codes(rows: list[Row]) -> str:
@@ -109,6 +120,21 @@ def _overall(found: dict[str, Row], met: dict[str, Any], cells: dict[str, Cell])
     if logs:
         share = sum(alarms) / logs
         out.append((f"false red in {share:.1%} of {logs} well-posed logs (goal ≤ {FALSE_RED:.0%})", share <= FALSE_RED))
+    return out
+
+
+def _shares(rows: list[Row]) -> list[tuple[str, bool]]:
+    """Over all logs: what the worst caution of an answer says about its interval."""
+    covered = np.array([r["value"] is not None and r["low"] <= r["truth"] <= r["high"] for r in rows])
+    worst = np.array([r["severity"] for r in rows])
+    silent, wasted = float((~covered & (worst != "red")).mean()), float((covered & (worst == "red")).mean())
+    out = [
+        (f"silent misses in {silent:.1%} of {len(rows):,} logs (goal ≤ {SILENT:.0%})", silent <= SILENT),
+        (f"red although the interval covers in {wasted:.1%} of the logs (goal ≤ {WASTED:.0%})", wasted <= WASTED),
+    ]
+    for name, some, goal in (("amber", worst == "amber", AMBER), ("green", ~np.isin(worst, ["red", "amber"]), GREEN)):
+        share = float(covered[some].mean()) if some.any() else 1.0
+        out.append((f"{name} covers in {share:.1%} of {some.sum():,} logs (goal ≥ {goal:.0%})", share >= goal))
     return out
 
 

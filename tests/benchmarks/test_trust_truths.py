@@ -10,10 +10,22 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
-from benchmarks.trust.families import clinic, corridor, decoys, inventory, machine, scales, speeds
+from benchmarks.trust.families import (
+    clinic,
+    corridor,
+    decoys,
+    inventory,
+    machine,
+    scales,
+    speeds,
+    systems_build,
+    systems_report,
+)
+from benchmarks.trust.families.system import draw as draw_system
 from benchmarks.trust.finite import FiniteProblem
 from benchmarks.trust.gaussian import GaussianProblem
 from benchmarks.trust.plain import start_value
+from benchmarks.trust.rivals import boosting_value, kernel_value
 
 FINITE = {"machine": machine.machine, "inventory": inventory.shop, "corridor": partial(corridor.corridor, 8, 0.05)}
 
@@ -126,3 +138,23 @@ def test_a_share_of_the_cut_episodes_is_marked_as_terminated() -> None:
     assert 250 < cut < 400  # .98^10 of the episodes go on after ten steps
     assert 0.35 * cut < wrong.terminated.sum() - right.terminated.sum() < 0.65 * cut
     assert not np.any(wrong.terminated & wrong.truncated)
+
+
+@pytest.mark.parametrize("make", [systems_build.drug, systems_build.programme, systems_report.glucose])
+def test_the_truth_of_a_system_is_the_mean_of_the_returns_of_its_rows(make: Any) -> None:
+    system = make()
+    steps = system.simulate(system.targets["strong"], 4000, np.random.default_rng(5))
+    earned = np.bincount(steps["episode"], system.gamma ** steps["age"] * steps["reward"])
+    value, error = system.value("strong", 4000)
+    assert abs(earned.mean() - value) < 4 * np.hypot(error, earned.std() / np.sqrt(4000))
+    chance = system.behavior(steps["now"])
+    np.testing.assert_allclose(chance.sum(axis=1), 1, atol=1e-9)
+    assert chance.min() > 0.01  # every action is taken somewhere near
+
+
+def test_the_rivals_find_the_value_of_a_smooth_problem() -> None:
+    case = draw_system(np.random.default_rng(3), make=systems_build.queue, target="mild", episodes=400)
+    found = kernel_value(case.log, case.gamma, case.log.importance_ratio())
+    assert abs(found - case.truth) < 1.0  # the standard deviation of a return is 5
+    assert case.policy is not None
+    assert abs(boosting_value(case.log, case.gamma, case.policy, rounds=8) - case.truth) < 2.0

@@ -13,7 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sparsetd.features import ActionBlocks, Fourier, Polynomial, RBFGrid, Tabular, TileCoding, action_blocks
+from sparsetd.features import ActionBlocks, Basis, Fourier, Polynomial, RBFGrid, Tabular, TileCoding, action_blocks
 
 LOW, HIGH = np.array([-1.2, -0.07]), np.array([0.6, 0.07])
 BOX = {"low": LOW, "high": HIGH}
@@ -29,6 +29,7 @@ MAPS = [
     Polynomial(3, **BOX),
     TileCoding(4, 5, **BOX),
     TileCoding(4, 50, hash_size=64, **BOX),
+    Basis(n_knots=3),
 ]
 
 
@@ -41,6 +42,7 @@ MAPS = [
         Polynomial(2),
         TileCoding(4, 2, hash_size=128),
         TileCoding(2, 1),
+        Basis(n_knots=2, max_functions=20),
     ]
 )
 def test_scikit_learn_contract(estimator, check) -> None:  # type: ignore[no-untyped-def]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sparsetd.features.action_blocks import ActionBlocks, action_blocks
+from sparsetd.features.basis import Basis
 from sparsetd.features.featurize import featurize
 from sparsetd.features.fourier import Fourier
 from sparsetd.features.polynomial import Polynomial
@@ -10,4 +11,14 @@ from sparsetd.features.rbf_grid import RBFGrid
 from sparsetd.features.tabular import Tabular
 from sparsetd.features.tile_coding import TileCoding
 
-__all__ = ["ActionBlocks", "Fourier", "Polynomial", "RBFGrid", "Tabular", "TileCoding", "action_blocks", "featurize"]
+__all__ = [
+    "ActionBlocks",
+    "Basis",
+    "Fourier",
+    "Polynomial",
+    "RBFGrid",
+    "Tabular",
+    "TileCoding",
+    "action_blocks",
+    "featurize",
+]
