@@ -54,6 +54,33 @@ def test_relevant_features_are_found_among_their_decoys(correlation: float) -> N
     assert sum(len(support) for support in kept) <= 8
 
 
+def test_look_alikes_are_told_apart_by_the_rewards() -> None:
+    kept = [set(np.flatnonzero(fitted(decoys(np.random.default_rng(s), 2000, 40, 0.9)).support_)) for s in range(4, 8)]
+    found = sum(len(support & {0, 1, 2}) for support in kept)
+    assert found >= 10  # of 12
+    assert sum(map(len, kept)) - found <= 3
+
+
+def driven(rng: np.random.Generator, n: int = 300, length: int = 8) -> Batch:
+    """Feature 0 earns nothing but moves feature 1, which does; eight others are noise."""
+    x, seen = rng.normal(size=(n, 10)), []
+    for _ in range(length):
+        after = 0.6 * x + 0.8 * rng.normal(size=x.shape)
+        after[:, 1] = 0.9 * x[:, 0] + 0.4 * rng.normal(size=n)
+        seen.append((x, after, x[:, 1:2] + 0.5 * rng.normal(size=(n, 1))))
+        x = after
+    phi, phi_next, reward = (np.stack(part, axis=1).reshape(n * length, -1) for part in zip(*seen, strict=True))
+    one = np.ones(len(phi))
+    return Batch(phi, phi_next, reward[:, 0], GAMMA * one, one, np.arange(len(phi)) % length == 0, one)
+
+
+def test_a_feature_that_earns_nothing_but_leads_to_what_does_is_found() -> None:
+    for seed in range(4):
+        support = set(np.flatnonzero(fitted(driven(np.random.default_rng(seed))).support_))
+        assert {0, 1} <= support
+        assert len(support) <= 3
+
+
 def test_neither_units_nor_the_order_of_episodes_matter() -> None:
     batch, rng = decoys(np.random.default_rng(3), 1000, 20, 0.5), np.random.default_rng(0)
     model = fitted(batch)

@@ -1,21 +1,29 @@
-"""Which features matter? A generous path proposes, elimination by the size of the error decides.
+"""Which features matter? Those that earn, then those that the others' errors ask for, less those that are not needed.
 
-LSTD on the columns S has θ = A⁻¹b with the covariance V = A⁻¹ Ω A⁻ᵀ / N, Ω the covariance of the scores e_t δ_t. While
-the least (θ_j)² / V_jj is at most κ, that feature goes, and the others move as if θ_j had been held at 0 from the
-start:
+**What earns.** In the regression of the reward, E[φφᵀ]θ = E[ρφr], look-alikes are told apart better than in the TD
+system, whose differences φ − γφ' are small where features are slow. Backward elimination decides there: θ = A⁻¹b has
+the covariance V = A⁻¹ΩA⁻ᵀ/N, Ω the covariance of the scores; while the least θ_j²/V_jj is at most κ, that feature goes,
+and the others move as if θ_j had been held at 0 from the start:
 
     θ ← θ − V_{·j} θ_j / V_jj            V ← V − V_{·j} V_{j·} / V_jj
 
-(backward elimination for the efficient GMM criterion, in closed form: no row is read again). κ is such that of d
-noises .3 are expected to exceed it. What is dropped first among correlated features hangs on where one begins, so it is
-done from all features and from four supports of the path in the metric of C, and once more from what survived anywhere,
-this time with Ω clustered by episode. Nothing is drawn at random and nothing depends on the order of the episodes.
+(for the efficient GMM criterion, in closed form: no row is read again). κ is such that of d noises .3 are expected to
+exceed it. What is dropped first among correlated features hangs on where one begins, so it is done from all features
+and from four supports of the path in the metric of C, and once more from what survived anywhere, this time with Ω
+clustered by episode.
+
+**What the errors ask for.** A feature that earns nothing may lead to what does. With LSTD on the features so far, the
+score s_j = Σ ρδφ_j of every other feature, clustered by episode and less the part that comes from estimating θ, is
+tested; the one that stands out most enters, as long as one does (Parr et al. 2008; Painter-Wakefield & Parr 2012).
+
+**What is not needed.** Elimination in the TD system itself ends it. Nothing is drawn at random and nothing depends on
+the order of the episodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.stats import norm
@@ -35,11 +43,15 @@ TOLERANCE = 1e-4  # relative duality gap of the path: supports are wanted, not d
 
 # Ω of the scores at θ on some columns: row by row, or summed over episodes first.
 Scores = Callable[[Array, Array, bool], Array]
+N_TESTED = 100  # features outside, those with the largest scores, of which the test asks for Ω
 
 
 @dataclass(frozen=True, eq=False)
 class MeanSystem:
-    """A θ = b with C, all means over rows; `free` columns are never dropped; d is the number of features behind it."""
+    """A θ = b with C, all means over rows; `free` columns are never dropped; d is the number of features behind it.
+
+    `earned` is the mean of ρrφ where that is not b (with traces).
+    """
 
     A: Array
     b: Array
@@ -48,16 +60,66 @@ class MeanSystem:
     n_rows: int
     n_clusters: int
     n_candidates: int
+    earned: Array | None = None
 
     @property
     def threshold(self) -> float:
         """κ."""
         return float(norm.isf(0.5 * FALSE / max(self.n_candidates, 2)) ** 2)
 
+    @property
+    def clustered_threshold(self) -> float:
+        """As improbable as κ under the normal law, for so many clusters."""
+        return float(student.isf(norm.sf(np.sqrt(self.threshold)), max(self.n_clusters - 1, 1)) ** 2)
+
     def on(self, columns: Array) -> MeanSystem:
         square = np.ix_(columns, columns)
-        counts = (self.n_rows, self.n_clusters, self.n_candidates)
-        return MeanSystem(self.A[square], self.b[columns], self.C[square], self.free[columns], *counts)
+        earned = None if self.earned is None else self.earned[columns]
+        return replace(
+            self, A=self.A[square], b=self.b[columns], C=self.C[square], free=self.free[columns], earned=earned
+        )
+
+    def of_reward(self) -> MeanSystem:
+        """The regression of the reward."""
+        return replace(self, A=self.C, b=self.b if self.earned is None else self.earned, earned=None)
+
+
+def select(system: MeanSystem, scores: Scores, reward_scores: Scores) -> Array:
+    """The columns that matter, the free ones among them: what earns, what the errors ask for, less what is not needed.
+
+    `scores` are those of the TD error, ρδφ, and `reward_scores` those of the reward regression, φ(ρr − φᵀθ).
+    """
+    every = distinct(system.C)
+    kept = np.union1d(eliminate(system.of_reward(), reward_scores), np.flatnonzero(system.free))
+    while (entering := _asked_for(system, scores, kept, every)) is not None:
+        kept = np.union1d(kept, entering)
+    few = system.on(kept)
+    clustered = scores(solved(few.A, few.b), kept, True)
+    return kept[survivors(few, clustered, np.arange(len(kept)), system.clustered_threshold)]
+
+
+def _asked_for(system: MeanSystem, scores: Scores, kept: Array, every: Array) -> int | None:
+    """The column outside `kept` whose score stands out most; None where none does.
+
+    t_j = N s_j / √ω_j with ω_j that of s_j − A_{jS}A_SS⁻¹s_S, S the columns that are kept.
+    """
+    outside = np.setdiff1d(every, kept)
+    theta = solved(system.A[np.ix_(kept, kept)], system.b[kept])
+    score = system.b - system.A[:, kept] @ theta
+    size = np.abs(score[outside]) / np.sqrt(np.maximum(np.diag(system.C)[outside], np.finfo(float).tiny))
+    tested = np.sort(outside[np.argsort(-size, kind="stable")[:N_TESTED]])
+    if not len(tested):
+        return None
+    some = np.concatenate([kept, tested])
+    omega = scores(np.append(theta, np.zeros(len(tested))), some, True)
+    k = len(kept)
+    W = solved(system.A[np.ix_(kept, kept)].T, system.A[np.ix_(tested, kept)].T).T
+    own = np.diag(omega)[k:]
+    spread = own - 2 * (W * omega[k:, :k]).sum(axis=1) + ((W @ omega[:k, :k]) * W).sum(axis=1)
+    sure = spread > EMPTY * own.max(initial=0.0)
+    statistic = np.where(sure, system.n_rows * score[tested] ** 2 / np.where(sure, spread, 1.0), 0.0)
+    best = int(np.argmax(statistic))
+    return int(tested[best]) if statistic[best] > system.clustered_threshold else None
 
 
 def eliminate(system: MeanSystem, scores: Scores) -> Array:
@@ -71,9 +133,7 @@ def eliminate(system: MeanSystem, scores: Scores) -> Array:
     union = np.unique(np.concatenate(kept))
     few = system.on(union)
     clustered = scores(solved(few.A, few.b), union, True)
-    # As improbable as under the normal law, for so many clusters.
-    bound = student.isf(norm.sf(np.sqrt(system.threshold)), max(system.n_clusters - 1, 1)) ** 2
-    return union[survivors(few, clustered, np.arange(len(union)), float(bound))]
+    return union[survivors(few, clustered, np.arange(len(union)), system.clustered_threshold)]
 
 
 def distinct(C: Array) -> Array:

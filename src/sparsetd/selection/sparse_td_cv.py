@@ -16,7 +16,7 @@ from sparsetd.estimators.sparse_td import ExactTD
 from sparsetd.operators import td
 from sparsetd.penalties import L1, GroupL1
 from sparsetd.selection.cross_validation import Curve, held_out_curve
-from sparsetd.selection.elimination import MeanSystem, eliminate
+from sparsetd.selection.elimination import MeanSystem, select
 from sparsetd.selection.episodes import clusters, episode_folds
 from sparsetd.selection.fold_moments import FoldMoments
 from sparsetd.selection.path import SparsePath, family_of, posed_on, solved
@@ -195,24 +195,31 @@ class Chosen:
 
 
 def chosen_features(table: Table, batch: Batch, factor: Array | None, family: Family) -> Array:
-    """Elimination among all features, or among those that the path proposes where the rows do not afford them."""
+    """The selection of `elimination` among all features, or those that the path proposes where rows are too few."""
     d, n = batch.n_features, len(batch)
     free = np.zeros(d, dtype=bool) if factor is None else factor == 0
     columns = np.arange(d)
     if d > min(n // ROWS_EACH, FORMED):
         columns = proposed(family, free, max(n // PROPOSED_EACH, 1))
     phi, psi, e = selected_rows(table, batch, columns)
-    cluster = clusters(batch.start)
+    cluster, reward = clusters(batch.start), batch.ratio * batch.reward
+    square, counts = phi.T @ phi / n, (n, int(cluster[-1]) + 1, d)
     system = MeanSystem(
-        e.T @ (phi - psi) / n, e.T @ batch.reward / n, phi.T @ phi / n, free[columns], n, int(cluster[-1]) + 1, d
+        e.T @ (phi - psi) / n, e.T @ batch.reward / n, square, free[columns], *counts, earned=phi.T @ reward / n
     )
+    begins = np.flatnonzero(np.diff(cluster, prepend=-1))
+
+    def omega(s: Array, clustered: bool) -> Array:
+        summed = np.add.reduceat(s, begins) if clustered else s
+        return np.asarray(summed.T @ summed / n)
 
     def scores(theta: Array, some: Array, clustered: bool) -> Array:
-        s = e[:, some] * (batch.reward - (phi - psi)[:, some] @ theta)[:, None]
-        s = np.add.reduceat(s, np.flatnonzero(np.diff(cluster, prepend=-1))) if clustered else s
-        return s.T @ s / n
+        return omega(e[:, some] * (batch.reward - (phi - psi)[:, some] @ theta)[:, None], clustered)
 
-    return columns[eliminate(system, scores)]
+    def reward_scores(theta: Array, some: Array, clustered: bool) -> Array:
+        return omega(phi[:, some] * (reward - phi[:, some] @ theta)[:, None], clustered)
+
+    return columns[select(system, scores, reward_scores)]
 
 
 def proposed(family: Family, free: Array, limit: int) -> Array:
