@@ -58,3 +58,14 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert sparsetd.__version__ == declared
     assert f"## [{declared}]" in (root / "CHANGELOG.md").read_text()
     assert f"version: {declared}" in (root / "CITATION.cff").read_text()
+
+
+def test_a_type_checker_sees_a_misspelt_parameter(tmp_path: Path) -> None:
+    mypy = pytest.importorskip("mypy.api")
+    script = tmp_path / "typed.py"
+    script.write_text("from sparsetd import TDC\nTDC(gamma=0.9).fit([[1.0]], [1.0]).predict([[1.0]])\nTDC(gama=0.9)\n")
+    config = str(Path(__file__).parents[1] / "pyproject.toml")
+    said, _, status = mypy.run(["--config-file", config, str(script)])
+    assert status == 1
+    assert 'typed.py:3: error: Unexpected keyword argument "gama" for "TDC"' in said
+    assert "Found 1 error" in said

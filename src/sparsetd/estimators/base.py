@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsetd._tools.progress import track
+from sparsetd._tools.typed_sklearn import BaseEstimator, RegressorMixin
 from sparsetd.estimators.plausible import Watch
 from sparsetd.estimators.rows import Following, check_target, following, in_container, like, weighted, with_constant
 from sparsetd.estimators.validation import check_finite, check_parameters, column, flags, refuse_old_names
