@@ -55,7 +55,7 @@ def busy() -> dict[int, float]:
 
 def timed(jobs: int, seeds: int) -> Took:
     before, own, wall = busy(), time.process_time(), time.perf_counter()
-    sweep([TDC(), ROTD()], GRID, random_walk(), seeds=seeds, n_rows=2000, n_jobs=jobs, backend="cores")
+    sweep([TDC(), ROTD()], GRID, random_walk(), n_runs=seeds, n_rows=2000, n_jobs=jobs, backend="cores")
     took = time.perf_counter() - wall, time.process_time() - own
     spent = [cpu - before.get(pid, 0.0) for pid, cpu in busy().items()]
     return Took(took[0], sorted(s for s in spent if s > 0.2), took[1])

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from sparsetd.cli import main
-from sparsetd.cli.command import Command, Deferred, Outcome, WrongInput
-from sparsetd.cli.commands import COMMANDS
+from sparsetd.cli.command import COMMANDS, Command, Deferred, Outcome, WrongInput
 from sparsetd.cli.console import Console
 
 SMALL = ["demo", "--samples", "2000"]
@@ -76,7 +75,21 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["dmeo"], "did you mean 'demo'?"),
         (["demo", "--samples", "many"], "--samples"),
         (["demo", "--samples", "0"], "--samples"),
-        (["demo", "--seed", "-1"], "--seed"),
+        (["demo", "--random-state", "-1"], "--random-state"),
+        (["demo", "--seed", "1"], "'--seed' is now '--random-state'"),
+        (["sweep", "x", "--method", "TD", "--grid", "a=1", "--out", "o", "--jobs=2"], "'--jobs' is now '--n-jobs'"),
+        (["reproduce", "star"], "run 'python -m reproduction' in a clone"),
+        (["benchmark"], "run 'python -m benchmarks' in a clone"),
+        (
+            ["sweep", "star", "--method", "TD", "--out", "o", "--grid", "a=.1", "a=.2"],
+            "'a' is given twice; say it once",
+        ),
+        (
+            ["sweep", "star", "--method", "TD", "--out", "o", "--grid", "a=1:1:1000000000"],
+            "1,000,000,000 values, more than",
+        ),
+        (["inspect", "x.csv", "--column", "reward=a", "--column", "reward=b"], "'reward' is given twice"),
+        (["inspect", "x.csv", "--buckets", "99999999999999"], "must be at most 2,147,483,648"),
         (["demo", "--out", "plot.bmp"], ".png"),
         (["demo", "--out", "nowhere/plot.png"], "does not exist"),
         (["demo", "--colour"], "--colour"),
@@ -119,9 +132,26 @@ def test_options_may_stand_before_the_command(capsys: pytest.CaptureFixture[str]
 def test_same_seed_same_output(capsys: pytest.CaptureFixture[str]) -> None:
     runs = []
     for _ in range(2):
-        assert main([*SMALL, "--json", "--quiet", "--no-plot", "--seed", "3"]) == 0
+        assert main([*SMALL, "--json", "--quiet", "--no-plot", "--random-state", "3"]) == 0
         runs.append(capsys.readouterr().out)
     assert runs[0] == runs[1]
+
+
+def test_a_failure_before_the_command_is_not_one_of_standard_output(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where memory is short, a library that a command needs cannot be loaded."""
+
+    def load(_command: Deferred) -> Command:
+        raise OSError("libscipy.so: failed to map segment from shared object")
+
+    monkeypatch.setattr(Deferred, "load", load)
+    assert main(["demo"]) == 1
+    assert capsys.readouterr().err == "sparsetd: error: libscipy.so: failed to map segment from shared object\n"
+    problem = OSError(12, "Cannot allocate memory")
+    fake(monkeypatch, lambda *_: (_ for _ in ()).throw(problem))
+    assert main(["fake"]) == 1
+    assert "there is not enough memory ([Errno 12] Cannot allocate memory)" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from sparsetd.cli import main
 from sparsetd.cli.sweep import axis
 
-WORDS = ["sweep", "random-walk", "--method", "tdc", "ROTD", "--rows", "60", "--jobs", "1", "--out", "s"]
+WORDS = ["sweep", "random-walk", "--method", "tdc", "ROTD", "--rows", "60", "--n-jobs", "1", "--out", "s"]
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,7 @@ def here(tmp_path, monkeypatch):
 
 
 def test_table_and_figure_are_made_and_a_second_call_adds_nothing(here, capsys):
-    words = [*WORDS, "--grid", "step_size=1e-2:1:3log", "eta=1,4", "--seeds", "2"]
+    words = [*WORDS, "--grid", "step_size=1e-2:1:3log", "eta=1,4", "--n-runs", "2"]
     assert main(words) == 0
     first = capsys.readouterr()
     assert "best of each method" in first.out
@@ -38,7 +38,7 @@ def test_table_and_figure_are_made_and_a_second_call_adds_nothing(here, capsys):
 def test_a_log_is_standardised_and_given_a_constant(capsys):
     assert main(["example", "icu-sepsis", "--episodes", "30", "--out", "log.csv", "--quiet"]) == 0
     capsys.readouterr()
-    words = ["sweep", "log.csv", "--method", "TDC", "--grid", "step_size=0.001,0.01", "--jobs", "1", "--out", "s"]
+    words = ["sweep", "log.csv", "--method", "TDC", "--grid", "step_size=0.001,0.01", "--n-jobs", "1", "--out", "s"]
     assert main(words) == 0
     assert "TDC" in capsys.readouterr().out
 
@@ -50,7 +50,7 @@ def test_a_log_is_standardised_and_given_a_constant(capsys):
         (["--grid", "step_size"], "NAME=VALUES"),
         (["--grid", "step_size=1:x:3"], "1e-4:1:20log"),
         (["--grid", "step_size=0.1", "--metric", "rmse"], "choose from rmspbe"),
-        (["--grid", "step_size=0.1", "--seeds", "0"], "at least 1"),
+        (["--grid", "step_size=0.1", "--n-runs", "0"], "at least 1"),
         (["--grid", "step_size=0.1", "--method", "TDX"], "did you mean 'TD"),
     ],
 )

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sparsetd.cli.commands import COMMANDS
 from test_cli_log import rows, write
 from toy import TOY
 
@@ -26,7 +27,6 @@ import reproduction.__main__
 from reproduction import EXPERIMENTS, runner
 from sparsetd.cli import demo_questions as demo
 from sparsetd.cli import main
-from sparsetd.cli.commands import COMMANDS
 from sparsetd.problems.icu_sepsis import ICUSepsis
 
 HALVES = "import numpy as np\ndef half(s):\n    return np.full((len(s), 2), 0.5)\n"
@@ -43,7 +43,7 @@ LINES = {
     "improve": "improve log.csv --out out.sparsetd --report out.html",
     "demo": "demo --samples 20 --out out.png",
     "reproduction": "star --seeds 1 --out out --resume",
-    "sweep": "sweep random-walk --method TD --grid step_size=0.1,0.2 --rows 5 --jobs 1 --out out",
+    "sweep": "sweep random-walk --method TD --grid step_size=0.1,0.2 --rows 5 --n-jobs 1 --out out",
 }
 PROGRAMS = {"reproduction": reproduction.__main__.main}  # the others are commands of `sparsetd`
 

@@ -24,7 +24,7 @@ def test_the_table_is_that_of_the_cores(source, tmp_path):
     data = mdp if source == "problem" else mdp.sample(24, np.random.default_rng(0))
     learners = {"TD": TD(), "TDC": TDC(), "two passes": TDC(n_passes=2, lam=0.5), "ROTD": ROTD(rho_theta=0.01)}
     grid = {"step_size": [0.05, "auto"], "eta": [0.5, 2.0]}
-    how = {"seeds": 2, "curve": 3} | ({"n_rows": 24} if source == "problem" else {})
+    how = {"n_runs": 2, "curve": 3} | ({"n_rows": 24} if source == "problem" else {})
     cores = sweep(learners, grid, data, n_jobs=1, **how)
     device = sweep(learners, grid, data, backend="cuda", dtype="float64", out=tmp_path, **how)
     assert len(device) == len(cores)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
@@ -28,7 +27,7 @@ def mdp():
 
 @pytest.mark.filterwarnings("ignore::sparsetd.estimators.base.DivergenceWarning")
 def test_rows_are_the_fits_that_one_would_make_by_hand(mdp):
-    table = sweep([TDC(), ROTD(rho_theta=0.01)], GRID, mdp, seeds=[3, 8], n_rows=200, n_jobs=1, curve=7)
+    table = sweep([TDC(), ROTD(rho_theta=0.01)], GRID, mdp, n_runs=2, random_state=7, n_rows=200, n_jobs=1, curve=7)
     assert len(table) == 2 * 4 * 2
     for row in table.rows[::3]:
         rows = mdp.trajectory(200, np.random.default_rng(row["seed"]))
@@ -86,11 +85,11 @@ def test_the_star_starts_where_its_literature_does_and_td_diverges():
 
 def test_nothing_depends_on_the_workers(tmp_path):
     def made(folder, **how):
-        sweep([TDC(), ROTD()], GRID, random_walk(), seeds=3, n_rows=80, out=tmp_path / folder, **how)
+        sweep([TDC(), ROTD()], GRID, random_walk(), n_runs=3, n_rows=80, out=tmp_path / folder, **how)
         return {p.name: p.read_bytes() for p in sorted((tmp_path / folder).rglob("*")) if p.is_file()}
 
     alone = made("alone", n_jobs=1)
-    assert len(alone) == 3 + 2
+    assert len(alone) == 3 + 1
     assert made("threads", n_jobs=3, backend="threading") == alone
     assert made("processes", n_jobs=2) == alone
 
@@ -100,14 +99,58 @@ def test_an_interrupted_sweep_runs_only_the_rest(tmp_path):
         return sweep(TDC(), {"step_size": np.geomspace(0.01, 1, 70)}, random_walk(), n_rows=30, n_jobs=1, **more)
 
     whole = go(out=tmp_path / "s")
-    for name in ("rows/00001.jsonl", "table.csv"):
-        (tmp_path / "s" / name).unlink()
-    (tmp_path / "s" / "rows" / ".00001.jsonl.999999999.tmp").write_text('{"half": ')
+    lost = sorted((tmp_path / "s" / "rows").iterdir(), key=lambda entry: len(entry.read_bytes()))[0]  # of six rows
+    for path in (lost, tmp_path / "s" / "table.csv"):
+        path.unlink()
+    (tmp_path / "s" / "rows" / f".{lost.name}.999999999.tmp").write_text("half")
     told = []
     again = go(out=tmp_path / "s", progress=lambda done, total: told.append((done, total)))
     assert told == [(70, 70)]
     assert again.rows == whole.rows
     assert (tmp_path / "s" / "table.csv").read_text() == whole.to_csv()
+
+
+def test_a_larger_sweep_runs_only_what_is_new(tmp_path):
+    def go(steps, n_runs, **more):
+        return sweep(TDC(), {"step_size": steps}, random_walk(), n_rows=30, n_jobs=1, n_runs=n_runs, **more)
+
+    few, more, told = [0.1, 0.2], list(np.linspace(0.1, 0.9, 5)), []
+    go(few, 2, out=tmp_path)
+    larger = go(few, 5, out=tmp_path, progress=lambda done, _: told.append(done))
+    assert told == [6, 8, 10]
+    assert larger.rows == go(few, 5).rows
+    assert go(more, 2, out=tmp_path).rows == go(more, 2).rows
+
+
+def test_functions_are_known_by_what_they_compute(tmp_path):
+    """A metric or an environment whose helper was edited between two calls is another one."""
+    helper = {"scale": 1.0}
+    metric = {"size": lambda model: helper["scale"] * float(np.abs(model.coef_).sum())}
+
+    def go():
+        table = sweep(TDC(), {"step_size": [0.1]}, random_walk(), n_rows=30, n_jobs=1, metric=metric, out=tmp_path)
+        return table.rows[0]["size"]
+
+    one = go()
+    helper["scale"] = 2.0
+    assert go() == pytest.approx(2 * one)
+
+
+def test_a_parameter_that_is_a_function_cannot_be_kept(tmp_path):
+    grid = {"step_size": [lambda t: 0.1 / (1 + t)]}
+    with pytest.raises(TypeError, match="step_size is a function, which a file cannot hold"):
+        sweep(TDC(), grid, random_walk(), n_rows=30, n_jobs=1, out=tmp_path)
+
+
+def test_a_grid_that_is_too_large_is_refused_before_it_is_made():
+    grid = {"step_size": range(10**6), "eta": range(10**6)}
+    with pytest.raises(ValueError, match=r"the grid has 1,000,000,000,000 settings, more than 1,000,000"):
+        sweep(TDC(), grid, random_walk())
+
+
+def test_the_old_name_of_the_seeds_says_the_new_one():
+    with pytest.raises(TypeError, match="`seeds` is now `n_runs`"):
+        sweep(TDC(), {"step_size": [0.1]}, random_walk(), seeds=3)
 
 
 SCRIPT = """
@@ -147,9 +190,9 @@ def test_kills_change_no_byte(tmp_path):
         (({"step_size": [0.1]}, "log", {"metric": "value_error"}), "needs the exact values of a finite problem"),
         (({"step_size": [0.1]}, "walk", {"metric": "rmse"}), "choose from rmspbe"),
         (({"step_size": [0.1]}, "nothing"), "not on str"),
-        (({"step_size": [0.1]}, "walk", {"seeds": 0}), "no seed"),
+        (({"step_size": [0.1]}, "walk", {"n_runs": 0}), "n_runs=0 runs nothing"),
         (({"fit_intercept": [True]}, "walk"), "add a column of ones"),
-        (({"step_size": [0.1]}, "one episode", {"seeds": 2}), "one episode"),
+        (({"step_size": [0.1]}, "one episode", {"n_runs": 2}), "one episode"),
     ],
 )
 def test_what_cannot_be_gets_one_sentence(arguments, sentence):
@@ -162,12 +205,14 @@ def test_what_cannot_be_gets_one_sentence(arguments, sentence):
         sweep(TDC(), grid, data, n_jobs=1, **(more[0] if more else {}))
 
 
-def test_a_folder_of_another_sweep_is_left_alone(tmp_path):
-    sweep(TDC(), {"step_size": [0.1]}, random_walk(), n_rows=20, n_jobs=1, out=tmp_path)
-    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    with pytest.raises(ValueError, match="holds another sweep"):
-        sweep(TDC(), {"step_size": [0.2]}, random_walk(), n_rows=20, n_jobs=1, out=tmp_path)
-    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+def test_a_folder_may_hold_the_pieces_of_several_sweeps(tmp_path):
+    def go(eta, **more):
+        return sweep(TDC(eta=eta), {"step_size": [0.1]}, random_walk(), n_rows=200, n_jobs=1, out=tmp_path, **more)
+
+    one, other = go(1.0), go(4.0)
+    assert one.rows != other.rows
+    assert go(1.0, progress=pytest.fail).rows == one.rows
+    assert (tmp_path / "table.csv").read_text() == one.to_csv()
 
 
 def test_seeds_of_a_log_draw_whole_episodes():
@@ -175,7 +220,7 @@ def test_seeds_of_a_log_draw_whole_episodes():
     drawn = resample(log, np.random.default_rng(2))
     assert drawn.start.sum() == log.start.sum()
     assert (drawn.discount[np.flatnonzero(drawn.start)[1:] - 1] == 0).mean() > 0.9  # an episode ends where one begins
-    table = sweep(LSTD(), {"alpha": [1e-3]}, log, seeds=3, n_jobs=1, curve=0)
+    table = sweep(LSTD(), {"alpha": [1e-3]}, log, n_runs=3, n_jobs=1, curve=0)
     assert len({row["rmspbe"] for row in table.rows}) == 3
 
 
@@ -201,7 +246,7 @@ class Corridor:
 def test_control_runs_are_those_of_online():
     task = Control(Corridor, np.asarray, n_episodes=20, max_steps=50, behavior=Rule(epsilon=0.2))
     learner = GreedyGQ(2, 5, 0.9)
-    table = sweep(learner, {"step_size": [0.01, 0.5], "lam": [0.0, 0.5]}, task, seeds=2, n_jobs=1)
+    table = sweep(learner, {"step_size": [0.01, 0.5], "lam": [0.0, 0.5]}, task, n_runs=2, n_jobs=1)
     row = table.rows[-1]
     again = GreedyGQ(2, 5, 0.9, lam=row["lam"], step_size=row["step_size"])
     rng = np.random.default_rng(row["seed"])
@@ -209,9 +254,3 @@ def test_control_runs_are_those_of_online():
     assert row["curve"] == [e.total for e in episodes]
     assert row["steps"] == np.mean([e.steps for e in episodes[-2:]])
     assert table.best()[0]["step_size"] == 0.5
-
-
-def test_json_of_the_pieces_reads_back(tmp_path):
-    table = sweep(TDC(), GRID, random_walk(), n_rows=20, n_jobs=1, out=tmp_path)
-    lines = (tmp_path / "rows" / "00000.jsonl").read_text().splitlines()
-    assert [json.loads(line) for line in lines] == table.rows

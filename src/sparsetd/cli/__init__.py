@@ -1,11 +1,12 @@
 """The command line: `sparsetd COMMAND …`.
 
-A command is one file of this package with a `Command` in it, listed once in `commands.py`. It computes and returns an
+A command is one file of this package with a `Command` in it, listed once in `command.py`. It computes and returns an
 `Outcome`; printing, `--json`, `--quiet`, colours, errors and exit codes are handled here, once for all.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -22,7 +23,7 @@ __all__ = ["main"]
 
 NO_READER = 141  # as the shell reports a program that wrote to a closed pipe
 WRONG_PATHS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError)
-WRONG = (WrongInput, ValueError, TypeError, ImportError, *WRONG_PATHS)
+WRONG = (WrongUsage, WrongInput, ValueError, TypeError, ImportError, *WRONG_PATHS)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,44 +31,52 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not open_streams():
         Console().error("standard output is closed, so there is nowhere to print the result: redirect it to a file")
         return 2
+    words = sys.argv[1:] if argv is None else argv
     try:
-        code = _run(sys.argv[1:] if argv is None else argv)
-        sys.stdout.flush()
-        return code
+        console, outcome = _run(words)
     except KeyboardInterrupt:
         Console().error("interrupted")
         return 130
+    return _written(console, outcome)
+
+
+def _run(words: Sequence[str]) -> tuple[Console, Outcome]:
+    """The outcome of a command, and where to write it; an error is an outcome too."""
+    if "_ARGCOMPLETE" in os.environ:  # the shell asks what may come next, and argcomplete answers and exits
+        import argcomplete
+
+        argcomplete.autocomplete(build_parser(os.environ.get("COMP_LINE", "").split()))
+    console, debug = Console(json="--json" in words), "--debug" in words
+    try:
+        args = build_parser(words).parse_args(words)
+        console, debug = Console.of_terminal(json=args.json, quiet=args.quiet), args.debug
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: console.warning(message)  # without the line of code
+            with nullcontext() if args.quiet else shown():
+                outcome: Outcome = args.command.run(args, console)
+    except SystemExit as stop:  # argparse ends --help with 0
+        return Console(), Outcome("", code=int(stop.code or 0))
+    except Exception as problem:
+        if debug and not isinstance(problem, WrongUsage):
+            tell(traceback.format_exc())
+        console.error(_sentence(problem))
+        code = 2 if isinstance(problem, WRONG) else 1
+        return console, Outcome("", {"error": _sentence(problem), "exit_code": code}, code)
+    return console, outcome
+
+
+def _written(console: Console, outcome: Outcome) -> int:
+    """Print the outcome; its exit code, or that of a result that could not be printed."""
+    try:
+        console.result(outcome.data, outcome.text)
+        sys.stdout.flush()
     except BrokenPipeError:  # the reader (head, less) went away, and nobody is left to tell
         _abandon_stdout()
         return NO_READER
     except OSError as problem:
         _abandon_stdout()
-        Console().error(f"the result could not be written to standard output ({problem.strerror})")
+        console.error(f"the result could not be written to standard output ({problem.strerror})")
         return 1
-
-
-def _run(words: Sequence[str]) -> int:
-    if "_ARGCOMPLETE" in os.environ:  # the shell asks what may come next, and argcomplete answers and exits
-        import argcomplete
-
-        argcomplete.autocomplete(build_parser(os.environ.get("COMP_LINE", "").split()))
-    try:
-        args = build_parser(words).parse_args(words)
-    except WrongUsage as problem:
-        return Console(json="--json" in words).failure(str(problem), 2)
-    except SystemExit as stop:  # argparse ends --help with 0
-        return int(stop.code or 0)
-    console = Console.of_terminal(json=args.json, quiet=args.quiet)
-    try:
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: console.warning(message)  # without the line of code
-            with nullcontext() if args.quiet else shown():
-                outcome: Outcome = args.command.run(args, console)
-    except Exception as problem:
-        if args.debug:
-            tell(traceback.format_exc())
-        return console.failure(_sentence(problem), 2 if isinstance(problem, WRONG) else 1)
-    console.result(outcome.data, outcome.text)
     return outcome.code
 
 
@@ -80,7 +89,7 @@ def _sentence(problem: Exception) -> str:
     """The first line of the message, or the name of the exception where it has none."""
     if isinstance(problem, OSError) and problem.filename:
         return f"{problem.filename}: {problem.strerror}"
-    if isinstance(problem, MemoryError):
+    if isinstance(problem, MemoryError) or getattr(problem, "errno", None) == errno.ENOMEM:
         return f"there is not enough memory ({str(problem) or 'an allocation failed'})"
     lines = str(problem).strip().splitlines()
     return lines[0] if lines else f"unexpected {type(problem).__name__}; run again with --debug to see where"

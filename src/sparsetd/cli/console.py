@@ -37,15 +37,11 @@ class Console:
         tell(f"sparsetd: warning: {sentence}")
 
     def result(self, data: dict[str, Any], text: str) -> None:
-        versioned = {"schema_version": SCHEMA_VERSION, **data}
-        print(json.dumps(_plain(versioned), allow_nan=False, indent=2) if self.json else text)
-
-    def failure(self, sentence: str, code: int) -> int:
-        """The sentence on stderr and, with `--json`, an object with it on stdout; returns the exit code."""
-        self.error(sentence)
-        if self.json:
-            self.result({"error": sentence, "exit_code": code}, "")
-        return code
+        """Print the text or, where JSON is wanted, the data; nothing where there is none."""
+        if self.json and data:
+            print(json.dumps(_plain({"schema_version": SCHEMA_VERSION, **data}), allow_nan=False, indent=2))
+        elif text:
+            print(text)
 
     def bold(self, text: str) -> str:
         return f"\x1b[1m{text}\x1b[0m" if self.colour else text

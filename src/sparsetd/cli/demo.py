@@ -10,7 +10,7 @@ from typing import Any
 from sparsetd.cli import demo_questions as demo
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
-from sparsetd.cli.options import at_least
+from sparsetd.cli.options import add_random_state, at_least
 from sparsetd.plots.save import check_figure_path, save_figure
 from sparsetd.report.table import Column, text_table
 
@@ -24,7 +24,7 @@ examples:
   sparsetd demo                          print the tables, draw sparsetd-demo.png
   sparsetd demo --out curves.svg         draw somewhere else (.png, .svg or .pdf)
   sparsetd demo --no-plot --json         numbers only, for a program
-  sparsetd demo --samples 5000 --seed 1  more data, other data
+  sparsetd demo --samples 5000 --random-state 1 more data, other data
 """
 
 LEGEND = """\
@@ -57,18 +57,18 @@ def arguments(parser: ArgumentParser) -> None:
         metavar="N",
         help="transitions of the random process; the star gets 50 times as many (default: %(default)s)",
     )
-    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of the random numbers (default: %(default)s)")
+    add_random_state(parser, "the random numbers")
 
 
 def run(args: Namespace, console: Console) -> Outcome:
     if not args.no_plot:
         check_figure_path(args.out)
-    result = demo.run(demo.Settings(samples=args.samples, seed=args.seed), console.progress)
+    result = demo.run(demo.Settings(samples=args.samples, seed=args.random_state), console.progress)
     tables = [_section(problem, result.rows, console) for problem in result.problems]
     text = "\n\n".join([*tables, _value(result), LEGEND])
     low, high = result.evaluation.interval
     value = {"value": result.evaluation.value, "low": low, "high": high, "exact": result.exact_value}
-    data = {"samples": args.samples, "seed": args.seed, "rows": result.rows, "policy": value, "plot": None}
+    data = {"samples": args.samples, "seed": args.random_state, "rows": result.rows, "policy": value, "plot": None}
     if not args.no_plot:
         console.progress("drawing")
         data["plot"] = str(save_figure(partial(demo.plot, result), args.out, demo.PANELS))

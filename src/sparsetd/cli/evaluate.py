@@ -37,7 +37,7 @@ examples:
   sparsetd evaluate log.parquet --target target_prob --report report.html
   sparsetd evaluate log.csv --target policies:greedy --gamma 1
   sparsetd evaluate log.parquet --target behavior --all-features --json
-  sparsetd evaluate log-shards --target target_prob --jobs 4 --checkpoint kept
+  sparsetd evaluate log-shards --target target_prob --n-jobs 4 --checkpoint kept
 """
 CLASSIFIERS = ("logistic", "boosting", "forest")
 

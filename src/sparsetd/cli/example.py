@@ -11,7 +11,7 @@ import numpy as np
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import check_output
-from sparsetd.cli.options import at_least
+from sparsetd.cli.options import add_random_state, at_least
 from sparsetd.logs import Transitions
 from sparsetd.storage.atomic import replace_file
 
@@ -35,7 +35,7 @@ def arguments(parser: ArgumentParser) -> None:
     add("--episodes", type=at_least(1), default=2000, metavar="N", help="patients (default: %(default)s)")
     add("--target", choices=TARGETS, default="greedy", help="target policy (default: %(default)s)")
     add("--noise", type=at_least(0), default=0, metavar="N", help="columns of noise to add")
-    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of the patients (default: %(default)s)")
+    add_random_state(parser, "the patients")
 
 
 def run(args: Namespace, console: Console) -> Outcome:
@@ -45,7 +45,7 @@ def run(args: Namespace, console: Console) -> Outcome:
     problem = ICUSepsis.load(gamma=0.99)
     policy = problem.policy(args.target)
     console.progress(f"treating {args.episodes:,} patients")
-    log = problem.log(args.episodes, policy, np.random.default_rng(args.seed), n_noise=args.noise)
+    log = problem.log(args.episodes, policy, np.random.default_rng(args.random_state), n_noise=args.noise)
     write_log(log, target or Path(args.out))
     truth = problem.exact_value(policy)
     text = (

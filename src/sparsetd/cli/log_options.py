@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from sparsetd.cli.command import WrongInput
-from sparsetd.cli.options import at_least, fraction
+from sparsetd.cli.options import Assignments, add_n_jobs, at_least, fraction
 from sparsetd.logs import Shard, Transitions, read, shards
 from sparsetd.logs.shards import part_of
 from sparsetd.logs.sources import FILES
 from sparsetd.storage.atomic import regular_file
 from sparsetd.storage.cache import Cache
 
+GAMMA = 0.99
 LOG_HELP = ".parquet, .arrow, .csv, .jsonl or .npz file, a folder or pattern of such parts, or minari:ID"
 
 
@@ -28,7 +29,7 @@ def add_log(parser: ArgumentParser) -> None:
 def add_columns(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--column",
-        action="append",
+        action=Assignments,
         default=[],
         type=_column,
         metavar="ROLE=NAME",
@@ -40,7 +41,7 @@ def add_columns(parser: ArgumentParser) -> None:
 def add_buckets(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--buckets",
-        action="append",
+        action=Assignments,
         dest="column",
         type=lambda text: ("buckets", at_least(1)(text)),
         metavar="N",
@@ -57,10 +58,9 @@ def add_part(parser: ArgumentParser) -> None:
     )
 
 
-def add_gamma(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--gamma", type=fraction, default=0.99, metavar="G", help="discount of one step, 0 to 1 (default: %(default)s)"
-    )
+def add_gamma(parser: ArgumentParser, default: float | None = GAMMA) -> None:
+    help = f"discount of one step, 0 to 1 (default: {GAMMA})"
+    parser.add_argument("--gamma", type=fraction, default=default, metavar="G", help=help)
 
 
 def read_log(args: Namespace, *, sparse: bool = False, **columns: Any) -> Transitions:
@@ -78,7 +78,7 @@ def read_shards(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
 
 def add_engine(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("a log in shards (see 'sparsetd shard')")
-    group.add_argument("--jobs", type=at_least(1), default=1, metavar="N", help="processes (default: %(default)s)")
+    add_n_jobs(group)
     group.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster that reads the shards: tcp://…")
     add_checkpoint(group)
 
@@ -103,7 +103,7 @@ def engine_of(args: Namespace) -> Any:
         return Dask(args.scheduler)
     from sparsetd.logs.engines import Processes
 
-    return None if args.jobs == 1 else Processes(args.jobs)
+    return None if args.n_jobs == 1 else Processes(args.n_jobs)
 
 
 def check_output(path: str | None, *endings: str, inputs: Iterable[str | None] = ()) -> Path | None:

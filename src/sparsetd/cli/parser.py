@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
-from sparsetd.cli.command import Command
-from sparsetd.cli.commands import COMMANDS
+from sparsetd.cli.command import COMMANDS, Command
 
 DESCRIPTION = """\
 Sparse, off-policy-convergent linear value learning.
@@ -35,6 +34,20 @@ exit codes:
 Results go to stdout, progress and errors to stderr. NO_COLOR switches colours off."""
 
 
+RENAMED = {
+    "--seed": "--random-state",
+    "--seeds": "--n-runs",
+    "--folds": "--n-folds",
+    "--resamples": "--n-resamples",
+    "--jobs": "--n-jobs",
+    "--policy": "--target",
+}
+GONE = {
+    "reproduce": "run 'python -m reproduction' in a clone of the repository",
+    "benchmark": "run 'python -m benchmarks' in a clone of the repository",
+}
+
+
 class WrongUsage(Exception):
     """Words that no command understands: one sentence, exit code 2."""
 
@@ -53,7 +66,14 @@ def _layout(prog: str) -> argparse.HelpFormatter:
 
 
 def _nearest(message: str) -> str:
+    """What the user may have meant: the new name of an old word, or a known word that is spelt nearly so."""
+    unknown = [word.partition("=")[0] for word in message.partition("unrecognized arguments: ")[2].split()]
+    renamed = [f"'{word}' is now '{RENAMED[word]}'" for word in unknown if word in RENAMED]
+    if renamed:
+        return "; " + ", ".join(renamed)
     found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+    if found and found[1] in GONE:
+        return f"; {GONE[found[1]]}"
     close = difflib.get_close_matches(found[1], re.findall(r"[\w-]+", found[2]), n=1) if found else []
     return f"; did you mean '{close[0]}'?" if close else ""
 

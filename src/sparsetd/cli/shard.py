@@ -19,7 +19,7 @@ only. An interrupted run continues when you start it again with the same argumen
 examples:
   sparsetd shard log.csv --out log-shards
   sparsetd shard 2024/*.parquet 2025/*.parquet --out log-shards --shards 200
-  sparsetd evaluate log-shards --target target_prob --jobs 4
+  sparsetd evaluate log-shards --target target_prob --n-jobs 4
 """
 
 

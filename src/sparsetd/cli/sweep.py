@@ -13,8 +13,9 @@ from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.fit import method_named, value_of
 from sparsetd.cli.log_options import LOG_HELP, add_gamma
-from sparsetd.cli.options import at_least
+from sparsetd.cli.options import Assignments, add_n_jobs, add_random_state, at_least
 from sparsetd.report.table import Column, text_table
+from sparsetd.sweeps.grid import MOST
 
 SUMMARY = "compare methods over grids of settings and seeds, with sensitivity curves"
 PROBLEMS = ("random-walk", "star", "boyan-chain", "random-mdp")
@@ -29,7 +30,7 @@ Values of a grid: a list (1,4,16), a range with so many values (0:1:11) or one t
 logarithmic scale (1e-4:1:20log).
 
 examples:
-  sparsetd sweep random-walk --method TDC ROTD --grid step_size=1e-3:1:13log eta=1,4 --seeds 30 --out walk
+  sparsetd sweep random-walk --method TDC ROTD --grid step_size=1e-3:1:13log eta=1,4 --n-runs 30 --out walk
   sparsetd sweep log.parquet --method TDC --grid step_size=1e-4:1e-1:7log --gamma 0.95 --out on-my-log
 """
 
@@ -38,12 +39,14 @@ def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("data", metavar="PROBLEM_OR_LOG", help=f"one of {', '.join(PROBLEMS)}, or a log: {LOG_HELP}")
     add("--method", nargs="+", required=True, metavar="NAME", help="estimators, such as TDC ROTD")
-    add("--grid", nargs="+", required=True, type=axis, metavar="NAME=VALUES", help="parameters and their values")
-    add("--seeds", type=at_least(1), default=1, metavar="N", help="runs of each setting (default: 1)")
+    values = "parameters and their values"
+    add("--grid", nargs="+", required=True, type=axis, action=Assignments, metavar="NAME=VALUES", help=values)
+    add("--n-runs", type=at_least(1), default=1, metavar="N", help="runs of each setting (default: %(default)s)")
+    add_random_state(parser, "the first run; the next ones follow")
     add("--metric", default="rmspbe", metavar="NAME", help="rmspbe, mspbe, neu, or value_error on a problem")
     add("--rows", type=at_least(1), default=1000, metavar="N", help="rows of a run on a problem")
     add_gamma(parser)
-    add("--jobs", type=int, default=-1, metavar="N", help="processes (default: one per core)")
+    add_n_jobs(parser, default=-1)
     add("--backend", default="cores", metavar="NAME", help="cores, cuda (a GPU through CuPy) or a joblib backend")
     add("--out", type=Path, required=True, metavar="DIR", help="where rows, table and figures go")
 
@@ -56,9 +59,10 @@ def run(args: Namespace, console: Console) -> Outcome:
         [_estimator(name, args) for name in args.method],
         dict(args.grid),
         _data(args),
-        seeds=args.seeds,
+        n_runs=args.n_runs,
+        random_state=args.random_state,
         metric=args.metric,
-        n_jobs=args.jobs,
+        n_jobs=args.n_jobs,
         backend=args.backend,
         out=args.out,
         progress=counter("runs"),
@@ -82,9 +86,11 @@ def axis(text: str) -> tuple[str, list[Any]]:
     if values.count(":") != 2:
         return name, [value_of(value) for value in values.split(",")]
     low, high, count = values.split(":")
-    spaced = np.geomspace if count.endswith("log") else np.linspace
+    spaced, number = np.geomspace if count.endswith("log") else np.linspace, count.removesuffix("log")
     try:
-        return name, [float(v) for v in spaced(float(low), float(high), int(count.removesuffix("log")))]
+        if int(number) > MOST:
+            raise ArgumentTypeError(f"has {int(number):,} values, more than {MOST:,}: give fewer")
+        return name, [float(v) for v in spaced(float(low), float(high), int(number))]
     except ValueError:
         raise ArgumentTypeError(f"must be a range such as 1e-4:1:20log, not '{values}'") from None
 

@@ -12,17 +12,16 @@ import ctypes
 import inspect
 import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import joblib
 import numpy as np
 
 from sparsetd._tools.progress import track
+from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.logs import Shard, Transitions
 from sparsetd.storage.cache import Cache, key_of
 
@@ -55,13 +54,8 @@ class Processes:
     n: int
 
     def reduce(self, work: Work, tasks: Sequence[Task]) -> Any:
-        calls = (joblib.delayed(by_worker)(work, task) for task in tasks)
-        try:
-            found = joblib.Parallel(n_jobs=self.n, return_as="generator")(calls)
-            return tree(track(found, "shards", len(tasks)))
-        except BrokenProcessPool:
-            why = "out of memory, or stopped from outside"
-            raise RuntimeError(f"A worker process was killed ({why}): use fewer jobs, or run again.") from None
+        calls = (delayed(by_worker)(work, task) for task in tasks)
+        return tree(track(in_processes(calls, self.n), "shards", len(tasks)))
 
 
 def reduced(

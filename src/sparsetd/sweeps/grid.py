@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from itertools import product
+from math import prod
 from typing import Any
 
 from sklearn.base import clone
 
 from sparsetd.estimators.validation import check_parameters, nearest
 
+MOST = 1_000_000  # settings: a table of more could not be read, nor held in memory
 Grid = Mapping[str, Sequence[Any]]
 
 
@@ -27,6 +29,9 @@ def settings_of(learners: Any, grid: Grid) -> list[Setting]:
     """The settings in the order of the table: method by method, the last parameter of the grid varying fastest."""
     named = _named(learners)
     check_grid(named, grid)
+    n = sum(prod(len(grid[name]) for name in grid if name in parameters(learner)) for learner in named.values())
+    if n > MOST:
+        raise ValueError(f"the grid has {n:,} settings, more than {MOST:,}: give fewer values")
     return [
         Setting(name, values, with_values(learner, values))
         for name, learner in named.items()

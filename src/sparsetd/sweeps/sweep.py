@@ -1,21 +1,22 @@
 """`sweep`: every setting with every seed, in parallel, kept as it goes.
 
 The work is cut into pieces (one seed, a few settings) in an order that depends on nothing but the sweep itself. A piece
-that is done is one file, written all at once; a sweep that was interrupted goes on where it stopped when it is called
-again with the same folder. Neither the number of workers nor their fate changes a byte of the table.
+that is done is an entry of a `Cache`: a sweep that was interrupted goes on where it stopped when it is called again
+with the same folder, and one with more seeds runs only these. Neither the number of workers nor their fate changes a
+byte of the table.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import joblib
 from threadpoolctl import threadpool_limits
 
+from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.storage.atomic import replace_file
+from sparsetd.storage.cache import Cache, key_of
 from sparsetd.sweeps.grid import Grid, Setting, settings_of
 from sparsetd.sweeps.table import Sweep
 from sparsetd.sweeps.tasks import Control, Metric, Prediction, Row, Task, rows_of
@@ -30,7 +31,8 @@ def sweep(
     grid: Grid,
     data: Any,
     *,
-    seeds: int | Sequence[int] = 1,
+    n_runs: int = 1,
+    random_state: int = 0,
     metric: Metric = "rmspbe",
     n_jobs: int = -1,
     backend: str = "cores",
@@ -50,37 +52,40 @@ def sweep(
         A log (`featurize` makes its rows): all settings share its rows, and with several seeds its episodes are drawn
         with replacement. A finite problem: seed s stands for the rows of `problem.trajectory(n_rows, default_rng(s))`,
         and the metrics are exact. A `Control` task: one run of online control for every setting and seed.
-    seeds : int or sequence of int
-        How many, or which.
+    n_runs, random_state : int
+        Runs of every setting, with the seeds random_state, random_state + 1 …
     metric : {"rmspbe", "mspbe", "neu", "value_error"} or dict from names to functions of the fitted model
     n_jobs : int
         Processes; −1 is one for each core. Each computes with one thread.
     backend : "cores", a name of a joblib backend ("dask", "ray", "threading", …) or "cuda"
         "cuda" runs the streaming methods on a GPU through CuPy, all settings at once.
     out : folder or None
-        Where finished pieces are kept. If it holds a part of this very sweep, only the rest is run.
+        Where finished pieces are kept, and the table in the end. Pieces that are there are not run again.
     progress : function of (finished, all) runs
     **options
         `n_rows`, `sampling` ("trajectory" or "independent") and `curve` (points of the learning curve) of a prediction
         task; `dtype` of the "cuda" backend.
     """
-    which = list(range(seeds)) if isinstance(seeds, int) else [int(s) for s in seeds]
-    if not which:
-        raise ValueError("no seed was given: pass seeds=1 or more")
+    if "seeds" in options:
+        raise TypeError("`seeds` is now `n_runs` (how many) and `random_state` (the first of them)")
+    if n_runs < 1:
+        raise ValueError(f"n_runs={n_runs} runs nothing: pass 1 or more")
+    which = range(random_state, random_state + n_runs)
     dtype = options.pop("dtype", "float32")
     task = _task(data, metric, len(which) > 1, options)
     settings = settings_of(learners, grid)
     pieces = [(s, part) for s in which for part in _parts(len(settings), task.together)]
-    found = _Folder(out, _description(task, settings, which, backend, dtype)) if out is not None else _Memory()
-    todo = [i for i in range(len(pieces)) if not found.has(i)]
-    done = [sum(len(part) for _, part in pieces) - sum(len(pieces[i][1]) for i in todo)]
+    kept = Cache(None if out is None else Path(out) / "rows")
+    keys = _keys(task, settings, pieces, dtype if backend == "cuda" else "float64") if out is not None else pieces
+    found = {i: rows for i, key in enumerate(keys) if (rows := kept.get(str(key))) is not None}
+    todo, done = [i for i in range(len(pieces)) if i not in found], sum(map(len, found.values()))
     for i, rows in _run(task, settings, pieces, todo, n_jobs, backend, dtype):
-        found.keep(i, rows)
-        done[0] += len(rows)
+        kept.put(str(keys[i]), rows)
+        found[i], done = rows, done + len(rows)
         if progress is not None:
-            progress(done[0], len(settings) * len(which))
-    rows = [row for i in range(len(pieces)) for row in found.read(i)]
-    table = Sweep.of(rows, tuple(grid), task.metrics, len(settings), len(which))
+            progress(done, len(settings) * n_runs)
+    rows = [row for i in range(len(pieces)) for row in found[i]]
+    table = Sweep.of(rows, tuple(grid), task.metrics, len(settings), n_runs)
     if out is not None:
         replace_file(Path(out) / "table.csv", table.to_csv())
     return table
@@ -109,12 +114,8 @@ def _run(
         from sparsetd.sweeps.gpu import run_pieces
 
         return run_pieces(task, settings, pieces, todo, dtype)
-    engine: dict[str, Any] = (
-        {"backend": "loky", "inner_max_num_threads": 1} if backend == "cores" else {"backend": backend}
-    )
-    calls = (joblib.delayed(_piece)(task, [settings[k] for k in pieces[i][1]], pieces[i][0], i) for i in todo)
-    with joblib.parallel_config(**engine):
-        return joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
+    calls = (delayed(_piece)(task, [settings[k] for k in pieces[i][1]], pieces[i][0], i) for i in todo)
+    return in_processes(calls, n_jobs, ordered=False, backend="loky" if backend == "cores" else backend)
 
 
 def _piece(task: Task, settings: list[Setting], seed: int, number: int) -> tuple[int, list[Row]]:
@@ -125,38 +126,8 @@ def _piece(task: Task, settings: list[Setting], seed: int, number: int) -> tuple
         return number, rows_of(settings, seed, found)
 
 
-def _description(task: Task, settings: list[Setting], seeds: list[int], backend: str, dtype: str) -> dict[str, Any]:
-    """What decides the rows; two sweeps share a folder only if all of this agrees."""
-    learners = [[s.method, repr(s.learner)] for s in settings]
-    numbers = dtype if backend == "cuda" else "float64"
-    return {"learners": learners, "seeds": seeds, "data": task.fingerprint(), "numbers": numbers}
-
-
-class _Memory(dict[int, list[Row]]):
-    """Finished pieces of a sweep that keeps no files."""
-
-    has, keep, read = dict.__contains__, dict.__setitem__, dict.__getitem__
-
-
-class _Folder:
-    """Finished pieces as files: rows/00012.jsonl, one JSON object for each row."""
-
-    def __init__(self, folder: str | Path, description: dict[str, Any]) -> None:
-        self._folder, text = Path(folder), json.dumps(description, indent=1, default=str)
-        told = self._folder / "sweep.json"
-        if told.exists() and told.read_text() != text:
-            raise ValueError(f"the folder {folder} holds another sweep: choose another one, or delete it")
-        (self._folder / "rows").mkdir(parents=True, exist_ok=True)
-        replace_file(told, text)
-
-    def _file(self, number: int) -> Path:
-        return self._folder / "rows" / f"{number:05d}.jsonl"
-
-    def has(self, number: int) -> bool:
-        return self._file(number).exists()
-
-    def keep(self, number: int, rows: list[Row]) -> None:
-        replace_file(self._file(number), "".join(json.dumps(row) + "\n" for row in rows))
-
-    def read(self, number: int) -> list[Row]:
-        return [json.loads(line) for line in self._file(number).read_text().splitlines()]
+def _keys(task: Task, settings: list[Setting], pieces: list[Piece], numbers: str) -> list[str]:
+    """A key for every piece: the data, the learners with all of their values, the seed, and the kind of numbers."""
+    data = key_of(task.description(settings[0]), numbers)
+    learners = [key_of(s.method, s.values, s.learner) for s in settings]
+    return [key_of(data, seed, [learners[k] for k in part]) for seed, part in pieces]

@@ -5,7 +5,6 @@ A task answers two questions: which data a seed stands for, and what one learner
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -19,21 +18,27 @@ from sparsetd.problems import FiniteMDP
 from sparsetd.selection.episodes import drawn_again
 from sparsetd.sweeps.errors import distance
 from sparsetd.sweeps.grid import Setting
-from sparsetd.system import Array, Batch, dense
+from sparsetd.system import Array, Batch
+
+PROBE = 64  # rows or steps of a short run that shows what the functions of the user's compute
 
 Row = dict[str, Any]
 Metric = str | Mapping[str, Callable[[Any], float]]
 
 
 class Task(Protocol):
-    """`run` gives the columns of one row: the metrics, `status` and `curve`."""
+    """`run` gives the columns of one row: the metrics, `status` and `curve`.
+
+    `description` is all that decides the rows beside the settings and the seed. A function of the user's enters it with
+    what it computes in a short run of one setting.
+    """
 
     metrics: tuple[str, ...]
     together: int  # how many settings make one piece of work
 
     def data(self, seed: int) -> Any: ...
     def run(self, setting: Setting, data: Any) -> Row: ...
-    def fingerprint(self) -> str: ...
+    def description(self, setting: Setting) -> Any: ...
 
 
 @dataclass
@@ -92,10 +97,11 @@ class Prediction:
             return {name: float(error(model.coef_)[0]) for name, error in self.errors.items()}
         return {name: float(function(model)) for name, function in self.metric.items()}
 
-    def fingerprint(self) -> str:
+    def description(self, setting: Setting) -> Any:
         arrays = [getattr(self.source, f.name) for f in fields(self.source) if f.name != "labels"]
-        shape = [list(self.metrics), self.sampling, self.n_rows, self.curve, self.resampled]
-        return _digest(arrays, type(self.source).__name__, str(shape))
+        options = [self.metrics, self.sampling, self.n_rows, self.curve, self.resampled]
+        computed = None if isinstance(self.metric, str) else self.run(setting, self.data(0)[:PROBE])
+        return type(self.source).__name__, arrays, options, computed
 
 
 @dataclass
@@ -128,9 +134,9 @@ class Control:
         status = "finished" if episodes[-1].finite else "diverged"
         return {**told, "status": status, "curve": [float(e.total) for e in episodes]}
 
-    def fingerprint(self) -> str:
-        names = [getattr(f, "__qualname__", type(f).__name__) for f in (self.env, self.features)]
-        return _digest([], str(names), str((self.n_episodes, self.max_steps, self.behavior, self.target)))
+    def description(self, setting: Setting) -> Any:
+        short = replace(self, n_episodes=1, max_steps=PROBE).run(setting, self.data(0))
+        return "Control", self.n_episodes, self.max_steps, repr((self.behavior, self.target)), short
 
 
 def rows_of(settings: list[Setting], seed: int, results: list[Row]) -> list[Row]:
@@ -153,7 +159,7 @@ def resample(batch: Batch, rng: np.random.Generator) -> Batch:
     begins = np.flatnonzero(batch.start) if batch.start.any() else np.array([0])
     ends = np.append(begins[1:], len(batch))
     if len(begins) < 2:
-        raise ValueError("the log is one episode, which cannot be drawn again: use seeds=1, or mark its starts")
+        raise ValueError("the log is one episode, which cannot be drawn again: use n_runs=1, or mark its starts")
     drawn = drawn_again(len(begins), rng)
     return batch[np.concatenate([np.arange(begins[i], ends[i]) for i in drawn])]
 
@@ -168,11 +174,3 @@ def _take(model: Any, data: Batch, rows: slice, first: bool) -> None:
 
 def _mean(episodes: list[Episode], name: str) -> float:
     return float(np.mean([getattr(e, name) for e in episodes]))
-
-
-def _digest(arrays: list[Any], *words: str) -> str:
-    """Sixteen digits of everything that decides the rows."""
-    total = hashlib.sha256("\n".join(words).encode())
-    for array in arrays:
-        total.update(b"-" if array is None else dense(array).tobytes())
-    return total.hexdigest()[:16]

@@ -1,0 +1,71 @@
+"""Calls in several processes of this machine, which end when their parent does and import nothing that it would not.
+
+    for result in in_processes([delayed(f)(x) for x in work], n_jobs=4): …
+
+A worker watches its parent: whoever kills that, with whatever signal, is rid of the workers too. A worker is started
+without the current folder on its path, where a file `numpy.py` would otherwise be run in place of NumPy; it gets the
+parent's own path, on which that folder is if the user asked for it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from typing import Any
+
+import joblib
+from joblib import delayed
+from joblib.parallel import get_active_backend
+
+__all__ = ["delayed", "in_processes"]
+
+SECONDS = 0.25  # between two looks at the parent
+SAFE_PATH = "PYTHONSAFEPATH"
+
+
+def in_processes(calls: Iterable[Any], n_jobs: int, *, ordered: bool = True, backend: str = "loky") -> Iterator[Any]:
+    """The results of joblib's delayed calls, in their order or as they come.
+
+    Another `backend` of joblib's, named here or set by `joblib.parallel_config`, has workers of its own.
+    """
+    how: dict[str, Any] = {"backend": backend}
+    if backend == "loky":
+        how |= {"initializer": end_with, "initargs": (os.getpid(),), "inner_max_num_threads": 1}
+        active, _ = get_active_backend()
+        how = how if type(active).__name__ == "LokyBackend" else {}
+    returned = "generator" if ordered else "generator_unordered"
+    try:
+        with _without_current_folder(), joblib.parallel_config(**how):
+            yield from joblib.Parallel(n_jobs=n_jobs, return_as=returned)(calls)
+    except BrokenProcessPool:
+        why = "out of memory, or stopped from outside"
+        raise RuntimeError(f"A worker process was killed ({why}): use fewer jobs, or run again.") from None
+
+
+def end_with(parent: int) -> None:
+    """Let this process end as soon as its parent has ended."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def _without_current_folder() -> Iterator[None]:
+    """Python processes that are started inside do not put the current folder on their path."""
+    before = os.environ.get(SAFE_PATH)
+    os.environ[SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(SAFE_PATH, None)
+        else:
+            os.environ[SAFE_PATH] = before
