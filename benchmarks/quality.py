@@ -266,7 +266,7 @@ def coverage(rng: Rng, quick: bool) -> list[bool]:
 def covered(mdp: FiniteMDP, horizon: int | None, n: int, rng: Rng) -> list[float]:
     """One log, features selected on it, and the share of the exact values inside the 95 % intervals."""
     batch = with_noise_features(mdp.trajectory(n, rng, horizon=horizon), 12, rng)
-    model = SparseTDCV(gamma=mdp.gamma, cv=3, n_rhos=12, eps=0.02, choice="best")
+    model = SparseTDCV(gamma=mdp.gamma, n_folds=3, n_rhos=12, eps=0.02, choice="best")
     model.fit(*rows(batch), **log_columns(batch))
     reached = mdp.xi > 1e-3
     at = np.hstack([mdp.features, np.zeros((mdp.n_states, 12))])[reached]

@@ -35,7 +35,9 @@ print("chosen by SparseTDCV:", np.flatnonzero(model.support_))
 
 # %%
 # Stability selection draws random halves of the episodes and counts how often each feature is chosen.
-stable = stability_selection(log.phi, log.reward, log.phi_next, n_halves=20, random_state=0, gamma=mdp.gamma, **columns)
+stable = stability_selection(
+    log.phi, log.reward, log.phi_next, n_resamples=20, random_state=0, gamma=mdp.gamma, **columns
+)
 stable.plot()
 plt.show()
 print(stable)

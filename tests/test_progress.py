@@ -117,5 +117,5 @@ def test_stability_selection_counts_its_halves(monkeypatch: pytest.MonkeyPatch) 
     log = random_mdp(rng, n_features=5).trajectory(200, rng, horizon=10)
     said = io.StringIO()
     with progress.shown(said):
-        stability_selection(log.phi, log.reward, log.phi_next, n_halves=2, random_state=0, start=log.start)
+        stability_selection(log.phi, log.reward, log.phi_next, n_resamples=2, random_state=0, start=log.start)
     assert [line.split(",")[0] for line in said.getvalue().splitlines()] == [f"halves: {k} of 4" for k in range(1, 5)]

@@ -43,7 +43,7 @@ def results(log, transitions) -> dict:
         "evaluation": evaluate(transitions, gamma=0.9, n_resamples=4),
         "path": sparse_td_path(log.phi, log.reward, log.phi_next, gamma=0.9, n_rhos=10, **columns),
         "stable": stability_selection(
-            log.phi, log.reward, log.phi_next, gamma=0.9, n_halves=3, random_state=0, **columns
+            log.phi, log.reward, log.phi_next, gamma=0.9, n_resamples=3, random_state=0, **columns
         ),
         "interval": value_interval(model, log.phi, log.reward, log.phi_next, at=log.phi[:40], **columns),
         "transitions": transitions,
@@ -91,7 +91,7 @@ def test_the_frames_hold_the_numbers(results, transitions) -> None:
 def test_a_fitted_model_is_summarised_as_an_evaluation_of_it_would_be(log) -> None:
     columns = {"ratio": log.ratio, "discount": log.discount, "start": log.start}
     model = SparseTDCV(gamma=0.9, fit_intercept=True).fit(log.phi, log.reward, log.phi_next, **columns)
-    table = summary(model, log.phi, log.reward, log.phi_next, n_halves=3, **columns)
+    table = summary(model, log.phi, log.reward, log.phi_next, n_resamples=3, **columns)
     refitted = LSTD(gamma=0.9, fit_intercept=True).fit(
         log.phi[:, model.support_], log.reward, log.phi_next[:, model.support_], **columns
     )

@@ -91,7 +91,7 @@ def test_the_path_the_halves_and_the_interval_are_those_of_all_rows(kind):
         for name in ("estimate", "standard_error", "low", "high"):
             np.testing.assert_allclose(getattr(own, name), getattr(seen, name), rtol=1e-8)
     halves = rows.stability_selection(n_halves=10, random_state=0)
-    by_episode = stability_selection(*columns, **more, **SETTINGS, n_halves=10, random_state=0)
+    by_episode = stability_selection(*columns, **more, **SETTINGS, n_resamples=10, random_state=0)
     assert halves.false_selections == by_episode.false_selections
     np.testing.assert_allclose(halves.probabilities, by_episode.probabilities, atol=0.4)
     assert np.argmax(halves.probabilities) == np.argmax(by_episode.probabilities)

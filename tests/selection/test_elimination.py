@@ -55,10 +55,11 @@ def test_relevant_features_are_found_among_their_decoys(correlation: float) -> N
 
 
 def test_look_alikes_are_told_apart_by_the_rewards() -> None:
-    kept = [set(np.flatnonzero(fitted(decoys(np.random.default_rng(s), 2000, 40, 0.9)).support_)) for s in range(4, 8)]
+    logs = [decoys(np.random.default_rng(seed), 1000, 40, 0.95) for seed in range(4, 10)]
+    kept = [set(np.flatnonzero(fitted(log).support_)) for log in logs]
     found = sum(len(support & {0, 1, 2}) for support in kept)
-    assert found >= 10  # of 12
-    assert sum(map(len, kept)) - found <= 3
+    assert found >= 16  # of 18; 13 where the TD system alone decides
+    assert sum(map(len, kept)) - found <= 4
 
 
 def driven(rng: np.random.Generator, n: int = 300, length: int = 8) -> Batch:

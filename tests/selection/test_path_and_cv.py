@@ -21,7 +21,7 @@ from sparsetd.solvers.saddle import refit, selected_rows
 from sparsetd.system import mean_system
 from sparsetd.testing import LAWS
 
-QUICK: dict[str, Any] = {"cv": 3, "n_rhos": 6, "eps": 0.1}
+QUICK: dict[str, Any] = {"n_folds": 3, "n_rhos": 6, "eps": 0.1}
 
 
 def log(seed: int, n: int = 600, noise_features: int = 25, **kwargs: Any) -> tuple[Any, dict[str, Any], Any]:
@@ -156,7 +156,7 @@ def test_folds_never_split_an_episode() -> None:
     assert sorted(one_each[[0, 2, 5]]) == [0, 1, 2]
     np.testing.assert_array_equal(one_each, one_each[[0, 0, 2, 2, 2, 5]])
     np.testing.assert_array_equal(np.unique(episode_folds(np.zeros(10, dtype=bool), 5), return_counts=True)[1], 2)
-    with pytest.raises(ValueError, match="cv=1"):
+    with pytest.raises(ValueError, match="n_folds=1"):
         episode_folds(start, 1)
 
 
@@ -205,7 +205,7 @@ def test_w_may_stay_in_the_path() -> None:
 
 def test_given_rhos_are_used_as_they_are() -> None:
     _, columns, batch = log(8)
-    model = SparseTDCV(gamma=0.9, cv=3, rhos=[0.1, 0.4, 0.2])
+    model = SparseTDCV(gamma=0.9, n_folds=3, rhos=[0.1, 0.4, 0.2])
     model.fit(batch.phi, batch.reward, batch.phi_next, **columns)
     np.testing.assert_array_equal(model.rhos_, [0.4, 0.2, 0.1])
     assert model.rho_theta_ in (0.4, 0.2, 0.1)

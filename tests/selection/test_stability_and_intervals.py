@@ -32,13 +32,13 @@ def test_relevant_features_are_stable_and_named() -> None:
     names = [f"feature {j}" for j in range(20)]
     X, X_next = (pd.DataFrame(rows, columns=names) for rows in (batch.phi, batch.phi_next))
     result = stability_selection(
-        X, batch.reward, X_next, n_halves=6, random_state=0, max_false=2.0, gamma=0.9, **columns
+        X, batch.reward, X_next, n_resamples=6, random_state=0, max_false=2.0, gamma=0.9, **columns
     )
     assert np.flatnonzero(result.support).tolist() == [0, 1, 2, 3]
     assert {name for name, _ in result.table()[:4]} == set(names[:4])
     assert result.false_selections <= 2.0
     again = stability_selection(
-        X, batch.reward, X_next, n_halves=6, random_state=0, max_false=2.0, n_jobs=2, gamma=0.9, **columns
+        X, batch.reward, X_next, n_resamples=6, random_state=0, max_false=2.0, n_jobs=2, gamma=0.9, **columns
     )
     np.testing.assert_array_equal(again.probabilities, result.probabilities)
 

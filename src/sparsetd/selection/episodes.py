@@ -21,7 +21,7 @@ def episode_folds(start: Array, n_folds: int) -> Array:
     """The fold of each row, episodes dealt out by a hash; a log with fewer episodes is cut into blocks of rows."""
     n = len(start)
     if not 2 <= n_folds <= n:
-        raise ValueError(f"cv={n_folds} must be between 2 and the number of rows, {n}")
+        raise ValueError(f"n_folds={n_folds} must be between 2 and the number of rows, {n}")
     episode = episode_of(start)
     if episode[-1] + 1 >= n_folds:
         return np.asarray(partition(np.arange(episode[-1] + 1), n_folds)[episode])

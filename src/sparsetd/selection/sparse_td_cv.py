@@ -59,10 +59,9 @@ class SparseTDCV(ExactTD):
     choice : {"elimination", "best", "one_standard_error"}
         How the features are chosen; the last two take the ρ_θ with the least held-out error, or the largest one within
         a standard error of it. Groups are never taken apart, so with `groups` the last is used.
-    cv : int
-        Number of folds of a cross-validation. Whole episodes (see `start` in `fit`) go to a fold; a log with fewer
-        episodes is cut into
-        blocks of consecutive rows.
+    n_folds : int
+        Folds of a cross-validation. Whole episodes (see `start` in `fit`) go to a fold; a log with fewer episodes is
+        cut into blocks of consecutive rows.
     n_rhos, eps : int, float
         The path has n_rhos values, log-spaced from ρ_max to eps·ρ_max. A fold stops early where nothing improves.
     rhos : sequence of float or None
@@ -77,7 +76,7 @@ class SparseTDCV(ExactTD):
         kept), and the one at which θ = 0.
     rhos_ : array of shape (n_rhos,)
         The path.
-    cv_errors_ : array of shape (n_rhos, cv)
+    cv_errors_ : array of shape (n_rhos, n_folds)
         The held-out errors of a cross-validation; where a fold stopped, its last one goes on.
     dual_gap_, objective_, n_applications_, absorbed_
         As in `SparseTD`, of the problem with the chosen ρ_θ on all rows.
@@ -95,7 +94,7 @@ class SparseTDCV(ExactTD):
     """
 
     rho_w: float | None = None
-    cv: int = 5
+    n_folds: int = 5
     n_rhos: int = 30
     eps: float = 1e-2
     rhos: Sequence[float] | None = None
@@ -105,7 +104,7 @@ class SparseTDCV(ExactTD):
     def triple(self) -> Triple:
         table, penalty, solver = self._posed(1.0, self.rho_w)
         rhos = None if self.rhos is None else tuple(self.rhos)
-        return table, penalty, Chosen(solver, self.cv, self.n_rhos, self.eps, rhos, self.choice)
+        return table, penalty, Chosen(solver, self.n_folds, self.n_rhos, self.eps, rhos, self.choice)
 
     def path(self, rhos: Sequence[float], tol: float = 1e-4) -> SparsePath:
         """The solutions on all rows of the fit at other values of ρ_θ, to a relative duality gap of `tol`."""
@@ -114,6 +113,13 @@ class SparseTDCV(ExactTD):
         batch, units = chosen.solver.even(self._state.batch())
         family = family_of(table, penalty, chosen.solver, batch, self._factor(self._state.n_features))
         return solved(family, np.asarray(rhos), tol, self.n_features_in_, units)
+
+    def selected(self, batch: Batch) -> Array:
+        """The features that elimination keeps of these rows, without a fit."""
+        table, penalty, chosen = self.triple()
+        even, _ = chosen.solver.even(batch)
+        factor = self._factor(batch.n_features)
+        return chosen_features(table, even, factor, family_of(table, penalty, chosen.solver, even, factor))
 
     def _warn(self, penalty: Any) -> None:  # noqa: ARG002 (the weight in it is not the one that was chosen)
         if not self.support_.any():
@@ -130,7 +136,7 @@ class Chosen:
     """The exact solver with the features chosen when the result is asked for; the penalty's own ρ_θ is not used."""
 
     solver: Saddle
-    cv: int
+    n_folds: int
     n_rhos: int
     eps: float
     rhos: tuple[float, ...] | None
@@ -151,7 +157,9 @@ class Chosen:
         batch, units = self.solver.even(state.batch())
         if self.choice == "elimination" and not isinstance(penalty, GroupL1):
             return self._eliminated(state, table, penalty, factor, batch, units)
-        folds = episode_folds(batch.start, min(self.cv, len(batch))) if len(batch) > 1 else np.zeros(1, dtype=np.intp)
+        folds = (
+            episode_folds(batch.start, min(self.n_folds, len(batch))) if len(batch) > 1 else np.zeros(1, dtype=np.intp)
+        )
         systems = ByFold(table, batch, folds, True if self.solver.fit_norm == RMSPBE else None)
 
         def family(A: Linear) -> Family:
@@ -188,7 +196,7 @@ class Chosen:
 
     def _curve(self, family: Callable[[int], Family], moments: FoldMoments, rho_max: float) -> Curve:
         if rho_max == 0.0 or len(moments.n_rows) < 2:  # θ = 0 for every ρ_θ, or nothing to hold out
-            return Curve(np.array([0.1 * rho_max or 1.0]), np.zeros((1, self.cv)))
+            return Curve(np.array([0.1 * rho_max or 1.0]), np.zeros((1, self.n_folds)))
         if self.rhos is not None:
             return held_out_curve(family, moments, np.sort(np.array(self.rhos, dtype=np.float64))[::-1])
         return held_out_curve(family, moments, rho_grid(rho_max, self.n_rhos, self.eps), rho_max)

@@ -67,7 +67,7 @@ def stability_selection(
     *,
     threshold: float = 0.75,
     max_false: float = 1.0,
-    n_halves: int = 50,
+    n_resamples: int = 50,
     random_state: int | None = None,
     n_jobs: int | None = None,
     ratio: Any = None,
@@ -86,8 +86,8 @@ def stability_selection(
         Selection probability τ, above ½, from which a feature counts as stable.
     max_false : float
         Bound on the expected number of irrelevant features among the stable ones; it determines q.
-    n_halves : int
-        Pairs of complementary halves: 2·n_halves fits.
+    n_resamples : int
+        Pairs of complementary halves: 2·n_resamples fits.
     random_state, n_jobs
         Seed and joblib workers. The result does not depend on n_jobs.
     **parameters
@@ -95,7 +95,7 @@ def stability_selection(
     """
     model = SparseTD(**parameters)
     batch, _ = model.triple()[2].even(model._batch(X, y, X_next, ratio, discount, start, interest, reset=True))
-    weights = drawn_halves(clusters(batch.start), n_halves, np.random.default_rng(random_state))
+    weights = drawn_halves(clusters(batch.start), n_resamples, np.random.default_rng(random_state))
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(model.n_features_in_)]))
     return of_halves(model, [(batch, weight) for weight in weights], threshold, max_false, n_jobs, names)
 

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd import plots
 from sparsetd._tools.frames import Framed, frame
+from sparsetd.selection.episodes import clusters, halves
 from sparsetd.selection.intervals import ClusterSums, sandwich
-from sparsetd.selection.stability import stability_selection
-from sparsetd.system import Array
+from sparsetd.selection.sparse_td_cv import SparseTDCV
+from sparsetd.system import Array, Batch
 
 COLUMNS = ("feature", "weight", "low", "high", "frequency")
 
@@ -54,8 +56,8 @@ def summary(
     X_next: Any = None,
     *,
     level: float = 0.95,
-    n_halves: int = 20,
-    seed: int = 0,
+    n_resamples: int = 20,
+    random_state: int = 0,
     **log: Any,
 ) -> Summary:
     """Weights of a fitted sparse model per standard deviation, with intervals and selection frequencies.
@@ -64,13 +66,14 @@ def summary(
     ----------
     model : fitted estimator
         Its `support_`, λ and γ are used; the coefficients are fitted afresh on these rows by LSTD, as in
-        `value_interval`, and the support counts as given.
+        `value_interval`. The support counts as given: the intervals do not account for its having been selected on the
+        same rows. Select on one half of the episodes and summarise on the other where that matters.
     X, y, X_next, **log
         The rows, and `ratio`, `discount`, `start` and `interest`, as in `fit`.
     level : float
         Of the intervals.
-    n_halves, seed : int
-        Pairs of random halves of the episodes for the frequencies, and their seed.
+    n_resamples, random_state : int
+        Random halves of the episodes on which the model selects again, and their seed.
     """
     check_is_fitted(model)
     columns = [log.get(name) for name in ("ratio", "discount", "start", "interest")]
@@ -81,9 +84,27 @@ def summary(
     rows = batch.phi[:, kept]
     spread = np.asarray((rows.toarray() if hasattr(rows, "toarray") else rows).std(axis=0))
     found = sandwich(sums, np.eye(len(sums.scale))[: len(kept)] / sums.scale, level)
-    again = stability_selection(X, y, X_next, n_halves=n_halves, random_state=seed, gamma=model.gamma, **log)
+    again = chosen_again(model, batch, n_resamples, np.random.default_rng(random_state))
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(len(model.support_))]))
     order = np.argsort(-np.abs(spread * found.estimate), kind="stable")
-    feature, frequency = np.asarray(names, dtype=object)[kept][order], again.probabilities[kept][order]
+    feature, frequency = np.asarray(names, dtype=object)[kept][order], again[kept][order]
     weight, low, high = ((spread * values)[order] for values in (found.estimate, found.low, found.high))
     return Summary(feature, weight, low, high, frequency, level)
+
+
+def chosen_again(model: Any, batch: Batch, n_resamples: int, rng: np.random.Generator) -> Array:
+    """The share of random halves of the episodes on which the model itself selects each feature again."""
+    cluster, d = clusters(batch.start), len(model.support_)
+    if cluster[-1] < 1:
+        raise ValueError("a summary draws halves of the log, but it has 1 row; pass more rows")
+    drawn = halves(int(cluster[-1]) + 1, n_resamples, rng)
+    shares = [_selected(model, batch[np.flatnonzero(half[cluster])], d) for half in drawn]
+    return np.mean(shares, axis=0) if shares else np.full(d, np.nan)
+
+
+def _selected(model: Any, batch: Batch, d: int) -> Array:
+    if isinstance(model, SparseTDCV) and model.choice == "elimination" and model.groups is None:
+        return np.isin(np.arange(d), model.selected(batch))
+    fresh = clone(model)
+    rows = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start, "interest": batch.interest}
+    return np.asarray(fresh.fit(batch.phi[:, :d], batch.reward, batch.phi_next[:, :d], **rows).support_)
