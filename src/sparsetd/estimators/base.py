@@ -33,12 +33,26 @@ WORTH_A_COPY = 2**17  # numbers of dense rows: to copy the state is then cheaper
 
 
 class DivergenceWarning(ConvergenceWarning):
-    """The iterates grew beyond all bounds, and the fit stopped there; or it ended with values that cannot be right."""
+    """The iterates grew beyond all bounds, and the fit stopped there; or it ended with values that cannot be right.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from sparsetd import TD
+    >>> from sparsetd.estimators import DivergenceWarning
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter('ignore', DivergenceWarning)
+    ...     model = TD(gamma=0.9, step_size=10.0, n_passes=500).fit([[1.0], [2.0]], [0.0, 1.0])
+    >>> model.status_
+    'diverged'
+    """
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BaseTD(RegressorMixin, BaseEstimator):
-    """V(s) ≈ θᵀφ(s) + intercept, from rows (φ, r, φ') of a stream of transitions.
+    """The base of every estimator: rows of features, rewards and next features in, a linear value function out.
+
+    V(s) ≈ θᵀφ(s) + intercept, from rows (φ, r, φ') of a stream of transitions.
 
     A named estimator is a triple: `triple` returns its operator's table, its penalty and its solver, and a subclass
     with that one method is a new estimator (docs/extending.md). Fitting is init → update → result of the solver;
@@ -76,6 +90,13 @@ class BaseTD(RegressorMixin, BaseEstimator):
         values that rewards and discount cannot explain, or with weights that are not finite.
     history_ : dict of lists
         `n_iter`, `coef_norm` and `coef_change` between chunks, or what the solver recorded itself.
+
+    Examples
+    --------
+    >>> from sparsetd import TDC, LSTD
+    >>> from sparsetd.estimators import BaseTD
+    >>> issubclass(TDC, BaseTD) and issubclass(LSTD, BaseTD)
+    True
     """
 
     gamma: float = 0.99

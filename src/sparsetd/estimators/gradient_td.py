@@ -12,7 +12,7 @@ from sparsetd.estimators.streaming import StreamingTD
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GradientTD(StreamingTD):
-    """What the methods with w and a trace share.
+    """The parameters that the methods with an auxiliary vector and a trace share.
 
     Parameters
     ----------
@@ -28,7 +28,9 @@ class GradientTD(StreamingTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TDC(GradientTD):
-    """θ ← θ + α(δe − γ(1−λ)(eᵀw)φ'), w ← w + ηα(δe − (φᵀw)φ)  (`eq:TDCupdate`).
+    """Learn values by TD with a gradient correction: O(d) per step, converges off-policy; the method to begin with.
+
+    θ ← θ + α(δe − γ(1−λ)(eᵀw)φ'), w ← w + ηα(δe − (φᵀw)φ)  (`eq:TDCupdate`).
 
     Converges off-policy for η large enough; w estimates the projected TD error and vanishes at the solution.
 
@@ -52,7 +54,9 @@ class TDC(GradientTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TDRC(GradientTD):
-    """θ as in TDC, w ← w + ηα(δe − (φᵀw)φ − βw).
+    """Learn values by TDC with a regularised correction: O(d) per step, converges off-policy, little to tune.
+
+    θ as in TDC, w ← w + ηα(δe − (φᵀw)φ − βw).
 
     β = 0 is TDC, β → ∞ is TD; with η = β = 1 it needs no second step size.
 
@@ -64,6 +68,14 @@ class TDRC(GradientTD):
     References
     ----------
     Ghiassian et al. (2020), Gradient temporal-difference learning with regularized corrections.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import TDRC
+    >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
+    >>> TDRC(gamma=0.5, step_size=0.1, n_passes=2000).fit(X, y).predict(X).round(2)
+    array([0.25, 0.5 , 1.  ])
     """
 
     beta: float = 1.0
@@ -74,13 +86,23 @@ class TDRC(GradientTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GTD(GradientTD):
-    """w ← w + ηα(δe − w), θ ← θ + α(φ − γφ')(eᵀw).
+    """Learn values by the first gradient TD method, a baseline: O(d) per step, converges off-policy, slowly.
+
+    w ← w + ηα(δe − w), θ ← θ + α(φ − γφ')(eᵀw).
 
     Descends ‖E[δe]‖²; slower than GTD2 and TDC, kept as the baseline that it is in the literature.
 
     References
     ----------
     Sutton, Szepesvári & Maei (2008), A convergent O(n) algorithm for off-policy temporal-difference learning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.estimators import GTD
+    >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
+    >>> GTD(gamma=0.5, step_size=0.2, n_passes=5000).fit(X, y).predict(X).round(2)
+    array([0.25, 0.5 , 1.  ])
     """
 
     def triple(self) -> Triple:
@@ -89,7 +111,9 @@ class GTD(GradientTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GTD2(GradientTD):
-    """w ← w + ηα(δe − (φᵀw)φ), θ ← θ + α(φ − γφ')(eᵀw).
+    """Learn values by descending the projected Bellman error: O(d) per step, converges off-policy.
+
+    w ← w + ηα(δe − (φᵀw)φ), θ ← θ + α(φ − γφ')(eᵀw).
 
     Descends the MSPBE; converges off-policy.
 
@@ -97,6 +121,14 @@ class GTD2(GradientTD):
     ----------
     Sutton et al. (2009), Fast gradient-descent methods for temporal-difference learning with linear function
     approximation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import GTD2
+    >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
+    >>> GTD2(gamma=0.5, step_size=0.2, n_passes=5000).fit(X, y).predict(X).round(2)
+    array([0.25, 0.5 , 1.  ])
     """
 
     def triple(self) -> Triple:
@@ -105,7 +137,9 @@ class GTD2(GradientTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class HTD(StreamingTD):
-    """θ ← θ + α(ρδφ + (1 − ρ)(φᵀw)(φ − γφ')), w ← w + ηα(ρδφ − (φᵀw)(φ − γφ')).
+    """Learn values by TD where the data is on-policy and by a gradient method where it is not: O(d) per step.
+
+    θ ← θ + α(ρδφ + (1 − ρ)(φᵀw)(φ − γφ')), w ← w + ηα(ρδφ − (φᵀw)(φ − γφ')).
 
     TD where the ratio is 1, a gradient method elsewhere.
 
@@ -117,6 +151,14 @@ class HTD(StreamingTD):
     References
     ----------
     White & White (2016), Investigating practical linear temporal difference learning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.estimators import HTD
+    >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
+    >>> HTD(gamma=0.5, step_size=0.1, n_passes=2000).fit(X, y).predict(X).round(2)
+    array([0.25, 0.5 , 1.  ])
     """
 
     eta: float = 1.0
@@ -127,7 +169,9 @@ class HTD(StreamingTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GQ(GradientTD):
-    """θ ← θ + α(δe − γ(1−λ)(eᵀw)φ̄), w ← w + ηα(δe − (φᵀw)φ), e_t = φ_t + γλρ_t e_{t−1}  (`eq:gq`).
+    """Learn action values of a target policy by TDC with traces: O(d) per step, converges off-policy.
+
+    θ ← θ + α(δe − γ(1−λ)(eᵀw)φ̄), w ← w + ηα(δe − (φᵀw)φ), e_t = φ_t + γλρ_t e_{t−1}  (`eq:gq`).
 
     X holds φ(s, a) of the action taken and X_next the expected φ̄ = Σ_a π(a|s')φ(s', a) under the target policy.
 
@@ -135,6 +179,14 @@ class GQ(GradientTD):
     ----------
     Maei & Sutton (2010), GQ(λ): a general gradient algorithm for temporal-difference prediction learning with
     eligibility traces.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import GQ
+    >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
+    >>> GQ(gamma=0.5, step_size=0.1, n_passes=2000).fit(X, y).predict(X).round(2)
+    array([0.25, 0.5 , 1.  ])
     """
 
     def triple(self) -> Triple:
@@ -143,7 +195,9 @@ class GQ(GradientTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class GTD2MP(GradientTD):
-    """(w, θ)_m = (w, θ) − αF_t(w, θ), then (w, θ) ← (w, θ) − αF_t((w, θ)_m), F_t = A_t x − b_t of GTD2.
+    """Learn values by GTD2 with a trial step before each step: O(d) per step, converges off-policy.
+
+    (w, θ)_m = (w, θ) − αF_t(w, θ), then (w, θ) ← (w, θ) − αF_t((w, θ)_m), F_t = A_t x − b_t of GTD2.
 
     The extragradient takes the step of the trial point; with η = 1 the mean operator is monotone, which is what it
     needs. With average='all', `coef_` is the mean of the trial points.
@@ -156,6 +210,14 @@ class GTD2MP(GradientTD):
     References
     ----------
     Liu et al. (2015), Finite-sample analysis of proximal gradient TD algorithms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import GTD2MP
+    >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
+    >>> GTD2MP(gamma=0.5, step_size=0.2, n_passes=5000).fit(X, y).predict(X).round(2)
+    array([0.25, 0.5 , 1.  ])
     """
 
     p: float = 2.0
@@ -166,13 +228,23 @@ class GTD2MP(GradientTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TDCMP(GTD2MP):
-    """(w, θ)_m = (w, θ) − αF_t(w, θ), then (w, θ) ← (w, θ) − αF_t((w, θ)_m), F_t = A_t x − b_t of TDC.
+    """Learn values by TDC with a trial step before each step: O(d) per step, converges off-policy.
+
+    (w, θ)_m = (w, θ) − αF_t(w, θ), then (w, θ) ← (w, θ) − αF_t((w, θ)_m), F_t = A_t x − b_t of TDC.
 
     As GTD2-MP with TDC's direction for θ. With average='all', `coef_` is the mean of the trial points.
 
     References
     ----------
     Liu et al. (2015), Finite-sample analysis of proximal gradient TD algorithms.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.estimators import TDCMP
+    >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
+    >>> TDCMP(gamma=0.5, step_size=0.1, n_passes=2000).fit(X, y).predict(X).round(2)
+    array([0.25, 0.5 , 1.  ])
     """
 
     def triple(self) -> Triple:
@@ -181,7 +253,9 @@ class TDCMP(GTD2MP):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PFGTD(BaseTD):
-    """min_θ max_w wᵀ(b − Aθ) − ½‖w‖²_C, with θ and w each played by a gambler who bets on the next gradient.
+    """Learn values by GTD2 without any step size, through coin betting: O(d) per step, converges off-policy.
+
+    min_θ max_w wᵀ(b − Aθ) − ½‖w‖²_C, with θ and w each played by a gambler who bets on the next gradient.
 
     The operator is GTD2's with η = 1. No step size; the wealth the gamblers start with takes its place, and is
     forgotten only logarithmically. `TDC` and `GTD2` with step_size='auto' are faster (docs/automatic-steps.md).

@@ -11,7 +11,9 @@ from sparsetd.estimators.lstd import SecondOrderTD
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LARSTD(SecondOrderTD):
-    """The Lasso-TD fixed point: |b − Aθ|_i ≤ ρ_θ, and b_i − (Aθ)_i = ρ_θ sign(θ_i) where θ_i ≠ 0.
+    """Follow the fixed points of Lasso-TD along all penalties: sparse and exact, but the path may fail off-policy.
+
+    The Lasso-TD fixed point: |b − Aθ|_i ≤ ρ_θ, and b_i − (Aθ)_i = ρ_θ sign(θ_i) where θ_i ≠ 0.
 
     Exact, sparse and with every ρ on the way from ρ_max; at γ = 0 it is `LassoLars`. The path may fail if A is not a
     P-matrix, which off-policy data make likely: then `status_` is "ray" or "step_limit" and a warning says so. A path
@@ -71,7 +73,9 @@ class LARSTD(SecondOrderTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LCPTD(SecondOrderTD):
-    """The Lasso-TD fixed point as a linear complementarity problem: the same θ as `LARSTD`, at one ρ_θ only.
+    """Find one fixed point of Lasso-TD from a warm start: the answer of `LARSTD`, quickly within policy iteration.
+
+    The Lasso-TD fixed point as a linear complementarity problem: the same θ as `LARSTD`, at one ρ_θ only.
 
     Starting from `coef_init` it costs about one pivot per feature that enters or leaves. In policy iteration, start
     each evaluation from the last policy's coefficients.
@@ -126,7 +130,9 @@ class LCPTD(SecondOrderTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class OMPTD(SecondOrderTD):
-    """Choose the feature with the largest |b − Aθ|_i, solve LSTD on the chosen ones, repeat while that is above ρ_θ.
+    """Choose features greedily and solve LSTD on them: sparse without shrinkage, works off-policy.
+
+    Choose the feature with the largest |b − Aθ|_i, solve LSTD on the chosen ones, repeat while that is above ρ_θ.
 
     Nothing is shrunk, so the coefficients are those of LSTD on `order_`. The features should have similar scales: a
     feature of small numbers has a small correlation.

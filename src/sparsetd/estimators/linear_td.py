@@ -15,7 +15,7 @@ from sparsetd.system import Table
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LinearTD(BaseTD):
-    """operator × penalty × solver: any system, any h, any way to solve it.
+    """Combine any operator with any penalty and any solver: for combinations that have no name.
 
     Parameters
     ----------

@@ -27,7 +27,9 @@ ADVICE = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SecondOrderTD(BaseTD):
-    """An estimator that solves A = (1/N) Σ e(φ − γφ')ᵀ, b = (1/N) Σ r e as a whole; it streams by collecting.
+    """The base of the methods that collect the mean system of all rows and solve it as a whole.
+
+    An estimator that solves A = (1/N) Σ e(φ − γφ')ᵀ, b = (1/N) Σ r e as a whole; it streams by collecting.
 
     While there are fewer rows than features the rows themselves are kept and A is never formed.
     """
@@ -41,7 +43,9 @@ class SecondOrderTD(BaseTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LSTD(BaseTD):
-    """(E[e(φ − γφ')ᵀ] + α I) θ = E[r e]; by the pseudo-inverse where the matrix is singular.
+    """Solve for the values of a log exactly, with a ridge where asked: quadratic cost per row, works off-policy.
+
+    (E[e(φ − γφ')ᵀ] + α I) θ = E[r e]; by the pseudo-inverse where the matrix is singular.
 
     The exact answer of the methods above without a penalty, in O(d²) per row and O(d³) at the end. α > 0 is l2-LSTD,
     which with fewer rows than features needs no d × d matrix.
@@ -93,7 +97,9 @@ class LSTD(BaseTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LSTDL1(SecondOrderTD):
-    """min ½‖Aθ − b‖² + ρ_θ‖θ‖₁, with its whole regularisation path.
+    """Solve the equation of LSTD with an l1 penalty, along the whole path: convex, so it works off-policy.
+
+    min ½‖Aθ − b‖² + ρ_θ‖θ‖₁, with its whole regularisation path.
 
     Convex for every A, so off-policy data are no obstacle. RO-TD's Extension has the same objective (in [w; θ]). With
     `projected` the norm is that of C⁻¹, C = E[φφᵀ]: min ½ MSPBE(θ) + ρ_θ‖θ‖₁, Geist and Scherrer's ℓ1-PBR.
@@ -138,7 +144,9 @@ class LSTDL1(SecondOrderTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class DantzigLSTD(SecondOrderTD):
-    """min ‖θ‖₁ subject to ‖Aθ − b‖_∞ ≤ ρ_θ, a linear program.
+    """Find the sparsest values that nearly solve the equation of LSTD, by a linear program: works off-policy.
+
+    min ‖θ‖₁ subject to ‖Aθ − b‖_∞ ≤ ρ_θ, a linear program.
 
     Sparse, and convex for every A: it needs no P-matrix. The linear program is solved on the rows and columns that
     matter, which is exact; A is not formed while there are fewer rows than features.
@@ -179,7 +187,9 @@ class DantzigLSTD(SecondOrderTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RALP(SecondOrderTD):
-    """min mean V(s) subject to V(s) ≥ r + γV(s') for every row and ‖θ‖₁ ≤ budget, for V = θᵀφ + intercept.
+    """Bound the values from above by a sparse linear program: for deterministic transitions, also for control.
+
+    min mean V(s) subject to V(s) ≥ r + γV(s') for every row and ‖θ‖₁ ≤ budget, for V = θᵀφ + intercept.
 
     An upper bound on the value, tight for deterministic transitions. Rows of one state under several actions give the
     *optimal* value: it is then a method for control. Random transitions are taken at their word, row by row.

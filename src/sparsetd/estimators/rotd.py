@@ -14,7 +14,9 @@ from sparsetd.estimators.streaming import StreamingTD
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SaddleTD(StreamingTD):
-    """min_x ‖Ax − b‖_m + ρ_θ‖θ‖₁ + ρ_w‖w‖₁, by the paper's saddle-point iteration.
+    """The parameters that the saddle-point methods of the paper share.
+
+    min_x ‖Ax − b‖_m + ρ_θ‖θ‖₁ + ρ_w‖w‖₁, by the paper's saddle-point iteration.
 
     The averaged point converges (under a decaying step); the last one cycles. Averages are never exactly sparse: for
     exact zeros and a proof use `SparseTD`.
@@ -59,7 +61,9 @@ class SaddleTD(StreamingTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ROTD(SaddleTD):
-    """min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ by
+    """Learn sparse values off-policy by the paper's saddle-point iteration: O(d) per step, its average converges.
+
+    min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ by
 
         x ← prox_{αh}(x − αA_tᵀy),   y ← Π_n(y + α(A_t x − b_t))      (`eq:RO-TD`, Algorithm 1)
 
@@ -84,7 +88,9 @@ class ROTD(SaddleTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ROGQ(SaddleTD):
-    """min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ with A_t, b_t of GQ(λ) (`eq:gqAb`, Algorithm 2).
+    """Learn sparse action values off-policy by the paper's second algorithm: O(d) per step, its average converges.
+
+    min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ with A_t, b_t of GQ(λ) (`eq:gqAb`, Algorithm 2).
 
     X holds φ(s, a) and X_next the expected φ̄ under the target policy; the ratio multiplies the old trace only. At λ =
     0 it is RO-TD on those rows.
@@ -92,6 +98,14 @@ class ROGQ(SaddleTD):
     References
     ----------
     Liu, Mahadevan & Liu (2012), Regularized off-policy TD-learning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import ROGQ
+    >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
+    >>> ROGQ(gamma=0.5, step_size=0.1, n_passes=2000).fit(X, y).predict(X).round(2)
+    array([0.25, 0.5 , 1.  ])
     """
 
     def triple(self) -> Triple:
@@ -100,7 +114,9 @@ class ROGQ(SaddleTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ROTDLasso(StreamingTD):
-    """min_x ½‖Ax − b‖² + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ with A_t, b_t of TDC, by
+    """Learn sparse values off-policy by the paper's extension, with a squared residual: O(d) per step.
+
+    min_x ½‖Ax − b‖² + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ with A_t, b_t of TDC, by
 
         x ← x − α(u + A_tᵀy),   y ← y + α(A_t x − b_t − y),   u ← clip(u + αx, ±ρ)      (`eq:ROTD2`)
 
@@ -140,7 +156,9 @@ class ROTDLasso(StreamingTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RDATD(BaseTD):
-    """min_x ‖Ax − b‖_m + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ by regularised dual averaging: no step size, exact zeros while streaming.
+    """Learn values with exact zeros while rows stream in, without a step size: O(d) per step, converges off-policy.
+
+    min_x ‖Ax − b‖_m + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ by regularised dual averaging: no step size, exact zeros while streaming.
 
     The problem of `SparseTD`, with which it shares the meaning of its parameters, in O(d) memory and time per row. A
     feature is exactly zero unless its mean gradient exceeds ρ. Use `SparseTD` where the rows can be kept: it is exact.

@@ -15,7 +15,9 @@ Criterion = Literal["mspbe", "bellman"]
 
 
 class TDScorer:
-    """1 − MSPBE(V)/MSPBE(0), or 1 − Σ(ρδ)²/Σ(ρr)², of a fitted estimator or pipeline on held-out rows.
+    """Score a fitted estimator or pipeline on held-out rows, for `GridSearchCV` and its like.
+
+    1 − MSPBE(V)/MSPBE(0), or 1 − Σ(ρδ)²/Σ(ρr)², of a fitted estimator or pipeline on held-out rows.
 
     A scikit-learn pipeline passes `X_next` to its last step's `score` without transforming it. This scorer calls the
     whole pipeline on X and X_next instead, and takes the projection on the features that its last step sees. In

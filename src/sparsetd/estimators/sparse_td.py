@@ -15,7 +15,9 @@ from sparsetd.solvers.saddle import Saddle, without_w
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExactTD(BaseTD):
-    """What SparseTD and SparseTDCV share: ‖Ax − b‖_m + h(x) on the mean TDC system of all rows, solved with proof.
+    """The parameters that the certified estimators share.
+
+    What SparseTD and SparseTDCV share: ‖Ax − b‖_m + h(x) on the mean TDC system of all rows, solved with proof.
 
     Parameters
     ----------
@@ -99,7 +101,9 @@ class ExactTD(BaseTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SparseTD(ExactTD):
-    """min_x ‖Ax − b‖_m + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ on the mean TDC system of all rows, with exact zeros and a duality gap.
+    """Minimise the objective of RO-TD over a whole log, with exact zeros and a certificate: works off-policy.
+
+    min_x ‖Ax − b‖_m + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ on the mean TDC system of all rows, with exact zeros and a duality gap.
 
     `ROTD` streams towards this minimiser and is never exactly sparse; here it is computed, and `dual_gap_` proves how
     close it is. With `rho_w=None` (the default) w is dropped: what is left is a square-root Lasso on the LSTD equation,

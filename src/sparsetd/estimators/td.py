@@ -12,7 +12,9 @@ from sparsetd.estimators.streaming import StreamingTD
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TD(StreamingTD):
-    """θ ← θ + αδe, with δ = r + γθᵀφ' − θᵀφ and e_t = ρ_t(φ_t + γλe_{t−1}).
+    """Learn values by temporal differences, the classic: O(d) per step, and it may diverge off-policy.
+
+    θ ← θ + αδe, with δ = r + γθᵀφ' − θᵀφ and e_t = ρ_t(φ_t + γλe_{t−1}).
 
     Converges on-policy. Off-policy it may diverge (on the star it must): `status_` then says so.
 
@@ -42,7 +44,9 @@ class TD(StreamingTD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ETD(TD):
-    """θ ← θ + αδe with the emphatic trace e_t = ρ_t(m_t φ_t + γλe_{t−1}), m_t = λi_t + (1 − λ)F_t, F_t =
+    """Learn values by emphatic TD, which stays stable off-policy at a higher variance: O(d) per step.
+
+    θ ← θ + αδe with the emphatic trace e_t = ρ_t(m_t φ_t + γλe_{t−1}), m_t = λi_t + (1 − λ)F_t, F_t =
     ρ_{t−1}γF_{t−1} + i_t.
 
     TD made stable off-policy by weighting each state by how much the target policy leads to it.
@@ -50,6 +54,14 @@ class ETD(TD):
     References
     ----------
     Sutton, Mahmood & White (2016), An emphatic approach to the problem of off-policy temporal-difference learning.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import ETD
+    >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
+    >>> ETD(gamma=0.5, step_size=0.1, n_passes=2000).fit(X, y).predict(X).round(2)
+    array([0.25, 0.5 , 1.  ])
     """
 
     def triple(self) -> Triple:
@@ -58,7 +70,9 @@ class ETD(TD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class L1TD(TD):
-    """θ ← S_{αρ}(θ + αδe).
+    """Learn sparse values on-policy by TD and a soft threshold: O(d) per step, may diverge off-policy.
+
+    θ ← S_{αρ}(θ + αδe).
 
     The on-policy ancestor of RO-TD; its fixed point is LARS-TD's, and off-policy it may diverge as TD does.
 
@@ -88,7 +102,9 @@ class L1TD(TD):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class MirrorDescentTD(TD):
-    """∇ψ(θ⁺) = S_{αρ}(∇ψ(θ) + αδe) with ψ = ½‖θ‖_q², 1/p + 1/q = 1.
+    """Learn sparse values on-policy with mirror-descent steps: O(d) per step, may diverge off-policy.
+
+    ∇ψ(θ⁺) = S_{αρ}(∇ψ(θ) + αδe) with ψ = ½‖θ‖_q², 1/p + 1/q = 1.
 
     p = 2 is L1-TD; a larger p makes the steps multiplicative in character and favours sparse θ. The soft threshold in
     the mirror image is the exact composite step.
@@ -105,6 +121,14 @@ class MirrorDescentTD(TD):
     References
     ----------
     Mahadevan & Liu (2012), Sparse Q-learning with mirror descent.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.estimators import MirrorDescentTD
+    >>> X, y = np.eye(3), np.array([0.0, 0.0, 1.0])
+    >>> MirrorDescentTD(gamma=0.5, step_size=0.1, n_passes=2000).fit(X, y).predict(X).round(2)
+    array([0.25, 0.5 , 1.  ])
     """
 
     step_size: Any = 0.01

@@ -20,7 +20,9 @@ Array = NDArray[Any]
 
 
 class ValueFunction(BaseEstimator):
-    """V(s) = θ·φ(s), or Q(s, a) = θ_a·φ(s) when fitted for a policy.
+    """Learn a value function of observations, with any feature map and any estimator of this library.
+
+    V(s) = θ·φ(s), or Q(s, a) = θ_a·φ(s) when fitted for a policy.
 
     Without a policy `fit` learns the state values of the target the log's ratios stand for (of the behaviour itself
     where none were logged). With a policy π it learns π's action values, from which `q`, `act` and `value` follow.
@@ -45,6 +47,14 @@ class ValueFunction(BaseEstimator):
         Number of actions (None for state values).
     learnt_from_ : array of int
         Fingerprints of the episodes that action values were learnt from: `evaluate` refuses to judge on these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LSTD, ValueFunction, read
+    >>> log = read({'observation': np.eye(3), 'reward': [0.0, 0.0, 1.0], 'terminated': [0, 0, 1]})
+    >>> ValueFunction(None, LSTD(gamma=0.5)).fit(log).value(np.eye(3)).round(2)
+    array([0.25, 0.5 , 1.  ])
     """
 
     def __init__(self, features: Any, estimator: Any) -> None:
