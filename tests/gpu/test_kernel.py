@@ -8,11 +8,18 @@ import numpy as np
 import pytest
 from gpu.cases import estimators, rows
 from gpu.emulation import block_sum, emulate
+from pairs import covering
 
 from sparsetd.sweeps.cuda import inputs_of, launch, stream
 from sparsetd.sweeps.gpu import job_of
 
 CASES = estimators()
+VARIED = ("lam", "step_size", "average", "rho_theta", "fit_norm", "extragradient")
+
+
+def settings(model):
+    chosen = model.get_params()
+    return {"kind": type(model), **{name: chosen[name] for name in VARIED if name in chosen}}
 
 
 def both(model, dtype):
@@ -33,7 +40,7 @@ def compared(thetas, tolerance):
         np.testing.assert_allclose(*thetas, rtol=tolerance, atol=tolerance * np.abs(thetas[1]).max())
 
 
-@pytest.mark.parametrize("model", CASES, ids=lambda m: str(m).replace("\n", "")[:60])
+@pytest.mark.parametrize("model", covering(CASES, settings), ids=lambda m: str(m).replace("\n", "")[:60])
 def test_the_algorithm_is_that_of_the_solvers(model, monkeypatch):
     monkeypatch.setattr("sparsetd.sweeps.cuda.launch.launch", emulate)
     compared(both(model, np.float64), 1e-9)
