@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from reproduction import EXPERIMENTS, LARGER
-from reproduction.experiment import Experiment
+from reproduction.experiment import Experiment, Settings
 from reproduction.report import write_report
 from reproduction.runner import Outcome, execute
-from reproduction.settings import Settings
 
 PROGRAM = "python -m reproduction"
 DESCRIPTION = """\

@@ -10,8 +10,20 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from reproduction.experiment import Claim, Experiment, Figure, Row, Summary, Table, Unit, judge
-from reproduction.settings import Settings, assumed, paper
+from reproduction.experiment import (
+    THEORY,
+    Claim,
+    Experiment,
+    Figure,
+    Row,
+    Settings,
+    Summary,
+    Table,
+    Unit,
+    assumed,
+    judge,
+    paper,
+)
 from sparsetd.operators import td, tdc
 from sparsetd.penalties import L1
 from sparsetd.solvers import PrimalDual
@@ -121,12 +133,22 @@ def summarize(settings: ComplexitySettings, rows: Any) -> Summary:
         "Times are of one pass of RO-TD and of one whole path of LARS-TD. A path is a solution; a pass is a step "
         "towards one (see Proposition 1), so the advantage is one of cost per pass, not of cost to a given accuracy."
     )
-    return Summary(claims, [_table(rows)], [remark])
+    return Summary(_conclusion(settings, rows), claims, [_table(rows)], [remark])
+
+
+def _conclusion(settings: ComplexitySettings, rows: Any) -> str:
+    (a, b), (d, ratio) = joint_exponents(rows), advantage(rows)
+    return (
+        f"A pass of RO-TD costs d^{exponent(rows, 'RO-TD, d'):.2f} and N^{exponent(rows, 'RO-TD, N'):.2f}, a path of "
+        f"LARS-TD d^{a:.2f} p^{b:.2f}: O(Nd) is right and O(Ndp³) is an upper bound that a good implementation does "
+        f"not reach. With p = d/{settings.share} a path takes {ratio[-1]:.3g} times as long as a pass at d = {d[-1]}."
+    )
 
 
 def _rotd(settings: ComplexitySettings, rows: Any) -> Claim:
     in_d, in_n = exponent(rows, "RO-TD, d"), exponent(rows, "RO-TD, N")
     return judge(
+        THEORY,
         "RO-TD costs O(Nd)",
         PAPER["rotd"],
         f"one pass costs N^{in_n:.2f} and d^{in_d:.2f}",
@@ -140,6 +162,7 @@ def _lars(settings: ComplexitySettings, rows: Any) -> Claim:
     a, b = joint_exponents(rows)
     bound = a <= 1 + settings.tolerance and b <= 3 + settings.tolerance
     return judge(
+        THEORY,
         "LARS-TD costs O(Ndp³)",
         PAPER["rotd"],
         f"a path costs d^{a:.2f} p^{b:.2f} (d alone: {exponent(rows, 'LARS-TD, d'):.2f}, p alone: "
@@ -161,6 +184,7 @@ def _advantage(settings: ComplexitySettings, rows: Any) -> Claim:
     d, ratio = advantage(rows)
     growth = float(np.polyfit(np.log(d), np.log(ratio), 1)[0])
     return judge(
+        THEORY,
         "RO-TD is cheaper when p grows with d",
         PAPER["advantage"],
         f"LARS-TD takes {ratio[0]:.3g} times as long as a pass at d = {d[0]}, p = {d[0] // settings.share}, and "

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from sparsetd.report.shell import shell
 
-LEVELS = {"not reproduced": "bad", "reproduced under": "warn", "reproduced": "good"}
+LEVELS = {"not reproduced": "bad", "reproduced under": "warn", "reproduced in": "warn", "reproduced": "good"}
 
 
 def level(text: str) -> str:
@@ -45,13 +45,12 @@ class Paragraph:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of strings with a title and, where something needs to be said, a note; folded in HTML if asked."""
+    """A table of strings with a title and, where something needs to be said, a note."""
 
     title: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
-    folded: bool = False
 
     def markdown(self, _base: Path) -> str:
         lines = [self.header, ["---"] * len(self.header), *self.rows]
@@ -61,11 +60,9 @@ class Grid:
     def html(self, _base: Path) -> str:
         head = "".join(f"<th scope='col'>{html.escape(cell)}</th>" for cell in self.header)
         body = "".join("<tr>" + "".join(map(_cell, row)) + "</tr>" for row in self.rows)
-        title = html.escape(self.title)
-        caption = f"<caption>{title}</caption>" if self.title and not self.folded else ""
+        caption = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
         note = f"<p class='soft'>{html.escape(self.note)}</p>" if self.note else ""
-        table = f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
-        return f"<details><summary>{title}</summary>{table}</details>" if self.folded else table
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{note}"
 
 
 def _cell(text: str) -> str:
@@ -107,7 +104,23 @@ class Picture:
         return f"<figure>{image}<figcaption>{words}</figcaption></figure>"
 
 
-Block = Heading | Paragraph | Grid | Tally | Picture
+@dataclass(frozen=True)
+class Details:
+    """Blocks that are folded away until somebody opens them, in HTML and, by the same tags, in Markdown."""
+
+    title: str
+    blocks: Sequence[Block]
+
+    def markdown(self, base: Path) -> str:
+        inside = "\n\n".join(block.markdown(base) for block in self.blocks)
+        return f"<details>\n<summary>{html.escape(self.title)}</summary>\n\n{inside}\n\n</details>"
+
+    def html(self, base: Path) -> str:
+        inside = "\n".join(block.html(base) for block in self.blocks)
+        return f"<details><summary>{html.escape(self.title)}</summary>{inside}</details>"
+
+
+Block = Heading | Paragraph | Grid | Tally | Picture | Details
 
 
 def markdown_page(blocks: Sequence[Block], base: Path) -> str:

@@ -10,8 +10,20 @@ from typing import Any
 import numpy as np
 
 from reproduction import experiment
-from reproduction.experiment import Claim, Experiment, Figure, Row, Summary, Table, Unit, judge
-from reproduction.settings import Settings, assumed, paper
+from reproduction.experiment import (
+    THEORY,
+    Claim,
+    Experiment,
+    Figure,
+    Row,
+    Settings,
+    Summary,
+    Table,
+    Unit,
+    assumed,
+    judge,
+    paper,
+)
 from sparsetd.operators import gq, td
 from sparsetd.penalties import L1, NoPenalty
 from sparsetd.problems import action_value_trajectory, random_mdp, star
@@ -144,7 +156,17 @@ def nearest_end(rows: Any, problem: str, method: str, to: str, which: int) -> fl
 
 
 def summarize(settings: InterpolationSettings, rows: Any) -> Summary:
-    return Summary([_ends(settings, rows), _directions(settings, rows)], [_table(settings, rows)], [_remark(rows)])
+    claims = [_ends(settings, rows), _directions(settings, rows)]
+    return Summary(_conclusion(settings, rows), claims, [_table(settings, rows)], [_remark(rows)])
+
+
+def _conclusion(settings: InterpolationSettings, rows: Any) -> str:
+    ends = {m: [nearest_end(rows, p, m, "TD", -1) for p in PROBLEMS] for m in METHODS}
+    return (
+        f"At ρ₂ = {settings.rho_w[-1]:g} GQ(λ) with a proximal step ends {max(ends['proximal GQ(λ)']):.1g} from TD, in "
+        f"units of the distance between GQ(λ) and TD, and RO-GQ(λ) {min(ends['RO-GQ(λ)']):.2g} or more. So the remark "
+        "is true of the proximal iteration; RO-GQ(λ) without w descends ‖E[δe]‖ through its dual, as GTD does."
+    )
 
 
 def _ends(settings: InterpolationSettings, rows: Any) -> Claim:
@@ -158,6 +180,7 @@ def _ends(settings: InterpolationSettings, rows: Any) -> Claim:
         for p, (a, b) in zip(PROBLEMS, pairs, strict=True)
     )
     return judge(
+        THEORY,
         "ρ₂ interpolates between GQ(λ) and TD",
         PAPER["interpolation"],
         told,
@@ -179,6 +202,7 @@ def _directions(settings: InterpolationSettings, rows: Any) -> Claim:
         for p, (a, b) in zip(PROBLEMS, pairs, strict=True)
     )
     return judge(
+        THEORY,
         "A large ρ₂ turns the update towards TD's",
         PAPER["direction"],
         f"mean cosine of the direction in θ with TD's: {told}",

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from reproduction.cuda.mountain_car import rewards
-from reproduction.experiment import Experiment, Row, Unit
+from reproduction.experiment import Experiment, Row, Settings, Unit, assumed, cited, paper
 from reproduction.mountain_car_verdicts import plot, summarize
-from reproduction.settings import Settings, assumed, cited, paper
 from sparsetd.control import GreedyGQ, GreedyROGQ, Rule, online, policy_iteration
 from sparsetd.control.policies import ValuePolicy
 from sparsetd.control.policy_iteration import LinearValues

@@ -1,4 +1,4 @@
-"""The report of a reproduction: the paper's numbers beside ours, a verdict on every claim, every setting's source."""
+"""The report of a reproduction: one verdict on every claim, the paper's numbers beside ours, every setting's source."""
 
 from __future__ import annotations
 
@@ -9,25 +9,37 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from reproduction.document import Block, Grid, Heading, Paragraph, Picture, Tally, html_page, level, markdown_page
+from reproduction.document import (
+    Block,
+    Details,
+    Grid,
+    Heading,
+    Paragraph,
+    Picture,
+    Tally,
+    html_page,
+    level,
+    markdown_page,
+)
+from reproduction.experiment import KINDS, TRIVIAL, Claim
 from reproduction.runner import Outcome
-from sparsetd.plots.save import save_figure
+from sparsetd.plots import save_figure
 from sparsetd.storage.atomic import replace_file
 
 TITLE = "Regularized Off-Policy TD-Learning: a reproduction"
 VERDICTS = (
     'A claim is "reproduced" when the rule beside it holds for our rows with the printed settings, "reproduced under '
-    'this reading" when it holds only after a choice that the paper does not state, and "not reproduced" otherwise. '
-    "The verdicts are computed from the rows; nobody typed them in."
+    'this reading" when it holds only after a choice that the paper does not state, "reproduced in" a named part when '
+    'only that part holds, and "not reproduced" otherwise. Every claim has one verdict, computed from the rows.'
 )
 PROVENANCE = (
     "paper: printed in the paper. cited: printed in a work that the paper cites. assumed: stated nowhere, chosen by us."
 )
-PACKAGES = ("sparsetd", "numpy", "scipy", "scikit-learn", "numba")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
 def write_report(outcomes: Sequence[Outcome], out: Path, command: str) -> dict[str, Path]:
-    """Draw the figures (PNG and SVG) and write `out`/report.html and `out`/report.md."""
+    """Draw the figures and write `out`/report.html and `out`/report.md."""
     blocks = [*_front(outcomes, command)]
     for outcome in outcomes:
         blocks += _chapter(outcome)
@@ -38,65 +50,71 @@ def write_report(outcomes: Sequence[Outcome], out: Path, command: str) -> dict[s
 
 
 def _front(outcomes: Sequence[Outcome], command: str) -> Iterator[Block]:
+    """The count of verdicts, all claims by kind, and what made them."""
     yield Heading(TITLE, 1)
-    yield _tally([c.sentence for o in outcomes for c in o.summary.claims])
-    yield Paragraph(VERDICTS)
-    rows = [
-        (o.experiment.title if k == 0 else "", c.label, c.sentence)
-        for o in outcomes
-        for k, c in enumerate(o.summary.claims)
+    claims = [(outcome.experiment.title, claim) for outcome in outcomes for claim in outcome.summary.claims]
+    if claims:
+        yield _tally([claim for _, claim in claims])
+        yield Paragraph(VERDICTS)
+        yield Grid("All verdicts", ("kind", "experiment", "claim", "verdict"), _by_kind(claims))
+    packages = ", ".join(f"{p} {version(p)}" for p in PACKAGES)
+    python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
+    made = ", ".join(sorted({v for outcome in outcomes for v in outcome.versions}))
+    yield Paragraph(f"Made by `{command}`, the rows with sparsetd {made}; {packages}, {python}.")
+
+
+def _by_kind(claims: Sequence[tuple[str, Claim]]) -> list[tuple[str, ...]]:
+    rows = [(kind, title, claim) for kind in KINDS for title, claim in claims if claim.kind == kind]
+    first = {kind: next(k for k, row in enumerate(rows) if row[0] == kind) for kind in {row[0] for row in rows}}
+    return [
+        (f"{kind}: {KINDS[kind]}" if first[kind] == k else "", title, claim.label, claim.sentence)
+        for k, (kind, title, claim) in enumerate(rows)
     ]
-    yield Grid("All verdicts", ("experiment", "claim", "verdict"), rows)
-    yield Paragraph(f"Made by `{command}` with {', '.join(f'{p} {version(p)}' for p in PACKAGES)}, {_python()}.")
 
 
-def _tally(sentences: Sequence[str]) -> Tally:
-    found = Counter(level(sentence) for sentence in sentences)
-    words = {"good": "reproduced", "warn": "reproduced under a reading", "bad": "not reproduced"}
+def _tally(claims: Sequence[Claim]) -> Tally:
+    found = Counter(level(claim.sentence) for claim in claims if claim.kind != TRIVIAL)
+    words = {"good": "reproduced", "warn": "reproduced under a reading or in part", "bad": "not reproduced"}
     return Tally([(text, found[css]) for css, text in words.items()])
 
 
-def _python() -> str:
-    return f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
-
-
 def _chapter(outcome: Outcome) -> list[Block]:
-    experiment, summary = outcome.experiment, outcome.summary
+    """What was found, one picture, and the rest folded away."""
+    experiment, summary, (first, *others) = outcome.experiment, outcome.summary, _figures(outcome)
     claims = [(c.label, c.paper, c.ours, c.sentence, c.rule) for c in summary.claims]
-    tables = [Grid(t.title, t.header, t.rows, t.note, folded=True) for t in summary.tables]
+    judged = [Grid("", ("claim", "paper", "ours", "verdict", "rule"), claims)] if claims else []
+    tables = [Grid(t.title, t.header, t.rows, t.note) for t in summary.tables]
     return [
         Heading(experiment.title),
-        Paragraph(experiment.about),
-        Grid("Claims", ("claim", "paper", "ours", "verdict", "rule"), claims),
-        *_figures(outcome),
-        *(Paragraph(remark) for remark in summary.remarks),
-        *tables,
-        _settings(outcome),
+        Paragraph(summary.conclusion),
+        first,
+        *([Details("How each claim was judged: the paper's numbers, ours, and the rule", judged)] if judged else []),
+        Details("The experiment, remarks, figures and tables", [*_about(outcome), *others, *tables]),
+        Details(f"Settings: {_seeds(outcome)}", [_settings(outcome)]),
     ]
+
+
+def _about(outcome: Outcome) -> list[Block]:
+    return [Paragraph(text) for text in (outcome.experiment.about, *outcome.summary.remarks)]
 
 
 def _figures(outcome: Outcome) -> list[Block]:
     folder = outcome.folder / "figures"
     folder.mkdir(parents=True, exist_ok=True)
-    pictures: list[Block] = []
-    for figure in outcome.figures:
-        save_figure(figure.draw, folder / f"{figure.stem}.svg", figure.panels)
-        png = save_figure(figure.draw, folder / f"{figure.stem}.png", figure.panels)
-        pictures.append(Picture(png, figure.title, figure.caption))
-    return pictures
+    files = [(save_figure(f.draw, folder / f"{f.stem}.png", f.panels), f) for f in outcome.figures]
+    return [Picture(file, figure.title, figure.caption) for file, figure in files]
+
+
+def _seeds(outcome: Outcome) -> str:
+    settings, made = outcome.settings, " and ".join(outcome.versions)
+    return f"{settings.n_seeds} runs of each method, root seed {settings.entropy}, rows made with sparsetd {made}"
 
 
 def _settings(outcome: Outcome) -> Grid:
     rows = [(name, _text(value), source, note) for name, value, source, note in outcome.settings.table()]
-    title = f"Settings of {outcome.experiment.title}"
-    seconds = f"{outcome.rows['unit_seconds'].groupby([outcome.rows['unit'], outcome.rows['seed']]).first().sum():.0f}"
-    return Grid(
-        title,
-        ("setting", "value", "source", "note"),
-        rows,
-        f"{PROVENANCE} The units took {seconds} s in all.",
-        folded=True,
-    )
+    seconds = outcome.rows["unit_seconds"].groupby([outcome.rows["unit"], outcome.rows["seed"]]).first().sum()
+    note = f"{PROVENANCE} The units took {seconds:.0f} s in all."
+    return Grid("", ("setting", "value", "source", "note"), rows, note)
 
 
 def _text(value: Any) -> str:

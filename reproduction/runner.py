@@ -18,8 +18,8 @@ from typing import Any
 
 import joblib
 
-from reproduction.experiment import Experiment, Figure, Summary, Unit
-from reproduction.settings import Settings
+import sparsetd
+from reproduction.experiment import Experiment, Figure, Settings, Summary, Unit
 from sparsetd.storage.atomic import replace_file
 
 EVERY = 10.0  # seconds between two sentences of progress
@@ -40,7 +40,13 @@ class Outcome:
     summary: Summary
     figures: list[Figure]
     folder: Path
-    seconds: float
+
+    @property
+    def versions(self) -> list[str]:
+        """The versions of the library that made the rows; rows of 0.2.0 and before do not say."""
+        if "version" not in self.rows:
+            return ["0.2.0 or earlier"]
+        return sorted(set(self.rows["version"].fillna("0.2.0 or earlier")))
 
 
 def fingerprint(settings: Settings, unit: Unit) -> str:
@@ -67,7 +73,7 @@ def execute(
 
     `tell` receives a sentence of progress at most every ten seconds.
     """
-    began, folder = time.perf_counter(), Path(out) / experiment.name
+    folder = Path(out) / experiment.name
     (folder / "rows").mkdir(parents=True, exist_ok=True)
     units = list(experiment.units(settings))
     files = [unit_file(folder, settings, unit) for unit in units]
@@ -75,7 +81,7 @@ def execute(
     run_units(experiment, settings, todo, n_jobs, len(units), tell)
     rows = gather(files)
     summary, figures = experiment.summarize(settings, rows), experiment.plot(settings, rows)
-    return Outcome(experiment, settings, rows, summary, figures, folder, time.perf_counter() - began)
+    return Outcome(experiment, settings, rows, summary, figures, folder)
 
 
 def run_units(
@@ -98,6 +104,7 @@ def _run_one(experiment: Experiment, settings: Settings, unit: Unit, file: Path)
     frame.insert(0, "unit", unit.name)
     frame.insert(1, "seed", unit.seed)
     frame["unit_seconds"] = time.perf_counter() - began
+    frame["version"] = sparsetd.__version__
     replace_file(file, frame.to_parquet(index=False))
 
 

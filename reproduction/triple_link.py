@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import FunctionTransformer
 
-from reproduction.experiment import Experiment, Row, Unit
-from reproduction.settings import Settings, assumed, cited, paper
+from reproduction.experiment import Experiment, Row, Settings, Unit, assumed, cited, paper
 from reproduction.triple_link_coordinates import KNOWLEDGE, fourier_features
 from reproduction.triple_link_verdicts import plot, summarize
 from sparsetd.control import GreedyGQ, GreedyROGQ, Rule, evaluate, online, policy_iteration

@@ -15,11 +15,21 @@ import numpy as np
 
 from reproduction import triple_link as link
 from reproduction.cuda import triple_link as gpu
-from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit, judge
-from reproduction.settings import Settings, assumed, cited, paper
+from reproduction.experiment import (
+    Experiment,
+    Figure,
+    Row,
+    Settings,
+    Summary,
+    Table,
+    Unit,
+    assumed,
+    cited,
+    paper,
+)
 from reproduction.triple_link import Tuned
 from reproduction.triple_link_coordinates import coordinates
-from reproduction.triple_link_verdicts import COLOURS, PAPER, rank_test
+from reproduction.triple_link_verdicts import COLOURS, permutation_test
 
 METHODS = ("GQ(λ)", "RO-GQ(λ)")
 N_X = 10_000
@@ -123,8 +133,19 @@ def _on_gpu(settings: SearchSettings, where: str, runs: list[tuple[int, int, Tun
 
 def summarize(settings: SearchSettings, rows: Any) -> Summary:
     best = {(w, m): chosen(settings, rows, w, m) for w in settings.coordinates for m in METHODS}
-    return Summary(
-        [_order(settings, best, where) for where in settings.coordinates], [_table(settings, best)], [_share(rows)]
+    return Summary(_conclusion(settings, best), [], [_table(settings, best)], [_share(rows)])
+
+
+def _conclusion(settings: SearchSettings, best: dict[tuple[str, str], tuple[Tuned, Any]]) -> str:
+    told = []
+    for where in settings.coordinates:
+        ro, gq = (best[where, m][1]["episodes"].to_numpy() for m in ("RO-GQ(λ)", "GQ(λ)"))
+        p = permutation_test(ro, gq)
+        told.append(f"{where}: {ro.mean():.1f} ± {ro.std():.1f} against {gq.mean():.1f} ± {gq.std():.1f}, p = {p:.2g}")
+    return (
+        f"Of {settings.n_candidates} random settings of each method the best on one half of the seeds was run on the "
+        f"other half; episodes of RO-GQ(λ) against GQ(λ) by coordinates ({'; '.join(told)}). The verdict on Table 2 "
+        "stands in the main report; this page shows where its parameters come from."
     )
 
 
@@ -134,24 +155,6 @@ def chosen(settings: SearchSettings, rows: Any, where: str, method: str) -> tupl
     first = cell[cell["run"] < half].groupby("candidate")[["episodes", "longest"]].mean()
     number = int(first.sort_values(["episodes", "longest"], ascending=[True, False]).index[0])
     return candidate(settings, method, where, number), cell[(cell["candidate"] == number) & (cell["run"] >= half)]
-
-
-def _order(settings: SearchSettings, best: dict[tuple[str, str], tuple[Tuned, Any]], where: str) -> Any:
-    ro, gq = (best[where, m][1]["episodes"].to_numpy() for m in ("RO-GQ(λ)", "GQ(λ)"))
-    chance = rank_test(ro, gq)
-    told = [f"{m} {e.mean():.1f} ± {e.std():.1f}" for m, e in (("RO-GQ(λ)", ro), ("GQ(λ)", gq))]
-    return judge(
-        f"RO-GQ(λ) needs fewer episodes than GQ(λ), {where} coordinates",
-        " against ".join(f"{PAPER[N_X, m][0]} ± {PAPER[N_X, m][1]}" for m in ("RO-GQ(λ)", "GQ(λ)")),
-        " against ".join(told)
-        + f", best of {settings.n_candidates} candidates each, {len(ro)} unseen seeds, p = {chance:.2g}",
-        "the mean of the second half of the seeds is smaller, and p < 0.05 in a one-sided permutation test of ranks; "
-        "only under a reading, since no parameter is printed",
-        literal=False,
-        reading=bool(ro.mean() < gq.mean() and chance < 0.05),
-        because=f"parameters from a search, {where} coordinates",
-        otherwise="after equal searches it is not smaller, or not significantly",
-    )
 
 
 def _table(settings: SearchSettings, best: dict[tuple[str, str], tuple[Tuned, Any]]) -> Table:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from reproduction.experiment import Claim, Figure, Summary, Table, judge
+from reproduction.experiment import ALGORITHM, TUNING, Claim, Figure, Summary, Table, judge
 from reproduction.triple_link_coordinates import KNOWLEDGE
 
 PAPER = {
@@ -21,8 +21,22 @@ COLOURS = {"GQ(λ)": "#0072B2", "RO-GQ(λ)": "#D55E00"}
 
 def summarize(settings: Any, rows: Any) -> Summary:
     main = rows[rows["kind"] == "main"]
-    claims = [_order(main, n_x) for n_x in settings.n_x] + [_counts(main, settings.n_x), _lars(rows), _solvable(rows)]
-    return Summary(claims, [_table(main, settings.n_x), _coordinates(rows)], [*_remarks(rows)])
+    claims = [*(_order(main, n_x) for n_x in settings.n_x), _counts(main, settings.n_x), _lars(rows)]
+    tables = [_table(main, settings.n_x), _coordinates(rows)]
+    return Summary(_conclusion(main, settings.n_x), claims, tables, [_trap(rows), _solvable(rows)])
+
+
+def _conclusion(rows: Any, n_x: tuple[int, ...]) -> str:
+    told = []
+    for n in n_x:
+        ro, gq = (_cell(rows, n, m)["episodes"].to_numpy() for m in ("RO-GQ(λ)", "GQ(λ)"))
+        medians, means = f"{np.median(ro):.0f} against {np.median(gq):.0f}", f"{ro.mean():.1f} against {gq.mean():.1f}"
+        p = f"p = {permutation_test(ro, gq):.2g} in ranks and {permutation_test(ro, gq, ranks=False):.2g} in the mean"
+        told.append(f"N_x = {n:,}: median {medians}, mean {means}, {p}")
+    return (
+        f"Episodes of RO-GQ(λ) against GQ(λ) until a run balances ({'; '.join(told)}). It takes coordinates that know "
+        "the plant and parameters from a search, none of which are printed, so this is a comparison of tuned settings."
+    )
 
 
 def _cell(rows: Any, n_x: int, method: str) -> Any:
@@ -43,33 +57,36 @@ def _printed(n_x: int, method: str) -> str:
 
 
 def _order(rows: Any, n_x: int) -> Claim:
-    """RO-GQ(λ) needs fewer episodes: in the mean, and by a rank test on the runs."""
+    """RO-GQ(λ) needs fewer episodes: in the mean, in the median and by a rank test on the runs."""
     ro, gq = (_cell(rows, n_x, m)["episodes"].to_numpy() for m in ("RO-GQ(λ)", "GQ(λ)"))
-    chance = rank_test(ro, gq)
-    fewer = ro.mean() < gq.mean() and chance < 0.05
+    chance, chance_mean = permutation_test(ro, gq), permutation_test(ro, gq, ranks=False)
+    ranks, mean = bool(np.median(ro) < np.median(gq) and chance < 0.05), bool(ro.mean() < gq.mean())
+    reasons = (
+        f"median {np.median(ro):.0f} against {np.median(gq):.0f}, ranks p = {chance:.2g}, mean p = {chance_mean:.2g}"
+    )
     return judge(
+        TUNING,
         f"RO-GQ(λ) needs fewer episodes than GQ(λ), N_x = {n_x:,}",
         f"{_printed(n_x, 'RO-GQ(λ)')} against {_printed(n_x, 'GQ(λ)')}",
-        f"{_told(rows, n_x, 'RO-GQ(λ)')} against {_told(rows, n_x, 'GQ(λ)')}; p = {chance:.2g}",
-        "smaller mean, and p < 0.05 in a one-sided permutation test of the ranks; it can only hold under a reading, "
-        "since the parameters and the scaling of the state are not printed",
+        f"{_told(rows, n_x, 'RO-GQ(λ)')} against {_told(rows, n_x, 'GQ(λ)')}; {reasons}",
+        "smaller mean and median, and p < 0.05 in a one-sided permutation test of the ranks; in part without the mean; "
+        "it can only hold under a reading, since the parameters and the scaling of the state are not printed",
         literal=False,
-        reading=bool(fewer),
+        reading=ranks and mean,
+        part=f"in median and in ranks, not in the mean ({reasons})" if ranks else "",
         because="state scaled by the value matrix of a linear-quadratic controller, parameters from equal searches",
-        otherwise=f"its mean is not smaller, or not significantly: the median run needs {np.median(ro):.0f} "
-        f"episodes against {np.median(gq):.0f}, but its slowest tenth needs {np.quantile(ro, 0.9):.0f} or more "
-        f"against {np.quantile(gq, 0.9):.0f}",
+        otherwise=f"it is not smaller in median and ranks ({reasons})",
     )
 
 
-def rank_test(low: Any, high: Any, n: int = 20_000) -> float:
-    """One-sided probability, under exchangeable runs, of ranks of `low` as small as these."""
-    both = np.concatenate([low, high])
-    ranks = np.array([(both < v).mean() + 0.5 * (both == v).mean() for v in both])
+def permutation_test(low: Any, high: Any, n: int = 20_000, *, ranks: bool = True) -> float:
+    """One-sided probability, under exchangeable runs, of ranks (or values) of `low` with a sum as small as theirs."""
+    both = np.concatenate([low, high]).astype(float)
+    if ranks:
+        both = np.array([(both < v).mean() + 0.5 * (both == v).mean() for v in both])
     rng, size = np.random.default_rng(0), len(low)
-    observed = ranks[:size].sum()
-    drawn = np.array([rng.permutation(ranks)[:size].sum() for _ in range(n)])
-    return float((1 + np.sum(drawn <= observed + 1e-12)) / (n + 1))
+    drawn = rng.permuted(np.tile(both, (n, 1)), axis=1)[:, :size].sum(axis=1)
+    return float((1 + np.sum(drawn <= both[:size].sum() + 1e-12)) / (n + 1))
 
 
 def _counts(rows: Any, n_x: tuple[int, ...]) -> Claim:
@@ -82,6 +99,7 @@ def _counts(rows: Any, n_x: tuple[int, ...]) -> Claim:
         gaps.append(abs(cell.mean() - mean) <= 2 * error)
         told.append(f"{method}, {n:,}: {cell.mean():.1f} (paper {mean})")
     return judge(
+        TUNING,
         "The printed numbers of episodes",
         "; ".join(f"{m}, {n:,}: {_printed(n, m)}" for n in n_x for m in ("RO-GQ(λ)", "GQ(λ)")),
         "; ".join(told),
@@ -96,6 +114,7 @@ def _counts(rows: Any, n_x: tuple[int, ...]) -> Claim:
 def _lars(rows: Any) -> Claim:
     lars = rows[rows["kind"] == "lars"]
     return judge(
+        ALGORITHM,
         "LARS-TD fails on random-walk samples",
         "“LARS-TD failed in this domain”",
         f"{int(lars['solved'].sum())} of {len(lars)} runs balance; the longest lasts {int(lars['longest'].max())} "
@@ -106,15 +125,11 @@ def _lars(rows: Any) -> Claim:
     )
 
 
-def _solvable(rows: Any) -> Claim:
+def _solvable(rows: Any) -> str:
     reference = rows[rows["kind"] == "lqr"].iloc[0]
-    return judge(
-        "The task can be solved with pushes of 0 and ±5 N",
-        "(implied)",
-        f"a linear-quadratic controller rounded to these pushes balances {int(reference['longest']):,} steps",
-        "the quantised controller reaches the largest N_x",
-        literal=bool(reference["solved"]),
-        because="the quantised controller falls",
+    return (
+        "The task can be solved with pushes of 0 and ±5 N: a linear-quadratic controller rounded to these pushes "
+        f"balances {int(reference['longest']):,} steps."
     )
 
 
@@ -142,14 +157,14 @@ def _coordinates(rows: Any) -> Table:
     )
 
 
-def _remarks(rows: Any) -> Iterator[str]:
+def _trap(rows: Any) -> str:
     rest = rows[rows["kind"] == "rest"]
     won = rest[rest["solved"]]
     still = int((won["largest_angle"] == 0.0).sum())
     told = "; ".join(
         f"{m} {cell['episodes'].mean():.1f} episodes on average" for m, cell in rest.groupby("method") if len(cell)
     )
-    yield (
+    return (
         "A trap: the upright state is an equilibrium, so a first action drawn from all three pushes leaves the "
         "pendulum exactly at rest when it is 0 N, and a policy that prefers 0 N there “balances” for ever. With raw "
         f"coordinates, which cannot be learnt otherwise, this reading gives {int(rest['solved'].sum())} of "

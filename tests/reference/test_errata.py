@@ -5,6 +5,7 @@ E22 (the cost O(Ndp³) quoted for LARS-TD) is a count of operations from the lit
 
 from __future__ import annotations
 
+import cvxpy as cp
 import numpy as np
 import pytest
 from scipy.linalg import sqrtm
@@ -162,6 +163,26 @@ def test_E7_nothing_bounds_x_and_the_minimiser_need_not_be_unique():
     np.testing.assert_allclose(shifted["x"] - runs[0]["x"], null[0], atol=1e-10)  # x differs for ever, A x does not
 
 
+def test_E7_steps_of_one_over_root_t_converge_although_their_squares_have_no_sum():
+    """Σα² grows without bound, Σα²/Σα falls, and the squared weights of the last step have a sum."""
+    alpha = 1.0 / np.sqrt(np.arange(1, 1_000_001))
+    sums, squares = np.cumsum(alpha), np.cumsum(alpha**2)
+    marks = np.array([10**k for k in range(2, 7)]) - 1
+    assert np.diff(squares[marks]) == pytest.approx(np.log(10.0), rel=0.05)
+    assert (np.diff(squares[marks] / sums[marks]) < 0).all()
+    tail = np.cumsum((alpha / sums) ** 2)
+    assert tail[-1] - tail[marks[0]] < 0.01
+    A, b, rho = small_regression()
+    best = cp.Problem(cp.Minimize(cp.norm(A @ (x := cp.Variable(5)) - b) + rho * cp.norm1(x))).solve(cp.CLARABEL)
+    reached = []
+    for n in (300, 3_000, 30_000):
+        x_bar = loops.primal_dual([(A, b)] * n, np.zeros(5), np.zeros(5), 0.3 * alpha[: n + 1], 2, loops.l1(rho))[
+            "x_bar"
+        ]
+        reached.append(np.linalg.norm(A @ x_bar - b) + rho * np.abs(x_bar).sum() - best)
+    assert reached[0] > 2 * reached[1] > 4 * reached[2] > -1e-9
+
+
 def test_E8_the_average_of_sparse_iterates_is_not_sparse_and_contains_x_0():
     rng, d, n, alpha = np.random.default_rng(0), 50, 400, 0.02
     theta = np.zeros(d)
@@ -267,6 +288,16 @@ def test_E16_the_two_curves_obey_hoelder_and_their_difference_is_not_the_duality
     assert gap >= np.linalg.norm(A @ x - b) + rho * np.abs(x).sum() - better > 0.5
 
 
+def test_E16_strong_duality_holds():
+    """min ‖Ax − b‖ + ρ‖x‖₁ equals its dual, max −bᵀy over ‖y‖ ≤ 1 and ‖Aᵀy‖_∞ ≤ ρ, and RO-TD's own game."""
+    A, b, rho = small_regression()
+    x, y = cp.Variable(5), cp.Variable(5)
+    primal = cp.Problem(cp.Minimize(cp.norm(A @ x - b) + rho * cp.norm1(x))).solve(cp.CLARABEL)
+    dual = cp.Problem(cp.Maximize(-b @ y), [cp.norm(y) <= 1, cp.norm_inf(A.T @ y) <= rho]).solve(cp.CLARABEL)
+    assert primal == pytest.approx(dual, rel=1e-7)
+    assert 0.1 < primal < np.linalg.norm(b)
+
+
 def test_E17_the_objective_is_not_mspbe_and_small_penalties_do_not_shrink():
     xi, P, R, features = mdps.walk("dependent")
     scale = np.diag([1.0, 10.0, 1.0])
@@ -324,3 +355,20 @@ def test_E21_6561_counts_state_features():
     coefficients = np.stack(np.meshgrid(*[range(3)] * 8, indexing="ij"), axis=-1).reshape(-1, 8)
     assert len(np.unique(coefficients, axis=0)) == 6561
     assert 3 * len(coefficients) == 19_683
+
+
+def test_E23_mspbe_with_an_l1_penalty_is_a_lasso():
+    """½ MSPBE(θ) + ρ‖θ‖₁ is the lasso on the rows of C^{−1/2}D, and its solution beats every neighbour."""
+    xi, P, R, features = mdps.walk("inverted")
+    D, b, C = mdps.matrices(xi, P, R, features, 1.0)
+    whiten = np.linalg.inv(np.linalg.cholesky(C))
+    rho, rng = 0.01, np.random.default_rng(0)
+
+    def objective(theta):
+        return 0.5 * mdps.rmspbe(xi, P, R, features, 1.0, theta) ** 2 + rho * np.abs(theta).sum()
+
+    theta = lasso(whiten @ D, whiten @ b, rho)
+    assert objective(theta) == pytest.approx(lasso_objective(whiten @ D, whiten @ b, rho, theta), rel=1e-9)
+    around = theta + 0.05 * rng.normal(size=(200, len(theta))) * rng.integers(0, 2, (200, len(theta)))
+    assert objective(theta) <= min(map(objective, around))
+    assert objective(theta) < 0.9 * min(objective(np.zeros(len(theta))), objective(np.linalg.solve(D, b)))

@@ -24,7 +24,7 @@ from reproduction.mountain_car_atlas import (
     run,
     units,
 )
-from reproduction.mountain_car_atlas_verdicts import AXES, METHODS, pairs, success, summarize
+from reproduction.mountain_car_verdicts import AXES, METHODS, kept_readings, pairs, success, summarize_atlas
 from reproduction.triple_link_search import SEARCH, candidate, chosen
 from sparsetd.control import Rule, ValuePolicy, policy_iteration
 from sparsetd.control.policy_iteration import LinearValues
@@ -138,27 +138,33 @@ def test_a_goal_pays_where_a_step_does_not():
     np.testing.assert_array_equal(gpu.rewards(np, "step", log.terminated), np.full(len(log.reward), -1.0))
 
 
-def made(success_of):
-    """Rows of two runs for every method and two readings; `success_of` says how many of the runs succeed."""
+def test_the_atlas_counts_readings_and_leaves_the_verdicts_to_the_main_report():
+    """Two runs of two readings for every method: RO-TD as printed in one of them, TDC in both."""
     base = {"data": "fixed", **{axis: 0 for axis in AXES}}
-    rows = []
-    for method, counts in success_of.items():
-        for start, wins in zip(("bottom", "uniform"), counts, strict=True):
-            for k in range(2):
-                rows.append({**base, "method": method, "start": start, "run": k, "success": k < wins, "ever": True})
-    return pd.DataFrame(rows)
-
-
-def test_verdicts_count_readings():
-    rows = made({"RO-TD": (2, 0), "TDC": (0, 0), "TD": (0, 2)})
-    claims = {c.label: c for c in summarize(SMALL, rows).claims}
-    assert claims["TDC fails"].verdict == "reproduced"
-    assert claims["RO-TD succeeds"].sentence == "reproduced under this reading: it holds in 50.0% of the readings"
-    order = next(c for label, c in claims.items() if label.startswith("The order"))
-    assert "above both in 1, below one in 1, and as printed (≥ 95 % against ≤ 5 %) in 1" in order.ours
+    wins = {"RO-TD": (2, 0), "TDC": (0, 0), "TD": (0, 2)}
+    rows = pd.DataFrame(
+        [
+            {**base, "method": method, "start": start, "run": k, "success": k < count, "ever": True}
+            for method, counts in wins.items()
+            for start, count in zip(("bottom", "uniform"), counts, strict=True)
+            for k in range(2)
+        ]
+    )
+    summary = summarize_atlas(SMALL, rows)
+    assert summary.claims == []
+    assert "RO-TD 50.0%, TDC 100.0%, TD 50.0%" in summary.conclusion
     assert len(pairs(success(rows))) == 2
-    nowhere = summarize(SMALL, made({"RO-TD": (0, 0), "TDC": (0, 0), "TD": (0, 2)})).claims
-    assert nowhere[0].verdict == "not reproduced"
+
+
+def test_the_kept_rows_hold_every_reading():
+    kept = kept_readings().groupby("method").size()
+    fixed = {
+        m: len(readings(AtlasSettings(), m, "fixed")) + len(readings(AtlasSettings(), m, "fixed", True))
+        for m in kept.index
+    }
+    assert set(kept.index) == set(METHODS)
+    assert kept["l2-LSTD"] == fixed["l2-LSTD"]
+    assert all(kept[m] > fixed[m] for m in ("RO-TD", "TDC", "TD"))
 
 
 def test_every_method_has_units_and_larger_experiments_are_described():

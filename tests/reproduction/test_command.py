@@ -25,7 +25,7 @@ def here(tmp_path, monkeypatch):
 def test_star_writes_rows_figures_and_both_reports(here, capsys):
     assert main(["star", "--quick", "--seeds", "1", "--out", "r"]) == 0
     out = capsys.readouterr()
-    assert "star: TD diverges: reproduced" in out.out
+    assert "star: TD diverges on the star: reproduced" in out.out
     assert "running star" in out.err
     assert sorted(p.name for p in (here / "r").iterdir()) == ["report.html", "report.md", "star"]
     assert len(list((here / "r/star/rows").glob("*.parquet"))) == 3

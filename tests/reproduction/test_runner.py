@@ -7,8 +7,18 @@ import dataclasses
 import pandas as pd
 import pytest
 
+import sparsetd
 from reproduction import runner
-from reproduction.experiment import NOT_REPRODUCED, REPRODUCED, UNDER_READING, judge
+from reproduction.experiment import (
+    IN_PART,
+    NOT_REPRODUCED,
+    REPRODUCED,
+    THEORY,
+    TRIVIAL,
+    TUNING,
+    UNDER_READING,
+    judge,
+)
 from reproduction.runner import execute, fingerprint, unit_file
 
 UNTIMED = ["unit", "seed", "method", "t", "value"]
@@ -112,6 +122,18 @@ def test_every_setting_states_its_source(toy):
     [(True, True, REPRODUCED), (False, True, UNDER_READING), (False, False, NOT_REPRODUCED)],
 )
 def test_verdicts_follow_the_rule(literal, reading, verdict):
-    claim = judge("c", "1", "2", "rule", literal=literal, reading=reading, because="of us")
+    claim = judge(THEORY, "c", "1", "2", "rule", literal=literal, reading=reading, because="of us")
     assert claim.verdict == verdict
     assert ("of us" in claim.sentence) == (not literal)
+
+
+def test_a_part_may_hold_and_what_is_trivial_says_so():
+    part = judge(TUNING, "c", "1", "2", "rule", literal=False, part="in the median, not in the mean")
+    assert (part.verdict, part.sentence) == (IN_PART, "reproduced in the median, not in the mean")
+    assert judge(TRIVIAL, "c", "1", "2", "rule", literal=True).sentence == TRIVIAL
+
+
+def test_rows_say_which_version_made_them(toy, tmp_path):
+    outcome = execute(toy.TOY, toy.TOY.quick, tmp_path)
+    assert outcome.versions == [sparsetd.__version__]
+    assert dataclasses.replace(outcome, rows=outcome.rows.drop(columns="version")).versions == ["0.2.0 or earlier"]

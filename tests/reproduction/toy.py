@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reproduction.experiment import Experiment, Figure, Summary, Table, Unit, judge
-from reproduction.settings import Settings, assumed, paper
+from reproduction.experiment import (
+    THEORY,
+    TRIVIAL,
+    TUNING,
+    Experiment,
+    Figure,
+    Settings,
+    Summary,
+    Table,
+    Unit,
+    assumed,
+    judge,
+    paper,
+)
 
 
 @dataclass(frozen=True)
@@ -27,10 +39,16 @@ def run(settings, unit):
 def summarize(_settings, rows):
     mean = rows["value"].mean()
     claims = [
-        judge("mean is one", "1.0", f"{mean:.2f}", "|mean − 1| < 0.5", literal=abs(mean - 1) < 0.5),
-        judge("mean is large", "9 | 9", f"{mean:.2f}", "mean > 9", literal=False, because="it is <one>"),
+        judge(THEORY, "mean is one", "1.0", f"{mean:.2f}", "|mean − 1| < 0.5", literal=abs(mean - 1) < 0.5),
+        judge(TUNING, "mean is large", "9 | 9", f"{mean:.2f}", "mean > 9", literal=False, because="it is <one>"),
+        judge(TRIVIAL, "one is one", "1", "1", "always", literal=True),
     ]
-    return Summary(claims, [Table("Means", ("method", "mean"), [("a", f"{mean:.2f}")], "a note")], ["A remark."])
+    return Summary(
+        "It is one. It is not large.",
+        claims,
+        [Table("Means", ("method", "mean"), [("a", f"{mean:.2f}")], "a note")],
+        ["A remark."],
+    )
 
 
 def plot(_settings, rows):
