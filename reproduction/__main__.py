@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from reproduction import EXPERIMENTS, LARGER
-from reproduction.experiment import Experiment, Settings
+from reproduction.experiment import Experiment
 from reproduction.report import write_report
 from reproduction.runner import Outcome, execute
+from reproduction.settings import Settings
 
 PROGRAM = "python -m reproduction"
 DESCRIPTION = """\
@@ -28,9 +29,9 @@ examples:
   python -m reproduction star --quick
   python -m reproduction all --quick --n-jobs 2
   python -m reproduction mountain-car --seeds 20 --n-jobs 8 --out full --resume
-  python -m reproduction mountain-car --atlas --backend cuda      every reading of the printed settings, on a GPU
-  python -m reproduction triple-link --search --backend cuda      the search behind Table 2
-  python -m reproduction mountain-car --actor-critic              the off-policy actor-critic that the paper cites"""
+  python -m reproduction mountain-car-atlas --backend cuda     every reading of the printed settings, on a GPU
+  python -m reproduction triple-link-search --backend cuda     the search behind Table 2
+  python -m reproduction mountain-car-actor-critic             the off-policy actor-critic that the paper cites"""
 RENAMED = {"--jobs": "--n-jobs", "--seed": "--random-state"}
 
 
@@ -56,17 +57,13 @@ def _parser() -> Parser:
     layout = argparse.RawDescriptionHelpFormatter
     parser = Parser(prog=PROGRAM, description=DESCRIPTION, formatter_class=layout, allow_abbrev=False)
     add = parser.add_argument
-    add("experiment", choices=[*EXPERIMENTS, "all"], help="which figure or table of the paper")
+    add("experiment", choices=[*EXPERIMENTS, "all", *LARGER], help="which figure or table of the paper")
     add("--quick", action="store_true", help="small settings: minutes instead of hours")
     add("--seeds", type=_count, metavar="N", help="number of independent runs of each method")
     add("--random-state", type=int, metavar="N", help="root of all seeds; the reported runs use 20121203")
     add("--n-jobs", type=_jobs, default=1, metavar="N", help="parallel processes (-1: one per core)")
     add("--out", type=_folder, default=Path("reproduction-results"), metavar="DIR", help="where results go")
-    add("--atlas", action="store_true", help="mountain-car: every reading of what the paper leaves open")
-    add("--search", action="store_true", help="triple-link: the search for the learners' parameters")
-    add("--actor-critic", action="store_true", help="mountain-car: the off-policy actor-critic and its rivals")
-    where = "where the atlas or the search is run (cuda: a GPU, through CuPy)"
-    add("--backend", choices=("cores", "cuda"), default="cores", help=where)
+    add("--backend", choices=("cores", "cuda"), help="where the atlas or the search is run (cuda: through CuPy)")
     add("--resume", action="store_true", help="skip the units that are already finished")
     add("--json", action="store_true", help="print one JSON object instead of text")
     add("--quiet", action="store_true", help="print no progress")
@@ -115,7 +112,7 @@ def run(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """The verdicts and the files, as text and as data."""
     tell = (lambda _: None) if args.quiet else (lambda sentence: print(sentence, file=sys.stderr, flush=True))
     finished = []
-    for experiment in chosen(args):
+    for experiment in chosen(args.experiment):
         tell(f"running {experiment.name}")
         settings = settings_of(experiment, args)
         finished.append(execute(experiment, settings, args.out, n_jobs=args.n_jobs, resume=args.resume, tell=tell))
@@ -125,39 +122,27 @@ def run(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     return text, _data(finished, files)
 
 
-def chosen(args: argparse.Namespace) -> list[Experiment]:
-    """The experiments that were asked for; some flags stand for larger relatives of theirs."""
-    asked = [name for name in LARGER if getattr(args, _flag(name).replace("-", "_"))]
-    for name in asked:
-        if not name.startswith(f"{args.experiment}-"):
-            flag, owner = _flag(name), name.removesuffix(f"-{_flag(name)}")
-            where = f"run '{PROGRAM} {owner} --{flag}'"
-            raise WrongInput(f"--{flag} belongs to {owner}, not to {args.experiment}: {where}")
-    if args.backend != "cores" and not (args.atlas or args.search):
-        raise WrongInput("--backend belongs to mountain-car --atlas and triple-link --search: add one of them")
-    if asked:
-        return [LARGER[name] for name in asked]
-    return list(EXPERIMENTS.values()) if args.experiment == "all" else [EXPERIMENTS[args.experiment]]
-
-
-def _flag(name: str) -> str:
-    return name.removeprefix("mountain-car-").removeprefix("triple-link-")
+def chosen(name: str) -> list[Experiment]:
+    """The experiments of a name; those that take hours are never part of `all`."""
+    return list(EXPERIMENTS.values()) if name == "all" else [(EXPERIMENTS | LARGER)[name]]
 
 
 def settings_of(experiment: Experiment, args: argparse.Namespace) -> Settings:
     """The full or the quick settings, with what the options change."""
-    changes: dict[str, Any] = {"n_seeds": args.seeds, "entropy": args.random_state}
-    changes["backend"] = args.backend if args.backend != "cores" else None
     settings = experiment.quick if args.quick else experiment.full
-    return dataclasses.replace(settings, **{name: value for name, value in changes.items() if value is not None})
+    changes = {"n_seeds": args.seeds, "entropy": args.random_state, "backend": args.backend}
+    asked: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+    if "backend" in asked and not hasattr(settings, "backend"):
+        able = ", ".join(name for name, larger in LARGER.items() if hasattr(larger.full, "backend"))
+        raise WrongInput(f"--backend belongs to {able}; {experiment.name} runs on cores: leave it out")
+    return dataclasses.replace(settings, **asked)
 
 
 def _command(args: argparse.Namespace) -> str:
-    words = [PROGRAM, args.experiment]
-    words += [f"--{flag}" for flag in map(_flag, LARGER) if getattr(args, flag.replace("-", "_"))]
-    words += [f"--backend {args.backend}"] * (args.backend != "cores") + ["--quick"] * args.quick
-    words += [f"--seeds {args.seeds}"] * (args.seeds is not None)
-    words += [f"--random-state {args.random_state}"] * (args.random_state is not None)
+    words = [PROGRAM, args.experiment, *(["--quick"] if args.quick else [])]
+    for option in ("seeds", "random_state", "backend"):
+        if getattr(args, option) is not None:
+            words.append(f"--{option.replace('_', '-')} {getattr(args, option)}")
     return " ".join(words)
 
 

@@ -10,20 +10,9 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from reproduction.experiment import (
-    THEORY,
-    Claim,
-    Experiment,
-    Figure,
-    Row,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    judge,
-    paper,
-)
+from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit
+from reproduction.settings import Settings, assumed, paper
+from reproduction.verdict import THEORY, Claim, judge
 from sparsetd.operators import td, tdc
 from sparsetd.penalties import L1
 from sparsetd.solvers import PrimalDual

@@ -10,20 +10,9 @@ from typing import Any
 import numpy as np
 
 from reproduction import experiment
-from reproduction.experiment import (
-    THEORY,
-    Claim,
-    Experiment,
-    Figure,
-    Row,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    judge,
-    paper,
-)
+from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit
+from reproduction.settings import Settings, assumed, paper
+from reproduction.verdict import THEORY, Claim, judge
 from sparsetd.operators import gq, td
 from sparsetd.penalties import L1, NoPenalty
 from sparsetd.problems import action_value_trajectory, random_mdp, star
@@ -157,7 +146,7 @@ def nearest_end(rows: Any, problem: str, method: str, to: str, which: int) -> fl
 
 def summarize(settings: InterpolationSettings, rows: Any) -> Summary:
     claims = [_ends(settings, rows), _directions(settings, rows)]
-    return Summary(_conclusion(settings, rows), claims, [_table(settings, rows)], [_remark(rows)])
+    return Summary(_conclusion(settings, rows), claims, [_table(settings, rows)])
 
 
 def _conclusion(settings: InterpolationSettings, rows: Any) -> str:
@@ -211,15 +200,6 @@ def _directions(settings: InterpolationSettings, rows: Any) -> Claim:
         literal=holds["RO-GQ(λ)"],
         reading=holds["proximal GQ(λ)"],
         because="with w = 0 the proximal iteration is TD, but the saddle-point iteration moves θ by −Aᵀy",
-    )
-
-
-def _remark(rows: Any) -> str:
-    td_neu = float(rows[(rows["problem"] == "star") & (rows["method"] == "TD")]["neu"].median())
-    ends = {m: curve(rows, "star", m, "neu")[1][-1] for m in METHODS}
-    return (
-        f"On the star TD diverges (‖E[δφ]‖ {td_neu:.3g} at the end). At the largest ρ₂ the proximal iteration is there "
-        f"too ({ends['proximal GQ(λ)']:.3g}), RO-GQ(λ) is not ({ends['RO-GQ(λ)']:.3g})."
     )
 
 

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from reproduction.cuda.mountain_car import rewards
-from reproduction.experiment import Experiment, Row, Settings, Unit, assumed, cited, paper
+from reproduction.experiment import Experiment, Row, Unit
 from reproduction.mountain_car_verdicts import plot, summarize
+from reproduction.settings import Settings, assumed, cited, paper
 from sparsetd.control import GreedyGQ, GreedyROGQ, Rule, online, policy_iteration
 from sparsetd.control.policies import ValuePolicy
 from sparsetd.control.policy_iteration import LinearValues
@@ -36,7 +37,6 @@ class Variant:
     width: float = 1.0
     gamma: float = 0.99
     warm: bool = False
-    sweep: bool = False
 
 
 def _rotd(rho_theta: float, alpha: float, n_passes: int, eta: float) -> Any:

@@ -14,21 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from reproduction.experiment import (
-    ALGORITHM,
-    Claim,
-    Experiment,
-    Figure,
-    Row,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    cited,
-    judge,
-)
+from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit
+from reproduction.settings import Settings, assumed, cited
 from reproduction.triple_link_verdicts import permutation_test
+from reproduction.verdict import ALGORITHM, Claim, judge
 from sparsetd.control import GreedyGQ, Rule, SoftmaxActor, ValuePolicy, actor_critic, online, rollout
 from sparsetd.control.policy_iteration import LinearValues
 from sparsetd.estimators import TDC

@@ -18,9 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from reproduction.cuda import mountain_car as gpu
-from reproduction.experiment import Experiment, Row, Settings, Unit, assumed, cited, paper
+from reproduction.experiment import Experiment, Row, Unit
 from reproduction.mountain_car import learn_online
 from reproduction.mountain_car_verdicts import AXES, METHODS, plot_atlas, summarize_atlas
+from reproduction.settings import Settings, assumed, cited, paper
 from sparsetd import operators
 from sparsetd.control import Rule, ValuePolicy, policy_iteration
 from sparsetd.control.policy_iteration import LinearValues

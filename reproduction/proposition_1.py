@@ -10,32 +10,18 @@ import numpy as np
 
 from reproduction import experiment
 from reproduction.curves import checkpoints
-from reproduction.experiment import (
-    THEORY,
-    Claim,
-    Experiment,
-    Figure,
-    Row,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    judge,
-    paper,
-)
+from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit
+from reproduction.settings import Settings, assumed, paper
+from reproduction.verdict import THEORY, Claim, judge
 from sparsetd.operators import tdc
 from sparsetd.penalties import L1
 from sparsetd.problems import FiniteMDP, random_mdp
 from sparsetd.solvers import PowerDecay, PrimalDual
 from sparsetd.solvers.saddle import FitNorm, Problem, Terms, solve
 from sparsetd.solvers.saddle.linear import Matrix
-from sparsetd.solvers.stream import Average
 from sparsetd.system import Array
 
-PAPER = {
-    "proposition": "“The approximate saddle-point x̄_t of RO-TD converges w.p.1 to the global minimizer”",
-}
+PAPER = {"proposition": "“The approximate saddle-point x̄_t of RO-TD converges w.p.1 to the global minimizer”"}
 NORMS: tuple[Any, ...] = (1, 2, "inf")
 VARIANTS = ("constant", "decaying", "decaying, suffix average")
 COLOURS = dict(zip((*VARIANTS, "last iterate"), ("#D55E00", "#0072B2", "#009E73", "#999999"), strict=True))
@@ -53,7 +39,6 @@ class Proposition1Settings(Settings):
     rho_large: tuple[float, ...] = assumed((0.3, 0.3), "large enough that the residual at the minimum is not zero")
     alpha: float = paper(0.001, "constant step of the mountain car")
     alpha_decaying: float = assumed(0.003, "α_t = 0.003 / √(1 + t/1000); the proposition names no step")
-    n_expected: int = assumed(20_000, "steps with expected updates, for the two projections on the ℓ1 ball")
     slope: float = assumed(-0.3, "“converges”: log-log slope over the last decade of at most this; theory says −1/2")
 
 
@@ -92,7 +77,6 @@ def units(settings: Proposition1Settings) -> Iterator[Unit]:
     for m in NORMS:
         for seed in range(settings.n_seeds):
             yield Unit(f"m={m}", seed, {"m": m})
-    yield Unit("projection", 0, {"m": "inf"})
 
 
 def run(settings: Proposition1Settings, unit: Unit) -> list[Row]:
@@ -102,8 +86,7 @@ def run(settings: Proposition1Settings, unit: Unit) -> list[Row]:
     for rho in (settings.rho_small, settings.rho_large):
         objective = Objective(A, b, L1(*rho), unit.params["m"])
         minimum = objective.minimum()
-        points = _projections(settings, objective) if unit.name == "projection" else _stream(settings, unit, mdp, rho)
-        for variant, t, x in points:
+        for variant, t, x in _stream(settings, unit, mdp, rho):
             value = objective.suboptimality(x, minimum)
             rows.append({"m": str(unit.params["m"]), "rho": str(rho), "variant": variant, "t": t, "value": value})
     return rows
@@ -114,7 +97,7 @@ def _stream(
 ) -> Iterator[tuple[str, int, Array]]:
     """RO-TD with three kinds of step and average on one importance-sampled stream; the last iterate of the second."""
     decay = PowerDecay(settings.alpha_decaying)
-    choices: list[tuple[str, Any, Average]] = [
+    choices: list[tuple[str, Any, Any]] = [
         (VARIANTS[0], settings.alpha, "all"),
         (VARIANTS[1], decay, "all"),
         (VARIANTS[2], decay, "suffix"),
@@ -134,26 +117,6 @@ def _stream(
                 yield "last iterate", t, state.primal
 
 
-def _projections(settings: Proposition1Settings, objective: Objective) -> Iterator[tuple[str, int, Array]]:
-    """Expected updates for m = ∞ with the true projection on the ℓ1 ball and with the paper's radial scaling."""
-    marks = set(checkpoints(settings.n_expected, 6)[1:])
-    ball = FitNorm.of("inf")
-    for name, project in (("true projection", ball.project), ("radial scaling", _radial)):
-        x, y, total, weight = np.zeros((2, len(objective.b) // 2)), np.zeros(len(objective.b)), 0.0, 0.0
-        for t in range(1, settings.n_expected + 1):
-            alpha = 10 * settings.alpha_decaying / np.sqrt(1 + t / 1000)
-            step = x - alpha * (objective.A.T @ y).reshape(x.shape)
-            y = project(y + alpha * (objective.A @ x.ravel() - objective.b))
-            x = objective.penalty.prox(step, alpha)
-            total, weight = total + alpha * x, weight + alpha
-            if t in marks:
-                yield name, t, total / weight
-
-
-def _radial(y: Array) -> Array:
-    return np.asarray(y / max(1.0, float(np.abs(y).sum())))
-
-
 def curve(rows: Any, m: str, rho: str, variant: str) -> tuple[Array, Array]:
     """(t, median over the seeds) of one variant."""
     return experiment.curve(rows, "t", "value", m=m, rho=rho, variant=variant)
@@ -166,8 +129,7 @@ def slope(t: Array, value: Array) -> float:
 
 
 def summarize(settings: Proposition1Settings, rows: Any) -> Summary:
-    claim, table = _convergence(settings, rows), _table(settings, rows)
-    return Summary(_conclusion(settings, rows), [claim], [table], [_radial_remark(settings, rows)])
+    return Summary(_conclusion(settings, rows), [_convergence(settings, rows)], [_table(settings, rows)])
 
 
 def _conclusion(settings: Proposition1Settings, rows: Any) -> str:
@@ -204,18 +166,6 @@ def _convergence(settings: Proposition1Settings, rows: Any) -> Claim:
     )
 
 
-def _radial_remark(settings: Proposition1Settings, rows: Any) -> str:
-    """An erratum, not a claim: the paper defines no projection for n = 1, though it offers (m, n) = (∞, 1)."""
-    rhos = (settings.rho_small, settings.rho_large)
-    ends = {n: [curve(rows, "inf", str(rho), n)[1][-1] for rho in rhos] for n in ("true projection", "radial scaling")}
-    told = [f"{name} {one:.2g} and {two:.2g}" for name, (one, two) in ends.items()]
-    return (
-        "Erratum E2: for m = ∞ the printed formula of Π_n, radial scaling, is not the projection on the ℓ1 ball. "
-        f"Relative suboptimality at ρ = {rhos[0]} and {rhos[1]} after {settings.n_expected:,} expected updates: "
-        f"{'; '.join(told)}. Where the residual cannot be made zero it converges to another point."
-    )
-
-
 def _span(values: Sequence[float]) -> str:
     return f"{min(values):.2f} to {max(values):.2f}"
 
@@ -243,14 +193,6 @@ def plot(settings: Proposition1Settings, rows: Any) -> list[Figure]:
             lambda axes: _draw(settings, rows, axes),
             panels=3,
         ),
-        Figure(
-            "projection",
-            "m = ∞: the true projection on the ℓ1 ball and radial scaling",
-            "Expected updates, averaged. Where the residual can be made zero (left) both work; where it cannot (right) "
-            "radial scaling converges to another point.",
-            lambda axes: _draw_projection(settings, rows, axes),
-            panels=2,
-        ),
     ]
 
 
@@ -264,15 +206,6 @@ def _draw(settings: Proposition1Settings, rows: Any, axes: Sequence[Any]) -> Non
         ax.set(xscale="log", yscale="log", xlabel="samples", title=f"m = {'∞' if m == 'inf' else m}")
     axes[0].set_ylabel("relative suboptimality")
     axes[0].legend(fontsize=8, loc="lower left")
-
-
-def _draw_projection(settings: Proposition1Settings, rows: Any, axes: Sequence[Any]) -> None:
-    for ax, rho in zip(axes, (settings.rho_small, settings.rho_large), strict=True):
-        for name, colour in (("true projection", "#0072B2"), ("radial scaling", "#D55E00")):
-            ax.plot(*curve(rows, "inf", str(rho), name), color=colour, label=name)
-        ax.set(xscale="log", yscale="log", xlabel="iteration", title=f"ρ = {rho}")
-    axes[0].set_ylabel("relative suboptimality")
-    axes[0].legend(fontsize=8)
 
 
 PROPOSITION_1 = Experiment(

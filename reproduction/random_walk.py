@@ -10,21 +10,9 @@ import numpy as np
 
 from reproduction import experiment
 from reproduction.curves import AUTOMATIC, METHODS, checkpoints, mspbe, sampled_path
-from reproduction.experiment import (
-    TUNING,
-    Claim,
-    Experiment,
-    Figure,
-    Row,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    cited,
-    judge,
-    paper,
-)
+from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit
+from reproduction.settings import Settings, assumed, cited, paper
+from reproduction.verdict import TUNING, Claim, judge
 from sparsetd.problems import random_walk
 from sparsetd.problems.random_walk import BASES, Basis
 
@@ -77,8 +65,7 @@ def curve(rows: Any, basis: str, method: str, eta: float, iterate: str) -> tuple
 
 
 def summarize(settings: RandomWalkSettings, rows: Any) -> Summary:
-    claim, table = _reduces(settings, rows), _table(settings, rows)
-    return Summary(_conclusion(settings, rows), [claim], [table], [_remark(settings, rows)])
+    return Summary(_conclusion(settings, rows), [_reduces(settings, rows)], [_table(settings, rows)])
 
 
 def shares(rows: Any, eta: float, iterate: str) -> list[float]:
@@ -145,22 +132,6 @@ def _table(settings: RandomWalkSettings, rows: Any) -> Table:
     header = ("method", "η", "iterate", *(f"{basis}, t = {m:,}" for basis in BASES for m in marks))
     first = ", ".join(f"{curve(rows, b, 'TD', settings.eta, 'last')[1][0]:.3g} ({b})" for b in BASES)
     return Table("MSPBE on the random walk, mean over the runs", header, lines, f"At the start: {first}.")
-
-
-def _remark(settings: RandomWalkSettings, rows: Any) -> str:
-    """Which method without a dual cycle does best against TDC at the end."""
-
-    def ends(name: str, eta: float, iterate: str) -> list[float]:
-        return [float(curve(rows, basis, name, eta, iterate)[1][-1]) for basis in BASES]
-
-    tdc = ends("TDC", settings.eta, "last")
-    beaten = [
-        f"{name} (η = {eta:g}, {iterate})"
-        for name, eta, iterate in _variants(settings)
-        if name not in ("TD", "TDC") and all(a <= b for a, b in zip(ends(name, eta, iterate), tdc, strict=True))
-    ]
-    found = "; ".join(beaten) if beaten else "none of the methods here"
-    return f"At most the final MSPBE of TDC (printed α and η) on all three bases: {found}."
 
 
 def plot(settings: RandomWalkSettings, rows: Any) -> list[Figure]:

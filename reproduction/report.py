@@ -21,8 +21,8 @@ from reproduction.document import (
     level,
     markdown_page,
 )
-from reproduction.experiment import KINDS, TRIVIAL, Claim
 from reproduction.runner import Outcome
+from reproduction.verdict import KINDS, TRIVIAL, Claim
 from sparsetd.plots import save_figure
 from sparsetd.storage.atomic import replace_file
 

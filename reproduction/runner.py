@@ -19,15 +19,12 @@ from typing import Any
 import joblib
 
 import sparsetd
-from reproduction.experiment import Experiment, Figure, Settings, Summary, Unit
+from reproduction.experiment import Experiment, Figure, Summary, Unit
+from reproduction.settings import Settings
 from sparsetd.storage.atomic import replace_file
 
 EVERY = 10.0  # seconds between two sentences of progress
 Tell = Callable[[str], None]
-
-
-def _say_nothing(_: str) -> None:
-    pass
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ def execute(
     *,
     n_jobs: int = 1,
     resume: bool = False,
-    tell: Tell = _say_nothing,
+    tell: Tell = lambda _: None,
 ) -> Outcome:
     """Run what is not finished, then judge all of it. Rows go to `out`/<name of the experiment>/rows.
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from reproduction.curves import METHODS, checkpoints, describe, expected_path, sampled_path
-from reproduction.experiment import Experiment, Row, Settings, Unit, assumed, cited, paper
+from reproduction.experiment import Experiment, Row, Unit
+from reproduction.settings import Settings, assumed, cited, paper
 from reproduction.star_verdicts import UPDATES, plot, summarize
 from sparsetd.problems import star
 

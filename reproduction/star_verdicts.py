@@ -9,7 +9,8 @@ import numpy as np
 
 from reproduction import experiment
 from reproduction.curves import METHODS, mspbe, unlikeness
-from reproduction.experiment import ALGORITHM, THEORY, TRIVIAL, Claim, Figure, Summary, Table, judge
+from reproduction.experiment import Figure, Summary, Table
+from reproduction.verdict import ALGORITHM, THEORY, TRIVIAL, Claim, judge
 from sparsetd.problems import star
 
 PAPER = {

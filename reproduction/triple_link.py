@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import FunctionTransformer
 
-from reproduction.experiment import Experiment, Row, Settings, Unit, assumed, cited, paper
+from reproduction.experiment import Experiment, Row, Unit
+from reproduction.settings import Settings, assumed, cited, paper
 from reproduction.triple_link_coordinates import KNOWLEDGE, fourier_features
 from reproduction.triple_link_verdicts import plot, summarize
 from sparsetd.control import GreedyGQ, GreedyROGQ, Rule, evaluate, online, policy_iteration
@@ -68,7 +69,7 @@ class TripleLinkSettings(Settings):
     first_action: str = paper("+5 or −5 N", "“randomly chosen to push the pendulum away”; 0 N would not move it")
     coordinates: str = assumed("lqr", "raw coordinates could not be learnt by any setting of the search")
     search: str = assumed(
-        "candidates of `reproduce triple-link --search`, which judges them beside random settings on seeds of its own",
+        "candidates of triple-link-search, which judges them beside random settings on seeds of its own",
         "learning parameters are not stated",
     )
     max_total: int = assumed(3_000_000, "steps after which a run counts as not solved")
@@ -237,7 +238,7 @@ TRIPLE_LINK = Experiment(
     "Triple-link pendulum (Table 2)",
     "Three links on a cart, eight state variables, pushes of 0 and ±5 N. How many episodes until an episode lasts "
     "N_x steps? The learners use 6561 Fourier functions per action. The paper prints neither their parameters nor "
-    "the scaling of the state; `reproduce triple-link --search` judges the ones used here among random settings, on "
+    "the scaling of the state; the experiment triple-link-search judges the ones used here among random settings, on "
     "other seeds.",
     TripleLinkSettings(),
     TripleLinkSettings(n_seeds=5, n_x=(10_000,), n_other=1, max_total=60_000, lars_rho=(1e-3,)),

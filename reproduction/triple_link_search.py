@@ -15,18 +15,8 @@ import numpy as np
 
 from reproduction import triple_link as link
 from reproduction.cuda import triple_link as gpu
-from reproduction.experiment import (
-    Experiment,
-    Figure,
-    Row,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    cited,
-    paper,
-)
+from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit
+from reproduction.settings import Settings, assumed, cited, paper
 from reproduction.triple_link import Tuned
 from reproduction.triple_link_coordinates import coordinates
 from reproduction.triple_link_verdicts import COLOURS, permutation_test

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from reproduction.experiment import ALGORITHM, TUNING, Claim, Figure, Summary, Table, judge
+from reproduction.experiment import Figure, Summary, Table
 from reproduction.triple_link_coordinates import KNOWLEDGE
+from reproduction.verdict import ALGORITHM, TUNING, Claim, judge
 
 PAPER = {
     (10_000, "RO-GQ(λ)"): (6.9, 4.82),

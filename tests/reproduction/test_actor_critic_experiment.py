@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from reproduction import mountain_car_actor_critic as experiment
-from reproduction.experiment import NOT_REPRODUCED, REPRODUCED, UNDER_READING, Unit
+from reproduction.experiment import Unit
+from reproduction.verdict import NOT_REPRODUCED, REPRODUCED, UNDER_READING
 from sparsetd.control import GreedyGQ, online
 from sparsetd.features import TileCoding
 from sparsetd.problems import mountain_car as car

@@ -50,10 +50,8 @@ def test_star_writes_rows_figures_and_both_reports(here, capsys):
         (["star", "--jobs", "2"], "--jobs is now --n-jobs"),
         (["star", "--seed", "2"], "--seed is now --random-state"),
         (["star", "--out", ""], "name a folder"),
-        (["star", "--atlas"], "--atlas belongs to mountain-car"),
-        (["star", "--search"], "--search belongs to triple-link"),
-        (["all", "--actor-critic"], "--actor-critic belongs to mountain-car"),
-        (["mountain-car", "--backend", "cuda"], "--backend belongs to mountain-car --atlas and triple-link --search"),
+        (["mountain-car-atlsa"], "did you mean 'mountain-car-atlas'"),
+        (["mountain-car", "--backend", "cuda"], "--backend belongs to mountain-car-atlas, triple-link-search"),
     ],
 )
 def test_wrong_words_get_one_sentence(argv, word, capsys):

@@ -11,7 +11,7 @@ import pytest
 from reproduction import random_walk as walk_experiment
 from reproduction import star as star_experiment
 from reproduction.curves import METHODS, checkpoints, expected_path, mspbe, sampled_path, unlikeness
-from reproduction.experiment import NOT_REPRODUCED, REPRODUCED, UNDER_READING
+from reproduction.verdict import NOT_REPRODUCED, REPRODUCED, UNDER_READING
 from sparsetd.metrics import exact_rmspbe
 from sparsetd.problems import random_walk, star
 

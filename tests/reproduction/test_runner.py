@@ -9,17 +9,8 @@ import pytest
 
 import sparsetd
 from reproduction import runner
-from reproduction.experiment import (
-    IN_PART,
-    NOT_REPRODUCED,
-    REPRODUCED,
-    THEORY,
-    TRIVIAL,
-    TUNING,
-    UNDER_READING,
-    judge,
-)
 from reproduction.runner import execute, fingerprint, unit_file
+from reproduction.verdict import IN_PART, NOT_REPRODUCED, REPRODUCED, THEORY, TRIVIAL, TUNING, UNDER_READING, judge
 
 UNTIMED = ["unit", "seed", "method", "t", "value"]
 

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 from reproduction import complexity, interpolation, proposition_1
-from reproduction.experiment import NOT_REPRODUCED, REPRODUCED, UNDER_READING, Unit
+from reproduction.experiment import Unit
+from reproduction.verdict import NOT_REPRODUCED, REPRODUCED, UNDER_READING
 from sparsetd.operators import tdc
 from sparsetd.penalties import L1
 
@@ -19,7 +20,7 @@ COMPLEXITY = dataclasses.replace(
     complexity.COMPLEXITY.quick, n_seeds=1, n_samples=60, d_grid=(50, 100), n_grid=(20, 40), p_grid=(4, 8), d=100, p=5
 )
 INTERPOLATION = dataclasses.replace(interpolation.INTERPOLATION.quick, n_seeds=1, n_random=400)
-PROPOSITION = dataclasses.replace(proposition_1.PROPOSITION_1.quick, n_seeds=1, n_samples=3000, n_expected=3000)
+PROPOSITION = dataclasses.replace(proposition_1.PROPOSITION_1.quick, n_seeds=1, n_samples=3000)
 
 
 def frame(experiment, settings):
@@ -141,8 +142,6 @@ def test_suboptimality_is_relative_to_zero(proposition_rows):
     assert (proposition_rows["value"] > -1e-9).all()
     first = proposition_rows[(proposition_rows["t"] == 1) & (proposition_rows["variant"] == "constant")]["value"]
     np.testing.assert_allclose(first, 1.0, atol=1e-6)  # y is still zero, so x has not moved
-    _, value = proposition_1.curve(proposition_rows, "inf", str(PROPOSITION.rho_large), "true projection")
-    assert value[-1] < 0.2
 
 
 def test_verdicts_on_proposition_1_follow_the_rows(proposition_rows):
@@ -153,5 +152,3 @@ def test_verdicts_on_proposition_1_follow_the_rows(proposition_rows):
     floor = falling.assign(value=np.where(falling["variant"] == "constant", 0.05, t**-0.5))
     assert proposition_1.summarize(PROPOSITION, floor).claims[0].verdict == UNDER_READING
     assert proposition_1.summarize(PROPOSITION, falling.assign(value=0.1)).claims[0].verdict == NOT_REPRODUCED
-    (remark,) = proposition_1.summarize(PROPOSITION, proposition_rows).remarks
-    assert remark.startswith("Erratum E2")  # the paper does not claim it, so it has no verdict

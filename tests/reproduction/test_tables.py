@@ -12,8 +12,9 @@ from reproduction import mountain_car as car
 from reproduction import mountain_car_verdicts as car_verdicts
 from reproduction import triple_link as link
 from reproduction import triple_link_verdicts as link_verdicts
-from reproduction.experiment import IN_PART, NOT_REPRODUCED, REPRODUCED, UNDER_READING, Unit
+from reproduction.experiment import Unit
 from reproduction.triple_link_coordinates import KNOWLEDGE, coordinates, walk_states
+from reproduction.verdict import IN_PART, NOT_REPRODUCED, REPRODUCED, UNDER_READING
 
 CAR = dataclasses.replace(car.MOUNTAIN_CAR.quick, grids=(2, 4), n_iter=2, n_large=(3, 40), n_small=(6, 10))
 

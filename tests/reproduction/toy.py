@@ -4,20 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reproduction.experiment import (
-    THEORY,
-    TRIVIAL,
-    TUNING,
-    Experiment,
-    Figure,
-    Settings,
-    Summary,
-    Table,
-    Unit,
-    assumed,
-    judge,
-    paper,
-)
+from reproduction.experiment import Experiment, Figure, Summary, Table, Unit
+from reproduction.settings import Settings, assumed, paper
+from reproduction.verdict import THEORY, TRIVIAL, TUNING, judge
 
 
 @dataclass(frozen=True)
