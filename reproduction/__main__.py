@@ -112,9 +112,8 @@ def run(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """The verdicts and the files, as text and as data."""
     tell = (lambda _: None) if args.quiet else (lambda sentence: print(sentence, file=sys.stderr, flush=True))
     finished = []
-    for experiment in chosen(args.experiment):
+    for experiment, settings in [(e, settings_of(e, args)) for e in chosen(args.experiment)]:
         tell(f"running {experiment.name}")
-        settings = settings_of(experiment, args)
         finished.append(execute(experiment, settings, args.out, n_jobs=args.n_jobs, resume=args.resume, tell=tell))
     tell("drawing figures and writing the report")
     files = write_report(finished, args.out, _command(args))

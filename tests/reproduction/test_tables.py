@@ -84,11 +84,6 @@ def test_each_row_of_table_1_has_one_verdict_that_counts_runs_and_readings(monke
     )
 
 
-def test_a_method_that_succeeds_in_every_run_is_named():
-    rows = car_rows({"RO-TD, printed": 0.0, "TD": 1.0, "TDC": 0.5, "l2-LSTD, 500": 0.0, "LARS-TD, 500": 1.0})
-    assert "TD, every run, 140.0 steps" in car_verdicts.summarize(CAR, rows).remarks[0]
-
-
 def test_sensitivity_caption_states_the_printed_and_the_best_cell():
     caption = car_verdicts.plot(CAR, car_rows({"TD": 1.0}))[0].caption
     assert "0% of the runs" in caption
