@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from sparsetd.metrics.bellman import mspbe, neu, rmspbe, td_errors
-from sparsetd.metrics.exact import ExactSystem, exact_mspbe, exact_neu, exact_rmspbe, value_error
+from sparsetd.metrics.errors import (
+    ExactSystem,
+    SupportScores,
+    exact_mspbe,
+    exact_neu,
+    exact_rmspbe,
+    mspbe,
+    neu,
+    rmspbe,
+    support_scores,
+    td_errors,
+    value_error,
+)
 from sparsetd.metrics.saddle import (
     dual_value,
     duality_gap,
@@ -13,7 +24,6 @@ from sparsetd.metrics.saddle import (
     residual_norm,
     saddle_objective,
 )
-from sparsetd.metrics.support import SupportScores, support_scores
 
 __all__ = [
     "ExactSystem",

@@ -23,20 +23,53 @@ class Penalty(Protocol):
 
 
 def mean_residual(table: Table, batch: Batch, x: Array) -> Array:
-    """(1/N) Σ (A_t x − b_t) for x of shape (k, d), in O(N d)."""
+    """Return the mean of the residuals of all rows, without forming their matrix.
+
+    (1/N) Σ (A_t x − b_t) for x of shape (k, d), in O(N d).
+
+    >>> import numpy as np
+    >>> from sparsetd import operators
+    >>> from sparsetd.problems import random_walk
+    >>> batch, table = random_walk().trajectory(500, np.random.default_rng(0)), operators.tdc()
+    >>> mean_residual(table, batch, np.zeros((2, 5))).shape  # w and θ
+    (2, 5)
+    """
     x = _blocks("x", table, batch, x)
     mean = _mean(table, batch)
     return (mean.apply(x) - mean.b).reshape(x.shape)
 
 
 def mean_adjoint(table: Table, batch: Batch, y: Array) -> Array:
-    """(1/N) Σ A_tᵀ y for y of shape (k, d), in O(N d)."""
+    """Return the mean of the adjoints of all rows, without forming their matrix.
+
+    (1/N) Σ A_tᵀ y for y of shape (k, d), in O(N d).
+
+    >>> import numpy as np
+    >>> from sparsetd import operators
+    >>> from sparsetd.problems import random_walk
+    >>> batch, table = random_walk().trajectory(500, np.random.default_rng(0)), operators.tdc()
+    >>> x, y, b = np.ones((2, 5)), np.arange(10.0).reshape(2, 5), -mean_residual(table, batch, np.zeros((2, 5)))
+    >>> both = np.vdot(y, mean_residual(table, batch, x) + b), np.vdot(mean_adjoint(table, batch, y), x)
+    >>> bool(np.isclose(*both))  # ⟨y, A x⟩ = ⟨Aᵀy, x⟩
+    True
+    """
     y = _blocks("y", table, batch, y)
     return _mean(table, batch).adjoint(y).reshape(y.shape)
 
 
 def residual_norm(table: Table, batch: Batch, x: Array, fit_norm: float | str = 2) -> float:
-    """‖Ax − b‖_m with m = `fit_norm`: 1, 2 or "inf"."""
+    """Return the norm of the mean residual.
+
+    ‖Ax − b‖_m with m = `fit_norm`: 1, 2 or "inf".
+
+    >>> import numpy as np
+    >>> from sparsetd import operators
+    >>> from sparsetd.problems import random_walk
+    >>> batch, table = random_walk().trajectory(500, np.random.default_rng(0)), operators.tdc()
+    >>> x = np.ones((2, 5))
+    >>> residual_norm(table, batch, x, "inf") <= residual_norm(table, batch, x) <= residual_norm(table, batch, x, 1)
+    True
+    """
     return float(np.linalg.norm(mean_residual(table, batch, x).ravel(), ord=_order(fit_norm)))
 
 
@@ -48,14 +81,36 @@ def primal_value(
     fit_norm: float | str = 2,
     factor: Array | None = None,
 ) -> float:
-    """L(x) = ‖Ax − b‖_m + h(x): eq:lossfunc."""
+    """Return the paper's objective, the norm of the residual and the penalty.
+
+    L(x) = ‖Ax − b‖_m + h(x): eq:lossfunc.
+
+    >>> import numpy as np
+    >>> from sparsetd import operators, penalties
+    >>> from sparsetd.problems import random_walk
+    >>> batch, table = random_walk().trajectory(500, np.random.default_rng(0)), operators.tdc()
+    >>> x, penalty = np.ones((2, 5)), penalties.L1(0.1)
+    >>> round(primal_value(table, batch, x, penalty) - residual_norm(table, batch, x), 12)  # 0.1 ‖θ‖₁
+    0.5
+    """
     return residual_norm(table, batch, x, fit_norm) + (0.0 if penalty is None else penalty.value(x, factor))
 
 
 def saddle_objective(
     table: Table, batch: Batch, x: Array, y: Array, penalty: Penalty | None = None, factor: Array | None = None
 ) -> float:
-    """yᵀ(Ax − b) + h(x): eq:regminimax without the maximum, so ≤ L(x) wherever ‖y‖_n ≤ 1 (Hölder)."""
+    """Return the saddle function at a point, which lies below the objective.
+
+    yᵀ(Ax − b) + h(x): eq:regminimax without the maximum, so ≤ L(x) wherever ‖y‖_n ≤ 1 (Hölder).
+
+    >>> import numpy as np
+    >>> from sparsetd import operators
+    >>> from sparsetd.problems import random_walk
+    >>> batch, table = random_walk().trajectory(500, np.random.default_rng(0)), operators.tdc()
+    >>> x, y = np.ones((2, 5)), np.full((2, 5), 0.1)
+    >>> saddle_objective(table, batch, x, y) <= primal_value(table, batch, x)
+    True
+    """
     product = float(np.vdot(y, mean_residual(table, batch, x)))
     return product + (0.0 if penalty is None else penalty.value(x, factor))
 
@@ -69,9 +124,20 @@ def duality_gap(
     fit_norm: float | str = 2,
     factor: Array | None = None,
 ) -> float:
-    """L(x) − D(y) ≥ L(x) − min L ≥ 0: a certificate of how far x is from optimal.
+    """Certify how far a point is from optimal.
+
+    L(x) − D(y) ≥ L(x) − min L ≥ 0.
 
     It is not yᵀ(Ax − b) against ‖Ax − b‖, the two curves of the paper's Figure 2, whose order is Hölder's inequality.
+
+    >>> import numpy as np
+    >>> from sparsetd import operators, penalties
+    >>> from sparsetd.problems import random_walk
+    >>> batch, table = random_walk().trajectory(500, np.random.default_rng(0)), operators.tdc()
+    >>> x, penalty = np.zeros((2, 5)), penalties.L1(10.0, 10.0)
+    >>> r = mean_residual(table, batch, x)
+    >>> round(duality_gap(table, batch, x, r / np.linalg.norm(r), penalty), 9)  # so large a penalty leaves nothing
+    0.0
     """
     primal = primal_value(table, batch, x, penalty, fit_norm, factor)
     return primal - dual_value(table, batch, y, penalty, fit_norm, factor)
@@ -85,11 +151,20 @@ def dual_value(
     fit_norm: float | str = 2,
     factor: Array | None = None,
 ) -> float:
-    """D(y) = min_x yᵀ(Ax − b) + h(x) = −bᵀy − h*(−Aᵀy), at the best feasible multiple of y.
+    """Return a lower bound of the objective from a dual point.
+
+    D(y) = min_x yᵀ(Ax − b) + h(x) = −bᵀy − h*(−Aᵀy), at the best feasible multiple of y.
 
     With h = Σ l1|x_i| + ½ l2 x_i², h*(v) = Σ max(|v_i| − l1, 0)²/(2 l2), infinite where l2 = 0 and |v_i| > l1. So y is
     scaled into ‖y‖_n ≤ 1 and |Aᵀy|_i ≤ l1_i where l2_i = 0. Where nothing is penalised Aᵀy must vanish, which no
     multiple achieves: there y is projected first (by least squares, so to rounding). y = 0 is always feasible: D ≥ 0.
+
+    >>> import numpy as np
+    >>> from sparsetd import operators, penalties
+    >>> from sparsetd.problems import random_walk
+    >>> batch, table = random_walk().trajectory(500, np.random.default_rng(0)), operators.tdc()
+    >>> dual_value(table, batch, np.zeros((2, 5)), penalties.L1(0.1))
+    0.0
     """
     y = _blocks("y", table, batch, y)
     l1, l2 = _weights(penalty, y, factor)

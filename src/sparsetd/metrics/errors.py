@@ -1,0 +1,263 @@
+"""Errors of a value function V_θ = φᵀθ, from data and exactly, and of a selection of features.
+
+The errors are functions of the expected update g(θ) = E[δ e], with the ratio in the trace e (e = ρφ without traces).
+From data they take a `Batch`. Without sampling they take anything that has A, b and C: a finite problem, or the arrays
+of a chain (`ExactSystem`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.sparse.linalg import lsmr
+
+from sparsetd.system import Array, Batch, Table, Trace, TraceCarry, recurrence, trace_weights
+
+# --- from data --------------------------------------------------------------------------------------------------------
+
+
+def td_errors(batch: Batch, theta: Array) -> Array:
+    """Return the TD error of every row, without its ratio.
+
+    δ_t = r_t + γ_t φ'_tᵀθ − φ_tᵀθ.
+
+    >>> import numpy as np
+    >>> from sparsetd.problems import random_walk
+    >>> batch = random_walk().trajectory(1000, np.random.default_rng(0))
+    >>> td_errors(batch, np.zeros(5)).shape
+    (1000,)
+    """
+    return np.asarray(batch.reward + batch.discount * (batch.phi_next @ theta) - batch.phi @ theta)
+
+
+def mspbe(batch: Batch, theta: Array, *, lam: float = 0.0, trace: Trace = "state") -> float:
+    """Return the mean squared projected Bellman error.
+
+    MSPBE(θ) = gᵀC⁺g with g = (1/N) Σ δ_t e_t and C = (1/N) Σ φ_t φ_tᵀ: equation mspbe; eq:gqObj with traces.
+
+    Since Σ_t δ_t e_t = Φᵀv with v_t = c_t z_t, z_t = δ_t + d_{t+1} z_{t+1} and (c, d) the weights of the trace, this is
+    ‖Π_Φ v‖²/N with Π_Φ the projection on the columns of Φ. It is computed so, by least squares: C is never formed, and
+    features may be collinear. Without traces v = ρδ.
+
+    >>> import numpy as np
+    >>> from sparsetd.problems import random_walk
+    >>> batch = random_walk().trajectory(1000, np.random.default_rng(0))
+    >>> from sparsetd import LSTD
+    >>> theta = LSTD().fit(batch.phi, batch.reward, batch.phi_next, discount=batch.discount).coef_
+    >>> mspbe(batch, theta) < 1e-12 < mspbe(batch, np.zeros(5))  # LSTD is its zero
+    True
+    """
+    v = corrections(batch, theta, lam, trace)
+    fitted = project_on_columns(batch.phi, v)
+    return float(fitted @ fitted) / len(batch)
+
+
+def rmspbe(batch: Batch, theta: Array, *, lam: float = 0.0, trace: Trace = "state") -> float:
+    """Return the root of the mean squared projected Bellman error, √MSPBE(θ).
+
+    >>> import numpy as np
+    >>> from sparsetd.problems import random_walk
+    >>> batch = random_walk().trajectory(1000, np.random.default_rng(0))
+    >>> theta = np.ones(5)
+    >>> bool(np.isclose(rmspbe(batch, theta) ** 2, mspbe(batch, theta)))
+    True
+    """
+    return float(np.sqrt(mspbe(batch, theta, lam=lam, trace=trace)))
+
+
+def neu(batch: Batch, theta: Array, *, lam: float = 0.0, trace: Trace = "state") -> float:
+    """Return the norm of the expected update, squared.
+
+    NEU(θ) = ‖g‖²: the MSPBE without the C⁺ that makes it free of scale.
+
+    >>> import numpy as np
+    >>> from sparsetd.problems import random_walk
+    >>> batch = random_walk().trajectory(1000, np.random.default_rng(0))
+    >>> g = batch.phi.T @ td_errors(batch, np.ones(5)) / len(batch)
+    >>> bool(np.isclose(neu(batch, np.ones(5)), g @ g))
+    True
+    """
+    g = batch.phi.T @ corrections(batch, theta, lam, trace) / len(batch)
+    return float(g @ g)
+
+
+def corrections(batch: Batch, theta: Array, lam: float, trace: Trace) -> Array:
+    """v with Σ_t δ_t e_t = Φᵀv: the λ-return errors times their ratio, by one pass backwards."""
+    table = Table.one_block("trace", np.zeros((3, 3)), np.zeros(3), lam=lam, trace=trace)
+    fresh, old = trace_weights(table, batch, TraceCarry())
+    return np.asarray(fresh * recurrence(old, td_errors(batch, theta), transpose=True))
+
+
+def project_on_columns(phi: Array | sp.csr_array, v: Array) -> Array:
+    """Π_Φ v: the fitted values of a least-squares regression (pivoted QR; LSMR where Φ is sparse)."""
+    if sp.issparse(phi):
+        coef = lsmr(phi, v, atol=1e-13, btol=1e-13, conlim=0.0, maxiter=20 * min(phi.shape))[0]
+    else:
+        dense = np.asarray(phi, dtype=np.float64)
+        cutoff = max(dense.shape) * np.finfo(np.float64).eps
+        coef = scipy.linalg.lstsq(dense, v, cond=cutoff, lapack_driver="gelsy")[0]
+    return np.asarray(phi @ coef)
+
+
+# --- without sampling ------------------------------------------------------------------------------------------------
+
+
+class HasSystem(Protocol):
+    """A = ΦᵀΞ(I − γP)Φ, b = ΦᵀΞR, C = ΦᵀΞΦ."""
+
+    @property
+    def A(self) -> Array: ...
+    @property
+    def b(self) -> Array: ...
+    @property
+    def C(self) -> Array: ...
+
+
+class HasValue(Protocol):
+    """The true V, the features of the states and their weights ξ."""
+
+    @property
+    def value(self) -> Array: ...
+    @property
+    def features(self) -> Array: ...
+    @property
+    def xi(self) -> Array: ...
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSystem:
+    """The mean system and the values of a chain that is given as arrays.
+
+    Rows of P that may terminate sum to less than one.
+
+    >>> import numpy as np
+    >>> P, R = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([0.0, 1.0])
+    >>> ExactSystem(P, R, features=np.eye(2), xi=np.array([0.5, 0.5]), gamma=0.9).value
+    array([0.9, 1. ])
+    """
+
+    P: Array
+    R: Array
+    features: Array
+    xi: Array
+    gamma: float
+
+    @cached_property
+    def A(self) -> Array:
+        """ΦᵀΞ(I − γP)Φ."""
+        return (self.features.T * self.xi) @ (self.features - self.gamma * self.P @ self.features)
+
+    @cached_property
+    def b(self) -> Array:
+        """ΦᵀΞR."""
+        return (self.features.T * self.xi) @ self.R
+
+    @cached_property
+    def C(self) -> Array:
+        """ΦᵀΞΦ."""
+        return (self.features.T * self.xi) @ self.features
+
+    @cached_property
+    def value(self) -> Array:
+        """(I − γP)⁻¹R."""
+        return np.linalg.solve(np.eye(len(self.P)) - self.gamma * self.P, self.R)
+
+
+def exact_mspbe(problem: HasSystem, theta: Array) -> float:
+    """Return the mean squared projected Bellman error of a known problem.
+
+    MSPBE(θ) = (b − Aθ)ᵀ C⁺ (b − Aθ) = ‖Φθ − ΠT(Φθ)‖²_Ξ; C⁺ because collinear features (the star) make C singular.
+
+    >>> import numpy as np
+    >>> from sparsetd.problems import random_walk
+    >>> walk = random_walk(gamma=0.9)
+    >>> exact_mspbe(walk, np.linalg.solve(walk.A, walk.b)) < 1e-12
+    True
+    """
+    g = problem.b - problem.A @ theta
+    # In the eigenvectors of C: those of a null eigenvalue are orthogonal to g, since g = ΦᵀΞ(…)
+    values, vectors = np.linalg.eigh(problem.C)
+    kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
+    return float(((vectors[:, kept].T @ g) ** 2 / values[kept]).sum())
+
+
+def exact_rmspbe(problem: HasSystem, theta: Array) -> float:
+    """Return the root of the mean squared projected Bellman error of a known problem.
+
+    >>> import numpy as np
+    >>> from sparsetd.problems import star
+    >>> problem = star()
+    >>> round(exact_rmspbe(problem, problem.theta0), 4)
+    8.2214
+    """
+    return float(np.sqrt(exact_mspbe(problem, theta)))
+
+
+def exact_neu(problem: HasSystem, theta: Array) -> float:
+    """Return the norm of the expected update of a known problem, squared: ‖b − Aθ‖².
+
+    >>> import numpy as np
+    >>> from sparsetd.problems import random_walk
+    >>> walk = random_walk(gamma=0.9)
+    >>> bool(np.isclose(exact_neu(walk, np.zeros(5)), walk.b @ walk.b))
+    True
+    """
+    g = problem.b - problem.A @ theta
+    return float(g @ g)
+
+
+def value_error(problem: HasValue, theta: Array) -> float:
+    """Return the distance of the learnt from the true values, weighted by how often a state is visited.
+
+    ‖Φθ − V‖_Ξ = √Σ_s ξ(s)(φ(s)ᵀθ − V(s))².
+
+    >>> import numpy as np
+    >>> from sparsetd.problems import random_walk
+    >>> walk = random_walk(gamma=0.9)
+    >>> value_error(walk, np.linalg.solve(walk.A, walk.b)) < 1e-12  # a table of states can be right
+    True
+    """
+    return float(np.sqrt(problem.xi @ (problem.features @ theta - problem.value) ** 2))
+
+
+# --- of a selection --------------------------------------------------------------------------------------------------
+
+
+class SupportScores(NamedTuple):
+    """Precision, recall and their harmonic mean.
+
+    >>> SupportScores(precision=0.5, recall=1.0, f1=2 / 3).recall
+    1.0
+    """
+
+    precision: float
+    recall: float
+    f1: float
+
+
+def support_scores(selected: Array, relevant: Array) -> SupportScores:
+    """Compare the selected features with the relevant ones.
+
+    precision = hits/|selected|, recall = hits/|relevant|, F1 = 2 hits/(|selected| + |relevant|).
+
+    Both arguments are masks or coefficients (non-zero means selected: no threshold is applied). 0/0 counts as 1:
+    nothing was to be found, and nothing wrong was.
+
+    >>> import numpy as np
+    >>> support_scores(np.array([0.0, -1.5, 0.2]), relevant=np.array([False, True, False]))
+    SupportScores(precision=0.5, recall=1.0, f1=0.6666666666666666)
+    """
+    chosen, true = np.asarray(selected) != 0, np.asarray(relevant) != 0
+    if chosen.shape != true.shape:
+        raise ValueError(f"selected has shape {chosen.shape} but relevant has {true.shape}: pass one entry per feature")
+    hits, n_chosen, n_true = int((chosen & true).sum()), int(chosen.sum()), int(true.sum())
+    return SupportScores(_share(hits, n_chosen), _share(hits, n_true), _share(2 * hits, n_chosen + n_true))
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0
