@@ -21,7 +21,17 @@ Values = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class Rule:
-    """(1 − ε) · greedy + ε · uniform, or softmax(q / T) where `temperature` is given."""
+    """How action values become probabilities: greedy, ε-greedy, or softmax where `temperature` is given.
+
+    (1 − ε) · greedy + ε · uniform, or softmax(q / T) where `temperature` is given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.control import Rule
+    >>> Rule(epsilon=0.2)(np.array([[0.0, 1.0]]))
+    array([[0.1, 0.9]])
+    """
 
     epsilon: float = 0.0
     temperature: float = 0.0
@@ -41,7 +51,17 @@ class Rule:
 
 @dataclass(frozen=True)
 class ValuePolicy:
-    """π(·|s) = rule(q(s, ·)): observations (n, p) → probabilities (n, A)."""
+    """A policy that applies a rule to action values: observations in, probabilities of the actions out.
+
+    π(·|s) = rule(q(s, ·)): observations (n, p) → probabilities (n, A).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.control import Rule, ValuePolicy
+    >>> ValuePolicy(lambda s: s @ np.eye(2), Rule())(np.array([[0.0, 1.0]]))
+    array([[0., 1.]])
+    """
 
     values: Values
     rule: Rule
@@ -60,20 +80,55 @@ class ValuePolicy:
 
 
 def greedy(values: Values) -> ValuePolicy:
-    """All probability on the action of largest value, shared equally between ties."""
+    """All probability on the action of largest value, shared equally between ties.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.control import greedy
+    >>> greedy(lambda s: s)(np.array([[0.0, 1.0], [2.0, 2.0]]))
+    array([[0. , 1. ],
+           [0.5, 0.5]])
+    """
     return ValuePolicy(values, Rule())
 
 
 def epsilon_greedy(values: Values, epsilon: float) -> ValuePolicy:
-    """Greedy with probability 1 − ε, uniform over all actions with probability ε."""
+    """Greedy with probability 1 − ε, uniform over all actions with probability ε.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.control import epsilon_greedy
+    >>> epsilon_greedy(lambda s: s, 0.2)(np.array([[0.0, 1.0]]))
+    array([[0.1, 0.9]])
+    """
     return ValuePolicy(values, Rule(epsilon=epsilon))
 
 
 def softmax(values: Values, temperature: float) -> ValuePolicy:
-    """π(a|s) ∝ exp(q(s, a) / T)."""
+    """Choose actions with probabilities that grow exponentially with their values, the milder the higher T.
+
+    π(a|s) ∝ exp(q(s, a) / T).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.control import softmax
+    >>> softmax(lambda s: s, temperature=1.0)(np.array([[0.0, 1.0]])).round(2)
+    array([[0.27, 0.73]])
+    """
     return ValuePolicy(values, Rule(temperature=temperature))
 
 
 def uniform(n_actions: int) -> Callable[[Array], Array]:
-    """The policy that ignores the observation."""
+    """The policy that ignores the observation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.control import uniform
+    >>> uniform(4)(np.zeros((1, 2)))
+    array([[0.25, 0.25, 0.25, 0.25]])
+    """
     return lambda observation: np.full((len(observation), n_actions), 1.0 / n_actions)

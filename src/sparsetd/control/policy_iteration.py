@@ -34,7 +34,22 @@ Sampler = Callable[[int, Policy], Transitions]
 
 @dataclass(frozen=True)
 class LinearValues:
-    """q(s, ·) = θ_a ᵀ φ(s) + intercept: observations (n, p) → action values (n, A)."""
+    """Action values that are linear in features: observations in, one value for each action out.
+
+    q(s, ·) = θ_a ᵀ φ(s) + intercept: observations (n, p) → action values (n, A).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LSTD, read
+    >>> from sparsetd.control import policy_iteration
+    >>> rows = {'action': [0, 1, 1, 0], 'reward': [0.0, 1.0, 0.0, 0.0], 'terminated': [0, 1, 0, 1]}
+    >>> rows['observation'] = np.eye(2)[[0, 1, 0, 1]]
+    >>> rows['next_observation'] = np.eye(2)[[1, 1, 0, 0]]
+    >>> found = policy_iteration(LSTD(alpha=1e-6), read(rows), None, gamma=0.9)
+    >>> found.policy.values(np.eye(2)).shape
+    (2, 2)
+    """
 
     features: Any
     coef: Array
@@ -49,7 +64,20 @@ class LinearValues:
 
 @dataclass(frozen=True)
 class Iteration:
-    """One evaluation: its weights, how far they and the policy moved, and what the estimator says of itself."""
+    """One evaluation: its weights, how far they and the policy moved, and what the estimator says of itself.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LSTD, read
+    >>> from sparsetd.control import policy_iteration
+    >>> rows = {'action': [0, 1, 1, 0], 'reward': [0.0, 1.0, 0.0, 0.0], 'terminated': [0, 1, 0, 1]}
+    >>> rows['observation'] = np.eye(2)[[0, 1, 0, 1]]
+    >>> rows['next_observation'] = np.eye(2)[[1, 1, 0, 0]]
+    >>> found = policy_iteration(LSTD(alpha=1e-6), read(rows), None, gamma=0.9)
+    >>> type(found.iterations[0]).__name__
+    'Iteration'
+    """
 
     values: LinearValues
     change: float
@@ -61,7 +89,20 @@ class Iteration:
 
 @dataclass
 class PolicyIteration(Framed):
-    """All iterations, and how they ended: "converged", "cycled" (with its period), "diverged" or "finished"."""
+    """All iterations, and how they ended: "converged", "cycled" (with its period), "diverged" or "finished".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LSTD, read
+    >>> from sparsetd.control import policy_iteration
+    >>> rows = {'action': [0, 1, 1, 0], 'reward': [0.0, 1.0, 0.0, 0.0], 'terminated': [0, 1, 0, 1]}
+    >>> rows['observation'] = np.eye(2)[[0, 1, 0, 1]]
+    >>> rows['next_observation'] = np.eye(2)[[1, 1, 0, 0]]
+    >>> found = policy_iteration(LSTD(alpha=1e-6), read(rows), None, gamma=0.9)
+    >>> found.iterations[-1].switched
+    0.0
+    """
 
     iterations: list[Iteration] = field(default_factory=list)
     status: str = "finished"
@@ -126,6 +167,18 @@ def policy_iteration(
     tol : relative change of the weights that counts as none
     warm_start : start each evaluation from the last weights (for estimators with `coef_init`)
     use_ratio : pass π(a|s)/μ(a|s) to the estimator: only GQ-type traces (λ > 0) need it for action values
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LSTD, read
+    >>> from sparsetd.control import policy_iteration
+    >>> rows = {'action': [0, 1, 1, 0], 'reward': [0.0, 1.0, 0.0, 0.0], 'terminated': [0, 1, 0, 1]}
+    >>> rows['observation'] = np.eye(2)[[0, 1, 0, 1]]
+    >>> rows['next_observation'] = np.eye(2)[[1, 1, 0, 0]]
+    >>> found = policy_iteration(LSTD(alpha=1e-6), read(rows), None, gamma=0.9)
+    >>> found.status
+    'converged'
     """
     rule, n_actions = rule or Rule(), n_actions or _count_actions(transitions)
     result, seen = PolicyIteration(), list[bytes]()

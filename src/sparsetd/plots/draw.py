@@ -12,7 +12,18 @@ Row = tuple[str, float, tuple[float, float] | None]
 
 
 def path(result: Any, names: Sequence[str] | None = None, ax: Any = None, labelled: int = 8) -> Any:
-    """The regularization path: one line per feature, the largest ones labelled where they end."""
+    """Draw the path of weights as the penalty falls, the largest ones labelled where they end.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(60, 4)), rng.normal(size=60)
+    >>> from sparsetd import plots
+    >>> from sparsetd.selection import sparse_td_path
+    >>> plots.path(sparse_td_path(X, y, gamma=0.5)).get_xlabel()
+    'penalty'
+    """
     ax = axes(ax)
     known = [f"x{j}" for j in range(len(result.coefs))] if names is None else list(names)
     largest = np.argsort(-np.abs(result.coefs).max(axis=1), kind="stable")[:labelled]
@@ -36,7 +47,14 @@ def _labels_at_the_end(ax: Any, at: float, ends: list[tuple[str, float]]) -> Non
 
 
 def forest(rows: Sequence[Row], ax: Any = None, *, ours: int = 1, label: str = "value") -> Any:
-    """Estimates with their intervals, the first `ours` in colour; one wild row does not set the scale."""
+    """Draw estimates with their intervals, the first `ours` in colour; one wild row does not set the scale.
+
+    Examples
+    --------
+    >>> from sparsetd import plots
+    >>> plots.forest([('ours', 1.0, (0.5, 1.5)), ('theirs', 1.2, None)]).get_xlabel()
+    'value'
+    """
     ax = axes(ax)
     for place, (_, value, ends) in enumerate(rows):
         colour = OURS if place < ours else OTHER
@@ -55,7 +73,14 @@ def forest(rows: Sequence[Row], ax: Any = None, *, ours: int = 1, label: str = "
 
 
 def frequencies(table: Sequence[tuple[str, float]], threshold: float, ax: Any = None) -> Any:
-    """How often each feature was chosen; the stable ones in colour."""
+    """Draw how often each feature was chosen, the stable ones in colour.
+
+    Examples
+    --------
+    >>> from sparsetd import plots
+    >>> plots.frequencies([('lactate', 0.9), ('age', 0.2)], threshold=0.6).get_xlim()
+    (np.float64(0.0), np.float64(1.0))
+    """
     ax = axes(ax)
     names, shares = [name for name, _ in table], [share for _, share in table]
     ax.barh(range(len(names)), shares, color=[OURS if share >= threshold else OTHER for share in shares])
@@ -66,7 +91,17 @@ def frequencies(table: Sequence[tuple[str, float]], threshold: float, ax: Any = 
 
 
 def history(model: Any, ax: Any = None) -> Any:
-    """What a fitted estimator recorded while it learned: its gap where it has one, otherwise how much θ moved."""
+    """Draw what an estimator recorded while it learned: its gap where it has one, otherwise how much θ moved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(60, 4)), rng.normal(size=60)
+    >>> from sparsetd import TDC, plots
+    >>> plots.history(TDC(gamma=0.5).fit(X, y)).get_xlabel()
+    'rows taken'
+    """
     ax = axes(ax)
     recorded = model.history_
     key = next((name for name in ("relative_gap", "coef_change", *recorded) if recorded.get(name)), None)
@@ -79,7 +114,15 @@ def history(model: Any, ax: Any = None) -> Any:
 
 
 def ratios(log: Any, ax: Any = None) -> Any:
-    """How much each row of a log counts for the target policy."""
+    """Draw how much each row of a log counts for the target policy.
+
+    Examples
+    --------
+    >>> from sparsetd import plots, read
+    >>> log = read({'obs_x': [1.0, 2.0], 'reward': [0.0, 1.0], 'ratio': [0.5, 2.0], 'terminated': [0, 1]})
+    >>> plots.ratios(log).get_xlabel()
+    'importance ratio'
+    """
     ax = axes(ax)
     values = np.asarray(log.importance_ratio())
     ax.hist(values, bins=40, color=OURS)

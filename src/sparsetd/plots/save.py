@@ -45,7 +45,17 @@ def check_figure_path(path: str | os.PathLike[str]) -> Path:
 
 
 def save_figure(draw: Callable[[Sequence[Any]], None], path: str | os.PathLike[str], panels: int = 1) -> Path:
-    """Make `panels` axes side by side, let `draw` fill them, and save them under `path` all at once."""
+    """Save a figure of one or more panels, all at once: `draw` gets the axes and fills them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sparsetd import plots
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     saved = plots.save_figure(lambda axes: axes[0].plot([1, 2]), f'{folder}/line.png')
+    >>> saved.name
+    'line.png'
+    """
     target = check_figure_path(path)
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
