@@ -34,12 +34,12 @@ def test_a_messy_table_keeps_its_names(stays: Path) -> None:
     made = prepare(stays, **ROLES)
     log = made.transitions
     assert log.action_names == ("none", "vasopressor: high", "vasopressor: low")
-    assert log.names == ("age", "sex: M", "sex: missing", "lactate", "lactate: missing", "ventilated")
-    # a17's rows are put in order by their dates; lactate is filled with the median of 2.1, 1.5 and 3.0
+    assert log.names == ("age", "sex: M, not F", "lactate", "ventilated")
+    # a17's rows are put in order by their dates; gaps get the last value of the patient
     assert log.action.tolist() == [0, 1, 0, 2, 0]
-    np.testing.assert_array_equal(log.observation[:, 3], [2.1, 2.1, 1.5, 3.0, 2.1])
-    np.testing.assert_array_equal(log.observation[:, 4], [0, 1, 0, 0, 1])
-    np.testing.assert_array_equal(log.observation[:, 1], [0, 0, 0, 1, 0])
+    np.testing.assert_array_equal(log.observation[:, 2], [2.1, 2.1, 1.5, 3.0, 3.0])
+    np.testing.assert_array_equal(log.observation[:, 1], [0, 0, 0, 1, 1])
+    np.testing.assert_array_equal(log.observation[:, 3], [1, 1, 0, 0, 0])
     assert log.terminated.tolist() == [False, False, True, False, True]
     assert any("vasopressor: high" in note for note in made.notes)
 
@@ -71,6 +71,25 @@ def test_all_problems_are_listed_at_once() -> None:
     for word in ("`time`", "`treatment`", "`discharged`", "'much'", "`behavior_prob`", "observed"):
         assert word in said
     assert len(caught.value.problems) == 6
+    assert all("row 1" in one or "row 0" in one or "row 2" in one for one in caught.value.problems[:5])
+
+
+def test_gaps_are_carried_filled_with_medians_or_marked(stays: Path) -> None:
+    marked = prepare(stays, missing="mark", **ROLES).transitions
+    names = ("age", "sex: M, not F", "sex: missing", "lactate", "lactate: missing", "ventilated")
+    assert marked.names == names
+    np.testing.assert_array_equal(marked.observation[:, 3], [2.1, 2.1, 1.5, 3.0, 2.1])
+    np.testing.assert_array_equal(marked.observation[:, 4], [0, 1, 0, 0, 1])
+    np.testing.assert_array_equal(marked.observation[:, 2], [0, 0, 0, 0, 1])
+    median = prepare(stays, missing="median", **ROLES).transitions
+    assert median.names == ("age", "sex: M, not F", "lactate", "ventilated")
+    np.testing.assert_array_equal(median.observation[:, 2], [2.1, 2.1, 1.5, 3.0, 2.1])
+    first = {"patient": list("aabb"), "time": [1, 2, 1, 2], "x": [None, 4.0, 6.0, None], "reward": [0, 1, 0, 1]}
+    carried = prepare(first, ends="last-row").transitions
+    assert carried.names == ("x", "x: missing")
+    np.testing.assert_array_equal(carried.observation, [[5, 1], [4, 0], [6, 0], [6, 0]])
+    with pytest.raises(ValueError, match="'fill' is now 'mark'"):
+        prepare(stays, missing="fill")
 
 
 def test_gaps_can_be_refused(stays: Path) -> None:

@@ -34,8 +34,8 @@ from sparsetd.evaluation.named import is_named, named_policy
 from sparsetd.features.featurize import successors
 from sparsetd.logs import Transitions
 from sparsetd.logs.arrow import action_names
+from sparsetd.logs.cells import folded
 from sparsetd.logs.checks import show
-from sparsetd.logs.messy import folded
 from sparsetd.logs.policy import chosen, discrete, is_whole, shares
 from sparsetd.logs.rules import AS_WAS_DONE, Clause, Family, Rule, is_rule, nearest, policy
 from sparsetd.system import Array

@@ -1,194 +1,280 @@
-"""One column of a raw file becomes numbers: text, yes/no, dates and gaps. What was done to it is noted."""
+"""One column of a raw table becomes columns of a log. What was done to it is noted, and what was learnt is kept.
+
+What is learnt (categories, medians, the first date, how numbers are written) is plain data, so that a later table is
+read alike.
+"""
 
 from __future__ import annotations
 
-import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from typing import Any
 
 import numpy as np
 
-from sparsetd.logs.checks import Array, is_missing, show
+from sparsetd.logs.cells import Reading, folded, read
+from sparsetd.logs.checks import Array, show
+from sparsetd.logs.raw import Column
 
-GAPS = {"", "na", "n/a", "nan", "null", "nil", "nat"}  # "none" may well be a treatment
-GAPS_AMONG_NUMBERS = GAPS | {"none", "-", ".", "?", "unknown", "missing"}
-YES_NO = (
-    "yes no, y n, true false, t f, on off, ja nein, j n, wahr falsch, ja nee, waar onwaar, oui non, o n, vrai faux, "
-    "sí no, si no, s n, sì no, vero falso, sim não, sim nao, tak nie, да нет, ano ne, igen nem, evet hayır"
-)
-PAIRS = [dict(zip(pair.split(), (1.0, 0.0), strict=True)) for pair in YES_NO.split(", ")]
-FLAGS = {word: value for pair in reversed(PAIRS) for word, value in pair.items()}
-DATES = ("%Y/%m/%d", "%d.%m.%Y", "%Y/%m/%d %H:%M", "%d.%m.%Y %H:%M")
 MOST_CATEGORIES = 30
+DAY = 86_400.0
+Known = Mapping[str, Any]
 
 
 @dataclass
 class Notes:
     """What was done to the columns, and every problem that was found, in sentences."""
 
+    rows: Array  # the number of every row, as people count them
     done: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
-
-def folded(text: str) -> str:
-    """A name without what people write differently: case, blanks around it, and how many blanks are inside."""
-    return " ".join(unicodedata.normalize("NFC", text).split()).casefold()
-
-
-def cells(values: Iterable[Any]) -> list[Any]:
-    """Entries with gaps as None and text without the space around it."""
-    return [_cell(value) for value in values]
+    def where(self, rows: Array) -> str:
+        """How many rows, and the first of them."""
+        n = int(rows.sum())
+        return f"in {n:,} {'row' if n == 1 else 'rows'} (first row {self.rows[rows].min()})"
 
 
-def _cell(value: Any) -> Any:
-    if isinstance(value, str):
-        text = value.strip()
-        return None if text.lower() in GAPS else text
-    return None if is_missing(value) else value
+@dataclass(frozen=True)
+class Filling:
+    """How gaps are filled: "carry", "median", "mark" or "refuse"; rows are in the order of time within `group`s."""
+
+    missing: str
+    group: Array
+
+    def carried(self, gaps: Array) -> Array:
+        """For every row, the last row of its group up to it that has no gap; −1 where there is none."""
+        rows = np.arange(len(gaps))
+        begins = np.maximum.accumulate(np.where(np.append(True, np.diff(self.group) != 0), rows, 0))
+        last = np.maximum.accumulate(np.where(gaps, -1, rows))
+        return np.where((last >= begins) & (self.missing == "carry"), last, -1)
 
 
-def as_numbers(entries: list[Any]) -> Array | None:
-    """The entries as floats with NaN for gaps, yes and no as 1 and 0; None where one of them is no number."""
-    for read in (_number, _flag):
-        try:
-            return np.array([read(entry) for entry in entries])
-        except (KeyError, TypeError, ValueError):
-            continue
-    return None
+def option(name: str, value: str) -> str:
+    """An option of the command line, quoted for a shell."""
+    return f"{name} {shlex.quote(value)}"
 
 
-def _number(entry: Any) -> float:
-    if entry is None or (isinstance(entry, str) and entry.lower() in GAPS_AMONG_NUMBERS):
-        return np.nan
-    if isinstance(entry, date):
-        raise TypeError
-    return float(entry)
+def as_read(column: Column, known: Known, notes: Notes) -> Reading:
+    """What a column holds; cells that do not fit the others are a problem."""
+    reading = read(column.cells, column.weight, known)
+    if reading.bad:
+        rows = np.isin(column.codes, reading.bad)
+        texts = ", ".join(show(column.cells[i]) for i in reading.bad[:3])
+        kind = {"number": "numbers", "time": "dates", "flag": "yes and no"}[reading.kind]
+        notes.problems.append(
+            f"`{column.name}` holds {kind}, but {texts} {notes.where(rows)}: correct them, take them as missing with "
+            f"{option('--na', str(column.cells[reading.bad[0]]))}, or read the column as text with "
+            f"{option('--text', column.name)}."
+        )
+    _say_how(column, reading, known, notes)
+    return reading
 
 
-def _flag(entry: Any) -> float:
-    return np.nan if entry is None else FLAGS[str(entry).lower()]
+def _say_how(column: Column, reading: Reading, known: Known, notes: Notes) -> None:
+    how = reading.how
+    if how.get("comma"):
+        notes.done.append(f"`{column.name}` has decimal commas.")
+    thousands = [one for one in column.cells if isinstance(one, str) and "," in one]
+    if reading.kind == "number" and thousands and not how["comma"]:
+        notes.done.append(f"`{column.name}` has commas between thousands ({thousands[0]}).")
+    if reading.kind == "flag" and any(isinstance(one, str) for one in column.cells):
+        notes.done.append(f"`{column.name}` says yes and no, which are 1 and 0.")
+    if how.get("mixed"):
+        notes.problems.append(f"`{column.name}` holds times with and without an offset to UTC: give all of them one.")
+    if how.get("numeric") and "day_first" not in known:
+        order = "the day" if how["day_first"] else "the month"
+        unsure = "; no value tells, so say --dates month-first if it is not so" if how["unsure"] else ""
+        notes.done.append(f"`{column.name}` has dates with {order} first{unsure}.")
 
 
-def as_times(entries: list[Any]) -> Array | None:
-    """The entries as seconds: numbers as they are, dates since 1970, gaps as NaN; None where one is neither."""
-    numbers = as_numbers(entries)
-    if numbers is not None:
-        return numbers
-    try:
-        return np.array([np.nan if entry is None else _seconds(entry) for entry in entries])
-    except (TypeError, ValueError):
-        return None
+def observed(
+    column: Column, known: Known, notes: Notes, filling: Filling, *, join: bool = True
+) -> tuple[dict[str, Array], dict[str, Any]]:
+    """The columns of numbers that a raw column becomes, named so that a report can be read, and what was learnt."""
+    if column.gaps.all() and not known:
+        notes.done.append(f"`{column.name}` is empty and was left out.")
+        return {}, {}
+    reading = as_read(column, known, notes)
+    if reading.kind == "text":
+        return _categories(column, known, notes, filling, join)
+    values, learnt = column.spread(reading.values), {"kind": reading.kind, **_kept(reading)}
+    if reading.kind == "time":
+        learnt["origin"] = known.get("origin", float(np.nanmin(values)) if np.isfinite(values).any() else 0.0)
+        values = (values - learnt["origin"]) / DAY
+        notes.done.append(f"`{column.name}` holds dates: taken as days since the first of them.")
+    present = values[np.isfinite(values)]
+    learnt["fill"] = known.get("fill", float(np.median(present)) if len(present) else 0.0)
+    made, marks = _filled(column.name, values, learnt["fill"], notes, filling)
+    marks |= _limits(column, reading, notes)
+    learnt["marks"] = list(known.get("marks", marks))
+    return made | {mark: marks.get(mark, np.zeros(len(values))) for mark in learnt["marks"]}, learnt
 
 
-def _seconds(entry: Any) -> float:
-    if isinstance(entry, date):
-        return float(np.datetime64(entry).astype("datetime64[ms]").astype(np.int64)) / 1000
-    readers: list[Callable[[str], datetime]] = [datetime.fromisoformat]
-    readers += [lambda text, form=form: datetime.strptime(text, form) for form in DATES]  # type: ignore[misc]
-    for reader in readers:
-        try:
-            return (reader(entry).replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds()
-        except ValueError:
-            continue
-    raise ValueError(entry)
+def _kept(reading: Reading) -> dict[str, Any]:
+    """How the cells were read, as far as a later table must be read alike."""
+    return {name: reading.how[name] for name in ("comma", "day_first") if name in reading.how}
 
 
-def observed(name: str, entries: list[Any], notes: Notes, *, impute: bool) -> dict[str, Array]:
-    """One column of the raw file as one or several columns of numbers, named so that a report can be read."""
-    if all(entry is None for entry in entries):
-        notes.done.append(f"`{name}` is empty and was left out.")
-        return {}
-    times = as_times(entries)
-    if times is None:
-        return _categories(name, entries, notes, impute=impute)
-    if as_numbers(entries) is None:
-        notes.done.append(f"`{name}` holds dates: taken as days since the first of them.")
-        times = (times - np.nanmin(times)) / 86_400
-    gaps = np.isnan(times)
+def _filled(
+    name: str, values: Array, fill: float, notes: Notes, filling: Filling
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The column without gaps, and a column that marks those for which nothing was known."""
+    gaps = np.isnan(values)
     if not gaps.any():
-        return {name: times}
-    _say_gaps(name, gaps, notes, impute, f"filled with the median {np.nanmedian(times):.4g}")
-    return {name: np.where(gaps, np.nanmedian(times), times), f"{name}: missing": gaps.astype(float)}
+        return {name: values}, {}
+    source = filling.carried(gaps)
+    unknown = gaps & (source < 0)
+    whole = np.where(unknown, fill, values[np.maximum(source, 0)] if (source >= 0).any() else values)
+    whole = np.where(gaps, whole, values)
+    marked = {f"{name}: missing": unknown.astype(float)} if unknown.any() and filling.missing != "median" else {}
+    how = [f"the last value of the episode ({int((gaps & ~unknown).sum()):,} rows)"] if (gaps & ~unknown).any() else []
+    how += [f"the median {fill:.4g} ({int(unknown.sum()):,} rows)"] if unknown.any() else []
+    _say_gaps(name, gaps, notes, filling, f"filled with {' and '.join(how)}", list(marked))
+    return {name: whole}, marked
 
 
-def _say_gaps(name: str, gaps: Array, notes: Notes, impute: bool, how: str) -> None:
-    where = f"`{name}` is missing in {int(gaps.sum()):,} of {len(gaps):,} rows (first row {int(np.argmax(gaps))})"
-    if impute:
-        notes.done.append(f"{where}: {how}, and marked in `{name}: missing`.")
+def _say_gaps(name: str, gaps: Array, notes: Notes, filling: Filling, how: str, marks: Sequence[str]) -> None:
+    where = f"`{name}` is missing {notes.where(gaps)}"
+    if filling.missing == "refuse":
+        notes.problems.append(f"{where}: fill the values in, or allow it with --missing mark, median or carry.")
     else:
-        notes.problems.append(f"{where}: fill the values in, or allow them to be filled with --missing fill.")
+        notes.done.append(f"{where}: {how}{f', and marked in `{marks[0]}`' if marks else ''}.")
 
 
-def _categories(name: str, entries: list[Any], notes: Notes, *, impute: bool) -> dict[str, Array]:
-    """One column of 0 and 1 per category; of two categories one column is enough."""
-    gaps = np.array([entry is None for entry in entries])
+def _limits(column: Column, reading: Reading, notes: Notes) -> dict[str, Array]:
+    """Columns that mark where a number is only known to lie below or above a limit."""
+    marks = {}
+    for side, word in ((-1, "below"), (1, "above")):
+        rows = column.spread(reading.limit) == side
+        if rows.any():
+            marks[f"{column.name}: {word} limit"] = rows.astype(float)
+            notes.done.append(
+                f"`{column.name}` is a limit such as {show(_first(column, rows))} {notes.where(rows)}: taken as the "
+                f"limit itself, and marked in `{column.name}: {word} limit`."
+            )
+    return marks
+
+
+def _first(column: Column, rows: Array) -> Any:
+    return column.cells[int(column.codes[int(np.argmax(rows))])]
+
+
+def names_of(column: Column, notes: Notes, join: bool = True) -> Column:
+    """Text whose spellings differ in case and blanks only is joined under the most frequent of them."""
+    cells = [None if one is None else one if isinstance(one, str) else written(one) for one in column.cells]
+    best: dict[str, str] = {}
+    for i in np.argsort(-column.weight, kind="stable"):
+        if cells[i] is not None:
+            best.setdefault(folded(cells[i]) if join else cells[i], cells[i])
+    chosen = [None if one is None else best[folded(one) if join else one] for one in cells]
+    for name in dict.fromkeys(one for one in chosen if one is not None):
+        others = [i for i, one in enumerate(cells) if chosen[i] == name and one != name]
+        if others:
+            rows = np.isin(column.codes, others)
+            texts = ", ".join(repr(cells[i]) for i in others)
+            notes.done.append(f"`{column.name}`: {texts} {notes.where(rows)} joined to {name!r}.")
+    known = {one: i for i, one in enumerate(dict.fromkeys(chosen))}
+    return Column(column.name, list(known), column.spread([known[one] for one in chosen]))
+
+
+def written(number: Any) -> str:
+    """A number as text, with all of its digits: 1234567 and 1234568 are two actions."""
+    return str(int(number)) if float(number).is_integer() else repr(float(number))
+
+
+def _categories(
+    column: Column, known: Known, notes: Notes, filling: Filling, join: bool
+) -> tuple[dict[str, Array], dict[str, Any]]:
+    """One column of 0 and 1 per category; of two categories one column is enough, and its name says both."""
+    column = names_of(column, notes, join)
+    texts = sorted(one for one in column.cells if one is not None)
+    categories = list(known.get("categories", texts))
+    if len(categories) > MOST_CATEGORIES:
+        notes.problems.append(
+            f"`{column.name}` holds {len(texts):,} different texts (such as {show(texts[0])}): if it names the "
+            f"episode, say {option('--column', f'episode={column.name}')}; otherwise leave it out with "
+            f"{option('--drop', column.name)}, or group it into at most {MOST_CATEGORIES} categories."
+        )
+        return {}, {}
+    key = folded if join else str
+    place = {key(name): i for i, name in enumerate(categories)}
+    codes = column.spread([-1 if one is None else place.get(key(one), -2) for one in column.cells])
+    if (codes == -2).any():
+        notes.done.append(f"`{column.name}` has categories {notes.where(codes == -2)} that are new: taken as none.")
+    gaps = codes == -1
+    source = filling.carried(gaps)
+    common = int(np.bincount(codes[codes >= 0], minlength=1).argmax())
+    codes = np.where(gaps & (source >= 0), codes[np.maximum(source, 0)], codes)
+    unknown = gaps & (source < 0)
+    codes = np.where(unknown & (filling.missing == "median"), common, codes)
+    shown = [(categories[1], f"{categories[1]}, not {categories[0]}")] if len(categories) == 2 else []
+    shown = shown or [(name, name) for name in categories]
+    made = {f"{column.name}: {words}": (codes == place[key(name)]).astype(float) for name, words in shown}
+    marks = [f"{column.name}: missing"] if unknown.any() and filling.missing != "median" else []
     if gaps.any():
-        _say_gaps(name, gaps, notes, impute, "kept as a category of its own")
-    texts = np.array(["" if entry is None else str(entry) for entry in entries], dtype=object)
-    known = sorted(set(texts[~gaps]))
-    if len(known) > MOST_CATEGORIES:
-        notes.problems.append(
-            f"`{name}` holds {len(known):,} different texts (such as {show(known[0])}): if it names the episode, say "
-            f"--column episode={name}; otherwise leave it out with --drop {name}, or group it into at most "
-            f"{MOST_CATEGORIES} categories."
-        )
-        return {}
-    shown = known[1:] if len(known) == 2 else known
-    notes.done.append(f"`{name}` has the categories {', '.join(map(repr, known))}, written as 0 and 1.")
-    columns = {f"{name}: {text}": (texts == text).astype(float) for text in shown}
-    return columns | ({f"{name}: missing": gaps.astype(float)} if gaps.any() else {})
+        filled = "the last one of the episode" if filling.missing == "carry" else "the most frequent one"
+        how = "kept as a category of its own" if filling.missing in ("mark", "refuse") else f"filled with {filled}"
+        _say_gaps(column.name, gaps, notes, filling, how, marks)
+    marks = list(known.get("marks", marks))
+    notes.done.append(f"`{column.name}` has the categories {', '.join(map(repr, categories))}, written as 0 and 1.")
+    return made | {mark: unknown.astype(float) for mark in marks}, {
+        "kind": "text",
+        "categories": categories,
+        "marks": marks,
+    }
 
 
-def codes(name: str, entries: list[Any], notes: Notes) -> tuple[Array, tuple[str, ...]]:
-    """Actions as 0, 1, … and their names, in alphabetical (or numerical) order."""
-    absent = [row for row, entry in enumerate(entries) if entry is None]
-    if absent:
+def codes(column: Column, notes: Notes, known: Sequence[str] = (), join: bool = True) -> tuple[Array, tuple[str, ...]]:
+    """Actions as 0, 1, … and their names, in alphabetical (or numerical) order; those already `known` come first."""
+    if column.gaps.any():
         notes.problems.append(
-            f"`{name}`, the action, is missing in {len(absent):,} rows (first row {absent[0]}): fill in what was done, "
-            "or remove these rows."
+            f"`{column.name}`, the action, is missing {notes.where(column.gaps)}: fill in what was done."
         )
-    numbers = as_numbers([entry for entry in entries if entry is not None])
-    numeric = numbers is not None and not np.isnan(numbers).any() and not isinstance(entries[0], bool)
-    counts = Counter(_action(entry, numeric) for entry in entries if entry is not None)
+    column = names_of(column, notes, join)
+    counts = dict(zip(column.cells, column.weight.tolist(), strict=True))
+    counts.pop(None, None)
     if len(counts) > 100 * MOST_CATEGORIES:
-        notes.problems.append(f"`{name}` has {len(counts):,} different actions: group them into fewer.")
-    order = sorted(counts, key=float) if numeric else sorted(counts)
-    place = {text: code for code, text in enumerate(order)}
-    listed = ", ".join(f"{code} = {text} ({counts[text]:,} rows)" for text, code in list(place.items())[:20])
-    notes.done.append(f"`{name}` is the action: {listed}{' …' if len(place) > 20 else ''}.")
-    return np.array([-1 if e is None else place[_action(e, numeric)] for e in entries]), tuple(order)
+        notes.problems.append(f"`{column.name}` has {len(counts):,} different actions: group them into fewer.")
+    key = folded if join else str
+    new = sorted(set(counts) - {name for name in counts if key(name) in set(map(key, known))})
+    order = [*known, *(sorted(new, key=float) if all(map(_is_number, new)) else new)]
+    place = {key(name): code for code, name in enumerate(order)}
+    found = [-1 if one is None else place[key(one)] for one in column.cells]
+    taken = np.bincount(column.spread(found)[~column.gaps], minlength=len(order))
+    listed = ", ".join(f"{code} = {text} ({taken[code]:,} rows)" for code, text in list(enumerate(order))[:20])
+    notes.done.append(f"`{column.name}` is the action: {listed}{' …' if len(order) > 20 else ''}.")
+    return column.spread(found), tuple(order)
 
 
-def _action(entry: Any, numeric: bool) -> str:
-    return f"{float(entry):g}" if numeric and not isinstance(entry, str) else str(entry)
+def _is_number(text: str) -> bool:
+    return read([text], np.ones(1), {}).kind == "number"
 
 
-def flags(name: str, entries: list[Any], notes: Notes) -> Array:
+def flags(column: Column, notes: Notes) -> Array:
     """Yes and no, true and false, 1 and 0 as booleans; a gap is a no."""
-    numbers = as_numbers(entries)
-    if numbers is None or not set(numbers[~np.isnan(numbers)]) <= {0.0, 1.0}:
-        odd = sorted({str(entry) for entry in entries if entry is not None})[:4]
-        notes.problems.append(f"`{name}` must say yes or no in every row, but it holds {', '.join(map(repr, odd))}.")
-        return np.zeros(len(entries), dtype=bool)
-    if np.isnan(numbers).any():
-        notes.done.append(f"`{name}` is empty in {int(np.isnan(numbers).sum()):,} rows: taken as no.")
-    return np.nan_to_num(numbers).astype(bool)
-
-
-def numbers(name: str, entries: list[Any], notes: Notes, *, most: float = np.inf) -> Array:
-    """A column that must be there: finite numbers, at most `most`."""
-    found = as_numbers(entries)
-    if found is None:
-        bad = next(row for row, entry in enumerate(entries) if as_numbers([entry]) is None)
-        notes.problems.append(f"`{name}` must hold numbers, but row {bad} holds {show(entries[bad])}.")
-        return np.zeros(len(entries))
-    wrong = ~np.isfinite(found) | ((found > most) | (found < 0) if np.isfinite(most) else False)
-    if wrong.any():
-        row = int(np.argmax(wrong))
+    reading = read(column.cells, column.weight, {})
+    if reading.kind not in ("flag", "number"):
+        reading = read(column.cells, column.weight, {"kind": "flag"})
+    values = column.spread(reading.values)
+    odd = np.isin(column.codes, reading.bad) | ~(np.isnan(values) | np.isin(values, (0, 1)))
+    if odd.any():
+        example = show(_first(column, odd))
         notes.problems.append(
-            f"`{name}` is missing or impossible in {int(wrong.sum()):,} rows (first row {row}: {show(entries[row])})."
+            f"`{column.name}` must say yes or no, but holds {example} {notes.where(odd)}: correct it."
         )
-    return found
+    if np.isnan(values).any():
+        notes.done.append(f"`{column.name}` is empty {notes.where(np.isnan(values))}: taken as no.")
+    return np.nan_to_num(values).astype(bool)
+
+
+def numbers(column: Column, notes: Notes, known: Known, *, most: float = np.inf) -> Array:
+    """A column that must be there: finite numbers, between 0 and `most` if that is finite."""
+    reading = read(column.cells, column.weight, {**known, "kind": "number"})
+    values = column.spread(reading.values)
+    wrong = np.isnan(values) | (((values > most) | (values < 0)) & np.isfinite(most))
+    if wrong.any():
+        example = show(_first(column, wrong))
+        notes.problems.append(f"`{column.name}` is missing or impossible {notes.where(wrong)}: {example}.")
+    return values

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from sparsetd.logs.cells import FLAGS, folded
 from sparsetd.logs.checks import Array, show
-from sparsetd.logs.messy import FLAGS, folded
 from sparsetd.logs.names import label
 
 LONGEST = 10_000  # characters of a rule

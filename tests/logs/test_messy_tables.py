@@ -1,0 +1,271 @@
+"""What hospitals export: other encodings, decimal commas, limits, copies, unsorted visits, outcomes in words."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparsetd import evaluate
+from sparsetd.cli import main
+from sparsetd.logs import MessyLog, inspect, prepare
+
+STAYS = """\
+Dossier;Visite;Service;Lactate (mmol/L);Fièvre;Prescription;Issue
+P2;03/04/2024 08:00;Médecine;1,5;oui;aucun;
+P1;25/03/2024 20:00;Réa;>10;non;médicament B;vivant
+P1;25/03/2024 08:00;Réa;4,5;oui;Médicament B;
+P2;03/04/2024 20:00;MÉDECINE;;non;AUCUN;décédé
+P1;25/03/2024 08:00;Réa;4,5;oui;Médicament B;
+P3;01/04/2024;Chirurgie;<0,5;non;aucun ;vivant
+"""
+ROLES = {"episode": "Dossier", "action": "Prescription", "reward": "Issue: vivant=1, décédé=0"}
+
+
+@pytest.fixture
+def stays(tmp_path: Path) -> Path:
+    path = tmp_path / "séjours.csv"
+    path.write_bytes(STAYS.encode("latin-1"))
+    return path
+
+
+def said(notes: tuple[str, ...], *words: str) -> None:
+    for word in words:
+        assert any(word in note for note in notes), (word, notes)
+
+
+def test_a_messy_export_becomes_a_log_at_the_first_attempt(stays: Path) -> None:
+    made = prepare(stays, **ROLES)
+    log = made.transitions
+    assert log.action_names == ("aucun", "médicament B")
+    assert log.names == (
+        *("Service: Chirurgie", "Service: Médecine", "Service: Réa"),
+        *("Lactate (mmol/L)", "Lactate (mmol/L): below limit", "Lactate (mmol/L): above limit", "Fièvre"),
+    )
+    assert log.ids().tolist() == ["P2", "P1", "P3"]
+    np.testing.assert_array_equal(log.observation[:, 3], [1.5, 1.5, 4.5, 10, 0.5])
+    np.testing.assert_array_equal(log.observation[:, 4:6], [[0, 0], [0, 0], [0, 0], [0, 1], [1, 0]])
+    assert log.action.tolist() == [0, 0, 1, 1, 0]
+    assert log.reward.tolist() == [0, 0, 0, 1, 1]
+    assert log.terminated.tolist() == [False, True, False, True, True]
+    said(made.notes, "cp1252", "semicolons", "day first", "--gamma 1", "ended for good", "decimal commas")
+    said(made.notes, "in 1 row (first row 6), were dropped", "out of order in 1 row (first row 4)", "'MÉDECINE'")
+    said(made.notes, "'AUCUN' in 1 row (first row 5) joined to 'aucun'", "such as '<0,5' in 1 row")
+    said(made.notes, "the last value of the episode (1 rows)", "last rows of episodes only")
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"])
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_any_encoding_and_separator_give_the_same_log(tmp_path: Path, encoding: str, separator: str) -> None:
+    path = tmp_path / "stays.csv"
+    path.write_bytes(STAYS.replace(";", separator).encode(encoding))
+    one, other = prepare(path, **ROLES), prepare(_rows(STAYS), **ROLES)
+    np.testing.assert_array_equal(one.transitions.observation, other.transitions.observation)
+    assert one.action_names == other.action_names
+
+
+def _rows(text: str) -> dict[str, list[str]]:
+    head, *rows = csv.reader(io.StringIO(text), delimiter=";")
+    return dict(zip(head, map(list, zip(*rows, strict=True)), strict=True))
+
+
+def test_each_repair_can_be_switched_off(stays: Path) -> None:
+    scored = {**_rows(STAYS), "Issue": [0, 1, 0, 1, 0, 1]}
+    roles = ROLES | {"reward": "Issue"}
+    assert len(prepare(scored, ends="last-row", **roles)) == 5
+    as_it_is = prepare(scored, keep=["duplicates", "order"], ends="last-row", **roles)
+    assert as_it_is.columns["obs_Lactate (mmol/L)"].tolist() == [1.5, 1.5, 10, 4.5, 4.5, 0.5]
+    with pytest.raises(MessyLog, match=r"rows 2 and 4 of one episode the same time.*--keep order"):
+        prepare(scored, keep=["duplicates"], ends="last-row", **roles)
+    names = prepare(stays, keep=["names"], **ROLES).action_names
+    assert names == ("AUCUN", "Médicament B", "aucun", "médicament B")
+    with pytest.raises(ValueError, match="`keep` names 'copies'"):
+        prepare(stays, keep=["copies"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "numbers"),
+    [
+        (["4,5", "12", "0,25"], [4.5, 12, 0.25]),
+        (["1.234,5", "12", "1.000"], [1234.5, 12, 1000]),
+        (["1,234", "12", "2,000.5"], [1234, 12, 2000.5]),
+        (["1 234,5", "7", "2 000"], [1234.5, 7, 2000]),
+        (["1e3", ".5", "+2"], [1000, 0.5, 2]),
+        (["−3", "4", "5"], [-3, 4, 5]),
+    ],
+)
+def test_numbers_as_people_write_them(texts: list[str], numbers: list[float]) -> None:
+    made = prepare({"x": texts, "reward": [0, 1, 0]}, bandit=True)
+    np.testing.assert_array_equal(made.columns["obs_x"], numbers)
+
+
+@pytest.mark.parametrize("bad", ["1_0", "1e400", "٣", "0x10", "hémolysé", "1.234"])
+def test_what_is_no_number_among_numbers_is_a_problem(bad: str) -> None:
+    raw = {"x": ["4,5", bad, "2,5", "1,5"], "reward": [0, 1, 0, 1]}
+    with pytest.raises(MessyLog, match=r"`x` holds numbers, but .* in 1 row \(first row 1\).*--na"):
+        prepare(raw, bandit=True)
+    assert prepare(raw, bandit=True, na=[bad]).columns["obs_x: missing"].tolist() == [0, 1, 0, 0]
+    assert "obs_x: 4,5" in prepare(raw, bandit=True, text=["x"]).columns
+
+
+@pytest.mark.parametrize(
+    ("texts", "days", "words"),
+    [
+        (["25/03/2024", "01/04/2024"], [0, 7], "the day first"),
+        (["03/25/2024", "04/01/2024"], [0, 7], "the month first"),
+        (["25.3.24", "1.4.2024 12:00"], [0, 7.5], "the day first"),
+        (["01/03/2024", "02/03/2024"], [0, 1], "--dates month-first"),
+        (["2024-03-25", "2024/04/01"], [0, 7], "dates"),
+        (["2024-03-31T02:30:00+02:00", "2024-03-31T02:30:00+01:00"], [0, 1 / 24], "dates"),
+    ],
+)
+def test_dates_are_read_as_all_values_of_the_column_say(texts: list[str], days: list[float], words: str) -> None:
+    made = prepare({"seen": texts, "reward": [0, 1]}, bandit=True)
+    np.testing.assert_allclose(made.columns["obs_seen"], days)
+    said(made.notes, words)
+
+
+def test_dates_may_be_said_to_have_the_month_first() -> None:
+    raw = {"seen": ["01/03/2024", "02/03/2024"], "reward": [0, 1]}
+    np.testing.assert_allclose(prepare(raw, bandit=True, dates="month-first").columns["obs_seen"], [0, 31])
+    with pytest.raises(MessyLog, match="`seen` holds dates, but '4/25/2024' in 1 row"):
+        prepare({"seen": ["25/4/2024", "4/25/2024", "1/1/2024"], "reward": [0, 1, 1]}, bandit=True)
+    with pytest.raises(MessyLog, match="with and without an offset"):
+        prepare({"seen": ["2024-01-01T00:00", "2024-01-01T00:00Z"], "reward": [0, 1]}, bandit=True)
+
+
+def test_offsets_keep_visits_in_their_order() -> None:
+    """S5: the second visit is an hour later although its clock says the same or an earlier time."""
+    times = ["2024-10-27T02:30+02:00", "2024-10-27T02:30+01:00", "2024-10-27T01:15-02:00"]
+    log = prepare(
+        {"patient": ["a"] * 3, "time": times, "x": [1, 2, 3], "reward": [0, 0, 1]}, ends="last-row"
+    ).transitions
+    assert log.observation[:, 0].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("pair", ["yes no", "Ja nein", "OUI non", "sí no", "Sim não", "da x"])
+def test_yes_and_no_in_other_languages(pair: str) -> None:
+    raw = {"septic": [*pair.split(), ""], "reward": [0, 1, 0]}
+    columns = prepare(raw, bandit=True, missing="median").columns
+    if pair == "da x":
+        assert "obs_septic: x, not da" in columns
+    else:
+        np.testing.assert_array_equal(columns["obs_septic"][:2], [1, 0])
+
+
+def test_an_outcome_that_stands_in_every_row_counts_once() -> None:
+    raw = {"patient": list("aabb"), "x": [1, 2, 3, 4], "issue": ["alive", "alive", "dead", "dead"]}
+    made = prepare(raw, reward="issue: alive=1, dead=0")
+    assert made.columns["reward"].tolist() == [0, 1, 0, 0]
+    said(made.notes, "counts once")
+    kept = prepare(raw, reward="issue: alive=1, dead=0", keep=["outcome"], ends="last-row")
+    assert kept.columns["reward"].tolist() == [1, 1, 0, 0]
+
+
+def test_an_outcome_in_words_asks_what_it_is_worth() -> None:
+    raw = {"patient": list("aabb"), "x": [1, 2, 3, 4], "Issue du séjour": ["", "alive", "", "it's over"]}
+    with pytest.raises(MessyLog) as caught:
+        prepare(raw, reward="Issue du séjour", ends="last-row")
+    assert "--reward 'Issue du séjour: alive=…, it'\"'\"'s over=…'" in caught.value.problems[0]
+    with pytest.raises(MessyLog, match='holds "it\'s over" in 1 row'):
+        prepare(raw, reward="Issue du séjour: alive=1", ends="last-row")
+    raw["Issue du séjour"][1] = ""
+    with pytest.raises(MessyLog, match="missing at the end of an episode in 1 row"):
+        prepare(raw, reward="Issue du séjour: alive=1, it's over=0")
+
+
+def test_actions_that_agree_to_six_digits_are_two() -> None:
+    """S4."""
+    raw = {"x": [1, 2, 3], "action": [1234567, 1234568, 0.1234567891], "reward": [0, 1, 1]}
+    assert prepare(raw, bandit=True).action_names == ("0.1234567891", "1234567", "1234568")
+
+
+def test_a_later_table_is_prepared_alike(tmp_path: Path) -> None:
+    """S9: the same patient is the same row, whatever other patients stand in the table."""
+    raw = {
+        "patient": ["a", "b", "c", "d"],
+        "seen": ["2024-01-01", "2024-01-05", "2024-02-01", "2024-03-01"],
+        "ward": ["icu", "er", "icu", "home"],
+        "sofa": [1.0, 3.0, None, 8.0],
+        "drug": ["B", "A", "C", "A"],
+        "reward": [0, 1, 1, 0],
+    }
+    log = prepare(raw, bandit=True, episode="patient", action="drug", missing="mark")
+    log.save(tmp_path / "log.parquet")
+    for rows in ([1], [2, 3], [3, 2, 1, 0]):
+        some = {name: [values[i] for i in rows] for name, values in raw.items()}
+        for like in (log, tmp_path / "log.parquet"):
+            again = prepare(some, like=like)
+            assert again.action_names == log.action_names
+            assert set(again.columns) == set(log.columns)
+            for name, values in log.columns.items():
+                np.testing.assert_array_equal(again.columns[name], values[rows], err_msg=name)
+    new = {**{name: values[:1] for name, values in raw.items() if name != "reward"}, "ward": ["ward 9"], "extra": [1]}
+    made = prepare(new, like=log)
+    assert [made.columns[f"obs_ward: {ward}"][0] for ward in ("er", "home", "icu")] == [0, 0, 0]
+    said(made.notes, "that are new", "`extra` was left out")
+    with pytest.raises(MessyLog, match="`sofa` is missing"):
+        prepare({"patient": ["a"], "seen": ["2024-01-01"], "ward": ["icu"]}, like=log)
+    with pytest.raises(ValueError, match="does not say how it was prepared"):
+        prepare(new, like=_plain(tmp_path))
+
+
+def _plain(folder: Path) -> Path:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"obs_x": [1.0], "reward": [0.0]}), folder / "plain.parquet")
+    return folder / "plain.parquet"
+
+
+def test_all_problems_come_at_once_with_row_count_and_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "stays.csv"
+    table.write_text(
+        "my id,when,the drug,lactate,note,outcome\n1,monday,A,1.5,x1,alive\n1,2024-01-01,,hemolysed,x2,\n"
+        "2,2024-01-01,B,2.5,x3,dead\n2,2024-01-02,B,3.5,x4,dead,9\n"
+    )
+    out = tmp_path / "log.parquet"
+    words = ["prepare", str(table), "--out", str(out), "--column", "episode=my id", "--column", "action=the drug"]
+    assert main([*words, "--column", "time=when", "--json"]) == 2
+    printed = capsys.readouterr()
+    problems = json.loads(printed.out)["problems"]
+    assert len(problems) == 6
+    for sentence in problems:
+        assert "\n" not in sentence
+    for told in (
+        "1 rows (first row 5) do not have the 6 fields",
+        "'monday' in 1 row (first row 2)",
+        "`the drug`, the action, is missing in 1 row (first row 3)",
+        "'hemolysed' in 1 row (first row 3): correct them, take them as missing with --na hemolysed",
+        "--reward 'outcome: alive=…, dead=…'",
+        "Nothing says where an episode ended",
+    ):
+        assert told in printed.err
+    assert not out.exists()
+
+
+def test_two_commands_lead_from_the_file_to_the_page(stays: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    many = [STAYS.splitlines()[0]]
+    rng = np.random.default_rng(0)
+    for k in range(60):
+        kinds = STAYS.replace("P1", f"P1{k}").replace("P2", f"P2{k}").replace("P3", f"P3{k}").splitlines()[1:]
+        many += [line for line in kinds if not line.startswith("P3") or rng.random() < 0.5]
+        drug, lactate = rng.choice(["aucun", "médicament B"]), f"{rng.uniform(1, 4):.1f}".replace(".", ",")
+        many += [f"Q{k};02/05/2024;Réa;{lactate};non;{drug};vivant"]
+    stays.write_bytes("\n".join(many).encode("cp1252"))
+    log, page = stays.with_name("log.parquet"), stays.with_name("page.html")
+    words = ["--column", "episode=Dossier", "--column", "action=Prescription", "--reward", ROLES["reward"]]
+    assert main(["prepare", str(stays), "--out", str(log), *words]) == 0
+    rule = "médicament B if `Lactate (mmol/L)` > 2"
+    asked = ["evaluate", str(log), "--target", rule, "--gamma", "1", "--report", str(page)]
+    assert main([*asked, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.partition("log.parquet\n")[2])["target"] == rule
+    assert page.exists()
+    assert evaluate(str(log), rule, gamma=1.0, n_resamples=0).target == rule
+    assert "Service" not in inspect(log).suspicious
