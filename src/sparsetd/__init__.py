@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sparsetd._tools.lazy_names import lazily
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 if TYPE_CHECKING:
     # The aliases tell type checkers that these names are public.
