@@ -55,7 +55,7 @@ class Forgetful(sparsetd.TD):
 
 
 def test_a_broken_law_is_named() -> None:
-    with pytest.raises(AssertionError, match="Forgetful breaks the law a_changed_width_is_refused_mid_stream"):
+    with pytest.raises(AssertionError, match="Forgetful breaks the law columns_of_another_size_are_refused"):
         check_td_estimator(Forgetful(step_size=0.01))
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparsetd.system import Array
 from sparsetd.testing.small_log import Log, assert_close, assert_same, fitted, log, numbers, streamed
 
 NAMES = list("abcd")
@@ -22,15 +21,12 @@ NAMES = list("abcd")
 # --- what a fit leaves behind -----------------------------------------------------------------------------------------
 
 
-def attributes_are_all_there(estimator: Any, rows: Log) -> None:
+def attributes_are_what_the_docs_say(estimator: Any, rows: Log) -> None:
     model = clone(estimator)
     assert model.fit(rows.X, rows.y, rows.X_next) is model
     for name in ("coef_", "coef_last_", "aux_", "dual_", "intercept_", "support_", "n_iter_", "status_", "history_"):
         assert hasattr(model, name), f"{name} is missing after fit"
-
-
-def attributes_have_their_types(estimator: Any) -> None:
-    model = fitted(estimator, log(d=4))
+    model = fitted(estimator, rows)
     assert model.coef_.shape == model.coef_last_.shape == model.support_.shape == (4,)
     assert model.aux_ is None or model.aux_.shape == (4,)
     assert isinstance(model.intercept_, float)
@@ -95,27 +91,24 @@ def a_pickle_goes_on_with_the_stream(estimator: Any, rows: Log) -> None:
 
 def the_next_row_is_the_successor(estimator: Any, rows: Log) -> None:
     bare = rows.but(X_next=None, start=None, discount=None)
-    explicit = bare.but(X_next=_shifted(rows.X), discount=np.append(np.full(len(rows.y) - 1, 0.7), 0.0))
+    explicit = bare.but(X_next=np.roll(rows.X, -1, axis=0), discount=np.append(np.full(len(rows.y) - 1, 0.7), 0.0))
     assert_same(fitted(estimator, bare, gamma=0.7), fitted(estimator, explicit, gamma=0.7), "X_next=None")
 
 
 def the_row_before_a_start_terminates(estimator: Any, rows: Log) -> None:
     ends = np.append(rows.start[1:], True)
-    explicit = rows.but(X_next=_shifted(rows.X), discount=np.where(ends, 0.0, rows.discount))
+    explicit = rows.but(X_next=np.roll(rows.X, -1, axis=0), discount=np.where(ends, 0.0, rows.discount))
     assert_same(fitted(estimator, rows.but(X_next=None)), fitted(estimator, explicit), "X_next=None with starts")
 
 
-def defaults_of_the_columns_are_ones(estimator: Any, rows: Log) -> None:
+def columns_that_are_left_out_have_their_defaults(estimator: Any, rows: Log) -> None:
     one, none = rows.but(ratio=np.ones(len(rows.y))), rows.but(ratio=None)
     assert_same(fitted(estimator, one), fitted(estimator, none), "ratio 1 against none")
     model, again = fitted(estimator, rows), clone(estimator)
     again.fit(rows.X, rows.y, rows.X_next, **rows.keywords, interest=np.ones(len(rows.y)))
     assert_same(model, again, "interest 1 against none")
-
-
-def discount_replaces_gamma(estimator: Any) -> None:
-    rows = log().but(discount=np.full(48, 0.6))
-    assert_same(fitted(estimator, rows, gamma=0.2), fitted(estimator, rows.but(discount=None), gamma=0.6), "discount")
+    discounted, bare = rows.but(discount=np.full(len(rows.y), 0.6)), rows.but(discount=None)
+    assert_same(fitted(estimator, discounted, gamma=0.2), fitted(estimator, bare, gamma=0.6), "discount against gamma")
 
 
 def an_intercept_is_a_constant_feature(estimator: Any, rows: Log) -> None:
@@ -123,10 +116,6 @@ def an_intercept_is_a_constant_feature(estimator: Any, rows: Log) -> None:
     inside = fitted(estimator, rows, fit_intercept=True)
     outside = fitted(estimator, wide, fit_intercept=False, unpenalized=(4,))
     assert np.allclose(np.append(inside.coef_, inside.intercept_), outside.coef_, rtol=1e-9, atol=1e-9)
-
-
-def _shifted(X: Array) -> Array:
-    return np.vstack([X[1:], X[-1:]])
 
 
 # --- containers -------------------------------------------------------------------------------------------------------
@@ -142,14 +131,10 @@ def any_array_of_the_same_numbers_is_the_same(estimator: Any, rows: Log) -> None
         assert_same(fitted(estimator, rows), fitted(estimator, same), what)
 
 
-def integers_are_numbers(estimator: Any, rows: Log) -> None:
+def features_of_other_types_are_numbers(estimator: Any, rows: Log) -> None:
     whole = rows.but(X=np.rint(3 * rows.X).astype(np.int32), X_next=np.rint(3 * rows.X_next).astype(np.int64))
-    real = whole.with_features(np.float64)
+    real, single = whole.with_features(np.float64), rows.with_features(np.float32)
     assert_same(fitted(estimator, real, gamma=0.5), fitted(estimator, whole, gamma=0.5), "integer features")
-
-
-def float32_is_close_to_float64(estimator: Any, rows: Log) -> None:
-    single = rows.with_features(np.float32)
     model = fitted(estimator, single.with_features(np.float64))
     assert_close(model, fitted(estimator, single), "float32 against float64", tolerance=2e-3)
 
@@ -188,11 +173,8 @@ def columns_of_another_size_are_refused(estimator: Any, rows: Log) -> None:
     _refused(estimator, rows.but(X_next=rows.X_next[:, :-1]), "3 features", "4 features")
     _refused(estimator, rows[:0], "0 sample")
     _refused(estimator, rows.with_features(lambda X: X[:, :0]), "0 feature")
-
-
-def a_changed_width_is_refused_mid_stream(estimator: Any) -> None:
-    model, rows = streamed(estimator, log(), ()), log(d=5)
-    _says(lambda: model.partial_fit(rows.X, rows.y, rows.X_next), "5 features")
+    model, wide = streamed(estimator, rows, ()), log(d=5)
+    _says(lambda: model.partial_fit(wide.X, wide.y, wide.X_next), "5 features")
 
 
 def bad_hyperparameters_are_refused(estimator: Any, rows: Log) -> None:
