@@ -14,7 +14,7 @@ from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Uni
 from reproduction.settings import Settings, assumed, cited, paper
 from reproduction.verdict import TUNING, Claim, judge
 from sparsetd.problems import random_walk
-from sparsetd.problems.random_walk import BASES, Basis
+from sparsetd.problems.chains import BASES, Basis
 
 PAPER = "“RO-TD is able to reduce MSPBE over successive iterations w.r.t. three different basis functions”"
 

@@ -13,13 +13,13 @@ from sklearn.preprocessing import FunctionTransformer
 
 from reproduction.experiment import Experiment, Row, Unit
 from reproduction.settings import Settings, assumed, cited, paper
-from reproduction.triple_link_coordinates import KNOWLEDGE, fourier_features
+from reproduction.triple_link_coordinates import KNOWLEDGE, fourier_features, lqr
 from reproduction.triple_link_verdicts import plot, summarize
 from sparsetd.control import GreedyGQ, GreedyROGQ, Rule, evaluate, online, policy_iteration
 from sparsetd.control.learners import Acting
 from sparsetd.estimators import LARSTD
 from sparsetd.logs import Transitions, concatenate
-from sparsetd.problems.triple_link import Plant, lqr
+from sparsetd.problems.triple_link import Plant
 from sparsetd.system import Array
 
 PUSHES = (1, 2)

@@ -8,12 +8,14 @@ known to make T.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+import scipy.linalg as sla
 
 from sparsetd.control.online_kernels import fourier
-from sparsetd.problems.triple_link import ANGLE, FORCES, Plant, failed, linearize, lqr, rk4
+from sparsetd.problems.triple_link import ANGLE, FORCES, Plant, derivative, failed, rk4
 from sparsetd.system import Array
 
 KNOWLEDGE = {
@@ -24,6 +26,46 @@ KNOWLEDGE = {
     "modal": "the linearised model: its eigenvectors, scaled by what ±5 N can do to each mode",
     "lqr": "the linearised model and a quadratic cost: the Cholesky factor of the optimal value matrix",
 }
+
+
+def linearize(plant: Plant, step: float = 1e-6) -> tuple[Array, Array]:
+    """(A, B) of ṡ ≈ A s + B force upright, without Coulomb friction (which has no derivative at 0)."""
+    constants = replace(plant, coulomb=(0.0,) * 4).constants()
+
+    def f(state: Array, force: float) -> Array:
+        out = np.empty(8)
+        derivative(state, force, constants, out)
+        return out
+
+    A = np.column_stack([(f(step * e, 0.0) - f(-step * e, 0.0)) / (2 * step) for e in np.eye(8)])
+    B = (f(np.zeros(8), step) - f(np.zeros(8), -step)) / (2 * step)
+    return A, B[:, None]
+
+
+@dataclass(frozen=True)
+class LQR:
+    """The reference controller: force = −K s, rounded to the nearest of the paper's three actions.
+
+    `value` is the matrix P of the cost Σ sᵀ Q s + R force², so sᵀ P s is the (unquantised) cost to go. It knows the
+    model: it shows that the task can be solved, and is not a competitor.
+    """
+
+    gain: Array
+    value: Array
+
+    def __call__(self, state: Array) -> int:
+        """Index of the action nearest to −K s."""
+        return int(np.argmin(np.abs(FORCES + self.gain @ state)))
+
+
+def lqr(plant: Plant, dt: float, control_cost: float = 0.01) -> LQR:
+    """Discrete-time linear-quadratic controller for the linearised plant, with unit state costs, held for `dt`."""
+    A, B = linearize(plant)
+    block = sla.expm(dt * np.block([[A, B], [np.zeros((1, 9))]]))
+    Ad, Bd = block[:8, :8], block[:8, 8:]
+    P = sla.solve_discrete_are(Ad, Bd, np.eye(8), np.array([[control_cost]]))
+    gain = np.linalg.solve(control_cost + Bd.T @ P @ Bd, Bd.T @ P @ Ad)
+    return LQR(gain[0], P)
 
 
 def walk_states(dt: float, n_episodes: int = 100, seed: int = 0) -> Array:

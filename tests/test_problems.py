@@ -335,3 +335,8 @@ def test_questions_without_an_answer_are_refused():
     for settings, name in [({"n_relevant": 40}, "n_relevant"), ({"branching": 0}, "branching")]:
         with pytest.raises(ValueError, match=name):
             random_mdp(np.random.default_rng(0), **settings)
+
+
+def test_an_mdp_shows_its_size_not_its_tables():
+    assert repr(star()) == "FiniteMDP(7 states, 2 actions, 8 features, gamma=0.99)"
+    assert len(repr(random_mdp(np.random.default_rng(0)))) < 80

@@ -7,6 +7,7 @@ import importlib.util
 import numpy as np
 import pytest
 
+from benchmarks.evaluation import error_bound
 from sparsetd.problems.icu_sepsis import NAMES, ICUSepsis
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("icu_sepsis") is None, reason="needs icu-sepsis")
@@ -52,6 +53,6 @@ def test_the_same_seed_gives_the_same_log_and_noise_is_carried_over(problem):
 def test_the_bound_is_that_of_the_mean_return_on_policy(problem):
     """With ρ = 1 nothing beats the tabular estimate, whose variance is at most that of the mean return."""
     log = problem.log(4000, problem.expert, np.random.default_rng(1))
-    bound = problem.error_bound(problem.expert, 4000)
+    bound = error_bound(problem, problem.expert, 4000)
     assert 0.9 * bound < log.returns(0.99).std() / np.sqrt(4000) < 1.1 * bound
-    assert problem.error_bound(problem.policy("greedy"), 4000) > bound
+    assert error_bound(problem, problem.policy("greedy"), 4000) > bound

@@ -5,19 +5,50 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsetd.problems.triple_link import (
-    COULOMB,
-    FORCES,
-    Plant,
-    accelerations,
-    energy,
-    failed,
-    linearize,
-    lqr,
-    rk4,
-)
+from reproduction.triple_link_coordinates import linearize, lqr
+from sparsetd.problems.triple_link import COULOMB, FORCES, Plant, failed, rk4
 
+FRICTIONLESS = Plant(viscous=(0.0,) * 4)
 STATES = [0.4 * np.random.default_rng(seed).normal(size=8) for seed in range(5)]
+
+
+def accelerations(state, force, plant):
+    """q̈ = F⁻¹ (L − G q̇ − H) in plain NumPy."""
+    g, total, h1, h2, h3, J11, J22, J33, J12, J13, J23, *friction = plant.constants()
+    (C0, C1, C2, C3), coulomb = friction[:4], np.array(friction[4:])
+    (t1, t2, t3), v = state[1:4], state[4:]
+    c12, c13, c23 = np.cos(t1 - t2), np.cos(t1 - t3), np.cos(t2 - t3)
+    s12, s13, s23 = np.sin(t1 - t2), np.sin(t1 - t3), np.sin(t2 - t3)
+    a, b, c = h1 * np.cos(t1), h2 * np.cos(t2), h3 * np.cos(t3)
+    F = np.array(
+        [
+            [total, a, b, c],
+            [a, J11, J12 * c12, J13 * c13],
+            [b, J12 * c12, J22, J23 * c23],
+            [c, J13 * c13, J23 * c23, J33],
+        ]
+    )
+    G = np.array(
+        [
+            [C0, -h1 * np.sin(t1) * v[1], -h2 * np.sin(t2) * v[2], -h3 * np.sin(t3) * v[3]],
+            [0.0, C1 + C2, J12 * s12 * v[2] - C2, J13 * s13 * v[3]],
+            [0.0, -J12 * s12 * v[1] - C2, C2 + C3, J23 * s23 * v[3] - C3],
+            [0.0, -J13 * s13 * v[1], -J23 * s23 * v[2] - C3, C3],
+        ]
+    )
+    H = -g * np.array([0.0, h1 * np.sin(t1), h2 * np.sin(t2), h3 * np.sin(t3)])
+    L = np.array([force, 0.0, 0.0, 0.0]) - np.sign(v) * coulomb
+    return np.linalg.solve(F, L - G @ v - H)
+
+
+def energy(state, plant):
+    """Kinetic plus potential energy, from F and H of the equations of motion."""
+    g, total, h1, h2, h3, J11, J22, J33, J12, J13, J23 = plant.constants()[:11]
+    (t1, t2, t3), (v0, v1, v2, v3) = state[1:4], state[4:]
+    kinetic = 0.5 * (total * v0**2 + J11 * v1**2 + J22 * v2**2 + J33 * v3**2)
+    kinetic += v0 * (h1 * np.cos(t1) * v1 + h2 * np.cos(t2) * v2 + h3 * np.cos(t3) * v3)
+    kinetic += J12 * np.cos(t1 - t2) * v1 * v2 + J13 * np.cos(t1 - t3) * v1 * v3 + J23 * np.cos(t2 - t3) * v2 * v3
+    return float(kinetic + g * (h1 * np.cos(t1) + h2 * np.cos(t2) + h3 * np.cos(t3)))
 
 
 def lagrangian(q, v):
@@ -56,7 +87,7 @@ def euler_lagrange(state, h=1e-3):
 
 @pytest.mark.parametrize("state", STATES)
 def test_equations_of_motion_follow_from_the_lagrangian(state):
-    assert accelerations(state, 0.0, Plant().frictionless()) == pytest.approx(euler_lagrange(state), rel=1e-5, abs=1e-5)
+    assert accelerations(state, 0.0, FRICTIONLESS) == pytest.approx(euler_lagrange(state), rel=1e-5, abs=1e-5)
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -68,7 +99,7 @@ def test_compiled_step_solves_the_readable_equations(state, plant):
 
 
 def test_energy_is_conserved_without_friction_and_equals_that_of_the_lagrangian():
-    plant, state = Plant().frictionless(), 0.2 * STATES[0]
+    plant, state = FRICTIONLESS, 0.2 * STATES[0]
     start = energy(state, plant)
     # L(q, q̇) = T − V and L(q, 0) = −V
     assert start == pytest.approx(lagrangian(state[:4], state[4:]) - 2 * lagrangian(state[:4], np.zeros(4)), rel=1e-12)

@@ -8,7 +8,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.utils.env_checker import check_env
 
-from sparsetd.problems.triple_link import Plant, lqr
+from reproduction.triple_link_coordinates import lqr
+from sparsetd.problems.triple_link import Plant
 from sparsetd.problems.triple_link_env import ENV_ID, LINK_COLOURS, TripleLinkEnv, register
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from sparsetd.problems.boyan import boyan_chain
+from sparsetd.problems.chains import boyan_chain, random_walk, star
 from sparsetd.problems.finite import FiniteMDP
 from sparsetd.problems.gym_tables import gym_mdp
 from sparsetd.problems.random_mdp import random_mdp, with_noise_features
-from sparsetd.problems.random_walk import random_walk
-from sparsetd.problems.star import star
-from sparsetd.problems.state_action import action_value_trajectory, state_action
+from sparsetd.problems.sampling import action_value_trajectory, state_action
 
 __all__ = [
     "FiniteMDP",

@@ -16,11 +16,10 @@ from functools import cached_property
 import numpy as np
 
 from sparsetd.problems import sampling
-from sparsetd.problems.checks import check_mdp
 from sparsetd.system import Array, Batch, Table, directions
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FiniteMDP:
     """Tables of an MDP, features of its states, and the two policies.
 
@@ -51,7 +50,7 @@ class FiniteMDP:
     features: Array
     gamma: float
     start: Array
-    target: Array = None  # type: ignore[assignment]  # filled in by check_mdp
+    target: Array = None  # type: ignore[assignment]  # filled in by checked_fields
     behavior: Array = None  # type: ignore[assignment]
     terminal: Array = None  # type: ignore[assignment]
     weights: Array | None = None
@@ -60,8 +59,12 @@ class FiniteMDP:
     labels: Array | None = None
 
     def __post_init__(self) -> None:
-        for name, value in check_mdp(self).items():
+        for name, value in checked_fields(self).items():
             object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        counts = f"{self.n_states} states, {self.n_actions} actions, {self.n_features} features"
+        return f"FiniteMDP({counts}, gamma={self.gamma:g})"
 
     @classmethod
     def chain(
@@ -161,3 +164,64 @@ class FiniteMDP:
         A = np.einsum("aibj,idje->adbe", table.M.reshape(k, 3, k, 3), moments, optimize=True).reshape(k * d, k * d)
         b = table.m.reshape(k, 3) @ np.einsum("t,tid->id", probability * batch.reward, rows)
         return A + np.kron(np.diag(table.damping), np.eye(d)), b.ravel()
+
+
+def checked_fields(mdp: FiniteMDP) -> dict[str, Array | float]:
+    """The fields of an MDP as float64 arrays with defaults filled in; a ValueError names the first offender."""
+    P = _finite("P", mdp.P)
+    if P.ndim != 3 or P.shape[1] != P.shape[2]:
+        raise ValueError(f"P has shape {P.shape}: pass (n_actions, n_states, n_states), or use FiniteMDP.chain")
+    n_actions, n_states, _ = P.shape
+    gamma = float(mdp.gamma)
+    if not 0.0 <= gamma <= 1.0:
+        raise ValueError(f"gamma={gamma} is outside [0, 1]")
+    R, features = _finite("R", mdp.R, P.shape), _finite("features", mdp.features)
+    if features.ndim != 2 or len(features) != n_states:
+        raise ValueError(f"features has shape {features.shape}: pass one row for each of the {n_states} states")
+    terminal = np.zeros(n_states) if mdp.terminal is None else mdp.terminal
+    terminal = _finite("terminal", terminal, (n_states,)).astype(bool)
+    uniform = np.full((n_states, n_actions), 1.0 / n_actions)
+    target = _policy("target", uniform if mdp.target is None else mdp.target, uniform.shape)
+    behavior = _policy("behavior", target if mdp.behavior is None else mdp.behavior, uniform.shape)
+    _check_coverage(target, behavior, terminal)
+    for action, table in enumerate(P):
+        _check_distributions(f"P[{action}]", table[~terminal], np.flatnonzero(~terminal))
+    fields: dict[str, Array | float] = {"P": P, "R": R, "features": features, "gamma": gamma}
+    fields |= {"target": target, "behavior": behavior, "terminal": terminal}
+    for name, values in {"start": mdp.start, "weights": mdp.weights}.items():
+        if values is not None:
+            fields[name] = _finite(name, values, (n_states,))
+            _check_distributions(name, np.where(terminal, 0.0, fields[name])[None], np.array([0]))
+    return fields
+
+
+def _finite(name: str, values: Array, shape: tuple[int, ...] | None = None) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    if shape is not None and array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}: pass shape {shape}")
+    bad = np.argwhere(~np.isfinite(array))
+    if len(bad):
+        raise ValueError(f"{name} holds NaN or infinity, first at index {tuple(bad[0].tolist())}: pass finite numbers")
+    return array
+
+
+def _policy(name: str, values: Array, shape: tuple[int, ...]) -> Array:
+    array = _finite(name, values, shape)
+    _check_distributions(name, array, np.arange(len(array)))
+    return array
+
+
+def _check_distributions(name: str, rows: Array, numbers: Array) -> None:
+    """Raise unless each row is non-negative and sums to one."""
+    bad = np.flatnonzero((rows < 0).any(axis=1) | (np.abs(rows.sum(axis=1) - 1.0) > 1e-8))
+    if len(bad):
+        row = numbers[bad[0]]
+        raise ValueError(f"{name} is not a distribution in row {row}: pass non-negative numbers whose sum is 1")
+
+
+def _check_coverage(target: Array, behavior: Array, terminal: Array) -> None:
+    """Raise unless μ(a|s) > 0 wherever π(a|s) > 0: otherwise no ratio corrects for the difference."""
+    bad = np.argwhere((target > 0) & (behavior == 0) & ~terminal[:, None])
+    if len(bad):
+        never = f"behavior never takes action {bad[0, 1]} in state {bad[0, 0]} but target does"
+        raise ValueError(f"{never}: give it a positive probability")

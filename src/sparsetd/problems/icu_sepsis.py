@@ -45,14 +45,8 @@ class ICUSepsis:
     def load(cls, gamma: float = 0.99) -> ICUSepsis:
         """Read the tables of the installed package."""
         with np.load(_assets() / "dynamics.npz", allow_pickle=False) as file:  # noqa: TID251 (without pickles)
-            return cls(
-                transition=file["tx_mat"],
-                reward=file["r_mat"],
-                start=file["d_0"],
-                expert=file["expert_policy"],
-                centers=file["state_cluster_centers"],
-                gamma=gamma,
-            )
+            expert, centers = file["expert_policy"], file["state_cluster_centers"]
+            return cls(file["tx_mat"], file["r_mat"], file["d_0"], expert, centers, gamma)
 
     def policy(self, name: str) -> Array:
         """π(a|s): "expert", "greedy" (the clinicians' most frequent choice), "half" of each, or "optimal"."""
@@ -89,27 +83,6 @@ class ICUSepsis:
     def exact_value(self, policy: Array) -> float:
         """Value of the start distribution."""
         return float(self.start[:N_PATIENT_STATES] @ self.values(policy))
-
-    def error_bound(self, policy: Array, n_episodes: int) -> float:
-        """Least standard deviation of any regular estimator that knows μ but no structure (Kallus & Uehara, 2020).
-
-        √(Var[V(s₀)] + E Σ_t (w(s_t) ρ_t)² Var[r + γV(s') | s, a]) / √n, with w = discounted visits of π over those of
-        μ.
-        """
-        k, V = N_PATIENT_STATES, np.zeros(len(self.start))
-        V[:k] = self.values(policy)
-        outcome = self.reward[:k] + self.gamma * V
-        mean = (self.transition[:k] * outcome).sum(axis=2)
-        noise = (self.transition[:k] * outcome**2).sum(axis=2) - mean**2
-        logged, wanted = self._visits(self.expert, 1.0), self._visits(policy, self.gamma)
-        ratio = np.divide(policy, self.expert, out=np.zeros_like(policy), where=self.expert > 0)[:k]
-        steps = (logged[:, None] * self.expert[:k] * ((wanted / logged)[:, None] * ratio) ** 2 * noise).sum()
-        first = self.start[:k] @ (V[:k] - self.start[:k] @ V[:k]) ** 2
-        return float(np.sqrt((first + steps) / n_episodes))
-
-    def _visits(self, policy: Array, gamma: float) -> Array:
-        P = np.einsum("sa,sat->st", policy, self.transition)[:N_PATIENT_STATES, :N_PATIENT_STATES]
-        return np.linalg.solve(np.eye(N_PATIENT_STATES) - gamma * P.T, self.start[:N_PATIENT_STATES])
 
     def log(self, n_episodes: int, target: Array, rng: np.random.Generator, *, n_noise: int = 0) -> Transitions:
         """Episodes treated by the clinicians, with μ and π of every logged action.

@@ -22,7 +22,6 @@ N_ACTIONS = 3
 BOTTOM = np.array([-0.5, 0.0])
 
 Start = Literal["bottom", "uniform", "near-bottom", "rest"]
-Chooser = Callable[[Array], Array]
 
 
 def step(state: Array, action: Array) -> tuple[Array, Array, Array]:
@@ -70,26 +69,13 @@ def _stretch(rng: np.random.Generator, n_steps: int, start: Start) -> Transition
         successors[t], terminated[t] = state, goal
         if goal:
             state = starts(rng, 1, start)[0]
-    truncated = np.zeros(n_steps, dtype=bool)
-    truncated[-1] = not terminated[-1]
-    return _transitions(states, actions, successors, terminated, truncated)
+    cut = ~terminated & (np.arange(n_steps) == n_steps - 1)
+    columns = {"action": actions, "terminated": terminated, "truncated": cut, "names": ("position", "velocity")}
+    likely = np.full(n_steps, 1.0 / N_ACTIONS)
+    return Transitions.from_arrays(states, np.full(n_steps, -1.0), successors, behavior_prob=likely, **columns)
 
 
-def _transitions(states: Array, actions: Array, successors: Array, terminated: Array, truncated: Array) -> Transitions:
-    n = len(states)
-    return Transitions.from_arrays(
-        states,
-        np.full(n, -1.0),
-        successors,
-        action=actions,
-        terminated=terminated,
-        truncated=truncated,
-        behavior_prob=np.full(n, 1.0 / N_ACTIONS),
-        names=("position", "velocity"),
-    )
-
-
-def rollout(choose: Chooser, state: Array | None = None, max_steps: int = 500) -> Array:
+def rollout(choose: Callable[[Array], Array], state: Array | None = None, max_steps: int = 500) -> Array:
     """Steps each car needs to reach the goal under `choose` (states → actions); `max_steps` + 1 where it does not."""
     state = np.atleast_2d(BOTTOM if state is None else state).astype(float)
     steps = np.full(len(state), max_steps + 1)

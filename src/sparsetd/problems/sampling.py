@@ -1,6 +1,9 @@
 """Rows of a finite MDP: independent, consecutive, or all of them with their probabilities.
 
 Random numbers are drawn once, as arrays, and turned into transitions by inverting the joint distribution of (a, s').
+
+Action values: φ(s, a) holds φ(s) in the block of a, and GQ(λ) bootstraps from the target's mean
+φ̄(s') = Σ_a π(a|s') φ(s', a).
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sparsetd.features import action_blocks
 from sparsetd.system import Array, Batch
 
 if TYPE_CHECKING:
@@ -78,3 +82,33 @@ def rows(mdp: FiniteMDP, states: Array, outcomes: Array, start: Array, importanc
 def check_count(n: int) -> None:
     if n < 1:
         raise ValueError(f"n={n} rows were asked for: pass n >= 1")
+
+
+def state_action(mdp: FiniteMDP) -> FiniteMDP:
+    """The chain with states (s, a), numbered s·n_actions + a, whose value is Q_π and whose weights are ξ(s)μ(a|s).
+
+    P((s, a), (s', a')) = P(s'|s, a)π(a'|s'). Its `system(lam)` is what GQ(λ) solves and its A, b, C give eq:gqObj.
+    """
+    n, k = mdp.n_states, mdp.n_actions
+    P = np.einsum("asn,nb->sanb", mdp.P, mdp.target).reshape(n * k, n * k)
+    R = np.repeat(np.moveaxis(mdp.R, 0, 1).reshape(n * k, n), k, axis=1)
+    each = np.tile(np.eye(k), (n, 1))
+    return mdp.chain(
+        P,
+        R,
+        np.asarray(action_blocks(np.repeat(mdp.features, k, axis=0), each)),
+        mdp.gamma,
+        start=(mdp.start[:, None] * mdp.behavior).ravel(),
+        terminal=np.repeat(mdp.terminal, k),
+        weights=(mdp.xi[:, None] * mdp.behavior).ravel(),
+    )
+
+
+def action_value_trajectory(mdp: FiniteMDP, n: int, rng: np.random.Generator, horizon: int | None = None) -> Batch:
+    """n consecutive rows φ(s, a), φ̄(s') of the behaviour, with the ratio π/μ that GQ(λ) puts on the old trace."""
+    states, outcomes, start = path(mdp, n, rng, horizon)
+    batch = rows(mdp, states, outcomes, start, importance_sampled=True)
+    actions, following = np.divmod(outcomes, mdp.n_states)
+    phi = action_blocks(batch.phi, np.eye(mdp.n_actions)[actions])
+    phi_next = action_blocks(batch.phi_next, mdp.target[following])
+    return Batch(phi, phi_next, batch.reward, batch.discount, batch.ratio, batch.start, batch.interest)

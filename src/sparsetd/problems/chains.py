@@ -1,0 +1,129 @@
+"""The small problems of the literature: Baird's star, Boyan's chain and the random walk with three bases.
+
+star          Baird (1995), in the form of Sutton et al. (2009): seven states, eight features, and TD diverges
+boyan_chain   Boyan (1999): the value function is linear in the features
+random_walk   Sutton et al. (2009): the bases tabular, inverted and dependent
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from sparsetd.problems.finite import FiniteMDP
+from sparsetd.system import Array
+
+Basis = Literal["tabular", "inverted", "dependent"]
+BASES: tuple[Basis, ...] = ("tabular", "inverted", "dependent")
+DASHED, SOLID = 0, 1
+
+
+def star(gamma: float = 0.99) -> FiniteMDP:
+    """V_θ(s) = 2θ_s + θ_8 for s = 1…6 and V_θ(7) = θ_7 + 2θ_8; every reward is 0.
+
+    The behaviour goes dashed (6/7, to one of the states 1–6) or solid (1/7, to state 7), which makes ξ uniform; the
+    target always goes solid. θ₀ = (1, 1, 1, 1, 1, 1, 10, 1) (Sutton et al. 2009, in the order of Maei 2011).
+
+    `sample(n, rng)` draws the sub-sampled star of the paper's Algorithm 1, which has no ratio; with
+    `importance_sampled=True`, and in `trajectory(n, rng)`, rows come from the behaviour with ratio 7 (solid) or 0.
+    """
+    features = np.zeros((7, 8))
+    features[:6, :6], features[:6, 7] = 2.0 * np.eye(6), 1.0
+    features[6, 6:] = 1.0, 2.0
+    P = np.zeros((2, 7, 7))
+    P[DASHED, :, :6], P[SOLID, :, 6] = 1.0 / 6.0, 1.0
+    return FiniteMDP(
+        P,
+        np.zeros_like(P),
+        features,
+        gamma,
+        start=np.full(7, 1.0 / 7.0),
+        target=np.tile([0.0, 1.0], (7, 1)),
+        behavior=np.tile([6.0 / 7.0, 1.0 / 7.0], (7, 1)),
+        theta0=np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 10.0, 1.0]),
+        theta_star=np.zeros(8),
+    )
+
+
+def boyan_chain(n_states: int = 13, n_features: int = 4) -> FiniteMDP:
+    """V(s) = −2s: from s one moves to s − 1 or s − 2 at −3 each step, from 1 to 0 at −2, and 0 is terminal; γ = 1.
+
+    Features interpolate linearly between `n_features` equally spaced states, from the start s = n_states − 1 down to 0,
+    so θ* = (V(12), V(8), V(4), V(0)) = (−24, −16, −8, 0) for the usual 13 states and 4 features.
+    """
+    last = n_states - 1
+    if n_states < 3 or n_features < 2 or last % (n_features - 1):
+        wanted = "at least 3 states and 2 features, with n_states - 1 a multiple of n_features - 1"
+        raise ValueError(f"n_states={n_states} does not fit n_features={n_features}: pass {wanted}")
+    states = np.arange(n_states)
+    P = 0.5 * (np.eye(n_states, k=-1) + np.eye(n_states, k=-2))
+    P[1], P[0, 0] = np.eye(n_states)[0], 1.0
+    reward = np.where(states == 1, -2.0, -3.0)
+    anchors = np.linspace(last, 0, n_features)
+    features = np.maximum(0.0, 1.0 - np.abs(states[:, None] - anchors) * (n_features - 1) / last)
+    return FiniteMDP.chain(
+        P,
+        reward,
+        features,
+        1.0,
+        start=np.eye(n_states)[last],
+        terminal=states == 0,
+        theta0=np.zeros(n_features),
+        theta_star=-2.0 * anchors,
+    )
+
+
+def random_walk(
+    n_states: int = 5,
+    basis: Basis = "tabular",
+    *,
+    gamma: float = 1.0,
+    left_reward: float = 0.0,
+    right_reward: float = 1.0,
+    target_right: float = 0.5,
+    behavior_right: float = 0.5,
+) -> FiniteMDP:
+    """n states in a row, a start in the middle, and an exit at either end.
+
+    States 0 and n + 1 are the exits, with φ = 0. Leaving on the right pays `right_reward`, on the left `left_reward`.
+    With the defaults V(s) = s/(n + 1). `target_right` ≠ `behavior_right` makes it off-policy (Ghiassian et al. 2020 use
+    0.6 and 0.5, with rewards −1 and +1).
+    """
+    if n_states < 2:
+        raise ValueError(f"n_states={n_states} is too short for a walk: pass n_states >= 2")
+    total = n_states + 2
+    P = np.stack([np.eye(total, k=-1), np.eye(total, k=1)])  # left, right
+    R = np.zeros_like(P)
+    R[:, 1, 0], R[:, n_states, total - 1] = left_reward, right_reward
+    features = basis_rows(n_states, basis)
+    return FiniteMDP(
+        P,
+        R,
+        np.pad(features, ((1, 1), (0, 0))),
+        gamma,
+        start=np.eye(total)[(n_states + 1) // 2],
+        target=np.tile([1.0 - target_right, target_right], (total, 1)),
+        behavior=np.tile([1.0 - behavior_right, behavior_right], (total, 1)),
+        terminal=np.isin(np.arange(total), [0, total - 1]),
+        theta0=np.zeros(features.shape[1]),
+    )
+
+
+def basis_rows(n: int, basis: Basis) -> Array:
+    """Unit-norm rows φ(1)…φ(n).
+
+    tabular     e_i
+    inverted    every entry but the i-th, 1/√(n − 1)
+    dependent   n//2 + 1 features; a window of ones that grows to the middle and shrinks again, normalised
+    """
+    if basis == "tabular":
+        return np.eye(n)
+    if basis == "inverted":
+        return (np.ones((n, n)) - np.eye(n)) / np.sqrt(n - 1)
+    if basis != "dependent":
+        raise ValueError(f"basis={basis!r} is unknown: choose one of {', '.join(BASES)}")
+    d = n // 2 + 1
+    lag = np.arange(n)[:, None] - np.arange(d)
+    window = ((lag >= 0) & (lag < d)).astype(np.float64)
+    return np.asarray(window / np.linalg.norm(window, axis=1, keepdims=True))
