@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetd.logs import Transitions, inspect
+from sparsetd.logs import Transitions, inspect, prepare
 from sparsetd.logs.suspicions import CHECKS
 
 
@@ -211,3 +211,32 @@ def test_episodes_of_one_row_are_not_suspicious(n: int, suspected: list[str]) ->
     full = replace(bare, action=np.zeros(n, dtype=int), behavior_prob=np.ones(n), target_prob=np.ones(n))
     for log in (bare, full):
         assert [check.__name__ for check in CHECKS if check(log)] == suspected
+
+
+def test_what_prepare_would_have_repaired_is_found_in_a_log() -> None:
+    rng = np.random.default_rng(0)
+    log = {
+        "episode": np.repeat(np.arange(40), 3),
+        "obs_visit time": np.tile([1.0, 2.0, 3.0], 40),
+        "obs_lactate": rng.normal(size=120),
+        "action": rng.integers(2, size=120),
+        "reward": np.tile([0.0, 0.0, 1.0], 40) * np.repeat(rng.integers(2, size=40), 3),
+        "terminated": np.tile([False, False, True], 40),
+    }
+    clean = inspect(log)
+    assert clean.ok, clean.suspicious
+    assert any("--gamma 1" in sentence for sentence in clean.understood)
+    turned = dict(log, **{"obs_visit time": np.tile([2.0, 1.0, 3.0], 40)})
+    assert "`visit time` goes back within episodes in 40 rows, and 0 rows are copies" in suspicious(turned)
+    everywhere = dict(log, reward=np.repeat(rng.integers(2, size=40), 3))
+    assert "counts once for every row" in suspicious(everywhere)
+    assert not any("--gamma 1" in sentence for sentence in inspect(everywhere).understood)
+
+
+def test_names_that_differ_in_case_only_are_found() -> None:
+    raw = {"x": [1.0, 2, 3, 4], "ward": ["A", "B", "a", "b"], "arm": ["no", "No", "yes", "no"], "reward": [0, 1, 0, 1]}
+    kept = prepare(raw, bandit=True, keep=["names"])
+    found = [check(kept.transitions) for check in CHECKS]
+    assert any("'No' and 'no' differ in case" in sentence for sentence in found if sentence)
+    joined = [check(prepare(raw, bandit=True).transitions) for check in CHECKS]
+    assert not any("differ in case" in sentence for sentence in joined if sentence)

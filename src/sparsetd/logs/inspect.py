@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sparsetd.logs.readers import Reading, read_with_notes
 from sparsetd.logs.schema import ALIASES, Schema
 from sparsetd.logs.sparse_lists import folded
-from sparsetd.logs.suspicions import CHECKS
+from sparsetd.logs.suspicions import CHECKS, only_outcomes
 from sparsetd.logs.transitions import Transitions
 
 MAX_ROWS = 1_000_000
@@ -93,6 +93,8 @@ def _understood(reading: Reading) -> list[str]:
         f"Rewards from {schema.reward!r}: {t.reward.min():.4g} to {t.reward.max():.4g}, mean {t.reward.mean():.4g}.",
         f"{int(t.terminated.sum()):,} rows terminated, {int(t.truncated.sum()):,} truncated.",
     ]
+    if only_outcomes(t):
+        out.append("Only the last row of an episode has a reward, and every episode terminates: ask with --gamma 1.")
     if t.action is not None:
         out.append(_actions(t))
     if t.ratio is not None or (t.behavior_prob is not None and t.target_prob is not None):

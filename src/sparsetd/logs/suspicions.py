@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable
 
 import numpy as np
 
+from sparsetd.logs.cells import folded
 from sparsetd.logs.checks import Array
 from sparsetd.logs.transitions import Transitions
 
 FEW = 0.05  # a share of rows or episodes below this is taken as chance
 COPIED = 0.02  # of episodes: copies of more than these are named
 BLOCK = 4_096  # rows that are compared at a time
+TIMES = re.compile(r"\b(time|date|datetime|timestamp|visit|day|hour|datum|zeit|tijd|heure|fecha|hora|step)\b")
 MAX_DESIGN = 20_000  # rows in which a regression looks for shifted rewards
 
 
@@ -247,6 +251,53 @@ def codes_of_missing_text(t: Transitions) -> str | None:
     return None
 
 
+def visits_out_of_order(t: Transitions) -> str | None:
+    """A column that is called after the time and goes back, or stands still in a copied row, within an episode."""
+    for j, name in enumerate(t.names or ()):
+        if TIMES.search(folded(name).replace("_", " ")):
+            back = ((np.diff(t.observation[:, j]) < 0) & ~t.start[1:]).sum()
+            rows = _digest(np.column_stack([t.observation, t.reward, t.episode]))
+            copies = len(t) - len(np.unique(rows))
+            if back and np.ptp(t.observation[:, j]) > 0:
+                return (
+                    f"`{name}` goes back within episodes in {back} rows, and {copies} rows are copies of others: if it "
+                    f"is the time, start from the raw table with `sparsetd prepare`, which sorts by it "
+                    f"(--column {shlex.quote(f'time={name}')}) and drops copies."
+                )
+    return None
+
+
+def names_that_differ_in_case_only(t: Transitions) -> str | None:
+    """Two actions or two categories of one name, written differently."""
+    for names in (t.action_names or (), t.names or ()):
+        first: dict[str, str] = {}
+        for name in names:
+            if first.setdefault(folded(name), name) != name:
+                return (
+                    f"{first[folded(name)]!r} and {name!r} differ in case or blanks only: if they are one, prepare the "
+                    "raw table with `sparsetd prepare`, which joins them."
+                )
+    return None
+
+
+def repeated_outcomes(t: Transitions) -> str | None:
+    """An outcome of the whole episode, 0 or 1, that stands in each of its rows counts as often as there are rows."""
+    if np.all(t.start) or not np.isin(t.reward, (0, 1)).all() or np.ptp(t.reward) == 0:
+        return None
+    if (np.diff(t.reward)[~t.start[1:]] != 0).any() or t.n_episodes < 5:
+        return None
+    return (
+        "the reward is the same in all rows of an episode, 0 or 1: if it is the outcome of the episode, keep it in the "
+        "last row and write 0 in the others, or it counts once for every row."
+    )
+
+
+def only_outcomes(t: Transitions) -> bool:
+    """Whether only last rows have a reward and every episode terminates: a discount would make late outcomes small."""
+    last = np.append(t.start[1:], True)
+    return not last.all() and bool(t.terminated[last].all() and t.reward.any() and not t.reward[~last].any())
+
+
 CHECKS: tuple[Callable[[Transitions], str | None], ...] = (
     one_endless_episode,
     decimal_actions,
@@ -264,6 +315,9 @@ CHECKS: tuple[Callable[[Transitions], str | None], ...] = (
     constant_reward,
     repeated_rows,
     repeated_episodes,
+    visits_out_of_order,
+    names_that_differ_in_case_only,
+    repeated_outcomes,
 )
 
 
