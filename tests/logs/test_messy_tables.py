@@ -214,6 +214,23 @@ def test_a_later_table_is_prepared_alike(tmp_path: Path) -> None:
         prepare(new, like=_plain(tmp_path))
 
 
+def test_a_raw_table_is_predicted_as_the_log_was_prepared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """S9, on the command line: the same patients have the same values, whoever else is in the table."""
+    rng = np.random.default_rng(0)
+    lines = [f"p{i},2024-0{1 + i % 9}-01,{rng.choice(['icu', 'er'])},{rng.integers(1, 9)},{i % 2}" for i in range(40)]
+    lines[3] = "p3,2024-04-01,icu,,1"
+    table, log, model = (tmp_path / name for name in ("table.csv", "log.parquet", "model.sparsetd"))
+    table.write_text("\n".join(["patient,seen,ward,sofa,reward", *lines]))
+    assert main(["prepare", str(table), "--out", str(log), "--bandit", "--column", "time=none", "--quiet"]) == 0
+    assert main(["fit", str(log), "--out", str(model), "--method", "LSTD", "--quiet"]) == 0
+    table.write_text("\n".join(["patient,seen,ward,sofa", *(line.rpartition(",")[0] for line in lines[3:6])]))
+    capsys.readouterr()
+    assert main(["predict", str(model), str(log), "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)["values"]
+    assert main(["predict", str(model), str(table), "--like", str(log), "--json"]) == 0
+    np.testing.assert_allclose(json.loads(capsys.readouterr().out)["values"], whole[3:6])
+
+
 def _plain(folder: Path) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq

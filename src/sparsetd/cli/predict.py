@@ -16,6 +16,7 @@ from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import add_log, check_output
 from sparsetd.logs.names import in_order
 from sparsetd.logs.parts import Parts
+from sparsetd.logs.prepare import prepare
 from sparsetd.logs.schema import ALIASES
 from sparsetd.logs.sources import chunks
 from sparsetd.storage.atomic import replace_file
@@ -35,6 +36,7 @@ examples:
   sparsetd predict model.sparsetd log.parquet --out values.csv
   sparsetd predict model.sparsetd log.parquet --json
   sparsetd predict policy.sparsetd new.parquet --out actions.csv
+  sparsetd predict model.sparsetd new.csv --like log.parquet
 """
 
 
@@ -43,6 +45,7 @@ def arguments(parser: ArgumentParser) -> None:
     add("model", metavar="MODEL", help="file written by 'sparsetd fit' or 'sparsetd improve'")
     add_log(parser)
     add("--out", metavar="FILE", help="write .csv here instead of printing")
+    add("--like", metavar="LOG", help="LOG is a raw table: prepare it as this log was prepared, in the order of time")
 
 
 def run(args: Namespace, console: Console) -> Outcome:
@@ -78,7 +81,8 @@ def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
     episode: list[Any] = []
     asked = {role: names for role, names in args.column if role in (*STATE, "buckets")}
     buckets = model_file.read_notes(args.model).get("buckets")  # as the model was fitted
-    parts = Parts(chunks(args.log), dict.fromkeys(OTHERS) | asked | ({"buckets": buckets} if buckets else {}))
+    source = args.log if args.like is None else prepare(args.log, like=args.like).columns
+    parts = Parts(chunks(source), dict.fromkeys(OTHERS) | asked | ({"buckets": buckets} if buckets else {}))
     for rows in parts:
         names = parts.schema.names(rows.observation.shape[1])
         observation = in_order(rows.observation, names, getattr(model, "feature_names_in_", None))

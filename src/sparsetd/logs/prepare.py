@@ -23,6 +23,7 @@ from sparsetd.logs.checks import Array, show
 from sparsetd.logs.messy import Filling, Notes, option
 from sparsetd.logs.raw import Column, Raw, raw_table
 from sparsetd.logs.readers import read
+from sparsetd.logs.rules import nearest
 from sparsetd.logs.schema import ALIASES
 from sparsetd.logs.transitions import Transitions
 from sparsetd.storage.atomic import replace_file
@@ -94,7 +95,7 @@ def prepare(
     text: Sequence[str] = (),
     dates: Literal["day-first", "month-first"] | None = None,
     like: Any = None,
-    **roles: str,
+    **roles: str | None,
 ) -> Prepared:
     """Turn a raw table into the columns of a log.
 
@@ -122,8 +123,8 @@ def prepare(
     like : Prepared, or path of a log that `prepare` wrote
         Read the table as that one was read: same roles, categories, codes, medians and first dates.
     **roles
-        Columns by role, ``episode="patient"``, ``time="visit"``. Whatever has no role is observed. The reward may be an
-        outcome in words, ``reward="Issue: vivant=1, décédé=0"``.
+        Columns by role, ``episode="patient"``, ``time="visit"``; None where there is none. Whatever has no role is
+        observed. The reward may be an outcome in words, ``reward="Issue: vivant=1, décédé=0"``.
 
     Raises
     ------
@@ -213,6 +214,7 @@ class _Job:
     keep: Sequence[str]
     found: dict[str, str] = field(default_factory=dict)  # role → column
     worth: dict[str, float] = field(default_factory=dict)  # of every text of an outcome
+    timeless: bool = False  # whether the caller said which column is the time, or that none is
     outcome: bool = False  # whether the reward is one of the whole episode, and stands at its end
     group: Array = field(default_factory=lambda: np.zeros(0))
     filling: Filling = field(default_factory=lambda: Filling("mark", np.zeros(0)))
@@ -226,7 +228,7 @@ class _Job:
         kind = {"kind": "text"} if name in (self.asked["text"] or ()) else {}
         return {"comma_likely": self.raw.comma_likely, **first, **kind, **self.known.get("columns", {}).get(name, {})}
 
-    def find_roles(self, given: Mapping[str, str]) -> None:
+    def find_roles(self, given: Mapping[str, str | None]) -> None:
         """Which column has which role: as given, as in an earlier table, or by its usual name."""
         names, problems = list(self.raw.columns), self.notes.problems
         unknown = [role for role in given if role not in ROLES]
@@ -234,19 +236,21 @@ class _Job:
         earlier = {role: name for role, name in self.known.get("roles", {}).items() if name in names}
         self.worth = dict(self.known.get("worth", {}))
         wanted = earlier | {role: name for role, name in given.items() if role in ROLES}
-        if "reward" in given:
-            wanted["reward"], self.worth = self._outcome(given["reward"])
+        if isinstance(given.get("reward"), str):
+            wanted["reward"], self.worth = self._outcome(str(given["reward"]))
+        wanted = {"time" if role == "step" else role: name for role, name in wanted.items()}
         for role, name in wanted.items():
             if name in names:
-                self.found["time" if role == "step" else role] = name
-            else:
-                problems.append(f"`{role}` names a column {name!r} that is not there{_near(name, names)}")
+                self.found[role] = name
+            elif name is not None:
+                problems.append(f"`{role}` names a column {name!r} that is not there{nearest(str(name), names)}")
+        self.timeless = "time" in wanted
         lower = {folded(name): name for name in reversed(names)}
         for role, aliases in ROLES.items():
             usual = [*(alias for alias in aliases if len(alias) > 1), *GUESSES.get(role, "").split()]
             free = [lower[a] for a in usual if a in lower and lower[a] not in self.found.values()]
             role = "time" if role == "step" else role
-            if role not in wanted and role not in self.found and free and not self.known:
+            if role not in {*wanted, *self.found} and free and not self.known:
                 self.found[role] = free[0]
         if "episode" not in {*self.found, *wanted}:
             self.notes.done.append("No column names the episode: a new one begins after each row that ended.")
@@ -290,7 +294,7 @@ class _Job:
 
     def _times(self) -> Array | None:
         """When every row happened; a single column of dates that differ within episodes needs no role."""
-        if "time" not in self.found and "episode" in self.found and not self.known:
+        if not self.timeless and "time" not in self.found and "episode" in self.found and not self.known:
             free = [column for name, column in self.raw.columns.items() if name not in self.found.values()]
             dated = [column.name for column in free if self._is_visit(column)]
             if len(dated) > 1:
@@ -512,9 +516,3 @@ def _is_role(name: str) -> bool:
     """Whether `read` would take a column of this name for something."""
     taken = {alias for aliases in ROLES.values() for alias in aliases} | {"observation", "obs", "state"}
     return name in taken or name.startswith(("obs_", "next_", "state_", "observation_", "action"))
-
-
-def _near(name: str, names: Sequence[str]) -> str:
-    from sparsetd.logs.rules import nearest
-
-    return nearest(name, names)
