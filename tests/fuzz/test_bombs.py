@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import tracemalloc
 import zipfile
 from collections.abc import Iterator
@@ -21,7 +23,6 @@ from sparsetd.logs import arrow, read, read_batches, text
 from sparsetd.logs.sparse_parquet import sparse_parquet
 from sparsetd.storage import container
 from sparsetd.storage.container import CorruptFileError
-from sparsetd.storage.encoding import Encoder
 
 MIB = 2**20
 
@@ -174,7 +175,7 @@ def test_no_parameter_in_a_model_file_is_a_bomb(name: str, tmp_path: Path) -> No
     for value in HUGE:
         (node["fitted"] if name.endswith("_") else node["params"])[name] = value
         container.write(path, model_file.KIND, meta, arrays)
-        with at_most(700 * MIB):
+        with at_most(100 * MIB):
             try:
                 opened += model_file.load(small(path)) is not None
             except CorruptFileError as error:
@@ -183,14 +184,80 @@ def test_no_parameter_in_a_model_file_is_a_bomb(name: str, tmp_path: Path) -> No
     assert all(refusal.startswith(f"{path}: ") for refusal in refusals)
 
 
+def forged(tmp_path: Path, notes: Any, arrays: dict[str, Any]) -> Path:
+    """A model file with valid checksums whose notes are this node."""
+    meta, own, path = model_of(None, tmp_path)
+    container.write(path, model_file.KIND, {**meta, "notes": notes}, {**own, **arrays})
+    return path
+
+
+def test_arrays_that_lie_on_one_another_are_refused(tmp_path: Path) -> None:
+    path = forged(tmp_path, {}, {f"a{i}": np.zeros(1) for i in range(2000)} | {"b": np.zeros(2**17)})
+    data = path.read_bytes()
+    length = int.from_bytes(data[8:16], "little")
+    header = json.loads(data[16 : 16 + length])
+    for i in range(2000):
+        header["arrays"][f"a{i}"] = header["arrays"]["b"]
+    new = json.dumps(header).encode()
+    body = container.MAGIC + len(new).to_bytes(8, "little") + new + data[16 + length : -container.DIGEST]
+    path.write_bytes(body + hashlib.sha256(body).digest())
+    with at_most(20 * MIB), pytest.raises(CorruptFileError, match="reaches beyond its place in the file"):
+        model_file.load(path)
+
+
+def strings(text: str, ends: list[int], dtype: str, n: int = 0) -> tuple[Any, dict[str, Any]]:
+    node = {"~": "strings", "text": "t", "ends": "e", "shape": [n or len(ends)], "dtype": dtype}
+    return node, {"t": np.frombuffer(text.encode(), np.uint8), "e": np.array(ends)}
+
+
+@pytest.mark.parametrize(
+    ("node", "arrays", "message"),
+    [
+        (*strings("z" * 60_000, [0] * 29_999 + [60_000], "<U60000"), "claim more memory"),
+        (*strings("z" * 9_000, [9_000, 0] * 15_000 + [9_000], "O"), "do not follow one another"),
+        (*strings("z", [0] * 2_000_000 + [1], "O"), "claim more memory"),
+        ([{"~": "floats", "name": "a"}] * 20_000, {"a": np.ones(20_000)}, "cannot be read"),
+        ({"~": "ints", "name": "a"}, {"a": np.ones(2**22, np.int8)}, "claim more memory"),
+        ({"~": "nonzeros", "at": "a", "v": "v", "shape": [2**27]},
+         {"a": np.zeros(1, np.int32), "v": np.ones(1)}, "claim more memory"),
+    ],
+    ids=["wide text", "back and forth", "many texts", "one array often", "a list", "zeros"],
+)  # fmt: skip
+def test_what_takes_more_memory_than_its_file_is_counted_first(
+    node: Any, arrays: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    path = forged(tmp_path, node, arrays)
+    with at_most(100 * MIB + path.stat().st_size), pytest.raises(CorruptFileError, match=message):
+        model_file.read_notes(path)
+
+
+def test_what_could_not_be_read_again_is_not_written(tmp_path: Path) -> None:
+    model = LSTD(alpha=1.0).fit(np.eye(3), np.ones(3))
+    with pytest.raises(ValueError, match=r"notes\.ids takes more memory than a file may ask for"):
+        model_file.save(model, tmp_path / "m", notes={"ids": np.array(["x"] * 2_000_000, dtype=object)})
+    assert not list(tmp_path.iterdir())
+
+
+def test_names_that_stand_twice_in_a_header_are_refused(tmp_path: Path) -> None:
+    path = forged(tmp_path, {"zz": 1}, {})
+    data = path.read_bytes()
+    length = int.from_bytes(data[8:16], "little")
+    header = data[16 : 16 + length].replace(b'{"zz":1}', b'{"z":1,"z":2}')
+    body = container.MAGIC + len(header).to_bytes(8, "little") + header + data[16 + length : -container.DIGEST]
+    path.write_bytes(body + hashlib.sha256(body).digest())
+    with pytest.raises(CorruptFileError, match="the header says something twice"):
+        model_file.read_notes(path)
+
+
 def test_columns_that_a_model_file_only_claims_are_refused(tmp_path: Path) -> None:
     """Two arrays of zeros are written by their length alone: 10⁷ columns are as small as two."""
     meta, arrays, path = model_of(TileCoding(1, 3, hash_size=32), tmp_path)
     for part in ("features", "features_"):
         node = meta["model"]["params" if part == "features" else "fitted"][part]
-    encoder = Encoder()
-    encoder.arrays = arrays
-    node["fitted"] |= {"n_features_in_": 10**7, **{name: encoder.encode(np.zeros(10**7)) for name in ("low_", "high_")}}
+    node["fitted"]["n_features_in_"] = 10**7
+    for name in ("low_", "high_"):
+        arrays |= {f"{name}at": np.zeros(1, np.int32), f"{name}v": np.zeros(1)}
+        node["fitted"][name] = {"~": "nonzeros", "at": f"{name}at", "v": f"{name}v", "shape": [10**7]}
     container.write(path, model_file.KIND, meta, arrays)
-    with at_most(200 * MIB), pytest.raises(CorruptFileError, match="cannot be read"):
+    with at_most(100 * MIB), pytest.raises(CorruptFileError, match="claim more memory"):
         model_file.load(small(path))

@@ -120,12 +120,12 @@ ENTRY = {"dtype": "<f8", "shape": [7], "order": "C", "offset": 0}
         ({"arrays": {"a": {**ENTRY, "shape": [1] * 40}}}, "described wrongly"),
         ({"arrays": {"a": {**ENTRY, "shape": 7}}}, "not described"),
         ({"arrays": {"a": {**ENTRY, "offset": -8}}}, "described wrongly"),
-        ({"arrays": {"a": {**ENTRY, "shape": [2**33, 2**33]}}}, "beyond the file"),
-        ({"arrays": {"a": {**ENTRY, "shape": [2**62, 4]}}}, "beyond the file"),
-        ({"arrays": {"a": {**ENTRY, "shape": [0, 2**62, 2**62]}}}, "beyond the file"),
-        ({"arrays": {"a": {**ENTRY, "offset": 10**20}}}, "beyond the file"),
-        ({"arrays": {"a": {**ENTRY, "shape": [41]}}}, "beyond the file"),
-        ({"arrays": {"a": {**ENTRY, "shape": [40], "offset": 1}}}, "beyond the file"),
+        ({"arrays": {"a": {**ENTRY, "shape": [2**33, 2**33]}}}, "beyond its place"),
+        ({"arrays": {"a": {**ENTRY, "shape": [2**62, 4]}}}, "beyond its place"),
+        ({"arrays": {"a": {**ENTRY, "shape": [0, 2**62, 2**62]}}}, "beyond its place"),
+        ({"arrays": {"a": {**ENTRY, "offset": 10**20}}}, "beyond its place"),
+        ({"arrays": {"a": {**ENTRY, "shape": [41]}}}, "beyond its place"),
+        ({"arrays": {"a": {**ENTRY, "shape": [40], "offset": 1}}}, "beyond its place"),
     ],
 )
 def test_a_forged_header_with_a_valid_digest_is_refused(change, message):

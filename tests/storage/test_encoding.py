@@ -241,14 +241,17 @@ def test_other_long_arrays_are_stored_as_they_are(value):
 
 
 def test_what_a_file_may_unfold_to_is_bounded(monkeypatch):
-    monkeypatch.setattr("sparsetd.storage.encoding.ROOM", 800_000)  # just enough for one
+    monkeypatch.setattr("sparsetd.storage.encoding.ROOM", 1_200_000)  # just enough for one
     zeros = np.zeros(100_000)
     encoder = Encoder()
     node = encoder.encode([zeros, zeros])
     assert [item["~"] for item in node] == ["nonzeros", "array"]
     assert Decoder(encoder.arrays).decode(node)[1].tobytes() == zeros.tobytes()
-    with pytest.raises(CorruptFileError, match="more room"):
+    with pytest.raises(CorruptFileError, match="cannot be read"):  # an array is used once
         Decoder(encoder.arrays).decode([node[0], node[0]])
+    monkeypatch.setattr("sparsetd.storage.encoding.ROOM", 799_999)
+    with pytest.raises(CorruptFileError, match="claim more memory than a file may"):
+        Decoder(encoder.arrays).decode(node)
 
 
 def test_no_float_is_rounded():

@@ -220,7 +220,7 @@ def change_coef(model, arrays, value):
         (lambda m, a: change_coef(m, a, np.full(4, np.nan)), "not finite"),
         (lambda m, a: change_coef(m, a, np.zeros(3)), "weights do not match"),
         (lambda m, a: change_coef(m, a, np.zeros(4, dtype=int)), "holds no weights"),
-        (lambda m, _: m["fitted"].update({"status_": m["fitted"]["coef_"]}), "not finite"),
+        (lambda m, _: m["fitted"].update({"status_": 1}), "not finite"),
         (lambda m, _: m["fitted"].update({"n_features_in_": None}), "weights do not match"),
         (lambda m, _: m["fitted"].update({"feature_names_in_": "abcd"}), "feature names"),
         (lambda m, _: m["fitted"].pop("coef_"), "holds no weights"),

@@ -311,7 +311,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         """Rows in order, and after them a point of the history if it shall be `seen`: O(d)."""
         table, penalty, solver, factor = run
         if not self._streams:  # what is collected must be of one kind
-            batch = in_container(batch, self._collects_sparse)
+            batch = in_container(batch, getattr(self, "_collects_sparse", batch.is_sparse))
         solver.update(self._state, batch, table, penalty, factor)
         self._watch = getattr(self, "_watch", Watch()).after(batch)
         if seen and self._streams:

@@ -147,6 +147,7 @@ def _restored(models: list[Any], known: dict[str, Any]) -> dict[str, Any]:
     """Put the states of a checkpoint in place; returns the row that waits for its successor."""
     for model, kept in zip(models, known["models"], strict=True):
         model._state, model.history_, model._last = kept["state"], kept["history"], kept["last"]
+        model._watch = kept["watch"]
     return dict(known["held"])
 
 
@@ -231,7 +232,7 @@ def _stack(above: Any, below: Any) -> Any:
 
 def _kept(models: list[Any], held: dict[str, Any], mark: str) -> dict[str, Any]:
     """What a stream under way has to remember; `mark` says which rows it has seen."""
-    states = [{"state": model._state, "history": model.history_, "last": model._last} for model in models]
+    states = [{"state": m._state, "history": m.history_, "last": m._last, "watch": m._watch.rested()} for m in models]
     return {"models": states, "held": held, "rows": mark}
 
 

@@ -4,7 +4,7 @@
 
 The digest is verified before a byte of the header is believed, so any cut and any flipped bit is found. Nothing in a
 file names code: it holds numbers and text, and loading runs none of it. A load is bounded: the header is at most 1 MB,
-and an array must lie inside the file, so a small file cannot ask for a large allocation.
+the arrays lie in the file one after the other, and they are not copied out of it: a file takes its own size in memory.
 
 A file is written all at once (see `atomic`).
 """
@@ -16,7 +16,6 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -46,7 +45,10 @@ def write(path: str | os.PathLike[str], kind: str, meta: Mapping[str, Any], arra
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """The header and the arrays of a file written by `write`; `CorruptFileError` if anything is amiss."""
     try:
-        return unpack(Path(path).read_bytes(), kind)
+        with open(path, "rb") as file:
+            data = bytearray(os.fstat(file.fileno()).st_size)  # a device has no size, so nothing is read of it
+            file.readinto(data)
+        return unpack(data, kind)
     except CorruptFileError as error:
         raise CorruptFileError(f"{os.fspath(path)}: {error}") from None
 
@@ -72,8 +74,9 @@ def pack(kind: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> byt
     return body + hashlib.sha256(body).digest()
 
 
-def unpack(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """The header's `meta` and the arrays held by the bytes of a file."""
+def unpack(data: bytes | bytearray, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """The header's `meta` and the arrays held by the bytes of a file; a bytearray is shared with the arrays."""
+    data = data if isinstance(data, bytearray) else bytearray(data)
     if data[: len(MAGIC)] != MAGIC:
         raise CorruptFileError("not a sparsetd file.")
     if len(data) < PREFIX + DIGEST or hashlib.sha256(memoryview(data)[:-DIGEST]).digest() != data[-DIGEST:]:
@@ -81,20 +84,31 @@ def unpack(data: bytes, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     length = int.from_bytes(data[len(MAGIC) : PREFIX], "little")
     if length > min(MAX_HEADER, len(data) - PREFIX - DIGEST):
         raise CorruptFileError(f"the header claims {length} bytes, more than is allowed.")
-    header = _header(data[PREFIX : PREFIX + length])
+    header = _header(bytes(data[PREFIX : PREFIX + length]))
     if header["version"] != VERSION:
         raise CorruptFileError(f"written in format {header['version']!r}, not {VERSION}: upgrade sparsetd.")
     if header["kind"] != kind:
         raise CorruptFileError(f"holds a {header['kind']!r}, not a {kind!r}.")
     body = memoryview(data)[PREFIX + length : -DIGEST]
-    if header["size"] != len(body):
+    return header["meta"], _arrays(header["arrays"], body, header["size"])
+
+
+def _arrays(entries: dict[str, Any], body: memoryview, size: int) -> dict[str, Array]:
+    """All arrays; each begins where the one before ends, and together they fill the file."""
+    arrays, offset = {}, 0
+    for name, entry in entries.items():
+        arrays[name] = _array(name, entry, body, offset)
+        offset += arrays[name].nbytes + -arrays[name].nbytes % ALIGN
+    if not offset == size == len(body):
         raise CorruptFileError("the arrays do not fill the file.")
-    return header["meta"], {name: _array(name, entry, body) for name, entry in header["arrays"].items()}
+    return arrays
 
 
 def _header(raw: bytes) -> dict[str, Any]:
     try:
-        header = json.loads(raw)
+        header = json.loads(raw, object_pairs_hook=_without_repeats)
+    except CorruptFileError:
+        raise
     except (ValueError, RecursionError):
         raise CorruptFileError("the header is not JSON.") from None
     types = {"version": int, "kind": str, "size": int, "meta": dict, "arrays": dict}
@@ -103,8 +117,16 @@ def _header(raw: bytes) -> dict[str, Any]:
     return header
 
 
-def _array(name: str, entry: Any, body: memoryview) -> Array:
-    """One array, copied out of the file; its extent is computed with Python integers, which do not overflow."""
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of the header, in which every name must stand once."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise CorruptFileError("the header says something twice.")
+    return found
+
+
+def _array(name: str, entry: Any, body: memoryview, begin: int) -> Array:
+    """One array; its extent is computed with Python integers, which do not overflow."""
     try:
         dtype, shape, order, offset = entry["dtype"], tuple(entry["shape"]), entry["order"], entry["offset"]
         sizes_ok = len(shape) <= 32 and all(type(n) is int and n >= 0 for n in (*shape, offset))
@@ -113,7 +135,7 @@ def _array(name: str, entry: Any, body: memoryview) -> Array:
     if not isinstance(dtype, str) or dtype not in DTYPES or order not in ("C", "F") or not sizes_ok:
         raise CorruptFileError(f"the array {name!r} is described wrongly.")
     count, extent = math.prod(shape), math.prod(max(n, 1) for n in shape)
-    if offset + count * np.dtype(dtype).itemsize > len(body) or extent > 2**48:
-        raise CorruptFileError(f"the array {name!r} reaches beyond the file.")
+    if offset != begin or offset + count * np.dtype(dtype).itemsize > len(body) or extent > 2**48:
+        raise CorruptFileError(f"the array {name!r} reaches beyond its place in the file.")
     flat = np.frombuffer(body, dtype=dtype, count=count, offset=offset) if count else np.empty(0, dtype)
-    return flat.reshape(shape, order=order).copy(order=order)
+    return flat.reshape(shape, order=order)

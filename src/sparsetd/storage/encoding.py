@@ -5,11 +5,13 @@ generators are written as themselves; a dataclass or an estimator is written as 
 JSON cannot say is an object {"~": tag, …}. Long lists of numbers and all strings go into arrays: the header is short.
 A long array of mostly zeros is written by its other entries: a model of 10⁷ hashed features is as small as its use.
 
-Reading builds only the classes it is handed (`classes`), by name: a file cannot choose what is constructed.
+Reading builds only the classes it is handed (`classes`), by name: a file cannot choose what is constructed. Every array
+is used once, and what takes more memory than it takes in the file (zeros, lists, text) is counted before it is made.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 import re
@@ -27,7 +29,8 @@ from sparsetd.system import Array
 TAG = "~"
 SHORT = 16  # a list of numbers longer than this is stored as an array
 LONG = 4096  # an array with more entries is stored by its non-zeros where these take less than half the room …
-ROOM = 1 << 31  # … as long as all such arrays of a file together need no more bytes of memory: no file is a bomb
+ROOM = 80 * 2**20  # bytes that a file may take in memory beyond its own size: no file is a bomb
+NUMBER, TEXT = 40, 64  # bytes of an entry of a list, and of a piece of text, beside its letters
 BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64, np.random.MT19937)
 GENERATORS: dict[str, type] = {cls.__name__: cls for cls in BITS}
 TAGS = (
@@ -47,7 +50,7 @@ class Encoder:
 
     def __init__(self, compact: bool = True) -> None:
         self.arrays: dict[str, Array] = {}
-        self.room = ROOM if compact else 0
+        self.room, self.compact = ROOM, compact
 
     def encode(self, value: Any, where: str = "value") -> Any:
         """The JSON node of `value`; `where` names it in an error."""
@@ -76,6 +79,12 @@ class Encoder:
             BaseEstimator: self._estimator,
         }
 
+    def _spend(self, size: int, where: str) -> None:
+        """Refuse to write what could not be read again."""
+        self.room -= size
+        if self.room < 0 and self.compact:
+            raise ValueError(f"{where} takes more memory than a file may ask for: keep fewer names or shorter lists.")
+
     def _put(self, array: Array) -> str:
         name = str(len(self.arrays))
         self.arrays[name] = array
@@ -89,15 +98,19 @@ class Encoder:
             if not isinstance(item, str):
                 raise TypeError(f"{where}[{i}] is a {type(item).__name__}; an array of objects must hold text only.")
         raw = [item.encode() for item in flat]
+        self._spend(_size_of_text(len(raw), sum(map(len, raw)), value.dtype), where)
         text = np.frombuffer(b"".join(raw), dtype=np.uint8)
         ends = np.cumsum([len(item) for item in raw], dtype=np.int64)
         shape, kind = list(value.shape), value.dtype.str if value.dtype.kind == "U" else "O"
         return {TAG: "strings", "text": self._put(text), "ends": self._put(ends), "shape": shape, "dtype": kind}
 
     def _nonzeros(self, value: Array) -> Any:
-        """The node of an array of mostly zeros, None for another; −0.0 is no zero here, since no bit may be lost."""
+        """The node of an array of mostly zeros, None for another; −0.0 is no zero here, since no bit may be lost.
+
+        A third of the room is left to text and lists, which cannot be written otherwise.
+        """
         plain = value.dtype.kind in "biuf" and value.dtype.itemsize <= 8 and value.flags.c_contiguous
-        if value.size <= LONG or value.size > np.iinfo(np.int32).max or value.nbytes > self.room or not plain:
+        if not self.compact or value.size <= LONG or value.nbytes > self.room - ROOM // 3 or not plain:
             return None
         at = np.flatnonzero(value.ravel().view(f"u{value.dtype.itemsize}")).astype(np.int32)
         if 2 * (at.nbytes + len(at) * value.dtype.itemsize) > value.nbytes:
@@ -108,8 +121,10 @@ class Encoder:
 
     def _list(self, value: list[Any], where: str) -> Any:
         if len(value) > SHORT and all(type(item) is float for item in value):
+            self._spend(NUMBER * len(value), where)
             return {TAG: "floats", "name": self._put(np.array(value))}
         if len(value) > SHORT and all(type(item) is int and -(2**63) <= item < 2**63 for item in value):
+            self._spend(NUMBER * len(value), where)
             return {TAG: "ints", "name": self._put(np.array(value, dtype=np.int64))}
         return [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
 
@@ -153,7 +168,7 @@ class Decoder:
     """Turns JSON nodes back into values."""
 
     def __init__(self, arrays: Mapping[str, Array], classes: Mapping[str, type] | None = None) -> None:
-        self.arrays = arrays
+        self.arrays = dict(arrays)
         self.classes = classes or {}
         self.room = ROOM
 
@@ -181,26 +196,36 @@ class Decoder:
     def _float(self, node: Any) -> float:
         return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[node["v"]]
 
+    def _use(self, name: Any) -> Array:
+        """An array of the file, which no other value may use."""
+        return self.arrays.pop(name)
+
+    def _spend(self, size: int) -> None:
+        self.room -= size
+        if self.room < 0:
+            raise CorruptFileError("its contents claim more memory than a file may.")
+
     def _scalar(self, node: Any) -> Any:
-        return self.arrays[node["name"]][()]
+        return self._use(node["name"])[()]
 
     def _array(self, node: Any) -> Array:
-        return self.arrays[node["name"]]
+        return self._use(node["name"])
 
     def _nonzeros(self, node: Any) -> Array:
-        at, values, shape = self.arrays[node["at"]], self.arrays[node["v"]], tuple(map(operator.index, node["shape"]))
-        size = math.prod(shape)
-        self.room -= size * values.dtype.itemsize
-        if self.room < 0 or min(shape, default=0) < 0:
-            raise CorruptFileError("an array of mostly zeros claims more room than a file may.")
-        out = np.zeros(size, values.dtype)
+        at, values, shape = self._use(node["at"]), self._use(node["v"]), tuple(map(operator.index, node["shape"]))
+        if min(shape, default=0) < 0:
+            raise CorruptFileError("an array of mostly zeros has no shape.")
+        self._spend(math.prod(shape) * values.dtype.itemsize)
+        out = np.zeros(math.prod(shape), values.dtype)
         if len(at) and int(at.min()) < 0:
             raise CorruptFileError("an array of mostly zeros has an entry before its beginning.")
         out[at] = values
         return out.reshape(shape)
 
     def _floats(self, node: Any) -> list[Any]:
-        return self.arrays[node["name"]].tolist()
+        values = self._use(node["name"])
+        self._spend(NUMBER * values.size)
+        return values.tolist()
 
     _ints = _floats
 
@@ -211,17 +236,22 @@ class Decoder:
         return {self._decode(key): self._decode(item) for key, item in node["v"]}
 
     def _strings(self, node: Any) -> Array:
-        text, ends = self.arrays[node["text"]].tobytes(), self.arrays[node["ends"]].tolist()
-        items = [text[i:j].decode() for i, j in zip([0, *ends[:-1]], ends, strict=True)] if ends else []
+        text, ends = self._use(node["text"]), self._use(node["ends"])
         if not re.fullmatch(r"O|[<>]U\d{1,7}", node["dtype"]):  # NumPy's own parser of types is not for strangers
             raise CorruptFileError("an array of text claims to hold something else.")
+        if (np.diff(ends, prepend=0) < 0).any() or ends[-1:].tolist() not in ([], [len(text)]):
+            raise CorruptFileError("the pieces of a text do not follow one another.")
+        self._spend(_size_of_text(len(ends), len(text), np.dtype(node["dtype"])))
+        whole, cuts = text.tobytes(), [0, *ends.tolist()]
+        items = [whole[i:j].decode() for i, j in itertools.pairwise(cuts)]
         if node["dtype"] != "O" and int(node["dtype"][2:]) > max([1, *map(len, items)]):
             raise CorruptFileError("an array of text claims more room than its text takes.")
         return np.array(items, dtype=node["dtype"]).reshape(node["shape"])
 
     def _sparse(self, node: Any) -> Any:
         kinds = {cls.__name__: cls for cls in (sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix)}
-        data, indices, indptr = (self.arrays[node[part]] for part in ("data", "indices", "indptr"))
+        data, indices, indptr = (self._use(node[part]) for part in ("data", "indices", "indptr"))
+        self._spend(indices.nbytes + indptr.nbytes if indices.dtype == np.int64 else 0)  # shorter ones are made of them
         matrix = kinds[node["class"]]((data, indices, indptr), shape=tuple(node["shape"]))
         matrix.check_format(full_check=True)
         return matrix
@@ -267,3 +297,8 @@ class Decoder:
         if cls is None or not suits(cls):
             raise CorruptFileError(f"holds a {node['class']!r}, which this version of sparsetd does not know.")
         return cls
+
+
+def _size_of_text(n: int, n_bytes: int, dtype: Any) -> int:
+    """Bytes of memory for n pieces of text: each as a string, of up to four bytes a letter, and all as an array."""
+    return TEXT * n + 4 * n_bytes + (n * dtype.itemsize if dtype.kind == "U" else 0)
