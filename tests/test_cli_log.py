@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsetd import model_file
+from sparsetd import model_file, read
 from sparsetd.cli import main
 from sparsetd.cli.command import WrongInput
 from sparsetd.cli.log_options import check_output
@@ -101,7 +101,7 @@ def test_evaluate_a_function_and_a_greedy_model(capsys, log, folder):
     same = json.loads(run(capsys, "evaluate", log, "--target", "target_prob", "--all-features", "--json")[1])
     assert code == 0
     assert json.loads(out)["value"] == pytest.approx(same["value"])
-    fit = ["fit", log, "--method", "LSTD", "--policy", "my_policies:often", "--out", "q.sparsetd"]
+    fit = ["fit", log, "--method", "LSTD", "--target", "my_policies:often", "--out", "q.sparsetd"]
     assert run(capsys, *fit)[0] == 0
     judge = ["evaluate", log, "--target", "greedy:q.sparsetd", "--all-features", "--json"]
     code, _, err = run(capsys, *judge)
@@ -219,7 +219,7 @@ def test_predict_keeps_every_row_where_the_file_has_it(capsys, log, folder):
 def test_fit_with_other_features_and_settings(capsys, log, features):
     words = ["fit", log, "--out", "m.sparsetd", "--method", "LSTD", "--set", "alpha=0.1", "--features", features]
     assert run(capsys, *words)[0] == 0
-    assert model_file.load("m.sparsetd").estimator_.rho_theta == 0.1
+    assert model_file.load("m.sparsetd").estimator_.alpha == 0.1
     assert run(capsys, "predict", "m.sparsetd", log)[0] == 0
 
 
@@ -230,6 +230,74 @@ def test_fit_with_a_checkpoint_gives_the_same_file(capsys, log, folder):
     a, b = (model_file.load(folder / name).estimator_ for name in ("a.sparsetd", "b.sparsetd"))
     assert a.coef_.tobytes() == b.coef_.tobytes()
     assert not (folder / "kept").exists()
+
+
+def shuffled(log, path):
+    """The same rows with the columns in another order."""
+    lines = [line.split(",") for line in Path(log).read_text().splitlines()]
+    path.write_text("".join(",".join(reversed(line)) + "\n" for line in lines))
+    return str(path)
+
+
+def test_a_model_goes_on_from_its_file(capsys, log, folder):
+    """A day after a day is one stream; the features are those of the first day, matched by name."""
+    words = ["--method", "TDC", "--set", "step_size=0.01"]
+    assert run(capsys, "fit", log, *words, "--out", "one.sparsetd")[0] == 0
+    first = model_file.load("one.sparsetd")
+    for more in ([], ["--checkpoint", "kept"]):
+        again = ["fit", shuffled(log, folder / "today.csv"), "--init", "one.sparsetd", "--out", "two.sparsetd"]
+        code, out, _ = run(capsys, *again, *more)
+        assert code == 0
+        assert out.startswith("TDC: finished")
+        two = model_file.load("two.sparsetd")
+        expected = model_file.load("one.sparsetd").partial_fit(read(log))
+        np.testing.assert_allclose(two.estimator_.coef_, expected.estimator_.coef_, rtol=1e-12)
+        assert two.estimator_.n_iter_ == 2 * first.estimator_.n_iter_
+        assert not (folder / "kept").exists()
+
+
+def test_shards_go_on_from_a_model_file(capsys, log):
+    assert run(capsys, "fit", log, "--method", "TDC", "--set", "step_size=0.01", "--out", "one.sparsetd")[0] == 0
+    assert run(capsys, "shard", log, "--out", "parts", "--shards", "3")[0] == 0
+    assert run(capsys, "fit", "parts", "--init", "one.sparsetd", "--out", "two.sparsetd")[0] == 0
+    one, two = model_file.load("one.sparsetd"), model_file.load("two.sparsetd")
+    assert two.estimator_.n_iter_ == 2 * one.estimator_.n_iter_
+    assert two.feature_names_.tolist() == one.feature_names_.tolist()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--init", "lstd.sparsetd"], "holds no solver state: fit it anew"),
+        (["--init", "tdc.sparsetd", "--method", "TD"], "--method is settled by the model file that --init names"),
+        (["--init", "tdc.sparsetd", "--gamma", "0.5"], "--gamma is settled by the model file"),
+        (["--init", "tdc.sparsetd", "--target", "1 if a > 0; else 0"], "holds state values: leave --target out"),
+        (["--set", "gamma=0.5", "--gamma", "0.9"], "write --gamma"),
+        (["--set", "eta=1", "--set", "eta=2"], "'eta' is given twice; say it once"),
+        (["--export", "m.pkl"], "must end in .sparsetd or .json or .onnx"),
+    ],
+    ids=" ".join,
+)
+def test_what_a_fit_cannot_do_is_one_sentence(capsys, log, folder, words, sentence):
+    for method in ("LSTD", "TDC"):
+        assert run(capsys, "fit", log, "--method", method, "--out", f"{method.lower()}.sparsetd")[0] == 0
+    code, _, err = run(capsys, "fit", log, "--out", "new.sparsetd", *words)
+    assert code == 2
+    assert sentence in err
+    assert not (folder / "new.sparsetd").exists()
+
+
+def test_exports_hold_the_weights_alone(capsys, log, folder):
+    words = ["fit", log, "--method", "ROTD", "--out", "m.sparsetd", "--export"]
+    for name in ("serving.sparsetd", "m.json"):
+        assert run(capsys, *words, name)[0] == 0
+    model, served = model_file.load("m.sparsetd"), model_file.load("serving.sparsetd")
+    rows = read(log).observation
+    assert served.value(rows).tobytes() == model.value(rows).tobytes()
+    assert (folder / "serving.sparsetd").stat().st_size < (folder / "m.sparsetd").stat().st_size
+    told = json.loads((folder / "m.json").read_text())
+    values = rows[:, told["columns"]] @ told["weights"] + told["intercept"]
+    np.testing.assert_allclose(values, model.value(rows), rtol=1e-10)
 
 
 def test_select_shows_the_path_and_the_choice(capsys, log):
@@ -453,7 +521,7 @@ def test_a_bad_file_is_refused(capsys, folder, name, command):
         (["fit", "LOG", "--out", "m", "--set", "rho_theta"], "NAME=VALUE"),
         (["fit", "LOG", "--out", "no/where/m", "--method", "LSTD"], "does not exist"),
         (["fit", "LOG", "--out", ".", "--method", "LSTD"], "is a folder"),
-        (["fit", "LOG", "--out", "m", "--method", "LSTD", "--policy", "nowhere:f"], "nowhere"),
+        (["fit", "LOG", "--out", "m", "--method", "LSTD", "--target", "nowhere:f"], "nowhere"),
         (["predict", "nothing", "LOG"], "error: nothing: No such file or directory"),
         (["predict", "LOG", "LOG"], "not a sparsetd file"),
         (["predict", "LOG", "LOG", "--out", "v.txt"], ".csv"),
@@ -516,7 +584,7 @@ def test_columns_are_matched_with_a_model_by_name(capsys, log, folder, words):
     (folder / "renamed.csv").write_text(Path(log).read_text().replace("obs_a", "obs_c"))
     assert run(capsys, "fit", log, "--out", "m.sparsetd", "--method", "LSTD")[0] == 0
     assert (
-        run(capsys, "fit", log, "--out", "q.sparsetd", "--method", "LSTD", "--policy", "halves:half", "--part", "1/2")[
+        run(capsys, "fit", log, "--out", "q.sparsetd", "--method", "LSTD", "--target", "halves:half", "--part", "1/2")[
             0
         ]
         == 0

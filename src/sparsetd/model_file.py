@@ -1,6 +1,7 @@
 """Model files: an estimator on disk, readable in ten years and safe to open.
 
     save(model, "sepsis.sparsetd")            model = load("sepsis.sparsetd")
+    export_json(model, "sepsis.json")         export_onnx(model, "sepsis.onnx")
 
 The file holds the class's name, its parameters, its fitted attributes with the names of the features, and a SHA-256
 over everything (see `container`). It contains no pickle: loading looks the name up among the estimators of this package
@@ -13,6 +14,7 @@ import importlib.metadata
 import json
 import os
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsetd import estimators, features, selection
 from sparsetd.decisions import ScorePolicy
+from sparsetd.estimators.plausible import Watch
 from sparsetd.estimators.validation import check_parameters
 from sparsetd.solvers.state import StreamState, Totals, fits
 from sparsetd.solvers.units import Units
@@ -29,12 +32,14 @@ from sparsetd.storage import container
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.container import CorruptFileError
 from sparsetd.storage.encoding import Decoder, Encoder, is_record
-from sparsetd.system import TraceCarry
+from sparsetd.system import Array, TraceCarry
 
-__all__ = ["export_onnx", "load", "read_notes", "save"]
+__all__ = ["export_json", "export_onnx", "load", "read_notes", "save"]
 
 KIND = "model"
 STATES = (StreamState, Totals, TraceCarry, Units)  # what the state of a stream is made of
+LEARNING = ("aux_", "coef_last_", "dual_", "history_")  # attributes that no prediction needs
+RENAMED = {"LSTD": {"rho_theta": "alpha"}, "SparseTDCV": {"cv": "n_folds"}}  # parameters since version 0.2
 
 
 class NoState:
@@ -59,21 +64,34 @@ def save(
     """Write a fitted estimator of this package, or a policy that `improve` found, to `path`, atomically.
 
     `notes` are kept beside the model and handed back by `read_notes`: where the data came from, how features were made.
-    With `learning` the state of a streaming method is kept too, so that `load(path).partial_fit` goes on learning;
-    without it the file is several times smaller. Batch methods would have to keep the rows, so they cannot go on.
+    With `learning` the state of a streaming method is kept too, so that `load(path).partial_fit` and `fit_stream` go on
+    learning. Without it the file is for serving: of the weights it holds `coef_` alone, and is many times smaller.
+    Batch methods would have to keep the rows, so they cannot go on.
     """
     if not isinstance(model, ScorePolicy):
         check_is_fitted(model)
     if type(model) is not known_classes().get(type(model).__name__):
         raise TypeError(f"{type(model).__name__} is not an estimator of sparsetd: a model file holds no other class.")
-    state, encoder = getattr(getattr(model, "estimator_", model), "_state", None), Encoder()
+    inner, encoder = getattr(model, "estimator_", model), Encoder()
+    state, watch = getattr(inner, "_state", None), getattr(inner, "_watch", Watch())
     meta = {
         "state": encoder.encode(state.settled() if learning and isinstance(state, StreamState) else None, "state"),
-        "model": encoder.encode(model, type(model).__name__),
+        "largest": [watch.reward, watch.discount],
+        "model": encoder.encode(model if learning else _served(model), type(model).__name__),
         "notes": encoder.encode(dict(notes or {}), "notes"),
         "sparsetd": importlib.metadata.version("sparsetd"),
     }
     container.write(path, KIND, meta, encoder.arrays)
+
+
+def _served(model: Any) -> Any:
+    """A copy of the model with what predicting needs."""
+    model = copy(model)
+    for name in LEARNING:
+        vars(model).pop(name, None)
+    if hasattr(model, "estimator_"):
+        model.estimator_ = _served(model.estimator_)
+    return model
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -84,6 +102,46 @@ def load(path: str | os.PathLike[str]) -> Any:
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The notes stored beside the model."""
     return _read(path, "notes")
+
+
+def export_json(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a linear model as JSON that any language reads: V = intercept + Σ weights[i] · x[columns[i]].
+
+    `x` is a row of what the model was fitted to; the means and scales of a `StandardScaler` are part of the weights.
+    `features` are the names of these columns, where there are names. Columns without weight are left out. A model of
+    action values has a list of weights and an intercept for each action.
+    """
+    weights, intercept = _linear(model)
+    columns, names = np.flatnonzero(weights.any(axis=0)), getattr(model, "feature_names_in_", None)
+    weights, per_action = weights[:, columns], getattr(model, "n_actions_", None) is not None
+    inner = getattr(model, "estimator_", model)
+    told = {
+        "format": "sparsetd linear value function",
+        "version": 1,
+        "method": type(inner).__name__,
+        "gamma": inner.gamma,
+        "n_columns": int(getattr(model, "n_observed_", inner.n_features_in_)),
+        "columns": columns.tolist(),
+        "features": None if names is None else [str(names[j]) for j in columns],
+        "weights": weights.tolist() if per_action else weights[0].tolist(),
+        "intercept": intercept.tolist() if per_action else float(intercept[0]),
+    }
+    replace_file(path, json.dumps(told, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
+
+
+def _linear(model: Any) -> tuple[Array, Array]:
+    """The weights and intercepts of a model, one row for each action, in the units of the rows it was fitted to."""
+    check_is_fitted(model)
+    inner, scaler = getattr(model, "estimator_", model), getattr(model, "features_", None)
+    if not hasattr(inner, "coef_") or not isinstance(scaler, (StandardScaler, type(None))):
+        what = type(model if scaler is None else scaler).__name__
+        raise ValueError(f"JSON holds the weights of columns, and {what} makes features of them: save a model file.")
+    weights = np.asarray(inner.coef_, dtype=np.float64).reshape(getattr(model, "n_actions_", None) or 1, -1)
+    intercept = np.full(len(weights), float(inner.intercept_))
+    if scaler is None:
+        return weights, intercept
+    weights = weights / scaler.scale_ if scaler.with_std else weights
+    return weights, intercept - weights @ scaler.mean_ if scaler.with_mean else intercept
 
 
 def export_onnx(model: Any, path: str | os.PathLike[str], *, kept_only: bool = False) -> None:
@@ -133,18 +191,25 @@ def known_classes() -> dict[str, type]:
 def _read(path: str | os.PathLike[str], part: str) -> Any:
     meta, arrays = container.read(path, KIND)
     try:
-        decoder = Decoder(
-            arrays, known_classes() | {cls.__name__: cls for cls in (StreamState, Totals, TraceCarry, Units)}
-        )
-        value = decoder.decode(meta.get(part))
+        decoder = Decoder(arrays, known_classes() | {cls.__name__: cls for cls in STATES})
+        value = decoder.decode(_renamed(meta.get(part)))
         if part == "model":
-            _check(value, decoder.decode(meta.get("state")))
+            _check(value, decoder.decode(meta.get("state")), decoder.decode(meta.get("largest")))
     except CorruptFileError as error:
         raise CorruptFileError(f"{os.fspath(path)}: {error}") from None
     return value
 
 
-def _check(model: Any, state: Any) -> None:
+def _renamed(node: Any) -> Any:
+    """The node of a model with the parameters of older versions under their present names."""
+    if isinstance(node, dict) and isinstance(node.get("params"), dict):
+        new = RENAMED.get(str(node.get("class")), {})
+        params = {new.get(name, name): _renamed(value) for name, value in node["params"].items()}
+        return {**node, "params": params, "fitted": _renamed(node.get("fitted"))}
+    return {name: _renamed(value) for name, value in node.items()} if isinstance(node, dict) else node
+
+
+def _check(model: Any, state: Any, largest: Any) -> None:
     """What a fitted model must satisfy whatever its class: one finite weight per feature, one name per feature."""
     if isinstance(model, ScorePolicy):
         if not model.fits():
@@ -165,7 +230,8 @@ def _check(model: Any, state: Any) -> None:
         raise CorruptFileError("its feature names do not match its number of features.")
     if not isinstance(status, str) or (status not in ("diverged", "suspicious") and not np.isfinite(coef).all()):
         raise CorruptFileError("its weights are not finite.")
-    model._state = NoState()
+    known = isinstance(largest, list) and len(largest) == 2 and all(isinstance(v, (int, float)) for v in largest)
+    model._state, model._watch = NoState(), Watch(*largest) if known else Watch(np.inf)  # any value may be right
     if state is not None:
         _continue(model, state)
 

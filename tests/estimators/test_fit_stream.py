@@ -256,7 +256,7 @@ def test_a_fitted_or_loaded_model_goes_on_from_where_it_was(log, model, tmp_path
 
 def test_a_model_that_cannot_go_on_says_so(log, tmp_path):
     batches = list(cut(log, 50))
-    model_file.save(fit_stream(LSTD(gamma=0.9, rho_theta=0.1), batches), tmp_path / "m")
+    model_file.save(fit_stream(LSTD(gamma=0.9, alpha=0.1), batches), tmp_path / "m")
     with pytest.raises(ValueError, match="holds no solver state: fit it anew"):
         fit_stream(model_file.load(tmp_path / "m"), batches)
     model_file.save(fit_stream(fresh(MODELS[0]), batches), tmp_path / "m")

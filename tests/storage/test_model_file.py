@@ -216,7 +216,10 @@ def change_coef(model, arrays, value):
         (lambda m, _: m.update({"class": "DivergenceWarning"}), "DivergenceWarning"),
         (lambda m, _: m["fitted"].update({"n_features_in_": 7}), "weights do not match"),
         (lambda m, _: m["fitted"].update({"predict": 1}), "not a fitted attribute"),
-        (lambda m, _: m["params"].update({"unknown": 1}), "cannot be read"),
+        (
+            lambda m, _: m["params"].update({"unknown": 1}),
+            "TDC has no parameter 'unknown' in this version: fit it anew",
+        ),
         (lambda m, a: change_coef(m, a, np.full(4, np.nan)), "not finite"),
         (lambda m, a: change_coef(m, a, np.zeros(3)), "weights do not match"),
         (lambda m, a: change_coef(m, a, np.zeros(4, dtype=int)), "holds no weights"),
@@ -253,6 +256,84 @@ def test_many_names_do_not_burst_the_header(tmp_path):
     model = ROTD().fit(X, np.ones(3))
     model_file.save(model, tmp_path / "m")
     assert model_file.load(tmp_path / "m").feature_names_in_[-1].endswith(str(d - 1))
+
+
+def test_parameters_of_older_versions_have_their_present_names(tmp_path):
+    X, y = data()
+    model = LSTD(alpha=0.25).fit(X, y)
+    model_file.save(ValueFunction(None, LSTD(alpha=0.25)).fit(_log()), tmp_path / "v")
+    for path in (tampered(model, tmp_path, lambda m, _: _older(m)), tmp_path / "v"):
+        meta, arrays = container.read(path, "model")
+        if path.name == "v":
+            _older(meta["model"]["params"]["estimator"])
+            _older(meta["model"]["fitted"]["estimator_"])
+        container.write(path, "model", meta, arrays)
+        back = model_file.load(path)
+        assert getattr(back, "estimator_", back).alpha == 0.25
+
+
+def _older(node):
+    node["params"]["rho_theta"] = node["params"].pop("alpha")
+
+
+def _log(n_actions=0):
+    rng = np.random.default_rng(1)
+    s = 3.0 + 2.0 * rng.normal(size=(60, 2))
+    action = rng.integers(n_actions, size=60) if n_actions else None
+    ends = np.arange(60) % 10 == 9
+    return Transitions.from_arrays(s, rng.normal(size=60), s[::-1], action=action, truncated=ends, names=("a", "b"))
+
+
+def test_a_file_for_serving_holds_the_weights_alone(tmp_path):
+    rng = np.random.default_rng(0)
+    X = sp.random_array((300, 2**18), density=3e-5, rng=rng, format="csr")
+    model = ROTD(rho_theta=0.001, step_size=0.1).fit(X, rng.normal(size=300))
+    model_file.save(model, tmp_path / "all")
+    model_file.save(model, tmp_path / "serving", learning=False)
+    back = model_file.load(tmp_path / "serving")
+    assert back.predict(X).tobytes() == model.predict(X).tobytes()
+    assert not {"aux_", "dual_", "coef_last_", "history_"} & set(vars(back))
+    assert (tmp_path / "serving").stat().st_size < 60_000 < (tmp_path / "all").stat().st_size
+    assert hasattr(model, "aux_")  # what was saved is as it was
+
+
+def test_json_predicts_the_same(tmp_path):
+    """Read by something that knows nothing of this library but the formula in its documentation."""
+    log = _log(n_actions=3)
+    s = np.asarray(log.observation)
+    for features in (None, StandardScaler(), StandardScaler(with_mean=False), StandardScaler(with_std=False)):
+        plain = ValueFunction(features, LSTD(gamma=0.5, alpha=0.1, fit_intercept=True)).fit(log)
+        model_file.export_json(plain, tmp_path / "m.json")
+        told = json.loads((tmp_path / "m.json").read_text())
+        values = [
+            told["intercept"] + sum(w * row[j] for w, j in zip(told["weights"], told["columns"], strict=True))
+            for row in s
+        ]
+        np.testing.assert_allclose(values, plain.value(s), rtol=1e-12)
+        assert (told["features"], told["method"], told["gamma"]) == (["a", "b"], "LSTD", 0.5)
+    q = ValueFunction(StandardScaler(), LSTD(gamma=0.5, alpha=0.1)).fit(log, lambda s: np.full((len(s), 3), 1 / 3))
+    model_file.export_json(q, tmp_path / "q.json")
+    told = json.loads((tmp_path / "q.json").read_text())
+    np.testing.assert_allclose(s @ np.transpose(told["weights"]) + told["intercept"], q.q(s), rtol=1e-12)
+    with pytest.raises(ValueError, match="JSON holds the weights of columns, and Fourier makes features of them"):
+        model_file.export_json(ValueFunction(Fourier(2), LSTD(alpha=0.1)).fit(log), tmp_path / "f.json")
+    assert not (tmp_path / "f.json").exists()
+
+
+def test_json_of_a_hashed_model_has_its_columns_alone(tmp_path):
+    X = sp.csr_array(([1.0, 2.0], ([0, 1], [7, 2**20 - 1])), shape=(2, 2**20))
+    model_file.export_json(TD(step_size=0.1).fit(X, np.ones(2)), tmp_path / "m.json")
+    told = json.loads((tmp_path / "m.json").read_text())
+    assert (told["columns"], told["features"], told["n_columns"]) == ([7, 2**20 - 1], None, 2**20)
+
+
+def test_a_model_that_goes_on_remembers_how_large_its_rewards_were(tmp_path):
+    """Today's rewards are small; that yesterday's values are larger is no reason to call them wrong."""
+    X = np.eye(2)
+    yesterday = TD(gamma=0.0, step_size=0.5).fit(np.tile(X, (50, 1)), np.full(100, 1000.0), np.tile(X, (50, 1)))
+    model_file.save(yesterday, tmp_path / "m")
+    today = model_file.load(tmp_path / "m").partial_fit(X[:1], [0.001], X[:1])
+    assert today.status_ == "finished"
 
 
 def test_onnx_predicts_the_same(fitted, tmp_path):

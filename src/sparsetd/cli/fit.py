@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import (
+    GAMMA,
     add_checkpoint,
     add_gamma,
     add_log,
@@ -18,6 +20,7 @@ from sparsetd.cli.log_options import (
     read_log,
     read_shards,
 )
+from sparsetd.cli.options import Assignments
 from sparsetd.cli.policies import function_of
 from sparsetd.logs.text import is_number
 
@@ -25,16 +28,25 @@ SUMMARY = "learn a value function from a log and save it to a file"
 DETAILS = """
 Fits an estimator to the standardised columns of the log (or to another feature map) and writes
 a model file: no pickle, checksummed, with the names of the features. Where the log has
-importance ratios they are used. With --policy, action values of that policy are learned.
+importance ratios they are used. With --target, action values of that policy are learned.
+
+A method that learns row by row (TD, TDC, ROTD …) goes on from an earlier file with --init: its
+features and settings stay, its weights move on. --export writes what serving needs, and no more.
 
 examples:
   sparsetd fit log.parquet --out model.sparsetd
   sparsetd fit log.parquet --out model.sparsetd --method LSTD --set alpha=0.01
   sparsetd fit big.parquet --out model.sparsetd --method ROTD --checkpoint kept
   sparsetd fit shards --out model.sparsetd        a folder of shards, larger than memory
-  sparsetd fit log.csv --out q.sparsetd --method LSTD --policy policies:greedy
+  sparsetd fit today.parquet --init yesterday.sparsetd --out today.sparsetd --export today.json
+  sparsetd fit log.csv --out q.sparsetd --method LSTD --target policies:greedy
 """
 FEATURES = {"standard": "StandardScaler", "raw": None, "rbf": "RBFGrid", "fourier": "Fourier", "tiles": "TileCoding"}
+METHOD = "SparseTDCV"
+TARGET_HELP = (
+    "learn action values of this policy: a rule in words, or module:function; the code of that module is run, found in "
+    "the current folder first"
+)
 SHOWN = 15
 
 
@@ -43,22 +55,14 @@ def arguments(parser: ArgumentParser) -> None:
     add_log(parser)
     add_part(parser)
     add("--out", required=True, metavar="FILE", help="model file to write")
-    add("--method", default="SparseTDCV", metavar="NAME", help="estimator (default: %(default)s)")
-    add(
-        "--set",
-        action="append",
-        default=[],
-        type=_assignment,
-        metavar="NAME=VALUE",
-        help="a parameter of it (repeatable)",
-    )
-    add_gamma(parser)
+    add("--method", metavar="NAME", help=f"estimator (default: {METHOD})")
+    values = "a parameter of it (repeatable)"
+    add("--set", action=Assignments, default=[], type=_assignment, metavar="NAME=VALUE", help=values)
+    add_gamma(parser, default=None)
     add("--features", choices=list(FEATURES), help="feature map (default: standard, and raw for sparse rows)")
-    add(
-        "--policy",
-        metavar="MODULE:FUNCTION",
-        help="learn action values of this policy; the code of MODULE is run, found in the current folder first",
-    )
+    add("--target", metavar="POLICY", help=TARGET_HELP)
+    add("--init", metavar="FILE", help="go on from this model file, which has the method, its settings and features")
+    add("--export", metavar="FILE", help="also write the weights alone: .sparsetd, .json or .onnx")
     add_checkpoint(parser)
 
 
@@ -69,38 +73,77 @@ def run(args: Namespace, console: Console) -> Outcome:
     from sparsetd.estimators.fit_stream import fit_in_parts
     from sparsetd.evaluation import fit_shards
 
-    target = check_output(args.out, inputs=[args.log])
+    out = check_output(args.out, inputs=[args.log, args.init])
+    exported = check_output(args.export, ".sparsetd", ".json", ".onnx", inputs=[args.log, args.init, args.out])
     check_checkpoint(args.checkpoint, args.out)
-    estimator = _estimator(args)
-    policy = None if args.policy is None else function_of(args.policy)
+    earlier = None if args.init is None else _earlier(args)
+    estimator = _estimator(args) if earlier is None else earlier.estimator_
+    policy = None if args.target is None else function_of(args.target)
     parts = read_shards(args)
     whole = len(parts) == 1 or policy is not None
     log = read_log(args, sparse=True) if whole else parts[0].read(sparse=True)
-    model = ValueFunction(_features(args.features or ("raw" if issparse(log.observation) else "standard")), estimator)
-    console.progress(f"fitting {args.method} to {f'{len(log):,} transitions' if whole else f'{len(parts)} shards'}")
+    kind = args.features or ("raw" if issparse(log.observation) else "standard")
+    model = ValueFunction(_features(kind), estimator) if earlier is None else earlier
+    what = f"{len(log):,} transitions" if whole else f"{len(parts)} shards"
+    console.progress(f"fitting {type(estimator).__name__} to {what}")
     if not whole:
-        fit_shards(model, parts, checkpoint=args.checkpoint)
+        fit_shards(model, parts, checkpoint=args.checkpoint, warm_start=earlier is not None)
     elif args.checkpoint is None:
-        model.fit(log, policy)
+        (model.fit if earlier is None else model.partial_fit)(log, policy)
     else:
-        model._begin(log)
-        model._learn(log, policy, partial(fit_in_parts, model.estimator_, checkpoint=args.checkpoint))
+        if earlier is None:
+            model._begin(log)
+        how = {"checkpoint": args.checkpoint, "warm_start": earlier is not None}
+        model._learn(log, policy, partial(fit_in_parts, model.estimator_, **how))
     model.policy_ = None  # a function cannot be kept in a file; the action values can
-    notes = {"log": args.log, "gamma": args.gamma, "policy": args.policy or ""}
-    model_file.save(model, target or args.out, notes=notes | {"buckets": dict(args.column).get("buckets")})
+    notes = {"log": args.log, "gamma": estimator.gamma, "policy": args.target or "", "init": args.init or ""}
+    notes["buckets"] = dict(args.column).get("buckets")
+    model_file.save(model, out or args.out, notes=notes)
+    if exported is not None:
+        _export(model, exported, notes)
     return _outcome(args, model)
 
 
+def _earlier(args: Namespace) -> Any:
+    """The model that is to go on."""
+    from sparsetd import ValueFunction, model_file
+
+    model = model_file.load(args.init)
+    if not isinstance(model, ValueFunction):
+        raise WrongInput(f"{args.init} holds a {type(model).__name__} without its feature map: use a file of 'fit'")
+    given = {"--method": args.method, "--set": args.set, "--gamma": args.gamma, "--features": args.features}
+    for option, value in given.items():
+        if value:
+            raise WrongInput(f"{option} is settled by the model file that --init names: leave it out")
+    if (model.n_actions_ is None) != (args.target is None):
+        what = "state values: leave --target out" if model.n_actions_ is None else "action values: name --target too"
+        raise WrongInput(f"{args.init} holds {what}")
+    buckets = model_file.read_notes(args.init).get("buckets")
+    if buckets and "buckets" not in dict(args.column):
+        args.column.append(("buckets", buckets))
+    return model
+
+
+def _export(model: Any, path: Path, notes: dict[str, Any]) -> None:
+    """Write the weights alone, in the format that the ending of the file says."""
+    from sparsetd import model_file
+
+    if path.suffix.lower() == ".json":
+        model_file.export_json(model, path)
+    elif path.suffix.lower() == ".onnx":
+        model_file.export_onnx(model.estimator_, path)
+    else:
+        model_file.save(model, path, notes=notes, learning=False)
+
+
 def _outcome(args: Namespace, model: Any) -> Outcome:
-    fitted = model.estimator_
+    fitted, method = model.estimator_, type(model.estimator_).__name__
     weights = sorted(zip(model.feature_names_, fitted.coef_, strict=True), key=lambda pair: -abs(pair[1]))
     kept = [(str(name), float(weight)) for name, weight in weights if weight != 0]
-    lines = [
-        f"{args.method}: {fitted.status_} after {fitted.n_iter_:,} steps; {len(kept)} of {len(weights)} features kept"
-    ]
+    lines = [f"{method}: {fitted.status_} after {fitted.n_iter_:,} steps; {len(kept)} of {len(weights)} features kept"]
     lines += [f"  {name:<28s} {weight:+.4g}" for name, weight in kept[:SHOWN]]
     lines += [f"  … and {len(kept) - SHOWN} more"] if len(kept) > SHOWN else []
-    data = {"model": args.out, "method": args.method, "status": fitted.status_, "intercept": fitted.intercept_}
+    data = {"model": args.out, "method": method, "status": fitted.status_, "intercept": fitted.intercept_}
     features = [{"name": name, "weight": weight} for name, weight in kept]
     return Outcome(
         "\n".join([*lines, f"model: {args.out}"]), {**data, "features": features, "n_candidates": len(weights)}
@@ -110,12 +153,14 @@ def _outcome(args: Namespace, model: Any) -> Outcome:
 def _estimator(args: Namespace) -> Any:
     from sparsetd.estimators.validation import check_parameters, nearest
 
-    method = method_named(args.method)
-    given = {"gamma": args.gamma, "fit_intercept": True, **dict(args.set)}
+    method = method_named(args.method or METHOD)
+    if "gamma" in dict(args.set):
+        raise WrongInput("--set gamma is the discount, which has an option of its own: write --gamma")
+    given = {"gamma": GAMMA if args.gamma is None else args.gamma, "fit_intercept": True, **dict(args.set)}
     parameters = method().get_params()
     for name in given:
         if name not in parameters:
-            raise WrongInput(nearest(f"parameter of {args.method}", name, sorted(parameters)))
+            raise WrongInput(nearest(f"parameter of {method.__name__}", name, sorted(parameters)))
     check_parameters(given)
     return method(**given)
 

@@ -1,4 +1,4 @@
-"""`--target` and `--policy`: a policy named on the command line, in the forms that `evaluation.target` knows."""
+"""`--target`: a policy named on the command line, in the forms that `evaluation.target` knows."""
 
 from __future__ import annotations
 

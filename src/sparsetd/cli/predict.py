@@ -27,7 +27,7 @@ OTHERS = {"next_observation", *ALIASES} - set(STATE)
 SUMMARY = "values of the states of a log from a model file, or actions from a policy file"
 DETAILS = """
 One line per row of the log, in its order: its number, its episode (where the log has them) and
-the value of its state, or one value per action, if the model was fitted with --policy. The
+the value of its state, or one value per action, if the model was fitted with --target. The
 observed columns must be those of the fit, by name, in any order; no others are needed. A file
 of 'sparsetd improve' gives the advised action and the probability of every action instead.
 

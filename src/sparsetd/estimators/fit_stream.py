@@ -71,15 +71,18 @@ def fit_in_parts(
     checkpoint: str | Path,
     seconds_per_save: float = SECONDS,
     rows: int = 100_000,
+    warm_start: bool = False,
     **columns: Any,
 ) -> Any:
     """`model.fit(X, y, X_next, **columns)` with a checkpoint after every so many rows, if it is time for one.
 
-    A run that was stopped and is called again continues where it was, and ends with the same bits.
+    A run that was stopped and is called again continues where it was, and ends with the same bits. With `warm_start` a
+    fitted model goes on, as with `partial_fit`.
     """
     start = np.zeros(len(y), dtype=bool) if columns.get("start") is None else np.array(columns["start"], dtype=bool)
     start[:1] = True  # of every pass
-    vars(model).pop("_state", None)
+    if not warm_start:
+        vars(model).pop("_state", None)
     whole = {"X": X.tocsr() if sp.issparse(X) else X, "y": y, "X_next": X_next, **columns, "start": start}
     given = {name: values for name, values in whole.items() if values is not None}
     once = [{name: rows_of(v, slice(a, a + rows)) for name, v in given.items()} for a in range(0, len(y), rows)]

@@ -26,7 +26,12 @@ from sparsetd.logs.read_ahead import read_ahead
 
 
 def fit_shards(
-    model: ValueFunction, source: Any, *, engine: Engine | None = None, checkpoint: str | None = None
+    model: ValueFunction,
+    source: Any,
+    *,
+    engine: Engine | None = None,
+    checkpoint: str | None = None,
+    warm_start: bool = False,
 ) -> ValueFunction:
     """Fit a model of state values; returns it.
 
@@ -36,12 +41,19 @@ def fit_shards(
     source : path, or sequence of Shard
         A folder of shards (see `sparsetd shard`), or any source of `shards`.
     engine, checkpoint
-        As in `evaluate`, for methods that solve the mean system; for those that learn row by row, `checkpoint` is a
-        file as in `fit_stream`.
+        As in `evaluate`.
+    warm_start : bool
+        A model that was fitted before goes on learning, with the features it has. Its method must learn row by row.
     """
     parts = shards(source)
     first = sample(parts, sparse=True)
-    model._begin(first)
+    if not warm_start:
+        model._begin(first)
+    elif not by_rows(model.estimator_):
+        raise ValueError(
+            f"{type(model.estimator_).__name__} solves for all rows at once and cannot go on: fit it anew."
+        )
+    first = first.with_columns(model._names)
     width = state_features(model.features_, first.observation[:1]).shape[1]
     if by_rows(model.estimator_):
         fit_stream(model.estimator_, read_ahead(_batches(parts, model)), checkpoint=checkpoint)
@@ -69,7 +81,7 @@ def _batches(parts: Sequence[Shard], model: ValueFunction) -> Iterator[Mapping[s
     """The features of every shard, as batches of a stream."""
     width = model.n_observed_
     for part in parts:
-        log: Transitions = part.read(sparse=True)
+        log: Transitions = part.read(sparse=True).with_columns(model._names)
         if log.observation.shape[1] != width:
             raise ValueError(
                 f"{part.path} has {log.observation.shape[1]} features and the first shards have {width}: give sparse "

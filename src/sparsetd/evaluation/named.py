@@ -26,7 +26,7 @@ def named_policy(text: str) -> Any:
     path = text.removeprefix("greedy:")
     model = importlib.import_module("sparsetd.model_file").load(path)
     if text.startswith("greedy:") and getattr(model, "n_actions_", None) is None:
-        raise ValueError(f"{path} holds no action values: fit it with --policy.")
+        raise ValueError(f"{path} holds no action values: fit it with --target.")
     if not text.startswith("greedy:") and not callable(model):
         raise ValueError(f"{path} holds a {type(model).__name__}, not a policy: write greedy:{path} for its actions.")
     return model

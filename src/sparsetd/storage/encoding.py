@@ -283,6 +283,9 @@ class Decoder:
 
     def _estimator(self, node: Any) -> Any:
         cls = self._class(node, lambda c: issubclass(c, BaseEstimator))
+        unknown = [name for name in node["params"] if name not in cls._get_param_names()]  # type: ignore[attr-defined]
+        if unknown:
+            raise CorruptFileError(f"{cls.__name__} has no parameter {unknown[0]!r} in this version: fit it anew.")
         model = cls(**{key: self._decode(item) for key, item in node["params"].items()})
         for name, item in node["fitted"].items():
             if name.startswith("_") or hasattr(cls, name):
