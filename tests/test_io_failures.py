@@ -19,7 +19,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from sparsetd.cli.commands import COMMANDS
 from test_cli_log import rows, write
 from toy import TOY
 
@@ -27,6 +26,7 @@ import reproduction.__main__
 from reproduction import EXPERIMENTS, runner
 from sparsetd.cli import demo_questions as demo
 from sparsetd.cli import main
+from sparsetd.cli.command import COMMANDS
 from sparsetd.problems.icu_sepsis import ICUSepsis
 
 HALVES = "import numpy as np\ndef half(s):\n    return np.full((len(s), 2), 0.5)\n"

@@ -61,7 +61,7 @@ RULE = "B if lactate > 2; else none"
         np.where(HIGH, "B", "none"),
         np.where(HIGH, "B", "none").astype(object),
     ],
-    ids=str,
+    ids=lambda form: type(form).__name__,
 )
 def test_all_forms_of_one_policy_are_one(form: object) -> None:
     question = pose(LOG, form)
@@ -183,7 +183,7 @@ def test_a_column_is_a_target_in_python_too(tmp_path: Path) -> None:
         (np.array(["B", "C"] * (N * HORIZON // 2)), "'C', which the log does not know"),
         (np.full(N * HORIZON, 7), "no code of an action"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
 )
 def test_what_is_no_target_is_said(form: object, said: str) -> None:
     with pytest.raises(ValueError, match=said):
