@@ -273,14 +273,9 @@ def _draw_mspbe(settings: Any, rows: Any, axes: Sequence[Any], update: str) -> N
 
 
 def _draw_sampled(settings: Any, rows: Any, axes: Sequence[Any]) -> None:
+    lines = [*((name, "last") for name in ("TD", "TDC", "RO-TD")), ("RO-TD", "average"), ("RO-TD-MP", "average")]
     for ax, update in zip(axes, UPDATES[1:], strict=True):
-        for name, iterate in (
-            ("TD", "last"),
-            ("TDC", "last"),
-            ("RO-TD", "last"),
-            ("RO-TD", "average"),
-            ("RO-TD-MP", "average"),
-        ):
+        for name, iterate in lines:
             eta = settings.eta if update == "sampled" or name in ("TD", "TDC") else settings.other_eta
             _line(ax, rows, update, name, eta, iterate)
         ax.set(xscale="log", yscale="log", ylim=(1e-6, 1e5), xlabel="transition", title=update)
