@@ -266,3 +266,39 @@ def test_bad_arguments_are_named():
 
     with pytest.raises(ValueError, match="is not separable"):
         metrics.dual_value(td_table(), batch, np.ones((1, 5)), Grouped((1.0,)))
+
+
+def hashed(n=1000, d=2**14):
+    """Rows of categories, some with two values and some with thousands, hashed into many columns."""
+    rng = np.random.default_rng(0)
+    sizes = [2, 5, 10, 100, 1000, 5000, 20_000, 2, 50, 10**5]
+    indices = np.column_stack([rng.integers(0, k, n) * 7919 % (d - 50) + j for j, k in enumerate(sizes)])
+    ones = np.ones(indices.size)
+    phi = sp.csr_array((ones, indices.ravel(), np.arange(0, indices.size + 1, len(sizes))), shape=(n, d))
+    phi.sum_duplicates()
+    return phi, rng.normal(size=n)
+
+
+def test_common_and_rare_hashed_columns_are_projected_on_in_few_steps(monkeypatch):
+    phi, v = hashed()
+    steps, lsmr = [], metrics.errors.lsmr
+    monkeypatch.setattr(metrics.errors, "lsmr", lambda *a, **k: steps.append(found := lsmr(*a, **k)) or found)
+    projected = metrics.errors.project_on_columns(phi, v)
+    dense = phi[:, np.unique(phi.indices)].toarray()
+    expected = dense @ np.linalg.lstsq(dense, v)[0]
+    np.testing.assert_allclose(projected, expected, atol=1e-8)
+    assert steps[0][2] < 60  # a hundred and more on the columns as they are, and without an end on 65,536 rows
+
+
+def test_a_projection_that_would_not_end_says_so(monkeypatch):
+    phi, v = hashed()
+    monkeypatch.setattr(metrics.errors, "MOST_STEPS", 3)
+    with pytest.warns(UserWarning, match="only known from below after 3 steps of LSMR"):
+        part = metrics.errors.project_on_columns(phi, v)
+    monkeypatch.undo()
+    assert 0 < part @ part < v @ v
+
+
+def test_rows_without_entries_project_to_nothing():
+    phi = sp.csr_array((4, 3))
+    np.testing.assert_array_equal(metrics.errors.project_on_columns(phi, np.ones(4)), np.zeros(4))

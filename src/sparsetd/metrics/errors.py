@@ -7,6 +7,7 @@ of a chain (`ExactSystem`).
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -15,8 +16,12 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import lsmr
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd.system import Array, Batch, Table, Trace, TraceCarry, recurrence, trace_weights
+
+MOST_STEPS = 2000  # of LSMR: on 65,536 hashed rows these take a minute, and 35 are enough
+NOT_YET = 7  # as LSMR says that its steps were used up
 
 # --- from data --------------------------------------------------------------------------------------------------------
 
@@ -96,12 +101,30 @@ def corrections(batch: Batch, theta: Array, lam: float, trace: Trace) -> Array:
 def project_on_columns(phi: Array | sp.csr_array, v: Array) -> Array:
     """Π_Φ v: the fitted values of a least-squares regression (pivoted QR; LSMR where Φ is sparse)."""
     if sp.issparse(phi):
-        coef = lsmr(phi, v, atol=1e-13, btol=1e-13, conlim=0.0, maxiter=20 * min(phi.shape))[0]
+        phi = _unit_columns(phi)
+        coef, ended, *_ = lsmr(phi, v, atol=1e-13, btol=1e-13, conlim=0.0, maxiter=min(20 * min(phi.shape), MOST_STEPS))
+        if ended == NOT_YET:
+            why = "the features nearly depend on one another"
+            what = f"The projected error is only known from below after {MOST_STEPS:,} steps of LSMR: {why}."
+            warnings.warn(what, ConvergenceWarning, stacklevel=2)
     else:
         dense = np.asarray(phi, dtype=np.float64)
         cutoff = max(dense.shape) * np.finfo(np.float64).eps
         coef = scipy.linalg.lstsq(dense, v, cond=cutoff, lapack_driver="gelsy")[0]
     return np.asarray(phi @ coef)
+
+
+def _unit_columns(phi: sp.csr_array) -> sp.csr_array:
+    """The columns that have an entry, each of length 1.
+
+    They span what they spanned before. A common feature beside rare ones has a column hundreds of times as long, and
+    LSMR, whose steps grow in number with the ratio, would not end on hashed rows.
+    """
+    phi = sp.csr_array(phi)
+    length = np.sqrt(np.bincount(phi.indices, phi.data**2, minlength=phi.shape[1]))
+    place = np.cumsum(length > 0) - 1
+    entries = phi.data / np.where(length > 0, length, 1.0)[phi.indices]
+    return sp.csr_array((entries, place[phi.indices].clip(0), phi.indptr), shape=(phi.shape[0], max(place[-1] + 1, 1)))
 
 
 # --- without sampling ------------------------------------------------------------------------------------------------
