@@ -29,6 +29,7 @@ class Notes:
     rows: Array  # the number of every row, as people count them
     done: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
+    episode_known: bool = False
 
     def where(self, rows: Array) -> str:
         """How many rows, and the first of them."""
@@ -62,11 +63,11 @@ def as_read(column: Column, known: Known, notes: Notes) -> Reading:
     if reading.bad:
         rows = np.isin(column.codes, reading.bad)
         texts = ", ".join(show(column.cells[i]) for i in reading.bad[:3])
+        words = " ".join(option("--na", str(column.cells[i])) for i in reading.bad[:5])
         kind = {"number": "numbers", "time": "dates", "flag": "yes and no"}[reading.kind]
         notes.problems.append(
             f"`{column.name}` holds {kind}, but {texts} {notes.where(rows)}: correct them, take them as missing with "
-            f"{option('--na', str(column.cells[reading.bad[0]]))}, or read the column as text with "
-            f"{option('--text', column.name)}."
+            f"{words}, or read the column as text with {option('--text', column.name)}."
         )
     _say_how(column, reading, known, notes)
     return reading
@@ -192,11 +193,7 @@ def _categories(
     texts = sorted(one for one in column.cells if one is not None)
     categories = list(known.get("categories", texts))
     if len(categories) > MOST_CATEGORIES:
-        notes.problems.append(
-            f"`{column.name}` holds {len(texts):,} different texts (such as {show(texts[0])}): if it names the "
-            f"episode, say {option('--column', f'episode={column.name}')}; otherwise leave it out with "
-            f"{option('--drop', column.name)}, or group it into at most {MOST_CATEGORIES} categories."
-        )
+        _say_many(column, texts, notes)
         return {}, {}
     key = folded if join else str
     place = {key(name): i for i, name in enumerate(categories)}
@@ -224,6 +221,23 @@ def _categories(
         "categories": categories,
         "marks": marks,
     }
+
+
+def _say_many(column: Column, texts: list[str], notes: Notes) -> None:
+    """Text that is another one in most rows is a remark; what comes back often enough may be grouped."""
+    said = f"`{column.name}` holds {len(texts):,} different texts (such as {show(texts[0])})"
+    if len(texts) > len(column.codes) / 2 and notes.episode_known:
+        notes.done.append(f"{said}: it was left out.")
+        return
+    naming = (
+        ""
+        if notes.episode_known
+        else f"if it names the episode, say {option('--column', f'episode={column.name}')}; otherwise "
+    )
+    notes.problems.append(
+        f"{said}: {naming}leave it out with {option('--drop', column.name)}, or group it into at most "
+        f"{MOST_CATEGORIES} categories."
+    )
 
 
 def codes(column: Column, notes: Notes, known: Sequence[str] = (), join: bool = True) -> tuple[Array, tuple[str, ...]]:

@@ -252,6 +252,7 @@ class _Job:
             role = "time" if role == "step" else role
             if role not in {*wanted, *self.found} and free and not self.known:
                 self.found[role] = free[0]
+        self.notes.episode_known = "episode" in self.found
         if "episode" not in {*self.found, *wanted}:
             self.notes.done.append("No column names the episode: a new one begins after each row that ended.")
         if "reward" not in {*self.found, *wanted} and not self.known:
