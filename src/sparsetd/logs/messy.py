@@ -19,6 +19,7 @@ from sparsetd.logs.raw import Column
 
 MOST_CATEGORIES = 30
 DAY = 86_400.0
+NEW = -1.0  # the code of a category that is none of those known
 Known = Mapping[str, Any]
 
 
@@ -94,54 +95,54 @@ def observed(
     column: Column, known: Known, notes: Notes, filling: Filling, *, join: bool = True
 ) -> tuple[dict[str, Array], dict[str, Any]]:
     """The columns of numbers that a raw column becomes, named so that a report can be read, and what was learnt."""
-    if column.gaps.all() and not known:
+    if column.gaps.all() and not known.get("kind"):
         notes.done.append(f"`{column.name}` is empty and was left out.")
         return {}, {}
     reading = as_read(column, known, notes)
     if reading.kind == "text":
         return _categories(column, known, notes, filling, join)
-    values, learnt = column.spread(reading.values), {"kind": reading.kind, **_kept(reading)}
+    values, learnt = column.spread(reading.values), {"kind": reading.kind, **written_as(reading)}
     if reading.kind == "time":
         learnt["origin"] = known.get("origin", float(np.nanmin(values)) if np.isfinite(values).any() else 0.0)
         values = (values - learnt["origin"]) / DAY
         notes.done.append(f"`{column.name}` holds dates: taken as days since the first of them.")
     present = values[np.isfinite(values)]
     learnt["fill"] = known.get("fill", float(np.median(present)) if len(present) else 0.0)
-    made, marks = _filled(column.name, values, learnt["fill"], notes, filling)
-    marks |= _limits(column, reading, notes)
+    values, unknown = _filled(column.name, values, learnt["fill"], f"the median {learnt['fill']:.4g}", notes, filling)
+    marks = _marked(column.name, unknown, filling) | _limits(column, reading, notes)
     learnt["marks"] = list(known.get("marks", marks))
-    return made | {mark: marks.get(mark, np.zeros(len(values))) for mark in learnt["marks"]}, learnt
+    nothing = np.zeros(len(values))
+    return {column.name: values} | {mark: marks.get(mark, nothing) for mark in learnt["marks"]}, learnt
 
 
-def _kept(reading: Reading) -> dict[str, Any]:
-    """How the cells were read, as far as a later table must be read alike."""
+def written_as(reading: Reading) -> dict[str, Any]:
+    """How the cells are written, as far as a later table must be read alike."""
     return {name: reading.how[name] for name in ("comma", "day_first") if name in reading.how}
 
 
-def _filled(
-    name: str, values: Array, fill: float, notes: Notes, filling: Filling
-) -> tuple[dict[str, Array], dict[str, Array]]:
-    """The column without gaps, and a column that marks those for which nothing was known."""
+def _filled(name: str, values: Array, fill: float, words: str, notes: Notes, filling: Filling) -> tuple[Array, Array]:
+    """The column without gaps, and the rows for which nothing was known."""
     gaps = np.isnan(values)
-    if not gaps.any():
-        return {name: values}, {}
     source = filling.carried(gaps)
     unknown = gaps & (source < 0)
-    whole = np.where(unknown, fill, values[np.maximum(source, 0)] if (source >= 0).any() else values)
-    whole = np.where(gaps, whole, values)
-    marked = {f"{name}: missing": unknown.astype(float)} if unknown.any() and filling.missing != "median" else {}
-    how = [f"the last value of the episode ({int((gaps & ~unknown).sum()):,} rows)"] if (gaps & ~unknown).any() else []
-    how += [f"the median {fill:.4g} ({int(unknown.sum()):,} rows)"] if unknown.any() else []
-    _say_gaps(name, gaps, notes, filling, f"filled with {' and '.join(how)}", list(marked))
-    return {name: whole}, marked
+    whole = np.where(gaps, np.where(unknown, fill, values[np.maximum(source, 0)]), values)
+    carried = int(gaps.sum() - unknown.sum())
+    how = [f"the last value of the episode ({carried:,} rows)"] if carried else []
+    how += [f"{words} ({int(unknown.sum()):,} rows)"] if unknown.any() else []
+    mark = "".join(f", and marked in `{mark}`" for mark in _marked(name, unknown, filling))
+    if gaps.any() and filling.missing == "refuse":
+        notes.problems.append(
+            f"`{name}` is missing {notes.where(gaps)}: fill the values in, or allow it with --missing mark, median or "
+            "carry."
+        )
+    elif gaps.any():
+        notes.done.append(f"`{name}` is missing {notes.where(gaps)}: filled with {' and '.join(how)}{mark}.")
+    return whole, unknown
 
 
-def _say_gaps(name: str, gaps: Array, notes: Notes, filling: Filling, how: str, marks: Sequence[str]) -> None:
-    where = f"`{name}` is missing {notes.where(gaps)}"
-    if filling.missing == "refuse":
-        notes.problems.append(f"{where}: fill the values in, or allow it with --missing mark, median or carry.")
-    else:
-        notes.done.append(f"{where}: {how}{f', and marked in `{marks[0]}`' if marks else ''}.")
+def _marked(name: str, unknown: Array, filling: Filling) -> dict[str, Array]:
+    """A column that marks what was not known, unless it is to look like the median."""
+    return {f"{name}: missing": unknown.astype(float)} if unknown.any() and filling.missing != "median" else {}
 
 
 def _limits(column: Column, reading: Reading, notes: Notes) -> dict[str, Array]:
@@ -197,30 +198,18 @@ def _categories(
         return {}, {}
     key = folded if join else str
     place = {key(name): i for i, name in enumerate(categories)}
-    codes = column.spread([-1 if one is None else place.get(key(one), -2) for one in column.cells])
-    if (codes == -2).any():
-        notes.done.append(f"`{column.name}` has categories {notes.where(codes == -2)} that are new: taken as none.")
-    gaps = codes == -1
-    source = filling.carried(gaps)
-    common = int(np.bincount(codes[codes >= 0], minlength=1).argmax())
-    codes = np.where(gaps & (source >= 0), codes[np.maximum(source, 0)], codes)
-    unknown = gaps & (source < 0)
-    codes = np.where(unknown & (filling.missing == "median"), common, codes)
-    shown = [(categories[1], f"{categories[1]}, not {categories[0]}")] if len(categories) == 2 else []
-    shown = shown or [(name, name) for name in categories]
-    made = {f"{column.name}: {words}": (codes == place[key(name)]).astype(float) for name, words in shown}
-    marks = [f"{column.name}: missing"] if unknown.any() and filling.missing != "median" else []
-    if gaps.any():
-        filled = "the last one of the episode" if filling.missing == "carry" else "the most frequent one"
-        how = "kept as a category of its own" if filling.missing in ("mark", "refuse") else f"filled with {filled}"
-        _say_gaps(column.name, gaps, notes, filling, how, marks)
-    marks = list(known.get("marks", marks))
+    found = column.spread([np.nan if one is None else place.get(key(one), NEW) for one in column.cells])
+    if (found == NEW).any():
+        notes.done.append(f"`{column.name}` has categories {notes.where(found == NEW)} that are new: taken as none.")
+    common = int(np.bincount(found[found >= 0].astype(int), minlength=1).argmax())
+    fill, words = (common, repr(categories[common])) if filling.missing == "median" else (NEW, "a category of its own")
+    found, unknown = _filled(column.name, found, fill, words, notes, filling)
+    shown = dict(enumerate(categories)) if len(categories) != 2 else {1: f"{categories[1]}, not {categories[0]}"}
+    made = {f"{column.name}: {words}": (found == i).astype(float) for i, words in shown.items()}
+    marks = list(known.get("marks", _marked(column.name, unknown, filling)))
     notes.done.append(f"`{column.name}` has the categories {', '.join(map(repr, categories))}, written as 0 and 1.")
-    return made | {mark: unknown.astype(float) for mark in marks}, {
-        "kind": "text",
-        "categories": categories,
-        "marks": marks,
-    }
+    learnt = {"kind": "text", "categories": categories, "marks": marks}
+    return made | {mark: unknown.astype(float) for mark in marks}, learnt
 
 
 def _say_many(column: Column, texts: list[str], notes: Notes) -> None:

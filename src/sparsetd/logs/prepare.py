@@ -214,6 +214,7 @@ class _Job:
     keep: Sequence[str]
     found: dict[str, str] = field(default_factory=dict)  # role → column
     worth: dict[str, float] = field(default_factory=dict)  # of every text of an outcome
+    clock: dict[str, Any] = field(default_factory=dict)  # how times are written
     timeless: bool = False  # whether the caller said which column is the time, or that none is
     outcome: bool = False  # whether the reward is one of the whole episode, and stands at its end
     group: Array = field(default_factory=lambda: np.zeros(0))
@@ -250,6 +251,8 @@ class _Job:
             usual = [*(alias for alias in aliases if len(alias) > 1), *GUESSES.get(role, "").split()]
             free = [lower[a] for a in usual if a in lower and lower[a] not in self.found.values()]
             role = "time" if role == "step" else role
+            if role == "time" and self.asked["bandit"]:
+                continue
             if role not in {*wanted, *self.found} and free and not self.known:
                 self.found[role] = free[0]
         self.notes.episode_known = "episode" in self.found
@@ -280,7 +283,7 @@ class _Job:
         n = len(self.raw.rows)
         self.group = self.column("episode").codes if "episode" in self.found else np.zeros(n, dtype=np.int64)
         times = self._times()
-        if times is not None and "duplicates" not in self.keep:
+        if times is not None and "episode" in self.found and "duplicates" not in self.keep:
             times = self._drop_copies(times)
         sort = times is not None and "order" not in self.keep
         rank = times if sort and times is not None else np.arange(len(self.raw.rows))
@@ -307,6 +310,7 @@ class _Job:
             return None
         column = self.column("time")
         reading = messy.as_read(column, {**self.how(column.name), **self.known.get("time", {})}, self.notes)
+        self.clock = messy.written_as(reading)
         values = column.spread(reading.values)
         self.notes.done.append(f"`{column.name}` orders the rows of an episode.")
         if reading.kind not in ("time", "number") or (np.isnan(values).any() and not reading.bad):
@@ -378,8 +382,9 @@ class _Job:
                 columns[name] = column.spread(np.array(column.cells, dtype=object))
         if not any(name.startswith("obs_") for name in columns):
             self.notes.problems.append("No column is left to be observed: each has a role, was left out, or is empty.")
-        kept = {"columns": learnt, "roles": self.found, "worth": self.worth, "missing": self.filling.missing}
-        kept |= {name: value for name, value in self.asked.items() if value} | {"action_names": names}
+        kept: dict[str, Any] = {name: value for name, value in self.asked.items() if value}
+        kept |= {"columns": learnt, "roles": self.found, "worth": self.worth, "time": self.clock}
+        kept |= {"missing": self.filling.missing, "action_names": names}
         return Prepared(columns, names, tuple(self.notes.done), json.loads(json.dumps(kept)))
 
     def _named_columns(self) -> tuple[dict[str, Array], tuple[str, ...] | None]:

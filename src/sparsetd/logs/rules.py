@@ -15,9 +15,8 @@ names apart. A number in braces, `{1..4}`, `{1..4 by 0.5}` or `{1, 2, 4}`, makes
 from __future__ import annotations
 
 import difflib
-import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,7 +28,7 @@ from sparsetd.logs.checks import Array, show
 from sparsetd.logs.names import label
 
 LONGEST = 10_000  # characters of a rule
-DEEPEST = 50  # levels of brackets and operators
+MOST_SIGNS = 200  # operators, brackets and signs of a rule, which bounds its depth
 MOST_POLICIES = 200  # of a family
 DUST = 1e-12  # a share below this is what rounding left
 AS_WAS_DONE = ("as was done", "as logged", "as before", "behavior", "behaviour")
@@ -41,21 +40,12 @@ TOKEN = re.compile(
     rf"|(?P<number>{NUMBER})(?![\w.])|(?P<word>\w+)|(?P<sign><=|>=|<>|!=|==|\S))"
 )
 SPELLINGS = {"<>": "!=", "==": "=", "≤": "<=", "≥": ">=", "≠": "!=", "−": "-", "×": "*", "·": "*", "÷": "/"}
-ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-}
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
-    "=": operator.eq,
-    "!=": operator.ne,
-}
+ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide}
+EQUAL = {"=": np.equal, "!=": np.not_equal}
+COMPARISONS = {"<": np.less, ">": np.greater, "<=": np.less_equal, ">=": np.greater_equal, **EQUAL}
 CONDITIONS = {*COMPARISONS, "and", "or", "not", "in", "missing", "flag"}
+POWER = {"or": 1, "and": 2} | dict.fromkeys((*COMPARISONS, "in", "not", "is"), 4) | {"+": 5, "-": 5, "*": 6, "/": 6}
+NOT, SIGN = 3, 7  # how tightly what follows "not" and a minus is bound
 Tree = tuple[Any, ...]  # an operator and its operands: plain data, that nothing can run
 
 
@@ -193,7 +183,7 @@ class _Parser:
     """Recursive descent over the tokens of one rule."""
 
     def __init__(self, text: str) -> None:
-        self.text, self.tokens, self.at, self.depth = text, _tokens(text), 0, 0
+        self.text, self.tokens, self.at, self.signs = text, _tokens(text), 0, 0
 
     @property
     def token(self) -> Token:
@@ -229,7 +219,7 @@ class _Parser:
         choices = self.choices()
         condition = None
         if not last and self.accept("if", "when"):
-            condition = self.condition(self.either())
+            condition = self.condition(self.expression())
         closed = self.accept(";") or (self.tokens[self.at : self.at + 2][-1].word in ELSE and self.accept(","))
         if last and self.token.kind != "end":
             self.fail("nothing may follow what 'else' says")
@@ -268,90 +258,66 @@ class _Parser:
             self.fail("a probability lies above 0 and is at most 1")
         return value
 
-    def either(self) -> Tree:
-        return self._joined("or", self.both)
+    def expression(self, power: int = 0) -> Tree:
+        """What stands there, with all operators that bind more tightly than `power` (Pratt's way of parsing)."""
+        left = self.operand()
+        while (found := POWER.get(self.token.word, 0)) > power:
+            left = self.extended(left, self.accept(self.token.word), found)
+        return left
 
-    def both(self) -> Tree:
-        return self._joined("and", self.negation)
-
-    def _joined(self, word: str, part: Callable[[], Tree]) -> Tree:
-        first = part()
-        if self.token.word != word:
-            return first
-        parts = [self.condition(first)]
-        while self.accept(word):
-            parts.append(self.condition(part()))
-        return (word, *parts)
-
-    def negation(self) -> Tree:
-        if self.accept("not"):
-            return ("not", self.condition(self.nested(self.negation)))
-        return self.comparison()
-
-    def comparison(self) -> Tree:
-        left = self.sum()
-        if self.accept("is"):
+    def extended(self, left: Tree, sign: str, power: int) -> Tree:
+        """What is on the left, an operator, and what stands on its right."""
+        self.count()
+        if sign == "is":
             negated = self.accept("not")
             self.expect("missing", "after 'is'")
-            found: Tree = ("missing", self.name(left))
-            return ("not", found) if negated else found
-        negated = self.accept("not")
-        if negated or self.token.word == "in":
+            return self.negated(("missing", self.name(left)), negated)
+        if sign == "not":
             self.expect("in", "after 'not'")
-            found = ("in", self.number(left), self.items())
-            return ("not", found) if negated else found
-        chain: list[Tree] = []
-        while sign := self.accept(*COMPARISONS):
-            right = self.sum()
-            chain.append((sign, self.number(left), self.number(right)))
-            left = right
-        return left if not chain else chain[0] if len(chain) == 1 else ("and", *chain)
+        if sign in ("in", "not"):
+            return self.negated(("in", self.number(left), self.items()), sign == "not")
+        right = self.expression(power)
+        if sign in ("and", "or"):
+            return (sign, self.condition(left), self.condition(right))
+        if left[0] in COMPARISONS and sign in COMPARISONS:  # 1 < x < 2
+            return ("and", left, (sign, left[2], self.number(right)))
+        return (sign, self.number(left), self.number(right))
+
+    def negated(self, tree: Tree, really: Any) -> Tree:
+        return ("not", tree) if really else tree
 
     def items(self) -> tuple[Tree, ...]:
         self.expect("(", "after 'in'")
-        found = [self.number(self.sum())]
+        found = [self.number(self.expression())]
         while self.accept(","):
-            found.append(self.number(self.sum()))
+            found.append(self.number(self.expression()))
         self.expect(")", "at the end of the list")
         return tuple(found)
 
-    def sum(self) -> Tree:
-        return self._chain(("+", "-"), lambda: self._chain(("*", "/"), self.signed))
-
-    def _chain(self, signs: tuple[str, ...], part: Callable[[], Tree]) -> Tree:
-        """Sums and products associate to the left; the depth of what they make is bounded."""
-        left, before = part(), self.depth
-        while sign := self.accept(*signs):
-            self.deeper()
-            left = (sign, self.number(left), self.number(part()))
-        self.depth = before
-        return left
-
-    def signed(self) -> Tree:
+    def operand(self) -> Tree:
+        if self.accept("not"):
+            self.count()
+            return ("not", self.condition(self.expression(NOT)))
         if self.accept("-"):
-            return ("-", ("number", 0.0), self.number(self.nested(self.signed)))
+            self.count()
+            return ("-", ("number", 0.0), self.number(self.expression(SIGN)))
         if self.accept("("):
-            inside = self.nested(self.either)
+            self.count()
+            inside = self.expression()
             self.expect(")", "where the bracket ends")
-            return inside
+            return inside if inside[0] not in COMPARISONS else ("and", inside, inside)
         kind, text, *_ = self.token
-        if kind not in ("number", "name", "text", "word") or self.token.word in (*CLOSING, "and", "or", "in", "is"):
+        if kind not in ("number", "name", "text", "word") or self.token.word in (*CLOSING, *POWER):
             self.fail("a column or a number must stand there (names with blanks or signs stand in `backquotes`)")
         self.at += 1
         if kind != "number":
             return ("text" if kind == "text" else "name", text)
         return ("number", float(text)) if np.isfinite(float(text)) else self.fail("the number before it is too large")
 
-    def nested(self, part: Callable[[], Tree]) -> Tree:
-        self.deeper()
-        found = part()
-        self.depth -= 1
-        return found
-
-    def deeper(self) -> None:
-        self.depth += 1
-        if self.depth > DEEPEST:
-            self.fail(f"more than {DEEPEST} levels are nested; write a function instead")
+    def count(self) -> None:
+        self.signs += 1
+        if self.signs > MOST_SIGNS:
+            self.fail(f"it has more than {MOST_SIGNS} operators; write a function instead")
 
     def condition(self, tree: Tree) -> Tree:
         if tree[0] not in CONDITIONS and tree[0] != "name":
@@ -365,44 +331,35 @@ class _Parser:
         return str(tree[1]) if tree[0] == "name" else self.fail("the name of a column must stand before it")
 
 
-def _holds(tree: Tree, columns: _Columns) -> Any:
+def _holds(tree: Tree, columns: _Columns) -> Array:
     """Where a condition holds: a boolean per row."""
     kind, *parts = tree
     if kind in ("and", "or"):
-        joined = np.logical_and if kind == "and" else np.logical_or
-        return joined.reduce([np.broadcast_to(_holds(part, columns), columns.n) for part in parts])
+        left, right = (_holds(part, columns) for part in parts)
+        return left & right if kind == "and" else left | right
     if kind == "not":
-        return np.logical_not(_holds(parts[0], columns))
-    if kind == "missing":
-        return columns.missing(parts[0])
-    if kind == "flag":
-        return columns.flag(parts[0])
+        return ~_holds(parts[0], columns)
+    if kind in ("missing", "flag"):
+        return columns.missing(parts[0]) if kind == "missing" else columns.flag(parts[0])
     if kind == "in":
-        left, items = parts
-        return np.logical_or.reduce([_compared("=", left, item, columns) for item in items])
+        return np.logical_or.reduce([_holds(("=", parts[0], item), columns) for item in parts[1]])
     left, right = parts
-    return _compared(kind, left, right, columns)
-
-
-def _compared(sign: str, left: Tree, right: Tree, columns: _Columns) -> Array:
-    if sign in ("=", "!=") and left[0] == "name" and columns.is_category(left[1]):
-        category = f"{right[1]:g}" if right[0] == "number" else str(right[1])
-        same = columns.category(left[1], category)
-        return same if sign == "=" else ~same
-    found = COMPARISONS[sign](_value(left, columns), _value(right, columns))
-    return np.asarray(np.broadcast_to(found, columns.n))
+    if left[0] == "name" and columns.is_category(left[1]) and kind in EQUAL:
+        same = columns.category(left[1], f"{right[1]:g}" if right[0] == "number" else str(right[1]))
+        return same if kind == "=" else ~same
+    found = COMPARISONS[kind](_value(left, columns), _value(right, columns))
+    return np.array(np.broadcast_to(found, columns.n))
 
 
 def _value(tree: Tree, columns: _Columns) -> Any:
-    """A number per row, or one for all of them."""
+    """A number per row, or one for all of them; a constant stays Python's, so that it takes the column's precision."""
     kind, *parts = tree
     if kind == "number":
         return parts[0]
     if kind in ("name", "text"):
         return columns.number(parts[0])
-    left, right = (_value(part, columns) for part in parts)
     with np.errstate(all="ignore"):
-        found = np.true_divide(left, right) if kind == "/" else ARITHMETIC[kind](left, right)
+        found = ARITHMETIC[kind](*(_value(part, columns) for part in parts))
     if not np.isfinite(found).all():
         row = int(np.argmax(~np.broadcast_to(np.isfinite(found), columns.n)))
         raise ValueError(f"A rule computes {kind!r} in row {row} and gets no finite number: it divides by 0 there.")
