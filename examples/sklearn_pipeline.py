@@ -31,7 +31,7 @@ with sklearn.config_context(enable_metadata_routing=True):
     estimator = LSTD(gamma=GAMMA).set_fit_request(X_next=True, discount=True, start=True)
     steps = [("scale", StandardScaler()), ("phi", RBFGrid((4, 4))), ("td", estimator)]
     pipeline = Pipeline(steps, transform_input=["X_next"])
-    grid = {"phi__grids": [(2, 2), (3, 3), (6, 6)], "td__rho_theta": [1e-5, 1e-4, 1e-3, 1e-2]}
+    grid = {"phi__grids": [(2, 2), (3, 3), (6, 6)], "td__alpha": [1e-5, 1e-4, 1e-3, 1e-2]}
     search = GridSearchCV(pipeline, grid, scoring=TDScorer(GAMMA), cv=GroupKFold(3))
     columns = {"X_next": log.next_observation, "discount": discount, "start": log.start}
     search.fit(log.observation, log.reward, groups=log.episode, **columns)
@@ -43,7 +43,7 @@ print(f"best of {len(search.cv_results_['params'])}: {search.best_params_}, scor
 scores = search.cv_results_["mean_test_score"].reshape(3, 4)
 figure, axis = plt.subplots(figsize=(6, 3.2), layout="constrained")
 for sizes, line in zip(grid["phi__grids"], scores, strict=True):
-    axis.plot(grid["td__rho_theta"], line, "o-", label=f"{sizes[0]} × {sizes[1]} bumps")
+    axis.plot(grid["td__alpha"], line, "o-", label=f"{sizes[0]} × {sizes[1]} bumps")
 axis.set(xscale="log", xlabel="ridge", ylabel="held-out score", title="Grid search over a pipeline")
 axis.legend()
 plt.show()
