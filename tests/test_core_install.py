@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-EXTRAS = ("gymnasium", "pandas", "pyarrow", "icu_sepsis", "minari", "onnx", "polars", "h5py", "cvxpy")
+EXTRAS = ("gymnasium", "pandas", "icu_sepsis", "minari", "onnx", "polars", "h5py", "cvxpy")
 ABSENT = f"""
 import sys
 from importlib.machinery import PathFinder
@@ -65,7 +65,7 @@ def test_the_core_needs_no_extra(code: str, tmp_path: Path) -> None:
     ("words", "extra"),
     [
         (("example", "icu-sepsis", "--out", "icu.csv"), "icu-sepsis"),
-        (("inspect", "log.parquet"), "sparsetd[data]"),
+        (("inspect", "minari:some/data-v0"), "minari"),
     ],
 )
 def test_what_an_extra_brings_is_said_in_one_sentence(words: tuple[str, ...], extra: str, tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ import pytest
 from test_cli_log import rows, write
 
 from sparsetd.cli import main
-from sparsetd.logs import Shard, arrow, memory, read, sources
-from sparsetd.logs.extent import HEAD, extent
+from sparsetd.logs import Shard, door, files, memory, read
+from sparsetd.logs.door import HEAD, extent
 
 READ_ONLY = """
 import warnings
@@ -129,7 +129,7 @@ def test_too_little_memory_is_not_an_unreadable_file(ending, tmp_path, monkeypat
     def fails(*_args: object) -> None:
         raise pa.ArrowMemoryError("malloc of size 7000000000 failed")
 
-    monkeypatch.setattr(*{"npz": (sources, "_column")}.get(ending, (arrow, "columns_of")), fails)
+    monkeypatch.setattr(*{"npz": (door, "_refuse_bomb")}.get(ending, (files, "raw_of")), fails)
     with pytest.raises(MemoryError if ending == "npz" else ValueError, match="malloc of size 7000000000 failed"):
         read(path)
     assert main(["inspect", str(path)]) == (1 if ending == "npz" else 2)

@@ -16,13 +16,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.speed.measure import Contender, Report, Seconds, all_clocks, nanoseconds
 from benchmarks.speed.sparse import ALPHA, ETA, GAMMA, NNZ, rho
+from sparsetd.logs import Transitions
 from sparsetd.operators import tdc
 from sparsetd.penalties import L1
 from sparsetd.solvers import PrimalDual
@@ -36,9 +36,9 @@ import sys, warnings
 warnings.simplefilter("ignore")
 from sparsetd.estimators.fit_stream import fit_stream
 from sparsetd.estimators.rotd import ROTD
-from sparsetd.logs.sparse_parquet import sparse_parquet
+from sparsetd.logs import read_batches
 model = ROTD(gamma={GAMMA}, eta={ETA}, step_size={ALPHA}, rho_w={RHO[0]}, rho_theta={RHO[1]})
-fit_stream(model, (batch for _ in range(int(sys.argv[2])) for batch in sparse_parquet(sys.argv[1], {D})))
+fit_stream(model, (batch for _ in range(int(sys.argv[2])) for batch in read_batches(sys.argv[1], n_features={D})))
 peak = [line for line in open("/proc/self/status") if line.startswith("VmHWM")][0]
 print(model.n_iter_, int(peak.split()[1]) / 1024)
 """
@@ -55,12 +55,12 @@ def write(path: Path, n: int) -> None:
     pq.write_table(table, path, use_dictionary=False, row_group_size=2**16)
 
 
-def kernel(batches: list[dict[str, Any]]) -> Callable[[], object]:
+def kernel(batches: list[Transitions]) -> Callable[[], object]:
     """The lazy kernel alone on the rows of all batches, with the averages that ROTD keeps."""
-    matrix = sp.vstack([batch["X"] for batch in batches], format="csr")
+    matrix = sp.vstack([batch.observation for batch in batches], format="csr")
     n = matrix.shape[0] - 1
     phi, phi_next = (rows_of(matrix, part) for part in (slice(0, n), slice(1, n + 1)))
-    reward, ones = np.concatenate([batch["y"] for batch in batches])[:n], np.ones(n)
+    reward, ones = np.concatenate([batch.reward for batch in batches])[:n], np.ones(n)
     rows = Batch(phi, phi_next, reward, GAMMA * ones, ones, ones == 0.0, ones)
     table, penalty, solver = tdc(eta=ETA), L1(rho_theta=RHO[1], rho_w=RHO[0]), PrimalDual(ALPHA)
     state = solver.init(table, D)
@@ -79,7 +79,7 @@ def peak(path: Path, n: int, rows: int) -> tuple[int, float]:
 def run(report: Report, repeats: int, share: float) -> None:
     from sparsetd.estimators.fit_stream import fit_stream
     from sparsetd.estimators.rotd import ROTD
-    from sparsetd.logs.sparse_parquet import sparse_parquet
+    from sparsetd.logs import read_batches
 
     n = int(500_000 * share)
     model = ROTD(gamma=GAMMA, eta=ETA, step_size=ALPHA, rho_w=RHO[0], rho_theta=RHO[1])
@@ -87,14 +87,14 @@ def run(report: Report, repeats: int, share: float) -> None:
         path = Path(folder) / "log.parquet"
         write(path, n)
 
-        def log() -> Iterator[dict[str, Any]]:
-            return chain.from_iterable(sparse_parquet(path, D) for _ in range(PASSES))
+        def log() -> Iterator[Transitions]:
+            return chain.from_iterable(read_batches(path, n_features=D) for _ in range(PASSES))
 
-        batches = list(sparse_parquet(path, D))
+        batches = list(read_batches(path, n_features=D))
         times = all_clocks(
             [
                 Contender("the kernel alone, rows in memory", kernel(batches), n),
-                Contender("reading only", lambda: sum(len(batch["y"]) for batch in log()), PASSES * n),
+                Contender("reading only", lambda: sum(map(len, log())), PASSES * n),
                 Contender("fit, rows in memory", lambda: fit_stream(model, PASSES * batches), PASSES * n),
                 Contender("fit, rows from the file", lambda: fit_stream(model, log()), PASSES * n),
             ],

@@ -10,8 +10,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
@@ -22,7 +20,6 @@ from sparsetd.estimators.fit_stream import fit_in_parts, fit_stream
 from sparsetd.estimators.lstd import LSTD
 from sparsetd.estimators.rotd import ROGQ, ROTD
 from sparsetd.estimators.td import TD
-from sparsetd.logs.sparse_parquet import sparse_parquet
 from sparsetd.solvers import PrimalDual
 from sparsetd.storage.cache import Cache
 
@@ -184,36 +181,6 @@ def test_what_cannot_stream_is_refused(log):
         fit_stream(TD(), [first, second | {"X_next": second["X"]}])
     with pytest.raises(ValueError, match="only one of batch 1 and the first has ratio"):
         fit_stream(TD(), [first, second | {"ratio": None}])
-
-
-def write_parquet(path, log, values=True):
-    X, y, columns = log
-    lists = {"indices": [X.indices[a:b] for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]}
-    if values:
-        lists["values"] = [X.data[a:b] for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)]
-    pq.write_table(pa.table({**lists, "reward": y, **columns}), path, row_group_size=64)
-
-
-def test_parquet_rows_are_those_that_were_written(log, tmp_path):
-    X, y, columns = log
-    write_parquet(tmp_path / "log.parquet", log)
-    batches = sparse_parquet(tmp_path / "log.parquet", D, values="values", batch_rows=50)
-    assert same(fit_stream(fresh(MODELS[1]), batches), fresh(MODELS[1]).fit(X, y, **columns))
-
-
-def test_parquet_without_values_is_binary(log, tmp_path):
-    X = log[0]
-    write_parquet(tmp_path / "log.parquet", log, values=False)
-    rows = [batch["X"] for batch in sparse_parquet(tmp_path / "log.parquet", D)]
-    assert np.array_equal(sp.vstack(rows).toarray(), (X.toarray() != 0).astype(float))
-
-
-def test_parquet_errors_name_the_column(log, tmp_path):
-    write_parquet(tmp_path / "log.parquet", log)
-    with pytest.raises(ValueError, match="no column 'price'"):
-        next(sparse_parquet(tmp_path / "log.parquet", D, reward="price"))
-    with pytest.raises(ValueError, match="outside 0 … 4"):
-        next(sparse_parquet(tmp_path / "log.parquet", 5))
 
 
 def test_a_kept_checkpoint_goes_on_with_more_batches(log, tmp_path):

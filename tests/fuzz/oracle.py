@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.logs import Transitions, arrow, concatenate, inspect, read, read_batches
+from sparsetd.logs import Transitions, concatenate, files, inspect, read, read_batches
 
 LONGEST_SENTENCE = 2_500
-arrow.MOST = 2**26  # small enough to tell a size bomb from the rest of the process
+files.MOST = 2**26  # small enough to tell a size bomb from the rest of the process
 # In memory where the system has such a folder: a run is mostly the writing and opening of a small file.
 FOLDER = tempfile.mkdtemp(prefix="sparsetd-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
@@ -95,14 +95,14 @@ def check_transitions(t: Transitions, *, first: bool = True) -> None:
     assert t.reward.dtype == np.float64, "type of the rewards"
     assert t.reward.ndim == 1, "shape of the rewards"
     assert np.isfinite(t.reward).all(), "finite rewards"
-    _check_episodes(t, first)
+    check_episodes(t, first)
     _check_actions(t)
     if t.names is not None:
         assert len(set(t.names)) == width, "one name per column"
     assert repr(t)
 
 
-def _check_episodes(t: Transitions, first: bool) -> None:
+def check_episodes(t: Transitions, first: bool) -> None:
     for flags in (t.terminated, t.truncated, t.start):
         assert flags.dtype == bool, "type of the flags"
         assert flags.ndim == 1, "shape of the flags"

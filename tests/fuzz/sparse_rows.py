@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import random
-from importlib import import_module
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -14,17 +12,17 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from fuzz.mutations import Choices
-from fuzz.oracle import file, value_or_sentence
+from fuzz.oracle import check_episodes, file, value_or_sentence
 from fuzz.tables import odd_column
-
-reader = import_module("sparsetd.logs.sparse_parquet")
+from sparsetd.logs import Transitions, read_batches
 
 N, D = 6, 10
 COLUMNS = {
     "indices": [[0, 3], [1], [], [9, 2, 4], [5], [0]],
     "values": [[1.0, 0.5], [2.0], [], [1.0, 1.0, -1.0], [3.0], [0.0]],
     "reward": [1.0, 0.0, 0.5, -1.0, 2.0, 0.25],
-    "start": [True, False, False, True, False, False],
+    "episode": [0, 0, 0, 1, 1, 1],
+    "terminated": [False, False, True, False, False, True],
     "ratio": [1.0] * N,
 }
 
@@ -67,22 +65,19 @@ def one_input(data: bytes) -> None:
         except (pa.ArrowException, ValueError, TypeError, OverflowError, NotImplementedError):
             return  # this table has no such form
     path = file(".sparse.parquet", contents)
-    values = "values" if len(data) % 4 else None
-    # Without the second thread: handing over such small batches takes longer than reading them.
-    with patch.object(reader, "read_ahead", iter):
-        batches = value_or_sentence(lambda: list(reader.sparse_parquet(path, D, values=values, batch_rows=4)))
-    for batch in batches or ():
+    columns = {} if len(data) % 4 else {"values": None}
+    for batch in value_or_sentence(lambda: list(read_batches(path, batch_rows=4, n_features=D, **columns))) or ():
         check_batch(batch)
 
 
-def check_batch(batch: dict[str, Any]) -> None:
-    X = batch["X"]
-    n = len(batch["y"])
-    assert isinstance(X, sp.csr_array), "the kind of matrix"
-    X.check_format(full_check=True)
-    assert X.shape == (n, D), "the shape"
-    assert X.dtype == np.float64, "the type of the features"
-    for name, column in batch.items():
-        if name != "X":
-            assert column.shape == (n,), f"one {name} per row"
-            assert column.dtype.kind in "biuf", f"type of {name}"
+def check_batch(batch: Transitions) -> None:
+    n = len(batch)
+    for X in (batch.observation, batch.next_observation):
+        assert isinstance(X, sp.csr_array), "the kind of matrix"
+        X.check_format(full_check=True)
+        assert X.shape == (n, D), "the shape"
+        assert X.dtype == np.float64, "the type of the features"
+        assert np.isfinite(X.data).all(), "finite features"
+    for name, column in batch._columns().items():
+        assert column.shape[0] == n, f"one {name} per row"
+    check_episodes(batch, first=False)

@@ -19,8 +19,7 @@ import pytest
 from fuzz.test_findings import refused
 from sparsetd import LSTD, Transitions, ValueFunction, model_file
 from sparsetd.features import Fourier, Polynomial, RBFGrid, Tabular, TileCoding
-from sparsetd.logs import arrow, read, read_batches, text
-from sparsetd.logs.sparse_parquet import sparse_parquet
+from sparsetd.logs import files, read, read_batches, text
 from sparsetd.storage import container
 from sparsetd.storage.container import CorruptFileError
 
@@ -45,34 +44,35 @@ def small(path: Path) -> Path:
     return path
 
 
-def test_a_long_text_in_many_rows_of_parquet_is_in_memory_once(tmp_path: Path) -> None:
+def test_a_long_id_in_many_rows_of_parquet_is_refused_while_it_is_in_memory_once(tmp_path: Path) -> None:
     n = 400  # a mebibyte each, if every row had its own
     names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), ["z" * MIB])
     table = pa.table({"obs_x": np.zeros(n), "reward": np.zeros(n), "episode": names})
     pq.write_table(table, tmp_path / "log.parquet", compression="zstd", store_schema=False)
     with at_most(50 * MIB):
-        assert len(read(small(tmp_path / "log.parquet"))) == n - 1
+        refused(lambda: read(small(tmp_path / "log.parquet")), "`episode` must have ids of at most 1,000 bytes")
 
 
 def test_long_lists_of_parquet_are_refused_before_they_are_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrow, "MOST", MIB // 2)
+    monkeypatch.setattr(files, "MOST", MIB // 2)
     lists = pa.ListArray.from_arrays([0, MIB], pa.array(np.zeros(MIB, np.int8)))
     table = pa.table({"obs": lists, "indices": lists, "reward": [0.0]})
     pq.write_table(table, tmp_path / "log.parquet", data_page_size=2**30, use_dictionary=False, compression="zstd")
     refused(lambda: read(small(tmp_path / "log.parquet")), "would unpack to .* in one row group")
-    refused(lambda: list(sparse_parquet(tmp_path / "log.parquet", 9)), "would unpack to .* in one row group")
+    sparse = {"indices": "indices", "n_features": 9}
+    refused(lambda: list(read_batches(tmp_path / "log.parquet", **sparse)), "would unpack to .* in one row group")
 
 
 def test_row_groups_that_fit_only_one_by_one_are_read_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lists = [[0] * 1000] * 20
     table = pa.table({"obs": lists, "indices": lists, "reward": [0.0] * 20})
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=1, use_dictionary=False)
-    monkeypatch.setattr(arrow, "MOST", 40_000)
+    monkeypatch.setattr(files, "MOST", 40_000)
     assert max(map(len, read_batches(tmp_path / "log.parquet"))) <= 2
     assert len(read(tmp_path / "log.parquet")) == 19
-    assert {len(batch["y"]) for batch in sparse_parquet(tmp_path / "log.parquet", 1)} == {2}
+    assert max(map(len, read_batches(tmp_path / "log.parquet", indices="indices", n_features=1))) <= 2
 
 
 def test_lists_of_nothing_are_counted(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_very_many_columns_are_read_fewer_rows_at_a_time(tmp_path: Path, monkeyp
     n = 400
     table = pa.table({**{f"obs_{i}": np.zeros(n) for i in range(100)}, "reward": np.zeros(n), "done": np.ones(n)})
     pq.write_table(table, tmp_path / "log.parquet")
-    monkeypatch.setattr(arrow, "MOST", 102 * 8 * 100)
+    monkeypatch.setattr(files, "MOST", 102 * 8 * 100)
     sizes = [len(part) for part in read_batches(tmp_path / "log.parquet")]
     assert sizes == [98, 100, 100, 100, 2]  # two rows wait for their successors
 
@@ -100,7 +100,8 @@ def test_rows_of_json_that_lack_most_columns(tmp_path: Path, monkeypatch: pytest
     columns = ", ".join(f'"c{i}": 0' for i in range(98))
     path.write_text(f'{{"obs_x": 1, "reward": 0, {columns}}}\n' + '{"obs_x": 1, "reward": 0}\n' * 99)
     monkeypatch.setattr(text, "MAX_CELLS", 1000)
-    sizes = [len(chunk["reward"]) for chunk in text.jsonl_chunks(path, 65_536)]
+    opened = text.open_jsonl(path)
+    sizes = [len(raw["reward"]) for raw in opened.batches(opened.names, 65_536, ())]
     assert sizes == [10] * 10
 
 

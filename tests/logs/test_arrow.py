@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from sparsetd.logs.arrow import columns_of
+from sparsetd.logs.arrays import array_of
 
 
 def test_numbers_at_odd_addresses_are_copied():
@@ -11,6 +11,6 @@ def test_numbers_at_odd_addresses_are_copied():
     held = np.arange(4.0)
     buffer = pa.py_buffer(b"\0" + held.tobytes()).slice(1)
     odd = pa.Array.from_buffers(pa.float64(), 4, [None, buffer])
-    found = columns_of(pa.table({"x": odd}))["x"]
+    found = array_of("x", pa.table({"x": odd}).column("x"))
     assert found.ctypes.data % found.itemsize == 0
     np.testing.assert_array_equal(found, held)

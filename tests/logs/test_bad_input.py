@@ -227,7 +227,7 @@ SOURCES: list[tuple[Callable[[dict[str, Any]], Any], dict[str, Any], str]] = [
     (
         lambda c: pl.DataFrame({"obs": [[1.0, 2.0], [1.0]], "reward": c["r"][:2]}),
         {},
-        r"`obs` has rows of different .*row 1",
+        "`obs` must have lists of equal length, but row 1",
     ),
     (lambda c: {"obs": [[1.0, 2], [1.0]], "reward": c["r"][:2]}, {}, r"`obs` has rows of different .*row 1"),
     (
@@ -265,9 +265,9 @@ FILES: list[tuple[str, str | bytes, str]] = [
     ("a.csv", "1,2,3\n4,5,6\n", "`observation` is missing"),
     ("a.csv", 'obs_x,reward\n"1,2\n', "not a valid CSV file"),
     ("a.csv", b"obs_x,reward\n\xff\xfe,2\n", "a.csv is not UTF-8 text"),
-    ("a.csv", "obs_x,reward\n" + "9" * 200_000 + ",1\n", "not a valid CSV file"),
+    ("a.csv", "obs_x,reward\n" + "9" * 200_000 + ",1\n", "`obs_x` must be finite, but row 0"),
     ("a.csv", "obs_x,reward,done\n1e999,1,1\n", "`obs_x` must be finite, but row 0"),
-    ("a.csv", "obs_x,reward,done\n" + "9" * 100 + ",1,1\n", "`obs_x` must hold numbers, but row 0"),
+    ("a.csv", "obs_x,reward,done\n" + "9" * 120 + ",1,1\n", "`obs_x` must be at most 1e.100 in size, but row 0"),
     ("a.csv", 'obs,reward,done\n"[1, 2]",1,0\n"[1]",1,1\n', "`obs` has rows of different lengths"),
     ("a.csv", 'obs,reward,done\n"[1, 2",1,1\n', "`obs` must hold numbers, but row 0"),
     ("a.csv", "obs_x|reward\n1|2\n", "`reward` is missing.*there are no others"),

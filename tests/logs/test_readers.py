@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparsetd.logs import Transitions, concatenate, infer_schema, inspect, read, read_batches
-from sparsetd.logs.sources import read_npz
+from sparsetd.logs.door import read_npz
 
 N = 60
 ENDS = [7, 8, 21, 40, 59]
@@ -76,6 +76,8 @@ def assert_same(a: Transitions, b: Transitions) -> None:
         left, right = getattr(a, name), getattr(b, name)
         if left is None or isinstance(left, tuple):
             assert left == right, name
+        elif name == "episode_id":  # text where the source has no types
+            assert list(map(str, left)) == list(map(str, right))
         else:
             np.testing.assert_array_equal(left, right, err_msg=name)
 
@@ -344,13 +346,9 @@ def test_every_truncation_of_a_file_reads_or_is_one_sentence(suffix: str, tmp_pa
         assert error is None or "\n" not in error
 
 
-def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.parquet").write_bytes(b"")
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "minari", None)
-    with pytest.raises(ImportError, match=r"sparsetd\[data\]"):
-        read(tmp_path / "a.parquet")
-    with pytest.raises(ImportError, match=r"sparsetd\[minari\]"):
+    with pytest.raises(ImportError, match=r"minari\[hdf5\]"):
         read("minari:some/data-v0")
 
 

@@ -21,7 +21,7 @@ from sparsetd.cli.log_options import (
 from sparsetd.cli.options import at_least, inside
 from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
 from sparsetd.logs import Shard, memory
-from sparsetd.logs.extent import extent
+from sparsetd.logs.door import extent
 
 SUMMARY = "estimate the value of a target policy from a log, with an interval and reasons"
 DETAILS = """

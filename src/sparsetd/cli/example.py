@@ -64,11 +64,9 @@ def write_log(log: Transitions, path: Path) -> None:
     if path.suffix.lower() == ".npz":
         np.savez(buffer, allow_pickle=False, **columns)
     elif path.suffix.lower() == ".parquet":
-        try:
-            import pyarrow
-            import pyarrow.parquet
-        except ImportError:
-            raise ImportError('Parquet needs pyarrow: pip install "sparsetd[data]", or write .csv') from None
+        import pyarrow
+        import pyarrow.parquet
+
         pyarrow.parquet.write_table(pyarrow.table(columns), buffer)
     else:
         rows = zip(*(column.tolist() for column in columns.values()), strict=True)

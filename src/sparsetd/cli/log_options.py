@@ -11,8 +11,8 @@ from typing import Any
 from sparsetd.cli.command import WrongInput
 from sparsetd.cli.options import Assignments, add_n_jobs, at_least, fraction
 from sparsetd.logs import Shard, Transitions, read, shards
+from sparsetd.logs.door import FILES
 from sparsetd.logs.shards import part_of
-from sparsetd.logs.sources import FILES
 from sparsetd.storage.atomic import regular_file
 from sparsetd.storage.cache import Cache
 

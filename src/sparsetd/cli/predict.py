@@ -14,11 +14,11 @@ from scipy.sparse import issparse
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import add_log, check_output
+from sparsetd.logs.door import Log
 from sparsetd.logs.names import in_order
-from sparsetd.logs.parts import Parts
 from sparsetd.logs.prepare import prepare
-from sparsetd.logs.schema import ALIASES
-from sparsetd.logs.sources import chunks
+from sparsetd.logs.schema import ALIASES, SIZES, SPARSE
+from sparsetd.logs.table import array, observed
 from sparsetd.storage.atomic import replace_file
 
 STATE = ("observation", "episode")
@@ -79,15 +79,15 @@ def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
 
     values: list[Any] = []
     episode: list[Any] = []
-    asked = {role: names for role, names in args.column if role in (*STATE, "buckets")}
+    asked = {role: names for role, names in args.column if role in (*STATE, *SPARSE, *SIZES)}
     buckets = model_file.read_notes(args.model).get("buckets")  # as the model was fitted
     source = args.log if args.like is None else prepare(args.log, like=args.like).columns
-    parts = Parts(chunks(source), dict.fromkeys(OTHERS) | asked | ({"buckets": buckets} if buckets else {}))
-    for rows in parts:
-        names = parts.schema.names(rows.observation.shape[1])
-        observation = in_order(rows.observation, names, getattr(model, "feature_names_in_", None))
-        values.append(_of(model, observation, args.model))
-        episode += [] if rows.episode is None else rows.episode.tolist()
+    log = Log(source, **dict.fromkeys(OTHERS) | asked | ({"buckets": buckets} if buckets else {}))
+    for table in log:
+        rows, ids = observed(table, log.schema), array(table, "episode")
+        names = log.schema.names(rows.shape[1])
+        values.append(_of(model, in_order(rows, names, getattr(model, "feature_names_in_", None)), args.model))
+        episode += [] if ids is None else ids.tolist()
     return np.concatenate(values), episode
 
 

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from sparsetd._tools.progress import track
 from sparsetd.estimators.validation import check_parameters
+from sparsetd.logs import Transitions
 from sparsetd.storage.cache import SECONDS, Checkpoint, key_of
 from sparsetd.system import Batch, rows_of
 
@@ -24,7 +25,7 @@ BLOCK_BYTES = 2**22
 
 def fit_stream(
     estimators: Any,
-    batches: Iterable[Mapping[str, Any]],
+    batches: Iterable[Mapping[str, Any] | Transitions],
     *,
     checkpoint: str | Path | None = None,
     seconds_per_save: float = SECONDS,
@@ -44,9 +45,9 @@ def fit_stream(
     estimators : estimator or sequence of estimators
         Several are trained in the same pass, so that every batch is read and checked once: paths and sweeps, also over
         one batch that holds a log in memory. Each gets the coefficients of its own `fit`; n_passes must be 1.
-    batches : iterable of mappings
-        `sparse_parquet` makes one of a Parquet file; a generator that reads a log is another. All of them have the same
-        columns.
+    batches : iterable of mappings or Transitions
+        `read_batches` reads a log in any form, sparse rows with `n_features`; a generator of mappings is another. All
+        of them have the same columns.
     checkpoint : folder or None
         The state is saved here every `seconds_per_save` seconds. A run that was stopped and is called again continues
         from there: the batches before are skipped, not trained on, and refused if they are not those of the first run.
@@ -58,8 +59,23 @@ def fit_stream(
     for model in models:
         if model._passes != 1:
             raise ValueError(f"{type(model).__name__} has n_passes={model._passes}, but a stream is read once: use 1")
-    _stream(models, batches, checkpoint, seconds_per_save, keep_checkpoint)
+    columns = map(columns_of, batches)
+    _stream(
+        models,
+        list(columns) if isinstance(batches, Sequence) else columns,
+        checkpoint,
+        seconds_per_save,
+        keep_checkpoint,
+    )
     return estimators
+
+
+def columns_of(log: Mapping[str, Any] | Transitions) -> Mapping[str, Any]:
+    """The columns that estimators take, of transitions whose observations are the features."""
+    if not isinstance(log, Transitions):
+        return log
+    columns = {"X": log.observation, "y": log.reward, "X_next": log.next_observation, "start": log.start}
+    return columns | {"terminal": log.terminated, "ratio": log.importance_ratio()}
 
 
 def fit_in_parts(

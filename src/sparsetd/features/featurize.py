@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sparsetd.features.action_blocks import action_blocks, block_names, indicator, scale_rows
 from sparsetd.features.base import Array
 from sparsetd.logs import Policy, Transitions
+from sparsetd.logs.arrays import joined
 from sparsetd.logs.policy import chosen, discrete
-from sparsetd.logs.sparse_lists import joined
 from sparsetd.system import Batch
 
 

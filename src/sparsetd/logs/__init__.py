@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from sparsetd.logs.batches import read_batches
 from sparsetd.logs.gymnasium import collect
 from sparsetd.logs.inspect import Inspection, inspect
 from sparsetd.logs.partition import partition
 from sparsetd.logs.policy import Policy, action_probabilities
 from sparsetd.logs.prepare import MessyLog, Prepared, prepare
-from sparsetd.logs.readers import read
+from sparsetd.logs.reading import read, read_batches
 from sparsetd.logs.schema import Schema, infer_schema
 from sparsetd.logs.shards import Shard, shards
 from sparsetd.logs.transitions import Transitions, concatenate

@@ -78,15 +78,20 @@ def successors(s: Array, given: Any, terminated: Mask, start: Mask) -> Array:
         return next_rows(s, last)
     successor = checks.rows("next_observation", given)
     checks.length("next_observation", successor, s.shape[0])
+    checks.finite("next_observation", successor, where=~terminated)
+    return filled_in(s, successor)
+
+
+def filled_in(s: Array, successor: Array) -> Array:
+    """s' with s where it is missing, which it may be in a terminated row; whole numbers where s has whole numbers."""
     if successor.shape[1] != s.shape[1]:
         raise ValueError(
             f"`next_observation` has {successor.shape[1]} columns in row 0 but `observation` has {s.shape[1]}: "
             "give both the same columns."
         )
     if sp.issparse(successor):
-        checks.finite("next_observation", successor, where=~terminated)
-    elif not all_moderate(successor):
-        checks.finite("next_observation", successor, where=~terminated)
+        return successor
+    if not all_moderate(successor):
         successor = np.where(checks.rowwise(immoderate(successor))[:, None], s, successor)
     if s.dtype.kind == "i" and successor.dtype.kind == "f" and np.all(_is_integer(successor)):
         successor = successor.astype(s.dtype)  # integers that were stored with a missing value among them

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.logs.readers import Reading, read_with_notes
+from sparsetd.logs.arrays import folded
+from sparsetd.logs.reading import Reading, read_with_notes
 from sparsetd.logs.schema import ALIASES, Schema
-from sparsetd.logs.sparse_lists import folded
 from sparsetd.logs.suspicions import CHECKS, only_outcomes
 from sparsetd.logs.transitions import Transitions
 
@@ -125,7 +125,7 @@ def _dense(t: Transitions) -> Transitions:
     """What looks wrong is looked for in dense columns, into which sparse ones are folded."""
     if not sp.issparse(t.observation):
         return t
-    s, after = (folded(rows, LOOKED_AT) for rows in (t.observation, t.next_observation))
+    s, after = (folded(rows, LOOKED_AT).toarray() for rows in (t.observation, t.next_observation))
     return replace(t, observation=s, next_observation=after)
 
 
@@ -148,7 +148,7 @@ def _actions(t: Transitions) -> str:
 
 def _missing(schema: Schema, t: Transitions) -> list[str]:
     out = []
-    if not schema.next_observation:
+    if not schema.has_successors:
         out.append("Next observations: the next row of the same episode is used.")
     if not schema.action:
         out.append("Actions: only the value of states can be learned, and only for the policy that was logged.")
@@ -171,7 +171,7 @@ def _missing(schema: Schema, t: Transitions) -> list[str]:
 def _skipped_steps(reading: Reading) -> str | None:
     """Steps that jump while almost all others advance by the same amount."""
     t, step = reading.transitions, reading.step
-    if step is None or reading.schema.next_observation:
+    if step is None or reading.schema.has_successors:
         return None
     inside = np.flatnonzero(~t.start[1:])
     advance = np.diff(step)[inside]

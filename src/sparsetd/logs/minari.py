@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from sparsetd.logs.checks import Array, numbers, objects, reason
+from sparsetd.logs.files import Opened, Raw
 
 PROBABILITIES = ("behavior_prob", "target_prob", "ratio")
 
 
-def minari_chunks(dataset: Any, batch_rows: int) -> Iterator[dict[str, Array]]:
-    """Chunks of whole episodes of a `minari.MinariDataset`, or of the local dataset with that identifier.
+def open_minari(dataset: Any) -> Opened:
+    """A `minari.MinariDataset`, or the local dataset with that identifier: its columns are those of the first episodes.
 
     An episode has T + 1 observations for T steps: they become s and s'. Minari has no standard field for propensities:
     the entries `behavior_prob`, `target_prob` and `ratio` of `infos` are read where they exist.
     """
-    if isinstance(dataset, str):
-        dataset = _load(dataset)
+    dataset = _load(dataset) if isinstance(dataset, str) else dataset
+    names = next((list(columns) for columns in _chunks(dataset, 1)), ["observation", "reward"])
+
+    def batches(columns: Sequence[str], rows: int, _: Sequence[str]) -> Iterator[Raw]:
+        for chunk in _chunks(dataset, rows):
+            yield {name: chunk[name] for name in columns}
+
+    return Opened(names, batches)
+
+
+def _chunks(dataset: Any, batch_rows: int) -> Iterator[dict[str, Array]]:
+    """Whole episodes, as many as have so many rows."""
     pending: list[dict[str, Array]] = []
     first: dict[str, Array] = {}
     size = 0
@@ -109,6 +120,9 @@ def _flat(values: Any) -> Array:
 
 
 def _refuse_other_shapes(number: int, columns: dict[str, Array], first: dict[str, Array]) -> None:
+    absent = next((name for name in first if name not in columns), None)
+    if absent is not None:
+        raise ValueError(f"Episode {number} has no `{absent}`, which episode 0 has: give it to all, or to none.")
     for name, column in columns.items():
         if name in first and column.shape[1:] != first[name].shape[1:]:
             raise ValueError(f"Episode {number} has another shape of `{name}` than episode 0: make them alike.")

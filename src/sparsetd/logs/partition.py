@@ -4,12 +4,13 @@
 
 The cuts are quantiles of the hashes, so that the parts are of equal size. Whoever holds the cuts can place an episode
 without seeing the others: a shard needs its own ids and n − 1 numbers. An id has the same hash in every process, on
-every platform, and whether it is stored as 7, 7.0 or a Python object.
+every platform, and whether it is stored as 7, 7.0, the text "7" or a Python object; "07" is another id.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from sparsetd.logs.checks import Array
 
 Hashes = NDArray[np.uint64]
+WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # texts that a table with types would hold as a number
 MANY = 2**20  # from so many ids on, equal ranges of the hashes are parts of equal size, but for a thousandth
 
 
@@ -63,6 +65,7 @@ def _numbers(ids: Array) -> Hashes:
 
 def _number(entry: Any) -> int:
     whole = isinstance(entry, int) or (isinstance(entry, float) and entry.is_integer())
+    whole = whole or (isinstance(entry, str) and WHOLE.fullmatch(entry) is not None)
     return int(entry) % 2**64 if whole else _of_text(entry)
 
 

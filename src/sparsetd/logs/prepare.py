@@ -17,12 +17,12 @@ from typing import Any, Literal
 import numpy as np
 
 from sparsetd.logs import cells, messy
-from sparsetd.logs.arrow import METADATA
 from sparsetd.logs.cells import folded, number
 from sparsetd.logs.checks import Array, show
+from sparsetd.logs.files import METADATA
 from sparsetd.logs.messy import Filling, Notes, option
 from sparsetd.logs.raw import Column, Raw, raw_table
-from sparsetd.logs.readers import read
+from sparsetd.logs.reading import read
 from sparsetd.logs.rules import nearest
 from sparsetd.logs.schema import ALIASES
 from sparsetd.logs.transitions import Transitions

@@ -13,8 +13,8 @@ import numpy as np
 
 from sparsetd.logs.cells import cell
 from sparsetd.logs.checks import Array, reason
+from sparsetd.logs.door import raw_columns
 from sparsetd.logs.schema import check_names
-from sparsetd.logs.sources import chunks
 
 ENDINGS = (".csv", ".tsv", ".txt")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -78,7 +78,7 @@ def raw_table(source: Any) -> Raw:
     if isinstance(source, (str, Path)) and Path(source).suffix.lower() in ENDINGS and Path(source).is_file():
         return _text_file(Path(source))
     lists: dict[str, list[Any]] = {}
-    for part in chunks(source):
+    for part in raw_columns(source):
         for name in part:
             values = part[name].astype("datetime64[us]") if part[name].dtype.kind == "M" else part[name]
             lists.setdefault(name, []).extend(values.tolist())

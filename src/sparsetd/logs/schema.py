@@ -2,6 +2,8 @@
 
 observation      `obs_*` columns, or columns named by the caller, or one list column `observation`
 next observation `next_obs_*` (or `next_` + the observation's name); absent: the next row of the same episode
+indices, values  in place of these, sparse rows: lists of the features that are not 0, and of their values (absent: 1)
+next_indices, …  the successor of a sparse row (`next_indices`, `next_values`); absent: the next row of the same episode
 action           integers 0, 1, … (or `action_0`, `action_1`, … for several numbers)
 reward           what the transition paid; the only column besides the observation that must be there
 terminated       the episode ended here for good: nothing follows, the successor's value is 0
@@ -11,6 +13,9 @@ behavior_prob    probability of the logged action under the policy that chose it
 target_prob      its probability under the policy to be evaluated
 ratio            target_prob / behavior_prob, instead of the two
 group            what the row belongs to (an age group, a hospital), to ask about groups; only where the caller names it
+
+Sparse rows have as many columns as `n_features` says (by default as the largest index asks for), or `buckets` of them,
+into which the features are folded.
 """
 
 from __future__ import annotations
@@ -18,7 +23,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from sparsetd.logs.checks import show
@@ -43,6 +48,9 @@ WHOLE = (
     ("state", "next_state"),
 )
 PREFIXES = ("obs_", "observation_", "state_")
+SPARSE = ("indices", "values", "next_indices", "next_values")
+SIZES = ("n_features", "buckets")  # no columns: how many of them sparse rows have
+WIDEST = 2**26  # columns of sparse rows: every model of them holds some numbers for each
 MAX_COLUMNS = 100_000
 LONGEST_NAME = 1000
 
@@ -63,16 +71,33 @@ class Schema:
     target_prob: str | None = None
     ratio: str | None = None
     group: str | None = None
+    indices: str | None = None
+    values: str | None = None
+    next_indices: str | None = None
+    next_values: str | None = None
+    n_features: int | None = None
+    buckets: int | None = None
     ignored: tuple[str, ...] = field(default=(), compare=False)
 
     def used(self) -> tuple[str, ...]:
-        """Every column that is read."""
-        names: list[str] = []
-        for f in fields(self):
-            value = getattr(self, f.name)
-            if f.name != "ignored" and value is not None:
-                names += [value] if isinstance(value, str) else value
-        return tuple(names)
+        """Every column that is read, once."""
+        roles = [getattr(self, f.name) for f in fields(self) if f.name not in ("ignored", *SIZES)]
+        names = [[value] if isinstance(value, str) else value or () for value in roles]
+        return tuple(dict.fromkeys(name for several in names for name in several))
+
+    def texts(self) -> tuple[str, ...]:
+        """The columns of ids, which are read as text: 7 and 07 are two patients."""
+        return tuple(name for name in (self.episode, self.group) if name is not None)
+
+    @property
+    def observed(self) -> str:
+        """The first column of the observation."""
+        return self.observation[0] if self.indices is None else self.indices
+
+    @property
+    def has_successors(self) -> bool:
+        """Whether the log has columns of successors."""
+        return bool(self.next_observation) or self.next_indices is not None
 
     def labels(self) -> tuple[str, ...]:
         """Names for the observation's numbers: the columns', without the prefix where a word follows it."""
@@ -92,16 +117,18 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
     """
     names = list(columns)
     check_names(names)
-    given.pop("buckets", None)  # names no column: how many columns sparse rows are folded into
-    unknown = set(given) - set(ALIASES) - {"observation", "next_observation"}
+    sizes: dict[str, Any] = {name: _size(name, given.pop(name)) for name in SIZES if name in given}
+    unknown = set(given) - set(ALIASES) - {"observation", "next_observation", *SPARSE}
     if unknown:
-        raise TypeError(f"`{min(unknown)}` is not a role of a column{_known(min(unknown), ['observation', *ALIASES])}")
-    observation = _observation(given.get("observation"), names)
-    roles: dict[str, Any] = {
-        "observation": observation,
-        "next_observation": _next_observation(given, observation, names),
-    }
-    taken = {*observation, *roles["next_observation"]}
+        known = ["observation", *ALIASES, *SPARSE]
+        raise TypeError(f"`{min(unknown)}` is not a role of a column{_known(min(unknown), known)}")
+    roles: dict[str, Any] = _sparse(given, names)
+    if roles:
+        roles["observation"] = ()
+    else:
+        roles["observation"] = _observation(given.get("observation") or None, names)
+        roles["next_observation"] = _next_observation(given, roles["observation"], names)
+    taken = {name for named in roles.values() for name in ([named] if isinstance(named, str) else named or ())}
     free = [name for name in names if name not in taken]
     for role, aliases in ALIASES.items():
         inferred = next((alias for alias in aliases if alias in free), None)
@@ -111,9 +138,31 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
     roles["action"] = _actions(roles["action"], free, inferred="action" not in given)
     if roles["reward"] is None and "reward" not in given:
         raise ValueError(f"`reward` is missing: say which column it is {_by_role('reward')}{_known('reward', free)}")
-    schema = Schema(**roles)
+    schema = Schema(**roles, **sizes)
     used = set(schema.used())
-    return Schema(**roles, ignored=tuple(name for name in names if name not in used))
+    return replace(schema, ignored=tuple(name for name in names if name not in used))
+
+
+def _size(name: str, value: Any) -> int | None:
+    if value is not None and not (isinstance(value, int) and 1 <= value <= WIDEST):
+        raise ValueError(f"`{name}` must be a number of columns from 1 to {WIDEST:,}, not {show(value)}.")
+    return value
+
+
+def _sparse(given: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """The roles of lists of indices and values, where the caller names them or nothing else can be the observation."""
+    known = set(names)
+    dense = given.get("observation") or any(whole in known for whole, _ in WHOLE)
+    dense = dense or any(name.startswith(PREFIXES) for name in names)
+    if given.get("indices") is None and (dense or "indices" not in known or "indices" in given):
+        return {}
+    if given.get("observation"):
+        raise ValueError("`indices` and `observation` are two ways to give the observation: name one of them.")
+    found = {role: _named(role, given.get(role, role if role in known else None), names) for role in SPARSE}
+    several = next((role for role, name in found.items() if isinstance(name, tuple)), None)
+    if several is not None:
+        raise ValueError(f"`{several}` must be one column of lists: name one.")
+    return found
 
 
 def check_names(names: Sequence[str]) -> None:

@@ -3,40 +3,42 @@
     1. read      checked rows, as many as `memory` holds, go to one spill file, grouped by shard = ⌊n · hash(episode)⌋
     2. merge     the k-th group of every spill is the k-th shard: episodes in the order of their hashes, rows by step
 
-Neither the order of the rows nor that of the files matters, unless the log has no steps: then rows of an episode keep
-theirs. Every file is put in place whole, so a run that was killed continues with what is missing, and the bytes of the
-shards are the same.
+Rows stay in Arrow all the way. Neither the order of the rows nor that of the files matters, unless the log has no
+steps: then rows of an episode keep theirs. Every file is put in place whole, so a run that was killed continues with
+what is missing, and the bytes of the shards are the same.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparsetd._tools.progress import track
-from sparsetd.logs.arrow import columns_of, require_pyarrow
-from sparsetd.logs.assemble import Rows, check_rows, in_order, stack, starts, with_successors
-from sparsetd.logs.checks import reason
-from sparsetd.logs.columns import refuse_rows_after_the_end
+from sparsetd.logs.door import MANIFEST, Log, files_of
+from sparsetd.logs.files import METADATA
+from sparsetd.logs.order import by_number, codes, hashes, over, whole_episodes, with_successors
 from sparsetd.logs.partition import hashed, parts_between, ranges
-from sparsetd.logs.parts import Parts
-from sparsetd.logs.schema import Schema
+from sparsetd.logs.schema import SIZES, Schema
 from sparsetd.logs.shards import UNFINISHED, digest_of
-from sparsetd.logs.sources import MANIFEST, chunks, files_of
+from sparsetd.logs.table import common, stacked
 from sparsetd.storage.atomic import replace_file
-from sparsetd.system import Array
 
 __all__ = ["shard"]
 
 SHARD_BYTES = 64 * 2**20  # of the sources, for each shard
+MOST_SHARDS = 100_000
+PLAN = "plan"  # in the folder of unfinished work: what it is the work of
 
 
 def shard(
@@ -47,7 +49,7 @@ def shard(
     Parameters
     ----------
     sources : sequence
-        What `read` takes; files, folders and patterns may be larger than memory.
+        What `read` takes; files, folders, patterns and streams may be larger than memory.
     out : path
         A new folder, or that of the same call that was interrupted.
     n_shards : int, optional
@@ -59,172 +61,207 @@ def shard(
     """
     files = [file for source in sources for file in files_of(source)]
     n = n_shards or max(1, sum(file.stat().st_size for file in files) // SHARD_BYTES)
+    if not 1 <= n <= MOST_SHARDS:
+        raise ValueError(f"`n_shards` must be between 1 and {MOST_SHARDS:,}, not {n:,}.")
+    only_files = all(files_of(source) for source in sources)
     states = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    plan = hashlib.sha256(json.dumps([states, columns, n, memory], default=str).encode()).hexdigest()
+    plan = hashlib.sha256(json.dumps([states, columns, n, memory], default=str).encode("utf-8", "replace")).hexdigest()
     folder = Path(out)
-    if not _is_done(folder, plan):
-        try:
-            manifest = _written(sources, folder, n, memory, columns)
-        except (ValueError, TypeError, require_pyarrow().ArrowException) as error:
-            shutil.rmtree(folder)  # a run with these rows can never be finished
-            if isinstance(error, require_pyarrow().ArrowException):
-                raise ValueError(f"The sources are not one table ({reason(error)}): write all parts alike.") from None
-            raise
-        replace_file(folder / MANIFEST, json.dumps({"plan": plan, **manifest}, indent=1))
+    if _is_done(folder, plan if only_files else None):
+        return _manifest(folder)
+    made = _begun(folder, plan if only_files else "")
+    try:
+        manifest = _written(sources, folder, n, memory, columns)
+    except (ValueError, TypeError):
+        _withdraw(folder, made)  # a run with these rows can never be finished
+        raise
+    replace_file(folder / MANIFEST, json.dumps({"plan": plan if only_files else "", **manifest}, indent=1))
     shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
+    return _manifest(folder)
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
 
 
-def _is_done(folder: Path, plan: str) -> bool:
-    """Whether the shards of this plan are complete; if not, the folder is new, or that of the same plan."""
-    manifest, started = folder / MANIFEST, folder / UNFINISHED / "plan"
-    if manifest.exists() and f'"plan": "{plan}"' in manifest.read_text(encoding="utf-8"):
-        return True
-    if started.exists() and started.read_text(encoding="utf-8") != plan:
+def _is_done(folder: Path, plan: str | None) -> bool:
+    """Whether the shards of this plan are complete; what is in memory is never taken for what was in memory before."""
+    manifest = folder / MANIFEST
+    return plan is not None and manifest.exists() and f'"plan": "{plan}"' in manifest.read_text(encoding="utf-8")
+
+
+def _begun(folder: Path, plan: str) -> bool:
+    """Whether the folder was made here; it is new, empty, or that of the same plan, or else it is refused."""
+    started = folder / UNFINISHED / PLAN
+    if started.is_file() and plan and started.read_text(encoding="utf-8") == plan:
+        return False
+    if started.is_file():
         raise ValueError(f"{folder} holds unfinished shards of other sources or settings: remove it, or name another.")
-    if not started.exists():
-        if folder.exists() and any(file.name != UNFINISHED for file in folder.iterdir()):
-            raise ValueError(f"{folder} is not empty: name a new folder for the shards.")
-        started.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(started, plan)
-    return False
+    if any(_others(folder)):
+        raise ValueError(f"{folder} is not empty: name a new folder for the shards.")
+    made = not folder.exists()
+    started.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(started, plan)
+    return made
+
+
+def _others(folder: Path) -> Iterator[Path]:
+    """What is in a folder that no run of `shard` left there before it had written its plan."""
+    for path in folder.iterdir() if folder.exists() else ():
+        ours = path.name == UNFINISHED and path.is_dir() and not path.is_symlink()
+        yield from (file for file in path.iterdir() if not file.name.startswith(f".{PLAN}.")) if ours else [path]
+
+
+def _withdraw(folder: Path, made: bool) -> None:
+    """Remove what a run wrote, and the folder if it made it; a folder or a link that was there stays."""
+    for path in folder.glob("shard-*.parquet"):
+        path.unlink()
+    shutil.rmtree(folder / UNFINISHED)
+    if made:
+        folder.rmdir()
 
 
 def _written(sources: Sequence[Any], folder: Path, n: int, memory: int, columns: dict[str, Any]) -> dict[str, Any]:
     """Write what is missing of the shards; their manifest."""
-    spills, schema = _spilled(sources, folder / UNFINISHED, n, memory, columns)
+    log = Log(*sources, **columns)
+    spills = _spilled(log, folder / UNFINISHED, n, memory)
+    kinds = _kinds(spills)
+    schema = _written_as(log.schema, spills, n)
     entries = []
     for k in track(range(n), "writing shards"):
-        entries += _merged(folder, spills, k, schema)
+        entries += _merged(folder, spills, k, schema, kinds, log.action_names)
     roles = {role: value for role, value in asdict(schema).items() if role != "ignored"}
     counts = {what: sum(entry[what] for entry in entries) for what in ("rows", "episodes")}
     return {**counts, "columns": roles, "shards": entries}
 
 
-def _spilled(
-    sources: Sequence[Any], work: Path, n: int, memory: int, columns: dict[str, Any]
-) -> tuple[list[Path], Schema]:
+def _spilled(log: Log, work: Path, n: int, memory: int) -> list[Path]:
     """All rows in files of n record batches, the k-th for the k-th shard; a spill that is there is kept."""
-    parts = Parts(chain.from_iterable(chunks(source) for source in sources), columns)
-    schema, spills = parts.schema, list[Path]()
-    for rows in _portions(_with_ids(track(parts, "reading")), memory):
-        if not spills:
-            schema = _written_as(schema, rows)
+    spills: list[Path] = []
+    for table in _portions(_with_ids(track(log, "reading")), memory // 2):
         spills.append(work / f"spill-{len(spills):05d}.arrow")
         if not spills[-1].exists():
-            replace_file(spills[-1], _grouped(rows, schema, n))
-    return spills, schema
+            replace_file(spills[-1], partial(_write_grouped, table, n))
+    return spills
 
 
-def _with_ids(parts: Iterable[Rows]) -> Iterator[Rows]:
-    """The parts with the ids of their episodes; without a column of them they are numbered as they end."""
+def _with_ids(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The tables with the ids of their episodes; without a column of them they are numbered as they end."""
     number = 0
-    for rows in parts:
-        over = np.cumsum(rows.terminated | rows.truncated)
-        yield rows if rows.episode is not None else replace(rows, episode=number + np.append(0, over[:-1]))
-        number += int(over[-1])
+    for table in tables:
+        if "episode" not in table.column_names:
+            ended = np.cumsum(over(table))
+            table = table.append_column("episode", pa.array(number + np.append(0, ended[:-1])))
+            number += int(ended[-1])
+        yield table
 
 
-def _portions(parts: Iterator[Rows], memory: int) -> Iterator[Rows]:
-    pending: list[Rows] = []
-    for rows in parts:
-        pending.append(rows)
-        if sum(part.nbytes() for part in pending) >= memory:
-            yield stack(pending)
+def _portions(tables: Iterable[pa.Table], memory: int) -> Iterator[pa.Table]:
+    pending: list[pa.Table] = []
+    for table in tables:
+        pending.append(table)
+        if sum(part.nbytes for part in pending) >= memory:
+            yield stacked(pending)
             pending = []
     if pending:
-        yield stack(pending)
+        yield stacked(pending)
 
 
-def _written_as(schema: Schema, rows: Rows) -> Schema:
-    """The columns of the shards: those of the source, with ids; what was several lists is one."""
-    free = next(name for name in ("episode", "trajectory", "episode_id") if name not in schema.used())
-    given: dict[str, Any] = {"episode": schema.episode or free}
-    for role in ("observation", "next_observation", "action"):
-        names, values = getattr(schema, role), getattr(rows, role)
-        given[role] = names if values is None or len(names) == _width(values) else names[:1]
-    return replace(schema, **given)
-
-
-def _width(values: Array) -> int:
-    return 1 if values.ndim == 1 else values.shape[1]
-
-
-def _grouped(rows: Rows, schema: Schema, n: int) -> bytes:
+def _write_grouped(table: pa.Table, n: int, sink: Any) -> None:
     """An Arrow file with the rows of each shard in one record batch."""
-    pa = require_pyarrow()
-    part = parts_between(ranges(n), _hashes(rows))
-    batch = _batch(rows[np.argsort(part, kind="stable")], schema)
-    ends = np.cumsum(np.bincount(part, minlength=n))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as writer:
+    part = parts_between(ranges(n), hashes(table))
+    order, ends = np.argsort(part, kind="stable"), np.cumsum(np.bincount(part, minlength=n))
+    (rows,) = table.to_batches()
+    with pa.ipc.new_file(sink, table.schema) as writer:
         for begin, end in zip([0, *ends[:-1]], ends, strict=True):
-            writer.write_batch(batch.slice(begin, end - begin))
-    return bytes(sink.getvalue())
+            writer.write_batch(rows.take(pa.array(order[begin:end])))
 
 
-def _hashes(rows: Rows) -> Array:
-    """The hash of each row's episode, computed once per run of equal ids."""
-    ids = np.asarray(rows.episode)
-    first = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
-    return np.repeat(hashed(ids[first]), np.diff(first, append=len(ids)))
+def _groups(spills: Sequence[Path], k: int) -> list[pa.Table]:
+    """The k-th group of every spill, as far as it has rows, in the memory of the files."""
+    files = [pa.ipc.open_file(pa.memory_map(os.fsencode(spill))) for spill in spills]
+    return [pa.Table.from_batches([batch]) for file in files if (batch := file.get_batch(k)).num_rows]
 
 
-def _batch(rows: Rows, schema: Schema) -> Any:
-    """The rows as an Arrow record batch with the columns of the schema."""
-    pa = require_pyarrow()
-    columns: dict[str, Any] = {}
-    for role, values in vars(rows).items():
-        names = getattr(schema, role)
-        names = (names,) if isinstance(names, str) else names or ()
-        if values is not None and len(names) == _width(values):
-            columns |= dict(zip(names, values.reshape(len(rows), -1).T, strict=True))
-        elif values is not None and names:
-            columns[names[0]] = pa.FixedSizeListArray.from_arrays(values.ravel(), values.shape[1])
-    return pa.record_batch(columns)
+def _kinds(spills: Sequence[Path]) -> dict[str, Any]:
+    """The type of every column in all shards: whole numbers in one spill and others in the next are of one type."""
+    schemas = [pa.ipc.open_file(pa.memory_map(os.fsencode(spill))).schema for spill in spills]
+    return {name: common({schema.field(name).type for schema in schemas}) for name in schemas[0].names}
 
 
-def _merged(folder: Path, spills: Sequence[Path], k: int, schema: Schema) -> list[dict[str, Any]]:
+def _written_as(schema: Schema, spills: Sequence[Path], n: int) -> Schema:
+    """The columns of the shards: those of the source, with ids; sparse rows are all as wide as the widest."""
+    free = next(name for name in ("episode", "trajectory", "episode_id") if name not in schema.used())
+    schema = replace(schema, episode=schema.episode or free)
+    if schema.indices is None or schema.n_features or schema.buckets:
+        return schema
+    widest = max(_largest(table) for k in range(n) for table in _groups(spills, k))
+    return replace(schema, n_features=widest + 1)
+
+
+def _largest(table: pa.Table) -> int:
+    """The largest index of sparse rows and of their successors."""
+    lists = [table.column(role) for role in table.column_names if role.endswith("indices")]
+    return max(pc.max(pc.list_flatten(column)).as_py() or 0 for column in lists)
+
+
+def _columns(schema: Schema) -> dict[str, str]:
+    """The names that the columns of a table have in a shard: those of the source."""
+    named = {role: getattr(schema, role) for role in asdict(schema) if role not in ("ignored", *SIZES)}
+    single = {role: name for role, name in named.items() if isinstance(name, str)}
+    several = {role: names for role, names in named.items() if isinstance(names, tuple)}
+    return single | {f"{role} {j}": name for role, names in several.items() for j, name in enumerate(names)}
+
+
+def _merged(
+    folder: Path, spills: Sequence[Path], k: int, schema: Schema, kinds: dict[str, Any], names: Any
+) -> list[dict[str, Any]]:
     """Write the k-th shard unless it is there; its entry in the manifest (none where it has no rows)."""
     path, note = folder / f"shard-{k:05d}.parquet", folder / UNFINISHED / f"shard-{k:05d}.json"
     if not note.exists():
-        rows = _sorted(spills, k, schema)
+        table, n_episodes = _sorted(spills, k, schema)
         entry = []
-        if rows is not None:
-            replace_file(path, _parquet(rows, schema, spills))
+        if n_episodes:
+            replace_file(path, partial(_write_parquet, table, schema, kinds, names))
             found = {"bytes": path.stat().st_size, "sha256": digest_of(path)}
-            entry = [{"file": path.name, "rows": len(rows), "episodes": int(starts(rows).sum()), **found}]
+            entry = [{"file": path.name, "rows": len(table), "episodes": n_episodes, **found}]
         replace_file(note, json.dumps(entry))
     return list(json.loads(note.read_text(encoding="utf-8")))
 
 
-def _sorted(spills: Sequence[Path], k: int, schema: Schema) -> Rows | None:
-    pa = require_pyarrow()
-    batches = [pa.ipc.open_file(pa.memory_map(str(spill))).get_batch(k) for spill in spills]
-    parts = [check_rows(columns_of(batch), schema) for batch in batches if batch.num_rows]
-    if not parts:
-        return None
-    rows = stack(parts)
+def _sorted(spills: Sequence[Path], k: int, schema: Schema) -> tuple[Any, int]:
+    """The rows of a shard, episodes in the order of their hashes, and how many these are."""
+    groups = _groups(spills, k)
+    if not groups:
+        return None, 0
+    table = stacked(groups)
+    number, ids = codes(table)
+    place = np.argsort(np.argsort(hashed(ids.to_numpy(zero_copy_only=False)), kind="stable"))
     try:
-        rows, _ = in_order(rows[np.argsort(_hashes(rows), kind="stable")], schema)
-        start = starts(rows)
-        refuse_rows_after_the_end(rows.terminated | rows.truncated, np.cumsum(start))
+        table, _ = by_number(table, place[number], schema)
+        start = whole_episodes(table)
     except ValueError as error:
         raise ValueError(f"{error} Rows are counted as sorted, in shard {k}.") from None
-    known = np.logical_or.reduceat(with_successors(rows, start)[1], np.flatnonzero(start))
-    kept = known[np.cumsum(start) - 1]  # an episode of one row that did not end says nothing
-    return rows[kept] if kept.any() else None
+    known = np.logical_or.reduceat(with_successors(table, start, schema), np.flatnonzero(start))
+    if not known.all():  # an episode of one row that did not end says nothing
+        table = table.filter(known[np.cumsum(start) - 1])
+    return table, int(known.sum())
 
 
-def _parquet(rows: Rows, schema: Schema, spills: Sequence[Path]) -> bytes:
-    """A Parquet file; whole numbers in one spill and others in the next are of one type in all shards."""
-    pa = require_pyarrow()
+def _write_parquet(table: pa.Table, schema: Schema, kinds: dict[str, Any], names: Any, sink: Any) -> None:
     import pyarrow.parquet as pq
 
-    kinds = pa.unify_schemas(
-        [pa.ipc.open_file(pa.memory_map(str(s))).schema for s in spills], promote_options="permissive"
-    )
-    texts = [field.name for field in kinds if not pa.types.is_primitive(field.type)]
-    sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_batches([_batch(rows, schema)]).cast(kinds), sink, use_dictionary=texts)
-    return bytes(sink.getvalue())
+    named = _columns(schema)
+    columns: dict[str, Any] = {}
+    for role, kind in kinds.items():
+        if role in named:  # a column that is observed and names a group is written as what is observed
+            columns.setdefault(named[role], _plain(table.column(role), kind))
+    known = json.dumps({"action_names": names}, ensure_ascii=False)
+    written = pa.table(columns).replace_schema_metadata(None if names is None else {METADATA: known})
+    texts = [field.name for field in written.schema if pa.types.is_string(field.type)]
+    pq.write_table(written, sink, use_dictionary=texts or False)
+
+
+def _plain(column: Any, kind: Any) -> Any:
+    """A column in the type that it has in all shards, texts as such."""
+    return column.cast(pa.string()) if pa.types.is_dictionary(kind) else column.cast(kind)

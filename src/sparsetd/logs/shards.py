@@ -18,20 +18,20 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.logs.arrow import columns_of, require_pyarrow, unreadable
-from sparsetd.logs.assemble import identifiers
+from sparsetd.logs.arrays import array_of, ids_of, lists_of
 from sparsetd.logs.checks import Array
+from sparsetd.logs.door import BATCH, MANIFEST, files_of, manifest_of
+from sparsetd.logs.files import PARQUET, open_parquet, readable
 from sparsetd.logs.partition import cuts, hashed, parts_between
-from sparsetd.logs.readers import read
+from sparsetd.logs.reading import read
 from sparsetd.logs.schema import infer_schema
-from sparsetd.logs.sources import MANIFEST, files_of, manifest_of
-from sparsetd.logs.sparse_lists import column_names
 from sparsetd.logs.transitions import Transitions
 
 UNFINISHED = "unfinished"
+DENSE = 2_048  # columns of sparse rows that are still few
 FEW = (
-    "The log has sparse rows, and this needs all pairs of features, so they must be few: fold them, for example with "
-    "`buckets=512` (--buckets 512 on the command line)."
+    f"The log has sparse rows of more than {DENSE:,} columns, and this needs all pairs of them: fold them, for example "
+    "with `buckets=512` (--buckets 512 on the command line)."
 )
 REMEDY = "restore it, or run `sparsetd shard` again"
 
@@ -49,8 +49,7 @@ class Shard:
 
     def read(self, sparse: bool = False) -> Transitions:
         log = read(self.path, **self.columns) if self.log is None else self.log
-        if sp.issparse(log.observation) and not sparse:
-            raise ValueError(FEW)
+        log = log if sparse else dense(log)
         return log if self.part is None else log[np.isin(log.episode, log.episode[log.start][self._mine(log.ids())])]
 
     def _mine(self, ids: Array) -> Array:
@@ -62,14 +61,34 @@ class Shard:
     def ids(self) -> Array:
         """The ids of the episodes; of a shard that a manifest describes, from that column alone."""
         if not self.listed:
-            return self.read().ids()
-        import pyarrow.parquet as pq
-
-        name = self.columns["episode"]
-        values = columns_of(pq.read_table(self.path, columns=[name], use_threads=False))[name]
-        ids = identifiers(name, values, len(values))
+            return self.read(sparse=True).ids()
+        ids = _ids_in(Path(self.path), self.columns["episode"])
         ids = ids[np.append(True, ids[1:] != ids[:-1])]
         return ids if self.part is None else ids[self._mine(ids)]
+
+
+def dense(log: Transitions) -> Transitions:
+    """The log with dense rows, which sparse ones of few columns become."""
+    if not sp.issparse(log.observation):
+        return log
+    if log.observation.shape[1] > DENSE:
+        raise ValueError(FEW)
+    rows: tuple[Any, Any] = (log.observation, log.next_observation)
+    s, after = (some.toarray() for some in rows)
+    return replace(log, observation=s, next_observation=after)
+
+
+def _ids_in(path: Path, name: str) -> Array:
+    """The column of ids of a Parquet file."""
+    opened = open_parquet(path)
+    parts = [ids_of(name, raw[name], len(raw[name])) for raw in opened.batches([name], BATCH, ())]
+    return np.concatenate([array_of(name, part) for part in parts])
+
+
+def _width_of(path: Path, names: Sequence[str]) -> int:
+    """Columns that the sparse rows of a Parquet file need: one more than their largest index."""
+    batches = open_parquet(path).batches(names, BATCH, ())
+    return 1 + max(int(lists_of(name, raw[name], "iu")[1].max(initial=0)) for raw in batches for name in names)
 
 
 def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
@@ -92,7 +111,7 @@ def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
         return _listed(Path(source), files, columns)
     if any(Path(file.parent, UNFINISHED).is_dir() for file in files):
         raise ValueError(f"{source} holds unfinished shards: run the same `sparsetd shard` again to complete them.")
-    if len(files) > 1 and all(file.suffix.lower() in (".parquet", ".pq") for file in files):
+    if len(files) > 1 and all(file.suffix.lower() in PARQUET for file in files):
         surveyed = _surveyed(files, columns)
         if surveyed is not None:
             return surveyed
@@ -121,6 +140,8 @@ def _listed(folder: Path, files: Sequence[Path], columns: Mapping[str, Any]) -> 
     try:
         if not all(re.fullmatch(r"[\w.-]+", entry["file"], re.ASCII) for entry in entries):
             raise TypeError("not the name of a file beside it")
+        if len({entry["file"] for entry in entries}) < len(entries):
+            raise TypeError("a shard is named twice")
         with ThreadPoolExecutor() as pool:  # a digest is taken without Python's lock
             paths = list(pool.map(lambda entry: _unchanged(folder / entry["file"], entry), entries))
     except (KeyError, TypeError):
@@ -147,24 +168,24 @@ def _unchanged(path: Path, entry: Mapping[str, Any]) -> Path:
 
 def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard, ...] | None:
     """The files as shards, if they have a column of episodes and none is in two files."""
-    pa = require_pyarrow()
     import pyarrow.parquet as pq
 
-    first, hashes = None, []
+    first, hashes, widths = None, [], list[int]()
     for file in files:
-        try:
+        with readable(f"The shard {file.name}", "Parquet"):
             found = pq.read_schema(file)
-            episode = infer_schema(column_names(found), **columns).episode
-            if episode is None:
-                return None
-            if first is not None and not found.equals(first):
-                raise ValueError(f"The shard {file.name} has other columns or types than {files[0].name}: {REMEDY}.")
-            first = found
-            hashes.append(_distinct(columns_of(pq.read_table(file, columns=[episode]))[episode]))
-        except (pa.ArrowException, OSError) as error:
-            raise unreadable(f"The shard {file.name}", "Parquet", error) from None
+        schema = infer_schema(found.names, **columns)
+        if schema.episode is None:
+            return None
+        if first is not None and not found.equals(first):
+            raise ValueError(f"The shard {file.name} has other columns or types than {files[0].name}: {REMEDY}.")
+        first = found
+        hashes.append(_distinct(_ids_in(file, schema.episode)))
+        if schema.indices is not None and not (schema.n_features or schema.buckets):
+            widths.append(_width_of(file, [name for name in (schema.indices, schema.next_indices) if name]))
     _refuse_shared(files, hashes)
-    return tuple(Shard(None, str(file), digest_of(file), dict(columns)) for file in files)
+    roles = {**columns, "n_features": max(widths)} if widths else dict(columns)
+    return tuple(Shard(None, str(file), digest_of(file), roles) for file in files)
 
 
 def _distinct(ids: Array) -> Array:

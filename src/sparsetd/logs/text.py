@@ -1,77 +1,217 @@
-"""CSV and JSON-lines files as chunks of columns, with nothing but the standard library."""
+"""CSV files by pyarrow, in blocks of whole lines, and JSON lines by Python's own reader.
+
+pyarrow guesses the type of a column from a block. A later block that does not fit (4.5 where all were whole) is guessed
+again, so that nothing is ever rounded. What it takes for text is parsed here, every distinct text once. Its reader of
+JSON ends the process on some files, so it is not used.
+"""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
-from sparsetd.logs.checks import Array, objects, show
+from sparsetd.logs.arrays import id_text
+from sparsetd.logs.checks import Array, counted_from, nth, objects, reason, show
+from sparsetd.logs.files import Opened, Raw
 from sparsetd.logs.schema import check_names
 
+BLOCK = 4 * 2**20  # bytes of a CSV file that are parsed at a time
 MAX_LINE = 16 * 2**20
 MAX_CELLS = 2**27  # of a chunk of JSON lines: a row of three characters can lack a hundred thousand columns
 _LONGEST_NUMBER = 64
 _INDEX = "Unnamed: 0"  # pandas writes its index first and without a name; this is what it calls the column itself
 _MISSING = {"", "na", "n/a", "nan", "null", "none"}
+_NULLS = [form for word in sorted(_MISSING) for form in {word, word.upper(), word.title(), "NaN"}]
 _WORDS = {"true": 1, "false": 0}
+_TEXT = pa.dictionary(pa.int32(), pa.string())
+_QUOTED = re.compile(rb'(?:(?<=[,;\t\r\n])|\A)"[^"]*+(?:""[^"]*+)*+(?:"|\Z)')
 
 
-def csv_chunks(
-    path: Path, batch_rows: int, parsed: Callable[[list[str]], Array] | None = None
-) -> Iterator[dict[str, Array]]:
-    """Chunks of a CSV file with a header line, which shows whether commas, semicolons or tabs separate its columns."""
-    parsed = parsed or parse
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        header_line = file.readline(MAX_LINE)
-        file.seek(0)
-        reader = csv.reader(file, delimiter=max(",;\t", key=header_line.count), strict=True)
-        header = next(reader, None)
-        if header is None:
-            raise ValueError(f"{path.name} is empty: it needs a header line with the names of the columns.")
-        names, row = [name.strip() for name in header], 0
-        if names[:1] == [""]:
-            names[0] = _INDEX
-        check_names(names)
-        while lines := list(islice(reader, batch_rows)):
-            lines = [line for line in lines if line]  # blank lines, such as the last one
-            _refuse_wrong_width(lines, len(names), row)
-            if lines:
-                yield {name: parsed(list(texts)) for name, texts in zip(names, zip(*lines, strict=True), strict=True)}
-            row += len(lines)
-        if row == 0:
-            raise ValueError(f"{path.name} has a header but no rows: add at least one transition.")
+def open_csv(path: Path) -> Opened:
+    """A CSV file with a header line, which shows whether commas, semicolons or tabs separate its columns."""
+    with path.open("rb") as file:
+        data = file.read(MAX_LINE)
+    lines = (found.end() for found in re.finditer(rb"\n", data))
+    end = next((i for i in lines if data[:i].strip() and _last_end(data[:i]) == i), len(data))
+    try:
+        header = data[:end].decode().removeprefix("\ufeff").lstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, f"byte {error.start}") from None
+    if not header.strip():
+        raise ValueError(f"{path.name} is empty: it needs a header line with the names of the columns.")
+    separator = max(",;\t", key=header.count)
+    try:
+        names = [name.strip() for name in next(_lines_of(header, separator))]
+    except csv.Error as error:
+        raise _invalid(path, error) from None
+    if names[:1] == [""]:
+        names[0] = _INDEX
+    check_names(names)
+    return Opened(names, _Csv(path, names, separator, end).batches)
 
 
-def _refuse_wrong_width(lines: list[list[str]], width: int, row: int) -> None:
-    for i, line in enumerate(lines):
-        if len(line) != width:
+def _lines_of(text: str, separator: str) -> Iterator[list[str]]:
+    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+
+
+def _last_end(data: bytes) -> int:
+    """Where the last whole line ends; a line break inside quotes ends none."""
+    end = data.rfind(b"\n") + 1
+    if data.count(b'"', 0, end) % 2:
+        inside = next((field for field in _QUOTED.finditer(data) if field.start() < end <= field.end()), None)
+        end = end if inside is None else data.rfind(b"\n", 0, inside.start()) + 1
+    return end
+
+
+class _Csv:
+    """The rows of a CSV file, and the types that its columns were found to have so far."""
+
+    def __init__(self, path: Path, names: list[str], separator: str, begin: int) -> None:
+        self.path, self.names, self.separator, self.begin = path, names, separator, begin
+        self.texts: Sequence[str] = ()
+        self.kinds: dict[str, Any] = {}
+
+    def batches(self, columns: Sequence[str], rows: int, texts: Sequence[str]) -> Iterator[Raw]:
+        """The columns, so many rows at a time; those in `texts` as they stand, all others as numbers or lists."""
+        self.texts, self.kinds = texts, dict.fromkeys(texts, _TEXT)
+        n = 0
+        for block in filter(bytes.strip, self._blocks()):
+            with counted_from(nth(n)):
+                table = self._parsed(block, columns)
+                made = {name: self._column(table.column(name), name in texts) for name in columns}
+            n += len(table)
+            for i in range(0, len(table), rows):
+                yield {name: column[i : i + rows] for name, column in made.items()}
+        if n == 0:
+            raise ValueError(f"{self.path.name} has a header but no rows: add at least one transition.")
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Whole lines, a few mebibytes at a time."""
+        with self.path.open("rb") as file:
+            file.seek(self.begin)
+            held, data = b"", file.read(BLOCK)
+            while len(data) == BLOCK:
+                held += data
+                end = _last_end(held)
+                if end:
+                    yield held[:end]
+                    held = held[end:]
+                elif len(held) > MAX_LINE:
+                    raise ValueError(f"{self.path.name} has a line longer than {MAX_LINE:,} bytes: correct it.")
+                data = file.read(BLOCK)
+            held += data
+            self._refuse_open_quotes(held[_last_end(held) :])
+            yield held
+
+    def _refuse_open_quotes(self, last: bytes) -> None:
+        """pyarrow takes the end of a file for the end of a quotation."""
+        try:
+            list(_lines_of(last.decode(errors="replace"), self.separator))
+        except csv.Error as error:
+            if "end of data" in str(error):
+                raise _invalid(self.path, error) from None
+
+    def _parsed(self, block: bytes, columns: Sequence[str]) -> Any:
+        """The columns of a block; types of the blocks before it are tried first."""
+        kinds = dict(self.kinds)
+        while True:
+            try:
+                table = self._read(block, columns, kinds)
+                break
+            except pa.ArrowInvalid as error:
+                unfit = error
+            del kinds[self._unfit(unfit, kinds)]
+        whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+        numeric = [field.name for field in table.schema if pa.types.is_floating(field.type)] + whole
+        self.kinds = dict.fromkeys(self.texts, _TEXT) | {name: table.schema.field(name).type for name in numeric}
+        if whole and (b"0x" in block or b"0X" in block):  # pyarrow reads 0x10 as 16
+            return self._read(block, columns, kinds | dict.fromkeys(whole, _TEXT))
+        return table
+
+    def _read(self, block: bytes, columns: Sequence[str], kinds: dict[str, Any]) -> Any:
+        from pyarrow import csv as arrow_csv
+
+        wanted = {"include_columns": list(columns), "column_types": kinds, "null_values": _NULLS}
+        return arrow_csv.read_csv(
+            pa.py_buffer(block),
+            arrow_csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=self.names),
+            arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+            arrow_csv.ConvertOptions(**wanted),
+        )
+
+    def _unfit(self, error: Exception, kinds: dict[str, Any]) -> str:
+        """The column that does not have the type that it had before; whatever else went wrong is raised."""
+        row = re.match(r"CSV parse error: Row #(\d+): Expected \d+ columns, got (\d+)", str(error))
+        if row is not None:
             raise ValueError(
-                f"Row {row + i} has {len(line)} fields but the header names {width} columns: correct the row."
+                f"Row {nth(int(row[1]) - 1)} has {row[2]} fields but the header names {len(self.names)} columns: "
+                "correct the row."
             )
+        found = re.match(r"In CSV column #(\d+): .*CSV conversion error", str(error))
+        name = self.names[int(found[1])] if found else None
+        if "invalid UTF8" in str(error):
+            raise _not_utf8(self.path, f"`{name}`")
+        if name is None or name not in kinds or kinds[name] == _TEXT:
+            raise _invalid(self.path, error)
+        return name
+
+    def _column(self, column: Any, as_text: bool) -> Any:
+        """Numbers as pyarrow read them; what it took for text, a word or a date is parsed, or stays text."""
+        kind = column.type
+        if as_text:
+            return _present(column.combine_chunks())
+        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            return column.combine_chunks()
+        if pa.types.is_binary(kind):
+            raise _not_utf8(self.path, "a column")
+        if pa.types.is_null(kind):
+            return np.full(len(column), np.nan)
+        if pa.types.is_boolean(kind):
+            return column.cast(pa.int8()).combine_chunks()
+        return parsed(column)
 
 
-def parse(texts: list[str]) -> Array:
-    """A column of text as integers or floats if it holds numbers; what is no number stays text, for the error.
+def _present(ids: Any) -> Any:
+    """Ids as they stand; empty cells and words for what is missing are missing."""
+    absent = [text.strip().lower() in _MISSING for text in ids.dictionary.to_pylist()]
+    if not any(absent):
+        return ids
+    places = pa.array(range(len(absent)), pa.int32(), mask=np.array(absent))
+    return pa.DictionaryArray.from_arrays(places.take(ids.indices), ids.dictionary)
+
+
+def _invalid(path: Path, error: Exception) -> ValueError:
+    return ValueError(f"{path.name} is not a valid CSV file ({reason(error)}): write it again.")
+
+
+def _not_utf8(path: Path, where: str) -> ValueError:
+    return ValueError(f"{path.name} is not UTF-8 text ({where}): save it as UTF-8, or let `prepare` read it.")
+
+
+def parsed(column: Any) -> Array:
+    """A column of text as numbers if it holds numbers; what is no number stays text, for the error.
 
     Missing entries (empty, NA, null, …) are NaN, true and false are 1 and 0, and "[1, 2]" is a list.
     """
-    if max(map(len, texts)) <= _LONGEST_NUMBER and _plain("".join(texts)):
-        for number, kind in ((int, np.int64), (float, np.float64)):
-            try:
-                return np.array(list(map(number, texts)), dtype=kind)
-            except (ValueError, OverflowError):
-                continue
-    entries = [_entry(text) for text in texts]
-    kinds = {type(entry) for entry in entries}
+    if not pa.types.is_dictionary(column.type):
+        column = column.cast(pa.string()).dictionary_encode()
+    column = column.unify_dictionaries().combine_chunks()
+    distinct = [*map(_entry, column.dictionary.to_pylist()), *([np.nan] if column.null_count else [])]
+    codes = np.asarray(column.indices.cast("int64").fill_null(len(distinct) - 1))
+    kinds = {type(entry) for entry in distinct}
     if kinds <= {int, float}:
-        return np.array(entries, dtype=np.int64 if kinds == {int} else np.float64)
-    return objects(entries)
+        return np.array(distinct, dtype=np.int64 if kinds == {int} else np.float64)[codes]
+    return objects(distinct)[codes]
 
 
 def _entry(text: str) -> Any:
@@ -80,6 +220,8 @@ def _entry(text: str) -> Any:
         return np.nan
     if word in _WORDS:
         return _WORDS[word]
+    if re.fullmatch(r"[+-]?[0-9]{1,18}", word):
+        return int(word)
     try:
         return float(word) if len(word) <= _LONGEST_NUMBER and _plain(word) else _list(word, text)
     except ValueError:
@@ -108,22 +250,33 @@ def _list(word: str, text: str) -> Any:
         return text
 
 
-def jsonl_chunks(path: Path, batch_rows: int) -> Iterator[dict[str, Array]]:
-    """Chunks of a file with one JSON object per line; the first line's keys are the columns."""
-    with path.open(encoding="utf-8-sig") as file:
-        lines = enumerate(_lines(file))
-        records = _records(lines, 1)
-        if not records:
-            raise ValueError(f"{path.name} is empty: it needs one JSON object per line.")
-        names = list(records[0])
-        check_names(names)
-        rows = min(batch_rows, max(3, MAX_CELLS // len(names)))
-        records, row = records + _records(lines, rows - 1), 0
-        while records:
-            _refuse_new_keys(records, names, row)
-            yield {name: _column([record.get(name) for record in records]) for name in names}
-            row += len(records)
-            records = _records(lines, rows)
+def open_jsonl(path: Path) -> Opened:
+    """A file with one JSON object per line; the first line's keys are the columns."""
+    with readable_text(path), path.open(encoding="utf-8-sig") as file:
+        first = _records(enumerate(_lines(file)), 1)
+    if not first:
+        raise ValueError(f"{path.name} is empty: it needs one JSON object per line.")
+    names = list(first[0])
+    check_names(names)
+
+    def batches(columns: Sequence[str], rows: int, texts: Sequence[str]) -> Iterator[Raw]:
+        rows = min(rows, max(3, MAX_CELLS // len(names)))
+        with readable_text(path), path.open(encoding="utf-8-sig") as file:
+            lines, n = enumerate(_lines(file)), 0
+            while records := _records(lines, rows):
+                _refuse_new_keys(records, names, n)
+                yield {name: typed([record.get(name) for record in records], name in texts) for name in columns}
+                n += len(records)
+
+    return Opened(names, batches)
+
+
+@contextmanager
+def readable_text(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path, f"byte {error.start}") from None
 
 
 def _lines(file: Any) -> Iterator[str]:
@@ -140,12 +293,22 @@ def _records(lines: Iterator[tuple[int, str]], n: int) -> list[dict[str, Any]]:
 
 def _record(line: str, row: int) -> dict[str, Any]:
     try:
-        record = json.loads(line)
+        record = json.loads(line, object_pairs_hook=distinct)
     except (ValueError, RecursionError) as error:
-        reason = str(error).split(":")[0][:80]
-        raise ValueError(f"Row {row} is not valid JSON ({reason}): write one JSON object per line.") from None
+        why = str(error).split(":")[0][:80]
+        raise ValueError(f"Row {row} is not valid JSON ({why}): write one JSON object per line.") from None
     if not isinstance(record, dict):
         raise ValueError(f"Row {row} is a JSON {type(record).__name__}, not an object: write one JSON object per line.")
+    return record
+
+
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object; a name that it has twice would silently keep its last value."""
+    record = dict(pairs)
+    if len(record) < len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"it names {show(twice)} twice")
     return record
 
 
@@ -159,8 +322,11 @@ def _refuse_new_keys(records: list[dict[str, Any]], names: list[str], row: int) 
             )
 
 
-def _column(values: list[Any]) -> Array:
+def typed(values: list[Any], as_text: bool) -> Array:
+    """Values of a source without types of its own as numbers, where they are; ids as text, but for what is missing."""
     kinds = {type(value) for value in values}
+    if as_text:
+        return objects([id_text(v) if isinstance(v, (int, float)) and v == v else v for v in values])
     if kinds <= {float, int, bool, type(None)} and kinds != {type(None)}:
         floats = bool(kinds & {float, type(None)})
         try:

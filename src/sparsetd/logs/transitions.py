@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from sparsetd import plots
 from sparsetd._tools.frames import ROWS, Framed, frame
 from sparsetd.logs import checks, columns
+from sparsetd.logs.arrays import joined
 from sparsetd.logs.checks import Array, Mask
 from sparsetd.logs.names import in_order, names_in
 from sparsetd.logs.partition import partition
 from sparsetd.logs.policy import action_probabilities, chosen, discrete, is_whole
-from sparsetd.logs.sparse_lists import joined
 
 
 @dataclass(frozen=True, eq=False)

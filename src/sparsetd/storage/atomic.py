@@ -12,12 +12,19 @@ import glob
 import os
 import secrets
 import stat
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
+
+Writer = Callable[[BinaryIO], None]
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes | str) -> None:
-    """Put `data` at `path` all at once: temporary file, fsync, rename, fsync of the directory."""
+def replace_file(path: str | os.PathLike[str], data: bytes | str | Writer) -> None:
+    """Put `data` at `path` all at once: temporary file, fsync, rename, fsync of the directory.
+
+    `data` may be a function that writes to the open file, which then need not be in memory.
+    """
     target = regular_file(path)
     clear_leftovers(target)
     # Several threads and processes may write the same file: each has a name that nobody can guess, for itself.
@@ -60,14 +67,14 @@ def clear_leftovers(target: Path) -> None:
             leftover.unlink(missing_ok=True)
 
 
-def _write(temporary: Path, target: Path, data: bytes) -> None:
+def _write(temporary: Path, target: Path, data: bytes | Writer) -> None:
     """A new file with the rights of the file that it will replace, if there is one."""
     old = target.stat() if target.exists() else None
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with open(os.open(temporary, flags, 0o666 if old is None else 0o600), "wb") as handle:
         if old is not None:
             _give_rights(temporary, old)
-        handle.write(data)
+        data(handle) if callable(data) else handle.write(data)
         handle.flush()
         os.fsync(handle.fileno())
 

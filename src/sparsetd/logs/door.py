@@ -1,0 +1,320 @@
+"""Where rows come from: files, folders and patterns, frames, SQL, mappings of arrays and Minari datasets.
+
+Every source is opened first, which tells its columns, and only those that have a role are read: as Arrow's where the
+source speaks Arrow, else as arrays.
+"""
+
+from __future__ import annotations
+
+import glob
+import io
+import json
+import math
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparsetd.logs import files
+from sparsetd.logs.arrays import array_of
+from sparsetd.logs.checks import Array, counted_from, nth, reason, show
+from sparsetd.logs.files import Opened, Raw
+from sparsetd.logs.minari import open_minari
+from sparsetd.logs.schema import MAX_COLUMNS, Schema, check_names, infer_schema
+from sparsetd.logs.sql import open_sqlite
+from sparsetd.logs.table import checked
+from sparsetd.logs.text import distinct, open_csv, open_jsonl
+
+MAX_BYTES = 8 * 2**30
+BATCH = 65_536  # rows that are read at a time
+HEAD = 2**16  # bytes of a text whose lines stand for all of it
+
+MANIFEST = "manifest.json"
+LONGEST_HEADER = 2**14  # of an array in an .npz archive; NumPy itself reads no more than 10,000 bytes
+
+FILES: dict[str, Callable[[Path], Opened]] = {
+    ".parquet": files.open_parquet,
+    ".pq": files.open_parquet,
+    ".arrow": files.open_ipc,
+    ".feather": files.open_ipc,
+    ".ipc": files.open_ipc,
+    ".csv": open_csv,
+    ".tsv": open_csv,
+    ".jsonl": open_jsonl,
+    ".ndjson": open_jsonl,
+}
+
+
+class Log:
+    """The rows of one or several sources, as checked tables in the order of the sources; the first decides on roles.
+
+    `action_names` are those of all sources, in whose numbering the actions come.
+    """
+
+    def __init__(self, *sources: Any, batch_rows: int = BATCH, max_bytes: int = MAX_BYTES, **columns: Any) -> None:
+        self.parts = _parts(sources, max_bytes)
+        self.batch_rows = batch_rows
+        self.n_rows = 0  # of all tables so far
+        self._first = self.parts[0][1]()
+        self.schema = infer_schema(self._first.names, **columns)
+        self.action_names, self._codes = self._first.action_names, dict[Path | None, Array]()
+        if len(self.parts) > 1:
+            self.action_names, self._codes = _joined_actions([path for path, _ in self.parts])
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        first: pa.Table | None = None
+        for i, (path, open_part) in enumerate(self.parts):
+            opened = open_part() if i else self._first
+            _refuse_missing(opened.names, self.schema)
+            for raw in opened.batches(self.schema.used(), self.batch_rows, self.schema.texts()):
+                with counted_from(self.n_rows):
+                    table = self._with_codes(checked(raw, self.schema), path)
+                    first = table.slice(0, 1) if first is None else first
+                    _refuse_another_width(table, first, self.schema)
+                self.n_rows += len(table)
+                yield table
+        if first is None:
+            raise ValueError(f"`{self.schema.observed}` has no rows: the source is empty.")
+
+    def _with_codes(self, table: pa.Table, path: Path | None) -> pa.Table:
+        """The actions of a file in the numbering of all files."""
+        code = self._codes.get(path)
+        if code is None or "action 0" not in table.column_names:
+            return table
+        own = table.column("action 0").to_numpy()
+        if own.dtype.kind != "i" or own.min() < 0 or own.max() >= len(code):
+            raise ValueError(f"`{self.schema.action[0]}` has an action that {path} does not name: prepare it again.")
+        place = table.column_names.index("action 0")
+        return table.set_column(place, "action 0", pa.array(code[own]))
+
+
+def raw_columns(source: Any) -> Iterator[dict[str, Array]]:
+    """All columns of a source as arrays, unchecked, a batch of rows at a time."""
+    for _, open_part in _parts([source], MAX_BYTES):
+        opened = open_part()
+        for raw in opened.batches(opened.names, BATCH, ()):
+            yield {name: array_of(name, column) for name, column in raw.items()}
+
+
+def _parts(sources: Sequence[Any], max_bytes: int) -> list[tuple[Path | None, Callable[[], Opened]]]:
+    """The files of the sources, and whatever else they are, each with the way to open it."""
+    parts: list[tuple[Path | None, Callable[[], Opened]]] = []
+    for source in sources:
+        found = files_of(source)
+        parts += [(path, lambda path=path: _open_file(path, max_bytes)) for path in found]  # type: ignore[misc]
+        if not found:
+            parts.append((None, lambda source=source: _open_other(source)))  # type: ignore[misc]
+    return parts
+
+
+def _open_other(source: Any) -> Opened:
+    if isinstance(source, str) and source.startswith("sqlite:"):
+        return open_sqlite(source)
+    if isinstance(source, str) or hasattr(source, "iterate_episodes"):
+        return open_minari(source.removeprefix("minari:") if isinstance(source, str) else source)
+    if isinstance(source, Mapping):
+        return _mapping({str(name): values for name, values in source.items()})
+    if hasattr(source, "collect_batches"):  # a LazyFrame of polars
+        return _stream(source.collect_schema().names(), (part.to_arrow() for part in source.collect_batches()))
+    if hasattr(source, "iloc"):  # of pandas: a stream would convert the columns that nobody asked for
+        check_names([str(name) for name in source.columns])
+        return _mapping({str(name): source[name] for name in source.columns})
+    if hasattr(source, "__arrow_c_stream__"):
+        reader = pa.RecordBatchReader.from_stream(source)
+        return _stream(reader.schema.names, reader)
+    raise TypeError(
+        f"A {type(source).__name__} is not a source of transitions: pass a path, a frame, a mapping of arrays, what "
+        "speaks Arrow or a Minari dataset, or make a log of arrays with `Transitions.from_arrays`."
+    )
+
+
+def _mapping(columns: Mapping[str, Any]) -> Opened:
+    """Arrays, lists or series by name, which come whole."""
+
+    def batches(names: Sequence[str], _: int, __: Sequence[str]) -> Iterator[Raw]:
+        yield {name: _in_memory(name, columns[name]) for name in names}
+
+    return Opened(list(columns), batches)
+
+
+def _in_memory(name: str, values: Any) -> Any:
+    if hasattr(values, "toarray") or getattr(values, "ndim", 1) == 0 or not hasattr(values, "__len__"):
+        what = "a sparse matrix" if hasattr(values, "toarray") else "a single number"
+        raise ValueError(f"`{name}` is {what}: pass an array, or make a log with `Transitions.from_arrays`.")
+    return values.to_numpy() if hasattr(values, "to_numpy") else values
+
+
+def _stream(names: Sequence[str], batches: Iterable[Any]) -> Opened:
+    """Arrow batches or tables of any size; a stream can be read once."""
+    check_names(names)
+
+    def slices(columns: Sequence[str], rows: int, _: Sequence[str]) -> Iterator[Raw]:
+        with files.readable("The stream", "Arrow"):
+            for batch in batches:
+                yield from files.sliced(batch, columns, rows)
+
+    return Opened(list(names), slices)
+
+
+def _refuse_missing(names: Sequence[str], schema: Schema) -> None:
+    known = set(names)
+    absent = next((name for name in schema.used() if name not in known), None)
+    if absent is not None:
+        raise ValueError(f"`{absent}` is missing from a later part of the source: give every part the same columns.")
+
+
+def _refuse_another_width(table: pa.Table, first: pa.Table, schema: Schema) -> None:
+    for name in table.column_names:
+        width, before = (getattr(t.schema.field(name).type, "list_size", 1) for t in (table, first))
+        if width != before:
+            role, _, j = name.rpartition(" ")
+            raise ValueError(
+                f"`{getattr(schema, role)[int(j)]}` has {width} numbers from row {nth(0)} on, but {before} before: "
+                "give every row the same length."
+            )
+
+
+def joined_names(names: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The names of actions that several logs have together, in numerical or alphabetical order."""
+    union = {name for some in names for name in some}
+    try:
+        return tuple(sorted(union, key=lambda name: (float(name), name)))
+    except ValueError:
+        return tuple(sorted(union))
+
+
+def _joined_actions(paths: Sequence[Path | None]) -> tuple[tuple[str, ...] | None, dict[Path | None, Array]]:
+    """The names of the actions of all files, and for every file whose codes are others, the common code of each."""
+    found = {path: None if path is None else files.action_names(path) for path in paths}
+    named = {path: names for path, names in found.items() if names is not None}
+    if not named:
+        return None, {}
+    if len(named) < len(found):
+        other = next(path for path in found if path not in named)
+        raise ValueError(
+            f"{next(iter(named))} names its actions and {other or 'another source'} does not, so that their codes may "
+            "differ: prepare all of them."
+        )
+    first = next(iter(named.values()))
+    union = first if all(names == first for names in named.values()) else joined_names(list(named.values()))
+    place = {name: code for code, name in enumerate(union)}
+    codes = {path: np.array([place[name] for name in names], np.int64) for path, names in named.items()}
+    return union, codes if any(names != union for names in named.values()) else {}
+
+
+def extent(source: Any, **columns: Any) -> tuple[int, int]:
+    """Rows and observed numbers in each; about so many in a text, and none where only reading would tell."""
+    paths = files_of(source)
+    known = [_rows_in(path) for path in paths]
+    if not paths or None in known:
+        return 0, 0
+    log = Log(source, batch_rows=3, **columns)
+    row = next(iter(log))
+    return sum(filter(None, known)), log.schema.buckets or sum(
+        getattr(field.type, "list_size", 1) for field in row.schema if field.name.startswith("observation ")
+    )
+
+
+def _rows_in(path: Path) -> int | None:
+    """Rows of a file: by the footer of a Parquet file, or by the first lines of a text."""
+    ending = path.suffix.lower()
+    if ending in files.PARQUET:
+        import pyarrow.parquet as pq
+
+        with files.readable(path.name, "Parquet"):
+            return int(pq.read_metadata(path).num_rows)
+    if FILES.get(ending) not in (open_csv, open_jsonl):
+        return None
+    with path.open("rb") as file:
+        head = file.read(HEAD)
+    return path.stat().st_size * head.count(b"\n") // max(len(head), 1)
+
+
+def files_of(source: Any) -> list[Path]:
+    """The files of a path in the order of their names: itself, those of a folder, or those that match a pattern."""
+    if isinstance(source, str) and not source.strip():
+        raise ValueError("the path of the log is empty: name a file or a folder.")
+    if not isinstance(source, (str, Path)) or str(source).startswith(("minari:", "sqlite:")):
+        return []
+    path = Path(source)
+    if path.is_dir():
+        parts = sorted(p for p in path.iterdir() if p.suffix.lower() in FILES)
+        if not parts:
+            raise ValueError(f"{path} is a directory without data files: it needs files such as part-0.parquet.")
+        return parts
+    found = [path] if path.exists() else sorted(map(Path, glob.glob(str(path), recursive=True)))
+    if not found:
+        raise FileNotFoundError(f"{path} does not exist: check the path.")
+    return found
+
+
+def manifest_of(source: Any) -> dict[str, Any]:
+    """The manifest of a folder of shards; that of another source names no columns and no shards."""
+    path = Path(source, MANIFEST) if isinstance(source, (str, Path)) else None
+    if path is None or not path.is_file():
+        return {"columns": {}, "shards": []}
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=distinct)
+        json.dumps(manifest, ensure_ascii=False).encode()  # halves of characters, which no file or terminal takes
+        Schema(**manifest["columns"])
+        return {"columns": manifest["columns"], "shards": [{**entry} for entry in manifest["shards"]]}
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise ValueError(f"{path} is not a manifest of shards: run `sparsetd shard` again.") from None
+
+
+def _open_file(path: Path, max_bytes: int) -> Opened:
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        return _mapping(read_npz(path, max_bytes))
+    if suffix not in FILES:
+        known = ", ".join([*FILES, ".npz"])
+        raise ValueError(f"{path.name} has the ending {suffix!r}, which no reader knows: use one of {known}.")
+    return FILES[suffix](path)
+
+
+def read_npz(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Array]:
+    """Arrays of an .npz archive, without pickles; sizes are checked against the headers before anything is unpacked."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _refuse_bomb(path, archive, max_bytes)
+        with np.load(path, allow_pickle=False) as arrays:  # noqa: TID251 (without pickles)
+            return {name: arrays[name] for name in arrays.files}
+    except MemoryError:
+        raise
+    except Exception as error:  # a damaged archive fails in zipfile, zlib and NumPy, each in its own ways
+        if isinstance(error, ValueError) and str(error).startswith(path.name):
+            raise
+        why = "it holds Python objects" if "pickle" in str(error).lower() else reason(error)
+        raise ValueError(
+            f"{path.name} is not a readable .npz archive ({why}): save plain arrays with np.savez."
+        ) from None
+
+
+def _refuse_bomb(path: Path, archive: zipfile.ZipFile, max_bytes: int) -> None:
+    members = archive.infolist()
+    if len(members) > MAX_COLUMNS:
+        raise ValueError(
+            f"{path.name} holds {len(members):,} arrays, more than {MAX_COLUMNS:,}: use one matrix instead."
+        )
+    total = 0
+    for member in members:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack without a limit
+            raise ValueError(f"{path.name} is compressed in a way that NumPy does not use: save it with np.savez.")
+        with archive.open(member) as packed:
+            file = io.BytesIO(packed.read(LONGEST_HEADER))
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        size = math.prod((*shape, dtype.itemsize))
+        if size > member.file_size or not dtype.itemsize:
+            raise ValueError(
+                f"{path.name} is damaged: {show(member.filename)} claims more data than it holds; save it again."
+            )
+        total += member.file_size
+    if total > max_bytes:
+        raise ValueError(
+            f"{path.name} would unpack to {total / 2**30:.1f} GiB, beyond {max_bytes / 2**30:.1f}: use Parquet."
+        )

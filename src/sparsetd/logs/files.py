@@ -1,0 +1,163 @@
+"""Parquet and Arrow files as record batches of the columns that are asked for, within limits.
+
+A log is trusted as far as pyarrow trusts it: what the footer of a Parquet file says of its size is believed and kept
+below `MOST`, and a small file that would become large is refused. The rest (compressed Arrow buffers, pages that
+contradict their footer) is pyarrow's to refuse.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sparsetd.logs.checks import reason
+from sparsetd.logs.footer import entries_of_lists
+from sparsetd.logs.schema import check_names
+
+MOST = 8 * 2**30  # bytes that one row group or one column of lists may unpack to
+NUMBER = 8  # bytes of an entry
+HARMLESS = 2**28  # bytes that any file may unpack to; beyond it, at most `SHRUNK` times those that it has
+SHRUNK = 1_000
+PARQUET = (".parquet", ".pq")
+METADATA = b"sparsetd"  # the key in a Parquet file under which the names of its actions travel
+MAGIC = b"ARROW1"  # an Arrow file begins and ends with it; a stream does not
+
+Raw = Mapping[str, Any]  # columns of some rows by name: Arrow's, or arrays and lists
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A source whose columns are known and whose rows are yet to be read.
+
+    `batches(columns, rows, texts)` are its rows: these columns, at most so many rows at a time (what is in memory comes
+    whole), those in `texts` as text where the source itself has no types.
+    """
+
+    names: Sequence[str]
+    batches: Callable[[Sequence[str], int, Sequence[str]], Iterator[Raw]]
+    action_names: tuple[str, ...] | None = None
+
+
+@contextmanager
+def readable(name: str, kind: str) -> Iterator[None]:
+    """What pyarrow says of a file, as one sentence; a failed allocation is the fault of the file or of the machine."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, MemoryError):
+            what = f"{name} takes more memory than there is ({reason(error)}): it is too large, or damaged."
+            raise ValueError(what) from None
+        raise ValueError(f"{name} is not a readable {kind} file ({reason(error)}): write it again.") from None
+
+
+def open_parquet(path: Path) -> Opened:
+    """A Parquet file, opened once; its rows can be read once."""
+    import pyarrow.parquet as pq
+
+    with readable(path.name, "Parquet"):
+        source = pa.OSFile(str(path))
+        metadata = pq.read_metadata(source)
+        # Read in pieces: a column of a row group need not fit in memory, and fresh memory is slower than a copy.
+        how: dict[str, Any] = {"buffer_size": 2**20, "pre_buffer": False, "read_dictionary": _texts(metadata)}
+        file = pq.ParquetFile(source, metadata=metadata, **how)
+        check_names(file.schema_arrow.names)
+
+    def batches(columns: Sequence[str], rows: int, _: Sequence[str]) -> Iterator[Raw]:
+        with readable(path.name, "Parquet"), source:
+            rows = rows_of(path, metadata, rows)
+            for batch in file.iter_batches(rows, columns=list(columns), use_threads=False):
+                yield raw_of(batch, columns)
+
+    return Opened(file.schema_arrow.names, batches, _named(file.schema_arrow.metadata))
+
+
+def rows_of(path: Path, metadata: Any, most_rows: int) -> int:
+    """How many rows of a Parquet file to read at a time, so that they take at most `MOST` bytes.
+
+    A file of which one row group would unpack to more, by its own footer, is refused, and so is one that would unpack
+    to very much more than it is.
+    """
+    leaves = [metadata.schema.column(j) for j in range(metadata.num_columns)]
+    widest = max([1, *(leaf.length for leaf in leaves)])
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    if sum(group.num_rows for group in groups) != metadata.num_rows:
+        raise ValueError(f"{path.name} is not a readable Parquet file (its rows do not add up): write it again.")
+    has_lists = any(leaf.max_repetition_level for leaf in leaves)
+    entries = entries_of_lists(path) if has_lists else [0] * len(groups)
+    for group, listed in zip(groups, entries, strict=False):
+        size = max(group.total_byte_size, NUMBER * listed)
+        if size > MOST or (size > HARMLESS and size > SHRUNK * path.stat().st_size):
+            much = f"{size / 2**30:.1f} GiB in one row group, beyond {min(size, MOST) / 2**30:.1f}"
+            raise ValueError(f"{path.name} would unpack to {much}: write smaller ones.")
+        widest = max(widest, size // max(group.num_rows, 1))
+    return max(1, min(rows_at_once(most_rows, metadata.num_columns), MOST // widest))
+
+
+def rows_at_once(most_rows: int, n_columns: int) -> int:
+    """At most `most_rows` rows, fewer where very many columns would not fit."""
+    return min(most_rows, max(3, MOST // (NUMBER * max(n_columns, 1))))
+
+
+def _texts(metadata: Any) -> list[str]:
+    """Columns of text: a file may hold a long text once and refer to it in a million rows, and so shall memory."""
+    leaves = (metadata.schema.column(j) for j in range(metadata.num_columns))
+    return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+
+
+def action_names(source: Any) -> tuple[str, ...] | None:
+    """The names of the actions that `prepare` or `shard` wrote into a Parquet file; None for any other source."""
+    import pyarrow.parquet as pq
+
+    path = Path(source) if isinstance(source, (str, Path)) else Path()
+    if path.suffix.lower() not in PARQUET or not path.is_file():
+        return None
+    with readable(path.name, "Parquet"):
+        return _named(pq.read_schema(path).metadata)
+
+
+def _named(metadata: Mapping[bytes, bytes] | None) -> tuple[str, ...] | None:
+    try:
+        names = json.loads((metadata or {}).get(METADATA, b"{}")).get("action_names")
+        return None if names is None else tuple(map(str, names))
+    except (AttributeError, TypeError, ValueError):  # somebody else's metadata under our key
+        return None
+
+
+def open_ipc(path: Path) -> Opened:
+    """An Arrow IPC file (also called Feather) or stream."""
+    with readable(path.name, "Arrow"):
+        source = pa.memory_map(str(path))
+        is_file = source.read(len(MAGIC)) == MAGIC
+        counted = pa.ipc.open_file(source).num_record_batches if is_file else None
+        source.seek(8 if is_file else 0)  # an Arrow file is a stream between a magic word and a footer
+        stream = pa.ipc.open_stream(source)
+        check_names(stream.schema.names)
+
+    def batches(columns: Sequence[str], rows: int, _: Sequence[str]) -> Iterator[Raw]:
+        with readable(path.name, "Arrow"), source:
+            n = 0
+            for batch in stream:
+                n += 1
+                batch.validate(full=True)  # offsets in a damaged file must not be followed
+                yield from sliced(batch, columns, rows)
+            if is_file and n != counted:
+                raise pa.ArrowInvalid("its footer does not count its record batches")
+
+    return Opened(stream.schema.names, batches)
+
+
+def sliced(batch: Any, columns: Sequence[str], rows: int) -> Iterator[Raw]:
+    """The columns of a record batch, so many rows at a time."""
+    rows = rows_at_once(rows, batch.num_columns)
+    for i in range(0, batch.num_rows, rows):
+        yield raw_of(batch.slice(i, rows), columns)
+
+
+def raw_of(batch: Any, columns: Sequence[str]) -> Raw:
+    return {name: batch.column(name) for name in columns}

@@ -1,0 +1,217 @@
+"""`read` and `read_batches`: a log of any supported form becomes `Transitions`, whole or batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sparsetd.logs.checks import Array, counted_from, nth
+from sparsetd.logs.columns import refuse_rows_after_the_end
+from sparsetd.logs.door import MAX_BYTES, Log, manifest_of
+from sparsetd.logs.order import hashes, in_order, over, starts, whole_episodes, with_successors
+from sparsetd.logs.read_ahead import read_ahead
+from sparsetd.logs.schema import Schema
+from sparsetd.logs.table import array, build, stacked
+from sparsetd.logs.transitions import Transitions
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Transitions, and what happened on the way to them."""
+
+    transitions: Transitions
+    schema: Schema
+    step: Array | None
+    n_source_rows: int
+    was_sorted: bool
+    dropped: int
+    complete: bool
+
+
+def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transitions:
+    """All rows of a log as `Transitions`.
+
+    Parameters
+    ----------
+    source : path, frame, mapping or dataset
+        A file (.parquet, .arrow, .feather, .csv, .tsv, .jsonl, .npz), a folder or a pattern of such parts, or
+        "sqlite:file.db?table=NAME"; a pandas frame, a frame of polars (also a lazy one), a relation of DuckDB or
+        anything else with `__arrow_c_stream__`; a mapping of names to arrays; a Minari dataset, or "minari:ID".
+    max_bytes : int
+        The most memory the columns may take; beyond it use `read_batches`.
+    **columns
+        Names of columns by role, where they differ from the schema: ``observation=["age", "HR"]``, ``reward="score"``.
+        The roles and the usual names are listed in `sparsetd.logs.schema`. `n_features` says how many columns sparse
+        rows have, and `buckets` folds them into so many.
+
+    Notes
+    -----
+    Rows are sorted by episode and step where the log has these columns; without episodes, steps that begin again after
+    a row that ended one are in order already. Without `next_obs_*` columns the successor is the next row of the
+    episode; the last row of an episode that did not terminate then has none and is left out. Ids stay text where the
+    source has no types, as in CSV: 7 and 07 are two episodes.
+    """
+    return read_with_notes(source, max_bytes=max_bytes, **columns).transitions
+
+
+def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | None = None, **columns: Any) -> Reading:
+    """As `read`, with the schema and what was sorted and dropped; stops after about `max_rows` rows of the source."""
+    log = Log(source, max_bytes=max_bytes, **{**manifest_of(source)["columns"], **columns})
+    gathered, complete = _gathered(log, max_bytes, max_rows)
+    n = sum(map(len, gathered))
+    table, moved = in_order(stacked(gathered), log.schema)
+    gathered.clear()  # the parts would take as much memory again
+    start = whole_episodes(table)
+    known = with_successors(table, start, log.schema)
+    if not known.any():
+        raise ValueError(
+            f"`{log.schema.observed}` has no row with a known successor: add next_obs_* columns, or mark the "
+            "last row of an episode as terminated."
+        )
+    step = array(table, "step")
+    transitions = replace(build(table, start, known, log.schema), action_names=log.action_names)
+    step = None if step is None else step[known]
+    return Reading(transitions, log.schema, step, n, moved, int((~known).sum()), complete)
+
+
+def _gathered(log: Log, max_bytes: int, max_rows: int | None) -> tuple[list[pa.Table], bool]:
+    """The tables, and whether they are the whole source."""
+    gathered: list[pa.Table] = []
+    size, tables = 0, iter(log)
+    for table in tables:
+        size += table.nbytes
+        if size > max_bytes:
+            limit = f"{max_bytes / 2**30:.2g} GiB"
+            raise ValueError(f"The source needs more than {limit} of memory: use `read_batches`, or raise `max_bytes`.")
+        gathered.append(table)
+        if max_rows is not None and log.n_rows >= max_rows:
+            return gathered, next(tables, None) is None
+    return gathered, True
+
+
+def read_batches(source: Any, *, batch_rows: int = 65_536, **columns: Any) -> Iterator[Transitions]:
+    """The rows of a log in batches; joined by `concatenate` they equal what `read` returns.
+
+    Parameters are those of `read`. The log must be sorted by episode and step already. A batch that begins inside an
+    episode has no `start` in its first row, so traces carry over from one `partial_fit` to the next. The batches of
+    sparse rows are all of one width only if `n_features` or `buckets` says which. The next batch is read by a second
+    thread while the caller works on this one, so that two are in memory.
+    """
+    if batch_rows < 3:
+        raise ValueError(f"`batch_rows` must be at least 3, but it is {batch_rows}: larger batches are faster.")
+    batches = _batches(source, batch_rows, columns)
+    # To hand a small batch over from another thread takes longer than to read it.
+    yield from read_ahead(batches) if batch_rows >= 4096 else batches
+
+
+def _batches(source: Any, batch_rows: int, columns: dict[str, Any]) -> Iterator[Transitions]:
+    log = Log(source, batch_rows=batch_rows, **{**manifest_of(source)["columns"], **columns})
+    stream = _Stream(log.schema)
+    for table in log:
+        yield from (replace(batch, action_names=log.action_names) for batch in stream.push(table))
+    yield from (replace(batch, action_names=log.action_names) for batch in stream.finish())
+
+
+class _Stream:
+    """Checked parts in, batches out.
+
+    Without logged successors the last two rows are held back: the last one's successor is in the next part, and the
+    row before it is truncated if the last one turns out to end its episode.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self.held: pa.Table | None = None
+        self.held_start = np.zeros(0, dtype=bool)
+        self.last: pa.Table | None = None
+        self.seen: set[int] = set()  # hashes of the episodes before
+        self.n_rows = 0
+
+    def push(self, table: pa.Table) -> Iterator[Transitions]:
+        with counted_from(self.n_rows):
+            table = self._same_actions(table)
+            start = self._starts(table)
+        self.n_rows += len(table)
+        self.last = table.slice(len(table) - 1)
+        if self.held is not None:
+            table, start = stacked([self.held, table]), np.concatenate([self.held_start, start])
+        ready = len(table) if self.schema.has_successors else len(table) - 2
+        if not self.schema.has_successors:
+            self.held, self.held_start = table.slice(max(ready, 0)), start[-2:]
+        yield from self._emitted(table, start, ready)
+
+    def finish(self) -> Iterator[Transitions]:
+        if self.held is not None:
+            yield from self._emitted(self.held, self.held_start, len(self.held))
+
+    def _emitted(self, table: pa.Table, start: Array, ready: int) -> Iterator[Transitions]:
+        """The rows before `ready`, with their successors."""
+        if ready > 0:
+            known = with_successors(table, start, self.schema)
+            n = int(known[:ready].sum())
+            if n:
+                batch = build(table, start, known, self.schema)
+                yield batch if n == len(batch) else batch[:n]
+
+    def _starts(self, table: pa.Table) -> Array:
+        """Which rows start an episode; rows that do not continue those before are refused."""
+        start = starts(table)
+        start[0] = self._opens(table)
+        refuse_rows_after_the_end(over(table), np.cumsum(start))
+        if self.last is not None and not start[0] and over(self.last)[0]:
+            raise ValueError(
+                f"`terminated` or `truncated` holds in row {nth(-1)}, but row {nth(0)} continues the same episode: "
+                "mark only the last row of an episode."
+            )
+        self._refuse_steps_back(table, start)
+        self._refuse_returning(table, start)
+        return start
+
+    def _same_actions(self, table: pa.Table) -> pa.Table:
+        """Whole numbers among continuous actions are continuous too; the reverse comes too late."""
+        if self.last is None or not self.schema.action:
+            return table
+        before, now = (t.schema.field("action 0").type for t in (self.last, table))
+        if len(self.schema.action) == 1 and pa.types.is_integer(before) and pa.types.is_floating(now):
+            raise ValueError(
+                f"`{self.schema.action[0]}` holds whole numbers up to row {nth(-1)} and others after it: "
+                "write every row alike, or read the file whole."
+            )
+        if pa.types.is_floating(before) and pa.types.is_integer(now):
+            place = table.column_names.index("action 0")
+            return table.set_column(place, "action 0", table.column("action 0").cast(pa.float64()))
+        return table
+
+    def _opens(self, table: pa.Table) -> bool:
+        """Whether the first row of a part starts an episode."""
+        if self.last is None:
+            return True
+        if self.schema.episode is None:
+            return bool(over(self.last)[0])
+        return bool(hashes(table.slice(0, 1))[0] != hashes(self.last)[0])
+
+    def _refuse_steps_back(self, table: pa.Table, start: Array) -> None:
+        step = array(table, "step")
+        if step is not None:
+            before = step[:1] if self.last is None else array(self.last, "step")
+            back = step <= np.concatenate([before, step[:-1]])
+            _refuse_row(back & ~start, f"`{self.schema.step}` must increase")
+
+    def _refuse_returning(self, table: pa.Table, start: Array) -> None:
+        if self.schema.episode is None:
+            return
+        again = np.zeros(len(table), dtype=bool)
+        for row, entry in zip(np.flatnonzero(start), hashes(table)[start].tolist(), strict=True):
+            again[row] = entry in self.seen
+            self.seen.add(entry)
+        _refuse_row(again, f"`{self.schema.episode}` must keep the rows of an episode together")
+
+
+def _refuse_row(bad: Array, rule: str) -> None:
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise ValueError(f"{rule}, but row {nth(row)} does not: sort the file by episode and step, or read it whole.")
