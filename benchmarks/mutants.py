@@ -1,0 +1,255 @@
+"""Would the tests notice? `python -m benchmarks.mutants [WORD …]` changes one place of the library at a time and tells.
+
+A mutant is a small wrong edit: a sign, a bound, a forgotten factor. It is applied to a copy of the repository, the
+tests that should notice it run there, and the table says whether they did. WORDs select mutants by file or tests. A
+mutant whose place is no longer in the code is an error: correct the list. `--tests` tries other tests on the same
+mutants, for example those of an earlier version. The command is for people who change the tests; it takes minutes and
+is no part of the checks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+COPIED = ("src", "tests", "docs", "benchmarks", "reproduction", "examples", "pyproject.toml", "README.md")
+LAWS = "tests/test_laws.py"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One edit: `old`, which stands in `file` just once, becomes `new`; `tests` should fail."""
+
+    file: str
+    old: str
+    new: str
+    tests: str = LAWS
+
+    def applied(self, tree: Path) -> str:
+        """Edit the copy; return the text before."""
+        path = tree / "src" / "sparsetd" / self.file
+        text = path.read_text(encoding="utf-8")
+        if text.count(self.old) != 1:
+            raise LookupError(f"{self.file} has {text.count(self.old)} times {self.old!r}: correct the list of mutants")
+        path.write_text(text.replace(self.old, self.new), encoding="utf-8")
+        return text
+
+
+BASE, CHECKS, ROWS, KEPT = "estimators/base.py", "estimators/validation.py", "estimators/rows.py", "solvers/rows.py"
+PENALTY, METRIC, STABLE = "tests/penalties", "tests/test_metrics.py", "tests/selection/test_stability_and_intervals.py"
+RULE, KEPT_WORK, STORED = "tests/logs/test_rules.py", "tests/storage/test_cache.py", "tests/storage"
+MUTANTS = (
+    # What all estimators share.
+    Mutant(BASE, "np.where(np.append(begins[1:], True), 0.0, gammas)", "gammas"),
+    Mutant(BASE, "np.where(np.append(begins[1:], True)", "np.where(np.append(begins[1:], False)"),
+    Mutant(BASE, "np.asarray(X @ self.coef_ + self.intercept_)", "np.asarray(X @ self.coef_last_ + self.intercept_)"),
+    Mutant(BASE, "(self.coef_ > bound) | (self.coef_ < -bound)", "self.coef_ > bound"),
+    Mutant(BASE, "bound = self.support_tol * max(", "bound = 0.5 * self.support_tol * max("),
+    Mutant(BASE, "1.0 - error / nothing if nothing > 0", "1.0 + error / nothing if nothing > 0"),
+    Mutant(BASE, 'first, small, triple = not hasattr(self, "_state")', "first, small, triple = True"),
+    Mutant(BASE, "float(solution.coef[d]) if self.fit_intercept", "float(solution.coef_last[d]) if self.fit_intercept"),
+    Mutant(BASE, 'column("ratio", ratio, n)', 'column("ratio", None, n)'),
+    Mutant(BASE, 'column("interest", interest, n)', 'column("interest", interest, n, default=2.0)'),
+    Mutant(
+        BASE,
+        'column("discount", discount, n, default=self.gamma, high=1.0)',
+        'column("discount", discount, n, default=1.0, high=1.0)',
+    ),
+    Mutant(BASE, "default=self.gamma, high=1.0)", "default=self.gamma, high=2.0)"),
+    Mutant(BASE, "phi = np.ascontiguousarray(phi)  #", "phi = phi  #"),
+    Mutant(
+        BASE,
+        "phi_next = with_constant(phi_next) if self.fit_intercept",
+        "phi_next = 2.0 * with_constant(phi_next) if self.fit_intercept",
+    ),
+    Mutant(
+        BASE,
+        "self.coef_last_ = solution.coef[:d], solution.coef_last[:d]",
+        "self.coef_last_ = solution.coef[:d], solution.coef[:d]",
+    ),
+    Mutant(
+        BASE,
+        "self._last, self._watch, self._collects_sparse = init, Watch(), batch.is_sparse",
+        "self._last, self._watch, self._collects_sparse = init, Watch(), False",
+    ),
+    Mutant(CHECKS, "row = first // (data.shape[1] if data.ndim == 2 else 1)", "row = first"),
+    Mutant(CHECKS, "bad = (array < low) | (array > high)", "bad = array < low"),
+    Mutant(CHECKS, "bad = (array < low) | (array > high)", "bad = array > high"),
+    Mutant(CHECKS, "not np.isin(array, (0, 1)).all()", "not np.isin(array, (0, 1)).any()"),
+    Mutant(
+        CHECKS,
+        "np.float64)\n    except (TypeError, ValueError) as error:",
+        "np.float64)[:n]\n    except TypeError as error:",
+    ),
+    Mutant(
+        CHECKS, 'lambda v: 0.0 <= v <= 1.0, "a number in [0, 1]"', 'lambda v: 0.0 <= v <= 2.0, "a number in [0, 1]"'
+    ),
+    Mutant(CHECKS, "lambda v: 0.0 <= v < np.inf", "lambda v: -2.0 <= v < np.inf"),
+    Mutant(ROWS, "self.phi[first + 1 : stop + 1]", "self.phi[first:stop]"),
+    Mutant(ROWS, "one = np.ones((phi.shape[0], 1)", "one = np.zeros((phi.shape[0], 1)"),
+    Mutant(ROWS, "rows = rows.astype(phi.dtype, copy=False)", "rows = abs(rows.astype(phi.dtype, copy=False))"),
+    # What each method keeps by itself.
+    Mutant(
+        KEPT,
+        "take = min(BLOCK - self.n_samples % BLOCK, len(reward) - first)",
+        "take = min(BLOCK, len(reward) - first)",
+    ),
+    Mutant(KEPT, "_scale(batch.discount, _double(batch.phi_next))", "_double(batch.phi_next)"),
+    Mutant(KEPT, "else _scale(fresh, phi)", "else phi"),
+    Mutant(KEPT, "A, b, C = A + (right.T @ left).T", "A, b, C = A + right.T @ left"),
+    Mutant(
+        KEPT,
+        "return np.asarray(self.left.T @ self.reward) / len(self.reward)",
+        "return np.asarray(self.left.T @ self.reward)",
+    ),
+    Mutant(
+        "solvers/lars.py", "np.max(np.abs(c[penalised]) / factor[penalised]", "np.max(c[penalised] / factor[penalised]"
+    ),
+    Mutant("solvers/omp.py", "c = np.abs(b - active.columns @ theta)", "c = b - active.columns @ theta"),
+    Mutant("solvers/omp.py", "coef[order] = thetas[-1]", "coef[sorted(order)] = thetas[-1]"),
+    Mutant(
+        "solvers/ralp.py",
+        'np.argsort(-reward, kind="stable")[:FIRST_ROWS]',
+        'np.argsort(reward, kind="stable")[:FIRST_ROWS]',
+    ),
+    Mutant("solvers/saddle/solver.py", "units.back(values).astype(state.dtype)", "values.astype(state.dtype)"),
+    Mutant(
+        "solvers/saddle/solver.py",
+        "self.batches = [_joined(self.batches)]",
+        "self.batches = [_joined(self.batches[::-1])]",
+    ),
+    Mutant("system.py", "into[0] = carry.discount", "into[0] = 1.0"),
+    Mutant("system.py", "into[batch.start] = 0.0", "into[batch.start] = 0.5"),
+    Mutant("system.py", "fresh = batch.ratio * batch.interest", "fresh = batch.interest * 1.0"),
+    Mutant("system.py", "carry.follow_on = float(follow_on)", "carry.follow_on = 0.0"),
+    Mutant(
+        "system.py", "self._phi_next_t @ (self.batch.discount[:, None] * u[:, :, 1])", "self._phi_next_t @ u[:, :, 1]"
+    ),
+    # The axes: which system, which penalty.
+    Mutant(
+        "operators.py",
+        "tw=(1.0 - lam) * np.outer(PSI, E)",
+        "tw=np.outer(PSI, E)",
+        "tests/operators tests/solvers/test_against_reference.py",
+    ),
+    Mutant(
+        "operators.py",
+        "tw=np.outer(change, E - PHI)",
+        "tw=np.outer(change, PHI - E)",
+        "tests/operators tests/reference",
+    ),
+    Mutant(
+        "penalties.py",
+        "np.maximum(v - threshold, 0.0) - np.maximum(-v - threshold, 0.0)",
+        "np.maximum(v - threshold, 0.0) + np.maximum(-v - threshold, 0.0)",
+        PENALTY,
+    ),
+    Mutant("penalties.py", "1.0 + step * np.outer(l2, weight)", "1.0 + np.outer(l2, weight)", PENALTY),
+    Mutant(
+        "penalties.py",
+        "return self.l1_ratio * rho, (1.0 - self.l1_ratio) * rho",
+        "return self.l1_ratio * rho, self.l1_ratio * rho",
+        PENALTY,
+    ),
+    Mutant("penalties.py", "return np.asarray(np.sqrt(size) * mean)", "return np.asarray(size * mean)", PENALTY),
+    # How good an answer is.
+    Mutant(
+        "metrics/errors.py",
+        "return float(fitted @ fitted) / len(batch)",
+        "return float(fitted @ fitted) / (len(batch) - 1)",
+        METRIC,
+    ),
+    Mutant(
+        "metrics/saddle.py",
+        "l1[hard] / np.maximum(v[hard], l1[hard])",
+        "l1[hard] / np.maximum(v[hard], 2 * l1[hard])",
+        METRIC,
+    ),
+    Mutant("metrics/saddle.py", "return {1.0: np.inf, 2.0: 2.0, np.inf: 1.0}[m]", "return m", METRIC),
+    # Selection.
+    Mutant(
+        "selection/intervals.py",
+        "reach = student.ppf(0.5 + level / 2, freedom)",
+        "reach = student.ppf(level, freedom)",
+        STABLE,
+    ),
+    Mutant(
+        "selection/stability.py",
+        "if np.count_nonzero(support & ~free) > q:",
+        "if np.count_nonzero(support) > q:",
+        STABLE,
+    ),
+    Mutant("selection/stability.py", "q**2 / ((2 * threshold - 1) * d)", "q / ((2 * threshold - 1) * d)", STABLE),
+    Mutant("selection/stability.py", "for side in (half, ~half)]", "for side in (half, half)]", STABLE),
+    # Logs and what is kept.
+    Mutant("logs/rules.py", "taken = np.minimum(probability, left) * holds", "taken = probability * holds", RULE),
+    Mutant("logs/rules.py", "return given, left + kept", "return given, left", RULE),
+    Mutant("logs/rules.py", "return (self.at(place) == 0) & ~self.missing(name)", "return self.at(place) == 0", RULE),
+    Mutant(
+        "storage/cache.py", 'digest.update(f"{array.dtype.str}{array.shape}".encode())', 'digest.update(b"")', KEPT_WORK
+    ),
+    Mutant("storage/cache.py", 'if meta.get("key") != key:', "if False:", KEPT_WORK),
+    Mutant("storage/cache.py", "if NAME.fullmatch(path.name) and path.is_file():", "if path.is_file():", KEPT_WORK),
+    Mutant("storage/container.py", "if not offset == size == len(body):", "if offset > len(body):", STORED),
+    Mutant("storage/container.py", "if len(found) < len(pairs):", "if len(found) > len(pairs):", STORED),
+    Mutant(
+        "storage/container.py",
+        '"F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"',
+        '"C"',
+        STORED,
+    ),
+)
+
+
+def main() -> int:
+    """Print a line for every mutant; return 1 if one survived."""
+    options = _options()
+    chosen = [m for m in MUTANTS if not options.words or any(w in m.file or w in m.tests for w in options.words)]
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        for name in COPIED:
+            (shutil.copytree if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tree / name)
+        for tests in sorted({options.tests or m.tests for m in chosen}):
+            if not _pass(tree, tests):
+                print(f"{tests} fail without any mutant: repair them first")
+                return 1
+        survivors = sum(not _is_killed(tree, mutant, options.tests or mutant.tests) for mutant in chosen)
+    print(f"{len(chosen) - survivors} of {len(chosen)} mutants were noticed")
+    return int(survivors > 0)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("words", nargs="*", help="only mutants whose file or tests contain one of these")
+    parser.add_argument("--tests", help="run these tests instead of the mutants' own")
+    return parser.parse_args()
+
+
+def _is_killed(tree: Path, mutant: Mutant, tests: str) -> bool:
+    path = tree / "src" / "sparsetd" / mutant.file
+    times = path.stat().st_atime, path.stat().st_mtime
+    before = mutant.applied(tree)
+    killed = not _pass(tree, tests)
+    path.write_text(before, encoding="utf-8")
+    os.utime(path, times)  # compiled code of this file is valid again
+    change = f"{mutant.old.splitlines()[0]}  →  {mutant.new.splitlines()[0]}"
+    print(f"{'killed  ' if killed else 'SURVIVED'}  {mutant.file}: {change}", flush=True)
+    return killed
+
+
+def _pass(tree: Path, tests: str) -> bool:
+    """Whether the tests pass in the copy."""
+    environment = {**os.environ, "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}"}
+    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests.split()]
+    return subprocess.run(words, cwd=tree, env=environment, capture_output=True).returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
