@@ -31,6 +31,11 @@ class Notes:
     done: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     episode_known: bool = False
+    outcome: bool = False  # whether the reward is one of the whole episode, and stands at its end
+
+    def problem(self, what: str, rows: Array, remedy: str) -> None:
+        """Note what is wrong in some rows, and what cures it."""
+        self.problems.append(f"{what} {self.where(rows)}: {remedy}.")
 
     def where(self, rows: Array) -> str:
         """How many rows, and the first of them."""
