@@ -103,7 +103,7 @@ def test_checkpoints_reach_the_end_and_unlikeness_measures_decades():
     assert unlikeness(t, np.full(len(t), 10.0), np.full(len(t), 1.0)) == pytest.approx(1.0)
 
 
-def test_star_verdicts_at_a_short_horizon(star_rows):
+def test_star_at_a_short_horizon(star_rows):
     verdicts = {c.label: c.verdict for c in star_experiment.summarize(STAR, star_rows).claims}
     assert verdicts["TD diverges on the star"] == REPRODUCED
     assert verdicts["TDC converges on the star"] == REPRODUCED
@@ -111,7 +111,7 @@ def test_star_verdicts_at_a_short_horizon(star_rows):
     assert verdicts["LARS-TD diverges on the star"] == NOT_REPRODUCED
 
 
-def test_star_verdicts_follow_the_rows(star_rows):
+def test_star_follow_the_rows(star_rows):
     rows = star_rows.copy()
     rows.loc[rows["method"] == "TD", "mspbe"] = 0.0
     tdc = rows[(rows["method"] == "TDC") & (rows["iterate"] == "last")].set_index(["update", "eta", "seed", "t"])
