@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from reproduction import EXPERIMENTS, LARGER
 from reproduction.experiment import Experiment
 from reproduction.report import write_report
-from reproduction.runner import Outcome, execute
+from reproduction.runner import Finished, execute
 from reproduction.settings import Settings
 
 PROGRAM = "python -m reproduction"
@@ -145,11 +145,11 @@ def _command(args: argparse.Namespace) -> str:
     return " ".join(words)
 
 
-def _lines(finished: list[Outcome]) -> list[str]:
+def _lines(finished: list[Finished]) -> list[str]:
     return [f"{f.experiment.name}: {c.label}: {c.sentence}" for f in finished for c in f.summary.claims]
 
 
-def _data(finished: list[Outcome], files: dict[str, Path]) -> dict[str, Any]:
+def _data(finished: list[Finished], files: dict[str, Path]) -> dict[str, Any]:
     claims = [{"experiment": f.experiment.name, **dataclasses.asdict(c)} for f in finished for c in f.summary.claims]
     return {"claims": claims, "files": {kind: str(file) for kind, file in files.items()}}
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit
+from reproduction.document import Grid
+from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, paper
 from reproduction.verdict import THEORY, Claim, judge
 from sparsetd.operators import td, tdc
@@ -184,14 +185,14 @@ def _advantage(settings: ComplexitySettings, rows: Any) -> Claim:
     )
 
 
-def _table(rows: Any) -> Table:
+def _table(rows: Any) -> Grid:
     lines: list[tuple[str, ...]] = []
     for series in SERIES:
         for _, line in fastest(rows, series).iterrows():
             p = f"{line['active']:.0f} of {line['p']:.0f}" if line["p"] else "–"
             lines.append((series, f"{line['N']:.0f}", f"{line['d']:.0f}", p, f"{1e3 * line['seconds']:.3g}"))
     header = ("series", "N", "d", "p: features of events", "ms of processor time")
-    return Table("Fastest of the repetitions, one thread", header, lines)
+    return Grid("Fastest of the repetitions, one thread", header, lines)
 
 
 def plot(settings: ComplexitySettings, rows: Any) -> list[Figure]:

@@ -6,10 +6,11 @@ that is common (parallel runs, resuming, the report) lives elsewhere and reads o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from reproduction.document import Grid
 from reproduction.settings import Settings
 from reproduction.verdict import Claim
 
@@ -41,22 +42,12 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table of results; `rows` hold what is printed."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    note: str = ""
-
-
-@dataclass(frozen=True)
 class Summary:
     """What the rows say: a conclusion of two sentences, claims with verdicts, tables, and remarks in sentences."""
 
     conclusion: str
     claims: list[Claim] = field(default_factory=list)
-    tables: list[Table] = field(default_factory=list)
+    tables: list[Grid] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
 
 

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from reproduction import experiment
-from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit
+from reproduction.document import Grid
+from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, paper
 from reproduction.verdict import THEORY, Claim, judge
 from sparsetd.operators import gq, td
 from sparsetd.penalties import L1, NoPenalty
 from sparsetd.problems import action_value_trajectory, random_mdp, star
 from sparsetd.solvers import PrimalDual, Stochastic
-from sparsetd.system import Array, Batch, mean_system
-from sparsetd.system import Table as SystemTable
+from sparsetd.system import Array, Batch, Table, mean_system
 
 PAPER = {
     "interpolation": "“tuning the sparsity parameter ρ₂ generates an interpolation between GQ(λ) and TD learning”",
@@ -55,8 +55,8 @@ class Data:
 
     batch: Batch
     theta0: Array
-    gq: SystemTable
-    td: SystemTable
+    gq: Table
+    td: Table
     A: Array
     b: Array
 
@@ -96,7 +96,7 @@ def run(settings: InterpolationSettings, unit: Unit) -> list[Row]:
     return rows
 
 
-def _end(solver: Any, given: Data, table: SystemTable) -> Array:
+def _end(solver: Any, given: Data, table: Table) -> Array:
     """θ after the whole stream."""
     state = solver.init(table, given.batch.n_features, np.float64, given.theta0)
     return np.array(solver.update(state, given.batch, table, NoPenalty()).primal[-1])
@@ -203,7 +203,7 @@ def _directions(settings: InterpolationSettings, rows: Any) -> Claim:
     )
 
 
-def _table(settings: InterpolationSettings, rows: Any) -> Table:
+def _table(settings: InterpolationSettings, rows: Any) -> Grid:
     lines = []
     for problem in PROBLEMS:
         for method in METHODS:
@@ -212,7 +212,7 @@ def _table(settings: InterpolationSettings, rows: Any) -> Table:
                 lines.append((problem, method, f"{rho:g}", *(f"{v:.2g}" for v in cells)))
     header = ("problem", "method", "ρ₂", "to GQ(λ)", "to TD", "cosine with TD", "max |w|", "‖E[δe]‖")
     note = "Medians over the seeds, last iterate; distances in units of ‖θ_GQ − θ_TD‖."
-    return Table("From GQ(λ) to TD?", header, lines, note)
+    return Grid("From GQ(λ) to TD?", header, lines, note)
 
 
 def plot(settings: InterpolationSettings, rows: Any) -> list[Figure]:

@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit
+from reproduction.document import Grid
+from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, cited
 from reproduction.triple_link_verdicts import permutation_test
 from reproduction.verdict import ALGORITHM, Claim, judge
@@ -125,7 +126,7 @@ def summarize(settings: ActorCriticSettings, rows: Any) -> Summary:
     claims = [_enough(m, steps[m], ALLOWED[m]) for m in steps]
     lines = [(m, *_told(settings, v), str(ALLOWED[m])) for m, v in steps.items()]
     header = ("method", "reached the goal", "mean ± std", "median", "allowed by RLPark")
-    table = Table("Steps of the last policy", header, lines, f"A test that fails counts {settings.max_steps:,} steps.")
+    table = Grid("Steps of the last policy", header, lines, f"A test that fails counts {settings.max_steps:,} steps.")
     return Summary(_conclusion(settings, steps), [*claims, _order(steps)], [table], [REMARK])
 
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from reproduction.experiment import Figure, Summary, Table
+from reproduction.document import Grid
+from reproduction.experiment import Figure, Summary
 from reproduction.runner import gather
 from reproduction.verdict import ALGORITHM, TUNING, Claim, judge
 
@@ -175,7 +176,7 @@ def _goals(last: Any) -> str:
     )
 
 
-def _table(rows: Any, last: Any) -> Table:
+def _table(rows: Any, last: Any) -> Grid:
     lines: list[tuple[str, ...]] = []
     for method, cell in last.groupby("method", sort=False):
         every = rows[(rows["method"] == method) & (rows["kind"] != "sweep")]
@@ -192,7 +193,7 @@ def _table(rows: Any, last: Any) -> Table:
         "Steps are of successful runs. “Any iteration” picks the best policy with hindsight, which no user can. "
         "Broken: a LARS-TD path that ended early (A is no P-matrix) or an estimator that diverged."
     )
-    return Table("Table 1", ("method", "paper", *found), lines, note)
+    return Grid("Table 1", ("method", "paper", *found), lines, note)
 
 
 def plot(settings: Any, rows: Any) -> list[Figure]:
@@ -273,7 +274,7 @@ def summarize_atlas(_settings: Any, rows: Any) -> Summary:
     return Summary(conclusion, [], [_success_table(rates), _axes(rates)], [_ever(rates)])
 
 
-def _success_table(rates: Any) -> Table:
+def _success_table(rates: Any) -> Grid:
     lines = []
     for (method, data), cell in rates.groupby(["method", "data"], sort=False):
         best = cell.loc[cell["success"].idxmax()]
@@ -282,17 +283,17 @@ def _success_table(rates: Any) -> Table:
         never = f"{(cell['success'] == 0).mean():.1%}"
         lines.append((method, data, f"{len(cell):,}", never, *share, f"{best['success']:.0%}", where))
     header = ("method", "samples", "readings", "never succeeds", "success ≥ 50 %", "≥ 95 %", "best", "best reading")
-    return Table("Success over the readings", header, lines)
+    return Grid("Success over the readings", header, lines)
 
 
-def _axes(rates: Any) -> Table:
+def _axes(rates: Any) -> Grid:
     """The mean success for every value of every open choice."""
     lines = []
     for axis in AXES:
         for value, cell in rates.groupby(axis, sort=True):
             means = cell.groupby("method")["success"].mean()
             lines.append((axis, str(value), *(f"{means[m]:.1%}" if m in means else "–" for m in METHODS)))
-    return Table("Which choice matters: mean success", ("choice", "value", *METHODS), lines)
+    return Grid("Which choice matters: mean success", ("choice", "value", *METHODS), lines)
 
 
 def _ever(rates: Any) -> str:

@@ -10,7 +10,8 @@ import numpy as np
 
 from reproduction import experiment
 from reproduction.curves import checkpoints
-from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit
+from reproduction.document import Grid
+from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, paper
 from reproduction.verdict import THEORY, Claim, judge
 from sparsetd.operators import tdc
@@ -170,7 +171,7 @@ def _span(values: Sequence[float]) -> str:
     return f"{min(values):.2f} to {max(values):.2f}"
 
 
-def _table(settings: Proposition1Settings, rows: Any) -> Table:
+def _table(settings: Proposition1Settings, rows: Any) -> Grid:
     lines = []
     for m in NORMS:
         for rho in (settings.rho_small, settings.rho_large):
@@ -180,7 +181,7 @@ def _table(settings: Proposition1Settings, rows: Any) -> Table:
                 lines.append((str(m), str(rho), variant, *(f"{v:.2g}" for v in shown), f"{slope(t, value):.2f}"))
     n = settings.n_samples
     header = ("m", "(ρ_θ, ρ_w)", "step and average", *(f"t = {int(f * n):,}" for f in (0.01, 0.1, 1)), "slope")
-    return Table("Relative suboptimality", header, lines, "Medians over the seeds; slope over the last decade.")
+    return Grid("Relative suboptimality", header, lines, "Medians over the seeds; slope over the last decade.")
 
 
 def plot(settings: Proposition1Settings, rows: Any) -> list[Figure]:

@@ -10,7 +10,8 @@ import numpy as np
 
 from reproduction import experiment
 from reproduction.curves import AUTOMATIC, METHODS, checkpoints, mspbe, sampled_path
-from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit
+from reproduction.document import Grid
+from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, cited, paper
 from reproduction.verdict import TUNING, Claim, judge
 from sparsetd.problems import random_walk
@@ -120,7 +121,7 @@ def _variants(settings: RandomWalkSettings) -> list[tuple[str, float, str]]:
     return single + double + [(m, settings.other_eta, "average") for m in AUTOMATIC]
 
 
-def _table(settings: RandomWalkSettings, rows: Any) -> Table:
+def _table(settings: RandomWalkSettings, rows: Any) -> Grid:
     marks = [t for t in (500, 5000, 20_000) if t <= settings.n_iter]
     lines = []
     for name, eta, iterate in _variants(settings):
@@ -131,7 +132,7 @@ def _table(settings: RandomWalkSettings, rows: Any) -> Table:
         lines.append((name, f"{eta:g}", iterate, *cells))
     header = ("method", "η", "iterate", *(f"{basis}, t = {m:,}" for basis in BASES for m in marks))
     first = ", ".join(f"{curve(rows, b, 'TD', settings.eta, 'last')[1][0]:.3g} ({b})" for b in BASES)
-    return Table("MSPBE on the random walk, mean over the runs", header, lines, f"At the start: {first}.")
+    return Grid("MSPBE on the random walk, mean over the runs", header, lines, f"At the start: {first}.")
 
 
 def plot(settings: RandomWalkSettings, rows: Any) -> list[Figure]:

@@ -21,7 +21,7 @@ from reproduction.document import (
     level,
     markdown_page,
 )
-from reproduction.runner import Outcome
+from reproduction.runner import Finished
 from reproduction.verdict import KINDS, TRIVIAL, Claim
 from sparsetd.plots import save_figure
 from sparsetd.storage.atomic import replace_file
@@ -38,7 +38,7 @@ PROVENANCE = (
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 
-def write_report(outcomes: Sequence[Outcome], out: Path, command: str) -> dict[str, Path]:
+def write_report(outcomes: Sequence[Finished], out: Path, command: str) -> dict[str, Path]:
     """Draw the figures and write `out`/report.html and `out`/report.md."""
     blocks = [*_front(outcomes, command)]
     for outcome in outcomes:
@@ -49,7 +49,7 @@ def write_report(outcomes: Sequence[Outcome], out: Path, command: str) -> dict[s
     return files
 
 
-def _front(outcomes: Sequence[Outcome], command: str) -> Iterator[Block]:
+def _front(outcomes: Sequence[Finished], command: str) -> Iterator[Block]:
     """The count of verdicts, all claims by kind, and what made them."""
     yield Heading(TITLE, 1)
     claims = [(outcome.experiment.title, claim) for outcome in outcomes for claim in outcome.summary.claims]
@@ -78,39 +78,38 @@ def _tally(claims: Sequence[Claim]) -> Tally:
     return Tally([(text, found[css]) for css, text in words.items()])
 
 
-def _chapter(outcome: Outcome) -> list[Block]:
+def _chapter(outcome: Finished) -> list[Block]:
     """What was found, one picture, and the rest folded away."""
     experiment, summary, (first, *others) = outcome.experiment, outcome.summary, _figures(outcome)
     claims = [(c.label, c.paper, c.ours, c.sentence, c.rule) for c in summary.claims]
     judged = [Grid("", ("claim", "paper", "ours", "verdict", "rule"), claims)] if claims else []
-    tables = [Grid(t.title, t.header, t.rows, t.note) for t in summary.tables]
     return [
         Heading(experiment.title),
         Paragraph(summary.conclusion),
         first,
         *([Details("How each claim was judged: the paper's numbers, ours, and the rule", judged)] if judged else []),
-        Details("The experiment, remarks, figures and tables", [*_about(outcome), *others, *tables]),
+        Details("The experiment, remarks, figures and tables", [*_about(outcome), *others, *summary.tables]),
         Details(f"Settings: {_seeds(outcome)}", [_settings(outcome)]),
     ]
 
 
-def _about(outcome: Outcome) -> list[Block]:
+def _about(outcome: Finished) -> list[Block]:
     return [Paragraph(text) for text in (outcome.experiment.about, *outcome.summary.remarks)]
 
 
-def _figures(outcome: Outcome) -> list[Block]:
+def _figures(outcome: Finished) -> list[Block]:
     folder = outcome.folder / "figures"
     folder.mkdir(parents=True, exist_ok=True)
     files = [(save_figure(f.draw, folder / f"{f.stem}.png", f.panels), f) for f in outcome.figures]
     return [Picture(file, figure.title, figure.caption) for file, figure in files]
 
 
-def _seeds(outcome: Outcome) -> str:
+def _seeds(outcome: Finished) -> str:
     settings, made = outcome.settings, " and ".join(outcome.versions)
     return f"{settings.n_seeds} runs of each method, root seed {settings.entropy}, rows made with sparsetd {made}"
 
 
-def _settings(outcome: Outcome) -> Grid:
+def _settings(outcome: Finished) -> Grid:
     rows = [(name, _text(value), source, note) for name, value, source, note in outcome.settings.table()]
     seconds = outcome.rows["unit_seconds"].groupby([outcome.rows["unit"], outcome.rows["seed"]]).first().sum()
     note = f"{PROVENANCE} The units took {seconds:.0f} s in all."

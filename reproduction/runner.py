@@ -28,7 +28,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Finished:
     """A finished experiment: everything that its report needs."""
 
     experiment: Experiment
@@ -65,7 +65,7 @@ def execute(
     n_jobs: int = 1,
     resume: bool = False,
     tell: Tell = lambda _: None,
-) -> Outcome:
+) -> Finished:
     """Run what is not finished, then judge all of it. Rows go to `out`/<name of the experiment>/rows.
 
     `tell` receives a sentence of progress at most every ten seconds.
@@ -78,7 +78,7 @@ def execute(
     run_units(experiment, settings, todo, n_jobs, len(units), tell)
     rows = gather(files)
     summary, figures = experiment.summarize(settings, rows), experiment.plot(settings, rows)
-    return Outcome(experiment, settings, rows, summary, figures, folder)
+    return Finished(experiment, settings, rows, summary, figures, folder)
 
 
 def run_units(

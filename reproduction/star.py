@@ -10,7 +10,8 @@ import numpy as np
 
 from reproduction import experiment
 from reproduction.curves import METHODS, checkpoints, describe, expected_path, mspbe, sampled_path, unlikeness
-from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit
+from reproduction.document import Grid
+from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, cited, paper
 from reproduction.verdict import ALGORITHM, THEORY, TRIVIAL, Claim, judge
 from sparsetd.problems import star
@@ -93,8 +94,7 @@ def summarize(settings: Any, rows: Any) -> Summary:
 
 
 def _conclusion(settings: Any, rows: Any) -> str:
-    ends = {m: curve(rows, "sampled", m, settings.eta)[1][-1] for m in ("TD", "TDC", "RO-TD")}
-    average = curve(rows, "sampled", "RO-TD", settings.eta, "average")[1][-1]
+    ends, average, _ = _ends(settings, rows)
     return (
         f"From an MSPBE of {_start(settings):.3g}, TD ends at {ends['TD']:.2g}, TDC at {ends['TDC']:.2g}, RO-TD at "
         f"{ends['RO-TD']:.2g} with its last iterate and at {average:.2g} with its average, so it is the average that "
@@ -103,11 +103,15 @@ def _conclusion(settings: Any, rows: Any) -> str:
     )
 
 
+def _ends(settings: Any, rows: Any) -> tuple[dict[str, float], float, float]:
+    """Final MSPBE with sampled transitions: of last iterates, and of the averages of RO-TD and RO-TD-MP."""
+    last = {m: curve(rows, "sampled", m, settings.eta)[1][-1] for m in ("TD", "TDC", "RO-TD")}
+    average, better = (curve(rows, "sampled", m, settings.eta, "average")[1][-1] for m in ("RO-TD", "RO-TD-MP"))
+    return last, average, better
+
+
 def _convergence(settings: Any, rows: Any) -> Iterator[Claim]:
-    start = _start(settings)
-    ends = {m: curve(rows, "sampled", m, settings.eta)[1][-1] for m in ("TD", "TDC", "RO-TD")}
-    average = curve(rows, "sampled", "RO-TD", settings.eta, "average")[1][-1]
-    better = curve(rows, "sampled", "RO-TD-MP", settings.eta, "average")[1][-1]
+    start, (ends, average, better) = _start(settings), _ends(settings, rows)
     n = f"after {settings.n_iter:,} sampled transitions"
     yield judge(
         ALGORITHM,
@@ -213,7 +217,7 @@ def _start(settings: Any) -> float:
     return mspbe(mdp, mdp.theta0)
 
 
-def _table(settings: Any, rows: Any) -> Table:
+def _table(settings: Any, rows: Any) -> Grid:
     marks = [t for t in (100, 250, 1000, 5000, 20_000) if t <= settings.n_iter]
     lines = []
     for update in UPDATES:
@@ -223,7 +227,7 @@ def _table(settings: Any, rows: Any) -> Table:
             lines.append((update, name, f"{eta:g}", iterate, *(f"{v:.2g}" for v in nearest)))
     header = ("updates", "method", "η", "iterate", *(f"t = {m:,}" for m in marks))
     note = "Importance: behaviour trajectory, ratio 7 or 0 on the δ terms. Medians over the seeds; inf: diverged."
-    return Table("MSPBE on the star (it starts at 67.6)", header, lines, note)
+    return Grid("MSPBE on the star (it starts at 67.6)", header, lines, note)
 
 
 def _variants(settings: Any) -> list[tuple[str, float, str]]:

@@ -15,7 +15,8 @@ import numpy as np
 
 from reproduction import triple_link as link
 from reproduction.cuda import triple_link as gpu
-from reproduction.experiment import Experiment, Figure, Row, Summary, Table, Unit
+from reproduction.document import Grid
+from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, cited, paper
 from reproduction.triple_link import Tuned
 from reproduction.triple_link_coordinates import coordinates
@@ -147,7 +148,7 @@ def chosen(settings: SearchSettings, rows: Any, where: str, method: str) -> tupl
     return candidate(settings, method, where, number), cell[(cell["candidate"] == number) & (cell["run"] >= half)]
 
 
-def _table(settings: SearchSettings, best: dict[tuple[str, str], tuple[Tuned, Any]]) -> Table:
+def _table(settings: SearchSettings, best: dict[tuple[str, str], tuple[Tuned, Any]]) -> Grid:
     lines = []
     for (where, method), (tuned, rows) in best.items():
         numbers = ", ".join(f"{k} {v:.3g}" for k, v in vars(tuned).items() if k != "method" and v)
@@ -157,7 +158,7 @@ def _table(settings: SearchSettings, best: dict[tuple[str, str], tuple[Tuned, An
         told = (f"{rows['episodes'].mean():.1f}", solved, f"{int(rows['longest'].max()):,}", kind, numbers)
         lines.append((where, method, *told))
     header = ("coordinates", "method", "episodes, unseen seeds", "solved", "longest", "candidate", "setting")
-    return Table(f"Best of {settings.n_candidates} settings, chosen on other seeds", header, lines)
+    return Grid(f"Best of {settings.n_candidates} settings, chosen on other seeds", header, lines)
 
 
 def _share(rows: Any) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from reproduction.experiment import Figure, Summary, Table
+from reproduction.document import Grid
+from reproduction.experiment import Figure, Summary
 from reproduction.triple_link_coordinates import KNOWLEDGE
 from reproduction.verdict import ALGORITHM, TUNING, Claim, judge
 
@@ -28,16 +29,20 @@ def summarize(settings: Any, rows: Any) -> Summary:
 
 
 def _conclusion(rows: Any, n_x: tuple[int, ...]) -> str:
-    told = []
-    for n in n_x:
-        ro, gq = (_cell(rows, n, m)["episodes"].to_numpy() for m in ("RO-GQ(λ)", "GQ(λ)"))
-        medians, means = f"{np.median(ro):.0f} against {np.median(gq):.0f}", f"{ro.mean():.1f} against {gq.mean():.1f}"
-        p = f"p = {permutation_test(ro, gq):.2g} in ranks and {permutation_test(ro, gq, ranks=False):.2g} in the mean"
-        told.append(f"N_x = {n:,}: median {medians}, mean {means}, {p}")
+    told = "; ".join(f"N_x = {n:,}: {_compared(rows, n)[0]}" for n in n_x)
     return (
-        f"Episodes of RO-GQ(λ) against GQ(λ) until a run balances ({'; '.join(told)}). It takes coordinates that know "
-        "the plant and parameters from a search, none of which are printed, so this is a comparison of tuned settings."
+        f"Episodes of RO-GQ(λ) against GQ(λ) until a run balances ({told}). It takes coordinates that know the plant "
+        "and parameters from a search, none of which are printed, so this is a comparison of tuned settings."
     )
+
+
+def _compared(rows: Any, n_x: int) -> tuple[str, bool, bool]:
+    """Medians, means and p-values in words; whether median and ranks are smaller, and whether the mean is."""
+    ro, gq = (_cell(rows, n_x, m)["episodes"].to_numpy() for m in ("RO-GQ(λ)", "GQ(λ)"))
+    in_ranks, in_mean = permutation_test(ro, gq), permutation_test(ro, gq, ranks=False)
+    medians, means = f"{np.median(ro):.0f} against {np.median(gq):.0f}", f"{ro.mean():.1f} against {gq.mean():.1f}"
+    told = f"median {medians}, p = {in_ranks:.2g} in ranks; mean {means}, p = {in_mean:.2g}"
+    return told, bool(np.median(ro) < np.median(gq) and in_ranks < 0.05), bool(ro.mean() < gq.mean())
 
 
 def _cell(rows: Any, n_x: int, method: str) -> Any:
@@ -59,24 +64,19 @@ def _printed(n_x: int, method: str) -> str:
 
 def _order(rows: Any, n_x: int) -> Claim:
     """RO-GQ(λ) needs fewer episodes: in the mean, in the median and by a rank test on the runs."""
-    ro, gq = (_cell(rows, n_x, m)["episodes"].to_numpy() for m in ("RO-GQ(λ)", "GQ(λ)"))
-    chance, chance_mean = permutation_test(ro, gq), permutation_test(ro, gq, ranks=False)
-    ranks, mean = bool(np.median(ro) < np.median(gq) and chance < 0.05), bool(ro.mean() < gq.mean())
-    reasons = (
-        f"median {np.median(ro):.0f} against {np.median(gq):.0f}, ranks p = {chance:.2g}, mean p = {chance_mean:.2g}"
-    )
+    told, ranks, mean = _compared(rows, n_x)
     return judge(
         TUNING,
         f"RO-GQ(λ) needs fewer episodes than GQ(λ), N_x = {n_x:,}",
         f"{_printed(n_x, 'RO-GQ(λ)')} against {_printed(n_x, 'GQ(λ)')}",
-        f"{_told(rows, n_x, 'RO-GQ(λ)')} against {_told(rows, n_x, 'GQ(λ)')}; {reasons}",
+        f"{_told(rows, n_x, 'RO-GQ(λ)')} against {_told(rows, n_x, 'GQ(λ)')}; {told}",
         "smaller mean and median, and p < 0.05 in a one-sided permutation test of the ranks; in part without the mean; "
         "it can only hold under a reading, since the parameters and the scaling of the state are not printed",
         literal=False,
         reading=ranks and mean,
-        part=f"in median and in ranks, not in the mean ({reasons})" if ranks else "",
+        part=f"in median and in ranks, not in the mean ({told})" if ranks else "",
         because="state scaled by the value matrix of a linear-quadratic controller, parameters from equal searches",
-        otherwise=f"it is not smaller in median and ranks ({reasons})",
+        otherwise=f"it is not smaller in median and ranks ({told})",
     )
 
 
@@ -134,7 +134,7 @@ def _solvable(rows: Any) -> str:
     )
 
 
-def _table(rows: Any, n_x: tuple[int, ...]) -> Table:
+def _table(rows: Any, n_x: tuple[int, ...]) -> Grid:
     lines = []
     for n in n_x:
         for method in ("RO-GQ(λ)", "GQ(λ)"):
@@ -143,17 +143,17 @@ def _table(rows: Any, n_x: tuple[int, ...]) -> Table:
             lines.append((f"{n:,}", method, _printed(n, method), _told(rows, n, method), frozen))
     header = ("N_x", "method", "paper: episodes", "ours: episodes", "frozen policy balances")
     note = "Unsolved runs count as 300 episodes. Frozen: greedy in the last weights, no learning, 10,000 steps."
-    return Table("Table 2", header, lines, note)
+    return Grid("Table 2", header, lines, note)
 
 
-def _coordinates(rows: Any) -> Table:
+def _coordinates(rows: Any) -> Grid:
     cells = rows[rows["kind"] == "coordinates"]
     lines = []
     for where, knowledge in KNOWLEDGE.items():
         cell = cells[cells["coordinates"] == where]
         lines.append((where, knowledge, f"{int(cell['solved'].sum())}/{len(cell)}", f"{int(cell['longest'].max()):,}"))
     note = "GQ(λ) with one setting for each of these coordinates."
-    return Table(
+    return Grid(
         "What must be known of the plant", ("coordinates", "knowledge", "solved", "longest episode"), lines, note
     )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reproduction.experiment import Experiment, Figure, Summary, Table, Unit
+from reproduction.document import Grid
+from reproduction.experiment import Experiment, Figure, Summary, Unit
 from reproduction.settings import Settings, assumed, paper
 from reproduction.verdict import THEORY, TRIVIAL, TUNING, judge
 
@@ -35,7 +36,7 @@ def summarize(_settings, rows):
     return Summary(
         "It is one. It is not large.",
         claims,
-        [Table("Means", ("method", "mean"), [("a", f"{mean:.2f}")], "a note")],
+        [Grid("Means", ("method", "mean"), [("a", f"{mean:.2f}")], "a note")],
         ["A remark."],
     )
 

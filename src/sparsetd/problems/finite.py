@@ -152,7 +152,7 @@ class FiniteMDP:
 
     def trajectory(self, n: int, rng: np.random.Generator, *, horizon: int | None = None) -> Batch:
         """n consecutive rows of the behaviour with ratios π/μ; an episode longer than `horizon` is truncated."""
-        return sampling.rows(self, *sampling.path(self, n, rng, horizon), importance_sampled=True)
+        return sampling.transition_batch(self, *sampling.behavior_path(self, n, rng, horizon), importance_sampled=True)
 
     def expected_system(self, table: Table, *, importance_sampled: bool = False) -> tuple[Array, Array]:
         """(E[A_t], E[b_t]) of any table without traces, over the rows that `sample` draws: what its mean tends to."""

@@ -29,10 +29,10 @@ def independent_rows(mdp: FiniteMDP, n: int, rng: np.random.Generator, importanc
     for s in np.unique(states):
         here = states == s
         outcome[here] = np.searchsorted(cumulative[s], uniform[here], side="right")
-    return rows(mdp, states, outcome, np.ones(n, dtype=bool), importance_sampled)
+    return transition_batch(mdp, states, outcome, np.ones(n, dtype=bool), importance_sampled)
 
 
-def path(mdp: FiniteMDP, n: int, rng: np.random.Generator, horizon: int | None) -> tuple[Array, Array, Array]:
+def behavior_path(mdp: FiniteMDP, n: int, rng: np.random.Generator, horizon: int | None) -> tuple[Array, Array, Array]:
     """States, outcomes and starts of one run of the behaviour; termination and truncation both restart it."""
     check_count(n)
     cumulative = cumulative_outcomes(mdp, mdp.behavior).tolist()
@@ -57,7 +57,7 @@ def all_rows(mdp: FiniteMDP, importance_sampled: bool) -> tuple[Batch, Array]:
     policy = mdp.behavior if importance_sampled else mdp.target
     joint = np.einsum("s,sa,asn->san", mdp.xi, policy, mdp.P).reshape(mdp.n_states, -1)
     states, outcomes = np.nonzero(joint)
-    batch = rows(mdp, states, outcomes, np.ones(len(states), dtype=bool), importance_sampled)
+    batch = transition_batch(mdp, states, outcomes, np.ones(len(states), dtype=bool), importance_sampled)
     return batch, joint[states, outcomes]
 
 
@@ -69,7 +69,7 @@ def cumulative_outcomes(mdp: FiniteMDP, policy: Array) -> Array:
     return np.asarray(cumulative / np.where(total > 0, total, 1.0))
 
 
-def rows(mdp: FiniteMDP, states: Array, outcomes: Array, start: Array, importance_sampled: bool) -> Batch:
+def transition_batch(mdp: FiniteMDP, states: Array, outcomes: Array, start: Array, importance_sampled: bool) -> Batch:
     """The batch of the transitions s → (a, s')."""
     actions, following = np.divmod(outcomes, mdp.n_states)
     n = len(states)
@@ -106,8 +106,8 @@ def state_action(mdp: FiniteMDP) -> FiniteMDP:
 
 def action_value_trajectory(mdp: FiniteMDP, n: int, rng: np.random.Generator, horizon: int | None = None) -> Batch:
     """n consecutive rows φ(s, a), φ̄(s') of the behaviour, with the ratio π/μ that GQ(λ) puts on the old trace."""
-    states, outcomes, start = path(mdp, n, rng, horizon)
-    batch = rows(mdp, states, outcomes, start, importance_sampled=True)
+    states, outcomes, start = behavior_path(mdp, n, rng, horizon)
+    batch = transition_batch(mdp, states, outcomes, start, importance_sampled=True)
     actions, following = np.divmod(outcomes, mdp.n_states)
     phi = action_blocks(batch.phi, np.eye(mdp.n_actions)[actions])
     phi_next = action_blocks(batch.phi_next, mdp.target[following])
