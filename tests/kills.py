@@ -1,10 +1,12 @@
 """Kill runs at random moments, again and again, until they are through: the bytes must be those of an undisturbed run.
 
     cd tests && python -m kills --kills 500
+    cd tests && python -m kills --kills 200 --victims processes sweeping
 
-The victims are `shard` (its driver), `reduced` in one process, `reduced` with processes (the driver with all, or one
-worker) and `reduced` on a Dask cluster (the driver, a worker under its nanny, or the scheduler with everything), and
-`sweep` in one process, and with processes of which one is killed.
+The victims are `shard` (its driver), `reduced` in one process, `reduced` with processes (the driver, or one worker) and
+on a Dask cluster (the driver, a worker under its nanny, or the scheduler with everything), and `sweep` in one process,
+and with processes (the driver, or one worker). A driver gets SIGTERM or SIGKILL, and two seconds later none of the
+processes that it had started may run.
 """
 
 from __future__ import annotations
@@ -34,19 +36,21 @@ from sparsetd.logs.sharding import shard
 from sparsetd.problems import random_walk
 
 N_SHARDS, SECONDS = 12, 0.02
-SHARES = {"shard": 0.45, "serial": 0.45, "processes": 0.03, "worker": 0.03, "dask": 0.04, "sweep": 0.4, "swept": 0.02}
+SHARES = {"shard": 0.45, "serial": 0.45, "processes": 0.03, "worker": 0.03, "dask": 0.04}
+SHARES |= {"sweep": 0.4, "swept": 0.02, "sweeping": 0.02}
 QUICK = ("shard", "serial", "sweep")
+SWEEPS = ("sweep", "swept", "sweeping")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--victims", nargs="*", default=list(SHARES), choices=list(SHARES))
+    parser.add_argument("--victims", nargs="*", choices=list(SHARES), help="that share the kills alike (default: all)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        for victim in args.victims:
-            n = max(1, round(args.kills * SHARES[victim]))
+        for victim in args.victims or SHARES:
+            n = max(1, round(args.kills * (1 / len(args.victims) if args.victims else SHARES[victim])))
             runs = killed_and_compared(victim, n, random.Random(args.seed), Path(name))
             print(f"{victim:10s} {n:5d} kills in {runs:4d} runs, same bytes", flush=True)
     return 0
@@ -54,12 +58,12 @@ def main() -> int:
 
 def killed_and_compared(victim: str, n: int, rng: random.Random, work: Path) -> int:
     """The number of runs that came through with the right bytes while n others were killed."""
-    if victim in ("sweep", "swept"):
+    if victim in SWEEPS:
         result("sweep", work, work / "first")  # compiled before anything is forked
     elif not (work / "shards").exists():
         finished("log", work, work / "none")
         finished("shard", work, work / "shards")
-    right = finished({"shard": "shard", "sweep": "sweep", "swept": "sweep"}.get(victim, "serial"), work, work / "right")
+    right = finished("shard" if victim == "shard" else "sweep" if victim in SWEEPS else "serial", work, work / "right")
     shutil.rmtree(work / "right")
     runs, left = 0, n
     while left > 0:
@@ -80,8 +84,10 @@ def survived(what: str, work: Path, out: Path, rng: random.Random, n: int, *word
         code = ended(run, rng.uniform(0.0, longest))
         if code is None:
             victims = [run] if find is None else find(run)
-            killed += bool(victims) and stopped(rng.choice(victims), group=find is None)
+            how = signal.SIGKILL if find is not None else rng.choice([signal.SIGTERM, signal.SIGKILL])
+            killed += bool(victims) and stopped(rng.choice(victims), how)
             code = ended(run, 120.0)
+            assert gone(run), f"{what}: a process is left"
         if code == 0:
             return (out.parent / "digest").read_text(), killed
     return finished(what, work, out, *words), killed
@@ -115,7 +121,7 @@ def result(what: str, work: Path, out: Path, *words: str) -> bytes:
     if what == "shard":
         shard([work / "log.parquet"], out, n_shards=N_SHARDS, memory=4_000)
         return b"".join(file.read_bytes() for file in sorted(out.glob("*.parquet")))
-    if what in ("sweep", "swept"):
+    if what in SWEEPS:
         grid = {"step_size": np.geomspace(0.001, 0.5, 480)}
         sweep(TDC(), grid, random_walk(), n_rows=40, n_jobs=1 if what == "sweep" else 2, out=out)
         return b"".join(file.read_bytes() for file in sorted(out.rglob("*.*")))
@@ -149,9 +155,32 @@ def ended(pid: int, seconds: float) -> int | None:
     return None
 
 
-def stopped(pid: int, *, group: bool) -> bool:
+def gone(session: int) -> bool:
+    """Whether no process of a session runs two seconds later."""
+    until = time.monotonic() + 2.0
+    while members(session):
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def members(session: int) -> list[int]:
+    """The processes of a session that run."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split() if entry.name.isdigit() else []
+        except OSError:
+            continue
+        if fields and int(fields[3]) == session and fields[0] != "Z":
+            found.append(int(entry.name))
+    return found
+
+
+def stopped(pid: int, how: signal.Signals = signal.SIGKILL) -> bool:
     try:
-        (os.killpg if group else os.kill)(pid, signal.SIGKILL)
+        os.kill(pid, how)
     except ProcessLookupError:
         return False
     return True
@@ -183,13 +212,13 @@ def dask(work: Path, out: Path, rng: random.Random, n: int) -> tuple[str, int]:
             code = ended(run, rng.uniform(0.0, 3.0))
             if code is None:
                 if turn % 3 == 0:
-                    killed += stopped(run, group=True)
+                    killed += stopped(run)
                 elif turn % 3 == 1:
                     workers = cluster.workers()
-                    killed += bool(workers) and stopped(rng.choice(workers), group=False)
+                    killed += bool(workers) and stopped(rng.choice(workers))
                 else:
                     cluster.restarted()
-                    killed += stopped(run, group=True)
+                    killed += stopped(run)
                 code = ended(run, 120.0)
         return finished("dask", work, out, cluster.address), max(killed, 1)
 
