@@ -42,6 +42,12 @@ class Command:
         return self
 
 
+def words(doc: str | None) -> tuple[str, str]:
+    """The summary and the details of a command from the docstring of its file, which is its help."""
+    first, _, rest = (doc or "").partition("\n")
+    return first[:1].lower() + first[1:].rstrip("."), rest
+
+
 @dataclass(frozen=True)
 class Deferred:
     """A command by name and summary, imported when called: help must not wait for Numba."""

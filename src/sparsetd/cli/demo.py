@@ -1,20 +1,5 @@
-"""`sparsetd demo`: the library in one minute."""
+"""Try the library on problems with known answers.
 
-from __future__ import annotations
-
-from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
-from functools import partial
-from typing import Any
-
-from sparsetd.cli import demo_questions as demo
-from sparsetd.cli.command import Command, Outcome
-from sparsetd.cli.console import Console
-from sparsetd.cli.options import add_random_state, at_least
-from sparsetd.plots.save import check_figure_path, save_figure
-from sparsetd.report.table import Column, text_table
-
-DETAILS = """
 Three small questions whose answers are known exactly. Does a method converge off-policy? On
 Baird's star TD diverges, while TDC and RO-TD do not. Which features matter? Five out of 100
 make the values of a random process. What is a policy worth? The log of another policy tells,
@@ -24,8 +9,22 @@ examples:
   sparsetd demo                          print the tables, draw sparsetd-demo.png
   sparsetd demo --out curves.svg         draw somewhere else (.png, .svg or .pdf)
   sparsetd demo --no-plot --json         numbers only, for a program
-  sparsetd demo --samples 5000 --random-state 1 more data, other data
+  sparsetd demo --samples 5000 --random-state 1    more data, other data
 """
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from sparsetd.cli import demo_questions as demo
+from sparsetd.cli.command import Command, Outcome, words
+from sparsetd.cli.console import Console
+from sparsetd.cli.options import add_random_state, at_least
+from sparsetd.plots.save import check_figure_path, save_figure
+from sparsetd.report.table import Column, text_table
 
 LEGEND = """\
 value error: root mean square distance to the exact values
@@ -90,4 +89,4 @@ def _section(problem: demo.Problem, rows: Sequence[dict[str, Any]], console: Con
     return f"{head}\n{text_table(mine, COLUMNS, console.bold)}"
 
 
-DEMO = Command("demo", "try the library on problems with known answers", DETAILS, arguments, run)
+DEMO = Command("demo", *words(__doc__), arguments, run)

@@ -1,4 +1,13 @@
-"""`sparsetd example`: a log to try the other commands on."""
+"""Write an example log to try the other commands on.
+
+icu-sepsis: intensive-care patients treated by clinicians (needs: pip install icu-sepsis). 47
+clinical features, the clinicians' probabilities and those of a target policy; the true value of
+the target is printed, so that you can compare.
+
+examples:
+  sparsetd example icu-sepsis --out icu.parquet
+  sparsetd evaluate icu.parquet --target target_prob --report icu.html
+"""
 
 from __future__ import annotations
 
@@ -8,23 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.cli.command import Command, Outcome
+from sparsetd.cli.command import Command, Outcome, words
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import check_output
 from sparsetd.cli.options import add_random_state, at_least
 from sparsetd.logs import Transitions
 from sparsetd.storage.atomic import replace_file
 
-SUMMARY = "write an example log to try the other commands on"
-DETAILS = """
-icu-sepsis: intensive-care patients treated by clinicians (needs: pip install icu-sepsis). 47
-clinical features, the clinicians' probabilities and those of a target policy; the true value of
-the target is printed, so that you can compare.
-
-examples:
-  sparsetd example icu-sepsis --out icu.parquet
-  sparsetd evaluate icu.parquet --target target_prob --report icu.html
-"""
 TARGETS = ("greedy", "half", "expert", "optimal")
 
 
@@ -90,4 +89,4 @@ def _columns(log: Transitions) -> dict[str, Any]:
     return columns | {name: column for name, column in probabilities.items() if column is not None}
 
 
-EXAMPLE = Command("example", SUMMARY, DETAILS, arguments, run)
+EXAMPLE = Command("example", *words(__doc__), arguments, run)

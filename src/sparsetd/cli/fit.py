@@ -1,4 +1,20 @@
-"""`sparsetd fit`: learn a value function from a log and keep it in a file."""
+"""Learn a value function from a log and save it to a file.
+
+Fits an estimator to the standardised columns of the log (or to another feature map) and writes
+a model file: no pickle, checksummed, with the names of the features. Where the log has
+importance ratios they are used. With --target, action values of that policy are learned.
+
+A method that learns row by row (TD, TDC, ROTD …) goes on from an earlier file with --init: its
+features and settings stay, its weights move on. --export writes what serving needs, and no more.
+
+examples:
+  sparsetd fit log.parquet --out model.sparsetd
+  sparsetd fit log.parquet --out model.sparsetd --method LSTD --set alpha=0.01
+  sparsetd fit big.parquet --out model.sparsetd --method ROTD --checkpoint kept
+  sparsetd fit shards --out model.sparsetd        a folder of shards, larger than memory
+  sparsetd fit today.parquet --init yesterday.sparsetd --out today.sparsetd --export today.json
+  sparsetd fit log.csv --out q.sparsetd --method LSTD --target policies:greedy
+"""
 
 from __future__ import annotations
 
@@ -7,7 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparsetd.cli.command import Command, Outcome, WrongInput
+from sparsetd.cli.command import Command, Outcome, WrongInput, words
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import (
     GAMMA,
@@ -24,23 +40,6 @@ from sparsetd.cli.options import Assignments
 from sparsetd.cli.policies import function_of
 from sparsetd.logs.text import is_number
 
-SUMMARY = "learn a value function from a log and save it to a file"
-DETAILS = """
-Fits an estimator to the standardised columns of the log (or to another feature map) and writes
-a model file: no pickle, checksummed, with the names of the features. Where the log has
-importance ratios they are used. With --target, action values of that policy are learned.
-
-A method that learns row by row (TD, TDC, ROTD …) goes on from an earlier file with --init: its
-features and settings stay, its weights move on. --export writes what serving needs, and no more.
-
-examples:
-  sparsetd fit log.parquet --out model.sparsetd
-  sparsetd fit log.parquet --out model.sparsetd --method LSTD --set alpha=0.01
-  sparsetd fit big.parquet --out model.sparsetd --method ROTD --checkpoint kept
-  sparsetd fit shards --out model.sparsetd        a folder of shards, larger than memory
-  sparsetd fit today.parquet --init yesterday.sparsetd --out today.sparsetd --export today.json
-  sparsetd fit log.csv --out q.sparsetd --method LSTD --target policies:greedy
-"""
 FEATURES = {"standard": "StandardScaler", "raw": None, "rbf": "RBFGrid", "fourier": "Fourier", "tiles": "TileCoding"}
 METHOD = "SparseTDCV"
 TARGET_HELP = (
@@ -203,4 +202,4 @@ def value_of(text: str) -> Any:
     return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
-FIT = Command("fit", SUMMARY, DETAILS, arguments, run)
+FIT = Command("fit", *words(__doc__), arguments, run)

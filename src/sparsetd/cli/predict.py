@@ -1,31 +1,5 @@
-"""`sparsetd predict`: values of the states of a log, from a model file."""
+"""Values of the states of a log from a model file, or actions from a policy file.
 
-from __future__ import annotations
-
-import csv
-import io
-from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable
-from typing import Any
-
-import numpy as np
-from scipy.sparse import issparse
-
-from sparsetd.cli.command import Command, Outcome, WrongInput
-from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_log, check_output
-from sparsetd.logs.door import Log
-from sparsetd.logs.names import in_order
-from sparsetd.logs.prepare import prepare
-from sparsetd.logs.schema import ALIASES, SIZES, SPARSE
-from sparsetd.logs.table import array, observed
-from sparsetd.storage.atomic import replace_file
-
-STATE = ("observation", "episode")
-OTHERS = {"next_observation", *ALIASES} - set(STATE)
-
-SUMMARY = "values of the states of a log from a model file, or actions from a policy file"
-DETAILS = """
 One line per row of the log, in its order: its number, its episode (where the log has them) and
 the value of its state, or one value per action, if the model was fitted with --target. The
 observed columns must be those of the fit, by name, in any order; no others are needed. A file
@@ -38,6 +12,30 @@ examples:
   sparsetd predict policy.sparsetd new.parquet --out actions.csv
   sparsetd predict model.sparsetd new.csv --like log.parquet
 """
+
+from __future__ import annotations
+
+import csv
+import io
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from sparsetd.cli.command import Command, Outcome, WrongInput, words
+from sparsetd.cli.console import Console
+from sparsetd.cli.log_options import add_log, check_output
+from sparsetd.logs.door import Log
+from sparsetd.logs.names import in_order
+from sparsetd.logs.prepare import prepare
+from sparsetd.logs.schema import ALIASES, SIZES, SPARSE
+from sparsetd.logs.table import array, observed
+from sparsetd.storage.atomic import replace_file
+
+STATE = ("observation", "episode")
+OTHERS = {"next_observation", *ALIASES} - set(STATE)
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -126,4 +124,4 @@ def _csv(values: Any, episode: list[Any], chosen: list[Any] | None, actions: Ite
     return file.getvalue().rstrip("\n")
 
 
-PREDICT = Command("predict", SUMMARY, DETAILS, arguments, run)
+PREDICT = Command("predict", *words(__doc__), arguments, run)

@@ -1,4 +1,12 @@
-"""`sparsetd select`: the regularization path and the features that matter."""
+"""Which features carry the value: the path of penalties and the choice.
+
+Solves the sparse problem for a range of penalties, drops what chance would explain, and prints
+the path with the features that are left.
+
+examples:
+  sparsetd select log.parquet
+  sparsetd select log.parquet --target target_prob --gamma 0.95 --json
+"""
 
 from __future__ import annotations
 
@@ -7,21 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.cli.command import Command, Outcome
+from sparsetd.cli.command import Command, Outcome, words
 from sparsetd.cli.console import Console
 from sparsetd.cli.log_options import add_gamma, add_log, read_shards
 from sparsetd.cli.policies import TARGET_HELP, target_of
 from sparsetd.report.table import Column, text_table
 
-SUMMARY = "which features carry the value: the path of penalties and the choice"
-DETAILS = """
-Solves the sparse problem for a range of penalties, drops what chance would explain, and prints
-the path with the features that are left.
-
-examples:
-  sparsetd select log.parquet
-  sparsetd select log.parquet --target target_prob --gamma 0.95 --json
-"""
 COLUMNS = (Column("penalty", "penalty", ".3g"), Column("n_features", "features", "d"), Column("chosen", ""))
 
 
@@ -90,4 +89,4 @@ def _rows(path: Any, coef: Any) -> list[dict[str, Any]]:
     ]
 
 
-SELECT = Command("select", SUMMARY, DETAILS, arguments, run)
+SELECT = Command("select", *words(__doc__), arguments, run)

@@ -1,27 +1,7 @@
-"""`sparsetd sweep`: methods × parameters × seeds on a problem or a log."""
+"""Compare methods over grids of settings and seeds, with sensitivity curves.
 
-from __future__ import annotations
-
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-
-from sparsetd._tools.progress import counter
-from sparsetd.cli.command import Command, Outcome, WrongInput
-from sparsetd.cli.console import Console
-from sparsetd.cli.fit import method_named, value_of
-from sparsetd.cli.log_options import LOG_HELP, add_gamma
-from sparsetd.cli.options import Assignments, add_n_jobs, add_random_state, at_least
-from sparsetd.report.table import Column, text_table
-from sparsetd.sweeps.grid import MOST
-
-SUMMARY = "compare methods over grids of settings and seeds, with sensitivity curves"
-PROBLEMS = ("random-walk", "star", "boyan-chain", "random-mdp")
-DETAILS = f"""
 Runs every method with every combination of the grid's values and every seed. On a problem with a
-known answer ({", ".join(PROBLEMS)}) each seed is a fresh stretch of --rows
+known answer (random-walk, star, boyan-chain, random-mdp) each seed is a fresh stretch of --rows
 transitions and the errors are exact; on a log all settings share its rows, and several seeds draw
 its episodes with replacement. Finished runs are kept in DIR: after an interruption the same command
 goes on where it stopped. DIR/table.csv and DIR/<parameter>.png are made at the end.
@@ -33,6 +13,25 @@ examples:
   sparsetd sweep random-walk --method TDC ROTD --grid step_size=1e-3:1:13log eta=1,4 --n-runs 30 --out walk
   sparsetd sweep log.parquet --method TDC --grid step_size=1e-4:1e-1:7log --gamma 0.95 --out on-my-log
 """
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsetd._tools.progress import counter
+from sparsetd.cli.command import Command, Outcome, WrongInput, words
+from sparsetd.cli.console import Console
+from sparsetd.cli.fit import method_named, value_of
+from sparsetd.cli.log_options import LOG_HELP, add_gamma
+from sparsetd.cli.options import Assignments, add_n_jobs, add_random_state, at_least
+from sparsetd.report.table import Column, text_table
+from sparsetd.sweeps.grid import MOST
+
+PROBLEMS = ("random-walk", "star", "boyan-chain", "random-mdp")
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -125,4 +124,4 @@ def _data(args: Namespace) -> Any:
     return featurize(log, fit_features(log, columns), args.gamma)
 
 
-SWEEP = Command("sweep", SUMMARY, DETAILS, arguments, run)
+SWEEP = Command("sweep", *words(__doc__), arguments, run)
