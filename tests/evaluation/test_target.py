@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from sparsetd import Transitions, compare, evaluate, policy, read, sensitivity
+from sparsetd import Transitions, compare, evaluate, policy, prepare, read, sensitivity
+from sparsetd.cli import main
 from sparsetd.evaluation.behavior import estimate_behavior
 from sparsetd.evaluation.target import Target, pose, probabilities, reading
 
@@ -219,7 +220,19 @@ def test_a_named_function_travels_by_its_name(tmp_path: Path, monkeypatch: pytes
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(asked.form))(LOG.observation), HIGH)  # noqa: S301
 
 
-def test_a_source_is_read_as_the_target_needs_it() -> None:
+def test_an_action_of_a_file_or_of_shards_is_a_target(tmp_path: Path) -> None:
+    raw = {"patient": np.repeat(np.arange(40), 2), "x": np.arange(80.0), "arm": ["a", "b"] * 40, "reward": [0, 1] * 40}
+    path = tmp_path / "log.parquet"
+    prepare(raw, ends="last-row").save(path)
+    assert main(["shard", str(path), "--out", str(tmp_path / "parts"), "--shards", "2"]) == 0
+    for source in (path, tmp_path / "parts"):
+        assert reading("B", source) == ("B", {"ratio": None, "target_prob": None})
+        assert reading("c", source) == (None, {"target_prob": "c", "ratio": None})
+
+
+def test_a_source_is_read_as_the_target_needs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("log.csv").write_text("obs_x,reward\n1,2\n")
     assert reading("behavior", "log.csv") == ("behavior", {})
     assert reading("p_new", "log.csv") == (None, {"target_prob": "p_new", "ratio": None})
     assert reading("B if x > 2", "log.csv") == ("B if x > 2", {"ratio": None, "target_prob": None})

@@ -35,6 +35,7 @@ from sparsetd.features.featurize import successors
 from sparsetd.logs import Transitions
 from sparsetd.logs.cells import folded
 from sparsetd.logs.checks import show
+from sparsetd.logs.door import files_of
 from sparsetd.logs.files import action_names
 from sparsetd.logs.policy import chosen, discrete, is_whole, shares
 from sparsetd.logs.rules import AS_WAS_DONE, Clause, Family, Rule, is_rule, nearest, policy
@@ -219,7 +220,9 @@ def reading(form: Any, source: Any) -> tuple[Any, dict[str, Any]]:
         return form, {}
     if form is None or (isinstance(form, str) and folded(form) in AS_WAS_DONE):
         return form, {}
-    if not isinstance(form, str) or is_named(form) or is_rule(form) or _is_action(form, action_names(source)):
+    files = files_of(source)
+    actions = action_names(files[0]) if files else None
+    if not isinstance(form, str) or is_named(form) or is_rule(form) or _is_action(form, actions):
         return form, dict(OTHERS_NONE)
     return None, {"target_prob": form, "ratio": None}
 
