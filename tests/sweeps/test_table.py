@@ -60,3 +60,21 @@ def test_curves_are_those_of_the_best_setting():
     bare = Sweep([{**row, "curve": []} for row in made().rows], ("step", "eta"), ("error",))
     with pytest.raises(ValueError, match="no curves"):
         bare.plot_curves(ax=Figure().subplots())
+
+
+def test_bands_of_errors_stay_above_zero_and_the_axis_counts_transitions():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    rows = [{**row, "transitions": 500} for row in made().rows]
+    ax = Sweep(rows, ("step", "eta"), ("error",)).plot_curves(ax=Figure().subplots())
+    assert ax.get_xlabel() == "transitions"
+    np.testing.assert_allclose(ax.get_lines()[0].get_xdata(), [250, 500])
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert band.min() > 0
+    assert Sweep(rows, ("step", "eta"), ("error",)).plot_curves(
+        ax=Figure().subplots(), across="share"
+    ).get_xlabel() == ("share of the run")
+    assert made().plot_curves(ax=Figure().subplots()).get_xlabel() == "episode"
+    with pytest.raises(ValueError, match="across='rows' is not known"):
+        made().plot_curves(ax=Figure().subplots(), across="rows")

@@ -114,4 +114,7 @@ def _rows(task: Prediction, theta: Array, taken: Array, all_rows: int) -> list[R
     curves = task.errors[name](flat).reshape(runs, points)
     status = np.where(taken < all_rows, "diverged", "finished")
     curve = [c.tolist() if task.curve else [] for c in curves]
-    return [{name: float(c[-1]), "status": str(s), "curve": v} for c, s, v in zip(curves, status, curve, strict=True)]
+    return [
+        {name: float(c[-1]), "status": str(s), "transitions": all_rows, "curve": v}
+        for c, s, v in zip(curves, status, curve, strict=True)
+    ]

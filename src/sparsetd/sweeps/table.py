@@ -92,31 +92,37 @@ class Sweep(Framed):
                 x, mean, half = (np.array([m[key] for m in best], dtype=float) for key in (parameter, "mean", "half"))
                 _line(ax, x, mean, half, method)
         _dress(ax, parameter, name, [m[parameter] for m in self.rows if m.get(parameter) is not None])
+        _name_lines(ax)
         return ax
 
-    def plot_curves(self, by: str | None = None, ax: Any = None) -> Any:
-        """Learning curves of the best setting of each method, with 95 % bands over seeds."""
-        ax = draw.axes(ax)
+    def plot_curves(self, by: str | None = None, ax: Any = None, *, across: str = "transitions") -> Any:
+        """Draw the learning curves of the best setting of each method, with 95 % bands over seeds.
+
+        The x axis counts transitions (episodes on a control task); `across="share"` shows the share of the run instead.
+        """
+        if across not in ("transitions", "share"):
+            raise ValueError(f"across={across!r} is not known: choose 'transitions' or 'share'")
+        ax, label = draw.axes(ax), "share of the run"
         for best in self.best(by):
-            runs = [row["curve"] for row in self.rows if self._key(row) == self._key(best) and row["curve"]]
+            runs = [row for row in self.rows if self._key(row) == self._key(best) and row["curve"]]
             if not runs:
                 raise ValueError("this sweep has no curves: run it with curve=20, say")
-            length = min(map(len, runs))
-            points = np.array([run[:length] for run in runs], dtype=float)
-            told = ", ".join(
-                f"{p}={best[p]:.3g}" if isinstance(best.get(p), float) else f"{p}={best[p]}"
-                for p in self.parameters
-                if p in best
-            )
-            _line(
-                ax,
-                np.arange(1, length + 1) / length,
-                points.mean(axis=0),
-                _half_width(points),
-                f"{best['method']}: {told}",
-            )
-        _dress(ax, "share of the run", self.metrics[0], [])
+            length = min(len(row["curve"]) for row in runs)
+            points = np.array([row["curve"][:length] for row in runs], dtype=float)
+            x = np.arange(1, length + 1) / length
+            if across == "transitions":
+                total = runs[0].get("transitions")
+                x, label = (x * length, "episode") if total is None else (x * total, "transitions")
+            _line(ax, x, points.mean(axis=0), _half_width(points), self._label(best))
+        _dress(ax, label, self.metrics[0], [])
+        _name_lines(ax)
         return ax
+
+    def _label(self, best: Row) -> str:
+        """The method and its setting in a few words."""
+        values = {p: best[p] for p in self.parameters if p in best}
+        told = [f"{p}={v:.3g}" if isinstance(v, float) else f"{p}={v}" for p, v in values.items()]
+        return f"{best['method']}: {', '.join(told)}" if told else str(best["method"])
 
     def _key(self, row: Row) -> Key:
         return (row["method"], *(row.get(p) for p in self.parameters))
@@ -153,8 +159,20 @@ def _half_width(values: Array) -> Array:
 
 
 def _line(ax: Any, x: Array, mean: Array, half: Array, label: str) -> None:
+    """Draw a mean with its band; the band of a quantity that is never negative stays above zero.
+
+    Such a band is symmetric in the logarithm, m exp(±h/m), which is m ± h where h is small.
+    """
     (line,) = ax.plot(x, mean, marker="o", ms=3, label=label)
-    ax.fill_between(x, mean - half, mean + half, alpha=0.2, color=line.get_color(), lw=0)
+    positive = np.all(mean > 0)
+    factor = np.exp(np.minimum(half / np.where(mean > 0, mean, 1.0), 50.0))
+    low, high = (mean / factor, mean * factor) if positive else (mean - half, mean + half)
+    ax.fill_between(x, low, high, alpha=0.2, color=line.get_color(), lw=0)
+
+
+def _name_lines(ax: Any) -> None:
+    """Put the legend beside the axes, so that it hides no curve."""
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize="small")
 
 
 def _dress(ax: Any, across: str, upwards: str, values: list[Any]) -> None:
@@ -166,4 +184,3 @@ def _dress(ax: Any, across: str, upwards: str, values: list[Any]) -> None:
     if heights.min() > 0 and heights.max() > 20 * heights.min():
         ax.set_yscale("log")
     ax.set(xlabel=across, ylabel=upwards)
-    ax.legend(fontsize=8)

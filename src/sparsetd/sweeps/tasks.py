@@ -87,10 +87,12 @@ class Prediction:
         model, points = self.learner(setting), []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `status` says what happened, for every row
-            for rows, first in pieces(len(data), int(getattr(model, "n_passes", 1)), max(self.curve, 1)):
+            passes = int(getattr(model, "n_passes", 1))
+            for rows, first in pieces(len(data), passes, max(self.curve, 1)):
                 _take(model, data, rows, first)
                 points.append(self.measure(model)[self.metrics[0]] if self.curve else None)
-        return {**self.measure(model), "status": str(model.status_), "curve": points if self.curve else []}
+        told = {"status": str(model.status_), "transitions": passes * len(data)}
+        return {**self.measure(model), **told, "curve": points if self.curve else []}
 
     def measure(self, model: Any) -> dict[str, float]:
         if isinstance(self.metric, str):
