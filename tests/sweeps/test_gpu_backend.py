@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from gpu.emulation import emulate
 
-from sparsetd import ROTD, TD, TDC, LinearTD, penalties, sweep
+from sparsetd import GTD2, ROTD, TD, TDC, LinearTD, penalties, sweep
 from sparsetd.estimators import RDATD, MirrorDescentTD
 from sparsetd.problems import random_mdp, random_walk, star
 from sparsetd.sweeps.gpu import job_of
@@ -22,7 +22,7 @@ def emulated(monkeypatch):
 def test_the_table_is_that_of_the_cores(source, tmp_path):
     mdp = random_mdp(np.random.default_rng(3), n_states=8, n_features=5, n_relevant=2)
     data = mdp if source == "problem" else mdp.sample(24, np.random.default_rng(0))
-    learners = {"TD": TD(), "TDC": TDC(), "two passes": TDC(n_passes=2, lam=0.5), "ROTD": ROTD(rho_theta=0.01)}
+    learners = {"GTD2": GTD2(), "TDC": TDC(), "two passes": TDC(n_passes=2, lam=0.5), "ROTD": ROTD(rho_theta=0.01)}
     grid = {"step_size": [0.05, "auto"], "eta": [0.5, 2.0]}
     how = {"n_runs": 2, "curve": 3} | ({"n_rows": 24} if source == "problem" else {})
     cores = sweep(learners, grid, data, n_jobs=1, **how)
