@@ -60,7 +60,7 @@ def one(problem: ICUSepsis, target: str, seed: int, episodes: int, noise: int) -
     policy = problem.policy(target)
     log = problem.log(episodes, policy, np.random.default_rng(seed), n_noise=noise)
     begun, cpu = time.perf_counter(), time.process_time()
-    result = evaluate(log, gamma=GAMMA, n_resamples=0, seed=seed)
+    result = evaluate(log, gamma=GAMMA, n_resamples=0, random_state=seed)
     low, high = result.interval
     truth = problem.exact_value(policy)
     kept = [f.name for f in result.features]

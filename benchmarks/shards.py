@@ -31,8 +31,8 @@ import json, re, sys, time
 import numpy as np
 from sparsetd.logs.engines import Processes
 from sparsetd.evaluation import evaluate
-from sparsetd.evaluation.moments import plain_sums, sums
-from sparsetd.evaluation.opened import opened
+from sparsetd.evaluation.moments import shared_sums, sums, system_sums
+from sparsetd.evaluation.reading import answer, open_log
 from sparsetd.logs import Transitions, read, shards
 what, path = sys.argv[1:3]
 other = 0.0
@@ -43,9 +43,9 @@ def drawn(n, d):
 if what == "memory":
     log = read(path)
 elif what == "sums":
-    log = opened(path, None, 0.99, None, None, None, None).rows
+    log = open_log(path, {"target": None}, 0.99).rows
 elif what == "wide":
-    log = opened(drawn(20_000, 1_000), None, 0.99, None, None, None, None).rows
+    log = open_log(drawn(20_000, 1_000), {"target": None}, 0.99).rows
 elif what == "noise":
     log = drawn(5_000, 1_000)
 if what == "two":
@@ -63,9 +63,10 @@ else:
         for part in shards(path):
             [column.to_numpy() for column in pq.read_table(part.path, use_threads=False).columns]
     elif what == "sums":
-        log.answer(sums(np.arange(log.sizes.sum()) // 25 % 40, n=40), plain_sums())
+        group = np.arange(log.sizes.sum()) // 25 % 40
+        answer(log, shared=shared_sums(group, 40), system=system_sums(group, n=40).under(0), plain=system_sums())
     elif what == "wide":
-        log.answer(sums())
+        answer(log, sums=sums().under(0))
     else:
         value = evaluate(path if what == "shards" else log).value
     cpu = time.process_time() - begun

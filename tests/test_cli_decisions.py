@@ -1,4 +1,4 @@
-"""`compare`, `improve`, `predict` with a policy and `evaluate --confounding`: what they print, write and refuse."""
+"""`compare`, `improve`, `predict` with a policy and `sensitivity`: what they print, write and refuse."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from decisions.clinic import Clinic
+from evaluation.clinic import Clinic
 
 from sparsetd.cli import main
 
@@ -28,11 +28,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     log = Clinic(1).log(300)
     with open("log.csv", "w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow([*HEADS, "target_prob", "careful", "room"])
+        writer.writerow([*HEADS, "target_prob", "careful", "room", "house"])
         columns = (log.episode, *log.observation.T, log.action, log.reward, log.terminated.astype(int))
         own = np.where(log.action == 1, 0.8, 0.1)
         room = np.where(log.episode == 0, "single", "shared")
-        writer.writerows(zip(*columns, log.behavior_prob, own, log.behavior_prob, room, strict=True))
+        writer.writerows(zip(*columns, log.behavior_prob, own, log.behavior_prob, room, log.episode // 5, strict=True))
     (tmp_path / "decision_policies.py").write_text(POLICIES)
     return tmp_path
 
@@ -93,9 +93,9 @@ def test_improve_saves_what_predict_and_compare_take(capsys, folder):
     probabilities = np.array([[float(r[f"probability_{a}"]) for a in range(3)] for r in rows])
     assert [int(r["action"]) for r in rows] == probabilities.argmax(axis=1).tolist()
     words = ["--target", "now=behavior", "--target", "new=p.sparsetd"]
-    code, out, _ = run(capsys, "compare", "log.csv", *words, "--json")
-    assert code == 0
-    assert json.loads(out)["best_set"] == ["new"]
+    code, _, err = run(capsys, "compare", "log.csv", *words, "--json")
+    assert code == 2
+    assert "policy 'new': The policy was learnt from 150 of these 300 episodes" in err
 
 
 def test_no_recommendation_is_an_answer(capsys, folder):
@@ -109,36 +109,52 @@ def test_no_recommendation_is_an_answer(capsys, folder):
     assert json.loads(out)["recommended"] is False
 
 
-def test_evaluate_bounds_the_value(capsys, folder):
-    words = ["--target", "decision_policies:second", "--confounding", "1.5,3", "--lower", "0.99", "--resamples", "0"]
-    code, out, _ = run(capsys, "evaluate", "log.csv", *words, "--report", "e.html", "--json")
+def test_evaluate_says_what_the_value_is_at_least(capsys):
+    words = ["--target", "decision_policies:second", "--lower", "0.99", "--n-resamples", "0"]
+    code, out, _ = run(capsys, "evaluate", "log.csv", *words, "--json")
     data = json.loads(out)
     assert code == 0
-    assert [b["confounding"] for b in data["confounding"]["bounds"]] == [1.0, 1.5, 3.0]
     assert data["lower_bound"] < data["interval"][0]
-    assert "What if something unrecorded drove the actions?" in (folder / "e.html").read_text()
-    code, text, _ = run(capsys, "evaluate", "log.csv", *words)
-    assert f"at least {data['lower_bound']:.4f} with 99% confidence" in text
-    assert data["confounding"]["sentence"] in text
+    assert f"at least {data['lower_bound']:.4f} with 99% confidence" in run(capsys, "evaluate", "log.csv", *words)[1]
 
 
-def test_confounding_needs_no_numbers(capsys):
-    words = ["--target", "decision_policies:second", "--resamples", "0", "--json", "--confounding"]
-    code, out, _ = run(capsys, "evaluate", "log.csv", *words)
+def test_sensitivity_bounds_the_value(capsys, folder):
+    words = ["--target", "decision_policies:second", "--confounding", "1.5,3"]
+    code, out, _ = run(capsys, "sensitivity", "log.csv", *words, "--report", "s.html", "--json")
+    data = json.loads(out)
     assert code == 0
-    assert [b["confounding"] for b in json.loads(out)["confounding"]["bounds"]] == [1.0, 1.25, 1.5, 2.0, 3.0, 5.0]
+    assert [b["confounding"] for b in data["bounds"]] == [1.0, 1.5, 3.0]
+    plain = json.loads(run(capsys, "evaluate", "log.csv", *words[:2], "--n-resamples", "0", "--json")[1])
+    assert data["bounds"][0]["bounds"] == pytest.approx([plain["value"]] * 2, abs=1e-9)
+    assert "What if something unrecorded drove the actions?" in (folder / "s.html").read_text()
+    code, text, _ = run(capsys, "sensitivity", "log.csv", *words)
+    assert data["sentence"] in text
+    default = json.loads(run(capsys, "sensitivity", "log.csv", *words[:2], "--json")[1])
+    assert [b["confounding"] for b in default["bounds"]] == [1.0, 1.25, 1.5, 2.0, 3.0, 5.0]
+
+
+def test_rooms_that_share_episodes_are_clusters(capsys):
+    code, out, _ = run(capsys, "evaluate", "log.csv", "--target", "target_prob", "--cluster", "house", "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert data["settings"]["cluster"] == "house"
+    assert "room" not in {f["name"] for f in data["features"]}
+
+
+def test_a_family_of_rules_has_a_value_for_every_threshold(capsys):
+    code, out, _ = run(capsys, "compare", "log.csv", "--target", "1 if ill > {-0.5, 0.5}", "--json")
+    data = json.loads(out)
+    assert code == 0
+    assert data["thresholds"] == [-0.5, 0.5]
+    assert len(data["values"]) == 2
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["compare", "log.csv", "--target", "a=behavior"], "name at least two policies"),
+        (["compare", "log.csv"], "name the policies, for instance --target current=behavior"),
         (["compare", "log.csv", "--target", "a=behavior", "--target", "a=target_prob"], "two policies are called 'a'"),
         (["compare", "log.csv", "--target", "behavior"], "must look like NAME=POLICY, not 'behavior'"),
-        (
-            ["compare", "log.csv", "--target", "a=behavior", "--target", "b=decision_policies:unknown"],
-            "policy 'b': `policy` takes action 3, first in row 0, but the log never does",
-        ),
         (
             ["compare", "log.csv", "--target", "a=behavior", "--target", "b=target_prob", "--by", "age"],
             "--by names a column 'age' that is not there",
@@ -148,11 +164,7 @@ def test_confounding_needs_no_numbers(capsys):
             "`by` makes a group 'room = single' of one episode, which has no interval: join it to another",
         ),
         (["evaluate", "log.csv", "--lower", "0.3"], "must be a number above 0.5 and below 1, such as 0.99, not '0.3'"),
-        (["evaluate", "log.csv", "--confounding", "0.5"], "must be numbers of at least 1, separated by commas"),
-        (
-            ["evaluate", "log.csv", "--confounding", "2"],
-            "--confounding needs a policy that can be asked about any state",
-        ),
+        (["sensitivity", "log.csv", "--confounding", "0.5"], "must be numbers of at least 1, separated by commas"),
         (["improve", "log.csv", "--learn", "0.01"], "The smaller part of the split has 3 of 300 episodes"),
         (["improve", "log.csv", "--out", "policy.txt"], "must end in .sparsetd"),
     ],

@@ -230,14 +230,14 @@ def test_a_number_is_what_anybody_would_write(capsys, folder, text) -> None:
     table = rows()
     table[7]["reward"] = text
     refused(capsys, ["evaluate", write(folder / "log.csv", table)], "`reward` must hold numbers, but row 7 holds")
-    for option in ("--gamma", "--level", "--folds", "--resamples", "--seed"):
+    for option in ("--gamma", "--level", "--n-folds", "--n-resamples", "--random-state"):
         refused(capsys, ["evaluate", "log.csv", option, text.replace("1", "0")], f"argument {option}: must be")
     refused(capsys, ["fit", "log.csv", "--out", "m", "--set", f"gamma={text}"], f"gamma={text!r} must be")
 
 
-@pytest.mark.parametrize("words", [["--level", "0"], ["--level", "1"], ["--folds", "²"], ["--seed", "--1"]])
+@pytest.mark.parametrize("words", [["--level", "0"], ["--level", "1"], ["--n-folds", "²"], ["--random-state", "--1"]])
 def test_options_are_refused_before_the_work(capsys, log, words, monkeypatch) -> None:
-    monkeypatch.setattr("sparsetd.cli.evaluate.read_log", lambda *_, **__: pytest.fail("the log was read"))
+    monkeypatch.setattr("sparsetd.cli.evaluate.read_shards", lambda *_, **__: pytest.fail("the log was read"))
     refused(capsys, ["evaluate", log, *words], f"argument {words[0]}: ")
 
 

@@ -78,14 +78,14 @@ def test_evaluate_prints_one_object(capsys, log, folder):
 
 
 def test_evaluate_is_quiet_and_repeatable(capsys, log):
-    words = ["evaluate", log, "--all-features", "--resamples", "0", "--json", "--quiet"]
+    words = ["evaluate", log, "--all-features", "--n-resamples", "0", "--json", "--quiet"]
     first, second = run(capsys, *words), run(capsys, *words)
     assert first == second
     assert first[2] == ""
 
 
 def test_evaluate_in_words(capsys, log):
-    code, out, _ = run(capsys, "evaluate", log, "--target", "behavior", "--all-features", "--resamples", "0")
+    code, out, _ = run(capsys, "evaluate", log, "--target", "behavior", "--all-features", "--n-resamples", "0")
     assert code == 0
     assert out.startswith("value of the logged behaviour itself:")
 
@@ -157,7 +157,7 @@ def test_the_failure_of_a_policy_is_told_as_its_own(capsys, log, folder, target,
 
 def test_a_policy_may_be_named_by_its_file_and_be_an_object(capsys, log, folder):
     (folder / "objects.py").write_text(FAILING)
-    code, out, _ = run(capsys, "evaluate", log, "--target", "objects.py:often", "--all-features", "--resamples", "0")
+    code, out, _ = run(capsys, "evaluate", log, "--target", "objects.py:often", "--all-features", "--n-resamples", "0")
     assert code == 0
     assert out.startswith("value of often:")
 
@@ -355,7 +355,8 @@ def test_example_and_evaluate_are_the_two_commands_of_the_readme(capsys):
     code, out, _ = run(capsys, "example", "icu-sepsis", "--out", "icu.parquet", "--episodes", "300", "--json")
     truth = json.loads(out)["true_value"]
     assert (code, truth) == (0, pytest.approx(0.7293, abs=1e-4))
-    words = ["evaluate", "icu.parquet", "--target", "target_prob", "--report", "icu.html", "--resamples", "2", "--json"]
+    words = ["evaluate", "icu.parquet", "--target", "target_prob", "--report", "icu.html", "--json"]
+    words += ["--n-resamples", "2"]
     code, out, _ = run(capsys, *words)
     data = json.loads(out)
     assert code == 0
@@ -498,10 +499,10 @@ def test_a_bad_file_is_refused(capsys, folder, name, command):
         (["evaluate", "LOG", "--gamma", "x"], "between 0 and 1"),
         (["evaluate", "LOG", "--level", "95"], "between 0 and 1"),
         (["evaluate", "LOG", "--level", "1"], "strictly between 0 and 1"),
-        (["evaluate", "LOG", "--folds", "1"], "at least 2"),
-        (["evaluate", "LOG", "--folds", "99"], "fewer than 99 folds"),
-        (["evaluate", "LOG", "--resamples", "-1"], "at least 0"),
-        (["evaluate", "LOG", "--seed", "x"], "at least 0"),
+        (["evaluate", "LOG", "--n-folds", "1"], "at least 2"),
+        (["evaluate", "LOG", "--n-folds", "99"], "fewer than 99 folds"),
+        (["evaluate", "LOG", "--n-resamples", "-1"], "at least 0"),
+        (["evaluate", "LOG", "--random-state", "x"], "at least 0"),
         (["evaluate", "LOG", "--target", "no_such_column"], "no_such_column"),
         (["evaluate", "LOG", "--target", "no_such_module:f"], "no_such_module"),
         (["evaluate", "LOG", "--target", "greedy:nothing"], "nothing"),
@@ -559,7 +560,9 @@ def test_a_full_disk_leaves_the_old_report(capsys, log, folder, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    code, out, err = run(capsys, "evaluate", log, "--all-features", "--resamples", "0", "--report", "r.html", "--quiet")
+    code, out, err = run(
+        capsys, "evaluate", log, "--all-features", "--n-resamples", "0", "--report", "r.html", "--quiet"
+    )
     assert (code, out) == (1, "")
     assert err == "sparsetd: error: r.html: No space left on device; this file was not written\n"
     assert (folder / "r.html").read_text() == "old"
@@ -574,7 +577,17 @@ def test_output_paths_are_checked_first(tmp_path, monkeypatch):
         check_output(str(tmp_path / "x.html"))
 
 
-GREEDY = ["evaluate", "--part", "2/2", "--target", "greedy:q.sparsetd", "--all-features", "--resamples", "0", "--json"]
+GREEDY = [
+    "evaluate",
+    "--part",
+    "2/2",
+    "--target",
+    "greedy:q.sparsetd",
+    "--all-features",
+    "--n-resamples",
+    "0",
+    "--json",
+]
 
 
 @pytest.mark.parametrize("words", [["predict", "m.sparsetd"], ["predict", "q.sparsetd"], GREEDY])

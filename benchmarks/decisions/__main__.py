@@ -37,9 +37,8 @@ import numpy as np
 from scipy.stats import norm
 
 from benchmarks.decisions.problems import Clinic, blended, confounded, tabular
-from sparsetd.decisions import compare, improve, sensitivity
-from sparsetd.decisions.score_policy import softmax
-from sparsetd.evaluation import evaluate
+from sparsetd.evaluation import compare, evaluate, improve, sensitivity
+from sparsetd.evaluation.score_policy import softmax
 
 Work = Callable[..., dict[str, Any]]
 # A cell: how its problem is made, and how many episodes its logs have.
@@ -96,7 +95,7 @@ def improved(cell: str, seed: int) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     make, episodes = {**NULL, **EFFECT}[cell]
     problem = make(rng)
-    found = improve(problem.log(episodes, rng), gamma=problem.gamma, seed=seed)
+    found = improve(problem.log(episodes, rng), gamma=problem.gamma, random_state=seed)
     before = problem.value(problem.behavior)
     gain = problem.value(found.policy(problem.seen)) - before
     low, high = found.interval

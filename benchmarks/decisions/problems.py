@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import KDTree
 
-from sparsetd.decisions.score_policy import softmax
+from sparsetd.evaluation.score_policy import softmax
 from sparsetd.logs import Transitions
 
 Array = np.ndarray

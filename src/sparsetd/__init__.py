@@ -16,7 +16,6 @@ __version__ = "0.3.0"
 if TYPE_CHECKING:
     # The aliases tell type checkers that these names are public.
     from sparsetd import control as control
-    from sparsetd import decisions as decisions
     from sparsetd import estimators as estimators
     from sparsetd import evaluation as evaluation
     from sparsetd import features as features
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from sparsetd import solvers as solvers
     from sparsetd import sweeps as sweeps
     from sparsetd import testing as testing
-    from sparsetd.decisions.compare import compare as compare
-    from sparsetd.decisions.improve import improve as improve
-    from sparsetd.decisions.sensitivity import sensitivity as sensitivity
     from sparsetd.estimators import ETD as ETD
     from sparsetd.estimators import GQ as GQ
     from sparsetd.estimators import GTD2 as GTD2
@@ -49,7 +45,10 @@ if TYPE_CHECKING:
     from sparsetd.estimators import LinearTD as LinearTD
     from sparsetd.estimators import SparseTD as SparseTD
     from sparsetd.estimators import ValueFunction as ValueFunction
+    from sparsetd.evaluation.compare import compare as compare
     from sparsetd.evaluation.evaluate import evaluate as evaluate
+    from sparsetd.evaluation.improve import improve as improve
+    from sparsetd.evaluation.sensitivity import sensitivity as sensitivity
     from sparsetd.logs import Transitions as Transitions
     from sparsetd.logs import read as read
     from sparsetd.logs.prepare import prepare as prepare
@@ -63,15 +62,14 @@ if TYPE_CHECKING:
 # from its package: `from sparsetd.estimators import RALP`.
 _HOMES = {
     "": (
-        "logs features operators penalties solvers estimators metrics problems control selection evaluation decisions "
+        "logs features operators penalties solvers estimators metrics problems control selection evaluation "
         "sweeps testing plots"
     ),
     "logs": "Transitions prepare read",
     "logs.rules": "policy",
     "estimators": "TD ETD TDC TDRC GTD2 GQ GTD2MP ROTD ROGQ LSTD LSTDL1 LARSTD OMPTD SparseTD LinearTD ValueFunction",
     "selection": "SparseTDCV",
-    "evaluation": "evaluate",
-    "decisions": "compare improve sensitivity",
+    "evaluation": "evaluate compare improve sensitivity",
     "sweeps": "sweep",
     "model_file": "save load",
 }

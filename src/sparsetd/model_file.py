@@ -23,9 +23,9 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd import estimators, features, selection
-from sparsetd.decisions import ScorePolicy
 from sparsetd.estimators.plausible import Watch
 from sparsetd.estimators.validation import check_parameters
+from sparsetd.evaluation import ScorePolicy
 from sparsetd.solvers.state import StreamState, Totals, fits
 from sparsetd.solvers.units import Units
 from sparsetd.storage import container

@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 
+from sparsetd.evaluation.cautions import RULES
+from sparsetd.evaluation.linear import LinearValue
+from sparsetd.evaluation.moments import Moments
+from sparsetd.evaluation.parts import Part
+from sparsetd.evaluation.reading import answer
 from sparsetd.logs import Transitions
 
 GAMMA = 0.9
+
+
+def found_by(code, **evidence):
+    """Severity and sentence of a rule of the table, or None, for evidence of which only this is known."""
+    rule = next(rule for rule in RULES if rule.code == code)
+    return rule.test(SimpleNamespace(**evidence))
+
+
+def asked(rows, *asks):
+    """The answers to asks: one, or a list of several."""
+    found = list(vars(answer(rows, **{f"ask {i}": ask for i, ask in enumerate(asks)})).values())
+    return found[0] if len(found) == 1 else found
+
+
+def fitted(batch, support, episodes):
+    """The value function on the columns `support` of a batch, and the part that it was fitted on."""
+    part = Part.of(batch, episodes, support)
+    return LinearValue.solve(Moments.of(part)), part
 
 
 def linear_walk(seed=0, episodes=150, ends=1 / 6, cut_after=None, start=0.0, columns=3):

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from evaluation.logs import found_by
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from sparsetd.evaluation.behavior import estimate_behavior
-from sparsetd.evaluation.diagnostics import overlap
-from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.facts import Facts
+from sparsetd.evaluation.episodes import Episodes, Facts
+from sparsetd.evaluation.support import overlap
 from sparsetd.logs import Transitions
 
 
@@ -167,19 +167,14 @@ def test_coverage_is_the_target_mass_on_logged_actions():
     assert found.coverage_error == pytest.approx(0.5 / np.sqrt(n), rel=0.05)
     assert found.max_ratio == pytest.approx(1.2)
     assert found.ess_rows == pytest.approx(n * 0.7**2 / 0.74, rel=0.01)
-    assert [(c.code, c.severity) for c in found.cautions()] == [("low_coverage", "red")]
-    assert "70%" in str(found.cautions()[0])
+    severity, words = found_by("low_coverage", overlap=found)
+    assert severity == "red"
+    assert "70%" in words
 
 
 def test_a_log_of_the_target_itself_needs_no_caution():
     log, _ = make_log(9, n=300)
     found = overlap(Facts.of_episodes(Episodes.of_log(log, 0.9)))
     assert (found.coverage, found.max_ratio, found.ess_rows) == (1.0, 1.0, 300.0)
-    assert found.cautions() == []
-
-
-def test_disjoint_policies_are_called_so():
-    log, _ = make_log(10, n=300)
-    found = overlap(Facts.of_episodes(Episodes.of_log(log, 0.9, np.zeros(300))))
-    assert found.zero_share == 1.0
-    assert "no_overlap" in {c.code for c in found.cautions()}
+    rules = ("low_coverage", "wrong_ratios", "large_ratio")
+    assert [found_by(code, overlap=found, behavior=None) for code in rules] == [None] * 3

@@ -9,13 +9,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from evaluation.logs import GAMMA, linear_walk, one_step, with_columns
+from evaluation.logs import GAMMA, found_by, linear_walk, one_step, with_columns
 from sklearn.base import BaseEstimator
 
-from sparsetd.evaluation import evaluate, sanity
-from sparsetd.evaluation.cautions import Caution, by_severity, worst
-from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.facts import Facts
+from sparsetd.evaluation import cautions, evaluate
+from sparsetd.evaluation.cautions import RULES, Caution, by_severity, worst
+from sparsetd.evaluation.episodes import Episodes, Facts
 from sparsetd.evaluation.support import Support
 from sparsetd.logs import Transitions, concatenate
 from sparsetd.report.page import page
@@ -117,7 +116,7 @@ CASES = {
     "impossible_value": ("red", out_of_range, {}),
     "no_width": ("red", lambda: replace(LOG, reward=np.zeros(N)), {}),
     "few_episodes": ("amber", lambda: linear_walk(1, 15), {}),
-    "cut_episodes": ("note", lambda: linear_walk(2, cut_after=6), {}),
+    "cut_episodes": ("red", lambda: linear_walk(2, cut_after=6), {}),
     "no_feature": ("amber", lambda: LOG, {"estimator": Fixed()}),
     "selection_disagrees": ("amber", lambda: linear_walk(5, start=3.0), {"estimator": Fixed((2,))}),
     "low_coverage": ("red", lambda: replace(LOG, target_prob=np.where(LOG.action == 1, 0.0, LOG.target_prob)), {}),
@@ -200,7 +199,19 @@ SOUND = Support(effective_rows=900.0, effective_episodes=200.0, negative=0.0, n_
     ],
 )
 def test_the_limits_of_the_support(change, expected):
-    assert {c.code: c.severity for c in replace(SOUND, **change).cautions()} == expected
+    evidence = {"support": replace(SOUND, **change), "facts": SimpleNamespace(most=np.array([1.0, 1.0, 8.0]))}
+    said = {code: found_by(code, **evidence) for code in ("few_effective_episodes", "extrapolation")}
+    assert {code: entry[0] for code, entry in said.items() if entry} == expected
+
+
+def test_few_effective_episodes_of_single_steps_are_counted_and_not_divided():
+    """A deterministic target of one of 40 actions weighs 50 of 2,000 one-step episodes: enough for a mean."""
+    single = SimpleNamespace(most=np.array([1.0, 40.0, 1.0]))
+    some = Support(effective_rows=51.0, effective_episodes=51.0, negative=0.0, n_rows=2000, n_episodes=2000)
+    assert found_by("few_effective_episodes", support=some, facts=single) is None
+    for count, severity in ((49.0, "amber"), (19.0, "red")):
+        fewer = replace(some, effective_episodes=count)
+        assert found_by("few_effective_episodes", support=fewer, facts=single)[0] == severity
 
 
 @pytest.mark.parametrize(
@@ -214,17 +225,21 @@ def test_the_limits_of_the_support(change, expected):
 )
 def test_the_quality_of_an_estimated_behaviour_is_told(change, expected):
     behavior = SimpleNamespace(**{"log_loss": 0.5, "log_loss_marginal": 0.7, "n_floored": 0, "floor": 0.01, **change})
-    assert [c.code for c in sanity.on_the_behavior(SimpleNamespace(behavior=behavior, log=range(100)))] == expected
-    assert sanity.on_the_behavior(SimpleNamespace(behavior=None, log=range(100))) == []
+    behavior.table = np.zeros((100, 2))
+    rules = ("behavior_uninformative", "behavior_floored")
+    assert [code for code in rules if found_by(code, behavior=behavior)] == expected
+    assert [found_by(code, behavior=None) for code in rules] == [None, None]
 
 
 def test_every_code_has_a_case():
     """Those of overlap and of the fit of the features have tests of their own."""
-    elsewhere = {"misspecified", "unobserved_state", "no_overlap", "behavior_uninformative", "behavior_floored"}
-    elsewhere |= {"opinions_differ"}
-    source = "".join(path.read_text() for path in Path(sanity.__file__).parent.glob("*.py"))
-    written = set(re.findall(r'Caution\(\s*"(\w+)"', source)) | {check.__name__ for check in sanity.SUSPECTED}
-    assert written == set(CASES) | elsewhere
+    elsewhere = {"misspecified", "unobserved_state", "behavior_uninformative", "behavior_floored", "opinions_differ"}
+    elsewhere |= {"one_record", "fragile"}
+    assert {rule.code for rule in RULES} == set(CASES) | elsewhere
+
+
+def test_the_page_of_the_documentation_is_the_table():
+    assert (Path(__file__).parents[2] / "docs" / "cautions.md").read_text(encoding="utf-8") == cautions.page()
 
 
 def test_a_log_that_was_copied_as_a_whole_is_not_to_be_used():
@@ -242,7 +257,7 @@ def test_what_the_rewards_allow():
 
     def possible(gamma, **change):
         log = replace(LOG, **change)
-        return sanity.possible(Facts.of_episodes(Episodes.of_log(log, gamma)))
+        return Facts.of_episodes(Episodes.of_log(log, gamma)).possible()
 
     ends, longest = np.where(LOG.terminated, 2.0, 0.0), np.bincount(LOG.episode).max()
     assert possible(0.9, reward=ends) == (0.0, 2.0)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from evaluation.logs import found_by
 
-from sparsetd.evaluation.diagnostics import Overlap, overlap
-from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.facts import Facts
+from sparsetd.evaluation.episodes import Episodes, Facts
+from sparsetd.evaluation.support import Overlap, overlap
 from sparsetd.logs import Transitions
 
 SOUND = Overlap(
@@ -71,12 +71,11 @@ def test_the_error_of_the_coverage_follows_from_what_more_of_an_episode_changes(
             "average 1.20",
         ),
         ({"max_ratio": 101.0}, {"max_ratio": 99.0}, "large_ratio", "note", "One transition counts 101 times"),
-        ({"zero_share": 1.0}, {"zero_share": 0.99}, "no_overlap", "red", "takes none of the logged actions"),
     ],
     ids=lambda value: str(value)[:40],
 )
 def test_a_caution_is_given_on_one_side_of_its_limit_only(bad, good, code, severity, said):
-    assert replace(SOUND, **good).cautions() == []
-    (caution,) = replace(SOUND, **bad).cautions()
-    assert (caution.code, caution.severity) == (code, severity)
-    assert said in str(caution)
+    assert found_by(code, overlap=replace(SOUND, **good), behavior=None) is None
+    found, words = found_by(code, overlap=replace(SOUND, **bad), behavior=None)
+    assert found == severity
+    assert said in words

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from decisions.clinic import GAMMA, Clinic, policy_of, tables
+from evaluation.clinic import GAMMA, Clinic, policy_of, tables
+from evaluation.logs import asked
 
 from sparsetd.evaluation import evaluate
-from sparsetd.evaluation.doubly_robust import doubly_robust, robust_sums
+from sparsetd.evaluation.action_values import second_opinion
 from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.held_out import without_each
+from sparsetd.evaluation.held_out import doubly_robust, robust_sums, without_each
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Moments, Part
-from sparsetd.evaluation.second_opinion import cautions, second_opinion
+from sparsetd.evaluation.moments import Moments
+from sparsetd.evaluation.parts import Part
+from sparsetd.evaluation.target import Target
 from sparsetd.features.featurize import featurize
 
 CLINIC, TABLE = Clinic(2), tables(1, seed=4)[0]
@@ -28,7 +30,7 @@ def posed(n, seed=0, columns=slice(None)):
 
 
 def robust(part, folds, fold):
-    (sums,) = part.answer(robust_sums(without_each(folds), fold, 2.0))
+    sums = asked(part, robust_sums(without_each(folds), fold, 2.0))
     return doubly_robust(sums, 2.0, len(part.episodes), len(part.batch))
 
 
@@ -88,5 +90,5 @@ def test_a_disagreement_is_said():
 
 def test_a_target_that_cannot_be_asked_about_successors_has_no_second_opinion():
     log = CLINIC.log(50)
-    assert second_opinion(log, np.full(len(log), 0.5), None, GAMMA) is None
-    assert cautions(evaluate(log, "behavior", gamma=GAMMA, n_resamples=0).estimate, None) == []
+    target = Target.of(np.full(len(log), 0.5), log)
+    assert second_opinion(log, target, None, None, GAMMA, Episodes.of_log(log, GAMMA)) is None

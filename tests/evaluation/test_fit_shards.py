@@ -24,7 +24,7 @@ SETTINGS = {"gamma": 0.9, "fit_intercept": True}
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(evaluation.opened, "SAMPLE", 40)
+    monkeypatch.setattr(evaluation.reading, "SAMPLE", 40)
     rng, n = np.random.default_rng(0), 240
     columns = {f"obs_{name}": rng.normal(size=n) for name in "abc"} | {"episode": np.arange(n) // 8}
     columns |= {"reward": columns["obs_a"] + 0.1 * rng.normal(size=n), "terminated": np.arange(n) % 8 == 7}
@@ -103,7 +103,7 @@ def test_sparse_shards_of_different_widths_say_what_to_do(tmp_path, monkeypatch)
         rows = {"indices": [[0, top], [1], [2], [top]], "episode": [k] * 4, "reward": [1.0, 0.0, 2.0, 1.0]}
         pq.write_table(pa.table(rows | {"terminated": [False] * 3 + [True]}), tmp_path / "parts" / f"{k}.parquet")
     model = ValueFunction(None, TDC(gamma=0.9))
-    monkeypatch.setattr(evaluation.opened, "SAMPLE", 4)
+    monkeypatch.setattr(evaluation.reading, "SAMPLE", 4)
     with pytest.raises(ValueError, match="--buckets"):
         fit_shards(model, tmp_path / "parts")
     assert main(["fit", "parts", "--buckets", "8", "--out", "m", "--method", "TDC", "--quiet"]) == 0

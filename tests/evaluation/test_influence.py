@@ -6,14 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from evaluation.logs import asked, fitted
 
 from sparsetd.evaluation import linear
 from sparsetd.evaluation.choice import mean_system
-from sparsetd.evaluation.episodes import Episodes, effective_sample_size
-from sparsetd.evaluation.linear import LinearValue, fitted
-from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.evaluation.episodes import Episodes, Facts
+from sparsetd.evaluation.linear import LinearValue, second_way, verify
+from sparsetd.evaluation.moments import Moments
+from sparsetd.evaluation.parts import Part
 from sparsetd.evaluation.support import support, weights
-from sparsetd.evaluation.verify import second_way, verify
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions
 
@@ -142,7 +143,7 @@ def test_the_value_is_the_weighted_sum_of_the_rewards(seed):
 
 def supported(model, part, names, order):
     ask = weights(model, order, *Moments.of(part).centre_and_spread())
-    return support(*part.answer(ask), names[order], len(part.episodes))
+    return support(asked(part, ask), names[order], Facts.of(part))
 
 
 def test_support_counts_the_weights_of_rows_and_episodes():
@@ -151,8 +152,8 @@ def test_support_counts_the_weights_of_rows_and_episodes():
     found = supported(model, part, np.array(["a", "b", "c"]), np.array([2, 0]))
     weighed = model.weights(part) * part.batch.ratio
     of = [np.abs(weighed[part.episodes.of == i]).sum() for i in range(40)]
-    assert found.effective_rows == pytest.approx(effective_sample_size(np.abs(weighed)))
-    assert found.effective_episodes == pytest.approx(effective_sample_size(np.array(of)))
+    assert found.effective_rows == pytest.approx(np.abs(weighed).sum() ** 2 / (weighed**2).sum())
+    assert found.effective_episodes == pytest.approx(np.sum(of) ** 2 / np.sum(np.square(of)))
     assert found.negative == pytest.approx(-weighed[weighed < 0].sum() / np.abs(weighed).sum())
     assert [r["feature"] for r in found.regions] == ["c"] * 3 + ["a"] * 3
     for name in "ca":
@@ -190,8 +191,8 @@ def sums(part, rows, first):
 def test_sums_are_those_of_their_rows_by_group(monkeypatch):
     part = part_of(walks(6, lengths=(3, 1, 4, 2, 5) * 2))
     group = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
-    monkeypatch.setattr("sparsetd.evaluation.moments.LEAST", 1)  # as small as they come
-    monkeypatch.setattr("sparsetd.evaluation.moments.BLOCK", 1)
+    monkeypatch.setattr("sparsetd.evaluation.parts.LEAST", 1)  # as small as they come
+    monkeypatch.setattr("sparsetd.evaluation.parts.BLOCK", 1)
     assert len(list(part.pieces())) == 10
     found = Moments.of(part, group, 3)
     for k in range(3):
@@ -236,7 +237,7 @@ def test_the_mean_system_is_the_sums_over_the_rows():
 
 
 def verified(model, part):
-    verify(model, part.answer(second_way(model))[0])
+    verify(model, asked(part, second_way(model)))
 
 
 @pytest.mark.parametrize("tampered", ["theta", "inverse"])

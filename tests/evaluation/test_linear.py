@@ -7,13 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from evaluation.logs import asked, fitted
 
 from sparsetd import LSTD
 from sparsetd.evaluation import held_out as module
-from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.episodes import Episodes, Facts
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.evened import compiled, evened
-from sparsetd.evaluation.facts import Facts
 from sparsetd.evaluation.held_out import (
     HeldOut,
     agreement,
@@ -29,8 +28,9 @@ from sparsetd.evaluation.held_out import (
     thetas_of,
     without_each,
 )
-from sparsetd.evaluation.linear import LinearValue, coefficient_powers, coefficients, fitted
-from sparsetd.evaluation.moments import MAX_COLUMNS, Moments, chosen
+from sparsetd.evaluation.linear import LinearValue, coefficient_powers, coefficients
+from sparsetd.evaluation.moments import Moments
+from sparsetd.evaluation.parts import MAX_COLUMNS, chosen, compiled, evened
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions
 from sparsetd.selection import value_interval
@@ -86,7 +86,7 @@ def bellman(part, folds, held):
     """The Bellman error of given predictions."""
     metric, batch = metric_of(folds), part.batch
     error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
-    (both,) = part.answer(fold_sums(metric, thetas_of(without_each(folds)), held.fold, Facts.of(part)))
+    both = asked(part, fold_sums(metric, thetas_of(without_each(folds)), held.fold, Facts.of(part)))
     return bellman_error(metric, np.stack([score_sums(part, held.fold, error, metric, len(folds.n_rows)), both[1]]))
 
 
@@ -104,7 +104,7 @@ def test_it_is_lstd():
 def test_coefficient_errors_match_the_jackknife():
     log, _ = chain(np.random.default_rng(2), 100)
     model, part = fit(log)
-    errors = [e.standard_error for e in coefficients(model, part.answer(coefficient_powers(model))[0])]
+    errors = [e.standard_error for e in coefficients(model, asked(part, coefficient_powers(model)))]
     without = np.array([fit(log[np.flatnonzero(part.episodes.of != i)])[0].theta[:-1] for i in range(100)])
     jackknife = np.sqrt(99 / 100 * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
     np.testing.assert_allclose(errors, jackknife, rtol=0.15)
@@ -194,7 +194,7 @@ def test_a_singular_equation_is_solved_by_the_pseudo_inverse_though_rounding_hid
         B, C, b = rng.random((3, 2)), rng.random((2, 3)), rng.random(3)
         exact = C.T @ np.linalg.solve(C @ C.T, np.linalg.solve(B.T @ B, B.T @ b))
         unit = np.eye(3)[None]  # columns of length 1 that are no combinations of one another: nothing is rescaled
-        sums = Moments((B @ C)[None], b[None], unit, np.ones((1, 3)), np.array([1]), np.array([1]))
+        sums = Moments((B @ C)[None], b[None], unit, np.ones((1, 3)), *np.ones((3, 1)))
         np.testing.assert_allclose(LinearValue.solve(sums).theta, exact, rtol=1e-9)
 
 
@@ -343,7 +343,7 @@ def test_agreement_groups_every_row():
     part = fit(log)[1]
     (held, folds), fold = held_out(part, 4), np.arange(80) % 4
     edges = fine_bins(LinearValue.solve(folds), folds)
-    (counts,) = part.answer(prediction_counts(thetas_of(without_each(folds)), fold, edges))
+    counts = asked(part, prediction_counts(thetas_of(without_each(folds)), fold, edges))
     assert counts.sum() == len(log)
     groups = agreement(grouped(part.episodes, held, tenths(counts, edges), 3.0), 3.0, 0.95)
     assert sum(g["count"] for g in groups) == len(log)

@@ -168,7 +168,7 @@ def test_an_estimated_behaviour_is_that_of_the_log_in_memory(kind: str) -> None:
 def test_an_estimated_behaviour_of_a_large_log_comes_from_its_first_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparsetd.evaluation.opened.SAMPLE", 100)
+    monkeypatch.setattr("sparsetd.evaluation.reading.SAMPLE", 100)
     whole = unlogged("plain")
     written(whole, tmp_path, 5)
     one = evaluate(tmp_path / "shards", mostly, gamma=0.9, n_resamples=0, checkpoint=str(tmp_path / "kept"))

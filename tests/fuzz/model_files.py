@@ -17,7 +17,7 @@ import numpy as np
 
 from fuzz.oracle import check_sentence, file
 from sparsetd import LSTD, TDC, Transitions, ValueFunction, model_file
-from sparsetd.decisions import ScorePolicy
+from sparsetd.evaluation import ScorePolicy
 from sparsetd.features import Fourier, RBFGrid, Tabular, TileCoding
 from sparsetd.storage import container
 from sparsetd.storage.cache import Cache

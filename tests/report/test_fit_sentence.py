@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sparsetd.evaluation.choice import Choice
-from sparsetd.evaluation.pictures import sentence
+from sparsetd.evaluation.choice import fit_sentence as sentence
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from sparsetd.problems import random_mdp, with_noise_features
 from sparsetd.selection import SparseTDCV, rho_max, sparse_td_path
 from sparsetd.selection.cross_validation import Curve
 from sparsetd.selection.episodes import clusters, episode_folds, episode_of
-from sparsetd.selection.fold_moments import FoldMoments
+from sparsetd.selection.moments import FoldMoments
 from sparsetd.solvers.saddle import refit, selected_rows
 from sparsetd.system import mean_system
 from sparsetd.testing import LAWS

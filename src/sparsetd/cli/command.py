@@ -70,6 +70,7 @@ SUMMARIES = (
     ("evaluate", "estimate the value of a target policy from a log, with an interval and reasons"),
     ("compare", "compare several policies on one log: values, all differences, which may be best"),
     ("improve", "learn a better policy on one part of a log and test it once on the other"),
+    ("sensitivity", "bound the value of a policy if an unrecorded cause drove the logged actions"),
     ("select", "which features carry the value: the path of penalties and the choice"),
     ("fit", "learn a value function from a log and save it to a file"),
     ("predict", "values of the states of a log from a model file, or actions from a policy file"),

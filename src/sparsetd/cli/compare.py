@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 from typing import Any
 
 import numpy as np
 
 from sparsetd.cli.command import Command, Outcome, WrongInput
 from sparsetd.cli.console import Console
-from sparsetd.cli.evaluate import CLASSIFIERS, classifier_of
-from sparsetd.cli.log_options import add_gamma, add_log, add_part, check_output, read_log
-from sparsetd.cli.options import inside
+from sparsetd.cli.evaluate import add_judging, judged_log, judging
+from sparsetd.cli.log_options import add_log, add_part, check_output, read_log
+from sparsetd.cli.options import add_n_resamples, add_random_state
 from sparsetd.cli.policies import model_in, target_of
 from sparsetd.storage.atomic import replace_file
 
@@ -21,12 +21,14 @@ The value of every policy and all their differences, with intervals that hold fo
 once; the set of policies that may be the best; where they act differently and what that is worth.
 The first policy is the one the others are compared with.
 
-A policy is anything that 'sparsetd evaluate --target' takes.
+A policy is anything that 'sparsetd evaluate --target' takes. One rule with a range of thresholds in
+braces, without a name, stands for one policy per threshold.
 
 examples:
   sparsetd compare log.parquet --target current=behavior --target new=target_prob
   sparsetd compare log.parquet --target current=behavior --target q=greedy:q.sparsetd --report page.html
   sparsetd compare log.parquet --target current=behavior --target new=policy.sparsetd --by age
+  sparsetd compare log.parquet --target 'B if lactate > {1..4}'
 """
 
 
@@ -34,52 +36,77 @@ def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add_log(parser)
     add_part(parser)
-    add("--target", action="append", default=[], type=_named, metavar="NAME=POLICY", help="a policy (repeat for each)")
-    add_gamma(parser)
+    add("--target", action="append", default=[], metavar="NAME=POLICY", help="a policy (repeat for each)")
     add("--by", metavar="COLUMN", help="also compare within groups of this column, observed or not")
     add("--report", metavar="FILE", help="also write a page for a browser (.html)")
-    add("--level", type=inside, default=0.95, metavar="P", help="level of all intervals at once (default: %(default)s)")
-    add("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
+    add_n_resamples(parser, "random halves of the log for the selection frequencies, where one policy is named")
+    add_random_state(parser, "the halves")
+    add_judging(parser)
 
 
 def run(args: Namespace, console: Console) -> Outcome:
-    from sparsetd.decisions import compare
+    from sparsetd.evaluation import compare
 
-    models = [model_in(policy) for _, policy in args.target]
+    pairs = _pairs(args.target)
+    models = [model_in(policy) for _, policy in pairs]
     page = check_output(args.report, ".html", ".htm", inputs=[args.log, *models])
-    policies, log = _policies(args)
-    by = args.by if args.by is None or args.by in (log.names or ()) else _unobserved(args)
-    console.progress(f"comparing {len(policies)} policies on {log.n_episodes:,} episodes")
-    classifier = classifier_of(args.classifier)
-    result = compare(log, policies, gamma=args.gamma, level=args.level, by=by, classifier=classifier)
+    targets, column = _targets(args, pairs)
+    log = judged_log(args, console, ratio=None, target_prob=column)
+    console.progress(f"comparing {len(targets)} policies" if isinstance(targets, dict) else "comparing the thresholds")
+    how = {**judging(args, console), "n_resamples": args.n_resamples, "random_state": args.random_state}
+    result = compare(log, targets, by=_groups(args, len(log)), **how)
     text = str(result)
     if page is not None:
-        replace_file(page, result.page(log=args.log, targets=", ".join(f"{k}={v}" for k, v in args.target)))
+        replace_file(page, result.page(log=args.log, targets=", ".join(args.target)))
         text += f"\nreport: {page}"
     return Outcome(text, {**result.to_dict(), "report": args.report})
 
 
-def _policies(args: Namespace) -> tuple[dict[str, Any], Any]:
-    """Policies by name, and the log; a policy that is a column of the log is read from there."""
-    from sparsetd.evaluation.target import taken
-
-    names = [name for name, _ in args.target]
+def _pairs(texts: list[str]) -> list[tuple[str, str]]:
+    """Names and policies; a single rule with a range of thresholds has no name."""
+    if len(texts) == 1 and "{" in texts[0]:
+        return [("", texts[0])]
+    pairs = [_named(text) for text in texts]
+    names = [name for name, _ in pairs]
     again = next((name for name in names if names.count(name) > 1), None)
     if again is not None:
         raise WrongInput(f"two policies are called '{again}'; give every policy its own name")
-    if len(names) < 2:
-        raise WrongInput("name at least two policies, for instance --target current=behavior --target new=target_prob")
-    log = read_log(args, ratio=None, target_prob=None)
-    policies = {}
-    for name, text in args.target:
+    if not names:
+        raise WrongInput("name the policies, for instance --target current=behavior --target new=target_prob")
+    return pairs
+
+
+def _targets(args: Namespace, pairs: list[tuple[str, str]]) -> tuple[Any, str | None]:
+    """The policies by name (or a family of rules), and the column of the log that one of them is."""
+    from sparsetd.evaluation.target import taken
+
+    if pairs[0][0] == "":
+        return pairs[0][1], None
+    found: dict[str, Any] = {}
+    column: str | None = None
+    for name, text in pairs:
         policy, columns = target_of(text, args.log)
-        policies[name] = taken(np.asarray(read_log(args, **columns).target_prob), text) if policy is None else policy
-    return policies, log
+        own = columns.get("target_prob")
+        if policy is None and own is not None and column in (None, own):
+            column = own
+            found[name] = None
+        elif policy is None:
+            found[name] = taken(np.asarray(read_log(args, **columns).target_prob), text)
+        else:
+            found[name] = policy
+    return found, column
 
 
-def _unobserved(args: Namespace) -> dict[str, Any]:
-    """The column that --by names, row by row of the log."""
+def _groups(args: Namespace, n_parts: int) -> Any:
+    """What --by names: an observed column, or one that is read for it."""
+    if args.by is None:
+        return None
     try:
+        if n_parts > 1:
+            return args.by
+        log = read_log(args, ratio=None, target_prob=None)
+        if args.by in (log.names or ()):
+            return args.by
         return {args.by: read_log(args, ratio=None, target_prob=None, group=args.by).group}
     except ValueError as error:
         raise WrongInput(str(error).replace("`group` names", "--by names")) from None
@@ -88,7 +115,7 @@ def _unobserved(args: Namespace) -> dict[str, Any]:
 def _named(text: str) -> tuple[str, str]:
     name, equals, policy = text.partition("=")
     if not equals or not name.strip() or not policy:
-        raise ArgumentTypeError(f"must look like NAME=POLICY, not '{text}'")
+        raise WrongInput(f"argument --target: must look like NAME=POLICY, not '{text}'")
     return name, policy
 
 

@@ -6,19 +6,10 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
 
-from sparsetd.cli.command import Command, Outcome, WrongInput
+from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import (
-    add_engine,
-    add_gamma,
-    add_log,
-    add_part,
-    check_output,
-    engine_of,
-    read_log,
-    read_shards,
-)
-from sparsetd.cli.options import at_least, inside
+from sparsetd.cli.log_options import add_engine, add_gamma, add_log, add_part, check_output, engine_of, read_shards
+from sparsetd.cli.options import add_n_folds, add_n_resamples, add_random_state, inside
 from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
 from sparsetd.logs import Shard, memory
 from sparsetd.logs.door import extent
@@ -47,18 +38,8 @@ def arguments(parser: ArgumentParser) -> None:
     add_log(parser)
     add_part(parser)
     add("--target", metavar="POLICY", help=TARGET_HELP)
-    add_gamma(parser)
     add("--report", metavar="FILE", help="also write a page for a browser (.html)")
     add("--unit", metavar="TEXT", help="what the value is measured in, for the page: 'hours of care'")
-    add(
-        "--confounding",
-        type=strengths,
-        nargs="?",
-        const=[1.25, 1.5, 2.0, 3.0, 5.0],
-        metavar="G,…",
-        help="also bound the value if an unrecorded cause changed the odds of the actions by up to these factors "
-        "(1.25 to 5 if none is named)",
-    )
     add(
         "--lower",
         type=confident,
@@ -66,74 +47,69 @@ def arguments(parser: ArgumentParser) -> None:
         help="also print a one-sided bound: the value is at least this, at level P",
     )
     add("--all-features", action="store_true", help="keep every feature, without selection")
+    add_n_resamples(parser, "random halves of the log for the selection frequencies")
+    add_random_state(parser, "the halves")
+    add_judging(parser)
+
+
+def add_judging(parser: ArgumentParser) -> None:
+    """The options of every command that judges policies."""
+    add = parser.add_argument
+    add_gamma(parser)
     add("--level", type=inside, default=0.95, metavar="P", help="level of the intervals (default: %(default)s)")
     add("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
-    add(
-        "--resamples",
-        type=at_least(0),
-        default=20,
-        metavar="N",
-        help="random halves of the log for the selection frequencies (default: %(default)s)",
-    )
-    add("--folds", type=at_least(2), default=5, metavar="N", help="number of held-out folds (default: %(default)s)")
-    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of the folds and halves (default: %(default)s)")
+    add("--cluster", metavar="COLUMN", help="episodes with the same value belong together: 'patient' of several stays")
+    add_n_folds(parser)
     add_engine(parser)
+
+
+def judging(args: Namespace, console: Console) -> dict[str, Any]:
+    """How policies are judged, from the options of `add_judging`."""
+    return {
+        "gamma": args.gamma,
+        "level": args.level,
+        "classifier": classifier_of(args.classifier),
+        "cluster": args.cluster,
+        "n_folds": args.n_folds,
+        "engine": engine_of(args),
+        "checkpoint": args.checkpoint,
+        "progress": console.progress,
+    }
+
+
+def judged_log(args: Namespace, console: Console, **columns: Any) -> tuple[Shard, ...]:
+    """The log of a command that judges policies; what is in one file is refused where it does not fit into memory."""
+    groups = {} if args.cluster is None else {"group": args.cluster}
+    parts = read_shards(args, **groups, **columns)
+    return (_fitting(parts[0], console),) if len(parts) == 1 else parts
 
 
 def run(args: Namespace, console: Console) -> Outcome:
     from sparsetd.evaluation import evaluate
-    from sparsetd.report.page import write_page
+    from sparsetd.storage.atomic import replace_file
 
     page = check_output(args.report, ".html", ".htm", inputs=[args.log, model_in(args.target)])
     target, columns = target_of(args.target, args.log)
-    parts = read_shards(args, **columns)
-    if len(parts) == 1:
-        parts = (_fitting(parts[0], console),)
     result = evaluate(
-        parts,
+        judged_log(args, console, **columns),
         target,
-        gamma=args.gamma,
         estimator=_estimator(args),
-        classifier=classifier_of(args.classifier),
-        level=args.level,
-        n_folds=args.folds,
-        n_resamples=args.resamples,
-        seed=args.seed,
-        engine=engine_of(args),
-        checkpoint=args.checkpoint,
-        progress=console.progress,
+        n_resamples=args.n_resamples,
+        random_state=args.random_state,
+        **judging(args, console),
     )
-    data = result.to_dict()
+    data, text = result.to_dict(), str(result)
     if not math.isfinite(data["value"]):
         raise ArithmeticError("the value is too large to compute: rescale the rewards, and look at 'sparsetd inspect'")
-    text = str(result)
     if args.lower is not None:
         bound = data["lower_bound"] = result.estimate.interval(2 * args.lower - 1)[0]
         text += f"\nat least {bound:.4f} with {100 * args.lower:.6g}% confidence"
-    if args.confounding is not None:
-        bounds = _bounds(read_log(args, **columns), target, args)
-        data["confounding"] = bounds.to_dict()
-        text += f"\n{bounds}"
-    data |= {"unit": args.unit, "settings": {"log": args.log, "target": args.target or "as logged", **data["settings"]}}
+    said = {"log": args.log, "target": args.target or "as logged"}
+    data |= {"unit": args.unit, "settings": {**said, **data["settings"]}}
     if page is not None:
-        write_page(data, page)
+        replace_file(page, result.page(unit=args.unit, **said))
         text += f"\nreport: {page}"
     return Outcome(text, {**data, "report": None if page is None else str(page)})
-
-
-def _bounds(log: Any, target: Any, args: Namespace) -> Any:
-    from sparsetd.control import greedy
-    from sparsetd.decisions import sensitivity
-
-    if not callable(target) and not hasattr(target, "q"):
-        raise WrongInput(
-            "--confounding needs a policy that can be asked about any state: module:function, greedy:MODEL or a file "
-            "of 'sparsetd improve'"
-        )
-    policy = target if callable(target) else greedy(target.q)
-    classifier = classifier_of(args.classifier)
-    options = {"gamma": args.gamma, "confounding": args.confounding, "classifier": classifier, "level": args.level}
-    return sensitivity(log, policy, **options)
 
 
 def confident(text: str) -> float:
@@ -141,17 +117,6 @@ def confident(text: str) -> float:
     if (value := inside(text)) <= 0.5:
         raise ArgumentTypeError(f"must be a number above 0.5 and below 1, such as 0.99, not '{text}'")
     return value
-
-
-def strengths(text: str) -> list[float]:
-    """Factors of at least 1, separated by commas."""
-    try:
-        found = [float(part) for part in text.split(",")]
-    except ValueError:
-        found = [0.0]
-    if not all(1 <= g < float("inf") for g in found):
-        raise ArgumentTypeError(f"must be numbers of at least 1, separated by commas, not '{text}'")
-    return found
 
 
 def _fitting(log: Shard, console: Console) -> Shard:

@@ -6,16 +6,17 @@ from argparse import ArgumentParser, Namespace
 
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
-from sparsetd.cli.evaluate import CLASSIFIERS, classifier_of
-from sparsetd.cli.log_options import add_gamma, add_log, check_output, read_log
-from sparsetd.cli.options import at_least, inside
+from sparsetd.cli.evaluate import add_judging, judged_log, judging
+from sparsetd.cli.log_options import add_log, check_output
+from sparsetd.cli.options import add_n_resamples, add_random_state, inside
 from sparsetd.storage.atomic import replace_file
 
 SUMMARY = "learn a better policy on one part of a log and test it once on the other"
 DETAILS = """
 The episodes are split. On one part several policies near the logged behaviour are learnt and one
-is chosen; on the other it is tested once. It is recommended only if it does better there than what
-was done, beyond chance. "No policy is recommended" is an answer, not an error.
+is chosen; on the other it is tested once. That is done for several splits, and the median decides:
+it is recommended only if it does better there than what was done, beyond chance. "No policy is
+recommended" is an answer, not an error.
 
 The policy is a small table of scores that can be read, saved, applied to new rows with 'sparsetd
 predict', and named as a --target.
@@ -31,38 +32,31 @@ def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add_log(parser)
     add("--out", metavar="FILE", help="policy file to write (.sparsetd), recommended or not")
-    add_gamma(parser)
     add("--report", metavar="FILE", help="also write a page for a browser (.html)")
-    add("--level", type=inside, default=0.95, metavar="P", help="level of the interval (default: %(default)s)")
     add("--learn", type=inside, default=0.5, metavar="P", help="share of episodes to learn on (default: %(default)s)")
-    add("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
-    add("--seed", type=at_least(0), default=0, metavar="N", help="seed of the split (default: %(default)s)")
+    add_n_resamples(parser, "random splits, an odd number; their median decides", 5)
+    add_random_state(parser, "the splits")
+    add_judging(parser)
 
 
 def run(args: Namespace, console: Console) -> Outcome:
     from sparsetd import model_file
-    from sparsetd.decisions import improve
+    from sparsetd.evaluation import improve
 
     out, page = (
         check_output(args.out, ".sparsetd", inputs=[args.log]),
         check_output(args.report, ".html", ".htm", inputs=[args.log]),
     )
-    log = read_log(args, ratio=None, target_prob=None)
-    result = improve(
-        log,
-        gamma=args.gamma,
-        classifier=classifier_of(args.classifier),
-        level=args.level,
-        learn=args.learn,
-        seed=args.seed,
-        progress=console.progress,
-    )
+    how = judging(args, console)
+    del how["n_folds"]
+    splits = {"learn": args.learn, "n_resamples": args.n_resamples, "random_state": args.random_state}
+    result = improve(judged_log(args, console, ratio=None, target_prob=None), **splits, **how)
     text = str(result)
     if out is not None:
         model_file.save(result.policy, out, notes={"log": args.log, "recommended": result.recommended})
         text += f"\npolicy: {out}"
     if page is not None:
-        replace_file(page, result.page(log=args.log, gamma=args.gamma, learn=args.learn, seed=args.seed))
+        replace_file(page, result.page(log=args.log, gamma=args.gamma, **splits))
         text += f"\nreport: {page}"
     return Outcome(text, {**result.to_dict(), "out": args.out, "report": args.report})
 

@@ -49,7 +49,7 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace, console: Console) -> Outcome:
     del console
     from sparsetd import ValueFunction, model_file
-    from sparsetd.decisions import ScorePolicy
+    from sparsetd.evaluation import ScorePolicy
 
     target = check_output(args.out, ".csv", inputs=[args.model, args.log])
     model = model_file.load(args.model)

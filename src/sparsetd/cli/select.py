@@ -65,11 +65,11 @@ def _on_sums(args: Namespace, parts: Any, target: Any, console: Console) -> tupl
     from sparsetd.evaluation.choice import choose_on
     from sparsetd.evaluation.linear import LinearValue
     from sparsetd.evaluation.moments import sums
-    from sparsetd.evaluation.opened import opened
+    from sparsetd.evaluation.reading import answer, open_log
 
-    log = opened(parts, target, args.gamma, None, None, None, None)
+    log = open_log(parts, {"target": target}, args.gamma)
     console.progress(f"choosing among {len(log.names)} features of {len(log.hashes):,} episodes")
-    (found,) = log.rows.answer(sums())
+    found = answer(log.rows, sums=sums().under(0)).sums
     units = found.units(log.units)
     moments, coef = found.in_units(log.units, units), np.zeros(len(log.names))
     choice, _ = choose_on(log.rows.in_units(units), moments)

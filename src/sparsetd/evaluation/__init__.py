@@ -1,24 +1,38 @@
-"""From a log to a decision: the value of a target policy, how sure we are, and why."""
+"""From a log to a decision: the value of one policy or several, a better one, and what the answers hang on."""
 
 from __future__ import annotations
 
 from sparsetd.evaluation.behavior import BehaviorPolicy, estimate_behavior
+from sparsetd.evaluation.cautions import Caution
+from sparsetd.evaluation.compare import Comparison, compare
 from sparsetd.evaluation.condensed import Condensed, condense
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluate import evaluate
 from sparsetd.evaluation.fit_shards import fit_shards
-from sparsetd.evaluation.result import Evaluation, Feature
+from sparsetd.evaluation.improve import Improvement, improve
+from sparsetd.evaluation.result import Evaluation, Feature, Robustness
+from sparsetd.evaluation.score_policy import ScorePolicy
+from sparsetd.evaluation.sensitivity import Sensitivity, sensitivity
 
 __all__ = [
     "BehaviorPolicy",
+    "Caution",
+    "Comparison",
     "Condensed",
     "Episodes",
     "Estimate",
     "Evaluation",
     "Feature",
+    "Improvement",
+    "Robustness",
+    "ScorePolicy",
+    "Sensitivity",
+    "compare",
     "condense",
     "estimate_behavior",
     "evaluate",
     "fit_shards",
+    "improve",
+    "sensitivity",
 ]

@@ -5,6 +5,10 @@
 with W = 1 and o = 0 for the value itself. The action is an input here, so no ratio corrects it: what the V-form asks of
 the behaviour probabilities, this form asks of the features, which must carry Q and not only V. Every block has its own
 weights, because main effects of the actions alone fail as soon as an effect depends on the state.
+
+Without logged propensities the value rests on an estimate of them, and LSTD-Q is a second opinion. Where the two
+disagree, one of their assumptions fails: the classifier misjudges the behaviour, or the features do not carry Q. That
+they agree proves little, since both may miss the same unobserved cause.
 """
 
 from __future__ import annotations
@@ -13,17 +17,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import StandardScaler
 
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.moments import with_ones
+from sparsetd.evaluation.parts import with_ones
 from sparsetd.evaluation.target import Target, probabilities
-from sparsetd.features.featurize import state_features, successors
+from sparsetd.features.featurize import fit_features, state_features, successors
 from sparsetd.logs import Transitions
 from sparsetd.logs.policy import discrete
-from sparsetd.selection.units import lengths
+from sparsetd.selection.moments import lengths
 from sparsetd.system import Array
 
+MOST_WEIGHTS = 2_000
 RIDGE = 1.0  # rows' worth of "no effect" that every block has seen: it settles actions with fewer rows than features
 
 
@@ -41,14 +47,23 @@ class ActionRows:
     episodes: Episodes
 
     @classmethod
-    def of(cls, log: Transitions, features: Any, gamma: float, target: Any, behavior: Any = None) -> ActionRows:
+    def of(
+        cls,
+        log: Transitions,
+        features: Any,
+        gamma: float,
+        target: Any,
+        behavior: Any = None,
+        episodes: Episodes | None = None,
+    ) -> ActionRows:
         """The rows of a log with fitted features (None: the observation itself), for a target in any form."""
         alive = successors(log)
         pi, pi_next = probabilities(Target.of(target, log), log, behavior)
         phi, phi_next = (with_ones(state_features(features, s, sparse=False)) for s in (log.observation, alive))
         discount = np.where(log.terminated, 0.0, gamma)
         action = discrete(log.action, pi.shape[1])
-        return cls(phi, phi_next, action, pi, pi_next, log.reward, discount, Episodes.of_log(log, gamma))
+        whole = Episodes.of_log(log, gamma) if episodes is None else episodes
+        return cls(phi, phi_next, action, pi, pi_next, log.reward, discount, whole)
 
 
 def refuse_unseen(action: Array, pi: Array, name: str = "policy") -> None:
@@ -90,13 +105,14 @@ class ActionValue:
         return self.rows.reward + self.rows.discount * ahead
 
     def start_value(self) -> tuple[float, Array]:
-        """Mean of V(s₀) = Σ_a π(a|s₀)Q(s₀, a), and its influence per episode (the clustered sandwich)."""
+        """Mean of V(s₀) = Σ_a π(a|s₀)Q(s₀, a), and its influence per cluster (the clustered sandwich)."""
         rows, episodes = self.rows, self.rows.episodes
         first = episodes.first
         values = ((rows.phi[first] @ self.theta.T) * rows.pi[first]).sum(axis=1)
         scores = self.error * np.einsum("td,td->t", rows.phi, self.dual[rows.action])
         moved = episodes.total(scores) * len(episodes) / len(rows.reward)
-        return float(values.mean()), moved + values - values.mean()
+        each = episodes.by_cluster(moved + values - values.mean())
+        return float(values.mean()), each * len(each) / len(episodes)
 
     def estimate(self, name: str = "LSTD-Q, action blocks") -> Estimate:
         value, influence = self.start_value()
@@ -118,3 +134,16 @@ def _system(rows: ActionRows, weight: Array, reward: Array) -> tuple[Array, Arra
         A[a, :, a] += here.T @ here + np.diag(prior)
         b[a] = here.T @ reward[taken]
     return A.reshape(k * d, k * d) / n, b.ravel() / n
+
+
+def second_opinion(
+    log: Transitions, target: Target, behavior: Any, features: Any, gamma: float, episodes: Episodes
+) -> Estimate | None:
+    """LSTD-Q of the target on action blocks; None where the target cannot be asked about successors, or is too wide."""
+    if target.form is None or isinstance(target.form, np.ndarray):
+        return None
+    phi = fit_features(log, StandardScaler()) if features is None else features
+    rows = ActionRows.of(log, phi, gamma, target, behavior, episodes)
+    if rows.phi.shape[1] * rows.pi.shape[1] > MOST_WEIGHTS:
+        return None
+    return ActionValue.fit(rows).estimate()

@@ -1,18 +1,49 @@
-"""What a careful reader must be told: one sentence, a code for programs, and how bad it is.
+"""What a careful reader must be told: one table of rules, each with a code, a test, a sentence and a remedy.
 
-note     worth knowing; the answer stands
-amber    read the answer with this in mind
-red      do not use the answer
+    note     worth knowing; the answer stands
+    amber    read the answer with this in mind
+    red      do not use the answer
+
+Every answer of every function runs all rules that apply. `docs/cautions.md` is made from the table:
+
+    python -c "from sparsetd.evaluation import cautions; print(cautions.page(), end='')" > docs/cautions.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
+from sparsetd.evaluation.behavior import BehaviorPolicy
+from sparsetd.evaluation.episodes import Facts
+from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.misfit import CERTAIN, MATTERS, SURE, Misfit, matters
+from sparsetd.evaluation.support import Overlap, Support
+from sparsetd.logs import Transitions, suspicions
+from sparsetd.system import Array
+
 Severity = Literal["note", "amber", "red"]
+Finding = tuple[Severity, str] | None
 ORDER: tuple[Severity, ...] = ("note", "amber", "red")
+
+SAID_UNSEEN, MUCH_UNSEEN, MOST_UNSEEN = 0.05, 0.2, 0.5  # mean discount at which episodes were cut (0: none was)
+FEW_EPISODES = 20
+MAX_LOOKED = 50_000  # rows that are looked at for what is suspicious
+DISAGREE = 3.0  # standard errors between two values that should agree
+FEW, VERY_FEW = 50.0, 8.0  # effective episodes
+FEW_SINGLE = 20.0  # effective episodes of one step, below which their mean is not nearly normal
+ENOUGH = 100.0  # effective episodes from which their share no longer matters
+SLIGHT = 0.25  # share of the episodes
+THIN, THINNER = 0.05, 0.01  # share of the rows
+NEGATIVE, VERY_NEGATIVE = 0.05, 0.3
+LOW_COVERAGE, VERY_LOW_COVERAGE = 0.95, 0.8
+HIGH_RATIO = 100.0
+MANY_COPIES = 0.2  # a share of copies from which intervals are wrong by a tenth
+MOST_COMPARED = 200_000  # episodes that are compared with one another
+FRAGILE = 1.05  # Γ* below which hardly any unrecorded cause is needed to explain a gain away
 
 
 @dataclass(frozen=True)
@@ -36,3 +67,542 @@ def worst(cautions: Iterable[Caution]) -> Severity | None:
 def by_severity(cautions: Iterable[Caution]) -> tuple[Caution, ...]:
     """The worst first, otherwise in the order they came."""
     return tuple(sorted(cautions, key=lambda c: -ORDER.index(c.severity)))
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of one answer.
+
+    `observed` is the mean return of the log, `modelled` what the features make of the logged behaviour, and `apart` the
+    difference of the two. `few` is the value on the features that matter alone, and `fewer` its difference to the
+    value; None where no feature was selected. `sample_mean` says that the answer is the mean return and rests on no
+    model.
+    """
+
+    own: Estimate
+    facts: Facts
+    determined: bool
+    support: Support
+    overlap: Overlap
+    misfit: Misfit
+    observed: Estimate
+    modelled: Estimate
+    apart: Estimate
+    log: Transitions
+    digests: Array | None = None
+    behavior: BehaviorPolicy | None = None
+    n_chosen: int | None = None
+    few: Estimate | None = None
+    fewer: Estimate | None = None
+    opinion: Estimate | None = None
+    sample_mean: bool = False
+    clustered: bool = False
+    blocks: str = ""
+    robustness: float | None = None
+    suspected: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One row of the table. `model` says that the rule is about a fitted value, not about a mean of returns."""
+
+    code: str
+    means: str
+    when: str
+    remedy: str
+    test: Callable[[Evidence], Finding]
+    model: bool = True
+    says_remedy: bool = True
+
+    def caution(self, evidence: Evidence) -> Caution | None:
+        if (self.model and evidence.sample_mean) or (found := self.test(evidence)) is None:
+            return None
+        severity, sentence = found
+        return Caution(self.code, severity, f"{sentence} {self.remedy}" if self.says_remedy else sentence)
+
+
+def found_in(evidence: Evidence) -> list[Caution]:
+    """What all rules say of an answer."""
+    cautions = (rule.caution(evidence) for rule in RULES)
+    return [caution for caution in cautions if caution is not None]
+
+
+def _undetermined(e: Evidence) -> Finding:
+    if e.determined:
+        return None
+    return "red", (
+        "The log does not determine the value: it has too few rows for these features, or none with weight in states "
+        "that the target reaches; the number is one of many that fit."
+    )
+
+
+def _impossible_value(e: Evidence) -> Finding:
+    low, high = e.facts.possible()
+    if low - 1e-9 * abs(low) <= e.own.value <= high + 1e-9 * abs(high):
+        return None
+    return "red", (
+        f"The value {e.own.value:.4g} is impossible: with the rewards of this log a return lies between {low:.4g} and "
+        f"{high:.4g}. The features do not fit the log."
+    )
+
+
+def _no_width(e: Evidence) -> Finding:
+    if e.own.standard_error > 1e-9 * abs(e.own.value):
+        return None
+    return "red", "All weighted episodes are identical, so the interval has zero width; that is not certainty."
+
+
+def _few_episodes(e: Evidence) -> Finding:
+    if e.facts.n_clusters >= FEW_EPISODES:
+        return None
+    what = "clusters" if e.clustered else "episodes"
+    return "amber", f"The log has only {e.facts.n_clusters} {what}: the interval is rough."
+
+
+def _cut_episodes(e: Evidence) -> Finding:
+    facts = e.facts
+    unseen = facts.unseen / facts.n_episodes
+    if unseen <= SAID_UNSEEN:
+        return None
+    cut = facts.n_episodes - facts.n_complete
+    nil = facts.late == 0
+    severity: Severity = "note" if unseen < MUCH_UNSEEN or nil else "amber" if unseen < MOST_UNSEEN else "red"
+    return severity, (
+        f"{cut} of {facts.n_episodes} episodes were cut, at a mean discount of {unseen:.2f}: that share of the weight "
+        "lies beyond what was seen, and the model fills it in. Observed return, WIS, PDIS and WPDIS do not count it."
+    )
+
+
+def _few_effective_episodes(e: Evidence) -> Finding:
+    support, single = e.support, e.facts.most[2] == 1
+    few = support.effective_episodes
+    thin = few < max(SLIGHT * support.n_episodes, VERY_FEW)
+    bad = few < FEW_SINGLE if single else (thin and few < ENOUGH) or support.share < THINNER
+    if not (bad or few < FEW or (support.share < THIN and not single)):
+        return None
+    return "red" if bad else "amber", (
+        f"The weight of the answer is spread like that of {few:.0f} of {support.n_episodes} episodes "
+        f"({support.share:.1%} of the rows): a few of them decide it."
+    )
+
+
+def _extrapolation(e: Evidence) -> Finding:
+    support = e.support
+    if support.negative <= NEGATIVE:
+        return None
+    thin = support.effective_episodes < max(SLIGHT * support.n_episodes, VERY_FEW)
+    bad = thin or support.share < THIN or support.negative > VERY_NEGATIVE
+    return "red" if bad else "amber", (
+        f"{support.negative:.0%} of the weight that the answer gives to the rows is negative: the value is "
+        "extrapolated beyond the states of the log."
+    )
+
+
+def _misspecified(e: Evidence) -> Finding:
+    change, own = e.misfit.change, e.own
+    if e.misfit.shape >= SURE or change is None:
+        return None
+    moved = change.value / own.standard_error if own.standard_error > 0 else np.inf
+    return "red" if matters(change, own) else "amber", (
+        f"A linear function of these features cannot represent the value (p = {e.misfit.shape:.1g}; what is missing "
+        f"goes with {', '.join(e.misfit.columns[:3])}). Adding it moves the value by {change.value:+.3g}, "
+        f"{abs(moved):.1f} standard errors, with a standard error of {change.standard_error:.3g}."
+    )
+
+
+def _unobserved_state(e: Evidence) -> Finding:
+    p = min(e.misfit.memory, e.misfit.outcomes)
+    if p >= CERTAIN:
+        return None
+    drift = e.misfit.drift
+    bad = drift is not None and matters(drift, e.own)
+    effect = ""
+    if drift is not None:
+        effect = f" Adding it moves the value by {drift.value:+.3g} (± {drift.standard_error:.2g})."
+    return "red" if bad else "amber", (
+        f"What happened before still tells something about the future (p = {p:.1g}; "
+        f"{', '.join(e.misfit.remembered[:3])}): the features have the wrong shape, or the state is not fully "
+        f"recorded; no test can tell these apart.{effect}"
+    )
+
+
+def _behavior_misfit(e: Evidence) -> Finding:
+    apart, modelled = e.apart, e.modelled
+    z = apart.value / apart.standard_error if apart.standard_error > 0 else 0.0
+    away = abs(apart.value) / modelled.standard_error if modelled.standard_error > 0 else 0.0
+    rounding = 1e-9 * (abs(modelled.value) + abs(e.observed.value))
+    if abs(z) < DISAGREE or away < MATTERS or abs(apart.value) <= rounding:
+        return None
+    earned = modelled.value - apart.value
+    tail = "" if e.facts.complete else " (with the model's own value of what was cut)"
+    return "red", (
+        f"The model puts the logged behaviour at {modelled.value:.4g}, but its episodes earned {earned:.4g}{tail}, "
+        f"{abs(z):.1f} standard errors apart: these features do not describe this log, so the value of the target and "
+        "the difference are not to be trusted either."
+    )
+
+
+def _no_feature(e: Evidence) -> Finding:
+    if e.n_chosen is None or e.n_chosen:
+        return None
+    return "amber", "No single feature stands out: the log does not show that any of them changes the value."
+
+
+def _selection_disagrees(e: Evidence) -> Finding:
+    if not e.n_chosen or e.few is None or e.fewer is None:
+        return None
+    if e.fewer.standard_error <= 0 or abs(e.fewer.value) <= DISAGREE * e.fewer.standard_error:
+        return None
+    return "amber", (
+        "The features listed as those that matter do not carry the whole value: with them alone it would be "
+        f"{e.few.value:.4g} instead of {e.own.value:.4g}, which is beyond chance."
+    )
+
+
+def _low_coverage(e: Evidence) -> Finding:
+    high = e.overlap.coverage + 2 * e.overlap.coverage_error
+    if high >= LOW_COVERAGE:
+        return None
+    return "red" if high < VERY_LOW_COVERAGE else "amber", (
+        f"Only {e.overlap.coverage:.0%} of the target policy's choices can be found in the log: its value where it "
+        "does something else is extrapolated, and the interval does not cover that."
+    )
+
+
+def _wrong_ratios(e: Evidence) -> Finding:
+    mean, error = e.overlap.mean_ratio, e.overlap.coverage_error
+    if mean - 2 * error <= 1 / LOW_COVERAGE:
+        return None
+    source = "They were estimated: the classifier does not fit." if e.behavior is not None else "They were logged."
+    return "red" if mean - 3 * error > 1 / VERY_LOW_COVERAGE else "amber", (
+        f"The ratios average {mean:.2f}, but those of a policy average at most 1: the behaviour probabilities are too "
+        f"small, or belong to other actions. {source}"
+    )
+
+
+def _large_ratio(e: Evidence) -> Finding:
+    if e.overlap.max_ratio <= HIGH_RATIO:
+        return None
+    return "note", f"One transition counts {e.overlap.max_ratio:.0f} times: a few rows may decide the answer."
+
+
+def _behavior_uninformative(e: Evidence) -> Finding:
+    if e.behavior is None or e.behavior.log_loss < e.behavior.log_loss_marginal:
+        return None
+    return "amber", (
+        "The estimated behaviour policy predicts actions no better than their frequencies: right if they did not "
+        "depend on the state, wrong otherwise."
+    )
+
+
+def _behavior_floored(e: Evidence) -> Finding:
+    if e.behavior is None or e.behavior.n_floored <= 0.01 * len(e.behavior.table):
+        return None
+    return "amber", (
+        f"{e.behavior.n_floored} estimated behaviour probabilities were raised to {e.behavior.floor:g}: the classifier "
+        "is too sure of itself."
+    )
+
+
+def _opinions_differ(e: Evidence) -> Finding:
+    if e.opinion is None or abs(e.own.value - e.opinion.value) <= e.own.standard_error:
+        return None
+    return "amber", (
+        f"Without logged propensities the value was also estimated without any (LSTD-Q): {e.opinion.value:.4g} instead "
+        f"of {e.own.value:.4g}, more than a standard error apart. The estimated propensities or the features miss "
+        "something."
+    )
+
+
+def _fragile(e: Evidence) -> Finding:
+    if e.robustness is None or not 1.0 < e.robustness < FRAGILE:
+        return None
+    return "amber", (
+        f"An unrecorded cause that changes the odds of the logged actions by a factor of {e.robustness:.2f} would "
+        "explain the difference to the logged behaviour away."
+    )
+
+
+def _repeated_episodes(e: Evidence) -> Finding:
+    if e.digests is None or (sentence := suspicions.copied(e.digests)) is None:
+        return None
+    few = len(np.unique(e.digests[0])) > (1 - MANY_COPIES) * e.digests.shape[1]
+    return "amber" if few else "red", _sentence(sentence)
+
+
+def _timeouts(e: Evidence) -> Finding:
+    if (sentence := e.suspected.get("timeouts_marked_as_terminals")) is None:
+        return None
+    several = len(np.unique(np.diff(e.log._bounds()))) > 1
+    clock = has_clock(e.log)
+    words = f" The column {clock} tells the end in advance, as in a programme of fixed length." if clock else ""
+    return "red" if several and not clock else "amber", _sentence(sentence) + words
+
+
+def _one_record(e: Evidence) -> Finding:
+    return ("note", e.blocks) if e.blocks else None
+
+
+def _suspected(code: str) -> Callable[[Evidence], Finding]:
+    """A check of `inspect` that bears on the value."""
+
+    def test(e: Evidence) -> Finding:
+        sentence = e.suspected.get(code)
+        return None if sentence is None else ("amber", _sentence(sentence))
+
+    return test
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
+
+
+SUSPECTED = (
+    suspicions.timeouts_marked_as_terminals,
+    suspicions.successors_after_a_reset,
+    suspicions.broken_chains,
+    suspicions.first_rewards_are_zero,
+    suspicions.rewards_fit_a_neighbour,
+    suspicions.codes_of_missing_text,
+    suspicions.repeated_rows,
+    suspicions.impossible_propensities,
+)
+
+
+def suspected_in(log: Transitions, estimated: bool) -> dict[str, str]:
+    """What `inspect` finds suspicious in a log, as far as it bears on the value; logged probabilities come last."""
+    bounds = log._bounds()
+    some = log if len(log) <= MAX_LOOKED else log[: int(bounds[np.searchsorted(bounds, MAX_LOOKED)])]
+    out = {}
+    for check in SUSPECTED[:-1] if estimated else SUSPECTED:
+        with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest have no mean
+            sentence = check(some)
+        if sentence:
+            out[check.__name__] = sentence
+    return out
+
+
+def has_clock(log: Transitions) -> str:
+    """The name of a column that has one value in the last rows of the longest episodes and nowhere else; or nothing.
+
+    Such a column counts the steps of a programme, so that its end is no time limit that the features cannot see.
+    """
+    bounds = log._bounds()
+    length = np.diff(bounds)
+    last = bounds[1:][length == length.max()] - 1
+    elsewhere = np.ones(len(log), dtype=bool)
+    elsewhere[last] = False
+    for name, column in zip(log.labels(), log.observation.T, strict=True):
+        if np.ptp(column[last]) == 0 and not (column[elsewhere] == column[last[0]]).any():
+            return name
+    return ""
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "undetermined",
+        "More than one value fits the rows equally well.",
+        "The start states do not lie in the row space of the system that LSTD solves.",
+        "Use fewer features (`features=`), or a target closer to the log.",
+        _undetermined,
+    ),
+    Rule(
+        "impossible_value",
+        "The value lies outside what rewards like these can add up to.",
+        "It is below the least or above the greatest discounted sum of the logged rewards.",
+        "Give features that fit (`features=`), and look at the rewards with `sparsetd inspect`.",
+        _impossible_value,
+    ),
+    Rule(
+        "no_width",
+        "The interval has no width because nothing varies.",
+        "The standard error is below a billionth of the value.",
+        "Look at the rewards and ratios with `sparsetd inspect`.",
+        _no_width,
+        model=False,
+    ),
+    Rule(
+        "few_episodes",
+        "Too few independent episodes (or clusters) for a reliable interval.",
+        f"Fewer than {FEW_EPISODES}.",
+        "Collect more of them.",
+        _few_episodes,
+        model=False,
+    ),
+    Rule(
+        "cut_episodes",
+        "Part of the return lies after the rows where episodes were cut, and the model fills it in.",
+        f"The mean discount at the cut is above {SAID_UNSEEN:g} (note), {MUCH_UNSEEN:g} (amber) or {MOST_UNSEEN:g} "
+        "(red); a note where no reward was earned in the last rows.",
+        "Log longer episodes, or ask with a smaller `gamma` (`--gamma`).",
+        _cut_episodes,
+    ),
+    Rule(
+        "few_effective_episodes",
+        "A small part of the log carries the answer.",
+        f"Effective episodes below {FEW:g} or effective rows below {THIN:.0%} (amber); below a quarter of the episodes "
+        f"and {ENOUGH:g}, or rows below {THINNER:.0%} (red); in logs of single steps below {FEW_SINGLE:g} (red).",
+        "Collect more episodes, closer to what the target policy would do, or ask about a policy closer to the log.",
+        _few_effective_episodes,
+    ),
+    Rule(
+        "extrapolation",
+        "The value rests on states that the log hardly has.",
+        f"More than {NEGATIVE:.0%} of the implied weight is negative (red above {VERY_NEGATIVE:.0%}, or with thin "
+        "support).",
+        "Use fewer or coarser features (`features=`), or collect data closer to the target.",
+        _extrapolation,
+    ),
+    Rule(
+        "misspecified",
+        "The value is not a linear function of the features.",
+        f"Products of features predict the TD errors (p < {SURE:g}); red where adding them moves the value beyond "
+        "chance, or where it cannot be told whether it does.",
+        "Give more flexible features (`features=`, for example `PolynomialFeatures` or `SplineTransformer` of "
+        "scikit-learn), and evaluate again.",
+        _misspecified,
+    ),
+    Rule(
+        "unobserved_state",
+        "Earlier rows predict later errors: the features have the wrong shape, or the state is not fully recorded.",
+        f"p < {CERTAIN:g}; red where adding the earlier rows to the features moves the value beyond chance, or where "
+        "it cannot be told whether it does.",
+        "Add what is missing, or the columns of the step before, to the log; or give more flexible features "
+        "(`features=`).",
+        _unobserved_state,
+    ),
+    Rule(
+        "behavior_misfit",
+        "The model is wrong about the logged behaviour, whose return is known.",
+        "Modelled and observed return are three standard errors and half a standard error of the value apart.",
+        "Give other features (`features=`), and look at the log with `sparsetd inspect`.",
+        _behavior_misfit,
+    ),
+    Rule(
+        "no_feature",
+        "The log does not show that any feature matters.",
+        "Selection keeps none.",
+        "The value is then that of a constant; collect more episodes to learn what it depends on.",
+        _no_feature,
+    ),
+    Rule(
+        "selection_disagrees",
+        "The list of features is not the whole story.",
+        "The value on the listed features alone is more than three standard errors away.",
+        "The value is computed from all features; do not read the list as complete.",
+        _selection_disagrees,
+    ),
+    Rule(
+        "low_coverage",
+        "The target does what the log never shows.",
+        f"The mean ratio is below {LOW_COVERAGE:g} (red: {VERY_LOW_COVERAGE:g}), beyond chance.",
+        "Restrict the target to logged actions.",
+        _low_coverage,
+    ),
+    Rule(
+        "wrong_ratios",
+        "The probabilities cannot be those of the logged actions.",
+        f"The mean ratio is above {1 / LOW_COVERAGE:.2f} (red: {1 / VERY_LOW_COVERAGE:.2f}), beyond chance.",
+        "Check the logged probabilities, or estimate them with another classifier (`classifier=`, `--classifier`).",
+        _wrong_ratios,
+    ),
+    Rule(
+        "large_ratio",
+        "A single row counts very often.",
+        f"A ratio is above {HIGH_RATIO:g}.",
+        "Ask about a policy closer to the log.",
+        _large_ratio,
+        says_remedy=False,
+    ),
+    Rule(
+        "behavior_uninformative",
+        "The behaviour policy could not be learnt from the state.",
+        "Its held-out log loss is no better than that of the frequencies of the actions.",
+        "Try another classifier (`classifier=`, `--classifier boosting`).",
+        _behavior_uninformative,
+    ),
+    Rule(
+        "behavior_floored",
+        "Many estimated probabilities are nearly 0 for actions that were taken.",
+        "More than one in a hundred was raised to the floor.",
+        "Try a simpler classifier (`classifier=`, `--classifier logistic`).",
+        _behavior_floored,
+    ),
+    Rule(
+        "opinions_differ",
+        "Two ways that fail for different reasons disagree.",
+        "LSTD-Q, which needs no propensities, is more than a standard error away.",
+        "Log the propensities (`behavior_prob`), or try another classifier (`classifier=`).",
+        _opinions_differ,
+    ),
+    Rule(
+        "fragile",
+        "Hardly any unrecorded cause is needed to explain the difference away.",
+        f"Γ* is below {FRAGILE:g}.",
+        "Record more of what the actions followed; `sensitivity` shows the bounds.",
+        _fragile,
+    ),
+    Rule(
+        "repeated_episodes",
+        "Episodes are in the log twice.",
+        f"More than 2 % of them have the rewards and states of another (red: {MANY_COPIES:.0%}).",
+        "Remove the copies from the log.",
+        _repeated_episodes,
+        model=False,
+        says_remedy=False,
+    ),
+    Rule(
+        "timeouts_marked_as_terminals",
+        "A time limit is logged as an end.",
+        "Many episodes terminate at exactly the greatest length; red where lengths differ and no column is a clock.",
+        "Mark those rows as `truncated`.",
+        _timeouts,
+        model=False,
+        says_remedy=False,
+    ),
+    *(
+        Rule(
+            check.__name__,
+            means,
+            "As found by `sparsetd inspect` in the first 50,000 rows.",
+            remedy,
+            _suspected(check.__name__),
+            model=False,
+            says_remedy=False,
+        )
+        for check, means, remedy in (
+            (SUSPECTED[1], "A successor is the first state of the next episode.", "Log the state before the reset."),
+            (SUSPECTED[2], "Successors do not match the next rows.", "Complete, sort or realign the rows."),
+            (SUSPECTED[3], "Rewards look one row late.", "Move each reward to the row of its own action."),
+            (SUSPECTED[4], "Rewards look shifted by a row.", "Move each reward to the row of its own action."),
+            (SUSPECTED[5], "−1 may stand for missing text.", "Start from the raw table with `sparsetd prepare`."),
+            (SUSPECTED[6], "Rows are repeated.", "Remove the duplicates."),
+            (SUSPECTED[7], "Logged probabilities cannot be right.", "Log the probability of the action taken."),
+        )
+    ),
+    Rule(
+        "one_record",
+        "The log is one long record, cut into blocks.",
+        "It has one episode that is long beside its autocorrelation.",
+        "Number the episodes in a column `episode` if it has several.",
+        _one_record,
+        model=False,
+        says_remedy=False,
+    ),
+)
+
+
+def page() -> str:
+    """The table as a page of the documentation."""
+    lines = [
+        "# Cautions",
+        "",
+        "Every answer of `evaluate`, `compare`, `improve` and `sensitivity` runs all rules of this table that apply to",
+        "it. **Red** means: do not use the answer. **Amber**: read it with this in mind. A **note** is worth knowing.",
+        "The page is made from the table in `sparsetd.evaluation.cautions`. What no rule can test is on the page",
+        "[Assumptions](assumptions.md).",
+        "",
+    ]
+    for rule in RULES:
+        lines += [f"## {rule.code}", "", rule.means, "", f"*When:* {rule.when}", "", f"*What to do:* {rule.remedy}", ""]
+    return "\n".join(lines)

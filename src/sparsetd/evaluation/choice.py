@@ -12,28 +12,34 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd._tools.progress import track
-from sparsetd.evaluation.asks import Ask
-from sparsetd.evaluation.moments import Moments, Part, on_columns
+from sparsetd.evaluation.moments import Moments
+from sparsetd.evaluation.parts import Part, on_columns
+from sparsetd.evaluation.reading import Ask, Parts, answer
 from sparsetd.selection.elimination import MeanSystem, distinct, eliminate, survivors
 from sparsetd.selection.episodes import halves
 from sparsetd.selection.path import SparsePath, solved_path
 from sparsetd.selection.sparse_td_cv import SparseTDCV, dual_support
 from sparsetd.system import Array, Batch
 
-if TYPE_CHECKING:
-    from sparsetd.evaluation.parts import Parts
-
 Progress = Callable[[str], None]
 ROWS_EACH = 10  # rows that every feature of the value needs
 FORMED = 1_500  # features up to which the sums of all of them are formed
 MAX_RIVALS = 300  # columns that compete in the resampled halves
+MAX_LINES, MAX_POINTS = 60, 400  # of a picture
+ENDED = {
+    "converged": "converged",
+    "finished": "took all rows",
+    "not_converged": "did not converge",
+    "diverged": "diverged",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,20 +66,25 @@ def value_columns(batch: Batch, support: Array) -> Array:
     return np.union1d(support, dual_support(batch, batch.phi[first].mean(axis=0), len(batch) // (2 * ROWS_EACH)))
 
 
-def choose_on(log: Part | Parts, moments: Moments, *beside: Ask) -> tuple[Choice, list[Any]]:
-    """Elimination on the sums of all features of a log; the answers to what is asked `beside` come with it."""
+def choose_on(
+    rows: Part | Parts, moments: Moments, posed: Callable[[Ask], Ask] = lambda ask: ask.under(0), **beside: Ask
+) -> tuple[Choice, SimpleNamespace]:
+    """Elimination on the sums of all features of a log; the answers to what is asked `beside` come with it.
+
+    `posed` turns an ask into one of the policy and the columns that the sums belong to.
+    """
     system = mean_system(moments)
-    seen: list[list[Any]] = []
+    seen: list[SimpleNamespace] = []
 
     def asked(*args: Any) -> Array:
-        seen.append(log.answer(Ask(scores, args), *([] if seen else beside)))
-        return np.asarray(seen[-1][0] / system.n_rows)
+        seen.append(answer(rows, scores=posed(Ask(scores, args)), **({} if seen else beside)))
+        return np.asarray(seen[-1].scores / system.n_rows)
 
     kept = eliminate(system, asked)
     support = kept[kept < len(system.b) - 1]
     path = solved_path(system, support)
     chosen = float(path.rhos[-1]) if path is not None else np.nan
-    return Choice(support, None, path, chosen, seen[0][0] / system.n_rows), seen[0][1:]
+    return Choice(support, None, path, chosen, seen[0].scores / system.n_rows), seen[0]
 
 
 def choose(batch: Batch, estimator: Any) -> Choice:
@@ -91,17 +102,17 @@ def mean_system(moments: Moments, n_candidates: int | None = None) -> MeanSystem
     total = moments.total()
     n, p = int(total.n_rows[0]), total.b.shape[1]
     free = np.arange(p) == p - 1
-    counts = (n, int(total.n_episodes[0]), p - 1 if n_candidates is None else n_candidates)
+    counts = (n, int(total.n_clusters[0]), p - 1 if n_candidates is None else n_candidates)
     return MeanSystem(total.A[0] / n, total.b[0] / n, total.C[0] / n, free, *counts)
 
 
 def scores(part: Part, theta: Array, columns: Array, clustered: bool) -> Array:
-    """NΩ = Σ s sᵀ of s = ρδφ, row by row or summed over each episode first."""
+    """NΩ = Σ s sᵀ of s = ρδφ, row by row or summed over each cluster first."""
     every = len(columns) == part.states.shape[1]
     states, changes = (rows if every else rows[:, columns] for rows in (part.states, part.changes))
     s = states * (part.batch.ratio * (part.batch.reward - changes @ theta))[:, None]
     if clustered:
-        s = np.add.reduceat(s, part.episodes.first)
+        s = part.episodes.rows_by_cluster(s)
     return np.asarray(s.T @ s)
 
 
@@ -119,18 +130,18 @@ def fitted(model: Any, batch: Batch) -> Any:
         return model.fit(batch.phi, batch.reward, batch.phi_next, **columns(batch))
 
 
-def scores_at(log: Part | Parts, groups: Moments, columns: Array) -> Array:
+def scores_at(rows: Part | Parts, groups: Moments, columns: Array) -> Array:
     """Ω of some columns, at LSTD's θ on them."""
     whole = mean_system(groups)
     theta = np.linalg.lstsq(whole.A, whole.b, rcond=None)[0]
-    ask = Ask(scores, (theta, np.arange(len(theta)), False)).on(on_columns, columns)
-    return np.asarray(log.answer(ask)[0] / whole.n_rows)
+    ask = Ask(scores, (theta, np.arange(len(theta)), False)).under(0).on(on_columns, columns)
+    return np.asarray(answer(rows, scores=ask).scores / whole.n_rows)
 
 
-def frequencies(groups: Moments, omega: Array, n_candidates: int, n_resamples: int, seed: int) -> Array:
-    """Share of random halves of the log, from the sums of its groups of episodes, in which each column is kept."""
+def frequencies(groups: Moments, omega: Array, n_candidates: int, n_resamples: int, random_state: int) -> Array:
+    """Share of random halves of the log, from the sums of its groups of clusters, in which each column is kept."""
     every, kept = distinct(groups.total().C[0]), np.zeros(groups.b.shape[1])
-    drawn = halves(len(groups.n_rows), n_resamples, np.random.default_rng(seed))
+    drawn = halves(len(groups.n_rows), n_resamples, np.random.default_rng(random_state))
     for half in track(drawn, "halves", n_resamples):
         system = mean_system(groups.total(half), n_candidates)
         kept[survivors(system, omega, every, system.threshold)] += 1.0
@@ -146,3 +157,39 @@ def rivals(n_rows: int, n_features: int, dense: bool, choice: Choice) -> Array:
     size = np.abs(choice.path.coefs).max(axis=1)
     near = np.argsort(-size, kind="stable")[: min(MAX_RIVALS, n_rows // ROWS_EACH, int((size > 0).sum()))]
     return np.union1d(near, choice.support)
+
+
+def path_picture(choice: Choice, names: Array) -> dict[str, Any] | None:
+    """Weights along the penalties, for the features that matter most; None without a path."""
+    if choice.path is None or len(choice.path.rhos) < 2:
+        return None
+    coefs = choice.path.coefs
+    size = np.abs(coefs).max(axis=1)
+    shown = np.argsort(-size, kind="stable")[: min(MAX_LINES, int((size > 0).sum()))]
+    lines = {str(names[j]): coefs[j].tolist() for j in shown}
+    return {"penalty": choice.path.rhos.tolist(), "weights": lines, "chosen": choice.chosen}
+
+
+def convergence_picture(model: Any) -> dict[str, Any] | None:
+    """The certified gap against the iteration, where the solver kept one; it is that of the last iterate."""
+    gap = getattr(model, "history_", {}).get("relative_gap")
+    if not gap:
+        return None
+    keep = np.unique(np.linspace(0, len(gap) - 1, min(len(gap), MAX_POINTS)).astype(int))
+    return {"iteration": keep.tolist(), "gap": [float(gap[i]) for i in keep]}
+
+
+def fit_sentence(choice: Choice, n_candidates: int, n_used: int) -> str:
+    """What the value was computed from and how the features were chosen, in words."""
+    used = f"all {n_used:,}" if n_used == n_candidates else f"{n_used:,} of {n_candidates:,}"
+    words = f"The value is computed from {used} features."
+    if choice.model is None:
+        return f"{words} Those that matter were chosen by elimination."
+    model, gap = choice.model, getattr(choice.model, "history_", {}).get("relative_gap")
+    words += (
+        f" Those that matter were chosen by {type(model).__name__}, which {ENDED.get(model.status_, model.status_)}."
+    )
+    if gap:
+        done = "More computing time would not change the answer" if gap[-1] < 1e-4 else "The fit is not finished"
+        words += f" {done}: the objective is at most {gap[-1]:.1g} of its size above its minimum."
+    return words

@@ -20,12 +20,12 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd.estimators import SparseTD
-from sparsetd.evaluation.asks import Ask
 from sparsetd.evaluation.choice import FORMED, choose_on
-from sparsetd.evaluation.groups import Groups
+from sparsetd.evaluation.clusters import Groups
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Moments, Part, on_columns, sums
-from sparsetd.evaluation.opened import Opened, opened
+from sparsetd.evaluation.moments import Moments, sums
+from sparsetd.evaluation.parts import Part, on_columns
+from sparsetd.evaluation.reading import Ask, Opened, answer, open_log
 from sparsetd.logs.engines import Engine
 from sparsetd.selection import Interval, SparsePath, SparseTDCV, StabilitySelection
 from sparsetd.selection.episodes import clustered_error, powers
@@ -122,8 +122,8 @@ class Condensed:
             rows = (np.atleast_2d(np.asarray(at, dtype=np.float64)) - self.units.shift) / self.units.scale
             states = np.column_stack([rows, np.ones(len(rows))])[:, columns]
         estimate = np.array([linear.value]) if states is None else states @ linear.theta
-        ask = Ask(_influence_powers, (linear, states)).on(on_columns, columns[:-1])
-        (power,) = self.log.rows.in_units(self.units).answer(ask)
+        ask = Ask(_influence_powers, (linear, states)).under(0).on(on_columns, columns[:-1])
+        power = answer(self.log.rows.in_units(self.units), power=ask).power
         return of_error(estimate, *clustered_error(power, linear.n_episodes, len(columns) - 1), level)
 
     def batch(self, keep: Array | None = None, intercept: bool = True) -> Batch:
@@ -179,11 +179,11 @@ def condense(
     checkpoint: str | None = None,
 ) -> Condensed:
     """The sums of a log in memory or in shards, from one reading; parameters as in `evaluate`."""
-    log = opened(source, target, gamma, features, None, engine, checkpoint)
+    log = open_log(source, {"target": target}, gamma, features=features, engine=engine, folder=checkpoint)
     if len(log.names) > FORMED or (isinstance(log.rows, Part) and log.rows.batch.is_sparse):
         raise ValueError(f"A log is condensed to sums over all pairs of up to {FORMED:,} dense features: use fewer.")
-    groups = Groups.of(log, 2)
-    (found,) = log.rows.answer(sums(groups.group, n=groups.n))
+    groups = Groups.of(log.hashes, len(log.log), 2)
+    found = answer(log.rows, sums=sums(groups.group, n=groups.n).under(0)).sums
     units = found.units(log.units)
     Cache(checkpoint).clear()
     return Condensed(log, found.in_units(log.units, units), units, gamma, standardize)

@@ -1,14 +1,17 @@
-"""A log seen as episodes: what importance sampling needs of it, and nothing else.
+"""A log seen as episodes, and the sums over it that need no features.
 
     W_{i,t} = ρ_{i,0} ⋯ ρ_{i,t}        G_i = Σ_t γᵗ r_{i,t}
 
 The weights are kept as logarithms: a product of a thousand ratios overflows, a sum of a thousand logarithms does not,
-and ρ = 0 is simply −∞.
+and ρ = 0 is simply −∞. Episodes that depend on one another (the stays of one patient) are one cluster: they follow one
+another, and what is independent in every standard error of this package is a cluster. By default each episode is one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -17,25 +20,70 @@ from sparsetd.system import Array
 
 
 @dataclass(frozen=True, eq=False)
-class Episodes:
-    """Rows of a log with their episode `of`, their `age` t, the ratio ρ_t, log W_t, γᵗ and r_t.
+class Weighed:
+    """Σw, Σwc and Σw² of weights w with values c, divided by e^top (e^{2 top}), the largest weight; one for each age.
 
-    `first` and `last` are the rows where the episodes begin and end; `complete` says which ended by terminating.
+    Ages beyond the last one are like it.
+    """
+
+    top: Array
+    total: Array
+    moment: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, log_weight: Array, values: Array) -> Weighed:
+        top = log_weight.max(initial=-np.inf)
+        w = np.zeros(len(values)) if top == -np.inf else np.exp(log_weight - top)
+        return cls(*(np.array([float(x)]) for x in (top, w.sum(), w @ values, w @ w)))
+
+    def __add__(self, other: Weighed) -> Weighed:
+        n = max(len(self.top), len(other.top))
+        one, two = self.of_ages(n), other.of_ages(n)
+        top = np.maximum(one.top, two.top)
+        return Weighed(top, *(one._scaled(top) + two._scaled(top)))
+
+    def of_ages(self, n: int) -> Weighed:
+        """The same with n ages."""
+        return Weighed(*(np.pad(x, (0, n - len(x)), "edge") for x in vars(self).values()))
+
+    def _scaled(self, top: Array) -> Array:
+        share = np.exp(np.subtract(self.top, top, where=self.top > -np.inf, out=np.full(len(top), -np.inf)))
+        return np.stack([self.total * share, self.moment * share, self.squares * share**2])
+
+    @property
+    def ess(self) -> float:
+        """(Σw)² / Σw², 0 where all weights are 0."""
+        return float(self.total[0] ** 2 / self.squares[0]) if self.squares[0] > 0 else 0.0
+
+    @staticmethod
+    def joined(ages: list[Weighed]) -> Weighed:
+        return Weighed(*(np.concatenate([getattr(age, name) for age in ages]) for name in vars(ages[0])))
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """Rows of a log with their episode `of`, their `age` t, the ratio ρ_t and r_t.
+
+    `first` and `last` are the rows where the episodes begin and end; `complete` says which ended by terminating;
+    `clusters` are the episodes with which the clusters begin.
     """
 
     reward: Array
     ratio: Array
-    log_weight: Array
     of: Array
     age: Array
     first: Array
     last: Array
     complete: Array
+    clusters: Array
     gamma: float
 
     @classmethod
-    def of_log(cls, log: Transitions, gamma: float, ratio: Array | None = None) -> Episodes:
-        """The episodes of a log; `ratio` replaces the log's own π/μ."""
+    def of_log(
+        cls, log: Transitions, gamma: float, ratio: Array | None = None, cluster: Array | None = None
+    ) -> Episodes:
+        """The episodes of a log; `ratio` replaces the log's own π/μ, `cluster` is a number for every episode."""
         if not 0 <= gamma <= 1:
             raise ValueError(f"`gamma` must lie between 0 and 1, but it is {gamma}: pass the discount of one step.")
         rho = log.importance_ratio() if ratio is None else np.asarray(ratio, dtype=np.float64)
@@ -43,21 +91,27 @@ class Episodes:
             raise ValueError(f"`ratio` must hold {len(log)} finite non-negative numbers, one per row.")
         first = np.flatnonzero(np.diff(log.episode, prepend=log.episode[:1] - 1))
         length = np.diff(first, append=len(log))
-        return cls.of_columns(log.reward, rho, length, log.terminated[first + length - 1], gamma)
+        return cls.of_columns(log.reward, rho, length, log.terminated[first + length - 1], gamma, cluster)
 
     @classmethod
-    def of_columns(cls, reward: Array, ratio: Array, length: Array, complete: Array, gamma: float) -> Episodes:
+    def of_columns(
+        cls, reward: Array, ratio: Array, length: Array, complete: Array, gamma: float, cluster: Array | None = None
+    ) -> Episodes:
         """From the rewards and ratios of the rows, and how long each episode is and whether it terminated."""
         last = np.cumsum(length) - 1
         first = last - length + 1
         of = np.repeat(np.arange(len(first)), length)
-        with np.errstate(divide="ignore"):
-            log_rho = np.log(ratio)
-        weight = _accumulated(log_rho, first, length)
-        return cls(reward, ratio, weight, of, np.arange(len(reward)) - first[of], first, last, complete, gamma)
+        begins = np.arange(len(first))
+        if cluster is not None:
+            begins = np.flatnonzero(np.append(True, cluster[1:] != cluster[:-1]))
+        return cls(reward, ratio, of, np.arange(len(reward)) - first[of], first, last, complete, begins, gamma)
 
     def __len__(self) -> int:
         return len(self.first)
+
+    @property
+    def n_clusters(self) -> int:
+        return len(self.clusters)
 
     @property
     def discount(self) -> Array:
@@ -71,29 +125,59 @@ class Episodes:
         """G_i = Σ_t γᵗ r_{i,t}, as logged."""
         return self.total(self.gamma**self.age * self.reward)
 
+    @cached_property
+    def log_weight(self) -> Array:
+        """log W_t of every row."""
+        with np.errstate(divide="ignore"):
+            log_ratio = np.log(self.ratio)
+        return _accumulated(log_ratio, self.first, self.last - self.first + 1)
+
     @property
     def ess(self) -> float:
         """Effective number of episodes under the weights of whole episodes."""
-        return effective_sample_size(scaled_weights(self.log_weight[self.last]))
+        return Weighed.of(self.log_weight[self.last], np.zeros(len(self))).ess
+
+    def with_ratio(self, ratio: Array) -> Episodes:
+        """The same episodes for another target policy."""
+        return replace(self, ratio=ratio)
 
     def some(self, members: slice) -> Episodes:
-        """Some of the episodes, which follow one another."""
+        """Some of the episodes, which follow one another in whole clusters."""
         first, last = self.first[members], self.last[members]
         rows, begin = slice(first[0], last[-1] + 1), first[0]
-        columns = (self.reward[rows], self.ratio[rows], self.log_weight[rows], self.of[rows] - self.of[begin])
-        return Episodes(*columns, self.age[rows], first - begin, last - begin, self.complete[members], self.gamma)
+        columns = (self.reward[rows], self.ratio[rows], self.of[rows] - self.of[begin], self.age[rows])
+        low, high = np.searchsorted(self.clusters, [members.start, members.stop])
+        clusters = self.clusters[low:high] - members.start
+        return Episodes(*columns, first - begin, last - begin, self.complete[members], clusters, self.gamma)
 
-    def subset(self, rows: Array) -> Episodes:
-        """The episodes that the given rows (of whole episodes, in order) make up."""
-        of = np.unique(self.of[rows], return_inverse=True)[1]
-        first = np.flatnonzero(np.diff(of, prepend=-1))
-        last = np.append(first[1:], len(rows)) - 1
-        columns = (self.reward[rows], self.ratio[rows], self.log_weight[rows], of, self.age[rows])
-        return Episodes(*columns, first, last, self.complete[self.of[rows][last]], self.gamma)
+    def only(self, members: Array) -> Episodes:
+        """The episodes of a mask, in the same clusters."""
+        length, cluster = (self.last - self.first + 1)[members], np.zeros(len(self), dtype=np.intp)
+        cluster[self.clusters] = 1
+        rows = members[self.of]
+        cluster = np.cumsum(cluster)[members]
+        return Episodes.of_columns(
+            self.reward[rows], self.ratio[rows], length, self.complete[members], self.gamma, cluster
+        )
 
     def total(self, values: Array) -> Array:
         """Sum of a column over each episode."""
         return np.bincount(self.of, weights=values, minlength=len(self))
+
+    def by_cluster(self, values: Array) -> Array:
+        """Sums over the clusters of something that every episode has."""
+        if self.n_clusters == len(self):
+            return values
+        return np.asarray(np.add.reduceat(values, self.clusters))
+
+    def rows_by_cluster(self, rows: Array) -> Array:
+        """Sums over the clusters of something that every row has."""
+        return np.asarray(np.add.reduceat(rows, self.first[self.clusters]))
+
+    @property
+    def cluster_lengths(self) -> Array:
+        """Rows of every cluster."""
+        return np.diff(self.first[self.clusters], append=len(self.reward))
 
 
 def _accumulated(values: Array, first: Array, length: Array) -> Array:
@@ -108,13 +192,113 @@ def _accumulated(values: Array, first: Array, length: Array) -> Array:
     return out
 
 
-def scaled_weights(log_weight: Array) -> Array:
-    """w_i ∝ exp(log w_i), scaled so that the largest is 1 (all zero where no weight is positive)."""
-    top = log_weight.max(initial=-np.inf)
-    return np.zeros_like(log_weight) if top == -np.inf else np.exp(log_weight - top)
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """Sums over the rows and episodes of a log for one policy."""
+
+    gamma: float
+    n_rows: int
+    n_episodes: int
+    n_clusters: int
+    n_complete: int
+    n_zero: int  # ratios
+    n_early: int  # rewards other than 0 before the end of an episode
+    unseen: float  # Σ γᴸ of episodes that were cut after L rows
+    late: float  # Σ |r| over the second halves of episodes that were cut
+    returns: float  # Σ G
+    per_decision: float  # Σ γᵗ W r
+    gained: float  # Σ ρ r
+    left: float  # Σ ρ (1 − γ), γ being 0 at the end
+    ratio: float  # Σ ρ
+    squares: float  # Σ ρ²
+    clustered: Array  # Σ T², Σ TL, Σ L² with T = Σρ and the length L of a cluster
+    least: Array  # reward, ratio above 0, ratio
+    most: Array  # reward, ratio, length
+    weights: Weighed  # W and G of whole episodes
+
+    @classmethod
+    def of(cls, part: Any) -> Facts:
+        """The sums of a part."""
+        return cls.of_episodes(part.episodes)
+
+    @classmethod
+    def of_episodes(cls, e: Episodes) -> Facts:
+        length, returns = e.last - e.first + 1, e.returns
+        total, rows = e.by_cluster(e.total(e.ratio)), e.cluster_lengths
+        with np.errstate(over="ignore"):
+            decided = float(weighted_totals(e).sum())
+        return cls(
+            gamma=e.gamma,
+            n_rows=len(e.reward),
+            n_episodes=len(e),
+            n_clusters=e.n_clusters,
+            n_complete=int(e.complete.sum()),
+            n_zero=int((e.ratio == 0).sum()),
+            n_early=int(((e.reward != 0) & (e.discount != 0)).sum()),
+            unseen=float((~e.complete * e.gamma**length).sum()),
+            late=float(np.abs(e.reward[(~e.complete)[e.of] & (2 * e.age >= length[e.of])]).sum()),
+            returns=float(returns.sum()),
+            per_decision=decided,
+            gained=float(e.ratio @ e.reward),
+            left=float(e.ratio @ (1 - e.discount)),
+            ratio=float(e.ratio.sum()),
+            squares=float(e.ratio @ e.ratio),
+            clustered=np.array([total @ total, total @ rows, rows @ rows], dtype=np.float64),
+            least=np.array([e.reward.min(), e.ratio.min(where=e.ratio > 0, initial=np.inf), e.ratio.min()]),
+            most=np.array([e.reward.max(), e.ratio.max(), length.max()]),
+            weights=Weighed.of(e.log_weight[e.last], returns),
+        )
+
+    def __add__(self, other: Facts) -> Facts:
+        added = {name: value + getattr(other, name) for name, value in vars(self).items()}
+        extremes = {"least": np.minimum(self.least, other.least), "most": np.maximum(self.most, other.most)}
+        return Facts(**{**added, **extremes, "gamma": self.gamma})
+
+    @property
+    def complete(self) -> bool:
+        """Whether every episode terminated."""
+        return self.n_complete == self.n_episodes
+
+    @property
+    def on_policy(self) -> bool:
+        """Whether the policy does in every row what the log does."""
+        return self.least[2] == self.most[1] == 1.0
+
+    @property
+    def mean_return(self) -> float:
+        return self.returns / self.n_episodes
+
+    @property
+    def mean_ratio(self) -> float:
+        return self.ratio / self.n_rows
+
+    def ratio_error(self) -> float:
+        """Standard error of the mean ratio, clusters being independent and rows not."""
+        n, mean = self.n_clusters, self.mean_ratio
+        if n < 2:
+            return float("inf")
+        squares = max(float(self.clustered @ [1.0, -2 * mean, mean**2]), 0.0)
+        return float(np.sqrt(n / (n - 1) * squares) / self.n_rows)
+
+    def possible(self) -> tuple[float, float]:
+        """The least and the greatest return that rewards like these allow.
+
+        Rewards that come only where an episode terminates are earned once. Otherwise they are earned at every step, for
+        ever where an episode was cut, and for twice the longest episode where all of them ended.
+        """
+        low, high = min(float(self.least[0]), 0.0), max(float(self.most[0]), 0.0)
+        if not self.n_early:
+            return low, high
+        steps = 2.0 * float(self.most[2]) if self.complete else np.inf
+        total = steps if self.gamma == 1 else (1.0 - self.gamma**steps) / (1.0 - self.gamma)
+        with np.errstate(invalid="ignore"):
+            return tuple(end * total if end else 0.0 for end in (low, high))  # type: ignore[return-value]
 
 
-def effective_sample_size(weights: Array) -> float:
-    """(Σw)² / Σw²: how many equally weighted draws carry the same information; 0 where all weights are 0."""
-    squares = float(weights @ weights)
-    return float(weights.sum()) ** 2 / squares if squares > 0 else 0.0
+def weighted_totals(episodes: Episodes) -> Array:
+    """Σ_t γᵗ W_t r_t of every episode, with 0 where r is 0."""
+    discounted = episodes.gamma**episodes.age * episodes.reward
+    with np.errstate(over="ignore"):
+        weight = np.exp(episodes.log_weight)
+    terms = np.multiply(weight, discounted, where=discounted != 0, out=np.zeros(len(discounted)))
+    return episodes.total(terms)

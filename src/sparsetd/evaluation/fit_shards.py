@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sparsetd.estimators import ValueFunction, fit_stream
 from sparsetd.evaluation.choice import FORMED
 from sparsetd.evaluation.condensed import Condensed, condense, why_rows
-from sparsetd.evaluation.opened import sample
+from sparsetd.evaluation.reading import sample
 from sparsetd.features.featurize import feature_names, featurize, state_features
 from sparsetd.logs import Shard, Transitions, concatenate, shards
 from sparsetd.logs.engines import Engine

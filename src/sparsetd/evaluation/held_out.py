@@ -5,8 +5,16 @@ with returns, and the held-out Bellman error:
 
     g_k = mean over fold k of ρ δ φ,  with δ from the θ of the other folds        MSPBE = Σ_k g_kᵀ C⁻¹ g_k / K
 
+The doubly robust estimate (Kallus and Uehara, 2020, with linear models of the value and of the visits) corrects the
+value of each fold by its errors there, weighted by the implied weights w of the other folds:
+
+    DR = (1/n) Σ_i [ v(s_{i,0}) + Σ_t w_{i,t} ρ_{i,t} (r_{i,t} + γ v(s_{i,t+1}) − v(s_{i,t})) ]
+
+In the episodes that it was fitted on, the correction of LSTD is zero: there DR *is* LSTD. What it moves the value by is
+therefore what the fit does not carry over to other episodes.
+
 Even an exact value function has g_k ≠ 0 by chance. `noise` is what the same quantity would be then, trace(C⁻¹ Cov g_k),
-estimated from the spread over episodes: an error near it means that nothing is left to explain.
+estimated from the spread over clusters: an error near it means that nothing is left to explain.
 """
 
 from __future__ import annotations
@@ -19,18 +27,17 @@ import scipy.linalg
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.stats import norm
 
-from sparsetd.evaluation.asks import Ask
-from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.facts import Facts
+from sparsetd.evaluation.episodes import Episodes, Facts
+from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Moments, Part
-from sparsetd.selection.units import lengths_of
+from sparsetd.evaluation.moments import Moments
+from sparsetd.evaluation.parts import Part
+from sparsetd.evaluation.reading import Ask, Several
+from sparsetd.selection.moments import lengths_of
 from sparsetd.system import Array, recurrence
 
 N_GROUPS, N_BINS = 10, 8_192
-SINGULAR = (
-    1e-8  # what the columns before leave of one of unit length, at or below which the inverse is a pseudo-inverse
-)
+SINGULAR = 1e-8  # squared pivot at or below which C counts as singular
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +102,13 @@ def _fold_sums(part: Part, fold: Array, metric: Array, thetas: Array, constant: 
 
 
 def score_sums(part: Part, fold: Array, error: Array, metric: Array, n_folds: int) -> Array:
-    """Of every fold Σs, ΣLs, Σ sᵀC⁻¹s, ΣL, ΣL² with s = Σ_t ρδφ and the length L of an episode."""
+    """Of every fold Σs, ΣLs, Σ sᵀC⁻¹s, ΣL, ΣL² with s = Σ_t ρδφ and the length L of a cluster."""
     episodes = part.episodes
-    length = (episodes.last - episodes.first + 1)[:, None]
-    s = np.add.reduceat(part.states * error[:, None], episodes.first)
+    length, own = episodes.cluster_lengths[:, None], fold[episodes.clusters]
+    s = episodes.rows_by_cluster(part.states * error[:, None])
     size = ((s @ metric) * s).sum(axis=1, keepdims=True)
     each = np.hstack([s, length * s, size, length, length**2])
-    return np.stack([each[fold == k].sum(axis=0) for k in range(n_folds)])
+    return np.stack([each[own == k].sum(axis=0) for k in range(n_folds)])
 
 
 def bellman_error(metric: Array, sums: Array) -> BellmanError:
@@ -111,7 +118,7 @@ def bellman_error(metric: Array, sums: Array) -> BellmanError:
 
 
 def _by_fold(sums: Array, metric: Array) -> tuple[float, float]:
-    """Mean over folds of gᵀC⁻¹g, and of trace(C⁻¹ Cov g), rows being clustered by episode."""
+    """Mean over folds of gᵀC⁻¹g, and of trace(C⁻¹ Cov g), rows being clustered."""
     p, values, noises = len(metric), [], []
     for fold in sums[sums[:, -2] > 0]:
         total, long, (size, rows, squares) = fold[:p], fold[p : 2 * p], fold[2 * p :]
@@ -158,7 +165,7 @@ def _group_sums(part: Part, fold: Array, thetas: Array, begin: Array, centre: fl
 
 
 def grouped(episodes: Episodes, held: HeldOut, begin: Array, centre: float) -> Array:
-    """Of every group n, Σv, ΣG, ΣS², ΣSL, ΣL² with G less `centre`, S and L an episode's sum of G and rows in it.
+    """Of every group n, Σv, ΣG, ΣS², ΣSL, ΣL² with G less `centre`, S and L a cluster's sum of G and rows in it.
 
     The return G of a row is the doubly robust one, G_t = v(s_t) + ρ_t (r_t + γ G_{t+1} − v(s_t)): under the behaviour
     its mean is the target's value, and on-policy it is the plain return.
@@ -166,14 +173,15 @@ def grouped(episodes: Episodes, held: HeldOut, begin: Array, centre: float) -> A
     returns = corrected_returns(episodes, held) - centre
     group = np.searchsorted(begin, held.value, side="right")
     cell = episodes.of * N_GROUPS + group
-    S, L = (np.bincount(cell, w, len(episodes) * N_GROUPS).reshape(-1, N_GROUPS) for w in (returns, None))
+    cells = (np.bincount(cell, w, len(episodes) * N_GROUPS).reshape(-1, N_GROUPS) for w in (returns, None))
+    S, L = (episodes.by_cluster(each) for each in cells)
     value = np.bincount(group, held.value, N_GROUPS)
     return np.stack([L.sum(axis=0), value, S.sum(axis=0), *((x * y).sum(axis=0) for x, y in ((S, S), (S, L), (L, L)))])
 
 
 def agreement(sums: Array, centre: float, level: float) -> list[dict[str, object]]:
-    """Groups of states by held-out prediction against the corrected return that followed; intervals are clustered by
-    episode.
+    """Groups of states by held-out prediction against the corrected return that followed; intervals are
+    clustered.
     """
     out: list[dict[str, object]] = []
     for n, value, returns, squares, crossed, lengths in sums.T:
@@ -193,3 +201,27 @@ def corrected_returns(episodes: Episodes, held: HeldOut) -> Array:
     known[last] += carry[last] * held.value_next[last]
     carry[last] = 0.0
     return recurrence(np.append(0.0, carry[:-1]), known, transpose=True)
+
+
+def robust_sums(others: Sequence[LinearValue], fold: Array, centre: float) -> Ask:
+    """Asks for the clusters' terms of DR less `centre`, and for Σ|wρ| and Σ(wρ)²."""
+    return Ask(_robust_sums, (tuple(others), centre), (fold,))
+
+
+def _robust_sums(part: Part, fold: Array, others: Sequence[LinearValue], centre: float) -> Several:
+    episodes, every = part.episodes, np.arange(len(part.batch))
+    of_row = fold[episodes.of]
+    directions = np.stack([model.start @ model.inverse for model in others], axis=1)
+    weight = part.batch.ratio * (part.states @ directions)[every, of_row]
+    value, change = ((rows @ thetas_of(others).T)[every, of_row] for rows in (part.states, part.changes))
+    terms = value[episodes.first] + episodes.total(weight * (part.batch.reward - change)) - centre
+    return Several([[episodes.by_cluster(terms)], np.array([np.abs(weight).sum(), weight @ weight])])
+
+
+def doubly_robust(sums: Several, centre: float, n_episodes: int, n_rows: int) -> Estimate:
+    """DR from the sums over the clusters."""
+    terms, (size, squares) = np.concatenate(sums.values[0]), sums.values[1]
+    carried = size**2 / max(squares, np.finfo(float).tiny) / n_rows * n_episodes
+    value = float(terms.sum()) / n_episodes
+    moved = terms * len(terms) / n_episodes
+    return Estimate.of_influence("DR", centre + value, moved, carried)

@@ -8,11 +8,11 @@ W_{i,t} = ρ_{i,0} ⋯ ρ_{i,t} and W_i is the weight at the episode's end. They
 where they agree with the value function, good; where their effective sample size is small, they say little. An estimate
 that does not exist (no weight left, or an overflow) is NaN with an infinite standard error.
 
-The spread of a weighted mean m is found by leaving each episode out: m − m₋ᵢ = wᵢ(cᵢ − m) / Σ_{j≠i} w_j. The derivative
-wᵢ(cᵢ − m) / Σ_j w_j would vanish for an episode that carries all the weight, since then m = cᵢ: the less an estimate
+The spread of a weighted mean m is found by leaving each cluster out: m − m₋ᵢ = wᵢ(cᵢ − m) / Σ_{j≠i} w_j. The derivative
+wᵢ(cᵢ − m) / Σ_j w_j would vanish for a cluster that carries all the weight, since then m = cᵢ: the less an estimate
 rests on, the surer it would seem.
 
-The sums come from a first reading of the log (`facts`, `by_age`), the spread from a second one (`influence_powers`).
+The sums come from a first reading of the log (`Facts`, `by_age`), the spread from a second one (`influences`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.episodes import Episodes, Facts, Weighed, weighted_totals
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.facts import Facts, Weighed, weighted_totals
-from sparsetd.evaluation.moments import Part
-from sparsetd.selection.episodes import powers
+from sparsetd.evaluation.parts import Part
 from sparsetd.system import Array
 
 
@@ -49,40 +47,40 @@ def _ages(episodes: Episodes, n: int) -> Iterator[tuple[Array, Array]]:
         yield weight, np.where(alive, episodes.reward[row], 0.0)
 
 
-def influence_powers(part: Part, facts: Facts, ages: Weighed) -> Array:
-    """Σ_i x_i^k, k = 1, …, 4, of the influence x_i of every episode on WIS, PDIS and WPDIS."""
-    episodes, gamma = part.episodes, facts.gamma
+def influences(part: Part, facts: Facts, ages: Weighed) -> list[Array]:
+    """The influence of every cluster on WIS, PDIS and WPDIS."""
+    episodes, gamma, n = part.episodes, facts.gamma, facts.n_clusters
     with np.errstate(over="ignore", invalid="ignore"):
-        decided = weighted_totals(episodes) - facts.per_decision / facts.n_episodes
-    by_length = np.zeros(len(episodes))
+        decided = episodes.by_cluster(weighted_totals(episodes) - facts.per_decision / facts.n_episodes)
+    by_length = np.zeros(episodes.n_clusters)
     for t, (weight, reward) in enumerate(_ages(episodes, int(facts.most[2]))):
-        by_length += gamma**t * _moved(weight, reward, ages, t)
-    whole = _moved(episodes.log_weight[episodes.last], episodes.returns, facts.weights, 0)
-    return powers(np.stack([(facts.n_episodes - 1) * whole, decided, (facts.n_episodes - 1) * by_length]))
+        by_length += gamma**t * _moved(episodes, weight, reward, ages, t)
+    whole = _moved(episodes, episodes.log_weight[episodes.last], episodes.returns, facts.weights, 0)
+    return [np.stack([(n - 1) * whole, decided * n / facts.n_episodes, (n - 1) * by_length])]
 
 
-def _moved(log_weight: Array, values: Array, sums: Weighed, t: int) -> Array:
-    """m − m₋ᵢ of every episode; with the last weight gone, m₋ᵢ is 0: nothing is known."""
+def _moved(episodes: Episodes, log_weight: Array, values: Array, sums: Weighed, t: int) -> Array:
+    """m − m₋ᵢ of every cluster; with the last weight gone, m₋ᵢ is 0: nothing is known."""
     if sums.total[t] == 0:
-        return np.zeros(len(values))
+        return np.zeros(episodes.n_clusters)
     w, mean = np.exp(log_weight - sums.top[t]), sums.moment[t] / sums.total[t]
-    rest = sums.total[t] - w
-    return np.divide(w * (values - mean), rest, where=rest > 0, out=np.full(len(w), mean))
+    rest = sums.total[t] - episodes.by_cluster(w)
+    apart = episodes.by_cluster(w * (values - mean))
+    return np.divide(apart, rest, where=rest > 0, out=np.full(len(rest), mean))
 
 
-def comparisons(facts: Facts, ages: Weighed, power: Array) -> tuple[Estimate, Estimate, Estimate]:
+def comparisons(facts: Facts, ages: Weighed, found: list[Array]) -> list[Estimate]:
     """WIS, PDIS and WPDIS."""
-    n, ess, whole = facts.n_episodes, facts.weights.ess, facts.weights
-    decided, alive = facts.per_decision / n, slice(0, int(facts.most[2]))
-    left, total = whole.total[0] > 0, ages.total[alive]
-    by_length = facts.gamma ** np.arange(len(total)) @ np.divide(ages.moment[alive], np.where(total > 0, total, 1.0))
-    value = whole.moment[0] / whole.total[0] if left else 0.0
-    return (
-        Estimate.of_powers("WIS", value, n, power[0], ess) if left else Estimate.missing("WIS"),
-        Estimate.of_powers("PDIS", decided, n, power[1], ess)
-        if np.isfinite(decided)
-        else Estimate.missing("PDIS", ess),
-        Estimate.of_powers("WPDIS", float(by_length), n, power[2], ess)
-        if (total > 0).all()
-        else Estimate.missing("WPDIS"),
-    )
+    weights, ess = facts.weights, facts.weights.ess
+    decided, alive = facts.per_decision / facts.n_episodes, slice(0, int(facts.most[2]))
+    left, total = weights.total[0] > 0, ages.total[alive]
+    means = np.divide(ages.moment[alive], np.where(total > 0, total, 1.0))
+    by_length = float(facts.gamma ** np.arange(len(total)) @ means)
+    value = weights.moment[0] / weights.total[0] if left else 0.0
+    moved = np.concatenate(found, axis=1)
+    named = (("WIS", value, left), ("PDIS", decided, np.isfinite(decided)), ("WPDIS", by_length, (total > 0).all()))
+    rows = [
+        Estimate.of_influence(name, v, x, ess) if known else Estimate.missing(name, ess * (name == "PDIS"))
+        for (name, v, known), x in zip(named, moved, strict=True)
+    ]
+    return rows

@@ -2,40 +2,45 @@
 
     θ = A⁻¹ b        v = cᵀθ / n        (sums of `moments`; c the sum of the n first states)
 
-**Leaving an episode out.** With E, F, δ the rows ρφ, φ − γφ' and r − Fθ of episode i, Woodbury's identity gives
+**Leaving a cluster out** (an episode, unless `cluster` says more). With E, F, δ the rows ρφ, φ − γφ' and r − Fθ of
+cluster i, which has mᵢ of the n episodes, Woodbury's identity gives
 
-    θ₋ᵢ = θ − A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ        v₋ᵢ = (c − cᵢ)ᵀ θ₋ᵢ / (n − 1)
+    θ₋ᵢ = θ − A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ        v₋ᵢ = (c − cᵢ)ᵀ θ₋ᵢ / (n − mᵢ)
 
-exactly, from small matrices. (n − 1)(v − v₋ᵢ) is the influence of episode i: its spread is the jackknife's standard
-error, which, unlike the sandwich, sees an episode that the fit would be lost without.
+exactly, from small matrices. (N − 1)(v − v₋ᵢ) is the influence of cluster i of N: its spread is the jackknife's
+standard error, which, unlike the sandwich, sees an episode that the fit would be lost without.
 
 **Implied weights.** v = Σ_t ω_t ρ_t r_t with ω_t = cᵀA⁻¹φ_t / n: the value is a weighted sum of the logged rewards
 (linear marginalised importance sampling). The weights tell how many rows and episodes the value rests on. A negative
 weight is extrapolation: no policy visits a state −0.1 times.
 
-Systems are solved for columns of unit length, so that the answer does not depend on the units of the features.
+Systems are solved for columns of unit length, so that the answer does not depend on the units of the features. With
+SPARSETD_VERIFY=1 (and always in the tests) every answer is computed a second way, from the implied weights and from
+Σ_t ρ_t δ_t φ_t = 0, and a mismatch is an error.
 """
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg.lapack import dgecon, dgetrf, dgetri, dpstrf
 
-from sparsetd.evaluation.asks import Ask
-from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.evaluation.moments import Moments
+from sparsetd.evaluation.parts import Part
+from sparsetd.evaluation.reading import Ask
 from sparsetd.selection.elimination import distinct
 from sparsetd.selection.episodes import powers
-from sparsetd.selection.units import lengths_of
-from sparsetd.system import Array, Batch
+from sparsetd.selection.moments import lengths_of
+from sparsetd.system import Array
 
 LOST = 1e-4  # share of c outside the row space of A from which cᵀθ counts as undetermined
 DEPENDENT = 1e-10  # share of a column that the columns before it leave unexplained, at or below which it is redundant
-TOGETHER = 2**23  # numbers of the small matrices of as many episodes as are left out at a time
+TOLERANCE = 1e-6  # of the second way to an answer
+TOGETHER = 2**23  # numbers of the small matrices of as many clusters as are left out at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +52,7 @@ class LinearValue:
     inverse: Array
     start: Array
     n_episodes: int
+    n_clusters: int
     n_rows: int
     scale: Array
 
@@ -54,10 +60,10 @@ class LinearValue:
     def solve(cls, moments: Moments) -> LinearValue:
         """Solve the system of all groups of `moments` together."""
         total = moments.total()
-        n_rows, n_episodes = int(total.n_rows[0]), int(total.n_episodes[0])
+        n_rows, counts = int(total.n_rows[0]), (int(total.n_episodes[0]), int(total.n_clusters[0]))
         scale = lengths_of(np.diag(total.C[0]) / max(n_rows, 1))
         inverse = _inverse(total.A[0], total.C[0], scale, n_rows)
-        return cls(inverse @ total.b[0], total.A[0], inverse, total.start[0], n_episodes, n_rows, scale)
+        return cls(inverse @ total.b[0], total.A[0], inverse, total.start[0], *counts, n_rows, scale)
 
     @property
     def value(self) -> float:
@@ -86,28 +92,29 @@ class LinearValue:
         return np.asarray(part.states @ direction)
 
     def influence(self, part: Part) -> Array:
-        """(n − 1)(v − v₋ᵢ) of every episode of the part."""
-        n, first = self.n_episodes, part.states[part.episodes.first]
-        lean = (self.start - first) / max(n - 1, 1)  # c without the episode, over n − 1
-        return (n - 1) * (self.value - lean @ self.theta + self._correction(part, lean))
+        """(N − 1)(v − v₋ᵢ) of every cluster of the part."""
+        e = part.episodes
+        first, size = e.by_cluster(part.states[e.first]), np.diff(e.clusters, append=len(e))
+        lean = (self.start - first) / np.maximum(self.n_episodes - size, 1)[:, None]  # c without the cluster, as a mean
+        return (self.n_clusters - 1) * (self.value - lean @ self.theta + self._correction(part, lean))
 
     def _correction(self, part: Part, lean: Array) -> Array:
-        """leanᵢᵀ A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ of every episode, episodes of one length at a time."""
-        out, error, episodes = np.empty(len(part.episodes)), self.errors(part), part.episodes
+        """leanᵢᵀ A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ of every cluster, clusters of one length at a time."""
+        length, error = part.episodes.cluster_lengths, self.errors(part)
+        out, begins = np.empty(len(length)), part.episodes.first[part.episodes.clusters]
         weighted = part.batch.ratio[:, None] * part.states
-        length = episodes.last - episodes.first + 1
         moved = weighted @ self.inverse.T if length.min() <= len(self.theta) else weighted
         for size in np.unique(length):
             alike = np.flatnonzero(length == size)
             own = moved if size <= len(self.theta) else weighted
             step = max(TOGETHER // (size * (size + len(self.theta))), 1)
             for some in np.split(alike, range(step, len(alike), step)):
-                E, F, delta = (_by_episode(array, episodes, some) for array in (own, part.changes, error))
+                E, F, delta = (_by_cluster(array, begins[some], size) for array in (own, part.changes, error))
                 out[some] = self._left_out(E, F, delta, lean[some])
         return out
 
     def _left_out(self, E: Array, F: Array, error: Array, lean: Array) -> Array:
-        """The correction of episodes of one length, E being E A⁻ᵀ where that is no longer than θ."""
+        """The correction of clusters of one length, E being E A⁻ᵀ where that is no longer than θ."""
         if E.shape[1] > len(self.theta):  # fewer columns than rows: solve for θ − θ₋ᵢ itself
             rest = (self.A - np.swapaxes(E, 1, 2) @ F) / np.outer(self.scale, self.scale)
             moved = np.einsum("il,ilp->ip", error, E) / self.scale
@@ -116,18 +123,11 @@ class LinearValue:
         return np.asarray(np.einsum("il,il->i", (E @ lean[..., None])[..., 0], _solved(rest, error)))
 
 
-def _by_episode(rows: Array, episodes: Episodes, some: Array) -> Array:
-    """The rows of episodes of one length, an episode each; a view where these episodes follow one another."""
-    first, size = episodes.first[some], episodes.last[some[0]] - episodes.first[some[0]] + 1
-    if some[-1] - some[0] == len(some) - 1:
-        return rows[first[0] : first[-1] + size].reshape(len(some), size, *rows.shape[1:])
+def _by_cluster(rows: Array, first: Array, size: int) -> Array:
+    """The rows of clusters of one length, a cluster each; a view where these follow one another."""
+    if first[-1] - first[0] == size * (len(first) - 1):
+        return rows[first[0] : first[-1] + size].reshape(len(first), size, *rows.shape[1:])
     return np.asarray(rows[first[:, None] + np.arange(size)])
-
-
-def fitted(batch: Batch, support: Array, episodes: Episodes) -> tuple[LinearValue, Part]:
-    """The value function on the columns `support` of a batch, and the part that it was fitted on."""
-    part = Part.of(batch, episodes, support)
-    return LinearValue.solve(Moments.of(part)), part
 
 
 def coefficient_powers(model: LinearValue) -> Ask:
@@ -136,8 +136,8 @@ def coefficient_powers(model: LinearValue) -> Ask:
 
 
 def coefficients(model: LinearValue, power: Array) -> list[Estimate]:
-    """θ of every column (not the constant), with the standard error of the sandwich clustered by episode."""
-    p, n = len(model.theta) - 1, model.n_episodes
+    """θ of every column (not the constant), with the standard error of the sandwich by cluster."""
+    p, n = len(model.theta) - 1, model.n_clusters
     return [
         Estimate.of_powers("", value, n, column, n_fitted=p)
         for value, column in zip(model.theta[:-1], power, strict=True)
@@ -145,9 +145,9 @@ def coefficients(model: LinearValue, power: Array) -> list[Estimate]:
 
 
 def _score_powers(part: Part, model: LinearValue) -> Array:
-    """Σ_i x_i^k, k = 1, …, 4, of the influence x_i of every episode on every coefficient."""
-    each = np.add.reduceat((part.batch.ratio * model.errors(part))[:, None] * part.states, part.episodes.first)
-    return powers((model.n_episodes * each @ model.inverse[:-1].T).T)
+    """Σ_i x_i^k, k = 1, …, 4, of the influence x_i of every cluster on every coefficient."""
+    each = part.episodes.rows_by_cluster((part.batch.ratio * model.errors(part))[:, None] * part.states)
+    return powers((model.n_clusters * each @ model.inverse[:-1].T).T)
 
 
 def _inverse(A: Array, C: Array, scale: Array, n_rows: int) -> Array:
@@ -201,3 +201,40 @@ def _solved(matrices: Array, right: Array) -> Array:
     if wild.any():
         out[wild] = (np.linalg.pinv(matrices[wild], rcond=1e-8) @ right[wild][..., None])[..., 0]
     return np.asarray(out)
+
+
+def wanted() -> bool:
+    """Whether answers are to be verified."""
+    return os.environ.get("SPARSETD_VERIFY", "") not in ("", "0")
+
+
+def second_way(model: LinearValue) -> Ask:
+    """Asks for what `verify` needs."""
+    return Ask(_second_way, (model,))
+
+
+def verify(model: LinearValue, sums: Array) -> None:
+    """The value from the implied weights, and the equations that θ solves, from the rows."""
+    if not wanted() or not model.determined():
+        return
+    value, value_size, errors, errors_size = map(float, sums)
+    compare("the value from implied weights", value, model.value, value_size)
+    compare("the weighted TD errors", errors, 0.0, errors_size)
+
+
+def _second_way(part: Part, model: LinearValue) -> Array:
+    """Σωρr and Σωρδ, each with the sum of the sizes of its terms."""
+    direction, rewards = model.weights(part), part.batch.ratio * part.batch.reward
+    scores = part.batch.ratio * model.errors(part)
+    size = np.abs(direction)
+    return np.array(
+        [direction @ rewards, size @ np.abs(rewards), direction @ scores, size @ (np.abs(rewards) + np.abs(scores))]
+    )
+
+
+def compare(what: str, found: float, expected: float, size: float) -> None:
+    """Raise where two ways to one number disagree by more than rounding of terms of this size."""
+    if abs(found - expected) > TOLERANCE * max(size, abs(expected), np.finfo(float).tiny):
+        raise RuntimeError(
+            f"Verification failed: {what} is {found!r}, but {expected!r} was computed another way. Please report this."
+        )

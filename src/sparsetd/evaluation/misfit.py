@@ -10,9 +10,9 @@ With z such a column, s_i = Σ_{t∈i} ρδz, and the part of it that comes from
     t_z = Σ_i s̃_i / √Σ_i s̃_i²        s̃_i = s_i − (Σρ z(φ − γφ')ᵀ) A⁻¹ Σ_{t∈i} ρδφ
 
 is nearly Student's, and the largest |t| of m columns is held against Bonferroni's bound. Products that stand out are
-added to the features: `change` says what that does to the value, and memory is tested beside them. Rewards and TD
-errors of earlier rows are the sharper test, but patients who differ in what was not recorded are no harm as long as
-the actions do not follow it; so `drift` says what adding those to the features does to the value.
+added to the features: `change` says what that does to the value, and memory is tested beside them. Memory alone is no
+harm: features of the wrong shape leave it behind too, and patients may differ in what was not recorded while the
+actions do not follow it. So `drift` says what adding it to the features does to the value.
 
 The third test is the log's own: the same features fitted to the logged behaviour must give the mean return that was
 observed.
@@ -22,23 +22,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import lstsq
 from scipy.stats import t as student
 
-from sparsetd.evaluation.asks import Ask, View, seen
-from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Moments, Part
+from sparsetd.evaluation.moments import Moments
 from sparsetd.evaluation.moments import sums as sums_of
-from sparsetd.selection.episodes import powers
+from sparsetd.evaluation.parts import Part
+from sparsetd.evaluation.reading import Ask, View, Walk, seen
 from sparsetd.system import Array, recurrence
-
-if TYPE_CHECKING:
-    from sparsetd.evaluation.parts import Parts
 
 Columns = Callable[..., Array]  # of a part, the columns that matter, the fit; of s, or of s' on request
 
@@ -47,6 +42,7 @@ MAX_ADDED = 8  # products that are added where the test fires
 SURE = 0.005  # p-value from which the features count as insufficient
 CERTAIN = 0.01  # p-value from which the log counts as one of an unobserved state
 MATTERS = 0.5  # change of the value, in standard errors of it, from which that counts
+UNSTABLE = 2.0  # standard error of the change, in those of the value, from which nothing speaks for "no change"
 FADING = 0.8  # of the running mean of earlier rows
 ROUNDING = 1e-12  # TD error, as a share of the terms it is made of, at or below which it is none; the same of spreads
 REDUNDANT = 1e-8  # share of a column's squares that the features leave unexplained, at or below which it is none
@@ -66,38 +62,15 @@ class Misfit:
     change: Estimate | None = None
     drift: Estimate | None = None
 
-    def cautions(self, own: Estimate) -> list[Caution]:
-        out = []
-        if self.shape < SURE and self.change is not None:
-            moved = self.change.value / own.standard_error if own.standard_error > 0 else np.inf
-            out.append(
-                Caution(
-                    "misspecified",
-                    "red" if _matters(self.change, own) else "amber",
-                    f"A linear function of these features cannot represent the value (p = {self.shape:.1g}; what is "
-                    f"missing goes with {', '.join(self.columns[:3])}). Adding it moves the value by "
-                    f"{self.change.value:+.3g}, {abs(moved):.1f} standard errors. Add products of features, or finer "
-                    "ones, and evaluate again.",
-                )
-            )
-        if min(self.memory, self.outcomes) < CERTAIN:
-            bad = self.memory < CERTAIN or (self.drift is not None and _matters(self.drift, own))
-            out.append(
-                Caution(
-                    "unobserved_state",
-                    "red" if bad else "amber",
-                    f"What happened before still tells something about the future (p = "
-                    f"{min(self.memory, self.outcomes):.1g}; {', '.join(self.remembered[:3])}): the log does not "
-                    "record everything that matters. If the logged actions followed what is missing, the value may be "
-                    "off by more than its interval. Add what is missing, or features of the steps before.",
-                )
-            )
-        return out
 
+def matters(change: Estimate, own: Estimate) -> bool:
+    """Whether a change of the value is neither small beside its standard error nor chance, or cannot be told.
 
-def _matters(change: Estimate, own: Estimate) -> bool:
-    """Whether a change of the value is neither small beside its standard error nor chance."""
-    return abs(change.value) > MATTERS * own.standard_error and abs(change.value) > 2 * change.standard_error
+    Where the wider fit is undetermined the change is known so badly that it would always pass for chance. That is no
+    comfort, so a change whose standard error is more than twice the value's own counts as one.
+    """
+    beyond = abs(change.value) > MATTERS * own.standard_error and abs(change.value) > 2 * change.standard_error
+    return beyond or change.standard_error > UNSTABLE * own.standard_error
 
 
 def extra_sums(model: LinearValue, order: Array) -> Ask:
@@ -106,47 +79,48 @@ def extra_sums(model: LinearValue, order: Array) -> Ask:
 
 
 def misfit(
-    model: LinearValue,
-    sums: ExtraSums,
-    log: Part | Parts,
-    moments: Moments,
-    names: Array,
-    order: Array,
-) -> Misfit:
-    """Test products and the memory of the columns that matter most (`order`, the heaviest first)."""
+    k: int, model: LinearValue, sums: ExtraSums, base: tuple[View, ...], moments: Moments, names: Array, order: Array
+) -> Walk[Misfit]:
+    """Test products and the memory of the columns that matter most (`order`, the heaviest first) for the k-th policy.
+
+    `sums` are those of `extra_sums` and `base` the views under which the model was fitted.
+    """
     top = order[:TOP]
-    if not len(top) or model.n_episodes < 3:
+    if not len(top) or model.n_clusters < 3:
         return Misfit()
     labels, said = _product_names(names[top]), _memory_names(names[top])
-    past = sums.on(slice(len(labels), None))
+    past, views = sums.on(slice(len(labels), None)), base
     shape, change, drift = sums.on(slice(len(labels))).p_values(model, moments), None, None
-    views: tuple[View, ...] = ()
     added = _standing_out(shape, SURE)
     if len(added):
-        views = ((_widened, (products, top, added, model)),)
-        other, moments = _refitted(log, views)
-        past, moved = log.answer(
-            replace(Ask(ExtraSums.of, (other, memory, top)), views=views), Ask(_moved, (model, (), other, views))
-        )
-        change = Estimate.of_powers("change", other.value - model.value, model.n_episodes, moved)
+        views = (*base, (_widened, (products, top, added, model)))
+        found = yield {"wider": replace(sums_of(), views=views).under(k)}
+        other, moments = LinearValue.solve(found.wider), found.wider
+        extra = replace(Ask(ExtraSums.of, (other, memory, top)), views=views)
+        found = yield {"past": extra.under(k), "moved": Ask(_moved, (model, base, other, views)).under(k)}
+        past, change = found.past, _change("change", model, other, found.moved)
         model = other
     remembered = past.p_values(model, moments)
     of_feature = np.arange(len(said)) % (len(said) // 2) < len(top)
-    outcomes = np.where(of_feature, 1.0, remembered)
-    if len(others := _standing_out(outcomes, CERTAIN)):
+    if len(others := _standing_out(remembered, CERTAIN)):
         wider = (*views, (_widened, (memory, top, others, model)))
-        other, _ = _refitted(log, wider)
-        (moved,) = log.answer(Ask(_moved, (model, views, other, wider)))
-        drift = Estimate.of_powers("drift", other.value - model.value, model.n_episodes, moved)
+        found = yield {"wider": replace(sums_of(), views=wider).under(k)}
+        other = LinearValue.solve(found.wider)
+        found = yield {"moved": Ask(_moved, (model, views, other, wider)).under(k)}
+        drift = _change("drift", model, other, found.moved)
     return Misfit(
         float(shape.min()),
         float(remembered[of_feature].min()),
-        float(outcomes.min()),
+        float(np.where(of_feature, 1.0, remembered).min()),
         tuple(labels[j] for j in added),
         tuple(said[j] for j in np.argsort(remembered, kind="stable")[:3]),
         change,
         drift,
     )
+
+
+def _change(name: str, model: LinearValue, other: LinearValue, moved: list[Array]) -> Estimate:
+    return Estimate.of_influence(name, other.value - model.value, np.concatenate(moved))
 
 
 def _standing_out(p: Array, sure: float) -> Array:
@@ -155,35 +129,11 @@ def _standing_out(p: Array, sure: float) -> Array:
     return first[p[first] < 10 * SURE] if p.min() < sure else first[:0]
 
 
-def _refitted(log: Part | Parts, views: tuple[View, ...]) -> tuple[LinearValue, Moments]:
-    """The fit to what the views make of the log, and its sums."""
-    moments = log.answer(replace(sums_of(), views=views))[0]
-    return LinearValue.solve(moments), moments
-
-
 def _moved(
     part: Part, model: LinearValue, views: tuple[View, ...], other: LinearValue, others: tuple[View, ...]
-) -> Array:
-    """The powers of what every episode does to the difference of two fits, each to what its views make of the log."""
-    return powers(other.influence(seen(part, others)) - model.influence(seen(part, views)))
-
-
-def behavior_misfit(modelled: Estimate, observed: Estimate, difference: Estimate) -> list[Caution]:
-    """The modelled value of the logged behaviour against its observed mean return."""
-    z = difference.value / difference.standard_error if difference.standard_error > 0 else 0.0
-    away = abs(difference.value) / modelled.standard_error if modelled.standard_error > 0 else 0.0
-    rounding = 1e-9 * (abs(modelled.value) + abs(observed.value))
-    if abs(z) < 3.0 or away < MATTERS or abs(difference.value) <= rounding:
-        return []
-    return [
-        Caution(
-            "behavior_misfit",
-            "red",
-            f"The model puts the logged behaviour at {modelled.value:.4g}, but its episodes earned "
-            f"{observed.value:.4g} ({abs(z):.1f} standard errors apart): these features do not describe this log, so "
-            "the value of the target and the difference are not to be trusted either.",
-        )
-    ]
+) -> list[Array]:
+    """What every cluster does to the difference of two fits, each to what its views make of the log."""
+    return [other.influence(seen(part, others)) - model.influence(seen(part, views))]
 
 
 def _product_names(names: Array) -> list[str]:
@@ -229,7 +179,7 @@ def _widened(part: Part, columns: Columns, top: Array, added: Array, model: Line
 
 @dataclass(frozen=True, eq=False)
 class ExtraSums:
-    """With z the extra columns, o_i = Σ_{t∈i} ρδφ and z_i = Σ_{t∈i} ρδz: the sums that the statistics need."""
+    """With z the extra columns, o_i = Σ_{t∈i} ρδφ and z_i = Σ_{t∈i} ρδz of cluster i: what the statistics need."""
 
     Q: Array  # Σ ρ z(φ − γφ')ᵀ
     R: Array  # Σ z φᵀ
@@ -242,9 +192,8 @@ class ExtraSums:
 
     @classmethod
     def of(cls, part: Part, model: LinearValue, columns: Columns, top: Array) -> ExtraSums:
-        Z, score, first = columns(part, top, model), part.batch.ratio * _errors(model, part), part.episodes.first
-        own = np.add.reduceat(part.states * score[:, None], first)
-        each = np.add.reduceat(Z * score[:, None], first)
+        Z, score = columns(part, top, model), part.batch.ratio * _errors(model, part)
+        own, each = (part.episodes.rows_by_cluster(rows * score[:, None]) for rows in (part.states, Z))
         Q, R = (part.batch.ratio[:, None] * Z).T @ part.changes, Z.T @ part.states
         clustered = (own.sum(axis=0), own.T @ own, each.sum(axis=0), each.T @ own, (each**2).sum(axis=0))
         return cls(Q, R, np.einsum("ij,ij->j", Z, Z), *clustered)
@@ -260,7 +209,7 @@ class ExtraSums:
     def p_values(self, model: LinearValue, moments: Moments) -> Array:
         """Bonferroni's p-value of every column; 1 for one that the features explain."""
         t = self.statistics(model, moments.total().C[0])
-        return np.minimum(2.0 * student.sf(np.abs(t), model.n_episodes - 1) * max(int((t != 0).sum()), 1), 1.0)
+        return np.minimum(2.0 * student.sf(np.abs(t), model.n_clusters - 1) * max(int((t != 0).sum()), 1), 1.0)
 
     def statistics(self, model: LinearValue, C: Array) -> Array:
         """t_z of every column; 0 for one that the features explain, C being Σφφᵀ."""

@@ -4,103 +4,21 @@
 
 φ ends with a constant 1. Sums of two parts add up to the sums of both, and every group of episodes (a fold) has sums of
 its own, so that what a fit without a group needs is a subtraction away. For other units φ → Tφ no row is read again:
-A → TATᵀ, b → Tb, C → TCTᵀ, c → Tc.
+A → TATᵀ, b → Tb, C → TCTᵀ, c → Tc. A smaller basis is a slice: `on(columns)`. Policies share C and c, so these are
+summed once (`Shared`), and A and b for each policy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-import scipy.sparse as sp
 
-from sparsetd.evaluation.asks import Ask, answers
-from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.evened import compiled, evened
+from sparsetd.evaluation.parts import Part
+from sparsetd.evaluation.reading import Ask
+from sparsetd.selection.moments import runs_of, weighted_products
 from sparsetd.solvers.saddle import Units
-from sparsetd.system import Array, Batch
-
-MAX_COLUMNS = 5_000
-BLOCK = 2**18  # numbers of φ in a piece: what is made of them stays near the processor
-MANY = 8  # pieces from which the compiled loop pays for its start
-LEAST = 2_048  # rows of a piece, however many columns: adding up sums must stay cheaper than forming them
-
-
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Whole episodes with dense columns φ, φ' (the constant is not among them); `units` are those of its pieces."""
-
-    batch: Batch
-    episodes: Episodes
-    ids: Array = field(default_factory=lambda: np.empty(0))
-    units: Units | None = None
-
-    @classmethod
-    def of(cls, batch: Batch, episodes: Episodes, columns: Array | None = None) -> Part:
-        """The part on these columns of φ, dense; on all of them by default."""
-        every = np.arange(batch.n_features) if columns is None else columns
-        return cls(replace(batch, phi=chosen(batch.phi, every), phi_next=chosen(batch.phi_next, every)), episodes)
-
-    @cached_property
-    def states(self) -> Array:
-        """[φ 1] of every row."""
-        return with_ones(self.batch.phi)
-
-    @cached_property
-    def changes(self) -> Array:
-        """[φ 1] − γ[φ' 1] of every row."""
-        change = with_ones(self.batch.phi_next) * -self.batch.discount[:, None]
-        change += self.states
-        return np.asarray(change)
-
-    def with_ratio(self, ratio: Array) -> Part:
-        """The same rows for another target policy."""
-        part = replace(self, batch=replace(self.batch, ratio=ratio), episodes=replace(self.episodes, ratio=ratio))
-        part.__dict__.update({k: v for k, v in vars(self).items() if k in ("states", "changes")})
-        return part
-
-    def in_units(self, units: Units) -> Part:
-        return replace(self, units=units)
-
-    def whole(self, room: Array | None = None, fill: Callable[..., None] = evened) -> Part:
-        """All rows in the units of the pieces; they lie in `room` if it is given."""
-        if self.units is None or self.batch.is_sparse:
-            return self if self.units is None else replace(self, batch=self.units.applied(self.batch), units=None)
-        n, d = self.batch.phi.shape
-        own = np.empty((3, n, d + 1)) if room is None else room[:, :n]
-        rows, units = (np.ascontiguousarray(part) for part in (self.batch.phi, self.batch.phi_next)), self.units
-        fill(*rows, units.shift, 1.0 / units.scale, self.batch.discount, own)
-        states, after, changes = own
-        part = replace(self, batch=replace(self.batch, phi=states[:, :-1], phi_next=after[:, :-1]), units=None)
-        part.__dict__.update(states=states, changes=changes)
-        return part
-
-    def answer(self, *asked: Ask) -> list[Any]:
-        """What is asked of a log that has one part."""
-        along = [array for ask in asked for array in ask.along]
-        return answers(self, *along, tuple(ask.plan() for ask in asked)).values
-
-    def pieces(self) -> Iterator[tuple[Part, slice]]:
-        """Blocks of whole episodes, and which episodes they are. A block is gone when the next one is asked for."""
-        width = self.batch.n_features + 1
-        cuts = np.flatnonzero(np.diff(self.episodes.last // max(BLOCK // width, LEAST))) + 1
-        if not len(cuts):
-            yield self.whole(), slice(0, len(self.episodes))
-            return
-        begins, ends = np.append(0, cuts), np.append(cuts, len(self.episodes))
-        longest = (self.episodes.last[ends - 1] - self.episodes.first[begins]).max() + 1
-        room = np.empty((3, longest, width))  # fresh memory would cost more than what is written to it
-        fill = compiled if len(begins) >= MANY else evened
-        for begin, end in zip(begins, ends, strict=True):
-            yield self.some(slice(begin, end)).whole(room, fill), slice(begin, end)
-
-    def some(self, members: slice) -> Part:
-        """Some of the episodes."""
-        rows = slice(self.episodes.first[members][0], self.episodes.last[members][-1] + 1)
-        return Part(self.batch[rows], self.episodes.some(members), self.ids[members], self.units)
+from sparsetd.system import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,32 +31,19 @@ class Moments:
     start: Array
     n_rows: Array
     n_episodes: Array
+    n_clusters: Array
 
     @classmethod
-    def of(cls, part: Part, group: Array | None = None, n_groups: int = 1, into: Moments | None = None) -> Moments:
-        """The sums of a part, its episodes belonging to the given groups, added to those of `into`."""
-        total = cls.zero(n_groups, part.batch.n_features + 1) if into is None else into
+    def of(cls, part: Part, group: Array | None = None, n_groups: int = 1) -> Moments:
+        """The sums of the pieces of a part, its episodes belonging to the given groups."""
+        own = np.zeros(len(part.episodes), dtype=np.intp) if group is None else group
+        shared, system = None, None
         for piece, members in part.pieces():
-            own = np.zeros(len(piece.episodes), dtype=np.intp) if group is None else group[members]
-            total._take(piece, own, n_groups)
-        return total
-
-    @classmethod
-    def zero(cls, n_groups: int, d: int) -> Moments:
-        square, flat, count = (n_groups, d, d), (n_groups, d), np.zeros(n_groups, dtype=np.intp)
-        return cls(np.zeros(square), np.zeros(flat), np.zeros(square), np.zeros(flat), count, count.copy())
-
-    def _take(self, part: Part, group: Array, n_groups: int) -> None:
-        of_row, first = group[part.episodes.of], part.states[part.episodes.first]
-        for k, rows in _members(of_row, n_groups):
-            states = part.states[rows]
-            weighted = part.batch.ratio[rows, None] * states
-            self.A[k] += weighted.T @ part.changes[rows]
-            self.C[k] += states.T @ states  # of one array: BLAS forms half of it
-            self.b[k] += weighted.T @ part.batch.reward[rows]
-            self.start[k] += first[group == k].sum(axis=0)
-        self.n_rows[:] += np.bincount(of_row, minlength=n_groups)
-        self.n_episodes[:] += np.bincount(group, minlength=n_groups)
+            shared = Shared.of(piece, own[members], n_groups, into=shared)
+            system = _system(piece, own[members], n_groups, into=system)
+        assert shared is not None
+        assert system is not None
+        return shared.with_system(system)
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
@@ -163,7 +68,7 @@ class Moments:
         return Moments(*(e.reshape(len(e) // n, n, *e.shape[1:]).sum(axis=1) for e in entries))
 
     def on(self, columns: Array) -> Moments:
-        """The sums of some columns."""
+        """The sums of some columns of φ, the constant among them where it is named."""
         square = (slice(None), columns[:, None], columns)
         return replace(self, A=self.A[square], C=self.C[square], b=self.b[:, columns], start=self.start[:, columns])
 
@@ -175,77 +80,73 @@ class Moments:
 
     def in_units(self, old: Units, new: Units) -> Moments:
         """The sums of the same rows in other units."""
-        scale, shift = np.append(old.scale / new.scale, 1.0), np.append((old.shift - new.shift) / new.scale, 0.0)
 
         def mapped(rows: Array) -> Array:
-            """Tφ = scale·φ + shift·1 of what its last axis counts."""
-            return np.asarray(rows * scale + rows[..., -1:] * shift)
+            return in_other_units(rows, old, new)
 
         A, C = (np.swapaxes(mapped(np.swapaxes(mapped(square), 1, 2)), 1, 2) for square in (self.A, self.C))
         return replace(self, A=A, C=C, b=mapped(self.b), start=mapped(self.start))
 
-    def as_logged(self, plain: Array) -> Moments:
-        """The sums of all groups for the logged behaviour, from those of `plain_sums`."""
-        return replace(self.total(), A=plain[None, :, :-1], b=plain[None, :, -1])
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What all policies share: C, c and the counts of every group."""
+
+    C: Array
+    start: Array
+    counts: Array  # rows, episodes, clusters
+
+    @classmethod
+    def of(cls, part: Part, group: Array, n_groups: int, into: Shared | None = None) -> Shared:
+        d, e = part.batch.n_features + 1, part.episodes
+        total = into or cls(np.zeros((n_groups, d, d)), np.zeros((n_groups, d)), np.zeros((3, n_groups), dtype=np.intp))
+        of_row, first = group[e.of], part.states[e.first]
+        for k, rows in runs_of(of_row, n_groups):
+            states = part.states[rows]
+            total.C[k] += states.T @ states  # of one array: BLAS forms half of it
+            total.start[k] += first[group == k].sum(axis=0)
+        for count, groups in zip(total.counts, (of_row, group, group[e.clusters]), strict=True):
+            count += np.bincount(groups, minlength=n_groups)
+        return total
+
+    def __add__(self, other: Shared) -> Shared:
+        return Shared(self.C + other.C, self.start + other.start, self.counts + other.counts)
+
+    def with_system(self, system: Array) -> Moments:
+        """The sums of a policy, [A b] being its own: of every group, or of all of them together."""
+        own = self if len(system) == len(self.C) else self.merged()
+        return Moments(system[:, :, :-1], system[:, :, -1], own.C, own.start, *own.counts)
+
+    def merged(self) -> Shared:
+        """All groups as one."""
+        return Shared(self.C.sum(axis=0)[None], self.start.sum(axis=0)[None], self.counts.sum(axis=1)[:, None])
+
+
+def shared_sums(group: Array, n: int) -> Ask:
+    """Asks for what all policies share, of n groups of episodes."""
+    return Ask(Shared.of, (n,), (group,), into=True)
+
+
+def system_sums(*group: Array, n: int = 1) -> Ask:
+    """Asks for [A b] of n groups of episodes, of all of them together by default."""
+    return Ask(_system, (n,) if group else (), group, into=True)
 
 
 def sums(*group: Array, n: int = 1) -> Ask:
     """Asks for the sums of n groups of episodes."""
-    return Ask(Moments.of, (n,) if group else (), group, into=True)
+    return Ask(Moments.of, (n,) if group else (), group)
 
 
-def plain_sums() -> Ask:
-    """Asks for [Σφ(φ − γφ')ᵀ, Σrφ]: the sums whose target is the logged behaviour, but for those it shares."""
-    return Ask(_plain_sums)
+def _system(part: Part, group: Array | None = None, n_groups: int = 1, into: Array | None = None) -> Array:
+    """[A b] of every group, added to `into`."""
+    d = part.batch.n_features + 1
+    total = np.zeros((n_groups, d, d + 1)) if into is None else into
+    of_row = np.zeros(len(part.batch), dtype=np.intp) if group is None else group[part.episodes.of]
+    weighted_products(part.states, part.changes, part.batch.reward, part.batch.ratio, of_row, total)
+    return total
 
 
-def _plain_sums(part: Part) -> Array:
-    return np.column_stack([part.states.T @ part.changes, part.states.T @ part.batch.reward])
-
-
-def pilot_units(phi: Array) -> Units:
-    """Units from some rows: a constant column is centred at its very value, so that it stays constant."""
-    scale = np.asarray(phi.std(axis=0, dtype=np.float64))
-    return Units(np.where(scale > 0, scale, 1.0), np.asarray(phi[0], dtype=np.float64), False)
-
-
-def on_columns(part: Part, columns: Array) -> Part:
-    """A view: some of the columns of φ."""
-    view, with_constant = Part.of(part.batch, part.episodes, columns), np.append(columns, part.batch.n_features)
-    if "changes" in vars(part):
-        view.__dict__.update(states=part.states[:, with_constant], changes=part.changes[:, with_constant])
-    return view
-
-
-def as_logged(part: Part) -> Part:
-    """A view: the same rows with the logged behaviour as the target."""
-    return part.with_ratio(np.ones(len(part.batch)))
-
-
-def _members(group: Array, n_groups: int) -> list[tuple[int, Array | slice]]:
-    """The groups that are present with their rows; slices where these are together, which saves a copy."""
-    if n_groups == 1:
-        return [(0, slice(None))]
-    present = np.unique(group)
-    if (group[1:] >= group[:-1]).all():
-        ends = np.searchsorted(group, present, side="right")
-        return [(int(k), slice(a, b)) for k, a, b in zip(present, [0, *ends[:-1]], ends, strict=True)]
-    return [(int(k), np.flatnonzero(group == k)) for k in present]
-
-
-def chosen(phi: Array | sp.csr_array, columns: Array) -> Array:
-    """The chosen columns, dense; all of a dense φ are itself."""
-    if len(columns) > MAX_COLUMNS:
-        raise ValueError(
-            f"`features` leaves {len(columns)} columns, above the limit of {MAX_COLUMNS}: use a stronger penalty."
-        )
-    every = not sp.issparse(phi) and np.array_equal(columns, np.arange(phi.shape[1]))
-    some: Any = phi if every else phi[:, columns]
-    return some.toarray() if sp.issparse(some) else np.asarray(some, dtype=np.float64)
-
-
-def with_ones(phi: Array) -> Array:
-    """[φ 1]."""
-    out = np.ones((phi.shape[0], phi.shape[1] + 1))
-    out[:, :-1] = phi
-    return out
+def in_other_units(rows: Array, old: Units, new: Units) -> Array:
+    """Tφ = scale·φ + shift·1 of what the last axis counts, which ends with the constant."""
+    scale, shift = np.append(old.scale / new.scale, 1.0), np.append((old.shift - new.shift) / new.scale, 0.0)
+    return np.asarray(rows * scale + rows[..., -1:] * shift)

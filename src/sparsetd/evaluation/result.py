@@ -3,18 +3,54 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from typing import Any, ClassVar
 
+import numpy as np
+
+from sparsetd import plots
 from sparsetd.evaluation.cautions import Caution, Severity, worst
-from sparsetd.evaluation.diagnostics import Overlap
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.held_out import BellmanError
-from sparsetd.evaluation.shown import Shown
-from sparsetd.evaluation.support import Support
+from sparsetd.evaluation.support import Overlap, Support
+from sparsetd.selection import Summary
+from sparsetd.storage.atomic import replace_file
 
 SIGNS = {"red": "DO NOT USE", "amber": "caution", "note": "note"}
+ASSUMPTIONS = (
+    "The interval covers what this model converges to; that is the policy's value if the assumptions hold. Whether "
+    "every cause of action and outcome was recorded, no log can tell (docs/assumptions.md)."
+)
+
+
+class Decision:
+    """What the answers share: a page, and lines in a terminal. Pages lie in a layer above and are looked up by name."""
+
+    _page: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return "\n".join(str(self).splitlines()[:3])
+
+    def save_report(self, path: str | os.PathLike[str], **settings: Any) -> None:
+        """Write the page: one HTML file without anything beside it; `settings` stand at its end."""
+        replace_file(path, self.page(**settings))
+
+    def page(self, **settings: Any) -> str:
+        """The page as text."""
+        module, _, name = self._page.partition(":")
+        data = self.to_dict()
+        make = getattr(import_module(f"sparsetd.report.{module}"), name)
+        return str(make({**data, "settings": {**data.get("settings", {}), **settings}}))
+
+    def _repr_html_(self) -> str:
+        quoted = self.page().replace("&", "&amp;").replace('"', "&quot;")
+        return f'<iframe srcdoc="{quoted}" style="width:100%;height:600px;border:0"></iframe>'
 
 
 @dataclass(frozen=True)
@@ -32,13 +68,38 @@ class Feature:
     frequency: float | None
     column: int = -1
 
-    def kept_in(self, frequency: float | None) -> Feature:
-        """The same with its selection frequency."""
-        return replace(self, frequency=None if frequency is None else float(frequency))
+
+@dataclass(frozen=True)
+class Robustness:
+    """How strong an unrecorded cause would have to be to explain a gain away, at every decision.
+
+    `gamma` is Γ*: the least factor by which such a cause would have to change the odds of the logged action for the
+    sign of the difference, with chance, to be lost; None where it holds at the largest factor that was tried. `columns`
+    say by how much recorded columns change these odds, the strongest first.
+    """
+
+    gamma: float | None
+    tried: float
+    columns: tuple[tuple[str, float], ...] = ()
+
+    def sentence(self) -> str:
+        """Γ* in words, beside the recorded columns."""
+        if self.gamma == 1.0:
+            return "Chance alone may explain the difference, without any unrecorded cause."
+        if self.gamma is None:
+            found = f"No cause that changes the odds of the logged action by a factor of up to {self.tried:g}"
+            found += " at every decision explains the difference away"
+        else:
+            found = "To explain the difference away, an unrecorded cause would have to change the odds of the logged "
+            found += f"action by a factor of {self.gamma:.2f} at every decision (Γ*)"
+        if not self.columns:
+            return f"{found}."
+        name, strength = self.columns[0]
+        return f"{found}. The recorded column that changes them most, {name}, does so by {strength:.2f}."
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation(Shown):
+class Evaluation(Decision):
     """The value of a target policy. `print` it, take `to_dict()`, or write a page with `sparsetd.report.page`.
 
     `estimate` is the value from `n_used` of `n_candidates` features, `features` those that matter. `observed` is the
@@ -70,6 +131,9 @@ class Evaluation(Shown):
     ratio_histogram: Mapping[str, Any] | None = None
     calibration: tuple[Mapping[str, Any], ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    acts: Mapping[str, Any] | None = None
+    robustness: Robustness | None = None
+    _page = "page:page"
 
     @property
     def value(self) -> float:
@@ -118,6 +182,9 @@ class Evaluation(Shown):
                 "ratio_histogram": self.ratio_histogram,
                 "calibration": list(self.calibration),
                 "settings": dict(self.settings),
+                "acts": None if self.acts is None else dict(self.acts),
+                "robustness": None if self.robustness is None else _robust(self.robustness),
+                "assumptions": ASSUMPTIONS,
             }
         )
 
@@ -134,16 +201,46 @@ class Evaluation(Shown):
             f"logged behaviour, modelled        {_interval(self.modelled, self.level)}",
             f"difference to the {'observed return' if self.behavior is self.observed else 'modelled behaviour'} "
             f"{_interval(self.difference, self.level)}",
-            f"it rests on {self.support.effective_episodes:.0f} effective episodes of {self.support.n_episodes} and "
-            f"{self.support.effective_rows:.0f} effective rows of {self.support.n_rows}; largest ratio "
+            *([] if self.robustness is None else [self.robustness.sentence()]),
+            *([] if self.acts is None else [acts_line(self.acts)]),
+            f"its weight is spread like that of {self.support.effective_episodes:.0f} of {self.support.n_episodes} "
+            f"episodes and {self.support.effective_rows:.0f} of {self.support.n_rows} rows; largest ratio "
             f"{self.overlap.max_ratio:.3g}, coverage {self.overlap.coverage:.1%}",
             *([] if self.behavior_policy is None else [self.behavior_policy]),
         ]
         said = [f"{SIGNS[caution.severity]}: {caution}" for caution in self.warnings]
         red = [line for line in said if line.startswith(SIGNS["red"])]
-        return "\n".join([*red, *lines, *self._feature_lines(), *self._comparison_lines(), *said[len(red) :]])
+        shown = [*red, *lines, *self._feature_lines(), *self._comparison_lines(), *said[len(red) :], ASSUMPTIONS]
+        return "\n".join(shown)
+
+    def page(self, *, unit: str | None = None, **settings: Any) -> str:
+        """The page as text; `unit` says what the value is measured in."""
+        data = self.to_dict()
+        return evaluation_page({**data, "unit": unit, "settings": {**data["settings"], **settings}})
+
+    def summary(self) -> Summary:
+        """The features that carry weight as a table, which becomes a frame (`to_frame`) or a picture (`plot`)."""
+        rows, nothing = self.to_dict()["features"], [np.nan, np.nan]
+        ends = np.array([f["interval"] or nothing for f in rows], dtype=float).reshape(-1, 2)
+        share = np.array([np.nan if f["frequency"] is None else f["frequency"] for f in rows])
+        names = np.array([f["name"] for f in rows], dtype=object)
+        weights = np.array([f["weight"] for f in rows])
+        return Summary(names, weights, ends[:, 0], ends[:, 1], share, self.level)
+
+    def to_frame(self) -> Any:
+        """The features that carry weight as a pandas (or polars) frame."""
+        return self.summary().to_frame()
+
+    def plot(self, ax: Any = None) -> Any:
+        """The estimates with their intervals; returns the axes."""
+        data = self.to_dict()
+        ours = ("this estimate", data["value"], data["interval"])
+        rows = [ours, *((e["name"], e["value"], e["interval"]) for e in data["comparisons"] if e["value"] is not None)]
+        return plots.forest(rows, ax, label="value of the target policy")
 
     def _feature_lines(self) -> list[str]:
+        if not self.fit:
+            return []
         head = f"{len(self.features)} of {self.n_candidates} features matter (change in value per standard deviation):"
         d = _decimals(max((abs(f.weight) for f in self.features), default=0.0))
         shown = [f"  {f.name:<28s} {f.weight:+.{d}f}{_kept(f)}" for f in self.features[:20]]
@@ -151,8 +248,27 @@ class Evaluation(Shown):
         return [head, *shown, *more]
 
     def _comparison_lines(self) -> list[str]:
+        if not self.comparisons:
+            return []
         rows = [f"  {e.name:<26s} {_interval(e, self.level)}" for e in self.comparisons]
         return [f"for comparison{weight_note(self.overlap.mean_weight)}:", *rows]
+
+
+def evaluation_page(payload: Mapping[str, Any]) -> str:
+    """The page of an evaluation's payload."""
+    return str(import_module("sparsetd.report.page").page(payload))
+
+
+def acts_line(acts: Mapping[str, Any]) -> str:
+    """How often every action was taken and would be, in a line."""
+    shares = zip(acts["actions"], acts["logged"], acts["target"], strict=True)
+    moved = sorted(shares, key=lambda entry: -abs(entry[2] - entry[1]))[:5]
+    shown = "; ".join(f"{name} {before:.0%} → {after:.0%}" for name, before, after in moved)
+    return f"what it does, as a share of the logged decisions: {shown}"
+
+
+def _robust(found: Robustness) -> dict[str, Any]:
+    return {"gamma": found.gamma, "columns": [list(c) for c in found.columns], "sentence": found.sentence()}
 
 
 def weight_note(mean_weight: float) -> str:

@@ -1,10 +1,17 @@
-"""How much of the log carries the answer: the implied weights ω_t ρ_t of its rows.
+"""Can this log answer the question? How its rows count for the target, and how many of them carry the answer.
+
+    coverage = E_μ[ρ] = E_s Σ_{a: μ(a|s) > 0} π(a|s)
+
+The mean ratio is the share of the target's actions that the behaviour ever takes: 1 where every action of the target
+can be found in the log, .87 where the target does something never tried in 13 % of its choices. No estimator can see
+those. It cannot exceed 1; a larger mean shows wrong ratios.
 
     effective rows       (Σ|ωρ|)² / Σ(ωρ)²           effective episodes: the same of Σ_{t∈i} |ωρ|
     negative share       Σ|min(ω, 0)|ρ / Σ|ω|ρ       weight that no policy can have: extrapolation
 
-A ratio ρ compares two policies in a state; ω compares how often they come there. A log may match the target action by
-action and still have next to no rows where the target would go.
+A ratio ρ compares two policies in a state; the implied weight ω compares how often they come there. A log may match the
+target action by action and still have next to no rows where the target would go. Effective numbers say how evenly the
+weight is spread, not how sure the answer is: that is the interval's part.
 """
 
 from __future__ import annotations
@@ -14,20 +21,57 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.evaluation.asks import Ask
-from sparsetd.evaluation.cautions import Caution
+from sparsetd.evaluation.episodes import Facts
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Part
+from sparsetd.evaluation.parts import Part
+from sparsetd.evaluation.reading import Ask
 from sparsetd.system import Array
 
-FEW, VERY_FEW = 50.0, 8.0  # effective episodes
-ENOUGH = 100.0  # effective episodes from which their share no longer matters
-SLIGHT = 0.25  # share of the episodes
-THIN, THINNER = 0.05, 0.01  # share of the rows
-NEGATIVE, VERY_NEGATIVE = 0.05, 0.3
+N_RATIOS = 30  # bins of the ratios
 N_REGIONS = 3
 MAX_FEATURES = 5
 N_BINS, WIDTH = 4_096, 8.0  # bins of a column, over so many standard deviations on either side
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How well the log covers the target policy.
+
+    `ess` counts episodes and `ess_rows` transitions, after weighting; `coverage` is the target's mass on logged actions
+    with its standard error, `mean_ratio` the same before it is held to at most 1; `zero_share` is the share of rows
+    whose action the target never takes. `mean_weight` is the mean weight of a whole episode: it estimates 1, and is far
+    from it where importance sampling has lost track.
+    """
+
+    ess: float
+    ess_rows: float
+    max_ratio: float
+    coverage: float
+    coverage_error: float
+    mean_ratio: float
+    zero_share: float
+    mean_weight: float
+    n_episodes: int
+    n_rows: int
+
+
+def overlap(facts: Facts) -> Overlap:
+    """The overlap of a log and a target policy."""
+    n, mean = facts.n_rows, facts.mean_ratio
+    with np.errstate(over="ignore"):
+        mean_weight = float(np.exp(facts.weights.top[0]) * facts.weights.total[0]) / facts.n_episodes
+    return Overlap(
+        ess=facts.weights.ess,
+        ess_rows=facts.ratio**2 / facts.squares if facts.squares > 0 else 0.0,
+        max_ratio=float(facts.most[1]),
+        coverage=min(1.0, mean),
+        coverage_error=facts.ratio_error(),
+        mean_ratio=mean,
+        zero_share=facts.n_zero / n,
+        mean_weight=mean_weight,
+        n_episodes=facts.n_episodes,
+        n_rows=n,
+    )
 
 
 @dataclass(frozen=True)
@@ -49,31 +93,6 @@ class Support:
     def share(self) -> float:
         return self.effective_rows / max(self.n_rows, 1)
 
-    def cautions(self) -> list[Caution]:
-        out, thin = [], self.effective_episodes < max(SLIGHT * self.n_episodes, VERY_FEW)
-        bad = (thin and self.effective_episodes < ENOUGH) or self.share < THINNER
-        if bad or self.effective_episodes < FEW or self.share < THIN:
-            out.append(
-                Caution(
-                    "few_effective_episodes",
-                    "red" if bad else "amber",
-                    f"The answer rests on what amounts to {self.effective_episodes:.0f} of {self.n_episodes} episodes "
-                    f"({self.share:.1%} of the rows): a few of them decide it. Collect more episodes, closer to what "
-                    "the target policy would do, or ask about a policy closer to the log.",
-                )
-            )
-        if self.negative > NEGATIVE:
-            out.append(
-                Caution(
-                    "extrapolation",
-                    "red" if thin or self.share < THIN or self.negative > VERY_NEGATIVE else "amber",
-                    f"{self.negative:.0%} of the weight that the answer gives to the rows is negative: the value is "
-                    "extrapolated beyond the states of the log. Use fewer or coarser features, or collect data closer "
-                    "to the target.",
-                )
-            )
-        return out
-
 
 def weights(model: LinearValue, order: Array, centre: Array, spread: Array) -> Ask:
     """Asks for the sums of the implied weights, by fine bins of the columns that matter, the first of `order`."""
@@ -94,7 +113,7 @@ def _sums(part: Part, model: LinearValue, top: Array, centre: Array, spread: Arr
     return np.concatenate([totals, *counts])
 
 
-def support(sums: Array, names: Array, n_episodes: int) -> Support:
+def support(sums: Array, names: Array, facts: Facts) -> Support:
     """The support of the value in the log, from the sums of its weights; `names` are those of the columns."""
     n, size, squares, negative, each, weighed = map(float, sums[:6])
     total = max(size, np.finfo(float).tiny)
@@ -104,7 +123,7 @@ def support(sums: Array, names: Array, n_episodes: int) -> Support:
         effective_episodes=size**2 / each if each > 0 else 0.0,
         negative=negative / total,
         n_rows=int(n),
-        n_episodes=n_episodes,
+        n_episodes=facts.n_episodes,
         regions=tuple(_regions(bins, weighed, names[: len(bins)]) if weighed > 0 else ()),
     )
 
@@ -121,3 +140,15 @@ def _regions(bins: Array, weighed: float, names: Array) -> list[dict[str, Any]]:
             shares = {"log": float(log), "target": float(visits)}
             out.append({"feature": str(name), "region": k, "of": len(parts), **shares})
     return out
+
+
+def ratio_edges(least: float, most: float) -> Array:
+    """Bins of equal width on a log scale for the positive ratios."""
+    low, high = (least / 1.5, most * 1.5) if most < least * 1.5 else (least, most)
+    return np.geomspace(low, high, N_RATIOS + 1)
+
+
+def ratio_counts(part: Part, edges: Array) -> Array:
+    """How many of the positive ratios are in each bin."""
+    ratio = part.batch.ratio
+    return np.histogram(np.clip(ratio[ratio > 0], edges[0], edges[-1]), edges)[0]

@@ -72,6 +72,16 @@ def forest(rows: Sequence[Row], ax: Any = None, *, ours: int = 1, label: str = "
     return ax
 
 
+def band(x: Sequence[float], y: Sequence[float], ends: Sequence[tuple[float, float]], ax: Any = None) -> Any:
+    """A line with a band around it: values against thresholds, with intervals that hold together."""
+    ax = axes(ax)
+    low, high = zip(*ends, strict=True)
+    ax.fill_between(x, low, high, color=OURS, alpha=0.2, linewidth=0)
+    ax.plot(x, y, "o-", color=OURS)
+    ax.set(xlabel="threshold", ylabel="value of the policy")
+    return ax
+
+
 def frequencies(table: Sequence[tuple[str, float]], threshold: float, ax: Any = None) -> Any:
     """Draw how often each feature was chosen, the stable ones in colour.
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sparsetd._tools.progress import track
-from sparsetd.selection.fold_moments import FoldMoments
+from sparsetd.selection.moments import FoldMoments
 from sparsetd.solvers.saddle import Family
 from sparsetd.system import Array
 

@@ -27,7 +27,7 @@ from sparsetd._tools.progress import track
 from sparsetd.estimators.base import BaseTD
 from sparsetd.operators import td
 from sparsetd.selection.episodes import clustered_error, clusters, drawn_again, episode_of, powers
-from sparsetd.selection.units import lengths
+from sparsetd.selection.moments import lengths, weighted_products
 from sparsetd.solvers.saddle import selected_rows
 from sparsetd.system import Array, Batch
 
@@ -83,9 +83,10 @@ class ClusterSums:
         order = np.flatnonzero(np.diff(cluster, prepend=-1))  # clusters are runs of rows
         begins = np.zeros(len(batch))
         begins[np.flatnonzero(np.diff(episode_of(batch.start), prepend=-1))] = 1.0
-        G = np.stack([a.T @ b for a, b in zip(np.split(e, order[1:]), np.split(phi - psi, order[1:]), strict=True)])
-        sums = (np.add.reduceat(part, order) for part in (e * batch.reward[:, None], phi * begins[:, None], begins))
-        return cls(scale, G, *sums)
+        system = np.zeros((len(order), len(support), len(support) + 1))
+        weighted_products(e, phi - psi, batch.reward, None, cluster, system)
+        first, n = (np.add.reduceat(part, order) for part in (phi * begins[:, None], begins))
+        return cls(scale, system[:, :, :-1], system[:, :, -1], first, n)
 
     def theta(self, weight: Array) -> Array:
         G, g = np.tensordot(weight, self.G, 1), weight @ self.g

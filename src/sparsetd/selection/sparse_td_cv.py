@@ -18,7 +18,7 @@ from sparsetd.penalties import L1, GroupL1
 from sparsetd.selection.cross_validation import Curve, held_out_curve
 from sparsetd.selection.elimination import MeanSystem, select
 from sparsetd.selection.episodes import clusters, episode_folds
-from sparsetd.selection.fold_moments import FoldMoments
+from sparsetd.selection.moments import FoldMoments
 from sparsetd.selection.path import SparsePath, family_of, posed_on, solved
 from sparsetd.solvers.saddle import (
     RMSPBE,

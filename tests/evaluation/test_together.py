@@ -8,8 +8,8 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from sparsetd.decisions.simultaneous import Together, pointwise_level
 from sparsetd.evaluation import Estimate
+from sparsetd.evaluation.estimate import Together, pointwise_level
 
 
 def orthonormal(n, k, seed=0):

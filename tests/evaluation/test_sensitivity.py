@@ -1,4 +1,4 @@
-"""Bounds under hidden confounding: equal to LSTD-Q at Γ = 1, to a linear program on a bandit, and around the truth."""
+"""Bounds under hidden confounding: those of `evaluate` at Γ = 1, of a linear program on a bandit, around the truth."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from decisions.clinic import GAMMA, N_ACTIONS, Clinic, policy_of, tables
+from evaluation.clinic import GAMMA, N_ACTIONS, Clinic, policy_of, tables
 from scipy.optimize import linprog
 
 from sparsetd import LSTD
-from sparsetd.decisions import sensitivity
-from sparsetd.evaluation import action_values
+from sparsetd.evaluation import action_values, evaluate, sensitivity
 from sparsetd.evaluation.action_values import ActionRows, ActionValue
+from sparsetd.evaluation.confounding import strengths_of
+from sparsetd.evaluation.sensitivity import KINDS
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions
 
@@ -66,23 +67,23 @@ def _value(log):
 
 
 def test_without_confounding_the_bounds_are_the_value():
-    found = sensitivity(LOG, policy_of(TABLE), gamma=GAMMA, features=_Identity())
+    found = sensitivity(LOG, policy_of(TABLE), gamma=GAMMA)
+    alone = evaluate(LOG, policy_of(TABLE), gamma=GAMMA, n_resamples=0)
     first, last = found.bounds[0], found.bounds[-1]
     assert first.confounding == 1.0
-    assert (
-        first.low.value
-        == first.high.value
-        == pytest.approx(
-            ActionValue.fit(ActionRows.of(LOG, _Identity(), GAMMA, policy_of(TABLE))).start_value()[0], abs=1e-12
-        )
-    )
+    assert (first.low.value, first.high.value) == pytest.approx((alone.value, alone.value), abs=1e-9)
+    assert first.interval(0.95) == pytest.approx(alone.interval, abs=1e-9)
+    assert first.difference(0.95) == pytest.approx(alone.difference.interval(0.95), abs=1e-9)
+    assert found.cautions == alone.warnings
     lows, highs = ([getattr(b, side).value for b in found.bounds] for side in ("low", "high"))
     assert np.all(np.diff(lows) < 0)
     assert np.all(np.diff(highs) > 0)
     assert last.interval(0.95)[0] < last.low.value < last.high.value < last.interval(0.95)[1]
 
 
-class _Identity:
+class _Nothing:
+    """One column of zeros: the constant is all there is."""
+
     def __sklearn_clone__(self):
         return self
 
@@ -90,7 +91,10 @@ class _Identity:
         return self
 
     def transform(self, observation):
-        return np.asarray(observation)[:, :3]
+        return np.zeros((len(observation), 1))
+
+    def get_feature_names_out(self, _):
+        return ["nothing"]
 
 
 @pytest.mark.parametrize("strength", [1.5, 4.0])
@@ -114,11 +118,6 @@ def test_on_a_bandit_the_bounds_are_those_of_a_linear_program(strength):
     assert found.high.value == pytest.approx(-program(-y), rel=0.02)
 
 
-class _Nothing(_Identity):
-    def transform(self, observation):
-        return np.zeros((len(observation), 1))
-
-
 def test_the_truth_of_a_confounded_log_lies_inside():
     """u doubles the odds of action 1 and adds to the reward: Γ = 1 misses the truth, Γ = 2 does not."""
     rng = np.random.default_rng(0)
@@ -136,7 +135,7 @@ def test_the_truth_of_a_confounded_log_lies_inside():
 
 def test_where_the_sign_flips():
     better = np.eye(N_ACTIONS)[CLINIC.reward.argmax(axis=0)]
-    found = sensitivity(LOG, policy_of(better), gamma=GAMMA, confounding=(1.2, 1.5, 2, 4, 8))
+    found = sensitivity(LOG, policy_of(better), gamma=GAMMA, confounding=(1.2, 1.5, 2, 4, 8, 20))
     ends = [b.difference_low.value for b in found.bounds]
     strengths = [b.confounding for b in found.bounds]
     assert ends[0] > 0 > ends[-1]
@@ -165,7 +164,7 @@ def test_no_bound_lies_below_what_the_rewards_allow():
     log, policy = few_rows(0, 2, 6)
     found = sensitivity(log, policy, gamma=0.99, confounding=[3.0, 10.0])
     assert found.bounds[0].low.value > 0.2
-    assert found.bounds[-1].low.value == found.bounds[-1].interval(0.95)[0] == 0.0
+    assert found.bounds[-1].low.value >= 0.0
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -181,3 +180,74 @@ def test_bounds_widen_with_the_strength_whatever_the_fit(seed):
 def test_a_strength_below_one_is_refused(strength):
     with pytest.raises(ValueError, match=r"`confounding` is .*: pass Γ ≥ 1"):
         sensitivity(LOG, policy_of(TABLE), confounding=[strength])
+
+
+def confounded(seed, n=1500, strength=2.0, effect=1.0, length=1):
+    """u is new at every decision, changes the odds of action 1 by Γ and adds to the reward; the action does nothing."""
+    rng = np.random.default_rng(seed)
+    u = rng.random(n * length) < 0.5
+    odds = np.where(u, strength, 1 / strength)
+    action = (rng.random(len(u)) < odds / (1 + odds)).astype(int)
+    s = rng.normal(size=(len(u), 1))
+    ends = np.arange(len(u)) % length == length - 1
+    columns = {"action": action, "terminated": ends, "behavior_prob": np.full(len(u), 0.5)}
+    reward = effect * u + 0.5 * rng.normal(size=len(u)) + 0.2 * s[:, 0]
+    return Transitions.from_arrays(s, reward, np.roll(s, -1, axis=0), episode=np.arange(len(u)) // length, **columns)
+
+
+def test_a_gain_that_a_cause_explains_has_a_robustness_below_its_strength():
+    """The action does nothing: the gain is all confounding of Γ = 2, so Γ* must not be above 2."""
+    found = [evaluate(confounded(seed), always, gamma=0.9, n_resamples=0).robustness.gamma for seed in range(10)]
+    assert all(1.0 < gamma <= 2.0 for gamma in found)
+    real = confounded(0, strength=1.0)
+    helped = Transitions.from_arrays(
+        real.observation, real.reward + 3.0 * real.action, real.next_observation, action=real.action,
+        terminated=real.terminated, behavior_prob=real.behavior_prob, episode=real.episode,
+    )  # fmt: skip
+    strong = evaluate(helped, always, gamma=0.9, n_resamples=0)
+    assert strong.robustness.gamma is None or strong.robustness.gamma > 3.0
+    assert "an unrecorded cause" in str(evaluate(confounded(0), always, gamma=0.9, n_resamples=0))
+
+
+def test_the_robustness_is_where_chance_and_confounding_explain_the_difference():
+    log = confounded(3)
+    star = evaluate(log, always, gamma=0.9, n_resamples=0).robustness.gamma
+    found = sensitivity(log, always, gamma=0.9, confounding=[0.98 * star, 1.02 * star])
+    before, after = (b.difference(0.95)[0] for b in found.bounds[1:])
+    assert before > 0 > after
+    assert found.undecided == pytest.approx(star, rel=0.02)
+
+
+def test_other_kinds_of_causes_do_less_or_more_than_one_that_is_new_at_every_decision():
+    log = confounded(1, n=300, length=4)
+    ends = {kind: sensitivity(log, always, gamma=0.9, confounding=[1.5], kind=kind).bounds[1] for kind in KINDS}
+    assert ends["first"].low.value > ends["every"].low.value > ends["persistent"].low.value
+    assert ends["first"].high.value < ends["every"].high.value < ends["persistent"].high.value
+    single = confounded(2, length=1)
+    one, other = (sensitivity(single, always, confounding=[1.5], kind=kind).bounds[1] for kind in ("every", "first"))
+    assert one.low.value == pytest.approx(other.low.value, abs=0.02)
+    with pytest.raises(ValueError, match="`kind` is 'often': pass one of every, first, persistent"):
+        sensitivity(log, always, kind="often")
+
+
+def test_what_is_left_as_was_done_is_not_confounded():
+    """A rule that follows the log but for few rows has narrow bounds, and the behaviour itself none."""
+    log = confounded(4)
+    rare = sensitivity(log, "1 if x0 > 2", gamma=0.9, confounding=[2.0]).bounds[1]
+    often = sensitivity(log, "1 if x0 > -2", gamma=0.9, confounding=[2.0]).bounds[1]
+    assert 0 < rare.high.value - rare.low.value < 0.2 * (often.high.value - often.low.value)
+    same = sensitivity(log, "behavior", gamma=0.9, confounding=[2.0]).bounds[1]
+    assert same.low.value == same.high.value == pytest.approx(log.returns(0.9).mean())
+
+
+def test_the_strength_of_a_recorded_column_is_what_it_does_to_the_odds():
+    rng = np.random.default_rng(0)
+    s = rng.choice([-1.0, 1.0], size=(4000, 2))
+    action = (rng.random(4000) < 1 / (1 + np.exp(-np.log(3.0) * s[:, 1]))).astype(int)
+    log = Transitions.from_arrays(
+        s, rng.normal(size=4000), s, action=action, terminated=np.ones(4000, bool), names=["age", "lactate"]
+    )
+    (first, strength), (other, none) = strengths_of(log)
+    assert (first, other) == ("lactate", "age")
+    assert strength == pytest.approx(3.0, rel=0.15)
+    assert none == pytest.approx(1.0, abs=0.1)

@@ -14,8 +14,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from sparsetd.decisions.score_policy import DECIMALS, ScorePolicy
 from sparsetd.evaluation.action_values import ActionRows, ActionValue
+from sparsetd.evaluation.score_policy import DECIMALS, ScorePolicy
 from sparsetd.logs import Transitions
 from sparsetd.logs.learnt import fingerprints
 from sparsetd.system import Array

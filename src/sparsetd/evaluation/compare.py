@@ -1,0 +1,230 @@
+"""`compare`: which of several policies is best, from one log, with intervals that hold for all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import combinations
+from typing import Any
+
+from sparsetd import plots
+from sparsetd.evaluation.cautions import Caution, by_severity
+from sparsetd.evaluation.estimate import Together, minus
+from sparsetd.evaluation.evaluate import evaluation_of
+from sparsetd.evaluation.evaluator import Progress, Settings, judge
+from sparsetd.evaluation.result import ASSUMPTIONS, SIGNS, Decision, Evaluation, Robustness, acts_line
+from sparsetd.evaluation.subgroups import Place, by_group, groups_of, places
+from sparsetd.logs.engines import Engine
+from sparsetd.logs.rules import Family, is_rule, policy
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison(Decision):
+    """Values of policies, and all their differences.
+
+    Attributes
+    ----------
+    values, differences : Together
+        Estimates by name, and by pair (a, b) for the value of a less that of b. `interval(key)` of each holds for all
+        of its keys at once.
+    best_set : tuple of str
+        The policies that may be the best: no other one is better beyond chance.
+    unjudged : tuple of str
+        The policies whose value is not to be relied on: each has a caution of severity "red".
+    groups : Together
+        With `by`: by (group, name), the difference to the reference within the group. Empty otherwise.
+    where : mapping
+        For every policy but the reference: where it acts differently, and what that is worth.
+    reference : str
+        The policy the others are compared with in `groups` and `where`: the first.
+    evaluations : mapping
+        What `evaluate` says of each policy.
+    cautions : tuple of Caution
+        What speaks against them, with the policy's name before it where there are several.
+    thresholds : tuple of float
+        Of a family of rules: the threshold of each policy.
+    """
+
+    values: Together
+    differences: Together
+    best_set: tuple[str, ...]
+    groups: Together
+    where: Mapping[str, tuple[Place, ...]]
+    reference: str
+    unjudged: tuple[str, ...]
+    gamma: float
+    evaluations: Mapping[str, Evaluation]
+    cautions: tuple[Caution, ...] = ()
+    thresholds: tuple[float, ...] = ()
+    _page = "decision_page:comparison_page"
+
+    @property
+    def robustness(self) -> dict[str, Robustness | None]:
+        """How strong an unrecorded cause would have to be to explain each difference to the logged behaviour away."""
+        return {name: e.robustness for name, e in self.evaluations.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON and for the page."""
+        return {
+            "gamma": self.gamma,
+            "level": self.values.level,
+            "reference": self.reference,
+            "values": [{"name": k, **_entry(self.values, k)} for k in self.values],
+            "differences": [{"name": a, "less": b, **_entry(self.differences, (a, b))} for a, b in self.differences],
+            "best_set": list(self.best_set),
+            "unjudged": list(self.unjudged),
+            "sentence": self.sentence(),
+            "groups": [{"group": g, "name": k, **_entry(self.groups, (g, k))} for g, k in self.groups],
+            "where": {
+                name: [place.to_dict(self.values.level) for place in found] for name, found in self.where.items()
+            },
+            "warnings": [asdict(caution) for caution in self.cautions],
+            "robustness": {name: None if r is None else r.sentence() for name, r in self.robustness.items()},
+            "acts": {name: e.acts for name, e in self.evaluations.items()},
+            "thresholds": list(self.thresholds),
+            "assumptions": ASSUMPTIONS,
+        }
+
+    def __str__(self) -> str:
+        level = f"{100 * self.values.level:.6g}%"
+        lines = [f"values, with {level} intervals that hold for all policies at once:"]
+        lines += [f"  {k:<24s} {_words(self.values, k)}" for k in self.values]
+        lines += ["differences:"] if self.differences else []
+        lines += [f"  {f'{a} − {b}':<24s} {_words(self.differences, (a, b), '+')}" for a, b in self.differences]
+        if self.groups:
+            lines += [f"difference to {self.reference} by group:"]
+            lines += [f"  {f'{g}: {k}':<36s} {_words(self.groups, (g, k), '+')}" for g, k in self.groups]
+        told = [(name, e.robustness, e.acts) for name, e in self.evaluations.items()]
+        lines += [f"{name}: {found.sentence()}" for name, found, _ in told if found is not None]
+        lines += [f"{name}: {acts_line(acts)}" for name, _, acts in told if acts is not None]
+        said = [f"{SIGNS[c.severity]}: {c}" for c in self.cautions]
+        return "\n".join([*lines, self.sentence(), *said, ASSUMPTIONS])
+
+    def plot(self, ax: Any = None) -> Any:
+        """The values with intervals that hold together: against the threshold of a family of rules, else by name."""
+        ends = [(name, self.values[name].value, self.values.interval(name)) for name in self.values]
+        if not self.thresholds:
+            return plots.forest(ends, ax, label="value of the policy", ours=len(ends))
+        return plots.band(self.thresholds, [v for _, v, _ in ends], [i for _, _, i in ends], ax)
+
+    def sentence(self) -> str:
+        """Which policy is best, as far as the log can tell, and which of them it cannot judge."""
+        if len(self.values) == 1:
+            found = f"One policy, {self.reference}, was evaluated."
+        elif len(self.best_set) == 1:
+            found = f"{self.best_set[0]} is the best of these policies, beyond chance and if the assumptions hold."
+        else:
+            others = "." if len(self.best_set) == len(self.values) else "; the others are worse beyond chance."
+            found = f"The log cannot tell which of {_listed(self.best_set)} is best{others}"
+        if not self.unjudged:
+            return found
+        return f"{found} Do not rely on what the log says about {_listed(self.unjudged)}: see why below."
+
+
+def compare(
+    transitions: Any,
+    targets: Any,
+    *,
+    gamma: float = 0.99,
+    features: Any = None,
+    classifier: Any = None,
+    level: float = 0.95,
+    by: Any = None,
+    n_folds: int = 5,
+    n_resamples: int = 20,
+    random_state: int = 0,
+    cluster: Any = None,
+    engine: Engine | None = None,
+    checkpoint: str | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Values of several policies and all their differences, with simultaneous intervals.
+
+    All policies are judged as `evaluate` judges one, from the same readings of the log.
+
+    Parameters
+    ----------
+    transitions : Transitions, or path
+        The log, in whole episodes, in memory or in shards.
+    targets : mapping, or family of rules
+        Name to policy, in any form that `evaluate` takes as a target; the first is the reference. A rule with a range
+        of thresholds ("B if lactate > {1..4}") stands for one policy per threshold.
+    by : str, array, mapping or function, optional
+        Subgroups by what is known when an episode begins: the name of an observed column, or {name: values} of another
+        (thirds where it has many values); a label per row or per episode; a function from observations to labels; or
+        "group", for a column that the log was read with as ``read(…, group="age_group")``.
+    gamma, features, classifier, level, n_folds, n_resamples, random_state, cluster, engine, checkpoint
+        As in `evaluate`.
+    """
+    named, thresholds = _named(targets)
+    settings = Settings(
+        gamma, features, None, classifier, level, n_folds, n_resamples, random_state, cluster, engine, checkpoint,
+        progress,
+    )  # fmt: skip
+    found = judge(transitions, named, settings)
+    own = {policy.name: policy for policy in found.policies}
+    values = {name: policy.value for name, policy in own.items()}
+    pairs = {(b, a): minus(values[b], values[a]) for a, b in combinations(values, 2)}
+    differences, (reference, *others) = Together.of(pairs, level), list(own)
+    groups = {} if by is None else groups_of(found.log, by, cluster)
+    said = {name: policy.cautions for name, policy in own.items()}
+    return Comparison(
+        values=Together.of(values, level),
+        differences=differences,
+        best_set=_best(differences, list(own)),
+        groups=by_group(found, groups) if groups and others else Together.of({}, level),
+        where={} if thresholds else {name: places(found, own[name], own[reference]) for name in others},
+        reference=reference,
+        unjudged=tuple(name for name, cautions in said.items() if any(c.severity == "red" for c in cautions)),
+        gamma=gamma,
+        evaluations={name: evaluation_of(found, k) for k, name in enumerate(own)},
+        cautions=_cautions(said),
+        thresholds=thresholds,
+    )
+
+
+def _named(targets: Any) -> tuple[dict[str, Any], tuple[float, ...]]:
+    """The policies by name, and their thresholds where they are a family of rules."""
+    family = policy(targets) if isinstance(targets, str) and is_rule(targets) else targets
+    if isinstance(family, Family):
+        return {rule.text: rule for rule in family}, tuple(family.thresholds)
+    if not isinstance(targets, Mapping) or not targets:
+        raise ValueError("`targets` must name the policies to compare: pass {'current': 'behavior', 'new': …}.")
+    if any(not isinstance(name, str) or not name.strip() for name in targets):
+        raise ValueError("`targets` has an empty name: give every policy a name.")
+    return dict(targets), ()
+
+
+def _cautions(said: Mapping[str, Sequence[Caution]]) -> tuple[Caution, ...]:
+    """What speaks against each value, with the policy's name before it; once what is said of all alike."""
+    if len(said) == 1:
+        return by_severity(next(iter(said.values())))
+    found: list[Caution] = []
+    for name, cautions in said.items():
+        for caution in cautions:
+            of_all = all(caution in others for others in said.values())
+            own = caution if of_all else replace(caution, text=f"{name}: {caution.text}")
+            found += [] if own in found else [own]
+    return by_severity(found)
+
+
+def _best(differences: Together, names: list[str]) -> tuple[str, ...]:
+    """All but those that another policy beats: the interval of a difference lies on one side of 0."""
+    worse = set()
+    for a, b in differences:
+        low, high = differences.interval((a, b))
+        worse |= {b} if low > 0 else {a} if high < 0 else set()
+    return tuple(name for name in names if name not in worse)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+
+
+def _entry(found: Together, key: Any) -> dict[str, Any]:
+    return {"value": found[key].value, "interval": found.interval(key), "standard_error": found[key].standard_error}
+
+
+def _words(found: Together, key: Any, sign: str = "") -> str:
+    low, high = found.interval(key)
+    return f"{found[key].value:{sign}.4f} ({low:{sign}.4f} to {high:{sign}.4f})"

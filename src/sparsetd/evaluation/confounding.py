@@ -1,0 +1,248 @@
+"""What an unrecorded cause could do to a value: the marginal sensitivity model (Tan, 2006), on the evaluator's own fit.
+
+An unrecorded u may change the odds of the logged action by a factor between 1/Γ and Γ. With μ = μ(a|s), τ = 1/(1 + Γ),
+α = μ + (1 − μ)/Γ and β = μ + Γ(1 − μ), the lowest value that such a u can hide solves
+
+    V(s) = E[ρ(α Y + (1 − α)(q − (q − Y)₊/τ)) | s]      Y = r + γV(s')      q = τ-quantile of Y given (s, a)
+
+which is LSTD of the weighted rows W r + o, γW with W = α + (β − α)1{Y ≤ q} and o = (1 − α)q(1 − 1{Y ≤ q}/τ) (Kallus and
+Zhou, 2020; Dorn and Guo, 2023). The bracket is a conditional value at risk, a maximum over q: a rough quantile makes
+the bound wider, never too narrow. The highest value is the same for −r. At Γ = 1 every W is 1, so the bound *is* the
+value.
+
+    every        u is drawn anew at every decision
+    first        u touches the first decision only (Namkoong et al., 2020)
+    persistent   one u per cluster touches all of its decisions (Bruns-Smith, 2021): clusters are tilted by Π W_t
+
+Quantiles and bounds come from the rows of the sample (50,000 at most); what they add to the value there is added to the
+value of the log. Γ* is the least Γ at which confounding and chance together may explain a difference away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+
+from sparsetd.evaluation.estimate import Estimate, Value
+from sparsetd.evaluation.linear import LinearValue
+from sparsetd.evaluation.moments import Moments
+from sparsetd.evaluation.parts import Part, with_ones
+from sparsetd.evaluation.reading import SAMPLE, Opened, View, seen
+from sparsetd.evaluation.result import Robustness
+from sparsetd.logs import Transitions
+from sparsetd.solvers.saddle import Units
+from sparsetd.system import Array
+
+Kind = Literal["every", "first", "persistent"]
+SWEEPS = 4
+MAJORISED = 25  # least-squares problems for one quantile regression
+FITTED = 4_000  # rows of an action to which its quantile is fitted
+TRIED = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)  # Γ at which Γ* is looked for
+COMPARED = 3  # recorded columns whose strength is shown
+USUAL = 0.9  # share of the rows whose odds a column changes by no more than its strength
+
+
+@dataclass(frozen=True, eq=False)
+class Confounded:
+    """The rows of a sample with what confounding needs of them, and the plain fit to them.
+
+    `given` is the share of the ratio that the behaviour's probabilities enter: what the target leaves as was done is
+    not confounded.
+    """
+
+    part: Part
+    mu: Array
+    action: Array
+    given: Array
+    plain: LinearValue
+    value: Value
+
+    @classmethod
+    def of(cls, log: Opened, k: int, units: Units | None, views: tuple[View, ...], rows: Part) -> Confounded | None:
+        """The sample for the k-th policy; None where the log has no behaviour probabilities."""
+        known, whole = log.log, rows if units is None else rows.in_units(units)
+        if known.behavior_prob is None:
+            return None
+        last = int(np.searchsorted(whole.episodes.last, SAMPLE))
+        ends = np.append(whole.episodes.clusters[1:], len(whole.episodes))
+        members = slice(0, int(ends[min(int(np.searchsorted(ends, last + 1)), len(ends) - 1)]))
+        part = seen(whole.some(members).whole().under(k), views)
+        n = len(part.batch)
+        action = np.zeros(n, dtype=np.intp) if known.action is None or known.action.ndim > 1 else known.action[:n]
+        found = log.targets[k].shares(known)
+        rest = np.zeros(n) if found is None else found[1][:n]
+        ratio = part.batch.ratio
+        given = np.divide(ratio - rest, ratio, where=ratio > 0, out=np.ones(n))
+        plain = LinearValue.solve(Moments.of(part))
+        return cls(
+            part, np.asarray(known.behavior_prob)[:n], action, given, plain, (plain.value, plain.influence(part))
+        )
+
+    def lowest(self, strength: float, kind: Kind = "every", sign: float = 1.0) -> Value:
+        """The lowest value (with sign −1, the negative of the highest) and the influence of every cluster on it."""
+        if strength == 1.0:
+            return sign * self.value[0], sign * self.value[1]
+        return _LOWEST[kind](self, strength, sign)
+
+    def weighted(self, strength: float, model: LinearValue, sign: float) -> tuple[Array, Array, Array]:
+        """W, the offset o and Y = ±r + γV(s') of every row, for the value function of a fit."""
+        batch = self.part.batch
+        ahead = (self.part.states - self.part.changes) @ model.theta  # γV(s')
+        outcome, tau = sign * batch.reward + ahead, 1.0 / (1.0 + strength)
+        alpha = self.mu + (1.0 - self.mu) / strength
+        beta = self.mu + strength * (1.0 - self.mu)
+        weight = batch.ratio * self.given * (1.0 - self.mu)
+        q = _quantiles(self.part.states, self.action, outcome, weight, tau)
+        below = outcome <= q
+        W = alpha + (beta - alpha) * below
+        offset = (1.0 - alpha) * q * (1.0 - below / tau)
+        return 1.0 + self.given * (W - 1.0), self.given * offset, outcome
+
+
+def _every(rows: Confounded, strength: float, sign: float) -> Value:
+    batch, part = rows.part.batch, rows.part
+    after = with_ones(batch.phi_next) * batch.discount[:, None]
+    model = replace(rows.plain, theta=sign * rows.plain.theta)
+    for _ in range(SWEEPS):  # each against the value function of the one before
+        W, offset, _ = rows.weighted(strength, model, sign)
+        changed = replace(batch, reward=W * sign * batch.reward + offset, discount=W * batch.discount)
+        part = Part(changed, rows.part.episodes)
+        part.__dict__.update(states=rows.part.states, changes=rows.part.states - W[:, None] * after)
+        model = LinearValue.solve(Moments.of(part))
+    return model.value, model.influence(part)
+
+
+def _first(rows: Confounded, strength: float, sign: float) -> Value:
+    """The value, with what confounding of the first decision adds to it."""
+    W, offset, outcome = rows.weighted(strength, replace(rows.plain, theta=sign * rows.plain.theta), sign)
+    e = rows.part.episodes
+    added = (rows.part.batch.ratio * ((W - 1.0) * outcome + offset))[e.first]
+    moved = e.by_cluster(added - added.mean()) * (e.n_clusters / len(e))
+    return sign * rows.value[0] + float(added.mean()), sign * rows.value[1] + moved
+
+
+def _persistent(rows: Confounded, strength: float, sign: float) -> Value:
+    """The least mean of W_c(v + x_c) over weights of the clusters between Πα and Πβ that average 1."""
+    e, mu = rows.part.episodes, rows.mu
+    value, moved = sign * rows.value[0], sign * rows.value[1]
+    ends = []
+    for factor in (1.0 / strength, strength):
+        bound = 1.0 + rows.given * (1.0 - mu) * (factor - 1.0)
+        ends.append(np.exp(np.minimum(e.rows_by_cluster(np.log(bound)), 50.0)))
+    low, high = ends
+    terms = value + moved
+    order = np.argsort(terms, kind="stable")
+    room = len(terms) - low.sum()
+    reach = np.cumsum((high - low)[order])
+    share = np.clip((room - np.append(0.0, reach[:-1])) / np.maximum((high - low)[order], 1e-300), 0.0, 1.0)
+    weight = low.copy()
+    weight[order] += share * (high - low)[order]
+    q = float(terms[order][min(int(np.searchsorted(reach, room)), len(terms) - 1)])
+    found = float(weight @ terms) / len(terms)
+    return found, weight * (terms - q) + q - found
+
+
+_LOWEST: dict[str, Callable[[Confounded, float, float], Value]] = {
+    "every": _every,
+    "first": _first,
+    "persistent": _persistent,
+}
+
+
+def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau: float) -> Array:
+    """q(s, a) = β_aᵀ[φ 1] by quantile regression of Y within every action.
+
+    With rows weighted by ρ(1 − μ) the first-order condition is E[ρφ(W − 1)] = 0: W leaves the mean of every feature
+    alone, and γW contracts as γ does. Each sweep is the least-squares problem of Hunter and Lange (2000) that majorises
+    the loss.
+    """
+    q = np.zeros(len(outcome))
+    for a in np.unique(action[weight > 0]):
+        taken = np.flatnonzero((action == a) & (weight > 0))
+        some = taken[:: max(len(taken) // FITTED, 1)]
+        phi, y, c = states[some], outcome[some], np.maximum(weight[some], 1e-6)
+        near = 1e-3 * (float(y.std()) or 1.0)
+        beta = np.append(np.zeros(phi.shape[1] - 1), np.quantile(y, tau))
+        for _ in range(MAJORISED):
+            pull = c / (near + np.abs(y - phi @ beta))
+            gram = (phi * pull[:, None]).T @ phi + 1e-9 * pull.sum() * np.eye(phi.shape[1])
+            beta = np.linalg.solve(gram, phi.T @ (pull * y + (2 * tau - 1) * c))
+        q[taken] = states[taken] @ beta
+    return q
+
+
+def bound(rows: Confounded, own: Value, strength: float, kind: Kind, sign: float, limits: tuple[float, float]) -> Value:
+    """The lowest (or, with sign −1, the highest) value of a log whose value is `own`, from that of its sample.
+
+    However strong a cause, it makes no value impossible: `limits` are the least and the greatest return.
+    """
+    if strength == 1.0:
+        return own
+    value, moved = rows.lowest(strength, kind, sign)
+    shift = sign * value - rows.value[0]
+    found = float(np.clip(own[0] + shift, *limits))
+    if len(moved) == len(own[1]):
+        return found, sign * moved
+    plain, then = (float(x.std()) for x in (rows.value[1], moved))
+    return found, own[1] * (then / plain if plain > 0 else 1.0)
+
+
+def robustness(
+    rows: Confounded, log: Transitions, own: Value, logged: Value, level: float, limits: tuple[float, float]
+) -> Robustness:
+    """Γ* of the difference to the logged behaviour, which no confounding touches."""
+    up = 1.0 if own[0] > logged[0] else -1.0
+
+    def left(strength: float) -> float:
+        """How far the interval of the difference stays from 0, on the side of its sign."""
+        value, moved = bound(rows, own, strength, "every", up, limits)
+        gain = Estimate.of_influence("", up * (value - logged[0]), up * (moved - logged[1]))
+        return gain.interval(level)[0]
+
+    before, least = 1.0, left(1.0)
+    if least <= 0:
+        return Robustness(1.0, TRIED[-1])
+    columns = strengths_of(log)
+    for strength in TRIED:
+        now = left(strength)
+        if now <= 0:
+            g, h = np.log([before, strength])
+            found = float(np.exp(g + (h - g) * least / (least - now)))
+            return Robustness(found, TRIED[-1], columns)
+        before, least = strength, min(now, least)
+    return Robustness(None, TRIED[-1], columns)
+
+
+def strengths_of(log: Transitions) -> tuple[tuple[str, float], ...]:
+    """By how much the recorded columns change the odds of the logged actions, the strongest first.
+
+    The strength of a column is the factor that nine in ten of these odds change by at most when a logistic regression
+    of the actions is fitted without it.
+    """
+    if log.action is None or log.action.ndim > 1 or len(np.unique(log.action)) < 2:
+        return ()
+    some = slice(0, None, max(len(log) // FITTED, 1))
+    X, action = np.asarray(log.observation[some], dtype=np.float64), log.action[some].astype(np.int64)
+    spread = X.std(axis=0)
+    Z = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    if len(np.unique(action)) < 2:
+        return ()
+    whole = LogisticRegression(max_iter=200).fit(Z, action)
+    odds = _log_odds(whole, Z, action)
+    heavy = np.argsort(-np.abs(whole.coef_).max(axis=0) * (spread > 0), kind="stable")[:COMPARED]
+    found = []
+    for j in heavy:
+        rest = np.delete(Z, j, axis=1)
+        without = _log_odds(LogisticRegression(max_iter=200).fit(rest, action), rest, action) if rest.shape[1] else 0.0
+        found.append((log.labels()[j], float(np.exp(np.quantile(np.abs(odds - without), USUAL)))))
+    return tuple(sorted(found, key=lambda entry: -entry[1]))
+
+
+def _log_odds(model: LogisticRegression, Z: Array, action: Array) -> Array:
+    taken = model.predict_proba(Z)[np.arange(len(Z)), np.searchsorted(model.classes_, action)]
+    p = np.clip(taken, 1e-6, 1 - 1e-6)
+    return np.asarray(np.log(p / (1 - p)))

@@ -1,0 +1,556 @@
+"""The one evaluator: any number of policies, judged on one log from the same readings.
+
+    log → features → columns → sums by policy and fold → a linear fit on some columns → value, influence, evidence
+
+`first_reading` takes the sums of all columns of φ; `Basis.on(columns)` is a smaller basis, a slice of the same sums and
+a view of the same rows, so that to choose among nested bases costs no reading. Each policy then takes its own walk
+(`_policy`), and walks go in step (`reading.together`): whatever all of them ask for next comes from one reading. What
+only a single answer shows (features that matter, other estimators, pictures) is asked for where there is one policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sparsetd.evaluation import importance
+from sparsetd.evaluation.action_values import second_opinion
+from sparsetd.evaluation.cautions import MOST_COMPARED, Caution, Evidence, by_severity, found_in, suspected_in
+from sparsetd.evaluation.choice import (
+    FORMED,
+    MAX_RIVALS,
+    Choice,
+    affordable,
+    choose,
+    choose_on,
+    frequencies,
+    rivals,
+    scores_at,
+    value_columns,
+)
+from sparsetd.evaluation.clusters import Groups
+from sparsetd.evaluation.confounding import Confounded, robustness
+from sparsetd.evaluation.episodes import Facts, Weighed
+from sparsetd.evaluation.estimate import Estimate, Value, check_level, minus
+from sparsetd.evaluation.held_out import (
+    BellmanError,
+    agreement,
+    bellman_error,
+    doubly_robust,
+    fine_bins,
+    fold_sums,
+    group_sums,
+    metric_of,
+    prediction_counts,
+    robust_sums,
+    tenths,
+    thetas_of,
+    without_each,
+)
+from sparsetd.evaluation.linear import LinearValue, coefficient_powers, second_way, verify
+from sparsetd.evaluation.misfit import Misfit, extra_sums, misfit
+from sparsetd.evaluation.moments import Moments, in_other_units, shared_sums, sums, system_sums
+from sparsetd.evaluation.parts import Part, on_columns
+from sparsetd.evaluation.reading import Ask, Opened, Parts, View, Walk, answer, open_log, together
+from sparsetd.evaluation.result import Robustness
+from sparsetd.evaluation.support import Overlap, Support, overlap, ratio_counts, ratio_edges, support, weights
+from sparsetd.logs import suspicions
+from sparsetd.logs.engines import Engine
+from sparsetd.selection import SparseTDCV
+from sparsetd.solvers.saddle import Units
+from sparsetd.storage.cache import Cache
+from sparsetd.system import Array
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How policies are judged; see `evaluate` for what each of them means."""
+
+    gamma: float = 0.99
+    features: Any = None
+    estimator: Any = None
+    classifier: Any = None
+    level: float = 0.95
+    n_folds: int = 5
+    n_resamples: int = 20
+    random_state: int = 0
+    cluster: Any = None
+    engine: Engine | None = None
+    checkpoint: str | None = None
+    progress: Progress | None = None
+
+    def tell(self, message: str) -> None:
+        if self.progress is not None:
+            self.progress(message)
+
+    def shown(self) -> dict[str, Any]:
+        """What a page says to repeat the answer."""
+        named = {"model": self.estimator, "classifier": self.classifier, "features": self.features}
+        column = self.cluster if isinstance(self.cluster, str) else None if self.cluster is None else "given"
+        return {
+            "gamma": self.gamma,
+            "level": self.level,
+            "folds": self.n_folds,
+            "resamples": self.n_resamples,
+            "random state": self.random_state,
+            **({} if column is None else {"cluster": column}),
+            **{name: repr(value) for name, value in named.items() if value is not None},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """The columns that values are computed from, with the sums of the log on them.
+
+    `moments` are those of every policy by fold and `groups` those of the first by smaller groups (None: not formed);
+    `behavior` are the sums with the logged behaviour as the target, and `tail` Σγᴸφ(s_L) over the episodes cut after L
+    rows. `columns` are numbered as the log's features are, `views` make the rows of this basis out of a part.
+    """
+
+    rows: Part | Parts
+    columns: Array
+    units: Units
+    moments: tuple[Moments, ...]
+    behavior: Moments
+    tail: Array
+    groups: Moments | None
+    choice: Choice | None
+    views: tuple[View, ...] = ()
+
+    def on(self, some: Array) -> Basis:
+        """A smaller basis: these columns (numbers within this one), without another reading."""
+        inside = np.append(some, len(self.columns))
+        return replace(
+            self,
+            columns=self.columns[some],
+            moments=tuple(m.on(inside) for m in self.moments),
+            behavior=self.behavior.on(inside),
+            tail=self.tail[inside],
+            groups=None if self.groups is None else self.groups.on(inside),
+            views=(*self.views, (on_columns, (some,))),
+        )
+
+    def ask(self, ask: Ask, policy: int | None = None) -> Ask:
+        """The ask of the rows on this basis, under a policy or as logged."""
+        own = replace(ask, views=(*self.views, *ask.views))
+        return own if policy is None else own.under(policy)
+
+
+@dataclass(frozen=True, eq=False)
+class First:
+    """What the first reading says: the basis, what needs no features (by policy), and digests of the episodes."""
+
+    basis: Basis
+    facts: tuple[Facts, ...]
+    ages: tuple[Weighed | None, ...]
+    digests: Array | None
+
+
+def first_reading(log: Opened, groups: Groups, settings: Settings, details: bool) -> First:
+    """The sums of all columns for every policy, by groups of clusters where halves are to be drawn, else by fold."""
+    rows, columns, choice, units = _columns(log, settings)
+    formed = units is None
+    split = bool(details and settings.n_resamples) and formed and len(columns) <= MAX_RIVALS
+    group, n = (groups.group, groups.n) if split else (groups.fold, groups.n // groups.each)
+    asked: dict[str, Ask] = {"shared": shared_sums(group, n), "plain": system_sums(), "tail": Ask(_tail)}
+    asked["digests"] = Ask(_digests, (min(1.0, MOST_COMPARED / len(groups.group)),), whole=True)
+    for k in range(len(log.targets)):
+        asked[f"system {k}"] = system_sums(group, n=n).under(k)
+        asked[f"facts {k}"] = Ask(Facts.of, whole=True).under(k)
+        if details:
+            asked[f"ages {k}"] = Ask(importance.by_age, whole=True).under(k)
+    found = vars(answer(rows, **asked))
+    every = [found["shared"].with_system(found[f"system {k}"]) for k in range(len(log.targets))]
+    behavior, tail = found["shared"].with_system(found["plain"]), found["tail"]
+    if units is None:
+        units = every[0].units(log.units)
+        every = [moments.in_units(log.units, units) for moments in every]
+        behavior, tail = behavior.in_units(log.units, units), in_other_units(tail, log.units, units)
+        rows = rows.in_units(units)
+    folds = tuple(moments.merged(groups.each) if split else moments for moments in every)
+    basis = Basis(rows, columns, units, folds, behavior, tail, every[0] if split else None, choice)
+    digests = np.hstack(found["digests"]) if found["digests"] else None
+    facts = tuple(found[f"facts {k}"] for k in range(len(log.targets)))
+    return First(basis, facts, tuple(found.get(f"ages {k}") for k in range(len(log.targets))), digests)
+
+
+def _columns(log: Opened, settings: Settings) -> tuple[Part | Parts, Array, Choice | None, Units | None]:
+    """The rows on the columns that the value is computed from.
+
+    Beyond what the rows afford, double selection chooses among the columns of a log in memory; `units` are then those
+    in which it chose.
+    """
+    rows, every, estimator = log.rows, np.arange(len(log.names)), settings.estimator
+    formed = len(every) <= affordable(len(log.log)) and not (isinstance(rows, Part) and rows.batch.is_sparse)
+    if isinstance(rows, Parts) and (estimator is not None or not formed):
+        raise ValueError(
+            f"A log in shards is evaluated on the sums of its features; an `estimator`, or {len(every):,} features "
+            f"(more than {FORMED:,}, or than a tenth of its first 50,000 rows), need it in memory: pass `read(path)`."
+        )
+    if isinstance(rows, Parts) or formed:
+        return rows, every, None, None
+    sparse = rows.batch.is_sparse
+    units = Units.of(rows.batch.phi, centre=not sparse)
+    whole = rows.in_units(units).whole()
+    default = SparseTDCV(gamma=rows.episodes.gamma, fit_intercept=not sparse).set_params(standardize=sparse)
+    seen = [whole.under(k).batch for k in range(len(log.targets))]
+    choices = [choose(batch, default if estimator is None else estimator) for batch in seen]
+    wanted = [value_columns(batch, choice.support) for batch, choice in zip(seen, choices, strict=True)]
+    columns = np.unique(np.concatenate(wanted))
+    return Part.of(whole.batch, whole.episodes, columns, whole.ratios), columns, choices[0], units
+
+
+def _tail(part: Part) -> Array:
+    """Σ γᴸ[φ(s_L) 1] over the episodes that were cut after L rows."""
+    e = part.episodes
+    cut = e.last[~e.complete]
+    after = (part.states[cut] - part.changes[cut]) * e.gamma ** e.age[cut][:, None]  # changes hold γφ(s_L)
+    return np.asarray(after.sum(axis=0))
+
+
+def _digests(part: Part, share: float) -> list[Array]:
+    """Digests of the episodes, of very many those that only the digests decide: an episode goes with its copies."""
+    if part.batch.is_sparse:
+        return []
+    bounds = np.append(part.episodes.first, len(part.batch))
+    found = suspicions.episode_digests(part.batch.phi, part.batch.reward, bounds)
+    return [found[:, found[0] <= share * 2.0**64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Logged:
+    """The logged behaviour: its observed mean return, its value by the model, and what the two differ by."""
+
+    observed: Value
+    modelled: Value
+    apart: Value
+    complete: bool
+
+    @property
+    def value(self) -> Value:
+        """What the behaviour is worth: what it earned, or the model's value where episodes were cut."""
+        return self.observed if self.complete else self.modelled
+
+
+def _behavior(log: Opened, basis: Basis, facts: Facts) -> Walk[Logged]:
+    """The walk of the logged behaviour. Where episodes were cut, the model's own value of the rest is added to what
+    they earned, so that the two can be told apart by the errors on the way.
+    """
+    fitted = LinearValue.solve(basis.behavior)
+    found = yield {"moved": basis.ask(Ask(_logged, (fitted, basis.tail, facts)))}
+    moved, observed, beyond = log.joined(found.moved)
+    value, mean = fitted.value, facts.mean_return
+    apart = value - mean - float(basis.tail @ fitted.theta) / facts.n_episodes
+    return Logged((mean, observed), (value, moved), (apart, moved - observed - beyond), facts.complete)
+
+
+def _logged(part: Part, fitted: LinearValue, tail: Array, facts: Facts) -> list[Array]:
+    """The influence of every cluster on the modelled value, on the mean return, and on the mean of γᴸv(s_L)."""
+    e, n = part.episodes, facts.n_episodes
+    ends, beyond = e.last[~e.complete], np.full(len(e), -float(tail @ fitted.theta) / n)
+    ahead = (part.states[ends] - part.changes[ends]) @ fitted.theta  # γv(s_L)
+    beyond[~e.complete] += ahead * e.gamma ** e.age[ends]
+    scores = e.rows_by_cluster(fitted.errors(part) * (part.states @ (tail @ fitted.inverse)))
+    sums = (e.by_cluster(e.returns - facts.mean_return), e.by_cluster(beyond) + scores)
+    return [np.stack([fitted.influence(part), *(each * (facts.n_clusters / n) for each in sums)])]
+
+
+@dataclass(frozen=True, eq=False)
+class Detail:
+    """What only a single answer shows."""
+
+    choice: Choice
+    few: Value
+    kept: Array | None
+    power: Array
+    few_model: LinearValue
+    inside: Array
+    bellman: BellmanError
+    robust: Estimate
+    importance: list[Estimate]
+    histogram: dict[str, Any]
+    calibration: list[dict[str, object]]
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """One policy on a log: its value with the influence of every cluster, and what that rests on."""
+
+    name: str
+    words: str
+    model: LinearValue
+    value: Value
+    facts: Facts
+    support: Support
+    overlap: Overlap
+    misfit: Misfit
+    sample_mean: bool
+    detail: Detail | None
+    opinion: Estimate | None
+    gain: Value
+    cautions: tuple[Caution, ...] = ()
+    acts: dict[str, Any] | None = None
+    robustness: Robustness | None = None
+
+    @property
+    def estimate(self) -> Estimate:
+        own = Estimate.of_influence("linear TD, all features", *self.value)
+        return own.resting_on(self.support.effective_episodes)
+
+    @property
+    def difference(self) -> Estimate:
+        return Estimate.of_influence("difference", *self.gain).resting_on(self.support.effective_episodes)
+
+
+@dataclass(frozen=True, eq=False)
+class Judgement:
+    """Several policies on one log."""
+
+    log: Opened
+    settings: Settings
+    groups: Groups
+    first: First
+    logged: Logged
+    policies: tuple[Judged, ...]
+
+
+def judge(source: Any, targets: Mapping[str, Any], settings: Settings, details: bool | None = None) -> Judgement:
+    """Judge every target on the log; `details` are for one target, and the default where there is one."""
+    check_level(settings.level)
+    single = len(targets) == 1 if details is None else details
+    log = open_log(
+        source, targets, settings.gamma, features=settings.features, classifier=settings.classifier,
+        cluster=settings.cluster, engine=settings.engine, folder=settings.checkpoint,
+    )  # fmt: skip
+    groups = Groups.of(log.hashes, len(log.log), settings.n_folds, settings.cluster is not None)
+    settings.tell(f"reading {len(log.names)} features of {len(log.hashes):,} episodes")
+    first = first_reading(log, groups, settings, single)
+    for name, facts in zip(targets, first.facts, strict=True):
+        _check(facts, f"policy {name!r}: " if len(targets) > 1 else "")
+    settings.tell("finding the value and its interval, and checking it on held-out episodes")
+    walks = [_policy(log, first, groups, settings, k, single) for k in range(len(targets))]
+    logged, *found = together(first.basis.rows, _behavior(log, first.basis, first.facts[0]), *walks)
+    suspected = suspected_in(log.log, log.behavior is not None)
+    judged = [_with_evidence(log, first, logged, own, suspected, settings) for own in found]
+    Cache(settings.checkpoint).clear()
+    return Judgement(log, settings, groups, first, logged, tuple(judged))
+
+
+def gains(source: Any, targets: Mapping[str, Any], settings: Settings) -> list[Value]:
+    """The difference of every target to the logged behaviour, with influences and nothing else, to rank many."""
+    log = open_log(source, targets, settings.gamma, features=settings.features, cluster=settings.cluster)
+    groups = Groups.of(log.hashes, len(log.log), settings.n_folds, settings.cluster is not None)
+    first = first_reading(log, groups, settings, False)
+    walks = [_value(log, first.basis, k) for k in range(len(targets))]
+    logged, *values = together(first.basis.rows, _behavior(log, first.basis, first.facts[0]), *walks)
+    return [minus(value, logged.value) for value in values]
+
+
+def _value(log: Opened, basis: Basis, k: int) -> Walk[Value]:
+    model = LinearValue.solve(basis.moments[k])
+    found = yield {"influence": basis.ask(Ask(_influence, (model,)), k)}
+    return model.value, log.joined(found.influence)
+
+
+def _check(facts: Facts, whose: str) -> None:
+    if facts.gamma == 1 and not facts.n_complete:
+        raise ValueError("`gamma` is 1 but no row of `terminated` is true: the value has no end; pass gamma below 1.")
+    if facts.n_zero == facts.n_rows:
+        raise ValueError(f"{whose}`target_prob` is 0 in every row: the target policy takes none of the logged actions.")
+
+
+def _policy(log: Opened, first: First, groups: Groups, settings: Settings, k: int, details: bool) -> Walk[Judged]:
+    """The walk of one policy: its fit, what every cluster does to it, what carries it, and tests of its features."""
+    basis, facts, names = first.basis, first.facts[k], log.names
+    folds = basis.moments[k]
+    model = LinearValue.solve(folds)
+    detail = _Details.of(log, first, groups, settings, model) if details else None
+    heavy = _heaviest(model, folds, basis.columns, None if detail is None else detail.choice)
+    asked = {
+        "influence": basis.ask(Ask(_influence, (model,)), k),
+        "second": basis.ask(second_way(model), k),
+        "weights": basis.ask(weights(model, heavy, *folds.centre_and_spread()), k),
+        "extra": basis.ask(extra_sums(model, heavy), k),
+        **({} if detail is None else detail.asked()),
+    }
+    found = yield asked
+    verify(model, found.second)
+    own = _finite((model.value, log.joined(found.influence)))
+    missed = yield from misfit(k, model, found.extra, basis.views, folds, names[basis.columns], heavy)
+    carried = support(found.weights, names[basis.columns][heavy], facts)
+    shown = None if detail is None else detail.shown(log, found, facts)
+    return Judged(
+        log.target_names[k], log.targets[k].words, model, own, facts, carried, overlap(facts), missed,
+        facts.on_policy and facts.complete, shown, None, own,
+    )  # fmt: skip
+
+
+def _influence(part: Part, model: LinearValue) -> list[Array]:
+    return [model.influence(part)]
+
+
+def _finite(value: Value) -> Value:
+    if not (np.isfinite(value[0]) and np.isfinite(value[1]).all()):
+        raise ValueError(
+            "The value is not a finite number: the rewards or the features of this log are too large to be added up; "
+            "bring them to smaller units."
+        )
+    return value
+
+
+def _heaviest(model: LinearValue, folds: Moments, columns: Array, choice: Choice | None) -> Array:
+    """The columns of the sums that matter: those chosen, then the others, each by their share of the value's spread."""
+    weight = np.abs(model.theta[:-1]) * folds.spread()
+    first = np.zeros(len(columns), dtype=bool) if choice is None else np.isin(columns, choice.support)
+    return np.lexsort((-weight, ~first))
+
+
+@dataclass(frozen=True, eq=False)
+class _Details:
+    """What is asked for beside the value where there is one policy."""
+
+    settings: Settings
+    groups: Groups
+    first: First
+    model: LinearValue
+    choice: Choice
+    few: LinearValue
+    inside: Array
+    others: list[LinearValue]
+    metric: Array
+    begins: Array
+    edges: Array
+    kept: Array | None
+
+    @classmethod
+    def of(cls, log: Opened, first: First, groups: Groups, settings: Settings, model: LinearValue) -> _Details:
+        basis, facts = first.basis, first.facts[0]
+        folds, estimator = basis.moments[0], settings.estimator
+        settings.tell(f"choosing among {len(log.names)} features")
+        others, bins = without_each(folds), fine_bins(model, folds)
+        beside = {"counts": basis.ask(prediction_counts(thetas_of(others), groups.fold, bins), 0)}
+        choice = basis.choice
+        if choice is None and estimator is not None and isinstance(basis.rows, Part):
+            choice = choose(basis.rows.whole().under(0).batch, estimator)
+        if choice is None:
+            choice, found = choose_on(basis.rows, folds, lambda ask: basis.ask(ask, 0), **beside)
+        else:
+            found = answer(basis.rows, **beside)
+        inside = np.searchsorted(basis.columns, choice.support)
+        few = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
+        kept = _kept(log, basis, choice, groups, facts, settings) if settings.n_resamples else None
+        edges = ratio_edges(facts.least[1], facts.most[1])
+        begins = tenths(found.counts, bins)
+        return cls(settings, groups, first, model, choice, few, inside, others, metric_of(folds), begins, edges, kept)
+
+    def asked(self) -> dict[str, Ask]:
+        basis, facts, fold = self.first.basis, self.first.facts[0], self.groups.fold
+        thetas, value = thetas_of(self.others), self.model.value
+        asked = {
+            "few": Ask(_influence, (self.few,)).on(on_columns, self.inside),
+            "power": coefficient_powers(self.few).on(on_columns, self.inside),
+            "folds": fold_sums(self.metric, thetas, fold, facts),
+            "robust": robust_sums(self.others, fold, value),
+            "tenths": group_sums(thetas, fold, self.begins, value),
+            "ratios": Ask(ratio_counts, (self.edges,)),
+        }
+        by_name = {name: basis.ask(ask, 0) for name, ask in asked.items()}
+        whole = Ask(importance.influences, (facts, self.first.ages[0]), whole=True).under(0)
+        return {**by_name, "importance": whole}
+
+    def shown(self, log: Opened, found: Any, facts: Facts) -> Detail:
+        ages, value = self.first.ages[0], self.model.value
+        assert ages is not None
+        counts = {"edges": self.edges.tolist(), "counts": found.ratios.tolist(), "zero": facts.n_zero}
+        return Detail(
+            choice=self.choice,
+            few=(self.few.value, log.joined(found.few)),
+            kept=self.kept,
+            power=found.power,
+            few_model=self.few,
+            inside=self.inside,
+            bellman=bellman_error(self.metric, found.folds),
+            robust=doubly_robust(found.robust, value, facts.n_episodes, facts.n_rows),
+            importance=importance.comparisons(facts, ages, found.importance),
+            histogram=counts,
+            calibration=agreement(found.tenths, value, self.settings.level),
+        )
+
+
+def _kept(log: Opened, basis: Basis, choice: Choice, groups: Groups, facts: Facts, settings: Settings) -> Array:
+    """Selection frequency of every feature."""
+    settings.tell(f"choosing again on {settings.n_resamples} random halves of the log")
+    rows, d, formed, omega = log.rows.in_units(basis.units), len(log.names), basis.groups, choice.omega
+    dense = not (isinstance(rows, Part) and rows.batch.is_sparse)
+    near, out = rivals(facts.n_rows, d, dense, choice), np.zeros(d)
+    if formed is None:
+        ask = sums(groups.group, n=groups.n).under(0).on(on_columns, near)
+        formed = answer(rows, sums=ask).sums
+    if omega is None or len(near) < d or len(omega) <= d:
+        omega = scores_at(rows, formed, near)
+    out[near] = frequencies(formed, omega, d, settings.n_resamples, settings.random_state)
+    return out
+
+
+def _with_evidence(
+    log: Opened, first: First, logged: Logged, own: Judged, suspected: dict[str, str], settings: Settings
+) -> Judged:
+    """The policy with its difference to the behaviour, a second opinion, and all cautions that apply."""
+    value = logged.observed if own.sample_mean else own.value
+    judged = replace(own, value=value, gain=minus(value, logged.value))
+    if log.behavior is not None and not own.sample_mean:
+        k = log.target_names.index(own.name)
+        sample = log.sample.under(k).episodes
+        args = (log.log, log.targets[k], log.behavior, log.features, settings.gamma, sample)
+        judged = replace(judged, opinion=second_opinion(*args))
+    detail = own.detail
+    few = None if detail is None else Estimate.of_influence("LSTD, features that matter", *detail.few)
+    fewer = None if detail is None else Estimate.of_influence("", *minus(detail.few, own.value))
+    strength = _robustness(log, first.basis, logged, judged, settings.level)
+    evidence = Evidence(
+        own=judged.estimate,
+        facts=own.facts,
+        determined=own.model.determined(),
+        support=own.support,
+        overlap=own.overlap,
+        misfit=own.misfit,
+        observed=Estimate.of_influence("", *logged.observed),
+        modelled=Estimate.of_influence("", *logged.modelled),
+        apart=Estimate.of_influence("", *logged.apart),
+        log=log.log,
+        digests=first.digests,
+        behavior=log.behavior,
+        n_chosen=None if detail is None else len(detail.choice.support),
+        few=few,
+        fewer=fewer,
+        opinion=judged.opinion,
+        sample_mean=own.sample_mean,
+        clustered=settings.cluster is not None,
+        blocks=log.blocks,
+        suspected=suspected,
+        robustness=None if strength is None else strength.gamma,
+    )
+    return replace(judged, cautions=by_severity(found_in(evidence)), robustness=strength)
+
+
+def confounded(log: Opened, basis: Basis, k: int) -> Confounded | None:
+    """The sample's rows on the basis, for bounds under unrecorded causes."""
+    if isinstance(basis.rows, Parts):
+        return Confounded.of(log, k, basis.units, basis.views, log.sample)
+    return Confounded.of(log, k, None, basis.views, basis.rows)
+
+
+def _robustness(log: Opened, basis: Basis, logged: Logged, own: Judged, level: float) -> Robustness | None:
+    """Γ* of a policy's gain; None where the log has no behaviour probabilities, or nothing to explain away."""
+    if own.facts.on_policy:
+        return None
+    low, high = own.difference.interval(level)
+    if low <= 0 <= high:
+        return Robustness(1.0, 1.0)
+    rows = confounded(log, basis, log.target_names.index(own.name))
+    return None if rows is None else robustness(rows, log.log, own.value, logged.value, level, own.facts.possible())

@@ -1,0 +1,309 @@
+"""`improve`: propose a better policy, and recommend it only if episodes it has never seen say so, in several splits.
+
+    split the episodes → learn and choose on one part → test one policy once on the other → recommend if low > 0
+
+Candidates are chosen by value − 1 standard error of their difference to the logged behaviour, each learnt on one half
+of the first part and judged on its other half. The chosen recipe is then carried out on the whole first part. Judging
+many candidates on the episodes that are left would invent a gain: exactly one is tested there. One split may be lucky,
+so all of it is done for several: the difference and the ends of its interval are the medians over the splits, each
+interval at the level 1 − (1 − level)/2 (Chernozhukov et al., 2018), and the policy is that of the median difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from sparsetd.evaluation.candidates import Recipe, candidates
+from sparsetd.evaluation.cautions import FRAGILE
+from sparsetd.evaluation.clusters import cluster_of
+from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.evaluate import evaluation_of
+from sparsetd.evaluation.evaluator import Progress, Settings, gains, judge
+from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness
+from sparsetd.evaluation.score_policy import ScorePolicy
+from sparsetd.evaluation.subgroups import Place, places
+from sparsetd.logs import Transitions, concatenate, shards
+from sparsetd.logs.engines import Engine
+from sparsetd.logs.partition import cuts, hashed, parts_between
+from sparsetd.system import Array
+
+FEWEST = 20  # episodes (or clusters) in each part
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """One split: what was proposed, its test on the other episodes, and what was tried."""
+
+    policy: ScorePolicy
+    evaluation: Evaluation
+    where: tuple[Place, ...]
+    candidates: tuple[tuple[Recipe, Estimate], ...]
+    n_learnt: int
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Improvement(Decision):
+    """What was proposed, and whether to follow it.
+
+    Attributes
+    ----------
+    recommended : bool
+        Whether the difference to the logged behaviour is above 0 beyond chance on episodes that the policy has not
+        seen, the test has no caution of severity "red", the episodes that taught it spoke for it as well, and more
+        than a slight unrecorded cause would be needed to explain it away.
+    difference : Estimate
+        The median over the splits, of which there is an odd number.
+    interval : tuple of float
+        The medians of the ends over the splits.
+    policy : ScorePolicy
+        What was tested, recommended or not.
+    evaluation : Evaluation
+        The test.
+    where : tuple of Place
+        Where it differs from what was done in those episodes, for whom, and what that is worth.
+    candidates : tuple of (Recipe, Estimate)
+        What was tried on the first part, with the inner differences, the best first.
+    splits : tuple of Split
+        All splits; the attributes above are those of the one with the median difference.
+    """
+
+    splits: tuple[Split, ...]
+    _page = "decision_page:improvement_page"
+
+    @property
+    def _median(self) -> Split:
+        ranked = sorted(self.splits, key=lambda split: split.evaluation.difference.value)
+        return ranked[(len(ranked) - 1) // 2]
+
+    @property
+    def policy(self) -> ScorePolicy:
+        return self._median.policy
+
+    @property
+    def evaluation(self) -> Evaluation:
+        return self._median.evaluation
+
+    @property
+    def where(self) -> tuple[Place, ...]:
+        return self._median.where
+
+    @property
+    def candidates(self) -> tuple[tuple[Recipe, Estimate], ...]:
+        return self._median.candidates
+
+    @property
+    def n_learnt(self) -> int:
+        return self._median.n_learnt
+
+    @property
+    def level(self) -> float:
+        return self.evaluation.level
+
+    @property
+    def robustness(self) -> Robustness | None:
+        return self.evaluation.robustness
+
+    @property
+    def difference(self) -> Estimate:
+        return self.evaluation.difference
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        level = self.level if len(self.splits) == 1 else 1 - (1 - self.level) / 2
+        ends = [split.evaluation.difference.interval(level) for split in self.splits]
+        low, high = np.median(np.array(ends), axis=0)
+        return float(low), float(high)
+
+    @property
+    def recommended(self) -> bool:
+        return not self.against()
+
+    def against(self) -> str:
+        """What speaks against the policy; nothing where it is recommended."""
+        if self.interval[0] <= 0:
+            return "it is not shown to be better than what was done"
+        if _most(split.evaluation.severity == "red" for split in self.splits) or self.evaluation.severity == "red":
+            return "the test itself is not to be trusted: see what speaks against it below"
+        if _most(_cautious(split.candidates[0][1]) <= 0 for split in self.splits):
+            return "the episodes that it was learnt from did not speak for it"
+        found = self.robustness
+        if found is not None and found.gamma is not None and found.gamma < FRAGILE:
+            return (
+                f"an unrecorded cause that changes the odds of the actions by {found.gamma:.2f} would explain it away"
+            )
+        return ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON and for the page."""
+        return {
+            "recommended": self.recommended,
+            "difference": {"value": self.difference.value, "interval": self.interval},
+            "sentence": self.sentence(),
+            "policy": self.policy.to_dict(),
+            "recipe": str(self.candidates[0][0]),
+            "n_learnt": self.n_learnt,
+            "n_tested": self.evaluation.overlap.n_episodes,
+            "candidates": [
+                {"recipe": str(r), "difference": e.value, "standard_error": e.standard_error}
+                for r, e in self.candidates
+            ],
+            "splits": [
+                {
+                    "difference": split.evaluation.difference.value,
+                    "interval": split.evaluation.difference.interval(self.level),
+                    "severity": split.evaluation.severity,
+                    "recipe": str(split.candidates[0][0]),
+                }
+                for split in self.splits
+            ],
+            "evaluation": self.evaluation.to_dict(),
+            "where": [place.to_dict(self.level) for place in self.where],
+            "assumptions": ASSUMPTIONS,
+        }
+
+    def __repr__(self) -> str:
+        return self.sentence()
+
+    def __str__(self) -> str:
+        return "\n".join([self.sentence(), str(self.policy), "the test:", str(self.evaluation)])
+
+    def sentence(self) -> str:
+        """The decision in words."""
+        low, high = self.interval
+        level = f"{100 * self.level:.6g} %"
+        found = f"{self.difference.value:+.4f} ({level} interval {low:+.4f} to {high:+.4f})"
+        n, times = self.evaluation.overlap.n_episodes, len(self.splits)
+        start = f"Learnt from {self.n_learnt} episodes and tested once on {n} others, the proposed policy differs from "
+        start += f"what was done by {found}{f', the median of {times} such splits' if times > 1 else ''}."
+        against = self.against()
+        if against:
+            return f"{start} It is not recommended: {against}."
+        return f"{start} It is better and is recommended, if every cause of action and outcome was recorded."
+
+
+def _most(found: Any) -> bool:
+    said = list(found)
+    return 2 * sum(said) > len(said)
+
+
+def improve(
+    transitions: Any,
+    *,
+    gamma: float = 0.99,
+    features: Any = None,
+    classifier: Any = None,
+    level: float = 0.95,
+    learn: float = 0.5,
+    n_resamples: int = 5,
+    random_state: int = 0,
+    cluster: Any = None,
+    engine: Engine | None = None,
+    checkpoint: str | None = None,
+    progress: Progress | None = None,
+) -> Improvement:
+    """Learn a readable policy on one part of the episodes and test it once on the other, for several splits.
+
+    Parameters
+    ----------
+    transitions : Transitions, or path
+        The log, in whole episodes, with integer actions; of a log in shards all rows are read into memory. Missing
+        behaviour probabilities are estimated.
+    level : float
+        Of the interval of the difference; the policy is recommended if its lower end is above 0.
+    learn : float
+        Share of the episodes to learn and choose from.
+    n_resamples : int
+        Number of random splits, an odd one; their median decides.
+    random_state : int
+        Of the splits.
+    gamma, features, classifier, cluster, engine, checkpoint
+        As in `evaluate`, for the test.
+    """
+    if n_resamples < 1 or n_resamples % 2 == 0:
+        raise ValueError(f"`n_resamples` is {n_resamples}: pass an odd number of splits, so that one is the median.")
+    log = concatenate([part.read() for part in shards(transitions)])
+    settings = Settings(
+        gamma, features, None, classifier, level, 5, 0, random_state, cluster, engine, checkpoint, progress
+    )
+    own = replace(log, target_prob=None, ratio=None)
+    groups = own.ids() if cluster is None else cluster_of(own, cluster)
+    _check(own, groups, learn)
+    splits = [_split(own, groups, learn, settings, f"{random_state} {k}") for k in range(n_resamples)]
+    return Improvement(tuple(splits))
+
+
+def _split(log: Transitions, groups: Array, learn: float, settings: Settings, salt: str) -> Split:
+    """Learn and choose on one part, test on the other; clusters stay together."""
+    hashes = hashed(groups, f"improve {salt}")
+    distinct = np.sort(np.unique(hashes))
+    later = parts_between(distinct[[round(learn * len(distinct))]], hashes)
+    first, test = (_rows_of(log, later == part) for part in (0, 1))
+    n_actions = int(np.asarray(log.action).max()) + 1
+    ranked = _ranked(log[first], groups[later == 0], n_actions, settings, salt)
+    settings.tell(f"learning the chosen policy ({ranked[0][0]}) on {int((later == 0).sum())} episodes")
+    policy = candidates(log[first], settings.gamma, n_actions)[ranked[0][0]]
+    settings.tell(f"testing it once on {int((later == 1).sum())} other episodes")
+    asked = replace(policy, learnt_from=policy.learnt_from[:0])  # none of these: they were set aside
+    tested = replace(settings, cluster=None if settings.cluster is None else groups[later == 1])
+    found = judge(log[test], {"the proposed policy": asked}, tested)
+    where = places(found, found.policies[0], None)
+    return Split(policy, evaluation_of(found), where, tuple(ranked), int((later == 0).sum()))
+
+
+def _rows_of(log: Transitions, members: Array) -> Array:
+    """The rows of some episodes."""
+    return np.flatnonzero(np.repeat(members, np.diff(log._bounds())))
+
+
+def _check(log: Transitions, groups: Array, learn: float) -> None:
+    if log.action is None or log.action.ndim != 1 or log.action.dtype.kind != "i":
+        raise ValueError("`action` must be a column of integers 0, 1, … to learn a policy: log the actions.")
+    if len(np.unique(log.action)) < 2:
+        raise ValueError("The log shows a single action: there is nothing to choose from.")
+    if not 0 < learn < 1:
+        raise ValueError(f"`learn` must lie strictly between 0 and 1, but it is {learn}: pass a share of the episodes.")
+    n = len(np.unique(groups))
+    smaller = min(round(learn * n), n - round(learn * n))
+    if smaller < FEWEST:
+        raise ValueError(
+            f"The smaller part of the split has {smaller} of {n} episodes, too few to learn from or to test on: "
+            f"collect at least {FEWEST} for each part."
+        )
+
+
+def _ranked(
+    log: Transitions, groups: Array, n_actions: int, settings: Settings, salt: str
+) -> list[tuple[Recipe, Estimate]]:
+    """Recipes by value − 1 s.e. of their difference to the behaviour, over both inner halves."""
+    hashes = hashed(groups, f"choose {salt}")
+    inner = parts_between(cuts(np.unique(hashes), 2), hashes)
+    found: dict[Recipe, list[Estimate]] = {}
+    for half in (0, 1):
+        settings.tell(f"learning candidates, half {half + 1} of 2")
+        learnt = candidates(log[_rows_of(log, inner == half)], settings.gamma, n_actions)
+        other = inner != half
+        own = replace(settings, n_folds=2, cluster=None if settings.cluster is None else groups[other])
+        policies = {str(recipe): replace(p, learnt_from=p.learnt_from[:0]) for recipe, p in learnt.items()}
+        judged = gains(log[_rows_of(log, other)], policies, own)
+        for recipe, gain in zip(learnt, judged, strict=True):
+            found.setdefault(recipe, []).append(Estimate.of_influence("difference", *gain))
+    pooled = [(recipe, _pooled(str(recipe), pair)) for recipe, pair in found.items()]
+    ranked = sorted(pooled, key=lambda entry: -_cautious(entry[1]))
+    simple = next((entry for entry in ranked if entry[0].few), ranked[0])
+    # A table of few columns is taken where it is as good as the best to within the error.
+    good = _cautious(simple[1]) >= _cautious(ranked[0][1]) - ranked[0][1].standard_error
+    return [simple, *(entry for entry in ranked if entry is not simple)] if good else ranked
+
+
+def _cautious(e: Estimate) -> float:
+    return e.value - e.standard_error
+
+
+def _pooled(name: str, halves: Sequence[Estimate]) -> Estimate:
+    value = float(np.mean([e.value for e in halves]))
+    error = float(np.sqrt(sum(e.standard_error**2 for e in halves))) / len(halves)
+    return Estimate(name, value, error, sum(e.n_effective for e in halves), min(e.freedom for e in halves))

@@ -1,0 +1,197 @@
+"""`sensitivity`: bounds on a value over the strength Γ of an unrecorded cause of the actions (see `confounding`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from sparsetd.evaluation.cautions import Caution
+from sparsetd.evaluation.confounding import Confounded, Kind, bound
+from sparsetd.evaluation.estimate import Estimate, Value, minus
+from sparsetd.evaluation.evaluate import evaluation_of
+from sparsetd.evaluation.evaluator import Judgement, Progress, Settings, confounded, judge
+from sparsetd.evaluation.result import ASSUMPTIONS, SIGNS, Decision, Evaluation, evaluation_page
+from sparsetd.logs.engines import Engine
+
+GAMMAS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0)
+KINDS: dict[str, str] = {
+    "every": "an unrecorded cause that is new at every decision",
+    "first": "an unrecorded cause of the first decision alone",
+    "persistent": "an unrecorded trait that lasts over all decisions of a cluster",
+}
+
+
+@dataclass(frozen=True)
+class Bound:
+    """At one Γ: the lowest and highest value of the policy and of its difference to the logged behaviour."""
+
+    confounding: float
+    low: Estimate
+    high: Estimate
+    difference_low: Estimate
+    difference_high: Estimate
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """From the lower end of the lowest value to the upper end of the highest: bounds and chance together."""
+        return self.low.interval(level)[0], self.high.interval(level)[1]
+
+    def difference(self, level: float) -> tuple[float, float]:
+        return self.difference_low.interval(level)[0], self.difference_high.interval(level)[1]
+
+
+@dataclass(frozen=True, repr=False)
+class Sensitivity(Decision):
+    """Bounds over Γ. `flips` is the least Γ (interpolated) at which the difference may have the other sign."""
+
+    bounds: tuple[Bound, ...]
+    level: float
+    evaluation: Evaluation
+    kind: str = "every"
+
+    @property
+    def cautions(self) -> tuple[Caution, ...]:
+        """What speaks against the value at Γ = 1, which is that of `evaluate`."""
+        return self.evaluation.warnings
+
+    @property
+    def flips(self) -> float | None:
+        """None where the sign holds over all Γ that were asked for."""
+        return self._crossing([(b.difference_low.value, b.difference_high.value) for b in self.bounds])
+
+    @property
+    def undecided(self) -> float | None:
+        """The least Γ at which confounding and chance together may explain the difference."""
+        return self._crossing([b.difference(self.level) for b in self.bounds])
+
+    def _crossing(self, ends: Sequence[tuple[float, float]]) -> float | None:
+        """Where the end that is nearer to zero crosses it, by interpolation in log Γ."""
+        up = self.bounds[0].difference_low.value > 0
+        left = [low if up else -high for low, high in ends]
+        if left[0] <= 0:
+            return 1.0
+        for i, b in enumerate(left[1:], start=1):
+            if b <= 0:
+                g, h = np.log([self.bounds[i - 1].confounding, self.bounds[i].confounding])
+                return float(np.exp(g + (h - g) * left[i - 1] / (left[i - 1] - b)))
+        return None
+
+    def to_dict(self) -> dict[str, Any]:
+        rows = [
+            {
+                "confounding": b.confounding,
+                "bounds": [b.low.value, b.high.value],
+                "interval": b.interval(self.level),
+                "difference_bounds": [b.difference_low.value, b.difference_high.value],
+                "difference_interval": b.difference(self.level),
+            }
+            for b in self.bounds
+        ]
+        told = {"flips": self.flips, "undecided": self.undecided, "sentence": self.sentence(), "kind": self.kind}
+        return {"level": self.level, "bounds": rows, **told, "evaluation": self.evaluation.to_dict()}
+
+    def __str__(self) -> str:
+        lines = [f"{KINDS[self.kind]}: what the difference to the logged behaviour may be at most and at least"]
+        for row in self.to_dict()["bounds"]:
+            apart, chance = (
+                f"{row[key][0]:+.4f} to {row[key][1]:+.4f}" for key in ("difference_bounds", "difference_interval")
+            )
+            lines.append(f"  Γ = {row['confounding']:<5g} {apart}   with chance {chance}")
+        said = [f"{SIGNS[c.severity]}: {c}" for c in self.cautions]
+        return "\n".join([*lines, self.sentence(), *said, ASSUMPTIONS])
+
+    def page(self, *, unit: str | None = None, **settings: Any) -> str:
+        """The page of the evaluation, with the bounds on it."""
+        data = self.evaluation.to_dict()
+        bounds = {key: value for key, value in self.to_dict().items() if key != "evaluation"}
+        settings = {**data["settings"], **settings}
+        return evaluation_page({**data, "confounding": bounds, "unit": unit, "settings": settings})
+
+    def sentence(self) -> str:
+        """What the bounds mean, for somebody who must decide."""
+        top = self.bounds[-1].confounding
+        if self.flips is None:
+            found = f"The sign of the difference holds up to Γ = {top:g}"
+        else:
+            found = f"The sign of the difference may flip from Γ = {self.flips:.2f} on"
+        if self.undecided == 1.0:
+            found += "; chance alone may explain the difference even without confounding"
+        elif self.undecided is not None:
+            found += f", with chance from Γ = {self.undecided:.2f} on"
+        return (
+            f"{found}. Γ = 2 means that an unrecorded cause doubles or halves the odds of the logged action. The "
+            f"bounds are those of the marginal sensitivity model (Tan, 2006), for {KINDS[self.kind]}."
+        )
+
+
+def sensitivity(
+    transitions: Any,
+    target: Any = None,
+    *,
+    confounding: Sequence[float] = GAMMAS,
+    kind: Kind = "every",
+    gamma: float = 0.99,
+    features: Any = None,
+    classifier: Any = None,
+    level: float = 0.95,
+    n_folds: int = 5,
+    cluster: Any = None,
+    engine: Engine | None = None,
+    checkpoint: str | None = None,
+    progress: Progress | None = None,
+) -> Sensitivity:
+    """Bounds on the value of a target, and on its difference to the logged behaviour, over Γ.
+
+    Γ = 1 is what `evaluate` says, to the last digit.
+
+    Parameters
+    ----------
+    transitions : Transitions, or path
+        The log, in memory or in shards. Missing behaviour probabilities are estimated.
+    target : optional
+        The policy, in any form that `evaluate` takes.
+    confounding : sequence of float
+        The values of Γ, each at least 1. Γ = 1 (nothing hidden) is always among the answers.
+    kind : {"every", "first", "persistent"}
+        Whether the cause is new at every decision, touches the first one alone, or lasts.
+    gamma, features, classifier, level, n_folds, cluster, engine, checkpoint
+        As in `evaluate`.
+    """
+    strengths = sorted({1.0, *map(float, confounding)})
+    if not all(1.0 <= g < np.inf for g in strengths):
+        odd = next(g for g in strengths if not 1.0 <= g < np.inf)
+        raise ValueError(f"`confounding` is {odd:g}, but odds change by a factor of at least 1: pass Γ ≥ 1.")
+    if kind not in KINDS:
+        raise ValueError(f"`kind` is {kind!r}: pass one of {', '.join(KINDS)}.")
+    settings = Settings(gamma, features, None, classifier, level, n_folds, 0, 0, cluster, engine, checkpoint, progress)
+    return sensitivity_of(judge(transitions, {"target": target}, settings), strengths, kind)
+
+
+def sensitivity_of(found: Judgement, strengths: Sequence[float], kind: Kind = "every") -> Sensitivity:
+    """The bounds of the first policy of a judgement."""
+    own = found.policies[0]
+    rows = None if own.sample_mean else confounded(found.log, found.first.basis, 0)
+    if rows is None and not own.sample_mean:
+        raise ValueError("Confounding changes the behaviour's probabilities: log `behavior_prob`, or actions.")
+    limits = own.facts.possible()
+    bounds = (_bound(rows, own.value, found.logged.value, g, kind, limits) for g in strengths)
+    return Sensitivity(tuple(accumulate(bounds, _wider)), found.settings.level, evaluation_of(found), kind)
+
+
+def _bound(
+    rows: Confounded | None, own: Value, logged: Value, strength: float, kind: Kind, limits: tuple[float, float]
+) -> Bound:
+    """The lowest and highest value, and difference to the behaviour; no confounding touches what the log earned."""
+    ends = [own, own] if rows is None else [bound(rows, own, strength, kind, sign, limits) for sign in (1.0, -1.0)]
+    values = [Estimate.of_influence("bound", *end) for end in ends]
+    gains = [Estimate.of_influence("bound", *minus(end, logged)) for end in ends]
+    return Bound(strength, *values, *gains)
+
+
+def _wider(before: Bound, b: Bound) -> Bound:
+    """Bounds must widen with Γ; where a rough fit made an end narrower, the one before it is kept."""
+    low, high = b if b.low.value < before.low.value else before, b if b.high.value > before.high.value else before
+    return Bound(b.confounding, low.low, high.high, low.difference_low, high.difference_high)

@@ -1,0 +1,213 @@
+"""For whom, and where? Groups of episodes, and where two policies differ and what that is worth.
+
+    v_π − v_κ = Σ_t ω_t ρ_t (r_t + γV_κ(s'_t) − V_κ(s_t))      ω the implied weights of π (see `linear`)
+
+is exact for the two fits of linear values on the same rows: the performance difference. So every row has a share in the
+difference, and shares add up over any groups of rows. How much the policies differ in a group is the mean of
+|ρ_π − ρ_κ|/2, the total variation between them, seen from the logged actions. Of a log in shards the first rows
+are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from sparsetd.evaluation.clusters import arranged
+from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.estimate import Estimate, Together, Value
+from sparsetd.evaluation.evaluator import Judged, Judgement
+from sparsetd.evaluation.linear import LinearValue
+from sparsetd.evaluation.moments import shared_sums, system_sums
+from sparsetd.evaluation.parts import Part
+from sparsetd.evaluation.reading import Ask, Opened, Parts, answer
+from sparsetd.logs import Transitions
+from sparsetd.logs.policy import named
+from sparsetd.system import Array
+
+SOME = 100
+MOST = 8  # values of a column that are groups by themselves; of more, thirds are
+SHOWN = 4  # columns that are cut into groups
+ACTIONS = 8  # actions that stand alone; the others are one group
+
+
+def groups_of(log: Opened, by: Any, cluster: Any = None) -> dict[str, Array]:
+    """Label → which episodes of the log begin with it."""
+    if isinstance(log.rows, Parts):
+        read = (shard.read() for shard in log.rows.shards)
+        parts = [part if cluster is None else arranged(part, cluster)[0] for part in read]
+    else:
+        parts = [log.log]
+    found = [_labels(part, by) for part in parts]
+    name, label = found[0][0], np.concatenate([values for _, values in found])
+    return thirds(name, label, MOST) if name and label.dtype.kind in "fiu" else _of_labels(name, label)
+
+
+def _labels(log: Transitions, by: Any) -> tuple[str, Array]:
+    """What `by` is called, where it has a name, and its value for every episode."""
+    first = log._bounds()[:-1]
+    name, values = _column(log, by, first)
+    label = np.asarray(values)
+    if label.shape == (len(log),):
+        label = label[first]
+    if label.shape != first.shape:
+        raise ValueError(
+            f"`by` has shape {label.shape}: pass a label for each of the {len(first)} episodes or {len(log)} rows."
+        )
+    return name, label
+
+
+def by_group(found: Judgement, groups: Mapping[str, Array]) -> Together:
+    """Differences to the first policy within every group of episodes, each fitted to the group's own episodes."""
+    basis, n, within, values = found.first.basis, len(groups), {}, {}
+    code = np.argmax(np.stack(list(groups.values())), axis=0)
+    asked = {f"{k}": basis.ask(system_sums(code, n=n), k) for k in range(len(found.policies))}
+    sums = vars(answer(basis.rows, shared=basis.ask(shared_sums(code, n)), **asked))
+    models = []
+    for own, k in zip(found.policies, asked, strict=True):
+        moments = sums["shared"].with_system(sums[k])
+        fits = [LinearValue.solve(moments.total(np.arange(n) == g)) for g in range(n)]
+        models.append((fits, own.sample_mean))
+    asks = {f"{k}": basis.ask(Ask(_group_influence, pair, (code,)), k) for k, pair in enumerate(models)}
+    moved = {k: np.concatenate(each, axis=1) for k, each in vars(answer(basis.rows, **asks)).items()}
+    for g, label in enumerate(groups):
+        if int(sums["shared"].counts[2][g]) < 2:
+            raise ValueError(f"`by` makes a group {label!r} of one episode, which has no interval: join it to another.")
+        each = [_group_value(moved[k][g], fits[g], mean) for k, (fits, mean) in zip(moved, models, strict=True)]
+        inside = np.isfinite(moved["0"][g])
+        for own, value in zip(found.policies[1:], each[1:], strict=True):
+            values[label, own.name] = value[0] - each[0][0], (value[1] - each[0][1])[inside]
+            within[label, own.name] = inside
+    return Together.of(values, found.settings.level, within)
+
+
+def _group_influence(part: Part, code: Array, models: Sequence[LinearValue], mean: bool) -> list[Array]:
+    """Of every group and cluster: its influence on the group's value (or its returns), NaN where it has no part."""
+    episodes, out = part.episodes, np.full((len(models), part.episodes.n_clusters), np.nan)
+    for g, model in enumerate(models):
+        members = code == g
+        if members.any():
+            own = part.only(members)
+            inside = episodes.by_cluster(members.astype(np.float64)) > 0
+            out[g, inside] = own.episodes.by_cluster(own.episodes.returns) if mean else model.influence(own)
+    return [out]
+
+
+def _group_value(moved: Array, model: LinearValue, mean: bool) -> Value:
+    """The value of a policy in a group, and the influences; of a mean of returns from the returns themselves."""
+    if not mean:
+        return model.value, moved
+    n, value = model.n_episodes, float(np.nansum(moved)) / model.n_episodes
+    return value, (moved - value * n / model.n_clusters) * model.n_clusters / n
+
+
+def _column(log: Transitions, by: Any, first: Array) -> tuple[str, Any]:
+    """What `by` is called, where it has a name, and its values."""
+    names = list(log.names or ())
+    if isinstance(by, Mapping):
+        return next(iter(by.items()))
+    if callable(by):
+        return "", by(named(log.observation[first], names))
+    if not isinstance(by, str):
+        return "", by
+    if by in names:
+        return by, log.observation[:, names.index(by)]
+    if by == "group" and log.group is not None:
+        return by, log.group
+    shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+    raise ValueError(
+        f"`by` is {by!r}, but the observed columns are {shown}: name one of them, or pass the labels themselves."
+    )
+
+
+def _of_labels(name: str, label: Array) -> dict[str, Array]:
+    return {f"{name} = {value}" if name else str(value): label == value for value in np.unique(label)}
+
+
+def thirds(name: str, column: Array, most: int = 2) -> dict[str, Array]:
+    """Low, middle and high third of a column, from low to high; its values themselves where they are at most `most`."""
+    kinds = np.unique(column[:SOME])
+    kinds = kinds if len(kinds) > most else np.unique(column)  # most columns have many values at first sight
+    if len(kinds) <= most:
+        return {f"{name} = {v:g}": column == v for v in kinds}
+    low, high = np.quantile(column, (1 / 3, 2 / 3))
+    cut = {
+        f"{name} below {low:.3g}": column < low,
+        f"{name} {low:.3g} to {high:.3g}": (column >= low) & (column <= high),
+        f"{name} above {high:.3g}": column > high,
+    }
+    return {words: members for words, members in cut.items() if members.any()}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A group of rows: its name, its share of the log and of the policy's own steps, and what differs there.
+
+    `differs` is the share of decisions that the policy takes otherwise; NaN for the group of one action.
+    """
+
+    group: str
+    share: float
+    visited: float
+    differs: float
+    gain: Estimate
+
+    def to_dict(self, level: float) -> dict[str, Any]:
+        return {**asdict(self), "gain": self.gain.value, "interval": self.gain.interval(level)}
+
+
+def places(found: Judgement, own: Judged, other: Judged | None) -> tuple[Place, ...]:
+    """The difference of two policies by logged action, and by thirds of the columns by which their acts differ most.
+
+    Without an `other` policy it is the difference to the logged behaviour.
+    """
+    log, basis = found.log, found.first.basis
+    k = log.target_names.index(own.name)
+    sample = log.sample.in_units(basis.units) if isinstance(basis.rows, Parts) else basis.rows
+    against = LinearValue.solve(basis.behavior) if other is None else other.model
+    ask = basis.ask(Ask(_shares, (own.model, against)), k)
+    weight, gain = np.concatenate(answer(sample, shares=ask).shares, axis=1)
+    assert sample.ratios is not None
+    less = 1.0 if other is None else sample.ratios[log.target_names.index(other.name)]
+    rows = (gain * len(sample.episodes), np.abs(sample.ratios[k] - less) / 2, weight)
+    columns = zip(log.log.labels(), log.log.observation.T, strict=True)
+    cut = [groups for groups in (thirds(name, column) for name, column in columns) if len(groups) > 1]
+    cut.sort(key=lambda groups: -np.ptp([rows[1] @ own / own.sum() for own in groups.values()]))
+    action = log.log.action
+    actions = [] if action is None or action.ndim > 1 else _of_actions(log.log, rows, sample.episodes)
+    return (
+        *actions,
+        *(_place(name, members, rows, sample.episodes) for groups in cut[:SHOWN] for name, members in groups.items()),
+    )
+
+
+def _shares(part: Part, own: LinearValue, other: LinearValue) -> list[Array]:
+    """ωρ of every row, and its share in the difference."""
+    weight = own.weights(part) * part.batch.ratio
+    return [np.stack([weight, weight * other.errors(part)])]
+
+
+def _of_actions(log: Transitions, rows: Sequence[Array], episodes: Episodes) -> list[Place]:
+    """The actions that matter most, and all others as one group."""
+    gain, _, weight = rows
+    action, names = np.asarray(log.action), log.action_names
+    rows = (gain, np.full(len(gain), np.nan), weight)
+    size = np.abs(np.bincount(action, gain))
+    logged = np.unique(action)
+    order = logged[np.argsort(-size[logged], kind="stable")]
+    shown, rest = order[:ACTIONS], np.isin(action, order[ACTIONS:])
+    words = [f"action {a if names is None else names[a]}" for a in shown]
+    found = [_place(name, action == a, rows, episodes) for name, a in zip(words, shown, strict=True)]
+    return [*found, *([_place("other actions", rest, rows, episodes)] if rest.any() else [])]
+
+
+def _place(name: str, members: Array, rows: Sequence[Array], episodes: Episodes) -> Place:
+    gain, differs, weight = rows
+    each = episodes.total(gain * members)
+    mean, clusters = float(each.mean()), episodes.by_cluster(each - each.mean())
+    total = Estimate.of_influence(name, mean, clusters * (len(clusters) / len(each)))
+    visited = float(weight[members].sum() / weight.sum()) if weight.sum() > 0 else float("nan")
+    return Place(name, float(members.mean()), visited, float(differs[members].mean()), total)
