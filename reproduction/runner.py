@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import joblib
-
 import sparsetd
 from reproduction.experiment import Experiment, Figure, Summary, Unit
 from reproduction.settings import Settings
+from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.storage.atomic import replace_file
 
 EVERY = 10.0  # seconds between two sentences of progress
@@ -85,10 +84,9 @@ def run_units(
     experiment: Experiment, settings: Settings, todo: list[tuple[Unit, Path]], n_jobs: int, total: int, tell: Tell
 ) -> None:
     """Each unit writes its own file as soon as it is finished; those of an earlier run count as progress."""
-    calls = (joblib.delayed(_run_one)(experiment, settings, unit, file) for unit, file in todo)
-    finished = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(calls)
+    calls = (delayed(_run_one)(experiment, settings, unit, file) for unit, file in todo)
     told = time.perf_counter()
-    for k, _ in enumerate(finished, start=total - len(todo) + 1):
+    for k, _ in enumerate(in_processes(calls, n_jobs, ordered=False), start=total - len(todo) + 1):
         if time.perf_counter() - told >= EVERY:
             told = time.perf_counter()
             tell(f"{experiment.name}: {k:,} of {total:,}")

@@ -27,7 +27,9 @@ SECONDS = 0.25  # between two looks at the parent
 SAFE_PATH = "PYTHONSAFEPATH"
 
 
-def in_processes(calls: Iterable[Any], n_jobs: int, *, ordered: bool = True, backend: str = "loky") -> Iterator[Any]:
+def in_processes(
+    calls: Iterable[Any], n_jobs: int | None, *, ordered: bool = True, backend: str = "loky"
+) -> Iterator[Any]:
     """The results of joblib's delayed calls, in their order or as they come.
 
     Another `backend` of joblib's, named here or set by `joblib.parallel_config`, has workers of its own.

@@ -16,7 +16,6 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed
 from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.utils.validation import check_is_fitted
@@ -24,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsetd import plots
 from sparsetd._tools.frames import Framed, frame
 from sparsetd._tools.progress import track
+from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.estimators.base import BaseTD
 from sparsetd.operators import td
 from sparsetd.selection.episodes import clustered_error, clusters, drawn_again, episode_of, powers
@@ -190,7 +190,7 @@ def _bootstrap(
     """The percentiles, as far apart as Student's interval is wider than the normal one with √Σ influence²."""
     seeds = np.random.SeedSequence(seed).spawn(-(-n // CHUNK))
     tasks = (delayed(_draws)(sums, states, min(CHUNK, n - k * CHUNK), s) for k, s in enumerate(seeds))
-    parts = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
+    parts = in_processes(tasks, n_jobs)
     draws = np.concatenate(list(track(parts, f"sets of {CHUNK} draws", len(seeds))))
     estimate, _, freedom = _spread(sums, states)
     size, p = sums.g.shape

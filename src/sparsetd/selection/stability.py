@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 
 from sparsetd import plots
 from sparsetd._tools.frames import Framed, frame
 from sparsetd._tools.progress import track
+from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.selection.episodes import clusters, halves
 from sparsetd.selection.path import family_of
@@ -114,7 +114,7 @@ def of_halves(
     d = model.n_features_in_
     q = max(int(np.sqrt(max_false * (2 * threshold - 1) * d)), 1)
     fits = (delayed(first_features)(model, batch, weight, q) for batch, weight in rows)
-    chosen = Parallel(n_jobs=n_jobs, return_as="generator")(fits)
+    chosen = in_processes(fits, n_jobs)
     probabilities = np.mean(list(track(chosen, "halves", len(rows))), axis=0)[:d]
     return StabilitySelection(probabilities, names, threshold, q**2 / ((2 * threshold - 1) * d))
 
