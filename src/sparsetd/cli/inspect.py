@@ -1,16 +1,5 @@
-"""`sparsetd inspect`: what a log was understood to be."""
+"""Say what a log was understood to be, what is missing, what looks wrong.
 
-from __future__ import annotations
-
-from argparse import ArgumentParser, Namespace
-
-from sparsetd.cli.command import Command, Outcome, WrongInput
-from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_log
-from sparsetd.logs import inspect
-
-SUMMARY = "say what a log was understood to be, what is missing, what looks wrong"
-DETAILS = """
 Run this first. It reads the log as every other command will and reports in plain words: which
 columns were taken for what, how episodes end, whether probabilities make sense, and what looks
 suspicious (rewards shifted by a row, time limits marked as terminal, poor support).
@@ -20,6 +9,15 @@ examples:
   sparsetd inspect log.csv --column reward=score --column observation=age,HR,SOFA
   sparsetd inspect minari:sepsis/expert-v0 --json
 """
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from sparsetd.cli.command import Command, Outcome, WrongInput, words
+from sparsetd.cli.console import Console
+from sparsetd.cli.log_options import add_log
+from sparsetd.logs import inspect
 
 
 def run(args: Namespace, console: Console) -> Outcome:
@@ -34,4 +32,4 @@ def arguments(parser: ArgumentParser) -> None:
     add_log(parser)
 
 
-INSPECT = Command("inspect", SUMMARY, DETAILS, arguments, run)
+INSPECT = Command("inspect", *words(__doc__), arguments, run)

@@ -1,17 +1,5 @@
-"""`sparsetd prepare`: from a raw table to a log."""
+"""Turn a raw table with text, dates and gaps into a log.
 
-from __future__ import annotations
-
-from argparse import ArgumentParser, Namespace
-from typing import Any
-
-from sparsetd.cli.command import Command, Outcome
-from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import LOG_HELP, add_columns, check_output
-from sparsetd.logs.prepare import KEEP, MISSING, MessyLog, prepare
-
-SUMMARY = "turn a raw table with text, dates and gaps into a log"
-DETAILS = """
 One row of the table is one decision. Treatments and categories may be text and keep their
 names, yes and no become flags, dates put the rows of an episode in order, exact copies are
 dropped, and gaps are filled. Columns that have no role are observed. Everything that was done is
@@ -25,6 +13,16 @@ examples:
   sparsetd prepare clicks.csv --out log.parquet --bandit --column reward=clicked
   sparsetd prepare new.csv --out new.parquet --like log.parquet
 """
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+from sparsetd.cli.command import Command, Outcome, words
+from sparsetd.cli.console import Console
+from sparsetd.cli.log_options import LOG_HELP, add_columns, check_output
+from sparsetd.logs.prepare import KEEP, MISSING, MessyLog, prepare
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -74,4 +72,4 @@ def run(args: Namespace, console: Console) -> Outcome:
     return Outcome(f"{made}\n\n{log}\nlog: {out}", data)
 
 
-PREPARE = Command("prepare", SUMMARY, DETAILS, arguments, run)
+PREPARE = Command("prepare", *words(__doc__), arguments, run)

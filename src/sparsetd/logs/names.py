@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 from typing import Any
 
+from sparsetd.logs.cells import folded
 from sparsetd.logs.checks import Array, show
 
 
 def label(name: str) -> str:
     """What a column is called: its name without the prefix of an observation, where a word follows it."""
     return re.sub(r"^(obs|observation|state)_(?=\D)", "", name)
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """The end of a sentence about a name that is not there: the nearest one that is, or all of them."""
+    known = {folded(one): one for one in names[:1000]}
+    close = difflib.get_close_matches(folded(name), known, n=1)
+    return f"; did you mean {known[close[0]]!r}?" if close else f": there are {listed(names)}."
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    shown = ", ".join(repr(name[:40]) for name in names[:8]) or "no others"
+    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def names_in(observation: Any, *, one_row: bool = False) -> list[str] | None:

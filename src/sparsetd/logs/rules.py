@@ -14,7 +14,6 @@ names apart. A number in braces, `{1..4}`, `{1..4 by 0.5}` or `{1, 2, 4}`, makes
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ import scipy.sparse as sp
 
 from sparsetd.logs.cells import FLAGS, folded
 from sparsetd.logs.checks import Array, show
-from sparsetd.logs.names import label
+from sparsetd.logs.names import label, nearest
 
 LONGEST = 10_000  # characters of a rule
 MOST_SIGNS = 200  # operators, brackets and signs of a rule, which bounds its depth
@@ -437,12 +436,3 @@ def _code(action: str, names: Sequence[str] | None, n_actions: int) -> int:
     if len(alike) != 1:
         raise ValueError(f"A rule names an action {show(action)} that the log does not know{nearest(action, names)}")
     return alike[0]
-
-
-def nearest(name: str, names: Sequence[str]) -> str:
-    """The end of a sentence about a name that is not there: the nearest one that is, or the first of them."""
-    known = {folded(one): one for one in names[:1000]}
-    close = difflib.get_close_matches(folded(name), known, n=1)
-    if close:
-        return f"; did you mean {known[close[0]]!r}?"
-    return f": there are {', '.join(repr(one[:40]) for one in names[:8])}{' and others' if len(names) > 8 else ''}."

@@ -20,14 +20,13 @@ into which the features are folded.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from sparsetd.logs.checks import show
-from sparsetd.logs.names import label
+from sparsetd.logs.names import label, listed, nearest
 
 ALIASES: dict[str, tuple[str, ...]] = {
     "reward": ("reward", "rewards", "r"),
@@ -121,7 +120,7 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
     unknown = set(given) - set(ALIASES) - {"observation", "next_observation", *SPARSE}
     if unknown:
         known = ["observation", *ALIASES, *SPARSE]
-        raise TypeError(f"`{min(unknown)}` is not a role of a column{_known(min(unknown), known)}")
+        raise TypeError(f"`{min(unknown)}` is not a role of a column{nearest(min(unknown), known)}")
     roles: dict[str, Any] = _sparse(given, names)
     if roles:
         roles["observation"] = ()
@@ -137,7 +136,7 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
             raise ValueError(f"`{role}` must be one column, but {len(roles[role])} were named: name one.")
     roles["action"] = _actions(roles["action"], free, inferred="action" not in given)
     if roles["reward"] is None and "reward" not in given:
-        raise ValueError(f"`reward` is missing: say which column it is {_by_role('reward')}{_known('reward', free)}")
+        raise ValueError(f"`reward` is missing: say which column it is {_by_role('reward')}{nearest('reward', free)}")
     schema = Schema(**roles, **sizes)
     used = set(schema.used())
     return replace(schema, ignored=tuple(name for name in names if name not in used))
@@ -195,7 +194,7 @@ def _named(role: str, name: Any, names: list[str]) -> Any:
     known = set(names)
     for one in [name] if isinstance(name, str) else name:
         if one not in known:
-            raise ValueError(f"`{role}` names a column {one!r} that is not there{_known(one, names)}")
+            raise ValueError(f"`{role}` names a column {one!r} that is not there{nearest(one, names)}")
     return name if isinstance(name, str) else tuple(name)
 
 
@@ -223,7 +222,7 @@ def _observation(given: Any, names: list[str]) -> tuple[str, ...]:
         return paired
     raise ValueError(
         f"`observation` is missing: name the columns obs_*, or say which they are {_by_role('observation')}"
-        f": there are {_list(names)}. `prepare` makes a log of a raw table."
+        f": there are {listed(names)}. `prepare` makes a log of a raw table."
     )
 
 
@@ -250,14 +249,3 @@ def _successor_name(name: str) -> str:
 
 def _by_role(role: str) -> str:
     return f"with `{role}=` (`--column {role}=…` on the command line)"
-
-
-def _known(name: str, names: list[str]) -> str:
-    """The end of a sentence about a name that is not there: the nearest one that is, or all of them."""
-    close = difflib.get_close_matches(name, names[:1000], n=1)
-    return f"; did you mean {close[0]!r}?" if close else f": there are {_list(names)}."
-
-
-def _list(names: list[str]) -> str:
-    shown = ", ".join(repr(name[:40]) for name in names[:8]) or "no others"
-    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
