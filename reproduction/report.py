@@ -60,7 +60,9 @@ def _front(outcomes: Sequence[Finished], command: str) -> Iterator[Block]:
     packages = ", ".join(f"{p} {version(p)}" for p in PACKAGES)
     python = f"Python {platform.python_version()} on {platform.system()} {platform.machine()}"
     made = ", ".join(sorted({v for outcome in outcomes for v in outcome.versions}))
-    yield Paragraph(f"Made by `{command}`, the rows with sparsetd {made}; {packages}, {python}.")
+    yield Paragraph(
+        f"Made by `{command}`, the rows with sparsetd {made}. The page was drawn with {packages}, {python}."
+    )
 
 
 def _by_kind(claims: Sequence[tuple[str, Claim]]) -> list[tuple[str, ...]]:
