@@ -45,6 +45,7 @@ class Mutant:
 BASE, CHECKS, ROWS, KEPT = "estimators/base.py", "estimators/validation.py", "estimators/rows.py", "solvers/rows.py"
 PENALTY, METRIC, STABLE = "tests/penalties", "tests/test_metrics.py", "tests/selection/test_stability_and_intervals.py"
 RULE, KEPT_WORK, STORED = "tests/logs/test_rules.py", "tests/storage/test_cache.py", "tests/storage"
+PROGRAM, LITERAL = "tests/solvers/test_linear_programs.py", "tests/solvers/test_against_reference.py"
 MUTANTS = (
     # What all estimators share.
     Mutant(BASE, "np.where(np.append(begins[1:], True), 0.0, gammas)", "gammas"),
@@ -78,6 +79,7 @@ MUTANTS = (
         BASE,
         "self._last, self._watch, self._collects_sparse = init, Watch(), batch.is_sparse",
         "self._last, self._watch, self._collects_sparse = init, Watch(), False",
+        "tests/estimators/test_plausible.py",
     ),
     Mutant(CHECKS, "row = first // (data.shape[1] if data.ndim == 2 else 1)", "row = first"),
     Mutant(CHECKS, "bad = (array < low) | (array > high)", "bad = array < low"),
@@ -103,7 +105,7 @@ MUTANTS = (
     ),
     Mutant(KEPT, "_scale(batch.discount, _double(batch.phi_next))", "_double(batch.phi_next)"),
     Mutant(KEPT, "else _scale(fresh, phi)", "else phi"),
-    Mutant(KEPT, "A, b, C = A + (right.T @ left).T", "A, b, C = A + right.T @ left"),
+    Mutant(KEPT, "A, b, C = A + (right.T @ left).T", "A, b, C = A + right.T @ left", "tests/solvers/test_rows.py"),
     Mutant(
         KEPT,
         "return np.asarray(self.left.T @ self.reward) / len(self.reward)",
@@ -114,11 +116,7 @@ MUTANTS = (
     ),
     Mutant("solvers/omp.py", "c = np.abs(b - active.columns @ theta)", "c = b - active.columns @ theta"),
     Mutant("solvers/omp.py", "coef[order] = thetas[-1]", "coef[sorted(order)] = thetas[-1]"),
-    Mutant(
-        "solvers/ralp.py",
-        'np.argsort(-reward, kind="stable")[:FIRST_ROWS]',
-        'np.argsort(reward, kind="stable")[:FIRST_ROWS]',
-    ),
+    Mutant("solvers/ralp.py", "used = np.flatnonzero(system.weight)", "used = np.arange(len(system.weight))", PROGRAM),
     Mutant("solvers/saddle/solver.py", "units.back(values).astype(state.dtype)", "values.astype(state.dtype)"),
     Mutant(
         "solvers/saddle/solver.py",
@@ -126,7 +124,9 @@ MUTANTS = (
         "self.batches = [_joined(self.batches[::-1])]",
     ),
     Mutant("system.py", "into[0] = carry.discount", "into[0] = 1.0"),
-    Mutant("system.py", "into[batch.start] = 0.0", "into[batch.start] = 0.5"),
+    Mutant(
+        "system.py", "into[batch.start] = 0.0", "into[batch.start] = 0.5", "tests/solvers/test_against_reference.py"
+    ),
     Mutant("system.py", "fresh = batch.ratio * batch.interest", "fresh = batch.interest * 1.0"),
     Mutant("system.py", "carry.follow_on = float(follow_on)", "carry.follow_on = 0.0"),
     Mutant(
@@ -137,7 +137,7 @@ MUTANTS = (
         "operators.py",
         "tw=(1.0 - lam) * np.outer(PSI, E)",
         "tw=np.outer(PSI, E)",
-        "tests/operators tests/solvers/test_against_reference.py",
+        LITERAL,
     ),
     Mutant(
         "operators.py",

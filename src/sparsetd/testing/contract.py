@@ -89,9 +89,10 @@ def a_pickle_goes_on_with_the_stream(estimator: Any, rows: Log) -> None:
 # --- what the columns mean --------------------------------------------------------------------------------------------
 
 
-def the_next_row_is_the_successor(estimator: Any, rows: Log) -> None:
+def the_next_row_is_the_successor(estimator: Any) -> None:
+    rows = log(n=600, d=3)  # more than are taken at once
     bare = rows.but(X_next=None, start=None, discount=None)
-    explicit = bare.but(X_next=np.roll(rows.X, -1, axis=0), discount=np.append(np.full(len(rows.y) - 1, 0.7), 0.0))
+    explicit = bare.but(X_next=np.roll(rows.X, -1, axis=0), discount=np.append(np.full(599, 0.7), 0.0))
     assert_same(fitted(estimator, bare, gamma=0.7), fitted(estimator, explicit, gamma=0.7), "X_next=None")
 
 
