@@ -24,6 +24,7 @@ from sparsetd.logs import (  # noqa: E402
     shards,
 )
 from sparsetd.logs.sharding import shard  # noqa: E402
+from sparsetd.storage import container  # noqa: E402
 
 N_EPISODES = 60
 
@@ -134,7 +135,8 @@ def test_an_interrupted_run_continues_with_the_same_bytes(tmp_path: Path, monkey
             real(path, data)
 
         with monkeypatch.context() as patched:
-            patched.setattr(sharding, "replace_file", limited)
+            for module in (sharding, container):  # shards and spills, and the notes of what is finished
+                patched.setattr(module, "replace_file", limited)
             shard(names, out, n_shards=4, memory=5_000)
         return done
 
@@ -149,6 +151,24 @@ def test_an_interrupted_run_continues_with_the_same_bytes(tmp_path: Path, monkey
         assert run(out) <= n_writes - writes + 1  # a shard without its note is written again
         assert contents(out) == contents(tmp_path / "whole")
     assert run(tmp_path / "whole") == 0  # all is there
+
+
+def test_two_runs_of_one_call_at_once_end_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other run is through, and has cleared away the spills, while this one still needs them."""
+    names = write(log("plain"), tmp_path / "raw")
+    shard(names, tmp_path / "whole", n_shards=4)
+    real = sharding._spilled
+
+    def overtaken(*args: Any) -> Any:
+        with monkeypatch.context() as patched:
+            patched.setattr(sharding, "_spilled", real)
+            spills = real(*args)
+            shard(names, tmp_path / "out", n_shards=4)
+        return spills
+
+    monkeypatch.setattr(sharding, "_spilled", overtaken)
+    assert shard(names, tmp_path / "out", n_shards=4)["rows"] > 0
+    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
 def test_an_unfinished_or_other_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,16 +4,15 @@
     2. merge     the k-th group of every spill is the k-th shard: episodes in the order of their hashes, rows by step
 
 Rows stay in Arrow all the way. Neither the order of the rows nor that of the files matters, unless the log has no
-steps: then rows of an episode keep theirs. Every file is put in place whole, so a run that was killed continues with
-what is missing, and the bytes of the shards are the same.
+steps: then rows of an episode keep theirs. Spills and the notes of finished shards are entries of a `Cache`, so a run
+that was killed continues with what is missing, and the bytes of the shards are the same.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -33,12 +32,12 @@ from sparsetd.logs.schema import SIZES, Schema
 from sparsetd.logs.shards import UNFINISHED, digest_of
 from sparsetd.logs.table import common, stacked
 from sparsetd.storage.atomic import replace_file
+from sparsetd.storage.cache import Cache, key_of
 
 __all__ = ["shard"]
 
 SHARD_BYTES = 64 * 2**20  # of the sources, for each shard
 MOST_SHARDS = 100_000
-PLAN = "plan"  # in the folder of unfinished work: what it is the work of
 
 
 def shard(
@@ -65,18 +64,23 @@ def shard(
         raise ValueError(f"`n_shards` must be between 1 and {MOST_SHARDS:,}, not {n:,}.")
     only_files = all(files_of(source) for source in sources)
     states = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    plan = hashlib.sha256(json.dumps([states, columns, n, memory], default=str).encode("utf-8", "replace")).hexdigest()
+    plan = key_of(json.dumps([states, columns, n, memory], default=str)) if only_files else secrets.token_hex(32)
     folder = Path(out)
-    if _is_done(folder, plan if only_files else None):
+    if _is_done(folder, plan):
         return _manifest(folder)
-    made = _begun(folder, plan if only_files else "")
+    kept = Cache(folder / UNFINISHED)
+    made = _begun(folder, kept, plan)
     try:
-        manifest = _written(sources, folder, n, memory, columns)
-    except (ValueError, TypeError):
-        _withdraw(folder, made)  # a run with these rows can never be finished
+        manifest = _written(Log(*sources, **columns), folder, kept, plan, n, memory)
+    except FileNotFoundError:
+        if _is_done(folder, plan):  # by another run of the same call, which has cleared away the spills
+            return _manifest(folder)
         raise
-    replace_file(folder / MANIFEST, json.dumps({"plan": plan if only_files else "", **manifest}, indent=1))
-    shutil.rmtree(folder / UNFINISHED, ignore_errors=True)
+    except (ValueError, TypeError):
+        _withdraw(folder, kept, made)  # a run with these rows can never be finished
+        raise
+    replace_file(folder / MANIFEST, json.dumps({"plan": plan, **manifest}, indent=1))
+    kept.clear()
     return _manifest(folder)
 
 
@@ -84,62 +88,64 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
 
 
-def _is_done(folder: Path, plan: str | None) -> bool:
-    """Whether the shards of this plan are complete; what is in memory is never taken for what was in memory before."""
+def _is_done(folder: Path, plan: str) -> bool:
+    """Whether the shards of this plan are complete."""
     manifest = folder / MANIFEST
-    return plan is not None and manifest.exists() and f'"plan": "{plan}"' in manifest.read_text(encoding="utf-8")
+    return manifest.exists() and f'"plan": "{plan}"' in manifest.read_text(encoding="utf-8")
 
 
-def _begun(folder: Path, plan: str) -> bool:
+def _begun(folder: Path, kept: Cache, plan: str) -> bool:
     """Whether the folder was made here; it is new, empty, or that of the same plan, or else it is refused."""
-    started = folder / UNFINISHED / PLAN
-    if started.is_file() and plan and started.read_text(encoding="utf-8") == plan:
+    if kept.get(plan) is not None:
         return False
-    if started.is_file():
+    if any(path.suffix != ".tmp" for path in kept.entries()):
         raise ValueError(f"{folder} holds unfinished shards of other sources or settings: remove it, or name another.")
-    if any(_others(folder)):
+    if any(_others(folder, kept)):
         raise ValueError(f"{folder} is not empty: name a new folder for the shards.")
     made = not folder.exists()
-    started.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(started, plan)
+    kept.put(plan, "begun")
     return made
 
 
-def _others(folder: Path) -> Iterator[Path]:
+def _others(folder: Path, kept: Cache) -> Iterator[Path]:
     """What is in a folder that no run of `shard` left there before it had written its plan."""
     for path in folder.iterdir() if folder.exists() else ():
-        ours = path.name == UNFINISHED and path.is_dir() and not path.is_symlink()
-        yield from (file for file in path.iterdir() if not file.name.startswith(f".{PLAN}.")) if ours else [path]
+        ours = path == kept.folder and path.is_dir() and not path.is_symlink()
+        yield from set(path.iterdir()) - set(kept.entries()) if ours else [path]
 
 
-def _withdraw(folder: Path, made: bool) -> None:
+def _withdraw(folder: Path, kept: Cache, made: bool) -> None:
     """Remove what a run wrote, and the folder if it made it; a folder or a link that was there stays."""
     for path in folder.glob("shard-*.parquet"):
         path.unlink()
-    shutil.rmtree(folder / UNFINISHED)
+    kept.clear()
     if made:
         folder.rmdir()
 
 
-def _written(sources: Sequence[Any], folder: Path, n: int, memory: int, columns: dict[str, Any]) -> dict[str, Any]:
+def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int) -> dict[str, Any]:
     """Write what is missing of the shards; their manifest."""
-    log = Log(*sources, **columns)
-    spills = _spilled(log, folder / UNFINISHED, n, memory)
+    spills = _spilled(log, kept, plan, n, memory)
     kinds = _kinds(spills)
     schema = _written_as(log.schema, spills, n)
     entries = []
     for k in track(range(n), "writing shards"):
-        entries += _merged(folder, spills, k, schema, kinds, log.action_names)
+        key = key_of(plan, "shard", k)
+        entry = kept.get(key)
+        if entry is None:
+            entry = _merged(folder / f"shard-{k:05d}.parquet", spills, k, schema, kinds, log.action_names)
+            kept.put(key, entry)
+        entries += entry
     roles = {role: value for role, value in asdict(schema).items() if role != "ignored"}
     counts = {what: sum(entry[what] for entry in entries) for what in ("rows", "episodes")}
     return {**counts, "columns": roles, "shards": entries}
 
 
-def _spilled(log: Log, work: Path, n: int, memory: int) -> list[Path]:
+def _spilled(log: Log, kept: Cache, plan: str, n: int, memory: int) -> list[Path]:
     """All rows in files of n record batches, the k-th for the k-th shard; a spill that is there is kept."""
     spills: list[Path] = []
     for table in _portions(_with_ids(track(log, "reading")), memory // 2):
-        spills.append(work / f"spill-{len(spills):05d}.arrow")
+        spills.append(kept.file(key_of(plan, "spill", len(spills)), ".arrow"))
         if not spills[-1].exists():
             replace_file(spills[-1], partial(_write_grouped, table, n))
     return spills
@@ -214,19 +220,15 @@ def _columns(schema: Schema) -> dict[str, str]:
 
 
 def _merged(
-    folder: Path, spills: Sequence[Path], k: int, schema: Schema, kinds: dict[str, Any], names: Any
+    path: Path, spills: Sequence[Path], k: int, schema: Schema, kinds: dict[str, Any], names: Any
 ) -> list[dict[str, Any]]:
-    """Write the k-th shard unless it is there; its entry in the manifest (none where it has no rows)."""
-    path, note = folder / f"shard-{k:05d}.parquet", folder / UNFINISHED / f"shard-{k:05d}.json"
-    if not note.exists():
-        table, n_episodes = _sorted(spills, k, schema)
-        entry = []
-        if n_episodes:
-            replace_file(path, partial(_write_parquet, table, schema, kinds, names))
-            found = {"bytes": path.stat().st_size, "sha256": digest_of(path)}
-            entry = [{"file": path.name, "rows": len(table), "episodes": n_episodes, **found}]
-        replace_file(note, json.dumps(entry))
-    return list(json.loads(note.read_text(encoding="utf-8")))
+    """Write the k-th shard; its entry in the manifest (none where it has no rows)."""
+    table, n_episodes = _sorted(spills, k, schema)
+    if not n_episodes:
+        return []
+    replace_file(path, partial(_write_parquet, table, schema, kinds, names))
+    found = {"bytes": path.stat().st_size, "sha256": digest_of(path)}
+    return [{"file": path.name, "rows": len(table), "episodes": n_episodes, **found}]
 
 
 def _sorted(spills: Sequence[Path], k: int, schema: Schema) -> tuple[Any, int]:

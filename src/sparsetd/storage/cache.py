@@ -84,15 +84,18 @@ class Cache:
         assert self.folder is not None
         return self.folder / f"{key}{ending}"
 
+    def entries(self) -> list[Path]:
+        """The files that are entries, in whatever format, or were being written as such."""
+        found = self.folder.iterdir() if self.folder is not None and self.folder.is_dir() else ()
+        return [path for path in found if NAME.fullmatch(path.name) and path.is_file()]
+
     def clear(self) -> None:
         """Remove all entries, and the folder if nothing else is in it."""
-        if self.folder is None or not self.folder.is_dir():
-            return
-        for path in self.folder.iterdir():
-            if NAME.fullmatch(path.name) and path.is_file():
-                path.unlink(missing_ok=True)
-        with suppress(OSError):  # something of somebody else's is in it
-            self.folder.rmdir()
+        for path in self.entries():
+            path.unlink(missing_ok=True)
+        if self.folder is not None:
+            with suppress(OSError):  # something of somebody else's is in it, or it was never made
+                self.folder.rmdir()
 
 
 class Checkpoint:
