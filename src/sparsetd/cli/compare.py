@@ -1,22 +1,5 @@
-"""`sparsetd compare`: which of several policies is best, from one log."""
+"""Compare several policies on one log: values, all differences, which may be best.
 
-from __future__ import annotations
-
-from argparse import ArgumentParser, Namespace
-from typing import Any
-
-import numpy as np
-
-from sparsetd.cli.command import Command, Outcome, WrongInput
-from sparsetd.cli.console import Console
-from sparsetd.cli.evaluate import add_judging, judged_log, judging
-from sparsetd.cli.log_options import add_log, add_part, check_output, read_log
-from sparsetd.cli.options import add_n_resamples, add_random_state
-from sparsetd.cli.policies import model_in, target_of
-from sparsetd.storage.atomic import replace_file
-
-SUMMARY = "compare several policies on one log: values, all differences, which may be best"
-DETAILS = """
 The value of every policy and all their differences, with intervals that hold for all of them at
 once; the set of policies that may be the best; where they act differently and what that is worth.
 The first policy is the one the others are compared with.
@@ -30,6 +13,21 @@ examples:
   sparsetd compare log.parquet --target current=behavior --target new=policy.sparsetd --by age
   sparsetd compare log.parquet --target 'B if lactate > {1..4}'
 """
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import Any
+
+import numpy as np
+
+from sparsetd.cli.command import Command, Outcome, WrongInput, words
+from sparsetd.cli.console import Console
+from sparsetd.cli.evaluate import add_judging, judged_log, judging
+from sparsetd.cli.log_options import add_log, add_part, check_output, read_log
+from sparsetd.cli.options import add_n_resamples, add_random_state
+from sparsetd.cli.policies import model_in, target_of
+from sparsetd.storage.atomic import replace_file
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -119,4 +117,4 @@ def _named(text: str) -> tuple[str, str]:
     return name, policy
 
 
-COMPARE = Command("compare", SUMMARY, DETAILS, arguments, run)
+COMPARE = Command("compare", *words(__doc__), arguments, run)

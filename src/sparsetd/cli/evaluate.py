@@ -1,21 +1,5 @@
-"""`sparsetd evaluate`: what a policy is worth, from a log of another one."""
+"""Estimate the value of a target policy from a log, with an interval and reasons.
 
-from __future__ import annotations
-
-import math
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from typing import Any
-
-from sparsetd.cli.command import Command, Outcome
-from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_engine, add_gamma, add_log, add_part, check_output, engine_of, read_shards
-from sparsetd.cli.options import add_n_folds, add_n_resamples, add_random_state, inside
-from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
-from sparsetd.logs import Shard, memory
-from sparsetd.logs.door import extent
-
-SUMMARY = "estimate the value of a target policy from a log, with an interval and reasons"
-DETAILS = """
 Prints the value of the target policy at the start of an episode, with a 95 % interval. Says how
 much of the log speaks about that policy: effective sample size, largest importance ratio and
 coverage. Lists the features that carry the value, and what importance sampling, doubly robust
@@ -30,6 +14,21 @@ examples:
   sparsetd evaluate log.parquet --target behavior --all-features --json
   sparsetd evaluate log-shards --target target_prob --n-jobs 4 --checkpoint kept
 """
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import Any
+
+from sparsetd.cli.command import Command, Outcome, words
+from sparsetd.cli.console import Console
+from sparsetd.cli.log_options import add_engine, add_gamma, add_log, add_part, check_output, engine_of, read_shards
+from sparsetd.cli.options import add_n_folds, add_n_resamples, add_random_state, inside
+from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
+from sparsetd.logs import Shard, memory
+from sparsetd.logs.door import extent
+
 CLASSIFIERS = ("logistic", "boosting", "forest")
 
 
@@ -154,4 +153,4 @@ def classifier_of(name: str | None) -> Any:
     }[name]
 
 
-EVALUATE = Command("evaluate", SUMMARY, DETAILS, arguments, run)
+EVALUATE = Command("evaluate", *words(__doc__), arguments, run)

@@ -1,18 +1,5 @@
-"""`sparsetd improve`: propose a better policy, tested on episodes it has not seen."""
+"""Learn a better policy on one part of a log and test it once on the other.
 
-from __future__ import annotations
-
-from argparse import ArgumentParser, Namespace
-
-from sparsetd.cli.command import Command, Outcome
-from sparsetd.cli.console import Console
-from sparsetd.cli.evaluate import add_judging, judged_log, judging
-from sparsetd.cli.log_options import add_log, check_output
-from sparsetd.cli.options import add_n_resamples, add_random_state, inside
-from sparsetd.storage.atomic import replace_file
-
-SUMMARY = "learn a better policy on one part of a log and test it once on the other"
-DETAILS = """
 The episodes are split. On one part several policies near the logged behaviour are learnt and one
 is chosen; on the other it is tested once. That is done for several splits, and the median decides:
 it is recommended only if it does better there than what was done, beyond chance. "No policy is
@@ -26,6 +13,17 @@ examples:
   sparsetd predict policy.sparsetd new.parquet
   sparsetd compare other.parquet --target current=behavior --target new=policy.sparsetd
 """
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from sparsetd.cli.command import Command, Outcome, words
+from sparsetd.cli.console import Console
+from sparsetd.cli.evaluate import add_judging, judged_log, judging
+from sparsetd.cli.log_options import add_log, check_output
+from sparsetd.cli.options import add_n_resamples, add_random_state, inside
+from sparsetd.storage.atomic import replace_file
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -61,4 +59,4 @@ def run(args: Namespace, console: Console) -> Outcome:
     return Outcome(text, {**result.to_dict(), "out": args.out, "report": args.report})
 
 
-IMPROVE = Command("improve", SUMMARY, DETAILS, arguments, run)
+IMPROVE = Command("improve", *words(__doc__), arguments, run)

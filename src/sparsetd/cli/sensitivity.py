@@ -1,17 +1,5 @@
-"""`sparsetd sensitivity`: what an unrecorded cause of the actions could do to an answer."""
+"""Bound the value of a policy if an unrecorded cause drove the logged actions.
 
-from __future__ import annotations
-
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-
-from sparsetd.cli.command import Command, Outcome
-from sparsetd.cli.console import Console
-from sparsetd.cli.evaluate import add_judging, judged_log, judging
-from sparsetd.cli.log_options import add_log, add_part, check_output
-from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
-
-SUMMARY = "bound the value of a policy if an unrecorded cause drove the logged actions"
-DETAILS = """
 The lowest and the highest value, and difference to what was done, that a cause could hide which
 nobody recorded and which changes the odds of the logged action by up to a factor of G (the marginal
 sensitivity model). G = 1 is the answer of 'sparsetd evaluate'.
@@ -21,6 +9,16 @@ examples:
   sparsetd sensitivity log.parquet --target policies:mine --confounding 1.1,1.5,2 --report page.html
   sparsetd sensitivity log.parquet --target policies:mine --kind persistent
 """
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+
+from sparsetd.cli.command import Command, Outcome, words
+from sparsetd.cli.console import Console
+from sparsetd.cli.evaluate import add_judging, judged_log, judging
+from sparsetd.cli.log_options import add_log, add_part, check_output
+from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -72,4 +70,4 @@ def strengths(text: str) -> list[float]:
     return found
 
 
-SENSITIVITY = Command("sensitivity", SUMMARY, DETAILS, arguments, run)
+SENSITIVITY = Command("sensitivity", *words(__doc__), arguments, run)
