@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 
 from sparsetd.report import charts
-from sparsetd.report.page import alerts, entries, section
+from sparsetd.report.page import acts_in_words, alerts, entries, section
 from sparsetd.report.shell import row, shell, table
 from sparsetd.report.words import Numbers, percent
 
@@ -20,14 +20,14 @@ Payload = Mapping[str, Any]
 
 WORDS = {
     "Value": "Expected (discounted) sum of rewards per episode if the policy were in charge from the start.",
-    "Intervals": "Hold for all rows of a picture or table at once, at the stated rate over logs like this one. They "
-    "account for the sampling of whole episodes, not for a cause that was not recorded.",
+    "Intervals": "Hold for all rows of a picture or table at once, at the stated rate over logs like this one, if the "
+    "assumptions hold. They account for the sampling of whole episodes, not for a cause that was not recorded.",
     "May be best": "No other policy is better beyond chance. With more episodes fewer policies remain.",
     "In the log, under the policy": "Share of the logged steps in the group, and of the policy's own steps.",
     "Acts differently": "The share of its decisions that the policy would take otherwise (total variation).",
     "Worth": "What the group adds to the difference: the groups of one heading add up to all of it. These intervals "
     "stand alone: they show where to look, but they are not tests.",
-    "Merit": "Estimated value of an action against the others, in units of how much the logged choices differ in it.",
+    "Score": "Estimated value of an action against the others, in units of how much the logged choices differ in it.",
 }
 
 
@@ -36,6 +36,9 @@ def comparison_page(p: Payload) -> str:
     best = set(p["best_set"])
     rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
     head = _head("Which policy is best?", p["sentence"], alerts(p["warnings"], "Do not rely on this policy's value."))
+    does = {f"What {name} does": acts_in_words(acts) for name, acts in p.get("acts", {}).items() if acts}
+    robust = {f"{name}: if a cause is missing": said for name, said in p.get("robustness", {}).items() if said}
+    head += entries({**does, **robust, "What would have to be true": p.get("assumptions", "")}, "words")
     values = _forest(rows, p["level"], "value per episode", "Policies that may be best are drawn bold.")
     body = head + section("values", "What is each policy worth?", values)
     body += section("differences", "How do they differ?", _matrix(p))
@@ -58,20 +61,29 @@ def improvement_page(p: Payload) -> str:
     written = Numbers.of([gain, *interval])
     level = percent(p["evaluation"]["level"])
     small = f"<small>difference to what was done, {level} interval {' to '.join(map(written.signed, interval))}</small>"
-    figure = f'<p class="answer">{written.signed(gain)} {small}</p>'
+    usable = p["recommended"] and p["evaluation"]["severity"] != "red"  # large type only for what may be used
+    figure = f'<p class="{"answer" if usable else "lead"}">{written.signed(gain)} {small}</p>'
     body = _head(f"Can it be done better? {word}.", p["sentence"], alerts(p["evaluation"]["warnings"]), figure)
+    body += entries(_true_if(p, p["evaluation"].get("acts"), p["evaluation"].get("robustness")), "words")
     body += section("policy", "The policy", _policy(p["policy"]))
     body += section("where", "Where does it act differently, and what is that worth?", _places(p["where"]))
     tried = [(r["recipe"], Numbers.of([r["difference"]]).signed(r["difference"])) for r in p["candidates"]]
     note = "<p>Each was learnt on one half of the first part and judged on the other. Only the first was tested.</p>"
     body += section("tried", "What was tried", note + _table(("Policy", "Difference on the inner half"), tried))
-    used = {k: WORDS[k] for k in ("Value", "Merit", "In the log, under the policy", "Acts differently", "Worth")}
+    used = {k: WORDS[k] for k in ("Value", "Score", "In the log, under the policy", "Acts differently", "Worth")}
     return shell("A proposed policy", body + _method(used, p["settings"]))
 
 
 def _head(title: str, sentence: str, said: str, figure: str = "") -> str:
     lead = f'<p class="lead">{escape(sentence)}</p>'
     return f'<header id="answer" tabindex="-1"><h1>{title}</h1>{figure}{lead}{said}</header>'
+
+
+def _true_if(p: Payload, acts: Payload | None, robust: Payload | None) -> dict[str, str]:
+    """What the policy does, and what must be true for the difference to be real."""
+    found = {"What it does": acts_in_words(acts)} if acts else {}
+    said = filter(None, [p.get("assumptions"), robust and robust["sentence"]])
+    return {**found, "What would have to be true": " ".join(said)}
 
 
 def _method(words: Mapping[str, str], settings: Payload) -> str:
@@ -126,7 +138,7 @@ def _places(places: Sequence[Payload]) -> str:
 
 def _policy(policy: Payload) -> str:
     """The rule, the table that decides, and what was usually done, by which the rule limits the choice."""
-    unit = "log-odds" if policy["rule"] == "tilt" else "merit"
+    unit = "log-odds" if policy["rule"] == "tilt" else "score"
     note = f"Score of each action: change in {unit} per standard deviation of a column, and its constant."
     habit = "Usual log-odds of each action, in the same units: what was done in the log."
     return (

@@ -23,24 +23,25 @@ Payload = Mapping[str, Any]
 SECTIONS = {"sure": "How sure?", "features": "Which features?", "fit": "How the fit went", "method": "Words, settings"}
 CAPTIONS = {
     "forest": "Whiskers are intervals. The rows below the logged behaviour estimate the same number as this report in "
-    "other ways. They are a check, not a vote: those that rest on few effective episodes can be far off by chance.",
+    "other ways. They are a check, not a vote: an estimate that rests on few episodes can be far off by chance.",
     "ratios": "How much each logged transition counts for the target policy: 1 where it acts as the log does. A long "
     "tail means that few rows decide.",
-    "agreement": "States grouped by predicted value, on episodes the model has not seen, against the weighted return "
-    "that followed. Points near the diagonal are good.",
-    "fan": "What the difference to the logged behaviour may be at each strength Γ: dark, what an unrecorded cause "
-    "could do; light, that and chance together. Γ multiplies the odds of the logged action.",
+    "agreement": "Episodes the model has not seen: the value it predicts, in groups of states, against the weighted "
+    "return that followed. Points near the diagonal are good.",
+    "fan": "The range of the difference to the logged behaviour at each strength Γ of an unrecorded cause. Dark: the "
+    "cause alone; light: the cause and chance together. Γ multiplies the odds of the logged action.",
     "path": "Weights as the penalty falls from left to right; dashed: where all features that stand out have entered.",
     "convergence": "The certified gap: the most by which more iterations could still lower the objective, as a share "
     "of it.",
 }
 ALERTS = {"red": "Do not use this answer.", "amber": "Caution.", "note": "Note."}
+MOST_ACTIONS = 5  # whose shares are told in words
 WEIGHT = "A weight is the change in value when the feature rises by one standard deviation, the others unchanged."
 GLOSSARY = {
     "Value": "Expected (discounted) sum of rewards per episode if the target policy were in charge from the start.",
-    "Interval": "Covers the truth at the stated rate over logs like this one. It accounts for the sampling of whole "
-    "episodes, not for actions missing from the log nor for a cause that was not recorded.",
-    "Effective sample size": "How many episodes (or rows) of the target policy itself carry the same information.",
+    "Interval": "Covers what this model converges to, at the stated rate over logs like this one; that is the policy's "
+    "value if the assumptions hold. It accounts for the sampling of whole episodes, not for actions missing from the "
+    "log nor for a cause that was not recorded.",
     "Coverage": "Share of the target policy's choices that the logged policy also makes.",
     "Ratio": "Probability of the logged action under the target policy over that under the logged policy.",
     "Bellman error": "How inconsistent the value function is from one step to the next, on episodes it has not seen.",
@@ -50,7 +51,9 @@ GLOSSARY = {
     "LSTD-Q": "The value without any behaviour probabilities, from a model of every action. If it agrees, that is "
     "not proof: both may miss the same unrecorded cause.",
     "LSTD, features that matter": "The same linear model, with the features that stand out alone.",
-    "Effective episodes": "How many episodes would carry the same information if each counted alike.",
+    "Effective episodes": "How evenly the weight is spread over the episodes: as over this many that count alike.",
+    "Γ*": "How strongly an unrecorded cause would have to change the odds of the logged action, at every decision, to "
+    "explain the difference away (the marginal sensitivity model, Tan 2006).",
 }
 
 
@@ -66,40 +69,93 @@ def page(payload: Payload) -> str:
 
 
 def _answer(p: Payload) -> str:
-    """The question, what speaks against the answer, the answer. Where it must not be used, that comes first."""
-    target = f'<span class="soft">({escape(str(p["target"]))})</span>'
-    written, red = answers(p), p["severity"] == "red"
-    unit = f"{escape(p['unit'])}, " if p.get("unit") else ""
-    interval = f"{unit}{percent(p['level'])} interval {' to '.join(map(written, p['interval']))}"
-    figure = (
-        f'<p class="answer{" doubtful" if red else ""}">{written(p["value"])} <small>{interval}</small></p>'
-        f'<p class="lead">{escape(_comparison(p))}</p>'
-    )
+    """The question, what speaks against the answer, the answer in words. Where it must not be used, that comes first."""
+    red = p["severity"] == "red"
+    body = alerts(p["warnings"]) + _figure_of_value(p) if red else _figure_of_value(p) + alerts(p["warnings"])
     links = [f'<a href="#{key}">{words}</a>' for key, words in SECTIONS.items()]
-    body = alerts(p["warnings"]) + figure if red else figure + alerts(p["warnings"])
+    title = f"What would {escape(str(p['target']))} have been worth?"
     return (
-        f'<header id="answer" tabindex="-1"><h1>What is the target policy worth? {target}</h1>{body}</header>'
+        f'<header id="answer" tabindex="-1"><h1>{title}</h1>{body}{entries(in_words(p), "words")}</header>'
         f'<nav aria-label="Sections">{"".join(links)}</nav>'
     )
 
 
+def _figure_of_value(p: Payload) -> str:
+    """The value in large type with its interval; in grey where it must not be used."""
+    written, kind = answers(p), " doubtful" if p["severity"] == "red" else ""
+    unit = f"{escape(p['unit'])}, " if p.get("unit") else ""
+    interval = f"{unit}{percent(p['level'])} interval {' to '.join(map(written, p['interval']))}"
+    return f'<p class="answer{kind}">{written(p["value"])} <small>{interval}</small></p>'
+
+
+def in_words(p: Payload) -> dict[str, str]:
+    """The answer in five sentences: what the policy does, what it is worth, how sure that is, if what, and what next."""
+    found = {}
+    if p.get("acts"):
+        found["What it does"] = acts_in_words(p["acts"])
+    found["What it would have been worth"] = _comparison(p)
+    found["How sure that is"] = _sureness(p)
+    robust = p.get("robustness")
+    found["What would have to be true"] = " ".join(filter(None, [p.get("assumptions"), robust and robust["sentence"]]))
+    found["What to do next"] = _next(p)
+    return {name: text for name, text in found.items() if text}
+
+
+def acts_in_words(acts: Mapping[str, Any]) -> str:
+    """Which actions the policy takes more or less often than was done, as shares of the logged decisions."""
+    shares = list(zip(acts["actions"], acts["logged"], acts["target"], strict=True))
+    moved = sorted(shares, key=lambda entry: -abs(entry[2] - entry[1]))[:MOST_ACTIONS]
+    changes = [f"{name} in {percent(before)} → {percent(after)}" for name, before, after in moved if before != after]
+    if not changes:
+        return "It acts as the log does in every decision."
+    more = " Other actions change less." if len(shares) > len(moved) else ""
+    return f"Of the logged decisions, it takes {'; '.join(changes)}.{more}"
+
+
+def _sureness(p: Payload) -> str:
+    """What the worst caution means for the reader, and how many episodes carry the answer."""
+    carried = f"{count(p['effective_episodes'])} of {count(p['n_episodes'])} episodes"
+    said = {
+        "red": "Do not use this number: the boxes say why.",
+        "amber": "Read it together with the cautions in the boxes.",
+    }.get(p["severity"], "Nothing that was checked speaks against it.")
+    return f"{said} Its weight is spread as over {carried} that count alike."
+
+
+def _next(p: Payload) -> str:
+    """The remedy of the worst caution; otherwise where to look next."""
+    worst = next((c for c in p["warnings"] if c["severity"] in ("red", "amber")), None)
+    if worst is not None and worst.get("remedy"):
+        return str(worst["remedy"])
+    if worst is not None:
+        return "Follow the remedy in the first box, then ask again."
+    return "Look at the columns that matter below, and discuss with people who know the field whether they make sense."
+
+
 def alerts(cautions: Sequence[Mapping[str, str]], red: str = ALERTS["red"]) -> str:
-    """Each caution as a box that says in words how bad it is."""
+    """Each caution as a box that says in words how bad it is; notes are folded away together."""
     words = {**ALERTS, "red": red}
-    return "".join(
-        f'<p class="alert {c["severity"]}"><strong>{words[c["severity"]]}</strong> {escape(c["text"])}</p>'
+    boxes = [
+        (
+            c["severity"],
+            f'<p class="alert {c["severity"]}"><strong>{words[c["severity"]]}</strong> {escape(c["text"])}</p>',
+        )
         for c in cautions
-    )
+    ]
+    notes = "".join(box for severity, box in boxes if severity == "note")
+    n = sum(severity == "note" for severity, _ in boxes)
+    folded = f"<details><summary>{n} {'note' if n == 1 else 'notes'}</summary>{notes}</details>" if n else ""
+    return "".join(box for severity, box in boxes if severity != "note") + folded
 
 
 def _comparison(p: Payload) -> str:
-    """The answer in a sentence: against what the log itself earned, or would have earned."""
+    """The answer in a sentence, beside the mean return of the log."""
     what = "return" if p["gamma"] == 1 else f"return (discounted by {p['gamma']:g} a step)"
     written = answers(p)
     observed, modelled = (written(p[key]["value"]) for key in ("observed_return", "behavior_modelled"))
     cut = p["behavior_value"]["name"] != p["observed_return"]["name"]
-    first = f"The expected {what} per episode. The episodes of the log earned {observed} on average"
-    first += f"; had none been cut, the logged behaviour would have earned an estimated {modelled}." if cut else "."
+    first = f"{written(p['value'])} is the expected {what} per episode. The mean over the logged episodes is {observed}"
+    first += f"; had none been cut, it would have been about {modelled}." if cut else "."
     gain = p["difference"]
     if gain["value"] is None or not math.isfinite(gain["value"]) or p["severity"] == "red":
         return first
@@ -108,10 +164,12 @@ def _comparison(p: Payload) -> str:
     change = f"The difference of {signed(gain['value'])} "
     change += f"({percent(p['level'])} interval {signed(low)} to {signed(high)})"
     if p["max_ratio"] == 1 and p["ess_rows"] == p["n_rows"]:
-        return f"{first} {change} is the model's own error: the target acts as the log does in every row."
+        return (
+            f"{first} The target acts as the log does in every row, so {change[0].lower()}{change[1:]} is model error."
+        )
     if low <= 0 <= high:
-        return f"{first} {change} is within what chance alone would explain."
-    return f"{first} The target policy is {'better' if low > 0 else 'worse'}. {change} is beyond chance."
+        return f"{first} {change} is within what chance alone explains."
+    return f"{first} {change} is beyond chance: the target is {'better' if low > 0 else 'worse'}."
 
 
 def _certainty(p: Payload) -> str:
@@ -171,8 +229,10 @@ def _method(p: Payload) -> str:
     )
 
 
-def entries(found: Mapping[str, Any]) -> str:
-    return f"<dl>{''.join(f'<dt>{escape(k)}</dt><dd>{escape(str(v))}</dd>' for k, v in found.items())}</dl>"
+def entries(found: Mapping[str, Any], css: str = "") -> str:
+    """A list of names with their words."""
+    kind = f' class="{css}"' if css else ""
+    return f"<dl{kind}>{''.join(f'<dt>{escape(k)}</dt><dd>{escape(str(v))}</dd>' for k, v in found.items())}</dl>"
 
 
 def section(name: str, title: str, body: str) -> str:

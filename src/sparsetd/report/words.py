@@ -109,7 +109,7 @@ def _sample(p: Mapping[str, Any]) -> Verdict:
     carried, n = p["effective_episodes"], p["n_episodes"]
     level, word = _grade(min(carried / 100, 4 * carried / n), 1, 0.5, "plenty", "modest", "too few")
     meaning = (
-        f"of {count(n)} episodes: the answer is as sure as one from so many episodes of the target policy would be "
+        f"of {count(n)} episodes: the weight of the answer is spread as over so many that count alike "
         f"(rows: {count(p['effective_rows'])} of {count(p['n_rows'])})."
     )
     return Verdict("Effective episodes", count(carried), level, word, meaning)
