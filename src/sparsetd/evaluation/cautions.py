@@ -48,11 +48,12 @@ FRAGILE = 1.05  # Γ* below which hardly any unrecorded cause is needed to expla
 
 @dataclass(frozen=True)
 class Caution:
-    """A sentence about the answer, with its code and severity."""
+    """A sentence about the answer, with its code and severity; `remedy` is the part of it that says what to do."""
 
     code: str
     severity: Severity
     text: str
+    remedy: str = ""
 
     def __str__(self) -> str:
         return self.text
@@ -118,7 +119,8 @@ class Rule:
         if (self.model and evidence.sample_mean) or (found := self.test(evidence)) is None:
             return None
         severity, sentence = found
-        return Caution(self.code, severity, f"{sentence} {self.remedy}" if self.says_remedy else sentence)
+        text = f"{sentence} {self.remedy}" if self.says_remedy else sentence
+        return Caution(self.code, severity, text, self.remedy)
 
 
 def found_in(evidence: Evidence) -> list[Caution]:

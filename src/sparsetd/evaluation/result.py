@@ -6,7 +6,9 @@ import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from datetime import date
 from importlib import import_module
+from importlib.metadata import version
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,9 +23,14 @@ from sparsetd.storage.atomic import replace_file
 
 SIGNS = {"red": "DO NOT USE", "amber": "caution", "note": "note"}
 ASSUMPTIONS = (
-    "The interval covers what this model converges to; that is the policy's value if the assumptions hold. Whether "
-    "every cause of action and outcome was recorded, no log can tell (docs/assumptions.md)."
+    "The interval covers what this model converges to; that is the policy's value if the assumptions hold. No log can "
+    "tell whether every cause of action and outcome was recorded (docs/assumptions.md)."
 )
+
+
+def repeatable(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of an answer with the version and the day, which stand at the end of every page."""
+    return {**settings, "sparsetd": version("sparsetd"), "date": date.today().isoformat()}
 
 
 class Decision:
@@ -46,7 +53,7 @@ class Decision:
         module, _, name = self._page.partition(":")
         data = self.to_dict()
         make = getattr(import_module(f"sparsetd.report.{module}"), name)
-        return str(make({**data, "settings": {**data.get("settings", {}), **settings}}))
+        return str(make({**data, "settings": repeatable({**data.get("settings", {}), **settings})}))
 
     def _repr_html_(self) -> str:
         quoted = self.page().replace("&", "&amp;").replace('"', "&quot;")
@@ -216,7 +223,7 @@ class Evaluation(Decision):
     def page(self, *, unit: str | None = None, **settings: Any) -> str:
         """The page as text; `unit` says what the value is measured in."""
         data = self.to_dict()
-        return evaluation_page({**data, "unit": unit, "settings": {**data["settings"], **settings}})
+        return evaluation_page({**data, "unit": unit, "settings": repeatable({**data["settings"], **settings})})
 
     def summary(self) -> Summary:
         """The features that carry weight as a table, which becomes a frame (`to_frame`) or a picture (`plot`)."""

@@ -69,7 +69,7 @@ def page(payload: Payload) -> str:
 
 
 def _answer(p: Payload) -> str:
-    """The question, what speaks against the answer, the answer in words. Where it must not be used, that comes first."""
+    """The question, the answer in words, and what speaks against it, which comes first where it must not be used."""
     red = p["severity"] == "red"
     body = alerts(p["warnings"]) + _figure_of_value(p) if red else _figure_of_value(p) + alerts(p["warnings"])
     links = [f'<a href="#{key}">{words}</a>' for key, words in SECTIONS.items()]
@@ -89,7 +89,7 @@ def _figure_of_value(p: Payload) -> str:
 
 
 def in_words(p: Payload) -> dict[str, str]:
-    """The answer in five sentences: what the policy does, what it is worth, how sure that is, if what, and what next."""
+    """The answer in five sentences, from what the policy does to what to do next."""
     found = {}
     if p.get("acts"):
         found["What it does"] = acts_in_words(p["acts"])
