@@ -176,7 +176,7 @@ def test_what_cannot_act_is_refused_in_a_sentence(model, said):
 def test_greedy_in_a_fitted_model():
     q = ValueFunction(None, LSTD(gamma=0.9, alpha=1e-3)).fit(LOG, target)
     asked = pose(LOG, q)
-    assert asked.target == "greedy in the given model"
+    assert asked.asked.words == "greedy in the given model"
     np.testing.assert_array_equal(asked.log.target_prob, (q.act(LOG.observation) == LOG.action).astype(float))
 
 

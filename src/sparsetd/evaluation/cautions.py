@@ -175,6 +175,16 @@ def _cut_episodes(e: Evidence) -> Finding:
     )
 
 
+def _discounted_outcome(e: Evidence) -> Finding:
+    gamma = e.facts.gamma
+    if gamma == 1 or not suspicions.only_outcomes(e.log):
+        return None
+    return "note", (
+        f"Only the last row of an episode has a reward, and the discount is {gamma:g}: an outcome after ten rows "
+        f"counts {gamma**9:.2g} of one after the first."
+    )
+
+
 def _few_effective_episodes(e: Evidence) -> Finding:
     support, single = e.support, e.facts.most[2] == 1
     few = support.effective_episodes
@@ -438,6 +448,14 @@ RULES: tuple[Rule, ...] = (
         "(red); a note where no reward was earned in the last rows.",
         "Log longer episodes, or ask with a smaller `gamma` (`--gamma`).",
         _cut_episodes,
+    ),
+    Rule(
+        "discounted_outcome",
+        "Outcomes that come late count less.",
+        "Only the last row of an episode has a reward, every episode terminates, and the discount is below 1.",
+        "Ask with `gamma=1` (`--gamma 1`), unless time itself matters.",
+        _discounted_outcome,
+        model=False,
     ),
     Rule(
         "few_effective_episodes",

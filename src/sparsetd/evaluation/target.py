@@ -21,7 +21,6 @@ which is exactly 1 where the rest is all. Where the log has no behaviour probabi
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -138,31 +137,14 @@ class Target:
         width = table.shape[1]
         return np.stack([np.bincount(action, minlength=width), table.sum(axis=0) + np.bincount(action, rest, width)])
 
-    def digest(self, log: Transitions) -> str:
-        """A key of what the policy computes on these rows: two policies share it if and only if they act alike here.
-
-        Work that is kept must be found by it, never by a policy's code: a function may read a global or a file.
-        """
-        found = self.shares(log)
-        given = found or (log.importance_ratio() if self.form is None else self.form,)
-        digest = hashlib.blake2b(digest_size=16)
-        for array in given:
-            digest.update(repr(array.shape).encode())
-            digest.update(np.ascontiguousarray(array, dtype=np.float64).tobytes())
-        return digest.hexdigest()
-
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A log with the ratios of the target policy, the target in words, and the behaviour if it had to be estimated."""
+    """A log with the ratios of the target policy, the target, and the behaviour if it had to be estimated."""
 
     log: Transitions
     asked: Target
     behavior: BehaviorPolicy | None = None
-
-    @property
-    def target(self) -> str:
-        return self.asked.words
 
 
 def pose(log: Transitions, target: Any = None, *, classifier: Any = None, floor: float = 1e-3) -> Question:

@@ -34,6 +34,7 @@ LIMIT = re.compile(r"([<>≤≥])=?\s*(.+)")
 BLANKS = re.compile(r"(?<=[0-9])[ '’\u00a0\u202f](?=[0-9]{3}(?![0-9]))")  # between groups of thousands
 COMMAS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 DOTS = re.compile(r"(?<=[0-9])\.(?=[0-9]{3}(?![0-9]))")
+# A comma is decimal where other than three digits follow it, or no digit but 0 stands before it: 4,5 and 0,125.
 DECIMAL_COMMA = re.compile(r"[^,]*(?<![1-9]..)(?<![1-9].)(?<![1-9]),[0-9]+|[^,]*,([0-9]{1,2}|[0-9]{4,})")
 NUMERIC_DATE = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4}|[0-9]{2})(?:[ T,]+([0-9:.]+))?")
 YEAR_FIRST = re.compile(r"([0-9]{4})[/.]([0-9]{1,2})[/.]([0-9]{1,2})(?:[ T]+([0-9:.]+))?")
@@ -81,10 +82,12 @@ def read(cells: Sequence[Any], weight: Array, how: Mapping[str, Any]) -> Reading
     return Reading("text", np.full(len(cells), np.nan), np.zeros(len(cells)))
 
 
-def _flags(cells: Sequence[Any], _: Mapping[str, Any]) -> Reading:
+def _flags(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
     words = {folded(str(one)) for one in cells[:MOST_WORDS] if _is_word(one)}
     pair = next((pair for pair in PAIRS if words and words <= set(pair)), {})
     values, bad = np.full(len(cells), np.nan), []
+    if words and not pair and "kind" not in how:
+        return Reading("flag", values, values, {}, (0,))
     for i, one in enumerate(cells):
         if isinstance(one, bool):
             values[i] = float(one)

@@ -386,7 +386,10 @@ class _Columns:
         if self.is_category(name):
             first = next(iter(self.categories(name))).split(", not ")[0]
             raise ValueError(f"`{name}` is text: ask for one of its values, as in `{name}` = '{first}'.")
-        raise ValueError(f"A rule names a column {show(name)} that is not observed{nearest(name, self.names)}")
+        hint = (
+            "" if all(re.fullmatch(r"\w+", one) for one in self.names) else " (write others than words in backquotes)"
+        )
+        raise ValueError(f"A rule names a column {show(name)} that is not observed{hint}{nearest(name, self.names)}")
 
     def flag(self, name: str) -> Array:
         values = np.broadcast_to(self.number(name), self.n)
