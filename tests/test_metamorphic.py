@@ -107,7 +107,7 @@ def compared(table: Table, log: Transitions) -> Numbers:
 
 
 def improved(table: Table, log: Transitions) -> Numbers:  # noqa: ARG001
-    found = sparsetd.improve(log, gamma=GAMMA, n_resamples=1)
+    found = sparsetd.improve(log, gamma=GAMMA)
     return with_interval("difference", found.difference.value, found.interval)
 
 
@@ -211,6 +211,13 @@ def _plain(table: Table) -> list[dict[str, Any]]:
     return [dict(zip(table.columns, row, strict=True)) for row in zip(*lists, strict=True)]
 
 
+def _csv(table: Table, path: Path) -> Path:
+    rows = _plain(table)
+    text = [",".join(rows[0]), *(",".join(map(str, row.values())) for row in rows)]
+    path.with_suffix(".csv").write_text("\n".join(text) + "\n")
+    return path.with_suffix(".csv")
+
+
 def _jsonl(table: Table, path: Path) -> Path:
     path.with_suffix(".jsonl").write_text("".join(json.dumps(row) + "\n" for row in _plain(table)))
     return path.with_suffix(".jsonl")
@@ -241,12 +248,21 @@ def _polars(table: Table, path: Path) -> Any:  # noqa: ARG001
     return pl.DataFrame(table.columns)
 
 
+def _folder(table: Table, path: Path) -> Path:
+    """Two files, cut in the middle of an episode, the later rows first."""
+    path.mkdir()
+    half = len(table.columns["reward"]) // 2 + 1
+    _csv(table.rows(slice(half, None)), path / "a")
+    _csv(table.rows(slice(half)), path / "b")
+    return path
+
+
 def _shards(table: Table, path: Path) -> Path:
     shard([_parquet(table, path)], path.with_suffix(".shards"), n_shards=3)
     return path.with_suffix(".shards")
 
 
-SOURCES = {f.__name__[1:]: f for f in (_jsonl, _parquet, _feather, _npz, _pandas, _polars, _shards)}
+SOURCES = {f.__name__[1:]: f for f in (_csv, _jsonl, _parquet, _feather, _npz, _pandas, _polars, _folder, _shards)}
 
 # --- the loop ---------------------------------------------------------------------------------------------------------
 
@@ -281,6 +297,31 @@ def test_source(source: str, before: dict[str, Numbers], tmp_path: Path) -> None
 
 
 # --- identities between answers ---------------------------------------------------------------------------------------
+
+
+def test_the_value_of_what_was_done_is_the_mean_return() -> None:
+    log = read(ORIGINAL.columns)
+    mean = np.mean([episode.reward @ GAMMA ** np.arange(len(episode)) for episode in log.episodes()])
+    assert sparsetd.evaluate(log, "behavior", gamma=GAMMA, n_resamples=0).value == pytest.approx(mean, rel=1e-9)
+    assert sparsetd.compare(log, {"done": "behavior"}, gamma=GAMMA).to_dict()["values"][0]["value"] == pytest.approx(
+        mean, rel=1e-9
+    )
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_comparison_of_one_policy_is_its_evaluation(law: str) -> None:
+    table = LAWS[law].change(ORIGINAL)
+    log = opened(table)
+    alone = sparsetd.compare(log, {"asked": policy(table)}, gamma=GAMMA).to_dict()["values"][0]
+    assert_same(with_interval("value", alone["value"], alone["interval"]), evaluated(table, log), 1e-12)
+
+
+def test_nothing_hidden_is_the_evaluation() -> None:
+    log = read(ORIGINAL.columns)
+    bound = bounded(ORIGINAL, log)
+    value = evaluated(ORIGINAL, log)["value"]
+    assert bound["bounds from at 1.0"] == pytest.approx(value, rel=1e-9)
+    assert bound["bounds to at 1.0"] == pytest.approx(value, rel=1e-9)
 
 
 def test_a_model_that_was_saved_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
