@@ -127,12 +127,12 @@ def test_an_interrupted_run_continues_with_the_same_bytes(tmp_path: Path, monkey
     def run(out: Path, writes: int | None = None) -> int:
         done, real = 0, sharding.replace_file
 
-        def limited(path: Path, data: bytes) -> None:
+        def limited(path: Path, data: bytes, **how: bool) -> None:
             nonlocal done
             if done == writes:
                 raise KeyboardInterrupt
             done += 1
-            real(path, data)
+            real(path, data, **how)
 
         with monkeypatch.context() as patched:
             for module in (sharding, container):  # shards and spills, and the notes of what is finished

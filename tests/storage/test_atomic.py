@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sparsetd.storage.atomic import clear_leftovers, remove_file, replace_file
+from sparsetd.storage.atomic import clear_leftovers, replace_file
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o666])
@@ -36,10 +36,6 @@ def test_links_are_followed(tmp_path: Path) -> None:
         replace_file(link, text)
         assert link.is_symlink()
         assert (tmp_path / "there" / "file").read_text() == text
-    remove_file(link)
-    assert link.is_symlink()
-    assert not list((tmp_path / "there").iterdir())
-    remove_file(link)
 
 
 def test_only_files_are_replaced(tmp_path: Path) -> None:
@@ -83,7 +79,7 @@ def test_leftovers_of_dead_writers_go_and_those_of_living_ones_stay(tmp_path: Pa
     ]
     for name in names:
         (tmp_path / name).write_text("half")
-    clear_leftovers(tmp_path / "model")
+    clear_leftovers(tmp_path, "model")
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(names[2:])
 
 

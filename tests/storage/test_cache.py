@@ -156,17 +156,17 @@ def test_a_checkpoint_is_written_when_it_is_time_and_says_so(tmp_path, capsys):
     assert kept.load(0) == (None, 0)
 
 
-def test_leftovers_of_a_killed_save_are_cleared(tmp_path):
-    kept = Cache(tmp_path)
+def test_leftovers_of_killed_runs_are_cleared_once_for_a_run(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    (tmp_path / f".{KEY}.part.{dead.pid}.tmp").write_bytes(b"half")
-    others = {f".{KEY}.part.{writer}.tmp" for writer in (os.getppid(), 10**20, "notes")}
-    others.add(f".{'1' * 64}.part.{dead.pid}.tmp")
-    for name in others:
+    ours = [f".{KEY}.part.{dead.pid}.tmp", f".{'1' * 64}.arrow.{dead.pid}.abcdef.tmp"]
+    others = {f".{KEY}.part.{writer}.tmp" for writer in (os.getppid(), 10**20, "notes")} | {f".mine.{dead.pid}.tmp"}
+    for name in (*ours, *others):
         (tmp_path / name).write_bytes(b"being written, or not ours")
-    kept.put(KEY, 1)
-    assert {p.name for p in tmp_path.iterdir()} == {f"{KEY}.part", *others}
+    Cache(tmp_path).put(KEY, 1)
+    assert {p.name for p in tmp_path.iterdir()} == {f"{KEY}.part", *ours, *others}
+    for kept in (Cache(tmp_path, tidy=True), Checkpoint(tmp_path, KEY, "rows")):
+        assert {p.name for p in tmp_path.iterdir()} == {f"{KEY}.part", *others}, kept
 
 
 def test_a_checkpoint_may_lie_behind_a_link(tmp_path: Path) -> None:

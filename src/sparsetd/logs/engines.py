@@ -90,6 +90,7 @@ def reduced(
         Where the result of every shard is kept as soon as it is there: a run that was killed continues with the rest.
     """
     tasks = list(zip(shards, [()] * len(shards) if along is None else along, strict=True))
+    Cache(folder, tidy=True)
     work = partial(worked, f, tuple(args), opened, listed, None if folder is None else str(folder))
     if len(tasks) == 1:
         return work(tasks[0])

@@ -68,7 +68,7 @@ def shard(
     folder = Path(out)
     if _is_done(folder, plan):
         return _manifest(folder)
-    kept = Cache(folder / UNFINISHED)
+    kept = Cache(folder / UNFINISHED, tidy=True)
     made = _begun(folder, kept, plan)
     try:
         manifest = _written(Log(*sources, **columns), folder, kept, plan, n, memory)
@@ -147,7 +147,7 @@ def _spilled(log: Log, kept: Cache, plan: str, n: int, memory: int) -> list[Path
     for table in _portions(_with_ids(track(log, "reading")), memory // 2):
         spills.append(kept.file(key_of(plan, "spill", len(spills)), ".arrow"))
         if not spills[-1].exists():
-            replace_file(spills[-1], partial(_write_grouped, table, n))
+            replace_file(spills[-1], partial(_write_grouped, table, n), tidy=False)
     return spills
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable
@@ -20,13 +21,15 @@ from typing import BinaryIO
 Writer = Callable[[BinaryIO], None]
 
 
-def replace_file(path: str | os.PathLike[str], data: bytes | str | Writer) -> None:
+def replace_file(path: str | os.PathLike[str], data: bytes | str | Writer, *, tidy: bool = True) -> None:
     """Put `data` at `path` all at once: temporary file, fsync, rename, fsync of the directory.
 
-    `data` may be a function that writes to the open file, which then need not be in memory.
+    `data` may be a function that writes to the open file, which then need not be in memory. With `tidy` the folder is
+    looked through for what killed writers of this file left; in a folder of many files that takes long.
     """
     target = regular_file(path)
-    clear_leftovers(target)
+    if tidy:
+        clear_leftovers(target.parent, glob.escape(target.name))
     # Several threads and processes may write the same file: each has a name that nobody can guess, for itself.
     temporary = target.with_name(f".{target.name}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
     try:
@@ -42,11 +45,6 @@ def replace_file(path: str | os.PathLike[str], data: bytes | str | Writer) -> No
     _sync_directory(target.parent, path)
 
 
-def remove_file(path: str | os.PathLike[str]) -> None:
-    """Remove the file that `path` leads to; a link to it stays."""
-    Path(os.path.realpath(path)).unlink(missing_ok=True)
-
-
 def regular_file(path: str | os.PathLike[str]) -> Path:
     """Where a file at `path` lies or will lie, following links; refused where something else stands there."""
     try:
@@ -59,11 +57,11 @@ def regular_file(path: str | os.PathLike[str]) -> Path:
     return Path(os.path.realpath(path))
 
 
-def clear_leftovers(target: Path) -> None:
-    """Remove what writers of `target` that were killed left half-written beside it."""
-    for leftover in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
-        writer = leftover.name.removeprefix(f".{target.name}.").split(".")[0]
-        if writer.isdigit() and not _alive(int(writer)):
+def clear_leftovers(folder: Path, pattern: str) -> None:
+    """Remove what writers that were killed left half-written of the files in a folder whose names match a pattern."""
+    for leftover in folder.glob(f".{pattern}.*.tmp"):
+        writer = re.search(r"\.(\d+)(\.[0-9a-f]+)?\.tmp$", leftover.name)
+        if writer and not _alive(int(writer[1])):
             leftover.unlink(missing_ok=True)
 
 

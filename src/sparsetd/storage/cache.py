@@ -48,12 +48,17 @@ NAME = re.compile(r"\.?[0-9a-f]{64}\.\w+(\.\d+\.\w+\.tmp)?")
 
 
 class Cache:
-    """The entries of a folder; without a folder nothing is kept, and nothing is found."""
+    """The entries of a folder; without a folder nothing is kept, and nothing is found.
 
-    def __init__(self, folder: str | os.PathLike[str] | None) -> None:
+    With `tidy` what killed runs left half-written is removed first: once for a run, since there may be many entries.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None, *, tidy: bool = False) -> None:
         self.folder = None if folder is None else Path(folder)
         if self.folder is not None and self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"the checkpoint '{folder}' is a file, but a checkpoint is a folder: name a folder")
+        if self.folder is not None and tidy:
+            clear_leftovers(self.folder, "[0-9a-f]" * 64 + ".*")
 
     def get(self, key: str, classes: Iterable[type] = ()) -> Any:
         """The value of an entry, or None where there is no valid one; only these classes are built from the file."""
@@ -77,7 +82,7 @@ class Cache:
         encoder = Encoder()
         meta = {"key": key, "value": encoder.encode(value)}
         self.folder.mkdir(parents=True, exist_ok=True)
-        container.write(self.file(key), KIND, meta, encoder.arrays)
+        container.write(self.file(key), KIND, meta, encoder.arrays, tidy=False)
 
     def file(self, key: str, ending: str = ".part") -> Path:
         """The file of a key. A caller that writes it by itself, whole (`replace_file`), has an entry in any format."""
@@ -102,10 +107,8 @@ class Checkpoint:
     """One entry that is written again and again while the work goes on: every 30 seconds, each time in words."""
 
     def __init__(self, folder: str | os.PathLike[str] | None, key: str, what: str, *, seconds: float = SECONDS) -> None:
-        self.cache, self.key, self.what, self.seconds = Cache(folder), key, what, seconds
+        self.cache, self.key, self.what, self.seconds = Cache(folder, tidy=True), key, what, seconds
         self._saved = time.monotonic()
-        if self.cache.folder is not None:
-            clear_leftovers(self.cache.file(key))
 
     def load(self, like: Any) -> tuple[Any, int]:
         """The state that was saved last, of classes found in `like`, and how far it had come; else None and 0."""

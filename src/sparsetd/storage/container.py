@@ -37,9 +37,11 @@ class CorruptFileError(ValueError):
     """The file is not what was written: cut short, altered, or of another kind."""
 
 
-def write(path: str | os.PathLike[str], kind: str, meta: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-    """Write a header and arrays to `path`, atomically. `kind` ("model", "checkpoint") is checked on reading."""
-    replace_file(path, pack(kind, meta, arrays))
+def write(
+    path: str | os.PathLike[str], kind: str, meta: Mapping[str, Any], arrays: Mapping[str, Array], *, tidy: bool = True
+) -> None:
+    """Write a header and arrays to `path`, atomically. `kind` ("model", "entry") is checked on reading."""
+    replace_file(path, pack(kind, meta, arrays), tidy=tidy)
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, Array]]:

@@ -75,7 +75,7 @@ def sweep(
     task = _task(data, metric, len(which) > 1, options)
     settings = settings_of(learners, grid)
     pieces = [(s, part) for s in which for part in _parts(len(settings), task.together)]
-    kept = Cache(None if out is None else Path(out) / "rows")
+    kept = Cache(None if out is None else Path(out) / "rows", tidy=True)
     keys = _keys(task, settings, pieces, dtype if backend == "cuda" else "float64") if out is not None else pieces
     found = {i: rows for i, key in enumerate(keys) if (rows := kept.get(str(key))) is not None}
     todo, done = [i for i in range(len(pieces)) if i not in found], sum(map(len, found.values()))
