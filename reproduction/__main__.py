@@ -9,6 +9,8 @@ import json
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
+from io import StringIO
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -110,8 +112,7 @@ def _fail(sentence: str, code: int) -> int:
 
 def run(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     """The verdicts and the files, as text and as data."""
-    tell = (lambda _: None) if args.quiet else (lambda sentence: print(sentence, file=sys.stderr, flush=True))
-    finished = []
+    finished, tell = [], partial(print, file=StringIO() if args.quiet else sys.stderr, flush=True)
     for experiment, settings in [(e, settings_of(e, args)) for e in chosen(args.experiment)]:
         tell(f"running {experiment.name}")
         finished.append(execute(experiment, settings, args.out, n_jobs=args.n_jobs, resume=args.resume, tell=tell))

@@ -28,22 +28,13 @@ class Method:
     """A name, the system it solves and the iteration that solves it; `saddle` methods also move a dual y."""
 
     table: Callable[[float], Table]
-    solver: Callable[..., Any]
+    solver: Any
     colour: str
-
     automatic: bool = False
 
     def make(self, alpha: float) -> Any:
         """The solver with step α; one without a step keeps its own average, of the last quarter to half."""
         return self.solver(average="suffix") if self.automatic else self.solver(step_size=alpha, average="all")
-
-    @property
-    def saddle(self) -> bool:
-        return bool(self.solver.saddle)  # type: ignore[attr-defined]
-
-    @property
-    def extragradient(self) -> bool:
-        return bool(self.solver.extragradient)  # type: ignore[attr-defined]
 
 
 # Okabe–Ito colours.
@@ -115,10 +106,10 @@ def expected_path(method: Method, eta: float, alpha: float, mdp: FiniteMDP, mark
     for t in range(max(marks) + 1):
         if t in wanted:
             shaped = [v.reshape(table.n_blocks, -1) for v in (x, total[0] / count, y, total[1] / count)]
-            yield Point(t, *(shaped if method.saddle else shaped[:2]))
-        trial = _step(x, y, x, y, A, b, alpha, method.saddle)
-        new = _step(x, y, *trial, A, b, alpha, method.saddle) if method.extragradient else trial
-        if method.extragradient and t == 0:
+            yield Point(t, *(shaped if method.solver.saddle else shaped[:2]))
+        trial = _step(x, y, x, y, A, b, alpha, method.solver.saddle)
+        new = _step(x, y, *trial, A, b, alpha, method.solver.saddle) if method.solver.extragradient else trial
+        if method.solver.extragradient and t == 0:
             total, count = [np.zeros_like(x), np.zeros_like(y)], 0
         total, count = [s + v for s, v in zip(total, trial, strict=True)], count + 1
         x, y = new

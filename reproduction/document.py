@@ -123,11 +123,11 @@ class Details:
 Block = Heading | Paragraph | Grid | Tally | Picture | Details
 
 
-def markdown_page(blocks: Sequence[Block], base: Path) -> str:
+def as_markdown(blocks: Sequence[Block], base: Path) -> str:
     return "\n\n".join(block.markdown(base) for block in blocks) + "\n"
 
 
-def html_page(title: str, blocks: Sequence[Block], base: Path) -> str:
+def as_html(title: str, blocks: Sequence[Block], base: Path) -> str:
     """A page without outside resources: it can be mailed as it is."""
     body = "\n".join(block.html(base) for block in blocks)
     return shell(title, f'<article id="answer" class="document">\n{body}\n</article>')

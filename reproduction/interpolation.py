@@ -90,9 +90,6 @@ def run(settings: InterpolationSettings, unit: Unit) -> list[Row]:
                 row = {"problem": unit.params["problem"], "method": method, "rho_w": rho, "iterate": iterate}
                 row |= {f"to_{k}": float(np.linalg.norm(theta - end)) / apart for k, end in ends.items()}
                 rows.append(row | {"cosine": cosine, "w": float(np.abs(w).max()), "neu": _neu(given, theta)})
-    for name, theta in ends.items():
-        row = {"problem": unit.params["problem"], "method": name, "rho_w": np.nan, "iterate": "last"}
-        rows.append(row | {"to_GQ": float(name == "TD"), "to_TD": float(name == "GQ"), "neu": _neu(given, theta)})
     return rows
 
 

@@ -9,18 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from reproduction.document import (
-    Block,
-    Details,
-    Grid,
-    Heading,
-    Paragraph,
-    Picture,
-    Tally,
-    html_page,
-    level,
-    markdown_page,
-)
+from reproduction.document import Block, Details, Grid, Heading, Paragraph, Picture, Tally, as_html, as_markdown, level
 from reproduction.runner import Finished
 from reproduction.verdict import KINDS, TRIVIAL, Claim
 from sparsetd.plots import save_figure
@@ -44,8 +33,8 @@ def write_report(outcomes: Sequence[Finished], out: Path, command: str) -> dict[
     for outcome in outcomes:
         blocks += _chapter(outcome)
     files = {"html": out / "report.html", "markdown": out / "report.md"}
-    replace_file(files["html"], html_page(TITLE, blocks, out).encode())
-    replace_file(files["markdown"], markdown_page(blocks, out).encode())
+    replace_file(files["html"], as_html(TITLE, blocks, out).encode())
+    replace_file(files["markdown"], as_markdown(blocks, out).encode())
     return files
 
 

@@ -232,7 +232,7 @@ def _table(settings: Any, rows: Any) -> Grid:
 
 def _variants(settings: Any) -> list[tuple[str, float, str]]:
     names = [(m, e) for m in METHODS for e in ((settings.eta,) if m == "TD" else (settings.eta, settings.other_eta))]
-    return [(m, e, i) for m, e in names for i in (("last", "average") if METHODS[m].saddle else ("last",))]
+    return [(m, e, i) for m, e in names for i in (("last", "average") if METHODS[m].solver.saddle else ("last",))]
 
 
 def plot(settings: Any, rows: Any) -> list[Figure]:
@@ -268,7 +268,7 @@ def plot(settings: Any, rows: Any) -> list[Figure]:
 def _draw_mspbe(settings: Any, rows: Any, axes: Sequence[Any], update: str) -> None:
     for ax in axes:
         for name in ("TD", "TDC", "GTD2", "RO-TD", "RO-TD-MP"):
-            for iterate in ("last", "average") if METHODS[name].saddle else ("last",):
+            for iterate in ("last", "average") if METHODS[name].solver.saddle else ("last",):
                 _line(ax, rows, update, name, settings.eta, iterate)
         ax.set_xlabel("iteration")
     axes[0].set(xlim=(0, settings.short), ylim=(0, 140), ylabel="MSPBE", title="linear, first steps")
