@@ -19,7 +19,8 @@ import pytest
 from fuzz.test_findings import refused
 from sparsetd import LSTD, Transitions, ValueFunction, model_file
 from sparsetd.features import Fourier, Polynomial, RBFGrid, Tabular, TileCoding
-from sparsetd.logs import files, read, read_batches, text
+from sparsetd.logs import files, inspect, read, read_batches, text
+from sparsetd.logs.sharding import shard
 from sparsetd.storage import container
 from sparsetd.storage.container import CorruptFileError
 
@@ -51,6 +52,25 @@ def test_a_long_id_in_many_rows_of_parquet_is_refused_while_it_is_in_memory_once
     pq.write_table(table, tmp_path / "log.parquet", compression="zstd", store_schema=False)
     with at_most(50 * MIB):
         refused(lambda: read(small(tmp_path / "log.parquet")), "`episode` must have ids of at most 1,000 bytes")
+
+
+def test_ten_thousand_rows_of_one_long_id_are_refused_by_shard(tmp_path: Path) -> None:
+    n = 10_000
+    names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, np.int32)), ["z" * MIB])
+    table = pa.table({"obs_x": np.zeros(n), "reward": np.zeros(n), "episode": names})
+    pq.write_table(table, tmp_path / "log.parquet", compression="zstd", store_schema=False)
+    with at_most(50 * MIB):
+        refused(lambda: shard([small(tmp_path / "log.parquet")], tmp_path / "out"), "ids of at most 1,000 bytes")
+
+
+def test_a_list_of_very_many_numbers_is_refused_by_its_footer(tmp_path: Path) -> None:
+    n = 2**26
+    lists = pa.ListArray.from_arrays(pa.array([0, n], pa.int32()), pa.array(np.zeros(n, np.int8)))
+    pq.write_table(pa.table({"obs": lists, "reward": [0.0]}), tmp_path / "log.parquet", compression="zstd")
+    del lists
+    with at_most(10 * MIB):
+        refused(lambda: read(small(tmp_path / "log.parquet")), "would unpack to 0.5 GiB in one row group")
+        assert "would unpack to" in str(inspect(tmp_path / "log.parquet").error)
 
 
 def test_long_lists_of_parquet_are_refused_before_they_are_unpacked(

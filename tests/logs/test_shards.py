@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 
+from sparsetd.cli import main  # noqa: E402
 from sparsetd.logs import (  # noqa: E402
     Transitions,
     concatenate,
@@ -256,7 +258,7 @@ def test_files_without_a_manifest_are_shards_if_they_share_no_episode(folder: Pa
     with pytest.raises(ValueError, match=r"1.parquet holds an episode that 0.parquet holds too: run `sparsetd shard`"):
         shards(tmp_path / "raw")
     (folder / "shard-00001.parquet").write_bytes(b"PAR1")
-    with pytest.raises(ValueError, match=r"The shard shard-00001.parquet is not a readable Parquet file"):
+    with pytest.raises(ValueError, match=r"shard-00001.parquet is not a readable Parquet file"):
         shards(folder)
     pq.write_table(pa.table({"obs_a": [1.0], "reward": [1.0], "episode": [1]}), folder / "shard-00001.parquet")
     with pytest.raises(ValueError, match=r"The shard shard-00001.parquet has other columns or types"):
@@ -282,3 +284,72 @@ def test_other_readers_take_the_columns_from_the_manifest(tmp_path: Path) -> Non
     whole = read(tmp_path / "out")
     assert whole.reward.sum() == pytest.approx(read(tmp_path / "raw", reward="score").reward.sum())
     assert inspect(tmp_path / "out").n_rows == len(whole) == sum(map(len, read_batches(tmp_path / "out")))
+
+
+def test_rows_in_memory_are_never_taken_for_those_before(tmp_path: Path) -> None:
+    columns = log("plain")
+    shard([columns], tmp_path / "out", n_shards=2)
+    for again in (columns, {**columns, "reward": columns["reward"] + 1}):
+        with pytest.raises(ValueError, match="is not empty: name a new folder"):
+            shard([again], tmp_path / "out", n_shards=2)
+    assert read(tmp_path / "out").reward.sum() == pytest.approx(read(columns).reward.sum())
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_a_folder_of_the_users_is_not_ours_to_delete(bad: bool, tmp_path: Path) -> None:
+    columns = log("plain")
+    if bad:
+        columns["reward"][3] = np.nan
+    out = tmp_path / "out"
+    (out / "unfinished").mkdir(parents=True)
+    (out / "unfinished" / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match="is not empty"):
+        shard(write(columns, tmp_path / "raw"), out)
+    assert (out / "unfinished" / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_bad_log_into_a_linked_folder_says_what_is_wrong_with_the_log(tmp_path: Path) -> None:
+    columns = log("plain")
+    columns["reward"][3] = np.nan
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out").symlink_to(tmp_path / "disk")
+    with pytest.raises(ValueError, match="`reward` must be finite, but row 3"):
+        shard(write(columns, tmp_path / "raw"), tmp_path / "out")
+    assert list((tmp_path / "disk").iterdir()) == []
+    columns["reward"][3] = 0.0
+    shard(write(columns, tmp_path / "better"), tmp_path / "out")
+    assert len(read(tmp_path / "out")) > 0
+
+
+def test_sizes_are_checked_before_anything_is_allocated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (name, *_) = write(log("plain"), tmp_path / "raw")
+    for option in ("--shards", "--buckets", "--n-features"):
+        assert main(["shard", name, "--out", str(tmp_path / "out"), option, str(2**64)]) == 2
+        assert "must be at most" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="`n_shards` must be between 1 and 100,000"):
+        shard([name], tmp_path / "out", n_shards=2**64)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_manifest_that_names_a_shard_twice_is_refused(folder: Path) -> None:
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(
+        json.dumps({**manifest, "shards": [*manifest["shards"], manifest["shards"][0]]})
+    )
+    with pytest.raises(ValueError, match="is not a manifest of shards"):
+        shards(folder)
+
+
+def test_a_file_name_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (name, *_) = write(log("plain"), tmp_path / "raw", n_parts=1)
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/l\xffog.parquet")
+    shutil.copy(name, odd)
+    assert len(read(odd)) == len(read(name))
+    assert main(["inspect", odd]) == 0
+    assert main(["shard", odd, "--out", str(tmp_path / "out")]) == 0
+    for ending, words in ((".parquet", "is not a readable Parquet file"), (".csv", "is empty"), (".pkl", "no reader")):
+        bad = os.fsdecode(os.fsencode(tmp_path) + b"/b\xffad" + ending.encode())
+        Path(bad).write_bytes(b"")
+        capsys.readouterr()
+        assert main(["inspect", bad]) == 2
+        assert words in capsys.readouterr().err

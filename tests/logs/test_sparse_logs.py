@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparsetd import LSTD, TDC, ValueFunction, evaluate, load
+from sparsetd import LSTD, TD, TDC, ValueFunction, evaluate, load
 from sparsetd.cli import main
 from sparsetd.estimators import fit_stream
 from sparsetd.logs import concatenate, inspect, read, read_batches, shards
@@ -212,3 +212,50 @@ def test_values_belong_to_indices_row_by_row(path: Path) -> None:
     assert log.observation.toarray()[2].tolist() == [1.0, 0, 4.0, 0, 3.0]
     with pytest.raises(ValueError, match="`values` and `indices` differ in length in row 1"):
         read(written(path, pa.array(ROWS), values=[[0.5, 2.0], [1.0], [3.0, 4.0]]))
+
+
+@pytest.mark.parametrize("successors", [False, True])
+def test_thirty_files_of_hashes_become_shards_from_the_command_line(successors: bool, tmp_path: Path, capsys) -> None:
+    """Rows in any order over thirty files, episodes across files, columns under other names."""
+    log, full = columns(np.random.default_rng(1))
+    at = [np.flatnonzero(row) for row in full]
+    log |= {"feat_hashes": at, "weights": [row[i] for row, i in zip(full, at, strict=True)]}
+    roles = ["--column", "indices=feat_hashes", "--column", "values=weights"]
+    if successors:
+        log |= {"after": [*at[1:], at[0]]}
+        roles += ["--column", "next_indices=after"]
+    table = pa.table({name: pa.array(list(rows)) for name, rows in log.items()})
+    table = table.take(np.random.default_rng(2).permutation(len(table)))
+    for k in range(30):
+        pq.write_table(table.take(np.arange(k, len(table), 30)), tmp_path / f"part-{k}.parquet")
+    pattern, out = str(tmp_path / "*.parquet"), str(tmp_path / "out")
+    assert main(["shard", pattern, "--out", out, "--shards", "4", *roles]) == 0
+    parts = [part.read(sparse=True) for part in shards(out)]
+    assert {part.observation.shape[1] for part in parts} == {WIDTH}
+    whole = concatenate(parts)
+    expected = read(pattern, indices="feat_hashes", values="weights", next_indices="after" if successors else None)
+    episodes = {int(i): e for i, e in zip(expected.ids(), expected.episodes(), strict=True)}
+    for i, episode in zip(whole.ids(), whole.episodes(), strict=True):
+        np.testing.assert_array_equal(episode.observation.toarray(), episodes[int(i)].observation.toarray())
+        np.testing.assert_array_equal(episode.next_observation.toarray(), episodes[int(i)].next_observation.toarray())
+        np.testing.assert_array_equal(episode.reward, episodes[int(i)].reward)
+    settings = ["--method", "TDC", "--gamma", "0.9", "--quiet"]
+    assert main(["fit", out, "--out", str(tmp_path / "m"), *settings]) == 0
+    assert main(["evaluate", out, "--target", "target_prob", "--gamma", "0.9", "--buckets", "8", "--quiet"]) == 0
+    assert main(["inspect", out]) == 0
+    folded = str(tmp_path / "folded")
+    assert main(["shard", pattern, "--out", folded, "--buckets", "8", *roles]) == 0
+    assert {part.read(sparse=True).observation.shape[1] for part in shards(folded)} == {8}
+    capsys.readouterr()
+
+
+def test_values_honour_episodes_and_their_ends(tmp_path: Path) -> None:
+    """Episodes of two rows that pay 1 at their end: V = .9 at the start, whatever comes after in the file."""
+    n = 4000
+    table = pa.table(
+        {"indices": [[i % 2] for i in range(n)], "reward": np.arange(n) % 2 * 1.0, "episode": np.arange(n) // 2}
+    )
+    table = table.append_column("terminated", pa.array(np.arange(n) % 2 == 1))
+    pq.write_table(table, tmp_path / "log.parquet")
+    model = fit_stream(TD(gamma=0.9, step_size=0.05), read_batches(tmp_path / "log.parquet", n_features=2))
+    np.testing.assert_allclose(model.coef_, [0.9, 1.0], atol=0.01)

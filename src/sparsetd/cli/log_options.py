@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,21 @@ from sparsetd.cli.command import WrongInput
 from sparsetd.cli.options import Assignments, add_n_jobs, at_least, fraction
 from sparsetd.logs import Shard, Transitions, read, shards
 from sparsetd.logs.door import FILES
+from sparsetd.logs.schema import WIDEST
 from sparsetd.logs.shards import part_of
 from sparsetd.storage.atomic import regular_file
 from sparsetd.storage.cache import Cache
 
 GAMMA = 0.99
-LOG_HELP = ".parquet, .arrow, .csv, .jsonl or .npz file, a folder or pattern of such parts, or minari:ID"
+LOG_HELP = (
+    ".parquet, .arrow, .csv, .jsonl, .npz, a folder or pattern of such files, sqlite:FILE?table=NAME, or minari:ID"
+)
 
 
 def add_log(parser: ArgumentParser) -> None:
     parser.add_argument("log", metavar="LOG", help=LOG_HELP)
     add_columns(parser)
-    add_buckets(parser)
+    add_sizes(parser)
 
 
 def add_columns(parser: ArgumentParser) -> None:
@@ -38,15 +42,26 @@ def add_columns(parser: ArgumentParser) -> None:
     )
 
 
-def add_buckets(parser: ArgumentParser) -> None:
+def add_sizes(parser: ArgumentParser) -> None:
+    """The widths of sparse rows, and a query; both go where the names of columns go."""
+    for option, role, help in (
+        ("--n-features", "n_features", "sparse rows (lists of indices and values) have N columns (default: as needed)"),
+        ("--buckets", "buckets", "fold sparse rows into N columns"),
+    ):
+        size = partial(_size, role)
+        parser.add_argument(option, action=Assignments, dest="column", type=size, metavar="N", help=help)
     parser.add_argument(
-        "--buckets",
+        "--sql",
         action=Assignments,
         dest="column",
-        type=lambda text: ("buckets", at_least(1)(text)),
-        metavar="N",
-        help="fold sparse rows (lists of indices and values) into N columns",
+        type=lambda text: ("sql", text),
+        metavar="QUERY",
+        help="the log is an SQLite file, and its rows are those that this query returns",
     )
+
+
+def _size(role: str, text: str) -> tuple[str, int]:
+    return role, at_least(1, WIDEST)(text)
 
 
 def add_part(parser: ArgumentParser) -> None:

@@ -77,7 +77,7 @@ def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
 
     values: list[Any] = []
     episode: list[Any] = []
-    asked = {role: names for role, names in args.column if role in (*STATE, *SPARSE, *SIZES)}
+    asked = {role: names for role, names in args.column if role in (*STATE, *SPARSE, *SIZES, "sql")}
     buckets = model_file.read_notes(args.model).get("buckets")  # as the model was fitted
     source = args.log if args.like is None else prepare(args.log, like=args.like).columns
     log = Log(source, **dict.fromkeys(OTHERS) | asked | ({"buckets": buckets} if buckets else {}))

@@ -6,8 +6,9 @@ from argparse import ArgumentParser, Namespace
 
 from sparsetd.cli.command import Command, Outcome
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import LOG_HELP, add_buckets, add_columns
+from sparsetd.cli.log_options import LOG_HELP, add_columns, add_sizes
 from sparsetd.cli.options import at_least
+from sparsetd.logs.sharding import MOST_SHARDS, shard
 
 SUMMARY = "split a log of any size into files of whole, sorted episodes"
 DETAILS = """
@@ -27,14 +28,12 @@ def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("logs", metavar="RAW", nargs="+", help=LOG_HELP)
     add_columns(parser)
-    add_buckets(parser)
+    add_sizes(parser)
     add("--out", required=True, metavar="DIR", help="folder for the shards")
-    add("--shards", type=at_least(1), metavar="N", help="how many (default: one for every 64 MiB)")
+    add("--shards", type=at_least(1, MOST_SHARDS), metavar="N", help="how many (default: one for every 64 MiB)")
 
 
 def run(args: Namespace, console: Console) -> Outcome:
-    from sparsetd.logs.sharding import shard
-
     del console
     manifest = shard(args.logs, args.out, n_shards=args.shards, **dict(args.column))
     counts = {"rows": manifest["rows"], "episodes": manifest["episodes"], "shards": len(manifest["shards"])}

@@ -74,7 +74,7 @@ def _plain(column: Any) -> Array:
     if pa.types.is_dictionary(column.type):
         return _looked_up(column)
     if pa.types.is_decimal(column.type):
-        column = column.cast(pa.float64())
+        column = column.cast(pa.string()).cast(pa.float64())  # directly, some would be the float beside the nearest
     return np.asarray(column.to_numpy())
 
 
@@ -170,10 +170,10 @@ def joined(parts: Any) -> Any:
     """Rows below one another; of sparse ones the widest decides."""
     if not sp.issparse(parts[0]):
         return np.concatenate(parts)
-    return sp.vstack(alike(*parts), format="csr")
+    return sp.vstack(same_width(*parts), format="csr")
 
 
-def alike(*rows: Any) -> list[Any]:
+def same_width(*rows: Any) -> list[Any]:
     """Sparse rows with as many columns as the widest of them."""
     width = max(part.shape[1] for part in rows)
     return [sp.csr_array((part.data, part.indices, part.indptr), shape=(part.shape[0], width)) for part in rows]

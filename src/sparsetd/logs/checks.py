@@ -37,8 +37,9 @@ def nth(row: int) -> int:
 def refuse(name: str, bad: Mask, values: Array, rule: str, remedy: str) -> None:
     """Raise on the first row where `bad` holds: "`reward` must be finite, but row 3 holds nan: remove it."."""
     if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"`{name}` must be {rule}, but row {nth(row)} holds {show(values[row])}: {remedy}.")
+        row, others = int(np.argmax(bad)), int(bad.sum()) - 1
+        more = f" (and at least {others:,} more like it)" if others else ""
+        raise ValueError(f"`{name}` must be {rule}, but row {nth(row)} holds {show(values[row])}{more}: {remedy}.")
 
 
 def numbers(name: str, values: Any) -> Array:

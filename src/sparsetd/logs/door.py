@@ -23,6 +23,7 @@ from sparsetd.logs.arrays import array_of
 from sparsetd.logs.checks import Array, counted_from, nth, reason, show
 from sparsetd.logs.files import Opened, Raw
 from sparsetd.logs.minari import open_minari
+from sparsetd.logs.names import codes_in, joined_names
 from sparsetd.logs.schema import MAX_COLUMNS, Schema, check_names, infer_schema
 from sparsetd.logs.sql import open_sqlite
 from sparsetd.logs.table import checked
@@ -51,18 +52,20 @@ FILES: dict[str, Callable[[Path], Opened]] = {
 class Log:
     """The rows of one or several sources, as checked tables in the order of the sources; the first decides on roles.
 
-    `action_names` are those of all sources, in whose numbering the actions come.
+    `action_names` are those of all sources, in whose numbering the actions come: a code has a name, and files that were
+    prepared one by one give the same name other codes. The caller may say which numbering.
     """
 
     def __init__(self, *sources: Any, batch_rows: int = BATCH, max_bytes: int = MAX_BYTES, **columns: Any) -> None:
-        self.parts = _parts(sources, max_bytes)
+        sql, wanted = columns.pop("sql", None), columns.pop("action_names", None)
+        self.parts = _parts(sources if sql is None else [f"sqlite:{path}?sql={sql}" for path in sources], max_bytes)
         self.batch_rows = batch_rows
         self.n_rows = 0  # of all tables so far
         self._first = self.parts[0][1]()
         self.schema = infer_schema(self._first.names, **columns)
         self.action_names, self._codes = self._first.action_names, dict[Path | None, Array]()
-        if len(self.parts) > 1:
-            self.action_names, self._codes = _joined_actions([path for path, _ in self.parts])
+        if len(self.parts) > 1 or wanted is not None:
+            self.action_names, self._codes = _joined_actions([path for path, _ in self.parts], wanted)
 
     def __iter__(self) -> Iterator[pa.Table]:
         first: pa.Table | None = None
@@ -177,32 +180,22 @@ def _refuse_another_width(table: pa.Table, first: pa.Table, schema: Schema) -> N
             )
 
 
-def joined_names(names: Sequence[Sequence[str]]) -> tuple[str, ...]:
-    """The names of actions that several logs have together, in numerical or alphabetical order."""
-    union = {name for some in names for name in some}
-    try:
-        return tuple(sorted(union, key=lambda name: (float(name), name)))
-    except ValueError:
-        return tuple(sorted(union))
-
-
-def _joined_actions(paths: Sequence[Path | None]) -> tuple[tuple[str, ...] | None, dict[Path | None, Array]]:
-    """The names of the actions of all files, and for every file whose codes are others, the common code of each."""
+def _joined_actions(
+    paths: Sequence[Path | None], wanted: Sequence[str] | None
+) -> tuple[tuple[str, ...] | None, dict[Path | None, Array]]:
+    """The names of the actions of all files (or those `wanted`), and the common code of each action of every file."""
     found = {path: None if path is None else files.action_names(path) for path in paths}
     named = {path: names for path, names in found.items() if names is not None}
-    if not named:
-        return None, {}
-    if len(named) < len(found):
+    if named and len(named) < len(found):
         other = next(path for path in found if path not in named)
         raise ValueError(
             f"{next(iter(named))} names its actions and {other or 'another source'} does not, so that their codes may "
             "differ: prepare all of them."
         )
-    first = next(iter(named.values()))
-    union = first if all(names == first for names in named.values()) else joined_names(list(named.values()))
-    place = {name: code for code, name in enumerate(union)}
-    codes = {path: np.array([place[name] for name in names], np.int64) for path, names in named.items()}
-    return union, codes if any(names != union for names in named.values()) else {}
+    if not named:
+        return None, {}
+    union = joined_names([*named.values()]) if wanted is None else tuple(wanted)
+    return union, {path: codes_in(union, names) for path, names in named.items() if names != union}
 
 
 def extent(source: Any, **columns: Any) -> tuple[int, int]:
@@ -222,10 +215,7 @@ def _rows_in(path: Path) -> int | None:
     """Rows of a file: by the footer of a Parquet file, or by the first lines of a text."""
     ending = path.suffix.lower()
     if ending in files.PARQUET:
-        import pyarrow.parquet as pq
-
-        with files.readable(path.name, "Parquet"):
-            return int(pq.read_metadata(path).num_rows)
+        return int(files.footer_of(path).num_rows)
     if FILES.get(ending) not in (open_csv, open_jsonl):
         return None
     with path.open("rb") as file:
@@ -269,6 +259,10 @@ def _open_file(path: Path, max_bytes: int) -> Opened:
     suffix = path.suffix.lower()
     if suffix == ".npz":
         return _mapping(read_npz(path, max_bytes))
+    if suffix in (".db", ".sqlite", ".sqlite3"):
+        raise ValueError(
+            f"{path.name} holds tables: name one, sqlite:{path}?table=NAME, or give a query (`sql=`, --sql)."
+        )
     if suffix not in FILES:
         known = ", ".join([*FILES, ".npz"])
         raise ValueError(f"{path.name} has the ending {suffix!r}, which no reader knows: use one of {known}.")

@@ -8,6 +8,7 @@ contradict their footer) is pyarrow's to refuse.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ def open_parquet(path: Path) -> Opened:
     import pyarrow.parquet as pq
 
     with readable(path.name, "Parquet"):
-        source = pa.OSFile(str(path))
+        source = pa.OSFile(os.fsencode(path))
         metadata = pq.read_metadata(source)
         # Read in pieces: a column of a row group need not fit in memory, and fresh memory is slower than a copy.
         how: dict[str, Any] = {"buffer_size": 2**20, "pre_buffer": False, "read_dictionary": _texts(metadata)}
@@ -75,6 +76,14 @@ def open_parquet(path: Path) -> Opened:
                 yield raw_of(batch, columns)
 
     return Opened(file.schema_arrow.names, batches, _named(file.schema_arrow.metadata))
+
+
+def footer_of(path: Path) -> Any:
+    """What the footer of a Parquet file says of it."""
+    import pyarrow.parquet as pq
+
+    with readable(path.name, "Parquet"), pa.OSFile(os.fsencode(path)) as source:
+        return pq.read_metadata(source)
 
 
 def rows_of(path: Path, metadata: Any, most_rows: int) -> int:
@@ -112,13 +121,10 @@ def _texts(metadata: Any) -> list[str]:
 
 def action_names(source: Any) -> tuple[str, ...] | None:
     """The names of the actions that `prepare` or `shard` wrote into a Parquet file; None for any other source."""
-    import pyarrow.parquet as pq
-
     path = Path(source) if isinstance(source, (str, Path)) else Path()
     if path.suffix.lower() not in PARQUET or not path.is_file():
         return None
-    with readable(path.name, "Parquet"):
-        return _named(pq.read_schema(path).metadata)
+    return _named(footer_of(path).schema.to_arrow_schema().metadata)
 
 
 def _named(metadata: Mapping[bytes, bytes] | None) -> tuple[str, ...] | None:
@@ -132,7 +138,7 @@ def _named(metadata: Mapping[bytes, bytes] | None) -> tuple[str, ...] | None:
 def open_ipc(path: Path) -> Opened:
     """An Arrow IPC file (also called Feather) or stream."""
     with readable(path.name, "Arrow"):
-        source = pa.memory_map(str(path))
+        source = pa.memory_map(os.fsencode(path))
         is_file = source.read(len(MAGIC)) == MAGIC
         counted = pa.ipc.open_file(source).num_record_batches if is_file else None
         source.seek(8 if is_file else 0)  # an Arrow file is a stream between a magic word and a footer

@@ -71,7 +71,7 @@ def inspect(source: Any, *, max_rows: int = MAX_ROWS, **columns: Any) -> Inspect
     t = reading.transitions
     with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest have no mean, and arouse no suspicion
         understood = tuple(_understood(reading))
-        found = [*(check(_dense(t)) for check in CHECKS), _skipped_steps(reading)]
+        found = [*(check(_dense(t)) for check in CHECKS), _skipped_steps(reading), _listed_features(reading)]
     return Inspection(
         label,
         understood=understood,
@@ -166,6 +166,19 @@ def _missing(schema: Schema, t: Transitions) -> list[str]:
     elif schema.ratio is None and schema.target_prob is None:
         out.append("`target_prob`: the target policy must be given, or the logged policy itself is evaluated.")
     return out
+
+
+def _listed_features(reading: Reading) -> str | None:
+    """Lists of whole numbers that look like the numbers of features, not like what was observed."""
+    s, names = reading.transitions.observation, reading.schema.observation
+    if sp.issparse(s) or len(names) != 1 or s.shape[1] < 2 or s.dtype.kind != "i" or s.min() < 0:
+        return None
+    if s.max() < 4 * s.shape[1]:
+        return None
+    return (
+        f"{names[0]!r} holds lists of whole numbers up to {s.max():,}, which are taken as {s.shape[1]} measurements: "
+        f"if they number the features that are present, name them with --column indices={names[0]}."
+    )
 
 
 def _skipped_steps(reading: Reading) -> str | None:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from sparsetd.logs.cells import folded
 from sparsetd.logs.checks import Array, show
 
@@ -50,3 +52,20 @@ def in_order(rows: Array, names: Sequence[str] | None, wanted: Sequence[str] | N
             f"{show(list(names))}; rename or add what is missing."
         )
     return rows[:, [place[name] for name in wanted]]
+
+
+def joined_names(names: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """The names of the actions that several logs have together; in numerical or alphabetical order if they differ."""
+    if all(tuple(some) == tuple(names[0]) for some in names):
+        return tuple(names[0])
+    union = {name for some in names for name in some}
+    try:
+        return tuple(sorted(union, key=lambda name: (float(name), name)))
+    except ValueError:
+        return tuple(sorted(union))
+
+
+def codes_in(names: Sequence[str], own: Sequence[str]) -> Array:
+    """The code that each of a log's `own` actions has in the numbering of `names`."""
+    place = {name: code for code, name in enumerate(names)}
+    return np.array([place[name] for name in own], dtype=np.int64)

@@ -30,7 +30,7 @@ from sparsetd.logs.order import by_number, codes, hashes, over, whole_episodes, 
 from sparsetd.logs.partition import hashed, parts_between, ranges
 from sparsetd.logs.schema import SIZES, Schema
 from sparsetd.logs.shards import UNFINISHED, digest_of
-from sparsetd.logs.table import common, stacked
+from sparsetd.logs.table import alike, common, stacked
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
 
@@ -41,7 +41,7 @@ MOST_SHARDS = 100_000
 
 
 def shard(
-    sources: Sequence[Any], out: str | Path, *, n_shards: int | None = None, memory: int = 2**28, **columns: Any
+    sources: Sequence[Any], out: str | Path, *, n_shards: int | None = None, memory: int = 2**26, **columns: Any
 ) -> dict[str, Any]:
     """Write the rows of `sources` to `out` as Parquet shards of whole, sorted episodes; the manifest is returned.
 
@@ -133,7 +133,8 @@ def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int
         key = key_of(plan, "shard", k)
         entry = kept.get(key)
         if entry is None:
-            entry = _merged(folder / f"shard-{k:05d}.parquet", spills, k, schema, kinds, log.action_names)
+            path, groups = folder / f"shard-{k:05d}.parquet", _groups(spills, k, n)
+            entry = _merged(path, groups, k, schema, kinds, log.action_names)
             kept.put(key, entry)
         entries += entry
     roles = {role: value for role, value in asdict(schema).items() if role != "ignored"}
@@ -144,10 +145,10 @@ def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int
 def _spilled(log: Log, kept: Cache, plan: str, n: int, memory: int) -> list[Path]:
     """All rows in files of n record batches, the k-th for the k-th shard; a spill that is there is kept."""
     spills: list[Path] = []
-    for table in _portions(_with_ids(track(log, "reading")), memory // 2):
+    for tables in _portions(_with_ids(track(log, "reading")), memory):
         spills.append(kept.file(key_of(plan, "spill", len(spills)), ".arrow"))
         if not spills[-1].exists():
-            replace_file(spills[-1], partial(_write_grouped, table, n), tidy=False)
+            replace_file(spills[-1], partial(_write_grouped, tables, n), tidy=False)
     return spills
 
 
@@ -162,31 +163,46 @@ def _with_ids(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield table
 
 
-def _portions(tables: Iterable[pa.Table], memory: int) -> Iterator[pa.Table]:
+def _portions(tables: Iterable[pa.Table], memory: int) -> Iterator[list[pa.Table]]:
     pending: list[pa.Table] = []
+    size = 0
     for table in tables:
         pending.append(table)
-        if sum(part.nbytes for part in pending) >= memory:
-            yield stacked(pending)
-            pending = []
+        size += table.nbytes
+        if size >= memory:
+            yield pending
+            pending, size = [], 0
     if pending:
-        yield stacked(pending)
+        yield pending
 
 
-def _write_grouped(table: pa.Table, n: int, sink: Any) -> None:
-    """An Arrow file with the rows of each shard in one record batch."""
-    part = parts_between(ranges(n), hashes(table))
-    order, ends = np.argsort(part, kind="stable"), np.cumsum(np.bincount(part, minlength=n))
-    (rows,) = table.to_batches()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        for begin, end in zip([0, *ends[:-1]], ends, strict=True):
-            writer.write_batch(rows.take(pa.array(order[begin:end])))
+def _write_grouped(tables: list[pa.Table], n: int, sink: Any) -> None:
+    """An Arrow file with the rows of the first shard of every table, then those of the second, and so on.
+
+    Each table is grouped by itself, while it is in the cache.
+    """
+    tables = alike(tables)
+    grouped = []
+    while tables:
+        table = tables.pop(0)
+        part = parts_between(ranges(n), hashes(table))
+        (rows,) = table.take(pa.array(np.argsort(part, kind="stable"))).combine_chunks().to_batches()
+        grouped.append((rows, np.append(0, np.cumsum(np.bincount(part, minlength=n)))))
+    with pa.ipc.new_file(sink, grouped[0][0].schema) as writer:
+        for k in range(n):
+            for rows, ends in grouped:
+                writer.write_batch(rows.slice(ends[k], ends[k + 1] - ends[k]))
 
 
-def _groups(spills: Sequence[Path], k: int) -> list[pa.Table]:
-    """The k-th group of every spill, as far as it has rows, in the memory of the files."""
-    files = [pa.ipc.open_file(pa.memory_map(os.fsencode(spill))) for spill in spills]
-    return [pa.Table.from_batches([batch]) for file in files if (batch := file.get_batch(k)).num_rows]
+def _groups(spills: Sequence[Path], k: int, n: int) -> list[pa.Table]:
+    """The k-th of n groups of every spill, as far as it has rows, in the memory of the files."""
+    found: list[pa.Table] = []
+    for spill in spills:
+        file = pa.ipc.open_file(pa.memory_map(os.fsencode(spill)))
+        size = file.num_record_batches // n
+        batches = [file.get_batch(i) for i in range(k * size, (k + 1) * size)]
+        found += [pa.Table.from_batches([batch]) for batch in batches if batch.num_rows]
+    return found
 
 
 def _kinds(spills: Sequence[Path]) -> dict[str, Any]:
@@ -201,7 +217,7 @@ def _written_as(schema: Schema, spills: Sequence[Path], n: int) -> Schema:
     schema = replace(schema, episode=schema.episode or free)
     if schema.indices is None or schema.n_features or schema.buckets:
         return schema
-    widest = max(_largest(table) for k in range(n) for table in _groups(spills, k))
+    widest = max(_largest(table) for k in range(n) for table in _groups(spills, k, n))
     return replace(schema, n_features=widest + 1)
 
 
@@ -220,10 +236,10 @@ def _columns(schema: Schema) -> dict[str, str]:
 
 
 def _merged(
-    path: Path, spills: Sequence[Path], k: int, schema: Schema, kinds: dict[str, Any], names: Any
+    path: Path, groups: list[pa.Table], k: int, schema: Schema, kinds: dict[str, Any], names: Any
 ) -> list[dict[str, Any]]:
     """Write the k-th shard; its entry in the manifest (none where it has no rows)."""
-    table, n_episodes = _sorted(spills, k, schema)
+    table, n_episodes = _sorted(groups, k, schema)
     if not n_episodes:
         return []
     replace_file(path, partial(_write_parquet, table, schema, kinds, names))
@@ -231,9 +247,8 @@ def _merged(
     return [{"file": path.name, "rows": len(table), "episodes": n_episodes, **found}]
 
 
-def _sorted(spills: Sequence[Path], k: int, schema: Schema) -> tuple[Any, int]:
+def _sorted(groups: list[pa.Table], k: int, schema: Schema) -> tuple[Any, int]:
     """The rows of a shard, episodes in the order of their hashes, and how many these are."""
-    groups = _groups(spills, k)
     if not groups:
         return None, 0
     table = stacked(groups)

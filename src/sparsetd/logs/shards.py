@@ -21,7 +21,8 @@ import scipy.sparse as sp
 from sparsetd.logs.arrays import array_of, ids_of, lists_of
 from sparsetd.logs.checks import Array
 from sparsetd.logs.door import BATCH, MANIFEST, files_of, manifest_of
-from sparsetd.logs.files import PARQUET, open_parquet, readable
+from sparsetd.logs.files import PARQUET, action_names, footer_of, open_parquet
+from sparsetd.logs.names import joined_names
 from sparsetd.logs.partition import cuts, hashed, parts_between
 from sparsetd.logs.reading import read
 from sparsetd.logs.schema import infer_schema
@@ -168,12 +169,9 @@ def _unchanged(path: Path, entry: Mapping[str, Any]) -> Path:
 
 def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard, ...] | None:
     """The files as shards, if they have a column of episodes and none is in two files."""
-    import pyarrow.parquet as pq
-
     first, hashes, widths = None, [], list[int]()
     for file in files:
-        with readable(f"The shard {file.name}", "Parquet"):
-            found = pq.read_schema(file)
+        found = footer_of(file).schema.to_arrow_schema()
         schema = infer_schema(found.names, **columns)
         if schema.episode is None:
             return None
@@ -185,6 +183,9 @@ def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard,
             widths.append(_width_of(file, [name for name in (schema.indices, schema.next_indices) if name]))
     _refuse_shared(files, hashes)
     roles = {**columns, "n_features": max(widths)} if widths else dict(columns)
+    names = [found for file in files if (found := action_names(file)) is not None]
+    if len(set(names)) > 1:
+        roles["action_names"] = joined_names(names)
     return tuple(Shard(None, str(file), digest_of(file), roles) for file in files)
 
 

@@ -8,7 +8,7 @@ the source's own columns and rows. From here on, rows are joined, taken, sliced,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,45 +16,76 @@ import pyarrow as pa
 import scipy.sparse as sp
 
 from sparsetd.logs import checks, columns
-from sparsetd.logs.arrays import alike, array_of, csr_of, folded, ids_of, is_list, lists_of
+from sparsetd.logs.arrays import array_of, csr_of, folded, ids_of, is_list, lists_of, same_width
 from sparsetd.logs.checks import Array, nth
 from sparsetd.logs.files import Raw
 from sparsetd.logs.schema import WIDEST, Schema
 from sparsetd.logs.transitions import Transitions
 
 OBSERVED = ("observation ", "next_observation ", "indices", "values", "next_indices", "next_values")
+TOLD = 6  # problems of a table, one sentence each
 AT_ONCE = 4096  # rows of a matrix that are filled column by column while they are in the cache
 
 
 def checked(raw: Raw, schema: Schema) -> pa.Table:
-    """Read every column the schema names, refusing the first bad row under the source's own name for it."""
+    """Check every column the schema names; every one that is wrong is told, with its first bad row and a remedy."""
     n = len(raw[schema.observed])
     if n == 0:
         raise ValueError(f"`{schema.observed}` has no rows: the source is empty.")
-    terminated = _flags(raw, schema.terminated, n)
-    action = _numbers(raw, "action", schema.action, n)
-    density = any(values.dtype.kind == "f" for values in action.values())
-    mu = _probability(raw, schema.behavior_prob, n, density=density, positive=True)
-    pi = _probability(raw, schema.target_prob, n, density=density, positive=False)
-    columns.refuse_infinite_ratio(str(schema.behavior_prob), mu, pi)
-    given = None if schema.ratio is None else array_of(schema.ratio, raw[schema.ratio])
-    found: dict[str, Any] = {
-        **_numbers(raw, "observation", schema.observation, n),
-        **_numbers(raw, "next_observation", schema.next_observation, n, where=~terminated),
-        **_sparse(raw, "", schema.indices, schema.values, schema, n),
-        **_sparse(raw, "next_", schema.next_indices, schema.next_values, schema, n),
-        **action,
-        "reward": np.zeros(n) if schema.reward is None else _column(raw, schema.reward, n),
-        "terminated": terminated,
-        "truncated": _flags(raw, schema.truncated, n),
-        "step": None if schema.step is None else _column(raw, schema.step, n),
+    look = _Look(raw, n)
+    found = look.numbers("action", schema.action)
+    density = any(values.dtype.kind == "f" for values in found.values())
+    ended = look.at(_flags, schema.terminated, raw, n)
+    mu = look.at(_probability, schema.behavior_prob, raw, n, density=density, positive=True)
+    pi = look.at(_probability, schema.target_prob, raw, n, density=density, positive=False)
+    look.at(columns.refuse_infinite_ratio, schema.behavior_prob, mu, pi)
+    found |= {
+        **look.numbers("observation", schema.observation),
+        **look.numbers("next_observation", schema.next_observation, np.zeros(n, bool) if ended is None else ~ended),
+        **(look.at(_sparse, "", raw, schema, n) or {}),
+        **(look.at(_sparse, "next_", raw, schema, n) or {}),
+        "terminated": ended,
+        "truncated": look.at(_flags, schema.truncated, raw, n),
+        "reward": np.zeros(n) if schema.reward is None else look.at(_column, schema.reward, raw, n),
+        "step": look.at(_column, schema.step, raw, n),
         "behavior_prob": mu,
         "target_prob": pi,
-        "ratio": columns.ratios(given, n, mu, pi, str(schema.ratio)),
-        "episode": None if schema.episode is None else ids_of(schema.episode, raw[schema.episode], n),
-        "group": None if schema.group is None else ids_of(schema.group, raw[schema.group], n),
+        "ratio": look.at(_ratio, schema.ratio, raw, n, mu, pi),
+        "episode": look.at(_ids, schema.episode, raw, n),
+        "group": look.at(_ids, schema.group, raw, n),
     }
+    look.tell()
     return pa.table({role: _arrow(values) for role, values in found.items() if values is not None})
+
+
+class _Look:
+    """A look at columns that goes on after one that is wrong, so that all problems are told at once."""
+
+    def __init__(self, raw: Raw, n: int) -> None:
+        self.raw, self.n = raw, n
+        self.problems: list[Exception] = []
+
+    def at(self, check: Callable[..., Any], name: str | None, *args: Any, **how: Any) -> Any:
+        """What the check makes of a column; None where it is wrong."""
+        try:
+            return check(name, *args, **how)
+        except (ValueError, TypeError) as problem:
+            self.problems.append(problem)
+            return None
+
+    def numbers(self, role: str, names: Sequence[str], where: Array | None = None) -> dict[str, Array]:
+        """Columns of numbers, or of lists of numbers, finite in the rows `where`."""
+        found = {f"{role} {j}": self.at(_numbers, name, self.raw, self.n, where) for j, name in enumerate(names)}
+        return {column: values for column, values in found.items() if values is not None}
+
+    def tell(self) -> None:
+        """Raise what was found, if anything."""
+        if len(self.problems) == 1:
+            raise self.problems[0] from None
+        if self.problems:
+            told = [str(problem) for problem in self.problems[:TOLD]]
+            more = [f"{len(self.problems) - TOLD:,} more columns are wrong."] if len(self.problems) > TOLD else []
+            raise ValueError(" ".join([*told, *more]))
 
 
 def _arrow(values: Any) -> Any:
@@ -66,29 +97,33 @@ def _arrow(values: Any) -> Any:
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
 
 
-def _column(raw: Raw, name: str, n: int) -> Array:
-    return checks.column(name, array_of(name, raw[name]), n)
+def _column(name: str | None, raw: Raw, n: int) -> Array | None:
+    return None if name is None else checks.column(name, array_of(name, raw[name]), n)
 
 
-def _flags(raw: Raw, name: str | None, n: int) -> Array:
+def _flags(name: str | None, raw: Raw, n: int) -> Array:
     return checks.flags(name or "", None if name is None else array_of(name, raw[name]), n)
 
 
-def _probability(raw: Raw, name: str | None, n: int, *, density: bool, positive: bool) -> Array | None:
+def _probability(name: str | None, raw: Raw, n: int, *, density: bool, positive: bool) -> Array | None:
     if name is None:
         return None
     return checks.probabilities(name, array_of(name, raw[name]), n, density=density, positive=positive)
 
 
-def _numbers(raw: Raw, role: str, names: Sequence[str], n: int, where: Array | None = None) -> dict[str, Array]:
-    """Columns of numbers, or of lists of numbers, finite in the rows `where`."""
-    found: dict[str, Array] = {}
-    for j, name in enumerate(names):
-        values = checks.rows(name, unpacked(array_of(name, raw[name])))
-        checks.length(name, values, n)
-        checks.finite(name, values, where)
-        found[f"{role} {j}"] = values[:, 0] if values.shape[1] == 1 else values
-    return found
+def _ratio(name: str | None, raw: Raw, n: int, mu: Array | None, pi: Array | None) -> Array | None:
+    return None if name is None else columns.ratios(array_of(name, raw[name]), n, mu, pi, name)
+
+
+def _ids(name: str | None, raw: Raw, n: int) -> Any:
+    return None if name is None else ids_of(name, raw[name], n)
+
+
+def _numbers(name: str, raw: Raw, n: int, where: Array | None) -> Array:
+    values = checks.rows(name, unpacked(array_of(name, raw[name])))
+    checks.length(name, values, n)
+    checks.finite(name, values, where)
+    return values[:, 0] if values.shape[1] == 1 else values
 
 
 def unpacked(values: Array) -> Any:
@@ -101,8 +136,9 @@ def unpacked(values: Array) -> Any:
     return values
 
 
-def _sparse(raw: Raw, prefix: str, indices: str | None, values: str | None, schema: Schema, n: int) -> dict[str, Any]:
-    """Sparse rows as lists, folded into buckets where these are given."""
+def _sparse(prefix: str, raw: Raw, schema: Schema, n: int) -> dict[str, Any]:
+    """Sparse rows, or with the prefix "next_" their successors, as lists, folded into buckets where these are given."""
+    indices, values = getattr(schema, f"{prefix}indices"), getattr(schema, f"{prefix}values")
     if indices is None:
         if schema.buckets is not None and not prefix:
             raise ValueError("`buckets` folds sparse rows (lists of `indices`), but these are not: leave it out.")
@@ -141,16 +177,23 @@ def _refuse_outside(name: str, offsets: Array, places: Array, schema: Schema) ->
 
 def stacked(tables: Sequence[pa.Table]) -> pa.Table:
     """Tables below one another, in one piece; a column that has two types gets the one that holds both."""
+    return pa.concat_tables(alike(tables)).combine_chunks()
+
+
+def alike(tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """The same tables with columns of the same types, and ids that are numbered in the same way."""
     if len(tables) == 1:
-        return tables[0].combine_chunks()
-    names = tables[0].column_names
-    return pa.table({name: _stacked([table.column(name) for table in tables]) for name in names})
-
-
-def _stacked(parts: Sequence[Any]) -> Any:
-    kind = common({part.type for part in parts})
-    chunks = [chunk for part in parts for chunk in _as(part, kind).chunks]
-    return pa.chunked_array(chunks, kind).unify_dictionaries().combine_chunks()
+        return list(tables)
+    kinds = {name: common({t.schema.field(name).type for t in tables}) for name in tables[0].column_names}
+    columns = [[_as(table.column(name), kind) for name, kind in kinds.items()] for table in tables]
+    for j, kind in enumerate(kinds.values()):
+        if pa.types.is_dictionary(kind):
+            chunks = [chunk for several in columns for chunk in several[j].chunks]
+            unified = pa.chunked_array(chunks, kind).unify_dictionaries()
+            ends = np.cumsum([0, *(len(several[j]) for several in columns)])
+            for i, several in enumerate(columns):
+                several[j] = unified.slice(ends[i], ends[i + 1] - ends[i])
+    return [pa.table(dict(zip(kinds, several, strict=True))) for several in columns]
 
 
 def _as(column: Any, kind: Any) -> Any:
@@ -226,7 +269,7 @@ def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Tra
             start[complete],
             truncated[complete],
         )
-    s, after = alike(s, after) if sp.issparse(s) else (s, after)
+    s, after = same_width(s, after) if sp.issparse(s) else (s, after)
     action = matrix(table, "action")
     return Transitions(
         observation=s,

@@ -68,8 +68,8 @@ def _last_end(data: bytes) -> int:
     """Where the last whole line ends; a line break inside quotes ends none."""
     end = data.rfind(b"\n") + 1
     if data.count(b'"', 0, end) % 2:
-        inside = next((field for field in _QUOTED.finditer(data) if field.start() < end <= field.end()), None)
-        end = end if inside is None else data.rfind(b"\n", 0, inside.start()) + 1
+        for field in reversed(list(_QUOTED.finditer(data))):
+            end = data.rfind(b"\n", 0, field.start()) + 1 if field.start() < end <= field.end() else end
     return end
 
 

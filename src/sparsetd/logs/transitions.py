@@ -15,7 +15,7 @@ from sparsetd._tools.frames import ROWS, Framed, frame
 from sparsetd.logs import checks, columns
 from sparsetd.logs.arrays import joined
 from sparsetd.logs.checks import Array, Mask
-from sparsetd.logs.names import in_order, names_in
+from sparsetd.logs.names import codes_in, in_order, joined_names, names_in
 from sparsetd.logs.partition import partition
 from sparsetd.logs.policy import action_probabilities, chosen, discrete, is_whole
 
@@ -239,10 +239,12 @@ class Transitions(Framed):
 def concatenate(parts: Sequence[Transitions]) -> Transitions:
     """One `Transitions` out of several, episodes renumbered, so that any slicing of a log joins to the log again.
 
-    A part whose first row is not a `start` continues the last episode of the part before it.
+    A part whose first row is not a `start` continues the last episode of the part before it. Actions are joined by
+    name: where parts number them differently, all get the numbering of all names together.
     """
     if not parts:
         raise ValueError("`parts` is empty: pass at least one Transitions.")
+    parts = _same_actions(parts)
     expected = parts[0]._columns()
     for i, part in enumerate(parts):
         _refuse_other_columns(i, part, parts[0])
@@ -251,6 +253,19 @@ def concatenate(parts: Sequence[Transitions]) -> Transitions:
     number = np.cumsum(np.concatenate(changes))
     whole["episode"] = number - number[:1]
     return replace(parts[0], **whole)
+
+
+def _same_actions(parts: Sequence[Transitions]) -> Sequence[Transitions]:
+    """The parts with the same names for the same codes of actions."""
+    named = [part.action_names for part in parts if part.action_names is not None]
+    if len(set(named)) <= 1 and len(named) in (0, len(parts)):
+        return parts
+    if len(named) < len(parts):
+        odd = next(i for i, part in enumerate(parts) if (part.action_names is None) != (parts[0].action_names is None))
+        raise ValueError(f"`parts` must all name their actions, or none, but part {odd} differs: prepare all alike.")
+    union = joined_names(named)
+    codes = [codes_in(union, names)[part.action] for part, names in zip(parts, named, strict=True)]
+    return [replace(part, action=own, action_names=union) for part, own in zip(parts, codes, strict=True)]
 
 
 def _refuse_other_columns(i: int, part: Transitions, first: Transitions) -> None:
