@@ -29,18 +29,18 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
 
 def write_report(outcomes: Sequence[Finished], out: Path, command: str) -> dict[str, Path]:
     """Draw the figures and write `out`/report.html and `out`/report.md."""
-    blocks = [*_front(outcomes, command)]
+    title = TITLE if len(outcomes) > 1 else outcomes[0].experiment.title
+    blocks = [Heading(title, 1), *_front(outcomes, command)]
     for outcome in outcomes:
-        blocks += _chapter(outcome)
+        blocks += [Heading(outcome.experiment.title)] * (len(outcomes) > 1) + _chapter(outcome)
     files = {"html": out / "report.html", "markdown": out / "report.md"}
-    replace_file(files["html"], as_html(TITLE, blocks, out).encode())
+    replace_file(files["html"], as_html(title, blocks, out).encode())
     replace_file(files["markdown"], as_markdown(blocks, out).encode())
     return files
 
 
 def _front(outcomes: Sequence[Finished], command: str) -> Iterator[Block]:
     """The count of verdicts, all claims by kind, and what made them."""
-    yield Heading(TITLE, 1)
     claims = [(outcome.experiment.title, claim) for outcome in outcomes for claim in outcome.summary.claims]
     if claims:
         yield _tally([claim for _, claim in claims])
@@ -71,11 +71,10 @@ def _tally(claims: Sequence[Claim]) -> Tally:
 
 def _chapter(outcome: Finished) -> list[Block]:
     """What was found, one picture, and the rest folded away."""
-    experiment, summary, (first, *others) = outcome.experiment, outcome.summary, _figures(outcome)
+    summary, (first, *others) = outcome.summary, _figures(outcome)
     claims = [(c.label, c.paper, c.ours, c.sentence, c.rule) for c in summary.claims]
     judged = [Grid("", ("claim", "paper", "ours", "verdict", "rule"), claims)] if claims else []
     return [
-        Heading(experiment.title),
         Paragraph(summary.conclusion),
         first,
         *([Details("How each claim was judged: the paper's numbers, ours, and the rule", judged)] if judged else []),
