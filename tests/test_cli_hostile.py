@@ -232,7 +232,8 @@ def test_a_number_is_what_anybody_would_write(capsys, folder, text) -> None:
     refused(capsys, ["evaluate", write(folder / "log.csv", table)], "`reward` must hold numbers, but row 7 holds")
     for option in ("--gamma", "--level", "--n-folds", "--n-resamples", "--random-state"):
         refused(capsys, ["evaluate", "log.csv", option, text.replace("1", "0")], f"argument {option}: must be")
-    refused(capsys, ["fit", "log.csv", "--out", "m", "--set", f"gamma={text}"], f"gamma={text!r} must be")
+    words = ["fit", "log.csv", "--out", "m", "--method", "LSTD", "--set", f"alpha={text}"]
+    refused(capsys, words, f"alpha={text!r} must be")
 
 
 @pytest.mark.parametrize("words", [["--level", "0"], ["--level", "1"], ["--n-folds", "²"], ["--random-state", "--1"]])
@@ -250,14 +251,6 @@ def test_ids_that_a_spreadsheet_would_run_stay_text(capsys, log, folder) -> None
     assert main(["predict", "m.sparsetd", write(folder / "other.csv", table, COLUMNS)]) == 0
     ids = [line.split(",")[1] for line in capsys.readouterr().out.splitlines()[1:]]
     assert [ids[0], ids[5], ids[10]] == ["'=cmd|'/C calc'!A0", "'@SUM(1)", "plain"]
-
-
-def test_benchmarks_of_the_current_folder_are_not_run(folder) -> None:
-    (folder / "benchmarks").mkdir()
-    (folder / "benchmarks" / "__main__.py").write_text("raise SystemExit(7)")
-    from sparsetd.cli.benchmark import _clone
-
-    assert _clone() != folder
 
 
 def test_an_ending_in_capitals_is_the_same_ending(folder) -> None:

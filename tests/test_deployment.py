@@ -59,7 +59,7 @@ def test_the_least_of_all_limits_counts(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_limit_of_the_process_counts() -> None:
-    script = "from sparsetd import memory; print(memory.available())"
+    script = "from sparsetd.logs import memory; print(memory.available())"
     line = f'ulimit -v 4000000; "{sys.executable}" -c "{script}"'
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert 0 < float(done.stdout) < 4000000 * 1024
@@ -110,7 +110,7 @@ def test_the_rows_of_a_long_text_are_judged_by_the_first(tmp_path) -> None:
 
 def test_evaluate_speaks_of_much_memory(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setattr(memory, "GIB", memory.for_evaluation(100, 2))
-    assert main(["evaluate", written(tmp_path, "parquet"), "--all-features", "--resamples", "0"]) == 0
+    assert main(["evaluate", written(tmp_path, "parquet"), "--all-features", "--n-resamples", "0"]) == 0
     assert "this takes up to 2.0 GiB of memory" in capsys.readouterr().err
 
 

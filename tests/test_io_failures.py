@@ -33,9 +33,10 @@ HALVES = "import numpy as np\ndef half(s):\n    return np.full((len(s), 2), 0.5)
 LINES = {
     "example": "example icu-sepsis --episodes 3 --out out.csv",
     "inspect": "inspect log.csv",
-    "evaluate": "evaluate log.csv --all-features --resamples 0 --target target_prob --report out.html",
+    "evaluate": "evaluate log.csv --all-features --n-resamples 0 --target target_prob --report out.html",
     "select": "select log.csv",
     "compare": "compare log.csv --target half=halves_of_io:half --target old=behavior --report out.html",
+    "sensitivity": "sensitivity log.csv --target halves_of_io:half",
     "fit": "fit log.csv --method LSTD --out out.sparsetd --checkpoint kept",
     "predict": "predict model.sparsetd log.csv --out out.csv",
     "prepare": "prepare log.csv --out out.parquet",
@@ -47,7 +48,7 @@ LINES = {
 }
 PROGRAMS = {"reproduction": reproduction.__main__.main}  # the others are commands of `sparsetd`
 
-RESUMED = {"fit.ckpt", "unfinished"}
+RESUMED = {"kept", "unfinished"}
 
 
 class Faults:
