@@ -46,6 +46,11 @@ BASE, CHECKS, ROWS, KEPT = "estimators/base.py", "estimators/validation.py", "es
 PENALTY, METRIC, STABLE = "tests/penalties", "tests/test_metrics.py", "tests/selection/test_stability_and_intervals.py"
 RULE, KEPT_WORK, STORED = "tests/logs/test_rules.py", "tests/storage/test_cache.py", "tests/storage"
 PROGRAM, LITERAL = "tests/solvers/test_linear_programs.py", "tests/solvers/test_against_reference.py"
+LINEAR, WEIGHED = (
+    "tests/evaluation/test_linear.py tests/evaluation/test_influence.py",
+    "tests/evaluation/test_importance.py",
+)
+META = "tests/test_metamorphic.py"
 MUTANTS = (
     # What all estimators share.
     Mutant(BASE, "np.where(np.append(begins[1:], True), 0.0, gammas)", "gammas"),
@@ -196,7 +201,6 @@ MUTANTS = (
         "storage/cache.py", 'digest.update(f"{array.dtype.str}{array.shape}".encode())', 'digest.update(b"")', KEPT_WORK
     ),
     Mutant("storage/cache.py", 'if meta.get("key") != key:', "if False:", KEPT_WORK),
-    Mutant("storage/cache.py", "if NAME.fullmatch(path.name) and path.is_file():", "if path.is_file():", KEPT_WORK),
     Mutant("storage/container.py", "if not offset == size == len(body):", "if offset > len(body):", STORED),
     Mutant("storage/container.py", "if len(found) < len(pairs):", "if len(found) > len(pairs):", STORED),
     Mutant(
@@ -204,6 +208,47 @@ MUTANTS = (
         '"F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"',
         '"C"',
         STORED,
+    ),
+    # Answers to questions about a log.
+    Mutant(
+        "evaluation/linear.py",
+        "return (self.n_clusters - 1) * (self.value",
+        "return self.n_clusters * (self.value",
+        LINEAR,
+    ),
+    Mutant(
+        "evaluation/linear.py",
+        "self.start @ self.inverse / self.n_episodes",
+        "self.inverse @ self.start / self.n_episodes",
+        LINEAR,
+    ),
+    Mutant("evaluation/importance.py", "np.where(alive | episodes.complete,", "np.where(alive,", WEIGHED),
+    Mutant(
+        "evaluation/importance.py",
+        "rest = sums.total[t] - episodes.by_cluster(w)",
+        "rest = sums.total[t] + 0 * episodes.by_cluster(w)",
+        WEIGHED,
+    ),
+    Mutant(
+        "logs/transitions.py", "self.target_prob / self.behavior_prob", "self.behavior_prob / self.target_prob", META
+    ),
+    Mutant(
+        "logs/transitions.py",
+        "np.add.reduceat(gamma**age * self.reward, bounds[:-1])",
+        "np.add.reduceat(self.reward, bounds[:-1])",
+        META,
+    ),
+    Mutant(
+        "logs/partition.py",
+        'return np.searchsorted(cuts, hashes, side="right")',
+        'return np.searchsorted(cuts, hashes, side="left")',
+        "tests/logs/test_partition.py",
+    ),
+    Mutant(
+        "features/featurize.py",
+        "np.where(transitions.terminated, 0.0,",
+        "np.where(transitions.terminated | transitions.truncated, 0.0,",
+        "tests/features/test_featurize.py",
     ),
 )
 
