@@ -68,6 +68,14 @@ def test_any_encoding_and_separator_give_the_same_log(tmp_path: Path, encoding: 
     assert one.action_names == other.action_names
 
 
+def test_separators_at_the_end_of_lines_make_no_column(tmp_path: Path) -> None:
+    path = tmp_path / "stays.csv"
+    path.write_text("\n".join(line + ";;" for line in STAYS.splitlines()))
+    np.testing.assert_array_equal(
+        prepare(path, **ROLES).transitions.observation, prepare(_rows(STAYS), **ROLES).transitions.observation
+    )
+
+
 def _rows(text: str) -> dict[str, list[str]]:
     head, *rows = csv.reader(io.StringIO(text), delimiter=";")
     return dict(zip(head, map(list, zip(*rows, strict=True)), strict=True))

@@ -18,8 +18,8 @@ import numpy as np
 from sparsetd.logs.checks import Array, is_missing
 
 GAPS = {"", "na", "n/a", "nan", "null", "nil", "nat", "#n/a"}  # "none" may well be a treatment
-MORE_GAPS = "none, -, --, ., ?, unknown, missing, nd, n.d., k.a., unbekannt, inconnu, onbekend, desconocido, s/d, nvt"
-GAPS_AMONG_NUMBERS = GAPS | set(MORE_GAPS.split(", "))
+MORE_GAPS = "none - -- . ? unknown missing nd n.d. k.a. n.b. nvt s/d unbekannt inconnu onbekend desconocido"
+GAPS_AMONG_NUMBERS = GAPS | set(MORE_GAPS.split())
 YES_NO = (
     "yes no, y n, true false, t f, on off, ja nein, j n, wahr falsch, ja nee, waar onwaar, oui non, o n, vrai faux, "
     "sí no, si no, s n, sì no, vero falso, sim não, sim nao, tak nie, да нет, ano ne, igen nem, evet hayır"

@@ -109,12 +109,14 @@ def _records(path: Path, records: Iterable[list[str]], separator: str, encoding:
         if not any(field.strip() for field in record):
             continue
         if not header:
-            header = [field.strip() or (INDEX if not i else "") for i, field in enumerate(record)]
+            header = [field.strip() or (INDEX if not i else "") for i, field in enumerate(_without_end(record, 1))]
             check_names(header)
-        elif len(record) != len(header):
+            continue
+        fields = _without_end(record, len(header))
+        if len(fields) != len(header):
             odd.append(number)
         else:
-            table.append(record)
+            table.append(fields)
             numbers.append(number)
     if not table and not odd:
         raise ValueError(f"{path.name} has a header but no rows: add at least one decision.")
@@ -129,6 +131,12 @@ def _records(path: Path, records: Iterable[list[str]], separator: str, encoding:
         (f"{wrong}: {remedy}",) if odd else (),
         comma_likely=separator == ";",
     )
+
+
+def _without_end(record: list[str], least: int) -> list[str]:
+    """A record without the empty fields that a separator at the end of a line makes."""
+    filled = [i + 1 for i, field in enumerate(record) if field.strip()]
+    return record[: max([least, *filled])]
 
 
 def _decoded(data: bytes) -> tuple[str, str]:

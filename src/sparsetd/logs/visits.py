@@ -18,8 +18,8 @@ from sparsetd.logs.schema import ALIASES
 
 # Names that say what a column is, beside those of `schema.ALIASES`, in the languages of the tables that were met.
 GUESSES = {
-    "episode": "patient patient_id patientnr patiënt paciente subject_id stay stay_id sejour séjour fall fallnummer "
-    "opname user user_id customer session",
+    "episode": "patient patient_id patientnr patiënt patiëntnummer paciente subject_id stay stay_id sejour séjour fall "
+    "fallnummer opname user user_id customer session",
     "time": "time date datetime timestamp day hour zeit zeitpunkt datum tijd tijdstip heure fecha hora",
     "action": "treatment decision arm traitement behandlung behandeling tratamiento tratamento terapia",
     "terminated": "discharged ended entlassen ontslagen",
