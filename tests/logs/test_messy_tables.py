@@ -55,7 +55,7 @@ def test_a_messy_export_becomes_a_log_at_the_first_attempt(stays: Path) -> None:
     said(made.notes, "cp1252", "semicolons", "day first", "--gamma 1", "ended for good", "decimal commas")
     said(made.notes, "in 1 row (first row 6), were dropped", "out of order in 1 row (first row 4)", "'MÉDECINE'")
     said(made.notes, "'AUCUN' in 1 row (first row 5) joined to 'aucun'", "such as '<0,5' in 1 row")
-    said(made.notes, "the last value of the episode (1 rows)", "last rows of episodes only")
+    said(made.notes, "the last value of the episode (1 row)", "last rows of episodes only")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"])
@@ -264,7 +264,7 @@ def test_all_problems_come_at_once_with_row_count_and_option(
     for sentence in problems:
         assert "\n" not in sentence
     for told in (
-        "1 rows (first row 5) do not have the 6 fields",
+        "Not all rows have the 6 fields of the header, 1 do not (first row 5)",
         "'monday' in 1 row (first row 2)",
         "`the drug`, the action, is missing in 1 row (first row 3)",
         "'hemolysed' in 1 row (first row 3): correct them, take them as missing with --na hemolysed",

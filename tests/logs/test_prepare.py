@@ -133,7 +133,7 @@ def test_the_names_travel_in_the_file(stays: Path, tmp_path: Path, capsys: pytes
     pytest.importorskip("pyarrow")
     out = tmp_path / "log.parquet"
     assert main(["prepare", str(stays), "--out", str(out), "--column", "episode=mrn", "--column", "step=charted"]) == 0
-    assert "1 = vasopressor: high (1 rows)" in capsys.readouterr().out
+    assert "1 = vasopressor: high (1 row)" in capsys.readouterr().out
     assert read(out).action_names == ("none", "vasopressor: high", "vasopressor: low")
     assert "vasopressor: high" in str(inspect(out))
 

@@ -62,6 +62,13 @@ def inspect(source: Any, *, max_rows: int = MAX_ROWS, **columns: Any) -> Inspect
     """Read a log (its first `max_rows` rows) and report on it; a log that cannot be read is a finding too.
 
     Parameters are those of `read`.
+
+    Examples
+    --------
+    >>> from sparsetd.logs import inspect
+    >>> log = {"obs_x": [1.0, 2.0, 2.5], "reward": [0.0, 0.0, 1.0], "terminated": [False, False, True]}
+    >>> inspect(log).understood[-1]
+    'Only the last row of an episode has a reward, and every episode terminates: ask with --gamma 1.'
     """
     label = str(source) if isinstance(source, (str, Path)) else f"a {type(source).__name__}"
     try:

@@ -23,6 +23,10 @@ NEW = -1.0  # the code of a category that is none of those known
 Known = Mapping[str, Any]
 
 
+def counted(n: int) -> str:
+    return f"{n:,} {'row' if n == 1 else 'rows'}"
+
+
 @dataclass
 class Notes:
     """What was done to the columns, and every problem that was found, in sentences."""
@@ -39,8 +43,7 @@ class Notes:
 
     def where(self, rows: Array) -> str:
         """How many rows, and the first of them."""
-        n = int(rows.sum())
-        return f"in {n:,} {'row' if n == 1 else 'rows'} (first row {self.rows[rows].min()})"
+        return f"in {counted(rows.sum())} (first row {self.rows[rows].min()})"
 
 
 @dataclass(frozen=True)
@@ -132,8 +135,8 @@ def _filled(name: str, values: Array, fill: float, words: str, notes: Notes, fil
     unknown = gaps & (source < 0)
     whole = np.where(gaps, np.where(unknown, fill, values[np.maximum(source, 0)]), values)
     carried = int(gaps.sum() - unknown.sum())
-    how = [f"the last value of the episode ({carried:,} rows)"] if carried else []
-    how += [f"{words} ({int(unknown.sum()):,} rows)"] if unknown.any() else []
+    how = [f"the last value of the episode ({counted(carried)})"] if carried else []
+    how += [f"{words} ({counted(unknown.sum())})"] if unknown.any() else []
     mark = "".join(f", and marked in `{mark}`" for mark in _marked(name, unknown, filling))
     if gaps.any() and filling.missing == "refuse":
         notes.problems.append(
@@ -251,7 +254,7 @@ def codes(column: Column, notes: Notes, known: Sequence[str] = (), join: bool = 
     place = {key(name): code for code, name in enumerate(order)}
     found = [-1 if one is None else place[key(one)] for one in column.cells]
     taken = np.bincount(column.spread(found)[~column.gaps], minlength=len(order))
-    listed = ", ".join(f"{code} = {text} ({taken[code]:,} rows)" for code, text in list(enumerate(order))[:20])
+    listed = ", ".join(f"{code} = {text} ({counted(taken[code])})" for code, text in list(enumerate(order))[:20])
     notes.done.append(f"`{column.name}` is the action: {listed}{' …' if len(order) > 20 else ''}.")
     return column.spread(found), tuple(order)
 

@@ -120,6 +120,24 @@ def prepare(
     ------
     MessyLog
         With every problem that was found, not only the first.
+
+    Examples
+    --------
+    >>> from sparsetd import prepare
+    >>> raw = {
+    ...     "patient": ["a", "a", "b"],
+    ...     "visit": ["25/3/2024 20:00", "25/3/2024 08:00", "1/4/2024"],
+    ...     "lactate": ["<0,5", "4,5", ""],
+    ...     "treatment": ["none", "B", "b"],
+    ...     "outcome": ["alive", "", "dead"],
+    ... }
+    >>> made = prepare(raw, time="visit", reward="outcome: alive=1, dead=0")
+    >>> print(*made.notes[:3], sep="\\n")
+    `visit` has dates with the day first.
+    `visit` orders the rows of an episode.
+    Rows out of order in 1 row (first row 1) were sorted by `visit`.
+    >>> made.transitions
+    Transitions(3 rows, 2 episodes, 3 observed columns, 2 terminated, 0 truncated)
     """
     _refuse_unknown(missing, keep)
     known = learnt_from(like)

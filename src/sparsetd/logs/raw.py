@@ -120,7 +120,8 @@ def _records(path: Path, records: Iterable[list[str]], separator: str, encoding:
             numbers.append(number)
     if not table and not odd:
         raise ValueError(f"{path.name} has a header but no rows: add at least one decision.")
-    wrong = f"{len(odd):,} rows (first row {min(odd, default=0)}) do not have the {len(header)} fields of the header"
+    first = f"first row {min(odd, default=0)}"
+    wrong = f"Not all rows have the {len(header)} fields of the header, {len(odd):,} do not ({first})"
     remedy = f"correct them, or put text that holds {SEPARATORS[separator]} in quotes."
     if not table:
         raise ValueError(f"{wrong}: {remedy}")

@@ -52,6 +52,17 @@ def policy(text: str) -> Rule | Family:
     """A policy from a sentence such as ``"B if lactate > 2"``; a family of them from ``"B if lactate > {1..4}"``.
 
     Where no clause holds, the policy does what was done, unless the rule ends with ``else ACTION``.
+
+    Examples
+    --------
+    >>> from sparsetd import policy, prepare
+    >>> raw = {"lactate": [1.5, 3.0], "treatment": ["B", "none"], "reward": [0, 1]}
+    >>> log = prepare(raw, bandit=True).transitions
+    >>> log.probabilities(policy("B if lactate > 2; else none"))
+    array([[0., 1.],
+           [1., 0.]])
+    >>> policy("B if lactate > {1..4}").thresholds
+    (1.0, 1.5, 2.0, 2.5, 3.0, 3.5, 4.0)
     """
     if not isinstance(text, str) or not text.strip():
         raise ValueError('A rule is a sentence such as "B if lactate > 2": write one.')
