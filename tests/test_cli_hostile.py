@@ -33,7 +33,7 @@ def run(args, console):
     Path("report.html").write_text("done")
     return Outcome("value 1 ± 0.1 (θ)", {"value": 1, "symbol": "θ"})
 
-cli.parser.COMMANDS = (Command("fake", "does what the test says", "details", lambda _: None, run),)
+cli.command.COMMANDS = (Command("fake", "does what the test says", "details", lambda _: None, run),)
 sys.exit(cli.main(sys.argv[1:]))
 """
 
@@ -61,7 +61,7 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 def fake(monkeypatch: pytest.MonkeyPatch, run) -> None:
     command = Command("fake", "does what the test says", "details", lambda _parser: None, run)
-    monkeypatch.setattr("sparsetd.cli.parser.COMMANDS", (command,))
+    monkeypatch.setattr("sparsetd.cli.command.COMMANDS", (command,))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from sparsetd import model_file, read
 from sparsetd.cli import main
 from sparsetd.cli.command import WrongInput
-from sparsetd.cli.log_options import check_output
+from sparsetd.cli.options import check_output
 
 COLUMNS = [
     *("episode", "step", "obs_a", "obs_b", "action", "reward", "next_obs_a", "next_obs_b"),

@@ -16,8 +16,7 @@ one JSON object. The exit code is 0 for success, 1 for a failure and 2 for wrong
 
 def page() -> str:
     """The help of every command, one section each."""
-    from sparsetd.cli.command import COMMANDS
-    from sparsetd.cli.parser import build_parser
+    from sparsetd.cli.command import COMMANDS, build_parser
 
     sections = [INTRODUCTION]
     for entry in COMMANDS:

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from sparsetd._tools.progress import shown
-from sparsetd.cli.command import Outcome, WrongInput
+from sparsetd.cli.command import Outcome, WrongInput, WrongUsage, build_parser
 from sparsetd.cli.console import Console, open_streams, tell
-from sparsetd.cli.parser import WrongUsage, build_parser
 
 __all__ = ["main"]
 

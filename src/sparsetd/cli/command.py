@@ -1,12 +1,16 @@
-"""What a command is, what it hands back, and the list of all: a new one is one file and one line here."""
+"""What a command is, what it hands back, the list of all (a new one is a file and a line here), and their parser."""
 
 from __future__ import annotations
 
+import argparse
+import difflib
+import re
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from importlib.metadata import version
+from typing import Any, NoReturn
 
 from sparsetd.cli.console import Console
 
@@ -77,3 +81,97 @@ SUMMARIES = (
     ("sweep", "compare methods over grids of settings and seeds, with sensitivity curves"),
 )
 COMMANDS: tuple[Command | Deferred, ...] = tuple(Deferred(name, summary) for name, summary in SUMMARIES)
+
+DESCRIPTION = """\
+Sparse, off-policy-convergent linear value learning.
+
+From transitions logged under one policy, estimate the value of another policy as a linear
+function of named features in which few weights matter."""
+
+EPILOG = """\
+start here:
+  sparsetd demo                            see what the library does, on problems with known answers
+  sparsetd prepare raw.csv --out log.parquet
+  sparsetd evaluate log.parquet --target policies:mine --report report.html
+  sparsetd COMMAND --help                  what a command does, its options and examples
+
+exit codes:
+  0    success: the result was printed, and all files are written
+  1    the command failed: a file is either whole or as it was before
+  2    the input was wrong: one sentence on stderr says what, and nothing was written
+  130  interrupted
+  141  nobody read the result to its end ('sparsetd … | head'); files are written
+
+Results go to stdout, progress and errors to stderr. NO_COLOR switches colours off."""
+
+
+RENAMED = {
+    "--seed": "--random-state",
+    "--seeds": "--n-runs",
+    "--folds": "--n-folds",
+    "--resamples": "--n-resamples",
+    "--jobs": "--n-jobs",
+    "--policy": "--target",
+}
+GONE = {
+    "reproduce": "run 'python -m reproduction' in a clone of the repository",
+    "benchmark": "run 'python -m benchmarks' in a clone of the repository",
+}
+
+
+class WrongUsage(Exception):
+    """Words that no command understands: one sentence, exit code 2."""
+
+
+class Parser(argparse.ArgumentParser):
+    """An `ArgumentParser` whose errors are one sentence and name the nearest known word."""
+
+    def error(self, message: str) -> NoReturn:
+        if message.endswith("required: COMMAND"):
+            message = "name a command, for a start 'sparsetd demo'"
+        raise WrongUsage(f"{message}{_nearest(message)} (see '{self.prog} --help')")
+
+
+def _layout(prog: str) -> argparse.HelpFormatter:
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=20)
+
+
+def _nearest(message: str) -> str:
+    """What the user may have meant: the new name of an old word, or a known word that is spelt nearly so."""
+    unknown = [word.partition("=")[0] for word in message.partition("unrecognized arguments: ")[2].split()]
+    renamed = [f"'{word}' is now '{RENAMED[word]}'" for word in unknown if word in RENAMED]
+    if renamed:
+        return "; " + ", ".join(renamed)
+    found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+    if found and found[1] in GONE:
+        return f"; {GONE[found[1]]}"
+    close = difflib.get_close_matches(found[1], re.findall(r"[\w-]+", found[2]), n=1) if found else []
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser for these words of the command line: only the commands they name are loaded."""
+    parser = Parser(prog="sparsetd", description=DESCRIPTION, epilog=EPILOG, formatter_class=_layout)
+    parser.add_argument("--version", action="version", version=f"sparsetd {version('sparsetd')}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
+    _common(parser, default=False)
+    for entry in COMMANDS:
+        sub = commands.add_parser(entry.name, help=entry.summary, formatter_class=_layout)
+        if entry.name in words:
+            _fill(sub, entry.load())
+    return parser
+
+
+def _fill(parser: argparse.ArgumentParser, command: Command) -> None:
+    parser.description = f"{command.summary[:1].upper()}{command.summary[1:]}.\n\n{command.details.strip()}"
+    command.arguments(parser)
+    # SUPPRESS: an absent option after the command must not undo the same option given before it.
+    _common(parser, default=argparse.SUPPRESS)
+    parser.set_defaults(command=command)
+
+
+def _common(parser: argparse.ArgumentParser, default: bool | str) -> None:
+    group = parser.add_argument_group("options of every command")
+    group.add_argument("--json", action="store_true", default=default, help="print one JSON object instead of text")
+    group.add_argument("--quiet", action="store_true", default=default, help="no progress messages on stderr")
+    group.add_argument("--debug", action="store_true", default=default, help="show the traceback of an error")

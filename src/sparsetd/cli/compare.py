@@ -24,9 +24,16 @@ import numpy as np
 from sparsetd.cli.command import Command, Outcome, WrongInput, words
 from sparsetd.cli.console import Console
 from sparsetd.cli.evaluate import add_judging, judged_log, judging
-from sparsetd.cli.log_options import add_log, add_part, check_output, read_log
-from sparsetd.cli.options import add_n_resamples, add_random_state
-from sparsetd.cli.policies import model_in, target_of
+from sparsetd.cli.options import (
+    add_log,
+    add_n_resamples,
+    add_part,
+    add_random_state,
+    check_output,
+    model_in,
+    read_log,
+    target_of,
+)
 from sparsetd.storage.atomic import replace_file
 
 

@@ -23,9 +23,22 @@ from typing import Any
 
 from sparsetd.cli.command import Command, Outcome, words
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_engine, add_gamma, add_log, add_part, check_output, engine_of, read_shards
-from sparsetd.cli.options import add_n_folds, add_n_resamples, add_random_state, inside
-from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
+from sparsetd.cli.options import (
+    TARGET_HELP,
+    add_engine,
+    add_gamma,
+    add_log,
+    add_n_folds,
+    add_n_resamples,
+    add_part,
+    add_random_state,
+    check_output,
+    engine_of,
+    inside,
+    model_in,
+    read_shards,
+    target_of,
+)
 from sparsetd.logs import Shard, memory
 from sparsetd.logs.door import extent
 

@@ -25,19 +25,19 @@ from typing import Any
 
 from sparsetd.cli.command import Command, Outcome, WrongInput, words
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import (
+from sparsetd.cli.options import (
     GAMMA,
+    Assignments,
     add_checkpoint,
     add_gamma,
     add_log,
     add_part,
     check_checkpoint,
     check_output,
+    function_of,
     read_log,
     read_shards,
 )
-from sparsetd.cli.options import Assignments
-from sparsetd.cli.policies import function_of
 from sparsetd.logs.text import is_number
 
 FEATURES = {"standard": "StandardScaler", "raw": None, "rbf": "RBFGrid", "fourier": "Fourier", "tiles": "TileCoding"}

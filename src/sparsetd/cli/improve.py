@@ -21,8 +21,7 @@ from argparse import ArgumentParser, Namespace
 from sparsetd.cli.command import Command, Outcome, words
 from sparsetd.cli.console import Console
 from sparsetd.cli.evaluate import add_judging, judged_log, judging
-from sparsetd.cli.log_options import add_log, check_output
-from sparsetd.cli.options import add_n_resamples, add_random_state, inside
+from sparsetd.cli.options import add_log, add_n_resamples, add_random_state, check_output, inside
 from sparsetd.storage.atomic import replace_file
 
 

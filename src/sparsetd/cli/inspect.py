@@ -16,7 +16,7 @@ from argparse import ArgumentParser, Namespace
 
 from sparsetd.cli.command import Command, Outcome, WrongInput, words
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_log
+from sparsetd.cli.options import add_log
 from sparsetd.logs import inspect
 
 

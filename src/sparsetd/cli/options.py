@@ -1,14 +1,35 @@
-"""Kinds of option values that several commands share."""
+"""What commands share: options of one name and meaning, the log that they read, and where results may go."""
 
 from __future__ import annotations
 
+import os
 from argparse import Action, ArgumentError, ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from sparsetd.cli.command import WrongInput
+from sparsetd.logs import Shard, Transitions, read, shards
+from sparsetd.logs.door import FILES
+from sparsetd.logs.schema import WIDEST
+from sparsetd.logs.shards import part_of
 from sparsetd.logs.text import is_number
+from sparsetd.storage.atomic import regular_file
+from sparsetd.storage.cache import Cache
 
+GAMMA = 0.99
 MOST = 2**31  # of anything that is counted on a command line: more would only be noticed when memory is gone
+LOG_HELP = (
+    ".parquet, .arrow, .csv, .jsonl, .npz, a folder or pattern of such files, sqlite:FILE?table=NAME, or minari:ID"
+)
+TARGET_HELP = (
+    "a rule in words, 'B if lactate > 2' (elsewhere as was done) or 'B' (always); 'behavior' for the logged policy "
+    "itself; a column with the target's probability of the logged action (target_prob); module:function, called with "
+    "the observations (n, p) and returning probabilities (n, n_actions) or actions: the code of that module is run, "
+    "found in the current folder first; greedy:MODEL for the best action in a fitted model of action values; or a file "
+    "that 'sparsetd improve' wrote"
+)
 
 
 class Assignments(Action):
@@ -75,3 +96,167 @@ def inside(text: str) -> float:
 
 def _jobs(text: str) -> int:
     return -1 if text == "-1" else at_least(1, 2**16)(text)
+
+
+def add_log(parser: ArgumentParser) -> None:
+    parser.add_argument("log", metavar="LOG", help=LOG_HELP)
+    add_columns(parser)
+    add_sizes(parser)
+
+
+def add_columns(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--column",
+        action=Assignments,
+        default=[],
+        type=_column,
+        metavar="ROLE=NAME",
+        help="what a column is called where it is not the usual name: reward=score, observation=age,HR,SOFA "
+        "(repeatable; 'sparsetd inspect' shows the roles that were recognised)",
+    )
+
+
+def add_sizes(parser: ArgumentParser) -> None:
+    """The widths of sparse rows, and a query; both go where the names of columns go."""
+    for option, role, help in (
+        ("--n-features", "n_features", "sparse rows (lists of indices and values) have N columns (default: as needed)"),
+        ("--buckets", "buckets", "fold sparse rows into N columns"),
+    ):
+        size = partial(_size, role)
+        parser.add_argument(option, action=Assignments, dest="column", type=size, metavar="N", help=help)
+    parser.add_argument(
+        "--sql",
+        action=Assignments,
+        dest="column",
+        type=lambda text: ("sql", text),
+        metavar="QUERY",
+        help="the log is an SQLite file, and its rows are those that this query returns",
+    )
+
+
+def _size(role: str, text: str) -> tuple[str, int]:
+    return role, at_least(1, WIDEST)(text)
+
+
+def add_part(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--part",
+        type=_part,
+        metavar="K/N",
+        help="only the K-th of N parts of the episodes, by a hash of their ids: 1/2 to learn a policy, 2/2 to judge it",
+    )
+
+
+def add_gamma(parser: ArgumentParser, default: float | None = GAMMA) -> None:
+    help = f"discount of one step, 0 to 1 (default: {GAMMA})"
+    parser.add_argument("--gamma", type=fraction, default=default, metavar="G", help=help)
+
+
+def read_log(args: Namespace, *, sparse: bool = False, **columns: Any) -> Transitions:
+    """The log with the columns as named on the command line; `columns` of the caller come last."""
+    log = read(args.log, **{**dict(args.column), **columns})
+    log = log if sparse else Shard(log).read()
+    return log if getattr(args, "part", None) is None else log.part(*args.part)
+
+
+def read_shards(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
+    """The log in the parts that it comes in; what is no folder of shards is one."""
+    parts = shards(args.log, **{**dict(args.column), **columns})
+    return parts if getattr(args, "part", None) is None else part_of(parts, *args.part)
+
+
+def add_engine(parser: ArgumentParser) -> None:
+    group = parser.add_argument_group("a log in shards (see 'sparsetd shard')")
+    add_n_jobs(group)
+    group.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster that reads the shards: tcp://…")
+    add_checkpoint(group)
+
+
+def add_checkpoint(parser: Any) -> None:
+    what = "keep finished work in this folder, go on from it after a stop, and clear it in the end"
+    parser.add_argument("--checkpoint", metavar="FOLDER", help=what)
+
+
+def check_checkpoint(folder: str | None, *outputs: str) -> None:
+    """One sentence, before any work is done, where no checkpoint can be kept in `folder`."""
+    where = Cache(folder).folder
+    if where is not None and os.path.realpath(where) in map(os.path.realpath, outputs):
+        raise WrongInput(f"the checkpoint '{folder}' is also the output: name another folder")
+
+
+def engine_of(args: Namespace) -> Any:
+    """Who reads the shards."""
+    if args.scheduler is not None:
+        from sparsetd.logs.dask import Dask
+
+        return Dask(args.scheduler)
+    from sparsetd.logs.engines import Processes
+
+    return None if args.n_jobs == 1 else Processes(args.n_jobs)
+
+
+def check_output(path: str | None, *endings: str, inputs: Iterable[str | None] = ()) -> Path | None:
+    """`path` if a file can be written there; otherwise one sentence, before any work is done.
+
+    `inputs` are the files that the command reads: none of them may be overwritten.
+    """
+    if path is None:
+        return None
+    target = Path(path)
+    if endings and target.suffix.lower() not in endings:
+        raise WrongInput(f"the output file '{target}' must end in {' or '.join(endings)}")
+    if not target.parent.is_dir():
+        raise WrongInput(f"the folder '{target.parent}' of the output file does not exist; create it first")
+    if not os.access(target.parent, os.W_OK):
+        raise WrongInput(f"the folder '{target.parent}' of the output file cannot be written to; choose another")
+    if regular_file(target).exists() and not os.access(target, os.W_OK):
+        raise WrongInput(f"the output file '{target}' is write-protected; name another")
+    for given in filter(None, inputs):
+        _refuse_input(target, Path(given))
+    return target
+
+
+def _refuse_input(target: Path, given: Path) -> None:
+    where, source = Path(os.path.realpath(target)), Path(os.path.realpath(given))
+    if where == source:
+        raise WrongInput(f"the output file '{target}' is also an input and would be overwritten; name another")
+    if source.is_dir() and where.parent == source and where.suffix.lower() in FILES:
+        raise WrongInput(f"the output file '{target}' would become a part of the log '{given}'; name another folder")
+
+
+def _part(text: str) -> tuple[int, int]:
+    k, _, n = text.partition("/")
+    if not (k.isdecimal() and n.isdecimal() and 1 <= int(k) <= int(n)):
+        raise ArgumentTypeError(f"must look like 1/2, not '{text}'")
+    return int(k), int(n)
+
+
+def _column(text: str) -> tuple[str, Any]:
+    role, equals, names = text.partition("=")
+    if not equals or not role or not names:
+        raise ArgumentTypeError(f"must look like ROLE=NAME, not '{text}'")
+    several = names.split(",")
+    return role, None if names == "none" else several if len(several) > 1 else names
+
+
+def model_in(text: str | None) -> str | None:
+    """The file that a target names, if it names one."""
+    named = text is not None and (text.startswith("greedy:") or text.endswith(".sparsetd"))
+    return str(text).removeprefix("greedy:") if named else None
+
+
+def target_of(text: str | None, source: Any = None) -> tuple[Any, dict[str, Any]]:
+    """The target for `evaluate`, and how the columns of the log must be read for it."""
+    from sparsetd.evaluation.named import is_named, named_policy
+    from sparsetd.evaluation.target import reading
+
+    form, columns = reading(text, source)
+    return (named_policy(form) if isinstance(form, str) and is_named(form) else form), columns
+
+
+def function_of(text: str) -> Any:
+    """The policy that is named: a function, or a rule that says what is done in every state."""
+    from sparsetd.evaluation.named import is_named, named_policy
+    from sparsetd.logs.rules import policy
+
+    return named_policy(text) if is_named(text) else policy(text)

@@ -26,7 +26,7 @@ from scipy.sparse import issparse
 
 from sparsetd.cli.command import Command, Outcome, WrongInput, words
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_log, check_output
+from sparsetd.cli.options import add_log, check_output
 from sparsetd.logs.door import Log
 from sparsetd.logs.names import in_order
 from sparsetd.logs.prepare import prepare

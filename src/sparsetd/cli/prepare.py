@@ -21,7 +21,7 @@ from typing import Any
 
 from sparsetd.cli.command import Command, Outcome, words
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import LOG_HELP, add_columns, check_output
+from sparsetd.cli.options import LOG_HELP, add_columns, check_output
 from sparsetd.logs.prepare import KEEP, MISSING, MessyLog, prepare
 
 

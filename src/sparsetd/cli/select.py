@@ -17,8 +17,7 @@ import numpy as np
 
 from sparsetd.cli.command import Command, Outcome, words
 from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import add_gamma, add_log, read_shards
-from sparsetd.cli.policies import TARGET_HELP, target_of
+from sparsetd.cli.options import TARGET_HELP, add_gamma, add_log, read_shards, target_of
 from sparsetd.report.table import Column, text_table
 
 COLUMNS = (Column("penalty", "penalty", ".3g"), Column("n_features", "features", "d"), Column("chosen", ""))

@@ -17,8 +17,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from sparsetd.cli.command import Command, Outcome, words
 from sparsetd.cli.console import Console
 from sparsetd.cli.evaluate import add_judging, judged_log, judging
-from sparsetd.cli.log_options import add_log, add_part, check_output
-from sparsetd.cli.policies import TARGET_HELP, model_in, target_of
+from sparsetd.cli.options import TARGET_HELP, add_log, add_part, check_output, model_in, target_of
 
 
 def arguments(parser: ArgumentParser) -> None:

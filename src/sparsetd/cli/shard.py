@@ -1,17 +1,5 @@
-"""`sparsetd shard`: a log of any size and order as files of whole, sorted episodes."""
+"""Split a log of any size into files of whole, sorted episodes.
 
-from __future__ import annotations
-
-from argparse import ArgumentParser, Namespace
-
-from sparsetd.cli.command import Command, Outcome
-from sparsetd.cli.console import Console
-from sparsetd.cli.log_options import LOG_HELP, add_columns, add_sizes
-from sparsetd.cli.options import at_least
-from sparsetd.logs.sharding import MOST_SHARDS, shard
-
-SUMMARY = "split a log of any size into files of whole, sorted episodes"
-DETAILS = """
 Sorts logs that do not fit in memory, in any order, by episode and step into Parquet files of
 whole episodes, with a manifest (columns, counts, checksums). The folder can then be given to
 evaluate, select, fit and inspect in place of a log, and they need memory for a few of its files
@@ -22,6 +10,15 @@ examples:
   sparsetd shard 2024/*.parquet 2025/*.parquet --out log-shards --shards 200
   sparsetd evaluate log-shards --target target_prob --n-jobs 4
 """
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from sparsetd.cli.command import Command, Outcome, words
+from sparsetd.cli.console import Console
+from sparsetd.cli.options import LOG_HELP, add_columns, add_sizes, at_least
+from sparsetd.logs.sharding import MOST_SHARDS, shard
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -41,4 +38,4 @@ def run(args: Namespace, console: Console) -> Outcome:
     return Outcome(text, {"out": args.out, **counts})
 
 
-SHARD = Command("shard", SUMMARY, DETAILS, arguments, run)
+SHARD = Command("shard", *words(__doc__), arguments, run)

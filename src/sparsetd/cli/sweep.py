@@ -26,8 +26,7 @@ from sparsetd._tools.progress import counter
 from sparsetd.cli.command import Command, Outcome, WrongInput, words
 from sparsetd.cli.console import Console
 from sparsetd.cli.fit import method_named, value_of
-from sparsetd.cli.log_options import LOG_HELP, add_gamma
-from sparsetd.cli.options import Assignments, add_n_jobs, add_random_state, at_least
+from sparsetd.cli.options import LOG_HELP, Assignments, add_gamma, add_n_jobs, add_random_state, at_least
 from sparsetd.report.table import Column, text_table
 from sparsetd.sweeps.grid import MOST
 
