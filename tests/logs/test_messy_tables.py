@@ -8,6 +8,8 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 from sparsetd import evaluate
@@ -79,6 +81,24 @@ def test_separators_at_the_end_of_lines_make_no_column(tmp_path: Path) -> None:
 def _rows(text: str) -> dict[str, list[str]]:
     head, *rows = csv.reader(io.StringIO(text), delimiter=";")
     return dict(zip(head, map(list, zip(*rows, strict=True)), strict=True))
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "pandas", "arrow"])
+def test_every_source_gives_the_same_log(tmp_path: Path, kind: str) -> None:
+    rows = _rows(STAYS.replace("\nP", "\n00"))  # ids such as 001 stay text
+    frame, path = pd.DataFrame(rows), tmp_path / f"stays.{kind}"
+    if kind == "csv":
+        frame.to_csv(path, index=False)
+    elif kind == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    elif kind == "parquet":
+        frame.to_parquet(path)
+    source = {"pandas": frame, "arrow": pa.table(rows)}.get(kind, path)
+    made, expected = prepare(source, **ROLES), prepare(rows, **ROLES)
+    assert list(made.columns) == list(expected.columns)
+    for name, values in expected.columns.items():
+        np.testing.assert_array_equal(made.columns[name], values, err_msg=name)
+    assert made.columns["episode"].tolist() == ["002", "002", "001", "001", "003"]
 
 
 def test_each_repair_can_be_switched_off(stays: Path) -> None:
@@ -240,7 +260,6 @@ def test_a_raw_table_is_predicted_as_the_log_was_prepared(tmp_path: Path, capsys
 
 
 def _plain(folder: Path) -> Path:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table({"obs_x": [1.0], "reward": [0.0]}), folder / "plain.parquet")
