@@ -236,6 +236,14 @@ def test_a_later_table_is_prepared_alike(tmp_path: Path) -> None:
     made = prepare(new, like=log)
     assert [made.columns[f"obs_ward: {ward}"][0] for ward in ("er", "home", "icu")] == [0, 0, 0]
     said(made.notes, "that are new", "`extra` was left out")
+    two = {"sex": ["f", "m", "m"], "x": [1.0, 2.0, 3.0], "reward": [0, 1, 0]}
+    pair = prepare(two, bandit=True, missing="median")
+    assert prepare({**two, "sex": ["", "f", "?x"]}, like=pair).columns["obs_sex: m, not f"].tolist() == [1, 0, 1]
+    with pytest.raises(MessyLog, match=r"`sex` is neither 'f' nor 'm' in 2 rows \(first row 0\)"):
+        prepare({**two, "sex": ["", "f", "x"]}, like=prepare(two, bandit=True))
+    gap = prepare({**two, "x": [1.0, None, 3.0]}, like=prepare(two, bandit=True))
+    assert gap.columns["obs_x"].tolist() == [1, 2, 3]
+    assert not any("`x: missing`" in note for note in gap.notes)
     with pytest.raises(MessyLog, match="`sofa` is missing"):
         prepare({"patient": ["a"], "seen": ["2024-01-01"], "ward": ["icu"]}, like=log)
     with pytest.raises(ValueError, match="does not say how it was prepared"):

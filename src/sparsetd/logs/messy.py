@@ -19,7 +19,7 @@ from sparsetd.logs.raw import Column
 
 MOST_CATEGORIES = 30
 DAY = 86_400.0
-NEW = -1.0  # the code of a category that is none of those known
+NONE = -1.0  # the code of a category that is not known
 Known = Mapping[str, Any]
 
 
@@ -116,8 +116,9 @@ def observed(
         notes.done.append(f"`{column.name}` holds dates: taken as days since the first of them.")
     present = values[np.isfinite(values)]
     learnt["fill"] = known.get("fill", float(np.median(present)) if len(present) else 0.0)
-    values, unknown = _filled(column.name, values, learnt["fill"], f"the median {learnt['fill']:.4g}", notes, filling)
-    marks = _marked(column.name, unknown, filling) | _limits(column, reading, notes)
+    fill = (learnt["fill"], f"the median {learnt['fill']:.4g}")
+    values, marks = _filled(column.name, values, fill, known, notes, filling)
+    marks |= _limits(column, reading, notes)
     learnt["marks"] = list(known.get("marks", marks))
     nothing = np.zeros(len(values))
     return {column.name: values} | {mark: marks.get(mark, nothing) for mark in learnt["marks"]}, learnt
@@ -128,29 +129,26 @@ def written_as(reading: Reading) -> dict[str, Any]:
     return {name: reading.how[name] for name in ("comma", "day_first") if name in reading.how}
 
 
-def _filled(name: str, values: Array, fill: float, words: str, notes: Notes, filling: Filling) -> tuple[Array, Array]:
-    """The column without gaps, and the rows for which nothing was known."""
+def _filled(
+    name: str, values: Array, fill: tuple[float, str], known: Known, notes: Notes, filling: Filling
+) -> tuple[Array, dict[str, Array]]:
+    """The column without gaps, and the column that marks where nothing was known, unless that is to look usual."""
     gaps = np.isnan(values)
     source = filling.carried(gaps)
     unknown = gaps & (source < 0)
-    whole = np.where(gaps, np.where(unknown, fill, values[np.maximum(source, 0)]), values)
-    carried = int(gaps.sum() - unknown.sum())
+    whole = np.where(gaps, np.where(unknown, fill[0], values[np.maximum(source, 0)]), values)
+    mark = f"{name}: missing"
+    marked = mark in known.get("marks", [mark]) and filling.missing != "median" and unknown.any()
+    carried = gaps.sum() - unknown.sum()
     how = [f"the last value of the episode ({counted(carried)})"] if carried else []
-    how += [f"{words} ({counted(unknown.sum())})"] if unknown.any() else []
-    mark = "".join(f", and marked in `{mark}`" for mark in _marked(name, unknown, filling))
+    how += [f"{fill[1]} ({counted(unknown.sum())})"] if unknown.any() else []
     if gaps.any() and filling.missing == "refuse":
-        notes.problems.append(
-            f"`{name}` is missing {notes.where(gaps)}: fill the values in, or allow it with --missing mark, median or "
-            "carry."
-        )
+        remedy = "fill the values in, or allow it with --missing mark, median or carry"
+        notes.problem(f"`{name}` is missing", gaps, remedy)
     elif gaps.any():
-        notes.done.append(f"`{name}` is missing {notes.where(gaps)}: filled with {' and '.join(how)}{mark}.")
-    return whole, unknown
-
-
-def _marked(name: str, unknown: Array, filling: Filling) -> dict[str, Array]:
-    """A column that marks what was not known, unless it is to look like the median."""
-    return {f"{name}: missing": unknown.astype(float)} if unknown.any() and filling.missing != "median" else {}
+        words = f"filled with {' and '.join(how)}{f', and marked in `{mark}`' if marked else ''}"
+        notes.done.append(f"`{name}` is missing {notes.where(gaps)}: {words}.")
+    return whole, {mark: unknown.astype(float)} if marked else {}
 
 
 def _limits(column: Column, reading: Reading, notes: Notes) -> dict[str, Array]:
@@ -206,18 +204,28 @@ def _categories(
         return {}, {}
     key = folded if join else str
     place = {key(name): i for i, name in enumerate(categories)}
-    found = column.spread([np.nan if one is None else place.get(key(one), NEW) for one in column.cells])
-    if (found == NEW).any():
-        notes.done.append(f"`{column.name}` has categories {notes.where(found == NEW)} that are new: taken as none.")
-    common = int(np.bincount(found[found >= 0].astype(int), minlength=1).argmax())
-    fill, words = (common, repr(categories[common])) if filling.missing == "median" else (NEW, "a category of its own")
-    found, unknown = _filled(column.name, found, fill, words, notes, filling)
+    codes = [place.get(key(one), np.nan) if one is not None else np.nan for one in column.cells]
+    found = column.spread(codes)
+    new = np.isnan(found) & ~column.gaps
+    if new.any():
+        notes.done.append(f"`{column.name}` has categories {notes.where(new)} that are new: taken as missing.")
+    common = int(known.get("fill", np.bincount(found[found >= 0].astype(int), minlength=1).argmax()))
+    fill = (common, repr(categories[common])) if filling.missing == "median" else (NONE, "a category of its own")
+    found, marks = _filled(column.name, found, fill, known, notes, filling)
+    if len(categories) == 2 and (found == NONE).any() and not marks:
+        neither = f"`{column.name}` is neither {categories[0]!r} nor {categories[1]!r}"
+        notes.problem(neither, found == NONE, "correct it")
     shown = dict(enumerate(categories)) if len(categories) != 2 else {1: f"{categories[1]}, not {categories[0]}"}
     made = {f"{column.name}: {words}": (found == i).astype(float) for i, words in shown.items()}
-    marks = list(known.get("marks", _marked(column.name, unknown, filling)))
     notes.done.append(f"`{column.name}` has the categories {', '.join(map(repr, categories))}, written as 0 and 1.")
-    learnt = {"kind": "text", "categories": categories, "marks": marks}
-    return made | {mark: unknown.astype(float) for mark in marks}, learnt
+    learnt: dict[str, Any] = {
+        "kind": "text",
+        "categories": categories,
+        "fill": common,
+        "marks": list(known.get("marks", marks)),
+    }
+    nothing = np.zeros(len(found))
+    return made | {mark: marks.get(mark, nothing) for mark in learnt["marks"]}, learnt
 
 
 def _say_many(column: Column, texts: list[str], notes: Notes) -> None:
