@@ -123,6 +123,16 @@ class ValueFunction(BaseEstimator):
         self.feature_names_ = feature_names(self.features_, transitions, self.n_actions_)
         return self
 
+    @property
+    def feature_names_(self) -> Array:
+        return _numbered(len(self.estimator_.coef_)) if self.names_ is None else self.names_
+
+    @feature_names_.setter
+    def feature_names_(self, names: Array) -> None:
+        """A hashed log has a million columns, x0, x1, …, whose names would fill the file of a model."""
+        own = np.asarray(names, dtype=object)
+        self.names_ = None if np.array_equal(own, _numbered(len(own))) else own
+
     def _trace_ratio(self, ratio: Array) -> Array:
         """π/μ as the estimator may use it for action values: the action is given, so only old traces are corrected.
 
@@ -169,3 +179,8 @@ def _as_wide_as(observation: Any, width: int) -> Any:
     rows = sp.csr_array(observation, dtype=np.float64, copy=True)
     rows.resize((rows.shape[0], width))
     return rows
+
+
+def _numbered(n: int) -> Array:
+    """The names of columns that have none."""
+    return np.array([f"x{j}" for j in range(n)], dtype=object)
