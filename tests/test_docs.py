@@ -10,6 +10,7 @@ import importlib
 import io
 import re
 import shlex
+import subprocess
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,6 +112,19 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
     [command] = [line for block in blocks(ROOT / "README.md") for line in block.text.splitlines() if "pytest" in line]
     assert command in (ROOT / ".ci" / "run").read_text().splitlines()
     assert command in (ROOT / "docs" / "install.md").read_text().splitlines()
+
+
+def test_the_tests_that_ci_names_exist() -> None:
+    arrays = re.findall(r"^\w+=\((.*?)\)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE | re.DOTALL)
+    shown = subprocess.run(
+        ["bash", "-c", f"printf '%s\\n' {' '.join(arrays)}".replace("\n", " ")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    named = shown.stdout.split()
+    assert len(named) > 10
+    assert not [name for name in named if not (ROOT / name).exists()]
 
 
 def test_the_layers_that_contributors_read_are_those_that_are_checked() -> None:
