@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import sparsetd
 from sparsetd import LSTD, TDC
@@ -250,6 +251,15 @@ def _polars(table: Table, path: Path) -> Any:  # noqa: ARG001
     return pl.DataFrame(table.columns)
 
 
+def _lazy(table: Table, path: Path) -> Any:
+    return _polars(table, path).lazy()
+
+
+def _arrow(table: Table, path: Path) -> Any:  # noqa: ARG001
+    pa = pytest.importorskip("pyarrow")
+    return pa.table(table.columns).to_reader(max_chunksize=50)
+
+
 def _folder(table: Table, path: Path) -> Path:
     """Two files, cut in the middle of an episode, the later rows first."""
     path.mkdir()
@@ -264,7 +274,10 @@ def _shards(table: Table, path: Path) -> Path:
     return path.with_suffix(".shards")
 
 
-SOURCES = {f.__name__[1:]: f for f in (_csv, _jsonl, _parquet, _feather, _npz, _pandas, _polars, _folder, _shards)}
+SOURCES = {
+    f.__name__[1:]: f
+    for f in (_csv, _jsonl, _parquet, _feather, _npz, _pandas, _polars, _lazy, _arrow, _folder, _shards)
+}
 
 # --- the loop ---------------------------------------------------------------------------------------------------------
 
@@ -350,6 +363,13 @@ def test_a_model_that_was_saved_goes_on_as_if_it_had_not_been(tmp_path: Path) ->
     again.partial_fit(X[100:], y[100:], X_next[100:], discount=discount[100:])
     assert np.array_equal(again.coef_, whole.coef_)
     assert again.coef_.any()
+
+
+def test_sparse_rows_give_the_answers_of_dense_rows(before: dict[str, Numbers]) -> None:
+    log = read(ORIGINAL.columns)
+    here, there = sp.csr_array(log.observation), sp.csr_array(log.next_observation)
+    for name, answer in ANSWERS.items():
+        assert_same(answer(ORIGINAL, replace(log, observation=here, next_observation=there)), before[name], 1e-8)
 
 
 def test_joined_parts_are_the_log(before: dict[str, Numbers]) -> None:
