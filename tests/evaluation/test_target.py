@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -71,6 +72,13 @@ def test_all_forms_of_one_policy_are_one(form: object) -> None:
     np.testing.assert_array_equal(here, TABLE)
     alive = np.flatnonzero(~LOG.terminated)
     np.testing.assert_array_equal(after[alive], TABLE[alive + 1])
+
+
+def test_a_frame_of_probabilities_is_read_by_name() -> None:
+    frame = pd.DataFrame({"B": TABLE[:, 1], "none": TABLE[:, 0]})
+    np.testing.assert_array_equal(pose(LOG, frame).log.target_prob, pose(LOG, RULE).log.target_prob)
+    with pytest.raises(ValueError, match="the actions are 'none', 'B'"):
+        pose(LOG, frame.rename(columns={"B": "C"}))
 
 
 def test_otherwise_as_was_done_leaves_those_ratios_at_exactly_one() -> None:

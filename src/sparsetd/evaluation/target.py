@@ -36,7 +36,7 @@ from sparsetd.logs.cells import folded
 from sparsetd.logs.checks import show
 from sparsetd.logs.door import files_of
 from sparsetd.logs.files import action_names
-from sparsetd.logs.names import nearest
+from sparsetd.logs.names import listed, names_in, nearest
 from sparsetd.logs.policy import chosen, discrete, is_whole, shares
 from sparsetd.logs.rules import AS_WAS_DONE, Clause, Family, Rule, is_rule, policy
 from sparsetd.system import Array
@@ -81,7 +81,7 @@ class Target:
                 f"`target` is a {type(form).__name__}, which predicts numbers but chooses no action: pass a function "
                 "of the observations, a classifier of actions, or a `ValueFunction` that was fitted for a policy."
             )
-        return _of_rows(np.asarray(form), len(log))
+        return _of_rows(np.asarray(_by_name(form, log.action_names)), len(log))
 
     def __getitem__(self, rows: Any) -> Target:
         """The same for some rows of the log: an array is cut to them."""
@@ -164,9 +164,10 @@ def pose(log: Transitions, target: Any = None, *, classifier: Any = None, floor:
             "`classifier` estimates the behaviour policy, but the log has `ratio` without `target_prob`: leave the "
             "classifier out, or log the target's probabilities."
         )
-    asked.shares(log)  # a policy that cannot be asked is refused before anything is estimated
-    given = log.behavior_prob is not None and classifier is None
-    found = None if given else estimate_behavior(log, classifier, floor=floor)
+    found = None
+    if log.behavior_prob is None or classifier is not None:
+        asked.shares(log)  # a policy that cannot be asked is refused before anything is estimated
+        found = estimate_behavior(log, classifier, floor=floor)
     known = log if found is None else found.apply(log)
     return Question(replace(known, target_prob=asked.target_prob(known), ratio=None), asked, found)
 
@@ -239,6 +240,18 @@ def _as_logged(log: Transitions) -> Target:
     if log.ratio is None and log.target_prob is None:
         return Target(None, BEHAVIOR)
     return Target(None, "target_prob" if log.ratio is None else "the target of the logged ratios", of_logged=True)
+
+
+def _by_name(form: Any, actions: tuple[str, ...] | None) -> Any:
+    """A frame of probabilities has its columns put in the order of the actions; anything else stays as it is."""
+    names = names_in(form)
+    if names is None or actions is None:
+        return form
+    if sorted(names) != sorted(actions):
+        raise ValueError(
+            f"`target` has the columns {listed(names)}; the actions are {listed(actions)}: name them alike."
+        )
+    return form[list(actions)]
 
 
 def _of_rows(array: Array, n: int) -> Target:
