@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from sparsetd.logs.read_ahead import read_ahead
+from sparsetd.logs.reading import read_ahead
 
 
 def readers():

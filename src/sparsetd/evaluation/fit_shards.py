@@ -22,7 +22,7 @@ from sparsetd.evaluation.reading import sample
 from sparsetd.features.featurize import feature_names, featurize, state_features
 from sparsetd.logs import Shard, Transitions, concatenate, shards
 from sparsetd.logs.engines import Engine
-from sparsetd.logs.read_ahead import read_ahead
+from sparsetd.logs.reading import read_ahead
 
 
 def fit_shards(

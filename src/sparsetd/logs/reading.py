@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +14,11 @@ from sparsetd.logs.checks import Array, counted_from, nth
 from sparsetd.logs.columns import refuse_rows_after_the_end
 from sparsetd.logs.door import MAX_BYTES, Log, manifest_of
 from sparsetd.logs.order import hashes, in_order, over, starts, whole_episodes, with_successors
-from sparsetd.logs.read_ahead import read_ahead
 from sparsetd.logs.schema import Schema
 from sparsetd.logs.table import array, build, stacked
 from sparsetd.logs.transitions import Transitions
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,20 @@ def _batches(source: Any, batch_rows: int, columns: dict[str, Any]) -> Iterator[
     for table in log:
         yield from (replace(batch, action_names=log.action_names) for batch in stream.push(table))
     yield from (replace(batch, action_names=log.action_names) for batch in stream.finish())
+
+
+def read_ahead(batches: Iterable[T]) -> Iterator[T]:
+    """The same batches in the same order; a second thread reads one, and never more than one, ahead.
+
+    At most two batches are in memory. What goes wrong while reading is raised here, after the batches before it. A
+    caller that stops early, by an exception or Ctrl-C as well, waits for the batch that is being read and no longer.
+    """
+    source = iter(batches)
+    with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as reader:
+        coming = reader.submit(next, source, None)
+        while (batch := coming.result()) is not None:
+            coming = reader.submit(next, source, None)
+            yield batch
 
 
 class _Stream:
