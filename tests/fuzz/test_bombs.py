@@ -237,7 +237,7 @@ def strings(text: str, ends: list[int], dtype: str, n: int = 0) -> tuple[Any, di
         (*strings("z" * 60_000, [0] * 29_999 + [60_000], "<U60000"), "claim more memory"),
         (*strings("z" * 9_000, [9_000, 0] * 15_000 + [9_000], "O"), "do not follow one another"),
         (*strings("z", [0] * 2_000_000 + [1], "O"), "claim more memory"),
-        ([{"~": "floats", "name": "a"}] * 20_000, {"a": np.ones(20_000)}, "cannot be read"),
+        ([{"~": "floats", "name": "a"}] * 20_000, {"a": np.ones(20_000)}, "names an array twice"),
         ({"~": "ints", "name": "a"}, {"a": np.ones(2**22, np.int8)}, "claim more memory"),
         ({"~": "nonzeros", "at": "a", "v": "v", "shape": [2**27]},
          {"a": np.zeros(1, np.int32), "v": np.ones(1)}, "claim more memory"),

@@ -198,6 +198,8 @@ class Decoder:
 
     def _use(self, name: Any) -> Array:
         """An array of the file, which no other value may use."""
+        if name not in self.arrays:
+            raise CorruptFileError("the header names an array twice, or one that the file does not hold.")
         return self.arrays.pop(name)
 
     def _spend(self, size: int) -> None:
