@@ -78,6 +78,25 @@ def test_separators_at_the_end_of_lines_make_no_column(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "is empty"),
+        (b"\r\n  \n", "is empty"),
+        (b"a;b;reward\n", "has a header but no rows"),
+        (b"a;a\n1;2\n", "names two columns"),
+        (b'a;"b\n1;2\n', "is not a valid CSV file"),
+        (b"a;b\n1;2;3\n", "Not all rows have the 2 fields of the header, 1 do not"),
+    ],
+)
+def test_a_file_that_is_no_table_is_said_in_one_sentence(tmp_path: Path, data: bytes, words: str) -> None:
+    path = tmp_path / "stays.csv"
+    path.write_bytes(data)
+    with pytest.raises(ValueError, match=words) as caught:
+        prepare(path, bandit=True)
+    assert "\n" not in str(caught.value)
+
+
 def _rows(text: str) -> dict[str, list[str]]:
     head, *rows = csv.reader(io.StringIO(text), delimiter=";")
     return dict(zip(head, map(list, zip(*rows, strict=True)), strict=True))

@@ -145,7 +145,7 @@ def _decoded(data: bytes) -> tuple[str, str]:
     zeros = np.frombuffer(data[:4096], dtype=np.uint8) == 0
     if data.startswith(UTF16):
         return data.decode("utf-16", errors="replace"), "UTF-16"
-    if zeros.mean() > 0.2:  # without a mark at its beginning, every other byte of Western text is 0
+    if zeros.sum() > 0.2 * len(zeros):  # without a mark at its beginning, every other byte of Western text is 0
         little = zeros[1::2].sum() > zeros[::2].sum()
         return data.decode("utf-16-le" if little else "utf-16-be", errors="replace"), "UTF-16"
     try:
