@@ -67,7 +67,10 @@ class Target:
         if isinstance(form, str):
             return _in_words(form, log)
         if isinstance(form, Family):
-            raise ValueError(f"{show(form.text)} is a family of {len(form)} policies: compare them, or ask for one.")
+            said = f"{show(form.text)} is a family of {len(form)} policies"
+            raise ValueError(
+                f"{said}: ask about all of them with `compare` (`sparsetd compare`), or name one threshold."
+            )
         if isinstance(form, Rule):
             return cls(form, form.text)
         if hasattr(form, "fit") and not any(name.endswith("_") and name[0] != "_" for name in vars(form)):
