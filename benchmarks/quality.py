@@ -31,7 +31,7 @@ from sparsetd import operators, penalties, problems
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.features import RBFGrid, featurize
 from sparsetd.problems import FiniteMDP, mountain_car, random_mdp, with_noise_features
-from sparsetd.selection import SparseTDCV, rho_max, value_interval
+from sparsetd.selection import SparseTDSelect, rho_max, value_interval
 from sparsetd.solvers.saddle import Saddle, solve
 from sparsetd.system import Array, Batch, mean_system
 
@@ -218,7 +218,7 @@ def selection(rng: Rng, quick: bool) -> list[bool]:
         mdp = random_mdp(rng, 100, 10, 10, gamma=0.9, reward_noise=0.1)
         batch = with_noise_features(mdp.trajectory(5000, rng, horizon=20), d - 10, rng)
         began, cpu = time.perf_counter(), time.process_time()
-        model = SparseTDCV(gamma=0.9).fit(*rows(batch), **log_columns(batch))
+        model = SparseTDSelect(gamma=0.9).fit(*rows(batch), **log_columns(batch))
         seconds.append(time.process_time() - cpu)
         chosen = np.flatnonzero(model.support_)
         scores.append(2 * np.sum(chosen < 10) / (len(chosen) + 10))
@@ -266,7 +266,7 @@ def coverage(rng: Rng, quick: bool) -> list[bool]:
 def covered(mdp: FiniteMDP, horizon: int | None, n: int, rng: Rng) -> list[float]:
     """One log, features selected on it, and the share of the exact values inside the 95 % intervals."""
     batch = with_noise_features(mdp.trajectory(n, rng, horizon=horizon), 12, rng)
-    model = SparseTDCV(gamma=mdp.gamma, n_folds=3, n_rhos=12, eps=0.02, choice="best")
+    model = SparseTDSelect(gamma=mdp.gamma, n_folds=3, n_rhos=12, eps=0.02, choice="best")
     model.fit(*rows(batch), **log_columns(batch))
     reached = mdp.xi > 1e-3
     at = np.hstack([mdp.features, np.zeros((mdp.n_states, 12))])[reached]

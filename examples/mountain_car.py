@@ -2,7 +2,7 @@
 Mountain car: few radial basis functions out of many
 ====================================================
 
-Grids of radial basis functions cover position and speed at several resolutions. LSTD uses them all; ``SparseTDCV``
+Grids of radial basis functions cover position and speed at several resolutions. LSTD uses them all; ``SparseTDSelect``
 keeps those that held-out episodes ask for. Both are judged by their projected Bellman error on a fresh log, and the
 value of pushing at random is drawn over the whole state space.
 """
@@ -12,7 +12,7 @@ value of pushing at random is drawn over the whole state space.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sparsetd import LSTD, SparseTDCV, ValueFunction
+from sparsetd import LSTD, SparseTDSelect, ValueFunction
 from sparsetd.features import RBFGrid, featurize
 from sparsetd.problems import mountain_car
 
@@ -21,7 +21,7 @@ rng = np.random.default_rng(0)
 log, fresh = (mountain_car.collect(rng, n_episodes=15, n_steps=200, start="uniform") for _ in range(2))
 estimators = {
     "LSTD": LSTD(gamma=GAMMA, alpha=1e-6, fit_intercept=True),
-    "SparseTDCV": SparseTDCV(gamma=GAMMA, fit_intercept=True),
+    "SparseTDSelect": SparseTDSelect(gamma=GAMMA, fit_intercept=True),
 }
 
 # %%

@@ -3,7 +3,7 @@ Which features carry the value?
 ===============================
 
 Five of a hundred features make the value function. The regularization path shows them enter one by one as the penalty
-falls, ``SparseTDCV`` chooses some of them, and stability selection says which features would be chosen again.
+falls, ``SparseTDSelect`` chooses some of them, and stability selection says which features would be chosen again.
 """
 
 # %%
@@ -11,7 +11,7 @@ falls, ``SparseTDCV`` chooses some of them, and stability selection says which f
 import matplotlib.pyplot as plt
 import numpy as np
 
-from sparsetd import SparseTDCV
+from sparsetd import SparseTDSelect
 from sparsetd.problems import random_mdp, with_noise_features
 from sparsetd.selection import sparse_td_path, stability_selection
 
@@ -23,7 +23,7 @@ columns = {"ratio": log.ratio, "discount": log.discount, "start": log.start}
 # %%
 # The path: one line per feature, the penalty falling from left to right. The largest weights carry their names.
 path = sparse_td_path(log.phi, log.reward, log.phi_next, gamma=mdp.gamma, n_rhos=40, eps=0.05, **columns)
-model = SparseTDCV(gamma=mdp.gamma).fit(log.phi, log.reward, log.phi_next, **columns)
+model = SparseTDSelect(gamma=mdp.gamma).fit(log.phi, log.reward, log.phi_next, **columns)
 
 figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
 path.plot(ax=axis)
@@ -31,7 +31,7 @@ axis.axvline(model.rho_theta_, color="black", linestyle="--", linewidth=1)
 axis.annotate("chosen ", (model.rho_theta_, axis.get_ylim()[0]), ha="right", va="bottom")
 axis.set_title("The regularization path")
 plt.show()
-print("chosen by SparseTDCV:", np.flatnonzero(model.support_))
+print("chosen by SparseTDSelect:", np.flatnonzero(model.support_))
 
 # %%
 # Stability selection draws random halves of the episodes and counts how often each feature is chosen.

@@ -169,7 +169,7 @@ def test_a_warning_is_one_line_without_code(capsys, folder):
         warnings.simplefilter("always")
         code, _, err = run(capsys, "fit", path, "--out", "m.sparsetd", "--quiet")
     assert code == 0
-    assert err.startswith("sparsetd: warning: SparseTDCV selected no feature")
+    assert err.startswith("sparsetd: warning: SparseTDSelect selected no feature")
     assert len(err.splitlines()) == 1
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsetd import LSTD, TDC, SparseTDCV, Transitions, evaluate, plots
+from sparsetd import LSTD, TDC, SparseTDSelect, Transitions, evaluate, plots
 from sparsetd.control import policy_iteration
 from sparsetd.features import Tabular
 from sparsetd.problems import random_mdp
@@ -90,7 +90,7 @@ def test_the_frames_hold_the_numbers(results, transitions) -> None:
 
 def test_a_fitted_model_is_summarised_as_an_evaluation_of_it_would_be(log) -> None:
     columns = {"ratio": log.ratio, "discount": log.discount, "start": log.start}
-    model = SparseTDCV(gamma=0.9, fit_intercept=True).fit(log.phi, log.reward, log.phi_next, **columns)
+    model = SparseTDSelect(gamma=0.9, fit_intercept=True).fit(log.phi, log.reward, log.phi_next, **columns)
     table = summary(model, log.phi, log.reward, log.phi_next, n_resamples=3, **columns)
     refitted = LSTD(gamma=0.9, fit_intercept=True).fit(
         log.phi[:, model.support_], log.reward, log.phi_next[:, model.support_], **columns

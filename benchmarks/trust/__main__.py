@@ -36,7 +36,8 @@ def main() -> int:
         print("\n".join(f"{name:55s} {cell.trouble or 'well posed'}" for name, cell in cells.items()))
         return 0
     if options.logs:
-        rows = run(options.set, list(cells.values()), options.logs, options.n_jobs, options.out, options.probes)
+        which, asked_again = list(cells.values()), (options.probes, options.boosted)
+        rows = run(options.set, which, options.logs, options.n_jobs, options.out, *asked_again)
     else:
         rows = read(options.out)
     text, found = table(rows, cells)
@@ -57,6 +58,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cells", nargs="+", default=["*"], metavar="PATTERN", help="only cells whose names match")
     parser.add_argument("--logs", type=int, default=40, metavar="N", help="logs of each cell (default: 40)")
     parser.add_argument("--probes", type=int, default=3, metavar="N", help="logs of each that are asked again (3)")
+    parser.add_argument("--boosted", type=int, default=10, metavar="N", help="logs of each for boosted trees too (10)")
     parser.add_argument("--n-jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="rows as JSON lines; what it holds is not run again")
     parser.add_argument("--codes", action="store_true", help="also list which cautions stand in what share of the logs")

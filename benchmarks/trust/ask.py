@@ -25,7 +25,6 @@ from sparsetd.logs import Transitions
 
 Row = dict[str, Any]
 LIMIT = 300  # seconds that one question may take
-BOOSTED = 20  # logs of a cell that boosted trees are asked about too
 
 
 def generator(entropy: int | None, cell: str, number: int) -> np.random.Generator:
@@ -35,7 +34,7 @@ def generator(entropy: int | None, cell: str, number: int) -> np.random.Generato
     return np.random.default_rng(np.random.SeedSequence([entropy, crc32(cell.encode()), number]))
 
 
-def judged(cell: Cell, entropy: int | None, number: int, probe: bool) -> Row:
+def judged(cell: Cell, entropy: int | None, number: int, probe: bool, boosted: bool = False) -> Row:
     """One log of a cell. With `probe` the same log is asked again with episodes in another order, and rescaled."""
     rng = generator(entropy, cell.name, number)
     case = cell.draw(rng)
@@ -44,7 +43,7 @@ def judged(cell: Cell, entropy: int | None, number: int, probe: bool) -> Row:
     row["episodes"] = case.log.n_episodes
     row |= _beside(case, said)
     if cell.rivals:
-        row |= _rivals(case, number < BOOSTED)
+        row |= _rivals(case, boosted)
     if case.relevant is not None and said["kept"] is not None:
         row["f1"] = f1(originals(said["kept"]), set(case.relevant))
     idle = [name for name in case.log.names or () if name.startswith("noise_")]
@@ -63,7 +62,7 @@ def _probes(case: Case, said: Row, rng: np.random.Generator) -> Row:
 
 
 def _selection(case: Case, **again: Transitions) -> Row:
-    """`SparseTDCV` alone; one that finds no end within a minute keeps nothing."""
+    """`SparseTDSelect` alone; one that finds no end within a minute keeps nothing."""
     try:
         with _silent(), _time_limit(LIMIT // 5):
             return probed(case, **again)

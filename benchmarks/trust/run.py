@@ -16,12 +16,17 @@ from benchmarks.trust.sets import ENTROPY, cells_of
 Task = tuple[str, int]
 
 
-def run(which: str, cells: list[Cell], logs: int, jobs: int, out: Path | None, probes: int) -> list[Row]:
-    """`logs` logs of every cell; the first `probes` of each are asked again, permuted and rescaled."""
+def run(
+    which: str, cells: list[Cell], logs: int, n_jobs: int, out: Path | None, probes: int, boosted: int = 0
+) -> list[Row]:
+    """`logs` logs of every cell; the first `probes` of each are asked again, permuted and rescaled.
+
+    Boosted trees are asked about the first `boosted` of each cell that has rivals.
+    """
     done = read(out)
     have = {(row["cell"], row["log"]) for row in done}
     tasks = [(cell.name, k) for cell in cells for k in range(logs) if (cell.name, k) not in have]
-    for count, row in enumerate(_rows(which, tasks, jobs, probes), start=1):
+    for count, row in enumerate(_rows(which, tasks, n_jobs, probes, boosted), start=1):
         done.append(row)
         if out is not None:
             _append(out, row)
@@ -51,15 +56,15 @@ def _append(path: Path, row: Row) -> None:
         file.write(gap + json.dumps(row) + "\n")
 
 
-def _rows(which: str, tasks: list[Task], jobs: int, probes: int) -> Iterator[Row]:
-    work = partial(_one, which, probes)
-    if jobs == 1:
+def _rows(which: str, tasks: list[Task], n_jobs: int, probes: int, boosted: int) -> Iterator[Row]:
+    work = partial(_one, which, probes, boosted)
+    if n_jobs == 1:
         yield from map(work, tasks)
         return
-    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+    with multiprocessing.get_context("spawn").Pool(n_jobs) as pool:
         yield from pool.imap_unordered(work, tasks)
 
 
-def _one(which: str, probes: int, task: Task) -> Row:
+def _one(which: str, probes: int, boosted: int, task: Task) -> Row:
     name, number = task
-    return judged(cells_of(which)[name], ENTROPY[which], number, probe=number < probes)
+    return judged(cells_of(which)[name], ENTROPY[which], number, number < probes, number < boosted)

@@ -1,4 +1,4 @@
-"""`SparseTDCV` by itself: does its support depend on the order of episodes, or on the units of the columns?"""
+"""`SparseTDSelect` by itself: does its support depend on the order of episodes, or on the units of the columns?"""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.trust.case import Case
 from benchmarks.trust.names import f1, jaccard, originals
-from sparsetd import SparseTDCV
+from sparsetd import SparseTDSelect
 from sparsetd.logs import Transitions
 
 
@@ -22,7 +22,7 @@ def probed(case: Case, permuted: Transitions, rescaled: Transitions) -> dict[str
 
 def support(log: Transitions, gamma: float) -> set[str]:
     """What the default estimator keeps of the columns as they come."""
-    model = SparseTDCV(gamma=gamma, fit_intercept=True)
+    model = SparseTDSelect(gamma=gamma, fit_intercept=True)
     discount = gamma * ~log.terminated
     columns = {"ratio": log.importance_ratio(), "discount": discount, "start": log.start}
     model.fit(log.observation, log.reward, log.next_observation, **columns)

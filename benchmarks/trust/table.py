@@ -78,8 +78,8 @@ def verdicts(cell: Cell, s: Row) -> dict[str, bool]:
         out["order of episodes"] = s["jaccard"] == 1
         out["units of columns"] = s["rescaled"] == 1 and s["rescaled_shift"] <= SAME
     if s["estimator_f1"] is not None:
-        out["order of episodes, SparseTDCV"] = s["estimator_permuted"] == 1
-        out["units of columns, SparseTDCV"] = s["estimator_rescaled"] == 1
+        out["order of episodes, SparseTDSelect"] = s["estimator_permuted"] == 1
+        out["units of columns, SparseTDSelect"] = s["estimator_rescaled"] == 1
     return out
 
 

@@ -61,9 +61,9 @@ def estimators() -> dict[str, type]:
     """The estimators that fit rows of features, by name."""
     from sparsetd import estimators as package
     from sparsetd.estimators import BaseTD
-    from sparsetd.selection import SparseTDCV
+    from sparsetd.selection import SparseTDSelect
 
-    found = {name: getattr(package, name) for name in package.__all__} | {"SparseTDCV": SparseTDCV}
+    found = {name: getattr(package, name) for name in package.__all__} | {"SparseTDSelect": SparseTDSelect}
     return {n: v for n, v in found.items() if inspect.isclass(v) and issubclass(v, BaseTD) and n != "LinearTD"}
 
 

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from sparsetd.logs.rules import policy as policy
     from sparsetd.model_file import load as load
     from sparsetd.model_file import save as save
-    from sparsetd.selection import SparseTDCV as SparseTDCV
+    from sparsetd.selection import SparseTDSelect as SparseTDSelect
     from sparsetd.sweeps.sweep import sweep as sweep
 
 # Where each public name lives, in the order of the data flow; a test keeps it complete. Everything else is imported
@@ -68,7 +68,7 @@ _HOMES = {
     "logs": "Transitions prepare read",
     "logs.rules": "policy",
     "estimators": "TD ETD TDC TDRC GTD2 GQ GTD2MP ROTD ROGQ LSTD LSTDL1 LARSTD OMPTD SparseTD LinearTD ValueFunction",
-    "selection": "SparseTDCV",
+    "selection": "SparseTDSelect",
     "evaluation": "evaluate compare improve sensitivity",
     "sweeps": "sweep",
     "model_file": "save load",
@@ -87,9 +87,13 @@ _MOVED = {
     "sweeps": "Sweep",
     "testing": "check_td_estimator",
 }
-_RENAMED = {name: f"sparsetd.{home}.{name}" for home, names in _MOVED.items() for name in names.split()} | {
-    "transitions": "sparsetd.logs",
-    "checks": "sparsetd.testing",
-    "progress": "private; long work shows its progress by itself",
-}
+_RENAMED = (
+    {"SparseTDCV": "sparsetd.SparseTDSelect: it selects its features"}
+    | {name: f"sparsetd.{home}.{name}" for home, names in _MOVED.items() for name in names.split()}
+    | {
+        "transitions": "sparsetd.logs",
+        "checks": "sparsetd.testing",
+        "progress": "private; long work shows its progress by itself",
+    }
+)
 __getattr__, __dir__, __all__ = lazily(__name__, _HOMES, _RENAMED)

@@ -40,6 +40,7 @@ KIND = "model"
 STATES = (StreamState, Totals, TraceCarry, Units)  # what the state of a stream is made of
 LEARNING = ("aux_", "coef_last_", "dual_", "history_")  # attributes that no prediction needs
 RENAMED = {"LSTD": {"rho_theta": "alpha"}, "SparseTDCV": {"cv": "n_folds"}}  # parameters since version 0.2
+OLD_NAMES = {"SparseTDCV": "SparseTDSelect"}  # classes since version 0.2
 
 
 class NoState:
@@ -205,7 +206,8 @@ def _renamed(node: Any) -> Any:
     if isinstance(node, dict) and isinstance(node.get("params"), dict):
         new = RENAMED.get(str(node.get("class")), {})
         params = {new.get(name, name): _renamed(value) for name, value in node["params"].items()}
-        return {**node, "params": params, "fitted": _renamed(node.get("fitted"))}
+        cls = OLD_NAMES.get(str(node.get("class")), node.get("class"))
+        return {**node, "class": cls, "params": params, "fitted": _renamed(node.get("fitted"))}
     return {name: _renamed(value) for name, value in node.items()} if isinstance(node, dict) else node
 
 

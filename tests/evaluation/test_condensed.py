@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from evaluation.test_shards import log, split
 
-from sparsetd import LARSTD, LSTD, LSTDL1, OMPTD, TDC, SparseTD, SparseTDCV
+from sparsetd import LARSTD, LSTD, LSTDL1, OMPTD, TDC, SparseTD, SparseTDSelect
 from sparsetd.estimators import LCPTD, RALP, DantzigLSTD
 from sparsetd.evaluation.condensed import condense
 from sparsetd.features.featurize import featurize
@@ -65,8 +65,8 @@ def test_models_that_standardise_need_no_standardised_sums():
 
 
 @pytest.mark.parametrize("kind", ["plain", "cut", "far", "zeros", "discrete"])
-def test_sparse_td_cv_chooses_the_features_of_all_rows(kind):
-    whole, model = log(kind), SparseTDCV(**SETTINGS)
+def test_sparse_td_select_chooses_the_features_of_all_rows(kind):
+    whole, model = log(kind), SparseTDSelect(**SETTINGS)
     rows = condense(split(whole, 7, 0), gamma=GAMMA)
     columns, more = in_memory(whole, rows)
     expected, found = model.fit(*columns, **more), rows.fitted(model)
@@ -90,7 +90,7 @@ def test_the_path_the_halves_and_the_interval_are_those_of_all_rows(kind):
         seen, own = value_interval(model, *columns, **more, at=given), rows.value_interval(model, at=at)
         for name in ("estimate", "standard_error", "low", "high"):
             np.testing.assert_allclose(getattr(own, name), getattr(seen, name), rtol=1e-8)
-    halves = rows.stability_selection(n_halves=10, random_state=0)
+    halves = rows.stability_selection(n_resamples=10, random_state=0)
     by_episode = stability_selection(*columns, **more, **SETTINGS, n_resamples=10, random_state=0)
     assert halves.false_selections == by_episode.false_selections
     np.testing.assert_allclose(halves.probabilities, by_episode.probabilities, atol=0.4)
@@ -115,7 +115,7 @@ def test_what_cannot_be_had_from_sums_says_so():
         (LSTD(gamma=0.5), "condensed with gamma=0.9"),
         (LSTD(gamma=GAMMA, lam=0.5), "trace of every row"),
         (RALP(gamma=GAMMA), "single rows"),
-        (SparseTDCV(**SETTINGS, choice="best"), "by elimination"),
+        (SparseTDSelect(**SETTINGS, choice="best"), "by elimination"),
     ):
         with pytest.raises(ValueError, match=words):
             rows.fit(model)

@@ -200,7 +200,7 @@ def test_a_given_classifier_is_used_or_refused_where_the_log_has_ratios():
 
 def test_a_sparse_estimator_drops_noise_and_reports_frequencies():
     settings = {**SETTINGS, "estimator": SparseTD(rho_theta=0.35, gamma=0.9, fit_intercept=True), "n_resamples": 6}
-    found = evaluate(make_log(1, episodes=300), **settings)
+    found = evaluate(make_log(1, episodes=300), features=None, **settings)
     names = {f.name for f in found.features}
     assert "position" in names
     assert found.n_candidates == 5

@@ -11,7 +11,7 @@ import pytest
 from evaluation.test_shards import log, split
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
-from sparsetd import LSTD, ROTD, TDC, SparseTDCV, ValueFunction, evaluation, load, read
+from sparsetd import LSTD, ROTD, TDC, SparseTDSelect, ValueFunction, evaluation, load, read
 from sparsetd.cli import main
 from sparsetd.estimators import PFGTD, RALP
 from sparsetd.evaluation import fit_shards
@@ -43,7 +43,7 @@ def test_a_stream_has_the_bits_of_one_log(folder, estimator):
 
 
 @pytest.mark.parametrize("features", [None, StandardScaler(), PolynomialFeatures(2, include_bias=False)])
-@pytest.mark.parametrize("estimator", [LSTD(**SETTINGS), SparseTDCV(**SETTINGS)])
+@pytest.mark.parametrize("estimator", [LSTD(**SETTINGS), SparseTDSelect(**SETTINGS)])
 def test_sums_give_the_values_of_all_rows(folder, estimator, features):
     whole = read(folder)
     found, expected = ValueFunction(features, estimator), ValueFunction(features, estimator).fit(whole)
@@ -62,7 +62,7 @@ def test_what_needs_all_rows_gets_them():
     assert np.array_equal(found.estimator_.coef_, expected.estimator_.coef_)
 
 
-@pytest.mark.parametrize("method", ["SparseTDCV", "LSTD", "TDC"])
+@pytest.mark.parametrize("method", ["SparseTDSelect", "LSTD", "TDC"])
 def test_the_command_takes_a_folder(folder, method, capsys):
     assert main(["fit", str(folder), "--out", "m.sparsetd", "--method", method, "--gamma", "0.9"]) == 0
     assert f"{method}: " in capsys.readouterr().out

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparsetd import SparseTD, SparseTDCV
+from sparsetd import SparseTD, SparseTDSelect
 from sparsetd.selection.elimination import MeanSystem, distinct, eliminate, supports, survivors
-from sparsetd.selection.sparse_td_cv import dual_support
+from sparsetd.selection.sparse_td_select import dual_support
 from sparsetd.system import Array, Batch
 
 GAMMA, LENGTH = 0.9, 10
@@ -39,9 +39,9 @@ def decoys(rng: np.random.Generator, rows: int, columns: int, correlation: float
     return Batch(phi, phi_next, reward[:, 0], GAMMA * one, ratio[:, 0], start, one)
 
 
-def fitted(batch: Batch, **parameters: Any) -> SparseTDCV:
+def fitted(batch: Batch, **parameters: Any) -> SparseTDSelect:
     columns = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
-    model = SparseTDCV(gamma=GAMMA, fit_intercept=True, tol=1e-4, **parameters)
+    model = SparseTDSelect(gamma=GAMMA, fit_intercept=True, tol=1e-4, **parameters)
     return model.fit(batch.phi, batch.reward, batch.phi_next, **columns)
 
 
@@ -188,7 +188,7 @@ def test_of_copies_the_first_is_kept_whatever_the_order_of_the_rows():
     y = X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=400)
     wide = np.hstack([X, 7.0 * X[:, :1] + 1e-8 * rng.normal(size=(400, 1)), -X[:, 1:2]])
     for order in (np.arange(400), rng.permutation(400), np.arange(400)[::-1]):
-        model = SparseTDCV(gamma=0.0).fit(wide[order], y[order])
+        model = SparseTDSelect(gamma=0.0).fit(wide[order], y[order])
         assert model.support_[[0, 1, 4, 5]].tolist() == [True, True, False, False]
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.problems import random_mdp, with_noise_features
-from sparsetd.selection import SparseTDCV, rho_max, sparse_td_path
+from sparsetd.selection import SparseTDSelect, rho_max, sparse_td_path
 from sparsetd.selection.cross_validation import Curve
 from sparsetd.selection.episodes import clusters, episode_folds, episode_of
 from sparsetd.selection.moments import FoldMoments
@@ -70,7 +70,7 @@ def test_rho_max_needs_a_penalty_that_selects() -> None:
 def test_cross_validation_finds_the_relevant_features(sparse: bool) -> None:
     mdp, columns, batch = log(3, n=2000, off_policy=0.3)
     phi, phi_next = (sp.csr_array(rows) if sparse else rows for rows in (batch.phi, batch.phi_next))
-    model = SparseTDCV(gamma=0.9, choice="one_standard_error").fit(phi, batch.reward, phi_next, **columns)
+    model = SparseTDSelect(gamma=0.9, choice="one_standard_error").fit(phi, batch.reward, phi_next, **columns)
     assert np.flatnonzero(model.support_).tolist() == [0, 1, 2, 3]
     values = mdp.features @ mdp.theta_star
     error = mdp.features @ model.coef_[:4] - values
@@ -123,7 +123,7 @@ def test_held_out_errors_do_not_depend_on_the_units_of_the_features() -> None:
 def test_the_path_of_a_fit_is_that_of_its_rows() -> None:
     _, columns, batch = log(12)
     rows = (batch.phi, batch.reward, batch.phi_next)
-    model = SparseTDCV(gamma=0.9, fit_intercept=True, **QUICK).fit(*rows, **columns)
+    model = SparseTDSelect(gamma=0.9, fit_intercept=True, **QUICK).fit(*rows, **columns)
     path = model.path(model.rhos_[1:], tol=1e-8)
     plain = sparse_td_path(*rows, rhos=model.rhos_[1:], gamma=0.9, fit_intercept=True, **columns)
     np.testing.assert_allclose(path.coefs, plain.coefs, atol=1e-8)
@@ -132,7 +132,7 @@ def test_the_path_of_a_fit_is_that_of_its_rows() -> None:
 
 def test_only_a_fit_has_a_path() -> None:
     with pytest.raises(NotFittedError, match="call fit first"):
-        SparseTDCV().path([0.1])
+        SparseTDSelect().path([0.1])
 
 
 def test_the_one_standard_error_rule_takes_the_larger_rho() -> None:
@@ -182,7 +182,7 @@ def test_groups_enter_together_and_names_are_kept() -> None:
 def test_nothing_to_select_is_said() -> None:
     rng = np.random.default_rng(7)
     with pytest.warns(ConvergenceWarning, match="selected no feature"):
-        model = SparseTDCV(**QUICK).fit(rng.normal(size=(60, 5)), np.zeros(60))
+        model = SparseTDSelect(**QUICK).fit(rng.normal(size=(60, 5)), np.zeros(60))
     assert not model.coef_.any()
 
 
@@ -205,7 +205,7 @@ def test_w_may_stay_in_the_path() -> None:
 
 def test_given_rhos_are_used_as_they_are() -> None:
     _, columns, batch = log(8)
-    model = SparseTDCV(gamma=0.9, n_folds=3, rhos=[0.1, 0.4, 0.2])
+    model = SparseTDSelect(gamma=0.9, n_folds=3, rhos=[0.1, 0.4, 0.2])
     model.fit(batch.phi, batch.reward, batch.phi_next, **columns)
     np.testing.assert_array_equal(model.rhos_, [0.4, 0.2, 0.1])
     assert model.rho_theta_ in (0.4, 0.2, 0.1)
@@ -213,7 +213,7 @@ def test_given_rhos_are_used_as_they_are() -> None:
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
-@parametrize_with_checks([SparseTDCV(**QUICK)])
+@parametrize_with_checks([SparseTDSelect(**QUICK)])
 def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
     check(estimator)
 
@@ -221,4 +221,4 @@ def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_law(law: Any) -> None:
-    law(SparseTDCV(**QUICK))
+    law(SparseTDSelect(**QUICK))

@@ -30,7 +30,7 @@ LEGEND = """\
 value error: root mean square distance to the exact values
 RMSPBE:      root of the mean square projected Bellman error
 non-zeros:   weights that are not exactly zero (RO-TD reports an average, which never has exact zeros;
-             SparseTDCV solves the batch problem to a certified gap and refits what it selects)
+             SparseTDSelect solves the batch problem to a certified gap and refits what it selects)
 > 10 %:      weights above a tenth of the largest one
 Steps are automatic. Nothing is penalised on the star. RO-TD's penalties on the random MDP were picked
 with the exact answer in sight; the quickstart shows the same settings on 20 other seeds."""

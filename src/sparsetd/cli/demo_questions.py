@@ -1,4 +1,4 @@
-"""Three small off-policy questions with exact answers, and what TD, TDC, LSTD, RO-TD and SparseTDCV make of them.
+"""Three small off-policy questions with exact answers, and what TD, TDC, LSTD, RO-TD and SparseTDSelect make of them.
 
 The star asks whether a method converges at all: its transitions come from a policy that hardly ever does what the
 target policy does, and TD diverges. The random process asks which features matter: there are a hundred, and five of
@@ -22,14 +22,14 @@ from sparsetd.evaluation import Evaluation, evaluate
 from sparsetd.logs import Transitions
 from sparsetd.metrics import exact_rmspbe, value_error
 from sparsetd.problems import FiniteMDP, random_mdp, star
-from sparsetd.selection import SparseTDCV
+from sparsetd.selection import SparseTDSelect
 from sparsetd.system import Array, Batch
 
 __all__ = ["PANELS", "Problem", "Result", "Settings", "plot", "run"]
 
 PANELS = 3
 POINTS = 60  # of a learning curve
-COLOURS = {"TD": "black", "TDC": "#0072b2", "LSTD": "0.6", "RO-TD": "#d55e00", "SparseTDCV": "#009e73"}
+COLOURS = {"TD": "black", "TDC": "#0072b2", "LSTD": "0.6", "RO-TD": "#d55e00", "SparseTDSelect": "#009e73"}
 GROWN = 10.0  # a method whose error grew by this factor diverges, whether or not its numbers overflowed yet
 COMPARED = ("LSTD, features that matter", "WIS", "DR")  # beside our own estimate of a policy's value
 Progress = Callable[[str], None]
@@ -110,7 +110,7 @@ def _random(settings: Settings) -> Problem:
         "TDC": TDC(**common),
         "LSTD": LSTD(gamma=mdp.gamma),
         "RO-TD": ROTD(rho_theta=0.2, rho_w=2.0, **common),
-        "SparseTDCV": SparseTDCV(gamma=mdp.gamma),
+        "SparseTDSelect": SparseTDSelect(gamma=mdp.gamma),
     }
     return Problem("random MDP", "which features matter?", mdp, mdp.trajectory(settings.samples, rng), methods)
 
@@ -188,9 +188,11 @@ def _plot_weights(result: Result, problem: Problem, axis: Any) -> None:
     order = np.argsort(-np.abs(truth), kind="stable")
     place = np.arange(1, len(order) + 1)
     axis.plot(place, result.coef[problem.name]["LSTD"][order], ".", color=COLOURS["LSTD"], label="LSTD")
-    coef = result.coef[problem.name]["SparseTDCV"][order]
+    coef = result.coef[problem.name]["SparseTDSelect"][order]
     kept = coef != 0
-    axis.plot(place[kept], coef[kept], "o", color=COLOURS["SparseTDCV"], label=f"SparseTDCV: {kept.sum()} features")
+    axis.plot(
+        place[kept], coef[kept], "o", color=COLOURS["SparseTDSelect"], label=f"SparseTDSelect: {kept.sum()} features"
+    )
     axis.plot(
         place[truth[order] != 0], truth[order][truth[order] != 0], "_", color="black", markersize=14, label="truth"
     )

@@ -59,6 +59,7 @@ def arguments(parser: ArgumentParser) -> None:
         help="also print a one-sided bound: the value is at least this, at level P",
     )
     add("--all-features", action="store_true", help="keep every feature, without selection")
+    add("--check", choices=("boosting",), help="also ask boosted trees, for up to a minute")
     add_n_resamples(parser, "random halves of the log for the selection frequencies")
     add_random_state(parser, "the halves")
     add_judging(parser)
@@ -69,6 +70,12 @@ def add_judging(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add_gamma(parser)
     add("--level", type=inside, default=0.95, metavar="P", help="level of the intervals (default: %(default)s)")
+    add(
+        "--features",
+        choices=("auto", "none"),
+        default="auto",
+        help="functions that are built of the columns, or 'none' for the columns as they are (default: %(default)s)",
+    )
     add("--classifier", choices=CLASSIFIERS, help="estimate the behaviour policy with this classifier")
     add("--cluster", metavar="COLUMN", help="episodes with the same value belong together: 'patient' of several stays")
     add_n_folds(parser)
@@ -80,6 +87,7 @@ def judging(args: Namespace, console: Console) -> dict[str, Any]:
     return {
         "gamma": args.gamma,
         "level": args.level,
+        "features": None if args.features == "none" else args.features,
         "classifier": classifier_of(args.classifier),
         "cluster": args.cluster,
         "n_folds": args.n_folds,
@@ -108,6 +116,7 @@ def run(args: Namespace, console: Console) -> Outcome:
         estimator=_estimator(args),
         n_resamples=args.n_resamples,
         random_state=args.random_state,
+        check=args.check,
         **judging(args, console),
     )
     data, text = result.to_dict(), str(result)
@@ -133,11 +142,13 @@ def confident(text: str) -> float:
 
 def _fitting(log: Shard, console: Console) -> Shard:
     """The log, refused where its evaluation does not fit into memory; it is read here if only that tells its size."""
+    from sparsetd.features.basis import LARGEST
+
     n, p = (0, 0) if log.log is not None else extent(log.path, **log.columns)
     if not n:
         log = Shard(log.read())
         n, p = log.read().observation.shape
-    need = memory.for_evaluation(n, p)
+    need = memory.for_evaluation(n, p + LARGEST // 3)
     if need > memory.GIB:
         console.progress(f"this takes up to {need / memory.GIB:.1f} GiB of memory")
     what, remedy = f"to evaluate about {n:,} rows of {p} columns", "take fewer rows or columns, or a larger machine"

@@ -41,7 +41,7 @@ from sparsetd.cli.options import (
 from sparsetd.logs.text import is_number
 
 FEATURES = {"standard": "StandardScaler", "raw": None, "rbf": "RBFGrid", "fourier": "Fourier", "tiles": "TileCoding"}
-METHOD = "SparseTDCV"
+METHOD = "SparseTDSelect"
 TARGET_HELP = (
     "learn action values of this policy: a rule in words, or module:function; the code of that module is run, found in "
     "the current folder first"

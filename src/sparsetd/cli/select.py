@@ -49,13 +49,13 @@ def _on_rows(args: Namespace, parts: Any, target: Any, console: Console) -> tupl
     from sparsetd.evaluation.choice import choose
     from sparsetd.evaluation.target import pose
     from sparsetd.features.featurize import feature_names, featurize, fit_features
-    from sparsetd.selection import SparseTDCV
+    from sparsetd.selection import SparseTDSelect
 
     log = pose(parts[0].read(), target).log
     phi = fit_features(log, StandardScaler())
     batch, names = featurize(log, phi, args.gamma), feature_names(phi, log)
     console.progress(f"choosing among {batch.n_features} features of {log.n_episodes:,} episodes")
-    choice = choose(batch, SparseTDCV(gamma=args.gamma, fit_intercept=True))
+    choice = choose(batch, SparseTDSelect(gamma=args.gamma, fit_intercept=True))
     return choice.path, choice.model.coef_, names
 
 

@@ -17,7 +17,7 @@ from sparsetd.solvers.saddle import Saddle, without_w
 class ExactTD(BaseTD):
     """The parameters that the certified estimators share.
 
-    What SparseTD and SparseTDCV share: ‖Ax − b‖_m + h(x) on the mean TDC system of all rows, solved with proof.
+    What SparseTD and SparseTDSelect share: ‖Ax − b‖_m + h(x) on the mean TDC system of all rows, solved with proof.
 
     Parameters
     ----------
@@ -108,8 +108,8 @@ class SparseTD(ExactTD):
     `ROTD` streams towards this minimiser and is never exactly sparse; here it is computed, and `dual_gap_` proves how
     close it is. With `rho_w=None` (the default) w is dropped: what is left is a square-root Lasso on the LSTD equation,
     √(1+η²)‖Gθ − g‖₂ + ρ_θ‖θ‖₁ for m = 2, whose useful ρ_θ lie between 0 and a ρ_max known in closed form and do not
-    depend on the scale of the rewards. `SparseTDCV` chooses ρ_θ. With `standardize` (the default) A and b are those of
-    columns of one scale; `objective_` and `dual_gap_` are measured there.
+    depend on the scale of the rewards. `SparseTDSelect` chooses ρ_θ. With `standardize` (the default) A and b are those
+    of columns of one scale; `objective_` and `dual_gap_` are measured there.
 
     Parameters
     ----------

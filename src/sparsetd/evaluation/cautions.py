@@ -215,7 +215,7 @@ def _misspecified(e: Evidence) -> Finding:
     if e.misfit.shape >= SURE or change is None:
         return None
     moved = change.value / own.standard_error if own.standard_error > 0 else np.inf
-    return "red" if matters(change, own) else "amber", (
+    return "red" if matters(change, own, e.misfit.bar) else "amber", (
         f"A linear function of these features cannot represent the value (p = {e.misfit.shape:.1g}; what is missing "
         f"goes with {', '.join(e.misfit.columns[:3])}). Adding it moves the value by {change.value:+.3g}, "
         f"{abs(moved):.1f} standard errors, with a standard error of {change.standard_error:.3g}."
@@ -227,7 +227,7 @@ def _unobserved_state(e: Evidence) -> Finding:
     if p >= CERTAIN:
         return None
     drift = e.misfit.drift
-    bad = drift is not None and matters(drift, e.own)
+    bad = drift is not None and matters(drift, e.own, e.misfit.bar)
     effect = ""
     if drift is not None:
         effect = f" Adding it moves the value by {drift.value:+.3g} (± {drift.standard_error:.2g})."

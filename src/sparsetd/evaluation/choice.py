@@ -12,6 +12,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,16 +24,16 @@ from sparsetd._tools.progress import track
 from sparsetd.evaluation.moments import Moments
 from sparsetd.evaluation.parts import Part, on_columns
 from sparsetd.evaluation.reading import Ask, Parts, answer
-from sparsetd.selection.elimination import MeanSystem, distinct, eliminate, survivors
+from sparsetd.selection.elimination import MeanSystem, select, solved
 from sparsetd.selection.episodes import halves
 from sparsetd.selection.path import SparsePath, solved_path
-from sparsetd.selection.sparse_td_cv import SparseTDCV, dual_support
+from sparsetd.selection.sparse_td_select import SparseTDSelect, dual_support
 from sparsetd.system import Array, Batch
 
 Progress = Callable[[str], None]
 ROWS_EACH = 10  # rows that every feature of the value needs
 FORMED = 1_500  # features up to which the sums of all of them are formed
-MAX_RIVALS = 300  # columns that compete in the resampled halves
+MAX_RIVALS = 200  # columns that compete in the resampled halves
 MAX_LINES, MAX_POINTS = 60, 400  # of a picture
 ENDED = {
     "converged": "converged",
@@ -50,7 +51,6 @@ class Choice:
     model: Any = None
     path: SparsePath | None = None
     chosen: float = np.nan
-    omega: Array | None = None  # Ω of the columns that are distinct, row by row
 
 
 def affordable(n_rows: int) -> int:
@@ -76,22 +76,22 @@ def choose_on(
     system = mean_system(moments)
     seen: list[SimpleNamespace] = []
 
-    def asked(*args: Any) -> Array:
-        seen.append(answer(rows, scores=posed(Ask(scores, args)), **({} if seen else beside)))
+    def asked(of_reward: bool, *args: Any) -> Array:
+        seen.append(answer(rows, scores=posed(Ask(scores, (*args, of_reward))), **({} if seen else beside)))
         return np.asarray(seen[-1].scores / system.n_rows)
 
-    kept = eliminate(system, asked)
+    kept = select(system, partial(asked, False), partial(asked, True))
     support = kept[kept < len(system.b) - 1]
     path = solved_path(system, support)
     chosen = float(path.rhos[-1]) if path is not None else np.nan
-    return Choice(support, None, path, chosen, seen[0].scores / system.n_rows), seen[0]
+    return Choice(support, None, path, chosen), seen[0]
 
 
 def choose(batch: Batch, estimator: Any) -> Choice:
     """Fit a copy of `estimator` and read off its support."""
     model = fitted(clone(estimator), batch)
     support = np.flatnonzero(model.support_)
-    if not isinstance(model, SparseTDCV):
+    if not isinstance(model, SparseTDSelect):
         return Choice(support, model)
     rhos = model.rhos_[model.rhos_ >= model.rho_theta_ / 3.0]
     return Choice(support, model, model.path(rhos), model.rho_theta_)
@@ -106,11 +106,13 @@ def mean_system(moments: Moments, n_candidates: int | None = None) -> MeanSystem
     return MeanSystem(total.A[0] / n, total.b[0] / n, total.C[0] / n, free, *counts)
 
 
-def scores(part: Part, theta: Array, columns: Array, clustered: bool) -> Array:
-    """NΩ = Σ s sᵀ of s = ρδφ, row by row or summed over each cluster first."""
-    every = len(columns) == part.states.shape[1]
+def scores(part: Part, theta: Array, columns: Array, clustered: bool, of_reward: bool = False) -> Array:
+    """NΩ = Σ s sᵀ of s = ρδφ, or of φ(ρr − φᵀθ), row by row or summed over each cluster first."""
+    every = len(columns) == part.states.shape[1] and np.array_equal(columns, np.arange(len(columns)))
     states, changes = (rows if every else rows[:, columns] for rows in (part.states, part.changes))
-    s = states * (part.batch.ratio * (part.batch.reward - changes @ theta))[:, None]
+    earned = part.batch.ratio * part.batch.reward
+    error = earned - (states @ theta if of_reward else part.batch.ratio * (changes @ theta))
+    s = states * error[:, None]
     if clustered:
         s = part.episodes.rows_by_cluster(s)
     return np.asarray(s.T @ s)
@@ -130,21 +132,36 @@ def fitted(model: Any, batch: Batch) -> Any:
         return model.fit(batch.phi, batch.reward, batch.phi_next, **columns(batch))
 
 
-def scores_at(rows: Part | Parts, groups: Moments, columns: Array) -> Array:
-    """Ω of some columns, at LSTD's θ on them."""
-    whole = mean_system(groups)
-    theta = np.linalg.lstsq(whole.A, whole.b, rcond=None)[0]
-    ask = Ask(scores, (theta, np.arange(len(theta)), False)).under(0).on(on_columns, columns)
-    return np.asarray(answer(rows, scores=ask).scores / whole.n_rows)
+def scores_at(rows: Part | Parts, groups: Moments, columns: Array) -> dict[tuple[bool, bool], Array]:
+    """Ω of some columns by (of the reward regression, clustered), each at the fit to all of them."""
+    system = mean_system(groups)
+    theta = {True: solved(system.C, system.b), False: solved(system.A, system.b)}
+    kinds = {"plain": (True, False), "summed": (True, True), "errors": (False, True)}
+    every = np.arange(len(system.b))
+    asked = {
+        name: Ask(scores, (theta[of_reward], every, clustered, of_reward)).under(0).on(on_columns, columns)
+        for name, (of_reward, clustered) in kinds.items()
+    }
+    found = vars(answer(rows, **asked))
+    return {kind: found[name] / system.n_rows for name, kind in kinds.items()}
 
 
-def frequencies(groups: Moments, omega: Array, n_candidates: int, n_resamples: int, random_state: int) -> Array:
-    """Share of random halves of the log, from the sums of its groups of clusters, in which each column is kept."""
-    every, kept = distinct(groups.total().C[0]), np.zeros(groups.b.shape[1])
+def frequencies(
+    groups: Moments, omega: dict[tuple[bool, bool], Array], n_candidates: int, n_resamples: int, random_state: int
+) -> Array:
+    """Share of random halves of the log, from the sums of its groups of clusters, in which each column is kept.
+
+    The selection is that of `choose_on`; the scores' Ω is the whole log's, so that no row is read again.
+    """
+    kept = np.zeros(groups.b.shape[1])
     drawn = halves(len(groups.n_rows), n_resamples, np.random.default_rng(random_state))
+
+    def known(of_reward: bool, _: Array, columns: Array, clustered: bool) -> Array:
+        return omega[of_reward, clustered][np.ix_(columns, columns)]
+
     for half in track(drawn, "halves", n_resamples):
         system = mean_system(groups.total(half), n_candidates)
-        kept[survivors(system, omega, every, system.threshold)] += 1.0
+        kept[select(system, partial(known, False), partial(known, True))] += 1.0
     return kept[:-1] / n_resamples
 
 

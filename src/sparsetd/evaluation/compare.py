@@ -126,7 +126,7 @@ def compare(
     targets: Any,
     *,
     gamma: float = 0.99,
-    features: Any = None,
+    features: Any = "auto",
     classifier: Any = None,
     level: float = 0.95,
     by: Any = None,

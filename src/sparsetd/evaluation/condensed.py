@@ -27,7 +27,7 @@ from sparsetd.evaluation.moments import Moments, sums
 from sparsetd.evaluation.parts import Part, on_columns
 from sparsetd.evaluation.reading import Ask, Opened, answer, open_log
 from sparsetd.logs.engines import Engine
-from sparsetd.selection import Interval, SparsePath, SparseTDCV, StabilitySelection
+from sparsetd.selection import Interval, SparsePath, SparseTDSelect, StabilitySelection
 from sparsetd.selection.episodes import clustered_error, powers
 from sparsetd.selection.intervals import of_error
 from sparsetd.selection.path import path_on
@@ -78,7 +78,7 @@ class Condensed:
         table, penalty, solver, factor = model._begin(batch)
         if model._streams:
             raise ValueError(f"{type(model).__name__} learns row by row: use `fit_stream`, or `fit_shards`.")
-        if isinstance(model, SparseTDCV):
+        if isinstance(model, SparseTDSelect):
             solver = replace(solver, kept=self._kept())
         model._take(batch, (table, penalty, solver, factor))
         model._finish((table, penalty, solver, factor))
@@ -99,14 +99,14 @@ class Condensed:
         *,
         threshold: float = 0.75,
         max_false: float = 1.0,
-        n_halves: int = 50,
+        n_resamples: int = 50,
         random_state: int | None = None,
         n_jobs: int | None = None,
         **parameters: Any,
     ) -> StabilitySelection:
         """`stability_selection`, its halves made of whole groups of episodes."""
         model = self._posed(SparseTD(gamma=self.gamma, fit_intercept=True, **parameters))
-        masks = drawn_halves(np.arange(len(self.moments.n_rows)), n_halves, np.random.default_rng(random_state))
+        masks = drawn_halves(np.arange(len(self.moments.n_rows)), n_resamples, np.random.default_rng(random_state))
         halves = [(self.batch(mask > 0), None) for mask in masks]
         return of_halves(model, halves, threshold, max_false, n_jobs, np.array(self.names))
 
@@ -162,10 +162,10 @@ def why_rows(model: Any) -> str | None:
         return f"{name} with lam={model.lam:g} needs the trace of every row"
     if name in ROW_BY_ROW:
         return f"{name} needs single rows"
-    plain = not isinstance(model, SparseTDCV) or (
+    plain = not isinstance(model, SparseTDSelect) or (
         model.choice == "elimination" and model.groups is None and model.fit_intercept and not model.unpenalized
     )
-    return None if plain else "SparseTDCV needs single rows unless it chooses by elimination, with an intercept"
+    return None if plain else "SparseTDSelect needs single rows unless it chooses by elimination, with an intercept"
 
 
 def condense(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
+import numpy as np
+
+from sparsetd.evaluation.boosting import boosting
 from sparsetd.evaluation.choice import convergence_picture, fit_sentence, path_picture
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluator import Detail, Judgement, Progress, Settings, judge
@@ -17,7 +21,7 @@ def evaluate(
     target: Any = None,
     *,
     gamma: float = 0.99,
-    features: Any = None,
+    features: Any = "auto",
     estimator: Any = None,
     classifier: Any = None,
     level: float = 0.95,
@@ -27,6 +31,7 @@ def evaluate(
     cluster: Any = None,
     engine: Engine | None = None,
     checkpoint: str | None = None,
+    check: Literal["boosting"] | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
     """Value of the target policy at the start of an episode, from a log of another policy.
@@ -45,8 +50,10 @@ def evaluate(
         The policy asked for, in any form of `target`; what the log itself says by default.
     gamma : float
         Discount of one step.
-    features : transformer, optional
-        φ of an observation; its columns by default. Columns are brought to one scale here, so units do not matter.
+    features : "auto", transformer or None
+        φ of an observation. By default the columns, hinges of their ranks and products of two of them, as far as
+        held-out episodes speak for them (see `features.Basis`); None takes the columns as they are. Columns are brought
+        to one scale here, so units do not matter.
     estimator : estimator, optional
         Chooses the features that matter: whatever has a `support_` after `fit`. By default elimination. The value is
         not computed from its coefficients.
@@ -66,12 +73,26 @@ def evaluate(
     checkpoint : path, optional
         A folder for what is known of each shard: a run that was killed continues from there. At the end that is
         removed, and nothing else.
+    check : {"boosting"}, optional
+        Another opinion among the `comparisons`: boosted trees (see `evaluation.boosting`), for up to a minute.
     """
     settings = Settings(
         gamma, features, estimator, classifier, level, n_folds, n_resamples, random_state, cluster, engine, checkpoint,
         progress,
     )  # fmt: skip
-    return evaluation_of(judge(transitions, {"target": target}, settings))
+    if check not in (None, "boosting"):
+        raise ValueError(f'`check` is {check!r}: pass "boosting", or None for no further opinion.')
+    found = judge(transitions, {"target": target}, settings)
+    result = evaluation_of(found)
+    return result if check is None else replace(result, comparisons=(*result.comparisons, _boosted(found)))
+
+
+def _boosted(found: Judgement) -> Estimate:
+    """What boosted trees say of the sample."""
+    found.settings.tell("asking boosted trees")
+    part = found.log.sample.under(0)
+    cluster = np.searchsorted(part.episodes.clusters, part.episodes.of, side="right")
+    return boosting(found.log.log, part.batch.ratio, cluster, found.settings.gamma)
 
 
 def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
@@ -94,12 +115,12 @@ def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
         support=own.support,
         bellman=None if detail is None else detail.bellman,
         features=() if detail is None else _features(found, detail),
-        n_candidates=len(log.names),
+        n_candidates=len(log.names) if log.built is None else log.built.n_features_in_,
         n_used=len(found.first.basis.columns),
         comparisons=() if detail is None else _comparisons(detail, own.opinion),
         warnings=own.cautions,
         behavior_policy=None if log.behavior is None else log.behavior.summary(many),
-        fit="" if detail is None else fit_sentence(detail.choice, len(log.names), len(found.first.basis.columns)),
+        fit="" if detail is None else _fit(found, detail),
         path=None if detail is None else path_picture(detail.choice, log.names),
         convergence=None if detail is None else convergence_picture(detail.choice.model),
         ratio_histogram=None if detail is None else detail.histogram,
@@ -107,17 +128,21 @@ def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
         settings=settings.shown(),
         acts=own.acts,
         robustness=own.robustness,
+        columns=() if detail is None else detail.columns,
     )
 
 
 def _comparisons(detail: Detail, opinion: Estimate | None) -> tuple[Estimate, ...]:
     """The same value by other estimators."""
-    few = Estimate.of_influence("LSTD, features that matter", *detail.few)
+    name = "LSTD, columns as they came" if detail.curved else "LSTD, features that matter"
+    few = Estimate.of_influence(name, *detail.few)
     return (few, *([] if opinion is None else [opinion]), detail.robust, *detail.importance)
 
 
 def _features(found: Judgement, detail: Detail) -> tuple[Feature, ...]:
     """The features that matter with LSTD's weights on them alone, the heaviest first."""
+    if detail.curved:
+        return _curved(detail)
     basis, names, level, out = found.first.basis, found.log.names, found.settings.level, []
     spread = basis.moments[0].spread()[detail.inside]
     weights = coefficients(detail.few_model, detail.power)
@@ -127,3 +152,32 @@ def _features(found: Judgement, detail: Detail) -> tuple[Feature, ...]:
         kept = None if detail.kept is None else float(detail.kept[column])
         out.append(Feature(str(names[column]), float(width * e.value), (low, high), own, kept, int(column)))
     return tuple(sorted(out, key=lambda f: -abs(f.weight)))
+
+
+def _curved(detail: Detail) -> tuple[Feature, ...]:
+    """The columns that matter, by importance or by selection, with their mean slopes, the heaviest first."""
+    out = []
+    for c in detail.columns:
+        chosen = c.number in detail.choice.support
+        if c.matters or chosen:
+            kept = None if detail.kept is None else float(detail.kept[c.number])
+            out.append(Feature(c.name, c.weight, c.interval, float("nan"), kept, c.number))
+    return tuple(sorted(out, key=lambda f: -abs(f.weight)))
+
+
+def _fit(found: Judgement, detail: Detail) -> str:
+    """What the value was computed from, in words."""
+    built, basis = found.first.basis.built, found.first.basis
+    if built is None:
+        return fit_sentence(detail.choice, len(found.log.names), len(basis.columns))
+    columns = "1 column" if built.n_raw == 1 else f"{built.n_raw:,} columns"
+    n = len(found.log.names) - built.n_raw
+    if not detail.curved:
+        return (
+            f"The value is computed from {columns} as they came: {n:,} functions of them (hinges of ranks, and "
+            "products) did not lower the error on held-out episodes. Those that matter were chosen by elimination."
+        )
+    return (
+        f"The value is computed from {columns} and {n:,} functions of them (hinges of ranks, and products), with a "
+        f"ridge of {built.lams[0]:g} that was chosen on held-out episodes."
+    )

@@ -18,6 +18,7 @@ import numpy as np
 
 from sparsetd.evaluation import importance
 from sparsetd.evaluation.action_values import second_opinion
+from sparsetd.evaluation.built import Built, Column, columns_of
 from sparsetd.evaluation.cautions import MOST_COMPARED, Caution, Evidence, by_severity, found_in, suspected_in
 from sparsetd.evaluation.choice import (
     FORMED,
@@ -54,12 +55,12 @@ from sparsetd.evaluation.linear import LinearValue, coefficient_powers, second_w
 from sparsetd.evaluation.misfit import Misfit, extra_sums, misfit
 from sparsetd.evaluation.moments import Moments, in_other_units, shared_sums, sums, system_sums
 from sparsetd.evaluation.parts import Part, on_columns
-from sparsetd.evaluation.reading import Ask, Opened, Parts, View, Walk, answer, open_log, together
+from sparsetd.evaluation.reading import Ask, Opened, Parts, View, Walk, answer, open_log, seen, together
 from sparsetd.evaluation.result import Robustness
 from sparsetd.evaluation.support import Overlap, Support, overlap, ratio_counts, ratio_edges, support, weights
 from sparsetd.logs import suspicions
 from sparsetd.logs.engines import Engine
-from sparsetd.selection import SparseTDCV
+from sparsetd.selection import SparseTDSelect
 from sparsetd.solvers.saddle import Units
 from sparsetd.storage.cache import Cache
 from sparsetd.system import Array
@@ -72,7 +73,7 @@ class Settings:
     """How policies are judged; see `evaluate` for what each of them means."""
 
     gamma: float = 0.99
-    features: Any = None
+    features: Any = "auto"
     estimator: Any = None
     classifier: Any = None
     level: float = 0.95
@@ -121,6 +122,15 @@ class Basis:
     groups: Moments | None
     choice: Choice | None
     views: tuple[View, ...] = ()
+    built: Built | None = None
+
+    def ridge(self, k: int) -> Array | None:
+        """The ridge of every column, with the constant, for the k-th policy; None without an automatic basis."""
+        return None if self.built is None else self.built.ridges[k]
+
+    def raw(self) -> Basis:
+        """The columns as they came, without the functions that were built of them."""
+        return self if self.built is None else replace(self.on(np.arange(self.built.n_raw)), built=None)
 
     def on(self, some: Array) -> Basis:
         """A smaller basis: these columns (numbers within this one), without another reading."""
@@ -155,7 +165,8 @@ def first_reading(log: Opened, groups: Groups, settings: Settings, details: bool
     """The sums of all columns for every policy, by groups of clusters where halves are to be drawn, else by fold."""
     rows, columns, choice, units = _columns(log, settings)
     formed = units is None
-    split = bool(details and settings.n_resamples) and formed and len(columns) <= MAX_RIVALS
+    resampled = bool(details and settings.n_resamples) and len(columns) <= MAX_RIVALS
+    split = formed and (resampled or log.built is not None)
     group, n = (groups.group, groups.n) if split else (groups.fold, groups.n // groups.each)
     asked: dict[str, Ask] = {"shared": shared_sums(group, n), "plain": system_sums(), "tail": Ask(_tail)}
     asked["digests"] = Ask(_digests, (min(1.0, MOST_COMPARED / len(groups.group)),), whole=True)
@@ -174,9 +185,24 @@ def first_reading(log: Opened, groups: Groups, settings: Settings, details: bool
         rows = rows.in_units(units)
     folds = tuple(moments.merged(groups.each) if split else moments for moments in every)
     basis = Basis(rows, columns, units, folds, behavior, tail, every[0] if split else None, choice)
+    if log.built is not None and formed:
+        basis = _shrunk(basis, log.built.n_features_in_, every, groups.each)
     digests = np.hstack(found["digests"]) if found["digests"] else None
     facts = tuple(found[f"facts {k}"] for k in range(len(log.targets)))
     return First(basis, facts, tuple(found.get(f"ages {k}") for k in range(len(log.targets))), digests)
+
+
+def _shrunk(basis: Basis, n_raw: int, every: list[Moments], each: int) -> Basis:
+    """The basis with the ridge that held-out episodes choose for every policy; the raw columns alone if all do."""
+    built = Built.of(every, n_raw, each, basis.units.scale)
+    if built.is_raw:
+        return replace(basis.on(np.arange(n_raw)), built=built.on_raw())
+    return replace(
+        basis,
+        moments=tuple(m.ridged(ridge) for m, ridge in zip(basis.moments, built.ridges, strict=True)),
+        behavior=basis.behavior.ridged(built.flexible),
+        built=built,
+    )
 
 
 def _columns(log: Opened, settings: Settings) -> tuple[Part | Parts, Array, Choice | None, Units | None]:
@@ -197,7 +223,7 @@ def _columns(log: Opened, settings: Settings) -> tuple[Part | Parts, Array, Choi
     sparse = rows.batch.is_sparse
     units = Units.of(rows.batch.phi, centre=not sparse)
     whole = rows.in_units(units).whole()
-    default = SparseTDCV(gamma=rows.episodes.gamma, fit_intercept=not sparse).set_params(standardize=sparse)
+    default = SparseTDSelect(gamma=rows.episodes.gamma, fit_intercept=not sparse).set_params(standardize=sparse)
     seen = [whole.under(k).batch for k in range(len(log.targets))]
     choices = [choose(batch, default if estimator is None else estimator) for batch in seen]
     wanted = [value_columns(batch, choice.support) for batch, choice in zip(seen, choices, strict=True)]
@@ -273,6 +299,8 @@ class Detail:
     bellman: BellmanError
     robust: Estimate
     importance: list[Estimate]
+    columns: tuple[Column, ...]
+    curved: bool
     histogram: dict[str, Any]
     calibration: list[dict[str, object]]
 
@@ -379,9 +407,10 @@ def _policy(log: Opened, first: First, groups: Groups, settings: Settings, k: in
         **({} if detail is None else detail.asked()),
     }
     found = yield asked
-    verify(model, found.second)
+    verify(model, found.second, basis.ridge(k))
     own = _finite((model.value, log.joined(found.influence)))
-    missed = yield from misfit(k, model, found.extra, basis.views, folds, names[basis.columns], heavy)
+    ridge = basis.ridge(k)
+    missed = yield from misfit(k, model, found.extra, basis.views, folds, names[basis.columns], heavy, ridge)
     carried = support(found.weights, names[basis.columns][heavy], facts)
     shown = None if detail is None else detail.shown(log, found, facts)
     return Judged(
@@ -434,16 +463,17 @@ class _Details:
         settings.tell(f"choosing among {len(log.names)} features")
         others, bins = without_each(folds), fine_bins(model, folds)
         beside = {"counts": basis.ask(prediction_counts(thetas_of(others), groups.fold, bins), 0)}
-        choice = basis.choice
+        choice, raw = basis.choice, basis.raw()
         if choice is None and estimator is not None and isinstance(basis.rows, Part):
-            choice = choose(basis.rows.whole().under(0).batch, estimator)
+            choice = choose(seen(basis.rows.whole().under(0), raw.views).batch, estimator)
         if choice is None:
-            choice, found = choose_on(basis.rows, folds, lambda ask: basis.ask(ask, 0), **beside)
+            choice, found = choose_on(basis.rows, raw.moments[0], lambda ask: raw.ask(ask, 0), **beside)
         else:
             found = answer(basis.rows, **beside)
-        inside = np.searchsorted(basis.columns, choice.support)
+        curved = basis.ridge(0) is not None
+        inside = np.arange(len(raw.columns)) if curved else np.searchsorted(basis.columns, choice.support)
         few = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
-        kept = _kept(log, basis, choice, groups, facts, settings) if settings.n_resamples else None
+        kept = _kept(log, raw, choice, groups, facts, settings) if settings.n_resamples else None
         edges = ratio_edges(facts.least[1], facts.most[1])
         begins = tenths(found.counts, bins)
         return cls(settings, groups, first, model, choice, few, inside, others, metric_of(folds), begins, edges, kept)
@@ -477,6 +507,8 @@ class _Details:
             bellman=bellman_error(self.metric, found.folds),
             robust=doubly_robust(found.robust, value, facts.n_episodes, facts.n_rows),
             importance=importance.comparisons(facts, ages, found.importance),
+            columns=columns_of(log, self.first.basis, self.settings.level),
+            curved=self.first.basis.ridge(0) is not None,
             histogram=counts,
             calibration=agreement(found.tenths, value, self.settings.level),
         )
@@ -485,16 +517,21 @@ class _Details:
 def _kept(log: Opened, basis: Basis, choice: Choice, groups: Groups, facts: Facts, settings: Settings) -> Array:
     """Selection frequency of every feature."""
     settings.tell(f"choosing again on {settings.n_resamples} random halves of the log")
-    rows, d, formed, omega = log.rows.in_units(basis.units), len(log.names), basis.groups, choice.omega
+    rows, d, formed = log.rows.in_units(basis.units), _n_candidates(log), basis.groups
     dense = not (isinstance(rows, Part) and rows.batch.is_sparse)
     near, out = rivals(facts.n_rows, d, dense, choice), np.zeros(d)
     if formed is None:
         ask = sums(groups.group, n=groups.n).under(0).on(on_columns, near)
         formed = answer(rows, sums=ask).sums
-    if omega is None or len(near) < d or len(omega) <= d:
-        omega = scores_at(rows, formed, near)
-    out[near] = frequencies(formed, omega, d, settings.n_resamples, settings.random_state)
+    elif len(near) < d:
+        formed = formed.on(np.append(near, d))
+    out[near] = frequencies(formed, scores_at(rows, formed, near), d, settings.n_resamples, settings.random_state)
     return out
+
+
+def _n_candidates(log: Opened) -> int:
+    """How many columns there are to choose from: those of the log, not what was built of them."""
+    return len(log.names) if log.built is None else log.built.n_features_in_
 
 
 def _with_evidence(
@@ -508,8 +545,8 @@ def _with_evidence(
         sample = log.sample.under(k).episodes
         args = (log.log, log.targets[k], log.behavior, log.features, settings.gamma, sample)
         judged = replace(judged, opinion=second_opinion(*args))
-    detail = own.detail
-    few = None if detail is None else Estimate.of_influence("LSTD, features that matter", *detail.few)
+    detail = own.detail if first.basis.ridge(0) is None else None  # what is curved is no matter of fewer columns
+    few = None if detail is None else Estimate.of_influence("", *detail.few)
     fewer = None if detail is None else Estimate.of_influence("", *minus(detail.few, own.value))
     strength = _robustness(log, first.basis, logged, judged, settings.level)
     evidence = Evidence(
@@ -539,7 +576,8 @@ def _with_evidence(
 
 
 def confounded(log: Opened, basis: Basis, k: int) -> Confounded | None:
-    """The sample's rows on the basis, for bounds under unrecorded causes."""
+    """The sample's rows on the raw columns of the basis, for bounds under unrecorded causes."""
+    basis = basis.raw()
     if isinstance(basis.rows, Parts):
         return Confounded.of(log, k, basis.units, basis.views, log.sample)
     return Confounded.of(log, k, None, basis.views, basis.rows)

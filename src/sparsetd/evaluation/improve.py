@@ -194,7 +194,7 @@ def improve(
     transitions: Any,
     *,
     gamma: float = 0.99,
-    features: Any = None,
+    features: Any = "auto",
     classifier: Any = None,
     level: float = 0.95,
     learn: float = 0.5,

@@ -213,13 +213,16 @@ def second_way(model: LinearValue) -> Ask:
     return Ask(_second_way, (model,))
 
 
-def verify(model: LinearValue, sums: Array) -> None:
+def verify(model: LinearValue, sums: Array, ridge: Array | None = None) -> None:
     """The value from the implied weights, and the equations that θ solves, from the rows."""
     if not wanted() or not model.determined():
         return
     value, value_size, errors, errors_size = map(float, sums)
     compare("the value from implied weights", value, model.value, value_size)
-    compare("the weighted TD errors", errors, 0.0, errors_size)
+    held = 0.0
+    if ridge is not None:  # Σρδφ = NΛθ
+        held = float(model.start @ model.inverse @ (ridge * model.theta)) * model.n_rows / model.n_episodes
+    compare("the weighted TD errors", errors, held, errors_size)
 
 
 def _second_way(part: Part, model: LinearValue) -> Array:

@@ -42,6 +42,7 @@ MAX_ADDED = 8  # products that are added where the test fires
 SURE = 0.005  # p-value from which the features count as insufficient
 CERTAIN = 0.01  # p-value from which the log counts as one of an unobserved state
 MATTERS = 0.5  # change of the value, in standard errors of it, from which that counts
+CURVED = 1.0  # the same where functions were built already: what is left is small, or was not worth its noise
 UNSTABLE = 2.0  # standard error of the change, in those of the value, from which nothing speaks for "no change"
 FADING = 0.8  # of the running mean of earlier rows
 ROUNDING = 1e-12  # TD error, as a share of the terms it is made of, at or below which it is none; the same of spreads
@@ -61,15 +62,16 @@ class Misfit:
     remembered: tuple[str, ...] = ()
     change: Estimate | None = None
     drift: Estimate | None = None
+    bar: float = MATTERS
 
 
-def matters(change: Estimate, own: Estimate) -> bool:
+def matters(change: Estimate, own: Estimate, bar: float = MATTERS) -> bool:
     """Whether a change of the value is neither small beside its standard error nor chance, or cannot be told.
 
     Where the wider fit is undetermined the change is known so badly that it would always pass for chance. That is no
     comfort, so a change whose standard error is more than twice the value's own counts as one.
     """
-    beyond = abs(change.value) > MATTERS * own.standard_error and abs(change.value) > 2 * change.standard_error
+    beyond = abs(change.value) > bar * own.standard_error and abs(change.value) > 2 * change.standard_error
     return beyond or change.standard_error > UNSTABLE * own.standard_error
 
 
@@ -79,11 +81,18 @@ def extra_sums(model: LinearValue, order: Array) -> Ask:
 
 
 def misfit(
-    k: int, model: LinearValue, sums: ExtraSums, base: tuple[View, ...], moments: Moments, names: Array, order: Array
+    k: int,
+    model: LinearValue,
+    sums: ExtraSums,
+    base: tuple[View, ...],
+    moments: Moments,
+    names: Array,
+    order: Array,
+    ridge: Array | None = None,
 ) -> Walk[Misfit]:
     """Test products and the memory of the columns that matter most (`order`, the heaviest first) for the k-th policy.
 
-    `sums` are those of `extra_sums` and `base` the views under which the model was fitted.
+    `sums` are those of `extra_sums`, `base` the views under which the model was fitted, and `ridge` its ridge.
     """
     top = order[:TOP]
     if not len(top) or model.n_clusters < 3:
@@ -95,7 +104,8 @@ def misfit(
     if len(added):
         views = (*base, (_widened, (products, top, added, model)))
         found = yield {"wider": replace(sums_of(), views=views).under(k)}
-        other, moments = LinearValue.solve(found.wider), found.wider
+        ridge, moments = _padded(ridge, len(added)), found.wider
+        other = LinearValue.solve(moments.ridged(ridge))
         extra = replace(Ask(ExtraSums.of, (other, memory, top)), views=views)
         found = yield {"past": extra.under(k), "moved": Ask(_moved, (model, base, other, views)).under(k)}
         past, change = found.past, _change("change", model, other, found.moved)
@@ -105,7 +115,7 @@ def misfit(
     if len(others := _standing_out(remembered, CERTAIN)):
         wider = (*views, (_widened, (memory, top, others, model)))
         found = yield {"wider": replace(sums_of(), views=wider).under(k)}
-        other = LinearValue.solve(found.wider)
+        other = LinearValue.solve(found.wider.ridged(_padded(ridge, len(others))))
         found = yield {"moved": Ask(_moved, (model, views, other, wider)).under(k)}
         drift = _change("drift", model, other, found.moved)
     return Misfit(
@@ -116,7 +126,13 @@ def misfit(
         tuple(said[j] for j in np.argsort(remembered, kind="stable")[:3]),
         change,
         drift,
+        MATTERS if ridge is None else CURVED,
     )
+
+
+def _padded(ridge: Array | None, n: int) -> Array | None:
+    """A ridge with none on n more columns before the constant."""
+    return None if ridge is None else np.insert(ridge, len(ridge) - 1, np.zeros(n))
 
 
 def _change(name: str, model: LinearValue, other: LinearValue, moved: list[Array]) -> Estimate:

@@ -20,6 +20,8 @@ from sparsetd.selection.moments import runs_of, weighted_products
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
 
+TRACE = 1e-7  # what is added to the mean square of a column with a ridge
+
 
 @dataclass(frozen=True, eq=False)
 class Moments:
@@ -66,6 +68,17 @@ class Moments:
         """Every n groups that follow one another as one."""
         entries = (getattr(self, name) for name in self.__dataclass_fields__)
         return Moments(*(e.reshape(len(e) // n, n, *e.shape[1:]).sum(axis=1) for e in entries))
+
+    def ridged(self, ridge: Array | None) -> Moments:
+        """The sums with NΛ added to A, Λ the ridge of every column: each group takes its share.
+
+        A trace of it in C keeps functions that depend on one another from counting as redundant: the ridge settles
+        them.
+        """
+        if ridge is None:
+            return self
+        n = self.n_rows[:, None, None]
+        return replace(self, A=self.A + n * np.diag(ridge), C=self.C + n * np.diag(TRACE * (ridge > 0)))
 
     def on(self, columns: Array) -> Moments:
         """The sums of some columns of φ, the constant among them where it is named."""

@@ -22,6 +22,7 @@ from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.parts import Part, pilot_units, under
 from sparsetd.evaluation.target import Target, pose, taken
 from sparsetd.evaluation.target import reading as column_roles
+from sparsetd.features.basis import Basis, automatic
 from sparsetd.features.featurize import feature_names, featurize, fit_features
 from sparsetd.logs import Shard, Transitions, concatenate, shards
 from sparsetd.logs.engines import Engine, reduced
@@ -190,7 +191,7 @@ class Opened:
 
     `log` is a sample (the first shards, where there are several; otherwise everything) with behaviour probabilities,
     and `sample` its rows. `blocks` says how one long record was cut, and `spans` which runs
-    of episodes are one cluster where one lies in several shards.
+    of episodes are one cluster where one lies in several shards. `built` is the automatic basis, where there is one.
     """
 
     rows: Part | Parts
@@ -205,6 +206,7 @@ class Opened:
     behavior: BehaviorPolicy | None
     blocks: str = ""
     spans: Array | None = None
+    built: Basis | None = None
 
     def joined(self, found: list[Array]) -> Array:
         """What the clusters of all parts have, along the last axis; pieces of one cluster in two shards are added."""
@@ -240,7 +242,12 @@ def open_log(
     elif len(parts) == 1:
         first, blocks = in_blocks(first)
     asked, behavior = _posed(first, forms, classifier)
-    phi = fit_features(first, features)
+    auto = isinstance(features, str)
+    if auto and features != "auto":
+        raise ValueError(
+            f'`features` is {features!r}: pass "auto", a transformer, or None for the columns as they are.'
+        )
+    phi = automatic(_beginning(first), gamma) if auto else fit_features(first, features)
     model = None if behavior is None else behavior.model
     reading = Reading(asked, gamma, phi, None, model, cluster if isinstance(cluster, str) else None)
     part = reading.of(first, codes)
@@ -254,7 +261,15 @@ def open_log(
         spans = None if cluster is None else _spans(found)
     log = first if behavior is None else behavior.apply(first)
     named = (feature_names(phi, first), hashes, units, log, part, phi, asked, tuple(targets))
-    return Opened(rows, *named, behavior, blocks, spans)
+    built = phi if auto else None
+    return Opened(rows, *named, behavior, blocks, spans, built)
+
+
+def _beginning(log: Transitions) -> Transitions:
+    """The first episodes that have `SAMPLE` rows together: the same ones, whether the log is in memory or in shards."""
+    starts = np.flatnonzero(log.start)
+    after = starts[starts >= SAMPLE]
+    return log[: after[0]] if len(after) else log
 
 
 def _read(source: Any, targets: Mapping[str, Any]) -> tuple[tuple[Shard, ...], dict[str, Any]]:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparsetd import plots
+from sparsetd.evaluation.built import Column
 from sparsetd.evaluation.cautions import Caution, Severity, worst
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.held_out import BellmanError
@@ -140,6 +141,7 @@ class Evaluation(Decision):
     settings: Mapping[str, Any] = field(default_factory=dict)
     acts: Mapping[str, Any] | None = None
     robustness: Robustness | None = None
+    columns: tuple[Column, ...] = ()
     _page = "page:page"
 
     @property
@@ -178,6 +180,7 @@ class Evaluation(Decision):
                 **overlap,
                 "bellman_error": None if self.bellman is None else asdict(self.bellman),
                 "features": [asdict(f) for f in self.features],
+                "columns": [asdict(c) for c in self.columns],
                 "n_candidates": self.n_candidates,
                 "n_used": self.n_used,
                 "comparisons": [self._entry(e) for e in self.comparisons],
@@ -238,8 +241,16 @@ class Evaluation(Decision):
         """The features that carry weight as a pandas (or polars) frame."""
         return self.summary().to_frame()
 
-    def plot(self, ax: Any = None) -> Any:
-        """The estimates with their intervals; returns the axes."""
+    def plot(self, ax: Any = None, *, column: str | None = None) -> Any:
+        """The estimates with their intervals, or the value against a column with its band; returns the axes."""
+        if column is not None:
+            found = {c.name: c for c in self.columns}
+            if column not in found:
+                raise ValueError(f"`column` is {column!r}, which has no shape here: pass one of {', '.join(found)}.")
+            shape = found[column].shape
+            drawn = plots.band(shape["at"], shape["value"], list(zip(shape["low"], shape["high"], strict=True)), ax)
+            drawn.set(xlabel=column, ylabel="change of the value")
+            return drawn
         data = self.to_dict()
         ours = ("this estimate", data["value"], data["interval"])
         rows = [ours, *((e["name"], e["value"], e["interval"]) for e in data["comparisons"] if e["value"] is not None)]
@@ -248,7 +259,7 @@ class Evaluation(Decision):
     def _feature_lines(self) -> list[str]:
         if not self.fit:
             return []
-        head = f"{len(self.features)} of {self.n_candidates} features matter (change in value per standard deviation):"
+        head = f"{len(self.features)} of {self.n_candidates} columns matter (change in value per standard deviation):"
         d = _decimals(max((abs(f.weight) for f in self.features), default=0.0))
         shown = [f"  {f.name:<28s} {f.weight:+.{d}f}{_kept(f)}" for f in self.features[:20]]
         more = [f"  … and {len(self.features) - 20} more"] if len(self.features) > 20 else []
@@ -293,7 +304,7 @@ def _kept(f: Feature) -> str:
 
 def _interval(e: Estimate, level: float) -> str:
     if not math.isfinite(e.standard_error):
-        return "–"
+        return f"{e.value:+.{_decimals(e.value)}f}" if math.isnan(e.standard_error) and math.isfinite(e.value) else "–"
     low, high = e.interval(level)
     d = _decimals(high - low or e.value)
     return f"{e.value:+.{d}f} ({low:+.{d}f} to {high:+.{d}f})"

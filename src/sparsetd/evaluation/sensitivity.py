@@ -134,7 +134,7 @@ def sensitivity(
     confounding: Sequence[float] = GAMMAS,
     kind: Kind = "every",
     gamma: float = 0.99,
-    features: Any = None,
+    features: Any = "auto",
     classifier: Any = None,
     level: float = 0.95,
     n_folds: int = 5,

@@ -68,7 +68,7 @@ def by_group(found: Judgement, groups: Mapping[str, Array]) -> Together:
     sums = vars(answer(basis.rows, shared=basis.ask(shared_sums(code, n)), **asked))
     models = []
     for own, k in zip(found.policies, asked, strict=True):
-        moments = sums["shared"].with_system(sums[k])
+        moments = sums["shared"].with_system(sums[k]).ridged(basis.ridge(int(k)))
         fits = [LinearValue.solve(moments.total(np.arange(n) == g)) for g in range(n)]
         models.append((fits, own.sample_mean))
     asks = {f"{k}": basis.ask(Ask(_group_influence, pair, (code,)), k) for k, pair in enumerate(models)}

@@ -5,6 +5,7 @@ A value is seldom a straight line in lactate or in waiting time. So every column
     z = Φ⁻¹(rank of x), between −2.5 and 2.5        its score: skew, units and outliers stop mattering
     (z − k)₊ for a few knots k                      "lactate above 2.1"
     z₊w₊, z₊w₋, z₋w₊, z₋w₋ with another score w     "lactate high × age low"
+    the same with (z − ⅔)₊ and (−z − ⅔)₊            "lactate very high × age low", where there is room
 
 A column with two values (a category's dummy) stays as it is, and enters products as an indicator. Knots are quantiles
 of the rows seen in `fit`. Beyond the least and the greatest of these z stands still, so that no function of it grows
@@ -20,14 +21,25 @@ from itertools import product
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import ndtri
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
 from sparsetd.features.base import Array, positive_integer
+from sparsetd.logs import Transitions
+from sparsetd.system import recurrence
 
 BOUND = 2.5  # of a score
 N_QUANTILES = 200  # of a column, between which its score is interpolated
+ROWS_EACH = 10  # rows that every column of ψ needs
+EPISODES_EACH, FINE_EACH = 4, 12  # episodes that every function beside needs, and where there are fine products
+LARGEST = 160  # functions beside the raw columns …
+LARGE, MANY = 50_000, 20  # … a third of that for so many rows or columns: sums take the square of their number
+FEW = 6  # columns up to which their order does not matter
+SIDES = (1, -1, 2, -2)
+FAR = 2 / 3  # score from which a column is "very high", or "very low" below its negative
+MOST_PAIRED = 60  # columns whose products are considered
 SINGLES = 0.6  # share of the functions that functions of one column may take where not all find room
 
 
@@ -35,8 +47,8 @@ SINGLES = 0.6  # share of the functions that functions of one column may take wh
 class Function:
     """A function of the basis: of one column (`knot`: a hinge; None: the column itself), or a product of two sides.
 
-    `columns` are the columns that it is made of. A side of a column is +1 for z₊ and −1 for z₋; the indicator of a
-    column with two values has side +1.
+    `columns` are the columns that it is made of. A side of a column is +1 for z₊ and −1 for z₋, +2 and −2 for the same
+    beyond ⅔; the indicator of a column with two values has side +1.
     """
 
     columns: tuple[int, ...]
@@ -53,6 +65,8 @@ class Basis(TransformerMixin, BaseEstimator):
         Hinges of a column with many values, beside its score.
     max_functions : int
         Functions beside the raw columns. Where not all find room, the columns of `order` go first.
+    max_fine : int
+        The number of functions up to which products of the far ends of columns are added.
     order : sequence of int, optional
         Columns, the most promising first; as they come by default.
 
@@ -64,13 +78,16 @@ class Basis(TransformerMixin, BaseEstimator):
         Which columns a function is made of.
     values_, scores_ : lists of arrays
         The points between which the score of each column is interpolated.
-    centre_ : array (n_columns, 2)
-        Means of z₊ and z₋ (of the indicator and 0 for a column with two values) over the rows of `fit`.
+    centre_ : array (n_columns, 4)
+        Means of the sides of every column, in the order of `SIDES`, over the rows of `fit`.
     """
 
-    def __init__(self, *, n_knots: int = 5, max_functions: int = 160, order: Sequence[int] | None = None) -> None:
+    def __init__(
+        self, *, n_knots: int = 5, max_functions: int = 160, max_fine: int = 80, order: Sequence[int] | None = None
+    ) -> None:
         self.n_knots = n_knots
         self.max_functions = max_functions
+        self.max_fine = max_fine
         self.order = order
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
@@ -82,25 +99,32 @@ class Basis(TransformerMixin, BaseEstimator):
         self.values_ = [values for values, _ in points]
         self.scores_ = [scores for _, scores in points]
         order = range(X.shape[1]) if self.order is None else self.order
-        self.functions_ = [Function((j,)) for j in range(X.shape[1])] + self._beside(order)
+        raw, beside = [Function((j,)) for j in range(X.shape[1])], self._beside(order)
+        self.functions_ = beside
+        varies = np.ptp(self._rows(X), axis=0) > 0 if beside else ()  # two dummies may never be 1 together
+        self.functions_ = raw + [f for f, kept in zip(beside, varies, strict=True) if kept]
         self.owners_ = np.zeros((len(self.functions_), X.shape[1]), dtype=bool)
         for i, function in enumerate(self.functions_):
             self.owners_[i, list(function.columns)] = True
-        self.centre_ = np.array([[side.mean() for side in self._sides(X[:, j], j)] for j in range(X.shape[1])])
+        scores = [self._score_or_share(X[:, j], j) for j in range(X.shape[1])]
+        self.centre_ = np.array([[self._side(z, j, s).mean() for s in SIDES] for j, z in enumerate(scores)])
         return self
 
     def transform(self, X: Any) -> Array:
         """ψ of every row: the raw columns first."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        used = {j for f in self.functions_[X.shape[1] :] for j in f.columns}
-        scores = {j: self.rank_score(X[:, j], j) for j in used}
-        sides = {j: self._sides(X[:, j], j) for f in self.functions_ if f.sides for j in f.columns}
+        return self._rows(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def _rows(self, X: Array) -> Array:
+        used = {j for f in self.functions_ if f.knot is not None or f.sides for j in f.columns}
+        scores = {j: self._score_or_share(X[:, j], j) for j in used}
+        parts = {part for f in self.functions_ for part in zip(f.columns, f.sides, strict=False)}
+        sides = {(j, side): self._side(scores[j], j, side) for j, side in parts}
         out = np.empty((len(X), len(self.functions_)))
         for i, f in enumerate(self.functions_):
             if f.sides:
-                (a, b), (s, t) = f.columns, f.sides
-                np.multiply(sides[a][s < 0], sides[b][t < 0], out=out[:, i])
+                left, right = zip(f.columns, f.sides, strict=True)
+                np.multiply(sides[left], sides[right], out=out[:, i])
             elif f.knot is None:
                 out[:, i] = X[:, f.columns[0]]
             else:
@@ -116,16 +140,15 @@ class Basis(TransformerMixin, BaseEstimator):
 
         Raw columns other than j, and functions that column j has no part in, are 0: they only move the level.
         """
-        own = dict(zip((1, -1), self._sides(values, j), strict=True))
-        out = np.zeros((len(values), len(self.functions_)))
+        z, out = self._score_or_share(values, j), np.zeros((len(values), len(self.functions_)))
         for i in np.flatnonzero(self.owners_[:, j]):
             f = self.functions_[i]
             if f.sides:
                 here = f.columns.index(j)
                 other, side = f.columns[1 - here], f.sides[1 - here]
-                out[:, i] = own[f.sides[here]] * self.centre_[other, int(side < 0)]
+                out[:, i] = self._side(z, j, f.sides[here]) * self.centre_[other, SIDES.index(side)]
             else:
-                out[:, i] = values if f.knot is None else np.maximum(self.rank_score(values, j) - f.knot, 0.0)
+                out[:, i] = values if f.knot is None else np.maximum(z - f.knot, 0.0)
         return out
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
@@ -145,18 +168,24 @@ class Basis(TransformerMixin, BaseEstimator):
         return f"{names[j]} above {np.interp(f.knot, self.scores_[j], self.values_[j]):.3g}"
 
     def _side_name(self, j: int, side: int, names: Array) -> str:
-        return str(names[j]) if self._flat(j) else f"{names[j]} {'high' if side > 0 else 'low'}"
+        if self._flat(j):
+            return str(names[j])
+        return f"{names[j]} {'very ' if abs(side) > 1 else ''}{'high' if side > 0 else 'low'}"
 
     def _flat(self, j: int) -> bool:
         return len(self.values_[j]) <= 2
 
-    def _sides(self, column: Array, j: int) -> tuple[Array, Array]:
-        """z₊ and z₋ of some values of column j; the indicator of the greater one, and zeros, where it has two."""
-        if self._flat(j):
-            low, high = self.values_[j][0], self.values_[j][-1]
-            return np.clip((column - low) / (high - low if high > low else 1.0), 0.0, 1.0), np.zeros(len(column))
-        z = self.rank_score(column, j)
-        return np.maximum(z, 0.0), np.maximum(-z, 0.0)
+    def _score_or_share(self, column: Array, j: int) -> Array:
+        """z of some values of column j; the indicator of the greater value where it has two."""
+        if not self._flat(j):
+            return self.rank_score(column, j)
+        low, high = self.values_[j][0], self.values_[j][-1]
+        return np.asarray(np.clip((column - low) / (high - low if high > low else 1.0), 0.0, 1.0))
+
+    def _side(self, z: Array, j: int, side: int) -> Array:
+        """One side of the score of column j; an indicator is its own only side."""
+        beyond = FAR if abs(side) > 1 else 0.0
+        return z if self._flat(j) else np.asarray(np.maximum(np.sign(side) * z - beyond, 0.0))
 
     def _beside(self, order: Sequence[int]) -> list[Function]:
         """The functions beside the raw columns: of one column each, then products, as many as there is room for."""
@@ -164,8 +193,9 @@ class Basis(TransformerMixin, BaseEstimator):
         singles = [self._singles(j) for j in some if not self._flat(j)]
         room = self.max_functions
         out = _fitting(singles, room if sum(map(len, singles)) <= SINGLES * room else int(SINGLES * room))
-        pairs = (self._products(some[a], some[b]) for b in range(len(some)) for a in range(b))
-        return out + _fitting(pairs, room - len(out))
+        pairs = [(some[a], some[b]) for b in range(min(len(some), MOST_PAIRED)) for a in range(b)]
+        out += _fitting((self._products(*pair) for pair in pairs), room - len(out))
+        return out + _fitting((self._products(*pair, fine=True) for pair in pairs), min(room, self.max_fine) - len(out))
 
     def _singles(self, j: int) -> list[Function]:
         k, scores = positive_integer("n_knots", self.n_knots), self.scores_[j]
@@ -173,9 +203,44 @@ class Basis(TransformerMixin, BaseEstimator):
         knots = inner[(inner > scores[0]) & (inner < scores[-1])]
         return [Function((j,), -BOUND), *(Function((j,), float(knot)) for knot in knots)]
 
-    def _products(self, a: int, b: int) -> list[Function]:
-        sides = [(1,) if self._flat(j) else (1, -1) for j in (a, b)]
-        return [Function((a, b), None, both) for both in product(*sides)]
+    def _products(self, a: int, b: int, fine: bool = False) -> list[Function]:
+        """Products of the sides of two columns; the fine ones are those with a side beyond ⅔."""
+        sides = [SIDES[:1] if self._flat(j) else SIDES for j in (a, b)]
+        return [Function((a, b), None, both) for both in product(*sides) if (max(map(abs, both)) > 1) == fine]
+
+
+def automatic(log: Transitions, gamma: float) -> Basis | None:
+    """The basis of a log: as many functions as its first rows and episodes afford; None where they afford none.
+
+    Where not all columns find room, those go first whose score, or its size, goes with the rewards or the returns.
+    """
+    X, n, episodes = log.observation, len(log), log.n_episodes
+    if sp.issparse(X) or X.ndim != 2:
+        return None
+    d = X.shape[1]
+    room = min(n // ROWS_EACH - d, episodes // EPISODES_EACH, LARGEST if n < LARGE and d <= MANY else LARGEST // 3)
+    if room < 1:
+        return None
+    plain = Basis(max_functions=0).fit(X)
+    order, fine = None if d <= FEW else _promising(plain, log, gamma), min(room, episodes // FINE_EACH)
+    found = Basis(max_functions=room, max_fine=fine, order=order).fit(X)
+    return found if len(found.functions_) > d else None
+
+
+def _promising(plain: Basis, log: Transitions, gamma: float) -> list[int]:
+    """The columns by the largest correlation of z or |z| with the reward or with the return from there on."""
+    goes_on = np.append(log.episode[1:] == log.episode[:-1], False)
+    ahead = recurrence(gamma * goes_on[::-1], log.reward[::-1, None])[::-1]
+    outcomes = np.column_stack([log.reward, ahead])
+    outcomes = outcomes - outcomes.mean(axis=0)
+    strength = []
+    for j, column in enumerate(log.observation.T):
+        z = plain.rank_score(column, j)
+        both = np.column_stack([z, np.abs(z)])
+        both = both - both.mean(axis=0)
+        lengths = np.outer(np.linalg.norm(both, axis=0), np.linalg.norm(outcomes, axis=0))
+        strength.append(np.max(np.abs(both.T @ outcomes) / np.where(lengths > 0, lengths, np.inf)))
+    return [int(j) for j in np.argsort(-np.array(strength), kind="stable")]
 
 
 def _fitting(groups: Iterable[list[Function]], room: int) -> list[Function]:

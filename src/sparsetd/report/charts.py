@@ -80,6 +80,22 @@ def fan(p: Payload) -> str:
     return chart.svg()
 
 
+def shape(column: Payload, unit: str = "") -> str:
+    """The value against a column, averaged over what the others are, with its band."""
+    found = column["shape"]
+    at, value, low, high = (found[key] for key in ("at", "value", "low", "high"))
+    written = Numbers.of([*value, *low, *high])
+    names = (column["name"], f"change of the value{f' ({unit})' if unit else ''}", f"Value against {column['name']}")
+    chart = Chart(span(at, 0.0), span([0.0, *low, *high]), *names, 380, 230)
+    chart.area(at, low, high, "band")
+    chart.line((at[0], at[-1]), (0.0, 0.0), "line warm dash", "the mean")
+    chart.line(at, value, "line main", f"value against {column['name']}")
+    for x, y, a, b in list(zip(at, value, low, high, strict=True))[:: max(len(at) // 8, 1)]:
+        tip = f"{column['name']} {x:.4g}: {written.signed(y)} ({written.signed(a)} to {written.signed(b)})"
+        chart.point(x, y, tip, "dot main", 3.0)
+    return chart.svg()
+
+
 def ratios(p: Payload) -> str:
     """Histogram of the importance ratios on a logarithmic axis; rows of weight 0 are told in words."""
     h = p["ratio_histogram"]

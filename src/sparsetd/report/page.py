@@ -36,6 +36,11 @@ CAPTIONS = {
 }
 ALERTS = {"red": "Do not use this answer.", "amber": "Caution.", "note": "Note."}
 MOST_ACTIONS = 5  # whose shares are told in words
+SHAPES = 6  # columns whose shapes are drawn
+SHAPE = (
+    "Each line shows the value as one column changes and the others stay as they are in the log, against its mean; the "
+    "band says how sure that is."
+)
 WEIGHT = "A weight is the change in value when the feature rises by one standard deviation, the others unchanged."
 GLOSSARY = {
     "Value": "Expected (discounted) sum of rewards per episode if the target policy were in charge from the start.",
@@ -214,7 +219,25 @@ def _features(p: Payload) -> str:
     if kept == of:
         share = "The one candidate feature matters" if of == 1 else f"All {count(of)} candidate features matter"
     table = feature_table(p["features"], p["level"])
-    return section("features", title, f"<p>{share}. {WEIGHT}</p>{table}")
+    return section("features", title, f"<p>{share}. {WEIGHT}</p>{table}{_shapes(p)}")
+
+
+def _shapes(p: Payload) -> str:
+    """How the columns that matter most change the value, a small chart each."""
+    kept = {f["name"] for f in p["features"]}
+    shown = [c for c in p.get("columns") or () if c["name"] in kept and len(c["shape"]["at"]) > 1][:SHAPES]
+    if not shown:
+        return ""
+    drawn = "".join(
+        f"<figure>{charts.shape(c, p.get('unit') or '')}<figcaption>{escape(_importance(c))}</figcaption></figure>"
+        for c in shown
+    )
+    return f'<h3>How they change the value</h3><p>{SHAPE}</p><div class="pair">{drawn}</div>'
+
+
+def _importance(column: Payload) -> str:
+    share = f"{percent(column['importance'])} ± {percent(2 * column['standard_error'])}"
+    return f"{column['name']}: without it, {share} of what the model explains on episodes it has not seen is lost."
 
 
 def _fit(p: Payload) -> str:

@@ -25,7 +25,9 @@ import scipy.linalg
 from sparsetd.system import Array
 
 LAMBDAS = (np.inf, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0001)
-FLOOR = 1e-8  # ridge on every function, so that copies do no harm
+SINGULAR = 1e-9  # share of the largest singular value at or below which one is none: of copies the mean is taken
+ROUNDING = 1e-9  # difference of losses, as a share of the largest, at or below which it is none
+EMPTY = 1e-9  # share of the largest mean square at or below which one is rounding
 CRITIC = 1e-3  # ridge of the critic's metric, in units of the mean squares of its functions
 
 
@@ -69,10 +71,10 @@ def losses(groups: Groups, penalised: Array, candidates: list[tuple[Array, float
 def ridged(A: Array, b: Array, n_rows: float, penalised: Array, columns: Array, lam: float) -> Array:
     """θ on some columns; λ = ∞ leaves out what is penalised."""
     free = columns[~penalised[columns]] if np.isinf(lam) else columns
-    ridge = np.full(len(free), FLOOR) if np.isinf(lam) else lam * penalised[free] + FLOOR
+    ridge = np.zeros(len(free)) if np.isinf(lam) else lam * penalised[free]
     system = A[np.ix_(free, free)] + np.diag(n_rows * ridge)
     theta = np.zeros(len(columns))
-    theta[np.isin(columns, free)] = np.linalg.lstsq(system, b[free], rcond=1e-12)[0]
+    theta[np.isin(columns, free)] = np.linalg.lstsq(system, b[free], rcond=SINGULAR)[0]
     return theta
 
 
@@ -80,10 +82,13 @@ def shrunk(groups: Groups, penalised: Array) -> tuple[float, Array]:
     """The λ with the least held-out loss, and the losses of all `LAMBDAS` by fold."""
     every = np.arange(len(penalised))
     found = losses(groups, penalised, [(every, lam) for lam in LAMBDAS])
-    return LAMBDAS[int(np.argmin(found.mean(axis=1)))], found
+    mean = found.mean(axis=1)
+    near = mean <= mean.min() + ROUNDING * np.abs(found).max()
+    return LAMBDAS[int(np.argmax(near))], found
 
 
 def _root(C: Array) -> Array:
-    """R with RRᵀ = C⁻¹, C with a small ridge."""
+    """R with RRᵀ = C⁻¹, C with a small ridge; 0 in the direction of columns that are 0."""
     values, vectors = scipy.linalg.eigh(C + np.diag(CRITIC * np.diag(C)))
-    return np.asarray(vectors / np.sqrt(np.maximum(values, np.finfo(float).tiny)))
+    sure = values > EMPTY * values[-1]
+    return np.asarray(np.where(sure, vectors / np.sqrt(np.where(sure, values, 1.0)), 0.0))

@@ -13,7 +13,7 @@ from sparsetd import plots
 from sparsetd._tools.frames import Framed, frame
 from sparsetd.selection.episodes import clusters, halves
 from sparsetd.selection.intervals import ClusterSums, sandwich
-from sparsetd.selection.sparse_td_cv import SparseTDCV
+from sparsetd.selection.sparse_td_select import SparseTDSelect
 from sparsetd.system import Array, Batch
 
 COLUMNS = ("feature", "weight", "low", "high", "frequency")
@@ -103,7 +103,7 @@ def chosen_again(model: Any, batch: Batch, n_resamples: int, rng: np.random.Gene
 
 
 def _selected(model: Any, batch: Batch, d: int) -> Array:
-    if isinstance(model, SparseTDCV) and model.choice == "elimination" and model.groups is None:
+    if isinstance(model, SparseTDSelect) and model.choice == "elimination" and model.groups is None:
         return np.isin(np.arange(d), model.selected(batch))
     fresh = clone(model)
     rows = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start, "interest": batch.interest}

@@ -1,4 +1,4 @@
-"""SparseTDCV: SparseTD that chooses its features itself. The estimator to begin with."""
+"""SparseTDSelect: SparseTD that chooses its features itself. The estimator to begin with."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ TOLERANCE = 1e-4  # relative duality gap of the paths: supports are wanted, not 
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class SparseTDCV(ExactTD):
+class SparseTDSelect(ExactTD):
     """Features chosen without hand-tuning, then LSTD on them.
 
     By default a generous path proposes features and backward elimination by the size of their errors decides (see
@@ -84,11 +84,11 @@ class SparseTDCV(ExactTD):
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsetd import SparseTDCV
+    >>> from sparsetd import SparseTDSelect
     >>> rng = np.random.default_rng(1)
     >>> X = rng.normal(size=(500, 40))
     >>> y = 2.0 * X[:, 3] + 0.1 * rng.normal(size=500)
-    >>> model = SparseTDCV(gamma=0.0).fit(X, y)
+    >>> model = SparseTDSelect(gamma=0.0).fit(X, y)
     >>> np.flatnonzero(model.support_), model.coef_[3].round(1)
     (array([3]), np.float64(2.0))
     """
@@ -124,7 +124,7 @@ class SparseTDCV(ExactTD):
     def _warn(self, penalty: Any) -> None:  # noqa: ARG002 (the weight in it is not the one that was chosen)
         if not self.support_.any():
             warnings.warn(
-                "SparseTDCV selected no feature: none stands out from chance in these rows; try features that "
+                "SparseTDSelect selected no feature: none stands out from chance in these rows; try features that "
                 "say more about the reward, or more rows",
                 ConvergenceWarning,
                 stacklevel=3,

@@ -1,0 +1,179 @@
+"""The automatic basis of a log: how far it is used for each policy, which columns matter in it, and how.
+
+How far it is used follows from `selection.shrinkage` and the sums of the first reading. **Which columns matter** is
+then a question about columns, not about functions: all functions that a column has a part in are left out, the rest is
+fitted again from the same sums, and the held-out error rises, or does not. As a share of what the whole basis explains,
+
+    importance of j = (loss without j − loss) / (loss of a constant − loss)
+
+with the standard error of its mean over the folds. **How** a column matters is its shape: the value against the column,
+averaged over what the others are. Its band comes from leaving out groups of episodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.stats import t as student
+
+from sparsetd.evaluation.moments import Moments
+from sparsetd.selection.shrinkage import Groups, losses, ridged, shrunk
+from sparsetd.system import Array
+
+if TYPE_CHECKING:
+    from sparsetd.evaluation.evaluator import Basis
+    from sparsetd.evaluation.reading import Opened
+    from sparsetd.features.basis import Basis as RankBasis
+
+MAX_COLUMNS = 30  # that are left out in turn: those whose part of the value varies most
+MAX_POINTS = 25  # of a shape
+FALSE = 0.3  # columns without importance that are expected to count as ones that matter
+NEVER = 100.0  # ridge that stands for an infinite one where another policy uses the functions
+MATTERS = 2.0  # standard errors of its importance that a column needs at least to count as one that matters
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the log: how much it matters and how.
+
+    `importance` is the share of what the value function explains on held-out episodes that is lost without the column,
+    with its `standard_error`; `shape` has the value against the column, less its mean, with the ends of its band.
+    `weight` is the change of the value per standard deviation, with its interval: half of that between the column's
+    16th and 84th percentile where it is curved. `linear` says that the column enters as it came, and `matters` that
+    its importance is beyond chance, for as many columns as there are.
+    """
+
+    name: str
+    importance: float
+    standard_error: float
+    matters: bool
+    linear: bool
+    weight: float
+    interval: tuple[float, float]
+    shape: dict[str, list[float]]
+    number: int
+
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """The ridge λ of every policy, the losses it was chosen by, and the sums by group of the first policy.
+
+    `scale` is the unit of every function; `ridges` hold the ridge of every column for every policy, or None where the
+    raw columns alone are used.
+    """
+
+    lams: tuple[float, ...]
+    n_raw: int
+    groups: Groups
+    penalised: Array
+    scale: Array
+    ridges: tuple[Array | None, ...]
+
+    @classmethod
+    def of(cls, every: list[Moments], n_raw: int, each: int, scale: Array) -> Built:
+        """Choose λ for every policy from its sums by group, `each` groups that follow one another making a fold."""
+        found = [_groups(moments, each) for moments in every]
+        penalised = np.arange(found[0].b.shape[1]) >= n_raw
+        penalised[-1] = False
+        lams = tuple(shrunk(groups, penalised)[0] for groups in found)
+        return cls(lams, n_raw, found[0], penalised, scale, tuple(_ridge(lam, penalised) for lam in lams))
+
+    @property
+    def is_raw(self) -> bool:
+        return all(np.isinf(lam) for lam in self.lams)
+
+    @property
+    def flexible(self) -> Array:
+        """The least ridge of all policies, for the model of the logged behaviour."""
+        return _ridge(min(self.lams), self.penalised)
+
+    def on_raw(self) -> Built:
+        """The same where no policy uses the functions."""
+        return replace(self, ridges=(None,) * len(self.ridges))
+
+
+def _ridge(lam: float, penalised: Array) -> Array:
+    return np.asarray(np.where(penalised, min(lam, NEVER), 0.0))
+
+
+def _groups(moments: Moments, each: int) -> Groups:
+    fold = np.arange(len(moments.n_rows)) // each
+    return Groups(moments.A, moments.b, moments.C.sum(axis=0), moments.n_rows, fold)
+
+
+def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
+    """The columns of the log by importance for the first policy; none where the basis was not built here."""
+    built, made = basis.built, log.built
+    if built is None or made is None:
+        return ()
+    lam, groups, penalised = built.lams[0], built.groups, built.penalised
+    every = np.arange(len(penalised))
+    A, b, n = groups.A.sum(axis=0), groups.b.sum(axis=0), float(groups.n_rows.sum())
+    theta = ridged(A, b, n, penalised, every, lam)
+    parts = [np.append(made.owners_[:, j], False) for j in range(built.n_raw)]
+    spread = [theta[own] @ (groups.C[np.ix_(own, own)] / n) @ theta[own] for own in parts]
+    shown = np.argsort(-np.array(spread), kind="stable")[:MAX_COLUMNS]
+    without = [(every[~parts[j]], lam) for j in shown]
+    found = losses(groups, penalised, [(every, lam), (every[-1:], lam), *without])
+    rise, explained = found[2:] - found[0], float((found[1] - found[0]).mean())
+    size = explained if explained > 0 else float(found[1].mean()) or 1.0
+    mean, error = rise.mean(axis=1) / abs(size), rise.std(axis=1, ddof=1) / np.sqrt(rise.shape[1]) / abs(size)
+    bound = max(MATTERS, float(student.isf(FALSE / max(built.n_raw, 2), rise.shape[1] - 1)))
+    curves = _Curves.of(built, theta, np.append(built.scale, 1.0), level)
+    columns = [
+        Column(
+            str(log.names[j]), float(mean[i]), float(error[i]), bool(mean[i] > bound * error[i]), bool(np.isinf(lam)),
+            *curves.weight(made, j), curves.shape(made, j), int(j),
+        )
+        for i, j in enumerate(shown)
+    ]  # fmt: skip
+    return tuple(sorted(columns, key=lambda column: (-round(column.importance, 6), column.number)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Curves:
+    """Functions of one column from θ per unit of every function, with errors from fits without each group."""
+
+    theta: Array
+    others: Array
+    level: float
+
+    @classmethod
+    def of(cls, built: Built, theta: Array, scale: Array, level: float) -> _Curves:
+        groups, every = built.groups, np.arange(len(theta))
+        A, b, n = groups.A.sum(axis=0), groups.b.sum(axis=0), groups.n_rows
+        fits = [
+            ridged(A - own, b - earned, float(n.sum() - rows), built.penalised, every, built.lams[0])
+            for own, earned, rows in zip(groups.A, groups.b, n, strict=True)
+        ]
+        return cls(theta / scale, np.stack(fits) / scale, level)
+
+    def shape(self, made: RankBasis, j: int) -> dict[str, list[float]]:
+        """The value against column j, less its mean over the points shown, with the ends of its band."""
+        at = made.values_[j]
+        if len(at) > MAX_POINTS:
+            at = np.unique(at[np.linspace(4, len(at) - 5, MAX_POINTS).astype(int)])
+        rows = made.profile(j, at)
+        curve, wide = self._with_error(rows - rows.mean(axis=0))
+        found = {"at": at, "value": curve, "low": curve - wide, "high": curve + wide}
+        return {name: [float(v) for v in y] for name, y in found.items()}
+
+    def weight(self, made: RankBasis, j: int) -> tuple[float, tuple[float, float]]:
+        """The change of the value per standard deviation of column j, with its interval."""
+        values, share = made.values_[j], float(made.centre_[j, 0])
+        two, size = values[[0, -1]], np.sqrt(max(share * (1 - share), 0.0))
+        if len(values) > 2:
+            two, size = np.interp([-1.0, 1.0], made.scores_[j], values), 0.5
+        low, high = made.profile(j, two)
+        change, wide = (float(v[0]) for v in self._with_error(size * (high - low)[None]))
+        return change, (change - wide, change + wide)
+
+    def _with_error(self, rows: Array) -> tuple[Array, Array]:
+        """θᵀψ of every row and half of its interval, by leaving out groups of episodes."""
+        wider = np.column_stack([rows, np.zeros(len(rows))])
+        curve, others = wider @ self.theta, wider @ self.others.T
+        n = others.shape[1]
+        error = np.sqrt((n - 1) / n * ((others - others.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
+        return curve, student.ppf(0.5 + self.level / 2, n - 1) * error

@@ -1,0 +1,123 @@
+"""The automatic basis: curved values from raw columns, nothing lost on straight ones, columns and their shapes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from evaluation.test_shards import split
+
+from benchmarks.trust.families import systems_build
+from benchmarks.trust.families.system import draw
+from benchmarks.trust.plain import start_value
+from sparsetd.evaluation import compare, evaluate
+from sparsetd.logs import Transitions
+
+QUICK: dict[str, Any] = {"n_resamples": 0}
+
+
+def case(make: Any = systems_build.waves, target: str = "strong", seed: int = 1, episodes: int = 400) -> Any:
+    return draw(np.random.default_rng(seed), make=make, target=target, episodes=episodes)
+
+
+def straight(seed: int = 0, n: int = 300, length: int = 8) -> Transitions:
+    """Rewards and moves are linear in two columns; the action does nothing."""
+    rng = np.random.default_rng(seed)
+    x, parts = rng.normal(size=(n, 2)), []
+    for t in range(length):
+        after = 0.7 * x + 0.7 * rng.normal(size=x.shape)
+        parts.append((x, x @ [1.0, -0.5] + 0.3 * rng.normal(size=n), after, np.full(n, t == length - 1)))
+        x = after
+    columns = [np.stack(part, axis=1).reshape(n * length, *part[0].shape[1:]) for part in zip(*parts, strict=True)]
+    log = dict(zip(("observation", "reward", "next_observation", "terminated"), columns, strict=True))
+    ends = log.pop("terminated")
+    episode = np.repeat(np.arange(n), length)
+    ratio = rng.choice([0.5, 1.5], size=n * length)
+    return Transitions.from_arrays(**log, truncated=ends, episode=episode, ratio=ratio)
+
+
+def test_a_curved_value_is_found_from_raw_columns() -> None:
+    found = case(systems_build.pendulum, "mild", 3)
+    plain, built = (evaluate(found.log, gamma=found.gamma, features=f, **QUICK) for f in (None, "auto"))
+    low, high = built.interval
+    assert low <= found.truth <= high
+    assert not plain.interval[0] <= found.truth <= plain.interval[1]
+    assert abs(built.value - found.truth) < 0.5 * abs(plain.value - found.truth)
+    assert "functions of them" in built.fit
+
+
+def test_columns_as_they_are_give_the_plain_fit() -> None:
+    found = case()
+    plain = evaluate(found.log, gamma=found.gamma, features=None, **QUICK)
+    expected = start_value(found.log, found.gamma, found.log.importance_ratio(), np.arange(5))
+    assert plain.value == pytest.approx(expected, abs=1e-9)
+    assert plain.columns == ()
+
+
+def test_nothing_is_lost_where_straight_lines_are_right() -> None:
+    values = []
+    for seed in range(5):
+        plain, built = (evaluate(straight(seed), gamma=0.9, features=f, **QUICK) for f in (None, "auto"))
+        assert abs(built.value - plain.value) < 0.5 * plain.estimate.standard_error
+        values.append(abs(built.value - plain.value) < 1e-9)
+    assert any(values)  # where the ridge is infinite the answer is the same one
+
+
+def test_shards_give_what_memory_gives() -> None:
+    found = case(episodes=200)
+    memory = evaluate(found.log, gamma=found.gamma, **QUICK)
+    shards = evaluate(split(found.log, 4, 0), gamma=found.gamma, **QUICK)
+    assert shards.value == pytest.approx(memory.value, rel=1e-8)
+    np.testing.assert_allclose(shards.interval, memory.interval, rtol=1e-8)
+    for one, two in zip(memory.columns, shards.columns, strict=True):
+        assert one.name == two.name
+        np.testing.assert_allclose(one.shape["value"], two.shape["value"], atol=1e-8)
+
+
+def test_one_policy_is_compared_as_it_is_evaluated() -> None:
+    found = case(episodes=200)
+    own = evaluate(found.log, gamma=found.gamma, **QUICK)
+    (other,) = compare(found.log, {"a": None}, gamma=found.gamma, **QUICK).evaluations.values()
+    assert other.value == pytest.approx(own.value, abs=1e-12)
+    assert [c.code for c in other.warnings] == [c.code for c in own.warnings]
+
+
+def test_importance_belongs_to_columns_and_shapes_show_how() -> None:
+    found = case()
+    answer = evaluate(found.log, gamma=found.gamma, **QUICK)
+    by_name = {c.name: c for c in answer.columns}
+    assert [c.name for c in answer.columns if c.matters] == ["tide", "wind_kn"]
+    assert by_name["tide"].importance > 5 * abs(by_name["swell"].importance)
+    shape = by_name["wind_kn"].shape  # a step at exp(0.5): high winds pay
+    at, value = np.array(shape["at"]), np.array(shape["value"])
+    assert value[at > 2].mean() - value[at < 1].mean() > 0.5
+    assert all(low < v < high for low, v, high in zip(shape["low"], value, shape["high"], strict=True))
+    json.dumps(answer.to_dict())
+
+
+def test_shapes_are_on_the_page_and_in_a_picture() -> None:
+    pytest.importorskip("matplotlib").use("Agg")
+    answer = evaluate(case(episodes=200).log, gamma=0.97, **QUICK)
+    assert "How they change the value" in answer.page()
+    assert answer.plot(column="tide").get_xlabel() == "tide"
+    with pytest.raises(ValueError, match="'ebb', which has no shape here: pass one of"):
+        answer.plot(column="ebb")
+
+
+def test_boosted_trees_are_another_opinion(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["sparsetd.evaluation.boosting"], "SECONDS", 3.0)
+    found = case(systems_build.queue, "mild", episodes=150)
+    answer = evaluate(found.log, gamma=found.gamma, check="boosting", **QUICK)
+    other = answer.comparisons[-1]
+    assert other.name == "boosted trees"
+    assert abs(other.value - found.truth) < 2.5  # the standard deviation of a return is 5
+    with pytest.raises(ValueError, match="`check` is 'trees'"):
+        evaluate(found.log, check="trees")  # type: ignore[arg-type]
+
+
+def test_a_word_that_is_no_basis_is_refused() -> None:
+    with pytest.raises(ValueError, match="`features` is 'automatic': pass"):
+        evaluate(straight(), features="automatic")
