@@ -37,7 +37,7 @@ class Fixed(BaseEstimator):
 
 
 def found(log, **change):
-    return evaluate(log, **{"gamma": GAMMA, "n_resamples": 0, **change})
+    return evaluate(log, **{"gamma": GAMMA, "n_resamples": 0, "features": None, **change})
 
 
 def codes(log, **change):

@@ -21,7 +21,7 @@ from sparsetd.logs import Transitions
 
 
 def codes(log):
-    return {c.code: c.severity for c in evaluate(log, gamma=GAMMA, n_resamples=0).warnings}
+    return {c.code: c.severity for c in evaluate(log, gamma=GAMMA, features=None, n_resamples=0).warnings}
 
 
 def probed(log):
