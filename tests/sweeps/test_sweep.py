@@ -144,8 +144,10 @@ def test_a_parameter_that_is_a_function_cannot_be_kept(tmp_path):
 
 def test_a_grid_that_is_too_large_is_refused_before_it_is_made():
     grid = {"step_size": range(10**6), "eta": range(10**6)}
-    with pytest.raises(ValueError, match=r"the grid has 1,000,000,000,000 settings, more than 1,000,000"):
+    with pytest.raises(ValueError, match=r"the sweep has 1,000,000,000,000 runs, more than 1,000,000"):
         sweep(TDC(), grid, random_walk())
+    with pytest.raises(ValueError, match=r"the sweep has 2,147,483,648 runs"):
+        sweep(TDC(), {"step_size": [0.1]}, random_walk(), n_runs=2**31)
 
 
 def test_the_old_name_of_the_seeds_says_the_new_one():

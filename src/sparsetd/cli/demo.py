@@ -51,7 +51,7 @@ def arguments(parser: ArgumentParser) -> None:
     add("--no-plot", action="store_true", help="draw nothing")
     add(
         "--samples",
-        type=at_least(1),
+        type=at_least(1, 10**6),
         default=2000,
         metavar="N",
         help="transitions of the random process; the star gets 50 times as many (default: %(default)s)",

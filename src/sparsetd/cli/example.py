@@ -30,9 +30,9 @@ def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add("name", choices=["icu-sepsis"], help="which example")
     add("--out", required=True, metavar="FILE", help=".parquet, .csv or .npz")
-    add("--episodes", type=at_least(1), default=2000, metavar="N", help="patients (default: %(default)s)")
+    add("--episodes", type=at_least(1, 10**6), default=2000, metavar="N", help="patients (default: %(default)s)")
     add("--target", choices=TARGETS, default="greedy", help="target policy (default: %(default)s)")
-    add("--noise", type=at_least(0), default=0, metavar="N", help="columns of noise to add")
+    add("--noise", type=at_least(0, 10**5), default=0, metavar="N", help="columns of noise to add")
     add_random_state(parser, "the patients")
 
 

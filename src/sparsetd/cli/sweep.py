@@ -42,7 +42,7 @@ def arguments(parser: ArgumentParser) -> None:
     add("--n-runs", type=at_least(1), default=1, metavar="N", help="runs of each setting (default: %(default)s)")
     add_random_state(parser, "the first run; the next ones follow")
     add("--metric", default="rmspbe", metavar="NAME", help="rmspbe, mspbe, neu, or value_error on a problem")
-    add("--rows", type=at_least(1), default=1000, metavar="N", help="rows of a run on a problem")
+    add("--rows", type=at_least(1, 10**8), default=1000, metavar="N", help="rows of a run on a problem")
     add_gamma(parser)
     add_n_jobs(parser, default=-1)
     add("--backend", default="cores", metavar="NAME", help="cores, cuda (a GPU through CuPy) or a joblib backend")

@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from sparsetd.estimators.validation import check_parameters, nearest
 
-MOST = 1_000_000  # settings: a table of more could not be read, nor held in memory
+MOST = 1_000_000  # runs: a table of more could not be read, nor held in memory
 Grid = Mapping[str, Sequence[Any]]
 
 
@@ -25,13 +25,13 @@ class Setting:
     learner: Any
 
 
-def settings_of(learners: Any, grid: Grid) -> list[Setting]:
+def settings_of(learners: Any, grid: Grid, n_runs: int = 1) -> list[Setting]:
     """The settings in the order of the table: method by method, the last parameter of the grid varying fastest."""
     named = _named(learners)
     check_grid(named, grid)
-    n = len(named) * prod(map(len, grid.values()))
+    n = n_runs * len(named) * prod(map(len, grid.values()))
     if n > MOST:
-        raise ValueError(f"the grid has {n:,} settings, more than {MOST:,}: give fewer values")
+        raise ValueError(f"the sweep has {n:,} runs, more than {MOST:,}: give fewer values, or fewer runs of each")
     return [
         Setting(name, values, with_values(learner, values))
         for name, learner in named.items()

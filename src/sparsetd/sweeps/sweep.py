@@ -73,7 +73,7 @@ def sweep(
     which = range(random_state, random_state + n_runs)
     dtype = options.pop("dtype", "float32")
     task = _task(data, metric, len(which) > 1, options)
-    settings = settings_of(learners, grid)
+    settings = settings_of(learners, grid, n_runs)
     pieces = [(s, part) for s in which for part in _parts(len(settings), task.together)]
     kept = Cache(None if out is None else Path(out) / "rows", tidy=True)
     keys = _keys(task, settings, pieces, dtype if backend == "cuda" else "float64") if out is not None else pieces
