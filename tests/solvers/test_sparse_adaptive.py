@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from sparsetd import ROTD, TDC, operators, penalties, solvers, system
 from sparsetd.estimators import RDATD
+from sparsetd.solvers import lazy as lazy_states
+from sparsetd.solvers.compiled.awake import Hot
 from sparsetd.solvers.compiled.crossings import _search
-from sparsetd.solvers.laws import lines, sums
+from sparsetd.solvers.compiled.law import Lines
 from sparsetd.storage.cache import Checkpoint
 from sparsetd.system import Batch
 
@@ -214,10 +216,9 @@ def test_a_ridge_with_a_factor(factor):
 
 @pytest.mark.parametrize("solver", [SOLVERS[0], SOLVERS[3], SOLVERS[6], *DUAL_AVERAGING], ids=identify)
 def test_flushes_generations_and_room_change_nothing(solver, monkeypatch):
-    monkeypatch.setattr(lines, "GENERATIONS", 2)
-    monkeypatch.setattr(sums, "ROOM", 4)
-    for module in (lines, sums):
-        monkeypatch.setattr(module, "horizon", lambda d: d // 4)
+    monkeypatch.setattr(lazy_states, "GENERATIONS", 2)
+    monkeypatch.setattr(lazy_states, "ROOM", 4)
+    monkeypatch.setattr(lazy_states, "horizon", lambda d: d // 4)
     table = operators.tdc(lam=0.7) if solver.saddle else operators.tdrc(lam=0.7)
     compare(solver, table, stream(400), x0=None if solver in DUAL_AVERAGING else np.ones(D))
 
@@ -229,7 +230,8 @@ def test_a_long_trace_gets_the_room_it_needs(solver):
     batch = replace(batch, discount=0.9 * ones, ratio=ones, start=ones == 0.0)
     state = compare(solver, operators.tdc(lam=0.99), batch)
     first = take(solver, operators.tdc(), [batch[:1]])[0]
-    assert state.lazy["counter"][0] > len(first.lazy["names"])
+    kind = Hot if state.lazy["pass"] == "awake" else Lines
+    assert kind(*state.lazy["lines"]).counter[0] > len(kind(*first.lazy["lines"]).names)
 
 
 def test_factors_that_wipe_out_or_flip_a_block():
@@ -350,7 +352,7 @@ def test_a_step_visits_no_column_that_its_row_does_not_touch():
     state, _ = take(solvers.DistanceOverGradients(average="all"), table, [batch], x0=np.ones(200))
     untouched = np.setdiff1d(np.arange(200), np.concatenate([batch.phi.indices, batch.phi_next.indices]))
     assert len(untouched) >= 120
-    assert np.array_equal(state.lazy["line"][untouched, :2], np.tile([0.0, 1.0], (len(untouched), 1)))
+    assert np.array_equal(Lines(*state.lazy["lines"]).line[untouched, :2], np.tile([0.0, 1.0], (len(untouched), 1)))
 
 
 ESTIMATORS = [

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparsetd import penalties, solvers
+from sparsetd.solvers import lazy as lazy_states
 from sparsetd.solvers import state as states
-from sparsetd.solvers.compiled.soft import GENERATION
-from sparsetd.solvers.laws import lines, soft
-from sparsetd.solvers.laws.rows import aligned_zeros
+from sparsetd.solvers.compiled.law import GENERATION, Lines
+from sparsetd.solvers.csr_rows import aligned_zeros
 from sparsetd.system import Batch, Table, TraceCarry, trace_weights
 
 N_FEATURES = 40
@@ -67,7 +67,7 @@ class Problem:
     average: str = "all"
     factor: np.ndarray | None = None
     d: int = N_FEATURES
-    law: str | None = "soft"
+    law: str | None = "entries"
 
     def __post_init__(self):
         rng = np.random.default_rng(self.seed)
@@ -95,12 +95,6 @@ class Problem:
         kind = solvers.SaddleMirrorProx if self.extragradient else solvers.PrimalDual
         return kind(**step, fit_norm=self.fit_norm)
 
-    @property
-    def expected_law(self):
-        """Four vectors whose steps are set by hand and not bent otherwise are a soft threshold of nothing."""
-        bent = self.extragradient or any(self.l2) or any(self.damping)
-        return "soft" if self.law == "lines" and self.saddle and self.k == 2 and not bent else self.law
-
     def lazy(self, *cuts, look=False):
         solver, penalty = self.solver, Blocks(self.l1, self.l2)
         state = solver.init(self.table, self.d)
@@ -113,7 +107,7 @@ class Problem:
                 state.settle()
         self.state = state
         assert state.t == self.n
-        assert self.n == 0 or (state.lazy["law"] if state.lazy else None) == self.expected_law
+        assert self.n == 0 or (state.lazy["pass"] if state.lazy else None) == self.law
         state.settle()
         nothing = np.zeros((0, self.d))
         y, y_sum = (nothing, nothing) if state.y is None else (state.y, state.totals.y)
@@ -161,7 +155,7 @@ def _random_table(rng, k):
 
 METHODS = [{"saddle": False}, {"fit_norm": 2}, {"fit_norm": 1}]
 TRIALS = [{"saddle": False, "extragradient": True}, {"extragradient": True}]
-FREE = {"l1": (0.0, 0.0), "law": "lines"}
+FREE = {"l1": (0.0, 0.0)}
 
 
 @pytest.mark.parametrize("schedule", ["constant", "sqrt", "inverse"])
@@ -182,7 +176,7 @@ def test_the_box_without_a_penalty_is_a_soft_threshold_of_nothing():
 
 
 @pytest.mark.parametrize("lam", [0.5, 0.95])
-@pytest.mark.parametrize("penalty", [FREE, {}], ids=["lines", "soft"])
+@pytest.mark.parametrize("penalty", [FREE, {}], ids=["free", "bent"])
 @pytest.mark.parametrize("method", METHODS[:2], ids=str)
 def test_traces(method, penalty, lam):
     Problem(seed=2, lam=lam, **penalty, **method).check()
@@ -217,9 +211,8 @@ def test_a_threshold_with_anything_else_is_laid_out_densely(given):
 
 @pytest.mark.parametrize("method", METHODS[:2], ids=str)
 def test_flushes_and_full_generations_change_nothing(method, monkeypatch):
-    for module in (lines, soft):
-        monkeypatch.setattr(module, "horizon", lambda *_: 37)
-        monkeypatch.setattr(module, "GENERATIONS", 4)
+    monkeypatch.setattr(lazy_states, "horizon", lambda *_: 37)
+    monkeypatch.setattr(lazy_states, "GENERATIONS", 4)
     Problem(seed=6, **method).check()
     Problem(seed=6, schedule="sqrt", **method).check()
     Problem(seed=6, n=1500, l2=(3.0, 1.0), **FREE, **method).check()
@@ -227,7 +220,7 @@ def test_flushes_and_full_generations_change_nothing(method, monkeypatch):
 
 @pytest.mark.parametrize("average", ["all", "none"])
 def test_a_flush_begins_the_generations_anew(average, monkeypatch):
-    monkeypatch.setattr(soft, "horizon", lambda *_: 700)
+    monkeypatch.setattr(lazy_states, "horizon", lambda *_: 700)
     problem = Problem(seed=11, n=1500, l1=(0.0, 0.01), average=average)
     problem.batch.reward[:] *= 30.0
     problem.check(1e-10)
@@ -244,16 +237,16 @@ def test_a_trace_that_began_on_dense_rows_goes_on_where_features_have_a_penalty_
     state.x[:], state.y[:] = problem.x, problem.y
     for rows in (laid_out[:cut], whole[cut:]):
         solver.update(state, rows, problem.table, penalty, factor)
-    assert state.lazy["law"] == "soft"
+    assert state.lazy["pass"] == "entries"
     np.testing.assert_allclose(state.primal, problem.dense()[0], atol=1e-11)
 
 
-@pytest.mark.parametrize("penalty", [FREE, {"l1": (0.0, 0.01)}], ids=["lines", "soft"])
+@pytest.mark.parametrize("penalty", [FREE, {"l1": (0.0, 0.01)}], ids=["free", "bent"])
 def test_a_dual_scale_that_falls_without_end(penalty):
     problem = Problem(seed=11, n=1500, **penalty)
     problem.batch.reward[:] *= 30.0
     problem.check(1e-10)
-    assert problem.state.lazy["counter"][GENERATION] >= 3
+    assert Lines(*problem.state.lazy["lines"]).counter[GENERATION] >= 3
 
 
 @pytest.mark.parametrize("l1", [(0.01, 0.02), (0.0, 0.3)])

@@ -9,9 +9,8 @@ import numpy as np
 
 from sparsetd.solvers import plain
 from sparsetd.solvers.adaptive import Automatic
-from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.state import StreamState
-from sparsetd.solvers.stream import Average, System
+from sparsetd.solvers.stream import Average
 from sparsetd.system import Array, Table
 
 
@@ -35,6 +34,8 @@ class CoinBetting(Automatic):
     wealth: float = 1.0
     hint: float = 1.0
 
+    family = "coins"
+
     def init(
         self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
     ) -> StreamState:
@@ -43,16 +44,3 @@ class CoinBetting(Automatic):
         coins[:, plain.WEALTH], coins[:, plain.HINT] = self.wealth / len(coins), self.hint
         state.more = {"directions": np.zeros(state.x.shape, dtype), "coins": coins}
         return state
-
-    def _law(self, state: StreamState, system: System) -> str | None:
-        """Rows are laid out densely."""
-
-    def _fused(self, system: System | None) -> bool:
-        """The rows are checked before: coins are tossed in plain NumPy."""
-        del system
-        return False
-
-    def _advance(self, state: StreamState, rows: Stream, system: System) -> int:
-        if system.fixed.l1.any() or system.fixed.l2.any():
-            raise ValueError("CoinBetting has no proximal step: pass no penalty, or another solver")
-        return plain.coin_betting(self, state, rows, system.table)

@@ -9,12 +9,9 @@ import numpy as np
 
 from sparsetd.solvers import plain
 from sparsetd.solvers.adaptive import Automatic
-from sparsetd.solvers.compiled import averaging
-from sparsetd.solvers.compiled.balls import DUAL_BALL, L2_BALL
-from sparsetd.solvers.compiled.points import Stream
-from sparsetd.solvers.compiled.rules import GX, GY, MASS
+from sparsetd.solvers.compiled.balls import DUAL_BALL
 from sparsetd.solvers.state import StreamState
-from sparsetd.solvers.stream import FitNorm, System, places
+from sparsetd.solvers.stream import FitNorm, System
 from sparsetd.system import Array, Table
 
 
@@ -40,15 +37,13 @@ class DualAveraging(Automatic):
     fit_norm: FitNorm = 2
     sparse: bool = True
 
+    family = "averaging"
     saddle: ClassVar[bool] = True
     start: ClassVar[float] = 0.3
 
     @property
     def ball(self) -> int:
         return DUAL_BALL[self.fit_norm]
-
-    def _fused(self, system: System | None) -> bool:
-        return system is not None and self.ball == L2_BALL and not np.isfinite(self.radius)
 
     def init(
         self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
@@ -57,28 +52,6 @@ class DualAveraging(Automatic):
         names = ("sum_x", "sum_y", "share", "earlier_share")
         state.more = {name: np.zeros(state.x.shape, dtype) for name in names}
         return state
-
-    def _law(self, state: StreamState, system: System) -> str | None:
-        """Untouched coordinates are a function of their own sums and of scalars: from x_0 = 0, with the l2 ball."""
-        return "sums" if self._fused(system) and not state.origin.any() else None
-
-    def _advance(self, state: StreamState, rows: Stream, system: System) -> int:
-        more, rule, totals = state.more, self.rule(state.x.size), None
-        if not self._fused(system):
-            state.apply_pending()
-            return plain.dual_averaging(self, state, rows, system)
-        origin = places(state.origin, None) if state.origin.any() else None
-        if self.average != "none":
-            totals = (*places(state.totals.x, state.totals.y), *places(more["share"], None)[:2])
-        kinds = (origin, state.trace, system.factor, system.k == 2 or None)
-        sums = places(more["sum_x"], more["sum_y"])
-        work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), np.zeros(12))
-        taken = averaging.stream(rule, rows, sums, totals, *kinds, state.record, work, system.fixed)
-        record, y = state.record, more["sum_y"].astype(np.float64)
-        state.x[:] = self.primal_of(state, more["sum_x"], record[GX], record[MASS], system)
-        y *= self.dual_radius(state.x.size) / np.sqrt(record[GY]) if record[GY] > 0 else 0.0
-        state.y[:] = y / max(1.0, float(np.linalg.norm(y)))  # type: ignore[index]
-        return int(taken)
 
     def primal_of(self, state: StreamState, total: Array, squares: float, mass: float, system: System) -> Array:
         """x of a sum of gradients."""

@@ -21,7 +21,23 @@ in_range, see, over_root, size_of_row = (getattr(f, "py_func", f) for f in PARTS
 BETA, WEALTH, CURVATURE, SQUARES, HINT = range(5)
 
 
-def stream(solver: Any, state: Any, given: Stream, table: Table, penalty: Any, factor: Any) -> int:
+def take(solver: Any, state: Any, given: Stream, system: Any) -> int:
+    """Take rows; returns how many before the run diverged."""
+    if solver.family == "coins":
+        if system.penalised:
+            raise ValueError("CoinBetting has no proximal step: pass no penalty, or another solver")
+        return coin_betting(solver, state, given, system.table)
+    if system.separable:
+        return dual_averaging(solver, state, given, system)
+    if not isinstance(solver.rule(1), rules.Fixed):
+        raise ValueError(
+            f"{type(solver).__name__} takes no penalty={system.penalty!r}: "
+            "pass one that is separable (L1, Ridge, ElasticNet)"
+        )
+    return proximal_steps(solver, state, given, system.table, system.penalty, system.factor)
+
+
+def proximal_steps(solver: Any, state: Any, given: Stream, table: Table, penalty: Any, factor: Any) -> int:
     """The same steps as the kernels, one Python call to `penalty.prox` per step; returns the rows taken."""
     if solver.boxed or solver.exponent != 2:
         raise ValueError("a penalty that does not separate into features goes with Euclidean proximal steps only")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,8 @@ from sparsetd.solvers.units import Units
 from sparsetd.system import Array, TraceCarry
 
 SWEEP = 2**14  # features at a time when all are visited: what the second cache holds
-LAYOUT = 3  # of lazy states: a pickle may hold that of another version
+LAYOUT = 4  # of lazy states: a pickle may hold that of another version
 EARLY = 1024  # rows: a change of units before that forgets what was learned in bad ones
-
-
-def law(name: str) -> Any:
-    """The law of a lazy state by its name, loaded when it is first asked for."""
-    return import_module(f"sparsetd.solvers.laws.{name}")
 
 
 @dataclass
@@ -93,7 +87,7 @@ class StreamState:
     def _parts(self) -> Iterator[tuple[slice, StreamState]]:
         for first in range(0, self.x.shape[1], SWEEP):
             at = slice(first, min(first + SWEEP, self.x.shape[1]))
-            yield at, law(self.lazy["law"]).part(self, at)  # type: ignore[index]
+            yield at, _lazy().part(self, at)
 
     def part(self, at: slice, x: Array, y: Array | None, sums: Array | None, **more: Array) -> StreamState:
         """The state of some features, given their x and y, their sums, and what else their law keeps."""
@@ -127,8 +121,13 @@ class StreamState:
             for name, values in part.more.items():
                 self.more[name][:, at] = values
         if self.trace is not None:
-            self.trace[0] = law(self.lazy["law"]).trace(self)
+            self.trace[0] = _lazy().trace(self)
         self.lazy["settled"] = self.t
+
+    def take_sums(self) -> None:
+        """Move the weighted sums to the dense arrays, if they are kept elsewhere, where new ones begin."""
+        if self.lazy is not None:
+            _lazy().take_sums(self)
 
     def settled(self) -> StreamState:
         """The same state in plain arrays alone, as a file holds it; this one goes on as it was."""
@@ -177,6 +176,13 @@ class StreamState:
         self.earlier.clear()
         if self.y is not None:
             self.y[:] = 0.0
+
+
+def _lazy() -> Any:
+    """The module of lazy states, loaded when one is there: dense rows need none of its kernels."""
+    from sparsetd.solvers import lazy
+
+    return lazy
 
 
 def apart(n_rows: int, n_features: int, dtype: Any) -> Array:

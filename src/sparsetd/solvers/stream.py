@@ -1,6 +1,6 @@
 """The one driver of all streaming solvers: a rule (which step) times a pass (how the state moves).
 
-    Streaming.update → which pass serves these rows → `compiled`: dense, averaging or general; lines, soft or sums
+    Streaming.update → `passes.pass_for` names the pass → `passes.take` → `compiled` or `plain`
 
 On CSR rows the iterates live in `state.lazy`, a dict of plain values that a checkpoint can hold, and a step visits only
 what its row touches; the dense arrays of the state are filled in when somebody reads them. Entering and leaving copy
@@ -15,14 +15,12 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 import numpy as np
 
 from sparsetd._tools.moderate import all_moderate
-from sparsetd.solvers import plain
-from sparsetd.solvers.compiled import dense as dense_pass
-from sparsetd.solvers.compiled import general
-from sparsetd.solvers.compiled.balls import BOX, FREE, L1_BALL, L2_BALL
+from sparsetd.solvers import passes
+from sparsetd.solvers.compiled.balls import FREE, L2_BALL
 from sparsetd.solvers.compiled.points import Constants, Stream
 from sparsetd.solvers.compiled.rules import RECORD, WEIGHT, Fixed, limit_of
-from sparsetd.solvers.laws.rows import Rows, rows_of
-from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart, law
+from sparsetd.solvers.csr_rows import Rows, rows_of
+from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
 
 Average = Literal["all", "suffix", "none"]
@@ -41,9 +39,21 @@ class System(NamedTuple):
 
     fixed: Constants
     factor: Array | None
-    traced: bool
-    k: int
     table: Table
+    penalty: PenaltyLike
+    separable: bool  # whether the penalty separates into features; if not, only its prox is known
+
+    @property
+    def k(self) -> int:
+        return self.table.n_blocks
+
+    @property
+    def traced(self) -> bool:
+        return self.table.lam > 0
+
+    @property
+    def penalised(self) -> bool:
+        return not self.separable or bool(self.fixed.l1.any() or self.fixed.l2.any())
 
     @property
     def plain(self) -> bool:
@@ -58,6 +68,7 @@ class Streaming:
     average: Average
     radius: float
 
+    family: ClassVar[Literal["steps", "averaging", "coins"]] = "steps"
     stops_at_bad_rows: ClassVar[bool] = True  # dense rows that are not finite, as if the run had diverged
     saddle: ClassVar[bool] = False
     boxed: ClassVar[bool] = False
@@ -118,21 +129,18 @@ class Streaming:
         numbers = (batch.reward, batch.discount, *trace_weights(table, batch, state.carry))
         columns = tuple(np.require(c, np.float64, ["C", "W"]) for c in (*numbers, self._steps(state.t, len(batch))))
         system = self._system(table, penalty, factor, state.x.dtype)
-        name = None
-        if system is not None and (batch.is_sparse or state.lazy is not None):
-            name = self._law(state, system)  # a stream that began lazily stays so, however it is cut
-        if name is None:
+        # A stream that began lazily stays so, however it is cut.
+        name = passes.pass_for(self, state, system, batch.is_sparse or state.lazy is not None)
+        rows = (batch.phi, batch.phi_next)
+        if name in passes.LAZY:
+            rows = (rows_of(batch.phi), rows_of(batch.phi_next))
+        else:
             state.leave()
-        units = state.units if system is not None and not (system.fixed.l1.any() or system.fixed.l2.any()) else None
-        rows = (rows_of(batch.phi), rows_of(batch.phi_next)) if name else (batch.phi, batch.phi_next)
-        at_once, done = len(batch) if name or not batch.is_sparse else max(1, 2**22 // batch.n_features), 0
+        laid_out = batch.is_sparse and name not in passes.LAZY
+        at_once, done = max(1, 2**22 // batch.n_features) if laid_out else len(batch), 0
         while done < len(batch) and not state.diverged:
             self._rotate(state)
-            if units is not None and units.is_due(state.t):
-                new = units.found(batch.is_sparse, bool(system.fixed.damping.any()))  # type: ignore[union-attr]
-                if new is not None:
-                    state.change_units(new)
-                    units = new
+            units = self._units(state, system, batch.is_sparse)
             pause = at_once if units is None else units.until_due(state.t)
             stop = min(len(batch), done + self._until_rotation(state.t), done + pause, done + at_once)
             phi = [_part(given, done, stop, state.x.dtype) for given in rows]
@@ -140,22 +148,29 @@ class Streaming:
                 units.observe(phi[0], state.t)
                 with np.errstate(all="ignore"):  # the kernels stop at what is not finite
                     phi = [units.rows_in(part) for part in phi]
-            chunk = Stream(*phi, *(column[done:stop] for column in columns))
-            taken = self._taken(state, chunk, name, system, (table, penalty, factor))
+            taken = self._taken(name, state, Stream(*phi, *(column[done:stop] for column in columns)), system)
             state.t += taken
             state.totals.weight = float(state.record[WEIGHT])
             state.diverged = taken < stop - done
             done = stop
         return state
 
-    def _taken(self, state: StreamState, chunk: Stream, name: str | None, system: System | None, parts: Any) -> int:
-        """Take rows the way that serves them; returns how many before the run diverged, or came to a bad row."""
-        if name is not None and system is not None:
-            self._enter(state, name, system)
-            return int(law(name).advance(self, state, chunk, system))
-        if not (self._fused(system) or (all_moderate(chunk.phi) and all_moderate(chunk.phi_next))):
+    def _units(self, state: StreamState, system: System, sparse: bool) -> Any:
+        """The units in use, after a look for better ones where it is due; None where sizes are left as they are."""
+        if state.units is None or system.penalised:
+            return None
+        if state.units.is_due(state.t):
+            new = state.units.found(sparse, bool(system.fixed.damping.any()))
+            if new is not None:
+                state.change_units(new)
+        return state.units
+
+    def _taken(self, name: str, state: StreamState, rows: Stream, system: System) -> int:
+        """Take rows by a pass; returns how many before the run diverged, or came to a bad row."""
+        looks = name in passes.FUSED or name in passes.LAZY
+        if not (looks or (all_moderate(rows.phi) and all_moderate(rows.phi_next))):
             return 0
-        return self._advance_otherwise(state, chunk, *parts) if system is None else self._advance(state, chunk, system)
+        return passes.take(name, self, state, rows, system)
 
     def result(self, state: StreamState, table: Table, penalty: PenaltyLike, factor: Array | None = None) -> Solution:
         """The averaged point (`eq:averaging`) or, with average='none', the last one."""
@@ -171,89 +186,16 @@ class Streaming:
         status = "diverged" if state.diverged else "finished"
         return Solution(x[-1], last, state.t, status, aux=x[0] if len(x) == 2 else None, dual=y)
 
-    # --- which pass -------------------------------------------------------------------------------------------------
-
-    def _system(self, table: Table, penalty: PenaltyLike, factor: Array | None, dtype: Any) -> System | None:
-        """The constants of the kernels; None where the penalty does not separate into features."""
+    def _system(self, table: Table, penalty: PenaltyLike, factor: Array | None, dtype: Any) -> System:
+        """The constants of the kernels."""
         shrinkage, k = penalty.shrinkage(table.n_blocks), table.n_blocks
-        if shrinkage is None:
-            return None
         dual = [self.dual_damping] * 2 if self.saddle else [0.0, 0.0]
         damping = np.concatenate([_padded([0.0] * k if self.saddle else table.damping), dual])
-        l1, l2 = (np.append(_padded(part), [0.0, 0.0]) for part in shrinkage)
+        l1, l2 = (np.append(_padded(part), [0.0, 0.0]) for part in shrinkage or np.zeros((2, k)))
         weights = None if factor is None else np.asarray(factor, dtype=dtype)
         norm, limit = float(np.linalg.norm(table.M)), limit_of(dtype)
         fixed = Constants(table.M, table.m, damping, l1, l2, norm, float(self.radius), self.dual_bound, limit)
-        return System(fixed, weights, table.lam > 0, k, table)
-
-    def _law(self, state: StreamState, system: System) -> str | None:
-        """How untouched coordinates move, if it is alike for all of them; None: rows are laid out densely.
-
-        `lines` is the affine law: any rule, no l1 penalty. `soft` is the soft threshold of a step that is set by hand,
-        which also serves four vectors without a penalty: it measures ‖y‖ on its way, for which `lines` needs φᵀφ'.
-        The l1 ball, the p-norm maps, group penalties, trial points bent by a threshold or a box, and the saddle point
-        with u have no such law.
-        """
-        del state
-        if self.exponent != 2 or self.boxed or self.ball == L1_BALL:
-            return None
-        by_hand, fixed = isinstance(self.rule(1), Fixed) and not self.extragradient, system.fixed
-        simple = by_hand and not (fixed.l2.any() or fixed.damping.any() or np.isfinite(self.radius))
-        if system.plain and self.ball != BOX and not (simple and self.saddle and system.k == 2):
-            return "lines"
-        return "soft" if simple else None
-
-    def _enter(self, state: StreamState, name: str, system: System) -> None:
-        """Go on in the lazy state; nothing to do where it was begun under the same law and for the same penalty."""
-        key = law(name).key(self, system)
-        if state.lazy is None or state.lazy["law"] != name or state.lazy["key"] != key:
-            state.leave()
-            state.apply_pending()
-            begun = {"law": name, "key": key, "layout": LAYOUT, "settled": state.t}
-            state.lazy = begun | law(name).begin(self, state, system)
-
-    def _fused(self, system: System | None) -> bool:
-        """Whether one pass over the state per row does it all, which looks for numbers that are not finite as well."""
-        bent = system is not None and self.extragradient and (not system.plain or self.ball == BOX)
-        return not (system is None or bent or self.boxed or self.exponent != 2 or self.ball == L1_BALL)
-
-    def _advance(self, state: StreamState, rows: Stream, system: System) -> int:
-        """Take dense rows in one call of a kernel; returns how many before the run diverged."""
-        rule, fixed, measured = self.rule(state.x.size), system.fixed, self.measures or None
-        if not self._fused(system):
-            return self._advance_stepwise(state, rule, rows, system)
-        origin = places(state.origin, None) if measured and state.origin.any() else None
-        across = bool(fixed.M[1].any() or fixed.M[:, 1].any() or fixed.m[1]) or None
-        sized, clip = (
-            measured or np.isfinite(self.radius) or None,
-            state.x.dtype.type(1.0) if self.ball == BOX else None,
-        )
-        averages = None if self.average == "none" else places(state.totals.x, state.totals.y)
-        kinds = (system.k == 2 or None, self.saddle or None, across, measured, sized, self.extragradient or None, clip)
-        work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), state.pending)
-        vectors, more = places(state.x, state.y), (state.trace, origin, state.record, work)
-        return int(dense_pass.stream(rule, rows, vectors, averages, *more, fixed, system.factor, *kinds))
-
-    def _advance_stepwise(self, state: StreamState, rule: Any, rows: Stream, system: System) -> int:
-        state.apply_pending()
-        x, y, u, origin = (_blocks(v) for v in (state.x, state.y, state.u, state.origin))
-        averages = None if self.average == "none" else (_blocks(state.totals.x), _blocks(state.totals.y))
-        mid = tuple(_blocks(None if v is None else np.empty_like(v)) for v in (state.x, state.y))
-        kinds = (self.measures or None, self.extragradient or None, self.ball, float(self.exponent))
-        more = (mid, state.trace, origin, state.record, system.fixed, system.factor)
-        return int(general.stream(rule, rows, x, y, averages, u, *more, *kinds))
-
-    def _advance_otherwise(
-        self, state: StreamState, rows: Stream, table: Table, penalty: Any, factor: Array | None
-    ) -> int:
-        """Penalties that do not separate are applied by Python."""
-        if not isinstance(self.rule(1), Fixed):
-            raise ValueError(
-                f"{type(self).__name__} takes no penalty={penalty!r}: "
-                "pass one that is separable (L1, Ridge, ElasticNet)"
-            )
-        state.apply_pending()
-        return plain.stream(self, state, rows, table, penalty, factor)
+        return System(fixed, weights, table, penalty, shrinkage is not None)
 
     # --- averages ---------------------------------------------------------------------------------------------------
 
@@ -289,8 +231,7 @@ class Streaming:
 
     def _rotate(self, state: StreamState) -> None:
         if self.average == "suffix" and state.t >= 2 and state.t & (state.t - 1) == 0:
-            if state.lazy is not None:
-                law(state.lazy["law"]).take_sums(state)
+            state.take_sums()
             state.earlier, state.totals = state.totals, state.earlier
             state.totals.clear()
             state.record[WEIGHT] = 0.0
@@ -299,16 +240,6 @@ class Streaming:
 def _padded(values: Any) -> Array:
     """The numbers of (w, θ), with 0 for w in a system of θ alone."""
     return np.append(np.zeros(2 - len(values)), np.asarray(values, dtype=np.float64))
-
-
-def places(x: Array, y: Array | None) -> tuple[Array, Array, Array, Array]:
-    """(w, θ, y1, y2); where there is no such vector another one stands in its place."""
-    y = x if y is None else y
-    return x[0], x[-1], y[0], y[-1]
-
-
-def _blocks(v: Array | None) -> tuple[Array, ...] | None:
-    return None if v is None else tuple(v)
 
 
 def _part(rows: Any, first: int, stop: int, dtype: Any) -> Any:

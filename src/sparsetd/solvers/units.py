@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.solvers.compiled.moments import COUNT, SQUARES, observe, observe_sparse
-from sparsetd.solvers.laws.rows import Rows
+from sparsetd.solvers.csr_rows import Rows
 from sparsetd.system import Array
 
 FIRST = 16  # rows before the first look

@@ -1,10 +1,23 @@
-"""A step of dual averaging on sparse rows (`sums`), taken on the coordinates that the row touches.
+"""Awake, gathered: a step of dual averaging on the coordinates that a row touches. The point is a function of sums of
+gradients, which change only where a row touches them. With v = −s_x, x_0 = 0, the law of `law` becomes
 
-They are gathered side by side: they are *hot*, and the step of `averaging` is taken on these few. Those of a trace stay
-hot until it has faded, and so do the features with a penalty of their own.
+    x_t = F_t S(v, ℓ_t)                       ℓ_t = ρ Σa_i               F_t = 1/(√Σ‖g_x‖² + ρ_2 Σa_i)
+    Σ a_i x_i = R + v P_t − sgn(v) Q_t        P ← P + a F̂                Q ← Q + a F̂ ℓ        while |v| > ℓ
+    ‖x_t‖² = F_t² Σ(|v| − ℓ_t)²               over all v beyond ℓ, the *active* ones
+
+and with v = s_y, y_t = F_t v. A queue knows which of the active ones reaches zero next (`queue`), and a coordinate that
+leaves takes along what it has in its sum.
+
+The coordinates of a row are gathered side by side: they are *hot*, and the step of `averaging` is taken on these few.
+Those of a trace stay hot until it has faded, and so do the features with a penalty of their own. Every so many rows all
+coordinates are brought up to date (a flush), at fixed row numbers: any chunking gives the same bits.
+
+A line of zeros is a coordinate at zero, so that memory which no row has touched is never written.
 """
 
 from __future__ import annotations
+
+from collections import namedtuple
 
 import numpy as np
 
@@ -12,41 +25,152 @@ from sparsetd.solvers.compiled.averaging import into_unit_ball, squares
 from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, fetch_ahead
 from sparsetd.solvers.compiled.dense import gram_with, products_in_range, write_gram
-from sparsetd.solvers.compiled.heap import HEAPED
-from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
+from sparsetd.solvers.compiled.intrinsics import any_above, borrow, borrow_rows, lanes, load, store, within
+from sparsetd.solvers.compiled.law import shrink
 from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, fold, gradient, inner, lent, row_size
-from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see, see_distance
-from sparsetd.solvers.compiled.sums import (
-    DUAL,
-    FACTOR,
-    FULL,
-    HOT,
+from sparsetd.solvers.compiled.queue import EARLY as EARLY
+from sparsetd.solvers.compiled.queue import (
+    HEAPED,
+    KEY,
     L1,
-    L2,
     LEVEL,
     MARK,
-    MULTIPLIER,
-    PHI,
-    POINT,
-    PRIMAL,
-    PSI,
-    SHARES,
-    SINCE,
+    PER,
+    SHARE,
     SQUARES,
-    TOTAL,
-    TRACE,
     P,
     Q,
+    R,
     V,
-    count,
-    counted,
-    flush,
-    lent_lines,
-    put_back,
+    enter,
     raise_level,
-    sum_of,
-    unpacked,
 )
+from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see, see_distance
+
+# A line is v, R, the weight for which a number was not zero (less Σa_i while it is active), its key in the queue (0 if
+# it is not active), and the mark: 0, or 1 + its place among the hot coordinates.
+WIDTH = 16
+# Places of a hot coordinate, after v: Σax, trial point; φ, ψ, e, what multiplies the penalty; and its shares.
+TOTAL, POINT, PHI, PSI, TRACE, MULTIPLIER, SHARES, HOT_WIDTH = 4, 12, 16, 17, 18, 19, 20, 24
+# Rows of `lane` after ρ: the ridge, 1 for x, 1 where ρ > 0, and what multiplies |v| to make a key.
+L2, PRIMAL, PENALISED = 1, 2, 3
+# Entries of `number`: y = FACTOR·v, and ‖v‖² of y; of `counter`: how many coordinates are hot, (the size of the heap,)
+# rows since a flush, whether there is no room.
+FACTOR, DUAL = range(2)
+HOT, SINCE, FULL = 0, 2, 3
+
+# A lazy state: lines, hot coordinates with their names, the scalars and constants above, the queue, the vectors.
+Hot = namedtuple("Hot", "line hot names scale active number lane keys owners counter slots")
+
+
+@part
+def lent_lines(s):
+    """The same without an owner, lest calls count references, and with widths that the compiler knows."""
+    scalars = borrow_rows(s.scale, 4), borrow_rows(s.active, 4), borrow(s.number), borrow_rows(s.lane, 4)
+    heap = borrow(s.keys), borrow(s.owners), borrow(s.counter), borrow(s.slots)
+    return Hot(borrow_rows(s.line, WIDTH), borrow_rows(s.hot, HOT_WIDTH), borrow(s.names), *scalars, *heap)
+
+
+@part
+def counted(counts, v, on, level):
+    """(Σ(|v| − ℓ)², Σ(|v| − ℓ), how many) of active numbers, with those of one more coordinate."""
+    beyond = on * (np.abs(v) - level)
+    return counts[0] + beyond * beyond, counts[1] + beyond, counts[2] + on
+
+
+@part
+def count(active, counts, sign):
+    for row in range(LEVEL):
+        store(active, row, 0, load(active, row, 0) + sign * counts[row])
+
+
+@part
+def gone(v, scale):
+    """What a number that is active adds to its sum."""
+    return v * load(scale, P, 0) - np.copysign(load(scale, Q, 0), v)
+
+
+@part
+def unpacked(s, j, mass):
+    """v of a line, its sums, the weights for which it was not zero, and 1 where it is active (for y, not zero)."""
+    v, penalised = load(s.line, j, V), load(s.lane, PENALISED, 0)
+    on = 1.0 - within(penalised * load(s.line, j, KEY) + (1.0 - penalised) * v, lanes(0.0))
+    share = load(s.line, j, SHARE) + mass * (load(s.lane, PRIMAL, 0) * on)
+    return v, load(s.line, j, R) + on * gone(v, s.scale), share, on
+
+
+@part
+def sum_of(room, values, mask):
+    """Σ of the lanes that the mask keeps."""
+    store(room, 0, 0, mask * values)
+    return room[0, 0] + room[0, 1] + room[0, 2] + room[0, 3]
+
+
+@part
+def put_back(s, j, v, total, share, counts, mass, change):
+    """Write a coordinate back, without its mark; returns the counts of active numbers with its own."""
+    line, primal, level = s.line, load(s.lane, PRIMAL, 0), load(s.active, LEVEL, 0)
+    on, known, limit = primal * (1.0 - within(v, level)), load(line, j, KEY), np.abs(v) * load(s.lane, PER, 0)
+    fine = within(known, limit) * (1.0 - within(known, lanes(0.0)))  # the key is there, and early enough
+    store(line, j, V, v)
+    store(line, j, R, total - (on + (1.0 - primal)) * gone(v, s.scale))
+    store(line, j, SHARE, share - mass * on)
+    store(line, j, KEY, on * known)
+    wanting = on * load(s.lane, PENALISED, 0) * (1.0 - fine)
+    if any_above(wanting, lanes(0.0)):
+        store(change, 0, 0, wanting)
+        store(change, 1, 0, limit)
+        for b in range(len(s.slots) // 2):
+            if change[0, b] > 0.0:
+                enter(s, j, b, change[1, b])
+    return counted(counts, v, on, level)
+
+
+@kernel
+def materialise(line, scale, lane, first, mass, out):
+    """Write v, sums and shares of the lines from `first` on into `out`; hot coordinates are the caller's."""
+    s = Hot(borrow(line), line, line, borrow(scale), line, line, borrow(lane), line, line, line, line)
+    out = borrow(out)
+    for i in range(len(out)):
+        v, total, share, _ = unpacked(s, first + i, mass)
+        store(out, i, V, v)
+        store(out, i, R, total)
+        store(out, i, SHARE, share)
+
+
+@kernel
+def flush(s, mass, forget):
+    """Begin P and Q afresh, count the active ones anew, in a new heap; forget the averages if asked to."""
+    s = lent_lines(s)
+    line, hot, active, counter = s.line, s.hot, s.active, s.counter
+    primal, nothing, sizes, level = load(s.lane, PRIMAL, 0), lanes(0.0), lanes(0.0), load(active, LEVEL, 0)
+    counts = (nothing, nothing, nothing)
+    counter[HEAPED] = counter[SINCE] = 0
+    for row in range(LEVEL):
+        store(active, row, 0, nothing)
+    for j in range(len(line)):
+        place = np.int64(line[j, MARK]) - 1
+        if place < 0:
+            v, total, share, on = unpacked(s, j, mass)
+            counts = counted(counts, v, primal * on, level)
+            store(line, j, R, nothing if forget else total)
+            if forget:
+                store(line, j, SHARE, load(line, j, SHARE) - share)
+        else:
+            v = load(hot, place, V)
+            if forget:
+                store(hot, place, TOTAL, nothing)
+                store(hot, place, SHARES, nothing)
+        sizes = sizes + (1.0 - primal) * (v * v)
+        for b in range(len(s.slots) // 2):
+            if place < 0 and line[j, KEY + b] != 0.0:
+                enter(s, j, b, abs(line[j, V + b]) * s.lane[PER, b])
+            else:
+                line[j, KEY + b] = 0.0
+    count(active, counts, 1.0)
+    s.number[DUAL] = sum_of(s.scale, sizes, lanes(1.0))
+    store(s.scale, P, 0, nothing)
+    store(s.scale, Q, 0, nothing)
 
 
 @part
@@ -54,7 +178,7 @@ def _touch(s, n, row, rows, t, times, mass, law):
     """Add times·(row t) to a direction of the hot coordinates, duplicates and all; returns their number, and the
     product of the direction with their points."""
     values, indices, indptr = rows
-    line, hot, level, primal = s.line, s.hot, load(s.active, LEVEL, 0), load(s.fixed, PRIMAL, 0)
+    line, hot, level, primal = s.line, s.hot, load(s.active, LEVEL, 0), load(s.lane, PRIMAL, 0)
     product, counts = lanes(0.0), (lanes(0.0), lanes(0.0), lanes(0.0))
     for i in range(np.uint64(indptr[t]), np.uint64(indptr[t + 1])):
         fetch_ahead(line, indices, i, 2)
@@ -102,15 +226,15 @@ def _gather(s, rows, phi, phi_next, t, mass, law, n_special, traced, gram, chang
 
 
 @part
-def _law(fixed, root, mass, factor):
+def _law(lane, root, mass, factor):
     """(keep, below, ridge, drop, ratio) of a point S(v, drop)·keep/(below + ridge): x of the sums, y = factor·v.
 
     drop and ridge are multiplied for special coordinates; `ratio` is keep/(below + ridge) of all others.
     """
-    primal, fine = load(fixed, PRIMAL, 0), 1.0 if root > 0.0 else 0.0
-    keep, ridge = fine * primal + factor * (1.0 - primal), mass * load(fixed, L2, 0)
+    primal, fine = load(lane, PRIMAL, 0), 1.0 if root > 0.0 else 0.0
+    keep, ridge = fine * primal + factor * (1.0 - primal), mass * load(lane, L2, 0)
     below = (root + 1.0 - fine) * primal + (1.0 - primal)
-    return keep, below, ridge, mass * load(fixed, L1, 0), keep / (below + ridge)
+    return keep, below, ridge, mass * load(lane, L1, 0), keep / (below + ridge)
 
 
 @part
@@ -118,9 +242,8 @@ def _point_of(v, law, special, multiplier):
     """The point of a coordinate of the sums."""
     keep, below, ridge, drop, ratio = law
     if not special:
-        return ratio * (v - np.minimum(np.maximum(v, -drop), drop))
-    bound = multiplier * drop
-    return keep * (v - np.minimum(np.maximum(v, -bound), bound)) / (below + multiplier * ridge)
+        return ratio * shrink(v, drop)
+    return keep * shrink(v, multiplier * drop) / (below + multiplier * ridge)
 
 
 @part
@@ -210,7 +333,7 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, every, traced):
     phi, phi_next = borrowed(rows.phi), borrowed(rows.phi_next)
     G, room, change, gram = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow_rows(work[2], 4), borrow(work[3])
     u, trial, c, k, number, counter = room[U], room[TRIED], room[GRADIENT], len(s.slots) // 2, s.number, s.counter
-    primal, first, nothing = load(s.fixed, PRIMAL, 0), 2 - k, lanes(0.0)
+    primal, first, nothing = load(s.lane, PRIMAL, 0), 2 - k, lanes(0.0)
     no_step, width, old_fresh = (nothing, nothing, nothing), 2 if traced is None else 3, np.nan
     counter[FULL] = 0
     for t in range(len(rows.reward)):
@@ -219,7 +342,7 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, every, traced):
             counter[FULL] = 1
             return t
         before, factor = record[MASS], number[FACTOR]
-        law = _law(s.fixed, np.sqrt(record[GX]), before, factor)
+        law = _law(s.lane, np.sqrt(record[GX]), before, factor)
         n = _gather(s, rows, phi, phi_next, t, before, law, n_special, traced, gram, change, u)
         if rows.fresh[t] != old_fresh:  # ψ is γφ' here
             old_fresh = rows.fresh[t]
@@ -235,7 +358,7 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, every, traced):
             raise_level(s, before, mass)
             y_mid = over_root(rule.dual_radius, record[GY] + a * a * ny)
             y_mid = into_unit_ball(y_mid, number[DUAL] + a * (a * ny - 2.0 * _along(c, u, first, factor)))
-            law = _law(s.fixed, np.sqrt(record[GX] + nx), mass, y_mid)
+            law = _law(s.lane, np.sqrt(record[GX] + nx), mass, y_mid)
             _try(s, n, n_special, _weights(s.slots, a, c, change), law, traced, change, trial)
             average = weigh * a * law[4]
             store(s.scale, P, 0, load(s.scale, P, 0) + average)
@@ -248,7 +371,7 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, every, traced):
             record[MASS] = mass
             record[WEIGHT] += a
             number[FACTOR] = into_unit_ball(over_root(rule.dual_radius, record[GY]), number[DUAL])
-            law, weights = _law(s.fixed, np.sqrt(record[GX]), mass, number[FACTOR]), _weights(s.slots, a, c, change)
+            law, weights = _law(s.lane, np.sqrt(record[GX]), mass, number[FACTOR]), _weights(s.slots, a, c, change)
         others = max(sum_of(change, law[4] * law[4] * load(s.active, SQUARES, 0), primal), 0.0)
         sizes = _finish(s, n, n_special, weights, weigh * a, law, mass, traced, change)
         if not fine:

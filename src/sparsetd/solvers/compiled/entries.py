@@ -1,0 +1,394 @@
+"""Awake, entry by entry: rows whose step is written into the lines of `law` in place, without gathering them.
+
+A row is read (its products with every vector), planned (`points`), and then added to its coordinates one entry after
+the other, duplicates and all. That is possible in two cases, and then about twice as fast as to gather coordinates:
+
+    nothing has a threshold    any rule; what a row does to a line is linear: v ← v + c·D/F, R ← R + (ω ĉ − P c/F)·D
+    a step set by hand         the prox of the step is implicit in L: p = S_{ρL}(v) − step, v' = p + sgn(p) ρL, and
+                               R' = R + (what v added so far) − (v' P − sgn(v') ρ Q)
+
+In the first case norms follow from the Gram matrix of the row, and l2 balls are factors of F. In the second ‖y‖ is
+measured on the way; its ball is a factor of F, or a clip of the coordinates touched. A coordinate that has fallen to
+zero did so at m, the first step with ρ L_m ≥ |v|, and its sum stopped there (`crossings`).
+
+What multiplies the ρ of a feature with a penalty of its own stands in its line.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsetd.solvers.compiled import crossings, points
+from sparsetd.solvers.compiled import law as asleep
+from sparsetd.solvers.compiled.compile import kernel, part
+from sparsetd.solvers.compiled.csr import borrowed, fetch_ahead
+from sparsetd.solvers.compiled.dense import products_in_range, write_gram
+from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
+from sparsetd.solvers.compiled.law import MOVED, RHO, SINCE, F, L, P, Q, R, V, lent, marks_of, restart, shrink
+from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
+from sparsetd.solvers.compiled.rules import WEIGHT, see_distance
+
+SCRATCH = 6  # a row of `change` to take a register apart; in the other rows lanes without a vector stay zero
+
+
+class Kinds(NamedTuple):
+    """What a kernel is compiled for: four vectors, traces, a rule that looks at gradients, norms that somebody asks
+    for, a trial point, averages, thresholds, crossings that are searched for, thresholds that differ between features,
+    and the l∞ ball of y."""
+
+    wide: bool
+    traced: bool
+    measured: bool
+    sized: bool
+    trial: bool
+    averaged: bool
+    bent: bool
+    searched: bool
+    own: bool
+    boxed: bool
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+@part
+def _row(rows, s, length, q, t, discount):
+    """φ_t (0), φ'_t (1) or e_t (2): values, indices, and the first and last entry; empty if ψ = 0."""
+    if q == 2:
+        return s.faded, s.names, np.uint64(0), np.uint64(length)
+    values, indices, indptr = rows[q]
+    return values, indices, np.uint64(indptr[t]), np.uint64(indptr[t + (q == 0 or discount != 0.0)])
+
+
+@part
+def _read(s, row, marks, kinds, drop, mark, times):
+    """Σ a S(v, drop) over a row, every vector a lane; times·a is left in a mark, if one is given."""
+    values, indices, lo, hi = row
+    line, total, generation = s.line, lanes(0.0), float(s.counter[asleep.GENERATION])
+    for i in range(lo, hi):
+        j = np.uint64(np.uint32(indices[i]))
+        if line[j, marks.born] != generation:
+            asleep.renew(s, j, marks.born, generation)
+        v = load(line, j, V)
+        if kinds.bent:
+            v = shrink(v, asleep.weigh(s, j, marks.front, kinds.own) * drop)
+        total = total + values[i] * v
+        if mark >= 0:
+            line[j, mark] += times * values[i]
+    return total
+
+
+@part
+def _write(line, row, ahead, width, averaged, change, change_sums):
+    """line += a·(what a step does to v and to R)."""
+    values, indices, lo, hi = row
+    for i in range(lo, hi):
+        if ahead:
+            fetch_ahead(line, indices, i, (width + 4) // 8)
+        j, a = np.uint64(np.uint32(indices[i])), values[i]
+        store(line, j, V, load(line, j, V) + a * change)
+        if averaged:
+            store(line, j, R, load(line, j, R) + a * change_sums)
+
+
+@part
+def _write_bent(s, row, ahead, marks, kinds, step, law):
+    """v ← v − a·step before the prox, its sum unchanged; returns the growth of v² where there is no prox."""
+    values, indices, lo, hi = row
+    line, growth = s.line, lanes(0.0)
+    for i in range(lo, hi):
+        if ahead:
+            fetch_ahead(line, indices, i, (marks.width + 4) // 8)
+        j = np.uint64(np.uint32(indices[i]))
+        drop, mass, loss, closed, last = asleep.weighed(law, asleep.weigh(s, j, marks.front, kinds.own), kinds.own)
+        v, move = load(line, j, V), values[i] * step
+        gone = v * mass - np.sign(v) * loss if kinds.searched else asleep.gone_closed(v, closed, last)
+        p = shrink(v, drop) - move
+        new = p + np.copysign(drop, p)
+        store(line, j, V, new)
+        store(line, j, R, load(line, j, R) + (gone - (new * mass - np.copysign(loss, p))))
+        growth = growth + move * (move - (v + v))
+    return growth
+
+
+@part
+def _settle_row(s, row, mark, own, law):
+    """Coordinates that the prox has just set to zero: at once, so that nobody has to search for the step later."""
+    _, indices, lo, hi = row
+    line = s.line
+    for i in range(lo, hi):
+        j = np.uint64(np.uint32(indices[i]))
+        drop, mass, loss, _, _ = asleep.weighed(law, asleep.weigh(s, j, mark, own), own)
+        v = load(line, j, V)
+        fell = within(v, drop)
+        store(line, j, R, load(line, j, R) + fell * (v * mass - np.sign(v) * loss))
+        store(line, j, V, v - fell * v)
+
+
+@part
+def _clip_row(line, row, bound, mass):
+    """The l∞ ball: touched coordinates are the only ones that can leave it."""
+    _, indices, lo, hi = row
+    for i in range(lo, hi):
+        j = np.uint64(np.uint32(indices[i]))
+        v = load(line, j, V)
+        clipped = np.minimum(np.maximum(v, -bound), bound)
+        store(line, j, V, clipped)
+        store(line, j, R, load(line, j, R) + (v - clipped) * mass)
+
+
+# --- norms ----------------------------------------------------------------------------------------------------------
+
+
+@part
+def _measure(s, marks, phi, phi_next, t, rate, fresh, length, traced, gram):
+    """Γ of (φ, δ, e) from φ and ψ in the marks, which are cleared on the way: duplicate entries count once."""
+    line, faded, front, back, place = s.line, s.faded, marks[0], marks[1], marks[2]
+    ff = fd = dd = fe = ge = ee = 0.0
+    other_ff = other_fd = other_dd = 0.0  # sums that take turns: one alone would wait for itself
+    for i in range(np.uint64(phi[2][t]), np.uint64(phi[2][t + 1])):
+        j = np.uint64(phi[1][i])
+        f, delta = line[j, front], line[j, front] - line[j, back]
+        ff, other_ff = other_ff + f * f, ff
+        fd, other_fd = other_fd + f * delta, fd
+        dd, other_dd = other_dd + delta * delta, dd
+        line[j, front] = line[j, back] = 0.0
+        if traced:
+            fe += phi[0][i] * faded[np.int64(line[j, place]) - 1]
+    for i in range(np.uint64(phi_next[2][t]), np.uint64(phi_next[2][t + 1 if rate != 0.0 else t])):
+        j = np.uint64(phi_next[1][i])
+        g, at = line[j, back], np.int64(line[j, place]) - 1
+        dd, other_dd = other_dd + g * g, dd
+        line[j, back] = 0.0
+        if traced and at >= 0:
+            ge += rate * phi_next[0][i] * faded[at]
+    for i in range(length if traced else 0):
+        ee += faded[i] * faded[i]
+    write_gram(gram, (ff + other_ff, fd + other_fd, dd + other_dd, fe, fe - ge, ee), traced, fresh)
+
+
+@part
+def _from_origin(origin, rows, s, length, t, rate, out):
+    """Products of x_0 with D."""
+    for b in range(len(origin)):
+        for q in range(3):
+            values, indices, lo, hi = _row(rows, s, length, q, t, rate)
+            total = 0.0
+            for i in range(lo, hi):
+                total += values[i] * origin[b, indices[i]]
+            out[3 * s.slots[b] + q] = total
+
+
+@part
+def _follow_norms(s, room, from_origin, gram, inverse):
+    """‖v − v_0‖² and ⟨v − v_0, v_0⟩ after the step (s, c); v_0 is 0 for y."""
+    norms = s.norms
+    for b in range(len(s.slots)):
+        slot = s.slots[b]
+        keep, c = room[NUMBERS, S + slot], room[NEXT]
+        more = keep - 1.0
+        moved, along, start = norms[b, MOVED], norms[b, asleep.ALONG], norms[b, asleep.ORIGIN]
+        with_v, with_start = inner(c, room[U], slot), inner(c, from_origin, slot)
+        total = keep * keep * moved + more * (2.0 * keep * along + more * start)
+        total += points.square(c, slot, gram, inverse)
+        norms[b, MOVED] = max(total + 2.0 * (keep * (with_v - with_start) + more * with_start), 0.0)
+        norms[b, asleep.ALONG] = keep * along + more * start + with_start
+
+
+@part
+def _into_dual_ball(s, growth, change, k):
+    """Keep y in its l2 ball by a factor of F."""
+    store(change, SCRATCH, 0, growth)
+    total = 0.0
+    for b in range(k, len(s.slots)):
+        s.norms[b, MOVED] += s.scalar[F, b] * s.scalar[F, b] * change[SCRATCH, b]
+        total += s.norms[b, MOVED]
+    radius, dual = math.sqrt(max(total, 1.0)), load(s.lane, asleep.DUAL, 0)
+    for b in range(k, len(s.slots)):
+        s.norms[b, MOVED] /= radius * radius
+    store(s.scalar, F, 0, load(s.scalar, F, 0) / ((1.0 - dual) + radius * dual))
+
+
+# --- one step -------------------------------------------------------------------------------------------------------
+
+
+@part
+def _ridge(room, slots, l2, k, step, beta):
+    """The prox of the squared norms, as factors of the next point."""
+    for b in range(len(slots)):
+        slot = slots[b]
+        if l2[slot] != 0.0:
+            less = 1.0 / (1.0 + (step if b < k else beta) * l2[slot])
+            room[NUMBERS, S + slot] *= less
+            for i in range(3 * slot, 3 * slot + 3):
+                room[NEXT, i] *= less
+
+
+@part
+def _raise(s, omega, alpha, level):
+    """L, P and Q after a step set by hand."""
+    asleep.add(s.scalar, Q, omega * level)
+    asleep.add(s.scalar, P, omega)
+    asleep.add(s.scalar, L, alpha * load(s.lane, asleep.BENT, 0))
+
+
+@part
+def _scale(s, room, step, trial):
+    """F and P after a step without thresholds; returns whether a generation must begin."""
+    out = False
+    for b in range(len(s.slots)):
+        slot, here = s.slots[b], s.scalar[F, b]
+        o = room[NUMBERS, T + slot] if trial else 1.0
+        s.scalar[P, b] += s.lane[asleep.SUMMED, b] * step * o * here
+        s.scalar[F, b] = here * room[NUMBERS, S + slot]
+        out = out or not s.smallest < abs(s.scalar[F, b]) < 1.0 / s.smallest
+    return out
+
+
+@part
+def _changes(s, room, step, n_rows, change):
+    """What a row does to v and R per entry, a register for each of φ, φ' and e."""
+    for b in range(len(s.slots)):
+        undo = 1.0 / s.scalar[F, b]
+        for q in range(n_rows):
+            i = 3 * s.slots[b] + q
+            more = undo * room[NEXT, i]
+            change[q, b], change[3 + q, b] = (
+                more,
+                s.lane[asleep.SUMMED, b] * step * room[TRIAL, i] - more * s.scalar[P, b],
+            )
+
+
+@part
+def _products(s, past, phi, about, kinds, change, u):
+    """Read φ, φ' and e of a row: their products with every vector, and φ and ψ in the marks if they are measured."""
+    (t, length, rate), marks, drop = about, marks_of(kinds.wide), load(s.lane, RHO, 0) * load(s.scalar, L, 0)
+    for q in range(3 if kinds.traced else 2):
+        row = _row(phi, s, length, q, t, rate)
+        if kinds.searched:
+            ends = (row[2], row[3])
+            crossings.settle_fallen(s.line, row[1], *ends, past, s.lane, marks.front, kinds.own, s.counter[SINCE])
+        mark = (marks.front if q == 0 else marks.back) if kinds.sized and q < 2 else -1
+        total = _read(s, row, marks, kinds, drop, mark, 1.0 if q == 0 else rate)
+        store(change, SCRATCH, 0, load(s.scalar, F, 0) * total)
+        for b in range(len(s.slots)):
+            u[3 * s.slots[b] + q] = change[SCRATCH, b]
+
+
+@part
+def _step_bent(s, past, phi, about, kinds, step, k, next_point, change, bound):
+    """Write a step set by hand: thresholds, the history, and the ball of y."""
+    (t, length, rate), marks, n_rows = about, marks_of(kinds.wide), 3 if kinds.traced else 2
+    before, level, since, growth = load(s.scalar, F, 0), load(s.scalar, L, 0), s.counter[SINCE] + 1, lanes(0.0)
+    _raise(s, step * (load(s.lane, asleep.SUMMED, 0) * before), step, level)
+    after = asleep.law_of(s, float(since))
+    law = (load(s.lane, RHO, 0) * level, after[1], after[2], after[3], after[4])
+    for q in range(n_rows):
+        for b in range(len(s.slots)):
+            change[q, b] = -next_point[3 * s.slots[b] + q]
+        row, move = _row(phi, s, length, q, t, rate), load(change, q, 0) / before
+        growth = growth + _write_bent(s, row, q < 2, marks, kinds, move, law)
+    if kinds.searched:
+        crossings.remember(past, since, s.scalar, 0 if s.lane[RHO, 0] > 0.0 else 1)
+        for q in range(n_rows):
+            _settle_row(s, _row(phi, s, length, q, t, rate), marks.front, kinds.own, after)
+    if kinds.boxed:
+        for q in range(n_rows):
+            _clip_row(s.line, _row(phi, s, length, q, t, rate), load(bound, 0, 0), after[1])
+    elif len(s.slots) > k:
+        _into_dual_ball(s, growth, change, k)
+        if s.scalar[F, k] < s.smallest:
+            restart(s)
+
+
+@part
+def _step_linear(s, phi, about, kinds, step, room, change):
+    """Write a step without thresholds."""
+    (t, length, rate), marks, n_rows = about, marks_of(kinds.wide), 3 if kinds.traced else 2
+    if _scale(s, room, step, kinds.trial):
+        restart(s)
+        for q in range(n_rows):
+            _read(s, _row(phi, s, length, q, t, rate), marks, kinds, lanes(0.0), -1, 0.0)
+    _changes(s, room, step, n_rows, change)
+    for q in range(n_rows):
+        row = _row(phi, s, length, q, t, rate)
+        _write(s.line, row, q < 2, marks.width, kinds.averaged, load(change, q, 0), load(change, 3 + q, 0))
+
+
+@part
+def _follow(s, phi, about, k, origin, from_origin, fixed, room, gram, inverse):
+    """Project the next point on its balls, and follow the norms; returns the square of the distance from x_0."""
+    (t, length, rate), saddle, moved = about, len(s.slots) > k, 0.0
+    if len(origin) > 0:
+        _from_origin(origin, phi, s, length, t, rate, from_origin)
+    if fixed.radius < np.inf:
+        into_ball(room, NEXT, S, 2 - k, 2, fixed.radius, gram, inverse)
+    if saddle and fixed.ball < np.inf:
+        into_ball(room, NEXT, S, 2, 4, fixed.ball, gram, inverse)
+    _follow_norms(s, room, from_origin, gram, inverse)
+    for b in range(len(s.slots)):
+        moved += s.norms[b, MOVED] if b < k or fixed.ball == np.inf else 0.0
+    return moved
+
+
+@cache
+def stepping(kinds):
+    """The kernel of these kinds: (rule, rows, s, past, work, origin, record, constants, every) → rows taken.
+
+    It stops where the run has diverged, and where the trace is full, which counter[FULL] tells. A flush comes `every`
+    so many rows.
+    """
+    wide, traced, measured, sized, trial, averaged, bent, searched, own, boxed = kinds
+    width, _, front, back, place = asleep.WIDE if wide else asleep.NARROW
+
+    def stream(rule, rows, s, past, work, origin, record, constants, every):
+        kinds = Kinds(wide, traced, measured, sized, trial, averaged, bent, searched, own, boxed)
+        s, past, fixed, record = lent(s, width), crossings.lent(past), points.lent(constants), borrow(record)
+        G, room, change, bound = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow_rows(work[4], 4), work[5]
+        gram, from_origin, origin, bound = borrow(work[2]), borrow(work[3]), borrow(origin), borrow_rows(bound, 4)
+        phi, k, counter = (borrowed(rows.phi), borrowed(rows.phi_next)), len(fixed.m) // 3, s.counter
+        saddle, length, old_discount, old_fresh, inverse = len(s.slots) > k, 0, np.nan, np.nan, 0.0
+        counter[asleep.FULL] = 0
+        for t in range(len(rows.reward)):
+            reward, rate, fresh, step = rows.reward[t], rows.discount[t], rows.fresh[t], rows.alpha[t]
+            if traced:
+                length = asleep.follow_trace(s, place, phi[0], t, rows.old[t], fresh)
+                if length < 0:
+                    counter[asleep.FULL] = 1
+                    return t
+            about = (t, length, rate)
+            _products(s, past, phi, about, kinds, change, room[U])
+            if sized:
+                _measure(s, (front, back, place), *phi, t, rate, fresh, length, traced, gram)
+                for b in range(len(s.slots)):
+                    norms = s.norms[b]
+                    room[NUMBERS, N + s.slots[b]] = norms[MOVED] + 2.0 * norms[asleep.ALONG] + norms[asleep.ORIGIN]
+            if not products_in_range(record, room, reward, rate, fixed.limit):
+                return t
+            if rate != old_discount or fresh != old_fresh:
+                old_discount, old_fresh, inverse = rate, fresh, points.inverse_of(rate)
+                fold(G, fixed.M, fixed.m, k, traced, rate, fresh)
+            steps = (step, step)
+            if measured:
+                steps = plan(rule, record, room, G, gram, reward, step, inverse, fixed, (trial, 2, traced, saddle))
+            else:
+                fixed_plan(room, G, reward, step, fixed.damping, 2, traced, saddle)
+            record[WEIGHT] += steps[0]
+            if bent:
+                _step_bent(s, past, phi, about, kinds, step, k, room[NEXT], change, bound)
+            else:
+                _ridge(room, s.slots, fixed.l2, k, *steps)
+                if sized:
+                    moved = _follow(s, phi, about, k, origin, from_origin, fixed, room, gram, inverse)
+                    see_distance(record, moved)
+                _step_linear(s, phi, about, kinds, steps[0], room, change)
+            counter[SINCE] += 1
+            if counter[SINCE] >= every or asleep.is_full(s):
+                asleep.flush(s, past, origin, wide, searched, own, s.line[:0])
+        return len(rows.reward)
+
+    return kernel(stream)

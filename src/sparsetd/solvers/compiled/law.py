@@ -1,0 +1,273 @@
+"""Asleep: how a coordinate moves while no row touches it. One law for every vector of the state (w, θ, y1, y2):
+
+    x_t = F S_{ρL}(v)        Σ_{i<t} ω_i x_i = R + v P − sgn(v) ρ Q        until ρL reaches |v|, then not a term more
+
+A coordinate has two numbers (v, R) in each vector, and all sleepers together the scalars F, L, P and Q of the vector:
+
+    a step with the factor f and the threshold αρ      L ← L + α      F ← f F
+    the point that a step counts with weight ω         P ← P + ω F̂   Q ← Q + ω F̂ L
+
+ρ = 0 without a penalty and for y, and then L and Q do not matter. What a row does to the coordinates it touches is the
+business of `entries` (in place, entry by entry) and of `awake` (dual averaging, which must know who reached zero).
+
+F may fall without end. When it leaves (2⁻¹⁰, 2¹⁰) a new *generation* begins with F = 1, because P would no longer
+resolve the terms added to it; `chain` holds the composed map (F, P) from the start of every older generation to that of
+the current one, until it has faded to zero. Every so many rows all coordinates are brought up to date (a flush), which
+renews the tracked norms and bounds the history. This happens at fixed row numbers: any chunking gives the same bits.
+
+Every vector is a lane of a register. Lanes without a vector hold the marks of a coordinate, which the law leaves alone
+because there F = 1 and ρ = P = Q = 0.
+"""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from functools import cache
+
+import numpy as np
+
+from sparsetd.solvers.compiled import crossings
+from sparsetd.solvers.compiled.compile import kernel, part, piece
+from sparsetd.solvers.compiled.csr import TRACE_TOL
+from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store
+
+# A line is the v of its vectors, their R, and its marks: the generation, φ and ψ (while a row is at work), and 1 + its
+# place in the trace. Where there are thresholds nobody measures φ, and its place holds what multiplies ρ, less 1. With
+# one or two vectors the marks lie in the lanes that are free: 64 bytes in all.
+V, R = 0, 4
+Marks = namedtuple("Marks", "width born front back place")
+NARROW, WIDE = Marks(8, 6, 2, 3, 7), Marks(12, 8, 9, 11, 10)
+# Rows of `scalar`: F, L, P and Q, and CARRY further on the rounding of the last three.
+F, L, P, Q, CARRY = 0, 1, 2, 3, 3
+# Rows of `lane`: ρ, whether there is a threshold, whether sums are kept, whether it is y, whether F may move; and for
+# crossings in closed form 1/(ρα), α and ρα²/2 (or ∞, 1 and 0).
+RHO, BENT, SUMMED, DUAL, FREE, PER, UNIT, HALF = range(8)
+# Entries of `counter`: the length of the trace, the generation and the oldest that has not faded, rows since the last
+# flush, whether the trace is full.
+TRACED, GENERATION, OLDEST, SINCE, FULL = range(5)
+# Columns of `norms`: ‖v − v_0‖², ⟨v − v_0, v_0⟩, ‖v_0‖².
+MOVED, ALONG, ORIGIN = range(3)
+
+# A lazy state: lines, the trace, the scalars and constants above, the numbers of the vectors, and the smallest F.
+Lines = namedtuple("Lines", "line names faded scalar chain norms lane counter slots smallest")
+
+
+@part
+def lent(s, width):
+    """The same without an owner, lest calls count references, and with widths that the compiler knows."""
+    line, trace, scalars = borrow_rows(s.line, width), (borrow(s.names), borrow(s.faded)), borrow_rows(s.scalar, 4)
+    more = borrow_rows(s.chain, 4), borrow_rows(s.norms, 3), borrow_rows(s.lane, 4)
+    return Lines(line, *trace, scalars, *more, borrow(s.counter), borrow(s.slots), s.smallest)
+
+
+@part
+def shrink(v, drop):
+    """S_drop(v)."""
+    return v - np.minimum(np.maximum(v, -drop), drop)
+
+
+@part
+def add(scalar, row, term):
+    """Compensated summation: the sums run over millions of steps, and their differences matter."""
+    before = load(scalar, row, 0)
+    term = term - load(scalar, row + CARRY, 0)
+    total = before + term
+    store(scalar, row + CARRY, 0, (total - before) - term)
+    store(scalar, row, 0, total)
+
+
+# --- what a coordinate has in its sum -------------------------------------------------------------------------------
+
+
+@part
+def closed_form(s):
+    """The constants of crossings in closed form, for a constant step."""
+    return load(s.lane, PER, 0), load(s.lane, UNIT, 0), load(s.lane, HALF, 0)
+
+
+@part
+def gone_closed(v, closed, last):
+    """What v added to its sum in m = min(⌈|v|/(ρα)⌉, last) steps: α (m v − sgn(v) ρα m(m − 1)/2), or v P if ρ = 0."""
+    per, unit, half = closed
+    m = np.minimum(np.ceil(np.abs(v) * per), last)
+    return m * (unit * v - np.copysign(half * m - half, v))
+
+
+@part
+def weigh(s, j, mark, own):
+    """What multiplies ρ of coordinate j."""
+    return 1.0 + s.line[j, mark] if own else 1.0
+
+
+@part
+def weighed(law, weight, own):
+    """(ρL, P, ρQ, closed form, last) of a coordinate whose ρ is multiplied."""
+    if not own:
+        return law
+    drop, gained, loss, (per, unit, half), last = law
+    closed = ((1.0 / max(weight, 1e-300)) * per, unit, weight * half)
+    return weight * drop, gained, weight * loss, closed, last
+
+
+@part
+def last_of(s, since):
+    """What bounds m in `gone_closed`: the steps so far, and P where ρ = 0."""
+    bent = load(s.lane, BENT, 0)
+    return since * bent + (1.0 - bent) * load(s.scalar, P, 0)
+
+
+# --- generations ----------------------------------------------------------------------------------------------------
+
+
+@part
+def renew(s, j, born, generation):
+    """Bring a line from its generation to the current one."""
+    older = 2 * np.int64(s.line[j, born])
+    v = load(s.line, j, V)
+    store(s.line, j, R, load(s.line, j, R) + v * load(s.chain, older + 1, 0))
+    store(s.line, j, V, v * load(s.chain, older, 0))
+    s.line[j, born] = generation
+
+
+@piece
+def restart(s):
+    """Begin a generation: every older map that has not faded is extended by what happened in this one."""
+    scalar, chain, free = s.scalar, s.chain, load(s.lane, FREE, 0)
+    here, gained, current = load(scalar, F, 0), free * load(scalar, P, 0), s.counter[GENERATION]
+    for g in range(s.counter[OLDEST], current + 1):
+        older = load(chain, 2 * g, 0)
+        store(chain, 2 * g + 1, 0, load(chain, 2 * g + 1, 0) + older * gained)
+        store(chain, 2 * g, 0, older * here)
+    faded, oldest = True, 2 * s.counter[OLDEST]
+    for b in range(len(s.slots)):
+        faded = faded and (chain[oldest, b] == 0.0 or s.lane[FREE, b] == 0.0)
+    s.counter[OLDEST] += faded
+    s.counter[GENERATION] = current + 1
+    store(chain, 2 * current + 2, 0, lanes(1.0))
+    store(chain, 2 * current + 3, 0, lanes(0.0))
+    store(scalar, F, 0, lanes(1.0))
+    for row in (P, P + CARRY):
+        store(scalar, row, 0, (1.0 - free) * load(scalar, row, 0))
+
+
+@part
+def is_full(s):
+    """Whether there is no room for another generation."""
+    return 2 * s.counter[GENERATION] + 4 > len(s.chain)
+
+
+# --- all coordinates ------------------------------------------------------------------------------------------------
+
+
+@part
+def _awakened(s, past, j, marks, searched, own, here, law, out, i):
+    """Write x and Σωx of coordinate j into line i of `out`."""
+    weight = weigh(s, j, marks.front, own)
+    drop, gained, loss, closed, last = weighed(law, weight, own)
+    older, v = 2 * np.int64(s.line[j, marks.born]), load(s.line, j, V)
+    store(out, i, R, load(s.line, j, R) + v * load(s.chain, older + 1, 0))
+    store(out, i, V, v * load(s.chain, older, 0))
+    if searched:
+        crossings.settle_line(out, i, past, s.lane, weight, s.counter[SINCE])
+    v = load(out, i, V)
+    gone = v * gained - np.sign(v) * loss if searched else gone_closed(v, closed, last)
+    store(out, i, R, load(out, i, R) + gone)
+    store(out, i, V, here * shrink(v, drop))
+
+
+@part
+def law_of(s, since):
+    """(ρL, P, ρQ, closed form, last) of a vector so many steps after a flush."""
+    rho = load(s.lane, RHO, 0)
+    return (
+        rho * load(s.scalar, L, 0),
+        load(s.scalar, P, 0),
+        rho * load(s.scalar, Q, 0),
+        closed_form(s),
+        last_of(s, since),
+    )
+
+
+@part
+def marks_of(wide):
+    return WIDE if wide else NARROW
+
+
+@cache
+def materialising(wide, searched, own):
+    """The kernel that writes x and Σωx of the lines from `first` on into lines of 8; the state is left alone."""
+    width = (WIDE if wide else NARROW).width
+
+    def materialise(s, past, first, out):
+        s, out, past = lent(s, width), borrow_rows(out, 8), crossings.lent(past)
+        here, law = load(s.scalar, F, 0), law_of(s, float(s.counter[SINCE]))
+        for i in range(len(out)):
+            _awakened(s, past, first + i, marks_of(wide), searched, own, here, law, out, i)
+
+    return kernel(materialise)
+
+
+@part
+def flush(s, past, origin, wide, searched, own, sums):
+    """Bring every line up to date, count the norms anew and begin all scalars afresh; the sums are moved to `sums`
+    where it has room for them."""
+    marks, here, law, moves = marks_of(wide), load(s.scalar, F, 0), law_of(s, float(s.counter[SINCE])), len(sums) > 0
+    line, norms, counter = s.line, s.norms, s.counter
+    norms[:, MOVED] = norms[:, ALONG] = 0.0
+    for j in range(len(line)):
+        _awakened(s, past, j, marks, searched, own, here, law, line, j)
+        line[j, marks.born] = 0.0
+        for b in range(len(s.slots)):
+            if moves:
+                sums[b, j], line[j, R + b] = line[j, R + b], 0.0
+            start = origin[b, j] if b < len(origin) else 0.0
+            moved = line[j, b] - start
+            norms[b, MOVED] += moved * moved
+            norms[b, ALONG] += moved * start
+    counter[GENERATION] = counter[OLDEST] = counter[SINCE] = 0
+    for row in range(len(s.scalar)):
+        store(s.scalar, row, 0, lanes(1.0 if row == F else 0.0))
+    store(s.chain, 0, 0, lanes(1.0))
+    store(s.chain, 1, 0, lanes(0.0))
+    crossings.forget(past)
+
+
+@cache
+def flushing(wide, searched, own):
+    """The kernel of a flush that moves the sums elsewhere."""
+    width = (WIDE if wide else NARROW).width
+
+    def taken(s, past, origin, sums):
+        flush(lent(s, width), crossings.lent(past), borrow(origin), wide, searched, own, borrow(sums))
+
+    return kernel(taken)
+
+
+# --- the trace ------------------------------------------------------------------------------------------------------
+
+
+@part
+def follow_trace(s, at, row, t, old, fresh):
+    """e ← old·e + fresh·φ without the entries that have faded; returns how many there are, or −1 without room."""
+    line, names, faded, kept = s.line, s.names, s.faded, 0
+    values, indices, indptr = row
+    if s.counter[TRACED] + indptr[t + 1] - indptr[t] > len(names):
+        return -1
+    for i in range(s.counter[TRACED]):
+        value, j = old * faded[i], names[i]
+        if abs(value) > TRACE_TOL:
+            faded[kept], names[kept] = value, j
+            kept += 1
+            line[j, at] = kept
+        else:
+            line[j, at] = 0.0
+    for i in range(indptr[t], indptr[t + 1]):
+        j = np.int64(indices[i])
+        place = np.int64(line[j, at]) - 1
+        if place < 0:
+            place, names[kept], faded[kept] = kept, j, 0.0
+            kept += 1
+            line[j, at] = kept
+        faded[place] += fresh * values[i]
+    s.counter[TRACED] = kept
+    return kept

@@ -1,0 +1,345 @@
+"""The lazy state of CSR rows: what it holds, how it begins, how rows are taken, and how it is read.
+
+`state.lazy` is a dict of plain values that a file can hold: the pass that it was begun for ("entries" or "awake"), the
+key (what the pass was begun for: another penalty begins a new state), and the tuples of arrays that the kernels take.
+
+    entries    compiled.entries: steps set by hand, and any rule where nothing has a threshold
+    awake      compiled.awake: dual averaging, which needs to know who has reached zero
+
+Both keep the same law (`compiled.law`): a line per coordinate with (v, R) of every vector, and scalars for the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sparsetd.solvers.compiled import awake, entries, law
+from sparsetd.solvers.compiled.awake import (
+    DUAL,
+    EARLY,
+    FACTOR,
+    HOT,
+    HOT_WIDTH,
+    KEY,
+    L1,
+    L2,
+    LEVEL,
+    MARK,
+    MULTIPLIER,
+    SHARE,
+    SHARES,
+    TOTAL,
+    TRACE,
+    WIDTH,
+    Hot,
+)
+from sparsetd.solvers.compiled.balls import BOX
+from sparsetd.solvers.compiled.csr import TRACE_TOL
+from sparsetd.solvers.compiled.entries import Kinds
+from sparsetd.solvers.compiled.law import NARROW, TRACED, WIDE, F, Lines, R, V
+from sparsetd.solvers.compiled.points import Stream
+from sparsetd.solvers.compiled.rules import GX, GY, MASS
+from sparsetd.solvers.csr_rows import aligned_zeros, from_row, horizon, longest
+from sparsetd.solvers.passes import is_bent
+from sparsetd.solvers.plain import argmin
+from sparsetd.solvers.state import LAYOUT
+from sparsetd.system import Array
+
+GENERATIONS, GUIDE = 4096, 4097
+ROOM = 64  # entries of the trace, or hot coordinates, at first
+# A generation ends before P can no longer resolve the terms added to it, or before overflow.
+SMALLEST = {True: 2.0**-10, False: 2.0**-200}
+
+
+def enter(solver: Any, state: Any, system: Any, name: str) -> None:
+    """Go on in the lazy state; nothing to do where it was begun for the same pass and the same penalty."""
+    key = repr((solver.average != "none", *(_entries_key if name == "entries" else _awake_key)(solver, system)))
+    if state.lazy is None or (state.lazy["pass"], state.lazy["key"]) != (name, key):
+        state.leave()
+        state.apply_pending()
+        begun = {"pass": name, "key": key, "layout": LAYOUT, "settled": state.t}
+        state.lazy = begun | (_begin_entries if name == "entries" else _begin_awake)(solver, state, system)
+
+
+def advance(solver: Any, state: Any, rows: Stream, system: Any) -> int:
+    """Take rows; returns how many before the run diverged."""
+    return (_advance_entries if state.lazy["pass"] == "entries" else _advance_awake)(solver, state, rows, system)
+
+
+def part(state: Any, at: slice) -> Any:
+    """The state of some features in plain arrays."""
+    return (_entries_part if state.lazy["pass"] == "entries" else _awake_part)(state, at)
+
+
+def trace(state: Any) -> Array:
+    """The trace, laid out densely."""
+    out = np.zeros(state.x.shape[1])
+    if state.lazy["pass"] == "awake":
+        s = Hot(*state.lazy["lines"])
+        out[s.names[: s.counter[HOT]]] = s.hot[: s.counter[HOT], TRACE]
+        return out
+    s = Lines(*state.lazy["lines"])
+    out[s.names[: s.counter[TRACED]]] = s.faded[: s.counter[TRACED]]
+    return out
+
+
+def take_sums(state: Any) -> None:
+    """Move the weighted sums (and shares) from the lines to the dense arrays, and begin new ones."""
+    if state.lazy["pass"] == "awake":
+        state.settle()
+        return awake.flush(Hot(*state.lazy["lines"]), float(state.record[MASS]), True)
+    s = Lines(*state.lazy["lines"])
+    sums = np.empty((len(s.slots), state.x.shape[1]))
+    law.flushing(*state.lazy["kinds"])(s, state.lazy["past"], _origin(state, s), sums)
+    for total, values in zip(_stacked(state.totals.x, state.totals.y), sums, strict=True):
+        total[:] = values
+
+
+def _stacked(x: Array, y: Array | None) -> list[Array]:
+    """The blocks of x, and then those of y."""
+    return [*x, *(() if y is None else y)]
+
+
+def _fill(line: Array, place: int, vectors: list[Array]) -> None:
+    """Write vectors into the lines, from a place on."""
+    for b, values in enumerate(vectors, place):
+        if values.any():  # memory that is never written costs nothing
+            line[:, b] = values
+
+
+def _slots(k: int, n: int) -> Array:
+    """The numbers of n vectors, of which k are blocks of x, among w, θ, y1 and y2."""
+    return np.append(np.arange(2 - k, 2), np.arange(4 - k, 4))[:n]
+
+
+def _lanes(values: Array, k: int) -> Array:
+    """The numbers of w and θ as lanes, with 0 for y."""
+    return np.append(values[2 - k : 2], np.zeros(4 - k))
+
+
+def _special(system: Any) -> Array:
+    """The features whose penalty is not that of the others."""
+    return np.zeros(0, dtype=np.int64) if system.factor is None else np.flatnonzero(system.factor != 1.0)
+
+
+# --- entries --------------------------------------------------------------------------------------------------------
+
+
+def _entries_key(solver: Any, system: Any) -> tuple[Any, ...]:
+    factor = None if system.factor is None or not system.fixed.l1.any() else system.factor.tolist()
+    return _constant(solver), system.fixed.l1.tolist(), factor
+
+
+def _constant(solver: Any) -> float:
+    """The step where it is set by hand and constant, or 0."""
+    step = getattr(solver, "step_size", None)
+    return 0.0 if step is None or callable(step) else float(step)
+
+
+def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
+    """Lines that hold the values of the dense state, but for the features with a penalty of their own."""
+    vectors, totals = _stacked(state.x, state.y), _stacked(state.totals.x, state.totals.y)
+    (k, d), n, summed, bent = state.x.shape, len(vectors), solver.average != "none", is_bent(solver, system)
+    marks, special, constant = WIDE if n == 4 else NARROW, _special(system), _constant(solver)
+    searched = bent and summed and constant == 0.0 and bool(system.fixed.l1.any())
+    every = min(horizon(d), 1 << (20 if searched else 22)) if bent else horizon(d)
+    line, scalar, chain = aligned_zeros(d, marks.width), np.zeros((7, 4)), np.zeros((2 * GENERATIONS, 4))
+    scalar[F] = chain[0] = 1.0
+    _fill(line, V, vectors)
+    _fill(line, R, totals)
+    if bent and len(special):
+        line[special, marks.front] = system.factor[special] - 1.0
+    lane, slots = _constants_of_lanes(system, bent, k, n, summed, constant), _slots(k, n)
+    trace, norms = np.zeros(ROOM), _norms(vectors, state.origin)
+    counter = np.zeros(5, dtype=np.int64)
+    s = Lines(line, np.zeros(ROOM, np.int32), trace, scalar, chain, norms, lane, counter, slots, SMALLEST[summed])
+    if state.trace is not None:
+        s = _begin_trace(s, marks.place, state.trace[0])
+    history = aligned_zeros(every + 1 if searched else 1, 4)
+    past = history, np.zeros(GUIDE, np.int64), np.zeros(512, np.int64), np.zeros(1, np.int64), np.zeros(1)
+    return {"lines": tuple(s), "past": past, "kinds": (n == 4, searched, bent and len(special) > 0), "every": every}
+
+
+def _constants_of_lanes(system: Any, bent: bool, k: int, n: int, summed: bool, constant: float) -> Array:
+    """The rows of `lane`, as `law` lists them."""
+    rho, lane = _lanes(system.fixed.l1, k), np.arange(4)
+    thresholds, kept, dual = rho > 0, (lane < n) & summed, (k <= lane) & (lane < n)
+    per = np.divide(1.0, rho * constant, out=np.full(4, 1e300), where=rho * constant > 0)
+    unit, half = np.where(thresholds, constant, 1.0) * kept, 0.5 * rho * constant**2 * kept
+    return np.array([rho, thresholds, kept, dual, dual if bent else lane < n, per, unit, half], dtype=np.float64)
+
+
+def _norms(vectors: list[Array], origin: Array) -> Array:
+    """‖v − v_0‖², ⟨v − v_0, v_0⟩ and ‖v_0‖² of every vector; v_0 is 0 for y."""
+    norms = np.zeros((len(vectors), 3))
+    for b, vector in enumerate(vectors):
+        if b < len(origin) and origin[b].any():
+            start = np.asarray(origin[b], dtype=np.float64)
+            norms[b] = (vector - start) @ (vector - start), (vector - start) @ start, start @ start
+        elif vector.any():
+            norms[b, 0] = np.vdot(vector.astype(np.float64), vector)
+    return norms
+
+
+def _begin_trace(s: Lines, place: int, trace: Array) -> Lines:
+    """The list of a trace that is given densely."""
+    names = np.flatnonzero(np.abs(trace) > TRACE_TOL)
+    s = _widened(s, len(names))
+    s.names[: len(names)], s.faded[: len(names)] = names, trace[names]
+    s.line[names, place] = np.arange(1, len(names) + 1)
+    s.counter[TRACED] = len(names)
+    return s
+
+
+def _widened(s: Lines, more: int) -> Lines:
+    """Room for `more` entries of the trace, and as many again as there are."""
+    names, faded = (np.append(v, np.zeros(len(v) + more, v.dtype)) for v in (s.names, s.faded))
+    return s._replace(names=names, faded=faded)
+
+
+def _origin(state: Any, s: Lines) -> Array:
+    """x_0, or an array without rows where it is zero."""
+    if not s.norms[:, law.ORIGIN].any():
+        return np.zeros((0, 0))
+    return np.asarray(state.origin, dtype=np.float64)
+
+
+def _advance_entries(solver: Any, state: Any, rows: Stream, system: Any) -> int:
+    lazy, fixed, rule, taken, s = state.lazy, system.fixed, solver.rule(state.x.size), 0, Lines(*state.lazy["lines"])
+    (wide, searched, own), bent, measured = lazy["kinds"], is_bent(solver, system), solver.measures
+    sized = not bent and (measured or bool(np.isfinite(fixed.radius) or np.isfinite(fixed.ball)))
+    steps = measured, sized, solver.extragradient, solver.average != "none"
+    step = entries.stepping(Kinds(wide, system.traced, *steps, bent, searched, own, solver.ball == BOX))
+    bound = np.where(s.lane[law.DUAL] > 0, 1.0, np.inf)[None]
+    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), np.zeros(12), np.zeros((7, 4)), bound)
+    more = (lazy["past"], work, _origin(state, s), state.record, fixed, lazy["every"])
+    while True:
+        taken += step(rule, from_row(rows, taken), s, *more)
+        if not s.counter[law.FULL]:
+            return taken
+        s = _widened(s, longest(rows.phi, rows.phi_next))
+        lazy["lines"] = tuple(s)
+
+
+def _entries_part(state: Any, at: slice) -> Any:
+    k, block, s = len(state.x), np.empty((at.stop - at.start, 8)), Lines(*state.lazy["lines"])
+    law.materialising(*state.lazy["kinds"])(s, state.lazy["past"], at.start, block)
+    values, sums = block.T[V : V + len(s.slots)], block.T[R : R + len(s.slots)]
+    return state.part(at, values[:k], values[k:] if len(values) > k else None, sums)
+
+
+# --- awake ----------------------------------------------------------------------------------------------------------
+
+
+def _awake_key(_: Any, system: Any) -> tuple[Any, ...]:
+    """Another penalty counts from the current point on, which the dense steps leave as it is for one more row."""
+    factor = None if system.factor is None else system.factor.tolist()
+    return system.fixed.l1.tolist(), system.fixed.l2.tolist(), factor
+
+
+def _begin_awake(solver: Any, state: Any, system: Any) -> dict[str, Any]:
+    """Lines that hold the sums of the dense state; a feature with a penalty of its own takes part in every row."""
+    (k, d), special, primal = state.x.shape, _special(system), np.arange(4) < len(state.x)
+    l1, l2 = (_lanes(part, k) for part in (system.fixed.l1, system.fixed.l2))
+    lane = np.array([l1, l2, primal, l1 > 0, EARLY / np.where(l1 > 0, l1, 1.0)], dtype=np.float64)
+    hot, names, number = np.zeros((ROOM, HOT_WIDTH)), np.zeros(ROOM, dtype=np.int64), np.zeros(2)
+    queue, counter = (np.zeros(0), np.zeros(0, dtype=np.int64)), np.zeros(4, dtype=np.int64)
+    scalars = np.zeros((2, 4)), np.zeros((4, 4)), number, lane
+    s = Hot(aligned_zeros(d, WIDTH), hot, names, *scalars, *queue, counter, _slots(k, 2 * k))
+    lazy: dict[str, Any] = {
+        "weigh": float(solver.average != "none"),
+        "special": special,
+        "multiplier": np.ones(0) if system.factor is None else np.asarray(system.factor[special], dtype=np.float64),
+    }
+    s = _sleeping(state, lazy, s)
+    squares = max(float(state.record[GY]), float(number[DUAL]))
+    number[FACTOR] = 1.0 / np.sqrt(squares) if state.record[GY] > 0 else 0.0
+    return lazy | {"lines": tuple(s)}
+
+
+def _sleeping(state: Any, lazy: dict[str, Any], s: Hot) -> Hot:
+    """Lines, hot coordinates and a queue with room for all active ones, of the sums of the dense state."""
+    k, mass, share, l1 = len(state.x), float(state.record[MASS]), state.more["share"], s.lane[L1]
+    sums = _stacked(state.more["sum_x"], state.more["sum_y"])
+    begun, room = any(values.any() for values in sums), 8 * ROOM
+    vectors = [(-v if b < k else v).astype(np.float64) for b, v in enumerate(sums)] if begun else sums
+    s.active[LEVEL] = l1 * mass
+    if begun:
+        active = [np.abs(v) > mass * weight for v, weight in zip(vectors[:k], l1, strict=False)]
+        _fill(s.line, V, vectors)
+        _fill(s.line, KEY, [on & (weight > 0) for on, weight in zip(active, l1, strict=False)])
+        room += 2 * int(np.sum(active))
+        if lazy["weigh"]:
+            _fill(s.line, R, _stacked(state.totals.x, state.totals.y))
+            _fill(s.line, SHARE, [known - mass * on for known, on in zip(share, active, strict=True)])
+    s = s._replace(keys=np.zeros(room), owners=np.zeros(room, dtype=np.int64))
+    s = _heated(state, lazy, s, vectors)
+    if begun:
+        awake.flush(s, mass, False)
+    return s
+
+
+def _heated(state: Any, lazy: dict[str, Any], s: Hot, vectors: list[Array]) -> Hot:
+    """The special coordinates made hot, and after them those of the trace."""
+    k, special = len(state.x), lazy["special"]
+    trace = np.zeros(state.x.shape[1]) if state.trace is None else state.trace[0]
+    names = np.concatenate([special, np.setdiff1d(np.flatnonzero(np.abs(trace) > TRACE_TOL), special)])
+    n = len(names)
+    s = _hot_widened(s, n)
+    hot = s.hot[:n]
+    hot[:, V : V + 2 * k] = np.array([v[names] for v in vectors]).T
+    if lazy["weigh"]:
+        hot[:, TOTAL : TOTAL + 2 * k] = np.array([v[names] for v in _stacked(state.totals.x, state.totals.y)]).T
+        hot[:, SHARES : SHARES + k] = state.more["share"][:, names].T
+    hot[:, MULTIPLIER] = 1.0
+    hot[: len(special), MULTIPLIER] = lazy["multiplier"]
+    hot[:, TRACE], s.names[:n], s.line[names, MARK] = trace[names], names, np.arange(1, n + 1)
+    s.counter[HOT] = n
+    return s
+
+
+def _hot_widened(s: Hot, more: int) -> Hot:
+    """Room for `more` hot coordinates, and as many again as there are."""
+    extra = len(s.names) + more
+    names, hot = np.append(s.names, np.zeros(extra, dtype=np.int64)), np.zeros((extra, HOT_WIDTH))
+    return s._replace(names=names, hot=np.append(s.hot, hot, axis=0))
+
+
+def _advance_awake(solver: Any, state: Any, rows: Stream, system: Any) -> int:
+    lazy, taken, rule, s = state.lazy, 0, solver.rule(state.x.size), Hot(*state.lazy["lines"])
+    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros((3, 4)), np.zeros(6))
+    numbers = lazy["weigh"], len(lazy["special"]), horizon(state.x.shape[1]), system.traced or None
+    while True:
+        taken += awake.stream(rule, from_row(rows, taken), s, work, state.record, system.fixed, *numbers)
+        if not s.counter[awake.FULL]:
+            return taken
+        s = _hot_widened(s, longest(rows.phi, rows.phi_next))
+        room = 4 * len(s.names)
+        keys, owners = (np.append(v, np.zeros(len(v) + room, v.dtype)) for v in (s.keys, s.owners))
+        s = s._replace(keys=keys, owners=owners)
+        lazy["lines"] = tuple(s)
+
+
+def _awake_part(state: Any, at: slice) -> Any:
+    lazy, k, block, mass = state.lazy, len(state.x), np.empty((at.stop - at.start, 12)), float(state.record[MASS])
+    s = Hot(*lazy["lines"])
+    awake.materialise(s.line, s.scale, s.lane, at.start, mass, block)
+    names = s.names[: s.counter[HOT]]
+    here = (at.start <= names) & (names < at.stop)
+    for place, hot in {V: V, R: TOTAL, SHARE: SHARES}.items():
+        block[names[here] - at.start, place : place + 4] = s.hot[: len(names)][here, hot : hot + 4]
+    values, sums, shares = block.T[V : V + 2 * k], block.T[R : R + 2 * k], block.T[SHARE : SHARE + k]
+    known = {"sum_x": -values[:k], "sum_y": values[k:]} | ({"share": shares} if lazy["weigh"] else {})
+    y, x = s.number[FACTOR] * values[k:], _point_of(state, s, values[:k], at)
+    return state.part(at, x, y, sums if lazy["weigh"] else None, **known)
+
+
+def _point_of(state: Any, s: Hot, sums: Array, at: slice) -> Array:
+    """x = S(v, l1 Σa_i)/(√Σ‖g_x‖² + l2 Σa_i)."""
+    lazy, k, multiplier = state.lazy, len(sums), np.ones(sums.shape[1])
+    here = (at.start <= lazy["special"]) & (lazy["special"] < at.stop)
+    multiplier[lazy["special"][here] - at.start] = lazy["multiplier"][here]
+    l1, l2 = float(state.record[MASS]) * s.lane[[L1, L2], :k]
+    return argmin(0.0 * sums, -sums, float(state.record[GX]), l1, l2, multiplier)
