@@ -16,30 +16,13 @@ from typing import Any
 import numpy as np
 
 from sparsetd.solvers.compiled import awake, entries, law
-from sparsetd.solvers.compiled.awake import (
-    DUAL,
-    EARLY,
-    FACTOR,
-    HOT,
-    HOT_WIDTH,
-    KEY,
-    L1,
-    L2,
-    LEVEL,
-    MARK,
-    MULTIPLIER,
-    SHARE,
-    SHARES,
-    TOTAL,
-    TRACE,
-    WIDTH,
-    Hot,
-)
+from sparsetd.solvers.compiled.awake import HOT, MULTIPLIER, SHARES, TOTAL, TRACE, Hot
 from sparsetd.solvers.compiled.balls import BOX
 from sparsetd.solvers.compiled.csr import TRACE_TOL
 from sparsetd.solvers.compiled.entries import Kinds
 from sparsetd.solvers.compiled.law import NARROW, TRACED, WIDE, F, Lines, R, V
 from sparsetd.solvers.compiled.points import Stream
+from sparsetd.solvers.compiled.queue import EARLY, KEY, L1, LEVEL, MARK, SHARE
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
 from sparsetd.solvers.csr_rows import aligned_zeros, from_row, horizon, longest
 from sparsetd.solvers.passes import is_bent
@@ -77,11 +60,11 @@ def trace(state: Any) -> Array:
     """The trace, laid out densely."""
     out = np.zeros(state.x.shape[1])
     if state.lazy["pass"] == "awake":
-        s = Hot(*state.lazy["lines"])
-        out[s.names[: s.counter[HOT]]] = s.hot[: s.counter[HOT], TRACE]
-        return out
-    s = Lines(*state.lazy["lines"])
-    out[s.names[: s.counter[TRACED]]] = s.faded[: s.counter[TRACED]]
+        hot = Hot(*state.lazy["lines"])
+        out[hot.names[: hot.counter[HOT]]] = hot.hot[: hot.counter[HOT], TRACE]
+    else:
+        s = Lines(*state.lazy["lines"])
+        out[s.names[: s.counter[TRACED]]] = s.faded[: s.counter[TRACED]]
     return out
 
 
@@ -244,18 +227,18 @@ def _begin_awake(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     (k, d), special, primal = state.x.shape, _special(system), np.arange(4) < len(state.x)
     l1, l2 = (_lanes(part, k) for part in (system.fixed.l1, system.fixed.l2))
     lane = np.array([l1, l2, primal, l1 > 0, EARLY / np.where(l1 > 0, l1, 1.0)], dtype=np.float64)
-    hot, names, number = np.zeros((ROOM, HOT_WIDTH)), np.zeros(ROOM, dtype=np.int64), np.zeros(2)
+    hot, names, number = np.zeros((ROOM, awake.HOT_WIDTH)), np.zeros(ROOM, dtype=np.int64), np.zeros(2)
     queue, counter = (np.zeros(0), np.zeros(0, dtype=np.int64)), np.zeros(4, dtype=np.int64)
     scalars = np.zeros((2, 4)), np.zeros((4, 4)), number, lane
-    s = Hot(aligned_zeros(d, WIDTH), hot, names, *scalars, *queue, counter, _slots(k, 2 * k))
+    s = Hot(aligned_zeros(d, awake.WIDTH), hot, names, *scalars, *queue, counter, _slots(k, 2 * k))
     lazy: dict[str, Any] = {
         "weigh": float(solver.average != "none"),
         "special": special,
         "multiplier": np.ones(0) if system.factor is None else np.asarray(system.factor[special], dtype=np.float64),
     }
     s = _sleeping(state, lazy, s)
-    squares = max(float(state.record[GY]), float(number[DUAL]))
-    number[FACTOR] = 1.0 / np.sqrt(squares) if state.record[GY] > 0 else 0.0
+    squares = max(float(state.record[GY]), float(number[awake.DUAL]))
+    number[awake.FACTOR] = 1.0 / np.sqrt(squares) if state.record[GY] > 0 else 0.0
     return lazy | {"lines": tuple(s)}
 
 
@@ -303,7 +286,7 @@ def _heated(state: Any, lazy: dict[str, Any], s: Hot, vectors: list[Array]) -> H
 def _hot_widened(s: Hot, more: int) -> Hot:
     """Room for `more` hot coordinates, and as many again as there are."""
     extra = len(s.names) + more
-    names, hot = np.append(s.names, np.zeros(extra, dtype=np.int64)), np.zeros((extra, HOT_WIDTH))
+    names, hot = np.append(s.names, np.zeros(extra, dtype=np.int64)), np.zeros((extra, awake.HOT_WIDTH))
     return s._replace(names=names, hot=np.append(s.hot, hot, axis=0))
 
 
@@ -332,7 +315,7 @@ def _awake_part(state: Any, at: slice) -> Any:
         block[names[here] - at.start, place : place + 4] = s.hot[: len(names)][here, hot : hot + 4]
     values, sums, shares = block.T[V : V + 2 * k], block.T[R : R + 2 * k], block.T[SHARE : SHARE + k]
     known = {"sum_x": -values[:k], "sum_y": values[k:]} | ({"share": shares} if lazy["weigh"] else {})
-    y, x = s.number[FACTOR] * values[k:], _point_of(state, s, values[:k], at)
+    y, x = s.number[awake.FACTOR] * values[k:], _point_of(state, s, values[:k], at)
     return state.part(at, x, y, sums if lazy["weigh"] else None, **known)
 
 
@@ -341,5 +324,5 @@ def _point_of(state: Any, s: Hot, sums: Array, at: slice) -> Array:
     lazy, k, multiplier = state.lazy, len(sums), np.ones(sums.shape[1])
     here = (at.start <= lazy["special"]) & (lazy["special"] < at.stop)
     multiplier[lazy["special"][here] - at.start] = lazy["multiplier"][here]
-    l1, l2 = float(state.record[MASS]) * s.lane[[L1, L2], :k]
+    l1, l2 = float(state.record[MASS]) * s.lane[[L1, awake.L2], :k]
     return argmin(0.0 * sums, -sums, float(state.record[GX]), l1, l2, multiplier)

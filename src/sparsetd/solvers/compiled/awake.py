@@ -28,7 +28,6 @@ from sparsetd.solvers.compiled.dense import gram_with, products_in_range, write_
 from sparsetd.solvers.compiled.intrinsics import any_above, borrow, borrow_rows, lanes, load, store, within
 from sparsetd.solvers.compiled.law import shrink
 from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, fold, gradient, inner, lent, row_size
-from sparsetd.solvers.compiled.queue import EARLY as EARLY
 from sparsetd.solvers.compiled.queue import (
     HEAPED,
     KEY,

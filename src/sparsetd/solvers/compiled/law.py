@@ -263,11 +263,10 @@ def follow_trace(s, at, row, t, old, fresh):
             line[j, at] = 0.0
     for i in range(indptr[t], indptr[t + 1]):
         j = np.int64(indices[i])
-        place = np.int64(line[j, at]) - 1
-        if place < 0:
-            place, names[kept], faded[kept] = kept, j, 0.0
+        if line[j, at] == 0.0:
+            names[kept], faded[kept] = j, 0.0
             kept += 1
             line[j, at] = kept
-        faded[place] += fresh * values[i]
+        faded[np.int64(line[j, at]) - 1] += fresh * values[i]
     s.counter[TRACED] = kept
     return kept
