@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 
 from sparsetd.control import online_kernels as kernels
+from sparsetd.operators import gq
 from sparsetd.system import Array
 
 Acting = Literal["last", "average", "exponential"]
@@ -38,8 +39,8 @@ class Learner(Protocol):
 
 
 @dataclass
-class _TraceLearner:
-    """What both learners share: a trace e that follows the state features, and steps that may shorten.
+class _TableLearner:
+    """What both learners share: the table of GQ(λ) on stacked features, a trace, and steps that may shorten.
 
     `step_size` is α, or one α for every state feature (the Fourier basis is often given α/‖c‖), or "auto": `_share` of
     the largest α at which no step so far would have overshot, min_t 1/|e_tᵀ(φ_t − γφ̄_t)|.
@@ -51,8 +52,10 @@ class _TraceLearner:
     lam: float = 0.0
     step_size: float | Array | Literal["auto"] = 0.01
     eta: float = 1.0
-    e: Array = field(init=False)
+    x: Array = field(init=False)
+    y: Array = field(init=False)
     _share: ClassVar[float]
+    _saddle: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if isinstance(self.step_size, str) and self.step_size != "auto":
@@ -60,50 +63,52 @@ class _TraceLearner:
                 f"`step_size` is {self.step_size!r}: pass a positive number, one for each feature, or 'auto'."
             )
         first = 1.0 if isinstance(self.step_size, str) else np.asarray(self.step_size, dtype=float)
-        self._step = np.broadcast_to(first, self.n_features).copy()
-        self.e, self._into = np.zeros((self.n_actions, self.n_features)), 0.0
+        self._step = np.tile(np.broadcast_to(first, self.n_features), self.n_actions)
+        self._rows, self._into = np.zeros((3, len(self._step))), 0.0
+        self.x, self.y = np.zeros((2, 2, self.n_actions, self.n_features))
+        table = gq(self.eta, self.lam)
+        self._table, self._rho = (table.M, table.m), np.zeros(2)
+
+    @property
+    def w(self) -> Array:
+        return self.x[0]
+
+    @property
+    def theta(self) -> Array:
+        """The weights that act."""
+        return self.x[1]
 
     def values(self, phi: Array) -> Array:
-        return np.asarray(kernels.action_values(self.theta, phi))  # type: ignore[attr-defined]
+        return np.asarray(kernels.action_values(self.theta, phi))
 
     def begin(self) -> None:
         self._into = 0.0
 
     def update(self, step: Step) -> float:
         """One transition: move the trace, shorten "auto" steps, learn; the TD error."""
-        kernels.move_trace(self.e, step.phi, step.action, self.lam * self._into * step.ratio)
+        rows, decay = self._rows, self.lam * self._into * step.ratio
+        kernels.stack(rows, step.phi, step.action, step.phi_next, step.next_weight, decay)
         self._into = self.gamma
         if isinstance(self.step_size, str):  # with a share above 1 the step takes this row's TD error beyond zero
-            ahead = step.next_weight @ kernels.action_values(self.e, step.phi_next)
-            overshoot = abs(kernels.action_values(self.e, step.phi)[step.action] - ahead)
+            overshoot = abs(rows[2] @ rows[0] - rows[2] @ rows[1])
             np.minimum(self._step, self._share / max(overshoot, 1e-300), out=self._step)
-        return float(self._learn(step.phi, step.action, step.reward, step.phi_next, step.next_weight))
-
-    def _learn(self, *where: Any) -> float:
-        raise NotImplementedError
+        x, y = self.x.reshape(2, -1), self.y.reshape(2, -1)
+        how = (self._step, *self._table, self._rho, self._saddle)
+        return float(kernels.table_step(x, y, rows, step.reward, *how))
 
 
 @dataclass
-class GreedyGQ(_TraceLearner):
+class GreedyGQ(_TableLearner):
     """GQ(λ): θ += α(δe − γ(1−λ)(wᵀe)φ̄), w += ηα(δe − (wᵀφ)φ) (`eq:gq`).
 
     `step_size` is α, one for every state feature, or "auto", half of the largest at which no step would have overshot.
     """
 
-    theta: Array = field(init=False)
-    w: Array = field(init=False)
     _share = 0.5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.theta, self.w = np.zeros((2, self.n_actions, self.n_features))
-
-    def _learn(self, *where: Any) -> float:
-        return float(kernels.gq_step(self.theta, self.w, self.e, *where, self._step, self.eta, self.lam))
 
 
 @dataclass
-class GreedyROGQ(_TraceLearner):
+class GreedyROGQ(_TableLearner):
     """RO-GQ(λ): x ← prox(x − αA_tᵀy), y ← Π(y + α(A_t x − b_t)) with the table of GQ(λ) (`eq:RO-TD`, `eq:gqAb`).
 
     `acting` says which weights choose actions: the last iterate, the average of all of them (what the theory speaks
@@ -115,29 +120,27 @@ class GreedyROGQ(_TraceLearner):
     rho_w: float = 0.0
     acting: Acting = "last"
     forgetting: float = 0.001
-    x: Array = field(init=False)
-    y: Array = field(init=False)
     mean: Array = field(init=False)
     _share = 0.05
+    _saddle = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.x, self.y = np.zeros((2, 2, self.n_actions, self.n_features))
-        self.mean, self._t = np.zeros_like(self.e), 0
+        self._rho[:] = self.rho_w, self.rho_theta
+        self.mean, self._t = np.zeros((self.n_actions, self.n_features)), 0
 
     @property
     def theta(self) -> Array:
         """The weights that act."""
         return self.x[1] if self.acting == "last" else self.mean
 
-    def _learn(self, *where: Any) -> float:
-        penalty = (self.rho_theta, self.rho_w)
-        delta = kernels.rogq_step(self.x, self.y, self.e, *where, self._step, self.eta, self.lam, *penalty)
+    def update(self, step: Step) -> float:
+        delta = super().update(step)
         self._t += 1
         if self.acting != "last":
             # The average of x_0 … x_t has t + 1 terms.
             kernels.blend(self.mean, self.x[1], 1.0 / (self._t + 1) if self.acting == "average" else self.forgetting)
-        return float(delta)
+        return delta
 
 
 @dataclass

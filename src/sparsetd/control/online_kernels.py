@@ -1,9 +1,8 @@
 """Compiled steps of online control with one block of weights per action.
 
 φ(s, a) is the state's features in block a and zeros elsewhere; φ̄ = Σ_a π(a|s') φ(s', a) is the next state's
-features times π(a|s') in each block. Nothing here forms the stacked vectors. With A blocks of d features a step
-costs O(A d), in arrays of shape (A, d). The formulas are those of `operators.gq` (`eq:gqAb`), and the tests hold
-them equal to the estimators.
+features times π(a|s') in each block. A step is that of any table (`system`) on these stacked rows (φ, ψ, e), with a
+step size for every feature, which the solvers of a stream do not have.
 """
 
 from __future__ import annotations
@@ -61,109 +60,53 @@ def draw(p: Array, u: float) -> int:
 
 
 @njit(cache=True)
-def move_trace(e: Array, phi: Array, action: int, decay: float) -> None:
-    """e ← φ(s, a) + decay · e with decay = ρ_t γ_t λ."""
-    flat = e.reshape(-1)
-    if decay == 0.0:
-        flat[:] = 0.0
-    else:
-        for i in range(flat.size):
-            flat[i] *= decay
-    block = e[action]
-    for i in range(phi.size):
-        block[i] += phi[i]
-
-
-@njit(cache=True)
-def td_error(theta: Array, phi: Array, action: int, reward: float, phi_next: Array, next_weight: Array) -> float:
-    """δ = r + θᵀψ − θᵀφ with ψ = Σ_a next_weight_a φ(s', a) and next_weight = γ π(·|s')."""
-    delta = reward - _dot(theta[action], phi)
-    for a in range(theta.shape[0]):
-        if next_weight[a] != 0.0:
-            delta += next_weight[a] * _dot(theta[a], phi_next)
-    return delta
+def stack(rows: Array, phi: Array, action: int, phi_next: Array, next_weight: Array, decay: float) -> None:
+    """rows = (φ(s, a), ψ = Σ_a next_weight_a φ(s', a), e ← φ(s, a) + decay · e), stacked by action."""
+    d = phi.size
+    for a in range(next_weight.size):
+        for i in range(d):
+            at, here = a * d + i, phi[i] if a == action else 0.0
+            rows[0, at], rows[1, at] = here, next_weight[a] * phi_next[i]
+            rows[2, at] = here + decay * rows[2, at] if decay != 0.0 else here
 
 
 @njit(cache=True, fastmath=FAST)
-def gq_step(
-    theta: Array,
-    w: Array,
-    e: Array,
-    phi: Array,
-    action: int,
-    reward: float,
-    phi_next: Array,
-    next_weight: Array,
-    step: Array,
-    eta: float,
-    lam: float,
-) -> float:
-    """θ += α(δe − (1−λ)(wᵀe)ψ),  w += ηα(δe − (wᵀφ)φ); `step` is α for each state feature. Returns δ."""
-    delta = td_error(theta, phi, action, reward, phi_next, next_weight)
-    w_e = (1.0 - lam) * _dot(w.reshape(-1), e.reshape(-1))
-    w_phi = _dot(w[action], phi)
-    for a in range(theta.shape[0]):
-        back = w_e * next_weight[a]
-        own = w_phi if a == action else 0.0
-        for i in range(phi.size):
-            along = delta * e[a, i]
-            theta[a, i] += step[i] * (along - back * phi_next[i])
-            w[a, i] += eta * step[i] * (along - own * phi[i])
-    return delta
+def _products(x: Array, rows: Array) -> Array:
+    """(x_bᵀφ, x_bᵀψ, x_bᵀe) of both blocks."""
+    out, (f, g, e) = np.empty(6), (rows[0], rows[1], rows[2])
+    for b in range(2):
+        block, p, q, r = x[b], 0.0, 0.0, 0.0
+        for i in range(f.size):
+            p += block[i] * f[i]
+            q += block[i] * g[i]
+            r += block[i] * e[i]
+        out[3 * b], out[3 * b + 1], out[3 * b + 2] = p, q, r
+    return out
 
 
 @njit(cache=True, fastmath=FAST)
-def rogq_step(
-    x: Array,
-    y: Array,
-    e: Array,
-    phi: Array,
-    action: int,
-    reward: float,
-    phi_next: Array,
-    next_weight: Array,
-    step: Array,
-    eta: float,
-    lam: float,
-    rho_theta: float,
-    rho_w: float,
+def table_step(
+    x: Array, y: Array, rows: Array, reward: float, step: Array, M: Array, m: Array, rho: Array, saddle: bool
 ) -> float:
-    """x ← prox(x − α A_tᵀ y),  y ← Π₂(y + α (A_t x − b_t)), both from the old (x, y) (`eq:RO-TD`). Returns δ.
+    """One step of a table; returns the TD error δ = r + θᵀψ − θᵀφ.
 
-    x[0] = w and x[1] = θ, each (A, d); y alike. With per-feature steps the threshold is α_i ρ (the prox in the
-    metric of the steps), and the dual steps are the same α_i.
+    x ← S(x − α(A_t x − b_t), αρ), or x ← S(x − α A_tᵀ y, αρ), y ← Π₂(y + α(A_t x − b_t)), both from the old (x, y)
+    (`eq:RO-TD`). `step` is α for each stacked feature: the prox and the dual step are in the metric of the steps.
     """
-    w, theta, y1, y2 = x[0], x[1], y[0], y[1]
-    delta = td_error(theta, phi, action, reward, phi_next, next_weight)
-    flat = e.reshape(-1)
-    w_e, y_e = (1.0 - lam) * _dot(w.reshape(-1), flat), eta * _dot(y1.reshape(-1), flat) + _dot(y2.reshape(-1), flat)
-    w_phi, y_phi, y_psi = eta * _dot(w[action], phi), eta * _dot(y1[action], phi), 0.0
-    for a in range(theta.shape[0]):
-        if next_weight[a] != 0.0:
-            y_psi += next_weight[a] * _dot(y2[a], phi_next)
-    y_psi *= 1.0 - lam
-    squares = 0.0
-    for a in range(theta.shape[0]):
-        here, ahead = 1.0 if a == action else 0.0, next_weight[a]
-        for i in range(phi.size):
-            f, g, t, alpha = here * phi[i], ahead * phi_next[i], e[a, i], step[i]
-            y1[a, i] += alpha * (w_phi * f - eta * delta * t)
-            y2[a, i] += alpha * (w_e * g - delta * t)
-            squares += y1[a, i] * y1[a, i] + y2[a, i] * y2[a, i]
-            w[a, i] = _soft(w[a, i] - alpha * (y_phi * f + y_psi * t), alpha * rho_w)
-            theta[a, i] = _soft(theta[a, i] - alpha * y_e * (f - g), alpha * rho_theta)
+    u, squares, (f, g, e) = _products(x, rows), 0.0, (rows[0], rows[1], rows[2])
+    up = M @ u - reward * m
+    down = M.T @ _products(y, rows) if saddle else up
+    for b in range(2):
+        block, dual, c, r = x[b], y[b], down[3 * b : 3 * b + 3], up[3 * b : 3 * b + 3]
+        for i in range(f.size):
+            bound, moved = step[i] * rho[b], block[i] - step[i] * (c[0] * f[i] + c[1] * g[i] + c[2] * e[i])
+            block[i] = moved - min(max(moved, -bound), bound)
+            if saddle:
+                dual[i] += step[i] * (r[0] * f[i] + r[1] * g[i] + r[2] * e[i])
+                squares += dual[i] * dual[i]
     if squares > 1.0:
         y *= 1.0 / np.sqrt(squares)
-    return delta
-
-
-@njit(cache=True)
-def _soft(value: float, threshold: float) -> float:
-    if value > threshold:
-        return value - threshold
-    if value < -threshold:
-        return value + threshold
-    return 0.0
+    return reward + u[4] - u[3]
 
 
 @njit(cache=True, fastmath=FAST)

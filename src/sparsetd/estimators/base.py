@@ -29,6 +29,7 @@ Run = tuple[Table, Any, Any, Any]  # the triple, and the penalty's weight of eac
 # A fit is cut into so many chunks that its history has some points; chunking never changes the result.
 HISTORY_POINTS = 12
 HISTORY_ROWS = 500
+MADE_WHEN_READ = ("aux_", "dual_")  # of a stream
 WORTH_A_COPY = 2**17  # numbers of dense rows: to copy the state is then cheaper than to look at them all beforehand
 
 
@@ -335,14 +336,18 @@ class BaseTD(RegressorMixin, BaseEstimator):
 
     def _finish(self, run: Run) -> Self:
         table, penalty, solver, factor = run
-        solution: Solution = solver.result(self._state, table, penalty, factor)
+        for name in MADE_WHEN_READ:
+            self.__dict__.pop(name, None)
+        how = {"brief": True} if hasattr(solver, "stops_at_bad_rows") else {}
+        solution: Solution = solver.result(self._state, table, penalty, factor, **how)
         if self._streams and self.history_["n_iter"][-1:] != [self._state.t]:
             self._see(solution.coef_last)
         d = self.n_features_in_
         self.coef_, self.coef_last_ = solution.coef[:d], solution.coef_last[:d]
         self.intercept_ = float(solution.coef[d]) if self.fit_intercept else 0.0
-        self.aux_ = None if solution.aux is None else solution.aux[:d]
-        self.dual_, self.n_iter_, self.status_ = solution.dual, solution.n_iter, solution.status
+        self.n_iter_, self.status_ = solution.n_iter, solution.status
+        if not how:
+            self._keep(solution)
         self.history_ = solution.history or self.history_
         for name, value in solution.extras.items():
             setattr(self, f"{name}_", value)
@@ -352,6 +357,19 @@ class BaseTD(RegressorMixin, BaseEstimator):
         if self.status_ != "suspicious":
             self._warn(penalty)
         return self
+
+    def _keep(self, solution: Solution) -> None:
+        self.aux_ = None if solution.aux is None else solution.aux[: self.n_features_in_]
+        self.dual_ = solution.dual
+
+    def __getattr__(self, name: str) -> Any:
+        """w and y of a stream, put together when they are first read; there is no other attribute than those set."""
+        state: Any = self.__dict__.get("_state")
+        if name not in MADE_WHEN_READ or not hasattr(type(state), "primal"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        table, penalty, solver, factor = self._run(state.x.shape[1])
+        self._keep(solver.result(state, table, penalty, factor))
+        return self.__dict__[name]
 
     def _doubt(self, coef: Array) -> None:
         """Say so where a fit came to its end with numbers that cannot be right."""

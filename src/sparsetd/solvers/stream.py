@@ -172,19 +172,33 @@ class Streaming:
             return 0
         return passes.take(name, self, state, rows, system)
 
-    def result(self, state: StreamState, table: Table, penalty: PenaltyLike, factor: Array | None = None) -> Solution:
-        """The averaged point (`eq:averaging`) or, with average='none', the last one."""
+    def result(
+        self,
+        state: StreamState,
+        table: Table,
+        penalty: PenaltyLike,
+        factor: Array | None = None,
+        *,
+        brief: bool = False,
+    ) -> Solution:
+        """The averaged point (`eq:averaging`) or, with average='none', the last one.
+
+        It is put together some features at a time. `brief` leaves out w and y, which nobody may ever read: they are as
+        long as θ each, and memory that is never written costs nothing.
+        """
         del table, penalty, factor
-        x, last = np.empty_like(state.x), np.empty(state.x.shape[1:], state.x.dtype)
-        y = None if state.y is None else np.empty_like(state.y)
+        coef, last = np.empty((2, state.x.shape[1]), state.x.dtype)
+        aux = None if brief or len(state.x) == 1 else np.empty_like(coef)
+        y = None if brief or state.y is None else np.empty_like(state.y)
         for at, part in state.parts():
             point, dual = part.primal, part.dual
-            x[:, at], mean_y = self._averaged(part, point, dual)
-            last[at] = point[-1]
+            x, mean_y = self._averaged(part, point, dual)
+            coef[at], last[at] = x[-1], point[-1]
+            if aux is not None:
+                aux[at] = x[0]
             if y is not None:
                 y[:, at] = mean_y
-        status = "diverged" if state.diverged else "finished"
-        return Solution(x[-1], last, state.t, status, aux=x[0] if len(x) == 2 else None, dual=y)
+        return Solution(coef, last, state.t, "diverged" if state.diverged else "finished", aux=aux, dual=y)
 
     def _system(self, table: Table, penalty: PenaltyLike, factor: Array | None, dtype: Any) -> System:
         """The constants of the kernels."""
