@@ -7,18 +7,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sparsetd import solvers
 from sparsetd._tools.progress import track
 from sparsetd._tools.typed_sklearn import BaseEstimator, RegressorMixin
+from sparsetd.estimators import validation
 from sparsetd.estimators.plausible import Watch
-from sparsetd.estimators.rows import Following, check_target, following, in_container, like, weighted, with_constant
-from sparsetd.estimators.validation import check_finite, check_parameters, column, flags, refuse_old_names
+from sparsetd.estimators.validation import Following, check_finite, check_parameters, following
 from sparsetd.metrics import mspbe
 from sparsetd.penalties import Ridge
 from sparsetd.system import Array, Batch, Solution, Table
@@ -112,12 +113,12 @@ class BaseTD(RegressorMixin, BaseEstimator):
     _renamed: ClassVar[dict[str, str]] = {}  # parameters of earlier versions, and what they are called now
 
     def __new__(cls, **parameters: Any) -> Self:
-        refuse_old_names(cls.__name__, cls._renamed, parameters)
+        validation.refuse_old_names(cls.__name__, cls._renamed, parameters)
         return super().__new__(cls)
 
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters by name, as in scikit-learn."""
-        refuse_old_names(type(self).__name__, self._renamed, parameters)
+        validation.refuse_old_names(type(self).__name__, self._renamed, parameters)
         super().set_params(**parameters)
         return self
 
@@ -228,7 +229,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         rewards' projection.
         """
         check_is_fitted(self)
-        batch = weighted(self._batch(X, y, X_next, ratio, discount, start, None, reset=False), sample_weight)
+        batch = validation.weighted(self._batch(X, y, X_next, ratio, discount, start, None, reset=False), sample_weight)
         theta = np.append(self.coef_, self.intercept_) if self.fit_intercept else self.coef_
         nothing = mspbe(batch, np.zeros(batch.n_features))
         error = mspbe(batch, theta)
@@ -259,7 +260,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         With `views` the successors of dense rows are `Following` where none are given: only to be taken in slices. Not
         `ahead`, dense rows are left to a solver that stops at a bad one (`_refuse_bad_rows`).
         """
-        check_target(y)
+        validation.check_target(y)
         rows: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_all_finite": False}
         phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **rows)
         ahead = ahead or sp.issparse(phi)
@@ -268,9 +269,9 @@ class BaseTD(RegressorMixin, BaseEstimator):
         if not sp.issparse(phi):
             phi = np.ascontiguousarray(phi)  # frames arrive column by column; the order of sums must not depend on it
         n = len(reward)
-        begins = flags("start", start, n)
-        gammas = column("discount", discount, n, default=self.gamma, high=1.0)
-        phi = with_constant(phi) if self.fit_intercept else phi
+        begins = validation.flags("start", start, n)
+        gammas = validation.column("discount", discount, n, default=self.gamma, high=1.0)
+        phi = validation.with_constant(phi) if self.fit_intercept else phi
         if X_next is None:
             phi_next, gammas = following(phi, views), np.where(np.append(begins[1:], True), 0.0, gammas)
         else:
@@ -279,16 +280,16 @@ class BaseTD(RegressorMixin, BaseEstimator):
                 check_finite("X_next", phi_next)
             if phi_next.shape[0] != n:
                 raise ValueError(f"X_next has {phi_next.shape[0]} rows but X has {n}; pass one successor per row")
-            phi_next = like(phi_next, phi)
-            phi_next = with_constant(phi_next) if self.fit_intercept else phi_next
+            phi_next = validation.like(phi_next, phi)
+            phi_next = validation.with_constant(phi_next) if self.fit_intercept else phi_next
         return Batch(
             phi,
             phi_next,
             np.asarray(reward, dtype=np.float64),
             gammas,
-            column("ratio", ratio, n),
+            validation.column("ratio", ratio, n),
             begins,
-            column("interest", interest, n),
+            validation.column("interest", interest, n),
         )
 
     def _run(self, n_features: int, triple: Triple | None = None) -> Run:
@@ -312,7 +313,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         """Rows in order, and after them a point of the history if it shall be `seen`: O(d)."""
         table, penalty, solver, factor = run
         if not self._streams:  # what is collected must be of one kind
-            batch = in_container(batch, getattr(self, "_collects_sparse", batch.is_sparse))
+            batch = validation.in_container(batch, getattr(self, "_collects_sparse", batch.is_sparse))
         solver.update(self._state, batch, table, penalty, factor)
         self._watch = getattr(self, "_watch", Watch()).after(batch)
         if seen and self._streams:
@@ -430,6 +431,54 @@ class BaseTD(RegressorMixin, BaseEstimator):
         if not -self.n_features_in_ <= which < self.n_features_in_:
             raise ValueError(f"unpenalized has {which} but X has {self.n_features_in_} features; number them from 0")
         return int(which) % self.n_features_in_
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class StreamingTD(BaseTD):
+    """An estimator that takes one step per row.
+
+    Parameters
+    ----------
+    step_size : "auto", float or callable
+        "auto" needs no number: the distance moved so far over the root of the summed squared gradients (the page on
+        automatic steps says why and how well). Or α, or a schedule: a function from an array of step indices to an
+        array of steps.
+    n_passes : int
+        How often `fit` goes through the rows.
+    average : {"all", "suffix", "none"} or None
+        What `coef_` is: the α-weighted average of all iterates, that of the last quarter to half of them, or the last
+        one. None is "suffix" with automatic steps, "none" otherwise.
+    radius : float
+        x = [w; θ] is kept in the l2 ball of this radius (Assumption 3 of the paper); infinite by default.
+    """
+
+    step_size: Any = "auto"
+    n_passes: int = 1
+    average: Literal["all", "suffix", "none"] | None = None
+    radius: float = float("inf")
+
+    @property
+    def _automatic(self) -> bool:
+        return isinstance(self.step_size, str)
+
+    @property
+    def _streaming(self) -> dict[str, Any]:
+        if self._automatic:
+            return {"average": self.average or "suffix", "radius": self.radius, "rescale": not np.isfinite(self.radius)}
+        return {"step_size": self.step_size, "average": self.average or "none", "radius": self.radius}
+
+    @property
+    def _stochastic(self) -> Any:
+        """The solver of x ← x − α(A_t x − b_t)."""
+        return (solvers.DistanceOverGradients if self._automatic else solvers.Stochastic)(**self._streaming)
+
+    def _mirror_prox(self, p: float) -> Any:
+        """The solver of the same system by extragradient steps."""
+        if not self._automatic:
+            return solvers.MirrorProx(**self._streaming, p=p)
+        if p != 2.0:
+            raise ValueError(f"p={p!r} needs a number as step_size: automatic steps are Euclidean (p = 2)")
+        return solvers.DistanceOverGradients(**self._streaming, extragradient=True)
 
 
 def _is_asked_first(triple: Triple) -> bool:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from sparsetd import operators, penalties, solvers
-from sparsetd.estimators.base import BaseTD, Triple
-from sparsetd.estimators.streaming import StreamingTD
+from sparsetd.estimators.base import BaseTD, StreamingTD, Triple
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

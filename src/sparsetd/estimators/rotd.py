@@ -8,8 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sparsetd import operators, penalties, solvers
-from sparsetd.estimators.base import BaseTD, Triple
-from sparsetd.estimators.streaming import StreamingTD
+from sparsetd.estimators.base import BaseTD, StreamingTD, Triple
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparsetd import operators, penalties, solvers
-from sparsetd.estimators.base import Triple
-from sparsetd.estimators.streaming import StreamingTD
+from sparsetd.estimators.base import StreamingTD, Triple
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

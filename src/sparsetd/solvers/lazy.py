@@ -25,9 +25,9 @@ from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.queue import EARLY, KEY, L1, LEVEL, MARK, SHARE
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
 from sparsetd.solvers.csr_rows import aligned_zeros, from_row, horizon, longest
-from sparsetd.solvers.passes import is_bent
 from sparsetd.solvers.plain import argmin
 from sparsetd.solvers.state import LAYOUT
+from sparsetd.solvers.stream import is_bent
 from sparsetd.system import Array
 
 GENERATIONS, GUIDE = 4096, 4097
