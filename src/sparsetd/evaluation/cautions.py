@@ -27,6 +27,7 @@ from sparsetd.system import Array
 
 Severity = Literal["note", "amber", "red"]
 Finding = tuple[Severity, str] | None
+Test = Callable[["Evidence"], Finding]
 ORDER: tuple[Severity, ...] = ("note", "amber", "red")
 
 SAID_UNSEEN, MUCH_UNSEEN, MOST_UNSEEN = 0.05, 0.2, 0.5  # mean discount at which episodes were cut (0: none was)
@@ -39,7 +40,8 @@ ENOUGH = 100.0  # effective episodes from which their share no longer matters
 SLIGHT = 0.25  # share of the episodes
 THIN, THINNER = 0.05, 0.01  # share of the rows
 NEGATIVE, VERY_NEGATIVE = 0.05, 0.3
-LOW_COVERAGE, VERY_LOW_COVERAGE = 0.95, 0.8
+LOW_COVERAGE, VERY_LOW_COVERAGE = 0.95, 0.8  # of the mean ratio
+HIGH_MEAN, VERY_HIGH_MEAN = 1 / LOW_COVERAGE, 1 / VERY_LOW_COVERAGE
 HIGH_RATIO = 100.0
 MANY_COPIES = 0.2  # a share of copies from which intervals are wrong by a tenth
 MOST_COMPARED = 200_000  # episodes that are compared with one another
@@ -112,8 +114,8 @@ class Rule:
     when: str
     remedy: str
     test: Callable[[Evidence], Finding]
-    model: bool = True
-    says_remedy: bool = True
+    model: bool
+    says_remedy: bool
 
     def caution(self, evidence: Evidence) -> Caution | None:
         if (self.model and evidence.sample_mean) or (found := self.test(evidence)) is None:
@@ -123,13 +125,35 @@ class Rule:
         return Caution(self.code, severity, text, self.remedy)
 
 
+RULES: list[Rule] = []
+
+
+def rule(*, model: bool = True, says_remedy: bool = True) -> Callable[[Test], Test]:
+    """Put a test into the table: its name is the code, its docstring the meaning, the limits and the remedy."""
+
+    def entered(test: Test) -> Test:
+        means, when, remedy = (" ".join(part.split()) for part in str(test.__doc__).format(**globals()).split("\n\n"))
+        row = (test.__name__, means, when.removeprefix("When: "), remedy.removeprefix("Do: "), test)
+        RULES.append(Rule(*row, model, says_remedy))
+        return test
+
+    return entered
+
+
 def found_in(evidence: Evidence) -> list[Caution]:
     """What all rules say of an answer."""
     cautions = (rule.caution(evidence) for rule in RULES)
     return [caution for caution in cautions if caution is not None]
 
 
-def _undetermined(e: Evidence) -> Finding:
+@rule()
+def undetermined(e: Evidence) -> Finding:
+    """More than one value fits the rows equally well.
+
+    When: The start states do not lie in the row space of the system that LSTD solves.
+
+    Do: Use fewer features (`features=`), or a target closer to the log.
+    """
     if e.determined:
         return None
     return "red", (
@@ -138,7 +162,14 @@ def _undetermined(e: Evidence) -> Finding:
     )
 
 
-def _impossible_value(e: Evidence) -> Finding:
+@rule()
+def impossible_value(e: Evidence) -> Finding:
+    """The value lies outside what rewards like these can add up to.
+
+    When: It is below the least or above the greatest discounted sum of the logged rewards.
+
+    Do: Give features that fit (`features=`), and look at the rewards with `sparsetd inspect`.
+    """
     low, high = e.facts.possible()
     if low - 1e-9 * abs(low) <= e.own.value <= high + 1e-9 * abs(high):
         return None
@@ -148,20 +179,42 @@ def _impossible_value(e: Evidence) -> Finding:
     )
 
 
-def _no_width(e: Evidence) -> Finding:
+@rule(model=False)
+def no_width(e: Evidence) -> Finding:
+    """The interval has no width because nothing varies.
+
+    When: The standard error is below a billionth of the value.
+
+    Do: Look at the rewards and ratios with `sparsetd inspect`.
+    """
     if e.own.standard_error > 1e-9 * abs(e.own.value):
         return None
     return "red", "All weighted episodes are identical, so the interval has zero width; that is not certainty."
 
 
-def _few_episodes(e: Evidence) -> Finding:
+@rule(model=False)
+def few_episodes(e: Evidence) -> Finding:
+    """Too few independent episodes (or clusters) for a reliable interval.
+
+    When: Fewer than {FEW_EPISODES}.
+
+    Do: Collect more of them.
+    """
     if e.facts.n_clusters >= FEW_EPISODES:
         return None
     what = "clusters" if e.clustered else "episodes"
     return "amber", f"The log has only {e.facts.n_clusters} {what}: the interval is rough."
 
 
-def _cut_episodes(e: Evidence) -> Finding:
+@rule()
+def cut_episodes(e: Evidence) -> Finding:
+    """Part of the return lies after the rows where episodes were cut, and the model fills it in.
+
+    When: The mean discount at the cut is above {SAID_UNSEEN:g} (note), {MUCH_UNSEEN:g} (amber) or {MOST_UNSEEN:g}
+    (red); a note where no reward was earned in the last rows.
+
+    Do: Log longer episodes, or ask with a smaller `gamma` (`--gamma`).
+    """
     facts = e.facts
     unseen = facts.unseen / facts.n_episodes
     if unseen <= SAID_UNSEEN:
@@ -175,7 +228,14 @@ def _cut_episodes(e: Evidence) -> Finding:
     )
 
 
-def _discounted_outcome(e: Evidence) -> Finding:
+@rule(model=False)
+def discounted_outcome(e: Evidence) -> Finding:
+    """Outcomes that come late count less.
+
+    When: Only the last row of an episode has a reward, every episode terminates, and the discount is below 1.
+
+    Do: Ask with `gamma=1` (`--gamma 1`), unless time itself matters.
+    """
     gamma = e.facts.gamma
     if gamma == 1 or not suspicions.only_outcomes(e.log):
         return None
@@ -185,7 +245,15 @@ def _discounted_outcome(e: Evidence) -> Finding:
     )
 
 
-def _few_effective_episodes(e: Evidence) -> Finding:
+@rule()
+def few_effective_episodes(e: Evidence) -> Finding:
+    """A small part of the log carries the answer.
+
+    When: Effective episodes below {FEW:g} or effective rows below {THIN:.0%} (amber); below a quarter of the
+    episodes and {ENOUGH:g}, or rows below {THINNER:.0%} (red); in logs of single steps below {FEW_SINGLE:g} (red).
+
+    Do: Collect more episodes, closer to what the target policy would do, or ask about a policy closer to the log.
+    """
     support, single = e.support, e.facts.most[2] == 1
     few = support.effective_episodes
     thin = few < max(SLIGHT * support.n_episodes, VERY_FEW)
@@ -198,7 +266,15 @@ def _few_effective_episodes(e: Evidence) -> Finding:
     )
 
 
-def _extrapolation(e: Evidence) -> Finding:
+@rule()
+def extrapolation(e: Evidence) -> Finding:
+    """The value rests on states that the log hardly has.
+
+    When: More than {NEGATIVE:.0%} of the implied weight is negative (red above {VERY_NEGATIVE:.0%}, or with thin
+    support).
+
+    Do: Use fewer or coarser features (`features=`), or collect data closer to the target.
+    """
     support = e.support
     if support.negative <= NEGATIVE:
         return None
@@ -210,7 +286,16 @@ def _extrapolation(e: Evidence) -> Finding:
     )
 
 
-def _misspecified(e: Evidence) -> Finding:
+@rule()
+def misspecified(e: Evidence) -> Finding:
+    """The value is not a linear function of the features.
+
+    When: Products of features predict the TD errors (p < {SURE:g}); red where adding them moves the value beyond
+    chance, or where it cannot be told whether it does.
+
+    Do: Give more flexible features (`features=`, for example `PolynomialFeatures` or `SplineTransformer` of scikit-
+    learn), and evaluate again.
+    """
     change, own = e.misfit.change, e.own
     if e.misfit.shape >= SURE or change is None:
         return None
@@ -222,7 +307,16 @@ def _misspecified(e: Evidence) -> Finding:
     )
 
 
-def _unobserved_state(e: Evidence) -> Finding:
+@rule()
+def unobserved_state(e: Evidence) -> Finding:
+    """Earlier rows predict later errors: the features have the wrong shape, or the state is not fully recorded.
+
+    When: p < {CERTAIN:g}; red where adding the earlier rows to the features moves the value beyond chance, or where
+    it cannot be told whether it does.
+
+    Do: Add what is missing, or the columns of the step before, to the log; or give more flexible features
+    (`features=`).
+    """
     p = min(e.misfit.memory, e.misfit.outcomes)
     if p >= CERTAIN:
         return None
@@ -238,7 +332,14 @@ def _unobserved_state(e: Evidence) -> Finding:
     )
 
 
-def _behavior_misfit(e: Evidence) -> Finding:
+@rule()
+def behavior_misfit(e: Evidence) -> Finding:
+    """The model is wrong about the logged behaviour, whose return is known.
+
+    When: Modelled and observed return are three standard errors and half a standard error of the value apart.
+
+    Do: Give other features (`features=`), and look at the log with `sparsetd inspect`.
+    """
     apart, modelled = e.apart, e.modelled
     z = apart.value / apart.standard_error if apart.standard_error > 0 else 0.0
     away = abs(apart.value) / modelled.standard_error if modelled.standard_error > 0 else 0.0
@@ -254,13 +355,27 @@ def _behavior_misfit(e: Evidence) -> Finding:
     )
 
 
-def _no_feature(e: Evidence) -> Finding:
+@rule()
+def no_feature(e: Evidence) -> Finding:
+    """The log does not show that any feature matters.
+
+    When: Selection keeps none.
+
+    Do: The value is then that of a constant; collect more episodes to learn what it depends on.
+    """
     if e.n_chosen is None or e.n_chosen:
         return None
     return "amber", "No single feature stands out: the log does not show that any of them changes the value."
 
 
-def _selection_disagrees(e: Evidence) -> Finding:
+@rule()
+def selection_disagrees(e: Evidence) -> Finding:
+    """The list of features is not the whole story.
+
+    When: The value on the listed features alone is more than three standard errors away.
+
+    Do: The value is computed from all features; do not read the list as complete.
+    """
     if not e.n_chosen or e.few is None or e.fewer is None:
         return None
     if e.fewer.standard_error <= 0 or abs(e.fewer.value) <= DISAGREE * e.fewer.standard_error:
@@ -271,7 +386,14 @@ def _selection_disagrees(e: Evidence) -> Finding:
     )
 
 
-def _low_coverage(e: Evidence) -> Finding:
+@rule()
+def low_coverage(e: Evidence) -> Finding:
+    """The target does what the log never shows.
+
+    When: The mean ratio is below {LOW_COVERAGE:g} (red: {VERY_LOW_COVERAGE:g}), beyond chance.
+
+    Do: Restrict the target to logged actions.
+    """
     high = e.overlap.coverage + 2 * e.overlap.coverage_error
     if high >= LOW_COVERAGE:
         return None
@@ -281,24 +403,45 @@ def _low_coverage(e: Evidence) -> Finding:
     )
 
 
-def _wrong_ratios(e: Evidence) -> Finding:
+@rule()
+def wrong_ratios(e: Evidence) -> Finding:
+    """The probabilities cannot be those of the logged actions.
+
+    When: The mean ratio is above {HIGH_MEAN:.2f} (red: {VERY_HIGH_MEAN:.2f}), beyond chance.
+
+    Do: Check the logged probabilities, or estimate them with another classifier (`classifier=`, `--classifier`).
+    """
     mean, error = e.overlap.mean_ratio, e.overlap.coverage_error
-    if mean - 2 * error <= 1 / LOW_COVERAGE:
+    if mean - 2 * error <= HIGH_MEAN:
         return None
     source = "They were estimated: the classifier does not fit." if e.behavior is not None else "They were logged."
-    return "red" if mean - 3 * error > 1 / VERY_LOW_COVERAGE else "amber", (
+    return "red" if mean - 3 * error > VERY_HIGH_MEAN else "amber", (
         f"The ratios average {mean:.2f}, but those of a policy average at most 1: the behaviour probabilities are too "
         f"small, or belong to other actions. {source}"
     )
 
 
-def _large_ratio(e: Evidence) -> Finding:
+@rule(says_remedy=False)
+def large_ratio(e: Evidence) -> Finding:
+    """A single row counts very often.
+
+    When: A ratio is above {HIGH_RATIO:g}.
+
+    Do: Ask about a policy closer to the log.
+    """
     if e.overlap.max_ratio <= HIGH_RATIO:
         return None
     return "note", f"One transition counts {e.overlap.max_ratio:.0f} times: a few rows may decide the answer."
 
 
-def _behavior_uninformative(e: Evidence) -> Finding:
+@rule()
+def behavior_uninformative(e: Evidence) -> Finding:
+    """The behaviour policy could not be learnt from the state.
+
+    When: Its held-out log loss is no better than that of the frequencies of the actions.
+
+    Do: Try another classifier (`classifier=`, `--classifier boosting`).
+    """
     if e.behavior is None or e.behavior.log_loss < e.behavior.log_loss_marginal:
         return None
     return "amber", (
@@ -307,7 +450,14 @@ def _behavior_uninformative(e: Evidence) -> Finding:
     )
 
 
-def _behavior_floored(e: Evidence) -> Finding:
+@rule()
+def behavior_floored(e: Evidence) -> Finding:
+    """Many estimated probabilities are nearly 0 for actions that were taken.
+
+    When: More than one in a hundred was raised to the floor.
+
+    Do: Try a simpler classifier (`classifier=`, `--classifier logistic`).
+    """
     if e.behavior is None or e.behavior.n_floored <= 0.01 * len(e.behavior.table):
         return None
     return "amber", (
@@ -316,7 +466,14 @@ def _behavior_floored(e: Evidence) -> Finding:
     )
 
 
-def _opinions_differ(e: Evidence) -> Finding:
+@rule()
+def opinions_differ(e: Evidence) -> Finding:
+    """Two ways that fail for different reasons disagree.
+
+    When: LSTD-Q, which needs no propensities, is more than a standard error away.
+
+    Do: Log the propensities (`behavior_prob`), or try another classifier (`classifier=`).
+    """
     if e.opinion is None or abs(e.own.value - e.opinion.value) <= e.own.standard_error:
         return None
     return "amber", (
@@ -326,7 +483,14 @@ def _opinions_differ(e: Evidence) -> Finding:
     )
 
 
-def _fragile(e: Evidence) -> Finding:
+@rule()
+def fragile(e: Evidence) -> Finding:
+    """Hardly any unrecorded cause is needed to explain the difference away.
+
+    When: Γ* is below {FRAGILE:g}.
+
+    Do: Record more of what the actions followed; `sensitivity` shows the bounds.
+    """
     if e.robustness is None or not 1.0 < e.robustness < FRAGILE:
         return None
     return "amber", (
@@ -335,14 +499,28 @@ def _fragile(e: Evidence) -> Finding:
     )
 
 
-def _repeated_episodes(e: Evidence) -> Finding:
+@rule(model=False, says_remedy=False)
+def repeated_episodes(e: Evidence) -> Finding:
+    """Episodes are in the log twice.
+
+    When: More than 2 % of them have the rewards and states of another (red: {MANY_COPIES:.0%}).
+
+    Do: Remove the copies from the log.
+    """
     if e.digests is None or (sentence := suspicions.copied(e.digests)) is None:
         return None
     few = len(np.unique(e.digests[0])) > (1 - MANY_COPIES) * e.digests.shape[1]
     return "amber" if few else "red", _sentence(sentence)
 
 
-def _timeouts(e: Evidence) -> Finding:
+@rule(model=False, says_remedy=False)
+def timeouts_marked_as_terminals(e: Evidence) -> Finding:
+    """A time limit is logged as an end.
+
+    When: Many episodes terminate at exactly the greatest length; red where lengths differ and no column is a clock.
+
+    Do: Mark those rows as `truncated`.
+    """
     if (sentence := e.suspected.get("timeouts_marked_as_terminals")) is None:
         return None
     several = len(np.unique(np.diff(e.log._bounds()))) > 1
@@ -351,13 +529,50 @@ def _timeouts(e: Evidence) -> Finding:
     return "red" if several and not clock else "amber", _sentence(sentence) + words
 
 
-def _one_record(e: Evidence) -> Finding:
+@rule(model=False, says_remedy=False)
+def one_record(e: Evidence) -> Finding:
+    """The log is one long record, cut into blocks.
+
+    When: It has one episode that is long beside its autocorrelation.
+
+    Do: Number the episodes in a column `episode` if it has several.
+    """
     return ("note", e.blocks) if e.blocks else None
 
 
-def _suspected(code: str) -> Callable[[Evidence], Finding]:
-    """A check of `inspect` that bears on the value."""
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:]
 
+
+# Checks of `inspect` that bear on the value: what each means, and what to do; logged probabilities come last.
+SUSPECTED: dict[Callable[[Transitions], str | None], tuple[str, str]] = {
+    suspicions.successors_after_a_reset: (
+        "A successor is the first state of the next episode.",
+        "Log the state before the reset.",
+    ),
+    suspicions.broken_chains: ("Successors do not match the next rows.", "Complete, sort or realign the rows."),
+    suspicions.first_rewards_are_zero: (
+        "Rewards look one row late.",
+        "Move each reward to the row of its own action.",
+    ),
+    suspicions.rewards_fit_a_neighbour: (
+        "Rewards look shifted by a row.",
+        "Move each reward to the row of its own action.",
+    ),
+    suspicions.codes_of_missing_text: (
+        "−1 may stand for missing text.",
+        "Start from the raw table with `sparsetd prepare`.",
+    ),
+    suspicions.repeated_rows: ("Rows are repeated.", "Remove the duplicates."),
+    suspicions.impossible_propensities: (
+        "Logged probabilities cannot be right.",
+        "Log the probability of the action taken.",
+    ),
+}
+CHECKED = (suspicions.timeouts_marked_as_terminals, *SUSPECTED)
+
+
+def _is_suspected(code: str) -> Test:
     def test(e: Evidence) -> Finding:
         sentence = e.suspected.get(code)
         return None if sentence is None else ("amber", _sentence(sentence))
@@ -365,20 +580,10 @@ def _suspected(code: str) -> Callable[[Evidence], Finding]:
     return test
 
 
-def _sentence(words: str) -> str:
-    return words[0].upper() + words[1:]
-
-
-SUSPECTED = (
-    suspicions.timeouts_marked_as_terminals,
-    suspicions.successors_after_a_reset,
-    suspicions.broken_chains,
-    suspicions.first_rewards_are_zero,
-    suspicions.rewards_fit_a_neighbour,
-    suspicions.codes_of_missing_text,
-    suspicions.repeated_rows,
-    suspicions.impossible_propensities,
-)
+RULES += [
+    Rule(check.__name__, means, "`sparsetd inspect` finds it.", remedy, _is_suspected(check.__name__), False, False)
+    for check, (means, remedy) in SUSPECTED.items()
+]
 
 
 def suspected_in(log: Transitions, estimated: bool) -> dict[str, str]:
@@ -386,7 +591,7 @@ def suspected_in(log: Transitions, estimated: bool) -> dict[str, str]:
     bounds = log._bounds()
     some = log if len(log) <= MAX_LOOKED else log[: int(bounds[np.searchsorted(bounds, MAX_LOOKED)])]
     out = {}
-    for check in SUSPECTED[:-1] if estimated else SUSPECTED:
+    for check in CHECKED[:-1] if estimated else CHECKED:
         with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest have no mean
             sentence = check(some)
         if sentence:
@@ -410,208 +615,6 @@ def has_clock(log: Transitions) -> str:
     return ""
 
 
-RULES: tuple[Rule, ...] = (
-    Rule(
-        "undetermined",
-        "More than one value fits the rows equally well.",
-        "The start states do not lie in the row space of the system that LSTD solves.",
-        "Use fewer features (`features=`), or a target closer to the log.",
-        _undetermined,
-    ),
-    Rule(
-        "impossible_value",
-        "The value lies outside what rewards like these can add up to.",
-        "It is below the least or above the greatest discounted sum of the logged rewards.",
-        "Give features that fit (`features=`), and look at the rewards with `sparsetd inspect`.",
-        _impossible_value,
-    ),
-    Rule(
-        "no_width",
-        "The interval has no width because nothing varies.",
-        "The standard error is below a billionth of the value.",
-        "Look at the rewards and ratios with `sparsetd inspect`.",
-        _no_width,
-        model=False,
-    ),
-    Rule(
-        "few_episodes",
-        "Too few independent episodes (or clusters) for a reliable interval.",
-        f"Fewer than {FEW_EPISODES}.",
-        "Collect more of them.",
-        _few_episodes,
-        model=False,
-    ),
-    Rule(
-        "cut_episodes",
-        "Part of the return lies after the rows where episodes were cut, and the model fills it in.",
-        f"The mean discount at the cut is above {SAID_UNSEEN:g} (note), {MUCH_UNSEEN:g} (amber) or {MOST_UNSEEN:g} "
-        "(red); a note where no reward was earned in the last rows.",
-        "Log longer episodes, or ask with a smaller `gamma` (`--gamma`).",
-        _cut_episodes,
-    ),
-    Rule(
-        "discounted_outcome",
-        "Outcomes that come late count less.",
-        "Only the last row of an episode has a reward, every episode terminates, and the discount is below 1.",
-        "Ask with `gamma=1` (`--gamma 1`), unless time itself matters.",
-        _discounted_outcome,
-        model=False,
-    ),
-    Rule(
-        "few_effective_episodes",
-        "A small part of the log carries the answer.",
-        f"Effective episodes below {FEW:g} or effective rows below {THIN:.0%} (amber); below a quarter of the episodes "
-        f"and {ENOUGH:g}, or rows below {THINNER:.0%} (red); in logs of single steps below {FEW_SINGLE:g} (red).",
-        "Collect more episodes, closer to what the target policy would do, or ask about a policy closer to the log.",
-        _few_effective_episodes,
-    ),
-    Rule(
-        "extrapolation",
-        "The value rests on states that the log hardly has.",
-        f"More than {NEGATIVE:.0%} of the implied weight is negative (red above {VERY_NEGATIVE:.0%}, or with thin "
-        "support).",
-        "Use fewer or coarser features (`features=`), or collect data closer to the target.",
-        _extrapolation,
-    ),
-    Rule(
-        "misspecified",
-        "The value is not a linear function of the features.",
-        f"Products of features predict the TD errors (p < {SURE:g}); red where adding them moves the value beyond "
-        "chance, or where it cannot be told whether it does.",
-        "Give more flexible features (`features=`, for example `PolynomialFeatures` or `SplineTransformer` of "
-        "scikit-learn), and evaluate again.",
-        _misspecified,
-    ),
-    Rule(
-        "unobserved_state",
-        "Earlier rows predict later errors: the features have the wrong shape, or the state is not fully recorded.",
-        f"p < {CERTAIN:g}; red where adding the earlier rows to the features moves the value beyond chance, or where "
-        "it cannot be told whether it does.",
-        "Add what is missing, or the columns of the step before, to the log; or give more flexible features "
-        "(`features=`).",
-        _unobserved_state,
-    ),
-    Rule(
-        "behavior_misfit",
-        "The model is wrong about the logged behaviour, whose return is known.",
-        "Modelled and observed return are three standard errors and half a standard error of the value apart.",
-        "Give other features (`features=`), and look at the log with `sparsetd inspect`.",
-        _behavior_misfit,
-    ),
-    Rule(
-        "no_feature",
-        "The log does not show that any feature matters.",
-        "Selection keeps none.",
-        "The value is then that of a constant; collect more episodes to learn what it depends on.",
-        _no_feature,
-    ),
-    Rule(
-        "selection_disagrees",
-        "The list of features is not the whole story.",
-        "The value on the listed features alone is more than three standard errors away.",
-        "The value is computed from all features; do not read the list as complete.",
-        _selection_disagrees,
-    ),
-    Rule(
-        "low_coverage",
-        "The target does what the log never shows.",
-        f"The mean ratio is below {LOW_COVERAGE:g} (red: {VERY_LOW_COVERAGE:g}), beyond chance.",
-        "Restrict the target to logged actions.",
-        _low_coverage,
-    ),
-    Rule(
-        "wrong_ratios",
-        "The probabilities cannot be those of the logged actions.",
-        f"The mean ratio is above {1 / LOW_COVERAGE:.2f} (red: {1 / VERY_LOW_COVERAGE:.2f}), beyond chance.",
-        "Check the logged probabilities, or estimate them with another classifier (`classifier=`, `--classifier`).",
-        _wrong_ratios,
-    ),
-    Rule(
-        "large_ratio",
-        "A single row counts very often.",
-        f"A ratio is above {HIGH_RATIO:g}.",
-        "Ask about a policy closer to the log.",
-        _large_ratio,
-        says_remedy=False,
-    ),
-    Rule(
-        "behavior_uninformative",
-        "The behaviour policy could not be learnt from the state.",
-        "Its held-out log loss is no better than that of the frequencies of the actions.",
-        "Try another classifier (`classifier=`, `--classifier boosting`).",
-        _behavior_uninformative,
-    ),
-    Rule(
-        "behavior_floored",
-        "Many estimated probabilities are nearly 0 for actions that were taken.",
-        "More than one in a hundred was raised to the floor.",
-        "Try a simpler classifier (`classifier=`, `--classifier logistic`).",
-        _behavior_floored,
-    ),
-    Rule(
-        "opinions_differ",
-        "Two ways that fail for different reasons disagree.",
-        "LSTD-Q, which needs no propensities, is more than a standard error away.",
-        "Log the propensities (`behavior_prob`), or try another classifier (`classifier=`).",
-        _opinions_differ,
-    ),
-    Rule(
-        "fragile",
-        "Hardly any unrecorded cause is needed to explain the difference away.",
-        f"Γ* is below {FRAGILE:g}.",
-        "Record more of what the actions followed; `sensitivity` shows the bounds.",
-        _fragile,
-    ),
-    Rule(
-        "repeated_episodes",
-        "Episodes are in the log twice.",
-        f"More than 2 % of them have the rewards and states of another (red: {MANY_COPIES:.0%}).",
-        "Remove the copies from the log.",
-        _repeated_episodes,
-        model=False,
-        says_remedy=False,
-    ),
-    Rule(
-        "timeouts_marked_as_terminals",
-        "A time limit is logged as an end.",
-        "Many episodes terminate at exactly the greatest length; red where lengths differ and no column is a clock.",
-        "Mark those rows as `truncated`.",
-        _timeouts,
-        model=False,
-        says_remedy=False,
-    ),
-    *(
-        Rule(
-            check.__name__,
-            means,
-            "As found by `sparsetd inspect` in the first 50,000 rows.",
-            remedy,
-            _suspected(check.__name__),
-            model=False,
-            says_remedy=False,
-        )
-        for check, means, remedy in (
-            (SUSPECTED[1], "A successor is the first state of the next episode.", "Log the state before the reset."),
-            (SUSPECTED[2], "Successors do not match the next rows.", "Complete, sort or realign the rows."),
-            (SUSPECTED[3], "Rewards look one row late.", "Move each reward to the row of its own action."),
-            (SUSPECTED[4], "Rewards look shifted by a row.", "Move each reward to the row of its own action."),
-            (SUSPECTED[5], "−1 may stand for missing text.", "Start from the raw table with `sparsetd prepare`."),
-            (SUSPECTED[6], "Rows are repeated.", "Remove the duplicates."),
-            (SUSPECTED[7], "Logged probabilities cannot be right.", "Log the probability of the action taken."),
-        )
-    ),
-    Rule(
-        "one_record",
-        "The log is one long record, cut into blocks.",
-        "It has one episode that is long beside its autocorrelation.",
-        "Number the episodes in a column `episode` if it has several.",
-        _one_record,
-        model=False,
-        says_remedy=False,
-    ),
-)
-
-
 def page() -> str:
     """The table as a page of the documentation."""
     lines = [
@@ -623,6 +626,6 @@ def page() -> str:
         "[Assumptions](assumptions.md).",
         "",
     ]
-    for rule in RULES:
-        lines += [f"## {rule.code}", "", rule.means, "", f"*When:* {rule.when}", "", f"*What to do:* {rule.remedy}", ""]
+    for row in RULES:
+        lines += [f"## {row.code}", "", row.means, "", f"*When:* {row.when}", "", f"*What to do:* {row.remedy}", ""]
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from sparsetd.evaluation.estimate import Together, minus
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import Progress, Settings, judge
 from sparsetd.evaluation.result import ASSUMPTIONS, SIGNS, Decision, Evaluation, Robustness, acts_line
-from sparsetd.evaluation.subgroups import Place, by_group, groups_of, places
+from sparsetd.evaluation.subgroups import Place, by_group, groups_of, places, thirds_of
 from sparsetd.logs.engines import Engine
 from sparsetd.logs.rules import Family, is_rule, policy
 
@@ -167,13 +167,14 @@ def compare(
     pairs = {(b, a): minus(values[b], values[a]) for a, b in combinations(values, 2)}
     differences, (reference, *others) = Together.of(pairs, level), list(own)
     groups = {} if by is None else groups_of(found.log, by, cluster)
+    columns = thirds_of(found.log.log) if others and not thresholds else []
     said = {name: policy.cautions for name, policy in own.items()}
     return Comparison(
         values=Together.of(values, level),
         differences=differences,
         best_set=_best(differences, list(own)),
         groups=by_group(found, groups) if groups and others else Together.of({}, level),
-        where={} if thresholds else {name: places(found, own[name], own[reference]) for name in others},
+        where={} if thresholds else {name: places(found, own[name], own[reference], columns) for name in others},
         reference=reference,
         unjudged=tuple(name for name, cautions in said.items() if any(c.severity == "red" for c in cautions)),
         gamma=gamma,

@@ -14,8 +14,8 @@ value.
     first        u touches the first decision only (Namkoong et al., 2020)
     persistent   one u per cluster touches all of its decisions (Bruns-Smith, 2021): clusters are tilted by Π W_t
 
-Quantiles and bounds come from the rows of the sample (50,000 at most); what they add to the value there is added to the
-value of the log. Γ* is the least Γ at which confounding and chance together may explain a difference away.
+Quantiles and bounds come from 20,000 rows at most; what they add to the value there is added to the value of the log.
+Γ* is the least Γ at which confounding and chance together may explain a difference away.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from sparsetd.evaluation.estimate import Estimate, Value
 from sparsetd.evaluation.linear import LinearValue
 from sparsetd.evaluation.moments import Moments
 from sparsetd.evaluation.parts import Part, with_ones
-from sparsetd.evaluation.reading import SAMPLE, Opened, View, seen
+from sparsetd.evaluation.reading import Opened, View, seen
 from sparsetd.evaluation.result import Robustness
 from sparsetd.logs import Transitions
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
 
 Kind = Literal["every", "first", "persistent"]
+ROWS = 20_000  # of the sample that bounds are computed from
 SWEEPS = 4
-MAJORISED = 25  # least-squares problems for one quantile regression
-FITTED = 4_000  # rows of an action to which its quantile is fitted
+MAJORISED = 15  # least-squares problems for one quantile regression
+FITTED = 2_000  # rows of an action to which its quantile is fitted
 TRIED = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)  # Γ at which Γ* is looked for
 COMPARED = 3  # recorded columns whose strength is shown
 USUAL = 0.9  # share of the rows whose odds a column changes by no more than its strength
@@ -67,7 +68,7 @@ class Confounded:
         known, whole = log.log, rows if units is None else rows.in_units(units)
         if known.behavior_prob is None:
             return None
-        last = int(np.searchsorted(whole.episodes.last, SAMPLE))
+        last = int(np.searchsorted(whole.episodes.last, ROWS))
         ends = np.append(whole.episodes.clusters[1:], len(whole.episodes))
         members = slice(0, int(ends[min(int(np.searchsorted(ends, last + 1)), len(ends) - 1)]))
         part = seen(whole.some(members).whole().under(k), views)

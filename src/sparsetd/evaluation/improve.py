@@ -25,7 +25,7 @@ from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import Progress, Settings, gains, judge
 from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness
 from sparsetd.evaluation.score_policy import ScorePolicy
-from sparsetd.evaluation.subgroups import Place, places
+from sparsetd.evaluation.subgroups import Place, places, thirds_of
 from sparsetd.logs import Transitions, concatenate, shards
 from sparsetd.logs.engines import Engine
 from sparsetd.logs.partition import cuts, hashed, parts_between
@@ -250,7 +250,7 @@ def _split(log: Transitions, groups: Array, learn: float, settings: Settings, sa
     asked = replace(policy, learnt_from=policy.learnt_from[:0])  # none of these: they were set aside
     tested = replace(settings, cluster=None if settings.cluster is None else groups[later == 1])
     found = judge(log[test], {"the proposed policy": asked}, tested)
-    where = places(found, found.policies[0], None)
+    where = places(found, found.policies[0], None, thirds_of(found.log.log))
     return Split(policy, evaluation_of(found), where, tuple(ranked), int((later == 0).sum()))
 
 

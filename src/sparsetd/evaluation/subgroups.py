@@ -159,10 +159,18 @@ class Place:
         return {**asdict(self), "gain": self.gain.value, "interval": self.gain.interval(level)}
 
 
-def places(found: Judgement, own: Judged, other: Judged | None) -> tuple[Place, ...]:
+def thirds_of(log: Transitions) -> list[dict[str, Array]]:
+    """The rows by thirds of every observed column that varies."""
+    columns = zip(log.labels(), log.observation.T, strict=True)
+    return [groups for groups in (thirds(name, column) for name, column in columns) if len(groups) > 1]
+
+
+def places(
+    found: Judgement, own: Judged, other: Judged | None, columns: Sequence[dict[str, Array]]
+) -> tuple[Place, ...]:
     """The difference of two policies by logged action, and by thirds of the columns by which their acts differ most.
 
-    Without an `other` policy it is the difference to the logged behaviour.
+    Without an `other` policy it is the difference to the logged behaviour. `columns` are those of `thirds_of`.
     """
     log, basis = found.log, found.first.basis
     k = log.target_names.index(own.name)
@@ -173,9 +181,7 @@ def places(found: Judgement, own: Judged, other: Judged | None) -> tuple[Place, 
     assert sample.ratios is not None
     less = 1.0 if other is None else sample.ratios[log.target_names.index(other.name)]
     rows = (gain * len(sample.episodes), np.abs(sample.ratios[k] - less) / 2, weight)
-    columns = zip(log.log.labels(), log.log.observation.T, strict=True)
-    cut = [groups for groups in (thirds(name, column) for name, column in columns) if len(groups) > 1]
-    cut.sort(key=lambda groups: -np.ptp([rows[1] @ own / own.sum() for own in groups.values()]))
+    cut = sorted(columns, key=lambda groups: -np.ptp([rows[1] @ own / own.sum() for own in groups.values()]))
     action = log.log.action
     actions = [] if action is None or action.ndim > 1 else _of_actions(log.log, rows, sample.episodes)
     return (
