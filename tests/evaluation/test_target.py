@@ -126,6 +126,14 @@ def test_what_a_policy_does() -> None:
     np.testing.assert_allclose(sum(halves), [before, after])
 
 
+def test_every_answer_says_what_the_policy_does() -> None:
+    found = evaluate(LOG, "B if lactate > 2", gamma=1.0, n_resamples=0)
+    before, after = Target.of("B if lactate > 2", LOG).acts(LOG) / len(LOG)
+    assert found.acts == {"actions": ["none", "B"], "logged": pytest.approx(before), "target": pytest.approx(after)}
+    assert f"B {before[1]:.0%} → {after[1]:.0%}" in str(found)
+    assert evaluate(LOG, "behavior", gamma=1.0, n_resamples=0).acts is None
+
+
 def test_a_classifier_of_codes_is_not_read_as_one_of_names() -> None:
     """S8: the actions are called 1 and 0 and their codes are 0 and 1."""
     log = replace(LOG, action_names=("1", "0"))

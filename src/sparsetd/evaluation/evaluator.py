@@ -58,12 +58,15 @@ from sparsetd.evaluation.parts import Part, on_columns
 from sparsetd.evaluation.reading import Ask, Opened, Parts, View, Walk, answer, open_log, seen, together
 from sparsetd.evaluation.result import Robustness
 from sparsetd.evaluation.support import Overlap, Support, overlap, ratio_counts, ratio_edges, support, weights
-from sparsetd.logs import suspicions
+from sparsetd.evaluation.target import Target
+from sparsetd.logs import Transitions, suspicions
 from sparsetd.logs.engines import Engine
 from sparsetd.selection import SparseTDSelect
 from sparsetd.solvers.saddle import Units
 from sparsetd.storage.cache import Cache
 from sparsetd.system import Array
+
+MOST_SHOWN = 1_000  # actions whose shares are told
 
 Progress = Callable[[str], None]
 
@@ -534,14 +537,28 @@ def _n_candidates(log: Opened) -> int:
     return len(log.names) if log.built is None else log.built.n_features_in_
 
 
+def _acts(log: Transitions, target: Target) -> dict[str, Any] | None:
+    """The share of every action, as logged and as the target has it, in the rows that are at hand (the first shards).
+
+    None for the logged behaviour itself, and where actions are not few codes 0, 1, …
+    """
+    behavior = target.form is None and not target.of_logged
+    if behavior or log.action is None or not 0 < log.n_actions <= MOST_SHOWN or log.action.min() < 0:
+        return None
+    counts = target.acts(log)
+    before, after = (counts / counts.sum(axis=1, keepdims=True)).tolist()
+    names = [*(log.action_names or ()), *map(str, range(len(log.action_names or ()), len(before)))]
+    return {"actions": names, "logged": before, "target": after}
+
+
 def _with_evidence(
     log: Opened, first: First, logged: Logged, own: Judged, suspected: dict[str, str], settings: Settings
 ) -> Judged:
     """The policy with its difference to the behaviour, a second opinion, and all cautions that apply."""
     value = logged.observed if own.sample_mean else own.value
-    judged = replace(own, value=value, gain=minus(value, logged.value))
+    k = log.target_names.index(own.name)
+    judged = replace(own, value=value, gain=minus(value, logged.value), acts=_acts(log.log, log.targets[k]))
     if log.behavior is not None and not own.sample_mean:
-        k = log.target_names.index(own.name)
         sample = log.sample.under(k).episodes
         args = (log.log, log.targets[k], log.behavior, log.features, settings.gamma, sample)
         judged = replace(judged, opinion=second_opinion(*args))
