@@ -10,6 +10,7 @@
     corruption   cut and flip the bytes of model files
     demo         the demo's settings on other seeds
     cores        how well a sweep uses two cores
+    door         CPU seconds and memory of logs on their way from files to whole episodes
     shards       sums over the shards of a log against one file
     many-rows    logs of 20 to 100 million rows, on processes or a cluster
     gpu          agreement and speed of the GPU backend, on a real device

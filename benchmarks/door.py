@@ -1,6 +1,6 @@
 """What the door costs: CPU seconds and peak memory of a log on its way from files to whole episodes.
 
-    python -m benchmarks door                    rows as in docs/scale.md: 2,000,000 of Parquet, 500,000 of CSV
+    python -m benchmarks door                    2,000,000 rows of Parquet, 500,000 with ids of text, 500,000 of CSV
     python -m benchmarks door --rows 200000      a tenth of it
     python -m benchmarks door --code ../old/src  the same files read by another version, in turn
 
