@@ -42,7 +42,7 @@ class Mutant:
         return text
 
 
-BASE, CHECKS, ROWS, KEPT = "estimators/base.py", "estimators/validation.py", "estimators/rows.py", "solvers/rows.py"
+BASE, CHECKS, KEPT = "estimators/base.py", "estimators/validation.py", "solvers/rows.py"
 PENALTY, METRIC, STABLE = "tests/penalties", "tests/test_metrics.py", "tests/selection/test_stability_and_intervals.py"
 RULE, KEPT_WORK, STORED = "tests/logs/test_rules.py", "tests/storage/test_cache.py", "tests/storage"
 PROGRAM, LITERAL = "tests/solvers/test_linear_programs.py", "tests/solvers/test_against_reference.py"
@@ -50,7 +50,7 @@ LINEAR, WEIGHED = (
     "tests/evaluation/test_linear.py tests/evaluation/test_influence.py",
     "tests/evaluation/test_importance.py",
 )
-META = "tests/test_metamorphic.py"
+META, LAZY = "tests/test_metamorphic.py", "tests/solvers/test_sparse_kernels.py"
 MUTANTS = (
     # What all estimators share.
     Mutant(BASE, "np.where(np.append(begins[1:], True), 0.0, gammas)", "gammas"),
@@ -72,8 +72,8 @@ MUTANTS = (
     Mutant(BASE, "phi = np.ascontiguousarray(phi)  #", "phi = phi  #"),
     Mutant(
         BASE,
-        "phi_next = with_constant(phi_next) if self.fit_intercept",
-        "phi_next = 2.0 * with_constant(phi_next) if self.fit_intercept",
+        "phi_next = validation.with_constant(phi_next) if self.fit_intercept",
+        "phi_next = 2.0 * validation.with_constant(phi_next) if self.fit_intercept",
     ),
     Mutant(
         BASE,
@@ -99,9 +99,9 @@ MUTANTS = (
         CHECKS, 'lambda v: 0.0 <= v <= 1.0, "a number in [0, 1]"', 'lambda v: 0.0 <= v <= 2.0, "a number in [0, 1]"'
     ),
     Mutant(CHECKS, "lambda v: 0.0 <= v < np.inf", "lambda v: -2.0 <= v < np.inf"),
-    Mutant(ROWS, "self.phi[first + 1 : stop + 1]", "self.phi[first:stop]"),
-    Mutant(ROWS, "one = np.ones((phi.shape[0], 1)", "one = np.zeros((phi.shape[0], 1)"),
-    Mutant(ROWS, "rows = rows.astype(phi.dtype, copy=False)", "rows = abs(rows.astype(phi.dtype, copy=False))"),
+    Mutant(CHECKS, "self.phi[first + 1 : stop + 1]", "self.phi[first:stop]"),
+    Mutant(CHECKS, "one = np.ones((phi.shape[0], 1)", "one = np.zeros((phi.shape[0], 1)"),
+    Mutant(CHECKS, "rows = rows.astype(phi.dtype, copy=False)", "rows = abs(rows.astype(phi.dtype, copy=False))"),
     # What each method keeps by itself.
     Mutant(
         KEPT,
@@ -137,6 +137,12 @@ MUTANTS = (
     Mutant(
         "system.py", "self._phi_next_t @ (self.batch.discount[:, None] * u[:, :, 1])", "self._phi_next_t @ u[:, :, 1]"
     ),
+    # What is compiled: every kernel is compiled anew for these, so they take minutes.
+    Mutant(
+        "solvers/compiled/law.py", "np.minimum(np.maximum(v, -drop), drop)", "np.minimum(np.maximum(v, -drop), v)", LAZY
+    ),
+    Mutant("solvers/compiled/dense.py", "e_next[j] = c * phi[j] + d * e[j]", "e_next[j] = c * phi[j] + e[j]", LITERAL),
+    Mutant("solvers/compiled/balls.py", "within_radius(v, 1.0)", "within_radius(v, 2.0)", LITERAL),
     # The axes: which system, which penalty.
     Mutant(
         "operators.py",
