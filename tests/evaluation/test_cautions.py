@@ -237,7 +237,7 @@ def test_the_quality_of_an_estimated_behaviour_is_told(change, expected):
 def test_every_code_has_a_case():
     """Those of overlap and of the fit of the features have tests of their own."""
     elsewhere = {"misspecified", "unobserved_state", "behavior_uninformative", "behavior_floored", "opinions_differ"}
-    elsewhere |= {"one_record", "fragile"}
+    elsewhere |= {"one_record", "fragile", "repeated_ids"}
     assert {rule.code for rule in RULES} == set(CASES) | elsewhere
 
 

@@ -147,3 +147,16 @@ def test_every_answer_says_what_the_policy_does():
     assert found.acts["target"] == [1.0, 0.0, 0.0]
     assert sum(found.acts["logged"]) == pytest.approx(1.0)
     assert "what it does" in str(found)
+
+
+def test_an_id_that_episodes_share_is_named_unless_it_is_the_cluster():
+    row = PATIENT[LOG.episode - LOG.episode[0]].astype(float)
+    names = (*LOG.names, "patient_id")
+    s, after = (np.column_stack([x, row]) for x in (LOG.observation, LOG.next_observation))
+    log = replace(LOG, observation=s, next_observation=after, names=names)
+    said = {c.code: c for c in evaluate(log, **PLAIN).warnings}
+    assert said["repeated_ids"].severity == "amber"
+    assert "90 episodes share 30 values of `patient_id`" in said["repeated_ids"].text
+    assert "repeated_ids" not in {c.code for c in evaluate(log, cluster="patient_id", **PLAIN).warnings}
+    aged = replace(log, names=(*LOG.names, "age"))
+    assert "repeated_ids" not in {c.code for c in evaluate(aged, **PLAIN).warnings}

@@ -514,6 +514,18 @@ def repeated_episodes(e: Evidence) -> Finding:
 
 
 @rule(model=False, says_remedy=False)
+def repeated_ids(e: Evidence) -> Finding:
+    """Episodes share an id, so they are not independent.
+
+    When: A column whose name is that of an id is the same within every episode and repeats across episodes.
+
+    Do: Pass the column as `cluster=` (`--cluster`).
+    """
+    sentence = e.suspected.get("ids_that_repeat")
+    return None if e.clustered or sentence is None else ("amber", _sentence(sentence))
+
+
+@rule(model=False, says_remedy=False)
 def timeouts_marked_as_terminals(e: Evidence) -> Finding:
     """A time limit is logged as an end.
 
@@ -569,7 +581,7 @@ SUSPECTED: dict[Callable[[Transitions], str | None], tuple[str, str]] = {
         "Log the probability of the action taken.",
     ),
 }
-CHECKED = (suspicions.timeouts_marked_as_terminals, *SUSPECTED)
+CHECKED = (suspicions.timeouts_marked_as_terminals, suspicions.ids_that_repeat, *SUSPECTED)
 
 
 def _is_suspected(code: str) -> Test:

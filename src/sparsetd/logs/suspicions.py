@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Callable
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsetd.logs.cells import folded
 from sparsetd.logs.checks import Array
@@ -298,6 +299,26 @@ def only_outcomes(t: Transitions) -> bool:
     return not last.all() and bool(t.terminated[last].all() and t.reward.any() and not t.reward[~last].any())
 
 
+ID = re.compile(r"(^|[_ ])(id|patient|subject|person|user|customer|member|client|mrn)([_ ]|$)", re.IGNORECASE)
+
+
+def ids_that_repeat(t: Transitions) -> str | None:
+    """A column of ids, the same in all rows of an episode, that several episodes share."""
+    if sp.issparse(t.observation):
+        return None
+    columns = {name: t.observation[:, j] for j, name in enumerate(t.names or ()) if ID.search(name)}
+    first = t._bounds()[:-1]
+    for name, values in columns.items():
+        own = values[first]
+        n = len(np.unique(own))
+        if 1 < n < (1 - FEW) * len(own) and np.array_equal(np.repeat(own, np.diff(t._bounds())), values):
+            return (
+                f"{len(own)} episodes share {n} values of `{name}`: if it is an id, they are not independent and "
+                f"intervals are too narrow; pass cluster={name!r} (--cluster {name})."
+            )
+    return None
+
+
 CHECKS: tuple[Callable[[Transitions], str | None], ...] = (
     one_endless_episode,
     decimal_actions,
@@ -315,6 +336,7 @@ CHECKS: tuple[Callable[[Transitions], str | None], ...] = (
     constant_reward,
     repeated_rows,
     repeated_episodes,
+    ids_that_repeat,
     visits_out_of_order,
     names_that_differ_in_case_only,
     repeated_outcomes,
