@@ -18,6 +18,7 @@ from sparsetd.logs.checks import Array, Mask
 from sparsetd.logs.names import codes_in, in_order, joined_names, names_in
 from sparsetd.logs.partition import partition
 from sparsetd.logs.policy import action_probabilities, chosen, discrete, is_whole
+from sparsetd.system import rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +153,7 @@ class Transitions(Framed):
             raise TypeError("Transitions are sliced by rows: pass a slice, a mask or an array of row numbers.")
         start = self.start[index]
         start[1:] |= np.diff(index) != 1
-        taken: dict[str, Any] = {name: value[rows] for name, value in self._columns().items()}
+        taken: dict[str, Any] = {name: rows_of(value, rows) for name, value in self._columns().items()}
         return replace(self, **{**taken, "start": start})
 
     @property
