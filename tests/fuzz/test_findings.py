@@ -373,3 +373,8 @@ def test_real_numbers_stored_as_complex_ones_are_read_beside_objects() -> None:
     mixed = {**OBS, "action": np.array([1, 2 + 0j, 3.0], dtype=object)}
     assert read(mixed).action.tolist() == [[1.0], [2.0], [3.0]]
     refused(lambda: read({**mixed, "action": np.array([1, 2 + 1j, 3.0], dtype=object)}), "row 1 holds \\(2\\+1j\\)")
+
+
+def test_ids_in_half_precision() -> None:
+    assert read({**OBS, "episode": np.array([1.0, 2.0, 3.0], np.float16)}).ids().tolist() == [1, 2, 3]
+    assert read({**OBS, "episode": np.array([1.5, np.inf, 3.0], np.float16)}).ids().tolist() == ["1.5", "inf", "3"]

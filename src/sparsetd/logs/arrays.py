@@ -227,6 +227,7 @@ def _whole(ids: Array) -> Array | None:
     """Ids as 64-bit integers, if they are whole numbers of that size and of one type; else they are text."""
     if ids.dtype.kind == "O" and {type(entry) for entry in ids.tolist()} != {int}:
         return None
+    ids = ids.astype(np.float64) if ids.dtype.kind == "f" else ids  # 2⁵³ is infinite in half precision
     if ids.dtype.kind == "f" and not ((ids == np.rint(ids)) & (np.abs(ids) < 2**53)).all():
         return None
     if ids.dtype.kind not in "biufO" or (ids.dtype.kind in "uO" and ids.max() >= 2**63) or ids.min() < -(2**63):
