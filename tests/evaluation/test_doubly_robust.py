@@ -8,7 +8,7 @@ from evaluation.clinic import GAMMA, Clinic, policy_of, tables
 from evaluation.logs import asked
 
 from sparsetd.evaluation import evaluate
-from sparsetd.evaluation.action_values import second_opinion
+from sparsetd.evaluation.action_values import ActionRows, robust_with_q, second_opinion
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.held_out import doubly_robust, robust_sums, without_each
 from sparsetd.evaluation.linear import LinearValue
@@ -91,4 +91,24 @@ def test_a_disagreement_is_said():
 def test_a_target_that_cannot_be_asked_about_successors_has_no_second_opinion():
     log = CLINIC.log(50)
     target = Target.of(np.full(len(log), 0.5), log)
-    assert second_opinion(log, target, None, None, GAMMA, Episodes.of_log(log, GAMMA)) is None
+    assert second_opinion(log, target, None, None, GAMMA, Episodes.of_log(log, GAMMA), np.zeros(50)) is None
+
+
+def test_with_q_it_is_right_although_the_propensities_are_wrong():
+    """Ratios of a behaviour that nobody followed: q carries the value, and its errors are small whatever they weigh."""
+    log, policy = CLINIC.log(600), policy_of(TABLE)
+    rows = ActionRows.of(log, _Three(), GAMMA, policy)
+    ratio = np.where(log.action == 1, 1.5, 0.7)
+    found = robust_with_q(rows, ratio, np.arange(600) % 5)
+    low, high = found.interval(0.99)
+    assert low < TRUTH < high
+    known = evaluate(CLINIC.log(400, propensities=False), policy, gamma=GAMMA, n_resamples=0)
+    row = next(e for e in known.comparisons if e.name == "DR with q")
+    assert row.value == pytest.approx(TRUTH, abs=0.4)
+
+
+class _Three:
+    """Three of the four columns: the constant has the fourth."""
+
+    def transform(self, observation):
+        return observation[:, :3]

@@ -30,6 +30,7 @@ from sparsetd.selection.moments import lengths
 from sparsetd.system import Array
 
 MOST_WEIGHTS = 2_000
+N_FOLDS = 5
 RIDGE = 1.0  # rows' worth of "no effect" that every block has seen: it settles actions with fewer rows than features
 
 
@@ -65,16 +66,11 @@ class ActionRows:
         whole = Episodes.of_log(log, gamma) if episodes is None else episodes
         return cls(phi, phi_next, action, pi, pi_next, log.reward, discount, whole)
 
-
-def refuse_unseen(action: Array, pi: Array, name: str = "policy") -> None:
-    """An action that the policy takes and the log never shows has no value that data could tell."""
-    never = np.setdiff1d(np.flatnonzero(pi.max(axis=0) > 0), action)
-    if len(never):
-        row = int(np.argmax(pi[:, never[0]] > 0))
-        raise ValueError(
-            f"`{name}` takes action {never[0]}, first in row {row}, but the log never does: nothing can be said about "
-            "it; restrict the policy to logged actions."
-        )
+    def some(self, members: Array) -> ActionRows:
+        """The rows of the episodes of a mask."""
+        rows = members[self.episodes.of]
+        names = ("phi", "phi_next", "action", "pi", "pi_next", "reward", "discount")
+        return ActionRows(**{name: getattr(self, name)[rows] for name in names}, episodes=self.episodes.only(members))
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +94,6 @@ class ActionValue:
         ahead = ((rows.phi_next @ theta.T) * rows.pi_next).sum(axis=1)
         taken = np.einsum("td,td->t", rows.phi, theta[rows.action])
         return cls(theta, dual, w * (rows.reward + rows.discount * ahead) + offset - taken, rows)
-
-    def target(self) -> Array:
-        """r + γV(s') of every row."""
-        ahead = ((self.rows.phi_next @ self.theta.T) * self.rows.pi_next).sum(axis=1)
-        return self.rows.reward + self.rows.discount * ahead
 
     def start_value(self) -> tuple[float, Array]:
         """Mean of V(s₀) = Σ_a π(a|s₀)Q(s₀, a), and its influence per cluster (the clustered sandwich)."""
@@ -137,13 +128,41 @@ def _system(rows: ActionRows, weight: Array, reward: Array) -> tuple[Array, Arra
 
 
 def second_opinion(
-    log: Transitions, target: Target, behavior: Any, features: Any, gamma: float, episodes: Episodes
-) -> Estimate | None:
-    """LSTD-Q of the target on action blocks; None where the target cannot be asked about successors, or is too wide."""
+    log: Transitions, target: Target, behavior: Any, features: Any, gamma: float, episodes: Episodes, hashes: Array
+) -> tuple[Estimate, Estimate] | None:
+    """LSTD-Q of the target on action blocks, and the doubly robust estimate with its q.
+
+    None where the target cannot be asked about successors, or is too wide.
+    """
     if target.form is None or isinstance(target.form, np.ndarray):
         return None
     phi = fit_features(log, StandardScaler()) if features is None else features
     rows = ActionRows.of(log, phi, gamma, target, behavior, episodes)
     if rows.phi.shape[1] * rows.pi.shape[1] > MOST_WEIGHTS:
         return None
-    return ActionValue.fit(rows).estimate()
+    return ActionValue.fit(rows).estimate(), robust_with_q(rows, episodes.ratio, (hashes % N_FOLDS).astype(np.intp))
+
+
+def robust_with_q(rows: ActionRows, ratio: Array, fold: Array) -> Estimate:
+    """The cross-fitted doubly robust estimate with q (Kallus and Uehara, 2020), from the fold of every episode.
+
+        (1/n) Σ_i [ v(s_{i,0}) + Σ_t w_t ρ_t (r_t + γ v(s_{t+1}) − q(s_t, a_t)) ]        v(s) = Σ_a π(a|s) q(s, a)
+
+    with q by LSTD-Q and the implied weights w by LSTD on the episodes of the other folds. Errors of the estimated
+    propensities enter times the errors of q, where the estimate with v has them alone.
+    """
+    e, terms = rows.episodes, np.empty(len(rows.episodes))
+    weighted, changes = ratio[:, None] * rows.phi, rows.phi - rows.discount[:, None] * rows.phi_next
+    for k in np.unique(fold):
+        others, here = fold != k, (fold != k)[e.of]
+        theta = ActionValue.fit(rows.some(others)).theta
+        A, start = weighted[here].T @ changes[here], rows.phi[e.first[others]].sum(axis=0)
+        direction = np.linalg.lstsq(A.T, start, rcond=1e-10)[0]
+        value, ahead = (
+            (f @ theta.T * pi).sum(axis=1) for f, pi in ((rows.phi, rows.pi), (rows.phi_next, rows.pi_next))
+        )
+        taken = np.einsum("td,td->t", rows.phi, theta[rows.action])
+        error = (weighted @ direction) * (rows.reward + rows.discount * ahead - taken)
+        terms[~others] = (value[e.first] + e.total(error))[~others]
+    each = e.by_cluster(terms - terms.mean())
+    return Estimate.of_influence("DR with q", float(terms.mean()), each * len(each) / len(e))

@@ -117,7 +117,7 @@ def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
         features=() if detail is None else _features(found, detail),
         n_candidates=len(log.names) if log.built is None else log.built.n_features_in_,
         n_used=len(found.first.basis.columns),
-        comparisons=() if detail is None else _comparisons(detail, own.opinion),
+        comparisons=() if detail is None else _comparisons(detail, own.opinion, own.robust),
         warnings=own.cautions,
         behavior_policy=None if log.behavior is None else log.behavior.summary(many),
         fit="" if detail is None else _fit(found, detail),
@@ -132,11 +132,12 @@ def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
     )
 
 
-def _comparisons(detail: Detail, opinion: Estimate | None) -> tuple[Estimate, ...]:
+def _comparisons(detail: Detail, opinion: Estimate | None, robust: Estimate | None) -> tuple[Estimate, ...]:
     """The same value by other estimators."""
     name = "LSTD, columns as they came" if detail.curved else "LSTD, features that matter"
     few = Estimate.of_influence(name, *detail.few)
-    return (few, *([] if opinion is None else [opinion]), detail.robust, *detail.importance)
+    others = [e for e in (opinion, robust) if e is not None]
+    return (few, *others, detail.robust, *detail.importance)
 
 
 def _features(found: Judgement, detail: Detail) -> tuple[Feature, ...]:

@@ -327,6 +327,7 @@ class Judged:
     cautions: tuple[Caution, ...] = ()
     acts: dict[str, Any] | None = None
     robustness: Robustness | None = None
+    robust: Estimate | None = None
 
     @property
     def estimate(self) -> Estimate:
@@ -560,8 +561,9 @@ def _with_evidence(
     judged = replace(own, value=value, gain=minus(value, logged.value), acts=_acts(log.log, log.targets[k]))
     if log.behavior is not None and not own.sample_mean:
         sample = log.sample.under(k).episodes
-        args = (log.log, log.targets[k], log.behavior, log.features, settings.gamma, sample)
-        judged = replace(judged, opinion=second_opinion(*args))
+        args = (log.log, log.targets[k], log.behavior, log.features, settings.gamma, sample, log.hashes[: len(sample)])
+        found = second_opinion(*args)
+        judged = judged if found is None else replace(judged, opinion=found[0], robust=found[1])
     detail = own.detail if first.basis.ridge(0) is None else None  # what is curved is no matter of fewer columns
     few = None if detail is None else Estimate.of_influence("", *detail.few)
     fewer = None if detail is None else Estimate.of_influence("", *minus(detail.few, own.value))
