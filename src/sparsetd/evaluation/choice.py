@@ -136,7 +136,7 @@ def scores_at(rows: Part | Parts, groups: Moments, columns: Array) -> dict[tuple
     """Ω of some columns by (of the reward regression, clustered), each at the fit to all of them."""
     system = mean_system(groups)
     theta = {True: solved(system.C, system.b), False: solved(system.A, system.b)}
-    kinds = {"plain": (True, False), "summed": (True, True), "errors": (False, True)}
+    kinds = {f"{of_reward} {summed}": (of_reward, summed) for of_reward in (True, False) for summed in (True, False)}
     every = np.arange(len(system.b))
     asked = {
         name: Ask(scores, (theta[of_reward], every, clustered, of_reward)).under(0).on(on_columns, columns)

@@ -93,9 +93,11 @@ def select(system: MeanSystem, scores: Scores, reward_scores: Scores) -> Array:
     kept = np.union1d(eliminate(system.of_reward(), reward_scores), np.flatnonzero(system.free))
     while (entering := _asked_for(system, scores, kept, every)) is not None:
         kept = np.union1d(kept, entering)
-    few = system.on(kept)
-    clustered = scores(solved(few.A, few.b), kept, True)
-    return kept[survivors(few, clustered, np.arange(len(kept)), system.clustered_threshold)]
+    for clustered, bound in ((False, system.threshold), (True, system.clustered_threshold)):
+        few = system.on(kept)
+        omega = scores(solved(few.A, few.b), kept, clustered)
+        kept = kept[survivors(few, omega, np.arange(len(kept)), bound)]
+    return kept
 
 
 def _asked_for(system: MeanSystem, scores: Scores, kept: Array, every: Array) -> int | None:
