@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from evaluation.clinic import GAMMA, N_ACTIONS, Clinic, policy_of, tables
 
-from sparsetd.evaluation import compare, estimate_behavior, evaluate
-from sparsetd.logs import Transitions
+from sparsetd.evaluation import compare, estimate_behavior, evaluate, sensitivity
+from sparsetd.logs import Shard, Transitions
 
 CLINIC = Clinic()
 LOG = CLINIC.log(300)
@@ -216,3 +216,15 @@ def test_a_policy_that_only_looks_at_logged_actions_may_know_more_actions():
 
     found = compare(replace(LOG, target_prob=None), {"a": "behavior", "b": wide, "c": POLICIES["p0"]}, gamma=GAMMA)
     assert found.values["b"].value == found.values["c"].value
+
+
+def test_a_log_in_shards_gives_the_decisions_of_the_log_in_memory():
+    shards = [Shard(LOG[np.flatnonzero(LOG.episode % 4 == k)]) for k in range(4)]
+    policies = {name: POLICIES[name] for name in ("current", "p0")}
+    one, other = (compare(log, policies, gamma=GAMMA, by="ill") for log in (LOG, shards))
+    pair = ("p0", "current")
+    assert other.differences.interval(pair) == pytest.approx(one.differences.interval(pair), rel=1e-8, abs=1e-8)
+    assert [e.value for e in other.groups.values()] == pytest.approx([e.value for e in one.groups.values()], rel=1e-8)
+    assert [c.code for c in other.cautions] == [c.code for c in one.cautions]
+    ends = [sensitivity(log, POLICIES["p0"], gamma=GAMMA, confounding=[1.5]).bounds[1] for log in (LOG, shards)]
+    assert ends[1].low.value == pytest.approx(ends[0].low.value, rel=1e-8)
