@@ -145,13 +145,17 @@ def identify(solver):
     return type(solver).__name__
 
 
+def usual(solver):
+    """One penalty for the tests that do not care: each combination is a kernel of its own, which takes seconds."""
+    return None if isinstance(solver, solvers.CoinBetting) else penalties.L1(0.02, 0.02)
+
+
 @pytest.mark.parametrize("solver", SOLVERS, ids=identify)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_any_split_gives_the_same_bits(solver, dtype):
     columns, table = oracle.log(n=200), operators.tdc(lam=0.5)
-    penalty = None if isinstance(solver, solvers.CoinBetting) else penalties.L1(0.02, 0.02)
-    whole, one = run(solver, table, columns, penalty, THETA0, dtype=dtype)
-    pieces, other = run(solver, table, columns, penalty, THETA0, cuts=(1, 2, 31, 32, 33, 64, 150), dtype=dtype)
+    whole, one = run(solver, table, columns, usual(solver), THETA0, dtype=dtype)
+    pieces, other = run(solver, table, columns, usual(solver), THETA0, cuts=(1, 2, 31, 32, 33, 64, 150), dtype=dtype)
     for a, b in ((whole.x, pieces.x), (one.coef, other.coef), (one.aux, other.aux), (whole.record, pieces.record)):
         assert a.dtype == b.dtype
         assert np.array_equal(a, b)
@@ -189,7 +193,7 @@ def test_units_do_not_matter(solver):
 @pytest.mark.parametrize("solver", SOLVERS, ids=identify)
 def test_nothing_to_learn_moves_nothing(solver):
     phi, phi_next, reward, *rest = oracle.log(n=40)
-    state, solution = run(solver, operators.tdc(), (phi, phi_next, 0 * reward, *rest))
+    state, solution = run(solver, operators.tdc(lam=0.5), (phi, phi_next, 0 * reward, *rest), usual(solver))
     assert not state.x.any()
     assert not solution.coef.any()
     assert np.isfinite(state.record).all()
