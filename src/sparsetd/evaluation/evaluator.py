@@ -464,7 +464,7 @@ class _Details:
     def of(cls, log: Opened, first: First, groups: Groups, settings: Settings, model: LinearValue) -> _Details:
         basis, facts = first.basis, first.facts[0]
         folds, estimator = basis.moments[0], settings.estimator
-        settings.tell(f"choosing among {len(log.names)} features")
+        settings.tell(f"choosing among {_n_candidates(log)} features")
         others, bins = without_each(folds), fine_bins(model, folds)
         beside = {"counts": basis.ask(prediction_counts(thetas_of(others), groups.fold, bins), 0)}
         choice, raw = basis.choice, basis.raw()
