@@ -35,7 +35,7 @@ N_QUANTILES = 200  # of a column, between which its score is interpolated
 ROWS_EACH = 10  # rows that every column of ψ needs
 EPISODES_EACH, FINE_EACH = 4, 12  # episodes that every function beside needs, and where there are fine products
 LARGEST = 160  # functions beside the raw columns …
-LARGE, MANY = 50_000, 20  # … a third of that for so many rows or columns: sums take the square of their number
+LARGE, MANY = 50_000, 20  # … a third of that for so many rows or columns, a fifth for both: sums take its square
 FEW = 6  # columns up to which their order does not matter
 SIDES = (1, -1, 2, -2)
 FAR = 2 / 3  # score from which a column is "very high", or "very low" below its negative
@@ -218,7 +218,8 @@ def automatic(log: Transitions, gamma: float) -> Basis | None:
     if sp.issparse(X) or X.ndim != 2:
         return None
     d = X.shape[1]
-    room = min(n // ROWS_EACH - d, episodes // EPISODES_EACH, LARGEST if n < LARGE and d <= MANY else LARGEST // 3)
+    most = LARGEST // 5 if n >= LARGE and d > MANY else LARGEST // 3 if n >= LARGE or d > MANY else LARGEST
+    room = min(n // ROWS_EACH - d, episodes // EPISODES_EACH, most)
     if room < 1:
         return None
     plain = Basis(max_functions=0).fit(X)
