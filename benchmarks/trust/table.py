@@ -13,6 +13,7 @@ from benchmarks.trust.case import Cell
 
 COVERAGE, RED, FALSE_RED, WORSE, RIVAL = 0.90, 0.95, 0.05, 1.15, 1.1
 SILENT, WASTED, AMBER, GREEN = 0.03, 0.15, 0.85, 0.93  # shares over all logs
+MOST = {"as good as boosting": 0.8}  # share of the cells that is asked for where it is not all of them
 SAME = 1e-6  # a value has not moved if it moved by less than this share of its interval's width
 ESTIMATOR = ("f1", "permuted", "rescaled")
 COLUMNS = {
@@ -111,7 +112,7 @@ def _overall(found: dict[str, Row], met: dict[str, Any], cells: dict[str, Cell])
     out = []
     for what in dict.fromkeys(what for each in met.values() for what in each):
         asked = [each[what] for each in met.values() if what in each]
-        out.append((f"{what}: {sum(asked)} of {len(asked)} cells", all(asked)))
+        out.append((f"{what}: {sum(asked)} of {len(asked)} cells", sum(asked) >= MOST.get(what, 1.0) * len(asked)))
     missed = [s for name, s in found.items() if not met[name]["honest"]]
     chance = sum(_by_chance(s) for s in missed)
     out.append((f"honest but for chance: {len(missed) - chance} cells are not", chance == len(missed)))
