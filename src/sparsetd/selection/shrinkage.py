@@ -12,7 +12,7 @@ that losses can be compared, and all of them follow from sums over groups of epi
 critic, the raw columns alone, could not see what they miss.
 
 A choice between "raw" and "all" has to be careful, and so it errs where logs are small. A ridge moves little where the
-loss is nearly flat, and therefore its least loss can be taken as it is (measured in docs/trust.md).
+loss is nearly flat, and therefore its least loss can be taken as it is.
 """
 
 from __future__ import annotations
