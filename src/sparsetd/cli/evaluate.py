@@ -101,7 +101,7 @@ def judged_log(args: Namespace, console: Console, **columns: Any) -> tuple[Shard
     """The log of a command that judges policies; what is in one file is refused where it does not fit into memory."""
     groups = {} if args.cluster is None else {"group": args.cluster}
     parts = read_shards(args, **groups, **columns)
-    return (_fitting(parts[0], console),) if len(parts) == 1 else parts
+    return (_fitting(parts[0], console, args.features),) if len(parts) == 1 else parts
 
 
 def run(args: Namespace, console: Console) -> Outcome:
@@ -140,7 +140,7 @@ def confident(text: str) -> float:
     return value
 
 
-def _fitting(log: Shard, console: Console) -> Shard:
+def _fitting(log: Shard, console: Console, features: str) -> Shard:
     """The log, refused where its evaluation does not fit into memory; it is read here if only that tells its size."""
     from sparsetd.features.basis import LARGEST
 
@@ -148,7 +148,8 @@ def _fitting(log: Shard, console: Console) -> Shard:
     if not n:
         log = Shard(log.read())
         n, p = log.read().observation.shape
-    need = memory.for_evaluation(n, p + LARGEST // 3)
+    built = LARGEST // 3 if features == "auto" else 0
+    need = memory.for_evaluation(n, p + built)
     if need > memory.GIB:
         console.progress(f"this takes up to {need / memory.GIB:.1f} GiB of memory")
     what, remedy = f"to evaluate about {n:,} rows of {p} columns", "take fewer rows or columns, or a larger machine"
