@@ -41,7 +41,10 @@ SHAPE = (
     "Each line shows the value as one column changes and the others stay as they are in the log, against its mean; the "
     "band says how sure that is."
 )
-WEIGHT = "A weight is the change in value when the feature rises by one standard deviation, the others unchanged."
+WEIGHT = (
+    "A weight is the change in value when the feature rises by one standard deviation, the others unchanged. The "
+    "intervals of weights do not account for the choice of the features."
+)
 GLOSSARY = {
     "Value": "Expected (discounted) sum of rewards per episode if the target policy were in charge from the start.",
     "Interval": "Covers what this model converges to, at the stated rate over logs like this one; that is the policy's "
