@@ -113,7 +113,8 @@ def acts_in_words(acts: Mapping[str, Any]) -> str:
     """Which actions the policy takes more or less often than was done, as shares of the logged decisions."""
     shares = list(zip(acts["actions"], acts["logged"], acts["target"], strict=True))
     moved = sorted(shares, key=lambda entry: -abs(entry[2] - entry[1]))[:MOST_ACTIONS]
-    changes = [f"{name} in {percent(before)} → {percent(after)}" for name, before, after in moved if before != after]
+    named = [(f"action {name}" if str(name).isdigit() else name, *shares) for name, *shares in moved]
+    changes = [f"{name} in {percent(before)} → {percent(after)}" for name, before, after in named if before != after]
     if not changes:
         return "It acts as the log does in every decision."
     more = " Other actions change less." if len(shares) > len(moved) else ""
