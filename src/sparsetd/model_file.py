@@ -68,6 +68,22 @@ def save(
     With `learning` the state of a streaming method is kept too, so that `load(path).partial_fit` and `fit_stream` go on
     learning. Without it the file is for serving: of the weights it holds `coef_` alone, and is many times smaller.
     Batch methods would have to keep the rows, so they cannot go on.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from sparsetd import load, save
+    >>> from sparsetd.estimators import LSTD
+    >>> X = np.eye(3)
+    >>> model = LSTD(gamma=0.9).fit(X, [0.0, 0.0, 1.0], X[[1, 2, 2]])
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name, "model.sparsetd")
+    >>> save(model, path, notes={"log": "sepsis, 2024"})
+    >>> load(path).predict(X).round(2).tolist()
+    [8.1, 9.0, 10.0]
+    >>> folder.cleanup()
     """
     if not isinstance(model, ScorePolicy):
         check_is_fitted(model)
@@ -96,21 +112,77 @@ def _served(model: Any) -> Any:
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """The estimator or policy stored at `path`, ready to predict and, where its state was kept, to learn on."""
+    """Load the estimator or policy that `save` wrote, ready to predict and, where its state was kept, to learn on.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from sparsetd import load, save
+    >>> from sparsetd.estimators import LSTD
+    >>> X = np.eye(3)
+    >>> model = LSTD(gamma=0.9).fit(X, [0.0, 0.0, 1.0], X[[1, 2, 2]])
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name, "model.sparsetd")
+    >>> save(model, path)
+    >>> type(load(path)).__name__
+    'LSTD'
+    >>> bool(np.all(load(path).coef_ == model.coef_))
+    True
+    >>> folder.cleanup()
+    """
     return _read(path, "model")
 
 
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The notes stored beside the model."""
+    """Read the notes that `save` stored beside a model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from sparsetd.model_file import read_notes, save
+    >>> from sparsetd.estimators import LSTD
+    >>> X = np.eye(3)
+    >>> model = LSTD(gamma=0.9).fit(X, [0.0, 0.0, 1.0], X[[1, 2, 2]])
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name, "model.sparsetd")
+    >>> save(model, path, notes={"log": "sepsis, 2024"})
+    >>> read_notes(path)
+    {'log': 'sepsis, 2024'}
+    >>> folder.cleanup()
+    """
     return _read(path, "notes")
 
 
 def export_json(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a linear model as JSON that any language reads: V = intercept + Σ weights[i] · x[columns[i]].
+    """Write a linear model as JSON that programs in any language can read.
+
+    The value of a row is V = intercept + Σ weights[i] · x[columns[i]].
 
     `x` is a row of what the model was fitted to; the means and scales of a `StandardScaler` are part of the weights.
     `features` are the names of these columns, where there are names. Columns without weight are left out. A model of
     action values has a list of weights and an intercept for each action.
+
+    Examples
+    --------
+    >>> import json
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from sparsetd.model_file import export_json
+    >>> from sparsetd.estimators import LSTD
+    >>> X = np.eye(3)
+    >>> model = LSTD(gamma=0.9).fit(X, [0.0, 0.0, 1.0], X[[1, 2, 2]])
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name, "model.json")
+    >>> export_json(model, path)
+    >>> told = json.loads(path.read_text())
+    >>> told["columns"], np.round(told["weights"], 2).tolist()
+    ([0, 1, 2], [8.1, 9.0, 10.0])
+    >>> folder.cleanup()
     """
     weights, intercept = _linear(model)
     columns, names = np.flatnonzero(weights.any(axis=0)), getattr(model, "feature_names_in_", None)
@@ -146,11 +218,30 @@ def _linear(model: Any) -> tuple[Array, Array]:
 
 
 def export_onnx(model: Any, path: str | os.PathLike[str], *, kept_only: bool = False) -> None:
-    """Write V(s) = θᵀφ(s) + intercept as an ONNX graph of one `Gemm`: features (n, d) in, values (n, 1) out, float64.
+    """Write a linear model as an ONNX graph, to serve it where there is no Python.
+
+    V(s) = θᵀφ(s) + intercept is a graph of one `Gemm`: features (n, d) in, values (n, 1) out, float64.
 
     Feature maps stay outside: what goes in is φ(s). The names of the features are kept in the file's metadata. With
     `kept_only` the input holds the features of `support_` alone, in order, and the metadata their numbers: a model of
     millions of hashed features becomes as small as its use.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import onnx
+    >>> from sparsetd.model_file import export_onnx
+    >>> from sparsetd.estimators import LSTD
+    >>> X = np.eye(3)
+    >>> model = LSTD(gamma=0.9).fit(X, [0.0, 0.0, 1.0], X[[1, 2, 2]])
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name, "model.onnx")
+    >>> export_onnx(model, path)
+    >>> [node.op_type for node in onnx.load(path).graph.node]
+    ['Gemm']
+    >>> folder.cleanup()
     """
     try:
         import onnx

@@ -138,7 +138,7 @@ def compare(
     checkpoint: str | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Values of several policies and all their differences, with simultaneous intervals.
+    """Compare several policies: their values and all their differences, with simultaneous intervals.
 
     All policies are judged as `evaluate` judges one, from the same readings of the log.
 
@@ -155,6 +155,27 @@ def compare(
         "group", for a column that the log was read with as ``read(…, group="age_group")``.
     gamma, features, classifier, level, n_folds, n_resamples, random_state, cluster, engine, checkpoint
         As in `evaluate`.
+
+    See Also
+    --------
+    evaluate : One policy.
+    improve : A policy that need not be known beforehand.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import compare, prepare
+    >>> rng = np.random.default_rng(0)
+    >>> x, action = rng.normal(size=300), rng.integers(2, size=300)
+    >>> raw = {"x": x, "action": action, "reward": action * x + rng.normal(0, 0.5, size=300)}
+    >>> log = prepare(raw, bandit=True).transitions
+    >>> targets = {"always 1": "1", "by x": "1 if x > 0; else 0"}
+    >>> found = compare(log, targets, features=None, n_resamples=0)
+    >>> found.best_set
+    ('by x',)
+    >>> low, high = found.differences.interval(("by x", "always 1"))
+    >>> bool(low > 0)
+    True
     """
     named, thresholds = _named(targets)
     settings = Settings(

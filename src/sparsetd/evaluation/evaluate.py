@@ -34,7 +34,7 @@ def evaluate(
     check: Literal["boosting"] | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Value of the target policy at the start of an episode, from a log of another policy.
+    """Estimate the value of a target policy, with an interval and cautions, from a log of another policy.
 
     LSTD with importance ratios on all features gives the value (on those that double selection keeps where the rows do
     not afford all of them, see `choice`), and leaving out one cluster at a time gives its interval (see `linear`). The
@@ -75,6 +75,28 @@ def evaluate(
         removed, and nothing else.
     check : {"boosting"}, optional
         Another opinion among the `comparisons`: boosted trees (see `evaluation.boosting`), for up to a minute.
+
+    See Also
+    --------
+    compare : Several policies, and their differences.
+    sensitivity : What unrecorded causes could change in the answer.
+    improve : A better policy, learnt and tested.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import evaluate, prepare
+    >>> rng = np.random.default_rng(0)
+    >>> x, action = rng.normal(size=300), rng.integers(2, size=300)
+    >>> raw = {"x": x, "action": action, "reward": action * x + rng.normal(0, 0.5, size=300)}
+    >>> log = prepare(raw, bandit=True).transitions
+    >>> found = evaluate(log, "1 if x > 0; else 0", features=None, n_resamples=0)
+    >>> low, high = found.interval
+    >>> expected_return = 1 / np.sqrt(2 * np.pi)
+    >>> bool(low < expected_return < high)
+    True
+    >>> bool(found.difference.value > 0)
+    True
     """
     settings = Settings(
         gamma, features, estimator, classifier, level, n_folds, n_resamples, random_state, cluster, engine, checkpoint,

@@ -222,6 +222,27 @@ def improve(
         Of the splits.
     gamma, features, classifier, cluster, engine, checkpoint
         As in `evaluate`, for the test.
+
+    See Also
+    --------
+    compare : Policies that are known beforehand.
+    save : Keeps the policy in a file.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import improve, prepare
+    >>> rng = np.random.default_rng(0)
+    >>> x, action = rng.normal(size=300), rng.integers(2, size=300)
+    >>> raw = {"x": x, "action": action, "reward": action * x + rng.normal(0, 0.5, size=300)}
+    >>> log = prepare(raw, bandit=True).transitions
+    >>> found = improve(log, features=None, n_resamples=1)
+    >>> found.recommended
+    True
+    >>> found.policy.act([[-2.0], [2.0]]).tolist()
+    [0, 1]
+    >>> found.interval[0] > 0.1
+    True
     """
     if n_resamples < 1 or n_resamples % 2 == 0:
         raise ValueError(f"`n_resamples` is {n_resamples}: pass an odd number of splits, so that one is the median.")

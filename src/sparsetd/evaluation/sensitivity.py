@@ -143,9 +143,10 @@ def sensitivity(
     checkpoint: str | None = None,
     progress: Progress | None = None,
 ) -> Sensitivity:
-    """Bounds on the value of a target, and on its difference to the logged behaviour, over Γ.
+    """Bound the value of a target, and its gain over the logged behaviour, under unrecorded causes.
 
-    Γ = 1 is what `evaluate` says, to the last digit.
+    The bounds hold for all causes that change the odds of the logged action by a factor of at most Γ. Γ = 1 is what
+    `evaluate` says, to the last digit.
 
     Parameters
     ----------
@@ -159,6 +160,25 @@ def sensitivity(
         Whether the cause is new at every decision, touches the first one alone, or lasts.
     gamma, features, classifier, level, n_folds, cluster, engine, checkpoint
         As in `evaluate`.
+
+    See Also
+    --------
+    evaluate : The value if every cause was recorded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import prepare, sensitivity
+    >>> rng = np.random.default_rng(0)
+    >>> x, action = rng.normal(size=300), rng.integers(2, size=300)
+    >>> raw = {"x": x, "action": action, "reward": action * x + rng.normal(0, 0.5, size=300)}
+    >>> log = prepare(raw, bandit=True).transitions
+    >>> found = sensitivity(log, "1 if x > 0; else 0", confounding=[1.0, 1.5, 10.0], features=None)
+    >>> lower_ends = [b.difference(0.95)[0] for b in found.bounds]
+    >>> [end > 0 for end in lower_ends]
+    [True, True, False]
+    >>> 1.5 < found.undecided < 10
+    True
     """
     strengths = sorted({1.0, *map(float, confounding)})
     if not all(1.0 <= g < np.inf for g in strengths):

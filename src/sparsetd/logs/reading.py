@@ -35,7 +35,7 @@ class Reading:
 
 
 def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transitions:
-    """All rows of a log as `Transitions`.
+    """Read all rows of a log, from a file, a folder, a frame or a mapping, as `Transitions`.
 
     Parameters
     ----------
@@ -56,6 +56,16 @@ def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transiti
     a row that ended one are in order already. Without `next_obs_*` columns the successor is the next row of the
     episode; the last row of an episode that did not terminate then has none and is left out. Ids stay text where the
     source has no types, as in CSV: 7 and 07 are two episodes.
+
+    Examples
+    --------
+    >>> from sparsetd import read
+    >>> columns = {"episode": [0, 0, 1], "obs_x": [1.0, 2.0, 5.0], "action": [0, 1, 1], "score": [0.0, 1.0, 3.0]}
+    >>> log = read(columns | {"terminated": [False, True, True]}, reward="score")
+    >>> log
+    Transitions(3 rows, 2 episodes, 1 observed columns, 2 terminated, 0 truncated)
+    >>> log.returns(gamma=0.9).tolist()
+    [0.9, 3.0]
     """
     return read_with_notes(source, max_bytes=max_bytes, **columns).transitions
 

@@ -49,7 +49,9 @@ Tree = tuple[Any, ...]  # an operator and its operands: plain data, that nothing
 
 
 def policy(text: str) -> Rule | Family:
-    """A policy from a sentence such as ``"B if lactate > 2"``; a family of them from ``"B if lactate > {1..4}"``.
+    """Make a policy, or a family of policies, from a rule in words.
+
+    ``"B if lactate > 2"`` is a policy, and ``"B if lactate > {1..4}"`` a family, with one policy for each threshold.
 
     Where no clause holds, the policy does what was done, unless the rule ends with ``else ACTION``.
 

@@ -23,7 +23,9 @@ from sparsetd.system import rows_of
 
 @dataclass(frozen=True, eq=False)
 class Transitions(Framed):
-    """Columns of transitions in time order, episode after episode. Build one with `from_arrays`, which checks it.
+    """Hold the columns of a log in time order, episode after episode.
+
+    Build one with `from_arrays`, which checks it, or with `read`.
 
     Two kinds of ending are kept apart. After a *terminated* row nothing follows: its successor has value 0. A
     *truncated* row was merely cut off (a time limit, the end of the log): its successor is a state like any other and
@@ -53,6 +55,17 @@ class Transitions(Framed):
         What each row belongs to (an age group, a hospital): see `read(…, group=…)`.
     action_names : tuple of str, or None
         Names of the discrete actions, where `prepare` found text.
+
+    Examples
+    --------
+    >>> from sparsetd import Transitions
+    >>> log = Transitions.from_arrays([1.0, 2.0, 5.0], [0.0, 1.0, 3.0], terminated=[False, True, True])
+    >>> log
+    Transitions(3 rows, 2 episodes, 1 observed columns, 2 terminated, 0 truncated)
+    >>> log.next_observation[0].tolist(), log.start.tolist()
+    ([2.0], [True, False, True])
+    >>> log[log.episode == 1].reward.tolist()
+    [3.0]
     """
 
     observation: Array
@@ -238,10 +251,22 @@ class Transitions(Framed):
 
 
 def concatenate(parts: Sequence[Transitions]) -> Transitions:
-    """One `Transitions` out of several, episodes renumbered, so that any slicing of a log joins to the log again.
+    """Join several `Transitions` into one, with their episodes renumbered.
 
-    A part whose first row is not a `start` continues the last episode of the part before it. Actions are joined by
-    name: where parts number them differently, all get the numbering of all names together.
+    Any slicing of a log joins to the log again. A part whose first row is not a `start` continues the last episode of
+    the part before it. Actions are joined by name: where parts number them differently, all get the numbering of all
+    names together.
+
+    Examples
+    --------
+    >>> from sparsetd import Transitions
+    >>> from sparsetd.logs import concatenate
+    >>> log = Transitions.from_arrays([1.0, 2.0, 5.0], [0.0, 1.0, 3.0], terminated=[False, True, True])
+    >>> concatenate([log, log])
+    Transitions(6 rows, 4 episodes, 1 observed columns, 4 terminated, 0 truncated)
+    >>> again = concatenate([log[:1], log[1:]])
+    >>> len(again), again.n_episodes
+    (3, 2)
     """
     if not parts:
         raise ValueError("`parts` is empty: pass at least one Transitions.")
