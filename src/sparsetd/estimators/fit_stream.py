@@ -31,7 +31,9 @@ def fit_stream(
     seconds_per_save: float = SECONDS,
     keep_checkpoint: bool = False,
 ) -> Any:
-    """Fit on batches {"X": …, "y": …}, with "X_next" and the columns of `fit` where there are any; returns what it got.
+    """Fit estimators on a stream of batches, which need not fit in memory, and return them.
+
+    A batch is {"X": …, "y": …}, with "X_next" and the columns of `fit` where there are any.
 
     An estimator that was fitted before, or loaded from a file, goes on learning from where it was, as with
     `partial_fit`: `fit_stream(load("yesterday.sparsetd"), today)`. A copy by `sklearn.base.clone` begins afresh.
@@ -54,6 +56,18 @@ def fit_stream(
         At the end the folder is cleared.
     keep_checkpoint : bool
         Keep the state of all batches instead: the same call with more batches after these goes on from here.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LSTD
+    >>> from sparsetd.estimators import fit_stream
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(300, 3)), rng.normal(size=300)
+    >>> batches = ({'X': X[k : k + 100], 'y': y[k : k + 100]} for k in (0, 100, 200))
+    >>> model = fit_stream(LSTD(gamma=0.9), batches)
+    >>> np.allclose(model.coef_, LSTD(gamma=0.9).fit(X, y).coef_)
+    True
     """
     models = list(estimators) if isinstance(estimators, Sequence) else [estimators]
     for model in models:

@@ -30,6 +30,18 @@ class TDScorer:
     criterion : {"mspbe", "bellman"}
         The projected Bellman error needs no double samples; the plain one is cheaper, works without features, and in
         noisy problems favours functions that are too smooth.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LSTD
+    >>> from sparsetd.estimators import TDScorer
+    >>> from sparsetd.problems import random_walk
+    >>> rows = random_walk(gamma=0.9).trajectory(1000, np.random.default_rng(0))
+    >>> log = {'discount': rows.discount, 'start': rows.start}
+    >>> model = LSTD(gamma=0.9).fit(rows.phi, rows.reward, rows.phi_next, **log)
+    >>> round(TDScorer(gamma=0.9)(model, rows.phi, rows.reward, rows.phi_next, **log), 2)
+    1.0
     """
 
     def __init__(self, gamma: float = 0.99, criterion: Criterion = "mspbe") -> None:

@@ -15,9 +15,23 @@ from sparsetd.features.base import Array, positive_integer
 
 
 def action_blocks(phi: Any, weights: ArrayLike) -> Any:
-    """Row by row w ⊗ φ(s): block a holds w_a φ(s). Dense in, dense out; sparse in, CSR out.
+    """Put the state's features in the block of the action, scaled by its weight.
+
+    Row by row w ⊗ φ(s): block a holds w_a φ(s). Dense in, dense out; sparse in, CSR out.
 
     With w the indicator of an action this is φ(s, a); with w = π(·|s) it is the expectation φ̄(s) = Σ_a π(a|s) φ(s, a).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.features import action_blocks
+    >>> phi = np.array([[1.0, 5.0], [1.0, 7.0]])
+    >>> action_blocks(phi, np.eye(2)[[0, 1]])
+    array([[1., 5., 0., 0.],
+           [0., 0., 1., 7.]])
+    >>> action_blocks(phi, [[0.5, 0.5], [0.0, 1.0]])
+    array([[0.5, 2.5, 0.5, 2.5],
+           [0. , 0. , 1. , 7. ]])
     """
     w = np.asarray(weights, dtype=phi.dtype)
     if not sp.issparse(phi):
@@ -39,7 +53,9 @@ def indicator(action: Array, n_actions: int) -> Array:
 
 
 class ActionBlocks(TransformerMixin, BaseEstimator):
-    """φ(s, a) as a transformer of rows [s…, a]: the last column is the action 0, 1, …, the others go to `features`.
+    """Turn rows of a state and an action into features of both, as a transformer for pipelines.
+
+    φ(s, a) of rows [s…, a]: the last column is the action 0, 1, …, and the others go to `features`.
 
     Parameters
     ----------
@@ -47,6 +63,18 @@ class ActionBlocks(TransformerMixin, BaseEstimator):
         Feature map of the state (None: the state itself).
     n_actions : int or None
         Learned in `fit` as the greatest action seen plus one where None.
+
+    Examples
+    --------
+    >>> from sparsetd.features import ActionBlocks, Tabular
+    >>> rows = [[0, 0], [1, 1], [0, 1]]
+    >>> blocks = ActionBlocks(Tabular()).fit(rows)
+    >>> blocks.get_feature_names_out(['ward', 'drug']).tolist()
+    ['ward_0[a=0]', 'ward_1[a=0]', 'ward_0[a=1]', 'ward_1[a=1]']
+    >>> blocks.transform(rows)
+    array([[1., 0., 0., 0.],
+           [0., 0., 0., 1.],
+           [0., 0., 1., 0.]])
     """
 
     def __init__(self, features: Any = None, *, n_actions: int | None = None) -> None:

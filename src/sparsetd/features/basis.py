@@ -57,7 +57,9 @@ class Function:
 
 
 class Basis(TransformerMixin, BaseEstimator):
-    """Raw columns, hinges of their rank scores, and products of pairs of columns.
+    """Add hinges and products of pairs to raw columns, so that a linear value can bend: for tables of mixed columns.
+
+    The raw columns come first; hinges and products are made of the scores of their ranks.
 
     Parameters
     ----------
@@ -80,6 +82,18 @@ class Basis(TransformerMixin, BaseEstimator):
         The points between which the score of each column is interpolated.
     centre_ : array (n_columns, 4)
         Means of the sides of every column, in the order of `SIDES`, over the rows of `fit`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.features import Basis
+    >>> lactate = np.linspace(0.5, 9.0, 200)
+    >>> female = np.arange(200) % 2
+    >>> basis = Basis(n_knots=2).fit(np.column_stack([lactate, female]))
+    >>> len(basis.functions_), int(basis.owners_.sum(axis=1).max())
+    (9, 2)
+    >>> basis.get_feature_names_out(['lactate', 'female'])[:4].tolist()
+    ['lactate', 'female', 'lactate by rank', 'lactate above 3.33']
     """
 
     def __init__(

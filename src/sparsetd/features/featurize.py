@@ -25,7 +25,9 @@ def featurize(
     sparse: bool | None = None,
     clear: bool = True,
 ) -> Batch:
-    """Rows φ, φ' and the columns that go with them, for state values or (given a policy) for action values.
+    """Turn a log into rows of features, of states or (given a policy) of states and actions.
+
+    The result has the rows φ and φ' and the columns that go with them, for estimators, metrics and sweeps.
 
     State values:   φ(s), φ(s'), ratio = π(a|s)/μ(a|s) as logged (1 where it was not).
 
@@ -46,6 +48,18 @@ def featurize(
         CSR or dense rows; as the transformer returns them where None.
     clear : bool
         False leaves φ' of terminated rows as it is, which saves a copy where their discount of 0 says enough.
+
+    Examples
+    --------
+    >>> from sparsetd import Transitions
+    >>> from sparsetd.features import Tabular, featurize
+    >>> log = Transitions.from_arrays([[0], [1]], [0.0, 1.0], [[1], [1]], terminated=[False, True])
+    >>> rows = featurize(log, Tabular().fit([[0], [1]]), gamma=0.9)
+    >>> rows.phi_next
+    array([[0., 1.],
+           [0., 0.]])
+    >>> rows.discount
+    array([0.9, 0. ])
     """
     discount = np.where(transitions.terminated, 0.0, _discounts(gamma, len(transitions)))
     phi = state_features(features, transitions.observation, sparse)

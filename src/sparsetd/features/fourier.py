@@ -8,7 +8,9 @@ from sparsetd.features.base import Array, Bound, BoxFeatures, positive_integer, 
 
 
 class Fourier(BoxFeatures):
-    """φ_c(s) = cos(π c·u) for every c ∈ {0, …, order}ᵖ, with u the state scaled (and clipped) to the unit box.
+    """Map a state to cosine waves of several frequencies: a basis for smooth values in few dimensions.
+
+    φ_c(s) = cos(π c·u) for every c ∈ {0, …, order}ᵖ, with u the state scaled (and clipped) to the unit box.
 
     Konidaris et al. give coefficient c the step size α / ‖c‖₂ (and α for c = 0): the factors are `step_scale_`.
     Dividing the *feature* by √‖c‖ has the same effect on a TD step, where φ enters twice (once in the step, once in the
@@ -31,6 +33,18 @@ class Fourier(BoxFeatures):
         The vectors c.
     step_scale_ : array (n_features,)
         1 / ‖c‖₂, and 1 for c = 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.features import Fourier
+    >>> states = np.array([[0.0, 0.0], [1.0, 2.0]])
+    >>> waves = Fourier(order=1).fit(states)
+    >>> waves.get_feature_names_out(['x', 'v']).tolist()
+    ['1', 'cos(pi*(v))', 'cos(pi*(x))', 'cos(pi*(x+v))']
+    >>> waves.transform(states).round(6)
+    array([[ 1.,  1.,  1.,  1.],
+           [ 1., -1., -1.,  1.]])
     """
 
     def __init__(

@@ -10,7 +10,9 @@ from sparsetd.features.base import Array, Bound, BoxFeatures, positive_integer, 
 
 
 class Polynomial(BoxFeatures):
-    """All monomials Π_j v_j^{k_j} with Σ_j k_j ≤ degree of the state scaled to v ∈ [−1, 1]ᵖ.
+    """Map a state to all products of its numbers up to a degree: a basis for values that curve gently.
+
+    All monomials Π_j v_j^{k_j} with Σ_j k_j ≤ degree of the state scaled to v ∈ [−1, 1]ᵖ.
 
     Scaling keeps high powers of the same size as low ones, without which the least-squares systems are hopelessly
     conditioned. scikit-learn's `PolynomialFeatures` does the rest.
@@ -22,6 +24,17 @@ class Polynomial(BoxFeatures):
         The box; learned in `fit` where None.
     constant : bool
         Whether the first feature is the constant 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.features import Polynomial
+    >>> states = np.array([[0.0, 10.0], [4.0, 30.0]])
+    >>> powers = Polynomial(degree=2).fit(states)
+    >>> powers.get_feature_names_out(['x', 'v']).tolist()
+    ['1', 'x', 'v', 'x^2', 'x v', 'v^2']
+    >>> powers.transform([[3.0, 20.0]])
+    array([[1.  , 0.5 , 0.  , 0.25, 0.  , 0.  ]])
     """
 
     def __init__(self, degree: int = 2, *, low: Bound = None, high: Bound = None, constant: bool = True) -> None:

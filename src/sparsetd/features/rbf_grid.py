@@ -11,7 +11,9 @@ from sparsetd.features.base import Array, Bound, BoxFeatures, positive_integer, 
 
 
 class RBFGrid(BoxFeatures):
-    """φ_c(s) = exp(−½ ‖(u − c) / (width · spacing)‖²) for every centre c of every grid, and a constant.
+    """Map a state to Gaussian bumps on grids of several resolutions: a basis for local detail in few dimensions.
+
+    φ_c(s) = exp(−½ ‖(u − c) / (width · spacing)‖²) for every centre c of every grid, and a constant.
 
     u is the state scaled to the unit box. A grid of g points per dimension has gᵖ centres from edge to edge, spaced by
     1/(g − 1). The default grids give 4 + 16 + 64 + 256 + 1024 + 1 = 1365 features in two dimensions, the paper's
@@ -32,6 +34,16 @@ class RBFGrid(BoxFeatures):
     ----------
     centers_ : array (n_bumps, p)
         Centres in the units of the observation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.features import RBFGrid
+    >>> bumps = RBFGrid(grids=(2, 3), low=0.0, high=1.0).fit(np.zeros((1, 1)))
+    >>> bumps.get_feature_names_out(['x']).tolist()
+    ['rbf2(x:0)', 'rbf2(x:1)', 'rbf3(x:0)', 'rbf3(x:1)', 'rbf3(x:2)', '1']
+    >>> bumps.transform([[0.5]]).round(2)
+    array([[0.88, 0.88, 0.61, 1.  , 0.61, 1.  ]])
     """
 
     def __init__(

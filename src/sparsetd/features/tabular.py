@@ -14,7 +14,9 @@ from sparsetd.features.base import Array, positive_integer, refuse_too_many
 
 
 class Tabular(TransformerMixin, BaseEstimator):
-    """φ_i(s) = 1 if s = i, else 0, for states numbered 0, 1, …; several integer columns are numbered jointly.
+    """Map every state to a feature of its own: a table of values, for states that are few and numbered.
+
+    φ_i(s) = 1 if s = i, else 0, for states numbered 0, 1, …; several integer columns are numbered jointly.
 
     Parameters
     ----------
@@ -27,6 +29,16 @@ class Tabular(TransformerMixin, BaseEstimator):
     ----------
     n_states_ : tuple of int
         Number of states of every column.
+
+    Examples
+    --------
+    >>> from sparsetd.features import Tabular
+    >>> table = Tabular().fit([[0], [2]])
+    >>> table.transform([[2], [0]])
+    array([[0., 0., 1.],
+           [1., 0., 0.]])
+    >>> Tabular(n_states=(2, 2)).fit([[0, 0]]).get_feature_names_out(['row', 'col']).tolist()
+    ['row_0,col_0', 'row_0,col_1', 'row_1,col_0', 'row_1,col_1']
     """
 
     def __init__(self, n_states: int | Sequence[int] | None = None, *, sparse_output: bool = False) -> None:

@@ -13,7 +13,9 @@ _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(
 
 
 class TileCoding(BoxFeatures):
-    """φ_i(s) = 1 if s lies in tile i, else 0: a CSR row with exactly `n_tilings` ones.
+    """Map a state to the tiles it lies in, one of each shifted grid: sparse rows, for values that are rough.
+
+    φ_i(s) = 1 if s lies in tile i, else 0: a CSR row with exactly `n_tilings` ones.
 
     Tiling t is shifted in dimension j by ((2j + 1) t mod n_tilings) / n_tilings of a tile (Miller and Glanz, 1996), to
     spread the corners better than equal shifts. States outside the box are clipped to it. The tiles of a tiling have
@@ -32,6 +34,16 @@ class TileCoding(BoxFeatures):
     Attributes
     ----------
     n_features_out_ : int
+
+    Examples
+    --------
+    >>> from sparsetd.features import TileCoding
+    >>> tiles = TileCoding(n_tilings=4, n_tiles=8, low=[0, 0], high=[1, 1]).fit([[0.0, 0.0]])
+    >>> rows = tiles.transform([[0.2, 0.7], [0.9, 0.1]])
+    >>> rows.shape
+    (2, 324)
+    >>> rows.sum(axis=1)
+    array([4., 4.])
     """
 
     def __init__(

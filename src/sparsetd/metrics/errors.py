@@ -63,7 +63,9 @@ def mspbe(batch: Batch, theta: Array, *, lam: float = 0.0, trace: Trace = "state
 
 
 def rmspbe(batch: Batch, theta: Array, *, lam: float = 0.0, trace: Trace = "state") -> float:
-    """Return the root of the mean squared projected Bellman error, √MSPBE(θ).
+    """Return the root of the mean squared projected Bellman error.
+
+    RMSPBE(θ) = √MSPBE(θ), in the units of the reward.
 
     >>> import numpy as np
     >>> from sparsetd.problems import random_walk
@@ -222,7 +224,9 @@ def exact_rmspbe(problem: HasSystem, theta: Array) -> float:
 
 
 def exact_neu(problem: HasSystem, theta: Array) -> float:
-    """Return the norm of the expected update of a known problem, squared: ‖b − Aθ‖².
+    """Return the norm of the expected update of a known problem, squared.
+
+    NEU(θ) = ‖b − Aθ‖².
 
     >>> import numpy as np
     >>> from sparsetd.problems import random_walk

@@ -73,7 +73,15 @@ def forest(rows: Sequence[Row], ax: Any = None, *, ours: int = 1, label: str = "
 
 
 def band(x: Sequence[float], y: Sequence[float], ends: Sequence[tuple[float, float]], ax: Any = None) -> Any:
-    """A line with a band around it: values against thresholds, with intervals that hold together."""
+    """Draw a line with a band around it: values against thresholds, with intervals that hold together.
+
+    Examples
+    --------
+    >>> from sparsetd import plots
+    >>> ax = plots.band([1.0, 2.0, 3.0], [0.4, 0.6, 0.5], [(0.3, 0.5), (0.4, 0.8), (0.3, 0.7)])
+    >>> ax.get_xlabel(), ax.get_ylabel()
+    ('threshold', 'value of the policy')
+    """
     ax = axes(ax)
     low, high = zip(*ends, strict=True)
     ax.fill_between(x, low, high, color=OURS, alpha=0.2, linewidth=0)

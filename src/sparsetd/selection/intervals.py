@@ -36,7 +36,23 @@ CHUNK = 50  # bootstrap draws of one worker's task
 
 @dataclass(frozen=True, eq=False)
 class Interval(Framed):
-    """Estimates with their standard errors and interval ends, one entry per state (or one, for a policy)."""
+    """Hold estimates with their standard errors and interval ends, one entry per state (or one, for a policy).
+
+    See Also
+    --------
+    value_interval : computes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.selection import Interval
+    >>> value, error = np.array([1.0, 2.0]), np.array([0.1, 0.2])
+    >>> found = Interval(value, error, value - 2 * error, value + 2 * error, 0.95, 'sandwich')
+    >>> found
+    Interval(1 (0.8 to 1.2); 2 (1.6 to 2.4); level 0.95, sandwich)
+    >>> found.to_frame().shape
+    (2, 4)
+    """
 
     estimate: Array
     standard_error: Array
@@ -126,7 +142,9 @@ def value_interval(
     start: Any = None,
     interest: Any = None,
 ) -> Interval:
-    """An interval for V at some states, or for the value of the policy, by LSTD on the features a model selected.
+    """Return an interval for the value of states or of the policy, on the features that a model selected.
+
+    The estimates are those of LSTD on these features.
 
     Parameters
     ----------
@@ -149,6 +167,19 @@ def value_interval(
     -----
     The support counts as given. It was chosen on the same rows, so the interval is too short where relevant features
     were nearly missed; choose on one half of the episodes and ask here with the other half if that matters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import SparseTDSelect
+    >>> from sparsetd.selection import value_interval
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 10))
+    >>> y = 2.0 * X[:, 3] - X[:, 5] + 0.1 * rng.normal(size=400)
+    >>> model = SparseTDSelect(gamma=0.0).fit(X, y)
+    >>> found = value_interval(model, X, y, at=np.eye(10)[[3, 5]])
+    >>> found.estimate.round(1), bool((found.high - found.low < 0.1).all())
+    (array([ 2., -1.]), True)
     """
     if method not in ("sandwich", "bootstrap"):
         raise ValueError(f'method must be "sandwich" or "bootstrap", got {method!r}')

@@ -21,7 +21,27 @@ MARGIN = 30
 
 @dataclass(frozen=True, eq=False)
 class SparsePath(Framed):
-    """Solutions of `SparseTD` for falling ρ_θ, one column of `coefs` each."""
+    """Hold the solutions of `SparseTD` for falling penalties, one column of `coefs` for each.
+
+    `rhos` are the penalties ρ_θ, `dual_gaps` the duality gaps of the solutions, and θ = 0 from `rho_max` on.
+
+    See Also
+    --------
+    sparse_td_path : computes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.selection import sparse_td_path
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 10))
+    >>> y = 2.0 * X[:, 3] - X[:, 5] + 0.1 * rng.normal(size=400)
+    >>> path = sparse_td_path(X, y, gamma=0.0, n_rhos=5)
+    >>> path.coefs.shape, int(path.n_active[0])
+    ((10, 5), 0)
+    >>> path.to_frame().shape
+    (5, 11)
+    """
 
     rhos: Array
     coefs: Array  # (n_features, n_rhos)
@@ -65,7 +85,9 @@ def sparse_td_path(
     interest: Any = None,
     **parameters: Any,
 ) -> SparsePath:
-    """θ(ρ) = argmin ‖Ax − b‖_m + ρ‖θ‖₁ (+ ρ_w‖w‖₁) for falling ρ, each solution the start of the next.
+    """Solve `SparseTD` for falling penalties, each solution the start of the next; to see which features enter when.
+
+    θ(ρ) = argmin ‖Ax − b‖_m + ρ‖θ‖₁ (+ ρ_w‖w‖₁) for falling ρ.
 
     Parameters
     ----------
@@ -129,7 +151,21 @@ def solved_path(system: MeanSystem, support: Array, n_rhos: int = 30, eps: float
 
 
 def rho_max(X: Any, y: Any, X_next: Any = None, **parameters: Any) -> float:
-    """The smallest ρ_θ at which `SparseTD` keeps no penalised feature: max_i |(Aᵀb)_i| / ‖b‖₂ for m = 2."""
+    """Return the least penalty at which `SparseTD` keeps no penalised feature: where a grid of penalties begins.
+
+    ρ_max = max_i |(Aᵀb)_i| / ‖b‖₂ for m = 2. It takes the log and the parameters as `sparse_td_path` does.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.selection import rho_max, sparse_td_path
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 10))
+    >>> y = 2.0 * X[:, 3] - X[:, 5] + 0.1 * rng.normal(size=400)
+    >>> top = rho_max(X, y, gamma=0.0)
+    >>> sparse_td_path(X, y, gamma=0.0, rhos=[1.01 * top, 0.99 * top]).n_active
+    array([0, 1])
+    """
     columns = {name: parameters.pop(name, None) for name in ("ratio", "discount", "start", "interest")}
     model = SparseTD(**parameters)
     table, penalty, solver = model.triple()

@@ -29,7 +29,22 @@ TOLERANCE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class StabilitySelection(Framed):
-    """The selection probability of every feature, the threshold, and the bound on false selections."""
+    """Hold how often every feature was selected, the threshold, and the bound on false selections.
+
+    See Also
+    --------
+    stability_selection : computes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.selection import StabilitySelection
+    >>> found = StabilitySelection(np.array([0.9, 0.2]), np.array(['lactate', 'age']), 0.75, 1.0)
+    >>> found
+    StabilitySelection(1 of 2 features are stable at 0.75; most often chosen: lactate 90%, age 20%)
+    >>> found.support
+    array([ True, False])
+    """
 
     probabilities: Array
     names: Array
@@ -76,7 +91,7 @@ def stability_selection(
     interest: Any = None,
     **parameters: Any,
 ) -> StabilitySelection:
-    """Selection probabilities of `SparseTD` over random halves of the episodes.
+    """Return how often `SparseTD` selects each feature on random halves of the episodes: which ones to rely on.
 
     Parameters
     ----------
@@ -92,6 +107,17 @@ def stability_selection(
         Seed and joblib workers. The result does not depend on n_jobs.
     **parameters
         Parameters of `SparseTD` but rho_theta and refit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.selection import stability_selection
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 10))
+    >>> y = 2.0 * X[:, 3] - X[:, 5] + 0.1 * rng.normal(size=400)
+    >>> found = stability_selection(X, y, gamma=0.0, n_resamples=5, random_state=0)
+    >>> [name for name, share in found.table() if share == 1.0]
+    ['x3', 'x5']
     """
     model = SparseTD(**parameters)
     batch, _ = model.triple()[2].even(model._batch(X, y, X_next, ratio, discount, start, interest, reset=True))

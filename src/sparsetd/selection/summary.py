@@ -21,7 +21,26 @@ COLUMNS = ("feature", "weight", "low", "high", "frequency")
 
 @dataclass(frozen=True, eq=False)
 class Summary(Framed):
-    """One entry per kept feature, the heaviest first; `weight` is the change in value per standard deviation."""
+    """Hold one entry per kept feature, the heaviest first, with its weight, interval and selection frequency.
+
+    `weight` is the change in value per standard deviation of the feature.
+
+    See Also
+    --------
+    summary : computes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.selection import Summary
+    >>> one = np.ones(1)
+    >>> found = Summary(np.array(['lactate']), -2 * one, -3 * one, -one, one, level=0.95)
+    >>> list(found.to_frame().columns)
+    ['feature', 'weight', 'low', 'high', 'frequency']
+    >>> print(found)
+    feature  weight per s.d.  95% interval       chosen again
+    lactate               -2  -3 to -1               100%
+    """
 
     feature: Array
     weight: Array
@@ -60,7 +79,7 @@ def summary(
     random_state: int = 0,
     **log: Any,
 ) -> Summary:
-    """Weights of a fitted sparse model per standard deviation, with intervals and selection frequencies.
+    """Return the weights of a fitted sparse model per standard deviation, with intervals and selection frequencies.
 
     Parameters
     ----------
@@ -74,6 +93,18 @@ def summary(
         Of the intervals.
     n_resamples, random_state : int
         Random halves of the episodes on which the model selects again, and their seed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import SparseTDSelect
+    >>> from sparsetd.selection import summary
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(400, 10))
+    >>> y = 2.0 * X[:, 3] - X[:, 5] + 0.1 * rng.normal(size=400)
+    >>> found = summary(SparseTDSelect(gamma=0.0).fit(X, y), X, y, n_resamples=4)
+    >>> list(zip(found.feature[:2], found.weight[:2].round().tolist(), found.frequency[:2].tolist()))
+    [('x3', 2.0, 1.0), ('x5', -1.0, 1.0)]
     """
     check_is_fitted(model)
     columns = [log.get(name) for name in ("ratio", "discount", "start", "interest")]

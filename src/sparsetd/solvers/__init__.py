@@ -1,4 +1,7 @@
-"""How the system is solved. Every solver streams: init → update → result."""
+"""Solvers find the weights that satisfy the linear system of a method, row by row or all at once.
+
+Every solver streams: init → update → result.
+"""
 
 from __future__ import annotations
 

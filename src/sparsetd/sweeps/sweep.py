@@ -65,6 +65,17 @@ def sweep(
     **options
         `n_rows`, `sampling` ("trajectory" or "independent") and `curve` (points of the learning curve) of a prediction
         task; `dtype` of the "cuda" backend.
+
+    Examples
+    --------
+    >>> from sparsetd import TD, TDC, sweep
+    >>> from sparsetd.problems import random_walk
+    >>> walk, grid = random_walk(gamma=0.9), {'step_size': [0.01, 0.1]}
+    >>> table = sweep([TD(gamma=0.9), TDC(gamma=0.9)], grid, walk, n_runs=2, n_rows=500, n_jobs=1)
+    >>> table
+    Sweep of TD, TDC over step_size: 8 runs
+    >>> table.metrics
+    ('rmspbe',)
     """
     if "seeds" in options:
         raise TypeError("`seeds` is now `n_runs` (how many) and `random_state` (the first of them)")

@@ -22,9 +22,22 @@ LARGER_IS_BETTER = ("return",)
 
 @dataclass(frozen=True)
 class Sweep(Framed):
-    """One row for every method, setting and seed: the parameters, the metrics, `status` and `curve`.
+    """Hold the results of a sweep, one row for every method, setting and seed.
 
-    `curve` holds the first metric at evenly spaced moments of the run (the return of every episode on a control task).
+    A row has the parameters, the metrics, `status` and `curve`, which holds the first metric at evenly spaced moments
+    of the run (the return of every episode on a control task).
+
+    Examples
+    --------
+    >>> from sparsetd import TDC, sweep
+    >>> from sparsetd.problems import random_walk
+    >>> table = sweep(TDC(gamma=0.9), {'step_size': [0.01, 0.1]}, random_walk(gamma=0.9), n_rows=500, n_jobs=1)
+    >>> table
+    Sweep of TDC over step_size: 2 runs
+    >>> table.to_frame().shape
+    (2, 6)
+    >>> [row['step_size'] for row in table.best()]
+    [0.1]
     """
 
     rows: list[Row]

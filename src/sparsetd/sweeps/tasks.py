@@ -108,10 +108,24 @@ class Prediction:
 
 @dataclass
 class Control:
-    """Learners that act: `env()` makes an environment, `features` maps an observation to φ(s).
+    """Describe a task for learners that act, so that `sweep` can run them with many settings.
+
+    `env()` makes an environment, `features` maps an observation to φ(s).
 
     Every run is one call of :func:`~sparsetd.control.online`. The metrics are the mean return ("return") and the mean
     length ("steps") of the last tenth of the episodes; the curve is the return of every episode.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import sweep
+    >>> from sparsetd.control import GreedyGQ
+    >>> from sparsetd.problems.mountain_car import MountainCar
+    >>> from sparsetd.sweeps import Control
+    >>> task = Control(MountainCar, np.asarray, n_episodes=2, max_steps=20)
+    >>> learner = GreedyGQ(n_actions=3, n_features=2, gamma=0.99)
+    >>> sweep(learner, {'step_size': [0.001, 0.01]}, task, n_jobs=1)
+    Sweep of GreedyGQ over step_size: 2 runs
     """
 
     env: Callable[[], Any]
