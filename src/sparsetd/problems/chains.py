@@ -20,13 +20,29 @@ DASHED, SOLID = 0, 1
 
 
 def star(gamma: float = 0.99) -> FiniteMDP:
-    """V_θ(s) = 2θ_s + θ_8 for s = 1…6 and V_θ(7) = θ_7 + 2θ_8; every reward is 0.
+    """Makes Baird's star, on which TD diverges off-policy although every value is zero.
+
+    V_θ(s) = 2θ_s + θ_8 for s = 1…6 and V_θ(7) = θ_7 + 2θ_8; every reward is 0.
 
     The behaviour goes dashed (6/7, to one of the states 1–6) or solid (1/7, to state 7), which makes ξ uniform; the
     target always goes solid. θ₀ = (1, 1, 1, 1, 1, 1, 10, 1) (Sutton et al. 2009, in the order of Maei 2011).
 
     `sample(n, rng)` draws the sub-sampled star of the paper's Algorithm 1, which has no ratio; with
     `importance_sampled=True`, and in `trajectory(n, rng)`, rows come from the behaviour with ratio 7 (solid) or 0.
+
+    See Also
+    --------
+    boyan_chain, random_walk : other small problems of the literature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.problems import star
+    >>> mdp = star()
+    >>> mdp
+    FiniteMDP(7 states, 2 actions, 8 features, gamma=0.99)
+    >>> bool(np.linalg.eigvals(mdp.A).real.min() < 0)
+    True
     """
     features = np.zeros((7, 8))
     features[:6, :6], features[:6, 7] = 2.0 * np.eye(6), 1.0
@@ -47,10 +63,26 @@ def star(gamma: float = 0.99) -> FiniteMDP:
 
 
 def boyan_chain(n_states: int = 13, n_features: int = 4) -> FiniteMDP:
-    """V(s) = −2s: from s one moves to s − 1 or s − 2 at −3 each step, from 1 to 0 at −2, and 0 is terminal; γ = 1.
+    """Makes Boyan's chain, whose value function is linear in its features: for a first check of any method.
+
+    V(s) = −2s: from s one moves to s − 1 or s − 2 at −3 each step, from 1 to 0 at −2, and 0 is terminal; γ = 1.
 
     Features interpolate linearly between `n_features` equally spaced states, from the start s = n_states − 1 down to 0,
     so θ* = (V(12), V(8), V(4), V(0)) = (−24, −16, −8, 0) for the usual 13 states and 4 features.
+
+    See Also
+    --------
+    random_walk, star : other small problems of the literature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.problems import boyan_chain
+    >>> mdp = boyan_chain()
+    >>> mdp.theta_star
+    array([-24., -16.,  -8.,  -0.])
+    >>> bool(np.allclose(mdp.A @ mdp.theta_star, mdp.b))
+    True
     """
     last = n_states - 1
     if n_states < 3 or n_features < 2 or last % (n_features - 1):
@@ -84,11 +116,23 @@ def random_walk(
     target_right: float = 0.5,
     behavior_right: float = 0.5,
 ) -> FiniteMDP:
-    """n states in a row, a start in the middle, and an exit at either end.
+    """Makes a row of states with a start in the middle and an exit at either end.
 
     States 0 and n + 1 are the exits, with φ = 0. Leaving on the right pays `right_reward`, on the left `left_reward`.
     With the defaults V(s) = s/(n + 1). `target_right` ≠ `behavior_right` makes it off-policy (Ghiassian et al. 2020 use
     0.6 and 0.5, with rewards −1 and +1).
+
+    See Also
+    --------
+    boyan_chain, star : other small problems of the literature.
+
+    Examples
+    --------
+    >>> from sparsetd.problems import random_walk
+    >>> random_walk(4).value.round(2)
+    array([0. , 0.2, 0.4, 0.6, 0.8, 0. ])
+    >>> random_walk(4, target_right=0.6).target[1]
+    array([0.4, 0.6])
     """
     if n_states < 2:
         raise ValueError(f"n_states={n_states} is too short for a walk: pass n_states >= 2")

@@ -43,6 +43,22 @@ class FiniteMDP:
         The usual first iterate, and the coefficients of V where features and V are made for each other.
     labels : array (n_states,), optional
         Names of the states in the source they came from.
+
+    See Also
+    --------
+    gym_mdp : the MDP of a Gymnasium environment with tables.
+    random_mdp : a random MDP whose value function is sparse.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.problems import FiniteMDP
+    >>> P = np.array([[[0.0, 1.0], [1.0, 0.0]]])
+    >>> mdp = FiniteMDP(P, np.ones_like(P), np.eye(2), gamma=0.5, start=np.array([1.0, 0.0]))
+    >>> mdp
+    FiniteMDP(2 states, 1 actions, 2 features, gamma=0.5)
+    >>> mdp.value
+    array([2., 2.])
     """
 
     P: Array

@@ -20,12 +20,23 @@ def gym_mdp(
     behavior: Array | None = None,
     **kwargs: Any,
 ) -> FiniteMDP:
-    """The MDP of an environment (FrozenLake-v1, CliffWalking-v1, Taxi-v4, …), given as an object or by its id.
+    """Turns a Gymnasium environment with a table of transitions into a finite MDP with exact answers.
+
+    The MDP of an environment (FrozenLake-v1, CliffWalking-v1, Taxi-v4, …), given as an object or by its id.
 
     Only states that can be reached from the initial distribution are kept, and a state entered by a terminating
     transition is terminal; `labels` holds the environment's numbers of the states. `features` (identity unless given),
     `target` and `behavior` (uniform unless given) have one row for each state of the *environment*. `kwargs` go to
     `gymnasium.make`.
+
+    Examples
+    --------
+    >>> from sparsetd.problems import gym_mdp
+    >>> mdp = gym_mdp('FrozenLake-v1', gamma=0.9)
+    >>> mdp
+    FiniteMDP(16 states, 4 actions, 16 features, gamma=0.9)
+    >>> mdp.value.shape
+    (16,)
     """
     inner = _make(env, kwargs).unwrapped
     if not hasattr(inner, "P") or not hasattr(inner, "initial_state_distrib"):

@@ -24,11 +24,27 @@ def random_mdp(
     misfit: float = 0.0,
     reward_noise: float = 0.0,
 ) -> FiniteMDP:
-    """V = Φθ* + misfit·ε with `n_relevant` non-zero entries in θ* (Garnet transitions, Gaussian features).
+    """Makes a random off-policy problem whose value function is known and needs few of its features.
+
+    V = Φθ* + misfit·ε with `n_relevant` non-zero entries in θ* (Garnet transitions, Gaussian features).
 
     The rewards are made from the value, r = (I − γP_π)V, so that V is exact. Each (s, a) leads to `branching` states.
     The behaviour is random with full support; the target moves a fraction `off_policy` of it to another random policy.
     `reward_noise` spreads R(a, s, s') around its mean without changing r.
+
+    See Also
+    --------
+    with_noise_features : more features that do not matter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=30, n_relevant=5)
+    >>> int(np.count_nonzero(mdp.theta_star))
+    5
+    >>> bool(np.allclose(mdp.features @ mdp.theta_star, mdp.value))
+    True
     """
     if not 0 <= n_relevant <= n_features:
         raise ValueError(f"n_relevant={n_relevant} is not between 0 and n_features={n_features}")
@@ -70,10 +86,21 @@ def garnet(rng: np.random.Generator, n_states: int, n_actions: int, branching: i
 
 
 def with_noise_features(batch: Batch, n_noise: int, rng: np.random.Generator, scale: float = 1.0) -> Batch:
-    """The same rows with `n_noise` more columns of independent N(0, scale²) numbers, drawn anew for every visit.
+    """Adds columns of independent noise to rows: features that a sparse method should leave out.
+
+    The same rows with `n_noise` more columns of independent N(0, scale²) numbers, drawn anew for every visit.
 
     φ'_t carries the noise of the next row's φ where the episode goes on, as observed data would. In expectation the
     noise block of A and C is scale²·I, its coupling to the rest 0 and its part of b 0: θ* is padded with zeros.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.problems import boyan_chain, with_noise_features
+    >>> rng = np.random.default_rng(0)
+    >>> rows = boyan_chain().trajectory(50, rng)
+    >>> with_noise_features(rows, 20, rng).phi.shape
+    (50, 24)
     """
     n = len(batch)
     noise, following = scale * rng.normal(size=(2, n, n_noise))

@@ -85,9 +85,23 @@ def check_count(n: int) -> None:
 
 
 def state_action(mdp: FiniteMDP) -> FiniteMDP:
-    """The chain with states (s, a), numbered s·n_actions + a, whose value is Q_π and whose weights are ξ(s)μ(a|s).
+    """Turns an MDP into the chain of its pairs of state and action, whose value is the target's action value.
+
+    The chain with states (s, a), numbered s·n_actions + a, whose value is Q_π and whose weights are ξ(s)μ(a|s).
 
     P((s, a), (s', a')) = P(s'|s, a)π(a'|s'). Its `system(lam)` is what GQ(λ) solves and its A, b, C give eq:gqObj.
+
+    See Also
+    --------
+    action_value_trajectory : rows of this chain, as the behaviour visits it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.problems import random_walk, state_action
+    >>> mdp = random_walk(5, gamma=0.9)
+    >>> bool(np.allclose(state_action(mdp).value, mdp.action_value.ravel()))
+    True
     """
     n, k = mdp.n_states, mdp.n_actions
     P = np.einsum("asn,nb->sanb", mdp.P, mdp.target).reshape(n * k, n * k)
@@ -105,7 +119,23 @@ def state_action(mdp: FiniteMDP) -> FiniteMDP:
 
 
 def action_value_trajectory(mdp: FiniteMDP, n: int, rng: np.random.Generator, horizon: int | None = None) -> Batch:
-    """n consecutive rows φ(s, a), φ̄(s') of the behaviour, with the ratio π/μ that GQ(λ) puts on the old trace."""
+    """Draws consecutive rows of the behaviour for action values: features of state and action, and their ratios.
+
+    n consecutive rows φ(s, a), φ̄(s') of the behaviour, with the ratio π/μ that GQ(λ) puts on the old trace.
+
+    See Also
+    --------
+    state_action : the exact answers for these rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.problems import action_value_trajectory, random_walk
+    >>> mdp = random_walk(5, gamma=0.9)
+    >>> rows = action_value_trajectory(mdp, 100, np.random.default_rng(0))
+    >>> rows.phi.shape, mdp.n_features * mdp.n_actions
+    ((100, 10), 10)
+    """
     states, outcomes, start = behavior_path(mdp, n, rng, horizon)
     batch = transition_batch(mdp, states, outcomes, start, importance_sampled=True)
     actions, following = np.divmod(outcomes, mdp.n_states)

@@ -36,7 +36,9 @@ class Automatic(Streaming):
 
 @dataclass(frozen=True)
 class DistanceOverGradients(Automatic):
-    """x ← prox_{αh}(x − α_t(A_t x − b_t)) with α_t = max(r̄_t, r_0)/√Σ_{i≤t}‖g_i‖², r̄_t = max_{i≤t}‖x_i − x_0‖ (DoG).
+    """Takes each method's own stochastic step, with step sizes that nobody sets.
+
+    x ← prox_{αh}(x − α_t(A_t x − b_t)) with α_t = max(r̄_t, r_0)/√Σ_{i≤t}‖g_i‖², r̄_t = max_{i≤t}‖x_i − x_0‖ (DoG).
 
     The distance moved so far estimates the distance to go, and r_0 = max_t ‖A_t x − b_t‖/‖A_t‖ starts it. Both have the
     units of x, so the iterates follow a change of the units of rewards or features exactly. The factor in front is 1
@@ -49,9 +51,25 @@ class DistanceOverGradients(Automatic):
     ("suffix"). With `extragradient` the gradient is taken at a trial point (on the same row), and the trial points are
     averaged. Where nothing is penalised, `rescale` finds units for features of very different sizes (`units`).
 
+    See Also
+    --------
+    Stochastic : the same steps, with sizes that are set by hand.
+
     References
     ----------
     Ivgi, Hinder & Carmon (2023), DoG is SGD's best friend: a parameter-free dynamic step size schedule.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, solver=solvers.DistanceOverGradients())
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.sort(np.abs(model.coef_).argsort()[-2:]), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     extragradient: bool = False  # type: ignore[misc]
@@ -68,11 +86,29 @@ class DistanceOverGradients(Automatic):
 
 @dataclass(frozen=True)
 class SaddleDistanceOverGradients(DistanceOverGradients):
-    """min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x): extragradient steps, x by distance over gradients, y by R/√Σ‖g_y‖².
+    """Takes the saddle-point steps of RO-TD with trial points, and with step sizes that nobody sets.
+
+    min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x): extragradient steps, x by distance over gradients, y by R/√Σ‖g_y‖².
 
     R is the l2 radius of the dual ball, which is known. Without the trial point the iteration circles the saddle point
     and r̄ takes the radius of the circle for a distance to go. The steps fall as 1/√t, and with them the bias of using
     one row twice.
+
+    See Also
+    --------
+    PrimalDual : the same saddle point, with sizes that are set by hand.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, penalties, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, penalty=penalties.L1(0.01), solver=solvers.SaddleDistanceOverGradients())
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.sort(np.abs(model.coef_).argsort()[-2:]), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     average: Average = "all"
@@ -90,9 +126,27 @@ class SaddleDistanceOverGradients(DistanceOverGradients):
 
 @dataclass(frozen=True)
 class LeastSquaresDistanceOverGradients(DistanceOverGradients):
-    """min_x max_y yᵀ(Ax − b) − ½‖y‖² + h(x) = min_x ½‖Ax − b‖² + h(x): one step for x and y, since no ball bounds y.
+    """Minimises the squared residual plus a penalty by saddle-point steps, with step sizes that nobody sets.
+
+    min_x max_y yᵀ(Ax − b) − ½‖y‖² + h(x) = min_x ½‖Ax − b‖² + h(x): one step for x and y, since no ball bounds y.
 
     An l1 penalty enters by its prox: the problem of `eq:formula2` without its box.
+
+    See Also
+    --------
+    LeastSquaresSaddle : the same problem, with sizes that are set by hand.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, penalties, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, penalty=penalties.L1(0.01), solver=solvers.LeastSquaresDistanceOverGradients())
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.sort(np.abs(model.coef_).argsort()[-2:]), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     average: Average = "all"

@@ -16,7 +16,9 @@ from sparsetd.system import Array, Table
 
 @dataclass(frozen=True)
 class CoinBetting(Automatic):
-    """x_b = x_0 + βWu with g = (A_t x − b_t)_b, s = gᵀu, m = s/(1 − βs) for every block b on its own, and
+    """Learns each block by betting on its gradients, without any step size: the learner inside PF-GTD.
+
+    x_b = x_0 + βWu with g = (A_t x − b_t)_b, s = gᵀu, m = s/(1 − βs) for every block b on its own, and
 
         A += m²   W −= sβW   β ← clip(β − 2m/((2 − ln 3)A), ±1/2h)   u ← Π₁(u − g/√(2Σ‖g‖²))
 
@@ -24,10 +26,26 @@ class CoinBetting(Automatic):
     to the largest norm h seen before. `wealth` is shared equally by the blocks. Published code starts u at random; here
     u = 0, which keeps the result a function of the rows. The reported average is uniform.
 
+    See Also
+    --------
+    DistanceOverGradients : steps that nobody sets, and that take a penalty.
+
     References
     ----------
     Jacobsen & Chan (2021), Parameter-free gradient temporal difference learning.
     Cutkosky & Orabona (2018), Black-box reductions for parameter-free online learning in Banach spaces.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, operator='tdc', solver=solvers.CoinBetting())
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.sort(np.abs(model.coef_).argsort()[-2:]), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     average: Average = "all"

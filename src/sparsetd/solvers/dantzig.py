@@ -15,11 +15,29 @@ from sparsetd.system import Array, Solution, Table
 
 @dataclass(frozen=True)
 class Dantzig(RowSolver):
-    """min_θ Σ_i factor_i|θ_i| subject to |Aθ − b|_i ≤ ρ factor_i, for the means A and b: a linear program.
+    """Finds the smallest coefficients in the l1 norm that nearly solve the LSTD equation, by a linear program.
+
+    min_θ Σ_i factor_i|θ_i| subject to |Aθ − b|_i ≤ ρ factor_i, for the means A and b: a linear program.
 
     Always convex: no P-matrix is needed, so off-policy data are no obstacle. A Lasso-TD fixed point is feasible, so
     this has the smaller ‖θ‖₁ of the two, and the features of LARS-TD's path are where the search begins. Infeasible
     only if A is singular and ρ is small; then `status` says so and θ = 0.
+
+    See Also
+    --------
+    Lars : a fixed point that satisfies the same bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, penalties, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, penalty=penalties.L1(0.05), solver=solvers.Dantzig())
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.flatnonzero(model.coef_), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:  # noqa: ARG002

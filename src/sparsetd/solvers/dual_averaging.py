@@ -17,7 +17,9 @@ from sparsetd.system import Array, Table
 
 @dataclass(frozen=True)
 class DualAveraging(Automatic):
-    """min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x) with the point a function of the sums of all gradients:
+    """Computes each point from the sums of all gradients, so that every iterate of the saddle point is truly sparse.
+
+    min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x) with the point a function of the sums of all gradients:
 
         x = argmin ⟨Σa_i g_x, x⟩ + Σa_i h(x) + ½√Σ‖g_x‖² ‖x − x_0‖²      y = Π(R Σa_i g_y / √Σa_i²‖g_y‖²)
 
@@ -28,10 +30,26 @@ class DualAveraging(Automatic):
     The average of sparse points is not sparse. With `sparse` it is reported with zeros where the points it averages
     were zero for at least half of the weight; average='none' reports the last point as it is.
 
+    See Also
+    --------
+    SaddleDistanceOverGradients : the same saddle point by proximal steps.
+
     References
     ----------
     Xiao (2010), Dual averaging methods for regularized stochastic learning and online optimization.
     Nesterov (2007), Dual extrapolation and its applications to solving variational inequalities and related problems.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, penalties, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, penalty=penalties.L1(0.01), solver=solvers.DualAveraging())
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.sort(np.abs(model.coef_).argsort()[-2:]), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     fit_norm: FitNorm = 2

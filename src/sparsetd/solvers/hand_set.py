@@ -37,9 +37,27 @@ class HandSet(Streaming):
 
 @dataclass(frozen=True)
 class Stochastic(HandSet):
-    """x ← prox_{αh}(x − α(A_t x − b_t)): each method's own update, with a proximal step.
+    """Takes each method's own stochastic step, followed by a proximal step, with step sizes that are set by hand.
+
+    x ← prox_{αh}(x − α(A_t x − b_t)): each method's own update, with a proximal step.
 
     The last iterate is reported unless an average is asked for.
+
+    See Also
+    --------
+    DistanceOverGradients : the same steps, with sizes that nobody sets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, solver=solvers.Stochastic(0.05, average='all'))
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.sort(np.abs(model.coef_).argsort()[-2:]), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     average: Average = "none"
@@ -47,10 +65,29 @@ class Stochastic(HandSet):
 
 @dataclass(frozen=True)
 class PrimalDual(HandSet):
-    """min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x) by x ← prox_{αh}(x − αA_tᵀy), y ← Π_n(y + α(A_t x − b_t)) (`eq:RO-TD`).
+    """Takes the saddle-point steps of RO-TD, with step sizes that are set by hand.
+
+    min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x) by x ← prox_{αh}(x − αA_tᵀy), y ← Π_n(y + α(A_t x − b_t)) (`eq:RO-TD`).
 
     Both steps use the old point. `fit_norm` is m; the dual ball has the conjugate exponent n and Π_n is the true
     Euclidean projection (the paper's radial scaling is that only for n = 2; for n = 1 it converges to the wrong point).
+
+    See Also
+    --------
+    SaddleMirrorProx : the same saddle point with trial steps.
+    SaddleDistanceOverGradients : the same with sizes that nobody sets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, penalties, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, penalty=penalties.L1(0.01), solver=solvers.PrimalDual(0.05))
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.sort(np.abs(model.coef_).argsort()[-2:]), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     fit_norm: FitNorm = 2
@@ -64,9 +101,28 @@ class PrimalDual(HandSet):
 
 @dataclass(frozen=True)
 class MirrorDescent(HandSet):
-    """∇ψ(x⁺) = S_{αρ}(∇ψ(x) − α(A_t x − b_t)) with ψ = ½‖·‖_q², q = p/(p − 1), block by block.
+    """Takes the stochastic steps in the mirror image of a p-norm, which suits many features of which few matter.
+
+    ∇ψ(x⁺) = S_{αρ}(∇ψ(x) − α(A_t x − b_t)) with ψ = ½‖·‖_q², q = p/(p − 1), block by block.
 
     With an l1 penalty the soft threshold in the mirror image is the exact composite step. p = 2 is the Euclidean step.
+
+    See Also
+    --------
+    MirrorProx : the same with trial steps.
+    Stochastic : the same in Euclidean space.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, penalties, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, penalty=penalties.L1(0.01), solver=solvers.MirrorDescent(0.05, p=4.0))
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.sort(np.abs(model.coef_).argsort()[-2:]), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     p: float = 2.0
@@ -78,9 +134,27 @@ class MirrorDescent(HandSet):
 
 @dataclass(frozen=True)
 class MirrorProx(MirrorDescent):
-    """Trial step x_m from x, then x⁺ from x with the gradient at x_m, both on the same row; the average is of the x_m.
+    """Takes a trial step first and uses the gradient found there, which calms methods that circle their solution.
+
+    Trial step x_m from x, then x⁺ from x with the gradient at x_m, both on the same row; the average is of the x_m.
 
     On the residual operator A_t x − b_t itself: GTD2-MP and TDC-MP.
+
+    See Also
+    --------
+    SaddleMirrorProx : the same on the saddle point of RO-TD.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, operator='gtd2', solver=solvers.MirrorProx(0.02))
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.sort(np.abs(model.coef_).argsort()[-2:]), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     extragradient: ClassVar[bool] = True
@@ -88,7 +162,26 @@ class MirrorProx(MirrorDescent):
 
 @dataclass(frozen=True)
 class SaddleMirrorProx(PrimalDual):
-    """Mirror-Prox on min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x): RO-TD with an extragradient. x may have a p-norm map."""
+    """Takes the saddle-point steps of RO-TD with a trial step before each, so that they circle less.
+
+    Mirror-Prox on min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x): RO-TD with an extragradient. x may have a p-norm map.
+
+    See Also
+    --------
+    PrimalDual : the same saddle point without trial steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, penalties, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, penalty=penalties.L1(0.01), solver=solvers.SaddleMirrorProx(0.05))
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.sort(np.abs(model.coef_).argsort()[-2:]), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
+    """
 
     p: float = 2.0
 
@@ -101,10 +194,28 @@ class SaddleMirrorProx(PrimalDual):
 
 @dataclass(frozen=True)
 class LeastSquaresSaddle(HandSet):
-    """min_x ½‖Ax − b‖² + ρ‖x‖₁ = min_x max_{|u_j| ≤ ρ, y} xᵀu + yᵀ(Ax − b) − ½‖y‖² (`eq:formula2` with its scaling
+    """Minimises the squared residual plus an l1 penalty, as a saddle point in which the penalty is a dual box.
+
+    min_x ½‖Ax − b‖² + ρ‖x‖₁ = min_x max_{|u_j| ≤ ρ, y} xᵀu + yᵀ(Ax − b) − ½‖y‖² (`eq:formula2` with its scaling
     mended).
 
     x ← x − α(u + A_tᵀy), y ← y + α(A_t x − b_t − y), u ← clip(u + αx, ±ρ) (`eq:ROTD2` in the variables ρu, ρy).
+
+    See Also
+    --------
+    LeastSquaresDistanceOverGradients : the same problem, with sizes that nobody sets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, penalties, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, penalty=penalties.L1(0.01), solver=solvers.LeastSquaresSaddle(0.02))
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.sort(np.abs(model.coef_).argsort()[-2:]), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     saddle: ClassVar[bool] = True

@@ -16,7 +16,9 @@ from sparsetd.system import Array, Solution, Table
 
 @dataclass(frozen=True)
 class Lars(RowSolver):
-    """θ with θ = argmin_u (1/2N)‖Φu − (R + ΨΘ)‖² + ρ‖u‖₁ at u = θ, for every ρ from ρ_max down to the one asked for.
+    """Follows the whole path of the Lasso-TD fixed point, from no feature down to the penalty that is asked for.
+
+    θ with θ = argmin_u (1/2N)‖Φu − (R + ΨΘ)‖² + ρ‖u‖₁ at u = θ, for every ρ from ρ_max down to the one asked for.
 
     That is |b − Aθ|_i ≤ ρ, with b_i − (Aθ)_i = ρ sign(θ_i) where θ_i ≠ 0, for the means A = (1/N) Σ e(φ − ψ)ᵀ and
     b = (1/N) Σ r e. Not the minimum of anything: A is not symmetric. If A is a P-matrix (all principal minors positive)
@@ -26,6 +28,23 @@ class Lars(RowSolver):
 
     At γ = 0 this is the Lasso, ρ being scikit-learn's `alpha`. `max_steps` bounds the events on the path. A `share` is
     the ρ to be reached as a share of ρ_max, in place of the penalty's.
+
+    See Also
+    --------
+    sparsetd.LARSTD : the estimator that takes this solver.
+    Lcp : the same fixed point, with warm starts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, penalties, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, penalty=penalties.L1(0.05), solver=solvers.Lars())
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.flatnonzero(model.coef_), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     max_steps: int = 1000

@@ -16,12 +16,30 @@ from sparsetd.system import Array, Solution, Table
 
 @dataclass(frozen=True)
 class Lcp(RowSolver):
-    """θ and c = b − Aθ with −ρ ≤ c ≤ ρ, θ_i > 0 ⇒ c_i = ρ, θ_i < 0 ⇒ c_i = −ρ: a complementarity problem with bounds.
+    """Solves the Lasso-TD fixed point from a warm start: take it where a nearby solution is known, as in control.
+
+    θ and c = b − Aθ with −ρ ≤ c ≤ ρ, θ_i > 0 ⇒ c_i = ρ, θ_i < 0 ⇒ c_i = −ρ: a complementarity problem with bounds.
 
     It is solved by a parametric (Lemke-type) path: the system (A, b') that `coef_init` solves exactly is moved along a
     line to the system (A, b), and the solution follows by pivots. So a start whose signs are right costs no pivot at
     all, and a start from the previous policy about as many as there are changes in the active set. From θ = 0 the path
     is LARS-TD's. If the path from the warm start fails (A is no P-matrix), the one from zero is tried.
+
+    See Also
+    --------
+    Lars : the same fixed point, with its whole path.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, penalties, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, penalty=penalties.L1(0.05), solver=solvers.Lcp())
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.flatnonzero(model.coef_), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     max_steps: int = 1000

@@ -15,13 +15,31 @@ from sparsetd.system import Array, Solution, Table
 
 @dataclass(frozen=True)
 class LstdL1(RowSolver):
-    """min_θ ½‖Aθ − b‖² + ρ‖θ‖₁, a Lasso whose rows are the LSTD equations.
+    """Minimises the squared residual of the LSTD equation plus an l1 penalty, which is convex for every policy.
+
+    min_θ ½‖Aθ − b‖² + ρ‖θ‖₁, a Lasso whose rows are the LSTD equations.
 
     With `projected` the residual is measured in C⁻¹, C = E[φφᵀ]: ‖Aθ − b‖²_{C⁻¹} is the projected Bellman error, and
     the method is ℓ1-PBR. C⁻¹ is the pseudo-inverse where C is singular, as it always is with more features than rows.
 
     Convex, unlike Lasso-TD, so it exists for every A and every policy. The whole path is followed on the normal
     equations; their matrix is positive semidefinite, so the path never turns.
+
+    See Also
+    --------
+    Lars : the Lasso-TD fixed point, which need not exist off-policy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, penalties, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, penalty=penalties.L1(0.05), solver=solvers.LstdL1())
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.flatnonzero(model.coef_), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     max_steps: int = 1000

@@ -15,11 +15,29 @@ from sparsetd.system import Array, Solution, Table
 
 @dataclass(frozen=True)
 class Omp(RowSolver):
-    """Repeat: I ← I ∪ {argmax_i |c_i|/factor_i}, θ_I = A_II⁻¹ b_I, c = b − Aθ, until |c_i| ≤ ρ factor_i for all i.
+    """Chooses features greedily, the most correlated with the residual first, and solves LSTD on the chosen ones.
+
+    Repeat: I ← I ∪ {argmax_i |c_i|/factor_i}, θ_I = A_II⁻¹ b_I, c = b − Aθ, until |c_i| ≤ ρ factor_i for all i.
 
     Unlike LARS-TD nothing is shrunk and nothing leaves. A column that depends on the chosen ones is passed over.
     `status`: "converged" (all |c_i| are below ρ), "feature_limit" (`max_features` chosen) or "singular" (only dependent
     columns remain above ρ).
+
+    See Also
+    --------
+    Lars : features may leave again, and coefficients are shrunk.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, penalties, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, penalty=penalties.L1(0.05), solver=solvers.Omp())
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.flatnonzero(model.coef_), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
     """
 
     max_features: int | None = None

@@ -17,7 +17,9 @@ FIRST_ROWS = 50  # inequalities of the first round
 
 @dataclass(frozen=True)
 class Ralp(RowSolver):
-    """min_θ mean_t φ_tᵀθ subject to φ_tᵀθ ≥ r_t + ψ_tᵀθ for every sample and Σ_i factor_i|θ_i| ≤ budget.
+    """Finds the smallest values that satisfy every sampled Bellman inequality, within a budget for the coefficients.
+
+    min_θ mean_t φ_tᵀθ subject to φ_tᵀθ ≥ r_t + ψ_tᵀθ for every sample and Σ_i factor_i|θ_i| ≤ budget.
 
     The smallest value function that satisfies every sampled Bellman inequality: an upper bound on the values of the
     sampled states, for deterministic transitions. With random ones each sample is taken at its word, so the bound is
@@ -25,6 +27,15 @@ class Ralp(RowSolver):
     control. Keep a constant feature without penalty: with γ < 1 it makes the program feasible for any budget.
 
     Every row counts once, in the mean with its ratio × interest; rows where that is zero are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, solvers
+    >>> phi, phi_next = np.array([[1.0, 0.0], [1.0, 1.0]]), np.ones((2, 2))
+    >>> model = LinearTD(gamma=0.5, solver=solvers.Ralp(budget=10.0))
+    >>> model.fit(phi, [0.0, 1.0], phi_next).predict(phi).round(6)
+    array([1., 2.])
     """
 
     fold: ClassVar[Fold] = "never"

@@ -14,9 +14,22 @@ Schedule = Callable[[Array], Array]
 
 @dataclass(frozen=True)
 class PowerDecay:
-    """α_t = scale / (1 + t/horizon)^power: power 1/2 and 1 are the usual decays.
+    """Lets the step size fall as a power of the number of steps: for solvers whose steps are set by hand.
+
+    α_t = scale / (1 + t/horizon)^power: power 1/2 and 1 are the usual decays.
 
     Proposition 1 needs Σα = ∞ and Σα² < ∞ (power in (½, 1]); a constant step reaches an O(α) neighbourhood only.
+
+    See Also
+    --------
+    Stochastic : takes it as `step_size`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.solvers import PowerDecay
+    >>> PowerDecay(0.1, horizon=100.0, power=1.0)(np.array([0, 100, 300]))
+    array([0.1  , 0.05 , 0.025])
     """
 
     scale: float
