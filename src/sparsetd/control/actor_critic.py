@@ -25,9 +25,24 @@ SOFTMAX = Rule(temperature=1.0)
 
 @dataclass
 class SoftmaxActor:
-    """π(a|s) ∝ exp(u_aᵀφ(s)) with its trace; a callable from observations (n, p) to probabilities (n, A).
+    """Holds a softmax policy that is linear in features, with the trace and the step by which it improves.
+
+    π(a|s) ∝ exp(u_aᵀφ(s)) with its trace. An actor can be called: it maps observations (n, p) to probabilities (n, A).
 
     `features` maps one observation to φ(s), a vector of `n_features`.
+
+    See Also
+    --------
+    actor_critic : improves it from the data of another policy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.control import SoftmaxActor
+    >>> actor = SoftmaxActor(lambda s: s, n_actions=2, n_features=3, step_size=1.0)
+    >>> actor.update(np.ones(3), action=1, delta=1.0, ratio=1.0, into=0.0)
+    >>> actor(np.ones((1, 3))).round(2)
+    array([[0.05, 0.95]])
     """
 
     features: Callable[[Array], Array]
@@ -116,7 +131,9 @@ def actor_critic(
     n_episodes: int = 1,
     max_steps: int = 10_000,
 ) -> list[Episode]:
-    """Let the behaviour act for `n_episodes` episodes, and learn `critic` and `actor` in place from each transition.
+    """Improves a softmax policy from the decisions of another one, with any gradient method as its critic.
+
+    The behaviour acts for `n_episodes` episodes, and `critic` and `actor` learn in place from each transition.
 
     Parameters
     ----------
@@ -124,6 +141,21 @@ def actor_critic(
     critic : estimator of a gradient method: `TDC(lam=…)`, `ROTD()`, …
         It is given the true ratio of every row, and goes on from its weights if it has some.
     behavior : function from an observation to action probabilities, uniform by default
+
+    See Also
+    --------
+    online : learns action values instead of a policy.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> import numpy as np
+    >>> from sparsetd import TDC
+    >>> from sparsetd.control import SoftmaxActor, actor_critic
+    >>> env, actor = gymnasium.make('CartPole-v1'), SoftmaxActor(np.tanh, n_actions=2, n_features=4)
+    >>> episodes = actor_critic(env, TDC(step_size=0.01), actor, np.random.default_rng(0), n_episodes=3)
+    >>> len(episodes), bool(actor.weights.any())
+    (3, True)
     """
     learner, acts = _ActorAndCritic(critic, actor, gamma), behavior or Rule(epsilon=1.0)
     how: Any = {"behavior": lambda _: acts, "target": SOFTMAX, "n_episodes": n_episodes, "max_steps": max_steps}

@@ -20,7 +20,18 @@ Acting = Literal["last", "average", "exponential"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transition as a learner sees it; `next_weight` = γ π(·|s') (zero where the episode terminated)."""
+    """Holds one transition as a learner sees it: features, action, reward, successor, its weights, and the ratio.
+
+    `next_weight` = γ π(·|s'), and zero where the episode terminated.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.control import Step
+    >>> step = Step(np.ones(2), 1, -1.0, np.ones(2), next_weight=np.array([0.0, 0.9]), ratio=1.0)
+    >>> step.action, step.reward, float(step.next_weight.sum())
+    (1, -1.0, 0.9)
+    """
 
     phi: Array
     action: int
@@ -31,6 +42,27 @@ class Step:
 
 
 class Learner(Protocol):
+    """Describes what `online` asks of a learner: values to act on, a start of the episode, and one step of learning.
+
+    See Also
+    --------
+    GreedyGQ, GreedyROGQ, EstimatorLearner : the learners of the library.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> import numpy as np
+    >>> from sparsetd.control import Learner, online
+    >>> class Indifferent:
+    ...     gamma = 0.9
+    ...     values = staticmethod(lambda phi: np.zeros(2))
+    ...     begin = staticmethod(lambda: None)
+    ...     update = staticmethod(lambda step: 0.0)
+    >>> learner: Learner = Indifferent()
+    >>> len(online(gymnasium.make('CartPole-v1'), learner, np.abs, np.random.default_rng(0), n_episodes=2))
+    2
+    """
+
     gamma: float
 
     def values(self, phi: Array) -> Array: ...
@@ -99,9 +131,28 @@ class _TableLearner:
 
 @dataclass
 class GreedyGQ(_TableLearner):
-    """GQ(λ): θ += α(δe − γ(1−λ)(wᵀe)φ̄), w += ηα(δe − (wᵀφ)φ) (`eq:gq`).
+    """Learns action values online by GQ(λ), a gradient method that is made for off-policy data.
+
+    GQ(λ): θ += α(δe − γ(1−λ)(wᵀe)φ̄), w += ηα(δe − (wᵀφ)φ) (`eq:gq`).
 
     `step_size` is α, one for every state feature, or "auto", half of the largest at which no step would have overshot.
+
+    See Also
+    --------
+    GreedyROGQ : the same as a saddle point, with penalties.
+    online : the loop that calls it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.control import GreedyGQ, Step
+    >>> learner = GreedyGQ(n_actions=2, n_features=2, gamma=0.9, step_size=0.1)
+    >>> phi, end = np.array([1.0, 0.0]), np.zeros(2)
+    >>> for _ in range(200):
+    ...     learner.begin()
+    ...     _ = learner.update(Step(phi, 1, 1.0, end, next_weight=end, ratio=1.0))
+    >>> learner.values(phi).round(3)
+    array([0., 1.])
     """
 
     _share = 0.5
@@ -109,11 +160,30 @@ class GreedyGQ(_TableLearner):
 
 @dataclass
 class GreedyROGQ(_TableLearner):
-    """RO-GQ(λ): x ← prox(x − αA_tᵀy), y ← Π(y + α(A_t x − b_t)) with the table of GQ(λ) (`eq:RO-TD`, `eq:gqAb`).
+    """Learns sparse action values online by RO-GQ(λ), the saddle point of GQ(λ) with l1 penalties.
+
+    RO-GQ(λ): x ← prox(x − αA_tᵀy), y ← Π(y + α(A_t x − b_t)) with the table of GQ(λ) (`eq:RO-TD`, `eq:gqAb`).
 
     `acting` says which weights choose actions: the last iterate, the average of all of them (what the theory speaks
     of) or an exponential average that forgets with the rate `forgetting`. With `step_size="auto"`, a tenth of GQ's, the
     averages are what acts well: the last iterate of a saddle point circles.
+
+    See Also
+    --------
+    GreedyGQ : the same table without a saddle point.
+    online : the loop that calls it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.control import GreedyROGQ, Step
+    >>> learner = GreedyROGQ(n_actions=2, n_features=2, gamma=0.9, rho_theta=0.01, acting='average')
+    >>> phi, end = np.array([1.0, 0.0]), np.zeros(2)
+    >>> for _ in range(200):
+    ...     learner.begin()
+    ...     _ = learner.update(Step(phi, 1, 1.0, end, next_weight=end, ratio=1.0))
+    >>> learner.values(phi).shape, int(learner.values(phi).argmax())
+    ((2,), 1)
     """
 
     rho_theta: float = 0.0
@@ -145,7 +215,22 @@ class GreedyROGQ(_TableLearner):
 
 @dataclass
 class EstimatorLearner:
-    """Any estimator with `partial_fit`, one row at a time on stacked features: general, and slow."""
+    """Lets any estimator with `partial_fit` learn action values online, one row at a time: general, and slow.
+
+    See Also
+    --------
+    GreedyGQ, GreedyROGQ : faster learners of their own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import TD
+    >>> from sparsetd.control import EstimatorLearner, Step
+    >>> learner = EstimatorLearner(TD(step_size=0.5), n_actions=2, n_features=1, gamma=0.9)
+    >>> _ = learner.update(Step(np.ones(1), 1, 1.0, np.ones(1), next_weight=np.zeros(2), ratio=1.0))
+    >>> learner.values(np.ones(1))
+    array([0. , 0.5])
+    """
 
     estimator: Any
     n_actions: int

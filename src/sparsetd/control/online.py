@@ -27,7 +27,18 @@ Behavior = Callable[[Array], Array]  # of one observation
 
 @dataclass(frozen=True)
 class Episode:
-    """Length and undiscounted return of an episode, whether it terminated, and whether the weights stayed finite."""
+    """Tells how an episode went: its length, its undiscounted return, its end, and whether the weights stayed finite.
+
+    See Also
+    --------
+    online, rollout, evaluate : the functions that return it.
+
+    Examples
+    --------
+    >>> from sparsetd.control import Episode
+    >>> Episode(steps=20, total=-20.0, terminated=True)
+    Episode(steps=20, total=-20.0, terminated=True, finite=True)
+    """
 
     steps: int
     total: float
@@ -48,7 +59,9 @@ def online(
     first_actions: Sequence[int] = (),
     stop: Callable[[Episode], bool] = lambda _: False,
 ) -> list[Episode]:
-    """Learn for at most `n_episodes` episodes of at most `max_steps` steps; `stop` may end it after any of them.
+    """Learns action values while acting, for at most `n_episodes` episodes of at most `max_steps` steps.
+
+    `stop` is asked after every episode, and ends the run where it says so.
 
     Parameters
     ----------
@@ -58,6 +71,22 @@ def online(
         to a function from an observation to action probabilities
     target : the rule whose values are learnt
     first_actions : if not empty, the first action of every episode is drawn uniformly from these
+
+    See Also
+    --------
+    rollout : episodes of a frozen policy, without learning.
+    actor_critic : learns a softmax policy instead of action values.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> import numpy as np
+    >>> from sparsetd.control import GreedyGQ, Rule, online
+    >>> learner = GreedyGQ(n_actions=2, n_features=4, gamma=0.99)
+    >>> env = gymnasium.make('CartPole-v1')
+    >>> episodes = online(env, learner, np.tanh, np.random.default_rng(0), behavior=Rule(epsilon=0.1), n_episodes=3)
+    >>> len(episodes), all(episode.finite for episode in episodes)
+    (3, True)
     """
     episodes = []
     for k in range(n_episodes):
@@ -113,9 +142,24 @@ def _probabilities(rule: Rule, q: Array) -> Array:
 def rollout(
     env: Any, policy: Policy, rng: np.random.Generator, *, n_episodes: int = 1, max_steps: int = 10_000
 ) -> list[Episode]:
-    """Episodes of a frozen policy, observations (n, p) → probabilities (n, A), without learning.
+    """Runs episodes of a frozen policy in an environment, without learning: to see how good a policy is.
 
+    A policy maps observations (n, p) → probabilities (n, A).
     The policy of `policy_iteration`, of `improve`, `greedy(model.q)` and any target of `sparsetd.evaluate` fit here.
+
+    See Also
+    --------
+    evaluate : one episode of a function that chooses actions.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> import numpy as np
+    >>> from sparsetd.control import rollout, uniform
+    >>> env = gymnasium.make('CartPole-v1')
+    >>> episodes = rollout(env, uniform(2), np.random.default_rng(0), n_episodes=3)
+    >>> [episode.terminated for episode in episodes]
+    [True, True, True]
     """
 
     names = getattr(policy, "actions", ()) or None  # the environment numbers its actions as the policy does
@@ -130,7 +174,23 @@ def rollout(
 def evaluate(
     env: Any, choose: Callable[[Array], int], seed: int = 0, max_steps: int = 10_000, first_action: int | None = None
 ) -> Episode:
-    """One episode of a frozen policy (observation → action), without learning."""
+    """Runs one episode of a function that chooses an action for each observation, without learning.
+
+    `first_action`, where it is given, replaces the first choice.
+
+    See Also
+    --------
+    rollout : episodes of a policy that gives probabilities.
+    sparsetd.evaluate : the value of a policy from logged decisions.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> from sparsetd.control import evaluate
+    >>> env = gymnasium.make('CartPole-v1')
+    >>> evaluate(env, lambda s: int(s[2] + s[3] > 0), seed=0, max_steps=100)
+    Episode(steps=100, total=100.0, terminated=False, finite=True)
+    """
     observation, _ = env.reset(seed=seed)
     total = 0.0
     for t in range(1, max_steps + 1):

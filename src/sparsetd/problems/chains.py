@@ -116,7 +116,7 @@ def random_walk(
     target_right: float = 0.5,
     behavior_right: float = 0.5,
 ) -> FiniteMDP:
-    """Makes a row of states with a start in the middle and an exit at either end.
+    """Makes a row of n states with a start in the middle and an exit at either end.
 
     States 0 and n + 1 are the exits, with φ = 0. Leaving on the right pays `right_reward`, on the left `left_reward`.
     With the defaults V(s) = s/(n + 1). `target_right` ≠ `behavior_right` makes it off-policy (Ghiassian et al. 2020 use

@@ -21,7 +21,7 @@ from sparsetd.system import Array, Batch, Table, directions
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FiniteMDP:
-    """Tables of an MDP, features of its states, and the two policies.
+    """Holds the tables of an MDP, the features of its states and its two policies, and computes exact answers.
 
     Parameters
     ----------

@@ -25,7 +25,10 @@ LAWS: tuple[Law, ...] = CONTRACT + MATHEMATICS
 def check_td_estimator(estimator: Any) -> None:
     """Check every law of linear TD on an estimator, and raise AssertionError at the first that it breaks.
 
+    Examples
+    --------
     >>> from sparsetd import TD
+    >>> from sparsetd.testing import check_td_estimator
     >>> check_td_estimator(TD(step_size=0.01))
     """
     for law in LAWS:
