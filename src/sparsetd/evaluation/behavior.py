@@ -33,7 +33,9 @@ SALT = "behavior"
 
 @dataclass(frozen=True, eq=False)
 class BehaviorPolicy:
-    """Held-out estimate of μ(·|s) at every row of a log, and how good it is.
+    """Hold the estimated behaviour policy at every row of a log, and how good the estimate is.
+
+    Every row has μ̂(·|s) from a classifier that was fitted without the row's episode.
 
     Attributes
     ----------
@@ -48,6 +50,20 @@ class BehaviorPolicy:
         Rows whose probability was raised to the floor.
     model : Calibrated
         The classifiers, for other rows of the same log.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import prepare
+    >>> from sparsetd.evaluation import estimate_behavior
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=300)
+    >>> raw = {"x": x, "action": x + rng.normal(size=300) > 0, "reward": x}
+    >>> found = estimate_behavior(prepare(raw, bandit=True).transitions)
+    >>> found.log_loss < found.log_loss_marginal
+    True
+    >>> found.table.shape, found.n_floored
+    ((300, 2), 0)
     """
 
     table: Array
@@ -83,7 +99,7 @@ class BehaviorPolicy:
 def estimate_behavior(
     log: Transitions, classifier: Any = None, *, features: Any = None, n_splits: int = 5, floor: float = 1e-3
 ) -> BehaviorPolicy:
-    """Cross-fitted, calibrated behaviour policy.
+    """Estimate the policy that chose the logged actions, cross-fitted and calibrated.
 
     Parameters
     ----------
@@ -93,6 +109,21 @@ def estimate_behavior(
         Anything with `predict_proba`; a standardised logistic regression by default.
     features : array or sparse matrix (n, d), optional
         What the classifier sees; the observations by default.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import prepare
+    >>> from sparsetd.evaluation import estimate_behavior
+    >>> rng = np.random.default_rng(0)
+    >>> x = rng.normal(size=300)
+    >>> raw = {"x": x, "action": x + rng.normal(size=300) > 0, "reward": x}
+    >>> log = prepare(raw, bandit=True).transitions
+    >>> found = estimate_behavior(log)
+    >>> bool(found.table[x > 0, 1].mean() > found.table[x < 0, 1].mean())
+    True
+    >>> bool(np.allclose(found.table.sum(axis=1), 1))
+    True
     """
     action, X = _actions(log), log.observation if features is None else features
     if not 0 < floor < 1:

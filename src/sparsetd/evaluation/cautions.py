@@ -50,7 +50,25 @@ FRAGILE = 1.05  # Γ* below which hardly any unrecorded cause is needed to expla
 
 @dataclass(frozen=True)
 class Caution:
-    """A sentence about the answer, with its code and severity; `remedy` is the part of it that says what to do."""
+    """Say in a sentence what speaks against an answer, with a code and a severity.
+
+    `remedy` is the part of the sentence that says what to do.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import evaluate, prepare
+    >>> rng = np.random.default_rng(0)
+    >>> x, action = rng.normal(size=40), rng.integers(2, size=40)
+    >>> raw = {"x": x, "action": action, "reward": x}
+    >>> log = prepare(raw, bandit=True).transitions
+    >>> found = evaluate(log, "1 if x > 3; else 0", features=None, n_resamples=0)
+    >>> worst = found.warnings[0]
+    >>> worst.code, worst.severity
+    ('few_effective_episodes', 'red')
+    >>> worst.remedy.startswith("Collect more episodes")
+    True
+    """
 
     code: str
     severity: Severity

@@ -20,7 +20,7 @@ from sparsetd.logs.rules import Family, is_rule, policy
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Decision):
-    """Values of policies, and all their differences.
+    """Hold the values of several policies and all their differences, as `compare` found them.
 
     Attributes
     ----------
@@ -43,6 +43,22 @@ class Comparison(Decision):
         What speaks against them, with the policy's name before it where there are several.
     thresholds : tuple of float
         Of a family of rules: the threshold of each policy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import compare, prepare
+    >>> rng = np.random.default_rng(0)
+    >>> x, action = rng.normal(size=300), rng.integers(2, size=300)
+    >>> raw = {"x": x, "action": action, "reward": action * x + rng.normal(0, 0.5, size=300)}
+    >>> log = prepare(raw, bandit=True).transitions
+    >>> found = compare(log, {"never": "0", "by x": "1 if x > 0; else 0"}, features=None, n_resamples=0)
+    >>> found.reference, found.best_set, found.unjudged
+    ('never', ('by x',), ())
+    >>> bool(found.differences["by x", "never"].value > 0)
+    True
+    >>> list(found.evaluations)
+    ['never', 'by x']
     """
 
     values: Together

@@ -42,10 +42,27 @@ ROW_BY_ROW = ("RALP",)  # batch methods that need more than the mean system
 
 @dataclass(frozen=True, eq=False)
 class Condensed:
-    """The sums of a log by groups of its episodes, for features in `units`: of mean 0 and variance 1.
+    """Hold the sums of a log by groups of its episodes, from which estimators can be fitted again and again.
 
-    The methods are the functions and estimators of the same names, on the whole log. What is penalised is measured in
-    these units, or in the log's own if `standardize` is False.
+    The features are in `units`: of mean 0 and variance 1. The methods are the functions and estimators of the same
+    names, on the whole log. What is penalised is measured in these units, or in the log's own if `standardize` is
+    False.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LSTD, SparseTD, Transitions
+    >>> from sparsetd.evaluation import condense
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 3))
+    >>> log = Transitions.from_arrays(X, X[:, 0], terminated=np.ones(100, dtype=bool))
+    >>> sums = condense(log)
+    >>> sums.n_rows, len(sums.names)
+    (100, 3)
+    >>> bool(np.allclose(sums.fit(LSTD()).coef_, [1, 0, 0], atol=1e-3))
+    True
+    >>> np.flatnonzero(sums.fit(SparseTD(rho_theta=0.1)).coef_).tolist()
+    [0]
     """
 
     log: Opened
@@ -178,7 +195,22 @@ def condense(
     engine: Engine | None = None,
     checkpoint: str | None = None,
 ) -> Condensed:
-    """The sums of a log in memory or in shards, from one reading; parameters as in `evaluate`."""
+    """Read a log once, in memory or in shards, and keep the sums that linear methods need.
+
+    The parameters are those of `evaluate`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LSTD, Transitions
+    >>> from sparsetd.evaluation import condense
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 3))
+    >>> log = Transitions.from_arrays(X, X[:, 0], terminated=np.ones(100, dtype=bool))
+    >>> sums = condense(log)
+    >>> np.abs(sums.fit(LSTD()).coef_).round(3).tolist()
+    [1.0, 0.0, 0.0]
+    """
     log = open_log(source, {"target": target}, gamma, features=features, engine=engine, folder=checkpoint)
     if len(log.names) > FORMED or (isinstance(log.rows, Part) and log.rows.batch.is_sparse):
         raise ValueError(f"A log is condensed to sums over all pairs of up to {FORMED:,} dense features: use fewer.")

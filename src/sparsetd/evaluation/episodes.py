@@ -63,10 +63,22 @@ class Weighed:
 
 @dataclass(frozen=True, eq=False)
 class Episodes:
-    """Rows of a log with their episode `of`, their `age` t, the ratio ρ_t and r_t.
+    """Hold the rows of a log by episode, with what importance sampling needs of them.
 
-    `first` and `last` are the rows where the episodes begin and end; `complete` says which ended by terminating;
-    `clusters` are the episodes with which the clusters begin.
+    Every row has its episode `of`, its `age` t, the ratio ρ_t and the reward r_t. `first` and `last` are the rows
+    where the episodes begin and end; `complete` says which ended by terminating; `clusters` are the episodes with which
+    the clusters begin.
+
+    Examples
+    --------
+    >>> from sparsetd import Transitions
+    >>> from sparsetd.evaluation import Episodes
+    >>> log = Transitions.from_arrays([1.0, 2.0, 5.0], [0.0, 1.0, 3.0], terminated=[False, True, True])
+    >>> episodes = Episodes.of_log(log, gamma=0.9)
+    >>> len(episodes), episodes.age.tolist(), episodes.complete.tolist()
+    (2, [0, 1, 0], [True, True])
+    >>> episodes.returns.tolist()
+    [0.9, 3.0]
     """
 
     reward: Array

@@ -39,6 +39,13 @@ class Estimate:
         Effective number of episodes, (Σw)²/Σw²: how evenly the episodes are weighted.
     freedom : float
         Degrees of freedom of the interval.
+
+    Examples
+    --------
+    >>> from sparsetd.evaluation import Estimate
+    >>> found = Estimate("mean return", value=2.0, standard_error=0.5, n_effective=100.0, freedom=99.0)
+    >>> [round(end, 2) for end in found.interval(0.95)]
+    [1.01, 2.99]
     """
 
     name: str

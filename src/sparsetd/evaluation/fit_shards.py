@@ -33,7 +33,7 @@ def fit_shards(
     checkpoint: str | None = None,
     warm_start: bool = False,
 ) -> ValueFunction:
-    """Fit a model of state values; returns it.
+    """Fit a model of state values to a log in shards, which may be larger than memory, and return it.
 
     Parameters
     ----------
@@ -44,6 +44,18 @@ def fit_shards(
         As in `evaluate`.
     warm_start : bool
         A model that was fitted before goes on learning, with the features it has. Its method must learn row by row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LSTD, Transitions, ValueFunction
+    >>> from sparsetd.evaluation import fit_shards
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(100, 3))
+    >>> log = Transitions.from_arrays(X, X[:, 0], terminated=np.ones(100, dtype=bool))
+    >>> model = fit_shards(ValueFunction(None, LSTD()), log)
+    >>> bool(np.allclose(model.value(X), X[:, 0], atol=1e-3))
+    True
     """
     parts = shards(source)
     first = sample(parts, sparse=True)

@@ -47,7 +47,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Improvement(Decision):
-    """What was proposed, and whether to follow it.
+    """Hold the policy that `improve` proposes, its test, and whether to follow it.
 
     Attributes
     ----------
@@ -69,6 +69,20 @@ class Improvement(Decision):
         What was tried on the first part, with the inner differences, the best first.
     splits : tuple of Split
         All splits; the attributes above are those of the one with the median difference.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import improve, prepare
+    >>> rng = np.random.default_rng(0)
+    >>> x, action = rng.normal(size=300), rng.integers(2, size=300)
+    >>> raw = {"x": x, "action": action, "reward": action * x + rng.normal(0, 0.5, size=300)}
+    >>> log = prepare(raw, bandit=True).transitions
+    >>> found = improve(log, features=None, n_resamples=3)
+    >>> found.recommended, len(found.splits), found.n_learnt
+    (True, 3, 150)
+    >>> found.interval[0] < found.difference.value < found.interval[1]
+    True
     """
 
     splits: tuple[Split, ...]

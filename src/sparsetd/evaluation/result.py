@@ -63,10 +63,25 @@ class Decision:
 
 @dataclass(frozen=True)
 class Feature:
-    """A feature that carries weight.
+    """Describe a feature that carries weight in the value.
 
     `weight` is the change in value per standard deviation of the feature, with its interval; `coefficient` that per
     unit of the feature; `frequency` the share of resampled logs in which it is kept; `column` its number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import evaluate, prepare
+    >>> rng = np.random.default_rng(0)
+    >>> x, action = rng.normal(size=300), rng.integers(2, size=300)
+    >>> raw = {"x": x, "action": action, "reward": action * x + rng.normal(0, 0.5, size=300)}
+    >>> log = prepare(raw, bandit=True).transitions
+    >>> found = evaluate(log, "1 if x > 0; else 0", features=None, n_resamples=0)
+    >>> feature = found.features[0]
+    >>> feature.name, feature.column
+    ('obs_x', 0)
+    >>> feature.weight > 0
+    True
     """
 
     name: str
@@ -84,6 +99,13 @@ class Robustness:
     `gamma` is Γ*: the least factor by which such a cause would have to change the odds of the logged action for the
     sign of the difference, with chance, to be lost; None where it holds at the largest factor that was tried. `columns`
     say by how much recorded columns change these odds, the strongest first.
+
+    Examples
+    --------
+    >>> from sparsetd.evaluation import Robustness
+    >>> found = Robustness(gamma=1.8, tried=10.0, columns=(("lactate", 1.4),))
+    >>> found.sentence().endswith("lactate, does so by 1.40.")
+    True
     """
 
     gamma: float | None
@@ -108,12 +130,31 @@ class Robustness:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation(Decision):
-    """The value of a target policy. `print` it, take `to_dict()`, or write a page with `sparsetd.report.page`.
+    """Hold the value of a target policy, as `evaluate` found it.
+
+    `print` it, take `to_dict()`, or write a page with `sparsetd.report.page`.
 
     `estimate` is the value from `n_used` of `n_candidates` features, `features` those that matter. `observed` is the
     mean return of the log as it is, `modelled` what the same features make of the logged behaviour, and `behavior` the
     one of the two that `difference` is taken against: the first where no episode was cut. `warnings` are cautions with
     a code and a severity, the worst first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import evaluate, prepare
+    >>> rng = np.random.default_rng(0)
+    >>> x, action = rng.normal(size=300), rng.integers(2, size=300)
+    >>> raw = {"x": x, "action": action, "reward": action * x + rng.normal(0, 0.5, size=300)}
+    >>> log = prepare(raw, bandit=True).transitions
+    >>> found = evaluate(log, "1 if x > 0; else 0", features=None, n_resamples=0)
+    >>> found.target, found.gamma, found.level
+    ('1 if x > 0; else 0', 0.99, 0.95)
+    >>> low, high = found.interval
+    >>> bool(low < found.value < high)
+    True
+    >>> [feature.name for feature in found.features]
+    ['obs_x']
     """
 
     estimate: Estimate

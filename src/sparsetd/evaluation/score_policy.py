@@ -32,11 +32,29 @@ RULES = {
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ScorePolicy:
-    """Observations (n, p) → probabilities (n, A), by `rule` on the tables `habit` and `merit` (A, k + 1).
+    """Choose actions by a short table of scores that a person can read: the policy that `improve` finds.
+
+    Observations (n, p) become probabilities (n, A), by `rule` on the tables `habit` and `merit` (A, k + 1).
 
     `names` are all observed columns, `columns` the numbers of the k that are used; the last column of a table is its
     constant, and `learnt_from` the fingerprints of the episodes that taught it (`logs.learnt`). `actions` are the
     names of the actions where the log has them: another log may number them otherwise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import improve, prepare
+    >>> rng = np.random.default_rng(0)
+    >>> x, action = rng.normal(size=300), rng.integers(2, size=300)
+    >>> raw = {"x": x, "action": action, "reward": action * x + rng.normal(0, 0.5, size=300)}
+    >>> log = prepare(raw, bandit=True).transitions
+    >>> policy = improve(log, features=None, n_resamples=1).policy
+    >>> policy([[-2.0], [2.0]]).round(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    >>> policy.act([[-2.0], [2.0]]).tolist()
+    [0, 1]
+    >>> policy.feature_names_in_
+    ['obs_x']
     """
 
     names: tuple[str, ...]

@@ -45,7 +45,25 @@ class Bound:
 
 @dataclass(frozen=True, repr=False)
 class Sensitivity(Decision):
-    """Bounds over Γ. `flips` is the least Γ (interpolated) at which the difference may have the other sign."""
+    """Hold the bounds that `sensitivity` found, one for each strength of an unrecorded cause.
+
+    `flips` is the least Γ (interpolated) at which the difference may have the other sign.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import prepare, sensitivity
+    >>> rng = np.random.default_rng(0)
+    >>> x, action = rng.normal(size=300), rng.integers(2, size=300)
+    >>> raw = {"x": x, "action": action, "reward": action * x + rng.normal(0, 0.5, size=300)}
+    >>> log = prepare(raw, bandit=True).transitions
+    >>> found = sensitivity(log, "1 if x > 0; else 0", confounding=[1.0, 10.0], features=None)
+    >>> [bound.confounding for bound in found.bounds]
+    [1.0, 10.0]
+    >>> first, last = found.bounds
+    >>> last.low.value < first.low.value < last.high.value
+    True
+    """
 
     bounds: tuple[Bound, ...]
     level: float

@@ -48,7 +48,9 @@ def collect(
     target: Policy | None = None,
     names: tuple[str, ...] | None = None,
 ) -> Transitions:
-    """Run `policy` in `env` and record s, a, r, s', how each row ended and μ(a|s).
+    """Run a policy in a Gymnasium environment and record every step as `Transitions`.
+
+    A row holds s, a, r, s', how it ended and μ(a|s).
 
     Parameters
     ----------
@@ -69,6 +71,19 @@ def collect(
     Actions are recorded as 0, 1, … whatever the `start` of the action space. All three autoreset modes of vector
     environments are handled: the reset rows of NEXT_STEP are dropped, SAME_STEP's successor is its `final_obs`, and
     DISABLED environments are reset here.
+
+    Examples
+    --------
+    >>> import gymnasium
+    >>> import numpy as np
+    >>> from sparsetd.logs import collect
+    >>> env = gymnasium.make("CartPole-v1")
+    >>> uniform = lambda observation: np.full((len(observation), 2), 0.5)
+    >>> log = collect(env, uniform, rng=0, n_episodes=5)
+    >>> log.n_episodes, log.observation.shape[1]
+    (5, 4)
+    >>> log.behavior_prob[0].item()
+    0.5
     """
     if n_steps is None and n_episodes is None:
         raise ValueError("Pass `n_steps` or `n_episodes`: without one of them collecting would never end.")

@@ -21,9 +21,21 @@ LOOKED_AT = 32  # columns that sparse rows are folded into
 
 @dataclass(frozen=True)
 class Inspection:
-    """The findings, as sentences. `print` it, or take `to_dict()`.
+    """Hold what `inspect` found out about a log, as sentences.
 
-    `error` is the one sentence that says why the log cannot be read (None if it can); then there is nothing else.
+    `print` it, or take `to_dict()`. `error` is the one sentence that says why the log cannot be read (None if it can);
+    then there is nothing else.
+
+    Examples
+    --------
+    >>> from sparsetd.logs import inspect
+    >>> columns = {"episode": ["a", "a", "b"], "obs_x": [1.0, 2.0, 5.0], "reward": [0.0, 1.0, 3.0]}
+    >>> columns["terminated"] = [False, True, True]
+    >>> found = inspect(columns)
+    >>> found.ok, found.n_rows, found.n_episodes
+    (True, 3, 2)
+    >>> inspect({"obs_x": [1.0]}).ok
+    False
     """
 
     source: str

@@ -24,9 +24,21 @@ MANY = 2**20  # from so many ids on, equal ranges of the hashes are parts of equ
 
 
 def partition(ids: Any, n: int, salt: str = "") -> Array:
-    """The part 0, …, n − 1 of each of the distinct `ids`, sizes differing by at most 1 (by chance from `MANY` on).
+    """Divide episodes into equal parts by their ids, whatever the order of the log.
 
-    Another `salt` gives an independent partition.
+    The answer is the part 0, …, n − 1 of each of the distinct `ids`. Sizes differ by at most 1 (by chance from `MANY`
+    on). Another `salt` gives an independent partition.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.logs import partition
+    >>> ids = np.arange(10)
+    >>> parts = partition(ids, 2)
+    >>> np.bincount(parts).tolist()
+    [5, 5]
+    >>> bool(np.all(partition(ids[::-1], 2) == parts[::-1]))
+    True
     """
     hashes = hashed(ids, salt)
     return parts_between(cuts(hashes, n), hashes)

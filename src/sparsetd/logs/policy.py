@@ -66,9 +66,20 @@ def action_probabilities(
     action_names: Sequence[str] | None = None,
     n_actions: int = 0,
 ) -> Array:
-    """π(·|s) of every row as (n, n_actions), checked: finite, non-negative, each row summing to one.
+    """Ask a policy for the probabilities of all actions at every row, and check them.
+
+    π(·|s) of every row is (n, n_actions): finite and non-negative, each row summing to one.
 
     A policy that knows the columns it was learnt from (`feature_names_in_`) gets those, out of the columns `names`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.logs import action_probabilities
+    >>> observation = np.array([[-1.0], [2.0]])
+    >>> rule = lambda s: np.column_stack([s[:, 0] < 0, s[:, 0] >= 0])
+    >>> action_probabilities(rule, observation).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
     """
     table, rest = shares(policy, observation, name, names, action_names, n_actions)
     if rest.any():

@@ -34,7 +34,18 @@ Ends = Literal["last-row", "cut"]
 
 
 class MessyLog(ValueError):
-    """A raw table that cannot be prepared: `problems` lists everything that is wrong with it."""
+    """Report that a raw table cannot be prepared: `problems` lists everything that is wrong with it.
+
+    Examples
+    --------
+    >>> from sparsetd.logs import MessyLog, prepare
+    >>> raw = {"lactate": [2.0, 3.0], "treatment": ["B", None], "reward": [0, 1]}
+    >>> try:
+    ...     made = prepare(raw, bandit=True)
+    ... except MessyLog as messy:
+    ...     print(messy.problems[0])
+    `treatment`, the action, is missing in 1 row (first row 1): fill in what was done.
+    """
 
     def __init__(self, problems: Sequence[str]) -> None:
         self.problems = tuple(problems)
@@ -43,7 +54,22 @@ class MessyLog(ValueError):
 
 @dataclass(frozen=True)
 class Prepared:
-    """The columns of a log, the names of its actions, in sentences how they were made, and what was learnt."""
+    """Hold the columns of a prepared log, and in sentences how they were made.
+
+    `action_names` are the names of its actions, and `learnt` is what another table is read by.
+
+    Examples
+    --------
+    >>> from sparsetd.logs import prepare
+    >>> raw = {"lactate": [1.5, 3.0], "treatment": ["B", "none"], "reward": [0, 1]}
+    >>> made = prepare(raw, bandit=True)
+    >>> made.action_names
+    ('B', 'none')
+    >>> list(made.columns)
+    ['reward', 'action', 'terminated', 'obs_lactate']
+    >>> made.transitions
+    Transitions(2 rows, 2 episodes, 1 observed columns, 2 terminated, 0 truncated)
+    """
 
     columns: Mapping[str, Array]
     action_names: tuple[str, ...] | None

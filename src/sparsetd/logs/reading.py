@@ -106,12 +106,30 @@ def _gathered(log: Log, max_bytes: int, max_rows: int | None) -> tuple[list[pa.T
 
 
 def read_batches(source: Any, *, batch_rows: int = 65_536, **columns: Any) -> Iterator[Transitions]:
-    """The rows of a log in batches; joined by `concatenate` they equal what `read` returns.
+    """Read the rows of a log in batches, for a log larger than memory.
+
+    Joined by `concatenate`, the batches equal what `read` returns. What is in memory already may come in one batch.
 
     Parameters are those of `read`. The log must be sorted by episode and step already. A batch that begins inside an
     episode has no `start` in its first row, so traces carry over from one `partial_fit` to the next. The batches of
     sparse rows are all of one width only if `n_features` or `buckets` says which. The next batch is read by a second
     thread while the caller works on this one, so that two are in memory.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sparsetd.logs import concatenate, read_batches
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = Path(folder.name, "log.csv")
+    >>> rows = [f"{step},1,{step == 9}" for step in range(10)]
+    >>> _ = path.write_text("\\n".join(["obs_x,reward,terminated", *rows]))
+    >>> batches = list(read_batches(path, batch_rows=4))
+    >>> [len(batch) for batch in batches]
+    [2, 4, 2, 2]
+    >>> concatenate(batches)
+    Transitions(10 rows, 1 episodes, 1 observed columns, 1 terminated, 0 truncated)
+    >>> folder.cleanup()
     """
     if batch_rows < 3:
         raise ValueError(f"`batch_rows` must be at least 3, but it is {batch_rows}: larger batches are faster.")

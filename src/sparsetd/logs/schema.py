@@ -56,7 +56,17 @@ LONGEST_NAME = 1000
 
 @dataclass(frozen=True)
 class Schema:
-    """Names of the columns by role; an empty tuple or None means that the log has none."""
+    """Say which column of a log has which role; an empty tuple or None means that the log has none.
+
+    Examples
+    --------
+    >>> from sparsetd.logs import infer_schema
+    >>> schema = infer_schema(["episode", "obs_age", "obs_HR", "action", "reward", "done"])
+    >>> schema.observation
+    ('obs_age', 'obs_HR')
+    >>> schema.terminated, schema.step
+    ('done', None)
+    """
 
     observation: tuple[str, ...]
     reward: str | None
@@ -110,9 +120,16 @@ class Schema:
 
 
 def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
-    """The schema of a log with these columns; `given` names columns by role and overrules what the names suggest.
+    """Find the roles of columns from their names; `given` names columns by role and overrules what the names suggest.
 
     `observation` and `next_observation` may be one name or several; `None` says that the log has no such column.
+
+    Examples
+    --------
+    >>> from sparsetd.logs import infer_schema
+    >>> schema = infer_schema(["obs_age", "obs_HR", "dose", "score"], action="dose", reward="score")
+    >>> schema.observation, schema.action, schema.reward
+    (('obs_age', 'obs_HR'), ('dose',), 'score')
     """
     names = list(columns)
     check_names(names)

@@ -39,7 +39,19 @@ REMEDY = "restore it, or run `sparsetd shard` again"
 
 @dataclass(frozen=True, eq=False)
 class Shard:
-    """Whole episodes: a log in memory, or a file with the roles of its columns and its SHA-256."""
+    """Hold whole episodes: a log in memory, or a file with the roles of its columns and its SHA-256.
+
+    Examples
+    --------
+    >>> from sparsetd.logs import Shard, read
+    >>> columns = {"episode": ["a", "a", "b"], "obs_x": [1.0, 2.0, 5.0], "reward": [0.0, 1.0, 3.0]}
+    >>> columns["terminated"] = [False, True, True]
+    >>> shard = Shard(read(columns))
+    >>> shard.read()
+    Transitions(3 rows, 2 episodes, 1 observed columns, 2 terminated, 0 truncated)
+    >>> shard.ids().tolist()
+    ['a', 'b']
+    """
 
     log: Transitions | None = None
     path: str = ""
@@ -93,7 +105,9 @@ def _width_of(path: Path, names: Sequence[str]) -> int:
 
 
 def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
-    """The parts of a log, in an order that only the files' names decide.
+    """Divide a log into parts of whole episodes that are read when needed, for logs larger than memory.
+
+    Only the files' names decide the order of the parts.
 
     Parameters
     ----------
@@ -102,6 +116,21 @@ def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
         is read file by file whenever it is needed; any other path is one part. Everything else is kept in memory.
     **columns
         Names of columns by role, as in `read`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from sparsetd.logs import shards
+    >>> from sparsetd.logs.sharding import shard
+    >>> columns = {"episode": np.arange(50), "obs_x": np.ones(50), "reward": np.ones(50)}
+    >>> columns["terminated"] = np.ones(50, dtype=bool)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> manifest = shard([columns], folder.name + "/log", n_shards=2)
+    >>> parts = shards(folder.name + "/log")
+    >>> len(parts), sum(len(part.read()) for part in parts)
+    (2, 50)
+    >>> folder.cleanup()
     """
     if isinstance(source, Transitions):
         return (Shard(source),)
