@@ -202,7 +202,7 @@ LAWS = {
     "actions in words": Law(_actions_in_words),
     "rewards times 8": Law(lambda t: t.but(reward=8.0 * t.columns["reward"]), lambda _a, _n, value: 8.0 * value),
     "features times 1000": Law(_features_scaled, lambda a, _n, value: value / 1000.0 if a == "fitted" else value, 1e-7),
-    "float32": Law(_single, tolerance=1e-4),
+    "float32": Law(_single, tolerance=1e-3),  # bounds under confounding have kinks, which single precision moves
 }
 
 # --- sources: the same table in another form --------------------------------------------------------------------------

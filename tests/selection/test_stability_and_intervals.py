@@ -77,7 +77,7 @@ def test_the_two_methods_agree_and_the_bootstrap_is_reproducible() -> None:
     one, two = (
         value_interval(*rows, method="bootstrap", n_draws=400, random_state=3, n_jobs=j, **columns) for j in (1, 2)
     )
-    assert one.low == two.low
+    assert one.low == pytest.approx(two.low, rel=1e-12)  # workers may compute with other kernels of BLAS
     assert one.estimate == pytest.approx(sandwich.estimate)
     assert one.standard_error == pytest.approx(sandwich.standard_error, rel=0.15)
     wide = value_interval(*rows, level=0.99, **columns)

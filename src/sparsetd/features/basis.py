@@ -36,7 +36,6 @@ ROWS_EACH = 10  # rows that every column of ψ needs
 EPISODES_EACH, FINE_EACH = 4, 12  # episodes that every function beside needs, and where there are fine products
 LARGEST = 160  # functions beside the raw columns …
 LARGE, MANY = 50_000, 20  # … a third of that for so many rows or columns, a fifth for both: sums take its square
-FEW = 6  # columns up to which their order does not matter
 SIDES = (1, -1, 2, -2)
 FAR = 2 / 3  # score from which a column is "very high", or "very low" below its negative
 MOST_PAIRED = 60  # columns whose products are considered
@@ -237,7 +236,7 @@ def automatic(log: Transitions, gamma: float) -> Basis | None:
     if room < 1:
         return None
     plain = Basis(max_functions=0).fit(X)
-    order, fine = None if d <= FEW else _promising(plain, log, gamma), min(room, episodes // FINE_EACH)
+    order, fine = _promising(plain, log, gamma), min(room, episodes // FINE_EACH)
     found = Basis(max_functions=room, max_fine=fine, order=order).fit(X)
     return found if len(found.functions_) > d else None
 
