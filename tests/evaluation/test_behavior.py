@@ -135,7 +135,7 @@ def test_the_summary_names_its_figures():
 
 @pytest.mark.parametrize(
     ("change", "message"),
-    [({"n_splits": 1000}, "`n_splits` is 1000, but the log has 20 episodes"), ({"floor": 0.0}, "`floor` must lie")],
+    [({"n_folds": 1000}, "`n_folds` is 1000, but the log has 20 episodes"), ({"floor": 0.0}, "`floor` must lie")],
 )
 def test_wrong_settings_are_named(change, message):
     log, _ = make_log(8, n=200)

@@ -126,7 +126,7 @@ def identify(solver):
     return type(solver).__name__
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     solver=st.sampled_from(STOCHASTIC + SADDLE),
@@ -143,7 +143,7 @@ def test_sparse_equals_dense(seed, solver, name, lam, penalty, warm):
     compare(solver, table, stream(seed=seed), penalty=PENALTIES[penalty], x0=x0)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     solver=st.sampled_from(DUAL_AVERAGING),

@@ -14,7 +14,7 @@ LARGEST = 1e100  # products of a few such numbers are still finite, and so are t
 
 
 def immoderate(values: Array) -> Mask:
-    """Which entries are NaN, infinite, or so large that products of them are."""
+    """Return which entries are NaN, infinite, or so large that products of them are."""
     return ~np.asarray(np.abs(values) <= LARGEST)
 
 

@@ -137,7 +137,7 @@ def _layout(prog: str) -> argparse.HelpFormatter:
 
 
 def _nearest(message: str) -> str:
-    """What the user may have meant: the new name of an old word, or a known word that is spelt nearly so."""
+    """Return what the user may have meant: the new name of an old word, or a known word that is spelt nearly so."""
     unknown = [word.partition("=")[0] for word in message.partition("unrecognized arguments: ")[2].split()]
     renamed = [f"'{word}' is now '{RENAMED[word]}'" for word in unknown if word in RENAMED]
     if renamed:

@@ -103,7 +103,7 @@ def _targets(args: Namespace, pairs: list[tuple[str, str]]) -> tuple[Any, str | 
 
 
 def _groups(args: Namespace, n_parts: int) -> Any:
-    """What --by names: an observed column, or one that is read for it."""
+    """Return what --by names: an observed column, or one that is read for it."""
     if args.by is None:
         return None
     try:

@@ -185,7 +185,7 @@ def check_checkpoint(folder: str | None, *outputs: str) -> None:
 
 
 def engine_of(args: Namespace) -> Any:
-    """Who reads the shards."""
+    """Return who reads the shards."""
     if args.scheduler is not None:
         from sparsetd.logs.dask import Dask
 

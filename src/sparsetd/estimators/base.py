@@ -293,7 +293,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         )
 
     def _run(self, n_features: int, triple: Triple | None = None) -> Run:
-        """What the driver needs, built once per call: begin → take … take → finish."""
+        """Return what the driver needs, built once per call: begin → take … take → finish."""
         return *(triple or self.triple()), self._factor(n_features)
 
     def _begin(self, batch: Batch, triple: Triple | None = None) -> Run:
@@ -482,7 +482,7 @@ class StreamingTD(BaseTD):
 
 
 def _is_asked_first(triple: Triple) -> bool:
-    """Whether dense rows are looked at before they are taken: a stream stops at a bad one by itself."""
+    """Return whether dense rows are looked at before they are taken: a stream stops at a bad one by itself."""
     return not getattr(triple[2], "stops_at_bad_rows", False)
 
 

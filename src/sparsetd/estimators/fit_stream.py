@@ -264,7 +264,7 @@ def _stack(above: Any, below: Any) -> Any:
 
 
 def _kept(models: list[Any], held: dict[str, Any], mark: str) -> dict[str, Any]:
-    """What a stream under way has to remember; `mark` says which rows it has seen."""
+    """Return what a stream under way has to remember; `mark` says which rows it has seen."""
     states = [{"state": m._state, "history": m.history_, "last": m._last, "watch": m._watch.rested()} for m in models]
     return {"models": states, "held": held, "rows": mark}
 

@@ -51,7 +51,7 @@ class TDScorer:
         self.criterion = criterion
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """What a search has to pass on to this scorer, for scikit-learn's metadata routing."""
+        """Return what a search has to pass on to this scorer, for scikit-learn's metadata routing."""
         request = MetadataRequest(owner=self)
         for name in ("X_next", "ratio", "discount", "start"):
             request.score.add_request(param=name, alias=True)
@@ -79,7 +79,7 @@ class TDScorer:
 
 
 def _features(rows: Any) -> Any:
-    """What the last step sees, as an array (or CSR as it is)."""
+    """Return what the last step sees, as an array (or CSR as it is)."""
     return rows if hasattr(rows, "indptr") else np.asarray(rows, dtype=np.float64)
 
 

@@ -97,7 +97,7 @@ class BehaviorPolicy:
 
 
 def estimate_behavior(
-    log: Transitions, classifier: Any = None, *, features: Any = None, n_splits: int = 5, floor: float = 1e-3
+    log: Transitions, classifier: Any = None, *, features: Any = None, n_folds: int = 5, floor: float = 1e-3
 ) -> BehaviorPolicy:
     """Estimate the policy that chose the logged actions, cross-fitted and calibrated.
 
@@ -128,18 +128,18 @@ def estimate_behavior(
     action, X = _actions(log), log.observation if features is None else features
     if not 0 < floor < 1:
         raise ValueError(f"`floor` must lie strictly between 0 and 1, but it is {floor}.")
-    if log.n_episodes < n_splits:
+    if log.n_episodes < n_folds:
         raise ValueError(
-            f"`n_splits` is {n_splits}, but the log has {log.n_episodes} episodes: pass fewer folds or more data."
+            f"`n_folds` is {n_folds}, but the log has {log.n_episodes} episodes: pass fewer folds or more data."
         )
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)) if classifier is None else classifier
     hashes = hashed(log.ids(), SALT)
-    n_actions, begins = int(action.max()) + 1, cuts(hashes, n_splits)
+    n_actions, begins = int(action.max()) + 1, cuts(hashes, n_folds)
     # In the order of the hashes, so that the order of the log does not even change the rounding.
     order = np.argsort(np.repeat(hashes, _lengths(log)), kind="stable")
     action, X, fold = action[order], X[order], _folds(log, begins)[order]
     frequencies = np.bincount(action, minlength=n_actions) / len(action)
-    fits = tuple(_Fit.of(model, X, action, np.flatnonzero(fold != k), n_actions) for k in range(n_splits))
+    fits = tuple(_Fit.of(model, X, action, np.flatnonzero(fold != k), n_actions) for k in range(n_folds))
     raw = _held_out(fits, X, fold)
     mixing = _best_mixing(raw, frequencies, action)
     temperature = _best_temperature((1 - mixing) * raw + mixing * frequencies, action)

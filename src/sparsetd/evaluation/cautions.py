@@ -159,7 +159,7 @@ def rule(*, model: bool = True, says_remedy: bool = True) -> Callable[[Test], Te
 
 
 def found_in(evidence: Evidence) -> list[Caution]:
-    """What all rules say of an answer."""
+    """Return what all rules say of an answer."""
     cautions = (rule.caution(evidence) for rule in RULES)
     return [caution for caution in cautions if caution is not None]
 

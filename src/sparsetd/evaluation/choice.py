@@ -119,7 +119,7 @@ def scores(part: Part, theta: Array, columns: Array, clustered: bool, of_reward:
 
 
 def columns(batch: Batch) -> dict[str, Any]:
-    """What an estimator's `fit` wants beside the features and the reward."""
+    """Return what an estimator's `fit` wants beside the features and the reward."""
     return {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
 
 
@@ -197,7 +197,7 @@ def convergence_picture(model: Any) -> dict[str, Any] | None:
 
 
 def fit_sentence(choice: Choice, n_candidates: int, n_used: int) -> str:
-    """What the value was computed from and how the features were chosen, in words."""
+    """Return what the value was computed from and how the features were chosen, in words."""
     used = f"all {n_used:,}" if n_used == n_candidates else f"{n_used:,} of {n_candidates:,}"
     words = f"The value is computed from {used} features."
     if choice.model is None:

@@ -124,7 +124,7 @@ class Comparison(Decision):
         return plots.band(self.thresholds, [v for _, v, _ in ends], [i for _, _, i in ends], ax)
 
     def sentence(self) -> str:
-        """Which policy is best, as far as the log can tell, and which of them it cannot judge."""
+        """Return which policy is best, as far as the log can tell, and which of them it cannot judge."""
         if len(self.values) == 1:
             found = f"One policy, {self.reference}, was evaluated."
         elif len(self.best_set) == 1:
@@ -234,7 +234,7 @@ def _named(targets: Any) -> tuple[dict[str, Any], tuple[float, ...]]:
 
 
 def _cautions(said: Mapping[str, Sequence[Caution]]) -> tuple[Caution, ...]:
-    """What speaks against each value, with the policy's name before it; once what is said of all alike."""
+    """Return what speaks against each value, with the policy's name before it; once what is said of all alike."""
     if len(said) == 1:
         return by_severity(next(iter(said.values())))
     found: list[Caution] = []

@@ -199,7 +199,7 @@ def robustness(
     up = 1.0 if own[0] > logged[0] else -1.0
 
     def left(strength: float) -> float:
-        """How far the interval of the difference stays from 0, on the side of its sign."""
+        """Return how far the interval of the difference stays from 0, on the side of its sign."""
         value, moved = bound(rows, own, strength, "every", up, limits)
         gain = Estimate.of_influence("", up * (value - logged[0]), up * (moved - logged[1]))
         return gain.interval(level)[0]

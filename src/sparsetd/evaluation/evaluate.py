@@ -110,7 +110,7 @@ def evaluate(
 
 
 def _boosted(found: Judgement) -> Estimate:
-    """What boosted trees say of the sample."""
+    """Return what boosted trees say of the sample."""
     found.settings.tell("asking boosted trees")
     part = found.log.sample.under(0)
     cluster = np.searchsorted(part.episodes.clusters, part.episodes.of, side="right")
@@ -118,7 +118,7 @@ def _boosted(found: Judgement) -> Estimate:
 
 
 def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
-    """What is handed back of the k-th policy."""
+    """Return what is handed back of the k-th policy."""
     own, log, settings = found.policies[k], found.log, found.settings
     observed = Estimate.of_influence("observed mean return", *found.logged.observed)
     modelled = Estimate.of_influence("logged behaviour, modelled", *found.logged.modelled)
@@ -189,7 +189,7 @@ def _curved(detail: Detail) -> tuple[Feature, ...]:
 
 
 def _fit(found: Judgement, detail: Detail) -> str:
-    """What the value was computed from, in words."""
+    """Return what the value was computed from, in words."""
     built, basis = found.first.basis.built, found.first.basis
     if built is None:
         return fit_sentence(detail.choice, len(found.log.names), len(basis.columns))

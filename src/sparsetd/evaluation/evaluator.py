@@ -93,7 +93,7 @@ class Settings:
             self.progress(message)
 
     def shown(self) -> dict[str, Any]:
-        """What a page says to repeat the answer."""
+        """Return what a page says to repeat the answer."""
         named = {"model": self.estimator, "classifier": self.classifier, "features": self.features}
         column = self.cluster if isinstance(self.cluster, str) else None if self.cluster is None else "given"
         return {
@@ -534,7 +534,7 @@ def _kept(log: Opened, basis: Basis, choice: Choice, groups: Groups, facts: Fact
 
 
 def _n_candidates(log: Opened) -> int:
-    """How many columns there are to choose from: those of the log, not what was built of them."""
+    """Return how many columns there are to choose from: those of the log, not what was built of them."""
     return len(log.names) if log.built is None else log.built.n_features_in_
 
 

@@ -84,7 +84,7 @@ def fit_shards(
 
 
 def by_rows(estimator: Any) -> bool:
-    """Whether an estimator learns row by row."""
+    """Return whether an estimator learns row by row."""
     table, _, solver = estimator.triple()
     return hasattr(solver.init(table, 1, np.float64), "primal")
 

@@ -148,7 +148,7 @@ def _counts(part: Part, fold: Array, thetas: Array, edges: Array) -> Array:
 
 
 def tenths(counts: Array, edges: Array) -> Array:
-    """Where the groups of predictions begin: at bins, so that equal predictions stay together."""
+    """Return where the groups of predictions begin: at bins, so that equal predictions stay together."""
     n = int(counts.sum())
     begin = np.cumsum([len(part) for part in np.array_split(np.zeros(n), N_GROUPS)])[:-1]
     bins = np.searchsorted(np.cumsum(counts), begin[begin < n], side="right")

@@ -137,7 +137,7 @@ class Improvement(Decision):
         return not self.against()
 
     def against(self) -> str:
-        """What speaks against the policy; nothing where it is recommended."""
+        """Return what speaks against the policy; nothing where it is recommended."""
         if self.interval[0] <= 0:
             return "it is not shown to be better than what was done"
         if _most(split.evaluation.severity == "red" for split in self.splits) or self.evaluation.severity == "red":

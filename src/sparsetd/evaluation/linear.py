@@ -71,7 +71,7 @@ class LinearValue:
         return float(self.start @ self.theta / self.n_episodes)
 
     def determined(self) -> bool:
-        """Whether the log fixes the start value: cᵀA⁻A = cᵀ, though A itself may be singular.
+        """Return whether the log fixes the start value: cᵀA⁻A = cᵀ, though A itself may be singular.
 
         Two equal columns leave V alone. A state that is reached but never left does not: any value of it fits the rows.
         """
@@ -204,7 +204,7 @@ def _solved(matrices: Array, right: Array) -> Array:
 
 
 def wanted() -> bool:
-    """Whether answers are to be verified."""
+    """Return whether answers are to be verified."""
     return os.environ.get("SPARSETD_VERIFY", "") not in ("", "0")
 
 

@@ -66,7 +66,7 @@ class Misfit:
 
 
 def matters(change: Estimate, own: Estimate, bar: float = MATTERS) -> bool:
-    """Whether a change of the value is neither small beside its standard error nor chance, or cannot be told.
+    """Return whether a change of the value is neither small beside its standard error nor chance, or cannot be told.
 
     Where the wider fit is undetermined the change is known so badly that it would always pass for chance. That is no
     comfort, so a change whose standard error is more than twice the value's own counts as one.
@@ -148,7 +148,7 @@ def _standing_out(p: Array, sure: float) -> Array:
 def _moved(
     part: Part, model: LinearValue, views: tuple[View, ...], other: LinearValue, others: tuple[View, ...]
 ) -> list[Array]:
-    """What every cluster does to the difference of two fits, each to what its views make of the log."""
+    """Return what every cluster does to the difference of two fits, each to what its views make of the log."""
     return [other.influence(seen(part, others)) - model.influence(seen(part, views))]
 
 

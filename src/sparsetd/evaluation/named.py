@@ -14,12 +14,12 @@ FUNCTION = re.compile(r"[\w.]*:\w+")
 
 
 def is_named(text: str) -> bool:
-    """Whether a text looks like module:function or names a file."""
+    """Return whether a text looks like module:function or names a file."""
     return text.startswith("greedy:") or text.endswith(".sparsetd") or FUNCTION.fullmatch(text) is not None
 
 
 def named_policy(text: str) -> Any:
-    """What a file or module:function holds."""
+    """Return what a file or module:function holds."""
     if FUNCTION.fullmatch(text) and not text.startswith("greedy:"):
         return Imported(text, os.getcwd())
     # A model file may hold any estimator, so its reader stands above this layer and is looked up when it is needed.

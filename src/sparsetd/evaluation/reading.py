@@ -98,7 +98,7 @@ def _added(total: Any, more: Any) -> Any:
 
 
 def seen(part: Part, views: Sequence[View]) -> Part:
-    """What the views make of a part, one after the other."""
+    """Return what the views make of a part, one after the other."""
     for view, args in views:
         part = view(part, *args)
     return part
@@ -157,7 +157,7 @@ class Parts:
 
 
 def answer(rows: Part | Parts, **asked: Ask) -> SimpleNamespace:
-    """What is asked, by its names, from one reading."""
+    """Return what is asked, by its names, from one reading."""
     along, plans = [array for ask in asked.values() for array in ask.along], tuple(a.plan() for a in asked.values())
     if isinstance(rows, Part):
         found = answers(rows, *along, plans)
@@ -315,7 +315,7 @@ def _spans(found: Sequence[Array]) -> Array | None:
 
 
 def _named(shard: Shard, cluster: str | None) -> Array:
-    """What the clusters of a shard's episodes are called: the episodes' own ids without `cluster`."""
+    """Return what the clusters of a shard's episodes are called: the episodes' own ids without `cluster`."""
     return shard.ids() if cluster is None else arranged(shard.read(), cluster)[1]
 
 

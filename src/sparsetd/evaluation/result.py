@@ -319,7 +319,7 @@ def evaluation_page(payload: Mapping[str, Any]) -> str:
 
 
 def acts_line(acts: Mapping[str, Any]) -> str:
-    """How often every action was taken and would be, in a line."""
+    """Return how often every action was taken and would be, in a line."""
     shares = zip(acts["actions"], acts["logged"], acts["target"], strict=True)
     moved = sorted(shares, key=lambda entry: -abs(entry[2] - entry[1]))[:5]
     shown = "; ".join(f"{name} {before:.0%} → {after:.0%}" for name, before, after in moved)

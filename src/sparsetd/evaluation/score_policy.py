@@ -101,7 +101,7 @@ class ScorePolicy:
         return self.habit + self.strength * self.merit if self.rule == "tilt" else self.merit
 
     def fits(self) -> bool:
-        """Whether the tables fit together: a file may hold anything."""
+        """Return whether the tables fit together: a file may hold anything."""
         kinds = {"columns": "i", "center": "f", "scale": "f", "habit": "f", "merit": "f", "learnt_from": "u"}
         found = {name: getattr(self, name) for name in kinds}
         if not all(isinstance(v, np.ndarray) and v.dtype.kind == kinds[name] for name, v in found.items()):

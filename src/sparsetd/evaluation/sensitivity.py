@@ -86,7 +86,7 @@ class Sensitivity(Decision):
         return self._crossing([b.difference(self.level) for b in self.bounds])
 
     def _crossing(self, ends: Sequence[tuple[float, float]]) -> float | None:
-        """Where the end that is nearer to zero crosses it, by interpolation in log Γ."""
+        """Return where the end that is nearer to zero crosses it, by interpolation in log Γ."""
         up = self.bounds[0].difference_low.value > 0
         left = [low if up else -high for low, high in ends]
         if left[0] <= 0:
@@ -129,7 +129,7 @@ class Sensitivity(Decision):
         return evaluation_page({**data, "confounding": bounds, "unit": unit, "settings": settings})
 
     def sentence(self) -> str:
-        """What the bounds mean, for somebody who must decide."""
+        """Return what the bounds mean, for somebody who must decide."""
         top = self.bounds[-1].confounding
         if self.flips is None:
             found = f"The sign of the difference holds up to Γ = {top:g}"

@@ -47,7 +47,7 @@ def groups_of(log: Opened, by: Any, cluster: Any = None) -> dict[str, Array]:
 
 
 def _labels(log: Transitions, by: Any) -> tuple[str, Array]:
-    """What `by` is called, where it has a name, and its value for every episode."""
+    """Return what `by` is called, where it has a name, and its value for every episode."""
     first = log._bounds()[:-1]
     name, values = _column(log, by, first)
     label = np.asarray(values)
@@ -105,7 +105,7 @@ def _group_value(moved: Array, model: LinearValue, mean: bool) -> Value:
 
 
 def _column(log: Transitions, by: Any, first: Array) -> tuple[str, Any]:
-    """What `by` is called, where it has a name, and its values."""
+    """Return what `by` is called, where it has a name, and its values."""
     names = list(log.names or ())
     if isinstance(by, Mapping):
         return next(iter(by.items()))

@@ -149,6 +149,6 @@ def ratio_edges(least: float, most: float) -> Array:
 
 
 def ratio_counts(part: Part, edges: Array) -> Array:
-    """How many of the positive ratios are in each bin."""
+    """Return how many of the positive ratios are in each bin."""
     ratio = part.batch.ratio
     return np.histogram(np.clip(ratio[ratio > 0], edges[0], edges[-1]), edges)[0]

@@ -125,7 +125,7 @@ def _matrix(name: str, column: Any) -> Array:
 
 
 def lists_of(name: str, column: Any, kinds: str) -> tuple[Array, Array]:
-    """Where the lists of a column of sparse rows begin and end, and what is in them, in Arrow's memory."""
+    """Return where the lists of a column of sparse rows begin and end, and what is in them, in Arrow's memory."""
     if not isinstance(column, (pa.Array, pa.ChunkedArray)):
         column = _as_lists(name, column)
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

@@ -30,7 +30,7 @@ def counted_from(row: int) -> Iterator[None]:
 
 
 def nth(row: int) -> int:
-    """What errors call a row: its number in the source."""
+    """Return what errors call a row: its number in the source."""
     return _offset.get() + row
 
 
@@ -245,7 +245,7 @@ def names_of(names: Sequence[str] | None, width: int) -> tuple[str, ...] | None:
 
 
 def rowwise(bad: Mask) -> Mask:
-    """Whether any entry of a row is bad."""
+    """Return whether any entry of a row is bad."""
     return bad if bad.ndim < 2 else np.asarray(bad.reshape(len(bad), -1).any(axis=1))
 
 

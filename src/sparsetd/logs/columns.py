@@ -109,7 +109,7 @@ def next_rows(s: Array, last: Mask) -> Array:
 
 
 def _is_integer(values: Array) -> Mask:
-    """Which floats are whole numbers that int64 can hold."""
+    """Return which floats are whole numbers that int64 can hold."""
     return np.asarray((values == np.rint(values)) & (np.abs(values) < 2.0**63))
 
 

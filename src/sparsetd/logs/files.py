@@ -79,7 +79,7 @@ def open_parquet(path: Path) -> Opened:
 
 
 def footer_of(path: Path) -> Any:
-    """What the footer of a Parquet file says of it."""
+    """Return what the footer of a Parquet file says of it."""
     import pyarrow.parquet as pq
 
     with readable(path.name, "Parquet"), pa.OSFile(os.fsencode(path)) as source:
@@ -87,7 +87,7 @@ def footer_of(path: Path) -> Any:
 
 
 def rows_of(path: Path, metadata: Any, most_rows: int) -> int:
-    """How many rows of a Parquet file to read at a time, so that they take at most `MOST` bytes.
+    """Return how many rows of a Parquet file to read at a time, so that they take at most `MOST` bytes.
 
     A file of which one row group would unpack to more, by its own footer, is refused, and so is one that would unpack
     to very much more than it is.

@@ -141,7 +141,7 @@ def _observations(t: Transitions, schema: Schema) -> str:
 
 
 def _dense(t: Transitions) -> Transitions:
-    """What looks wrong is looked for in dense columns, into which sparse ones are folded."""
+    """Return what looks wrong is looked for in dense columns, into which sparse ones are folded."""
     if not sp.issparse(t.observation):
         return t
     s, after = (folded(rows, LOOKED_AT).toarray() for rows in (t.observation, t.next_observation))

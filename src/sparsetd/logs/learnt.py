@@ -40,7 +40,7 @@ def fingerprints(log: Transitions) -> Array:
 
 
 def taught(policy: Any, log: Transitions) -> Array:
-    """Which episodes of the log the policy was learnt from; none for a policy that does not say.
+    """Return which episodes of the log the policy was learnt from; none for a policy that does not say.
 
     Where episodes have no ids and few things can happen, different patients look the same. So only episodes that look
     like no other of the log count, and nothing is said unless most are such and a fifth of these taught the policy.

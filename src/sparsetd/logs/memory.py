@@ -57,7 +57,7 @@ def _of_container(limit: str, used: str, parts: str, files: str) -> float:
 
 
 def _of_process() -> float:
-    """What `ulimit -v` leaves."""
+    """Return what `ulimit -v` leaves."""
     try:
         import resource
 

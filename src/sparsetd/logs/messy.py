@@ -42,7 +42,7 @@ class Notes:
         self.problems.append(f"{what} {self.where(rows)}: {remedy}.")
 
     def where(self, rows: Array) -> str:
-        """How many rows, and the first of them."""
+        """Return how many rows, and the first of them."""
         return f"in {counted(rows.sum())} (first row {self.rows[rows].min()})"
 
 
@@ -67,7 +67,7 @@ def option(name: str, value: str) -> str:
 
 
 def as_read(column: Column, known: Known, notes: Notes) -> Reading:
-    """What a column holds; cells that do not fit the others are a problem."""
+    """Return what a column holds; cells that do not fit the others are a problem."""
     reading = read(column.cells, column.weight, known)
     if reading.bad:
         rows = np.isin(column.codes, reading.bad)

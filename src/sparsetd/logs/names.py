@@ -14,7 +14,7 @@ from sparsetd.logs.checks import Array, show
 
 
 def label(name: str) -> str:
-    """What a column is called: its name without the prefix of an observation, where a word follows it."""
+    """Return what a column is called: its name without the prefix of an observation, where a word follows it."""
     return re.sub(r"^(obs|observation|state)_(?=\D)", "", name)
 
 

@@ -89,14 +89,14 @@ def over(table: pa.Table) -> Array:
 
 
 def whole_episodes(table: pa.Table) -> Array:
-    """Where the episodes of sorted rows begin; refused where one goes on after its end."""
+    """Return where the episodes of sorted rows begin; refused where one goes on after its end."""
     start = starts(table)
     refuse_rows_after_the_end(over(table), np.cumsum(start))
     return start
 
 
 def with_successors(table: pa.Table, start: Array, schema: Schema) -> Array:
-    """Which rows have a successor: all, where the log names it; else the next row of the same episode is it.
+    """Return which rows have a successor: all, where the log names it; else the next row of the same episode is it.
 
     The last row of an episode that did not terminate then has none: it only serves as the successor of the row before.
     """

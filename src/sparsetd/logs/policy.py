@@ -50,7 +50,7 @@ class SparseObservations(sp.csr_array):
 
 
 def named(rows: Any, names: Sequence[str] | None) -> Any:
-    """What a policy is shown: the rows, whose columns can be taken by name where they are dense."""
+    """Return what a policy is shown: the rows, whose columns can be taken by name where they are dense."""
     if sp.issparse(rows):
         return SparseObservations(rows)
     view = np.asarray(rows).view(Observations)
@@ -170,7 +170,7 @@ def _spelt_out(answer: Any, action_names: Sequence[str] | None, n_actions: int, 
 
 
 def is_whole(values: Array) -> bool:
-    """Whether all numbers are whole: 1.0 is an action where actions are meant."""
+    """Return whether all numbers are whole: 1.0 is an action where actions are meant."""
     return bool(np.isfinite(values).all() and (values == np.rint(values)).all())
 
 

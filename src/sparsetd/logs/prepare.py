@@ -187,7 +187,7 @@ def prepare(
 
 
 def learnt_from(like: Any) -> dict[str, Any]:
-    """What `prepare` learnt from an earlier table, out of its result or of the file that it wrote."""
+    """Return what `prepare` learnt from an earlier table, out of its result or of the file that it wrote."""
     if like is None:
         return {}
     if isinstance(like, Prepared):
@@ -321,7 +321,7 @@ def _reward(found: Visits, column: Column, keep: Sequence[str], notes: Notes) ->
 
 
 def _worth(column: Column, reading: Reading, worth: Mapping[str, float], notes: Notes) -> Array:
-    """What every distinct cell of the reward is worth; NaN for a gap, and for what is a problem."""
+    """Return what every distinct cell of the reward is worth; NaN for a gap, and for what is a problem."""
     words = [i for i, one in enumerate(column.cells) if one is not None]
     values = reading.values
     if worth:
@@ -371,6 +371,6 @@ def _say_outcome(found: Visits, columns: Mapping[str, Array], notes: Notes) -> N
 
 
 def _is_role(name: str) -> bool:
-    """Whether `read` would take a column of this name for something."""
+    """Return whether `read` would take a column of this name for something."""
     taken = {alias for aliases in ALIASES.values() for alias in aliases} | {"observation", "obs", "state"}
     return name in taken or name.startswith(("obs_", "next_", "state_", "observation_", "action"))

@@ -202,7 +202,7 @@ class _Stream:
                 yield batch if n == len(batch) else batch[:n]
 
     def _starts(self, table: pa.Table) -> Array:
-        """Which rows start an episode; rows that do not continue those before are refused."""
+        """Return which rows start an episode; rows that do not continue those before are refused."""
         start = starts(table)
         start[0] = self._opens(table)
         refuse_rows_after_the_end(over(table), np.cumsum(start))
@@ -231,7 +231,7 @@ class _Stream:
         return table
 
     def _opens(self, table: pa.Table) -> bool:
-        """Whether the first row of a part starts an episode."""
+        """Return whether the first row of a part starts an episode."""
         if self.last is None:
             return True
         if self.schema.episode is None:

@@ -82,7 +82,7 @@ def policy(text: str) -> Rule | Family:
 
 
 def is_rule(text: str) -> bool:
-    """Whether a text says more than one name: only a rule has these words and signs."""
+    """Return whether a text says more than one name: only a rule has these words and signs."""
     return any(token.word in (*CLOSING, "always") or token.kind == "range" for token in _tokens(text))
 
 
@@ -271,14 +271,14 @@ class _Parser:
         return value
 
     def expression(self, power: int = 0) -> Tree:
-        """What stands there, with all operators that bind more tightly than `power` (Pratt's way of parsing)."""
+        """Return what stands there, with all operators that bind more tightly than `power` (Pratt's way of parsing)."""
         left = self.operand()
         while (found := POWER.get(self.token.word, 0)) > power:
             left = self.extended(left, self.accept(self.token.word), found)
         return left
 
     def extended(self, left: Tree, sign: str, power: int) -> Tree:
-        """What is on the left, an operator, and what stands on its right."""
+        """Return what is on the left, an operator, and what stands on its right."""
         self.count()
         if sign == "is":
             negated = self.accept("not")
@@ -344,7 +344,7 @@ class _Parser:
 
 
 def _holds(tree: Tree, columns: _Columns) -> Array:
-    """Where a condition holds: a boolean per row."""
+    """Return where a condition holds: a boolean per row."""
     kind, *parts = tree
     if kind in ("and", "or"):
         left, right = (_holds(part, columns) for part in parts)

@@ -102,13 +102,13 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 def _is_done(folder: Path, plan: str) -> bool:
-    """Whether the shards of this plan are complete."""
+    """Return whether the shards of this plan are complete."""
     manifest = folder / MANIFEST
     return manifest.exists() and f'"plan": "{plan}"' in manifest.read_text(encoding="utf-8")
 
 
 def _begun(folder: Path, kept: Cache, plan: str) -> bool:
-    """Whether the folder was made here; it is new, empty, or that of the same plan, or else it is refused."""
+    """Return whether the folder was made here; it is new, empty, or that of the same plan, or else it is refused."""
     if kept.get(plan) is not None:
         return False
     if any(path.suffix != ".tmp" for path in kept.entries()):
@@ -121,7 +121,7 @@ def _begun(folder: Path, kept: Cache, plan: str) -> bool:
 
 
 def _others(folder: Path, kept: Cache) -> Iterator[Path]:
-    """What is in a folder that no run of `shard` left there before it had written its plan."""
+    """Return what is in a folder that no run of `shard` left there before it had written its plan."""
     for path in folder.iterdir() if folder.exists() else ():
         ours = path == kept.folder and path.is_dir() and not path.is_symlink()
         yield from set(path.iterdir()) - set(kept.entries()) if ours else [path]

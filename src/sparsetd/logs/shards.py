@@ -66,7 +66,7 @@ class Shard:
         return log if self.part is None else log[np.isin(log.episode, log.episode[log.start][self._mine(log.ids())])]
 
     def _mine(self, ids: Array) -> Array:
-        """Which episodes belong to the part."""
+        """Return which episodes belong to the part."""
         assert self.part is not None
         begins, k = self.part
         return np.asarray(parts_between(begins, hashed(ids, "part")) == k)

@@ -203,7 +203,7 @@ def episode_digests(observation: Array, reward: Array, bounds: Array) -> Array:
 
 
 def copied(digests: Array) -> str | None:
-    """Whether episodes are copies of others, from their digests."""
+    """Return whether episodes are copies of others, from their digests."""
     n = digests.shape[1]
     kept = digests[1][np.unique(digests[0], return_index=True)[1]]
     if n - len(kept) < max(5, COPIED * n) or len(np.unique(kept)) < (1 - FEW) * len(kept):

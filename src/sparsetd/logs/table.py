@@ -66,7 +66,7 @@ class _Look:
         self.problems: list[Exception] = []
 
     def at(self, check: Callable[..., Any], name: str | None, *args: Any, **how: Any) -> Any:
-        """What the check makes of a column; None where it is wrong."""
+        """Return what the check makes of a column; None where it is wrong."""
         try:
             return check(name, *args, **how)
         except (ValueError, TypeError) as problem:

@@ -65,7 +65,7 @@ def _lines_of(text: str, separator: str) -> Iterator[list[str]]:
 
 
 def _last_end(data: bytes) -> int:
-    """Where the last whole line ends; a line break inside quotes ends none."""
+    """Return where the last whole line ends; a line break inside quotes ends none."""
     end = data.rfind(b"\n") + 1
     if data.count(b'"', 0, end) % 2:
         for field in reversed(list(_QUOTED.finditer(data))):
@@ -234,7 +234,7 @@ def _plain(text: str) -> bool:
 
 
 def is_number(text: str) -> bool:
-    """Whether `text` is a number as anybody would write it."""
+    """Return whether `text` is a number as anybody would write it."""
     try:
         return _plain(text) and float(text) == float(text)
     except ValueError:

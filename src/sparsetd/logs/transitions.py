@@ -189,7 +189,7 @@ class Transitions(Framed):
         return np.repeat(partition(self.ids(), n, salt), np.diff(self._bounds()))
 
     def ids(self) -> Array:
-        """What each episode is called: its `episode_id`, or its number where the log names none."""
+        """Return what each episode is called: its `episode_id`, or its number where the log names none."""
         named = self.episode if self.episode_id is None else self.episode_id
         return named[self._bounds()[:-1]]
 

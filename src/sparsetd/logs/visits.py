@@ -127,7 +127,7 @@ def _outcome(spec: str, names: Sequence[str], notes: Notes) -> tuple[str, dict[s
 
 
 def _hints(name: str, raw: Raw, known: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """What is known beforehand of the way in which a column is written."""
+    """Return what is known beforehand of the way in which a column is written."""
     first = {} if asked["dates"] is None else {"day_first": asked["dates"] == "day-first"}
     kind = {"kind": "text"} if name in (asked["text"] or ()) else {}
     return {"comma_likely": raw.comma_likely, **first, **kind, **known.get("columns", {}).get(name, {})}
@@ -151,7 +151,7 @@ def _differs(column: Column, hints: Mapping[str, Any], group: Array) -> bool:
 
 
 def _times(column: Column, hints: Mapping[str, Any], notes: Notes) -> tuple[Array, dict[str, Any]]:
-    """When every row happened, NaN where that is a problem, and how times are written."""
+    """Return when every row happened, NaN where that is a problem, and how times are written."""
     reading = messy.as_read(column, hints, notes)
     times = column.spread(reading.values)
     notes.done.append(f"`{column.name}` orders the rows of an episode.")

@@ -99,5 +99,5 @@ def rk4(state: Array, force: float, constants: Array, dt: float, substeps: int) 
 
 
 def failed(state: Array) -> bool:
-    """Whether the cart left the track (±1 m) or a link tilted beyond 20°."""
+    """Return whether the cart left the track (±1 m) or a link tilted beyond 20°."""
     return bool(abs(state[0]) > TRACK or np.max(np.abs(state[1:4])) > ANGLE)

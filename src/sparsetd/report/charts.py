@@ -176,7 +176,7 @@ def _finite(interval: Any) -> tuple[float, ...]:
 
 
 def _beyond(chart: Chart, value: float, row: int) -> tuple[float, float]:
-    """Where the number of a value outside of the picture is written: inside, at the side where it lies."""
+    """Return where the number of a value outside of the picture is written: inside, at the side where it lies."""
     at = chart.x.end - 12 if value > chart.x_range[1] else chart.x.start + 12
     return at, chart.y(row) - 7
 

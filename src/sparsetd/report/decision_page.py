@@ -80,7 +80,7 @@ def _head(title: str, sentence: str, said: str, figure: str = "") -> str:
 
 
 def _true_if(p: Payload, acts: Payload | None, robust: Payload | None) -> dict[str, str]:
-    """What the policy does, and what must be true for the difference to be real."""
+    """Return what the policy does, and what must be true for the difference to be real."""
     found = {"What it does": acts_in_words(acts)} if acts else {}
     said = filter(None, [p.get("assumptions"), robust and robust["sentence"]])
     return {**found, "What would have to be true": " ".join(said)}

@@ -110,7 +110,7 @@ def in_words(p: Payload) -> dict[str, str]:
 
 
 def acts_in_words(acts: Mapping[str, Any]) -> str:
-    """Which actions the policy takes more or less often than was done, as shares of the logged decisions."""
+    """Return which actions the policy takes more or less often than was done, as shares of the logged decisions."""
     shares = list(zip(acts["actions"], acts["logged"], acts["target"], strict=True))
     moved = sorted(shares, key=lambda entry: -abs(entry[2] - entry[1]))[:MOST_ACTIONS]
     named = [(f"action {name}" if str(name).isdigit() else name, *shares) for name, *shares in moved]
@@ -122,7 +122,7 @@ def acts_in_words(acts: Mapping[str, Any]) -> str:
 
 
 def _sureness(p: Payload) -> str:
-    """What the worst caution means for the reader, and how many episodes carry the answer."""
+    """Return what the worst caution means for the reader, and how many episodes carry the answer."""
     carried = f"{count(p['effective_episodes'])} of {count(p['n_episodes'])} episodes"
     said = {
         "red": "Do not use this number: the boxes say why.",
@@ -188,7 +188,7 @@ def _certainty(p: Payload) -> str:
 
 
 def _hidden(p: Payload) -> str:
-    """What hidden confounding could do to the answer, where that was asked."""
+    """Return what hidden confounding could do to the answer, where that was asked."""
     found = p.get("confounding")
     if not found:
         return ""

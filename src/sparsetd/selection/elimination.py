@@ -172,7 +172,7 @@ def family_on(system: MeanSystem) -> Family | None:
 
 
 def survivors(system: MeanSystem, omega: Array, start: Array, threshold: float) -> Array:
-    """What is left of the columns `start` (of `system` and of Ω)."""
+    """Return what is left of the columns `start` (of `system` and of Ω)."""
     few = system.on(start)
     inverse = np.linalg.pinv(few.A) if _singular(few.A) else np.linalg.inv(few.A)
     theta, left = inverse @ few.b, np.arange(len(start))

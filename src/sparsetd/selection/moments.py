@@ -65,7 +65,7 @@ class FoldMoments:
         self.g = np.empty((len(self.n_rows), 0))
 
     def slots(self, features: Array) -> Array:
-        """Where these features are in `index`; those that are not there yet are added."""
+        """Return where these features are in `index`; those that are not there yet are added."""
         new = np.setdiff1d(features, self.index)
         if len(new):
             self._add(new)

@@ -146,7 +146,7 @@ def of_halves(
 
 
 def first_features(model: SparseTD, batch: Batch, weight: Array | None, q: int) -> Array:
-    """Which features are in the last support of the path that has at most q penalised ones."""
+    """Return which features are in the last support of the path that has at most q penalised ones."""
     factor = model._factor(batch.n_features)
     free = np.zeros(batch.n_features, dtype=bool) if factor is None else factor == 0
     family, chosen = family_of(*model.triple(), batch, factor, weight), free

@@ -125,7 +125,7 @@ def _next_event(active: ActiveSet, sign: Array, piece: _Piece, parallel: Array) 
 
 
 def _steps(gap: Array, slope: Array, eligible: Array, tolerance: Array) -> Array:
-    """How far t can go until gap = 0, for the gaps that close."""
+    """Return how far t can go until gap = 0, for the gaps that close."""
     closing = eligible & (slope > tolerance)
     steps = np.full(len(gap), np.inf)
     steps[closing] = np.maximum(gap[closing], 0.0) / slope[closing]

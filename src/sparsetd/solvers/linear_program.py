@@ -124,6 +124,6 @@ def _difference(answer: Any) -> Array:
 
 
 def _worst(excess: Array, size: int, scale: float) -> Array:
-    """Where the excess is largest, as many as are chosen already."""
+    """Return where the excess is largest, as many as are chosen already."""
     worst = np.argsort(-excess, kind="stable")[: max(AT_ONCE, size)]
     return np.asarray(worst[excess[worst] > TOLERANCE * max(1.0, scale)])

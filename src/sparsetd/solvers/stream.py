@@ -223,7 +223,7 @@ class Streaming:
         return np.full(count, np.nan)
 
     def _last_weight(self, state: StreamState) -> float:
-        """What the last point counts beside the points that were averaged when a row was taken."""
+        """Return what the last point counts beside the points that were averaged when a row was taken."""
         del state
         return 0.0
 
@@ -300,7 +300,7 @@ def pass_for(solver: Any, state: Any, system: Any, sparse: bool) -> str:
 
 
 def is_simple(solver: Any, system: Any) -> bool:
-    """Whether a step is set by hand and nothing but thresholds and balls follows it."""
+    """Return whether a step is set by hand and nothing but thresholds and balls follows it."""
     fixed, by_hand = system.fixed, not solver.measures
     return by_hand and not (fixed.l2.any() or fixed.damping.any() or np.isfinite(solver.radius))
 
@@ -363,7 +363,7 @@ def _averaging(solver: Any, state: Any, rows: Stream, system: Any) -> int:
 
 
 def _general(solver: Any, state: Any, rows: Stream, system: Any) -> int:
-    """What needs all coordinates at once, loop by loop."""
+    """Return what needs all coordinates at once, loop by loop."""
     state.apply_pending()
     x, y, u, origin = (_blocks(v) for v in (state.x, state.y, state.u, state.origin))
     averages = None if solver.average == "none" else (_blocks(state.totals.x), _blocks(state.totals.y))

@@ -51,7 +51,7 @@ class Units:
         self.rows += int(observe_sparse(self.moments, np.zeros(self.moments.shape[1]), tuple(phi), t))
 
     def is_due(self, t: int) -> bool:
-        """Whether sizes are looked at after t rows; O(d), so not before there are rows enough for that."""
+        """Return whether sizes are looked at after t rows; O(d), so not before there are rows enough for that."""
         return t >= max(FIRST, self.moments.shape[1] // 64) and t & (t - 1) == 0
 
     def until_due(self, t: int) -> int:
@@ -93,7 +93,7 @@ class Units:
         return bool(np.any(ratio > np.log(factor)) or moved.any())
 
     def is_far_from(self, other: Units) -> bool:
-        """Whether steps in these units can learn nothing from gradients in the others."""
+        """Return whether steps in these units can learn nothing from gradients in the others."""
         return self.differs(other, UNEVEN, OFF_CENTRE)
 
     def columns(self, at: slice) -> Units:

@@ -40,7 +40,7 @@ TAGS = (
 
 
 def is_record(cls: type) -> bool:
-    """Whether a class is a plain bundle of fields: a dataclass (no estimator) or a named tuple."""
+    """Return whether a class is a plain bundle of fields: a dataclass (no estimator) or a named tuple."""
     named = issubclass(cls, tuple) and hasattr(cls, "_fields")
     return named or (is_dataclass(cls) and not issubclass(cls, BaseEstimator))
 

@@ -141,7 +141,7 @@ def values_have_the_sign_of_the_rewards(estimator: Any, rows: Log) -> None:
 
 
 def scaling_rewards_scales_values(estimator: Any, rows: Log) -> None:
-    """Where the method is linear in the rewards: no penalty and no dual ball."""
+    """Return where the method is linear in the rewards: no penalty and no dual ball."""
     table, penalty, solver = estimator.triple()
     shrinkage = penalty.shrinkage(table.n_blocks)
     linear = shrinkage is not None and not shrinkage[0].any() and not getattr(solver, "saddle", False)

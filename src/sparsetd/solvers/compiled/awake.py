@@ -85,7 +85,7 @@ def count(active, counts, sign):
 
 @part
 def gone(v, scale):
-    """What a number that is active adds to its sum."""
+    """Return what a number that is active adds to its sum."""
     return v * load(scale, P, 0) - np.copysign(load(scale, Q, 0), v)
 
 

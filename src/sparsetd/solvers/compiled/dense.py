@@ -30,7 +30,7 @@ def next_trace(e, e_next, phi, fresh, old):
 
 @part
 def products_in_range(record, room, reward, rate, limit):
-    """Whether the run has not diverged, by the products in `room`."""
+    """Return whether the run has not diverged, by the products in `room`."""
     u = room[U]
     value, others = abs(u[3]) + rate * abs(u[4]), abs(u[5])
     for i in range(12):
@@ -79,7 +79,7 @@ def mixed(s, v, c, f, g, h):
 
 @part
 def averaged(v, move, trial, f, g, h):
-    """What a number adds to its sum: of the point, or of the trial point."""
+    """Return what a number adds to its sum: of the point, or of the trial point."""
     return move[2] * v if trial is None else mixed(move[2], v, move[3], f, g, h)
 
 

@@ -46,7 +46,7 @@ if getattr(config, "DISABLE_JIT", False):
         return np.where(np.abs(v) <= bound, 1.0, 0.0)
 
     def any_above(v: Array, bound: Array) -> bool:
-        """Whether v > bound in a lane."""
+        """Return whether v > bound in a lane."""
         return bool(np.any(v > bound))
 
 else:
@@ -124,7 +124,7 @@ else:
     _unary(np.sign, _sign)
 
     def _address(context, builder, kind, array, j, s):
-        """Where the number [j, s] of a C-contiguous array of doubles is."""
+        """Return where the number [j, s] of a C-contiguous array of doubles is."""
         view = context.make_array(kind)(context, builder, array)
         row = builder.zext(j, WORD) if j.type.width < 64 else j
         offset = builder.mul(row, cgutils.unpack_tuple(builder, view.strides)[0])
@@ -214,7 +214,7 @@ else:
 
     @intrinsic
     def any_above(_context, v, bound):
-        """Whether v > bound in a lane."""
+        """Return whether v > bound in a lane."""
 
         def codegen(_context, builder, _signature, args):
             above = builder.bitcast(builder.fcmp_ordered(">", *args), ir.IntType(4))

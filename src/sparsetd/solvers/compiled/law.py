@@ -95,7 +95,7 @@ def gone_closed(v, closed, last):
 
 @part
 def weigh(s, j, mark, own):
-    """What multiplies ρ of coordinate j."""
+    """Return what multiplies ρ of coordinate j."""
     return 1.0 + s.line[j, mark] if own else 1.0
 
 
@@ -111,7 +111,7 @@ def weighed(law, weight, own):
 
 @part
 def last_of(s, since):
-    """What bounds m in `gone_closed`: the steps so far, and P where ρ = 0."""
+    """Return what bounds m in `gone_closed`: the steps so far, and P where ρ = 0."""
     bent = load(s.lane, BENT, 0)
     return since * bent + (1.0 - bent) * load(s.scalar, P, 0)
 
@@ -152,7 +152,7 @@ def restart(s):
 
 @part
 def is_full(s):
-    """Whether there is no room for another generation."""
+    """Return whether there is no room for another generation."""
     return 2 * s.counter[GENERATION] + 4 > len(s.chain)
 
 

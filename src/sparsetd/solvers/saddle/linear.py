@@ -167,7 +167,7 @@ def mean_operator(table: Table, batch: Batch, weight: Array | None = None, form:
 
 
 def worth_forming(system: Implicit) -> bool:
-    """Whether d × d numbers are fewer than those of the rows, and few enough to be multiplied from the cache."""
+    """Return whether d × d numbers are fewer than those of the rows, and few enough to be multiplied from the cache."""
     return system.size <= FORM_BELOW and system.batch.n_features <= len(system.batch)
 
 

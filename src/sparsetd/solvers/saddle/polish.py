@@ -34,7 +34,7 @@ def polished(problem: Problem, point: Point) -> Point:
 
 
 def has_closed_form(problem: Problem) -> bool:
-    """Whether the norm is Euclidean and the penalty L1 alone, coordinate by coordinate."""
+    """Return whether the norm is Euclidean and the penalty L1 alone, coordinate by coordinate."""
     return problem.norm.m == 2.0 and problem.terms.label is None and not problem.terms.l2.any()
 
 
