@@ -31,9 +31,7 @@ class SoftmaxActor:
 
     `features` maps one observation to φ(s), a vector of `n_features`.
 
-    See Also
-    --------
-    actor_critic : improves it from the data of another policy.
+    See also `actor_critic`: improves it from the data of another policy.
 
     Examples
     --------
@@ -142,9 +140,7 @@ def actor_critic(
         It is given the true ratio of every row, and goes on from its weights if it has some.
     behavior : function from an observation to action probabilities, uniform by default
 
-    See Also
-    --------
-    online : learns action values instead of a policy.
+    See also `online`: learns action values instead of a policy.
 
     Examples
     --------

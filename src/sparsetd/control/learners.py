@@ -44,9 +44,7 @@ class Step:
 class Learner(Protocol):
     """Describes what `online` asks of a learner: values to act on, a start of the episode, and one step of learning.
 
-    See Also
-    --------
-    GreedyGQ, GreedyROGQ, EstimatorLearner : the learners of the library.
+    See also `GreedyGQ`; `GreedyROGQ`; `EstimatorLearner`: the learners of the library.
 
     Examples
     --------
@@ -137,10 +135,7 @@ class GreedyGQ(_TableLearner):
 
     `step_size` is α, one for every state feature, or "auto", half of the largest at which no step would have overshot.
 
-    See Also
-    --------
-    GreedyROGQ : the same as a saddle point, with penalties.
-    online : the loop that calls it.
+    See also `GreedyROGQ`: the same as a saddle point, with penalties; `online`: the loop that calls it.
 
     Examples
     --------
@@ -168,10 +163,7 @@ class GreedyROGQ(_TableLearner):
     of) or an exponential average that forgets with the rate `forgetting`. With `step_size="auto"`, a tenth of GQ's, the
     averages are what acts well: the last iterate of a saddle point circles.
 
-    See Also
-    --------
-    GreedyGQ : the same table without a saddle point.
-    online : the loop that calls it.
+    See also `GreedyGQ`: the same table without a saddle point; `online`: the loop that calls it.
 
     Examples
     --------
@@ -217,9 +209,7 @@ class GreedyROGQ(_TableLearner):
 class EstimatorLearner:
     """Lets any estimator with `partial_fit` learn action values online, one row at a time: general, and slow.
 
-    See Also
-    --------
-    GreedyGQ, GreedyROGQ : faster learners of their own.
+    See also `GreedyGQ`; `GreedyROGQ`: faster learners of their own.
 
     Examples
     --------

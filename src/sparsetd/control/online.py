@@ -29,9 +29,7 @@ Behavior = Callable[[Array], Array]  # of one observation
 class Episode:
     """Tells how an episode went: its length, its undiscounted return, its end, and whether the weights stayed finite.
 
-    See Also
-    --------
-    online, rollout, evaluate : the functions that return it.
+    See also `online`; `rollout`; `evaluate`: the functions that return it.
 
     Examples
     --------
@@ -72,10 +70,8 @@ def online(
     target : the rule whose values are learnt
     first_actions : if not empty, the first action of every episode is drawn uniformly from these
 
-    See Also
-    --------
-    rollout : episodes of a frozen policy, without learning.
-    actor_critic : learns a softmax policy instead of action values.
+    See also `rollout`: episodes of a frozen policy, without learning; `actor_critic`: learns a softmax policy instead
+    of action values.
 
     Examples
     --------
@@ -147,9 +143,7 @@ def rollout(
     A policy maps observations (n, p) → probabilities (n, A).
     The policy of `policy_iteration`, of `improve`, `greedy(model.q)` and any target of `sparsetd.evaluate` fit here.
 
-    See Also
-    --------
-    evaluate : one episode of a function that chooses actions.
+    See also `evaluate`: one episode of a function that chooses actions.
 
     Examples
     --------
@@ -178,10 +172,8 @@ def evaluate(
 
     `first_action`, where it is given, replaces the first choice.
 
-    See Also
-    --------
-    rollout : episodes of a policy that gives probabilities.
-    sparsetd.evaluate : the value of a policy from logged decisions.
+    See also `rollout`: episodes of a policy that gives probabilities; `sparsetd.evaluate`: the value of a policy from
+    logged decisions.
 
     Examples
     --------

@@ -172,10 +172,7 @@ def compare(
     gamma, features, classifier, level, n_folds, n_resamples, random_state, cluster, engine, checkpoint
         As in `evaluate`.
 
-    See Also
-    --------
-    evaluate : One policy.
-    improve : A policy that need not be known beforehand.
+    See also `evaluate`: one policy; `improve`: a policy that need not be known beforehand.
 
     Examples
     --------

@@ -76,11 +76,8 @@ def evaluate(
     check : {"boosting"}, optional
         Another opinion among the `comparisons`: boosted trees (see `evaluation.boosting`), for up to a minute.
 
-    See Also
-    --------
-    compare : Several policies, and their differences.
-    sensitivity : What unrecorded causes could change in the answer.
-    improve : A better policy, learnt and tested.
+    See also `compare`: several policies, and their differences; `sensitivity`: what unrecorded causes could change in
+    the answer; `improve`: a better policy, learnt and tested.
 
     Examples
     --------

@@ -237,10 +237,7 @@ def improve(
     gamma, features, classifier, cluster, engine, checkpoint
         As in `evaluate`, for the test.
 
-    See Also
-    --------
-    compare : Policies that are known beforehand.
-    save : Keeps the policy in a file.
+    See also `compare`: policies that are known beforehand; `save`: keeps the policy in a file.
 
     Examples
     --------

@@ -179,9 +179,7 @@ def sensitivity(
     gamma, features, classifier, level, n_folds, cluster, engine, checkpoint
         As in `evaluate`.
 
-    See Also
-    --------
-    evaluate : The value if every cause was recorded.
+    See also `evaluate`: the value if every cause was recorded.
 
     Examples
     --------

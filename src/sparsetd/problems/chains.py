@@ -30,9 +30,7 @@ def star(gamma: float = 0.99) -> FiniteMDP:
     `sample(n, rng)` draws the sub-sampled star of the paper's Algorithm 1, which has no ratio; with
     `importance_sampled=True`, and in `trajectory(n, rng)`, rows come from the behaviour with ratio 7 (solid) or 0.
 
-    See Also
-    --------
-    boyan_chain, random_walk : other small problems of the literature.
+    See also `boyan_chain`; `random_walk`: other small problems of the literature.
 
     Examples
     --------
@@ -70,9 +68,7 @@ def boyan_chain(n_states: int = 13, n_features: int = 4) -> FiniteMDP:
     Features interpolate linearly between `n_features` equally spaced states, from the start s = n_states − 1 down to 0,
     so θ* = (V(12), V(8), V(4), V(0)) = (−24, −16, −8, 0) for the usual 13 states and 4 features.
 
-    See Also
-    --------
-    random_walk, star : other small problems of the literature.
+    See also `random_walk`; `star`: other small problems of the literature.
 
     Examples
     --------
@@ -122,9 +118,7 @@ def random_walk(
     With the defaults V(s) = s/(n + 1). `target_right` ≠ `behavior_right` makes it off-policy (Ghiassian et al. 2020 use
     0.6 and 0.5, with rewards −1 and +1).
 
-    See Also
-    --------
-    boyan_chain, star : other small problems of the literature.
+    See also `boyan_chain`; `star`: other small problems of the literature.
 
     Examples
     --------

@@ -44,10 +44,8 @@ class FiniteMDP:
     labels : array (n_states,), optional
         Names of the states in the source they came from.
 
-    See Also
-    --------
-    gym_mdp : the MDP of a Gymnasium environment with tables.
-    random_mdp : a random MDP whose value function is sparse.
+    See also `gym_mdp`: the MDP of a Gymnasium environment with tables; `random_mdp`: a random MDP whose value
+    function is sparse.
 
     Examples
     --------

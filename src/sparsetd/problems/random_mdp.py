@@ -32,9 +32,7 @@ def random_mdp(
     The behaviour is random with full support; the target moves a fraction `off_policy` of it to another random policy.
     `reward_noise` spreads R(a, s, s') around its mean without changing r.
 
-    See Also
-    --------
-    with_noise_features : more features that do not matter.
+    See also `with_noise_features`: more features that do not matter.
 
     Examples
     --------

@@ -91,9 +91,7 @@ def state_action(mdp: FiniteMDP) -> FiniteMDP:
 
     P((s, a), (s', a')) = P(s'|s, a)π(a'|s'). Its `system(lam)` is what GQ(λ) solves and its A, b, C give eq:gqObj.
 
-    See Also
-    --------
-    action_value_trajectory : rows of this chain, as the behaviour visits it.
+    See also `action_value_trajectory`: rows of this chain, as the behaviour visits it.
 
     Examples
     --------
@@ -123,9 +121,7 @@ def action_value_trajectory(mdp: FiniteMDP, n: int, rng: np.random.Generator, ho
 
     n consecutive rows φ(s, a), φ̄(s') of the behaviour, with the ratio π/μ that GQ(λ) puts on the old trace.
 
-    See Also
-    --------
-    state_action : the exact answers for these rows.
+    See also `state_action`: the exact answers for these rows.
 
     Examples
     --------

@@ -38,9 +38,7 @@ CHUNK = 50  # bootstrap draws of one worker's task
 class Interval(Framed):
     """Hold estimates with their standard errors and interval ends, one entry per state (or one, for a policy).
 
-    See Also
-    --------
-    value_interval : computes it.
+    See also `value_interval`: computes it.
 
     Examples
     --------

@@ -25,9 +25,7 @@ class SparsePath(Framed):
 
     `rhos` are the penalties ρ_θ, `dual_gaps` the duality gaps of the solutions, and θ = 0 from `rho_max` on.
 
-    See Also
-    --------
-    sparse_td_path : computes it.
+    See also `sparse_td_path`: computes it.
 
     Examples
     --------

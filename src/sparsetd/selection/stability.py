@@ -31,9 +31,7 @@ TOLERANCE = 1e-4
 class StabilitySelection(Framed):
     """Hold how often every feature was selected, the threshold, and the bound on false selections.
 
-    See Also
-    --------
-    stability_selection : computes it.
+    See also `stability_selection`: computes it.
 
     Examples
     --------

@@ -25,9 +25,7 @@ class Summary(Framed):
 
     `weight` is the change in value per standard deviation of the feature.
 
-    See Also
-    --------
-    summary : computes it.
+    See also `summary`: computes it.
 
     Examples
     --------

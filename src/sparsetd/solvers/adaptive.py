@@ -51,9 +51,7 @@ class DistanceOverGradients(Automatic):
     ("suffix"). With `extragradient` the gradient is taken at a trial point (on the same row), and the trial points are
     averaged. Where nothing is penalised, `rescale` finds units for features of very different sizes (`units`).
 
-    See Also
-    --------
-    Stochastic : the same steps, with sizes that are set by hand.
+    See also `Stochastic`: the same steps, with sizes that are set by hand.
 
     References
     ----------
@@ -94,9 +92,7 @@ class SaddleDistanceOverGradients(DistanceOverGradients):
     and r̄ takes the radius of the circle for a distance to go. The steps fall as 1/√t, and with them the bias of using
     one row twice.
 
-    See Also
-    --------
-    PrimalDual : the same saddle point, with sizes that are set by hand.
+    See also `PrimalDual`: the same saddle point, with sizes that are set by hand.
 
     Examples
     --------
@@ -132,9 +128,7 @@ class LeastSquaresDistanceOverGradients(DistanceOverGradients):
 
     An l1 penalty enters by its prox: the problem of `eq:formula2` without its box.
 
-    See Also
-    --------
-    LeastSquaresSaddle : the same problem, with sizes that are set by hand.
+    See also `LeastSquaresSaddle`: the same problem, with sizes that are set by hand.
 
     Examples
     --------

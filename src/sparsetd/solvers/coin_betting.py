@@ -26,9 +26,7 @@ class CoinBetting(Automatic):
     to the largest norm h seen before. `wealth` is shared equally by the blocks. Published code starts u at random; here
     u = 0, which keeps the result a function of the rows. The reported average is uniform.
 
-    See Also
-    --------
-    DistanceOverGradients : steps that nobody sets, and that take a penalty.
+    See also `DistanceOverGradients`: steps that nobody sets, and that take a penalty.
 
     References
     ----------

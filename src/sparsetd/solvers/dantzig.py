@@ -23,9 +23,7 @@ class Dantzig(RowSolver):
     this has the smaller ‖θ‖₁ of the two, and the features of LARS-TD's path are where the search begins. Infeasible
     only if A is singular and ρ is small; then `status` says so and θ = 0.
 
-    See Also
-    --------
-    Lars : a fixed point that satisfies the same bounds.
+    See also `Lars`: a fixed point that satisfies the same bounds.
 
     Examples
     --------

@@ -30,9 +30,7 @@ class DualAveraging(Automatic):
     The average of sparse points is not sparse. With `sparse` it is reported with zeros where the points it averages
     were zero for at least half of the weight; average='none' reports the last point as it is.
 
-    See Also
-    --------
-    SaddleDistanceOverGradients : the same saddle point by proximal steps.
+    See also `SaddleDistanceOverGradients`: the same saddle point by proximal steps.
 
     References
     ----------

@@ -43,9 +43,7 @@ class Stochastic(HandSet):
 
     The last iterate is reported unless an average is asked for.
 
-    See Also
-    --------
-    DistanceOverGradients : the same steps, with sizes that nobody sets.
+    See also `DistanceOverGradients`: the same steps, with sizes that nobody sets.
 
     Examples
     --------
@@ -72,10 +70,8 @@ class PrimalDual(HandSet):
     Both steps use the old point. `fit_norm` is m; the dual ball has the conjugate exponent n and Π_n is the true
     Euclidean projection (the paper's radial scaling is that only for n = 2; for n = 1 it converges to the wrong point).
 
-    See Also
-    --------
-    SaddleMirrorProx : the same saddle point with trial steps.
-    SaddleDistanceOverGradients : the same with sizes that nobody sets.
+    See also `SaddleMirrorProx`: the same saddle point with trial steps; `SaddleDistanceOverGradients`: the same with
+    sizes that nobody sets.
 
     Examples
     --------
@@ -107,10 +103,7 @@ class MirrorDescent(HandSet):
 
     With an l1 penalty the soft threshold in the mirror image is the exact composite step. p = 2 is the Euclidean step.
 
-    See Also
-    --------
-    MirrorProx : the same with trial steps.
-    Stochastic : the same in Euclidean space.
+    See also `MirrorProx`: the same with trial steps; `Stochastic`: the same in Euclidean space.
 
     Examples
     --------
@@ -140,9 +133,7 @@ class MirrorProx(MirrorDescent):
 
     On the residual operator A_t x − b_t itself: GTD2-MP and TDC-MP.
 
-    See Also
-    --------
-    SaddleMirrorProx : the same on the saddle point of RO-TD.
+    See also `SaddleMirrorProx`: the same on the saddle point of RO-TD.
 
     Examples
     --------
@@ -166,9 +157,7 @@ class SaddleMirrorProx(PrimalDual):
 
     Mirror-Prox on min_x max_{‖y‖_n ≤ 1} yᵀ(Ax − b) + h(x): RO-TD with an extragradient. x may have a p-norm map.
 
-    See Also
-    --------
-    PrimalDual : the same saddle point without trial steps.
+    See also `PrimalDual`: the same saddle point without trial steps.
 
     Examples
     --------
@@ -201,9 +190,7 @@ class LeastSquaresSaddle(HandSet):
 
     x ← x − α(u + A_tᵀy), y ← y + α(A_t x − b_t − y), u ← clip(u + αx, ±ρ) (`eq:ROTD2` in the variables ρu, ρy).
 
-    See Also
-    --------
-    LeastSquaresDistanceOverGradients : the same problem, with sizes that nobody sets.
+    See also `LeastSquaresDistanceOverGradients`: the same problem, with sizes that nobody sets.
 
     Examples
     --------

@@ -29,10 +29,7 @@ class Lars(RowSolver):
     At γ = 0 this is the Lasso, ρ being scikit-learn's `alpha`. `max_steps` bounds the events on the path. A `share` is
     the ρ to be reached as a share of ρ_max, in place of the penalty's.
 
-    See Also
-    --------
-    sparsetd.LARSTD : the estimator that takes this solver.
-    Lcp : the same fixed point, with warm starts.
+    See also `sparsetd.LARSTD`: the estimator that takes this solver; `Lcp`: the same fixed point, with warm starts.
 
     Examples
     --------

@@ -25,9 +25,7 @@ class Lcp(RowSolver):
     all, and a start from the previous policy about as many as there are changes in the active set. From θ = 0 the path
     is LARS-TD's. If the path from the warm start fails (A is no P-matrix), the one from zero is tried.
 
-    See Also
-    --------
-    Lars : the same fixed point, with its whole path.
+    See also `Lars`: the same fixed point, with its whole path.
 
     Examples
     --------

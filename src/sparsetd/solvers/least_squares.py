@@ -22,9 +22,7 @@ class LeastSquares(RowSolver):
     ridge on every feature θ = D⁻¹Lᵀc where (RD⁻¹Lᵀ/N + I) c = r/N: an N × N system. Without any ridge it is solved in
     the spans of L and R, again N × N. The rank that was found is reported as `rank_`.
 
-    See Also
-    --------
-    sparsetd.LSTD : the estimator that takes this solver.
+    See also `sparsetd.LSTD`: the estimator that takes this solver.
 
     Examples
     --------

@@ -25,9 +25,7 @@ class LstdL1(RowSolver):
     Convex, unlike Lasso-TD, so it exists for every A and every policy. The whole path is followed on the normal
     equations; their matrix is positive semidefinite, so the path never turns.
 
-    See Also
-    --------
-    Lars : the Lasso-TD fixed point, which need not exist off-policy.
+    See also `Lars`: the Lasso-TD fixed point, which need not exist off-policy.
 
     Examples
     --------

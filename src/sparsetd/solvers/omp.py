@@ -23,9 +23,7 @@ class Omp(RowSolver):
     `status`: "converged" (all |c_i| are below ρ), "feature_limit" (`max_features` chosen) or "singular" (only dependent
     columns remain above ρ).
 
-    See Also
-    --------
-    Lars : features may leave again, and coefficients are shrunk.
+    See also `Lars`: features may leave again, and coefficients are shrunk.
 
     Examples
     --------

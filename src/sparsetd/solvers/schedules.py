@@ -20,9 +20,7 @@ class PowerDecay:
 
     Proposition 1 needs Σα = ∞ and Σα² < ∞ (power in (½, 1]); a constant step reaches an O(α) neighbourhood only.
 
-    See Also
-    --------
-    Stochastic : takes it as `step_size`.
+    See also `Stochastic`: takes it as `step_size`.
 
     Examples
     --------
