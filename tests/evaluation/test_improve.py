@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +15,7 @@ from sparsetd.control import rollout
 from sparsetd.evaluation import Improvement, Robustness, ScorePolicy, compare, evaluate, improve, sensitivity
 from sparsetd.evaluation.candidates import candidates, recipes
 from sparsetd.evaluation.cautions import Caution
-from sparsetd.logs import Transitions, concatenate
+from sparsetd.logs import Transitions, concatenate, read
 from sparsetd.logs.learnt import fingerprints, taught
 from sparsetd.storage.container import CorruptFileError
 
@@ -308,3 +309,22 @@ def test_episodes_that_look_alike_are_told_apart_by_their_ids():
     assert taught(policy, named).tolist() == [True, True, True, False, False]
     assert taught(policy, named[[2, 3, 4, 1, 0]]).tolist() == [True, False, False, True, True]
     assert not taught(replace(policy, learnt_from=fingerprints(named[:1])), named).any()  # one in five may be chance
+
+
+def test_an_action_that_a_part_of_the_log_never_takes_is_no_obstacle():
+    rng = np.random.default_rng(0)
+    action = rng.integers(2, size=120)
+    action[5] = 2  # in one episode alone, so that most parts have none
+    log = read(
+        {
+            "obs_x": rng.normal(size=120),
+            "action": action,
+            "reward": rng.normal(size=120),
+            "episode": np.repeat(np.arange(40), 3),
+            "terminated": np.tile([False, False, True], 40),
+        }
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = improve(log, gamma=0.9, n_resamples=1)
+    assert found.policy(log.observation).shape == (120, 3)

@@ -120,7 +120,7 @@ def _system(rows: ActionRows, weight: Array, reward: Array) -> tuple[Array, Arra
         taken = np.flatnonzero(rows.action == a)
         here = rows.phi[taken]
         next_weight = (rows.discount * weight)[taken, None] * rows.pi_next[taken]
-        ahead = (next_weight[:, :, None] * rows.phi_next[taken, None, :]).reshape(len(taken), -1)
+        ahead = (next_weight[:, :, None] * rows.phi_next[taken, None, :]).reshape(len(taken), k * d)
         A[a] = -(here.T @ ahead).reshape(d, k, d)
         A[a, :, a] += here.T @ here + np.diag(prior)
         b[a] = here.T @ reward[taken]
