@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-EXTRAS = ("gymnasium", "pandas", "icu_sepsis", "minari", "onnx", "polars", "h5py", "cvxpy")
+EXTRAS = ("gymnasium", "pandas", "icu_sepsis", "minari", "onnx", "polars", "h5py", "cvxpy", "matplotlib")
 ABSENT = f"""
 import sys
 from importlib.machinery import PathFinder

@@ -17,6 +17,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 from sparsetd.cli import demo_questions as demo
@@ -45,9 +46,12 @@ COLUMNS = (
 )
 
 
+PLOT = "sparsetd-demo.png"
+
+
 def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
-    add("--out", default="sparsetd-demo.png", metavar="FILE", help="plot file (default: %(default)s)")
+    add("--out", metavar="FILE", help=f"plot file (default: {PLOT}, where matplotlib is installed)")
     add("--no-plot", action="store_true", help="draw nothing")
     add(
         "--samples",
@@ -60,18 +64,22 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> Outcome:
-    if not args.no_plot:
-        check_figure_path(args.out)
+    drawn = not args.no_plot and (args.out is not None or find_spec("matplotlib") is not None)
+    target = PLOT if args.out is None else args.out
+    if drawn:
+        check_figure_path(target)
     result = demo.run(demo.Settings(samples=args.samples, seed=args.random_state), console.progress)
     tables = [_section(problem, result.rows, console) for problem in result.problems]
     text = "\n\n".join([*tables, _value(result), LEGEND])
     low, high = result.evaluation.interval
     value = {"value": result.evaluation.value, "low": low, "high": high, "exact": result.exact_value}
     data = {"samples": args.samples, "seed": args.random_state, "rows": result.rows, "policy": value, "plot": None}
-    if not args.no_plot:
+    if drawn:
         console.progress("drawing")
-        data["plot"] = str(save_figure(partial(demo.plot, result), args.out, demo.PANELS))
+        data["plot"] = str(save_figure(partial(demo.plot, result), target, demo.PANELS))
         text += f"\n\nplot: {data['plot']}"
+    elif not args.no_plot:
+        text += "\n\nno plot, because matplotlib is not installed: pip install matplotlib"
     return Outcome(text, data)
 
 
