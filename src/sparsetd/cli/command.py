@@ -112,6 +112,7 @@ RENAMED = {
     "--resamples": "--n-resamples",
     "--jobs": "--n-jobs",
     "--policy": "--target",
+    "--confounding": "the command sparsetd sensitivity",
 }
 GONE = {
     "reproduce": "run 'python -m reproduction' in a clone of the repository",
