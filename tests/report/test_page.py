@@ -375,7 +375,7 @@ def test_the_answer_in_words_says_what_the_policy_does_and_what_to_do_next():
         "remedy": "Run it.",
     }
     text = page(changed(acts=acts, warnings=[caution], severity="amber", robustness={"sentence": "Γ* is 1.7."}))
-    assert "B in 24 % → 41 %" in text
+    assert "B in 24\u00a0% → 41\u00a0%" in text
     assert "<dt>What to do next</dt><dd>Run it.</dd>" in text
     assert "Γ* is 1.7." in text
     assert "It acts as the log does" in page(changed(acts={**acts, "target": acts["logged"]}))

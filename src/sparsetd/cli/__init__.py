@@ -48,6 +48,7 @@ def _run(words: Sequence[str]) -> tuple[Console, Outcome]:
     console, debug = Console(json="--json" in words), "--debug" in words
     try:
         args = build_parser(words).parse_args(words)
+        args.words = list(words)
         console, debug = Console.of_terminal(json=args.json, quiet=args.quiet), args.debug
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: console.warning(message)  # without the line of code

@@ -10,7 +10,7 @@ braces, without a name, stands for one policy per threshold.
 examples:
   sparsetd compare log.parquet --target current=behavior --target new=target_prob
   sparsetd compare log.parquet --target current=behavior --target q=greedy:q.sparsetd --report page.html
-  sparsetd compare log.parquet --target current=behavior --target new=policy.sparsetd --by age
+  sparsetd compare log.parquet --target behavior --target 'B if lactate > 2' --by age
   sparsetd compare log.parquet --target 'B if lactate > {1..4}'
 """
 
@@ -29,9 +29,11 @@ from sparsetd.cli.options import (
     add_n_resamples,
     add_part,
     add_random_state,
+    add_report,
     check_output,
     model_in,
     read_log,
+    said,
     target_of,
 )
 from sparsetd.storage.atomic import replace_file
@@ -41,9 +43,15 @@ def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add_log(parser)
     add_part(parser)
-    add("--target", action="append", default=[], metavar="NAME=POLICY", help="a policy (repeat for each)")
+    add(
+        "--target",
+        action="append",
+        default=[],
+        metavar="[NAME=]POLICY",
+        help="a policy, with a name if you like (repeat for each)",
+    )
     add("--by", metavar="COLUMN", help="also compare within groups of this column, observed or not")
-    add("--report", metavar="FILE", help="also write a page for a browser (.html)")
+    add_report(parser)
     add_n_resamples(parser, "random halves of the log for the selection frequencies, where one policy is named")
     add_random_state(parser, "the halves")
     add_judging(parser)
@@ -62,13 +70,13 @@ def run(args: Namespace, console: Console) -> Outcome:
     result = compare(log, targets, by=_groups(args, len(log)), **how)
     text = str(result)
     if page is not None:
-        replace_file(page, result.page(log=args.log, targets=", ".join(args.target)))
+        replace_file(page, result.page(**said(args, targets=", ".join(args.target), gamma=args.gamma)))
         text += f"\nreport: {page}"
     return Outcome(text, {**result.to_dict(), "report": args.report})
 
 
 def _pairs(texts: list[str]) -> list[tuple[str, str]]:
-    """Names and policies; a single rule with a range of thresholds has no name."""
+    """Names and policies; a policy without a name is its own, and a single rule with thresholds has none."""
     if len(texts) == 1 and "{" in texts[0]:
         return [("", texts[0])]
     pairs = [_named(text) for text in texts]
@@ -118,9 +126,12 @@ def _groups(args: Namespace, n_parts: int) -> Any:
 
 
 def _named(text: str) -> tuple[str, str]:
+    """The name and the policy of NAME=POLICY; a rule in words, which may hold an equals sign, names itself."""
     name, equals, policy = text.partition("=")
-    if not equals or not name.strip() or not policy:
-        raise WrongInput(f"argument --target: must look like NAME=POLICY, not '{text}'")
+    if not equals or " if " in name:
+        return text, text
+    if not name.strip() or not policy:
+        raise WrongInput(f"argument --target: must look like NAME=POLICY or POLICY, not '{text}'")
     return name, policy
 
 

@@ -32,11 +32,13 @@ from sparsetd.cli.options import (
     add_n_resamples,
     add_part,
     add_random_state,
+    add_report,
     check_output,
     engine_of,
     inside,
     model_in,
     read_shards,
+    said,
     target_of,
 )
 from sparsetd.logs import Shard, memory
@@ -50,8 +52,7 @@ def arguments(parser: ArgumentParser) -> None:
     add_log(parser)
     add_part(parser)
     add("--target", metavar="POLICY", help=TARGET_HELP)
-    add("--report", metavar="FILE", help="also write a page for a browser (.html)")
-    add("--unit", metavar="TEXT", help="what the value is measured in, for the page: 'hours of care'")
+    add_report(parser)
     add(
         "--lower",
         type=confident,
@@ -125,10 +126,10 @@ def run(args: Namespace, console: Console) -> Outcome:
     if args.lower is not None:
         bound = data["lower_bound"] = result.estimate.interval(2 * args.lower - 1)[0]
         text += f"\nat least {bound:.4f} with {100 * args.lower:.6g}% confidence"
-    said = {"log": args.log, "target": args.target or "as logged"}
-    data |= {"unit": args.unit, "settings": {**said, **data["settings"]}}
+    named = {"log": args.log, "target": args.target or "as logged"}
+    data |= {"unit": args.unit, "settings": {**named, **data["settings"]}}
     if page is not None:
-        replace_file(page, result.page(unit=args.unit, **said))
+        replace_file(page, result.page(**said(args, **named)))
         text += f"\nreport: {page}"
     return Outcome(text, {**data, "report": None if page is None else str(page)})
 

@@ -21,7 +21,7 @@ from argparse import ArgumentParser, Namespace
 from sparsetd.cli.command import Command, Outcome, words
 from sparsetd.cli.console import Console
 from sparsetd.cli.evaluate import add_judging, judged_log, judging
-from sparsetd.cli.options import add_log, add_n_resamples, add_random_state, check_output, inside
+from sparsetd.cli.options import add_log, add_n_resamples, add_random_state, add_report, check_output, inside, said
 from sparsetd.storage.atomic import replace_file
 
 
@@ -29,7 +29,7 @@ def arguments(parser: ArgumentParser) -> None:
     add = parser.add_argument
     add_log(parser)
     add("--out", metavar="FILE", help="policy file to write (.sparsetd), recommended or not")
-    add("--report", metavar="FILE", help="also write a page for a browser (.html)")
+    add_report(parser)
     add("--learn", type=inside, default=0.5, metavar="P", help="share of episodes to learn on (default: %(default)s)")
     add_n_resamples(parser, "random splits, an odd number; their median decides", 5)
     add_random_state(parser, "the splits")
@@ -53,7 +53,7 @@ def run(args: Namespace, console: Console) -> Outcome:
         model_file.save(result.policy, out, notes={"log": args.log, "recommended": result.recommended})
         text += f"\npolicy: {out}"
     if page is not None:
-        replace_file(page, result.page(log=args.log, gamma=args.gamma, **splits))
+        replace_file(page, result.page(**said(args, gamma=args.gamma, **splits)))
         text += f"\nreport: {page}"
     return Outcome(text, {**result.to_dict(), "out": args.out, "report": args.report})
 

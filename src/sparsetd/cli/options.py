@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from argparse import Action, ArgumentError, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -42,6 +43,19 @@ class Assignments(Action):
                 raise ArgumentError(self, f"'{name}' is given twice; say it once")
             pairs.append((name, value))
         setattr(namespace, self.dest, pairs)
+
+
+def add_report(parser: ArgumentParser) -> None:
+    """The page that a command writes, and the unit of the values on it."""
+    parser.add_argument("--report", metavar="FILE", help="also write a page for a browser (.html)")
+    unit = "what the value is measured in, for the page: 'hours of care'"
+    parser.add_argument("--unit", metavar="TEXT", help=unit)
+
+
+def said(args: Namespace, **settings: Any) -> dict[str, Any]:
+    """What the page of a command says about itself: the unit, the log, the command that repeats it, and `settings`."""
+    command = shlex.join(["sparsetd", *args.words])
+    return {"unit": args.unit, "command": command, "log": args.log, **settings}
 
 
 def add_random_state(parser: ArgumentParser, of: str) -> None:

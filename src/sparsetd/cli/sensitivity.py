@@ -17,7 +17,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from sparsetd.cli.command import Command, Outcome, words
 from sparsetd.cli.console import Console
 from sparsetd.cli.evaluate import add_judging, judged_log, judging
-from sparsetd.cli.options import TARGET_HELP, add_log, add_part, check_output, model_in, target_of
+from sparsetd.cli.options import TARGET_HELP, add_log, add_part, add_report, check_output, model_in, said, target_of
 
 
 def arguments(parser: ArgumentParser) -> None:
@@ -38,8 +38,7 @@ def arguments(parser: ArgumentParser) -> None:
         default="every",
         help="the cause is new at every decision, touches the first one alone, or lasts (default: %(default)s)",
     )
-    add("--report", metavar="FILE", help="also write a page for a browser (.html)")
-    add("--unit", metavar="TEXT", help="what the value is measured in, for the page: 'hours of care'")
+    add_report(parser)
     add_judging(parser)
 
 
@@ -53,7 +52,7 @@ def run(args: Namespace, console: Console) -> Outcome:
     result = sensitivity(log, target, confounding=args.confounding, kind=args.kind, **judging(args, console))
     text = str(result)
     if page is not None:
-        replace_file(page, result.page(unit=args.unit, log=args.log, target=args.target or "as logged"))
+        replace_file(page, result.page(**said(args, target=args.target or "as logged")))
         text += f"\nreport: {page}"
     return Outcome(text, {**result.to_dict(), "report": None if page is None else str(page)})
 

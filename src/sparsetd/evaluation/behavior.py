@@ -91,8 +91,8 @@ class BehaviorPolicy:
         raised = f", and {self.n_floored} probabilities were raised to {self.floor:g}" if self.n_floored else ""
         return (
             f"The behaviour policy was estimated from the logged actions{some}: it predicts them {better} than their "
-            f"frequencies do (held-out log loss {self.log_loss:.3f} against {self.log_loss_marginal:.3f}), its "
-            f"confidence is off by {self.calibration_error:.1%} on average{raised}."
+            f"frequencies do (held-out log loss {self.log_loss:.3f} against {self.log_loss_marginal:.3f}), and its "
+            f"probabilities differ from the observed shares by {self.calibration_error:.1%} on average{raised}."
         )
 
 

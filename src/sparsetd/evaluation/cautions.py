@@ -170,7 +170,7 @@ def undetermined(e: Evidence) -> Finding:
 
     When: The start states do not lie in the row space of the system that LSTD solves.
 
-    Do: Use fewer features (`features=`), or a target closer to the log.
+    Do: Use fewer features (`--features none`, or `features=` in Python), or a target closer to the log.
     """
     if e.determined:
         return None
@@ -186,7 +186,7 @@ def impossible_value(e: Evidence) -> Finding:
 
     When: It is below the least or above the greatest discounted sum of the logged rewards.
 
-    Do: Give features that fit (`features=`), and look at the rewards with `sparsetd inspect`.
+    Do: Give features that fit (`features=` in Python), and look at the rewards with `sparsetd inspect`.
     """
     low, high = e.facts.possible()
     if low - 1e-9 * abs(low) <= e.own.value <= high + 1e-9 * abs(high):
@@ -291,7 +291,8 @@ def extrapolation(e: Evidence) -> Finding:
     When: More than {NEGATIVE:.0%} of the implied weight is negative (red above {VERY_NEGATIVE:.0%}, or with thin
     support).
 
-    Do: Use fewer or coarser features (`features=`), or collect data closer to the target.
+    Do: Use fewer or coarser features (`--features none`, or `features=` in Python), or collect data closer to the
+    target.
     """
     support = e.support
     if support.negative <= NEGATIVE:
@@ -311,8 +312,8 @@ def misspecified(e: Evidence) -> Finding:
     When: Products of features predict the TD errors (p < {SURE:g}); red where adding them moves the value beyond
     chance, or where it cannot be told whether it does.
 
-    Do: Give more flexible features (`features=`, for example `PolynomialFeatures` or `SplineTransformer` of scikit-
-    learn), and evaluate again.
+    Do: Ask boosted trees as well (`--check boosting`), or give more flexible features in Python (`features=`, for
+    example `SplineTransformer` of scikit-learn), and evaluate again.
     """
     change, own = e.misfit.change, e.own
     if e.misfit.shape >= SURE or change is None:
@@ -356,7 +357,7 @@ def behavior_misfit(e: Evidence) -> Finding:
 
     When: Modelled and observed return are three standard errors and half a standard error of the value apart.
 
-    Do: Give other features (`features=`), and look at the log with `sparsetd inspect`.
+    Do: Give other features (`--features none`, or `features=` in Python), and look at the log with `sparsetd inspect`.
     """
     apart, modelled = e.apart, e.modelled
     z = apart.value / apart.standard_error if apart.standard_error > 0 else 0.0
@@ -410,7 +411,7 @@ def low_coverage(e: Evidence) -> Finding:
 
     When: The mean ratio is below {LOW_COVERAGE:g} (red: {VERY_LOW_COVERAGE:g}), beyond chance.
 
-    Do: Restrict the target to logged actions.
+    Do: Restrict the target to logged actions: a rule such as 'B if lactate > 2' leaves all others as they were.
     """
     high = e.overlap.coverage + 2 * e.overlap.coverage_error
     if high >= LOW_COVERAGE:
@@ -445,7 +446,7 @@ def large_ratio(e: Evidence) -> Finding:
 
     When: A ratio is above {HIGH_RATIO:g}.
 
-    Do: Ask about a policy closer to the log.
+    Do: Ask about a policy closer to the log, for instance a rule that leaves more decisions as they were.
     """
     if e.overlap.max_ratio <= HIGH_RATIO:
         return None
@@ -507,7 +508,7 @@ def fragile(e: Evidence) -> Finding:
 
     When: Γ* is below {FRAGILE:g}.
 
-    Do: Record more of what the actions followed; `sensitivity` shows the bounds.
+    Do: Record more of what the actions followed; `sparsetd sensitivity` shows the bounds.
     """
     if e.robustness is None or not 1.0 < e.robustness < FRAGILE:
         return None
@@ -523,7 +524,7 @@ def repeated_episodes(e: Evidence) -> Finding:
 
     When: More than 2 % of them have the rewards and states of another (red: {MANY_COPIES:.0%}).
 
-    Do: Remove the copies from the log.
+    Do: Remove the copies from the log: `sparsetd prepare` does so.
     """
     if e.digests is None or (sentence := suspicions.copied(e.digests)) is None:
         return None

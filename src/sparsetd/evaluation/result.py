@@ -49,12 +49,12 @@ class Decision:
         """Write the page: one HTML file without anything beside it; `settings` stand at its end."""
         replace_file(path, self.page(**settings))
 
-    def page(self, **settings: Any) -> str:
-        """The page as text."""
+    def page(self, *, unit: str | None = None, **settings: Any) -> str:
+        """The page as text; `unit` says what the value is measured in."""
         module, _, name = self._page.partition(":")
         data = self.to_dict()
         make = getattr(import_module(f"sparsetd.report.{module}"), name)
-        return str(make({**data, "settings": repeatable({**data.get("settings", {}), **settings})}))
+        return str(make({**data, "unit": unit, "settings": repeatable({**data.get("settings", {}), **settings})}))
 
     def _repr_html_(self) -> str:
         quoted = self.page().replace("&", "&amp;").replace('"', "&quot;")

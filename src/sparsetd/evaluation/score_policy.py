@@ -22,11 +22,11 @@ from sparsetd.system import Array
 DECIMALS = 3
 LEAST = 0.02  # what was done more rarely than this is not advised
 RULES = {
-    "greedy": "Take the action of greatest merit among those usually taken with probability {0:g} or more.",
-    "safe": "Give the probability of all actions usually taken with {0:g} or more to the one of greatest merit among "
-    "them; leave rarer actions as they are.",
+    "greedy": "Take the action of the highest score among those usually taken with probability {0:g} or more.",
+    "safe": "Give the probability of all actions usually taken with {0:g} or more to the one of the highest score "
+    "among them; leave rarer actions as they are.",
     "tilt": "Take each action with the probability that the scores give (softmax): the usual log-odds plus {0:g} times "
-    "its merit. Actions usually taken with less than 0.02 are left out.",
+    "its score. Actions usually taken with less than 0.02 are left out.",
 }
 
 
@@ -132,7 +132,7 @@ class ScorePolicy:
 
     def __str__(self) -> str:
         """The rule in a sentence and, for every action, the columns that move its score most."""
-        unit = "log-odds" if self.rule == "tilt" else "merit"
+        unit = "log-odds" if self.rule == "tilt" else "value against the others"
         lines = [RULES[self.rule].format(self.strength)]
         lines.append(f"score of each action ({unit} at the means of the columns, and change per standard deviation):")
         for name, row in zip(self.classes_, self.scores, strict=True):

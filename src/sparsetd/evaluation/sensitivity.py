@@ -14,7 +14,7 @@ from sparsetd.evaluation.confounding import Confounded, Kind, bound
 from sparsetd.evaluation.estimate import Estimate, Value, minus
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import Judgement, Progress, Settings, confounded, judge
-from sparsetd.evaluation.result import ASSUMPTIONS, SIGNS, Decision, Evaluation, evaluation_page
+from sparsetd.evaluation.result import ASSUMPTIONS, SIGNS, Decision, Evaluation, evaluation_page, repeatable
 from sparsetd.logs.engines import Engine
 
 GAMMAS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0)
@@ -125,8 +125,8 @@ class Sensitivity(Decision):
         """The page of the evaluation, with the bounds on it."""
         data = self.evaluation.to_dict()
         bounds = {key: value for key, value in self.to_dict().items() if key != "evaluation"}
-        settings = {**data["settings"], **settings}
-        return evaluation_page({**data, "confounding": bounds, "unit": unit, "settings": settings})
+        said = repeatable({**data["settings"], **settings})
+        return evaluation_page({**data, "confounding": bounds, "unit": unit, "settings": said})
 
     def sentence(self) -> str:
         """Return what the bounds mean, for somebody who must decide."""

@@ -8,8 +8,9 @@
 
 Clauses are asked in their order, and each takes its share of what the clauses before it left. What is left at the end
 is done as it was done: a rule therefore says π(·|s) = table(s) + rest(s) μ(·|s), where μ is the logged behaviour.
-Names with blanks stand in backquotes, except those of actions. Case and blanks do not matter where they tell no two
-names apart. A number in braces, `{1..4}`, `{1..4 by 0.5}` or `{1, 2, 4}`, makes a family of policies of one rule.
+Names with blanks or signs stand in double quotes or backquotes, except those of actions. Case and blanks do not matter
+where they tell no two names apart. A number in braces, `{1..4}`, `{1..4 by 0.5}` or `{1, 2, 4}`, makes a family of
+policies of one rule.
 """
 
 from __future__ import annotations
@@ -320,7 +321,7 @@ class _Parser:
             return inside if inside[0] not in COMPARISONS else ("and", inside, inside)
         kind, text, *_ = self.token
         if kind not in ("number", "name", "text", "word") or self.token.word in (*CLOSING, *POWER):
-            self.fail("a column or a number must stand there (names with blanks or signs stand in `backquotes`)")
+            self.fail("a column or a number must stand there (put a name with blanks or signs in double quotes)")
         self.at += 1
         if kind != "number":
             return ("text" if kind == "text" else "name", text)
@@ -399,9 +400,8 @@ class _Columns:
         if self.is_category(name):
             first = next(iter(self.categories(name))).split(", not ")[0]
             raise ValueError(f"`{name}` is text: ask for one of its values, as in `{name}` = '{first}'.")
-        hint = (
-            "" if all(re.fullmatch(r"\w+", one) for one in self.names) else " (write others than words in backquotes)"
-        )
+        plain = all(re.fullmatch(r"\w+", one) for one in self.names)
+        hint = "" if plain else " (put a name with blanks or signs in double quotes)"
         raise ValueError(f"A rule names a column {show(name)} that is not observed{hint}{nearest(name, self.names)}")
 
     def flag(self, name: str) -> Array:

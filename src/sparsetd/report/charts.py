@@ -46,8 +46,9 @@ def intervals(
     room = 3.0 * (high - low)
     far = [value for _, value, _, _ in rows if low - room <= value <= high + room]
     height, longest = 62 + ROW * len(rows), max(len(name) for name, *_ in rows)
-    left = max(162, 9 * longest + 16)
-    chart = Chart(span([*ends, *far, guide]), (len(rows) - 0.5, -0.5), label, "", "Estimates", 580, height, left=left)
+    left = max(162, 10 * longest + 16)  # a character of the large type on a phone is up to 10 wide
+    across, width = span([*ends, *far, guide]), max(580, left + 260)
+    chart = Chart(across, (len(rows) - 0.5, -0.5), label, "", "Estimates", width, height, left=left)
     for i, (name, value, interval, css) in enumerate(rows):
         _interval_mark(chart, i, _finite(interval) or (value, value), css)
         words = f"{name}: {written(value)}"
@@ -85,7 +86,7 @@ def shape(column: Payload, unit: str = "") -> str:
     found = column["shape"]
     at, value, low, high = (found[key] for key in ("at", "value", "low", "high"))
     written = Numbers.of([*value, *low, *high])
-    names = (column["name"], f"change of the value{f' ({unit})' if unit else ''}", f"Value against {column['name']}")
+    names = (column["name"], f"change in {unit or 'value'}", f"Value against {column['name']}")
     chart = Chart(span(at, 0.0), span([0.0, *low, *high]), *names, 380, 230)
     chart.area(at, low, high, "band")
     chart.line((at[0], at[-1]), (0.0, 0.0), "line warm dash", "the mean")

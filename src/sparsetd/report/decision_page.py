@@ -12,8 +12,8 @@ from html import escape
 from typing import Any
 
 from sparsetd.report import charts
-from sparsetd.report.page import acts_in_words, alerts, entries, section
-from sparsetd.report.shell import row, shell, table
+from sparsetd.report.page import acts_in_words, alerts, entries, section, to_repeat
+from sparsetd.report.shell import prose, row, shell, table
 from sparsetd.report.words import Numbers, percent
 
 Payload = Mapping[str, Any]
@@ -30,18 +30,20 @@ WORDS = {
     "Score": "Estimated value of an action against the others, in units of how much the logged choices differ in it.",
 }
 
+TRIAL = "Discuss it with people who know the field, and test it in a trial. An analysis of a log cannot replace one."
+
 
 def comparison_page(p: Payload) -> str:
     """The page of `compare`; equal payloads give equal bytes."""
     best = set(p["best_set"])
     rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
     head = _head("Which policy is best?", p["sentence"], alerts(p["warnings"], "Do not rely on this policy's value."))
-    does = {f"What {name} does": acts_in_words(acts) for name, acts in p.get("acts", {}).items() if acts}
-    robust = {f"{name}: if a cause is missing": said for name, said in p.get("robustness", {}).items() if said}
-    head += entries({**does, **robust, "What would have to be true": p.get("assumptions", "")}, "words")
-    values = _forest(rows, p["level"], "value per episode", "Policies that may be best are drawn bold.")
+    head += entries({"What would have to be true": p.get("assumptions", ""), "What to do next": _next(p)}, "words")
+    label = p.get("unit") or "value per episode"
+    values = _forest(rows, p["level"], label, "Policies that may be best are drawn bold.", rows[0][1])
     body = head + section("values", "What is each policy worth?", values)
     body += section("differences", "How do they differ?", _matrix(p))
+    body += section("does", "What does each policy do?", entries(_deeds(p), "words"))
     if p["groups"]:
         body += section("groups", f"For whom? Differences to {escape(p['reference'])}", _groups(p))
     for name, places in p["where"].items():
@@ -60,7 +62,8 @@ def improvement_page(p: Payload) -> str:
     gain, interval = p["difference"]["value"], p["difference"]["interval"]
     written = Numbers.of([gain, *interval])
     level = percent(p["evaluation"]["level"])
-    small = f"<small>difference to what was done, {level} interval {' to '.join(map(written.signed, interval))}</small>"
+    ends = " to ".join(map(written.signed, interval))
+    small = f"<small>{_difference(p)} to what was done, {level} interval {ends}</small>"
     usable = p["recommended"] and p["evaluation"]["severity"] != "red"  # large type only for what may be used
     figure = f'<p class="{"answer" if usable else "lead"}">{written.signed(gain)} {small}</p>'
     body = _head(f"Can it be done better? {word}.", p["sentence"], alerts(p["evaluation"]["warnings"]), figure)
@@ -75,7 +78,7 @@ def improvement_page(p: Payload) -> str:
 
 
 def _head(title: str, sentence: str, said: str, figure: str = "") -> str:
-    lead = f'<p class="lead">{escape(sentence)}</p>'
+    lead = f'<p class="lead">{prose(sentence)}</p>'
     return f'<header id="answer" tabindex="-1"><h1>{title}</h1>{figure}{lead}{said}</header>'
 
 
@@ -83,16 +86,38 @@ def _true_if(p: Payload, acts: Payload | None, robust: Payload | None) -> dict[s
     """Return what the policy does, and what must be true for the difference to be real."""
     found = {"What it does": acts_in_words(acts)} if acts else {}
     said = filter(None, [p.get("assumptions"), robust and robust["sentence"]])
-    return {**found, "What would have to be true": " ".join(said)}
+    after = (
+        TRIAL if p["recommended"] else "Keep to what was done: collect more episodes, or record more, and ask again."
+    )
+    return {**found, "What would have to be true": " ".join(said), "What to do next": after}
+
+
+def _next(p: Payload) -> str:
+    """Return what follows from a comparison: a trial of the best policy, or more data to tell the best apart."""
+    if any(caution["severity"] == "red" for caution in p["warnings"]):
+        return "Follow the remedies in the red boxes, or leave those policies out, and compare again."
+    if len(p["best_set"]) > 1:
+        names = ", ".join(p["best_set"])
+        return f"More episodes would tell these apart: {names}. Until then take the one that costs least."
+    return TRIAL
+
+
+def _deeds(p: Payload) -> dict[str, str]:
+    """By the name of the policy, how it differs from what was done and how strong an unrecorded cause must be."""
+    acts, robust = p.get("acts", {}), p.get("robustness", {})
+    told = {}
+    for name in (r["name"] for r in p["values"]):
+        does = acts_in_words(acts[name]) if acts.get(name) else ""
+        told[name] = f"{does} {robust.get(name) or ''}".strip()
+    return told
 
 
 def _method(words: Mapping[str, str], settings: Payload) -> str:
-    return section("method", "Words and settings", f"{entries(words)}<h3>To repeat this</h3>{entries(settings)}")
+    return section("method", "Words and settings", entries(words) + to_repeat(settings))
 
 
-def _forest(rows: Sequence[tuple[str, float, Any, str]], level: float, label: str, caption: str) -> str:
+def _forest(rows: Sequence[tuple[str, float, Any, str]], level: float, label: str, caption: str, guide: float) -> str:
     ends = [v for _, value, interval, _ in rows for v in (value, *interval)]
-    guide = 0.0 if label.startswith("difference") else rows[0][1]
     drawing = charts.intervals(rows, level, Numbers.of(ends), label, ends, guide)
     return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
 
@@ -101,7 +126,9 @@ def _matrix(p: Payload) -> str:
     """Row less column, with its interval; what is beyond chance is marked by a word and a colour."""
     names = [r["name"] for r in p["values"]]
     found = {(r["name"], r["less"]): r for r in p["differences"]}
-    written = Numbers.of(v for r in p["differences"] for v in r["interval"])
+    ends = [v for r in p["differences"] for v in r["interval"]]
+    widths = [high - low for low, high in zip(ends[::2], ends[1::2], strict=True)]
+    written = Numbers.of(ends, min(widths, default=None))
     rows = [(name, *(_cell(found, name, other, written) for other in names)) for name in names]
     note = f"Each row less each column, with {percent(p['level'])} intervals that hold for all pairs at once."
     return f"<p>{note}</p>" + _table(("Row less column", *names), rows)
@@ -117,9 +144,13 @@ def _cell(found: Mapping[tuple[str, str], Payload], a: str, b: str, written: Num
     return f'<span class="{kind}">{text} {kind}</span>' if kind else text
 
 
+def _difference(p: Payload) -> str:
+    return f"difference in {p['unit']}" if p.get("unit") else "difference"
+
+
 def _groups(p: Payload) -> str:
     rows = [(f"{r['group']}: {r['name']}", r["value"], r["interval"], "main") for r in p["groups"]]
-    return _forest(rows, p["level"], "difference", "All of these intervals hold at once.")
+    return _forest(rows, p["level"], _difference(p), "All of these intervals hold at once.", 0.0)
 
 
 def _places(places: Sequence[Payload]) -> str:
@@ -142,7 +173,7 @@ def _policy(policy: Payload) -> str:
     note = f"Score of each action: change in {unit} per standard deviation of a column, and its constant."
     habit = "Usual log-odds of each action, in the same units: what was done in the log."
     return (
-        f"<p>{escape(policy['words'])}</p><h3>Scores</h3><p>{note}</p>{_scores(policy, 'scores')}"
+        f"<p>{prose(policy['words'])}</p><h3>Scores</h3><p>{note}</p>{_scores(policy, 'scores')}"
         f"<h3>What was usually done</h3><p>{habit}</p>{_scores(policy, 'habit')}"
     )
 

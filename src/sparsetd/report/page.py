@@ -14,7 +14,7 @@ from typing import Any
 
 from sparsetd.report import charts
 from sparsetd.report.feature_table import feature_table
-from sparsetd.report.shell import shell
+from sparsetd.report.shell import prose, shell
 from sparsetd.report.words import Numbers, Verdict, answers, count, number, percent, verdicts
 from sparsetd.storage.atomic import replace_file
 
@@ -112,7 +112,7 @@ def in_words(p: Payload) -> dict[str, str]:
 def acts_in_words(acts: Mapping[str, Any]) -> str:
     """Return which actions the policy takes more or less often than was done, as shares of the logged decisions."""
     shares = list(zip(acts["actions"], acts["logged"], acts["target"], strict=True))
-    moved = sorted(shares, key=lambda entry: -abs(entry[2] - entry[1]))[:MOST_ACTIONS]
+    moved = sorted(shares, key=lambda entry: -round(abs(entry[2] - entry[1]), 9))[:MOST_ACTIONS]
     named = [(f"action {name}" if str(name).isdigit() else name, *shares) for name, *shares in moved]
     changes = [f"{name} in {percent(before)} → {percent(after)}" for name, before, after in named if before != after]
     if not changes:
@@ -147,7 +147,7 @@ def alerts(cautions: Sequence[Mapping[str, str]], red: str = ALERTS["red"]) -> s
     boxes = [
         (
             c["severity"],
-            f'<p class="alert {c["severity"]}"><strong>{words[c["severity"]]}</strong> {escape(c["text"])}</p>',
+            f'<p class="alert {c["severity"]}"><strong>{words[c["severity"]]}</strong> {prose(c["text"])}</p>',
         )
         for c in cautions
     ]
@@ -194,7 +194,7 @@ def _hidden(p: Payload) -> str:
         return ""
     drawing = f"<figure>{charts.fan(found)}<figcaption>{escape(CAPTIONS['fan'])}</figcaption></figure>"
     return section(
-        "hidden", "What if something unrecorded drove the actions?", f"<p>{escape(found['sentence'])}</p>{drawing}"
+        "hidden", "What if something unrecorded drove the actions?", f"<p>{prose(found['sentence'])}</p>{drawing}"
     )
 
 
@@ -245,21 +245,27 @@ def _importance(column: Payload) -> str:
 
 
 def _fit(p: Payload) -> str:
-    words = [f"<p>{escape(p[key])}</p>" for key in ("fit", "behavior_policy") if p.get(key)]
+    words = [f"<p>{prose(p[key])}</p>" for key in ("fit", "behavior_policy") if p.get(key)]
     pair = f'<div class="pair">{_figure("path", p)}{_figure("convergence", p)}</div>'
     return section("fit", "How did the fit go?", "".join(words) + pair)
 
 
 def _method(p: Payload) -> str:
-    return section(
-        "method", "Words and settings", f"{entries(GLOSSARY)}<h3>To repeat this</h3>{entries(p['settings'])}"
-    )
+    return section("method", "Words and settings", entries(GLOSSARY) + to_repeat(p["settings"]))
+
+
+def to_repeat(settings: Payload) -> str:
+    """The command that made the page, where there was one, and the settings."""
+    command = settings.get("command")
+    line = f'<p class="command"><code>{escape(str(command))}</code></p>' if command else ""
+    others = {name: value for name, value in settings.items() if name != "command"}
+    return f"<h3>To repeat this</h3>{line}{entries(others)}"
 
 
 def entries(found: Mapping[str, Any], css: str = "") -> str:
     """A list of names with their words."""
     kind = f' class="{css}"' if css else ""
-    return f"<dl{kind}>{''.join(f'<dt>{escape(k)}</dt><dd>{escape(str(v))}</dd>' for k, v in found.items())}</dl>"
+    return f"<dl{kind}>{''.join(f'<dt>{escape(k)}</dt><dd>{prose(str(v))}</dd>' for k, v in found.items())}</dl>"
 
 
 def section(name: str, title: str, body: str) -> str:

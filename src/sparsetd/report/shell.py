@@ -5,6 +5,7 @@ The policy in `CSP` makes a browser refuse any request the page might make: it c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
@@ -23,6 +24,12 @@ def shell(title: str, body: str) -> str:
         f'<body><a class="skip" href="#answer">Skip to the answer</a><main>{body}</main>'
         f'<div id="tip" aria-hidden="true" hidden></div><script>\n{script}</script></body></html>\n'
     )
+
+
+def prose(text: str) -> str:
+    """Return a sentence as HTML: code in backquotes is set as code, minus signs are real, a % stays with its number."""
+    joined = re.sub(r"(?<=\d) %", "\u00a0%", re.sub(r"(?<=[\s(])-(?=\d)", "\u2212", escape(text)))
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", joined)
 
 
 def table(label: str, heads: Iterable[str], rows: Iterable[str], *, caption: str = "", css: str = "") -> str:
