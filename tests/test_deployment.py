@@ -16,8 +16,9 @@ import pyarrow.parquet
 import pytest
 from test_cli_log import rows, write
 
+from sparsetd._tools import memory
 from sparsetd.cli import main
-from sparsetd.logs import Shard, door, files, memory, read
+from sparsetd.logs import Shard, files, read
 from sparsetd.logs.door import HEAD, extent
 
 READ_ONLY = """
@@ -59,7 +60,7 @@ def test_the_least_of_all_limits_counts(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_a_limit_of_the_process_counts() -> None:
-    script = "from sparsetd.logs import memory; print(memory.available())"
+    script = "from sparsetd._tools import memory; print(memory.available())"
     line = f'ulimit -v 4000000; "{sys.executable}" -c "{script}"'
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
     assert 0 < float(done.stdout) < 4000000 * 1024
@@ -130,7 +131,7 @@ def test_too_little_memory_is_not_an_unreadable_file(ending, tmp_path, monkeypat
     def fails(*_args: object) -> None:
         raise pa.ArrowMemoryError("malloc of size 7000000000 failed")
 
-    monkeypatch.setattr(*{"npz": (door, "_refuse_bomb")}.get(ending, (files, "raw_of")), fails)
+    monkeypatch.setattr(*{"npz": (files, "_refuse_bomb")}.get(ending, (files, "raw_of")), fails)
     with pytest.raises(MemoryError if ending == "npz" else ValueError, match="malloc of size 7000000000 failed"):
         read(path)
     assert main(["inspect", str(path)]) == (1 if ending == "npz" else 2)

@@ -8,7 +8,7 @@ import pytest
 from sparsetd.control import LinearValues, policy_iteration, rollout, uniform
 from sparsetd.estimators import LSTD, TD
 from sparsetd.logs import Transitions, concatenate
-from sparsetd.logs.gymnasium import collect
+from sparsetd.logs.environments import collect
 
 
 class OneHot:

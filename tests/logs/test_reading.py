@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparsetd.logs import Transitions, concatenate, infer_schema, inspect, read, read_batches
-from sparsetd.logs.door import read_npz
+from sparsetd.logs.files import read_npz
 
 N = 60
 ENDS = [7, 8, 21, 40, 59]

@@ -21,6 +21,7 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import Any
 
+from sparsetd._tools import memory
 from sparsetd.cli.command import Command, Outcome, words
 from sparsetd.cli.console import Console
 from sparsetd.cli.options import (
@@ -41,7 +42,7 @@ from sparsetd.cli.options import (
     said,
     target_of,
 )
-from sparsetd.logs import Shard, memory
+from sparsetd.logs import Shard
 from sparsetd.logs.door import extent
 
 CLASSIFIERS = ("logistic", "boosting", "forest")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparsetd.logs.gymnasium import collect
+from sparsetd.logs.environments import collect
 from sparsetd.logs.inspect import Inspection, inspect
 from sparsetd.logs.partition import partition
 from sparsetd.logs.policy import Policy, action_probabilities

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -97,19 +98,13 @@ def shape(row: Any) -> tuple[int, ...] | None:
 
 def _from_objects(name: str, array: Array) -> Array:
     """Numbers stored as Python objects: integers stay integers, missing entries become NaN, text is refused."""
-    if not array.size:
-        return np.zeros(array.shape)
-    flat = array.reshape(len(array), -1)
-    kinds = {type(entry) for entry in flat.ravel()}
-    if kinds and all(issubclass(kind, (int, np.integer)) for kind in kinds):
-        refuse(
-            name, rowwise((array < -(2**63)) | (array >= 2**63)), array, "below 2**63", "hash or renumber the values"
-        )
+    entries, width = array.ravel().tolist(), max(1, math.prod(array.shape[1:]))
+    if entries and all(issubclass(kind, (int, np.integer)) for kind in set(map(type, entries))):
+        beyond = rowwise((array < -(2**63)) | (array >= 2**63))
+        refuse(name, beyond, array, "below 2**63", "hash or renumber the values")
         return array.astype(np.int64)
-    out = np.empty(array.shape)
-    for row, entries in enumerate(flat):
-        out.reshape(flat.shape)[row] = [_number(name, row, entry) for entry in np.atleast_1d(entries)]
-    return out
+    found = [_number(name, i // width, entry) for i, entry in enumerate(entries)]
+    return np.array(found, dtype=np.float64).reshape(array.shape)
 
 
 def _number(name: str, row: int, entry: Any) -> float:
@@ -168,8 +163,10 @@ def rows(name: str, values: Any) -> Array:
     return array
 
 
-def column(name: str, values: Any, n: int) -> Array:
-    """A column of n finite numbers; a column matrix (n, 1) is flattened."""
+def column(name: str, values: Any, n: int) -> Any:
+    """A column of n finite numbers; a column matrix (n, 1) is flattened, and None stays None."""
+    if values is None:
+        return None
     array = numbers(name, values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
@@ -217,8 +214,10 @@ def is_missing(entry: Any) -> bool:
     return entry is None or type(entry).__name__ in ("NAType", "NaTType") or bool(entry != entry)
 
 
-def probabilities(name: str, values: Any, n: int, *, density: bool, positive: bool) -> Array:
+def probabilities(name: str, values: Any, n: int, *, density: bool, positive: bool) -> Array | None:
     """Probabilities of the logged action: in [0, 1], above 0 where `positive`, without upper limit for a `density`."""
+    if values is None:
+        return None
     array = column(name, values, n).astype(np.float64, copy=False)
     log = "if these are log-probabilities, pass np.exp of them"
     refuse(name, array < 0, array, "at least 0", log)
@@ -226,7 +225,7 @@ def probabilities(name: str, values: Any, n: int, *, density: bool, positive: bo
         refuse(name, array == 0, array, "above 0", "an action that was taken cannot have had probability 0")
     if not density:
         refuse(name, array > 1, array, "at most 1", "pass probabilities between 0 and 1, not percentages or odds")
-    return array
+    return np.asarray(array)
 
 
 def names_of(names: Sequence[str] | None, width: int) -> tuple[str, ...] | None:
@@ -263,3 +262,143 @@ def reason(error: Exception) -> str:
     """The first line of an error of another library, short enough for a sentence."""
     lines = str(error).encode(errors="backslashreplace").decode().splitlines()
     return lines[0][:120].rstrip(".") if lines else type(error).__name__
+
+
+def boundaries(n: int, over: Mask, start: Any, episode: Any) -> tuple[Mask, Array]:
+    """(start, episode) of n rows: from the episodes' identifiers, else the starts, else the rows that ended one."""
+    first = None if start is None else flags("start", start, n)
+    if episode is not None:
+        number = _episode_numbers(episode, n)
+        change = np.diff(number, prepend=-1) != 0
+        if first is None:
+            first = change
+        else:
+            missed = change & ~first
+            missed[0] = False  # a part of a stream may begin inside an episode
+            refuse("start", missed, first, "true where `episode` changes", "mark the first row of every episode")
+    elif first is not None:
+        number = np.maximum(np.cumsum(first) - first[0], 0)
+    else:
+        first = np.concatenate([[True], over[:-1]])
+        number = np.cumsum(first) - 1
+    refuse_rows_after_the_end(over, number)
+    return first, number
+
+
+def _episode_numbers(episode: Any, n: int) -> Array:
+    """0, 1, … in order of appearance; identifiers may be integers or text. The rows of an episode stay together."""
+    ids = np.asarray(episode)
+    if ids.ndim != 1:
+        raise ValueError(f"`episode` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
+    length("episode", ids, n)
+    identifiers("episode", ids)
+    change = ids[1:] != ids[:-1]
+    first = np.flatnonzero(np.concatenate([[True], change]))
+    seen: set[Any] = set()
+    for row in first:
+        identifier = ids[row].item() if isinstance(ids[row], np.generic) else ids[row]
+        if identifier in seen:
+            raise ValueError(
+                f"`episode` must keep the rows of an episode together, but row {row} returns to {identifier!r}: "
+                "sort the rows by episode and step."
+            )
+        seen.add(identifier)
+    return np.concatenate([[0], np.cumsum(change)])
+
+
+def refuse_rows_after_the_end(over: Mask, number: Array) -> None:
+    late = over[:-1] & (number[1:] == number[:-1])
+    if late.any():
+        row = int(np.argmax(late))
+        raise ValueError(
+            f"`terminated` or `truncated` holds in row {nth(row)}, but row {nth(row + 1)} continues the same episode: "
+            "mark only the last row of an episode, or start a new episode after it."
+        )
+
+
+def successors(s: Array, given: Any, terminated: Mask, start: Mask) -> Array:
+    """s' of every row: as given, or the next row of the same episode. A terminated row has none: s stands in."""
+    if given is None:
+        last = np.append(start[1:], True)
+        unknown = last & ~terminated
+        if unknown.any():
+            row = int(np.argmax(unknown))
+            raise ValueError(
+                f"`next_observation` is unknown in row {row}, the last of its episode but not terminated: "
+                "pass next_observation, mark the row as terminated, or drop it."
+            )
+        return next_rows(s, last)
+    successor = rows("next_observation", given)
+    length("next_observation", successor, s.shape[0])
+    finite("next_observation", successor, where=~terminated)
+    return filled_in(s, successor)
+
+
+def filled_in(s: Array, successor: Array) -> Array:
+    """s' with s where it is missing, which it may be in a terminated row; whole numbers where s has whole numbers."""
+    if successor.shape[1] != s.shape[1]:
+        raise ValueError(
+            f"`next_observation` has {successor.shape[1]} columns in row 0 but `observation` has {s.shape[1]}: "
+            "give both the same columns."
+        )
+    if sp.issparse(successor):
+        return successor
+    if not all_moderate(successor):
+        successor = np.where(rowwise(immoderate(successor))[:, None], s, successor)
+    if s.dtype.kind == "i" and successor.dtype.kind == "f" and np.all(_is_integer(successor)):
+        successor = successor.astype(s.dtype)  # integers that were stored with a missing value among them
+    return successor
+
+
+def next_rows(s: Array, last: Mask) -> Array:
+    """The row after each; the `last` of an episode stands in for its own."""
+    if sp.issparse(s):
+        return s[np.where(last, np.arange(len(last)), np.arange(1, len(last) + 1))]
+    successor = np.empty_like(s)
+    successor[:-1] = s[1:]
+    successor[last] = s[last]
+    return successor
+
+
+def _is_integer(values: Array) -> Mask:
+    """Return which floats are whole numbers that int64 can hold."""
+    return np.asarray((values == np.rint(values)) & (np.abs(values) < 2.0**63))
+
+
+def actions(action: Any, n: int) -> Array:
+    """Integers (n,) for discrete actions, floats (n, k) for continuous ones, integers (n, k) for several at once."""
+    array = numbers("action", action)
+    if array.ndim == 0:
+        raise ValueError("`action` must have one row per transition, but it is a single number: pass an array.")
+    length("action", array, n)
+    finite("action", array)
+    array = array.reshape(n, -1)
+    return array[:, 0] if array.dtype.kind == "i" and array.shape[1] == 1 else array
+
+
+def ratios(
+    name: str,
+    values: Any,
+    n: int,
+    behavior_prob: Array | None,
+    target_prob: Array | None,
+    behavior: str | None = "behavior_prob",
+) -> Array | None:
+    """π/μ: finite, non-negative, and equal to the two probabilities' quotient where all three are given.
+
+    A probability may be so small that π/μ is infinite: then it is a rounding error, or none at all.
+    """
+    quotient = None
+    if behavior_prob is not None and target_prob is not None:
+        with np.errstate(over="ignore"):
+            quotient = target_prob / behavior_prob
+        remedy = "correct the probability or drop the row"
+        refuse(str(behavior), ~np.isfinite(quotient), behavior_prob, "large enough to divide by", remedy)
+    if values is None:
+        return None
+    ratio = column(name, values, n).astype(np.float64, copy=False)
+    refuse(name, ratio < 0, ratio, "at least 0", "pass π(a|s) / μ(a|s), not its logarithm")
+    if quotient is not None:
+        off = ~np.isclose(ratio, quotient, rtol=1e-4, atol=1e-8)
+        refuse(name, off, ratio, "target_prob / behavior_prob", "drop one of the three columns, or correct it")
+    return np.asarray(ratio)

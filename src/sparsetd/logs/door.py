@@ -7,34 +7,31 @@ source speaks Arrow, else as arrays.
 from __future__ import annotations
 
 import glob
-import io
 import json
-import math
-import zipfile
+import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-import numpy as np
 import pyarrow as pa
 
 from sparsetd.logs import files
 from sparsetd.logs.arrays import array_of
 from sparsetd.logs.checks import Array, counted_from, nth, reason, show
+from sparsetd.logs.environments import open_minari
 from sparsetd.logs.files import Opened, Raw
-from sparsetd.logs.minari import open_minari
-from sparsetd.logs.names import codes_in, joined_names
-from sparsetd.logs.schema import MAX_COLUMNS, Schema, check_names, infer_schema
-from sparsetd.logs.sql import open_sqlite
+from sparsetd.logs.schema import Schema, check_names, codes_in, infer_schema, joined_names
 from sparsetd.logs.table import checked
-from sparsetd.logs.text import distinct, open_csv, open_jsonl
+from sparsetd.logs.text import distinct, open_csv, open_jsonl, typed
 
-MAX_BYTES = 8 * 2**30
+MAX_BYTES = files.MOST
 BATCH = 65_536  # rows that are read at a time
 HEAD = 2**16  # bytes of a text whose lines stand for all of it
 
 MANIFEST = "manifest.json"
-LONGEST_HEADER = 2**14  # of an array in an .npz archive; NumPy itself reads no more than 10,000 bytes
+READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 
 FILES: dict[str, Callable[[Path], Opened]] = {
     ".parquet": files.open_parquet,
@@ -258,7 +255,7 @@ def manifest_of(source: Any) -> dict[str, Any]:
 def _open_file(path: Path, max_bytes: int) -> Opened:
     suffix = path.suffix.lower()
     if suffix == ".npz":
-        return _mapping(read_npz(path, max_bytes))
+        return _mapping(files.read_npz(path, max_bytes))
     if suffix in (".db", ".sqlite", ".sqlite3"):
         raise ValueError(
             f"{path.name} holds tables: name one, sqlite:{path}?table=NAME, or give a query (`sql=`, --sql)."
@@ -269,46 +266,48 @@ def _open_file(path: Path, max_bytes: int) -> Opened:
     return FILES[suffix](path)
 
 
-def read_npz(path: Path, max_bytes: int = MAX_BYTES) -> dict[str, Array]:
-    """Arrays of an .npz archive, without pickles; sizes are checked against the headers before anything is unpacked."""
+def open_sqlite(source: str) -> Opened:
+    """The rows that a query of an SQLite file returns, or those of a table, by Python's own `sqlite3`, read-only.
+
+    sqlite:visits.db?table=visits      sqlite:visits.db?sql=SELECT * FROM visits ORDER BY day
+
+    DuckDB and other databases need nothing here: whatever has `__arrow_c_stream__` is a source.
+    """
+    path, query = _asked(source)
+    with _connected(path) as connection, closing(connection.execute(query)) as cursor:
+        names = [column[0] for column in cursor.description or ()]
+    check_names(names)
+
+    def batches(columns: Sequence[str], rows: int, texts: Sequence[str]) -> Iterator[Raw]:
+        place = {name: names.index(name) for name in columns}
+        with _connected(path) as connection, closing(connection.execute(query)) as cursor:
+            while found := cursor.fetchmany(rows):
+                yield {name: typed([row[j] for row in found], name in texts) for name, j in place.items()}
+
+    return Opened(names, batches)
+
+
+def _asked(source: str) -> tuple[Path, str]:
+    name, _, asked = source.removeprefix("sqlite:").partition("?")
+    kind, equals, text = asked.partition("=")
+    if kind not in ("table", "sql") or not equals or not text.strip():
+        raise ValueError(f"{show(source)} must look like sqlite:file.db?table=NAME or sqlite:file.db?sql=SELECT ….")
+    if not Path(name).is_file():
+        raise FileNotFoundError(f"{name} does not exist: check the path.")
+    quoted = text.replace('"', '""')
+    return Path(name), text if kind == "sql" else f'SELECT * FROM "{quoted}"'
+
+
+def _allowed(action: int, *_: Any) -> int:
+    return sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY
+
+
+@contextmanager
+def _connected(path: Path) -> Iterator[Any]:
+    """A connection that can read and do nothing else; what SQLite says of the file or the query is one sentence."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            _refuse_bomb(path, archive, max_bytes)
-        with np.load(path, allow_pickle=False) as arrays:  # noqa: TID251 (without pickles)
-            return {name: arrays[name] for name in arrays.files}
-    except MemoryError:
-        raise
-    except Exception as error:  # a damaged archive fails in zipfile, zlib and NumPy, each in its own ways
-        if isinstance(error, ValueError) and str(error).startswith(path.name):
-            raise
-        why = "it holds Python objects" if "pickle" in str(error).lower() else reason(error)
-        raise ValueError(
-            f"{path.name} is not a readable .npz archive ({why}): save plain arrays with np.savez."
-        ) from None
-
-
-def _refuse_bomb(path: Path, archive: zipfile.ZipFile, max_bytes: int) -> None:
-    members = archive.infolist()
-    if len(members) > MAX_COLUMNS:
-        raise ValueError(
-            f"{path.name} holds {len(members):,} arrays, more than {MAX_COLUMNS:,}: use one matrix instead."
-        )
-    total = 0
-    for member in members:
-        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack without a limit
-            raise ValueError(f"{path.name} is compressed in a way that NumPy does not use: save it with np.savez.")
-        with archive.open(member) as packed:
-            file = io.BytesIO(packed.read(LONGEST_HEADER))
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
-        size = math.prod((*shape, dtype.itemsize))
-        if size > member.file_size or not dtype.itemsize:
-            raise ValueError(
-                f"{path.name} is damaged: {show(member.filename)} claims more data than it holds; save it again."
-            )
-        total += member.file_size
-    if total > max_bytes:
-        raise ValueError(
-            f"{path.name} would unpack to {total / 2**30:.1f} GiB, beyond {max_bytes / 2**30:.1f}: use Parquet."
-        )
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+            connection.set_authorizer(_allowed)
+            yield connection
+    except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError) as error:
+        raise ValueError(f"{path.name} cannot be asked that ({reason(error)}): check the table or the query.") from None

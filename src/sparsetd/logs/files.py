@@ -1,4 +1,4 @@
-"""Parquet and Arrow files as record batches of the columns that are asked for, within limits.
+"""Parquet, Arrow and .npz files as batches of the columns that are asked for, within limits.
 
 A log is trusted as far as pyarrow trusts it: what the footer of a Parquet file says of its size is believed and kept
 below `MOST`, and a small file that would become large is refused. The rest (compressed Arrow buffers, pages that
@@ -7,19 +7,22 @@ contradict their footer) is pyarrow's to refuse.
 
 from __future__ import annotations
 
+import io
 import json
+import math
 import os
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from sparsetd.logs.checks import reason
-from sparsetd.logs.footer import entries_of_lists
-from sparsetd.logs.schema import check_names
+from sparsetd.logs.checks import Array, reason, show
+from sparsetd.logs.schema import MAX_COLUMNS, check_names
 
 MOST = 8 * 2**30  # bytes that one row group or one column of lists may unpack to
 NUMBER = 8  # bytes of an entry
@@ -28,6 +31,9 @@ SHRUNK = 1_000
 PARQUET = (".parquet", ".pq")
 METADATA = b"sparsetd"  # the key in a Parquet file under which the names of its actions travel
 MAGIC = b"ARROW1"  # an Arrow file begins and ends with it; a stream does not
+ROW_GROUPS, COLUMNS, ABOUT, PATH, N_VALUES = 4, 1, 3, 3, 5  # fields of a footer that lead to the sizes of lists
+TAIL = 8  # bytes after the footer of a Parquet file: its length and a magic word
+LONGEST_HEADER = 2**14  # of an array in an .npz archive; NumPy itself reads no more than 10,000 bytes
 
 Raw = Mapping[str, Any]  # columns of some rows by name: Arrow's, or arrays and lists
 
@@ -167,3 +173,122 @@ def sliced(batch: Any, columns: Sequence[str], rows: int) -> Iterator[Raw]:
 
 def raw_of(batch: Any, columns: Sequence[str]) -> Raw:
     return {name: batch.column(name) for name in columns}
+
+
+def entries_of_lists(path: Path) -> list[int]:
+    """For every row group the number of entries that all its lists have together, which a kilobyte may call 2²⁸.
+
+    pyarrow would tell, but it ends the process where a damaged footer describes a column wrongly. So the footer is read
+    here, as Thrift's compact protocol writes it: a structure is a dictionary of its fields by number, a list a list.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, io.SEEK_END)
+        file.seek(max(size - TAIL, 0))
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(max(size - TAIL - length, 0))
+        footer = io.BytesIO(file.read(min(length, size)))
+    try:
+        return [sum(map(_entries, group[COLUMNS])) for group in _structure(footer)[ROW_GROUPS]]
+    except (EOFError, KeyError, TypeError, RecursionError):
+        raise ValueError(
+            f"{path.name} is not a readable Parquet file (its footer is damaged): write it again."
+        ) from None
+
+
+def _entries(column: dict[int, Any]) -> int:
+    about = column[ABOUT]
+    return int(about[N_VALUES]) if len(about[PATH]) > 1 else 0
+
+
+def _structure(data: io.BytesIO) -> dict[int, Any]:
+    fields: dict[int, Any] = {}
+    number = 0
+    while head := _byte(data):
+        number = number + (head >> 4) if head >> 4 else _number(data)
+        kind = head & 15
+        fields[number] = kind == 1 if kind in (1, 2) else _value(data, kind)
+    return fields
+
+
+def _value(data: io.BytesIO, kind: int) -> Any:
+    if kind in (1, 2, 3):
+        return _byte(data)
+    if kind in (4, 5, 6):
+        return _number(data)
+    if kind == 7:
+        return data.read(8)
+    if kind == 8:
+        return data.read(_varint(data))
+    if kind in (9, 10):
+        head = _byte(data)
+        size = _varint(data) if head >> 4 == 15 else head >> 4
+        return [_value(data, head & 15) for _ in range(size)]
+    if kind == 12:
+        return _structure(data)
+    raise TypeError("maps do not occur in a footer")
+
+
+def _byte(data: io.BytesIO) -> int:
+    found = data.read(1)
+    if not found:
+        raise EOFError
+    return found[0]
+
+
+def _varint(data: io.BytesIO) -> int:
+    value = shift = 0
+    while (byte := _byte(data)) & 128:
+        value |= (byte & 127) << shift
+        shift += 7
+    return value | byte << shift
+
+
+def _number(data: io.BytesIO) -> int:
+    """A signed number, of which the sign comes last."""
+    value = _varint(data)
+    return value >> 1 ^ -(value & 1)
+
+
+def read_npz(path: Path, max_bytes: int = MOST) -> dict[str, Array]:
+    """Arrays of an .npz archive, without pickles; sizes are checked against the headers before anything is unpacked."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _refuse_bomb(path, archive, max_bytes)
+        with np.load(path, allow_pickle=False) as arrays:  # noqa: TID251 (without pickles)
+            return {name: arrays[name] for name in arrays.files}
+    except MemoryError:
+        raise
+    except Exception as error:  # a damaged archive fails in zipfile, zlib and NumPy, each in its own ways
+        if isinstance(error, ValueError) and str(error).startswith(path.name):
+            raise
+        why = "it holds Python objects" if "pickle" in str(error).lower() else reason(error)
+        raise ValueError(
+            f"{path.name} is not a readable .npz archive ({why}): save plain arrays with np.savez."
+        ) from None
+
+
+def _refuse_bomb(path: Path, archive: zipfile.ZipFile, max_bytes: int) -> None:
+    members = archive.infolist()
+    if len(members) > MAX_COLUMNS:
+        raise ValueError(
+            f"{path.name} holds {len(members):,} arrays, more than {MAX_COLUMNS:,}: use one matrix instead."
+        )
+    total = 0
+    for member in members:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack without a limit
+            raise ValueError(f"{path.name} is compressed in a way that NumPy does not use: save it with np.savez.")
+        with archive.open(member) as packed:
+            file = io.BytesIO(packed.read(LONGEST_HEADER))
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(file)
+        size = math.prod((*shape, dtype.itemsize))
+        if size > member.file_size or not dtype.itemsize:
+            raise ValueError(
+                f"{path.name} is damaged: {show(member.filename)} claims more data than it holds; save it again."
+            )
+        total += member.file_size
+    if total > max_bytes:
+        raise ValueError(
+            f"{path.name} would unpack to {total / 2**30:.1f} GiB, beyond {max_bytes / 2**30:.1f}: use Parquet."
+        )

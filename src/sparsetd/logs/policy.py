@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.logs.checks import Array, reason, refuse, rowwise, show
-from sparsetd.logs.names import in_order
+from sparsetd.logs.schema import in_order
 
 Policy = Callable[[Array], Any]
 MOST_ACTIONS = 1_000_000

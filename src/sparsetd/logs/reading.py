@@ -10,12 +10,10 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sparsetd.logs.checks import Array, counted_from, nth
-from sparsetd.logs.columns import refuse_rows_after_the_end
+from sparsetd.logs.checks import Array, counted_from, nth, refuse_rows_after_the_end
 from sparsetd.logs.door import MAX_BYTES, Log, manifest_of
-from sparsetd.logs.order import hashes, in_order, over, starts, whole_episodes, with_successors
 from sparsetd.logs.schema import Schema
-from sparsetd.logs.table import array, build, stacked
+from sparsetd.logs.table import array, build, hashes, in_order, over, stacked, starts, whole_episodes, with_successors
 from sparsetd.logs.transitions import Transitions
 
 T = TypeVar("T")

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 
 from sparsetd.logs.cells import FLAGS, folded
 from sparsetd.logs.checks import Array, show
-from sparsetd.logs.names import label, nearest
+from sparsetd.logs.schema import label, nearest
 
 LONGEST = 10_000  # characters of a rule
 MOST_SIGNS = 200  # operators, brackets and signs of a rule, which bounds its depth

@@ -27,11 +27,10 @@ import pyarrow.compute as pc
 from sparsetd._tools.progress import track
 from sparsetd.logs.door import MANIFEST, Log, files_of
 from sparsetd.logs.files import METADATA
-from sparsetd.logs.order import by_number, codes, hashes, over, whole_episodes, with_successors
 from sparsetd.logs.partition import hashed, parts_between, ranges
 from sparsetd.logs.schema import SIZES, Schema
 from sparsetd.logs.shards import UNFINISHED, digest_of
-from sparsetd.logs.table import alike, common, stacked
+from sparsetd.logs.table import alike, by_number, codes, common, hashes, over, stacked, whole_episodes, with_successors
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
 

@@ -22,10 +22,9 @@ from sparsetd.logs.arrays import array_of, ids_of, lists_of
 from sparsetd.logs.checks import Array
 from sparsetd.logs.door import BATCH, MANIFEST, files_of, manifest_of
 from sparsetd.logs.files import PARQUET, action_names, footer_of, open_parquet
-from sparsetd.logs.names import joined_names
 from sparsetd.logs.partition import cuts, hashed, parts_between
 from sparsetd.logs.reading import read
-from sparsetd.logs.schema import infer_schema
+from sparsetd.logs.schema import infer_schema, joined_names
 from sparsetd.logs.transitions import Transitions
 
 UNFINISHED = "unfinished"

@@ -194,7 +194,7 @@ def repeated_episodes(t: Transitions) -> str | None:
 def episode_digests(observation: Array, reward: Array, bounds: Array) -> Array:
     """Two numbers for every episode of three rows or more: of its ends and its rewards, and of its first state.
 
-    Every evaluation asks for them, and `learnt.fingerprints`, which look at every number, take a hundred times as long.
+    Every evaluation asks for them, and `fingerprints`, which look at every number, take a hundred times as long.
     """
     long = np.diff(bounds) >= 3
     first, last = bounds[:-1][long], bounds[1:][long] - 1

@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import scipy.sparse as sp
 
-from sparsetd.logs import checks, columns
+from sparsetd.logs import checks
 from sparsetd.logs.arrays import array_of, csr_of, folded, ids_of, is_list, lists_of, same_width
-from sparsetd.logs.checks import Array, nth
+from sparsetd.logs.checks import Array, nth, refuse_rows_after_the_end
 from sparsetd.logs.files import Raw
+from sparsetd.logs.partition import hashed
 from sparsetd.logs.schema import WIDEST, Schema
 from sparsetd.logs.transitions import Transitions
 
@@ -32,27 +33,26 @@ def checked(raw: Raw, schema: Schema) -> pa.Table:
     n = len(raw[schema.observed])
     if n == 0:
         raise ValueError(f"`{schema.observed}` has no rows: the source is empty.")
-    look = _Look(raw, n)
-    found = look.numbers("action", schema.action)
+    look = _Look(raw, schema, n)
+    found = look.numbers("action")
     density = any(values.dtype.kind == "f" for values in found.values())
-    ended = look.at(_flags, schema.terminated, raw, n)
-    mu = look.at(_probability, schema.behavior_prob, raw, n, density=density, positive=True)
-    pi = look.at(_probability, schema.target_prob, raw, n, density=density, positive=False)
-    look.at(columns.refuse_infinite_ratio, schema.behavior_prob, mu, pi)
+    ended = look.at("terminated", checks.flags)
+    mu = look.at("behavior_prob", checks.probabilities, density=density, positive=True)
+    pi = look.at("target_prob", checks.probabilities, density=density, positive=False)
     found |= {
-        **look.numbers("observation", schema.observation),
-        **look.numbers("next_observation", schema.next_observation, np.zeros(n, bool) if ended is None else ~ended),
-        **(look.at(_sparse, "", raw, schema, n) or {}),
-        **(look.at(_sparse, "next_", raw, schema, n) or {}),
+        **look.numbers("observation"),
+        **look.numbers("next_observation", np.zeros(n, bool) if ended is None else ~ended),
+        **(look.tried(_sparse, "", raw, schema, n) or {}),
+        **(look.tried(_sparse, "next_", raw, schema, n) or {}),
         "terminated": ended,
-        "truncated": look.at(_flags, schema.truncated, raw, n),
-        "reward": np.zeros(n) if schema.reward is None else look.at(_column, schema.reward, raw, n),
-        "step": look.at(_column, schema.step, raw, n),
+        "truncated": look.at("truncated", checks.flags),
+        "reward": np.zeros(n) if schema.reward is None else look.at("reward", checks.column),
+        "step": look.at("step", checks.column),
         "behavior_prob": mu,
         "target_prob": pi,
-        "ratio": look.at(_ratio, schema.ratio, raw, n, mu, pi),
-        "episode": look.at(_ids, schema.episode, raw, n),
-        "group": look.at(_ids, schema.group, raw, n),
+        "ratio": look.at("ratio", checks.ratios, behavior_prob=mu, target_prob=pi, behavior=schema.behavior_prob),
+        "episode": look.ids("episode"),
+        "group": look.ids("group"),
     }
     look.tell()
     return pa.table({role: _arrow(values) for role, values in found.items() if values is not None})
@@ -61,21 +61,32 @@ def checked(raw: Raw, schema: Schema) -> pa.Table:
 class _Look:
     """A look at columns that goes on after one that is wrong, so that all problems are told at once."""
 
-    def __init__(self, raw: Raw, n: int) -> None:
-        self.raw, self.n = raw, n
+    def __init__(self, raw: Raw, schema: Schema, n: int) -> None:
+        self.raw, self.schema, self.n = raw, schema, n
         self.problems: list[Exception] = []
 
-    def at(self, check: Callable[..., Any], name: str | None, *args: Any, **how: Any) -> Any:
-        """Return what the check makes of a column; None where it is wrong."""
+    def tried(self, check: Callable[..., Any], *args: Any, **how: Any) -> Any:
+        """Return what a check returns; None where it finds something wrong."""
         try:
-            return check(name, *args, **how)
+            return check(*args, **how)
         except (ValueError, TypeError) as problem:
             self.problems.append(problem)
             return None
 
-    def numbers(self, role: str, names: Sequence[str], where: Array | None = None) -> dict[str, Array]:
+    def at(self, role: str, check: Callable[..., Any], **how: Any) -> Any:
+        """Return what a check makes of the column of a role; it gets None where there is no such column."""
+        name = getattr(self.schema, role)
+        values = None if name is None else self.tried(array_of, name, self.raw[name])
+        return None if values is None and name is not None else self.tried(check, name or role, values, self.n, **how)
+
+    def ids(self, role: str) -> Any:
+        name = getattr(self.schema, role)
+        return None if name is None else self.tried(ids_of, name, self.raw[name], self.n)
+
+    def numbers(self, role: str, where: Array | None = None) -> dict[str, Array]:
         """Columns of numbers, or of lists of numbers, finite in the rows `where`."""
-        found = {f"{role} {j}": self.at(_numbers, name, self.raw, self.n, where) for j, name in enumerate(names)}
+        names = enumerate(getattr(self.schema, role))
+        found = {f"{role} {j}": self.tried(_numbers, name, self.raw[name], self.n, where) for j, name in names}
         return {column: values for column, values in found.items() if values is not None}
 
     def tell(self) -> None:
@@ -97,30 +108,8 @@ def _arrow(values: Any) -> Any:
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
 
 
-def _column(name: str | None, raw: Raw, n: int) -> Array | None:
-    return None if name is None else checks.column(name, array_of(name, raw[name]), n)
-
-
-def _flags(name: str | None, raw: Raw, n: int) -> Array:
-    return checks.flags(name or "", None if name is None else array_of(name, raw[name]), n)
-
-
-def _probability(name: str | None, raw: Raw, n: int, *, density: bool, positive: bool) -> Array | None:
-    if name is None:
-        return None
-    return checks.probabilities(name, array_of(name, raw[name]), n, density=density, positive=positive)
-
-
-def _ratio(name: str | None, raw: Raw, n: int, mu: Array | None, pi: Array | None) -> Array | None:
-    return None if name is None else columns.ratios(array_of(name, raw[name]), n, mu, pi, name)
-
-
-def _ids(name: str | None, raw: Raw, n: int) -> Any:
-    return None if name is None else ids_of(name, raw[name], n)
-
-
-def _numbers(name: str, raw: Raw, n: int, where: Array | None) -> Array:
-    values = checks.rows(name, unpacked(array_of(name, raw[name])))
+def _numbers(name: str, column: Any, n: int, where: Array | None) -> Array:
+    values = checks.rows(name, unpacked(array_of(name, column)))
     checks.length(name, values, n)
     checks.finite(name, values, where)
     return values[:, 0] if values.shape[1] == 1 else values
@@ -259,7 +248,7 @@ def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Tra
     truncated = known(table, "truncated")
     if after is None:
         last = np.append(start[1:], True)
-        after = columns.next_rows(s, last)
+        after = checks.next_rows(s, last)
         truncated = truncated | (np.append(~complete[1:], False) & ~last)
     if not complete.all():
         s, after, table, start, truncated = (
@@ -274,7 +263,7 @@ def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Tra
     return Transitions(
         observation=s,
         reward=known(table, "reward").astype(np.float64, copy=False),
-        next_observation=columns.filled_in(s, after),
+        next_observation=checks.filled_in(s, after),
         terminated=known(table, "terminated"),
         truncated=truncated,
         start=start,
@@ -295,3 +284,93 @@ def known(table: pa.Table, role: str) -> Array:
     if not is_list(column.type):
         return array_of(role, column)
     return np.asarray(column.combine_chunks().flatten()).reshape(len(column), -1)
+
+
+def in_order(table: pa.Table, schema: Schema) -> tuple[pa.Table, bool]:
+    """Rows sorted by episode (in order of appearance) and step, and whether they had to be.
+
+    Without identifiers of the episodes, steps that begin again after a row that ended an episode are in order.
+    """
+    step = array(table, "step")
+    if "episode" not in table.column_names and (step is None or _advances(step, starts(table))):
+        return table, False
+    return by_number(table, appearance(table), schema)
+
+
+def by_number(table: pa.Table, number: Array, schema: Schema) -> tuple[pa.Table, bool]:
+    """Rows sorted by the number of their episode and by step (or as they stand), and whether they had to be."""
+    step = array(table, "step")
+    step = np.arange(len(table)) if step is None else step
+    if (np.diff(number) >= 0).all() and _advances(step, np.diff(number, prepend=-1) > 0):
+        return table, False
+    order = np.lexsort((step, number))
+    if "step" in table.column_names:
+        _refuse_repeated(table, step, number, order, schema)
+    moved = bool((np.diff(order) != 1).any())
+    return (table.take(pa.array(order)) if moved else table), moved
+
+
+def _refuse_repeated(table: pa.Table, step: Array, number: Array, order: Array, schema: Schema) -> None:
+    same = (step[order][1:] == step[order][:-1]) & (np.diff(number[order]) == 0)
+    if same.any():
+        row = int(order[1:][np.argmax(same)])
+        ids = array(table.slice(row, 1), "episode")
+        where = "" if ids is None else f" of episode {checks.show(ids[0])}"
+        raise ValueError(
+            f"`{schema.step}` must differ within an episode, but row {row} repeats step {step[row]}{where}: "
+            "remove the duplicate, correct its step, or add a column `episode`."
+        )
+
+
+def _advances(step: Array, start: Array) -> bool:
+    return bool(((step[1:] > step[:-1]) | start[1:]).all())
+
+
+def codes(table: pa.Table) -> tuple[Array, Any]:
+    """A number for the episode of every row, and the ids that the numbers stand for."""
+    ids = table.column("episode").combine_chunks()
+    ids = ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
+    return np.asarray(ids.indices), ids.dictionary
+
+
+def appearance(table: pa.Table) -> Array:
+    """0, 1, … for the episodes in the order of their first rows; one episode where there are no ids."""
+    if "episode" not in table.column_names:
+        return np.zeros(len(table), np.int64)
+    return np.asarray(pa.array(codes(table)[0]).dictionary_encode().indices)
+
+
+def hashes(table: pa.Table) -> Array:
+    """The hash of each row's episode, computed once per id."""
+    number, ids = codes(table)
+    return np.asarray(hashed(ids.to_numpy(zero_copy_only=False))[number])
+
+
+def starts(table: pa.Table) -> Array:
+    """First rows of episodes: where the identifier changes, else after a row that ended one."""
+    if "episode" not in table.column_names:
+        return np.concatenate([[True], over(table)[:-1]])
+    number = codes(table)[0]
+    return np.concatenate([[True], number[1:] != number[:-1]])
+
+
+def over(table: pa.Table) -> Array:
+    """Rows that ended an episode, for good or not."""
+    return known(table, "terminated") | known(table, "truncated")
+
+
+def whole_episodes(table: pa.Table) -> Array:
+    """Return where the episodes of sorted rows begin; refused where one goes on after its end."""
+    start = starts(table)
+    refuse_rows_after_the_end(over(table), np.cumsum(start))
+    return start
+
+
+def with_successors(table: pa.Table, start: Array, schema: Schema) -> Array:
+    """Return which rows have a successor: all, where the log names it; else the next row of the same episode is it.
+
+    The last row of an episode that did not terminate then has none: it only serves as the successor of the row before.
+    """
+    if schema.has_successors:
+        return np.ones(len(table), dtype=bool)
+    return ~np.append(start[1:], True) | known(table, "terminated")

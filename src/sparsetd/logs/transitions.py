@@ -12,12 +12,12 @@ import scipy.sparse as sp
 
 from sparsetd import plots
 from sparsetd._tools.frames import ROWS, Framed, frame
-from sparsetd.logs import checks, columns
+from sparsetd.logs import checks
 from sparsetd.logs.arrays import joined
 from sparsetd.logs.checks import Array, Mask
-from sparsetd.logs.names import codes_in, in_order, joined_names, names_in
 from sparsetd.logs.partition import partition
 from sparsetd.logs.policy import action_probabilities, chosen, discrete, is_whole
+from sparsetd.logs.schema import codes_in, in_order, joined_names, names_in
 from sparsetd.system import rows_of
 
 
@@ -114,15 +114,15 @@ class Transitions(Framed):
         checks.finite("observation", s)
         ended = checks.flags("terminated", terminated, n)
         cut = checks.flags("truncated", truncated, n)
-        first, number = columns.boundaries(n, ended | cut, start, episode)
-        a = None if action is None else columns.actions(action, n)
-        mu = columns.probability("behavior_prob", behavior_prob, n, a, positive=True)
-        pi = columns.probability("target_prob", target_prob, n, a, positive=False)
-        columns.refuse_infinite_ratio("behavior_prob", mu, pi)
+        first, number = checks.boundaries(n, ended | cut, start, episode)
+        a = None if action is None else checks.actions(action, n)
+        density = a is not None and a.dtype.kind == "f"
+        mu = checks.probabilities("behavior_prob", behavior_prob, n, density=density, positive=True)
+        pi = checks.probabilities("target_prob", target_prob, n, density=density, positive=False)
         return cls(
             observation=s,
             reward=checks.column("reward", reward, n).astype(np.float64, copy=False),
-            next_observation=columns.successors(s, next_observation, ended, first),
+            next_observation=checks.successors(s, next_observation, ended, first),
             terminated=ended,
             truncated=cut,
             start=first,
@@ -130,7 +130,7 @@ class Transitions(Framed):
             action=a,
             behavior_prob=mu,
             target_prob=pi,
-            ratio=columns.ratios(ratio, n, mu, pi),
+            ratio=checks.ratios("ratio", ratio, n, mu, pi),
             names=checks.names_of(names_in(observation) if names is None else names, s.shape[1]),
             episode_id=None if episode is None else np.asarray(episode),
         )

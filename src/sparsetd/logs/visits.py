@@ -12,9 +12,8 @@ from sparsetd.logs import cells, messy
 from sparsetd.logs.cells import folded, number
 from sparsetd.logs.checks import Array, show
 from sparsetd.logs.messy import Notes, option
-from sparsetd.logs.names import nearest
 from sparsetd.logs.raw import Column, Raw
-from sparsetd.logs.schema import ALIASES
+from sparsetd.logs.schema import ALIASES, nearest
 
 # Names that say what a column is, beside those of `schema.ALIASES`, in the languages of the tables that were met.
 GUESSES = {
