@@ -43,6 +43,7 @@ class Mutant:
 
 
 BASE, CHECKS, KEPT = "estimators/base.py", "estimators/validation.py", "solvers/rows.py"
+PATHS, PROGRAMS = "solvers/path_following.py", "solvers/linear_program.py"
 PENALTY, METRIC, STABLE = "tests/penalties", "tests/test_metrics.py", "tests/selection/test_stability_and_intervals.py"
 RULE, KEPT_WORK, STORED = "tests/logs/test_rules.py", "tests/storage/test_cache.py", "tests/storage"
 PROGRAM, LITERAL = "tests/solvers/test_linear_programs.py", "tests/solvers/test_against_reference.py"
@@ -117,11 +118,18 @@ MUTANTS = (
         "return np.asarray(self.left.T @ self.reward)",
     ),
     Mutant(
-        "solvers/lars.py", "np.max(np.abs(c[penalised]) / factor[penalised]", "np.max(c[penalised] / factor[penalised]"
+        "solvers/path_following.py",
+        "np.max(np.abs(c[penalised]) / factor[penalised]",
+        "np.max(c[penalised] / factor[penalised]",
     ),
-    Mutant("solvers/omp.py", "c = np.abs(b - active.columns @ theta)", "c = b - active.columns @ theta"),
-    Mutant("solvers/omp.py", "coef[order] = thetas[-1]", "coef[sorted(order)] = thetas[-1]"),
-    Mutant("solvers/ralp.py", "used = np.flatnonzero(system.weight)", "used = np.arange(len(system.weight))", PROGRAM),
+    Mutant(PATHS, "c = np.abs(b - active.columns @ theta)", "c = b - active.columns @ theta"),
+    Mutant(PATHS, "coef[order] = thetas[-1]", "coef[sorted(order)] = thetas[-1]"),
+    Mutant(
+        "solvers/linear_program.py",
+        "used = np.flatnonzero(system.weight)",
+        "used = np.arange(len(system.weight))",
+        PROGRAM,
+    ),
     Mutant("solvers/saddle/solver.py", "units.back(values).astype(state.dtype)", "values.astype(state.dtype)"),
     Mutant(
         "solvers/saddle/solver.py",

@@ -17,7 +17,7 @@ from reproduction.verdict import THEORY, Claim, judge
 from sparsetd.operators import td, tdc
 from sparsetd.penalties import L1
 from sparsetd.solvers import PrimalDual
-from sparsetd.solvers.lars import Lars
+from sparsetd.solvers.path_following import Lars
 from sparsetd.system import Array, Batch
 
 PAPER = {

@@ -10,8 +10,7 @@ from sklearn.linear_model import lars_path as sklearn_path
 
 from sparsetd.operators import td
 from sparsetd.penalties import L1, ElasticNet
-from sparsetd.solvers.active_set import ActiveSet
-from sparsetd.solvers.lars import Lars, lars_path
+from sparsetd.solvers.path_following import ActiveSet, Lars, lars_path
 from sparsetd.system import Batch
 
 

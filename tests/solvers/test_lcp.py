@@ -7,8 +7,7 @@ import pytest
 
 from sparsetd.operators import td
 from sparsetd.penalties import L1
-from sparsetd.solvers.lars import Lars
-from sparsetd.solvers.lcp import Lcp
+from sparsetd.solvers.path_following import Lars, Lcp
 from sparsetd.system import Batch
 
 

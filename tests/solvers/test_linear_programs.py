@@ -10,9 +10,8 @@ from scipy.optimize import linprog
 
 from sparsetd.operators import td
 from sparsetd.penalties import L1, ElasticNet, NoPenalty
-from sparsetd.solvers.dantzig import Dantzig
-from sparsetd.solvers.lars import Lars
-from sparsetd.solvers.ralp import Ralp
+from sparsetd.solvers.linear_program import Dantzig, Ralp
+from sparsetd.solvers.path_following import Lars
 from sparsetd.system import Batch, mean_system
 
 

@@ -12,7 +12,7 @@ from sklearn.linear_model import Lasso
 
 from sparsetd.operators import td
 from sparsetd.penalties import L1
-from sparsetd.solvers.lstd_l1 import LstdL1
+from sparsetd.solvers.path_following import LstdL1
 from sparsetd.system import Batch, mean_system
 
 

@@ -8,7 +8,7 @@ from sklearn.linear_model import OrthogonalMatchingPursuit
 
 from sparsetd.operators import td
 from sparsetd.penalties import L1
-from sparsetd.solvers.omp import Omp
+from sparsetd.solvers.path_following import Omp
 from sparsetd.system import Batch
 
 

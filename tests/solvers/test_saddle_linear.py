@@ -9,9 +9,8 @@ import pytest
 import scipy.sparse as sp
 
 from sparsetd.operators import OPERATORS
-from sparsetd.solvers.saddle import columns as columns_module
-from sparsetd.solvers.saddle.columns import Columns
-from sparsetd.solvers.saddle.linear import ByFold, Implicit, as_weight, formed, mean_operator
+from sparsetd.solvers.saddle import linear as linear_module
+from sparsetd.solvers.saddle.linear import ByFold, Columns, Implicit, as_weight, formed, mean_operator
 from sparsetd.system import Batch, mean_system
 
 N, D = 40, 7
@@ -94,7 +93,7 @@ def test_the_systems_without_a_fold_are_those_of_the_other_rows(form: bool) -> N
 def test_the_triangle_preserves_lengths_and_a_large_block_is_not_kept(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns_module, "KEEP_BELOW", limit)
+    monkeypatch.setattr(linear_module, "KEEP_BELOW", limit)
     rng = np.random.default_rng(6)
     batch = make_batch(rng, sparse=True)
     A, b = mean_system(OPERATORS["tdc"](), batch)

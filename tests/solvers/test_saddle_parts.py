@@ -8,18 +8,13 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from sparsetd.solvers.saddle.certificate import Point, Problem
-from sparsetd.solvers.saddle.columns import Columns
-from sparsetd.solvers.saddle.linear import Matrix
-from sparsetd.solvers.saddle.newton import _solve_low_rank
-from sparsetd.solvers.saddle.norms import RMSPBE, FitNorm, without_w
+from sparsetd.solvers.saddle.linear import Columns, Matrix
+from sparsetd.solvers.saddle.newton import _solve_low_rank, solve_on_working_set
 from sparsetd.solvers.saddle.pdhg import pdhg
-from sparsetd.solvers.saddle.polish import closed_form, polished
-from sparsetd.solvers.saddle.sign_search import _towards, sign_search
+from sparsetd.solvers.saddle.problem import RMSPBE, FitNorm, Point, Problem, Terms, without_w
 from sparsetd.solvers.saddle.solve import point_at, solve
-from sparsetd.solvers.saddle.terms import Terms
+from sparsetd.solvers.saddle.support import _towards, closed_form, polished, sign_search
 from sparsetd.solvers.saddle.units import Units, whitened
-from sparsetd.solvers.saddle.working_set import solve_on_working_set
 
 ORDERS = [1, 2, "inf"]
 DUAL = {1: "inf", 2: 2, "inf": 1}

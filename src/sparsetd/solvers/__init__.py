@@ -12,15 +12,11 @@ from sparsetd._tools.lazy_names import lazily
 if TYPE_CHECKING:
     from sparsetd.solvers.adaptive import *
     from sparsetd.solvers.coin_betting import *
-    from sparsetd.solvers.dantzig import *
     from sparsetd.solvers.dual_averaging import *
     from sparsetd.solvers.hand_set import *
-    from sparsetd.solvers.lars import *
-    from sparsetd.solvers.lcp import *
     from sparsetd.solvers.least_squares import *
-    from sparsetd.solvers.lstd_l1 import *
-    from sparsetd.solvers.omp import *
-    from sparsetd.solvers.ralp import *
+    from sparsetd.solvers.linear_program import *
+    from sparsetd.solvers.path_following import *
     from sparsetd.solvers.schedules import *
 
 __getattr__, __dir__, __all__ = lazily(

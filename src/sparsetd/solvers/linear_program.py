@@ -1,26 +1,32 @@
-"""Linear programs with few non-zeros and few binding rows, by column and row generation on SciPy's HiGHS.
+"""Dantzig-LSTD and RALP: linear programs with few non-zeros and few binding rows, by generating columns and rows.
 
     min costᵀθ + weightᵀ|θ|     subject to     lower ≤ Rθ ≤ upper,     factorᵀ|θ| ≤ budget
 
-Only the rows K and the columns J that matter are handed to HiGHS (θ_J = u − v, u, v ≥ 0). With the multipliers y of its
-rows and ν ≤ 0 of the budget, the answer solves the whole program if
+Only the rows K and the columns J that matter are handed to SciPy's HiGHS (θ_J = u − v, u, v ≥ 0). With the multipliers
+y of its rows and ν ≤ 0 of the budget, the answer solves the whole program if
 
     lower ≤ Rθ ≤ upper     and     |cost − Rᵀy|_j ≤ weight_j − ν factor_j     for every row and every j,
 
 its optimality conditions. The rows and columns that violate them most join K and J.
+
+References
+----------
+Geist, Scherrer, Lazaric & Ghavamzadeh (2012), Dantzig-LSTD. Petrik, Taylor, Parr & Zilberstein (2010), RALP.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from sparsetd.solvers.active_set import Column
-from sparsetd.system import Array
+from sparsetd.solvers.path_following import Column, lars_path
+from sparsetd.solvers.rows import Fold, Rows, RowSolver, RowState, RowSystem, System, weights
+from sparsetd.system import Array, Solution, Table
 
 STATUS = {0: "converged", 1: "step_limit", 2: "infeasible", 3: "unbounded"}
 TOLERANCE = 1e-7  # violations below this share of the largest number involved are rounding: HiGHS's own tolerance
@@ -127,3 +133,105 @@ def _worst(excess: Array, size: int, scale: float) -> Array:
     """Return where the excess is largest, as many as are chosen already."""
     worst = np.argsort(-excess, kind="stable")[: max(AT_ONCE, size)]
     return np.asarray(worst[excess[worst] > TOLERANCE * max(1.0, scale)])
+
+
+@dataclass(frozen=True)
+class Dantzig(RowSolver):
+    """Finds the smallest coefficients in the l1 norm that nearly solve the LSTD equation, by a linear program.
+
+    min_θ Σ_i factor_i|θ_i| subject to |Aθ − b|_i ≤ ρ factor_i, for the means A and b: a linear program.
+
+    Always convex: no P-matrix is needed, so off-policy data are no obstacle. A Lasso-TD fixed point is feasible, so
+    this has the smaller ‖θ‖₁ of the two, and the features of LARS-TD's path are where the search begins. Infeasible
+    only if A is singular and ρ is small; then `status` says so and θ = 0.
+
+    See also `Lars`: a fixed point that satisfies the same bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, penalties, solvers
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=10, n_relevant=2)
+    >>> rows = mdp.sample(2000, np.random.default_rng(1))
+    >>> model = LinearTD(gamma=0.9, penalty=penalties.L1(0.05), solver=solvers.Dantzig())
+    >>> model = model.fit(rows.phi, rows.reward, rows.phi_next)
+    >>> np.flatnonzero(model.coef_), np.flatnonzero(mdp.theta_star)
+    (array([4, 5]), array([4, 5]))
+    """
+
+    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:  # noqa: ARG002
+        system = state.system()
+        rho, kappa, factors = weights(penalty, factor, state.n_features)
+        if kappa:
+            raise ValueError("a linear program has no quadratic term: use penalty L1, not one with an ℓ2 part")
+        theta, status, rounds = dantzig(system, rho, factors)
+        product = sum((theta[j] * system.column(j) for j in np.flatnonzero(theta).tolist()), start=np.zeros(len(theta)))
+        coef = theta.astype(state.dtype)
+        extras = {"residual": float(np.max(np.abs(product - system.b), initial=0.0))}
+        return Solution(coef, coef.copy(), rounds, status, extras=extras)
+
+
+def dantzig(system: System, rho: float, factor: Array) -> tuple[Array, str, int]:
+    """argmin factorᵀ|θ| with |Aθ − b| ≤ ρ factor, entry by entry."""
+    bound, b = rho * factor, system.b
+    path = lars_path(system.column, b, rho, factor, max_steps=200)
+    start = {*path.indices[-1].tolist(), *np.flatnonzero(factor == 0).tolist()} or {int(np.argmax(np.abs(b)))}
+    program = Program(np.zeros(len(b)), factor, system.column, system.adjoint, b - bound, b + bound, factor)
+    return minimise(program, start, start)
+
+
+FIRST_ROWS = 50  # inequalities of the first round
+
+
+@dataclass(frozen=True)
+class Ralp(RowSolver):
+    """Finds the smallest values that satisfy every sampled Bellman inequality, within a budget for the coefficients.
+
+    min_θ mean_t φ_tᵀθ subject to φ_tᵀθ ≥ r_t + ψ_tᵀθ for every sample and Σ_i factor_i|θ_i| ≤ budget.
+
+    The smallest value function that satisfies every sampled Bellman inequality: an upper bound on the values of the
+    sampled states, for deterministic transitions. With random ones each sample is taken at its word, so the bound is
+    loose: this method has no expectation in it. Samples of one state under several actions make it a method for
+    control. Keep a constant feature without penalty: with γ < 1 it makes the program feasible for any budget.
+
+    Every row counts once, in the mean with its ratio × interest; rows where that is zero are left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd import LinearTD, solvers
+    >>> phi, phi_next = np.array([[1.0, 0.0], [1.0, 1.0]]), np.ones((2, 2))
+    >>> model = LinearTD(gamma=0.5, solver=solvers.Ralp(budget=10.0))
+    >>> model.fit(phi, [0.0, 1.0], phi_next).predict(phi).round(6)
+    array([1., 2.])
+    """
+
+    fold: ClassVar[Fold] = "never"
+    budget: float = 1.0
+
+    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
+        if table.lam:
+            raise ValueError("RALP has one Bellman inequality per sample and no traces: use lam=0")
+        system = state.system()
+        assert isinstance(system, RowSystem)  # they are never folded
+        factors = weights(penalty, factor, state.n_features)[2]
+        used = np.flatnonzero(system.weight)
+        objective = np.asarray(system.left.sum(axis=0)).ravel() / len(system.reward)
+        theta, status, rounds = ralp(objective, system.right[used], system.reward[used], factors, self.budget)
+        coef = theta.astype(state.dtype)
+        return Solution(coef, coef.copy(), rounds, status, extras={"objective": float(objective @ theta)})
+
+
+def ralp(objective: Array, rows: Rows, reward: Array, factor: Array, budget: float) -> tuple[Array, str, int]:
+    """argmin objectiveᵀθ with rows·θ ≥ reward and factorᵀ|θ| ≤ budget."""
+    columns: Any = rows.tocsc() if sp.issparse(rows) else np.asfortranarray(rows)
+
+    def column(j: int) -> Array:
+        return np.asarray(columns[:, [j]].toarray()[:, 0] if sp.issparse(columns) else columns[:, j])
+
+    no_weight, no_limit = np.zeros(len(objective)), np.full(len(reward), np.inf)
+    program = Program(objective, no_weight, column, lambda y: rows.T @ y, reward, no_limit, factor, budget)
+    promising = np.argsort(-np.abs(objective), kind="stable")[:AT_ONCE]
+    demanding = np.argsort(-reward, kind="stable")[:FIRST_ROWS]
+    return minimise(program, {*np.flatnonzero(factor == 0).tolist(), *promising.tolist()}, demanding.tolist())

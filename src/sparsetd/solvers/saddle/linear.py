@@ -1,16 +1,28 @@
-"""The mean system A = (1/N) Σ A_t of `mean_operator`, by its rows or, when that is cheaper, as a matrix: when d is
-small and N exceeds it.
+"""The mean system A = (1/N) Σ A_t as something to multiply with, as a matrix, by its columns, and on a selection.
+
+**The system.** `mean_operator` takes the rows as they are or, when that is cheaper, forms the matrix: when d is small
+and N exceeds it.
+
+**Its columns.** Those that a working set W needs are computed once and compressed. For m = 2 only lengths matter, so a
+tall block may be replaced by its triangular factor, which is built from a few rows at a time:
+
+    [A_W  b] = Q R      ⇒      ‖A_W x − b‖₂ = ‖R_W x − R_b‖₂        (|W| + 1 rows instead of kd)
+
+**LSTD on a selection S.** The penalty chooses, and then stops shrinking:
+
+    θ_S = argmin ‖G_SS θ_S − g_S‖,      G_SS = Σ_t w_t e_S(φ − ψ)_Sᵀ,    g_S = Σ_t w_t r_t e_S
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.linalg import qr
 
 from sparsetd.system import Array, Batch, MeanOperator, Table, dense, recurrence
 
@@ -208,3 +220,63 @@ class ByFold:
         folds = np.unique(self._fold[kept > 0])
         A = np.sum([self._sums[j] for j in folds], axis=0) * (len(kept) / kept.sum())
         return Matrix(_damped(system, A), system.b)
+
+
+KEEP_BELOW = 4 * 10**7  # numbers (320 MB): larger blocks are streamed, not stored
+
+
+@dataclass
+class Columns:
+    """A[:, index], growing; `values` is None while the block is too large to keep."""
+
+    A: Linear
+    index: Array = field(default_factory=lambda: np.empty(0, dtype=np.intp))
+    values: Array | None = None
+
+    def extend(self, index: Array) -> int:
+        """Adds the coordinates that are not there yet, and says how many; those that are keep their places."""
+        new = np.setdiff1d(index, self.index)
+        total = self.A.size * (len(self.index) + len(new))
+        if total > KEEP_BELOW:
+            self.values = None
+        elif len(new):
+            missing = new if self.values is not None or not len(self.index) else np.append(self.index, new)
+            block = gathered(self.A, missing)
+            self.values = block if self.values is None else np.column_stack([self.values, block])
+        self.index = np.append(self.index, new)
+        return len(new)
+
+    def dense(self) -> Array:
+        """A_W itself, for the norms that are not invariant under rotation; there the block is always kept."""
+        assert self.values is not None
+        return self.values
+
+    def triangular(self) -> Array:
+        """R of [A_W  b] = Q R."""
+        b = self.A.b[:, None]
+        if self.values is not None:
+            return _triangle(np.column_stack([self.values, b]))
+        R = np.empty((0, len(self.index) + 1))
+        for rows, values in self.A.columns(self.index, chunk=max(KEEP_BELOW // (20 * len(self.index)), 1000)):
+            block = np.column_stack([values, b[rows]])
+            R = _triangle(np.vstack([R, block[block.any(axis=1)]]))
+        return R
+
+
+def _triangle(block: Array) -> Array:
+    if len(block) <= block.shape[1]:
+        return block
+    return np.asarray(qr(block, mode="r", check_finite=False, overwrite_a=True)[0][: block.shape[1]])
+
+
+def selected_rows(table: Table, batch: Batch, selected: Array) -> tuple[Array, Array, Array]:
+    """φ_S, ψ_S and e_S of every row, each of shape (N, |S|)."""
+    phi, psi, e = Implicit(table, batch, as_weight(batch, None)).directions(np.asarray(selected))
+    return phi, psi, e
+
+
+def refit(table: Table, batch: Batch, selected: Array, weight: Array | None = None) -> Array:
+    """θ_S by LSTD on the rows with their weights; the shortest solution where G_SS is singular."""
+    phi, psi, e = selected_rows(table, batch, selected)
+    weighted = as_weight(batch, weight)[:, None] * e
+    return np.asarray(np.linalg.lstsq(weighted.T @ (phi - psi), weighted.T @ batch.reward, rcond=None)[0])

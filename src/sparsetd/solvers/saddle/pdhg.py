@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sparsetd.solvers.saddle.certificate import Point, Problem, Trail
-from sparsetd.solvers.saddle.polish import polished
+from sparsetd.solvers.saddle.problem import Point, Problem, Trail
+from sparsetd.solvers.saddle.support import polished
 from sparsetd.system import Array
 
 # Restart when the gap fell to 20 %, when it fell to 80 % and rises again, or after 36 % of all iterations.

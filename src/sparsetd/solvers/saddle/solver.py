@@ -9,13 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.solvers.saddle.certificate import Problem
-from sparsetd.solvers.saddle.linear import Linear, Matrix, mean_operator, second_moments
-from sparsetd.solvers.saddle.norms import RMSPBE, FitNorm
-from sparsetd.solvers.saddle.path import Family
-from sparsetd.solvers.saddle.refit import refit
-from sparsetd.solvers.saddle.solve import Outcome, point_at, solve
-from sparsetd.solvers.saddle.terms import Terms
+from sparsetd.solvers.saddle.linear import Linear, Matrix, mean_operator, refit, second_moments
+from sparsetd.solvers.saddle.problem import RMSPBE, FitNorm, Problem, Terms
+from sparsetd.solvers.saddle.solve import Family, Outcome, point_at, solve
 from sparsetd.solvers.saddle.units import Units, whitened
 from sparsetd.system import Array, Batch, Solution, Table
 
