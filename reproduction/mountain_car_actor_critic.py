@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from reproduction.actor_critic import SoftmaxActor, actor_critic
 from reproduction.document import Grid
 from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, cited
 from reproduction.triple_link_verdicts import permutation_test
-from sparsetd.control import GreedyGQ, Rule, SoftmaxActor, ValuePolicy, actor_critic, online, rollout
+from sparsetd.control import GreedyGQ, Rule, ValuePolicy, online, rollout
 from sparsetd.control.policy_iteration import LinearValues
 from sparsetd.estimators import TDC
 from sparsetd.features import TileCoding

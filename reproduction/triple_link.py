@@ -14,12 +14,12 @@ from sklearn.preprocessing import FunctionTransformer
 from reproduction.experiment import Experiment, Row, Unit
 from reproduction.settings import Settings, assumed, cited, paper
 from reproduction.triple_link_coordinates import KNOWLEDGE, fourier_features, lqr
+from reproduction.triple_link_plant import Plant
 from reproduction.triple_link_verdicts import plot, summarize
 from sparsetd.control import GreedyGQ, GreedyROGQ, Rule, evaluate, online, policy_iteration
 from sparsetd.control.learners import Acting
 from sparsetd.estimators import LARSTD
 from sparsetd.logs import Transitions, concatenate
-from sparsetd.problems.triple_link import Plant
 from sparsetd.system import Array
 
 PUSHES = (1, 2)
@@ -130,7 +130,7 @@ def learner(tuned: Tuned, order: int) -> GreedyGQ | GreedyROGQ:
 
 def environment(dt: float) -> Any:
     """The registered environment. Gymnasium is an extra, so it is imported where it is used."""
-    from sparsetd.problems.triple_link_env import TripleLinkEnv
+    from reproduction.triple_link_env import TripleLinkEnv
 
     return TripleLinkEnv(dt=dt)
 

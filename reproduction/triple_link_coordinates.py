@@ -14,8 +14,8 @@ from functools import cache
 import numpy as np
 import scipy.linalg as sla
 
-from sparsetd.control.online_kernels import fourier
-from sparsetd.problems.triple_link import ANGLE, FORCES, Plant, derivative, failed, rk4
+from reproduction.triple_link_plant import ANGLE, FORCES, Plant, derivative, failed, rk4
+from sparsetd._tools.jit import njit
 from sparsetd.system import Array
 
 KNOWLEDGE = {
@@ -122,3 +122,32 @@ def fourier_features(name: str, dt: float, scale: float, order: int) -> Callable
     """state (8,) → cos(π cᵀu) for all c ∈ {0..order}⁸."""
     T = scale * coordinates(name, dt)
     return lambda state: fourier(np.clip(0.5 + 0.5 * (T @ state), 0.0, 1.0), order)
+
+
+@njit(cache=True)
+def _waves(s: Array, order: int) -> tuple[Array, Array]:
+    """Real and imaginary part of e^{iπcᵀs} for all c ∈ {0..order}^p in lexicographic order, by products alone."""
+    re, im, base = np.ones(1), np.zeros(1), order + 1
+    for k in range(s.size):
+        c, d = np.cos(np.pi * s[k]), np.sin(np.pi * s[k])
+        new_re, new_im = np.empty(re.size * base), np.empty(re.size * base)
+        for j in range(re.size):
+            a, b = re[j], im[j]
+            for n in range(base):
+                new_re[j * base + n], new_im[j * base + n] = a, b
+                a, b = a * c - b * d, a * d + b * c
+        re, im = new_re, new_im
+    return re, im
+
+
+@njit(cache=True)
+def fourier(s: Array, order: int) -> Array:
+    """cos(π cᵀs) for all c ∈ {0..order}^p, lexicographic: the real part of one half's waves ⊗ the other's."""
+    half = s.size // 2
+    a, b = _waves(s[:half], order)
+    c, d = _waves(s[half:], order)
+    out = np.empty((a.size, c.size))
+    for i in range(a.size):
+        for j in range(c.size):
+            out[i, j] = a[i] * c[j] - b[i] * d[j]
+    return out.reshape(-1)

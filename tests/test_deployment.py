@@ -28,7 +28,7 @@ caching.FunctionCache._impl_class._locator_classes = []  # as where neither the 
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("default")
     from sparsetd._tools.jit import njit
-    import sparsetd.problems.triple_link, sparsetd.control, sparsetd.estimators
+    import sparsetd.control, sparsetd.estimators
     print(njit(cache=True)(lambda x: 2 * x)(21))
 assert [str(w.message).split(",")[0] for w in told] == ["Compiled code cannot be kept"], told
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sparsetd
-from sparsetd import estimators
+from sparsetd import control, estimators, problems
 
 
 @pytest.mark.parametrize("name", sparsetd.__all__)
@@ -33,6 +33,12 @@ def test_the_top_level_holds_what_people_look_for_and_the_packages_the_rest() ->
 def test_an_old_name_says_where_it_is_now(old: str, new: str) -> None:
     with pytest.raises(AttributeError, match=f"sparsetd.{old} is now .*{new}"):
         getattr(sparsetd, old)
+
+
+def test_what_moved_to_the_reproduction_says_so() -> None:
+    for package, name in ((control, "actor_critic"), (control, "SoftmaxActor"), (problems, "triple_link")):
+        with pytest.raises(AttributeError, match=f"{name} is now reproduction.* in a clone"):
+            getattr(package, name)
 
 
 def test_every_estimator_says_what_it_solves_first() -> None:

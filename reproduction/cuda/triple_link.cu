@@ -38,7 +38,7 @@ __device__ void total(float *v, int n, float *room) {
 #endif
 }
 
-// (velocities, accelerations): the equations of problems/triple_link.py.
+// (velocities, accelerations): the equations of triple_link_plant.py.
 __device__ void derivative(const double *s, double force, const double *k, double *out) {
   double t1 = s[1], t2 = s[2], t3 = s[3], v0 = s[4], v1 = s[5], v2 = s[6], v3 = s[7];
   double s12 = sin(t1 - t2), s13 = sin(t1 - t3), s23 = sin(t2 - t3), n1 = sin(t1), n2 = sin(t2), n3 = sin(t3);

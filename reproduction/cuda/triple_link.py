@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.problems.triple_link import ANGLE, TRACK, Plant
+from reproduction.triple_link_plant import ANGLE, TRACK, Plant
 from sparsetd.sweeps.cuda.launch import compiled, cupy
 from sparsetd.system import Array
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
 from sparsetd.control import GreedyGQ, GreedyROGQ, Step
-from sparsetd.control.online_kernels import fourier
 
 A, D = 3, 4
 
@@ -84,10 +81,3 @@ def test_action_values_are_the_products_with_each_block():
     learner.theta[:] = rng.normal(size=(A, D))
     phi = rng.normal(size=D)
     assert learner.values(phi) == pytest.approx(learner.theta @ phi)
-
-
-@pytest.mark.parametrize(("p", "order"), [(1, 3), (2, 2), (3, 1), (8, 2)])
-def test_fourier_by_products_equals_its_cosines(p, order):
-    s = np.random.default_rng(2).random(p)
-    c = np.array(list(itertools.product(range(order + 1), repeat=p)))
-    assert fourier(s, order) == pytest.approx(np.cos(np.pi * c @ s), abs=1e-12)

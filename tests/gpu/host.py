@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from reproduction.cuda.triple_link import PACKAGE, defines
-from sparsetd.problems.triple_link import ANGLE, TRACK, Plant
+from reproduction.triple_link_plant import ANGLE, TRACK, Plant
 from sparsetd.sweeps.cuda.launch import source
 
 SHIM = """

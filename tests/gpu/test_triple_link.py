@@ -12,8 +12,8 @@ from gpu import host
 from reproduction.cuda import triple_link as gpu
 from reproduction.triple_link import GQ_LQR, PUSHES, ROGQ_LQR, learner
 from reproduction.triple_link_coordinates import coordinates, fourier_features
+from reproduction.triple_link_plant import FORCES, Plant, failed, rk4
 from sparsetd.control import Rule, online
-from sparsetd.problems.triple_link import FORCES, Plant, failed, rk4
 
 TASK = {"order": 1, "dt": 0.005, "n_x": 300, "max_episodes": 4, "max_total": 100_000}
 SETTINGS = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 
 def lazily(
@@ -19,16 +19,25 @@ def lazily(
     sentence that gives the new one.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
-    old = renamed or {}
+    refuse = refusing(package, renamed or {})
 
     def load(name: str) -> Any:
-        if name in old:
-            raise AttributeError(f"{package}.{name} is now {old[name]}.")
         if name not in home_of:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            refuse(name)
         module = import_module(f"{package}.{home_of[name] or name}")
         value = getattr(module, name) if home_of[name] else module
         setattr(sys.modules[package], name, value)
         return value
 
     return load, lambda: sorted(home_of), sorted(home_of)
+
+
+def refusing(package: str, renamed: Mapping[str, str]) -> Callable[[str], NoReturn]:
+    """Return the `__getattr__` of a package that has no such names: a sentence gives the new one of an old name."""
+
+    def refuse(name: str) -> NoReturn:
+        if name in renamed:
+            raise AttributeError(f"{package}.{name} is now {renamed[name]}.")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return refuse

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparsetd.control.actor_critic import SoftmaxActor, actor_critic
+from sparsetd._tools.lazy_names import refusing
 from sparsetd.control.learners import EstimatorLearner, GreedyGQ, GreedyROGQ, Learner, Step
 from sparsetd.control.online import Episode, evaluate, online, rollout
 from sparsetd.control.policies import Rule, ValuePolicy, epsilon_greedy, greedy, softmax, uniform
@@ -17,10 +17,8 @@ __all__ = [
     "LinearValues",
     "PolicyIteration",
     "Rule",
-    "SoftmaxActor",
     "Step",
     "ValuePolicy",
-    "actor_critic",
     "epsilon_greedy",
     "evaluate",
     "greedy",
@@ -30,3 +28,6 @@ __all__ = [
     "softmax",
     "uniform",
 ]
+
+CLONE = "reproduction.actor_critic, in a clone of the repository"
+__getattr__ = refusing(__name__, {"actor_critic": CLONE, "SoftmaxActor": CLONE})

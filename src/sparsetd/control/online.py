@@ -70,8 +70,7 @@ def online(
     target : the rule whose values are learnt
     first_actions : if not empty, the first action of every episode is drawn uniformly from these
 
-    See also `rollout`: episodes of a frozen policy, without learning; `actor_critic`: learns a softmax policy instead
-    of action values.
+    See also `rollout`: episodes of a frozen policy, without learning.
 
     Examples
     --------

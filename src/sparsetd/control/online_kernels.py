@@ -115,32 +115,3 @@ def blend(mean: Array, theta: Array, share: float) -> None:
     a, b = mean.reshape(-1), theta.reshape(-1)
     for i in range(a.size):
         a[i] += share * (b[i] - a[i])
-
-
-@njit(cache=True)
-def _waves(s: Array, order: int) -> tuple[Array, Array]:
-    """Real and imaginary part of e^{iπcᵀs} for all c ∈ {0..order}^p in lexicographic order, by products alone."""
-    re, im, base = np.ones(1), np.zeros(1), order + 1
-    for k in range(s.size):
-        c, d = np.cos(np.pi * s[k]), np.sin(np.pi * s[k])
-        new_re, new_im = np.empty(re.size * base), np.empty(re.size * base)
-        for j in range(re.size):
-            a, b = re[j], im[j]
-            for n in range(base):
-                new_re[j * base + n], new_im[j * base + n] = a, b
-                a, b = a * c - b * d, a * d + b * c
-        re, im = new_re, new_im
-    return re, im
-
-
-@njit(cache=True)
-def fourier(s: Array, order: int) -> Array:
-    """cos(π cᵀs) for all c ∈ {0..order}^p, lexicographic: the real part of one half's waves ⊗ the other's."""
-    half = s.size // 2
-    a, b = _waves(s[:half], order)
-    c, d = _waves(s[half:], order)
-    out = np.empty((a.size, c.size))
-    for i in range(a.size):
-        for j in range(c.size):
-            out[i, j] = a[i] * c[j] - b[i] * d[j]
-    return out.reshape(-1)

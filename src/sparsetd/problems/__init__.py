@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparsetd._tools.lazy_names import refusing
 from sparsetd.problems.chains import boyan_chain, random_walk, star
 from sparsetd.problems.finite import FiniteMDP
 from sparsetd.problems.gym_tables import gym_mdp
@@ -19,3 +20,11 @@ __all__ = [
     "state_action",
     "with_noise_features",
 ]
+
+__getattr__ = refusing(
+    __name__,
+    {
+        "triple_link": "reproduction.triple_link_plant, in a clone of the repository",
+        "triple_link_env": "reproduction.triple_link_env, in a clone of the repository",
+    },
+)

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.control.learners import Step
-from sparsetd.control.online import Behavior, Episode, online
-from sparsetd.control.policies import Rule
+from sparsetd.control import Episode, Rule, Step, online
+from sparsetd.control.online import Behavior
 from sparsetd.system import Array, Batch
 
 SOFTMAX = Rule(temperature=1.0)
@@ -36,7 +35,7 @@ class SoftmaxActor:
     Examples
     --------
     >>> import numpy as np
-    >>> from sparsetd.control import SoftmaxActor
+    >>> from reproduction.actor_critic import SoftmaxActor
     >>> actor = SoftmaxActor(lambda s: s, n_actions=2, n_features=3, step_size=1.0)
     >>> actor.update(np.ones(3), action=1, delta=1.0, ratio=1.0, into=0.0)
     >>> actor(np.ones((1, 3))).round(2)
@@ -140,14 +139,14 @@ def actor_critic(
         It is given the true ratio of every row, and goes on from its weights if it has some.
     behavior : function from an observation to action probabilities, uniform by default
 
-    See also `online`: learns action values instead of a policy.
+    See also `sparsetd.control.online`: learns action values instead of a policy.
 
     Examples
     --------
     >>> import gymnasium
     >>> import numpy as np
     >>> from sparsetd import TDC
-    >>> from sparsetd.control import SoftmaxActor, actor_critic
+    >>> from reproduction.actor_critic import SoftmaxActor, actor_critic
     >>> env, actor = gymnasium.make('CartPole-v1'), SoftmaxActor(np.tanh, n_actions=2, n_features=4)
     >>> episodes = actor_critic(env, TDC(step_size=0.01), actor, np.random.default_rng(0), n_episodes=3)
     >>> len(episodes), bool(actor.weights.any())

@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium.utils.env_checker import check_env
 
 from reproduction.triple_link_coordinates import lqr
-from sparsetd.problems.triple_link import Plant
-from sparsetd.problems.triple_link_env import ENV_ID, LINK_COLOURS, TripleLinkEnv, register
+from reproduction.triple_link_env import ENV_ID, LINK_COLOURS, TripleLinkEnv, register
+from reproduction.triple_link_plant import Plant
 
 
 def test_environment_passes_the_checker():

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.problems.triple_link import FORCES, TRACK, Plant, failed, rk4
+from reproduction.triple_link_plant import FORCES, TRACK, Plant, failed, rk4
 from sparsetd.system import Array
 
 try:

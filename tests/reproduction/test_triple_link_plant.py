@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
-from reproduction.triple_link_coordinates import linearize, lqr
-from sparsetd.problems.triple_link import COULOMB, FORCES, Plant, failed, rk4
+from reproduction.triple_link_coordinates import fourier, linearize, lqr
+from reproduction.triple_link_plant import COULOMB, FORCES, Plant, failed, rk4
 
 FRICTIONLESS = Plant(viscous=(0.0,) * 4)
 STATES = [0.4 * np.random.default_rng(seed).normal(size=8) for seed in range(5)]
@@ -152,3 +154,10 @@ def test_random_pushes_fail_within_a_few_hundred_steps():
             state, steps = rk4(state, rng.choice(FORCES), Plant().constants(), 0.005, 1), steps + 1
         lengths.append(steps)
     assert 70 < np.mean(lengths) < 140
+
+
+@pytest.mark.parametrize(("p", "order"), [(1, 3), (2, 2), (3, 1), (8, 2)])
+def test_fourier_by_products_equals_its_cosines(p, order):
+    s = np.random.default_rng(2).random(p)
+    c = np.array(list(itertools.product(range(order + 1), repeat=p)))
+    assert fourier(s, order) == pytest.approx(np.cos(np.pi * c @ s), abs=1e-12)

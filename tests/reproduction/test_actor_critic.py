@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from reproduction.actor_critic import SoftmaxActor, actor_critic
 from sparsetd import TDC
-from sparsetd.control import SoftmaxActor, actor_critic
 
 
 class Corridor:
