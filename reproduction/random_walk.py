@@ -15,7 +15,7 @@ from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, cited, paper
 from reproduction.verdict import TUNING, Claim, judge
 from sparsetd.problems import random_walk
-from sparsetd.problems.chains import BASES, Basis
+from sparsetd.problems.worlds import BASES, Basis
 
 PAPER = "“RO-TD is able to reduce MSPBE over successive iterations w.r.t. three different basis functions”"
 

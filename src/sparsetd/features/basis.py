@@ -16,7 +16,7 @@ on the rest shrinks towards it (`selection.shrinkage`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from itertools import product
 from typing import Any, Self
 
@@ -26,7 +26,7 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from sparsetd.features.base import Array, positive_integer
+from sparsetd.features.maps import Array, positive_integer
 from sparsetd.logs import Transitions
 from sparsetd.system import recurrence
 
@@ -55,6 +55,7 @@ class Function:
     sides: tuple[int, ...] = ()
 
 
+@dataclass(eq=False, repr=False)
 class Basis(TransformerMixin, BaseEstimator):
     """Add hinges and products of pairs to raw columns, so that a linear value can bend: for tables of mixed columns.
 
@@ -95,13 +96,11 @@ class Basis(TransformerMixin, BaseEstimator):
     ['lactate', 'female', 'lactate by rank', 'lactate above 3.33']
     """
 
-    def __init__(
-        self, *, n_knots: int = 5, max_functions: int = 160, max_fine: int = 80, order: Sequence[int] | None = None
-    ) -> None:
-        self.n_knots = n_knots
-        self.max_functions = max_functions
-        self.max_fine = max_fine
-        self.order = order
+    _: KW_ONLY
+    n_knots: int = 5
+    max_functions: int = 160
+    max_fine: int = 80
+    order: Sequence[int] | None = None
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Learn the scores and lay out the functions."""

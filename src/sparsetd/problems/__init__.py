@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from sparsetd._tools.lazy_names import refusing
-from sparsetd.problems.chains import boyan_chain, random_walk, star
-from sparsetd.problems.finite import FiniteMDP
-from sparsetd.problems.gym_tables import gym_mdp
-from sparsetd.problems.random_mdp import random_mdp, with_noise_features
-from sparsetd.problems.sampling import action_value_trajectory, state_action
+from sparsetd.problems.finite import FiniteMDP, action_value_trajectory, state_action
+from sparsetd.problems.worlds import boyan_chain, gym_mdp, random_mdp, random_walk, star, with_noise_features
 
 __all__ = [
     "FiniteMDP",

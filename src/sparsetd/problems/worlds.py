@@ -1,0 +1,358 @@
+"""Finite problems to choose from: the small ones of the literature, random ones, and those of Gymnasium.
+
+star          Baird (1995), in the form of Sutton et al. (2009): seven states, eight features, and TD diverges
+boyan_chain   Boyan (1999): the value function is linear in the features
+random_walk   Sutton et al. (2009): the bases tabular, inverted and dependent
+random_mdp    random and off-policy, with a value function that is known and sparse; noise features for any problem
+gym_mdp       any Gymnasium environment that exposes its table `P`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsetd.problems.finite import FiniteMDP
+from sparsetd.system import Array, Batch
+
+Basis = Literal["tabular", "inverted", "dependent"]
+BASES: tuple[Basis, ...] = ("tabular", "inverted", "dependent")
+DASHED, SOLID = 0, 1
+
+
+def star(gamma: float = 0.99) -> FiniteMDP:
+    """Makes Baird's star, on which TD diverges off-policy although every value is zero.
+
+    V_θ(s) = 2θ_s + θ_8 for s = 1…6 and V_θ(7) = θ_7 + 2θ_8; every reward is 0.
+
+    The behaviour goes dashed (6/7, to one of the states 1–6) or solid (1/7, to state 7), which makes ξ uniform; the
+    target always goes solid. θ₀ = (1, 1, 1, 1, 1, 1, 10, 1) (Sutton et al. 2009, in the order of Maei 2011).
+
+    `sample(n, rng)` draws the sub-sampled star of the paper's Algorithm 1, which has no ratio; with
+    `importance_sampled=True`, and in `trajectory(n, rng)`, rows come from the behaviour with ratio 7 (solid) or 0.
+
+    See also `boyan_chain`; `random_walk`: other small problems of the literature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.problems import star
+    >>> mdp = star()
+    >>> mdp
+    FiniteMDP(7 states, 2 actions, 8 features, gamma=0.99)
+    >>> bool(np.linalg.eigvals(mdp.A).real.min() < 0)
+    True
+    """
+    features = np.zeros((7, 8))
+    features[:6, :6], features[:6, 7] = 2.0 * np.eye(6), 1.0
+    features[6, 6:] = 1.0, 2.0
+    P = np.zeros((2, 7, 7))
+    P[DASHED, :, :6], P[SOLID, :, 6] = 1.0 / 6.0, 1.0
+    return FiniteMDP(
+        P,
+        np.zeros_like(P),
+        features,
+        gamma,
+        start=np.full(7, 1.0 / 7.0),
+        target=np.tile([0.0, 1.0], (7, 1)),
+        behavior=np.tile([6.0 / 7.0, 1.0 / 7.0], (7, 1)),
+        theta0=np.array([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 10.0, 1.0]),
+        theta_star=np.zeros(8),
+    )
+
+
+def boyan_chain(n_states: int = 13, n_features: int = 4) -> FiniteMDP:
+    """Makes Boyan's chain, whose value function is linear in its features: for a first check of any method.
+
+    V(s) = −2s: from s one moves to s − 1 or s − 2 at −3 each step, from 1 to 0 at −2, and 0 is terminal; γ = 1.
+
+    Features interpolate linearly between `n_features` equally spaced states, from the start s = n_states − 1 down to 0,
+    so θ* = (V(12), V(8), V(4), V(0)) = (−24, −16, −8, 0) for the usual 13 states and 4 features.
+
+    See also `random_walk`; `star`: other small problems of the literature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.problems import boyan_chain
+    >>> mdp = boyan_chain()
+    >>> mdp.theta_star
+    array([-24., -16.,  -8.,  -0.])
+    >>> bool(np.allclose(mdp.A @ mdp.theta_star, mdp.b))
+    True
+    """
+    last = n_states - 1
+    if n_states < 3 or n_features < 2 or last % (n_features - 1):
+        wanted = "at least 3 states and 2 features, with n_states - 1 a multiple of n_features - 1"
+        raise ValueError(f"n_states={n_states} does not fit n_features={n_features}: pass {wanted}")
+    states = np.arange(n_states)
+    P = 0.5 * (np.eye(n_states, k=-1) + np.eye(n_states, k=-2))
+    P[1], P[0, 0] = np.eye(n_states)[0], 1.0
+    reward = np.where(states == 1, -2.0, -3.0)
+    anchors = np.linspace(last, 0, n_features)
+    features = np.maximum(0.0, 1.0 - np.abs(states[:, None] - anchors) * (n_features - 1) / last)
+    return FiniteMDP.chain(
+        P,
+        reward,
+        features,
+        1.0,
+        start=np.eye(n_states)[last],
+        terminal=states == 0,
+        theta0=np.zeros(n_features),
+        theta_star=-2.0 * anchors,
+    )
+
+
+def random_walk(
+    n_states: int = 5,
+    basis: Basis = "tabular",
+    *,
+    gamma: float = 1.0,
+    left_reward: float = 0.0,
+    right_reward: float = 1.0,
+    target_right: float = 0.5,
+    behavior_right: float = 0.5,
+) -> FiniteMDP:
+    """Makes a row of n states with a start in the middle and an exit at either end.
+
+    States 0 and n + 1 are the exits, with φ = 0. Leaving on the right pays `right_reward`, on the left `left_reward`.
+    With the defaults V(s) = s/(n + 1). `target_right` ≠ `behavior_right` makes it off-policy (Ghiassian et al. 2020 use
+    0.6 and 0.5, with rewards −1 and +1).
+
+    See also `boyan_chain`; `star`: other small problems of the literature.
+
+    Examples
+    --------
+    >>> from sparsetd.problems import random_walk
+    >>> random_walk(4).value.round(2)
+    array([0. , 0.2, 0.4, 0.6, 0.8, 0. ])
+    >>> random_walk(4, target_right=0.6).target[1]
+    array([0.4, 0.6])
+    """
+    if n_states < 2:
+        raise ValueError(f"n_states={n_states} is too short for a walk: pass n_states >= 2")
+    total = n_states + 2
+    P = np.stack([np.eye(total, k=-1), np.eye(total, k=1)])  # left, right
+    R = np.zeros_like(P)
+    R[:, 1, 0], R[:, n_states, total - 1] = left_reward, right_reward
+    features = basis_rows(n_states, basis)
+    return FiniteMDP(
+        P,
+        R,
+        np.pad(features, ((1, 1), (0, 0))),
+        gamma,
+        start=np.eye(total)[(n_states + 1) // 2],
+        target=np.tile([1.0 - target_right, target_right], (total, 1)),
+        behavior=np.tile([1.0 - behavior_right, behavior_right], (total, 1)),
+        terminal=np.isin(np.arange(total), [0, total - 1]),
+        theta0=np.zeros(features.shape[1]),
+    )
+
+
+def basis_rows(n: int, basis: Basis) -> Array:
+    """Unit-norm rows φ(1)…φ(n).
+
+    tabular     e_i
+    inverted    every entry but the i-th, 1/√(n − 1)
+    dependent   n//2 + 1 features; a window of ones that grows to the middle and shrinks again, normalised
+    """
+    if basis == "tabular":
+        return np.eye(n)
+    if basis == "inverted":
+        return (np.ones((n, n)) - np.eye(n)) / np.sqrt(n - 1)
+    if basis != "dependent":
+        raise ValueError(f"basis={basis!r} is unknown: choose one of {', '.join(BASES)}")
+    d = n // 2 + 1
+    lag = np.arange(n)[:, None] - np.arange(d)
+    window = ((lag >= 0) & (lag < d)).astype(np.float64)
+    return np.asarray(window / np.linalg.norm(window, axis=1, keepdims=True))
+
+
+def random_mdp(
+    rng: np.random.Generator,
+    n_states: int = 20,
+    n_features: int = 30,
+    n_relevant: int = 5,
+    *,
+    n_actions: int = 3,
+    branching: int = 5,
+    gamma: float = 0.9,
+    off_policy: float = 0.5,
+    misfit: float = 0.0,
+    reward_noise: float = 0.0,
+) -> FiniteMDP:
+    """Makes a random off-policy problem whose value function is known and needs few of its features.
+
+    V = Φθ* + misfit·ε with `n_relevant` non-zero entries in θ* (Garnet transitions, Gaussian features).
+
+    The rewards are made from the value, r = (I − γP_π)V, so that V is exact. Each (s, a) leads to `branching` states.
+    The behaviour is random with full support; the target moves a fraction `off_policy` of it to another random policy.
+    `reward_noise` spreads R(a, s, s') around its mean without changing r.
+
+    See also `with_noise_features`: more features that do not matter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.problems import random_mdp
+    >>> mdp = random_mdp(np.random.default_rng(0), n_features=30, n_relevant=5)
+    >>> int(np.count_nonzero(mdp.theta_star))
+    5
+    >>> bool(np.allclose(mdp.features @ mdp.theta_star, mdp.value))
+    True
+    """
+    if not 0 <= n_relevant <= n_features:
+        raise ValueError(f"n_relevant={n_relevant} is not between 0 and n_features={n_features}")
+    if not 1 <= branching <= n_states:
+        raise ValueError(f"branching={branching} is not between 1 and n_states={n_states}")
+    P = garnet(rng, n_states, n_actions, branching)
+    behavior, other = rng.dirichlet(np.full(n_actions, 2.0), size=(2, n_states))
+    behavior = 0.9 * behavior + 0.1 / n_actions  # ratios stay below 10 n_actions
+    target = (1.0 - off_policy) * behavior + off_policy * other
+    features = rng.normal(size=(n_states, n_features))
+    theta = np.zeros(n_features)
+    support = rng.choice(n_features, size=n_relevant, replace=False)
+    theta[support] = rng.choice([-1.0, 1.0], size=n_relevant) * rng.uniform(0.5, 1.5, size=n_relevant)
+    value = features @ theta + misfit * rng.normal(size=n_states)
+    reward = value - gamma * np.einsum("sa,asn,n->s", target, P, value)
+    noise = reward_noise * rng.normal(size=P.shape)
+    noise -= np.einsum("sa,asn,asn->s", target, P, noise)[:, None]
+    return FiniteMDP(
+        P,
+        reward[:, None] + noise,
+        features,
+        gamma,
+        start=np.full(n_states, 1.0 / n_states),
+        target=target,
+        behavior=behavior,
+        theta0=np.zeros(n_features),
+        theta_star=theta,
+    )
+
+
+def garnet(rng: np.random.Generator, n_states: int, n_actions: int, branching: int) -> Array:
+    """P[a, s, ·] with `branching` random successors; the first action also steps to s + 1, which joins all states."""
+    P = np.zeros((n_actions, n_states, n_states))
+    for a in range(n_actions):
+        for s in range(n_states):
+            P[a, s, rng.choice(n_states, size=branching, replace=False)] = rng.dirichlet(np.ones(branching))
+    P[0] = 0.9 * P[0] + 0.1 * np.roll(np.eye(n_states), 1, axis=1)
+    return P
+
+
+def with_noise_features(batch: Batch, n_noise: int, rng: np.random.Generator, scale: float = 1.0) -> Batch:
+    """Adds columns of independent noise to rows: features that a sparse method should leave out.
+
+    The same rows with `n_noise` more columns of independent N(0, scale²) numbers, drawn anew for every visit.
+
+    φ'_t carries the noise of the next row's φ where the episode goes on, as observed data would. In expectation the
+    noise block of A and C is scale²·I, its coupling to the rest 0 and its part of b 0: θ* is padded with zeros.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.problems import boyan_chain, with_noise_features
+    >>> rng = np.random.default_rng(0)
+    >>> rows = boyan_chain().trajectory(50, rng)
+    >>> with_noise_features(rows, 20, rng).phi.shape
+    (50, 24)
+    """
+    n = len(batch)
+    noise, following = scale * rng.normal(size=(2, n, n_noise))
+    goes_on = np.flatnonzero(~batch.start[1:].astype(bool))
+    following[goes_on] = noise[goes_on + 1]
+    return replace(batch, phi=_beside(batch.phi, noise), phi_next=_beside(batch.phi_next, following))
+
+
+def _beside(rows: Array | sp.csr_array, columns: Array) -> Array | sp.csr_array:
+    if sp.issparse(rows):
+        return sp.csr_array(sp.hstack([rows, columns]))
+    return np.hstack([rows, columns])
+
+
+def gym_mdp(
+    env: Any,
+    gamma: float = 0.99,
+    *,
+    features: Array | None = None,
+    target: Array | None = None,
+    behavior: Array | None = None,
+    **kwargs: Any,
+) -> FiniteMDP:
+    """Turns a Gymnasium environment with a table of transitions into a finite MDP with exact answers.
+
+    The MDP of an environment (FrozenLake-v1, CliffWalking-v1, Taxi-v4, …), given as an object or by its id.
+
+    Only states that can be reached from the initial distribution are kept, and a state entered by a terminating
+    transition is terminal; `labels` holds the environment's numbers of the states. `features` (identity unless given),
+    `target` and `behavior` (uniform unless given) have one row for each state of the *environment*. `kwargs` go to
+    `gymnasium.make`.
+
+    Examples
+    --------
+    >>> from sparsetd.problems import gym_mdp
+    >>> mdp = gym_mdp('FrozenLake-v1', gamma=0.9)
+    >>> mdp
+    FiniteMDP(16 states, 4 actions, 16 features, gamma=0.9)
+    >>> mdp.value.shape
+    (16,)
+    """
+    inner = _make(env, kwargs).unwrapped
+    if not hasattr(inner, "P") or not hasattr(inner, "initial_state_distrib"):
+        raise ValueError(f"env={env!r} exposes no table: it needs the attributes P and initial_state_distrib")
+    initial = np.asarray(inner.initial_state_distrib, dtype=np.float64)
+    keep, terminal = _reachable(inner.P, np.flatnonzero(initial))
+    P, R = _tables(inner.P, keep, terminal)
+    rows = {"features": features, "target": target, "behavior": behavior}
+    given = {name: np.asarray(values)[keep] for name, values in rows.items() if values is not None}
+    given.setdefault("features", np.eye(len(keep)))
+    return FiniteMDP(P, R, gamma=gamma, start=initial[keep], terminal=terminal, labels=keep, **given)
+
+
+def _make(env: Any, kwargs: dict[str, Any]) -> Any:
+    if not isinstance(env, str):
+        return env
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise ImportError("gym_mdp needs Gymnasium: pip install gymnasium") from error
+    return gymnasium.make(env, **kwargs)
+
+
+def _reachable(table: Mapping[int, Any], first: Array) -> tuple[Array, Array]:
+    """The numbers of the reachable states, in order, and which of them are terminal."""
+    seen, ends, frontier = set(first.tolist()), set(), first.tolist()
+    while frontier:
+        for outcomes in table[frontier.pop()].values():
+            for probability, following, _, terminated in outcomes:
+                following = int(following)
+                if probability == 0.0:
+                    continue
+                if terminated:
+                    ends.add(following)
+                elif following not in seen:
+                    seen.add(following)
+                    frontier.append(following)
+    both = seen & ends
+    if both:
+        raise ValueError(f"state {min(both)} is entered both with and without termination: give it two numbers")
+    keep = np.array(sorted(seen | ends))
+    return keep, np.isin(keep, sorted(ends))
+
+
+def _tables(table: Mapping[int, Any], keep: Array, terminal: Array) -> tuple[Array, Array]:
+    """P and R over the kept states; outcomes that share (s, a, s') are merged, R being their mean."""
+    number = {int(state): i for i, state in enumerate(keep)}
+    n, n_actions = len(keep), len(table[int(keep[0])])
+    P, total = np.zeros((2, n_actions, n, n))
+    for s in np.flatnonzero(~terminal):
+        for action, outcomes in table[int(keep[s])].items():
+            for probability, following, reward, _ in outcomes:
+                if probability:
+                    P[action, s, number[int(following)]] += probability
+                    total[action, s, number[int(following)]] += probability * reward
+    return P, np.divide(total, P, out=np.zeros_like(P), where=P > 0)
