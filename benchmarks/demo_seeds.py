@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd import LSTD, TDC
-from sparsetd.cli.demo_questions import Problem, Settings, run
+from sparsetd.cli.demo import Problem, Settings, try_methods
 from sparsetd.metrics import value_error
 
 RIDGES = (1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
@@ -38,7 +38,7 @@ def main() -> None:
     arguments = parser.parse_args()
     errors: dict[tuple[str, str], list[float]] = defaultdict(list)
     for seed in range(arguments.first, arguments.first + arguments.seeds):
-        result = run(Settings(seed=seed))
+        result = try_methods(Settings(seed=seed))
         for row in result.rows:
             quantity = "rmspbe" if row["problem"] == "star" else "value_error"
             errors[row["problem"], row["method"]].append(row[quantity])

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from sparsetd.cli import main
-from sparsetd.cli.command import COMMANDS, Command, Deferred, Outcome, WrongInput
-from sparsetd.cli.console import Console
+from sparsetd.cli.command import COMMANDS, Command, Console, Deferred, Outcome, WrongInput
 
 SMALL = ["demo", "--samples", "2000"]
 

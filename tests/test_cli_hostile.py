@@ -17,8 +17,7 @@ from test_cli_log import COLUMNS, rows, write
 
 from sparsetd._tools import progress
 from sparsetd.cli import main
-from sparsetd.cli.command import Command, Outcome
-from sparsetd.cli.console import Console
+from sparsetd.cli.command import Command, Console, Outcome
 
 SCRIPT = """
 import sys

@@ -24,8 +24,7 @@ from toy import TOY
 
 import reproduction.__main__
 from reproduction import EXPERIMENTS, runner
-from sparsetd.cli import demo_questions as demo
-from sparsetd.cli import main
+from sparsetd.cli import demo, main
 from sparsetd.cli.command import COMMANDS
 from sparsetd.problems.icu_sepsis import ICUSepsis
 
@@ -126,8 +125,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _shorten(patch: pytest.MonkeyPatch) -> None:
     """What computes or draws for long and opens no file is done once, and takes no time."""
-    once = cache(demo.run)
-    patch.setattr(demo, "run", lambda settings, _: once(settings))
+    once = cache(demo.try_methods)
+    patch.setattr(demo, "try_methods", lambda settings, _: once(settings))
     patch.setitem(EXPERIMENTS, "star", TOY)
     patch.setattr(runner, "time", SimpleNamespace(perf_counter=lambda: 0.0))
     patch.setattr("matplotlib.figure.Figure.savefig", lambda _, file, **__: file.write(b"picture"))

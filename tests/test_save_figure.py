@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sparsetd.plots.save import UNDATED, save_figure
+from sparsetd.plots.draw import UNDATED, save_figure
 
 pytest.importorskip("matplotlib")
 

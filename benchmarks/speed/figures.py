@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sparsetd.plots.save import save_figure
+from sparsetd.plots.draw import save_figure
 
 Curves = dict[str, dict[int, float]]  # name → number of features or non-zeros → seconds
 

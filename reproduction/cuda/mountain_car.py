@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.problems import mountain_car as car
-from sparsetd.sweeps.cuda.inputs import Inputs
-from sparsetd.sweeps.cuda.job import Job
+from sparsetd.sweeps.cuda.job import Inputs, Job
 from sparsetd.sweeps.cuda.launch import cupy, fresh_state, stream
 
 GRIDS = (2, 4, 8, 16, 32)

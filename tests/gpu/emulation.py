@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.sweeps.cuda.inputs import Inputs
-from sparsetd.sweeps.cuda.job import Shape
+from sparsetd.sweeps.cuda.job import Inputs, Shape
 from sparsetd.system import Array
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from sparsetd.report import charts
 from sparsetd.report.charts import spread
-from sparsetd.report.feature_table import feature_table
+from sparsetd.report.shell import feature_table
 from sparsetd.report.svg import Scale
 from sparsetd.report.words import Numbers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from sparsetd.report.table import Column, number, text_table
+from sparsetd.report.words import Column, formatted, text_table
 
 COLUMNS = [Column("method", "method"), Column("error", "error", ".3g"), Column("n", "n", "d")]
 
@@ -24,7 +24,7 @@ def test_no_rows_is_a_header() -> None:
 
 
 def test_numbers() -> None:
-    assert number(None) == "–"
-    assert number(math.inf, ".3g") == "inf"
-    assert number(math.nan, "d") == "nan"
-    assert number("diverged", ".3g") == "diverged"
+    assert formatted(None) == "–"
+    assert formatted(math.inf, ".3g") == "inf"
+    assert formatted(math.nan, "d") == "nan"
+    assert formatted("diverged", ".3g") == "diverged"

@@ -14,9 +14,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.problems import random_mdp, with_noise_features
 from sparsetd.selection import SparseTDSelect, rho_max, sparse_td_path
-from sparsetd.selection.cross_validation import Curve
 from sparsetd.selection.episodes import clusters, episode_folds, episode_of
 from sparsetd.selection.moments import FoldMoments
+from sparsetd.selection.path import Curve
 from sparsetd.solvers.saddle import refit, selected_rows
 from sparsetd.system import mean_system
 from sparsetd.testing import LAWS

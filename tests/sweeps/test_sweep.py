@@ -14,8 +14,7 @@ from sparsetd.control import GreedyGQ, Rule, online
 from sparsetd.metrics import exact_mspbe, exact_neu, exact_rmspbe, mspbe, neu, rmspbe, value_error
 from sparsetd.problems import random_mdp, random_walk, star
 from sparsetd.sweeps import Control
-from sparsetd.sweeps.errors import distance
-from sparsetd.sweeps.tasks import pieces, resample
+from sparsetd.sweeps.tasks import distance, pieces, resample
 
 GRID = {"step_size": [0.01, 0.1], "eta": [1.0, 4.0]}
 

@@ -15,8 +15,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 
 from sparsetd._tools.progress import shown
-from sparsetd.cli.command import Outcome, WrongInput, WrongUsage, build_parser
-from sparsetd.cli.console import Console, open_streams, tell
+from sparsetd.cli.command import Console, Outcome, WrongInput, WrongUsage, build_parser, open_streams, tell
 
 __all__ = ["main"]
 

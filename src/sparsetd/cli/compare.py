@@ -21,8 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.cli.command import Command, Outcome, WrongInput, words
-from sparsetd.cli.console import Console
+from sparsetd.cli.command import Command, Console, Outcome, WrongInput, words
 from sparsetd.cli.evaluate import add_judging, judged_log, judging
 from sparsetd.cli.options import (
     add_log,

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.cli.command import Command, Outcome, words
-from sparsetd.cli.console import Console
+from sparsetd.cli.command import Command, Console, Outcome, words
 from sparsetd.cli.options import add_random_state, at_least, check_output
 from sparsetd.logs import Transitions
 from sparsetd.storage.atomic import replace_file

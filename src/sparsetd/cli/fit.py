@@ -23,8 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparsetd.cli.command import Command, Outcome, WrongInput, words
-from sparsetd.cli.console import Console
+from sparsetd.cli.command import Command, Console, Outcome, WrongInput, words
 from sparsetd.cli.options import (
     GAMMA,
     Assignments,

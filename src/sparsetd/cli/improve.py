@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from sparsetd.cli.command import Command, Outcome, words
-from sparsetd.cli.console import Console
+from sparsetd.cli.command import Command, Console, Outcome, words
 from sparsetd.cli.evaluate import add_judging, judged_log, judging
 from sparsetd.cli.options import add_log, add_n_resamples, add_random_state, add_report, check_output, inside, said
 from sparsetd.storage.atomic import replace_file

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from sparsetd.cli.command import Command, Outcome, WrongInput, words
-from sparsetd.cli.console import Console
+from sparsetd.cli.command import Command, Console, Outcome, WrongInput, words
 from sparsetd.cli.options import add_log
 from sparsetd.logs import inspect
 

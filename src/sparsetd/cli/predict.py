@@ -24,8 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-from sparsetd.cli.command import Command, Outcome, WrongInput, words
-from sparsetd.cli.console import Console
+from sparsetd.cli.command import Command, Console, Outcome, WrongInput, words
 from sparsetd.cli.options import add_log, check_output
 from sparsetd.logs.door import Log
 from sparsetd.logs.prepare import prepare

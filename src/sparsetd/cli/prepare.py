@@ -19,8 +19,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from sparsetd.cli.command import Command, Outcome, words
-from sparsetd.cli.console import Console
+from sparsetd.cli.command import Command, Console, Outcome, words
 from sparsetd.cli.options import LOG_HELP, add_columns, check_output
 from sparsetd.logs.prepare import KEEP, MISSING, MessyLog, prepare
 

@@ -15,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.cli.command import Command, Outcome, words
-from sparsetd.cli.console import Console
+from sparsetd.cli.command import Command, Console, Outcome, words
 from sparsetd.cli.options import TARGET_HELP, add_gamma, add_log, read_shards, target_of
-from sparsetd.report.table import Column, text_table
+from sparsetd.report.words import Column, text_table
 
 COLUMNS = (Column("penalty", "penalty", ".3g"), Column("n_features", "features", "d"), Column("chosen", ""))
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
-from sparsetd.cli.command import Command, Outcome, words
-from sparsetd.cli.console import Console
+from sparsetd.cli.command import Command, Console, Outcome, words
 from sparsetd.cli.evaluate import add_judging, judged_log, judging
 from sparsetd.cli.options import TARGET_HELP, add_log, add_part, add_report, check_output, model_in, said, target_of
 

@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from sparsetd.cli.command import Command, Outcome, words
-from sparsetd.cli.console import Console
+from sparsetd.cli.command import Command, Console, Outcome, words
 from sparsetd.cli.options import LOG_HELP, add_columns, add_sizes, at_least
 from sparsetd.logs.sharding import MOST_SHARDS, shard
 

@@ -23,12 +23,11 @@ from typing import Any
 import numpy as np
 
 from sparsetd._tools.progress import counter
-from sparsetd.cli.command import Command, Outcome, WrongInput, words
-from sparsetd.cli.console import Console
+from sparsetd.cli.command import Command, Console, Outcome, WrongInput, words
 from sparsetd.cli.fit import method_named, value_of
 from sparsetd.cli.options import LOG_HELP, Assignments, add_gamma, add_n_jobs, add_random_state, at_least
-from sparsetd.report.table import Column, text_table
-from sparsetd.sweeps.grid import MOST
+from sparsetd.report.words import Column, text_table
+from sparsetd.sweeps.tasks import MOST
 
 PROBLEMS = ("random-walk", "star", "boyan-chain", "random-mdp")
 
@@ -50,7 +49,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> Outcome:
-    from sparsetd.plots.save import save_figure
+    from sparsetd.plots.draw import save_figure
     from sparsetd.sweeps import sweep
 
     table = sweep(

@@ -7,7 +7,6 @@ The results have a `plot` method that calls these functions. They need matplotli
 
 from __future__ import annotations
 
-from sparsetd.plots.draw import band, forest, frequencies, history, path, ratios
-from sparsetd.plots.save import save_figure
+from sparsetd.plots.draw import band, forest, frequencies, history, path, ratios, save_figure
 
 __all__ = ["band", "forest", "frequencies", "history", "path", "ratios", "save_figure"]

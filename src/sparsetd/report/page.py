@@ -13,8 +13,7 @@ from html import escape
 from typing import Any
 
 from sparsetd.report import charts
-from sparsetd.report.feature_table import feature_table
-from sparsetd.report.shell import prose, shell
+from sparsetd.report.shell import feature_table, prose, shell
 from sparsetd.report.words import Numbers, Verdict, answers, count, number, percent, verdicts
 from sparsetd.storage.atomic import replace_file
 

@@ -1,9 +1,9 @@
-"""Numbers in words: how a figure is written, and what it means for the reader."""
+"""Numbers in words and in tables: how a figure is written, and what it means for the reader."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,3 +137,40 @@ def _bellman(value: float, noise: float, constant: float) -> Verdict:
 def _grade(value: float, good: float, fair: float, *words: str) -> tuple[str, str]:
     place = 0 if value >= good else 1 if value >= fair else 2
     return ("good", "warn", "bad")[place], words[place]
+
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """Which entry of a row, under which title, and how it is written (`format` is a format spec such as ".3g")."""
+
+    key: str
+    title: str
+    format: str = ""
+
+    def cell(self, row: Row) -> str:
+        return formatted(row.get(self.key), self.format)
+
+
+def formatted(value: Any, spec: str = "") -> str:
+    """`value` under the format spec; a dash where there is nothing to say, "inf" and "nan" spelt out."""
+    if value is None:
+        return "–"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return format(value, "" if isinstance(value, str) else spec)
+
+
+def text_table(rows: Sequence[Row], columns: Sequence[Column], bold: Callable[[str], str] = str) -> str:
+    """Aligned columns for a terminal: the first to the left, the others to the right; `bold` dresses the header."""
+    cells = [[column.title for column in columns], *([column.cell(row) for column in columns] for row in rows)]
+    widths = [max(map(len, entries)) for entries in zip(*cells, strict=True)]
+    header, *body = ["  ".join(_aligned(line, widths)).rstrip() for line in cells]
+    return "\n".join([bold(header), *body])
+
+
+def _aligned(line: Sequence[str], widths: Sequence[int]) -> list[str]:
+    first, *others = [(text.ljust, text.rjust) for text in line]
+    return [first[0](widths[0]), *(right(width) for (_, right), width in zip(others, widths[1:], strict=True))]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from sparsetd.selection.intervals import Interval, value_interval
+from sparsetd.selection.intervals import Interval, Summary, summary, value_interval
 from sparsetd.selection.path import SparsePath, rho_max, sparse_td_path
 from sparsetd.selection.sparse_td_select import SparseTDSelect
 from sparsetd.selection.stability import StabilitySelection, stability_selection
-from sparsetd.selection.summary import Summary, summary
 
 __all__ = [
     "Interval",

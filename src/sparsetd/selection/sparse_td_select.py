@@ -15,11 +15,10 @@ from sparsetd.estimators.base import Triple
 from sparsetd.estimators.sparse_td import ExactTD
 from sparsetd.operators import td
 from sparsetd.penalties import L1, GroupL1
-from sparsetd.selection.cross_validation import Curve, held_out_curve
 from sparsetd.selection.elimination import MeanSystem, select
 from sparsetd.selection.episodes import clusters, episode_folds
 from sparsetd.selection.moments import FoldMoments
-from sparsetd.selection.path import SparsePath, family_of, posed_on, solved
+from sparsetd.selection.path import Curve, SparsePath, family_of, held_out_curve, posed_on, solved
 from sparsetd.solvers.saddle import (
     RMSPBE,
     ByFold,

@@ -24,15 +24,11 @@ __getattr__, __dir__, __all__ = lazily(
     {
         "adaptive": "DistanceOverGradients LeastSquaresDistanceOverGradients SaddleDistanceOverGradients",
         "coin_betting": "CoinBetting",
-        "dantzig": "Dantzig",
         "dual_averaging": "DualAveraging",
         "hand_set": "LeastSquaresSaddle MirrorDescent MirrorProx PrimalDual SaddleMirrorProx Stochastic",
-        "lars": "Lars",
-        "lcp": "Lcp",
         "least_squares": "LeastSquares",
-        "lstd_l1": "LstdL1",
-        "omp": "Omp",
-        "ralp": "Ralp",
+        "linear_program": "Dantzig Ralp",
+        "path_following": "Lars Lcp LstdL1 Omp",
         "schedules": "PowerDecay",
     },
 )

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.sweeps.cuda import Job, inputs_of, stream
-from sparsetd.sweeps.grid import Setting
-from sparsetd.sweeps.tasks import Prediction, Row, pieces, rows_of
+from sparsetd.sweeps.tasks import Prediction, Row, Setting, pieces, rows_of
 from sparsetd.system import Array
 
 RUNS = 2**16  # in one launch: enough to fill any device

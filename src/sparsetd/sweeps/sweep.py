@@ -17,9 +17,8 @@ from threadpoolctl import threadpool_limits
 from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
-from sparsetd.sweeps.grid import Grid, Setting, settings_of
 from sparsetd.sweeps.table import Sweep
-from sparsetd.sweeps.tasks import Control, Metric, Prediction, Row, Task, rows_of
+from sparsetd.sweeps.tasks import Control, Grid, Metric, Prediction, Row, Setting, Task, rows_of, settings_of
 from sparsetd.system import Batch
 
 Progress = Callable[[int, int], None]

@@ -1,24 +1,177 @@
-"""What a setting is run on: a log, a finite problem, or an environment in which it learns to act.
+"""What a sweep runs: settings of the grid, the data that a seed stands for, and the errors that are measured.
 
-A task answers two questions: which data a seed stands for, and what one learner makes of them.
+**Settings** are every method with every combination of the grid's values. **A task** (a log, a finite problem, or an
+environment in which a learner acts) answers two questions: which data a seed stands for, and what one learner makes of
+them.
+
+**Errors** of a weight vector cost O(d²), however many rows or states are behind them. Every one of them is the length
+of an affine function of θ,
+
+    RMSPBE(θ) = ‖Qᵀ(r − Dθ)‖      √NEU(θ) = ‖Fᵀ(r − Dθ)‖      value error(θ) = ‖V − Φθ‖
+
+with rows weighted by √ξ (a finite problem) or by the ratio over √N (a log), F the features, Q an orthonormal basis of
+their columns and D = F − γF'. The products are formed once, and many θ are then measured by one matrix product.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from itertools import product
+from math import prod
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from sklearn.base import clone
 
 from sparsetd.control import Episode, Rule, online
+from sparsetd.estimators.validation import check_parameters, nearest
 from sparsetd.problems import FiniteMDP
 from sparsetd.selection.episodes import drawn_again
-from sparsetd.sweeps.errors import distance
-from sparsetd.sweeps.grid import Setting
-from sparsetd.system import Array, Batch
+from sparsetd.system import Array, Batch, dense
+
+MOST = 1_000_000  # runs: a table of more could not be read, nor held in memory
+Grid = Mapping[str, Sequence[Any]]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row of the table before its seed: the method, the values of the grid, and the learner that has them."""
+
+    method: str
+    values: dict[str, Any]
+    learner: Any
+
+
+def settings_of(learners: Any, grid: Grid, n_runs: int = 1) -> list[Setting]:
+    """The settings in the order of the table: method by method, the last parameter of the grid varying fastest."""
+    named = _named(learners)
+    check_grid(named, grid)
+    n = n_runs * len(named) * prod(map(len, grid.values()))
+    if n > MOST:
+        raise ValueError(f"the sweep has {n:,} runs, more than {MOST:,}: give fewer values, or fewer runs of each")
+    return [
+        Setting(name, values, with_values(learner, values))
+        for name, learner in named.items()
+        for values in _combinations(grid)
+    ]
+
+
+def check_grid(named: Mapping[str, Any], grid: Grid) -> None:
+    """One sentence about a parameter that a method does not have, and about one without values."""
+    known = sorted({name for learner in named.values() for name in parameters(learner)})
+    for name, values in grid.items():
+        if name not in known:
+            raise ValueError(nearest("the grid's parameter", name, known))
+        for method, learner in named.items():
+            if name not in parameters(learner):
+                raise ValueError(f"{method} has no parameter {name}: sweep it apart from the methods that have one")
+        if isinstance(values, str) or not hasattr(values, "__len__"):
+            raise ValueError(f"the grid's {name} is {values!r}: give a list of values")
+        if len(values) == 0:
+            raise ValueError(f"the grid has no values for {name}: give at least one, or leave the parameter out")
+
+
+def parameters(learner: Any) -> dict[str, Any]:
+    """Return what can be set: the parameters of an estimator, or the fields of a control learner."""
+    if hasattr(learner, "get_params"):
+        return dict(learner.get_params(deep=False))
+    if is_dataclass(learner) and not isinstance(learner, type):
+        return {f.name: getattr(learner, f.name) for f in learner.__dataclass_fields__.values() if f.init}
+    raise TypeError(f"{learner!r} is neither an estimator nor a control learner: pass an instance such as TDC()")
+
+
+def with_values(learner: Any, values: Mapping[str, Any]) -> Any:
+    """A fresh learner with these values."""
+    if hasattr(learner, "set_params"):
+        made = clone(learner).set_params(**values)
+        check_parameters(made.get_params(deep=False))
+        return made
+    return replace(learner, **values)
+
+
+def _named(learners: Any) -> dict[str, Any]:
+    if isinstance(learners, Mapping):
+        named = dict(learners)
+    else:
+        several = list(learners) if isinstance(learners, (list, tuple)) else [learners]
+        named = {type(learner).__name__: learner for learner in several}
+        if len(named) < len(several):
+            raise ValueError(
+                "two methods have the same name: pass a dict such as {'TDC': TDC(), 'TDC(.9)': TDC(lam=.9)}"
+            )
+    if not named:
+        raise ValueError("no method was given: pass an estimator, a list of them, or a dict from names to estimators")
+    return named
+
+
+def _combinations(grid: Grid) -> list[dict[str, Any]]:
+    return [dict(zip(grid, map(_plain, values), strict=True)) for values in product(*grid.values())]
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, which a file can hold."""
+    return value.item() if hasattr(value, "item") else value
+
+
+NAMES = ("rmspbe", "mspbe", "neu", "value_error")
+LARGEST = 8192  # features: the products take 8 d² bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Distance:
+    """‖target − matrix·θ‖, or its square."""
+
+    target: Array
+    matrix: Array
+    squared: bool = False
+
+    def __call__(self, theta: Array) -> Array:
+        """The error of each row of `theta`, NaN where the weights are not finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            gap = self.target - np.atleast_2d(theta) @ self.matrix.T
+            square = np.einsum("ij,ij->i", gap, gap)
+            return np.asarray(square if self.squared else np.sqrt(square))
+
+
+def distance(name: str, data: Batch | FiniteMDP) -> Distance:
+    """The error of that name on a log or a finite problem."""
+    if name not in NAMES:
+        raise ValueError(
+            f"metric {name!r} is not known: choose from {', '.join(NAMES)}, or pass a function of the model"
+        )
+    if data.n_features > LARGEST:
+        raise ValueError(
+            f"metric {name!r} would square {data.n_features} features: pass a function of the fitted model instead"
+        )
+    if name == "value_error":
+        if not isinstance(data, FiniteMDP):
+            raise ValueError("metric 'value_error' needs the exact values of a finite problem: use 'rmspbe' on a log")
+        root = np.sqrt(data.xi)
+        return Distance(root * data.value, root[:, None] * data.features)
+    left, reward, change = _weighted(data)
+    basis = left if name == "neu" else _orthonormal(left)
+    return Distance(basis.T @ reward, basis.T @ change, squared=name in ("mspbe", "neu"))
+
+
+def _weighted(data: Any) -> tuple[Array, Array, Array]:
+    """(F, r, D) such that Fᵀ(r − Dθ) is the expected update E[ρδφ] and FᵀF = E[φφᵀ]."""
+    if isinstance(data, FiniteMDP):
+        root = np.sqrt(data.xi)
+        change = data.features - data.gamma * data.transition @ data.features
+        return root[:, None] * data.features, root * data.reward, root[:, None] * change
+    weight = data.ratio * data.interest / np.sqrt(len(data))
+    phi = dense(data.phi)
+    change = phi - data.discount[:, None] * dense(data.phi_next)
+    return phi / np.sqrt(len(data)), weight * data.reward, weight[:, None] * change
+
+
+def _orthonormal(columns: Array) -> Array:
+    """A basis of the span of the columns, which may depend on one another."""
+    left, size, _ = np.linalg.svd(columns, full_matrices=False)
+    return np.asarray(left[:, size > max(columns.shape) * np.finfo(np.float64).eps * size[0]])
+
 
 PROBE = 64  # rows or steps of a short run that shows what the functions of the user's compute
 

@@ -6,8 +6,7 @@ in the place of `launch`.
 
 from __future__ import annotations
 
-from sparsetd.sweeps.cuda.inputs import Inputs, inputs_of
-from sparsetd.sweeps.cuda.job import Job
+from sparsetd.sweeps.cuda.job import Inputs, Job, inputs_of
 from sparsetd.sweeps.cuda.launch import stream
 
 __all__ = ["Inputs", "Job", "inputs_of", "stream"]

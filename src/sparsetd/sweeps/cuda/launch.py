@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.sweeps.cuda.inputs import Inputs
-from sparsetd.sweeps.cuda.job import Job, Shape, shape_of
+from sparsetd.sweeps.cuda.job import Inputs, Job, Shape, shape_of
 from sparsetd.system import Array
 
 LARGEST = 16_384  # features of one block of actions
