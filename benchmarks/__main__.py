@@ -12,7 +12,7 @@
     cores        how well a sweep uses two cores
     door         CPU seconds and memory of logs on their way from files to whole episodes
     shards       sums over the shards of a log against one file
-    many-rows    logs of 20 to 100 million rows, on processes or a cluster
+    many-rows    a log of up to 100 million rows from unsorted files to its evaluation, on a cluster that loses workers
     gpu          agreement and speed of the GPU backend, on a real device
 
 What follows the name is passed on: `python -m benchmarks speed --quick`, `python -m benchmarks trust --help`.

@@ -1,15 +1,20 @@
-"""`evaluate` of very many rows: a million of 50 features (seed 0) in 20 shards, which are read again and again.
+"""A log of very many rows, from unsorted files through `shard` to `evaluate`, on a cluster that loses workers.
 
-    python -m benchmarks many-rows --millions 20 --dask       two workers of a cluster, one killed in every reading
-    python -m benchmarks many-rows --millions 100             two processes
+    python -m benchmarks many-rows --millions 100             two Dask workers, one of them killed in every reading
+    python -m benchmarks many-rows --millions 10 --engine processes
 
-Prints the seconds of every reading, the value, and the peak memory of the driver and of the largest worker. The copies
-make the log's cautions meaningless, but for the one that names them.
+The log has 20 columns (seed 0). Every file holds half of the rows of two neighbouring blocks, shuffled, so that episodes
+are torn apart and cross files. An episode ends after each row with probability 0.1, and the reward is x₀ + a/2 + noise,
+so that the value of a policy that takes action 1 with probability 0.7 is known: 0.35/(1 − 0.9γ).
+
+Prints seconds, CPU seconds and microseconds per row of every stage, the value beside
+the truth, and the peak memory of the driver and of the largest worker.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import re
@@ -26,16 +31,59 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import numpy as np
+
 from sparsetd.evaluation import evaluate
-from sparsetd.logs import shards
 from sparsetd.logs.engines import Engine, Processes
 
-# In a process of its own, whose memory does not count.
-WRITE = "import sys; from pathlib import Path; from benchmarks.shards import write; write(Path(sys.argv[1]), 1_000_000)"
+BLOCK, COLUMNS, GAMMA, ENDS, TARGET = 1_000_000, 20, 0.9, 0.1, 0.7
+
+# In a process of its own, so that its memory and time can be told apart from those of the driver.
+SHARD = """
+import json, re, sys, time
+from sparsetd.logs.sharding import shard
+begun, cpu = time.time(), time.process_time()
+manifest = shard([sys.argv[1]], sys.argv[2])
+peak = re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())
+print(json.dumps([time.time() - begun, time.process_time() - cpu, int(peak[1]) / 2**20, len(manifest["shards"])]))
+"""
+
+
+def block(number: int) -> dict[str, Any]:
+    """Return the shuffled rows of whole episodes whose ids no other block has."""
+    rng = np.random.default_rng([0, number])
+    end = rng.random(BLOCK) < ENDS
+    end[-1] = True
+    first = np.append(0, np.flatnonzero(end)[:-1] + 1)
+    episode = np.cumsum(np.append(False, end[:-1]))
+    step = np.arange(BLOCK) - first[episode]
+    x = rng.standard_normal((COLUMNS, BLOCK), dtype=np.float32)
+    action = rng.integers(0, 2, BLOCK)
+    reward = x[0] + 0.5 * action + rng.standard_normal(BLOCK)
+    columns = {f"obs_{j}": column for j, column in enumerate(x)}
+    columns |= {"episode": episode + number * BLOCK, "step": step, "action": action, "reward": reward}
+    columns |= {"terminated": end, "behavior_prob": np.full(BLOCK, 0.5)}
+    columns["target_prob"] = np.where(action == 1, TARGET, 1 - TARGET)
+    order = rng.permutation(BLOCK)
+    return {name: column[order] for name, column in columns.items()}
+
+
+def write(folder: Path, n_blocks: int) -> None:
+    """Write the log, half a block in this file and half in the next."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder.mkdir()
+    held = None
+    for number in range(n_blocks + 1):
+        rows = pa.table(block(number)) if number < n_blocks else None
+        parts = [part for part in (held, None if rows is None else rows[: BLOCK // 2]) if part is not None]
+        pq.write_table(pa.concat_tables(parts), folder / f"{number:04d}.parquet", row_group_size=2**17)
+        held = None if rows is None else rows[BLOCK // 2 :]
 
 
 def peak(pid: int) -> float:
-    """The largest memory that a process has had, in GiB; 0 if it is gone."""
+    """Return the largest memory that a process has had, in GiB; 0 if it is gone."""
     with suppress(OSError, TypeError):
         found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
         return int(found[1]) / 2**20 if found else 0.0
@@ -43,7 +91,7 @@ def peak(pid: int) -> float:
 
 
 def children() -> list[int]:
-    """All descendants of this process."""
+    """Return all descendants of this process."""
     parents = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -57,8 +105,8 @@ def children() -> list[int]:
 class Watched:
     """An engine whose readings are timed; before each of them `disturb` is called."""
 
-    def __init__(self, engine: Engine, disturb: Callable[[], Any]) -> None:
-        self.engine, self.disturb, self.largest = engine, disturb, 0.0
+    def __init__(self, engine: Engine, disturb: Callable[[], Any], n_rows: int) -> None:
+        self.engine, self.disturb, self.n_rows, self.largest = engine, disturb, n_rows, 0.0
         threading.Thread(target=self._watch, daemon=True).start()
 
     def _watch(self) -> None:
@@ -70,13 +118,14 @@ class Watched:
         begun = time.time()
         self.disturb()
         out = self.engine.reduce(work, tasks)
-        print(f"reading of {len(tasks)} shards: {time.time() - begun:.0f} s", flush=True)
+        took = time.time() - begun
+        print(f"reading of {len(tasks)} shards: {took:.0f} s, {1e6 * took / self.n_rows:.2f} µs a row", flush=True)
         return out
 
 
 @contextmanager
 def cluster() -> Iterator[tuple[Engine, Callable[[], Any]]]:
-    """Two workers of Dask, and what kills one of them a few seconds later."""
+    """Start two workers of Dask, and hand back what kills one of them a few seconds later."""
     from distributed import Client, LocalCluster
 
     from sparsetd.logs.dask import Dask
@@ -96,16 +145,27 @@ def processes() -> Iterator[tuple[Engine, Callable[[], Any]]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--millions", type=int, default=20)
-    parser.add_argument("--dask", action="store_true")
+    parser.add_argument("--millions", type=int, default=10)
+    parser.add_argument("--engine", choices=("dask", "processes"), default="dask")
+    parser.add_argument("--folder", help="where the files go for the time of the run (default: a temporary folder)")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, cluster() if args.dask else processes() as (engine, disturb):
-        subprocess.run([sys.executable, "-c", WRITE, name], check=True)
-        parts = shards(Path(name, "shards")) * args.millions
-        watched, begun = Watched(engine, disturb), time.time()
-        result = evaluate(parts, engine=watched)
-        print(f"{args.millions},000,000 rows: {time.time() - begun:.0f} s, value {result.value!r}")
-        print(f"peak: driver {peak(os.getpid()):.2f} GiB, largest worker {watched.largest:.2f} GiB")
+    n_rows = args.millions * BLOCK
+    with tempfile.TemporaryDirectory(dir=args.folder) as name:
+        raw, parts = Path(name, "raw"), Path(name, "shards")
+        write(raw, args.millions)
+        said = subprocess.run(
+            [sys.executable, "-c", SHARD, str(raw), str(parts)], check=True, capture_output=True, text=True
+        ).stdout
+        took, cpu, most, n_shards = json.loads(said)
+        print(f"shard: {took:.0f} s, {cpu:.0f} CPU s, {1e6 * cpu / n_rows:.2f} µs a row; {n_shards} shards, ", end="")
+        print(f"peak {most:.2f} GiB", flush=True)
+        with cluster() if args.engine == "dask" else processes() as (engine, disturb):
+            watched, begun = Watched(engine, disturb, n_rows), time.time()
+            result = evaluate(str(parts), "target_prob", gamma=GAMMA, engine=watched)
+            truth, (low, high) = TARGET * 0.5 / (1 - (1 - ENDS) * GAMMA), result.interval
+            print(f"evaluate {n_rows:,} rows: {time.time() - begun:.0f} s")
+            print(f"value {result.value!r} ({low:.5f} to {high:.5f}); the truth is {truth:.5f}")
+            print(f"peak: driver {peak(os.getpid()):.2f} GiB, largest worker {watched.largest:.2f} GiB")
 
 
 if __name__ == "__main__":
