@@ -3,7 +3,7 @@
     python -m benchmarks many-rows --millions 100             two Dask workers, one of them killed in every reading
     python -m benchmarks many-rows --millions 10 --engine processes
 
-The log has 20 columns (seed 0). Every file holds half of the rows of two neighbouring blocks, shuffled, so that episodes
+The log has 20 columns (seed 0). Every file holds half of the rows of two neighbouring blocks, shuffled: episodes
 are torn apart and cross files. An episode ends after each row with probability 0.1, and the reward is x₀ + a/2 + noise,
 so that the value of a policy that takes action 1 with probability 0.7 is known: 0.35/(1 − 0.9γ).
 
