@@ -11,7 +11,9 @@ import io
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
+import types
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,13 +83,14 @@ def name(page: Path) -> str:
 def test_the_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In order, in one folder, sharing their names: as a reader would type them. What a page promises is printed."""
     monkeypatch.chdir(tmp_path)
-    names: dict[str, object] = {"__name__": "__main__"}
+    script = types.ModuleType("__main__")  # what a block defines can be pickled, as in a script
+    monkeypatch.setitem(sys.modules, "__main__", script)
     for block in blocks(page):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             if block.language == "python":
                 padded = "\n" * block.line + block.text  # so that a traceback shows the line of the page
-                exec(compile(padded, str(page), "exec"), names)  # noqa: S102 (our own pages)
+                exec(compile(padded, str(page), "exec"), vars(script))  # noqa: S102 (our own pages)
             elif block.language == "bash":
                 for line in commands(block):
                     assert call(line) == 0, line

@@ -10,6 +10,7 @@ import inspect
 from typing import Any
 
 import pytest
+from laws import CONTRACT, MATHEMATICS, check_laws
 from sklearn.base import clone
 from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -17,7 +18,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import sparsetd
 from sparsetd import estimators, selection
 from sparsetd.estimators import BaseTD
-from sparsetd.testing import CONTRACT, MATHEMATICS, check_td_estimator
 
 DEFAULTS: list[Any] = [
     value()
@@ -56,7 +56,7 @@ class Forgetful(sparsetd.TD):
 
 def test_a_broken_law_is_named() -> None:
     with pytest.raises(AssertionError, match="Forgetful breaks the law columns_of_another_size_are_refused"):
-        check_td_estimator(Forgetful(step_size=0.01))
+        check_laws(Forgetful(step_size=0.01))
 
 
 def test_there_is_more_than_one_kind() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from laws.small_log import Log, log
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, Ridge
 
@@ -12,7 +13,6 @@ from sparsetd.estimators import DivergenceWarning, MirrorDescentTD, ROTDLasso
 from sparsetd.metrics import exact_rmspbe, mspbe
 from sparsetd.solvers import PowerDecay
 from sparsetd.system import Batch
-from sparsetd.testing.small_log import Log, log
 
 
 def fit(model, rows: Log):

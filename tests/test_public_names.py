@@ -28,7 +28,14 @@ def test_the_top_level_holds_what_people_look_for_and_the_packages_the_rest() ->
 
 
 @pytest.mark.parametrize(
-    ("old", "new"), [("RALP", "sparsetd.estimators.RALP"), ("checks", "sparsetd.testing"), ("transitions", "logs")]
+    ("old", "new"),
+    [
+        ("RALP", "sparsetd.estimators.RALP"),
+        ("checks", "tests/laws"),
+        ("testing", "check_estimator"),
+        ("transitions", "logs"),
+        ("SparseTDCV", "SparseTDSelect"),
+    ],
 )
 def test_an_old_name_says_where_it_is_now(old: str, new: str) -> None:
     with pytest.raises(AttributeError, match=f"sparsetd.{old} is now .*{new}"):

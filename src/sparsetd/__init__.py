@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from sparsetd import selection as selection
     from sparsetd import solvers as solvers
     from sparsetd import sweeps as sweeps
-    from sparsetd import testing as testing
     from sparsetd.estimators import ETD as ETD
     from sparsetd.estimators import GQ as GQ
     from sparsetd.estimators import GTD2 as GTD2
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "": (
         "logs features operators penalties solvers estimators metrics problems control selection evaluation "
-        "sweeps testing plots"
+        "sweeps plots"
     ),
     "logs": "Transitions prepare read",
     "logs.rules": "policy",
@@ -85,15 +84,15 @@ _MOVED = {
     ),
     "evaluation": "Evaluation estimate_behavior",
     "sweeps": "Sweep",
-    "testing": "check_td_estimator",
 }
-_RENAMED = (
-    {"SparseTDCV": "sparsetd.SparseTDSelect: it selects its features"}
-    | {name: f"sparsetd.{home}.{name}" for home, names in _MOVED.items() for name in names.split()}
-    | {
-        "transitions": "sparsetd.logs",
-        "checks": "sparsetd.testing",
-        "progress": "private; long work shows its progress by itself",
-    }
-)
+_LAWS = "tests/laws, in a clone of the repository; scikit-learn's check_estimator checks an estimator of your own"
+_RENAMED = {name: f"sparsetd.{home}.{name}" for home, names in _MOVED.items() for name in names.split()} | {
+    "SparseTDCV": "sparsetd.SparseTDSelect: it selects its features",
+    "transitions": "sparsetd.logs",
+    "decisions": "sparsetd.evaluation",
+    "checks": _LAWS,
+    "testing": _LAWS,
+    "check_td_estimator": _LAWS,
+    "progress": "private; long work shows its progress by itself",
+}
 __getattr__, __dir__, __all__ = lazily(__name__, _HOMES, _RENAMED)

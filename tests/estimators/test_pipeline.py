@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn
+from laws.small_log import log
 from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -14,7 +15,6 @@ from sparsetd import LSTD, ROTD, TDC
 from sparsetd.estimators import TDScorer
 from sparsetd.metrics import mspbe
 from sparsetd.system import Batch
-from sparsetd.testing.small_log import log
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from laws.small_log import log
 from sklearn.base import clone
 
 from sparsetd import LSTD, ROTD, TD, LinearTD, penalties, solvers
 from sparsetd.estimators import PFGTD, DivergenceWarning, base
 from sparsetd.estimators.validation import check_finite
 from sparsetd.solvers import PowerDecay
-from sparsetd.testing.small_log import log
 
 ROWS = log()
 

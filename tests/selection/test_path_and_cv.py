@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from laws import LAWS
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -19,7 +20,6 @@ from sparsetd.selection.moments import FoldMoments
 from sparsetd.selection.path import Curve
 from sparsetd.solvers.saddle import refit, selected_rows
 from sparsetd.system import mean_system
-from sparsetd.testing import LAWS
 
 QUICK: dict[str, Any] = {"n_folds": 3, "n_rhos": 6, "eps": 0.1}
 

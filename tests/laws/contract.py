@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import pickle  # noqa: TID251 (of our own bytes, to see that it works)
+import pickle
 import re
 from collections.abc import Callable
 from importlib import import_module
@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from sparsetd.testing.small_log import Log, assert_close, assert_same, fitted, log, numbers, streamed
+from laws.small_log import Log, assert_close, assert_same, fitted, log, numbers, streamed
 
 NAMES = list("abcd")
 

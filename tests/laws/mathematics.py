@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.testing.small_log import Log, assert_close, assert_same, concerns, fitted, log, streamed
+from laws.small_log import Log, assert_close, assert_same, concerns, fitted, log, streamed
 
 # --- any split of a stream gives bitwise the model of one call --------------------------------------------------------
 
