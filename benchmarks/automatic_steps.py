@@ -23,6 +23,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.finite_problems import boyan_chain, gym_mdp
+from reproduction.expected_system import expected_system
 from sparsetd import GTD2, ROTD, TD, TDC, TDRC, LinearTD, operators, penalties, problems, solvers
 from sparsetd.metrics import exact_mspbe
 from sparsetd.problems import FiniteMDP
@@ -52,7 +54,7 @@ class Problem:
 
     @cached_property
     def system(self) -> tuple[Array, Array]:
-        return self.mdp.expected_system(self.table, importance_sampled=not self.independent)
+        return expected_system(self.mdp, self.table, importance_sampled=not self.independent)
 
     @cached_property
     def minimum(self) -> float:
@@ -152,18 +154,18 @@ def frozen_lake(rng: np.random.Generator) -> FiniteMDP:
 
     lake = generate_random_map(size=4, p=0.85, seed=int(rng.integers(2**31)))
     target = np.tile([0.1, 0.4, 0.4, 0.1], (16, 1))
-    return problems.gym_mdp("FrozenLake-v1", 0.95, desc=lake, target=target, behavior=np.full((16, 4), 0.25))
+    return gym_mdp("FrozenLake-v1", 0.95, desc=lake, target=target, behavior=np.full((16, 4), 0.25))
 
 
 def cliff(rng: np.random.Generator) -> FiniteMDP:
     """CliffWalking under the uniform policy, with Gaussian features of about unit norm."""
     d = int(rng.integers(15, 60))
-    return problems.gym_mdp("CliffWalking-v1", 0.9, features=rng.normal(size=(48, d)) / np.sqrt(d))
+    return gym_mdp("CliffWalking-v1", 0.9, features=rng.normal(size=(48, d)) / np.sqrt(d))
 
 
 def boyan(rng: np.random.Generator) -> FiniteMDP:
     d = int(rng.integers(4, 11))
-    return problems.boyan_chain(int(rng.integers(2, 5)) * (d - 1) + 1, d)
+    return boyan_chain(int(rng.integers(2, 5)) * (d - 1) + 1, d)
 
 
 def walk(rng: np.random.Generator, basis: Any, **options: Any) -> FiniteMDP:
@@ -203,7 +205,7 @@ def unseen(rng: np.random.Generator) -> Iterator[tuple[str, FiniteMDP, bool, boo
 
 def penalty_of(mdp: FiniteMDP, table: Table, rng: np.random.Generator) -> tuple[float, float]:
     """(ρ_θ, 10ρ_θ) with ρ_θ between 5 and 30 % of the one at which θ = 0 solves the problem without w."""
-    A, b = mdp.expected_system(table, importance_sampled=True)
+    A, b = expected_system(mdp, table, importance_sampled=True)
     largest = np.abs(A[:, -mdp.n_features :].T @ b).max() / np.linalg.norm(b)
     rho = float(rng.uniform(0.05, 0.3) * largest)
     return rho, 10.0 * rho

@@ -27,7 +27,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd import operators, penalties, problems
+from benchmarks.finite_problems import boyan_chain
+from sparsetd import operators, penalties
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.features import RBFGrid, featurize
 from sparsetd.problems import FiniteMDP, mountain_car, random_mdp, with_noise_features
@@ -245,7 +246,7 @@ def coverage(rng: Rng, quick: bool) -> list[bool]:
     cases = [
         ("on-policy MDP", random_mdp(rng, 20, 4, 4, off_policy=0.0, reward_noise=0.2), 20, 1600),
         ("off-policy MDP", random_mdp(rng, 20, 4, 4, off_policy=0.3, reward_noise=0.2), 20, 1600),
-        ("Boyan chain", problems.boyan_chain(), None, 900),
+        ("Boyan chain", boyan_chain(), None, 900),
     ]
     for name, mdp, horizon, n in cases:
         hits = np.array([covered(mdp, horizon, n, rng) for _ in range(40 if quick else 500)])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from reproduction.expected_system import expected_system
 from reproduction.experiment import Row
 from sparsetd.operators import gtd2, td, tdc
 from sparsetd.penalties import NoPenalty
@@ -99,7 +100,7 @@ def expected_path(method: Method, eta: float, alpha: float, mdp: FiniteMDP, mark
     The average is of x_0 … x_t, for an extragradient of its trial points.
     """
     table, wanted = method.table(eta), set(marks)
-    A, b = mdp.expected_system(table)
+    A, b = expected_system(mdp, table)
     x, y = np.zeros(len(b)), np.zeros(len(b))
     x[-mdp.n_features :] = mdp.theta0
     total, count = [x, y], 1

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from reproduction import experiment
+from reproduction.action_values import action_value_trajectory
 from reproduction.document import Grid
 from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, paper
 from reproduction.verdict import THEORY, Claim, judge
 from sparsetd.operators import gq, td
 from sparsetd.penalties import L1, NoPenalty
-from sparsetd.problems import action_value_trajectory, random_mdp, star
+from sparsetd.problems import random_mdp, star
 from sparsetd.solvers import PrimalDual, Stochastic
 from sparsetd.system import Array, Batch, Table, mean_system
 

@@ -157,8 +157,22 @@ def iterate(settings: MountainCarSettings, variant: Variant, seed: int) -> Itera
         }
 
 
+def rollout(choose: Callable[[Array], Array], state: Array | None = None, max_steps: int = 500) -> Array:
+    """Steps each car needs to reach the goal under `choose` (states → actions); `max_steps` + 1 where it does not."""
+    state = np.atleast_2d(car.BOTTOM if state is None else state).astype(float)
+    steps = np.full(len(state), max_steps + 1)
+    running = np.arange(len(state))
+    for t in range(1, max_steps + 1):
+        state, _, goal = car.step(state, choose(state))
+        steps[running[goal]] = t
+        state, running = state[~goal], running[~goal]
+        if not len(running):
+            break
+    return steps
+
+
 def _test(settings: MountainCarSettings, choose: Callable[[Array], Array]) -> int:
-    return int(car.rollout(choose, max_steps=settings.max_steps)[0])
+    return int(rollout(choose, max_steps=settings.max_steps)[0])
 
 
 def learn_online(

@@ -70,7 +70,8 @@ class Tiles:
 
     def __call__(self, state: Array) -> Array:
         n = self.settings.tiles[0] * self.settings.tiles[1]
-        cell = (car.scale(state) * n).astype(int)
+        inside = (state - car.LOW) / (car.HIGH - car.LOW)
+        cell = (inside * n).astype(int)
         return np.asarray(tile_rows(*self.settings.tiles)[cell[..., 0], cell[..., 1]])
 
     transform = __call__

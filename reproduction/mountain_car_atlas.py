@@ -19,7 +19,7 @@ import numpy as np
 
 from reproduction.cuda import mountain_car as gpu
 from reproduction.experiment import Experiment, Row, Unit
-from reproduction.mountain_car import learn_online
+from reproduction.mountain_car import learn_online, rollout
 from reproduction.mountain_car_verdicts import AXES, METHODS, plot_atlas, summarize_atlas
 from reproduction.settings import Settings, assumed, cited, paper
 from sparsetd import operators
@@ -221,7 +221,7 @@ def _behave(settings: AtlasSettings, reading: Reading, drawn: Any, k: int, polic
 
 def _test(settings: AtlasSettings, features: Bumps, theta: Array) -> int:
     values = LinearValues(features, theta)
-    return int(car.rollout(ValuePolicy(values, Rule()).best, max_steps=settings.max_steps)[0])
+    return int(rollout(ValuePolicy(values, Rule()).best, max_steps=settings.max_steps)[0])
 
 
 # --- on a GPU, all readings at once ---------------------------------------------------------------------------------

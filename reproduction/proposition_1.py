@@ -11,6 +11,7 @@ import numpy as np
 from reproduction import experiment
 from reproduction.curves import checkpoints
 from reproduction.document import Grid
+from reproduction.expected_system import expected_system
 from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, paper
 from reproduction.verdict import THEORY, Claim, judge
@@ -82,7 +83,7 @@ def units(settings: Proposition1Settings) -> Iterator[Unit]:
 
 def run(settings: Proposition1Settings, unit: Unit) -> list[Row]:
     mdp = problem(settings)
-    A, b = mdp.expected_system(tdc(settings.eta), importance_sampled=True)
+    A, b = expected_system(mdp, tdc(settings.eta), importance_sampled=True)
     rows: list[Row] = []
     for rho in (settings.rho_small, settings.rho_large):
         objective = Objective(A, b, L1(*rho), unit.params["m"])

@@ -11,6 +11,7 @@ import numpy as np
 from reproduction import experiment
 from reproduction.curves import METHODS, checkpoints, describe, expected_path, mspbe, sampled_path, unlikeness
 from reproduction.document import Grid
+from reproduction.expected_system import expected_system
 from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
 from reproduction.settings import Settings, assumed, cited, paper
 from reproduction.verdict import ALGORITHM, THEORY, TRIVIAL, Claim, judge
@@ -58,7 +59,7 @@ def run(settings: StarSettings, unit: Unit) -> list[Row]:
     batch = _data(mdp, update, settings.n_iter, rng)
     for name, method in METHODS.items():
         for eta in (settings.eta,) if name == "TD" else (settings.eta, settings.other_eta):
-            A, b = mdp.expected_system(method.table(eta))
+            A, b = expected_system(mdp, method.table(eta))
             radius = settings.radius * float(np.linalg.norm(mdp.theta0))
             with np.errstate(over="ignore", invalid="ignore"):
                 path = (

@@ -7,17 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sparsetd.problems import (
-    FiniteMDP,
-    action_value_trajectory,
-    boyan_chain,
-    gym_mdp,
-    random_mdp,
-    random_walk,
-    star,
-    state_action,
-    with_noise_features,
-)
+from benchmarks.finite_problems import boyan_chain
+from reproduction.action_values import action_value_trajectory, state_action
+from reproduction.expected_system import expected_system
+from sparsetd.problems import FiniteMDP, random_mdp, random_walk, star, with_noise_features
 from sparsetd.system import Table, mean_system
 
 # TDC with η = 3, as a literal table in the order φ ψ e (the library's own operators are tested elsewhere).
@@ -80,15 +73,6 @@ def test_longer_walks_have_linear_values(n):
     assert (np.linalg.norm(random_walk(n, "dependent").features[1:-1], axis=1) > 0.99).all()
 
 
-@pytest.mark.parametrize(("n", "weights"), [(13, [-24, -16, -8, 0]), (3, [-4, 0]), (9, [-16, -12, -8, -4, 0])])
-def test_boyan_chain_is_linear_in_its_features(n, weights):
-    mdp = boyan_chain(n, len(weights))
-    np.testing.assert_allclose(mdp.value, -2.0 * np.arange(n), atol=1e-12)
-    np.testing.assert_allclose(mdp.theta_star, weights)
-    np.testing.assert_allclose(mdp.features @ mdp.theta_star, mdp.value, atol=1e-12)
-    np.testing.assert_allclose(np.linalg.solve(mdp.A, mdp.b), mdp.theta_star, atol=1e-9)
-
-
 @problems
 def test_value_is_the_limit_of_the_bellman_operator(mdp):
     value = np.zeros(mdp.n_states)
@@ -138,7 +122,7 @@ def test_xi_is_what_a_long_run_visits(mdp):
 @problems
 @pytest.mark.parametrize("importance_sampled", [False, True])
 def test_sampled_means_tend_to_the_expected_system(mdp, importance_sampled):
-    expected, _ = mdp.expected_system(TDC, importance_sampled=importance_sampled)
+    expected, _ = expected_system(mdp, TDC, importance_sampled=importance_sampled)
     chunks = mdp.sample(20_000, np.random.default_rng(1), importance_sampled=importance_sampled)
     means = np.array([mean_system(TDC, chunks[i : i + 500])[0] for i in range(0, 20_000, 500)])
     error = np.abs(means.mean(axis=0) - expected)
@@ -151,7 +135,7 @@ def test_ratios_turn_behaviour_into_target(mdp):
     d = mdp.n_features
     blocks = np.block([[3.0 * mdp.C, 3.0 * mdp.A], [mdp.C - mdp.A.T, mdp.A]])
     for importance_sampled in (False, True):
-        A, b = mdp.expected_system(TDC, importance_sampled=importance_sampled)
+        A, b = expected_system(mdp, TDC, importance_sampled=importance_sampled)
         np.testing.assert_allclose(A, blocks, atol=1e-12)
         np.testing.assert_allclose(b.reshape(2, d), [3.0 * mdp.b, mdp.b], atol=1e-12)
 
@@ -245,54 +229,6 @@ def test_noise_features_follow_the_stream_and_leave_the_solution():
 
 
 @pytest.mark.parametrize(
-    ("name", "kwargs", "n_states", "n_terminal"),
-    [("FrozenLake-v1", {}, 16, 5), ("CliffWalking-v1", {}, 38, 1), ("Taxi-v4", {}, 404, 4)],
-)
-def test_gymnasium_tables(name, kwargs, n_states, n_terminal):
-    """V of the uniform policy by iterating the Bellman operator over the environment's own table."""
-    gymnasium = pytest.importorskip("gymnasium")
-    env = gymnasium.make(name, **kwargs).unwrapped
-    mdp = gym_mdp(name, 0.9, **kwargs)
-    assert (mdp.n_states, mdp.terminal.sum()) == (n_states, n_terminal)
-    value = dict.fromkeys(env.P, 0.0)
-    for _ in range(250):
-        value = {
-            s: np.mean([sum(p * (r + 0.9 * (not end) * value[t]) for p, t, r, end in out) for out in actions.values()])
-            for s, actions in env.P.items()
-        }
-    going = ~mdp.terminal
-    np.testing.assert_allclose(mdp.value[going], [value[s] for s in mdp.labels[going]], atol=1e-8)
-
-
-def test_the_cliff_s_safe_path_costs_thirteen():
-    pytest.importorskip("gymnasium")
-    policy = np.tile([1.0, 0, 0, 0], (48, 1))  # up …
-    policy[24:35] = [0, 1, 0, 0]  # … right along the third row …
-    policy[35] = [0, 0, 1, 0]  # … and down
-    policy[:24] = [0, 0, 1, 0]
-    mdp = gym_mdp("CliffWalking-v1", 1.0, target=policy, behavior=np.full((48, 4), 0.25))
-    assert mdp.value[mdp.labels == 36] == pytest.approx(-13.0)
-
-
-def test_frozen_lake_rewards_once_along_the_dry_path():
-    gymnasium = pytest.importorskip("gymnasium")
-    policy = np.zeros((16, 4))
-    policy[:, 2] = 1.0
-    policy[[0, 4, 9]] = np.eye(4)[1]  # down, down, right, down, right, right
-    features = np.arange(32.0).reshape(16, 2)
-    env = gymnasium.make("FrozenLake-v1", is_slippery=False)
-    mdp = gym_mdp(env, 0.9, target=policy, behavior=np.full((16, 4), 0.25), features=features)
-    assert mdp.value[0] == pytest.approx(0.9**5)
-    np.testing.assert_array_equal(mdp.features, features)
-
-
-def test_an_environment_without_a_table_is_refused():
-    gymnasium = pytest.importorskip("gymnasium")
-    with pytest.raises(ValueError, match="exposes no table"):
-        gym_mdp(gymnasium.make("CartPole-v1"))
-
-
-@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"gamma": 1.5}, r"gamma=1.5 is outside \[0, 1\]"),
@@ -324,14 +260,11 @@ def test_questions_without_an_answer_are_refused():
     with pytest.raises(ValueError, match="n >= 1"):
         star().sample(0, np.random.default_rng(0))
     with pytest.raises(ValueError, match="without traces"):
-        star().expected_system(replace(TDC, lam=0.5))
+        expected_system(star(), replace(TDC, lam=0.5))
     with pytest.raises(ValueError, match="n_states >= 2"):
         random_walk(1)
     with pytest.raises(ValueError, match="choose one of"):
         random_walk(basis="fourier")
-    for sizes in [(12, 4), (13, 6), (2, 2), (13, 1)]:
-        with pytest.raises(ValueError, match="does not fit"):
-            boyan_chain(*sizes)
     for settings, name in [({"n_relevant": 40}, "n_relevant"), ({"branching": 0}, "branching")]:
         with pytest.raises(ValueError, match=name):
             random_mdp(np.random.default_rng(0), **settings)

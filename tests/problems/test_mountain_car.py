@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from reproduction.mountain_car import rollout
 from sparsetd.problems import mountain_car as car
 
 
@@ -37,11 +38,11 @@ def test_a_batch_is_its_rows():
 
 
 def test_bang_bang_reaches_the_goal_and_coasting_does_not():
-    assert 100 < car.rollout(bang_bang)[0] < 140
-    assert car.rollout(lambda s: np.ones(len(s), dtype=int), max_steps=300)[0] == 301
+    assert 100 < rollout(bang_bang)[0] < 140
+    assert rollout(lambda s: np.ones(len(s), dtype=int), max_steps=300)[0] == 301
     near = np.array([[0.45, 0.05], [-0.5, 0.0], [0.49, 0.02]])
-    steps = car.rollout(bang_bang, near)
-    assert list(steps) == [car.rollout(bang_bang, s)[0] for s in near]
+    steps = rollout(bang_bang, near)
+    assert list(steps) == [rollout(bang_bang, s)[0] for s in near]
     assert steps[2] == 1
 
 

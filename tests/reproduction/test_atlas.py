@@ -13,6 +13,7 @@ from sklearn.preprocessing import Normalizer
 
 from reproduction import LARGER
 from reproduction.cuda import mountain_car as gpu
+from reproduction.mountain_car import rollout
 from reproduction.mountain_car_atlas import (
     ATLAS,
     AtlasSettings,
@@ -86,7 +87,7 @@ def test_tests_on_a_gpu_are_rollouts():
     features = Bumps(1.0, True, SMALL.grids)
     policies = [ValuePolicy(LinearValues(features, t.astype(float)), Rule()).best for t in theta]
     steps = gpu.steps_to_goal(np, theta, np.ones(12), np.ones(12, bool), 300, SMALL.grids)
-    assert steps.tolist() == [car.rollout(policy, max_steps=300)[0] for policy in policies]
+    assert steps.tolist() == [rollout(policy, max_steps=300)[0] for policy in policies]
     assert steps.min() < 300 < steps.max()
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from reproduction import curves
 from reproduction import random_walk as walk_experiment
 from reproduction import star as star_experiment
 from reproduction.curves import METHODS, checkpoints, expected_path, mspbe, sampled_path, unlikeness
 from reproduction.verdict import NOT_REPRODUCED, REPRODUCED, UNDER_READING
 from sparsetd.metrics import exact_rmspbe
 from sparsetd.problems import random_walk, star
+from sparsetd.system import mean_system
 
 STAR = dataclasses.replace(star_experiment.STAR.quick, n_seeds=2, n_iter=2000)
 WALK = dataclasses.replace(walk_experiment.RANDOM_WALK.quick, n_seeds=2, n_iter=1000)
@@ -63,7 +66,7 @@ def test_expected_path_of_rotd_is_the_papers_iteration():
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_expected_and_sampled_paths_agree_where_there_is_no_noise(name):
+def test_expected_and_sampled_paths_agree_where_there_is_no_noise(name, monkeypatch):
     """A chain of one state with one feature: every sample is the expectation."""
     mdp = random_walk(2, basis="dependent", gamma=0.5, left_reward=1.0)
     marks, theta0 = [0, 1, 2, 7], np.array([0.3, -0.2])
@@ -72,17 +75,10 @@ def test_expected_and_sampled_paths_agree_where_there_is_no_noise(name):
         one_row, **{f.name: np.repeat(getattr(one_row, f.name), 7, 0) for f in dataclasses.fields(one_row)}
     )
 
-    class Frozen:
-        n_features = 2
-
-        def expected_system(self, table):
-            from sparsetd.system import mean_system
-
-            return mean_system(table, one_row)
-
-    Frozen.theta0 = theta0
+    monkeypatch.setattr(curves, "expected_system", lambda _mdp, table: mean_system(table, one_row))
+    one_state = SimpleNamespace(n_features=2, theta0=theta0)
     sampled = sampled_path(METHODS[name], 2.0, 0.1, batch, theta0, marks)
-    expected = expected_path(METHODS[name], 2.0, 0.1, Frozen(), marks)
+    expected = expected_path(METHODS[name], 2.0, 0.1, one_state, marks)
     for a, b in zip(sampled, expected, strict=True):
         assert a.last == pytest.approx(b.last, abs=1e-12)
         assert a.average == pytest.approx(b.average, abs=1e-12)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from reference import loops, proximal, systems
 
+from reproduction.expected_system import expected_system
 from sparsetd import ROTD, operators, problems
 from sparsetd.solvers import PowerDecay
 from sparsetd.system import mean_system
@@ -19,7 +20,7 @@ NORMS = {1: 1, 2: 2, "inf": np.inf}
 def system():
     """A 20-state, 30-feature off-policy problem: its exact system, and a million transitions of the behaviour."""
     problem = problems.random_mdp(np.random.default_rng(11), n_states=20, n_features=30)
-    return problem, problem.expected_system(operators.tdc(), importance_sampled=True)
+    return problem, expected_system(problem, operators.tdc(), importance_sampled=True)
 
 
 def objective(A, b, x, m, rho) -> float:

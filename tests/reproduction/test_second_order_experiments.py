@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 from reproduction import complexity, interpolation, proposition_1
+from reproduction.expected_system import expected_system
 from reproduction.experiment import Unit
 from reproduction.verdict import NOT_REPRODUCED, REPRODUCED, UNDER_READING
 from sparsetd.operators import tdc
@@ -130,7 +131,7 @@ def test_direction_of_the_saddle_step_is_the_adjoint():
 @pytest.mark.parametrize("m", proposition_1.NORMS)
 def test_minimum_agrees_with_cvxpy(m):
     mdp = proposition_1.problem(PROPOSITION)
-    A, b = mdp.expected_system(tdc(PROPOSITION.eta), importance_sampled=True)
+    A, b = expected_system(mdp, tdc(PROPOSITION.eta), importance_sampled=True)
     d, penalty = mdp.n_features, L1(*PROPOSITION.rho_large)
     x = cp.Variable(2 * d)
     objective = cp.norm(A @ x - b, m) + penalty.rho_w * cp.norm1(x[:d]) + penalty.rho_theta * cp.norm1(x[d:])

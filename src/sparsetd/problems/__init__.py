@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from sparsetd._tools.lazy_names import refusing
-from sparsetd.problems.finite import FiniteMDP, action_value_trajectory, state_action
-from sparsetd.problems.worlds import boyan_chain, gym_mdp, random_mdp, random_walk, star, with_noise_features
+from sparsetd.problems.finite import FiniteMDP
+from sparsetd.problems.worlds import random_mdp, random_walk, star, with_noise_features
 
-__all__ = [
-    "FiniteMDP",
-    "action_value_trajectory",
-    "boyan_chain",
-    "gym_mdp",
-    "random_mdp",
-    "random_walk",
-    "star",
-    "state_action",
-    "with_noise_features",
-]
+__all__ = ["FiniteMDP", "random_mdp", "random_walk", "star", "with_noise_features"]
 
+# Problems that only the experiments or the benchmarks use moved there.
+_MOVED = {
+    "reproduction.triple_link_plant": "triple_link",
+    "reproduction.triple_link_env": "triple_link_env",
+    "reproduction.action_values": "state_action action_value_trajectory",
+    "benchmarks.finite_problems": "boyan_chain gym_mdp",
+}
 __getattr__ = refusing(
     __name__,
-    {
-        "triple_link": "reproduction.triple_link_plant, in a clone of the repository",
-        "triple_link_env": "reproduction.triple_link_env, in a clone of the repository",
-    },
+    {name: f"{home}, in a clone of the repository" for home, names in _MOVED.items() for name in names.split()},
 )

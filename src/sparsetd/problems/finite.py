@@ -7,9 +7,8 @@ With P and r of the target policy π, Φ the features and Ξ = diag(ξ) the weig
 where P keeps only transitions that go on: a step into a terminal state has no future. Every number is computed from the
 tables; none is typed in.
 
-Rows are independent, consecutive, or all of them with their probabilities. Random numbers are drawn once, as arrays,
-and turned into transitions by inverting the joint distribution of (a, s'). For action values φ(s, a) holds φ(s) in the
-block of a, and GQ(λ) bootstraps from the target's mean φ̄(s') = Σ_a π(a|s') φ(s', a).
+Rows are independent or consecutive. Random numbers are drawn once, as arrays, and turned into transitions by inverting
+the joint distribution of (a, s').
 """
 
 from __future__ import annotations
@@ -20,8 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sparsetd.features import action_blocks
-from sparsetd.system import Array, Batch, Table, directions
+from sparsetd.system import Array, Batch
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,11 +44,9 @@ class FiniteMDP:
         ξ. Unless given, the stationary distribution of the behaviour, episodes following one another.
     theta0, theta_star : arrays (d,), optional
         The usual first iterate, and the coefficients of V where features and V are made for each other.
-    labels : array (n_states,), optional
-        Names of the states in the source they came from.
 
-    See also `gym_mdp`: the MDP of a Gymnasium environment with tables; `random_mdp`: a random MDP whose value
-    function is sparse.
+    See also `random_mdp`: a random MDP whose value function is sparse; `star` and `random_walk`: small ones of the
+    literature.
 
     Examples
     --------
@@ -75,7 +71,6 @@ class FiniteMDP:
     weights: Array | None = None
     theta0: Array | None = None
     theta_star: Array | None = None
-    labels: Array | None = None
 
     def __post_init__(self) -> None:
         for name, value in checked_fields(self).items():
@@ -167,22 +162,18 @@ class FiniteMDP:
 
     def sample(self, n: int, rng: np.random.Generator, *, importance_sampled: bool = False) -> Batch:
         """n independent rows: s ~ ξ, then the target's transition, or the behaviour's with its ratio π/μ."""
-        return independent_rows(self, n, rng, importance_sampled)
+        _check_count(n)
+        cumulative = cumulative_outcomes(self, self.behavior if importance_sampled else self.target)
+        states, outcomes = rng.choice(self.n_states, size=n, p=self.xi), np.empty(n, dtype=np.intp)
+        uniform = rng.random(n)
+        for s in np.unique(states):
+            here = states == s
+            outcomes[here] = np.searchsorted(cumulative[s], uniform[here], side="right")
+        return transition_batch(self, states, outcomes, np.ones(n, dtype=bool), importance_sampled)
 
     def trajectory(self, n: int, rng: np.random.Generator, *, horizon: int | None = None) -> Batch:
         """n consecutive rows of the behaviour with ratios π/μ; an episode longer than `horizon` is truncated."""
         return transition_batch(self, *behavior_path(self, n, rng, horizon), importance_sampled=True)
-
-    def expected_system(self, table: Table, *, importance_sampled: bool = False) -> tuple[Array, Array]:
-        """(E[A_t], E[b_t]) of any table without traces, over the rows that `sample` draws: what its mean tends to."""
-        if table.lam or table.trace == "emphatic":
-            raise ValueError("expected_system needs a table without traces: pass lam=0, or use system(lam)")
-        batch, probability = all_rows(self, importance_sampled)
-        rows, k, d = directions(table, batch), table.n_blocks, self.n_features
-        moments = np.einsum("t,tid,tje->idje", probability, rows, rows, optimize=True)
-        A = np.einsum("aibj,idje->adbe", table.M.reshape(k, 3, k, 3), moments, optimize=True).reshape(k * d, k * d)
-        b = table.m.reshape(k, 3) @ np.einsum("t,tid->id", probability * batch.reward, rows)
-        return A + np.kron(np.diag(table.damping), np.eye(d)), b.ravel()
 
 
 def checked_fields(mdp: FiniteMDP) -> dict[str, Array | float]:
@@ -200,17 +191,21 @@ def checked_fields(mdp: FiniteMDP) -> dict[str, Array | float]:
     terminal = np.zeros(n_states) if mdp.terminal is None else mdp.terminal
     terminal = _finite("terminal", terminal, (n_states,)).astype(bool)
     uniform = np.full((n_states, n_actions), 1.0 / n_actions)
-    target = _policy("target", uniform if mdp.target is None else mdp.target, uniform.shape)
-    behavior = _policy("behavior", target if mdp.behavior is None else mdp.behavior, uniform.shape)
-    _check_coverage(target, behavior, terminal)
-    for action, table in enumerate(P):
-        _check_distributions(f"P[{action}]", table[~terminal], np.flatnonzero(~terminal))
+    target = _finite("target", uniform if mdp.target is None else mdp.target, uniform.shape)
+    behavior = _finite("behavior", target if mdp.behavior is None else mdp.behavior, uniform.shape)
     fields: dict[str, Array | float] = {"P": P, "R": R, "features": features, "gamma": gamma}
     fields |= {"target": target, "behavior": behavior, "terminal": terminal}
+    distributions = {"target": target, "behavior": behavior}
+    distributions |= {
+        f"P[{action}]": np.where(terminal[:, None], 1.0 / n_states, P[action]) for action in range(n_actions)
+    }
     for name, values in {"start": mdp.start, "weights": mdp.weights}.items():
         if values is not None:
             fields[name] = _finite(name, values, (n_states,))
-            _check_distributions(name, np.where(terminal, 0.0, fields[name])[None], np.array([0]))
+            distributions[name] = np.where(terminal, 0.0, fields[name])[None]
+    for name, rows in distributions.items():
+        _check_distributions(name, rows)
+    _check_coverage(target, behavior, terminal)
     return fields
 
 
@@ -224,18 +219,11 @@ def _finite(name: str, values: Array, shape: tuple[int, ...] | None = None) -> A
     return array
 
 
-def _policy(name: str, values: Array, shape: tuple[int, ...]) -> Array:
-    array = _finite(name, values, shape)
-    _check_distributions(name, array, np.arange(len(array)))
-    return array
-
-
-def _check_distributions(name: str, rows: Array, numbers: Array) -> None:
+def _check_distributions(name: str, rows: Array) -> None:
     """Raise unless each row is non-negative and sums to one."""
     bad = np.flatnonzero((rows < 0).any(axis=1) | (np.abs(rows.sum(axis=1) - 1.0) > 1e-8))
     if len(bad):
-        row = numbers[bad[0]]
-        raise ValueError(f"{name} is not a distribution in row {row}: pass non-negative numbers whose sum is 1")
+        raise ValueError(f"{name} is not a distribution in row {bad[0]}: pass non-negative numbers whose sum is 1")
 
 
 def _check_coverage(target: Array, behavior: Array, terminal: Array) -> None:
@@ -246,21 +234,9 @@ def _check_coverage(target: Array, behavior: Array, terminal: Array) -> None:
         raise ValueError(f"{never}: give it a positive probability")
 
 
-def independent_rows(mdp: FiniteMDP, n: int, rng: np.random.Generator, importance_sampled: bool) -> Batch:
-    """s ~ ξ, (a, s') from the target, or from the behaviour with ratio π/μ. Every row is its own episode."""
-    check_count(n)
-    states = rng.choice(mdp.n_states, size=n, p=mdp.xi)
-    outcome = np.empty(n, dtype=np.intp)
-    cumulative, uniform = cumulative_outcomes(mdp, mdp.behavior if importance_sampled else mdp.target), rng.random(n)
-    for s in np.unique(states):
-        here = states == s
-        outcome[here] = np.searchsorted(cumulative[s], uniform[here], side="right")
-    return transition_batch(mdp, states, outcome, np.ones(n, dtype=bool), importance_sampled)
-
-
 def behavior_path(mdp: FiniteMDP, n: int, rng: np.random.Generator, horizon: int | None) -> tuple[Array, Array, Array]:
     """States, outcomes and starts of one run of the behaviour; termination and truncation both restart it."""
-    check_count(n)
+    _check_count(n)
     cumulative = cumulative_outcomes(mdp, mdp.behavior).tolist()
     first, terminal = np.cumsum(mdp.start).tolist(), mdp.terminal.tolist()
     first[-1] = 1.0
@@ -276,15 +252,6 @@ def behavior_path(mdp: FiniteMDP, n: int, rng: np.random.Generator, horizon: int
         if terminal[s] or age == horizon:
             age, s = 0, -1
     return np.array(states), np.array(outcomes), np.array(starts)
-
-
-def all_rows(mdp: FiniteMDP, importance_sampled: bool) -> tuple[Batch, Array]:
-    """Every (s, a, s') that `independent_rows` can draw, and its probability."""
-    policy = mdp.behavior if importance_sampled else mdp.target
-    joint = np.einsum("s,sa,asn->san", mdp.xi, policy, mdp.P).reshape(mdp.n_states, -1)
-    states, outcomes = np.nonzero(joint)
-    batch = transition_batch(mdp, states, outcomes, np.ones(len(states), dtype=bool), importance_sampled)
-    return batch, joint[states, outcomes]
 
 
 def cumulative_outcomes(mdp: FiniteMDP, policy: Array) -> Array:
@@ -305,62 +272,6 @@ def transition_batch(mdp: FiniteMDP, states: Array, outcomes: Array, start: Arra
     return Batch(phi, phi_next, mdp.R[actions, states, following], discount, ratio, start, np.ones(n))
 
 
-def check_count(n: int) -> None:
+def _check_count(n: int) -> None:
     if n < 1:
         raise ValueError(f"n={n} rows were asked for: pass n >= 1")
-
-
-def state_action(mdp: FiniteMDP) -> FiniteMDP:
-    """Turns an MDP into the chain of its pairs of state and action, whose value is the target's action value.
-
-    The chain with states (s, a), numbered s·n_actions + a, whose value is Q_π and whose weights are ξ(s)μ(a|s).
-
-    P((s, a), (s', a')) = P(s'|s, a)π(a'|s'). Its `system(lam)` is what GQ(λ) solves and its A, b, C give eq:gqObj.
-
-    See also `action_value_trajectory`: rows of this chain, as the behaviour visits it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparsetd.problems import random_walk, state_action
-    >>> mdp = random_walk(5, gamma=0.9)
-    >>> bool(np.allclose(state_action(mdp).value, mdp.action_value.ravel()))
-    True
-    """
-    n, k = mdp.n_states, mdp.n_actions
-    P = np.einsum("asn,nb->sanb", mdp.P, mdp.target).reshape(n * k, n * k)
-    R = np.repeat(np.moveaxis(mdp.R, 0, 1).reshape(n * k, n), k, axis=1)
-    each = np.tile(np.eye(k), (n, 1))
-    return mdp.chain(
-        P,
-        R,
-        np.asarray(action_blocks(np.repeat(mdp.features, k, axis=0), each)),
-        mdp.gamma,
-        start=(mdp.start[:, None] * mdp.behavior).ravel(),
-        terminal=np.repeat(mdp.terminal, k),
-        weights=(mdp.xi[:, None] * mdp.behavior).ravel(),
-    )
-
-
-def action_value_trajectory(mdp: FiniteMDP, n: int, rng: np.random.Generator, horizon: int | None = None) -> Batch:
-    """Draws consecutive rows of the behaviour for action values: features of state and action, and their ratios.
-
-    n consecutive rows φ(s, a), φ̄(s') of the behaviour, with the ratio π/μ that GQ(λ) puts on the old trace.
-
-    See also `state_action`: the exact answers for these rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sparsetd.problems import action_value_trajectory, random_walk
-    >>> mdp = random_walk(5, gamma=0.9)
-    >>> rows = action_value_trajectory(mdp, 100, np.random.default_rng(0))
-    >>> rows.phi.shape, mdp.n_features * mdp.n_actions
-    ((100, 10), 10)
-    """
-    states, outcomes, start = behavior_path(mdp, n, rng, horizon)
-    batch = transition_batch(mdp, states, outcomes, start, importance_sampled=True)
-    actions, following = np.divmod(outcomes, mdp.n_states)
-    phi = action_blocks(batch.phi, np.eye(mdp.n_actions)[actions])
-    phi_next = action_blocks(batch.phi_next, mdp.target[following])
-    return Batch(phi, phi_next, batch.reward, batch.discount, batch.ratio, batch.start, batch.interest)

@@ -107,21 +107,19 @@ class ICUSepsis:
             names=[*NAMES, *(f"noise_{i}" for i in range(n_noise))],
         )
 
-    def _simulate(self, n: int, rng: np.random.Generator) -> tuple[Array, Array, Array, Array]:
-        """All patients at once, one step after another; rows are then sorted by patient."""
+    def _simulate(self, n: int, rng: np.random.Generator) -> Array:
+        """(s, a, s', patient): all patients at once, step after step, then sorted by patient."""
         states, cumulative = len(self.start), np.cumsum(self.expert, axis=1)
         s, patient = rng.choice(states, size=n, p=self.start), np.arange(n)
         parts = []
         while len(s):
             a = _pick(cumulative[s], rng)
             s_next = _pick(np.cumsum(self.transition[s, a], axis=1), rng)
-            parts.append((s, a, s_next, patient))
+            parts.append(np.stack([s, a, s_next, patient]))
             alive = s_next < N_PATIENT_STATES
             s, patient = s_next[alive], patient[alive]
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        order = np.argsort(columns[3], kind="stable")
-        s, a, s_next, patient = (column[order] for column in columns)
-        return s, a, s_next, patient
+        rows = np.hstack(parts)
+        return rows[:, np.argsort(rows[3], kind="stable")]
 
 
 def _pick(cumulative: Array, rng: np.random.Generator) -> Array:

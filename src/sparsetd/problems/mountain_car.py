@@ -33,11 +33,6 @@ def step(state: Array, action: Array) -> tuple[Array, Array, Array]:
     return np.stack([x, v], axis=-1), np.full(x.shape, -1.0), x >= GOAL
 
 
-def scale(state: Array) -> Array:
-    """States mapped to the unit square, where the paper's grids of radial basis functions live."""
-    return np.asarray((state - LOW) / (HIGH - LOW))
-
-
 def starts(rng: np.random.Generator, n: int, kind: Start = "bottom") -> Array:
     """Initial states: at rest in the valley, at rest within ±0.1 of it, at rest anywhere, or anywhere at any speed."""
     if kind == "rest":
@@ -75,22 +70,8 @@ def _stretch(rng: np.random.Generator, n_steps: int, start: Start) -> Transition
     return Transitions.from_arrays(states, np.full(n_steps, -1.0), successors, behavior_prob=likely, **columns)
 
 
-def rollout(choose: Callable[[Array], Array], state: Array | None = None, max_steps: int = 500) -> Array:
-    """Steps each car needs to reach the goal under `choose` (states → actions); `max_steps` + 1 where it does not."""
-    state = np.atleast_2d(BOTTOM if state is None else state).astype(float)
-    steps = np.full(len(state), max_steps + 1)
-    running = np.arange(len(state))
-    for t in range(1, max_steps + 1):
-        state, _, goal = step(state, choose(state))
-        steps[running[goal]] = t
-        state, running = state[~goal], running[~goal]
-        if not len(running):
-            break
-    return steps
-
-
 class MountainCar:
-    """Mountain car with the two methods of an environment that `online`, `rollout` and `Control` use.
+    """Mountain car with the two methods of an environment that `online` and `Control` use.
 
     `reward` maps whether the goal was reached to the reward of the step; without it every step costs 1.
     """

@@ -253,7 +253,7 @@ class Prediction:
         return {name: float(function(model)) for name, function in self.metric.items()}
 
     def description(self, setting: Setting) -> Any:
-        arrays = [getattr(self.source, f.name) for f in fields(self.source) if f.name != "labels"]
+        arrays = [getattr(self.source, f.name) for f in fields(self.source)]
         options = [self.metrics, self.sampling, self.n_rows, self.curve, self.resampled]
         computed = None if isinstance(self.metric, str) else self.run(setting, self.data(0)[:PROBE])
         return type(self.source).__name__, arrays, options, computed
