@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.finite_problems import boyan_chain, gym_mdp
+from benchmarks.gym_mdp import gym_mdp
 from reproduction.expected_system import expected_system
 from sparsetd import GTD2, ROTD, TD, TDC, TDRC, LinearTD, operators, penalties, problems, solvers
 from sparsetd.metrics import exact_mspbe
@@ -165,7 +165,7 @@ def cliff(rng: np.random.Generator) -> FiniteMDP:
 
 def boyan(rng: np.random.Generator) -> FiniteMDP:
     d = int(rng.integers(4, 11))
-    return boyan_chain(int(rng.integers(2, 5)) * (d - 1) + 1, d)
+    return problems.boyan_chain(int(rng.integers(2, 5)) * (d - 1) + 1, d)
 
 
 def walk(rng: np.random.Generator, basis: Any, **options: Any) -> FiniteMDP:

@@ -27,11 +27,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from benchmarks.finite_problems import boyan_chain
 from sparsetd import operators, penalties
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.features import RBFGrid, featurize
-from sparsetd.problems import FiniteMDP, mountain_car, random_mdp, with_noise_features
+from sparsetd.problems import FiniteMDP, boyan_chain, mountain_car, random_mdp, with_noise_features
 from sparsetd.selection import SparseTDSelect, rho_max, value_interval
 from sparsetd.solvers.saddle import Saddle, solve
 from sparsetd.system import Array, Batch, mean_system

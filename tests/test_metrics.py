@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from benchmarks.finite_problems import boyan_chain
 from sparsetd import metrics
-from sparsetd.problems import random_mdp, random_walk, star
+from sparsetd.problems import boyan_chain, random_mdp, random_walk, star
 from sparsetd.system import Batch, Table, mean_system
 
 PHI, PSI, E = np.eye(3)

@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.finite_problems import boyan_chain
 from reproduction.action_values import action_value_trajectory, state_action
 from reproduction.expected_system import expected_system
-from sparsetd.problems import FiniteMDP, random_mdp, random_walk, star, with_noise_features
+from sparsetd.problems import FiniteMDP, boyan_chain, random_mdp, random_walk, star, with_noise_features
 from sparsetd.system import Table, mean_system
 
 # TDC with η = 3, as a literal table in the order φ ψ e (the library's own operators are tested elsewhere).
@@ -71,6 +70,18 @@ def test_dependent_features_of_five_states_are_those_of_the_paper():
 def test_longer_walks_have_linear_values(n):
     np.testing.assert_allclose(random_walk(n).value, np.r_[0, np.arange(1, n + 1), 0] / (n + 1), atol=1e-12)
     assert (np.linalg.norm(random_walk(n, "dependent").features[1:-1], axis=1) > 0.99).all()
+
+
+@pytest.mark.parametrize(("n", "weights"), [(13, [-24, -16, -8, 0]), (3, [-4, 0]), (9, [-16, -12, -8, -4, 0])])
+def test_boyan_chain_is_linear_in_its_features(n, weights):
+    mdp = boyan_chain(n, len(weights))
+    np.testing.assert_allclose(mdp.value, -2.0 * np.arange(n), atol=1e-12)
+    np.testing.assert_allclose(mdp.theta_star, weights)
+    np.testing.assert_allclose(mdp.features @ mdp.theta_star, mdp.value, atol=1e-12)
+    np.testing.assert_allclose(np.linalg.solve(mdp.A, mdp.b), mdp.theta_star, atol=1e-9)
+    for sizes in [(12, 4), (13, 6), (2, 2), (13, 1)]:
+        with pytest.raises(ValueError, match="does not fit"):
+            boyan_chain(*sizes)
 
 
 @problems

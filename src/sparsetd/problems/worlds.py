@@ -1,6 +1,7 @@
-"""Finite problems to choose from: two small ones of the literature, and random ones.
+"""Finite problems to choose from: small ones of the literature, and random ones.
 
 star          Baird (1995), in the form of Sutton et al. (2009): seven states, eight features, and TD diverges
+boyan_chain   Boyan (1999): the value function is linear in the features
 random_walk   Sutton et al. (2009): the bases tabular, inverted and dependent
 random_mdp    random and off-policy, with a value function that is known and sparse; noise features for any problem
 """
@@ -32,7 +33,7 @@ def star(gamma: float = 0.99) -> FiniteMDP:
     `sample(n, rng)` draws the sub-sampled star of the paper's Algorithm 1, which has no ratio; with
     `importance_sampled=True`, and in `trajectory(n, rng)`, rows come from the behaviour with ratio 7 (solid) or 0.
 
-    See also `random_walk`: another small problem of the literature.
+    See also `boyan_chain`; `random_walk`: other small problems of the literature.
 
     Examples
     --------
@@ -62,6 +63,48 @@ def star(gamma: float = 0.99) -> FiniteMDP:
     )
 
 
+def boyan_chain(n_states: int = 13, n_features: int = 4) -> FiniteMDP:
+    """Makes Boyan's chain, whose value function is linear in its features: for a first check of any method.
+
+    V(s) = −2s: from s one moves to s − 1 or s − 2 at −3 each step, from 1 to 0 at −2, and 0 is terminal; γ = 1.
+
+    Features interpolate linearly between `n_features` equally spaced states, from the start s = n_states − 1 down to 0,
+    so θ* = (V(12), V(8), V(4), V(0)) = (−24, −16, −8, 0) for the usual 13 states and 4 features.
+
+    See also `random_walk`; `star`: other small problems of the literature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sparsetd.problems import boyan_chain
+    >>> mdp = boyan_chain()
+    >>> mdp.theta_star
+    array([-24., -16.,  -8.,  -0.])
+    >>> bool(np.allclose(mdp.A @ mdp.theta_star, mdp.b))
+    True
+    """
+    last = n_states - 1
+    if n_states < 3 or n_features < 2 or last % (n_features - 1):
+        wanted = "at least 3 states and 2 features, with n_states - 1 a multiple of n_features - 1"
+        raise ValueError(f"n_states={n_states} does not fit n_features={n_features}: pass {wanted}")
+    states = np.arange(n_states)
+    P = 0.5 * (np.eye(n_states, k=-1) + np.eye(n_states, k=-2))
+    P[1], P[0, 0] = np.eye(n_states)[0], 1.0
+    reward = np.where(states == 1, -2.0, -3.0)
+    anchors = np.linspace(last, 0, n_features)
+    features = np.maximum(0.0, 1.0 - np.abs(states[:, None] - anchors) * (n_features - 1) / last)
+    return FiniteMDP.chain(
+        P,
+        reward,
+        features,
+        1.0,
+        start=np.eye(n_states)[last],
+        terminal=states == 0,
+        theta0=np.zeros(n_features),
+        theta_star=-2.0 * anchors,
+    )
+
+
 def random_walk(
     n_states: int = 5,
     basis: Basis = "tabular",
@@ -78,7 +121,7 @@ def random_walk(
     With the defaults V(s) = s/(n + 1). `target_right` ≠ `behavior_right` makes it off-policy (Ghiassian et al. 2020 use
     0.6 and 0.5, with rewards −1 and +1).
 
-    See also `star`: another small problem of the literature.
+    See also `boyan_chain`; `star`: other small problems of the literature.
 
     Examples
     --------

@@ -1,23 +1,11 @@
-"""Exact answers of the finite problems that only the benchmarks use, by enumeration and by iteration."""
+"""Finite problems made of Gymnasium's tables, against iteration over the environment's own table."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from benchmarks.finite_problems import boyan_chain, gym_mdp, reachable
-
-
-@pytest.mark.parametrize(("n", "weights"), [(13, [-24, -16, -8, 0]), (3, [-4, 0]), (9, [-16, -12, -8, -4, 0])])
-def test_boyan_chain_is_linear_in_its_features(n, weights):
-    mdp = boyan_chain(n, len(weights))
-    np.testing.assert_allclose(mdp.value, -2.0 * np.arange(n), atol=1e-12)
-    np.testing.assert_allclose(mdp.theta_star, weights)
-    np.testing.assert_allclose(mdp.features @ mdp.theta_star, mdp.value, atol=1e-12)
-    np.testing.assert_allclose(np.linalg.solve(mdp.A, mdp.b), mdp.theta_star, atol=1e-9)
-    for sizes in [(12, 4), (13, 6), (2, 2), (13, 1)]:
-        with pytest.raises(ValueError, match="does not fit"):
-            boyan_chain(*sizes)
+from benchmarks.gym_mdp import gym_mdp, reachable
 
 
 @pytest.mark.parametrize(
