@@ -94,8 +94,9 @@ def sweep(
         found[i], done = rows, done + len(rows)
         if progress is not None:
             progress(done, len(settings) * n_runs)
-    rows = [row for i in range(len(pieces)) for row in found[i]]
-    table = Sweep.of(rows, tuple(grid), task.metrics, len(settings), n_runs)
+    by_seed = [row for i in range(len(pieces)) for row in found[i]]
+    by_setting = [row for k in range(len(settings)) for row in by_seed[k :: len(settings)]]
+    table = Sweep(by_setting, tuple(grid), task.metrics)
     if out is not None:
         replace_file(Path(out) / "table.csv", table.to_csv())
     return table

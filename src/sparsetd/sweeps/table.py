@@ -44,14 +44,6 @@ class Sweep(Framed):
     parameters: tuple[str, ...]
     metrics: tuple[str, ...]
 
-    @classmethod
-    def of(
-        cls, rows: list[Row], parameters: tuple[str, ...], metrics: tuple[str, ...], settings: int, seeds: int
-    ) -> Sweep:
-        """Rows that came seed by seed, put in the order of the settings."""
-        by_seed = [rows[k * settings : (k + 1) * settings] for k in range(seeds)]
-        return cls([part[i] for i in range(settings) for part in by_seed], parameters, metrics)
-
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -80,32 +72,29 @@ class Sweep(Framed):
 
         A run that diverged has no metric; the mean of a setting with such a run is infinite, on the bad side.
         """
-        name = self.metrics[0] if by is None else by
-        if name not in self.metrics:
-            raise ValueError(f"{name!r} is not a metric of this sweep: choose from {', '.join(self.metrics)}")
+        name = self._metric(by)
         return [self._mean(list(group), name) for _, group in groupby(self.rows, self._key)]
 
     def best(self, by: str | None = None) -> list[Row]:
         """The setting of each method with the best mean over seeds (the first of equals)."""
-        name = self.metrics[0] if by is None else by
-        means, sign = self.means(name), -1.0 if name in LARGER_IS_BETTER else 1.0
-        return [min(group, key=lambda m: sign * m["mean"]) for _, group in _by(means, "method")]
+        return _best_of(self.means(by), "method", self._metric(by))
 
     def plot(self, parameter: str, by: str | None = None, ax: Any = None) -> Any:
         """Sensitivity: the metric against one parameter, the others at their best for each of its values.
 
-        Bands are 95 % confidence intervals of the mean over seeds. Settings of which a run diverged are left out.
+        Bands are 95 % confidence intervals of the mean over seeds. A setting with a run that diverged is left out.
         """
         if parameter not in self.parameters:
             raise ValueError(f"{parameter!r} is not in the grid: choose from {', '.join(self.parameters)}")
-        ax, name = draw.axes(ax), self.metrics[0] if by is None else by
-        for method, group in _by(self.means(name), "method"):
-            best = self._best_for_each(list(group), parameter, name)
-            if best:
-                x, mean, half = (np.array([m[key] for m in best], dtype=float) for key in (parameter, "mean", "half"))
+        ax, name = draw.axes(ax), self._metric(by)
+        numbers = [m for m in self.means(by) if isinstance(m.get(parameter), (int, float))]
+        for method, group in _by(numbers, "method"):
+            each_value = _best_of(sorted(group, key=lambda m: m[parameter]), parameter, name)
+            drawn = [m for m in each_value if np.isfinite(m["mean"])]
+            if drawn:
+                x, mean, half = (np.array([m[key] for m in drawn], dtype=float) for key in (parameter, "mean", "half"))
                 _line(ax, x, mean, half, method)
-        _dress(ax, parameter, name, [m[parameter] for m in self.rows if m.get(parameter) is not None])
-        _name_lines(ax)
+        _finish(ax, parameter, name, [m[parameter] for m in numbers])
         return ax
 
     def plot_curves(self, by: str | None = None, ax: Any = None, *, across: str = "transitions") -> Any:
@@ -127,9 +116,15 @@ class Sweep(Framed):
                 total = runs[0].get("transitions")
                 x, label = (x * length, "episode") if total is None else (x * total, "transitions")
             _line(ax, x, points.mean(axis=0), _half_width(points), self._label(best))
-        _dress(ax, label, self.metrics[0], [])
-        _name_lines(ax)
+        _finish(ax, label, self.metrics[0], [])
         return ax
+
+    def _metric(self, by: str | None) -> str:
+        """The metric that was asked for, the first unless said."""
+        name = self.metrics[0] if by is None else by
+        if name not in self.metrics:
+            raise ValueError(f"{name!r} is not a metric of this sweep: choose from {', '.join(self.metrics)}")
+        return name
 
     def _label(self, best: Row) -> str:
         """The method and its setting in a few words."""
@@ -148,11 +143,11 @@ class Sweep(Framed):
         told = {p: group[0][p] for p in self.parameters if p in group[0]}
         return {"method": group[0]["method"], **told, "mean": mean, "half": half, "failed": failed, "seeds": len(group)}
 
-    def _best_for_each(self, means: list[Row], parameter: str, name: str) -> list[Row]:
-        sign = -1.0 if name in LARGER_IS_BETTER else 1.0
-        known = sorted((m for m in means if isinstance(m.get(parameter), (int, float))), key=lambda m: m[parameter])
-        best = [min(group, key=lambda m: sign * m["mean"]) for _, group in _by(known, parameter)]
-        return [m for m in best if np.isfinite(m["mean"])]
+
+def _best_of(means: list[Row], each: str, name: str) -> list[Row]:
+    """The row with the best mean among neighbours that agree in the column `each` (the first of equals)."""
+    sign = -1.0 if name in LARGER_IS_BETTER else 1.0
+    return [min(group, key=lambda m: sign * m["mean"]) for _, group in _by(means, each)]
 
 
 def _by(rows: list[Row], name: str) -> Iterator[tuple[Any, Iterator[Row]]]:
@@ -164,11 +159,9 @@ def _half_width(values: Array) -> Array:
     from scipy.stats import t
 
     n = len(values)
-    return (
-        np.asarray(t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n))
-        if n > 1
-        else np.zeros(values.shape[1])
-    )
+    if n < 2:
+        return np.zeros(values.shape[1])
+    return np.asarray(t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n))
 
 
 def _line(ax: Any, x: Array, mean: Array, half: Array, label: str) -> None:
@@ -183,17 +176,11 @@ def _line(ax: Any, x: Array, mean: Array, half: Array, label: str) -> None:
     ax.fill_between(x, low, high, alpha=0.2, color=line.get_color(), lw=0)
 
 
-def _name_lines(ax: Any) -> None:
-    """Put the legend beside the axes, so that it hides no curve."""
-    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize="small")
-
-
-def _dress(ax: Any, across: str, upwards: str, values: list[Any]) -> None:
-    """Logarithmic axes where the numbers are positive and span more than a factor of twenty."""
-    numbers = [v for v in values if isinstance(v, (int, float))]
-    if numbers and min(numbers) > 0 and max(numbers) > 20 * min(numbers):
-        ax.set_xscale("log")
-    heights = np.concatenate([line.get_ydata() for line in ax.get_lines()]) if ax.get_lines() else np.ones(1)
-    if heights.min() > 0 and heights.max() > 20 * heights.min():
-        ax.set_yscale("log")
+def _finish(ax: Any, across: str, upwards: str, values: list[float]) -> None:
+    """Name axes and lines; an axis is logarithmic where its numbers are positive and span a factor above twenty."""
+    heights = [height for line in ax.get_lines() for height in line.get_ydata()]
+    for numbers, scale in ((values, ax.set_xscale), (heights, ax.set_yscale)):
+        if numbers and 0 < 20 * np.min(numbers) < np.max(numbers):
+            scale("log")
     ax.set(xlabel=across, ylabel=upwards)
+    ax.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize="small")  # beside the axes: it hides no curve

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from itertools import product
 from math import prod
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -78,7 +78,7 @@ def parameters(learner: Any) -> dict[str, Any]:
     if hasattr(learner, "get_params"):
         return dict(learner.get_params(deep=False))
     if is_dataclass(learner) and not isinstance(learner, type):
-        return {f.name: getattr(learner, f.name) for f in learner.__dataclass_fields__.values() if f.init}
+        return {f.name: getattr(learner, f.name) for f in fields(learner) if f.init}
     raise TypeError(f"{learner!r} is neither an estimator nor a control learner: pass an instance such as TDC()")
 
 
@@ -107,12 +107,9 @@ def _named(learners: Any) -> dict[str, Any]:
 
 
 def _combinations(grid: Grid) -> list[dict[str, Any]]:
-    return [dict(zip(grid, map(_plain, values), strict=True)) for values in product(*grid.values())]
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as Python's, which a file can hold."""
-    return value.item() if hasattr(value, "item") else value
+    """Every combination of the values; NumPy's numbers become Python's, which a file can hold."""
+    plain = [[value.item() if hasattr(value, "item") else value for value in values] for values in grid.values()]
+    return [dict(zip(grid, values, strict=True)) for values in product(*plain)]
 
 
 NAMES = ("rmspbe", "mspbe", "neu", "value_error")
@@ -177,21 +174,6 @@ PROBE = 64  # rows or steps of a short run that shows what the functions of the 
 
 Row = dict[str, Any]
 Metric = str | Mapping[str, Callable[[Any], float]]
-
-
-class Task(Protocol):
-    """`run` gives the columns of one row: the metrics, `status` and `curve`.
-
-    `description` is all that decides the rows beside the settings and the seed. A function of the user's enters it with
-    what it computes in a short run of one setting.
-    """
-
-    metrics: tuple[str, ...]
-    together: int  # how many settings make one piece of work
-
-    def data(self, seed: int) -> Any: ...
-    def run(self, setting: Setting, data: Any) -> Row: ...
-    def description(self, setting: Setting) -> Any: ...
 
 
 @dataclass
@@ -306,6 +288,12 @@ class Control:
     def description(self, setting: Setting) -> Any:
         short = replace(self, n_episodes=1, max_steps=PROBE).run(setting, self.data(0))
         return "Control", self.n_episodes, self.max_steps, repr((self.behavior, self.target)), short
+
+
+# A task has `run`, which gives the columns of one row (the metrics, `status` and `curve`), `data` of a seed, `together`
+# (how many settings make one piece of work) and `description`: all that decides the rows beside the settings and the
+# seed. A function of the user's enters it with what it computes in a short run of one setting.
+Task = Prediction | Control
 
 
 def rows_of(settings: list[Setting], seed: int, results: list[Row]) -> list[Row]:
