@@ -1,8 +1,8 @@
 """Run the units of an experiment in parallel, keeping what is finished.
 
-Every finished unit is one Parquet file of tidy rows, written all at once. Its name carries a fingerprint of the
-settings: with `resume`, units whose file can be read are skipped, and rows of other settings are never mixed in. Work
-is handed to joblib, so a cluster backend (`joblib.parallel_config`) can take over.
+Every finished unit is an entry of the library's `Cache`, a Parquet file of tidy rows that is written all at once. Its
+name carries a fingerprint of the settings: with `resume`, units whose file can be read are skipped, and rows of other
+settings are never mixed in. Work is handed to joblib, so a cluster backend (`joblib.parallel_config`) can take over.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from reproduction.experiment import Experiment, Figure, Summary, Unit
 from reproduction.settings import Settings
 from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.storage.atomic import replace_file
+from sparsetd.storage.cache import Cache
 
 EVERY = 10.0  # seconds between two sentences of progress
 Tell = Callable[[str], None]
@@ -46,14 +47,18 @@ class Finished:
 
 
 def fingerprint(settings: Settings, unit: Unit) -> str:
-    """Eight hexadecimal digits of everything a unit's rows depend on (not of the number of seeds)."""
+    """Eight hexadecimal digits of everything a unit's rows depend on (not of the number of seeds).
+
+    `key_of` is not used here because it also holds the version of the library: the rows of the GPU experiments, which
+    took days and are kept in the repository, must outlive a release. They say their version in a column instead.
+    """
     values = {k: v for k, v in dataclasses.asdict(settings).items() if k not in settings.carried}
     text = json.dumps([values, unit.name, unit.seed, unit.params], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def unit_file(folder: Path, settings: Settings, unit: Unit) -> Path:
-    return folder / "rows" / f"{unit.label}-{fingerprint(settings, unit)}.parquet"
+    return Cache(folder / "rows").file(f"{unit.label}-{fingerprint(settings, unit)}", ".parquet")
 
 
 def execute(
