@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pairs import of_few_kernels
 from reference import loops, proximal, systems
 
 from sparsetd import operators, penalties, solvers
@@ -64,7 +65,16 @@ def lams(name: str) -> tuple[float, ...]:
 
 
 NAMES_AND_LAMS = [(name, lam) for name in CONSTANTS for lam in lams(name)]
-SADDLE_CASES = [(name, lam, m) for name in SADDLES for lam in lams(name) for m in (1, 2, "inf")]
+SADDLE_CASES = of_few_kernels(
+    [
+        (*case, m, trial)
+        for case in NAMES_AND_LAMS
+        if case[0] in SADDLES
+        for m in (1, 2, "inf")
+        for trial in (False, True)
+    ],
+    lambda case: {"blocks": table(*case[:2]).n_blocks, "traced": case[1] > 0, "m": case[2], "trial": case[3]},
+)
 
 
 @pytest.mark.parametrize(("name", "lam"), NAMES_AND_LAMS)
@@ -102,8 +112,7 @@ def test_stochastic_is_the_literal_iteration(name: str, lam: float, rho: float) 
     np.testing.assert_allclose(solution.coef, wanted["x_bar"][-D:], rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize(("name", "lam", "m"), SADDLE_CASES)
-@pytest.mark.parametrize("extragradient", [False, True])
+@pytest.mark.parametrize(("name", "lam", "m", "extragradient"), SADDLE_CASES)
 def test_saddle_solvers_are_the_literal_iterations(name: str, lam: float, m: int | str, extragradient: bool) -> None:
     batch, tab, rho = rows(), table(name, lam), 0.3
     kind = solvers.SaddleMirrorProx if extragradient else solvers.PrimalDual

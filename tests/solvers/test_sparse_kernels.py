@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pairs import covering
 
 from sparsetd import penalties, solvers
 from sparsetd.solvers import lazy as lazy_states
@@ -188,13 +189,21 @@ def test_one_block_and_no_average(method):
     Problem(seed=3, average="none", **method, schedule="sqrt").check()
 
 
-@pytest.mark.parametrize("lam", [0.0, 0.7])
-@pytest.mark.parametrize("method", METHODS, ids=str)
-def test_features_with_a_penalty_of_their_own(method, lam):
+OWN_PENALTIES = [
+    {**method, "lam": lam, "schedule": schedule}
+    for method in METHODS
+    for lam in (0.0, 0.7)
+    for schedule in ("sqrt", "constant")
+]
+
+
+@pytest.mark.parametrize(
+    "given", covering(OWN_PENALTIES, lambda given: {"fit_norm": 2, "saddle": True} | given), ids=str
+)
+def test_features_with_a_penalty_of_their_own(given):
     factor = np.ones(N_FEATURES)
     factor[[0, 7, 8]], factor[20] = 0.0, 2.5
-    Problem(seed=4, factor=factor, schedule="sqrt", lam=lam, **method).check()
-    Problem(seed=4, factor=factor, lam=lam, **method).check()
+    Problem(seed=4, factor=factor, **given).check()
 
 
 @pytest.mark.parametrize("damping", [(0.5, 0.0), (20.0, 0.0), (30.0, 3.0)])
