@@ -19,7 +19,7 @@ def covering(cases: list[Any], settings: Callable[[Any], Mapping[str, Any]]) -> 
 
 
 def of_few_kernels(cases: list[Any], kernel: Callable[[Any], Mapping[str, Any]]) -> list[Any]:
-    """All cases whose kernel is in a covering set of the kernels: each one takes seconds to compile, a case does not."""
+    """All cases whose kernel is in a covering set of kernels: a kernel takes seconds to compile, a case does not."""
     kernels = {repr(kernel(case)): kernel(case) for case in cases}
     chosen = covering(list(kernels.values()), lambda settings: settings)
     return [case for case in cases if kernel(case) in chosen]
