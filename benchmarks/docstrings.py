@@ -25,7 +25,7 @@ SENTENCE = re.compile(r"[A-ZΑ-Ω`«\"(]?.*\w.*[.:]$")
 
 
 def public_modules() -> list[ModuleType]:
-    """The library and its direct children with an `__all__`, but for private ones and the command line."""
+    """The library and its direct children with an `__all__`, without private ones and the command line."""
     found = [info.name for info in pkgutil.iter_modules(sparsetd.__path__)]
     public = [name for name in found if not name.startswith("_") and name != "cli"]
     modules = [importlib.import_module(f"sparsetd.{name}") for name in public]

@@ -84,7 +84,7 @@ def units(settings: SearchSettings) -> Iterator[Unit]:
 
 
 def run(settings: SearchSettings, unit: Unit) -> list[Row]:
-    """A candidate of which two runs never last 300 steps is hopeless, and the others are not run."""
+    """A candidate is hopeless if two of its runs never last 300 steps; its other runs are not made."""
     method, where, seeds = unit.params["method"], unit.params["where"], range(settings.n_seeds)
     numbers = range(unit.params["first"], unit.params["first"] + unit.params["n"])
     tuned = {k: candidate(settings, method, where, k) for k in numbers}
@@ -168,7 +168,7 @@ def _share(rows: Any) -> str:
     known = [f"{m}, {w}" for (w, m), of in best if of.min() < of.max() and of.idxmin()[2] < len(KNOWN[m, w])]
     return (
         f"Settings that solve the task in most of their runs: {'; '.join(told)}. Over all seeds together one of the "
-        f"experiment's own settings is the best of: {'; '.join(known) or 'none'}."
+        f"experiment's own settings is the best for {'; '.join(known) or 'none'}."
     )
 
 

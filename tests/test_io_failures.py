@@ -103,7 +103,7 @@ class File:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file, but for those that a later run continues from."""
+    """Every file except those that a later run continues from."""
     names = {p: p.relative_to(folder) for p in sorted(folder.rglob("*")) if p.is_file()}
     return {str(name): p.read_bytes() for p, name in names.items() if not RESUMED & {*name.parts}}
 

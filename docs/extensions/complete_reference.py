@@ -20,7 +20,7 @@ def public_names() -> set[str]:
 
 
 def modules() -> list[str]:
-    """The package's direct children with an `__all__`, but for the command line, which has a page of its own."""
+    """The package's direct children with an `__all__`, without the command line, which has a page of its own."""
     children = [f"sparsetd.{entry.name}" for entry in pkgutil.iter_modules(sparsetd.__path__)]
     return [name for name in children if name not in ("sparsetd.cli", "sparsetd.__main__") and _exports(name)]
 

@@ -57,7 +57,7 @@ def _of_container(limit: str, used: str, parts: str, files: str) -> float:
 
 
 def _of_process() -> float:
-    """Return what `ulimit -v` leaves."""
+    """Bytes that `ulimit -v` still allows."""
     try:
         import resource
 

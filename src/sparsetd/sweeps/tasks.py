@@ -74,7 +74,7 @@ def check_grid(named: Mapping[str, Any], grid: Grid) -> None:
 
 
 def parameters(learner: Any) -> dict[str, Any]:
-    """Return what can be set: the parameters of an estimator, or the fields of a control learner."""
+    """The names and values that a grid can set: an estimator's parameters, or the fields of a control learner."""
     if hasattr(learner, "get_params"):
         return dict(learner.get_params(deep=False))
     if is_dataclass(learner) and not isinstance(learner, type):
