@@ -83,6 +83,7 @@ _MOVED = {
         "Summary"
     ),
     "evaluation": "Evaluation estimate_behavior",
+    "logs": "engines sharding",
     "sweeps": "Sweep",
 }
 _LAWS = "tests/laws, in a clone of the repository; scikit-learn's check_estimator checks an estimator of your own"
