@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 os.environ["SPARSETD_VERIFY"] = "1"  # also read by the commands that tests start
+for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(pool, "1")  # two workers on two cores: more threads would only wait for one another
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
 
