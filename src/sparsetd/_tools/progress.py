@@ -68,31 +68,27 @@ def counter(label: str) -> Callable[..., None]:
 
 def _bar(label: str, total: int | None) -> Any:
     stream = _stream.get()
-    if stream is None or not getattr(stream, "isatty", lambda: False)():
-        return _Lines(label, total, stream)
-    try:
-        from tqdm import tqdm
-    except ImportError:
-        return _Lines(label, total, stream)
-    return tqdm(total=total, desc=label, file=stream, leave=False, dynamic_ncols=True, delay=0.5)
+    if stream is not None and getattr(stream, "isatty", lambda: False)():
+        with suppress(ImportError):
+            from tqdm import tqdm
+
+            return tqdm(total=total, desc=label, file=stream, leave=False, dynamic_ncols=True, delay=0.5)
+    return _Lines(label, total)
 
 
 class _Lines:
     """Plain lines, with the part of tqdm's interface that is used here."""
 
-    def __init__(self, label: str, total: int | None, stream: Any) -> None:
-        self.label, self.total, self.stream, self.n = label, total, stream, 0
+    def __init__(self, label: str, total: int | None) -> None:
+        self.label, self.total, self.n = label, total, 0
         self.began = self.told = time.monotonic()
 
     def update(self, n: int) -> None:
         self.n += n
         now = time.monotonic()
-        if self.stream is not None and now - self.told >= EVERY:
+        if now - self.told >= EVERY:
             self.told = now
-            try:
-                print(self._line(now - self.began), file=self.stream, flush=True)
-            except (OSError, ValueError):  # nobody reads it any more: the work goes on
-                self.stream = None
+            say(self._line(now - self.began))
 
     def _line(self, seconds: float) -> str:
         rate = self.n / seconds
