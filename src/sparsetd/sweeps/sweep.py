@@ -129,8 +129,8 @@ def _run(
     return in_processes(calls, n_jobs, ordered=False, backend="loky" if backend == "cores" else backend)
 
 
-def _piece(task: Task, settings: list[Setting], seed: int, number: int) -> tuple[int, list[Row]]:
-    """The rows of a piece. One thread: sums by several may differ in their last bits."""
+def _piece(task: Any, settings: list[Setting], seed: int, number: int) -> tuple[int, list[Row]]:
+    """The rows of a piece, from data that the task itself made. One thread: sums by several differ in last bits."""
     with threadpool_limits(1):
         data = task.data(seed)
         found = [task.run(s, data if hasattr(data, "phi") else task.data(seed)) for s in settings]
