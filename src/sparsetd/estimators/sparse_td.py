@@ -10,7 +10,8 @@ import numpy as np
 
 from sparsetd import operators, penalties
 from sparsetd.estimators.base import BaseTD, Triple
-from sparsetd.solvers.saddle import Saddle, without_w
+from sparsetd.solvers.saddle import Family, Saddle, Units, without_w
+from sparsetd.system import Batch
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -69,6 +70,7 @@ class ExactTD(BaseTD):
     max_iter: int = 10_000
     method: Literal["auto", "working_set", "pdhg"] = "auto"
     time_limit: float | None = None
+    rho_w: float | None = None
 
     def _posed(self, rho_theta: float, rho_w: float | None, *, relative: bool = False) -> Triple:
         """The triple for these weights; without w it is the one-block system, times the c of ‖[ηu; u]‖ = c‖u‖."""
@@ -88,6 +90,12 @@ class ExactTD(BaseTD):
             relative,
         )
         return table, self._penalty(rho_theta, 0.0 if rho_w is None else rho_w), solver
+
+    def _family(self, batch: Batch) -> tuple[Family, Batch, Units]:
+        """The problems on a batch for every ρ_θ, its rows with columns of one scale, and the units that lead back."""
+        table, penalty, solver = self._posed(1.0, self.rho_w)
+        even, units = solver.even(batch)
+        return solver.family(even, table, penalty, self._factor(batch.n_features)), even, units
 
     def _penalty(self, rho_theta: float, rho_w: float) -> Any:
         if self.groups is not None:
@@ -133,7 +141,6 @@ class SparseTD(ExactTD):
     """
 
     rho_theta: float = 0.1
-    rho_w: float | None = None
     rho_share: float | None = None
 
     def triple(self) -> Triple:

@@ -127,6 +127,7 @@ RULES: dict[str, Callable[[str, Any], None]] = {
     "max_features": _count,
     "budget": _positive,
     "projected": _one_of(True, False),
+    "choice": _one_of("elimination", "best", "one_standard_error"),
     "average": _one_of("all", "suffix", "none"),
     "fit_norm": _one_of(1, 2, "inf", "rmspbe"),
     "radius": lambda name, value: _number(name, value, lambda v: v > 0, "a positive number"),

@@ -23,8 +23,8 @@ from sparsetd._tools.progress import track
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.selection.elimination import MeanSystem, family_on
 from sparsetd.selection.moments import FoldMoments
-from sparsetd.solvers.saddle import RMSPBE, Family, FitNorm, Linear, Saddle, Units, mean_operator, rho_grid
-from sparsetd.system import Array, Batch, Table
+from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, Units, rho_grid
+from sparsetd.system import Array, Batch
 
 PICTURE = 1e-3  # relative duality gap of a path that is drawn
 PICTURE_MARGIN = 30  # features that may enter beside twice those that are kept
@@ -122,9 +122,7 @@ def sparse_td_path(
 
 def path_on(model: SparseTD, batch: Batch, rhos: Sequence[float] | None, n_rhos: int, eps: float) -> SparsePath:
     """The path of a model on the rows of a batch."""
-    table, penalty, solver = model.triple()
-    even, units = solver.even(batch)
-    family = family_of(table, penalty, solver, even, model._factor(batch.n_features))
+    family, _, units = model._family(batch)
     grid = rho_grid(family.rho_max(), n_rhos, eps) if rhos is None else np.asarray(rhos, dtype=np.float64)
     return solved(family, grid, model.tol, model.n_features_in_, units)
 
@@ -177,29 +175,13 @@ def rho_max(X: Any, y: Any, X_next: Any = None, **parameters: Any) -> float:
     """
     columns = {name: parameters.pop(name, None) for name in ("ratio", "discount", "start", "interest")}
     model = SparseTD(**parameters)
-    table, penalty, solver = model.triple()
-    batch, _ = solver.even(model._batch(X, y, X_next, **columns, reset=True))
-    return family_of(table, penalty, solver, batch, model._factor(batch.n_features)).rho_max()
-
-
-def family_of(
-    table: Table, penalty: Any, solver: Saddle, batch: Batch, factor: Array | None, weight: Array | None = None
-) -> Family:
-    """The problems of a SparseTD on a batch (in its units), for every ρ_θ; `weight` reweights the rows."""
-    A = mean_operator(table, batch, weight, form=True if solver.fit_norm == RMSPBE else None)
-    return posed_on(solver.measured(A, batch), table, penalty, solver, factor)
-
-
-def posed_on(A: Linear, table: Table, penalty: Any, solver: Saddle, factor: Array | None) -> Family:
-    """The problems of a SparseTD on a mean system, for every ρ_θ."""
-    return Family(A, FitNorm.of(solver.fit_norm, solver.scale), penalty, table.n_blocks, factor)
+    return model._family(model._batch(X, y, X_next, **columns, reset=True))[0].rho_max()
 
 
 # A fold follows its path until this many features beyond twice the best support have entered: the error is projected on
 # the union of the supports, so what has not entered yet cannot be missed.
 MARGIN = 20
 SHARE = 0.9
-TOLERANCE = 1e-4  # relative duality gap of the paths in the folds: a support is wanted, not digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +238,7 @@ class _Fold:
     def errors(self, family: Family, rhos: Array) -> Array:
         """Errors on fold k, as far down the path as they may still improve."""
         errors, d = np.empty(0), self.moments.batch.n_features
-        for outcome in family.solutions(rhos, TOLERANCE, polish=False):
+        for outcome in family.solutions(rhos, SUPPORT_TOLERANCE, polish=False):
             support = np.flatnonzero(outcome.point.x[-d:])
             if not self.supports or not np.array_equal(support, self.supports[-1]):
                 errors = self._judge(support)

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from sparsetd.solvers.saddle.linear import KEEP_BELOW, Columns, Matrix
+from sparsetd.solvers.mean import Matrix
+from sparsetd.solvers.saddle.columns import KEEP_BELOW, Columns
 from sparsetd.solvers.saddle.problem import Point, Problem, Trail
 from sparsetd.solvers.saddle.support import sign_search
 from sparsetd.system import Array

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from sparsetd.solvers.saddle.linear import Columns, Linear
+from sparsetd.solvers.mean import Linear
+from sparsetd.solvers.saddle.columns import Columns
 from sparsetd.solvers.saddle.newton import solve_on_working_set
 from sparsetd.solvers.saddle.pdhg import pdhg
 from sparsetd.solvers.saddle.problem import FitNorm, Point, Problem, Terms, Trail
@@ -81,6 +82,7 @@ def _threads() -> ThreadpoolController:
 
 
 BEYOND = 1e9  # times a weight of 1: no feature enters
+SUPPORT_TOLERANCE = 1e-4  # relative duality gap where a support is wanted, not digits
 
 
 @dataclass
@@ -96,8 +98,15 @@ class Family:
     def __post_init__(self) -> None:
         self._columns = Columns(self.A)
 
-    def problem(self, rho: float) -> Problem:
-        penalty = replace(self.penalty, rho_theta=rho)
+    @property
+    def free(self) -> Array:
+        """The features that no penalty touches."""
+        n_features = self.A.size // self.n_blocks
+        return np.zeros(n_features, dtype=bool) if self.factor is None else self.factor == 0
+
+    def problem(self, rho: float | None = None) -> Problem:
+        """The problem with this ρ_θ, or with the penalty's own."""
+        penalty = self.penalty if rho is None else replace(self.penalty, rho_theta=rho)
         terms = Terms.of(penalty, self.n_blocks, self.A.size // self.n_blocks, self.factor)
         return Problem(self.A, self.norm, terms)
 
@@ -133,6 +142,21 @@ class Family:
             outcome = solve(problem, tol=tol, start=start, columns=self._columns, polish=polish)
             last = outcome.point
             yield outcome
+
+    def supports(self, n_rhos: int, eps: float) -> Iterator[Array]:
+        """The θ_i that are not zero or not penalised, for falling ρ_θ; none where ρ_max is 0."""
+        top, free = self.rho_max(), self.free
+        for outcome in self.solutions(rho_grid(top, n_rhos, eps), SUPPORT_TOLERANCE, polish=False) if top > 0 else ():
+            yield (outcome.point.x[-len(free) :] != 0) | free
+
+    def last_support(self, limit: int, n_rhos: int = 60, eps: float = 1e-3) -> Array:
+        """The last of the `supports` that has at most `limit` penalised features."""
+        last = self.free
+        for support in self.supports(n_rhos, eps):
+            if np.count_nonzero(support & ~self.free) > limit:
+                break
+            last = support
+        return last
 
 
 def rho_grid(rho_max: float, n_rhos: int, eps: float) -> Array:
