@@ -30,7 +30,8 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from sparsetd.penalties import L1
-from sparsetd.solvers.saddle import Family, FitNorm, Matrix, whitened
+from sparsetd.solvers.mean import Matrix
+from sparsetd.solvers.saddle import Family, FitNorm, whitened
 from sparsetd.system import Array
 
 FALSE = 0.3  # expected number of noises among d that exceed κ

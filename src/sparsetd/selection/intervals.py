@@ -33,7 +33,7 @@ from sparsetd.operators import td
 from sparsetd.selection.episodes import clustered_error, clusters, drawn_again, episode_of, halves, powers
 from sparsetd.selection.moments import lengths, weighted_products
 from sparsetd.selection.sparse_td_select import SparseTDSelect
-from sparsetd.solvers.saddle import selected_rows
+from sparsetd.solvers.mean import selected_rows
 from sparsetd.system import Array, Batch
 
 CHUNK = 50  # bootstrap draws of one worker's task

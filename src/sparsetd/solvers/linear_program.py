@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from sparsetd.solvers.mean import Linear
+from sparsetd.solvers.mean import Linear, scaled
 from sparsetd.solvers.path_following import Column, lars_path, with_ridge
 from sparsetd.solvers.rows import Fold, RowSolver, RowState, weights
 from sparsetd.system import Array, Solution, Table, TraceCarry, trace_weights
@@ -217,7 +217,7 @@ class Ralp(RowSolver):
         weight, _ = trace_weights(table, batch, TraceCarry())
         used = np.flatnonzero(weight)
         objective = np.asarray(batch.phi.T @ weight) / len(batch)
-        change = batch.phi - sp.diags_array(batch.discount) @ batch.phi_next
+        change = batch.phi - scaled(batch.discount, batch.phi_next)
         each = weights(penalty, factor, state.n_features)[2]
         theta, status, rounds = ralp(objective, change[used], batch.reward[used], each, self.budget)
         coef = theta.astype(state.dtype)

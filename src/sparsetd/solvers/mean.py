@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -107,14 +108,16 @@ class MeanOperator:
         phi, phi_next = (dense(rows[feature]).T for rows in (self._phi_t, self._phi_next_t))
         return np.stack([phi, self.batch.discount[:, None] * phi_next, recurrence(self.old, self.fresh[:, None] * phi)])
 
-    def rows(self, some: slice, last: Array) -> tuple[Array, Array, Array]:
-        """Dense φ, ψ and e of some rows, given the trace of the row before them."""
-        phi, phi_next = (dense(part[some]) for part in (self.batch.phi, self.batch.phi_next))
-        e, old = self.fresh[some, None] * phi, self.old[some]
+    def rows(self, some: slice, last: Array) -> tuple[Any, Any, Any]:
+        """φ, ψ and e of some rows, given the trace of the row before them; dense where there is a trace."""
+        phi, phi_next, old = self.batch.phi[some], self.batch.phi_next[some], self.old[some]
+        if old.any():
+            phi, phi_next = dense(phi), dense(phi_next)
+        e = scaled(self.fresh[some], phi)
         if old.any():
             e[0] += old[0] * last
             e = recurrence(old, e)
-        return phi, self.batch.discount[some, None] * phi_next, e
+        return phi, scaled(self.batch.discount[some], phi_next), e
 
     @cached_property
     def _phi_t(self) -> Array | sp.csr_array:
@@ -154,6 +157,11 @@ class MeanOperator:
         return np.asarray(out)
 
 
+def scaled(weight: Array, rows: Any) -> Any:
+    """Rows times their weights."""
+    return sp.diags_array(weight) @ rows if sp.issparse(rows) else weight[:, None] * rows
+
+
 Linear = Matrix | MeanOperator  # x ↦ A x, y ↦ Aᵀ y for flat vectors of length `size`, some columns of A, and b
 
 
@@ -178,11 +186,11 @@ def formed(system: MeanOperator, last: Array | None = None, chunk: int | None = 
     for low in range(0, len(system.batch), step):
         some = slice(low, low + step)
         rows, weight = system.rows(some, e), system.weight[some]
-        e = rows[2][-1]
-        earned += np.stack([(weight * system.batch.reward[some]) @ direction for direction in rows])
+        e = dense(rows[2][-1:])[0]
+        earned += np.stack([direction.T @ (weight * system.batch.reward[some]) for direction in rows])
         for left, right in products:
             mix = reduce(np.add, [factor * direction for factor, direction in zip(right, rows, strict=True) if factor])
-            sums[left, right] += (weight[:, None] * rows[left]).T @ mix
+            sums[left, right] += dense(scaled(weight, rows[left]).T @ mix)
     A = np.zeros((k, d, k, d))
     for product, places in products.items():
         for row, column, factor in places:

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from sparsetd.solvers.mean import Linear, Matrix, MeanOperator, formed, mean_operator
 from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, dense
 
-BLOCK = 256
+BLOCK = 1024
 
 Fold = Literal["never", "dense", "always"]  # which rows become A once there are more of them than features
 

@@ -5,39 +5,29 @@ problem   F = c‖·‖_m, the penalty as numbers, and the gap P(x) − D(y) of 
 newton    few features by Newton steps to full accuracy, proved on all
 support   the closed form on a support, and the search for it
 pdhg      first-order steps, nothing factorised
-solve     all of it, for one weight of the penalty or for many
+family    all of it, for one weight of the penalty or for many
 solver    the same in the solvers' protocol
 units     one scale for all columns, and the metric of C
 """
 
 from __future__ import annotations
 
-from sparsetd.solvers.mean import Linear, Matrix, mean_operator, refit, selected_rows
-from sparsetd.solvers.saddle.columns import Columns
-from sparsetd.solvers.saddle.problem import RMSPBE, FitNorm, Point, Problem, Terms, without_w
-from sparsetd.solvers.saddle.solve import SUPPORT_TOLERANCE, Family, Outcome, rho_grid, solve
-from sparsetd.solvers.saddle.solver import Saddle
-from sparsetd.solvers.saddle.units import Units, whitened
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "RMSPBE",
-    "SUPPORT_TOLERANCE",
-    "Columns",
-    "Family",
-    "FitNorm",
-    "Linear",
-    "Matrix",
-    "Outcome",
-    "Point",
-    "Problem",
-    "Saddle",
-    "Terms",
-    "Units",
-    "mean_operator",
-    "refit",
-    "rho_grid",
-    "selected_rows",
-    "solve",
-    "whitened",
-    "without_w",
-]
+from sparsetd._tools.lazy_names import lazily
+
+if TYPE_CHECKING:
+    from sparsetd.solvers.saddle.family import *
+    from sparsetd.solvers.saddle.problem import *
+    from sparsetd.solvers.saddle.solver import *
+    from sparsetd.solvers.saddle.units import *
+
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "family": "SUPPORT_TOLERANCE Family rho_grid solve",
+        "problem": "RMSPBE FitNorm Point Problem Terms without_w",
+        "solver": "Saddle",
+        "units": "Units whitened",
+    },
+)

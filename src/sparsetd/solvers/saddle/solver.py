@@ -10,8 +10,8 @@ import numpy as np
 
 from sparsetd.solvers.mean import Matrix, mean_operator, refit, second_moments
 from sparsetd.solvers.rows import Fold, RowSolver, RowState
+from sparsetd.solvers.saddle.family import Family, Outcome, point_at, solve
 from sparsetd.solvers.saddle.problem import RMSPBE, FitNorm, Problem
-from sparsetd.solvers.saddle.solve import Family, Outcome, point_at, solve
 from sparsetd.solvers.saddle.units import Units, whitened
 from sparsetd.system import Array, Batch, Solution, Table
 
