@@ -27,6 +27,8 @@ from sparsetd.system import Array, Batch, Solution, Table
 Triple = tuple[Table, Any, Any]  # operator, penalty, solver
 Run = tuple[Table, Any, Any, Any]  # the triple, and the penalty's weight of each feature
 
+# What rows may be for scikit-learn; whether they are finite is checked by us, who name the row.
+ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_all_finite": False}
 # A fit is cut into so many chunks that its history has some points; chunking never changes the result.
 HISTORY_POINTS = 12
 HISTORY_ROWS = 500
@@ -205,9 +207,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """V(s) = θᵀφ(s) + intercept for each row."""
         check_is_fitted(self)
-        X = validate_data(
-            self, X, accept_sparse="csr", reset=False, dtype=(np.float64, np.float32), ensure_all_finite=False
-        )
+        X = validate_data(self, X, reset=False, **ROWS)
         check_finite("X", X)
         return np.asarray(X @ self.coef_ + self.intercept_)
 
@@ -261,8 +261,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         `ahead`, dense rows are left to a solver that stops at a bad one (`_refuse_bad_rows`).
         """
         validation.check_target(y)
-        rows: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_all_finite": False}
-        phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **rows)
+        phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **ROWS)
         ahead = ahead or sp.issparse(phi)
         if ahead:
             check_finite("X", phi)
@@ -275,7 +274,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         if X_next is None:
             phi_next, gammas = following(phi, views), np.where(np.append(begins[1:], True), 0.0, gammas)
         else:
-            phi_next = validate_data(self, X_next, reset=False, **rows)
+            phi_next = validate_data(self, X_next, reset=False, **ROWS)
             if ahead:
                 check_finite("X_next", phi_next)
             if phi_next.shape[0] != n:

@@ -81,14 +81,8 @@ def fit_stream(
 def columns_of(log: Mapping[str, Any] | Transitions) -> dict[str, Any]:
     """The columns that estimators take, those that are None left out; the observations of transitions are features."""
     if isinstance(log, Transitions):
-        log = {
-            "X": log.observation,
-            "y": log.reward,
-            "X_next": log.next_observation,
-            "start": log.start,
-            "terminal": log.terminated,
-            "ratio": log.importance_ratio(),
-        }
+        features = {"X": log.observation, "y": log.reward, "X_next": log.next_observation}
+        log = features | {"start": log.start, "terminal": log.terminated, "ratio": log.importance_ratio()}
     given = {name: values for name, values in log.items() if values is not None}
     return {name: values.tocsr() if sp.issparse(values) else values for name, values in given.items()}
 
@@ -137,8 +131,9 @@ def _stream(
     mark = "" if folder is None else key_of([[type(m).__name__, m.get_params(deep=False), m._state] for m in models])
     kept = Checkpoint(folder, mark, "batches", seconds=seconds)
     known, skip = kept.load(_kept(models, {}, ""))
-    held = {} if known is None else _restored(models, known)
-    number = 0
+    held, number = {} if known is None else dict(known["held"]), 0
+    for model, state in zip(models, [] if known is None else known["models"], strict=known is not None):
+        vars(model).update(state)
     for number, batch in enumerate(track(chain([first], several), "batches", total), start=1):
         mark = _followed_by(mark, batch) if folder is not None else ""
         if odd := batch.keys() ^ first.keys():
@@ -173,13 +168,6 @@ def _begin(models: list[Any], batch: dict[str, Any]) -> None:
             model._batch(X, y, X, *(None,) * 4, reset=False)
         else:
             model._begin(model._batch(X, y, X, *(None,) * 4, reset=True))
-
-
-def _restored(models: list[Any], known: dict[str, Any]) -> dict[str, Any]:
-    """Put the states of a checkpoint in place; returns the row that waits for its successor."""
-    for model, kept in zip(models, known["models"], strict=True):
-        vars(model).update(kept)
-    return dict(known["held"])
 
 
 def _take(models: list[Any], rows: dict[str, Any]) -> None:

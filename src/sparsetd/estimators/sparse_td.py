@@ -13,6 +13,9 @@ from sparsetd.estimators.base import BaseTD, Triple
 from sparsetd.solvers.saddle import Family, Saddle, Units, without_w
 from sparsetd.system import Batch
 
+# Parameters of the estimators that their solver has under the same name.
+SHARED = ("fit_norm", "tol", "max_iter", "method", "refit", "standardize", "time_limit")
+
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExactTD(BaseTD):
@@ -77,18 +80,8 @@ class ExactTD(BaseTD):
         dropped = rho_w is None
         table = operators.td(self.lam) if dropped else operators.tdc(self.eta, self.lam)
         scale = without_w(self.fit_norm, self.eta) if dropped else 1.0
-        solver = Saddle(
-            self.fit_norm,
-            scale,
-            self.tol,
-            self.max_iter,
-            self.method,
-            self.refit,
-            self.standardize,
-            self.fit_intercept,
-            self.time_limit,
-            relative,
-        )
+        shared = {name: getattr(self, name) for name in SHARED}
+        solver = Saddle(**shared, scale=scale, constant=self.fit_intercept, relative=relative)
         return table, self._penalty(rho_theta, 0.0 if rho_w is None else rho_w), solver
 
     def _family(self, batch: Batch) -> tuple[Family, Batch, Units]:

@@ -193,20 +193,17 @@ def following(phi: Any, views: bool) -> Any:
 
 def like(rows: Any, phi: Any) -> Any:
     """The rows in the container and type of φ, so that one kernel serves both."""
-    if sp.issparse(phi) and not sp.issparse(rows):
-        rows = sp.csr_array(rows)
-    elif sp.issparse(rows) and not sp.issparse(phi):
-        rows = rows.toarray()
-    rows = rows.astype(phi.dtype, copy=False)
-    return rows if sp.issparse(rows) else np.ascontiguousarray(rows)
+    if not sp.issparse(phi):
+        return dense(rows, phi.dtype)
+    return (rows if sp.issparse(rows) else sp.csr_array(rows)).astype(phi.dtype, copy=False)
 
 
 def in_container(batch: Batch, sparse: bool) -> Batch:
     """The batch with dense or with CSR features, itself where it has them already."""
     if batch.is_sparse == sparse:
         return batch
-    phi, phi_next = (sp.csr_array(v) if sparse else dense(v) for v in (batch.phi, batch.phi_next))
-    return replace(batch, phi=phi, phi_next=phi_next)
+    kind = sp.csr_array if sparse else dense
+    return replace(batch, phi=kind(batch.phi), phi_next=kind(batch.phi_next))
 
 
 def with_constant(phi: Any) -> Any:

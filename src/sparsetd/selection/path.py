@@ -12,7 +12,7 @@ sample of the successor, and at the truth it is only noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -222,48 +222,28 @@ def held_out_curve(
     for k in track(range(len(moments.n_rows)), "folds"):
         posed = family(k)
         share = 1.0 if rho_max is None else (posed.rho_max() / rho_max or 1.0)
-        columns.append(_Fold(moments, k).errors(posed, share * rhos))
+        columns.append(fold_errors(posed, moments, k, share * rhos))
     return Curve(rhos, np.column_stack(columns))
 
 
-@dataclass
-class _Fold:
-    """The supports along the path without fold k, refitted there."""
+def fold_errors(family: Family, moments: FoldMoments, k: int, rhos: Array) -> Array:
+    """Errors on fold k of the supports along the path without it, refitted there, as long as they may still improve.
 
-    moments: FoldMoments
-    k: int
-    supports: list[Array] = field(default_factory=list)
-    thetas: list[Array] = field(default_factory=list)
-
-    def errors(self, family: Family, rhos: Array) -> Array:
-        """Errors on fold k, as far down the path as they may still improve."""
-        errors, d = np.empty(0), self.moments.batch.n_features
-        for outcome in family.solutions(rhos, SUPPORT_TOLERANCE, polish=False):
-            support = np.flatnonzero(outcome.point.x[-d:])
-            if not self.supports or not np.array_equal(support, self.supports[-1]):
-                errors = self._judge(support)
-            else:
-                self._repeat()
-                errors = np.append(errors, errors[-1])
-            if self._enough(errors):
-                break
-        return np.append(errors, np.full(len(rhos) - len(errors), errors[-1]))
-
-    def _enough(self, errors: Array) -> bool:
-        best, entered = len(self.supports[int(np.argmin(errors))]), len(np.unique(np.concatenate(self.supports)))
-        n_kept = len(self.moments.batch) - self.moments.n_rows[self.k]
-        return bool(entered >= 2 * best + MARGIN or 4 * entered > n_kept)
-
-    def _repeat(self) -> None:
-        self.supports.append(self.supports[-1])
-        self.thetas.append(self.thetas[-1])
-
-    def _judge(self, support: Array) -> Array:
-        """Adds a support and returns the errors of all so far, over the union of them."""
-        self.supports.append(support)
-        self.thetas.append(self.moments.without(self.k, self.moments.slots(support)) if len(support) else np.empty(0))
-        union = np.unique(np.concatenate(self.supports))
-        thetas = np.zeros((len(self.thetas), len(union)))
-        for row, chosen, theta in zip(thetas, self.supports, self.thetas, strict=True):
+    The errors are projected on the union of the supports so far, so each new support changes all of them.
+    """
+    d, n_kept = moments.batch.n_features, len(moments.batch) - moments.n_rows[k]
+    supports: list[Array] = []
+    thetas: list[Array] = []
+    for outcome in family.solutions(rhos, SUPPORT_TOLERANCE, polish=False):
+        support = np.flatnonzero(outcome.point.x[-d:])
+        supports.append(support)
+        thetas.append(moments.without(k, moments.slots(support)) if len(support) else np.empty(0))
+        union = np.unique(np.concatenate(supports))
+        on_union = np.zeros((len(thetas), len(union)))
+        for row, chosen, theta in zip(on_union, supports, thetas, strict=True):
             row[np.searchsorted(union, chosen)] = theta
-        return self.moments.mspbe(self.k, self.moments.slots(union), thetas)
+        errors = moments.mspbe(k, moments.slots(union), on_union)
+        best = len(supports[int(np.argmin(errors))])
+        if len(union) >= 2 * best + MARGIN or 4 * len(union) > n_kept:
+            break
+    return np.append(errors, np.full(len(rhos) - len(errors), errors[-1]))

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 from sparsetd.solvers.mean import Linear, scaled
-from sparsetd.solvers.path_following import Column, lars_path, with_ridge
+from sparsetd.solvers.path_following import Column, columns_of, lars_path
 from sparsetd.solvers.rows import Fold, RowSolver, RowState, weights
 from sparsetd.system import Array, Solution, Table, TraceCarry, trace_weights
 
@@ -174,7 +174,7 @@ class Dantzig(RowSolver):
 
 def dantzig(system: Linear, rho: float, factor: Array) -> tuple[Array, str, int]:
     """argmin factorᵀ|θ| with |Aθ − b| ≤ ρ factor, entry by entry."""
-    bound, b, column = rho * factor, system.b, with_ridge(system, np.zeros(len(factor)))
+    bound, b, column = rho * factor, system.b, columns_of(system, np.zeros(len(factor)))
     path = lars_path(column, b, rho, factor, max_steps=200)
     start = {*path.indices[-1].tolist(), *np.flatnonzero(factor == 0).tolist()} or {int(np.argmax(np.abs(b)))}
     program = Program(np.zeros(len(b)), factor, column, system.adjoint, b - bound, b + bound, factor)
@@ -226,10 +226,10 @@ class Ralp(RowSolver):
 
 def ralp(objective: Array, rows: Any, reward: Array, factor: Array, budget: float) -> tuple[Array, str, int]:
     """argmin objectiveᵀθ with rows·θ ≥ reward and factorᵀ|θ| ≤ budget."""
-    columns: Any = rows.tocsc() if sp.issparse(rows) else np.asfortranarray(rows)
+    columns = sp.csc_array(rows)
 
     def column(j: int) -> Array:
-        return np.asarray(columns[:, [j]].toarray()[:, 0] if sp.issparse(columns) else columns[:, j])
+        return np.asarray(columns[:, [j]].toarray()[:, 0])
 
     no_weight, no_limit = np.zeros(len(objective)), np.full(len(reward), np.inf)
     program = Program(objective, no_weight, column, lambda y: rows.T @ y, reward, no_limit, factor, budget)

@@ -277,7 +277,7 @@ class Lars(RowSolver):
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
         system = state.system(table)
         rho, kappa, factors = weights(penalty, factor, state.n_features)
-        walk = lars_path(with_ridge(system, kappa * factors), system.b, rho, factors, self.max_steps, self.share)
+        walk = lars_path(columns_of(system, kappa * factors), system.b, rho, factors, self.max_steps, self.share)
         return path_solution(walk, state)
 
 
@@ -291,11 +291,11 @@ def lars_path(column: Column, b: Array, rho: float, factor: Array, max_steps: in
     return follow(active, zero.copy(), Line(b, zero, zero, factor), max(rho, rho_max), rho, max_steps)
 
 
-def with_ridge(system: Linear, ridge: Array) -> Column:
-    """The columns of A + diag(ridge)."""
+def columns_of(system: Linear, ridge: Array, through: Callable[[Array], Array] = np.asarray) -> Column:
+    """The columns of A + diag(ridge), those of A first taken `through` something."""
 
     def column(i: int) -> Array:
-        out = gathered(system, np.array([i]))[:, 0]
+        out = through(gathered(system, np.array([i]))[:, 0])
         out[i] += ridge[i]
         return out
 
@@ -361,7 +361,7 @@ class Lcp(RowSolver):
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
         system = state.system(table)
         rho, kappa, factors = weights(penalty, factor, state.n_features)
-        column, bound = with_ridge(system, kappa * factors), rho * factors
+        column, bound = columns_of(system, kappa * factors), rho * factors
         warm = state.coef_init is not None and bool(np.any(state.coef_init))
         walk = lcp_path(column, system.b, bound, self.max_steps, state.coef_init if warm else None)
         pivots = walk.n_steps
@@ -436,11 +436,7 @@ class LstdL1(RowSolver):
             """AᵀC⁻¹v, or Aᵀv."""
             return system.adjoint(v if root is None else root.T @ (root @ v))
 
-        def column(i: int) -> Array:
-            out = pulled_back(gathered(system, np.array([i]))[:, 0])
-            out[i] += kappa * factors[i]
-            return out
-
+        column = columns_of(system, kappa * factors, pulled_back)
         return path_solution(lars_path(column, pulled_back(system.b), rho, factors, self.max_steps), state)
 
 
@@ -487,7 +483,7 @@ class Omp(RowSolver):
         system = state.system(table)
         rho, kappa, factors = weights(penalty, factor, state.n_features)
         limit = state.n_features if self.max_features is None else self.max_features
-        order, thetas, knots, status = omp_path(with_ridge(system, kappa * factors), system.b, rho, factors, limit)
+        order, thetas, knots, status = omp_path(columns_of(system, kappa * factors), system.b, rho, factors, limit)
         coef = np.zeros(state.n_features, dtype=state.dtype)
         coef[order] = thetas[-1]
         free = len(order) - len(thetas) + 1

@@ -39,11 +39,6 @@ class Columns:
         self.index = np.append(self.index, new)
         return len(new)
 
-    def dense(self) -> Array:
-        """A_W itself, for the norms that are not invariant under rotation; there the block is always kept."""
-        assert self.values is not None
-        return self.values
-
     def triangular(self) -> Array:
         """R of [A_W  b] = Q R."""
         b = self.A.b[:, None]

@@ -211,7 +211,8 @@ def _restricted(
     Returns the point certified on all of A, Aᵀy before it was made feasible, and the accuracy that was asked for.
     """
     euclidean, index = problem.norm.m == 2.0, columns.index
-    R = columns.triangular() if euclidean else np.column_stack([columns.dense(), problem.A.b])
+    # Norms that are not invariant under rotation need A_W itself; there the block is always kept.
+    R = columns.triangular() if euclidean or columns.values is None else np.column_stack([columns.values, problem.A.b])
     small = Problem(Matrix(R[:, :-1], R[:, -1]), problem.norm, problem.terms[index])
     answer = sign_search(small, R[:, :-1], warm.x[index])
     if answer is not None and answer.relative_gap <= finest:

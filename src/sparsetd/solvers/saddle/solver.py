@@ -79,14 +79,8 @@ class Saddle(RowSolver):
     def solution(self, problem: Problem, state: RowState, table: Table, batch: Batch, units: Units) -> Solution:
         """The problem on the rows of the state solved to `tol`, refitted if that is wanted, in the user's units."""
         start = None if state.coef_init is None else point_at(problem, units.forth(state.coef_init).ravel())
-        outcome = solve(
-            problem,
-            tol=self.tol,
-            start=start,
-            max_iter=self.max_iter,
-            method=self.method,
-            time_limit=self.time_limit,
-        )
+        limits = {"max_iter": self.max_iter, "time_limit": self.time_limit}
+        outcome = solve(problem, tol=self.tol, start=start, method=self.method, **limits)  # type: ignore[arg-type]
         if outcome.status != "converged":
             _warn_not_converged(outcome, self.tol)
         solution = _solution(problem, outcome, table)
