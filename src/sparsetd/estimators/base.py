@@ -65,7 +65,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     gamma : float
-        Discount γ of every transition that `discount` does not say otherwise of.
+        Discount factor γ, unless `discount` gives one per row.
     fit_intercept : bool
         Append a constant feature, which no penalty touches.
     unpenalized : sequence of int or str

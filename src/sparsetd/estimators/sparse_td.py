@@ -21,7 +21,7 @@ SHARED = ("fit_norm", "tol", "max_iter", "method", "refit", "standardize", "time
 class ExactTD(BaseTD):
     """The parameters that the certified estimators share.
 
-    What SparseTD and SparseTDSelect share: ‖Ax − b‖_m + h(x) on the mean TDC system of all rows, solved with proof.
+    SparseTD and SparseTDSelect minimise ‖Ax − b‖_m + h(x) on the mean TDC system of all rows, with proof.
 
     Parameters
     ----------
@@ -54,8 +54,10 @@ class ExactTD(BaseTD):
     Attributes
     ----------
     dual_gap_ : float
-        The objective is at most this far from its minimum. A proof, not an estimate.
+        The objective at `coef_last_`, the penalised solution, is at most this far from its minimum. A proof, not an
+        estimate. With `refit` it says nothing about `coef_`, which LSTD computes on the selected features.
     objective_ : float
+        The objective at `coef_last_`.
     absorbed_ : float
         Share of θ's residual that w hides (only with `rho_w`).
     n_applications_ : int

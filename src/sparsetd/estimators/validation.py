@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd._tools.moderate import all_moderate, immoderate
+from sparsetd.solvers.mean import scaled
 from sparsetd.system import Array, Batch, dense, rows_of
 
 
@@ -157,8 +158,7 @@ def weighted(batch: Batch, sample_weight: Any) -> Batch:
     if sample_weight is None:
         return batch
     root = np.sqrt(column("sample_weight", sample_weight, len(batch)))
-    by_row = sp.diags_array(root) if batch.is_sparse else root[:, None]
-    phi, phi_next = (by_row @ rows if batch.is_sparse else by_row * rows for rows in (batch.phi, batch.phi_next))
+    phi, phi_next = scaled(root, batch.phi), scaled(root, batch.phi_next)
     return replace(batch, phi=phi, phi_next=phi_next, reward=root * batch.reward)
 
 

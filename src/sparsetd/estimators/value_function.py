@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,8 +14,7 @@ from sparsetd.logs import Policy, Transitions, action_probabilities
 from sparsetd.logs.checks import finite, numbers
 from sparsetd.logs.fingerprints import fingerprints
 from sparsetd.logs.schema import in_order, names_in
-
-Array = NDArray[Any]
+from sparsetd.system import Array
 
 
 class ValueFunction(BaseEstimator):

@@ -33,12 +33,13 @@ PROPOSED_EACH = 20  # rows for each feature that the path proposes
 class SparseTDSelect(ExactTD):
     """Features chosen without hand-tuning, then LSTD on them.
 
-    By default a generous path proposes features and backward elimination by the size of their errors decides (see
-    `sparsetd.selection.elimination`): nothing is drawn at random, and neither units nor the order of the episodes
-    matter. With more features than a quarter of the rows the path in the Euclidean norm first proposes as many as a
-    twentieth of the rows. With `choice="best"` or `"one_standard_error"` ρ_θ is chosen by cross-validation instead:
-    each fold selects features on the other episodes, refits them by LSTD there, and is judged by the projected Bellman
-    error on its own. `gamma` is the only argument that it needs.
+    By default there are two stages (see `sparsetd.selection.elimination`). Backward elimination in the regression of
+    the reward finds the features that earn; a score test of the TD error, clustered by episode, then adds those that
+    lead to reward, and a backward pass drops what is not needed. Nothing is drawn at random, and neither units nor the
+    order of the episodes matter. With more features than a quarter of the rows the path in the Euclidean norm first
+    proposes as many as a twentieth of the rows. With `choice="best"` or `"one_standard_error"` ρ_θ is chosen by
+    cross-validation instead: each fold selects features on the other episodes, refits them by LSTD there, and is judged
+    by the projected Bellman error on its own. `gamma` is the only argument that it needs.
 
     Parameters
     ----------
@@ -65,7 +66,8 @@ class SparseTDSelect(ExactTD):
     cv_errors_ : array of shape (n_rhos, n_folds)
         The held-out errors of a cross-validation; where a fold stopped, its last one goes on.
     dual_gap_, objective_, n_applications_, absorbed_
-        As in `SparseTD`, of the problem with the chosen ρ_θ on all rows.
+        As in `SparseTD`, of the problem with the chosen ρ_θ on all rows. They belong to its solution `coef_last_`, not
+        to `coef_`, which LSTD computes on the features that were kept.
 
     Examples
     --------

@@ -57,11 +57,6 @@ class _Selection:
     rows: Array
     R: Array
 
-    @classmethod
-    def of(cls, program: Program, columns: Iterable[int], rows: Iterable[int]) -> _Selection:
-        empty = cls(program, [], np.zeros(0, dtype=np.intp), np.zeros((len(program.lower), 0)))
-        return empty.joined(sorted(set(columns)), rows)
-
     def joined(self, columns: Iterable[int], rows: Iterable[int]) -> _Selection:
         new = list(columns)
         R = np.column_stack([self.R, *(self.program.column(j) for j in new)])
@@ -98,7 +93,8 @@ class _Selection:
 
 def minimise(program: Program, columns: Iterable[int], rows: Iterable[int]) -> tuple[Array, str, int]:
     """θ (zero if there is none), the status and the number of rounds, beginning with these columns and rows."""
-    selection, rounds = _Selection.of(program, columns, rows), 0
+    nothing = _Selection(program, [], np.zeros(0, dtype=np.intp), np.zeros((len(program.lower), 0)))
+    selection, rounds = nothing.joined(sorted(set(columns)), rows), 0
     while True:
         answer, rounds = selection.solve(), rounds + 1
         grown = _grown(selection, answer)

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.solvers.mean import Linear, Matrix, MeanOperator, formed, mean_operator
-from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, dense
+from sparsetd.system import Array, Batch, Table, TraceCarry, dense
 
 BLOCK = 1024
 
@@ -124,9 +124,6 @@ class RowSolver:
         if wanted and complete > max(state.n_features, state.sums.n):
             state.fold(table)
         return state
-
-    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
-        raise NotImplementedError
 
 
 def weights(penalty: Any, factor: Array | None, n_features: int) -> tuple[float, float, Array]:

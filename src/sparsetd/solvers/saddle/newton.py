@@ -172,7 +172,9 @@ def solve_on_working_set(
         trail.note(best, len(columns.index))
         wanted = _whole_groups(problem, wanted)
         done = best.relative_gap <= tol or finest < 1e-15 or trail.late
-        if done or len(wanted) > max_working or _too_large(problem, wanted):
+        # Only the Euclidean norm lets A_W be compressed; the others need it in memory.
+        too_large = problem.norm.m != 2.0 and problem.A.size * len(wanted) > KEEP_BELOW
+        if done or too_large or len(wanted) > max_working:
             break
         problem.n_columns += columns.extend(wanted)
         accuracy = max(finest, min(accuracy, 0.1 * best.relative_gap))
@@ -183,11 +185,6 @@ def solve_on_working_set(
             finest, accuracy = (finest if accuracy > finest else 0.1 * finest), 0.1 * accuracy
         wanted = np.append(columns.index, wanted)
     return best
-
-
-def _too_large(problem: Problem, wanted: Array) -> bool:
-    """Only the Euclidean norm lets A_W be compressed; the others need it in memory."""
-    return problem.norm.m != 2.0 and problem.A.size * len(wanted) > KEEP_BELOW
 
 
 def _violators(problem: Problem, z: Array, beyond: float, at_most: int) -> Array:

@@ -124,9 +124,8 @@ class Terms:
                 f"a certificate needs the conjugate of the penalty, which {type(penalty).__name__} does not have: "
                 "use L1, Ridge, ElasticNet or GroupL1"
             )
-        rho = np.array([penalty.rho_w, penalty.rho_theta])[-n_blocks:]
         groups = np.asarray(penalty.groups)
-        l1 = np.outer(rho, penalty.weights(factor)[groups]).ravel()
+        l1 = penalty.group_weights(n_blocks, factor)[:, groups].ravel()
         label = (np.arange(n_blocks)[:, None] * (groups.max() + 1) + groups).ravel()
         return cls(l1, np.zeros_like(l1), label)
 

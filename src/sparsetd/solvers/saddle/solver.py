@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd.solvers.mean import Matrix, mean_operator, refit, second_moments
 from sparsetd.solvers.rows import Fold, RowSolver, RowState
@@ -82,7 +83,12 @@ class Saddle(RowSolver):
         limits = {"max_iter": self.max_iter, "time_limit": self.time_limit}
         outcome = solve(problem, tol=self.tol, start=start, method=self.method, **limits)  # type: ignore[arg-type]
         if outcome.status != "converged":
-            _warn_not_converged(outcome, self.tol)
+            warnings.warn(
+                f"the relative duality gap is {outcome.point.relative_gap:.1e}, above tol={self.tol:.1e}: raise "
+                "max_iter, tol or rho_theta",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         solution = _solution(problem, outcome, table)
         selected = np.flatnonzero(solution.coef)
         if self.refit and len(selected):
@@ -129,14 +135,3 @@ def absorbed(problem: Problem, x: Array) -> float:
         stacklevel=2,
     )
     return share
-
-
-def _warn_not_converged(outcome: Outcome, tol: float) -> None:
-    from sklearn.exceptions import ConvergenceWarning
-
-    warnings.warn(
-        f"the relative duality gap is {outcome.point.relative_gap:.1e}, above tol={tol:.1e}: raise max_iter, tol or "
-        "rho_theta",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
