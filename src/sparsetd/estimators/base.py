@@ -353,9 +353,9 @@ class BaseTD(RegressorMixin, BaseEstimator):
             setattr(self, f"{name}_", value)
         bound = self.support_tol * max(self.coef_.max(), -self.coef_.min())
         self.support_ = (self.coef_ > bound) | (self.coef_ < -bound)  # without an array of |θ|, which may be long
-        self._doubt(solution.coef)
-        if self.status_ != "suspicious":
-            self._warn(penalty)
+        if message := self._doubt(solution.coef) or self._advice(penalty):
+            kind = DivergenceWarning if self.status_ in ("diverged", "suspicious") else ConvergenceWarning
+            warnings.warn(f"{type(self).__name__} {message}", kind, stacklevel=3)
         return self
 
     def _keep(self, solution: Solution) -> None:
@@ -371,31 +371,28 @@ class BaseTD(RegressorMixin, BaseEstimator):
         self._keep(solver.result(state, table, penalty, factor))
         return self.__dict__[name]
 
-    def _doubt(self, coef: Array) -> None:
-        """Say so where a fit came to its end with numbers that cannot be right."""
+    def _doubt(self, coef: Array) -> str:
+        """What cannot be right about a fit that came to its end, as the end of a sentence about the method."""
         start = None if self.coef_init is None else self._initial(len(coef))
         complaint = self._watch.complaint(coef, start) if self.status_ in ("finished", "converged") else ""
         self._watch = self._watch.rested()
         if complaint:
             self.status_ = "suspicious"
-            warnings.warn(f"{type(self).__name__} {complaint}", DivergenceWarning, stacklevel=4)
+        return complaint
 
-    def _warn(self, penalty: Any) -> None:
-        name = type(self).__name__
+    def _advice(self, penalty: Any) -> str:
+        """What to try after a fit that ended badly, as the end of a sentence about the method; or nothing."""
         if self.status_ == "diverged":
-            warnings.warn(
-                f"{name} diverged after {self.n_iter_} rows and stopped there; try a smaller step_size, features of "
-                "smaller norm, or a method that converges off-policy (TDC, GTD2, ROTD, SparseTD)",
-                DivergenceWarning,
-                stacklevel=4,
+            return (
+                f"diverged after {self.n_iter_} rows and stopped there; try a smaller step_size, features of smaller "
+                "norm, or a method that converges off-policy (TDC, GTD2, ROTD, SparseTD)"
             )
-        elif not self.support_.any() and getattr(penalty, "rho_theta", 0.0) > 0 and not isinstance(penalty, Ridge):
-            warnings.warn(
-                f"{name} set every coefficient to zero: rho_theta={penalty.rho_theta:g} is too strong for these rows; "
-                "try a smaller one",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+        if self.support_.any() or isinstance(penalty, Ridge) or not getattr(penalty, "rho_theta", 0.0) > 0:
+            return ""
+        return (
+            f"set every coefficient to zero: rho_theta={penalty.rho_theta:g} is too strong for these rows; "
+            "try a smaller one"
+        )
 
     def _initial(self, n_features: int) -> Array:
         init = np.asarray(self.coef_init, dtype=np.float64)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd.estimators.base import Triple
@@ -21,7 +19,7 @@ from sparsetd.selection.moments import FoldMoments
 from sparsetd.selection.path import Curve, SparsePath, held_out_curve, solved
 from sparsetd.solvers.mean import mean_operator, refit, selected_rows
 from sparsetd.solvers.rows import RowState
-from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid
+from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid, solve
 from sparsetd.system import Array, Batch, Solution, Table
 
 ROWS_EACH = 4  # rows that every feature needs, or else the path proposes some first
@@ -107,14 +105,12 @@ class SparseTDSelect(ExactTD):
         family, even, _ = self._family(batch)
         return chosen_features(td(self.lam), even, family)
 
-    def _warn(self, penalty: Any) -> None:  # noqa: ARG002 (the weight in it is not the one that was chosen)
-        if not self.support_.any():
-            warnings.warn(
-                "SparseTDSelect selected no feature: none stands out from chance in these rows; try features that "
-                "say more about the reward, or more rows",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+    def _advice(self, penalty: Any) -> str:  # noqa: ARG002 (the weight in it is not the one that was chosen)
+        nothing = (
+            "selected no feature: none stands out from chance in these rows; try features that say more about the "
+            "reward, or more rows"
+        )
+        return "" if self.support_.any() else nothing
 
 
 @dataclass(frozen=True)
@@ -153,7 +149,7 @@ class Chosen(Saddle):
         kept = chosen_features(table, batch, family) if self.kept is None else self.kept
         for rho in rhos if rho_max > 0 else (1.0,):
             problem, chosen_rho = family.problem(float(rho)), float(rho)
-            outcome = family.solution(problem, SUPPORT_TOLERANCE)
+            outcome = solve(problem, tol=SUPPORT_TOLERANCE, columns=family.columns, polish=False)
             if np.all(outcome.point.x[-d:][kept] != 0):
                 break
         solution = self.solution(problem, state, table, batch, units)

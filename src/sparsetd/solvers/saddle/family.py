@@ -96,7 +96,7 @@ class Family:
     factor: Array | None = None
 
     def __post_init__(self) -> None:
-        self._columns = Columns(self.A)
+        self.columns = Columns(self.A)  # those that were needed are kept for the next problem
 
     @property
     def free(self) -> Array:
@@ -128,10 +128,6 @@ class Family:
             z = solve(self.problem(BEYOND * size), tol=1e-9).point.z
         return float(np.max(one.terms.magnitude(z)[penalised] / one.terms.l1[penalised]))
 
-    def solution(self, problem: Problem, tol: float) -> Outcome:
-        """The solution of one problem of the family; the columns of A that it needs are kept for the next."""
-        return solve(problem, tol=tol, columns=self._columns, polish=False)
-
     def solutions(self, rhos: Array, tol: float, polish: bool = True) -> Iterator[Outcome]:
         """The solution at each ρ_θ in turn, lazily: stop asking and the rest is not computed."""
         last: Point | None = None
@@ -139,7 +135,7 @@ class Family:
             problem = self.problem(float(rho))
             # The products come along, so that a warm start costs no pass over the data.
             start = None if last is None else problem.point(last.x, last.y, last.Ax, last.z)
-            outcome = solve(problem, tol=tol, start=start, columns=self._columns, polish=polish)
+            outcome = solve(problem, tol=tol, start=start, columns=self.columns, polish=polish)
             last = outcome.point
             yield outcome
 

@@ -299,9 +299,6 @@ class Trail:
         self.gap.append(point.relative_gap)
         self.n_working.append(float(n_working))
 
-    def columns(self) -> dict[str, list[float]]:
-        return {"relative_gap": self.gap, "n_working": self.n_working}
-
 
 def _range(columns: Array) -> Array:
     """An orthonormal basis of the column space."""

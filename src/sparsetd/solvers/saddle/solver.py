@@ -116,7 +116,7 @@ def _solution(problem: Problem, outcome: Outcome, table: Table) -> Solution:
         status=outcome.status,
         aux=x[0] if len(x) == 2 else None,
         dual=y,
-        history=outcome.trail.columns(),
+        history={"relative_gap": outcome.trail.gap, "n_working": outcome.trail.n_working},
         extras=extras,
     )
 
