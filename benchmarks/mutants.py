@@ -43,6 +43,7 @@ class Mutant:
 
 
 BASE, CHECKS, KEPT = "estimators/base.py", "estimators/validation.py", "solvers/rows.py"
+MEAN, GAP = "solvers/mean.py", "solvers/saddle/problem.py"
 PATHS, PROGRAMS = "solvers/path_following.py", "solvers/linear_program.py"
 PENALTY, METRIC, STABLE = "tests/penalties", "tests/test_metrics.py", "tests/selection/test_stability_and_intervals.py"
 RULE, KEPT_WORK, STORED = "tests/logs/test_rules.py", "tests/storage/test_cache.py", "tests/storage"
@@ -102,20 +103,17 @@ MUTANTS = (
     Mutant(CHECKS, "lambda v: 0.0 <= v < np.inf", "lambda v: -2.0 <= v < np.inf"),
     Mutant(CHECKS, "self.phi[first + 1 : stop + 1]", "self.phi[first:stop]"),
     Mutant(CHECKS, "one = np.ones((phi.shape[0], 1)", "one = np.zeros((phi.shape[0], 1)"),
-    Mutant(CHECKS, "rows = rows.astype(phi.dtype, copy=False)", "rows = abs(rows.astype(phi.dtype, copy=False))"),
+    Mutant(CHECKS, "return dense(rows, phi.dtype)", "return abs(dense(rows, phi.dtype))"),
     # What each method keeps by itself.
+    Mutant(KEPT, "whole = len(batch) // BLOCK * BLOCK", "whole = len(batch)", "tests/solvers/test_rows.py"),
+    Mutant(KEPT, "self.rows = [_joined(self.rows)]", "self.rows = [_joined(self.rows[::-1])]"),
+    Mutant(MEAN, "scaled(self.batch.discount[some], phi_next), e", "phi_next, e", "tests/solvers/test_rows.py"),
+    Mutant(MEAN, "e = scaled(self.fresh[some], phi)", "e = phi", "tests/solvers/test_rows.py"),
     Mutant(
-        KEPT,
-        "take = min(BLOCK - self.n_samples % BLOCK, len(reward) - first)",
-        "take = min(BLOCK, len(reward) - first)",
+        MEAN, "scaled(weight, rows[left]).T @ mix", "mix.T @ scaled(weight, rows[left])", "tests/solvers/test_rows.py"
     ),
-    Mutant(KEPT, "_scale(batch.discount, _double(batch.phi_next))", "_double(batch.phi_next)"),
-    Mutant(KEPT, "else _scale(fresh, phi)", "else phi"),
-    Mutant(KEPT, "A, b, C = A + (right.T @ left).T", "A, b, C = A + right.T @ left", "tests/solvers/test_rows.py"),
     Mutant(
-        KEPT,
-        "return np.asarray(self.left.T @ self.reward) / len(self.reward)",
-        "return np.asarray(self.left.T @ self.reward)",
+        MEAN, "np.outer(self.weight * self.batch.reward,", "np.outer(self.batch.reward,", "tests/solvers/test_rows.py"
     ),
     Mutant(
         "solvers/path_following.py",
@@ -126,23 +124,16 @@ MUTANTS = (
     Mutant(PATHS, "coef[order] = thetas[-1]", "coef[sorted(order)] = thetas[-1]"),
     Mutant(
         "solvers/linear_program.py",
-        "used = np.flatnonzero(system.weight)",
-        "used = np.arange(len(system.weight))",
+        "used = np.flatnonzero(weight)",
+        "used = np.arange(len(weight))",
         PROGRAM,
     ),
     Mutant("solvers/saddle/solver.py", "units.back(values).astype(state.dtype)", "values.astype(state.dtype)"),
-    Mutant(
-        "solvers/saddle/solver.py",
-        "self.batches = [_joined(self.batches)]",
-        "self.batches = [_joined(self.batches[::-1])]",
-    ),
     Mutant("system.py", "into[0] = carry.discount", "into[0] = 1.0"),
     Mutant("system.py", "into[batch.start] = 0.0", "into[batch.start] = 0.5", LITERAL),
     Mutant("system.py", "fresh = batch.ratio * batch.interest", "fresh = batch.interest * 1.0"),
     Mutant("system.py", "carry.follow_on = float(follow_on)", "carry.follow_on = 0.0"),
-    Mutant(
-        "system.py", "self._phi_next_t @ (self.batch.discount[:, None] * u[:, :, 1])", "self._phi_next_t @ u[:, :, 1]"
-    ),
+    Mutant(MEAN, "self._phi_next_t[some] @ (self.batch.discount[:, None] * u[1])", "self._phi_next_t[some] @ u[1]"),
     # What is compiled: every kernel is compiled anew for these, so they take minutes.
     Mutant(
         "solvers/compiled/law.py", "np.minimum(np.maximum(v, -drop), drop)", "np.minimum(np.maximum(v, -drop), v)", LAZY
@@ -183,13 +174,9 @@ MUTANTS = (
         "return float(fitted @ fitted) / (len(batch) - 1)",
         METRIC,
     ),
-    Mutant(
-        "metrics/saddle.py",
-        "l1[hard] / np.maximum(v[hard], l1[hard])",
-        "l1[hard] / np.maximum(v[hard], 2 * l1[hard])",
-        METRIC,
-    ),
-    Mutant("metrics/saddle.py", "return {1.0: np.inf, 2.0: 2.0, np.inf: 1.0}[m]", "return m", METRIC),
+    Mutant(GAP, "ratio = self.magnitude(z)[hard] / self.l1[hard]", "ratio = 0.5 * self.magnitude(z)[hard]", METRIC),
+    Mutant(GAP, "{1.0: np.inf, 2.0: 2, np.inf: 1}[self.m]", "self.m", METRIC),
+    Mutant("metrics/saddle.py", "return max(0.0, point.dual, -float(best.fun))", "return max(0.0, point.dual)", METRIC),
     # Selection.
     Mutant(
         "selection/intervals.py",
@@ -198,9 +185,9 @@ MUTANTS = (
         STABLE,
     ),
     Mutant(
-        "selection/stability.py",
-        "if np.count_nonzero(support & ~free) > q:",
-        "if np.count_nonzero(support) > q:",
+        "solvers/saddle/family.py",
+        "if np.count_nonzero(support & ~self.free) > limit:",
+        "if np.count_nonzero(support) > limit:",
         STABLE,
     ),
     Mutant("selection/stability.py", "q**2 / ((2 * threshold - 1) * d)", "q / ((2 * threshold - 1) * d)", STABLE),

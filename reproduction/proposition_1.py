@@ -19,8 +19,8 @@ from sparsetd.operators import tdc
 from sparsetd.penalties import L1
 from sparsetd.problems import FiniteMDP, random_mdp
 from sparsetd.solvers import PowerDecay, PrimalDual
+from sparsetd.solvers.mean import Matrix
 from sparsetd.solvers.saddle import FitNorm, Problem, Terms, solve
-from sparsetd.solvers.saddle.linear import Matrix
 from sparsetd.system import Array
 
 PAPER = {"proposition": "“The approximate saddle-point x̄_t of RO-TD converges w.p.1 to the global minimizer”"}

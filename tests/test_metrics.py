@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparsetd import metrics
+from sparsetd import SparseTD, metrics
+from sparsetd.operators import td
+from sparsetd.penalties import GroupL1
 from sparsetd.problems import boyan_chain, random_mdp, random_walk, star
 from sparsetd.system import Batch, Table, mean_system
 
@@ -255,8 +257,9 @@ def test_bad_arguments_are_named():
     batch = random_batch()
     with pytest.raises(ValueError, match=r"x has shape \(5,\): pass shape \(2, 5\)"):
         metrics.mean_residual(tdc_table(), batch, np.ones(5))
-    with pytest.raises(ValueError, match="fit_norm=3 is unknown"):
-        metrics.residual_norm(td_table(), batch, np.ones(5), 3)
+    for norm in (3, "rmspbe"):
+        with pytest.raises(ValueError, match=f'fit_norm must be 1, 2 or "inf", got {norm!r}'):
+            metrics.residual_norm(td_table(), batch, np.ones(5), norm)
     with pytest.raises(ValueError, match="one entry per feature"):
         metrics.support_scores(np.ones(3), np.ones(4))
 
@@ -264,8 +267,19 @@ def test_bad_arguments_are_named():
         def shrinkage(self, n_blocks):  # noqa: ARG002
             return None
 
-    with pytest.raises(ValueError, match="is not separable"):
+    with pytest.raises(TypeError, match="needs the conjugate of the penalty, which Grouped does not have"):
         metrics.dual_value(td_table(), batch, np.ones((1, 5)), Grouped((1.0,)))
+
+
+def test_a_group_penalty_has_a_gap_too():
+    batch, penalty = random_batch(), GroupL1(np.array([0, 0, 1, 1, 1]), 0.05)
+    model = SparseTD(gamma=0.9, groups=[0, 0, 1, 1, 1], rho_theta=0.05, eta=1e-9, standardize=False)
+    rows = {"discount": batch.discount, "ratio": batch.ratio, "start": batch.start, "interest": batch.interest}
+    model.fit(batch.phi, batch.reward, batch.phi_next, **rows)
+    gap = metrics.duality_gap(td(), batch, model.coef_, model.dual_, penalty)
+    assert model.support_.any()
+    assert gap == pytest.approx(model.dual_gap_, abs=1e-9)
+    assert metrics.duality_gap(td(), batch, model.coef_ + 0.1, model.dual_, penalty) > 1e-3
 
 
 def hashed(n=1000, d=2**14):

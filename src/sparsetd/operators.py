@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from sparsetd.system import PHI, PSI, E, Table, Trace
+from sparsetd.system import PHI, PSI, Array, E, Table, Trace
 
 __all__ = ["OPERATORS", "etd", "gq", "gtd", "gtd2", "htd", "td", "tdc", "tdrc"]
 
@@ -129,18 +129,7 @@ def gtd(eta: float = 1.0, lam: float = 0.0) -> Table:
     >>> operators.gtd(eta=2.0).damping
     array([2., 0.])
     """
-    change, zero = PHI - PSI, np.zeros((3, 3))
-    return Table.two_blocks(
-        "gtd",
-        ww=zero,
-        wt=eta * np.outer(E, change),
-        tw=-np.outer(change, E),
-        tt=zero,
-        bw=eta * E,
-        bt=zero[0],
-        damping_w=eta,
-        lam=lam,
-    )
+    return _descent("gtd", eta, lam, ww=np.zeros((3, 3)), damping_w=eta)
 
 
 def gtd2(eta: float = 1.0, lam: float = 0.0) -> Table:
@@ -162,17 +151,15 @@ def gtd2(eta: float = 1.0, lam: float = 0.0) -> Table:
     >>> operators.gtd2().M.shape
     (6, 6)
     """
+    return _descent("gtd2", eta, lam, ww=eta * np.outer(PHI, PHI))
+
+
+def _descent(name: str, eta: float, lam: float, *, ww: Array, damping_w: float = 0.0) -> Table:
+    """The table of θ ← θ + α(φ − γφ')(eᵀw), for a w that is learnt in one way or another."""
     change, zero = PHI - PSI, np.zeros((3, 3))
-    return Table.two_blocks(
-        "gtd2",
-        ww=eta * np.outer(PHI, PHI),
-        wt=eta * np.outer(E, change),
-        tw=-np.outer(change, E),
-        tt=zero,
-        bw=eta * E,
-        bt=zero[0],
-        lam=lam,
-    )
+    correction, error = -np.outer(change, E), eta * np.outer(E, change)
+    blocks = {"ww": ww, "wt": error, "tw": correction, "tt": zero, "bw": eta * E, "bt": zero[0]}
+    return Table.two_blocks(name, **blocks, damping_w=damping_w, lam=lam)
 
 
 def htd(eta: float = 1.0) -> Table:

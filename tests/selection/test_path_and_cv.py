@@ -18,7 +18,7 @@ from sparsetd.selection import SparseTDSelect, rho_max, sparse_td_path
 from sparsetd.selection.episodes import clusters, episode_folds, episode_of
 from sparsetd.selection.moments import FoldMoments
 from sparsetd.selection.path import Curve
-from sparsetd.solvers.saddle import refit, selected_rows
+from sparsetd.solvers.mean import refit, selected_rows
 from sparsetd.system import mean_system
 
 QUICK: dict[str, Any] = {"n_folds": 3, "n_rhos": 6, "eps": 0.1}

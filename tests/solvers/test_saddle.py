@@ -13,9 +13,9 @@ from sklearn.linear_model import Lasso
 
 from sparsetd.operators import td, tdc
 from sparsetd.penalties import L1, Custom, ElasticNet, GroupL1, NoPenalty, Ridge
-from sparsetd.solvers.saddle import Family, FitNorm, Problem, Saddle, Terms, mean_operator, solve, without_w
-from sparsetd.solvers.saddle.linear import Matrix
-from sparsetd.solvers.saddle.solve import point_at
+from sparsetd.solvers.mean import Matrix, mean_operator
+from sparsetd.solvers.saddle import Family, FitNorm, Problem, Saddle, Terms, solve, without_w
+from sparsetd.solvers.saddle.family import point_at
 from sparsetd.system import Batch, mean_system
 
 D = 12

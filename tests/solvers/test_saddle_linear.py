@@ -9,8 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 from sparsetd.operators import OPERATORS
-from sparsetd.solvers.saddle import linear as linear_module
-from sparsetd.solvers.saddle.linear import ByFold, Columns, Implicit, as_weight, formed, mean_operator
+from sparsetd.solvers.mean import MeanOperator, as_weight, formed, mean_operator
+from sparsetd.solvers.saddle import columns as columns_module
+from sparsetd.solvers.saddle.columns import Columns
 from sparsetd.system import Batch, mean_system
 
 N, D = 40, 7
@@ -59,9 +60,9 @@ def test_products_and_columns_are_those_of_the_mean_system(name: str, lam: float
 def test_forming_in_chunks_carries_the_trace() -> None:
     table = OPERATORS["tdc"](lam=0.8)
     batch = make_batch(np.random.default_rng(4))
-    np.testing.assert_allclose(
-        formed(Implicit(table, batch, as_weight(batch, None)), chunk=7)[0], mean_system(table, batch)[0], atol=1e-13
-    )
+    A, b, _ = formed(MeanOperator(table, batch, as_weight(batch, None)), chunk=7)
+    np.testing.assert_allclose(A, mean_system(table, batch)[0], atol=1e-13)
+    np.testing.assert_allclose(b, mean_system(table, batch)[1], atol=1e-13)
 
 
 def test_a_weight_of_zero_leaves_rows_out() -> None:
@@ -69,31 +70,17 @@ def test_a_weight_of_zero_leaves_rows_out() -> None:
     batch, table = make_batch(rng), OPERATORS["tdc"]()
     kept = rng.random(N) < 0.6
     A, b = mean_system(table, batch[kept])
-    weighted = mean_operator(table, batch, kept.astype(float), form=True)
-    np.testing.assert_allclose(weighted.adjoint(np.eye(len(b))[2]), A[2], atol=1e-13)
-    np.testing.assert_allclose(weighted.b, b, atol=1e-13)
-    every = Implicit(table, batch, as_weight(batch, None))
-    np.testing.assert_allclose(every.b, mean_system(table, batch)[1], atol=1e-13)
-    np.testing.assert_allclose(every.reweighted(as_weight(batch, kept)).b, b, atol=1e-13)
-
-
-@pytest.mark.parametrize("form", [False, True])
-def test_the_systems_without_a_fold_are_those_of_the_other_rows(form: bool) -> None:
-    rng = np.random.default_rng(7)
-    batch, table, fold = make_batch(rng), OPERATORS["tdrc"](), rng.integers(3, size=N)
-    systems = ByFold(table, batch, fold, form=form)
-    for kept, system in [(fold >= 0, systems.whole()), (fold != 1, systems.without(1))]:
-        A, b = mean_system(table, batch[kept])
-        x = rng.normal(size=len(b))
-        np.testing.assert_allclose(system.apply(x), A @ x, atol=1e-13)
-        np.testing.assert_allclose(system.b, b, atol=1e-13)
+    for form in (False, True):
+        weighted = mean_operator(table, batch, kept.astype(float), form=form)
+        np.testing.assert_allclose(weighted.adjoint(np.eye(len(b))[2]), A[2], atol=1e-13)
+        np.testing.assert_allclose(weighted.b, b, atol=1e-13)
 
 
 @pytest.mark.parametrize("limit", [0, 30, 10**7])  # 14 rows of 2 columns are 28 numbers, of 4 columns 56
 def test_the_triangle_preserves_lengths_and_a_large_block_is_not_kept(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(linear_module, "KEEP_BELOW", limit)
+    monkeypatch.setattr(columns_module, "KEEP_BELOW", limit)
     rng = np.random.default_rng(6)
     batch = make_batch(rng, sparse=True)
     A, b = mean_system(OPERATORS["tdc"](), batch)

@@ -10,8 +10,8 @@ import pytest
 from sparsetd import LinearTD
 from sparsetd.operators import td, tdc
 from sparsetd.penalties import L1
+from sparsetd.solvers.mean import Matrix
 from sparsetd.solvers.saddle import FitNorm, Problem, Saddle, Terms
-from sparsetd.solvers.saddle.linear import Matrix
 from sparsetd.system import Batch, mean_system
 
 

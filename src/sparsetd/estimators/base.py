@@ -27,6 +27,8 @@ from sparsetd.system import Array, Batch, Solution, Table
 Triple = tuple[Table, Any, Any]  # operator, penalty, solver
 Run = tuple[Table, Any, Any, Any]  # the triple, and the penalty's weight of each feature
 
+# What rows may be for scikit-learn; whether they are finite is checked by us, who name the row.
+ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_all_finite": False}
 # A fit is cut into so many chunks that its history has some points; chunking never changes the result.
 HISTORY_POINTS = 12
 HISTORY_ROWS = 500
@@ -63,7 +65,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     gamma : float
-        Discount γ of every transition that `discount` does not say otherwise of.
+        Discount factor γ, unless `discount` gives one per row.
     fit_intercept : bool
         Append a constant feature, which no penalty touches.
     unpenalized : sequence of int or str
@@ -205,9 +207,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> Array:
         """V(s) = θᵀφ(s) + intercept for each row."""
         check_is_fitted(self)
-        X = validate_data(
-            self, X, accept_sparse="csr", reset=False, dtype=(np.float64, np.float32), ensure_all_finite=False
-        )
+        X = validate_data(self, X, reset=False, **ROWS)
         check_finite("X", X)
         return np.asarray(X @ self.coef_ + self.intercept_)
 
@@ -261,8 +261,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         `ahead`, dense rows are left to a solver that stops at a bad one (`_refuse_bad_rows`).
         """
         validation.check_target(y)
-        rows: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32), "ensure_all_finite": False}
-        phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **rows)
+        phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **ROWS)
         ahead = ahead or sp.issparse(phi)
         if ahead:
             check_finite("X", phi)
@@ -275,7 +274,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         if X_next is None:
             phi_next, gammas = following(phi, views), np.where(np.append(begins[1:], True), 0.0, gammas)
         else:
-            phi_next = validate_data(self, X_next, reset=False, **rows)
+            phi_next = validate_data(self, X_next, reset=False, **ROWS)
             if ahead:
                 check_finite("X_next", phi_next)
             if phi_next.shape[0] != n:
@@ -354,9 +353,9 @@ class BaseTD(RegressorMixin, BaseEstimator):
             setattr(self, f"{name}_", value)
         bound = self.support_tol * max(self.coef_.max(), -self.coef_.min())
         self.support_ = (self.coef_ > bound) | (self.coef_ < -bound)  # without an array of |θ|, which may be long
-        self._doubt(solution.coef)
-        if self.status_ != "suspicious":
-            self._warn(penalty)
+        if message := self._doubt(solution.coef) or self._advice(penalty):
+            kind = DivergenceWarning if self.status_ in ("diverged", "suspicious") else ConvergenceWarning
+            warnings.warn(f"{type(self).__name__} {message}", kind, stacklevel=3)
         return self
 
     def _keep(self, solution: Solution) -> None:
@@ -372,31 +371,28 @@ class BaseTD(RegressorMixin, BaseEstimator):
         self._keep(solver.result(state, table, penalty, factor))
         return self.__dict__[name]
 
-    def _doubt(self, coef: Array) -> None:
-        """Say so where a fit came to its end with numbers that cannot be right."""
+    def _doubt(self, coef: Array) -> str:
+        """What cannot be right about a fit that came to its end, as the end of a sentence about the method."""
         start = None if self.coef_init is None else self._initial(len(coef))
         complaint = self._watch.complaint(coef, start) if self.status_ in ("finished", "converged") else ""
         self._watch = self._watch.rested()
         if complaint:
             self.status_ = "suspicious"
-            warnings.warn(f"{type(self).__name__} {complaint}", DivergenceWarning, stacklevel=4)
+        return complaint
 
-    def _warn(self, penalty: Any) -> None:
-        name = type(self).__name__
+    def _advice(self, penalty: Any) -> str:
+        """What to try after a fit that ended badly, as the end of a sentence about the method; or nothing."""
         if self.status_ == "diverged":
-            warnings.warn(
-                f"{name} diverged after {self.n_iter_} rows and stopped there; try a smaller step_size, features of "
-                "smaller norm, or a method that converges off-policy (TDC, GTD2, ROTD, SparseTD)",
-                DivergenceWarning,
-                stacklevel=4,
+            return (
+                f"diverged after {self.n_iter_} rows and stopped there; try a smaller step_size, features of smaller "
+                "norm, or a method that converges off-policy (TDC, GTD2, ROTD, SparseTD)"
             )
-        elif not self.support_.any() and getattr(penalty, "rho_theta", 0.0) > 0 and not isinstance(penalty, Ridge):
-            warnings.warn(
-                f"{name} set every coefficient to zero: rho_theta={penalty.rho_theta:g} is too strong for these rows; "
-                "try a smaller one",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+        if self.support_.any() or isinstance(penalty, Ridge) or not getattr(penalty, "rho_theta", 0.0) > 0:
+            return ""
+        return (
+            f"set every coefficient to zero: rho_theta={penalty.rho_theta:g} is too strong for these rows; "
+            "try a smaller one"
+        )
 
     def _initial(self, n_features: int) -> Array:
         init = np.asarray(self.coef_init, dtype=np.float64)

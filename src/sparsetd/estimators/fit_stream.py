@@ -73,23 +73,18 @@ def fit_stream(
     for model in models:
         if model._passes != 1:
             raise ValueError(f"{type(model).__name__} has n_passes={model._passes}, but a stream is read once: use 1")
-    columns = map(columns_of, batches)
-    _stream(
-        models,
-        list(columns) if isinstance(batches, Sequence) else columns,
-        checkpoint,
-        seconds_per_save,
-        keep_checkpoint,
-    )
+    total = len(batches) if isinstance(batches, Sequence) else None
+    _stream(models, map(columns_of, batches), total, checkpoint, seconds_per_save, keep_checkpoint)
     return estimators
 
 
-def columns_of(log: Mapping[str, Any] | Transitions) -> Mapping[str, Any]:
-    """The columns that estimators take, of transitions whose observations are the features."""
-    if not isinstance(log, Transitions):
-        return log
-    columns = {"X": log.observation, "y": log.reward, "X_next": log.next_observation, "start": log.start}
-    return columns | {"terminal": log.terminated, "ratio": log.importance_ratio()}
+def columns_of(log: Mapping[str, Any] | Transitions) -> dict[str, Any]:
+    """The columns that estimators take, those that are None left out; the observations of transitions are features."""
+    if isinstance(log, Transitions):
+        features = {"X": log.observation, "y": log.reward, "X_next": log.next_observation}
+        log = features | {"start": log.start, "terminal": log.terminated, "ratio": log.importance_ratio()}
+    given = {name: values for name, values in log.items() if values is not None}
+    return {name: values.tocsr() if sp.issparse(values) else values for name, values in given.items()}
 
 
 def fit_in_parts(
@@ -113,27 +108,37 @@ def fit_in_parts(
     start[:1] = True  # of every pass
     if not warm_start:
         vars(model).pop("_state", None)
-    whole = {"X": X.tocsr() if sp.issparse(X) else X, "y": y, "X_next": X_next, **columns, "start": start}
-    given = {name: values for name, values in whole.items() if values is not None}
-    once = [{name: rows_of(v, slice(a, a + rows)) for name, v in given.items()} for a in range(0, len(y), rows)]
-    _stream([model], chain.from_iterable([once] * model._passes), checkpoint, seconds_per_save, False)
+    whole = columns_of({"X": X, "y": y, "X_next": X_next, **columns, "start": start})
+    once = [{name: rows_of(v, slice(a, a + rows)) for name, v in whole.items()} for a in range(0, len(y), rows)]
+    _stream([model], chain.from_iterable([once] * model._passes), None, checkpoint, seconds_per_save, False)
     return model
 
 
 def _stream(
-    models: list[Any], batches: Iterable[Mapping[str, Any]], folder: str | Path | None, seconds: float, keep: bool
+    models: list[Any],
+    batches: Iterable[dict[str, Any]],
+    total: int | None,
+    folder: str | Path | None,
+    seconds: float,
+    keep: bool,
 ) -> None:
     """Skip the batches that the checkpoint covers, take the others, and finish."""
-    first, batches = _peeked(batches)
+    several = iter(batches)
+    first = next(several, None)
+    if first is None:
+        raise ValueError("batches is empty; give at least one batch of rows")
     _begin(models, first)
     mark = "" if folder is None else key_of([[type(m).__name__, m.get_params(deep=False), m._state] for m in models])
     kept = Checkpoint(folder, mark, "batches", seconds=seconds)
     known, skip = kept.load(_kept(models, {}, ""))
-    held = {} if known is None else _restored(models, known)
-    number = 0
-    for number, batch in enumerate(track(batches, "batches"), start=1):
+    held, number = {} if known is None else dict(known["held"]), 0
+    for model, state in zip(models, [] if known is None else known["models"], strict=known is not None):
+        vars(model).update(state)
+    for number, batch in enumerate(track(chain([first], several), "batches", total), start=1):
         mark = _followed_by(mark, batch) if folder is not None else ""
-        _refuse_other_columns(number, batch, first)
+        if odd := batch.keys() ^ first.keys():
+            which = ", ".join(sorted(odd))
+            raise ValueError(f"only one of batch {number - 1} and the first has {which}: give all the same columns")
         if number == skip and mark != known["rows"]:
             raise ValueError(f"{folder} covers {skip} batches of other rows: remove it to start afresh")
         if number > skip:
@@ -153,20 +158,9 @@ def _stream(
         kept.cache.clear()
 
 
-def _peeked(batches: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], Any]:
-    """The first batch, and all of them."""
-    if isinstance(batches, Sequence) and batches:
-        return batches[0], batches
-    several = iter(batches)
-    first = next(several, None)
-    if first is None:
-        raise ValueError("batches is empty; give at least one batch of rows")
-    return first, chain([first], several)
-
-
-def _begin(models: list[Any], batch: Mapping[str, Any]) -> None:
+def _begin(models: list[Any], batch: dict[str, Any]) -> None:
     """A fresh state for every model that was not fitted before; the others must be able to learn on."""
-    X, y = _first(batch["X"]), batch["y"][:1]  # the shape, the names and the type; the rows are checked when taken
+    X, y = batch["X"][:1], batch["y"][:1]  # the shape, the names and the type; the rows are checked when taken
     for model in models:
         check_parameters(model.get_params(deep=False))
         if hasattr(model, "_state"):
@@ -176,29 +170,7 @@ def _begin(models: list[Any], batch: Mapping[str, Any]) -> None:
             model._begin(model._batch(X, y, X, *(None,) * 4, reset=True))
 
 
-def _restored(models: list[Any], known: dict[str, Any]) -> dict[str, Any]:
-    """Put the states of a checkpoint in place; returns the row that waits for its successor."""
-    for model, kept in zip(models, known["models"], strict=True):
-        model._state, model.history_, model._last = kept["state"], kept["history"], kept["last"]
-        model._watch = kept["watch"]
-    return dict(known["held"])
-
-
-def _refuse_other_columns(number: int, batch: Mapping[str, Any], first: Mapping[str, Any]) -> None:
-    if odd := _names(batch) ^ _names(first):
-        which = ", ".join(sorted(odd))
-        raise ValueError(f"only one of batch {number - 1} and the first has {which}: give all the same columns")
-
-
-def _names(batch: Mapping[str, Any]) -> set[str]:
-    return {name for name, values in batch.items() if values is not None}
-
-
-def _first(X: Any) -> Any:
-    return X.tocsr()[:1] if sp.issparse(X) else X[:1]
-
-
-def _take(models: list[Any], rows: Mapping[str, Any]) -> None:
+def _take(models: list[Any], rows: dict[str, Any]) -> None:
     """Every model takes a block of rows before the next block: the first brings it into the cache for the others."""
     if len(rows["y"]) == 0:
         return
@@ -210,7 +182,7 @@ def _take(models: list[Any], rows: Mapping[str, Any]) -> None:
             model._take(taken, run, seen=taken.n_entries >= taken.n_features)
 
 
-def _checked(models: list[Any], rows: Mapping[str, Any]) -> list[Batch]:
+def _checked(models: list[Any], rows: dict[str, Any]) -> list[Batch]:
     """The rows as each model takes them, checked once for all that treat them alike."""
     known: dict[tuple[float, bool], Batch] = {}
     for model in models:
@@ -232,16 +204,14 @@ def _blocks(batch: Batch) -> list[slice]:
     return [slice(first, first + size) for first in range(0, len(batch), size)]
 
 
-def _complete(held: dict[str, Any], batch: Mapping[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def _complete(held: dict[str, Any], batch: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Rows whose successors are known, and the last row, which has to wait for its own.
 
     The row that waited comes as a part of its own: to put it before the others would copy them all.
     """
-    if batch.get("X_next") is not None:
-        return [dict(batch)], {}
-    X = batch["X"]
-    columns = {"X": X.tocsr() if sp.issparse(X) else X, "y": np.asarray(batch["y"])}
-    columns |= {name: np.asarray(batch[name]) for name in COLUMNS if batch.get(name) is not None}
+    if "X_next" in batch:
+        return [batch], {}
+    columns = {name: np.asarray(batch[name]) for name in ("y", *COLUMNS) if name in batch} | {"X": batch["X"]}
     n = len(columns["y"])
     if n == 0:
         return [], held
@@ -265,11 +235,12 @@ def _stack(above: Any, below: Any) -> Any:
 
 def _kept(models: list[Any], held: dict[str, Any], mark: str) -> dict[str, Any]:
     """Return what a stream under way has to remember; `mark` says which rows it has seen."""
-    states = [{"state": m._state, "history": m.history_, "last": m._last, "watch": m._watch.rested()} for m in models]
+    states = [
+        {"_state": m._state, "history_": m.history_, "_last": m._last, "_watch": m._watch.rested()} for m in models
+    ]
     return {"models": states, "held": held, "rows": mark}
 
 
-def _followed_by(mark: str, batch: Mapping[str, Any]) -> str:
+def _followed_by(mark: str, batch: dict[str, Any]) -> str:
     """The key of the settings and of all batches up to this one."""
-    columns = {name: values if sp.issparse(values) else np.asarray(values) for name, values in batch.items()}
-    return key_of(mark, {name: values for name, values in columns.items() if batch[name] is not None})
+    return key_of(mark, {name: rows if sp.issparse(rows) else np.asarray(rows) for name, rows in batch.items()})

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from sparsetd.estimators.validation import column, flags, nearest
@@ -73,18 +75,12 @@ class TDScorer:
         from sklearn.pipeline import Pipeline  # 40 ms that a fit need not wait for
 
         features = estimator[:-1].transform(X) if isinstance(estimator, Pipeline) and len(estimator) > 1 else X
-        rows = _features(features)
+        rows = features if sp.issparse(features) else np.asarray(features, dtype=np.float64)
         batch = Batch(rows, rows, reward, gammas, ratios, flags("start", start, n), np.ones(n))
         return 1.0 - _error(batch, value, after) / _error(batch, np.zeros(n), np.zeros(n))
-
-
-def _features(rows: Any) -> Any:
-    """Return what the last step sees, as an array (or CSR as it is)."""
-    return rows if hasattr(rows, "indptr") else np.asarray(rows, dtype=np.float64)
 
 
 def _error(batch: Batch, value: Array, after: Array) -> float:
     """MSPBE of a function given by its values: the reward takes all of δ, and θ = 0."""
     delta = batch.reward + batch.discount * after - value
-    rows = Batch(batch.phi, batch.phi_next, delta, batch.discount, batch.ratio, batch.start, batch.interest)
-    return mspbe(rows, np.zeros(batch.n_features))
+    return mspbe(replace(batch, reward=delta), np.zeros(batch.n_features))

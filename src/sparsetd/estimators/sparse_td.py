@@ -10,14 +10,18 @@ import numpy as np
 
 from sparsetd import operators, penalties
 from sparsetd.estimators.base import BaseTD, Triple
-from sparsetd.solvers.saddle import Saddle, without_w
+from sparsetd.solvers.saddle import Family, Saddle, Units, without_w
+from sparsetd.system import Batch
+
+# Parameters of the estimators that their solver has under the same name.
+SHARED = ("fit_norm", "tol", "max_iter", "method", "refit", "standardize", "time_limit")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ExactTD(BaseTD):
     """The parameters that the certified estimators share.
 
-    What SparseTD and SparseTDSelect share: ‖Ax − b‖_m + h(x) on the mean TDC system of all rows, solved with proof.
+    SparseTD and SparseTDSelect minimise ‖Ax − b‖_m + h(x) on the mean TDC system of all rows, with proof.
 
     Parameters
     ----------
@@ -50,8 +54,10 @@ class ExactTD(BaseTD):
     Attributes
     ----------
     dual_gap_ : float
-        The objective is at most this far from its minimum. A proof, not an estimate.
+        The objective at `coef_last_`, the penalised solution, is at most this far from its minimum. A proof, not an
+        estimate. With `refit` it says nothing about `coef_`, which LSTD computes on the selected features.
     objective_ : float
+        The objective at `coef_last_`.
     absorbed_ : float
         Share of θ's residual that w hides (only with `rho_w`).
     n_applications_ : int
@@ -69,25 +75,22 @@ class ExactTD(BaseTD):
     max_iter: int = 10_000
     method: Literal["auto", "working_set", "pdhg"] = "auto"
     time_limit: float | None = None
+    rho_w: float | None = None
 
     def _posed(self, rho_theta: float, rho_w: float | None, *, relative: bool = False) -> Triple:
         """The triple for these weights; without w it is the one-block system, times the c of ‖[ηu; u]‖ = c‖u‖."""
         dropped = rho_w is None
         table = operators.td(self.lam) if dropped else operators.tdc(self.eta, self.lam)
         scale = without_w(self.fit_norm, self.eta) if dropped else 1.0
-        solver = Saddle(
-            self.fit_norm,
-            scale,
-            self.tol,
-            self.max_iter,
-            self.method,
-            self.refit,
-            self.standardize,
-            self.fit_intercept,
-            self.time_limit,
-            relative,
-        )
+        shared = {name: getattr(self, name) for name in SHARED}
+        solver = Saddle(**shared, scale=scale, constant=self.fit_intercept, relative=relative)
         return table, self._penalty(rho_theta, 0.0 if rho_w is None else rho_w), solver
+
+    def _family(self, batch: Batch) -> tuple[Family, Batch, Units]:
+        """The problems on a batch for every ρ_θ, its rows with columns of one scale, and the units that lead back."""
+        table, penalty, solver = self._posed(1.0, self.rho_w)
+        even, units = solver.even(batch)
+        return solver.family(even, table, penalty, self._factor(batch.n_features)), even, units
 
     def _penalty(self, rho_theta: float, rho_w: float) -> Any:
         if self.groups is not None:
@@ -133,7 +136,6 @@ class SparseTD(ExactTD):
     """
 
     rho_theta: float = 0.1
-    rho_w: float | None = None
     rho_share: float | None = None
 
     def triple(self) -> Triple:

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd._tools.moderate import all_moderate, immoderate
+from sparsetd.solvers.mean import scaled
 from sparsetd.system import Array, Batch, dense, rows_of
 
 
@@ -127,6 +128,7 @@ RULES: dict[str, Callable[[str, Any], None]] = {
     "max_features": _count,
     "budget": _positive,
     "projected": _one_of(True, False),
+    "choice": _one_of("elimination", "best", "one_standard_error"),
     "average": _one_of("all", "suffix", "none"),
     "fit_norm": _one_of(1, 2, "inf", "rmspbe"),
     "radius": lambda name, value: _number(name, value, lambda v: v > 0, "a positive number"),
@@ -156,8 +158,7 @@ def weighted(batch: Batch, sample_weight: Any) -> Batch:
     if sample_weight is None:
         return batch
     root = np.sqrt(column("sample_weight", sample_weight, len(batch)))
-    by_row = sp.diags_array(root) if batch.is_sparse else root[:, None]
-    phi, phi_next = (by_row @ rows if batch.is_sparse else by_row * rows for rows in (batch.phi, batch.phi_next))
+    phi, phi_next = scaled(root, batch.phi), scaled(root, batch.phi_next)
     return replace(batch, phi=phi, phi_next=phi_next, reward=root * batch.reward)
 
 
@@ -192,20 +193,17 @@ def following(phi: Any, views: bool) -> Any:
 
 def like(rows: Any, phi: Any) -> Any:
     """The rows in the container and type of φ, so that one kernel serves both."""
-    if sp.issparse(phi) and not sp.issparse(rows):
-        rows = sp.csr_array(rows)
-    elif sp.issparse(rows) and not sp.issparse(phi):
-        rows = rows.toarray()
-    rows = rows.astype(phi.dtype, copy=False)
-    return rows if sp.issparse(rows) else np.ascontiguousarray(rows)
+    if not sp.issparse(phi):
+        return dense(rows, phi.dtype)
+    return (rows if sp.issparse(rows) else sp.csr_array(rows)).astype(phi.dtype, copy=False)
 
 
 def in_container(batch: Batch, sparse: bool) -> Batch:
     """The batch with dense or with CSR features, itself where it has them already."""
     if batch.is_sparse == sparse:
         return batch
-    phi, phi_next = (sp.csr_array(v) if sparse else dense(v) for v in (batch.phi, batch.phi_next))
-    return replace(batch, phi=phi, phi_next=phi_next)
+    kind = sp.csr_array if sparse else dense
+    return replace(batch, phi=kind(batch.phi), phi_next=kind(batch.phi_next))
 
 
 def with_constant(phi: Any) -> Any:

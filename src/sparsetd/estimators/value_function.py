@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,8 +14,7 @@ from sparsetd.logs import Policy, Transitions, action_probabilities
 from sparsetd.logs.checks import finite, numbers
 from sparsetd.logs.fingerprints import fingerprints
 from sparsetd.logs.schema import in_order, names_in
-
-Array = NDArray[Any]
+from sparsetd.system import Array
 
 
 class ValueFunction(BaseEstimator):
@@ -164,7 +162,9 @@ class ValueFunction(BaseEstimator):
         """
         p = self.n_observed_
         if sp.issparse(observation):  # a feature that no row of the fit had has no weight
-            return _as_wide_as(observation, p), False
+            wide = sp.csr_array(observation, dtype=np.float64, copy=True)
+            wide.resize((wide.shape[0], p))
+            return wide, False
         s = numbers("observation", observation)
         single = s.ndim == 0 or (s.ndim == 1 and p > 1)
         rows = s.reshape(1, -1) if single else s.reshape(len(s), -1)
@@ -173,12 +173,6 @@ class ValueFunction(BaseEstimator):
             raise ValueError(f"`observation` must have {p} columns as in `fit`, but row 0 has {rows.shape[1]}.")
         finite("observation", rows)
         return rows, single
-
-
-def _as_wide_as(observation: Any, width: int) -> Any:
-    rows = sp.csr_array(observation, dtype=np.float64, copy=True)
-    rows.resize((rows.shape[0], width))
-    return rows
 
 
 def _numbered(n: int) -> Array:

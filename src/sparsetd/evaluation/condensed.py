@@ -99,7 +99,7 @@ class Condensed:
             solver = replace(solver, kept=self._kept())
         model._take(batch, (table, penalty, solver, factor))
         model._finish((table, penalty, solver, factor))
-        if hasattr(model._state, "n_samples"):
+        if hasattr(model, "rank_"):  # LSTD counts rows
             model.n_iter_ = self.n_rows
         del model._state  # more rows of a stream would count as much as each of these few
         return model

@@ -15,11 +15,11 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from sparsetd.features.maps import Array, positive_integer
+from sparsetd.features.maps import positive_integer
 from sparsetd.logs import Policy, Transitions
 from sparsetd.logs.arrays import joined
 from sparsetd.logs.policy import chosen, discrete
-from sparsetd.system import Batch
+from sparsetd.system import Array, Batch
 
 
 def action_blocks(phi: Any, weights: ArrayLike) -> Any:

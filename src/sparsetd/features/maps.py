@@ -17,12 +17,12 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-Array = NDArray[Any]
+from sparsetd.system import Array as Array
+
 Bound = float | Sequence[float] | None
 
 MAX_FEATURES = 10_000_000

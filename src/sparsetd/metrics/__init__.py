@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-from sparsetd.metrics.errors import (
-    ExactSystem,
-    SupportScores,
-    exact_mspbe,
-    exact_neu,
-    exact_rmspbe,
-    mspbe,
-    neu,
-    rmspbe,
-    support_scores,
-    td_errors,
-    value_error,
-)
-from sparsetd.metrics.saddle import (
-    dual_value,
-    duality_gap,
-    mean_adjoint,
-    mean_residual,
-    primal_value,
-    residual_norm,
-    saddle_objective,
-)
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ExactSystem",
-    "SupportScores",
-    "dual_value",
-    "duality_gap",
-    "exact_mspbe",
-    "exact_neu",
-    "exact_rmspbe",
-    "mean_adjoint",
-    "mean_residual",
-    "mspbe",
-    "neu",
-    "primal_value",
-    "residual_norm",
-    "rmspbe",
-    "saddle_objective",
-    "support_scores",
-    "td_errors",
-    "value_error",
-]
+from sparsetd._tools.lazy_names import lazily
+
+if TYPE_CHECKING:
+    from sparsetd.metrics.errors import *
+    from sparsetd.metrics.saddle import *
+
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "errors": "ExactSystem SupportScores exact_mspbe exact_neu exact_rmspbe mspbe neu rmspbe support_scores "
+        "td_errors value_error",
+        "saddle": "dual_value duality_gap mean_adjoint mean_residual primal_value residual_norm saddle_objective",
+    },
+)

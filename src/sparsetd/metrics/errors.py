@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -132,26 +132,9 @@ def _unit_columns(phi: sp.csr_array) -> sp.csr_array:
 # --- without sampling ------------------------------------------------------------------------------------------------
 
 
-class HasSystem(Protocol):
-    """A = ΦᵀΞ(I − γP)Φ, b = ΦᵀΞR, C = ΦᵀΞΦ."""
-
-    @property
-    def A(self) -> Array: ...
-    @property
-    def b(self) -> Array: ...
-    @property
-    def C(self) -> Array: ...
-
-
-class HasValue(Protocol):
-    """The true V, the features of the states and their weights ξ."""
-
-    @property
-    def value(self) -> Array: ...
-    @property
-    def features(self) -> Array: ...
-    @property
-    def xi(self) -> Array: ...
+# What is asked of a known problem: A = ΦᵀΞ(I − γP)Φ, b = ΦᵀΞR and C = ΦᵀΞΦ, or the true V as `value`, the `features`
+# of the states and their weights `xi`.
+Known = Any
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +176,7 @@ class ExactSystem:
         return np.linalg.solve(np.eye(len(self.P)) - self.gamma * self.P, self.R)
 
 
-def exact_mspbe(problem: HasSystem, theta: Array) -> float:
+def exact_mspbe(problem: Known, theta: Array) -> float:
     """Return the mean squared projected Bellman error of a known problem.
 
     MSPBE(θ) = (b − Aθ)ᵀ C⁺ (b − Aθ) = ‖Φθ − ΠT(Φθ)‖²_Ξ; C⁺ because collinear features (the star) make C singular.
@@ -211,7 +194,7 @@ def exact_mspbe(problem: HasSystem, theta: Array) -> float:
     return float(((vectors[:, kept].T @ g) ** 2 / values[kept]).sum())
 
 
-def exact_rmspbe(problem: HasSystem, theta: Array) -> float:
+def exact_rmspbe(problem: Known, theta: Array) -> float:
     """Return the root of the mean squared projected Bellman error of a known problem.
 
     >>> import numpy as np
@@ -223,7 +206,7 @@ def exact_rmspbe(problem: HasSystem, theta: Array) -> float:
     return float(np.sqrt(exact_mspbe(problem, theta)))
 
 
-def exact_neu(problem: HasSystem, theta: Array) -> float:
+def exact_neu(problem: Known, theta: Array) -> float:
     """Return the norm of the expected update of a known problem, squared.
 
     NEU(θ) = ‖b − Aθ‖².
@@ -238,7 +221,7 @@ def exact_neu(problem: HasSystem, theta: Array) -> float:
     return float(g @ g)
 
 
-def value_error(problem: HasValue, theta: Array) -> float:
+def value_error(problem: Known, theta: Array) -> float:
     """Return the distance of the learnt from the true values, weighted by how often a state is visited.
 
     ‖Φθ − V‖_Ξ = √Σ_s ξ(s)(φ(s)ᵀθ − V(s))².

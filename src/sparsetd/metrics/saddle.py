@@ -5,21 +5,15 @@ A = (1/N) Σ A_t is never formed: A x − b and Aᵀy need only Φ and Φ' times
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.sparse.linalg import LinearOperator, lsmr
 
-from sparsetd.system import Array, Batch, MeanOperator, Table
-
-
-class Penalty(Protocol):
-    """The part of a penalty that is needed here."""
-
-    def value(self, x: Array, factor: Array | None = None) -> float: ...
-
-    def shrinkage(self, n_blocks: int) -> tuple[Array, Array] | None: ...
+from sparsetd.penalties import NoPenalty
+from sparsetd.solvers.mean import MeanOperator, as_weight
+from sparsetd.solvers.saddle import FitNorm, Problem, Terms
+from sparsetd.system import Array, Batch, Table
 
 
 def mean_residual(table: Table, batch: Batch, x: Array) -> Array:
@@ -35,7 +29,7 @@ def mean_residual(table: Table, batch: Batch, x: Array) -> Array:
     (2, 5)
     """
     x = _blocks("x", table, batch, x)
-    mean = _mean(table, batch)
+    mean = MeanOperator(table, batch, as_weight(batch, None))
     return (mean.apply(x) - mean.b).reshape(x.shape)
 
 
@@ -54,7 +48,7 @@ def mean_adjoint(table: Table, batch: Batch, y: Array) -> Array:
     True
     """
     y = _blocks("y", table, batch, y)
-    return _mean(table, batch).adjoint(y).reshape(y.shape)
+    return MeanOperator(table, batch, as_weight(batch, None)).adjoint(y).reshape(y.shape)
 
 
 def residual_norm(table: Table, batch: Batch, x: Array, fit_norm: float | str = 2) -> float:
@@ -70,14 +64,14 @@ def residual_norm(table: Table, batch: Batch, x: Array, fit_norm: float | str = 
     >>> residual_norm(table, batch, x, "inf") <= residual_norm(table, batch, x) <= residual_norm(table, batch, x, 1)
     True
     """
-    return float(np.linalg.norm(mean_residual(table, batch, x).ravel(), ord=_order(fit_norm)))
+    return _norm(fit_norm).value(mean_residual(table, batch, x).ravel())
 
 
 def primal_value(
     table: Table,
     batch: Batch,
     x: Array,
-    penalty: Penalty | None = None,
+    penalty: Any = None,
     fit_norm: float | str = 2,
     factor: Array | None = None,
 ) -> float:
@@ -93,11 +87,11 @@ def primal_value(
     >>> round(primal_value(table, batch, x, penalty) - residual_norm(table, batch, x), 12)  # 0.1 ‖θ‖₁
     0.5
     """
-    return residual_norm(table, batch, x, fit_norm) + (0.0 if penalty is None else penalty.value(x, factor))
+    return residual_norm(table, batch, x, fit_norm) + _penalty_value(table, batch, x, penalty, factor)
 
 
 def saddle_objective(
-    table: Table, batch: Batch, x: Array, y: Array, penalty: Penalty | None = None, factor: Array | None = None
+    table: Table, batch: Batch, x: Array, y: Array, penalty: Any = None, factor: Array | None = None
 ) -> float:
     """Return the saddle function at a point, which lies below the objective.
 
@@ -112,7 +106,7 @@ def saddle_objective(
     True
     """
     product = float(np.vdot(y, mean_residual(table, batch, x)))
-    return product + (0.0 if penalty is None else penalty.value(x, factor))
+    return product + _penalty_value(table, batch, x, penalty, factor)
 
 
 def duality_gap(
@@ -120,7 +114,7 @@ def duality_gap(
     batch: Batch,
     x: Array,
     y: Array,
-    penalty: Penalty | None = None,
+    penalty: Any = None,
     fit_norm: float | str = 2,
     factor: Array | None = None,
 ) -> float:
@@ -147,7 +141,7 @@ def dual_value(
     table: Table,
     batch: Batch,
     y: Array,
-    penalty: Penalty | None = None,
+    penalty: Any = None,
     fit_norm: float | str = 2,
     factor: Array | None = None,
 ) -> float:
@@ -157,7 +151,7 @@ def dual_value(
 
     With h = Σ l1|x_i| + ½ l2 x_i², h*(v) = Σ max(|v_i| − l1, 0)²/(2 l2), infinite where l2 = 0 and |v_i| > l1. So y is
     scaled into ‖y‖_n ≤ 1 and |Aᵀy|_i ≤ l1_i where l2_i = 0. Where nothing is penalised Aᵀy must vanish, which no
-    multiple achieves: there y is projected first (by least squares, so to rounding). y = 0 is always feasible: D ≥ 0.
+    multiple achieves: there y is made orthogonal to these columns first. y = 0 is always feasible: D ≥ 0.
 
     >>> import numpy as np
     >>> from sparsetd import operators, penalties
@@ -167,23 +161,19 @@ def dual_value(
     0.0
     """
     y = _blocks("y", table, batch, y)
-    l1, l2 = _weights(penalty, y, factor)
-    y = _orthogonal_to_free(table, batch, y, (l1 == 0) & (l2 == 0))
-    y = y / max(1.0, float(np.linalg.norm(y.ravel(), ord=_conjugate(_order(fit_norm)))))
-    gain = float(np.vdot(mean_residual(table, batch, np.zeros_like(y)), y))  # −bᵀy
-    v = np.abs(mean_adjoint(table, batch, y))
-    hard = (l2 == 0) & (l1 > 0)
-    longest = float(np.min(l1[hard] / np.maximum(v[hard], l1[hard]), initial=1.0))
-    if not l2.any():
-        return max(0.0, longest * gain)
-    soft = l2 > 0
-
-    def loss(scale: float) -> float:
-        excess = np.maximum(scale * v[soft] - l1[soft], 0.0)
-        return float((excess**2 / (2.0 * l2[soft])).sum()) - scale * gain
-
-    best = minimize_scalar(loss, bounds=(0.0, longest), method="bounded", options={"xatol": 1e-12})
-    return max(0.0, -float(best.fun), -loss(longest))
+    terms = Terms.of(penalty or NoPenalty(), table.n_blocks, batch.n_features, factor)
+    problem = Problem(MeanOperator(table, batch, as_weight(batch, None)), _norm(fit_norm), terms)
+    point = problem.point(np.zeros(y.size), y.ravel())
+    if not terms.l2.any():
+        return max(0.0, point.dual)
+    # A multiple of y beyond the feasible one is infeasible, but with a quadratic part a smaller one may be better.
+    best = minimize_scalar(
+        lambda share: -problem.dual(share * point.y, share * point.z),
+        bounds=(0.0, 1.0),
+        method="bounded",
+        options={"xatol": 1e-12},
+    )
+    return max(0.0, point.dual, -float(best.fun))
 
 
 def _blocks(name: str, table: Table, batch: Batch, x: Array) -> Array:
@@ -195,46 +185,11 @@ def _blocks(name: str, table: Table, batch: Batch, x: Array) -> Array:
     return blocks
 
 
-def _mean(table: Table, batch: Batch) -> MeanOperator:
-    return MeanOperator(table, batch, np.full(len(batch), 1.0 / len(batch)))
+def _penalty_value(table: Table, batch: Batch, x: Array, penalty: Any, factor: Array | None) -> float:
+    return 0.0 if penalty is None else float(penalty.value(_blocks("x", table, batch, x), factor))
 
 
-def _weights(penalty: Penalty | None, y: Array, factor: Array | None) -> tuple[Array, Array]:
-    """(l1, l2) of every entry of x."""
-    k, d = y.shape
-    shrinkage = (np.zeros(k), np.zeros(k)) if penalty is None else penalty.shrinkage(k)
-    if shrinkage is None:
-        raise ValueError(f"penalty={penalty!r} is not separable: the duality gap needs L1, ridge or elastic net")
-    each = np.ones(d) if factor is None else np.asarray(factor, dtype=np.float64)
-    return np.outer(shrinkage[0], each), np.outer(shrinkage[1], each)
-
-
-def _orthogonal_to_free(table: Table, batch: Batch, y: Array, free: Array) -> Array:
-    """y − A_F z with z = argmin ‖A_F z − y‖, F the unpenalised entries: then (Aᵀy)_F = 0."""
-    if not free.any():
-        return y
-    mean = _mean(table, batch)
-
-    def forward(z: Array) -> Array:
-        x = np.zeros_like(y)
-        x[free] = z.ravel()
-        return mean.apply(x)
-
-    def backward(u: Array) -> Array:
-        return mean.adjoint(u).reshape(y.shape)[free]
-
-    operator = LinearOperator((y.size, int(free.sum())), matvec=forward, rmatvec=backward, dtype=np.float64)
-    z = lsmr(operator, y.ravel(), atol=1e-14, btol=1e-14, conlim=0.0, maxiter=20 * y.size)[0]
-    return np.asarray(y - forward(z).reshape(y.shape))
-
-
-def _order(fit_norm: float | str) -> float:
-    order = np.inf if fit_norm == "inf" else fit_norm
-    if order not in (1, 2, np.inf):
-        raise ValueError(f'fit_norm={fit_norm!r} is unknown: choose 1, 2 or "inf"')
-    return float(order)
-
-
-def _conjugate(m: float) -> float:
-    """n with 1/m + 1/n = 1."""
-    return {1.0: np.inf, 2.0: 2.0, np.inf: 1.0}[m]
+def _norm(fit_norm: float | str) -> FitNorm:
+    if fit_norm not in (1, 2, "inf", np.inf):
+        raise ValueError(f'fit_norm must be 1, 2 or "inf", got {fit_norm!r}')
+    return FitNorm.of(fit_norm)

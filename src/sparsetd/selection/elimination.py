@@ -30,7 +30,8 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from sparsetd.penalties import L1
-from sparsetd.solvers.saddle import Family, FitNorm, Matrix, rho_grid, whitened
+from sparsetd.solvers.mean import Matrix
+from sparsetd.solvers.saddle import Family, FitNorm, whitened
 from sparsetd.system import Array
 
 FALSE = 0.3  # expected number of noises among d that exceed κ
@@ -39,7 +40,6 @@ SHARE = 4  # and at most a quarter of the features: larger ones end where the st
 HALVINGS = 3
 EMPTY = 1e-15  # share of the largest variance below which one is rounding
 COPY = 1e-12  # 1 − |correlation| at or below which two columns are copies
-TOLERANCE = 1e-4  # relative duality gap of the path: supports are wanted, not digits
 
 # Ω of the scores at θ on some columns: row by row, or summed over episodes first.
 Scores = Callable[[Array, Array, bool], Array]
@@ -150,12 +150,9 @@ def supports(system: MeanSystem) -> list[Array]:
     most = min(system.n_rows // ROWS_EACH, len(system.b) // SHARE)
     limits = [most // 2**k for k in range(HALVINGS + 1) if most // 2**k]
     family = family_on(system) if limits else None
-    top = family.rho_max() if family is not None else 0.0
-    if family is None or top == 0.0:
-        return []
     found: dict[int, Array] = {}
-    for outcome in family.solutions(rho_grid(top, 60, 1e-3), TOLERANCE, polish=False):
-        support = np.flatnonzero((outcome.point.x != 0) | system.free)
+    for mask in family.supports(60, 1e-3) if family is not None else ():
+        support = np.flatnonzero(mask)
         found |= {limit: support for limit in limits if len(support) <= limit + system.free.sum()}
         if len(support) > limits[0]:
             break

@@ -33,8 +33,8 @@ from sparsetd.operators import td
 from sparsetd.selection.episodes import clustered_error, clusters, drawn_again, episode_of, halves, powers
 from sparsetd.selection.moments import lengths, weighted_products
 from sparsetd.selection.sparse_td_select import SparseTDSelect
-from sparsetd.solvers.saddle import selected_rows
-from sparsetd.system import Array, Batch
+from sparsetd.solvers.mean import selected_rows
+from sparsetd.system import Array, Batch, dense
 
 CHUNK = 50  # bootstrap draws of one worker's task
 
@@ -242,13 +242,11 @@ def _draws(sums: ClusterSums, states: Array | None, n: int, seed: np.random.Seed
 
 def _states(model: BaseTD, at: Any, support: Array) -> Array:
     """φ_S of the states asked about, with the constant of the intercept."""
-    rows: Any = at if sp.issparse(at) else np.atleast_2d(np.asarray(at, dtype=np.float64))
+    rows: Any = at if sp.issparse(at) else np.atleast_2d(at)
     if rows.shape[1] != model.n_features_in_:
         raise ValueError(f"at has {rows.shape[1]} columns but the model has {model.n_features_in_} features")
-    dense = rows[:, support[support < model.n_features_in_]]
-    dense = dense.toarray() if sp.issparse(dense) else dense
-    constant = np.ones((len(dense), len(support) - dense.shape[1]))
-    return np.hstack([dense, constant])
+    kept = dense(rows[:, support[support < model.n_features_in_]])
+    return np.hstack([kept, np.ones((len(kept), len(support) - kept.shape[1]))])
 
 
 COLUMNS = ("feature", "weight", "low", "high", "frequency")
@@ -345,8 +343,7 @@ def summary(
     kept = np.flatnonzero(model.support_)
     constant = np.arange(len(model.support_), batch.n_features)  # the intercept's column, if there is one
     sums = ClusterSums.of(batch, np.concatenate([kept, constant]), getattr(model, "lam", 0.0))
-    rows = batch.phi[:, kept]
-    spread = np.asarray((rows.toarray() if hasattr(rows, "toarray") else rows).std(axis=0))
+    spread = dense(batch.phi[:, kept]).std(axis=0)
     found = sandwich(sums, np.eye(len(sums.scale))[: len(kept)] / sums.scale, level)
     again = chosen_again(model, batch, n_resamples, np.random.default_rng(random_state))
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(len(model.support_))]))

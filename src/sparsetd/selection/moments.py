@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sparsetd.solvers.saddle import selected_rows
+from sparsetd.solvers.mean import selected_rows
 from sparsetd.system import Array, Batch, Table
 
 

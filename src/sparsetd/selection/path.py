@@ -12,7 +12,7 @@ sample of the successor, and at the truth it is only noise.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,8 +23,8 @@ from sparsetd._tools.progress import track
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.selection.elimination import MeanSystem, family_on
 from sparsetd.selection.moments import FoldMoments
-from sparsetd.solvers.saddle import RMSPBE, Family, FitNorm, Linear, Saddle, Units, mean_operator, rho_grid
-from sparsetd.system import Array, Batch, Table
+from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, Units, rho_grid
+from sparsetd.system import Array, Batch
 
 PICTURE = 1e-3  # relative duality gap of a path that is drawn
 PICTURE_MARGIN = 30  # features that may enter beside twice those that are kept
@@ -122,9 +122,7 @@ def sparse_td_path(
 
 def path_on(model: SparseTD, batch: Batch, rhos: Sequence[float] | None, n_rhos: int, eps: float) -> SparsePath:
     """The path of a model on the rows of a batch."""
-    table, penalty, solver = model.triple()
-    even, units = solver.even(batch)
-    family = family_of(table, penalty, solver, even, model._factor(batch.n_features))
+    family, _, units = model._family(batch)
     grid = rho_grid(family.rho_max(), n_rhos, eps) if rhos is None else np.asarray(rhos, dtype=np.float64)
     return solved(family, grid, model.tol, model.n_features_in_, units)
 
@@ -177,29 +175,13 @@ def rho_max(X: Any, y: Any, X_next: Any = None, **parameters: Any) -> float:
     """
     columns = {name: parameters.pop(name, None) for name in ("ratio", "discount", "start", "interest")}
     model = SparseTD(**parameters)
-    table, penalty, solver = model.triple()
-    batch, _ = solver.even(model._batch(X, y, X_next, **columns, reset=True))
-    return family_of(table, penalty, solver, batch, model._factor(batch.n_features)).rho_max()
-
-
-def family_of(
-    table: Table, penalty: Any, solver: Saddle, batch: Batch, factor: Array | None, weight: Array | None = None
-) -> Family:
-    """The problems of a SparseTD on a batch (in its units), for every ρ_θ; `weight` reweights the rows."""
-    A = mean_operator(table, batch, weight, form=True if solver.fit_norm == RMSPBE else None)
-    return posed_on(solver.measured(A, batch), table, penalty, solver, factor)
-
-
-def posed_on(A: Linear, table: Table, penalty: Any, solver: Saddle, factor: Array | None) -> Family:
-    """The problems of a SparseTD on a mean system, for every ρ_θ."""
-    return Family(A, FitNorm.of(solver.fit_norm, solver.scale), penalty, table.n_blocks, factor)
+    return model._family(model._batch(X, y, X_next, **columns, reset=True))[0].rho_max()
 
 
 # A fold follows its path until this many features beyond twice the best support have entered: the error is projected on
 # the union of the supports, so what has not entered yet cannot be missed.
 MARGIN = 20
 SHARE = 0.9
-TOLERANCE = 1e-4  # relative duality gap of the paths in the folds: a support is wanted, not digits
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,48 +222,28 @@ def held_out_curve(
     for k in track(range(len(moments.n_rows)), "folds"):
         posed = family(k)
         share = 1.0 if rho_max is None else (posed.rho_max() / rho_max or 1.0)
-        columns.append(_Fold(moments, k).errors(posed, share * rhos))
+        columns.append(fold_errors(posed, moments, k, share * rhos))
     return Curve(rhos, np.column_stack(columns))
 
 
-@dataclass
-class _Fold:
-    """The supports along the path without fold k, refitted there."""
+def fold_errors(family: Family, moments: FoldMoments, k: int, rhos: Array) -> Array:
+    """Errors on fold k of the supports along the path without it, refitted there, as long as they may still improve.
 
-    moments: FoldMoments
-    k: int
-    supports: list[Array] = field(default_factory=list)
-    thetas: list[Array] = field(default_factory=list)
-
-    def errors(self, family: Family, rhos: Array) -> Array:
-        """Errors on fold k, as far down the path as they may still improve."""
-        errors, d = np.empty(0), self.moments.batch.n_features
-        for outcome in family.solutions(rhos, TOLERANCE, polish=False):
-            support = np.flatnonzero(outcome.point.x[-d:])
-            if not self.supports or not np.array_equal(support, self.supports[-1]):
-                errors = self._judge(support)
-            else:
-                self._repeat()
-                errors = np.append(errors, errors[-1])
-            if self._enough(errors):
-                break
-        return np.append(errors, np.full(len(rhos) - len(errors), errors[-1]))
-
-    def _enough(self, errors: Array) -> bool:
-        best, entered = len(self.supports[int(np.argmin(errors))]), len(np.unique(np.concatenate(self.supports)))
-        n_kept = len(self.moments.batch) - self.moments.n_rows[self.k]
-        return bool(entered >= 2 * best + MARGIN or 4 * entered > n_kept)
-
-    def _repeat(self) -> None:
-        self.supports.append(self.supports[-1])
-        self.thetas.append(self.thetas[-1])
-
-    def _judge(self, support: Array) -> Array:
-        """Adds a support and returns the errors of all so far, over the union of them."""
-        self.supports.append(support)
-        self.thetas.append(self.moments.without(self.k, self.moments.slots(support)) if len(support) else np.empty(0))
-        union = np.unique(np.concatenate(self.supports))
-        thetas = np.zeros((len(self.thetas), len(union)))
-        for row, chosen, theta in zip(thetas, self.supports, self.thetas, strict=True):
+    The errors are projected on the union of the supports so far, so each new support changes all of them.
+    """
+    d, n_kept = moments.batch.n_features, len(moments.batch) - moments.n_rows[k]
+    supports: list[Array] = []
+    thetas: list[Array] = []
+    for outcome in family.solutions(rhos, SUPPORT_TOLERANCE, polish=False):
+        support = np.flatnonzero(outcome.point.x[-d:])
+        supports.append(support)
+        thetas.append(moments.without(k, moments.slots(support)) if len(support) else np.empty(0))
+        union = np.unique(np.concatenate(supports))
+        on_union = np.zeros((len(thetas), len(union)))
+        for row, chosen, theta in zip(on_union, supports, thetas, strict=True):
             row[np.searchsorted(union, chosen)] = theta
-        return self.moments.mspbe(self.k, self.moments.slots(union), thetas)
+        errors = moments.mspbe(k, moments.slots(union), on_union)
+        best = len(supports[int(np.argmin(errors))])
+        if len(union) >= 2 * best + MARGIN or 4 * len(union) > n_kept:
+            break
+    return np.append(errors, np.full(len(rhos) - len(errors), errors[-1]))

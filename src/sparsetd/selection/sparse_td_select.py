@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd.estimators.base import Triple
@@ -18,40 +16,28 @@ from sparsetd.penalties import L1, GroupL1
 from sparsetd.selection.elimination import MeanSystem, select
 from sparsetd.selection.episodes import clusters, episode_folds
 from sparsetd.selection.moments import FoldMoments
-from sparsetd.selection.path import Curve, SparsePath, family_of, held_out_curve, posed_on, solved
-from sparsetd.solvers.saddle import (
-    RMSPBE,
-    ByFold,
-    Family,
-    FitNorm,
-    Linear,
-    Saddle,
-    Units,
-    mean_operator,
-    refit,
-    rho_grid,
-    selected_rows,
-)
-from sparsetd.solvers.saddle.solver import SaddleState
+from sparsetd.selection.path import Curve, SparsePath, held_out_curve, solved
+from sparsetd.solvers.mean import mean_operator, refit, selected_rows
+from sparsetd.solvers.rows import RowState
+from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid, solve
 from sparsetd.system import Array, Batch, Solution, Table
 
-CHOICES = ("elimination", "best", "one_standard_error")
 ROWS_EACH = 4  # rows that every feature needs, or else the path proposes some first
 FORMED = 2_500  # features up to which their sums are formed
 PROPOSED_EACH = 20  # rows for each feature that the path proposes
-TOLERANCE = 1e-4  # relative duality gap of the paths: supports are wanted, not digits
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SparseTDSelect(ExactTD):
     """Features chosen without hand-tuning, then LSTD on them.
 
-    By default a generous path proposes features and backward elimination by the size of their errors decides (see
-    `sparsetd.selection.elimination`): nothing is drawn at random, and neither units nor the order of the episodes
-    matter. With more features than a quarter of the rows the path in the Euclidean norm first proposes as many as a
-    twentieth of the rows. With `choice="best"` or `"one_standard_error"` ρ_θ is chosen by cross-validation instead:
-    each fold selects features on the other episodes, refits them by LSTD there, and is judged by the projected Bellman
-    error on its own. `gamma` is the only argument that it needs.
+    By default there are two stages (see `sparsetd.selection.elimination`). Backward elimination in the regression of
+    the reward finds the features that earn; a score test of the TD error, clustered by episode, then adds those that
+    lead to reward, and a backward pass drops what is not needed. Nothing is drawn at random, and neither units nor the
+    order of the episodes matter. With more features than a quarter of the rows the path in the Euclidean norm first
+    proposes as many as a twentieth of the rows. With `choice="best"` or `"one_standard_error"` ρ_θ is chosen by
+    cross-validation instead: each fold selects features on the other episodes, refits them by LSTD there, and is judged
+    by the projected Bellman error on its own. `gamma` is the only argument that it needs.
 
     Parameters
     ----------
@@ -78,7 +64,8 @@ class SparseTDSelect(ExactTD):
     cv_errors_ : array of shape (n_rhos, n_folds)
         The held-out errors of a cross-validation; where a fold stopped, its last one goes on.
     dual_gap_, objective_, n_applications_, absorbed_
-        As in `SparseTD`, of the problem with the chosen ρ_θ on all rows.
+        As in `SparseTD`, of the problem with the chosen ρ_θ on all rows. They belong to its solution `coef_last_`, not
+        to `coef_`, which LSTD computes on the features that were kept.
 
     Examples
     --------
@@ -92,7 +79,6 @@ class SparseTDSelect(ExactTD):
     (array([3]), np.float64(2.0))
     """
 
-    rho_w: float | None = None
     n_folds: int = 5
     n_rhos: int = 30
     eps: float = 1e-2
@@ -103,90 +89,71 @@ class SparseTDSelect(ExactTD):
     def triple(self) -> Triple:
         table, penalty, solver = self._posed(1.0, self.rho_w)
         rhos = None if self.rhos is None else tuple(self.rhos)
-        return table, penalty, Chosen(solver, self.n_folds, self.n_rhos, self.eps, rhos, self.choice)
+        chosen = Chosen(
+            **vars(solver), n_folds=self.n_folds, n_rhos=self.n_rhos, eps=self.eps, rhos=rhos, choice=self.choice
+        )
+        return table, penalty, chosen
 
     def path(self, rhos: Sequence[float], tol: float = 1e-4) -> SparsePath:
         """The solutions on all rows of the fit at other values of ρ_θ, to a relative duality gap of `tol`."""
         check_is_fitted(self, "_state", msg="%(name)s.path needs the rows it was fitted on: call fit first")
-        table, penalty, chosen = self.triple()
-        batch, units = chosen.solver.even(self._state.batch())
-        family = family_of(table, penalty, chosen.solver, batch, self._factor(self._state.n_features))
+        family, _, units = self._family(self._state.batch())
         return solved(family, np.asarray(rhos), tol, self.n_features_in_, units)
 
     def selected(self, batch: Batch) -> Array:
         """The features that elimination keeps of these rows, without a fit."""
-        table, penalty, chosen = self.triple()
-        even, _ = chosen.solver.even(batch)
-        factor = self._factor(batch.n_features)
-        return chosen_features(table, even, factor, family_of(table, penalty, chosen.solver, even, factor))
+        family, even, _ = self._family(batch)
+        return chosen_features(td(self.lam), even, family)
 
-    def _warn(self, penalty: Any) -> None:  # noqa: ARG002 (the weight in it is not the one that was chosen)
-        if not self.support_.any():
-            warnings.warn(
-                "SparseTDSelect selected no feature: none stands out from chance in these rows; try features that "
-                "say more about the reward, or more rows",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+    def _advice(self, penalty: Any) -> str:  # noqa: ARG002 (the weight in it is not the one that was chosen)
+        nothing = (
+            "selected no feature: none stands out from chance in these rows; try features that say more about the "
+            "reward, or more rows"
+        )
+        return "" if self.support_.any() else nothing
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Chosen(Saddle):
     """The exact solver with the features chosen when the result is asked for; the penalty's own ρ_θ is not used."""
 
-    solver: Saddle
-    n_folds: int
-    n_rhos: int
-    eps: float
-    rhos: tuple[float, ...] | None
-    choice: str
+    n_folds: int = 5
+    n_rhos: int = 30
+    eps: float = 1e-2
+    rhos: tuple[float, ...] | None = None
+    choice: str = "elimination"
     kept: Array | None = field(default=None, compare=False)  # chosen elsewhere: the state does not hold all rows
 
-    def init(self, table: Table, n_features: int, dtype: Any, coef_init: Array | None = None) -> SaddleState:
-        if self.choice not in CHOICES:
-            raise ValueError(f"choice must be one of {', '.join(CHOICES)}, got {self.choice!r}")
-        return self.solver.init(table, n_features, dtype, coef_init)
-
-    def update(
-        self, state: SaddleState, batch: Batch, table: Table, penalty: Any, factor: Array | None = None
-    ) -> SaddleState:
-        return self.solver.update(state, batch, table, penalty, factor)
-
-    def result(self, state: SaddleState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
-        batch, units = self.solver.even(state.batch())
+    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
+        batch, units = self.even(state.batch())
+        family = self.family(batch, table, penalty, factor)
         if self.choice == "elimination" and not isinstance(penalty, GroupL1):
-            return self._eliminated(state, table, penalty, factor, batch, units)
-        folds = (
-            episode_folds(batch.start, min(self.n_folds, len(batch))) if len(batch) > 1 else np.zeros(1, dtype=np.intp)
-        )
-        systems = ByFold(table, batch, folds, True if self.solver.fit_norm == RMSPBE else None)
+            return self._eliminated(family, state, table, batch, units)
+        n = len(batch)
+        fold = episode_folds(batch.start, min(self.n_folds, n)) if n > 1 else np.zeros(1, dtype=np.intp)
 
-        def family(A: Linear) -> Family:
-            return posed_on(self.solver.measured(A, batch), table, penalty, self.solver, factor)
+        def without(k: int) -> Family:
+            return self.family(batch, table, penalty, factor, weight=fold != k)
 
-        whole = family(systems.whole())
-        rho_max = whole.rho_max()
-        curve = self._curve(lambda k: family(systems.without(k)), FoldMoments(table, batch, folds), rho_max)
+        rho_max = family.rho_max()
+        curve = self._curve(without, FoldMoments(table, batch, fold), rho_max)
         rho = float(curve.rhos[curve.choose(self.choice != "best")])
-        solution = self.solver.solution(whole.problem(rho), state, table, batch, units)
+        solution = self.solution(family.problem(rho), state, table, batch, units)
         solution.extras |= {"rho_theta": rho, "rho_max": rho_max, "rhos": curve.rhos, "cv_errors": curve.errors}
         return solution
 
-    def _eliminated(
-        self, state: SaddleState, table: Table, penalty: Any, factor: Array | None, batch: Batch, units: Units
-    ) -> Solution:
+    def _eliminated(self, family: Family, state: RowState, table: Table, batch: Batch, units: Units) -> Solution:
         """The minimiser at the largest ρ_θ that lets in all that is kept, with LSTD on what is kept as the answer."""
-        family = family_of(table, penalty, self.solver, batch, factor)
         rho_max, d = family.rho_max(), batch.n_features
         rhos = rho_grid(rho_max, self.n_rhos, self.eps) if self.rhos is None else np.sort(np.array(self.rhos))[::-1]
-        kept = chosen_features(table, batch, factor, family) if self.kept is None else self.kept
+        kept = chosen_features(table, batch, family) if self.kept is None else self.kept
         for rho in rhos if rho_max > 0 else (1.0,):
             problem, chosen_rho = family.problem(float(rho)), float(rho)
-            outcome = family.solution(problem, TOLERANCE)
+            outcome = solve(problem, tol=SUPPORT_TOLERANCE, columns=family.columns, polish=False)
             if np.all(outcome.point.x[-d:][kept] != 0):
                 break
-        solution = self.solver.solution(problem, state, table, batch, units)
-        if self.solver.refit:
+        solution = self.solution(problem, state, table, batch, units)
+        if self.refit:
             theta = np.zeros(d)
             theta[kept] = refit(table, batch, kept) if len(kept) else 0.0
             solution.coef = units.back(theta).astype(state.dtype)
@@ -201,18 +168,17 @@ class Chosen:
         return held_out_curve(family, moments, rho_grid(rho_max, self.n_rhos, self.eps), rho_max)
 
 
-def chosen_features(table: Table, batch: Batch, factor: Array | None, family: Family) -> Array:
+def chosen_features(table: Table, batch: Batch, family: Family) -> Array:
     """The selection of `elimination` among all features, or those that the path proposes where rows are too few."""
     d, n = batch.n_features, len(batch)
-    free = np.zeros(d, dtype=bool) if factor is None else factor == 0
     columns = np.arange(d)
     if d > min(n // ROWS_EACH, FORMED):
-        columns = proposed(family, free, max(n // PROPOSED_EACH, 1))
+        columns = np.flatnonzero(family.last_support(max(n // PROPOSED_EACH, 1)))
     phi, psi, e = selected_rows(table, batch, columns)
     cluster, reward = clusters(batch.start), batch.ratio * batch.reward
     square, counts = phi.T @ phi / n, (n, int(cluster[-1]) + 1, d)
     system = MeanSystem(
-        e.T @ (phi - psi) / n, e.T @ batch.reward / n, square, free[columns], *counts, earned=phi.T @ reward / n
+        e.T @ (phi - psi) / n, e.T @ batch.reward / n, square, family.free[columns], *counts, earned=phi.T @ reward / n
     )
     begins = np.flatnonzero(np.diff(cluster, prepend=-1))
 
@@ -229,17 +195,6 @@ def chosen_features(table: Table, batch: Batch, factor: Array | None, family: Fa
     return columns[select(system, scores, reward_scores)]
 
 
-def proposed(family: Family, free: Array, limit: int) -> Array:
-    """The last support of a path that has at most `limit` penalised features, the free ones included."""
-    last, top = np.flatnonzero(free), family.rho_max()
-    for outcome in family.solutions(rho_grid(top, 60, 1e-3), TOLERANCE, polish=False) if top > 0 else ():
-        support = outcome.point.x[-len(free) :] != 0
-        if np.count_nonzero(support & ~free) > limit:
-            break
-        last = np.flatnonzero(support | free)
-    return last
-
-
 def dual_support(batch: Batch, start: Array, limit: int) -> Array:
     """At most `limit` features of the sparse dual u in Aᵀu = c, c the mean first state, for columns of one scale.
 
@@ -248,6 +203,5 @@ def dual_support(batch: Batch, start: Array, limit: int) -> Array:
     units = Units.of(batch.phi, False)
     table = td()
     system = mean_operator(replace(table, M=table.M.T), units.applied(batch))
-    system.b = np.asarray(start).ravel() / units.scale  # type: ignore[misc]
-    family = Family(system, FitNorm.of(2), L1(1.0), 1)
-    return proposed(family, np.zeros(batch.n_features, dtype=bool), limit)
+    system.b = np.asarray(start).ravel() / units.scale
+    return np.flatnonzero(Family(system, FitNorm.of(2), L1(1.0), 1).last_support(limit))

@@ -20,11 +20,7 @@ from sparsetd._tools.progress import track
 from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.selection.episodes import clusters, halves
-from sparsetd.selection.path import family_of
-from sparsetd.solvers.saddle import rho_grid
 from sparsetd.system import Array, Batch
-
-TOLERANCE = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,18 +141,9 @@ def of_halves(
 
 def first_features(model: SparseTD, batch: Batch, weight: Array | None, q: int) -> Array:
     """Return which features are in the last support of the path that has at most q penalised ones."""
-    factor = model._factor(batch.n_features)
-    free = np.zeros(batch.n_features, dtype=bool) if factor is None else factor == 0
-    family, chosen = family_of(*model.triple(), batch, factor, weight), free
-    rho_max = family.rho_max()
-    if rho_max == 0.0:
-        return chosen
-    for outcome in family.solutions(rho_grid(rho_max, 50, 1e-2), TOLERANCE, polish=False):
-        support = outcome.point.x[-batch.n_features :] != 0
-        if np.count_nonzero(support & ~free) > q:
-            break
-        chosen = support | free
-    return chosen
+    table, penalty, solver = model.triple()
+    family = solver.family(batch, table, penalty, model._factor(batch.n_features), weight)
+    return np.asarray(family.last_support(q, 50, 1e-2))
 
 
 def drawn_halves(cluster: Array, n: int, rng: np.random.Generator) -> list[Array]:

@@ -8,8 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from sparsetd.solvers.rows import Fold, RowSolver, RowState, RowSystem, weights
-from sparsetd.system import Array, Solution, Table, dense
+from sparsetd.solvers.mean import MeanOperator, gathered
+from sparsetd.solvers.rows import Fold, RowSolver, RowState, factors, weights
+from sparsetd.system import Array, Solution, Table
 
 
 @dataclass(frozen=True)
@@ -40,37 +41,44 @@ class LeastSquares(RowSolver):
     fold: ClassVar[Fold] = "always"
 
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
-        del table
-        rho, kappa, factors = weights(penalty, factor, state.n_features)
+        rho, kappa, each = weights(penalty, factor, state.n_features)
         if rho:
             raise ValueError("least squares takes no penalty or a ridge; for sparsity use LARSTD, SparseTD or ROTD")
-        system, ridge = state.system(), kappa * factors
-        if not isinstance(system, RowSystem) or len(system.reward) >= len(ridge) or ridge.any() != ridge.all():
-            theta, rank = solve(system.A + np.diag(ridge), system.b)
-        elif ridge.all():
-            theta, rank = solve_by_rows(system, ridge)
+        system, ridge = state.system(table), kappa * each
+        alike = ridge.any() == ridge.all()
+        if alike and isinstance(system, MeanOperator) and len(system.batch) < len(ridge):
+            theta, rank = solve_by_rows(system, ridge) if ridge.all() else solve_in_spans(system)
         else:
-            theta, rank = solve_in_spans(system)
+            theta, rank = solve(gathered(system, np.arange(len(ridge))) + np.diag(ridge), system.b)
         status = "converged" if rank == len(theta) else "singular"
         extras = {"rank": rank}
         return Solution(coef=theta, coef_last=theta.copy(), n_iter=state.n_samples, status=status, extras=extras)
 
 
-def solve_by_rows(system: RowSystem, ridge: Array) -> tuple[Array, int]:
+def solve_by_rows(system: MeanOperator, ridge: Array) -> tuple[Array, int]:
     """θ = D⁻¹Lᵀc where (RD⁻¹Lᵀ/N + I) c = r/N, and the rank of LᵀR/N + D, which is short by as much as this one."""
-    n, d = system.left.shape
-    scaled = dense(system.left) / ridge
-    c, rank = solve(system.right @ scaled.T / n + np.eye(n), system.reward / n)
+    left, right = _sides(system)
+    n, d = left.shape
+    scaled = left / ridge
+    c, rank = solve(right @ scaled.T / n + np.eye(n), system.batch.reward / n)
     return scaled.T @ c, d - n + rank
 
 
-def solve_in_spans(system: RowSystem) -> tuple[Array, int]:
+def solve_in_spans(system: MeanOperator) -> tuple[Array, int]:
     """θ = Qz where (ST/N) z = S r/N with Lᵀ = PS and Rᵀ = QTᵀ: P and Q are orthonormal, so norms and rank are kept."""
-    n = len(system.reward)
-    _, S = scipy.linalg.qr(dense(system.left.T), mode="economic", overwrite_a=True)
-    Q, T = scipy.linalg.qr(dense(system.right.T), mode="economic", overwrite_a=True)
-    z, rank = solve(S @ T.T / n, S @ system.reward / n)
+    left, right = _sides(system)
+    n = len(left)
+    _, S = scipy.linalg.qr(left.T, mode="economic", overwrite_a=True)
+    Q, T = scipy.linalg.qr(right.T, mode="economic", overwrite_a=True)
+    z, rank = solve(S @ T.T / n, S @ system.batch.reward / n)
     return Q @ z, rank
+
+
+def _sides(system: MeanOperator) -> tuple[Array, Array]:
+    """L and R of A = LᵀR/N, with the rows l_t = B_t m and r_t = B_t v of A_t = l_t r_tᵀ."""
+    directions = system.directions(np.arange(system.batch.n_features))
+    left, right = (np.tensordot(side, directions, 1) for side in factors(system.table))
+    return left, right
 
 
 def solve(A: Array, b: Array) -> tuple[Array, int]:

@@ -24,9 +24,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from sparsetd.solvers.path_following import Column, lars_path
-from sparsetd.solvers.rows import Fold, Rows, RowSolver, RowState, RowSystem, System, weights
-from sparsetd.system import Array, Solution, Table
+from sparsetd.solvers.mean import Linear, scaled
+from sparsetd.solvers.path_following import Column, columns_of, lars_path
+from sparsetd.solvers.rows import Fold, RowSolver, RowState, weights
+from sparsetd.system import Array, Solution, Table, TraceCarry, trace_weights
 
 STATUS = {0: "converged", 1: "step_limit", 2: "infeasible", 3: "unbounded"}
 TOLERANCE = 1e-7  # violations below this share of the largest number involved are rounding: HiGHS's own tolerance
@@ -55,11 +56,6 @@ class _Selection:
     columns: list[int]
     rows: Array
     R: Array
-
-    @classmethod
-    def of(cls, program: Program, columns: Iterable[int], rows: Iterable[int]) -> _Selection:
-        empty = cls(program, [], np.zeros(0, dtype=np.intp), np.zeros((len(program.lower), 0)))
-        return empty.joined(sorted(set(columns)), rows)
 
     def joined(self, columns: Iterable[int], rows: Iterable[int]) -> _Selection:
         new = list(columns)
@@ -97,7 +93,8 @@ class _Selection:
 
 def minimise(program: Program, columns: Iterable[int], rows: Iterable[int]) -> tuple[Array, str, int]:
     """θ (zero if there is none), the status and the number of rounds, beginning with these columns and rows."""
-    selection, rounds = _Selection.of(program, columns, rows), 0
+    nothing = _Selection(program, [], np.zeros(0, dtype=np.intp), np.zeros((len(program.lower), 0)))
+    selection, rounds = nothing.joined(sorted(set(columns)), rows), 0
     while True:
         answer, rounds = selection.solve(), rounds + 1
         grown = _grown(selection, answer)
@@ -160,24 +157,23 @@ class Dantzig(RowSolver):
     (array([4, 5]), array([4, 5]))
     """
 
-    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:  # noqa: ARG002
-        system = state.system()
+    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
+        system = state.system(table)
         rho, kappa, factors = weights(penalty, factor, state.n_features)
         if kappa:
             raise ValueError("a linear program has no quadratic term: use penalty L1, not one with an ℓ2 part")
         theta, status, rounds = dantzig(system, rho, factors)
-        product = sum((theta[j] * system.column(j) for j in np.flatnonzero(theta).tolist()), start=np.zeros(len(theta)))
         coef = theta.astype(state.dtype)
-        extras = {"residual": float(np.max(np.abs(product - system.b), initial=0.0))}
+        extras = {"residual": float(np.max(np.abs(system.apply(theta) - system.b), initial=0.0))}
         return Solution(coef, coef.copy(), rounds, status, extras=extras)
 
 
-def dantzig(system: System, rho: float, factor: Array) -> tuple[Array, str, int]:
+def dantzig(system: Linear, rho: float, factor: Array) -> tuple[Array, str, int]:
     """argmin factorᵀ|θ| with |Aθ − b| ≤ ρ factor, entry by entry."""
-    bound, b = rho * factor, system.b
-    path = lars_path(system.column, b, rho, factor, max_steps=200)
+    bound, b, column = rho * factor, system.b, columns_of(system, np.zeros(len(factor)))
+    path = lars_path(column, b, rho, factor, max_steps=200)
     start = {*path.indices[-1].tolist(), *np.flatnonzero(factor == 0).tolist()} or {int(np.argmax(np.abs(b)))}
-    program = Program(np.zeros(len(b)), factor, system.column, system.adjoint, b - bound, b + bound, factor)
+    program = Program(np.zeros(len(b)), factor, column, system.adjoint, b - bound, b + bound, factor)
     return minimise(program, start, start)
 
 
@@ -213,22 +209,23 @@ class Ralp(RowSolver):
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
         if table.lam:
             raise ValueError("RALP has one Bellman inequality per sample and no traces: use lam=0")
-        system = state.system()
-        assert isinstance(system, RowSystem)  # they are never folded
-        factors = weights(penalty, factor, state.n_features)[2]
-        used = np.flatnonzero(system.weight)
-        objective = np.asarray(system.left.sum(axis=0)).ravel() / len(system.reward)
-        theta, status, rounds = ralp(objective, system.right[used], system.reward[used], factors, self.budget)
+        batch = state.batch()
+        weight, _ = trace_weights(table, batch, TraceCarry())
+        used = np.flatnonzero(weight)
+        objective = np.asarray(batch.phi.T @ weight) / len(batch)
+        change = batch.phi - scaled(batch.discount, batch.phi_next)
+        each = weights(penalty, factor, state.n_features)[2]
+        theta, status, rounds = ralp(objective, change[used], batch.reward[used], each, self.budget)
         coef = theta.astype(state.dtype)
         return Solution(coef, coef.copy(), rounds, status, extras={"objective": float(objective @ theta)})
 
 
-def ralp(objective: Array, rows: Rows, reward: Array, factor: Array, budget: float) -> tuple[Array, str, int]:
+def ralp(objective: Array, rows: Any, reward: Array, factor: Array, budget: float) -> tuple[Array, str, int]:
     """argmin objectiveᵀθ with rows·θ ≥ reward and factorᵀ|θ| ≤ budget."""
-    columns: Any = rows.tocsc() if sp.issparse(rows) else np.asfortranarray(rows)
+    columns = sp.csc_array(rows)
 
     def column(j: int) -> Array:
-        return np.asarray(columns[:, [j]].toarray()[:, 0] if sp.issparse(columns) else columns[:, j])
+        return np.asarray(columns[:, [j]].toarray()[:, 0])
 
     no_weight, no_limit = np.zeros(len(objective)), np.full(len(reward), np.inf)
     program = Program(objective, no_weight, column, lambda y: rows.T @ y, reward, no_limit, factor, budget)

@@ -30,8 +30,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import qr_delete, qr_insert, solve_triangular
 
-from sparsetd.solvers.rows import MatrixSystem, RowSolver, RowState, System, weights
-from sparsetd.system import Array, Solution, Table
+from sparsetd.solvers.mean import Linear, MeanOperator, gathered, second_moments
+from sparsetd.solvers.rows import RowSolver, RowState, weights
+from sparsetd.system import Array, Solution, Table, dense
 
 Column = Callable[[int], Array]  # i ↦ A[:, i]
 
@@ -273,10 +274,10 @@ class Lars(RowSolver):
     max_steps: int = 1000
     share: float | None = None
 
-    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:  # noqa: ARG002
-        system = state.system()
+    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
+        system = state.system(table)
         rho, kappa, factors = weights(penalty, factor, state.n_features)
-        walk = lars_path(with_ridge(system, kappa * factors), system.b, rho, factors, self.max_steps, self.share)
+        walk = lars_path(columns_of(system, kappa * factors), system.b, rho, factors, self.max_steps, self.share)
         return path_solution(walk, state)
 
 
@@ -290,13 +291,11 @@ def lars_path(column: Column, b: Array, rho: float, factor: Array, max_steps: in
     return follow(active, zero.copy(), Line(b, zero, zero, factor), max(rho, rho_max), rho, max_steps)
 
 
-def with_ridge(system: System, ridge: Array) -> Column:
-    """The columns of A + diag(ridge)."""
-    if not ridge.any():
-        return system.column
+def columns_of(system: Linear, ridge: Array, through: Callable[[Array], Array] = np.asarray) -> Column:
+    """The columns of A + diag(ridge), those of A first taken `through` something."""
 
     def column(i: int) -> Array:
-        out = np.array(system.column(i))
+        out = through(gathered(system, np.array([i]))[:, 0])
         out[i] += ridge[i]
         return out
 
@@ -359,10 +358,10 @@ class Lcp(RowSolver):
 
     max_steps: int = 1000
 
-    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:  # noqa: ARG002
-        system = state.system()
+    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
+        system = state.system(table)
         rho, kappa, factors = weights(penalty, factor, state.n_features)
-        column, bound = with_ridge(system, kappa * factors), rho * factors
+        column, bound = columns_of(system, kappa * factors), rho * factors
         warm = state.coef_init is not None and bool(np.any(state.coef_init))
         walk = lcp_path(column, system.b, bound, self.max_steps, state.coef_init if warm else None)
         pivots = walk.n_steps
@@ -425,11 +424,11 @@ class LstdL1(RowSolver):
     projected: bool = False
 
     @property
-    def needs_phi(self) -> bool:
+    def needs_C(self) -> bool:
         return self.projected
 
-    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:  # noqa: ARG002
-        system = state.system()
+    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
+        system = state.system(table)
         rho, kappa, factors = weights(penalty, factor, state.n_features)
         root = inverse_root(system) if self.projected else None
 
@@ -437,36 +436,20 @@ class LstdL1(RowSolver):
             """AᵀC⁻¹v, or Aᵀv."""
             return system.adjoint(v if root is None else root.T @ (root @ v))
 
-        def column(i: int) -> Array:
-            out = pulled_back(system.column(i))
-            out[i] += kappa * factors[i]
-            return out
-
+        column = columns_of(system, kappa * factors, pulled_back)
         return path_solution(lars_path(column, pulled_back(system.b), rho, factors, self.max_steps), state)
 
 
-def inverse_root(system: System) -> Array:
+def inverse_root(system: Linear) -> Array:
     """W with WᵀW = C⁺, from the eigenvalues of C, or from the singular values of Φ where that has fewer rows."""
-    if isinstance(system, MatrixSystem):
-        return _root(system.C)
-    n, d = system.phi.shape
-    if n >= d:
-        gram = system.phi.T @ system.phi / n
-        return _root(gram.toarray() if sp.issparse(gram) else gram)
-    phi = system.phi.toarray() if sp.issparse(system.phi) else system.phi
-    _, sigma, V = np.linalg.svd(phi / np.sqrt(n), full_matrices=False)
-    return np.asarray(V[_kept(sigma)] / sigma[_kept(sigma), None])
-
-
-def _root(C: Array) -> Array:
-    values, vectors = np.linalg.eigh(C)
-    kept = values > len(C) * np.finfo(np.float64).eps * values[-1]
+    if isinstance(system, MeanOperator) and len(system.batch) < system.size:
+        _, sigma, V = np.linalg.svd(dense(system.batch.phi) / np.sqrt(len(system.batch)), full_matrices=False)
+        values, vectors = sigma[::-1] ** 2, V[::-1].T
+    else:
+        C: Any = second_moments(system.batch) if isinstance(system, MeanOperator) else system.C
+        values, vectors = np.linalg.eigh(C)
+    kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
     return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T)
-
-
-def _kept(sigma: Array) -> Array:
-    """The singular values whose squares are not rounding."""
-    return np.asarray(sigma > np.sqrt(len(sigma) * np.finfo(np.float64).eps) * sigma[0])
 
 
 @dataclass(frozen=True)
@@ -496,11 +479,11 @@ class Omp(RowSolver):
 
     max_features: int | None = None
 
-    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:  # noqa: ARG002
-        system = state.system()
+    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
+        system = state.system(table)
         rho, kappa, factors = weights(penalty, factor, state.n_features)
         limit = state.n_features if self.max_features is None else self.max_features
-        order, thetas, knots, status = omp_path(with_ridge(system, kappa * factors), system.b, rho, factors, limit)
+        order, thetas, knots, status = omp_path(columns_of(system, kappa * factors), system.b, rho, factors, limit)
         coef = np.zeros(state.n_features, dtype=state.dtype)
         coef[order] = thetas[-1]
         free = len(order) - len(thetas) + 1

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from sparsetd.solvers.saddle.linear import KEEP_BELOW, Columns, Matrix
+from sparsetd.solvers.mean import Matrix
+from sparsetd.solvers.saddle.columns import KEEP_BELOW, Columns
 from sparsetd.solvers.saddle.problem import Point, Problem, Trail
 from sparsetd.solvers.saddle.support import sign_search
 from sparsetd.system import Array
@@ -171,7 +172,9 @@ def solve_on_working_set(
         trail.note(best, len(columns.index))
         wanted = _whole_groups(problem, wanted)
         done = best.relative_gap <= tol or finest < 1e-15 or trail.late
-        if done or len(wanted) > max_working or _too_large(problem, wanted):
+        # Only the Euclidean norm lets A_W be compressed; the others need it in memory.
+        too_large = problem.norm.m != 2.0 and problem.A.size * len(wanted) > KEEP_BELOW
+        if done or too_large or len(wanted) > max_working:
             break
         problem.n_columns += columns.extend(wanted)
         accuracy = max(finest, min(accuracy, 0.1 * best.relative_gap))
@@ -182,11 +185,6 @@ def solve_on_working_set(
             finest, accuracy = (finest if accuracy > finest else 0.1 * finest), 0.1 * accuracy
         wanted = np.append(columns.index, wanted)
     return best
-
-
-def _too_large(problem: Problem, wanted: Array) -> bool:
-    """Only the Euclidean norm lets A_W be compressed; the others need it in memory."""
-    return problem.norm.m != 2.0 and problem.A.size * len(wanted) > KEEP_BELOW
 
 
 def _violators(problem: Problem, z: Array, beyond: float, at_most: int) -> Array:
@@ -210,7 +208,8 @@ def _restricted(
     Returns the point certified on all of A, Aᵀy before it was made feasible, and the accuracy that was asked for.
     """
     euclidean, index = problem.norm.m == 2.0, columns.index
-    R = columns.triangular() if euclidean else np.column_stack([columns.dense(), problem.A.b])
+    # Norms that are not invariant under rotation need A_W itself; there the block is always kept.
+    R = columns.triangular() if euclidean or columns.values is None else np.column_stack([columns.values, problem.A.b])
     small = Problem(Matrix(R[:, :-1], R[:, -1]), problem.norm, problem.terms[index])
     answer = sign_search(small, R[:, :-1], warm.x[index])
     if answer is not None and answer.relative_gap <= finest:

@@ -13,7 +13,7 @@ Applegate et al. (2021), Practical large-scale linear programming using primal-d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -71,30 +71,12 @@ class _Steps:
             self.weight = float(np.sqrt(self.weight * moved_y / moved_x))
 
 
-@dataclass
-class _Support:
-    """The signs at the last restart, and those for which the closed form has been tried."""
-
-    last: Array = field(default_factory=lambda: np.empty(0))
-    tried: Array = field(default_factory=lambda: np.empty(0))
-
-    def closed_form(self, problem: Problem, point: Point) -> Point:
-        """The closed form once, when a restart leaves the signs as they were: probably the support is the right one."""
-        signs = np.sign(point.x)
-        settled = np.array_equal(signs, self.last) and not np.array_equal(signs, self.tried)
-        self.last = signs
-        if not settled:
-            return point
-        self.tried = signs
-        return polished(problem, point)
-
-
 def pdhg(problem: Problem, tol: float, start: Point, max_iter: int = 10_000, trail: Trail | None = None) -> Point:
     """Improves `start` until its relative gap is at most `tol`, in at most `max_iter` iterations."""
     trail = Trail() if trail is None else trail
     now = _Iterate(start.x, start.y, start.Ax, start.z)
     steps, best = _first_steps(problem, start), start
-    origin, mean, support = now, now, _Support()
+    origin, mean, last, tried = now, now, np.empty(0), np.empty(0)
     total, count, gap_origin, gap_last = 0.0, 0, start.gap, np.inf
     for k in range(1, max_iter + 1):
         if best.relative_gap <= tol or trail.late:
@@ -114,7 +96,11 @@ def pdhg(problem: Problem, tol: float, start: Point, max_iter: int = 10_000, tra
         if enough or count >= LONG * k:
             moved = (np.linalg.norm(candidate.x - origin.x), np.linalg.norm(candidate.y - origin.y))
             steps.rebalance(*(float(length) for length in moved))
-            best = best.merged(support.closed_form(problem, here))
+            signs = np.sign(here.x)
+            if np.array_equal(signs, last) and not np.array_equal(signs, tried):
+                # A restart left the signs as they were: probably the support is the right one, so try its closed form.
+                best, tried = best.merged(polished(problem, here)), signs
+            last = signs
             origin = mean = now = candidate
             total, count, gap_origin, gap_last = 0.0, 0, point.gap, np.inf
     return best

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import qr
 
-from sparsetd.solvers.saddle.linear import Linear, gathered
+from sparsetd.solvers.mean import Linear, gathered
 from sparsetd.system import Array
 
 # "rmspbe" is the Euclidean norm in the metric of C = E[φφᵀ]: the system is whitened (`units`), the norm is that of m
@@ -124,9 +124,8 @@ class Terms:
                 f"a certificate needs the conjugate of the penalty, which {type(penalty).__name__} does not have: "
                 "use L1, Ridge, ElasticNet or GroupL1"
             )
-        rho = np.array([penalty.rho_w, penalty.rho_theta])[-n_blocks:]
         groups = np.asarray(penalty.groups)
-        l1 = np.outer(rho, penalty.weights(factor)[groups]).ravel()
+        l1 = penalty.group_weights(n_blocks, factor)[:, groups].ravel()
         label = (np.arange(n_blocks)[:, None] * (groups.max() + 1) + groups).ravel()
         return cls(l1, np.zeros_like(l1), label)
 
@@ -237,6 +236,10 @@ class Problem:
     def primal(self, x: Array, Ax: Array) -> float:
         return self.norm.value(Ax - self.A.b) + self.terms.value(x)
 
+    def dual(self, y: Array, z: Array) -> float:
+        """D(y) of a feasible y with z = Aᵀy."""
+        return -float(self.A.b @ y) - self.terms.conjugate(-z)
+
     def point(self, x: Array, y: Array, Ax: Array | None = None, z: Array | None = None) -> Point:
         """The certified pair of (x, y): y is made feasible, the products are computed unless given."""
         Ax = self.apply(x) if Ax is None else Ax
@@ -247,8 +250,7 @@ class Problem:
             y, z = y - Q @ along, z - AtQ @ along
         scale = min(1.0 / max(1.0, self.norm.dual_norm(y)), self.terms.feasible_scale(z))
         y, z = scale * y, scale * z
-        dual = -float(self.A.b @ y) - self.terms.conjugate(-z)
-        return Point(x, y, Ax, z, self.primal(x, Ax), dual, self.norm.value(self.A.b))
+        return Point(x, y, Ax, z, self.primal(x, Ax), self.dual(y, z), self.norm.value(self.A.b))
 
     def apply(self, x: Array) -> Array:
         self.n_applied += 1
@@ -296,9 +298,6 @@ class Trail:
     def note(self, point: Point, n_working: int) -> None:
         self.gap.append(point.relative_gap)
         self.n_working.append(float(n_working))
-
-    def columns(self) -> dict[str, list[float]]:
-        return {"relative_gap": self.gap, "n_working": self.n_working}
 
 
 def _range(columns: Array) -> Array:

@@ -3,37 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
-from sparsetd.solvers.saddle.linear import Linear, Matrix, mean_operator, refit, second_moments
-from sparsetd.solvers.saddle.problem import RMSPBE, FitNorm, Problem, Terms
-from sparsetd.solvers.saddle.solve import Family, Outcome, point_at, solve
+from sparsetd.solvers.mean import Matrix, mean_operator, refit, second_moments
+from sparsetd.solvers.rows import Fold, RowSolver, RowState
+from sparsetd.solvers.saddle.family import Family, Outcome, point_at, solve
+from sparsetd.solvers.saddle.problem import RMSPBE, FitNorm, Problem
 from sparsetd.solvers.saddle.units import Units, whitened
 from sparsetd.system import Array, Batch, Solution, Table
 
 
-@dataclass
-class SaddleState:
-    """The rows seen so far and where to start."""
-
-    n_features: int
-    dtype: Any
-    start: Array | None = None
-    batches: list[Batch] = field(default_factory=list)
-
-    def batch(self) -> Batch:
-        """All rows as one batch of float64."""
-        if len(self.batches) > 1:
-            self.batches = [_joined(self.batches)]
-        return self.batches[0]
-
-
 @dataclass(frozen=True)
-class Saddle:
+class Saddle(RowSolver):
     """min_x scale·‖Ax − b‖_m + h(x) on the mean system of all rows, to a certified relative duality gap of `tol`.
 
     `fit_norm` is m (1, 2 or "inf"), or "rmspbe" for m = 2 in the metric of C. The rows are kept and joined before
@@ -43,6 +28,7 @@ class Saddle:
     best point so far is returned with its gap. With `relative` the penalty's ρ_θ is a share of ρ_max.
     """
 
+    fold: ClassVar[Fold] = "never"
     fit_norm: int | str | float = 2
     scale: float = 1.0
     tol: float = 1e-8
@@ -54,27 +40,16 @@ class Saddle:
     time_limit: float | None = None
     relative: bool = False
 
-    def init(self, table: Table, n_features: int, dtype: Any, coef_init: Array | None = None) -> SaddleState:
+    def init(self, table: Table, n_features: int, dtype: Any, coef_init: Array | None = None) -> RowState:
         FitNorm.of(self.fit_norm)
         start = None
         if coef_init is not None:
             start = np.zeros((table.n_blocks, n_features))
             given = np.atleast_2d(np.asarray(coef_init, dtype=np.float64))
             start[-len(given) :] = given
-        return SaddleState(n_features, dtype, start)
+        return RowState(n_features, np.dtype(dtype).name, start)
 
-    def update(
-        self,
-        state: SaddleState,
-        batch: Batch,
-        table: Table,  # noqa: ARG002 (the protocol's signature)
-        penalty: Any,  # noqa: ARG002
-        factor: Array | None = None,  # noqa: ARG002
-    ) -> SaddleState:
-        state.batches.append(_doubles(batch))
-        return state
-
-    def result(self, state: SaddleState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
+    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
         batch, units = self.even(state.batch())
         return self.solution(self.problem(batch, table, penalty, factor), state, table, batch, units)
 
@@ -85,19 +60,35 @@ class Saddle:
         units = Units.of(batch.phi, self.constant)
         return units.applied(batch), units
 
-    def solution(self, problem: Problem, state: SaddleState, table: Table, batch: Batch, units: Units) -> Solution:
-        """The problem on the rows of the state solved to `tol`, in the user's units."""
-        start = None if state.start is None else point_at(problem, units.forth(state.start).ravel())
-        how = {"method": self.method, "time_limit": self.time_limit}
-        outcome = solve(problem, tol=self.tol, start=start, max_iter=self.max_iter, **how)  # type: ignore[arg-type]
-        if outcome.status != "converged":
-            _warn_not_converged(outcome, self.tol)
-        return self.handed_back(problem, outcome, state, table, batch, units)
+    def problem(self, batch: Batch, table: Table, penalty: Any, factor: Array | None = None) -> Problem:
+        """The problem that `result` solves."""
+        family = self.family(batch, table, penalty, factor)
+        return family.problem(penalty.rho_theta * family.rho_max() if self.relative else None)
 
-    def handed_back(
-        self, problem: Problem, outcome: Outcome, state: SaddleState, table: Table, batch: Batch, units: Units
-    ) -> Solution:
-        """The outcome as a solution, refitted if that is wanted, in the user's units."""
+    def family(
+        self, batch: Batch, table: Table, penalty: Any, factor: Array | None = None, weight: Array | None = None
+    ) -> Family:
+        """The problems on these rows, which have one scale already, for every ρ_θ; `weight` reweights the rows."""
+        projected = self.fit_norm == RMSPBE
+        if projected and table.n_blocks > 1:
+            raise ValueError('fit_norm="rmspbe" measures θ alone, with C formed: leave out rho_w, or take fit_norm=2')
+        A = mean_operator(table, batch, weight, form=True if projected else None)
+        if projected and isinstance(A, Matrix):
+            A = Matrix(*whitened(A.A, A.b, second_moments(batch)))
+        return Family(A, FitNorm.of(self.fit_norm, self.scale), penalty, table.n_blocks, factor)
+
+    def solution(self, problem: Problem, state: RowState, table: Table, batch: Batch, units: Units) -> Solution:
+        """The problem on the rows of the state solved to `tol`, refitted if that is wanted, in the user's units."""
+        start = None if state.coef_init is None else point_at(problem, units.forth(state.coef_init).ravel())
+        limits = {"max_iter": self.max_iter, "time_limit": self.time_limit}
+        outcome = solve(problem, tol=self.tol, start=start, method=self.method, **limits)  # type: ignore[arg-type]
+        if outcome.status != "converged":
+            warnings.warn(
+                f"the relative duality gap is {outcome.point.relative_gap:.1e}, above tol={self.tol:.1e}: raise "
+                "max_iter, tol or rho_theta",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         solution = _solution(problem, outcome, table)
         selected = np.flatnonzero(solution.coef)
         if self.refit and len(selected):
@@ -106,23 +97,6 @@ class Saddle:
             values = getattr(solution, name)
             setattr(solution, name, None if values is None else units.back(values).astype(state.dtype))
         return solution
-
-    def problem(self, batch: Batch, table: Table, penalty: Any, factor: Array | None = None) -> Problem:
-        """The problem that `result` solves."""
-        A = self.measured(mean_operator(table, batch, form=True if self.fit_norm == RMSPBE else None), batch)
-        norm = FitNorm.of(self.fit_norm, self.scale)
-        if self.relative:
-            largest = Family(A, norm, penalty, table.n_blocks, factor).rho_max()
-            penalty = replace(penalty, rho_theta=penalty.rho_theta * largest)
-        return Problem(A, norm, Terms.of(penalty, table.n_blocks, batch.n_features, factor))
-
-    def measured(self, A: Linear, batch: Batch) -> Linear:
-        """The system whose Euclidean residual is measured in the metric that `fit_norm` asks for."""
-        if self.fit_norm != RMSPBE:
-            return A
-        if not isinstance(A, Matrix) or len(A.b) != batch.n_features:
-            raise ValueError('fit_norm="rmspbe" measures θ alone, with C formed: leave out rho_w, or take fit_norm=2')
-        return Matrix(*whitened(A.A, A.b, second_moments(batch)))
 
 
 def _solution(problem: Problem, outcome: Outcome, table: Table) -> Solution:
@@ -142,7 +116,7 @@ def _solution(problem: Problem, outcome: Outcome, table: Table) -> Solution:
         status=outcome.status,
         aux=x[0] if len(x) == 2 else None,
         dual=y,
-        history=outcome.trail.columns(),
+        history={"relative_gap": outcome.trail.gap, "n_working": outcome.trail.n_working},
         extras=extras,
     )
 
@@ -161,30 +135,3 @@ def absorbed(problem: Problem, x: Array) -> float:
         stacklevel=2,
     )
     return share
-
-
-def _warn_not_converged(outcome: Outcome, tol: float) -> None:
-    from sklearn.exceptions import ConvergenceWarning
-
-    warnings.warn(
-        f"the relative duality gap is {outcome.point.relative_gap:.1e}, above tol={tol:.1e}: raise max_iter, tol or "
-        "rho_theta",
-        ConvergenceWarning,
-        stacklevel=3,
-    )
-
-
-def _doubles(batch: Batch) -> Batch:
-    """A copy with float64 features: what the caller does to its arrays afterwards is its own affair."""
-    phi, phi_next = (rows.astype(np.float64) for rows in (batch.phi, batch.phi_next))
-    return Batch(phi, phi_next, batch.reward, batch.discount, batch.ratio, batch.start, batch.interest)
-
-
-def _joined(batches: list[Batch]) -> Batch:
-    def stack(name: str) -> Any:
-        parts = [getattr(batch, name) for batch in batches]
-        if sp.issparse(parts[0]):
-            return sp.csr_array(sp.vstack(parts, format="csr"))
-        return np.concatenate(parts)
-
-    return Batch(*(stack(name) for name in ("phi", "phi_next", "reward", "discount", "ratio", "start", "interest")))

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from sparsetd.solvers.saddle.linear import Columns, Linear
+from sparsetd.solvers.mean import Linear
+from sparsetd.solvers.saddle.columns import Columns
 from sparsetd.solvers.saddle.newton import solve_on_working_set
 from sparsetd.solvers.saddle.pdhg import pdhg
 from sparsetd.solvers.saddle.problem import FitNorm, Point, Problem, Terms, Trail
@@ -81,6 +82,7 @@ def _threads() -> ThreadpoolController:
 
 
 BEYOND = 1e9  # times a weight of 1: no feature enters
+SUPPORT_TOLERANCE = 1e-4  # relative duality gap where a support is wanted, not digits
 
 
 @dataclass
@@ -94,10 +96,17 @@ class Family:
     factor: Array | None = None
 
     def __post_init__(self) -> None:
-        self._columns = Columns(self.A)
+        self.columns = Columns(self.A)  # those that were needed are kept for the next problem
 
-    def problem(self, rho: float) -> Problem:
-        penalty = replace(self.penalty, rho_theta=rho)
+    @property
+    def free(self) -> Array:
+        """The features that no penalty touches."""
+        n_features = self.A.size // self.n_blocks
+        return np.zeros(n_features, dtype=bool) if self.factor is None else self.factor == 0
+
+    def problem(self, rho: float | None = None) -> Problem:
+        """The problem with this ρ_θ, or with the penalty's own."""
+        penalty = self.penalty if rho is None else replace(self.penalty, rho_theta=rho)
         terms = Terms.of(penalty, self.n_blocks, self.A.size // self.n_blocks, self.factor)
         return Problem(self.A, self.norm, terms)
 
@@ -119,10 +128,6 @@ class Family:
             z = solve(self.problem(BEYOND * size), tol=1e-9).point.z
         return float(np.max(one.terms.magnitude(z)[penalised] / one.terms.l1[penalised]))
 
-    def solution(self, problem: Problem, tol: float) -> Outcome:
-        """The solution of one problem of the family; the columns of A that it needs are kept for the next."""
-        return solve(problem, tol=tol, columns=self._columns, polish=False)
-
     def solutions(self, rhos: Array, tol: float, polish: bool = True) -> Iterator[Outcome]:
         """The solution at each ρ_θ in turn, lazily: stop asking and the rest is not computed."""
         last: Point | None = None
@@ -130,9 +135,24 @@ class Family:
             problem = self.problem(float(rho))
             # The products come along, so that a warm start costs no pass over the data.
             start = None if last is None else problem.point(last.x, last.y, last.Ax, last.z)
-            outcome = solve(problem, tol=tol, start=start, columns=self._columns, polish=polish)
+            outcome = solve(problem, tol=tol, start=start, columns=self.columns, polish=polish)
             last = outcome.point
             yield outcome
+
+    def supports(self, n_rhos: int, eps: float) -> Iterator[Array]:
+        """The θ_i that are not zero or not penalised, for falling ρ_θ; none where ρ_max is 0."""
+        top, free = self.rho_max(), self.free
+        for outcome in self.solutions(rho_grid(top, n_rhos, eps), SUPPORT_TOLERANCE, polish=False) if top > 0 else ():
+            yield (outcome.point.x[-len(free) :] != 0) | free
+
+    def last_support(self, limit: int, n_rhos: int = 60, eps: float = 1e-3) -> Array:
+        """The last of the `supports` that has at most `limit` penalised features."""
+        last = self.free
+        for support in self.supports(n_rhos, eps):
+            if np.count_nonzero(support & ~self.free) > limit:
+                break
+            last = support
+        return last
 
 
 def rho_grid(rho_max: float, n_rhos: int, eps: float) -> Array:

@@ -1,0 +1,244 @@
+"""The mean system A = (1/N) Σ A_t, b = (1/N) Σ b_t of some rows: to multiply with, by its columns, and as a matrix.
+
+**By its rows** (`MeanOperator`). A x = (1/N) Σ_t B_t M B_tᵀ x costs one pass over Φ and one over Φ' (two for the
+transpose), because
+
+    products P_t = (φ_tᵀx_b, ψ_tᵀx_b, e_tᵀx_b)_b,     weights U = P Mᵀ,     A x = Σ_i (direction i)ᵀ U_i,
+
+and the trace is a bidiagonal recurrence, E = T diag(c) Φ, which is solved in O(N) instead of being stored.
+
+**As a matrix** (`Matrix`), from sums over the rows. `mean_operator` forms it where that is cheaper: where d is small
+and N exceeds it.
+
+**LSTD on a selection S** (`refit`). The penalty chooses, and then stops shrinking:
+
+    θ_S = argmin ‖G_SS θ_S − g_S‖,      G_SS = Σ_t w_t e_S(φ − ψ)_Sᵀ,    g_S = Σ_t w_t r_t e_S
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sparsetd.system import Array, Batch, Table, TraceCarry, dense, recurrence, trace_weights
+
+CHUNK = 2 * 10**6  # numbers (16 MB) of a block of rows that is read at once
+FORM_BELOW = 2500  # unknowns: beyond this the matrix no longer stays in cache and PDHG gains nothing from forming it
+
+
+@dataclass
+class Matrix:
+    """A system that is small enough to be a matrix; C = E[φφᵀ] is there where it was asked for."""
+
+    A: Array
+    b: Array
+    C: Array | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.b)
+
+    def apply(self, x: Array) -> Array:
+        """A x."""
+        return np.asarray(self.A @ x)
+
+    def adjoint(self, y: Array) -> Array:
+        """Aᵀ y."""
+        return np.asarray(y @ self.A)
+
+    def columns(self, index: Array, chunk: int | None = None) -> Iterator[tuple[slice, Array]]:  # noqa: ARG002
+        """Rows of A[:, index], a few at a time, each with the slice of rows it fills."""
+        yield slice(0, len(self.b)), self.A[:, index]
+
+
+@dataclass
+class MeanOperator:
+    """The mean system by its rows; `weight` holds nonnegative row weights, which sum to one for a mean.
+
+    `carry` is what the first trace needs to know of the row before.
+    """
+
+    table: Table
+    batch: Batch
+    weight: Array
+    carry: TraceCarry = field(default_factory=TraceCarry)
+
+    def __post_init__(self) -> None:
+        self.fresh, self.old = trace_weights(self.table, self.batch, self.carry)
+
+    @property
+    def size(self) -> int:
+        return self.table.n_blocks * self.batch.n_features
+
+    @cached_property
+    def b(self) -> Array:
+        rewards = np.outer(self.weight * self.batch.reward, self.table.m)
+        return self._scattered(rewards).T.ravel()
+
+    def apply(self, x: Array) -> Array:
+        """A x."""
+        return self._product(x, self.table.M)
+
+    def adjoint(self, y: Array) -> Array:
+        """Aᵀ y."""
+        return self._product(y, self.table.M.T)
+
+    def columns(self, index: Array, chunk: int | None = None) -> Iterator[tuple[slice, Array]]:
+        """Rows of A[:, index], a few at a time, each with the slice of rows it fills."""
+        k, d = self.table.n_blocks, self.batch.n_features
+        block, feature = np.divmod(index, d)
+        products = self.directions(feature)
+        M = self.table.M.reshape(k, 3, k, 3)[:, :, block]  # (output block, direction, column, direction)
+        for a in range(k):
+            weights = self.weight[:, None] * np.einsum("icj,jtc->itc", M[a], products)
+            for low in range(0, d, chunk or d):
+                some = slice(low, min(low + (chunk or d), d))
+                rows = self._scatter(weights, some)
+                hit = np.flatnonzero((block == a) & (feature >= some.start) & (feature < some.stop))
+                rows[feature[hit] - some.start, hit] += self.table.damping[a]
+                yield slice(a * d + some.start, a * d + some.stop), rows
+
+    def directions(self, feature: Array) -> Array:
+        """Columns `feature` of Φ, Ψ and E, shape (3, N, number of columns)."""
+        phi, phi_next = (dense(rows[feature]).T for rows in (self._phi_t, self._phi_next_t))
+        return np.stack([phi, self.batch.discount[:, None] * phi_next, recurrence(self.old, self.fresh[:, None] * phi)])
+
+    def rows(self, some: slice, last: Array) -> tuple[Any, Any, Any]:
+        """φ, ψ and e of some rows, given the trace of the row before them; dense where there is a trace."""
+        phi, phi_next, old = self.batch.phi[some], self.batch.phi_next[some], self.old[some]
+        if old.any():
+            phi, phi_next = dense(phi), dense(phi_next)
+        e = scaled(self.fresh[some], phi)
+        if old.any():
+            e[0] += old[0] * last
+            e = recurrence(old, e)
+        return phi, scaled(self.batch.discount[some], phi_next), e
+
+    @cached_property
+    def _phi_t(self) -> Array | sp.csr_array:
+        return sp.csr_array(self.batch.phi.T) if self.batch.is_sparse else self.batch.phi.T
+
+    @cached_property
+    def _phi_next_t(self) -> Array | sp.csr_array:
+        return sp.csr_array(self.batch.phi_next.T) if self.batch.is_sparse else self.batch.phi_next.T
+
+    def _product(self, x: Array, M: Array) -> Array:
+        blocks = x.reshape(self.table.n_blocks, -1).T
+        needed = np.any(M.reshape(len(M), -1, 3) != 0, axis=(0, 1))
+        products = self._gather(blocks, needed).reshape(len(self.batch), -1)
+        out = self._scattered(self.weight[:, None] * (products @ M.T))
+        return (out + blocks * self.table.damping).T.ravel()
+
+    def _gather(self, x: Array, needed: Array) -> Array:
+        """The products of every row with φ, ψ and e, shape (N, k, 3); directions not `needed` stay zero."""
+        out = np.zeros((len(self.batch), x.shape[1], 3))
+        out[:, :, 0] = self.batch.phi @ x
+        if needed[1]:
+            out[:, :, 1] = self.batch.discount[:, None] * (self.batch.phi_next @ x)
+        if needed[2]:
+            out[:, :, 2] = recurrence(self.old, self.fresh[:, None] * out[:, :, 0])
+        return out
+
+    def _scattered(self, weights: Array) -> Array:
+        """What the weights of φ, ψ and e in every block, shape (N, 3k), add up to: shape (d, k)."""
+        return self._scatter(np.moveaxis(weights.reshape(len(self.batch), -1, 3), 2, 0), slice(None))
+
+    def _scatter(self, u: Array, some: slice) -> Array:
+        """Some rows of Σ_t φ_t u_t⁰ + ψ_t u_t¹ + e_t u_t², for u of shape (3, N, n)."""
+        plain = u[0] + self.fresh[:, None] * recurrence(self.old, u[2], transpose=True) if u[2].any() else u[0]
+        out = self._phi_t[some] @ plain
+        if u[1].any():
+            out = out + self._phi_next_t[some] @ (self.batch.discount[:, None] * u[1])
+        return np.asarray(out)
+
+
+def scaled(weight: Array, rows: Any) -> Any:
+    """Rows times their weights."""
+    return sp.diags_array(weight) @ rows if sp.issparse(rows) else weight[:, None] * rows
+
+
+Linear = Matrix | MeanOperator  # x ↦ A x, y ↦ Aᵀ y for flat vectors of length `size`, some columns of A, and b
+
+
+def gathered(A: Linear, index: Array) -> Array:
+    """A[:, index]."""
+    out = np.empty((A.size, len(index)), order="F")
+    for rows, values in A.columns(index):
+        out[rows] = values
+    return out
+
+
+def formed(system: MeanOperator, last: Array | None = None, chunk: int | None = None) -> tuple[Array, Array, Array]:
+    """Σ_t w_t A_t with the damping left out, Σ_t w_t b_t, and the trace of the last row, `last` being that before.
+
+    M is read by rows: what the direction i writes into a block is Σ_t w_t (direction i)(Σ_j M_ij direction j)ᵀ, one
+    product for all j, and blocks that differ by a factor share it. For TD that is a single product, e(φ − ψ)ᵀ.
+    """
+    k, d = system.table.n_blocks, system.batch.n_features
+    products = _products(system.table.M.reshape(k, 3, k, 3))
+    sums, earned = {product: np.zeros((d, d)) for product in products}, np.zeros((3, d))
+    e, step = np.zeros(d) if last is None else last, chunk or max(min(CHUNK // d, 4096), 256)
+    for low in range(0, len(system.batch), step):
+        some = slice(low, low + step)
+        rows, weight = system.rows(some, e), system.weight[some]
+        e = dense(rows[2][-1:])[0]
+        earned += np.stack([direction.T @ (weight * system.batch.reward[some]) for direction in rows])
+        for left, right in products:
+            mix = reduce(np.add, [factor * direction for factor, direction in zip(right, rows, strict=True) if factor])
+            sums[left, right] += dense(scaled(weight, rows[left]).T @ mix)
+    A = np.zeros((k, d, k, d))
+    for product, places in products.items():
+        for row, column, factor in places:
+            A[row, :, column, :] += factor * sums[product]
+    return A.reshape(k * d, k * d), (system.table.m.reshape(k, 3) @ earned).ravel(), e
+
+
+def _products(M: Array) -> dict[tuple[int, tuple[float, ...]], list[tuple[int, int, float]]]:
+    """The products (left direction, mix of right ones) that A needs, and where: (block row, block column, factor)."""
+    used: dict[tuple[int, tuple[float, ...]], list[tuple[int, int, float]]] = {}
+    for a, i, b in np.argwhere(M.any(axis=3)).tolist():
+        mix = M[a, i, b]
+        factor = float(mix[np.flatnonzero(mix)[0]])
+        used.setdefault((i, tuple((mix / factor).tolist())), []).append((a, b, factor))
+    return used
+
+
+def as_weight(batch: Batch, weight: Array | None) -> Array:
+    """Row weights that sum to one; equal ones for None."""
+    weight = np.ones(len(batch)) if weight is None else np.asarray(weight, dtype=np.float64)
+    return np.asarray(weight / weight.sum())
+
+
+def mean_operator(table: Table, batch: Batch, weight: Array | None = None, form: bool | None = None) -> Linear:
+    """The mean system of a batch, formed when that is cheaper; `weight` reweights the rows (0 leaves a row out)."""
+    system = MeanOperator(table, batch, as_weight(batch, weight))
+    if form is None:  # d × d numbers are fewer than those of the rows, and few enough to be multiplied from the cache
+        form = system.size <= FORM_BELOW and batch.n_features <= len(batch)
+    if not form:
+        return system
+    A, b, _ = formed(system)
+    A[np.diag_indices_from(A)] += np.repeat(table.damping, batch.n_features)
+    return Matrix(A, b)
+
+
+def second_moments(batch: Batch) -> Array:
+    """C = E[φφᵀ] over the rows."""
+    return dense(batch.phi.T @ batch.phi) / max(len(batch), 1)
+
+
+def selected_rows(table: Table, batch: Batch, selected: Array) -> tuple[Array, Array, Array]:
+    """φ_S, ψ_S and e_S of every row, each of shape (N, |S|)."""
+    phi, psi, e = MeanOperator(table, batch, as_weight(batch, None)).directions(np.asarray(selected))
+    return phi, psi, e
+
+
+def refit(table: Table, batch: Batch, selected: Array, weight: Array | None = None) -> Array:
+    """θ_S by LSTD on the rows with their weights; the shortest solution where G_SS is singular."""
+    phi, psi, e = selected_rows(table, batch, selected)
+    weighted = as_weight(batch, weight)[:, None] * e
+    return np.asarray(np.linalg.lstsq(weighted.T @ (phi - psi), weighted.T @ batch.reward, rcond=None)[0])
