@@ -35,6 +35,7 @@ def _from_memory(values: Any) -> Array:
     """An array as it is; lists that are mixed or of different lengths stay lists, to be named in an error."""
     if isinstance(values, np.ma.MaskedArray):
         return _unmasked(values)
+    values = values.to_numpy() if hasattr(values, "to_numpy") else values
     try:
         array = np.asarray(values)
     except ValueError:

@@ -144,7 +144,7 @@ def _in_memory(name: str, values: Any) -> Any:
     if hasattr(values, "toarray") or getattr(values, "ndim", 1) == 0 or not hasattr(values, "__len__"):
         what = "a sparse matrix" if hasattr(values, "toarray") else "a single number"
         raise ValueError(f"`{name}` is {what}: pass an array, or make a log with `Transitions.from_arrays`.")
-    return values.to_numpy() if hasattr(values, "to_numpy") else values
+    return values
 
 
 def _stream(names: Sequence[str], batches: Iterable[Any]) -> Opened:
