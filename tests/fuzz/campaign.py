@@ -1,4 +1,4 @@
-"""`python -m fuzz.campaign [--runs N] [TARGET …]`: many mutated inputs for every reader, in one process, without atheris.
+"""`python -m fuzz.campaign [--runs N] [TARGET …]`: many mutated inputs for every reader, in one process, no atheris.
 
 Run it in `tests`. The runs are divided equally among the targets. An input fails if it is neither read nor refused in
 one sentence, takes more than ten seconds, warns, or lets the process grow by more than 100 MB. It is written to

@@ -50,7 +50,8 @@ class Log:
     """The rows of one or several sources, as checked tables in the order of the sources; the first decides on roles.
 
     `action_names` are those of all sources, in whose numbering the actions come: a code has a name, and files that were
-    prepared one by one give the same name other codes. The caller may say which numbering.
+    prepared one by one give the same name other codes. The caller may say which numbering. `learnt` is what `prepare`
+    learnt, where all sources were prepared alike.
     """
 
     def __init__(self, *sources: Any, batch_rows: int = BATCH, max_bytes: int = MAX_BYTES, **columns: Any) -> None:
@@ -60,9 +61,10 @@ class Log:
         self.n_rows = 0  # of all tables so far
         self._first = self.parts[0][1]()
         self.schema = infer_schema(self._first.names, **columns)
-        self.action_names, self._codes = self._first.action_names, dict[Path | None, Array]()
-        if len(self.parts) > 1 or wanted is not None:
-            self.action_names, self._codes = _joined_actions([path for path, _ in self.parts], wanted)
+        paths = [path for path, _ in self.parts]
+        notes = [self._first.notes, *(files.notes_of(path) if path else {} for path in paths[1:])]
+        self.action_names, self._codes = _joined_actions(paths, notes, wanted)
+        self.learnt = _learnt_alike(notes)
 
     def __iter__(self) -> Iterator[pa.Table]:
         first: pa.Table | None = None
@@ -178,10 +180,10 @@ def _refuse_another_width(table: pa.Table, first: pa.Table, schema: Schema) -> N
 
 
 def _joined_actions(
-    paths: Sequence[Path | None], wanted: Sequence[str] | None
+    paths: Sequence[Path | None], notes: Sequence[Mapping[str, Any]], wanted: Sequence[str] | None
 ) -> tuple[tuple[str, ...] | None, dict[Path | None, Array]]:
     """The names of the actions of all files (or those `wanted`), and the common code of each action of every file."""
-    found = {path: None if path is None else files.action_names(path) for path in paths}
+    found = {path: some.get("action_names") for path, some in zip(paths, notes, strict=True)}
     named = {path: names for path, names in found.items() if names is not None}
     if named and len(named) < len(found):
         other = next(path for path in found if path not in named)
@@ -193,6 +195,13 @@ def _joined_actions(
         return None, {}
     union = joined_names([*named.values()]) if wanted is None else tuple(wanted)
     return union, {path: codes_in(union, names) for path, names in named.items() if names != union}
+
+
+def _learnt_alike(notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what `prepare` learnt from the sources, if it read their columns in the same way; else nothing."""
+    first = notes[0].get("learnt") or {}
+    same = all((some.get("learnt") or {}).get("columns") == first.get("columns") for some in notes)
+    return dict(first) if same else {}
 
 
 def extent(source: Any, **columns: Any) -> tuple[int, int]:

@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from sparsetd.logs.cells import folded
 from sparsetd.logs.checks import Array, show
 
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -274,6 +274,11 @@ def _by_role(role: str) -> str:
 def label(name: str) -> str:
     """Return what a column is called: its name without the prefix of an observation, where a word follows it."""
     return re.sub(r"^(obs|observation|state)_(?=\D)", "", name)
+
+
+def folded(text: str) -> str:
+    """A name without what people write differently: case, blanks around it, and how many blanks are inside."""
+    return " ".join(unicodedata.normalize("NFC", text).split()).casefold()
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

@@ -146,12 +146,18 @@ def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int
         entry = kept.get(key)
         if entry is None:
             path, groups = folder / f"shard-{k:05d}.parquet", _groups(spills, k, n)
-            entry = _merged(path, groups, k, schema, kinds, log.action_names)
+            entry = _merged(path, groups, k, schema, kinds, _notes(log))
             kept.put(key, entry)
         entries += entry
     roles = {role: value for role, value in asdict(schema).items() if role != "ignored"}
     counts = {what: sum(entry[what] for entry in entries) for what in ("rows", "episodes")}
     return {**counts, "columns": roles, "shards": entries}
+
+
+def _notes(log: Log) -> dict[str, Any]:
+    """Return what the shards keep of how the log was prepared: `prepare(new, like=folder)` reads it."""
+    names = {} if log.action_names is None else {"action_names": log.action_names}
+    return names | ({"learnt": {**log.learnt, **names}} if log.learnt else {})
 
 
 def _spilled(log: Log, kept: Cache, plan: str, n: int, memory: int) -> list[Path]:
@@ -248,13 +254,13 @@ def _columns(schema: Schema) -> dict[str, str]:
 
 
 def _merged(
-    path: Path, groups: list[pa.Table], k: int, schema: Schema, kinds: dict[str, Any], names: Any
+    path: Path, groups: list[pa.Table], k: int, schema: Schema, kinds: dict[str, Any], notes: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Write the k-th shard; its entry in the manifest (none where it has no rows)."""
     table, n_episodes = _sorted(groups, k, schema)
     if not n_episodes:
         return []
-    replace_file(path, partial(_write_parquet, table, schema, kinds, names))
+    replace_file(path, partial(_write_parquet, table, schema, kinds, notes))
     found = {"bytes": path.stat().st_size, "sha256": digest_of(path)}
     return [{"file": path.name, "rows": len(table), "episodes": n_episodes, **found}]
 
@@ -277,7 +283,7 @@ def _sorted(groups: list[pa.Table], k: int, schema: Schema) -> tuple[Any, int]:
     return table, int(known.sum())
 
 
-def _write_parquet(table: pa.Table, schema: Schema, kinds: dict[str, Any], names: Any, sink: Any) -> None:
+def _write_parquet(table: pa.Table, schema: Schema, kinds: dict[str, Any], notes: dict[str, Any], sink: Any) -> None:
     import pyarrow.parquet as pq
 
     named = _columns(schema)
@@ -285,8 +291,8 @@ def _write_parquet(table: pa.Table, schema: Schema, kinds: dict[str, Any], names
     for role, kind in kinds.items():
         if role in named:  # a column that is observed and names a group is written as what is observed
             columns.setdefault(named[role], _plain(table.column(role), kind))
-    known = json.dumps({"action_names": names}, ensure_ascii=False)
-    written = pa.table(columns).replace_schema_metadata(None if names is None else {METADATA: known})
+    told = {METADATA: json.dumps(notes, ensure_ascii=False)} if notes else None
+    written = pa.table(columns).replace_schema_metadata(told)
     texts = [field.name for field in written.schema if pa.types.is_string(field.type)]
     pq.write_table(written, sink, use_dictionary=texts or False)
 
