@@ -30,8 +30,7 @@ from sparsetd.solvers.state import StreamState, Totals, fits
 from sparsetd.solvers.units import Units
 from sparsetd.storage import container
 from sparsetd.storage.atomic import replace_file
-from sparsetd.storage.container import CorruptFileError
-from sparsetd.storage.encoding import Decoder, Encoder, is_record
+from sparsetd.storage.container import CorruptFileError, Decoder, Encoder, is_record
 from sparsetd.system import Array, TraceCarry
 
 __all__ = ["export_json", "export_onnx", "load", "read_notes", "save"]

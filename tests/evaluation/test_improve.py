@@ -16,7 +16,7 @@ from sparsetd.evaluation import Improvement, Robustness, ScorePolicy, compare, e
 from sparsetd.evaluation.candidates import candidates, recipes
 from sparsetd.evaluation.cautions import Caution
 from sparsetd.logs import Transitions, concatenate, read
-from sparsetd.logs.fingerprints import fingerprints, taught
+from sparsetd.logs.partition import fingerprints, taught
 from sparsetd.storage.container import CorruptFileError
 
 CLINIC = Clinic(1)

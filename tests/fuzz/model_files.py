@@ -21,8 +21,7 @@ from sparsetd.evaluation import ScorePolicy
 from sparsetd.features import Fourier, RBFGrid, Tabular, TileCoding
 from sparsetd.storage import container
 from sparsetd.storage.cache import Cache
-from sparsetd.storage.container import CorruptFileError
-from sparsetd.storage.encoding import TAGS
+from sparsetd.storage.container import TAGS, CorruptFileError
 
 KEY = "0" * 64
 STATE = {"x": np.eye(2), "rng": np.random.default_rng(0), "names": np.array(["a", "b"], object)}

@@ -11,7 +11,7 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sparsetd import LSTD, ValueFunction, evaluate, model_file
 from sparsetd.control import greedy, policy_iteration
 from sparsetd.logs import Transitions
-from sparsetd.logs.fingerprints import fingerprints, taught
+from sparsetd.logs.partition import fingerprints, taught
 
 RNG = np.random.default_rng(5)
 N = 120

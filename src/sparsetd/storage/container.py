@@ -1,24 +1,38 @@
-"""One file format for models and checkpoints: a JSON header, raw arrays, a SHA-256 of everything before it.
+"""One file format for models, checkpoints and kept work: a JSON header, raw arrays, a SHA-256 of everything before it.
 
     magic (8) · header length (8, little-endian) · header (JSON) · arrays (each on a 64-byte boundary) · SHA-256 (32)
 
 The digest is verified before a byte of the header is believed, so any cut and any flipped bit is found. Nothing in a
 file names code: it holds numbers and text, and loading runs none of it. A load is bounded: the header is at most 1 MB,
 the arrays lie in the file one after the other, and they are not copied out of it: a file takes its own size in memory.
-
 A file is written all at once (see `atomic`).
+
+Nested Python values become JSON plus named arrays, and back, without losing a bit. Numbers, text, lists, tuples, dicts,
+NumPy arrays and scalars, arrays of strings, SciPy sparse matrices and random generators are written as themselves; a
+dataclass or an estimator is written as its class's name and its fields. What JSON cannot say is an object
+{"~": tag, …}. Long lists of numbers and all strings go into arrays: the header is short. A long array of mostly zeros
+is written by its other entries: a model of 10⁷ hashed features is as small as its use.
+
+Reading builds only the classes it is handed (`classes`), by name: a file cannot choose what is constructed. Every array
+is used once, and what takes more memory than it takes in the file (zeros, lists, text) is counted before it is made.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
+import operator
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
 from sparsetd.storage.atomic import replace_file
 from sparsetd.system import Array
@@ -31,6 +45,17 @@ DIGEST = 32
 PREFIX = len(MAGIC) + 8
 # Plain numbers: nothing that holds a pointer.
 DTYPES = frozenset(("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"))
+TAG = "~"
+SHORT = 16  # a list of numbers longer than this is stored as an array
+LONG = 4096  # an array with more entries is stored by its non-zeros where these take less than half the room …
+ROOM = 80 * 2**20  # bytes that a file may take in memory beyond its own size: no file is a bomb
+NUMBER, TEXT = 40, 64  # bytes of an entry of a list, and of a piece of text, beside its letters
+BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64, np.random.MT19937)
+GENERATORS: dict[str, type] = {cls.__name__: cls for cls in BITS}
+TAGS = (
+    "float", "scalar", "array", "nonzeros", "strings", "floats", "ints",
+    "tuple", "items", "sparse", "generator", "dtype", "record", "estimator",
+)  # fmt: skip
 
 
 class CorruptFileError(ValueError):
@@ -141,3 +166,273 @@ def _array(name: str, entry: Any, body: memoryview, begin: int) -> Array:
         raise CorruptFileError(f"the array {name!r} reaches beyond its place in the file.")
     flat = np.frombuffer(body, dtype=dtype, count=count, offset=offset) if count else np.empty(0, dtype)
     return flat.reshape(shape, order=order)
+
+
+def is_record(cls: type) -> bool:
+    """Return whether a class is a plain bundle of fields: a dataclass (no estimator) or a named tuple."""
+    named = issubclass(cls, tuple) and hasattr(cls, "_fields")
+    return named or (is_dataclass(cls) and not issubclass(cls, BaseEstimator))
+
+
+class Encoder:
+    """Turns values into JSON nodes and collects the arrays they refer to; `compact` writes zeros short."""
+
+    def __init__(self, compact: bool = True) -> None:
+        self.arrays: dict[str, Array] = {}
+        self.room, self.compact = ROOM, compact
+
+    def encode(self, value: Any, where: str = "value") -> Any:
+        """The JSON node of `value`; `where` names it in an error."""
+        if value is None or isinstance(value, (bool, str)) or type(value) is int:
+            return value
+        if type(value) is float:
+            return value if math.isfinite(value) else {TAG: "float", "v": repr(value)}
+        for kind, encode in self._encoders().items():
+            if isinstance(value, kind):
+                return encode(value, where)
+        if is_dataclass(value) and not isinstance(value, type):
+            return {TAG: "record", "class": type(value).__name__, "v": self._fields(value, where)}
+        raise TypeError(f"{where} is a {type(value).__name__}, which a file cannot hold: use numbers, text or arrays.")
+
+    def _encoders(self) -> dict[Any, Callable[[Any, str], Any]]:
+        return {
+            np.generic: lambda v, _: {TAG: "scalar", "name": self._put(np.asarray(v))},
+            np.ndarray: self._array,
+            dict: self._dict,
+            list: self._list,
+            tuple: self._tuple,
+            np.dtype: lambda v, _: {TAG: "dtype", "v": v.str},
+            sp.sparray: self._sparse,
+            sp.spmatrix: self._sparse,
+            np.random.Generator: self._generator,
+            BaseEstimator: self._estimator,
+        }
+
+    def _spend(self, size: int, where: str) -> None:
+        """Refuse to write what could not be read again."""
+        self.room -= size
+        if self.room < 0 and self.compact:
+            raise ValueError(f"{where} takes more memory than a file may ask for: keep fewer names or shorter lists.")
+
+    def _put(self, array: Array) -> str:
+        name = str(len(self.arrays))
+        self.arrays[name] = array
+        return name
+
+    def _array(self, value: Array, where: str) -> Any:
+        if value.dtype.kind not in "OUT":
+            return self._nonzeros(value) or {TAG: "array", "name": self._put(value)}
+        flat = value.ravel().tolist()
+        for i, item in enumerate(flat):
+            if not isinstance(item, str):
+                raise TypeError(f"{where}[{i}] is a {type(item).__name__}; an array of objects must hold text only.")
+        raw = [item.encode() for item in flat]
+        self._spend(_size_of_text(len(raw), sum(map(len, raw)), value.dtype), where)
+        text = np.frombuffer(b"".join(raw), dtype=np.uint8)
+        ends = np.cumsum([len(item) for item in raw], dtype=np.int64)
+        shape, kind = list(value.shape), value.dtype.str if value.dtype.kind == "U" else "O"
+        return {TAG: "strings", "text": self._put(text), "ends": self._put(ends), "shape": shape, "dtype": kind}
+
+    def _nonzeros(self, value: Array) -> Any:
+        """The node of an array of mostly zeros, None for another; −0.0 is no zero here, since no bit may be lost.
+
+        A third of the room is left to text and lists, which cannot be written otherwise.
+        """
+        plain = value.dtype.kind in "biuf" and value.dtype.itemsize <= 8 and value.flags.c_contiguous
+        if not self.compact or value.size <= LONG or value.nbytes > self.room - ROOM // 3 or not plain:
+            return None
+        at = np.flatnonzero(value.ravel().view(f"u{value.dtype.itemsize}")).astype(np.int32)
+        if 2 * (at.nbytes + len(at) * value.dtype.itemsize) > value.nbytes:
+            return None
+        self.room -= value.nbytes
+        parts = {"at": self._put(at), "v": self._put(value.ravel()[at])}
+        return {TAG: "nonzeros", "shape": list(value.shape), **parts}
+
+    def _list(self, value: list[Any], where: str) -> Any:
+        if len(value) > SHORT and all(type(item) is float for item in value):
+            self._spend(NUMBER * len(value), where)
+            return {TAG: "floats", "name": self._put(np.array(value))}
+        if len(value) > SHORT and all(type(item) is int and -(2**63) <= item < 2**63 for item in value):
+            self._spend(NUMBER * len(value), where)
+            return {TAG: "ints", "name": self._put(np.array(value, dtype=np.int64))}
+        return [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
+
+    def _tuple(self, value: tuple[Any, ...], where: str) -> Any:
+        if hasattr(value, "_fields"):
+            named = dict(zip(value._fields, value, strict=True))
+            return {TAG: "record", "class": type(value).__name__, "v": self._dict(named, where)}
+        return {TAG: "tuple", "v": [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]}
+
+    def _dict(self, value: dict[Any, Any], where: str) -> Any:
+        if TAG not in value and all(isinstance(key, str) for key in value):
+            return {key: self.encode(item, f"{where}.{key}") for key, item in value.items()}
+        pairs = [[self.encode(key, where), self.encode(item, f"{where}[{key!r}]")] for key, item in value.items()]
+        return {TAG: "items", "v": pairs}
+
+    def _sparse(self, value: Any, where: str) -> Any:
+        if value.format not in ("csr", "csc"):
+            raise TypeError(f"{where} is a sparse matrix in {value.format} format: convert it with .tocsr().")
+        parts = {part: self._put(getattr(value, part)) for part in ("data", "indices", "indptr")}
+        return {TAG: "sparse", "class": type(value).__name__, "shape": list(value.shape), **parts}
+
+    def _generator(self, value: np.random.Generator, where: str) -> Any:
+        state = value.bit_generator.state
+        return {TAG: "generator", "class": type(value.bit_generator).__name__, "v": self.encode(state, where)}
+
+    def _estimator(self, value: Any, where: str) -> Any:
+        params = value.get_params(deep=False)
+        fitted = {key: item for key, item in vars(value).items() if key not in params and not key.startswith("_")}
+        return {
+            TAG: "estimator",
+            "class": type(value).__name__,
+            "params": {key: self.encode(item, f"{where}: parameter {key}") for key, item in params.items()},
+            "fitted": {key: self.encode(item, f"{where}: attribute {key}") for key, item in fitted.items()},
+        }
+
+    def _fields(self, value: Any, where: str) -> dict[str, Any]:
+        return {f.name: self.encode(getattr(value, f.name), f"{where}.{f.name}") for f in fields(value)}
+
+
+class Decoder:
+    """Turns JSON nodes back into values."""
+
+    def __init__(self, arrays: Mapping[str, Array], classes: Mapping[str, type] | None = None) -> None:
+        self.arrays = dict(arrays)
+        self.classes = classes or {}
+        self.room = ROOM
+
+    def decode(self, node: Any) -> Any:
+        """The value of a node; `CorruptFileError` where the node is not one that `Encoder` writes."""
+        try:
+            return self._decode(node)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, OverflowError) as error:
+            if isinstance(error, CorruptFileError):
+                raise
+            raise CorruptFileError(f"the header holds a value that cannot be read ({type(error).__name__}).") from None
+
+    def _decode(self, node: Any) -> Any:
+        if isinstance(node, list):
+            return [self._decode(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if TAG not in node:
+            return {key: self._decode(item) for key, item in node.items()}
+        decode = getattr(self, f"_{node[TAG]}", None) if node[TAG] in TAGS else None
+        if decode is None:
+            raise CorruptFileError(f"the header holds an unknown kind of value, {node[TAG]!r}.")
+        return decode(node)
+
+    def _float(self, node: Any) -> float:
+        return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[node["v"]]
+
+    def _use(self, name: Any) -> Array:
+        """An array of the file, which no other value may use."""
+        if name not in self.arrays:
+            raise CorruptFileError("the header names an array twice, or one that the file does not hold.")
+        return self.arrays.pop(name)
+
+    def _spend(self, size: int) -> None:
+        self.room -= size
+        if self.room < 0:
+            raise CorruptFileError("its contents claim more memory than a file may.")
+
+    def _scalar(self, node: Any) -> Any:
+        return self._use(node["name"])[()]
+
+    def _array(self, node: Any) -> Array:
+        return self._use(node["name"])
+
+    def _nonzeros(self, node: Any) -> Array:
+        at, values, shape = self._use(node["at"]), self._use(node["v"]), tuple(map(operator.index, node["shape"]))
+        if min(shape, default=0) < 0:
+            raise CorruptFileError("an array of mostly zeros has no shape.")
+        self._spend(math.prod(shape) * values.dtype.itemsize)
+        out = np.zeros(math.prod(shape), values.dtype)
+        if len(at) and int(at.min()) < 0:
+            raise CorruptFileError("an array of mostly zeros has an entry before its beginning.")
+        out[at] = values
+        return out.reshape(shape)
+
+    def _floats(self, node: Any) -> list[Any]:
+        values = self._use(node["name"])
+        self._spend(NUMBER * values.size)
+        return values.tolist()
+
+    _ints = _floats
+
+    def _tuple(self, node: Any) -> tuple[Any, ...]:
+        return tuple(self._decode(item) for item in node["v"])
+
+    def _items(self, node: Any) -> dict[Any, Any]:
+        return {self._decode(key): self._decode(item) for key, item in node["v"]}
+
+    def _strings(self, node: Any) -> Array:
+        text, ends = self._use(node["text"]), self._use(node["ends"])
+        if not re.fullmatch(r"O|[<>]U\d{1,7}", node["dtype"]):  # NumPy's own parser of types is not for strangers
+            raise CorruptFileError("an array of text claims to hold something else.")
+        if (np.diff(ends, prepend=0) < 0).any() or ends[-1:].tolist() not in ([], [len(text)]):
+            raise CorruptFileError("the pieces of a text do not follow one another.")
+        self._spend(_size_of_text(len(ends), len(text), np.dtype(node["dtype"])))
+        whole, cuts = text.tobytes(), [0, *ends.tolist()]
+        items = [whole[i:j].decode() for i, j in itertools.pairwise(cuts)]
+        if node["dtype"] != "O" and int(node["dtype"][2:]) > max([1, *map(len, items)]):
+            raise CorruptFileError("an array of text claims more room than its text takes.")
+        return np.array(items, dtype=node["dtype"]).reshape(node["shape"])
+
+    def _sparse(self, node: Any) -> Any:
+        kinds = {cls.__name__: cls for cls in (sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix)}
+        data, indices, indptr = (self._use(node[part]) for part in ("data", "indices", "indptr"))
+        self._spend(indices.nbytes + indptr.nbytes if indices.dtype == np.int64 else 0)  # shorter ones are made of them
+        matrix = kinds[node["class"]]((data, indices, indptr), shape=tuple(node["shape"]))
+        matrix.check_format(full_check=True)
+        return matrix
+
+    def _generator(self, node: Any) -> np.random.Generator:
+        bits = GENERATORS[node["class"]]()
+        bits.state = self._decode(node["v"])
+        return np.random.Generator(bits)
+
+    def _dtype(self, node: Any) -> Any:
+        if node["v"] not in DTYPES:
+            raise CorruptFileError("holds an unknown type of number.")
+        return np.dtype(node["v"])
+
+    def _record(self, node: Any) -> Any:
+        cls = self._class(node, is_record)
+        names = getattr(cls, "_fields", None) or tuple(f.name for f in fields(cls))
+        if set(names) != set(node["v"]):
+            raise CorruptFileError(
+                f"the fields of {cls.__name__} are not those of this version of sparsetd; make the file again with it."
+            )
+        values = {name: self._decode(item) for name, item in node["v"].items()}
+        if issubclass(cls, tuple):
+            return cls(**values)
+        record: Any = object.__new__(cls)
+        for name, item in values.items():
+            object.__setattr__(record, name, item)
+        return record
+
+    def _estimator(self, node: Any) -> Any:
+        cls = self._class(node, lambda c: issubclass(c, BaseEstimator))
+        unknown = [name for name in node["params"] if name not in cls._get_param_names()]  # type: ignore[attr-defined]
+        if unknown:
+            raise CorruptFileError(f"{cls.__name__} has no parameter {unknown[0]!r} in this version: fit it anew.")
+        model = cls(**{key: self._decode(item) for key, item in node["params"].items()})
+        for name, item in node["fitted"].items():
+            if name.startswith("_") or hasattr(cls, name):
+                raise CorruptFileError(f"{name!r} is not a fitted attribute.")
+            setattr(model, name, self._decode(item))
+        if node["fitted"] and hasattr(model, "_restore"):
+            model._restore()
+        return model
+
+    def _class(self, node: Any, suits: Callable[[type], bool]) -> type:
+        cls = self.classes.get(node["class"])
+        if cls is None or not suits(cls):
+            raise CorruptFileError(f"holds a {node['class']!r}, which this version of sparsetd does not know.")
+        return cls
+
+
+def _size_of_text(n: int, n_bytes: int, dtype: Any) -> int:
+    """Bytes of memory for n pieces of text: each as a string, of up to four bytes a letter, and all as an array."""
+    return TEXT * n + 4 * n_bytes + (n * dtype.itemsize if dtype.kind == "U" else 0)
