@@ -26,7 +26,7 @@ import math
 import operator
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal
 
@@ -52,10 +52,6 @@ ROOM = 80 * 2**20  # bytes that a file may take in memory beyond its own size: n
 NUMBER, TEXT = 40, 64  # bytes of an entry of a list, and of a piece of text, beside its letters
 BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64, np.random.MT19937)
 GENERATORS: dict[str, type] = {cls.__name__: cls for cls in BITS}
-TAGS = (
-    "float", "scalar", "array", "nonzeros", "strings", "floats", "ints",
-    "tuple", "items", "sparse", "generator", "dtype", "record", "estimator",
-)  # fmt: skip
 
 
 class CorruptFileError(ValueError):
@@ -174,6 +170,10 @@ def is_record(cls: type) -> bool:
     return named or (is_dataclass(cls) and not issubclass(cls, BaseEstimator))
 
 
+def _names_of(record: type) -> tuple[str, ...]:
+    return getattr(record, "_fields", None) or tuple(f.name for f in fields(record))
+
+
 class Encoder:
     """Turns values into JSON nodes and collects the arrays they refer to; `compact` writes zeros short."""
 
@@ -183,30 +183,38 @@ class Encoder:
 
     def encode(self, value: Any, where: str = "value") -> Any:
         """The JSON node of `value`; `where` names it in an error."""
-        if value is None or isinstance(value, (bool, str)) or type(value) is int:
-            return value
-        if type(value) is float:
-            return value if math.isfinite(value) else {TAG: "float", "v": repr(value)}
-        for kind, encode in self._encoders().items():
-            if isinstance(value, kind):
-                return encode(value, where)
-        if is_dataclass(value) and not isinstance(value, type):
-            return {TAG: "record", "class": type(value).__name__, "v": self._fields(value, where)}
+        match value:
+            case None | bool() | str():
+                return value
+            case np.generic():
+                return {TAG: "scalar", "name": self._put(np.asarray(value))}
+            case int():
+                return value
+            case float():
+                return value if math.isfinite(value) else {TAG: "float", "v": repr(value)}
+            case np.ndarray() if value.dtype.kind in "OUT":
+                return self._strings(value, where)
+            case np.ndarray():
+                return self._nonzeros(value) or {TAG: "array", "name": self._put(value)}
+            case dict():
+                return self._dict(value, where)
+            case list():
+                return self._list(value, where)
+            case np.dtype():
+                return {TAG: "dtype", "v": value.str}
+            case sp.sparray() | sp.spmatrix():
+                return self._sparse(value, where)
+            case np.random.Generator():
+                bits = value.bit_generator
+                return {TAG: "generator", "class": type(bits).__name__, "v": self.encode(bits.state, where)}
+            case BaseEstimator():
+                return self._estimator(value, where)
+            case tuple() if not is_record(type(value)):
+                return {TAG: "tuple", "v": self._each(value, where)}
+        if is_record(type(value)):
+            named = {name: getattr(value, name) for name in _names_of(type(value))}
+            return {TAG: "record", "class": type(value).__name__, "v": self._dict(named, where)}
         raise TypeError(f"{where} is a {type(value).__name__}, which a file cannot hold: use numbers, text or arrays.")
-
-    def _encoders(self) -> dict[Any, Callable[[Any, str], Any]]:
-        return {
-            np.generic: lambda v, _: {TAG: "scalar", "name": self._put(np.asarray(v))},
-            np.ndarray: self._array,
-            dict: self._dict,
-            list: self._list,
-            tuple: self._tuple,
-            np.dtype: lambda v, _: {TAG: "dtype", "v": v.str},
-            sp.sparray: self._sparse,
-            sp.spmatrix: self._sparse,
-            np.random.Generator: self._generator,
-            BaseEstimator: self._estimator,
-        }
 
     def _spend(self, size: int, where: str) -> None:
         """Refuse to write what could not be read again."""
@@ -219,9 +227,7 @@ class Encoder:
         self.arrays[name] = array
         return name
 
-    def _array(self, value: Array, where: str) -> Any:
-        if value.dtype.kind not in "OUT":
-            return self._nonzeros(value) or {TAG: "array", "name": self._put(value)}
+    def _strings(self, value: Array, where: str) -> Any:
         flat = value.ravel().tolist()
         for i, item in enumerate(flat):
             if not isinstance(item, str):
@@ -249,19 +255,15 @@ class Encoder:
         return {TAG: "nonzeros", "shape": list(value.shape), **parts}
 
     def _list(self, value: list[Any], where: str) -> Any:
-        if len(value) > SHORT and all(type(item) is float for item in value):
+        kinds = set(map(type, value)) if len(value) > SHORT else set()
+        if kinds == {float} or (kinds == {int} and -(2**63) <= min(value) <= max(value) < 2**63):
             self._spend(NUMBER * len(value), where)
-            return {TAG: "floats", "name": self._put(np.array(value))}
-        if len(value) > SHORT and all(type(item) is int and -(2**63) <= item < 2**63 for item in value):
-            self._spend(NUMBER * len(value), where)
-            return {TAG: "ints", "name": self._put(np.array(value, dtype=np.int64))}
-        return [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
+            tag, dtype = ("floats", np.float64) if kinds == {float} else ("ints", np.int64)
+            return {TAG: tag, "name": self._put(np.array(value, dtype))}
+        return self._each(value, where)
 
-    def _tuple(self, value: tuple[Any, ...], where: str) -> Any:
-        if hasattr(value, "_fields"):
-            named = dict(zip(value._fields, value, strict=True))
-            return {TAG: "record", "class": type(value).__name__, "v": self._dict(named, where)}
-        return {TAG: "tuple", "v": [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]}
+    def _each(self, values: Sequence[Any], where: str) -> list[Any]:
+        return [self.encode(item, f"{where}[{i}]") for i, item in enumerate(values)]
 
     def _dict(self, value: dict[Any, Any], where: str) -> Any:
         if TAG not in value and all(isinstance(key, str) for key in value):
@@ -275,10 +277,6 @@ class Encoder:
         parts = {part: self._put(getattr(value, part)) for part in ("data", "indices", "indptr")}
         return {TAG: "sparse", "class": type(value).__name__, "shape": list(value.shape), **parts}
 
-    def _generator(self, value: np.random.Generator, where: str) -> Any:
-        state = value.bit_generator.state
-        return {TAG: "generator", "class": type(value.bit_generator).__name__, "v": self.encode(state, where)}
-
     def _estimator(self, value: Any, where: str) -> Any:
         params = value.get_params(deep=False)
         fitted = {key: item for key, item in vars(value).items() if key not in params and not key.startswith("_")}
@@ -288,9 +286,6 @@ class Encoder:
             "params": {key: self.encode(item, f"{where}: parameter {key}") for key, item in params.items()},
             "fitted": {key: self.encode(item, f"{where}: attribute {key}") for key, item in fitted.items()},
         }
-
-    def _fields(self, value: Any, where: str) -> dict[str, Any]:
-        return {f.name: self.encode(getattr(value, f.name), f"{where}.{f.name}") for f in fields(value)}
 
 
 class Decoder:
@@ -317,13 +312,30 @@ class Decoder:
             return node
         if TAG not in node:
             return {key: self._decode(item) for key, item in node.items()}
-        decode = getattr(self, f"_{node[TAG]}", None) if node[TAG] in TAGS else None
-        if decode is None:
-            raise CorruptFileError(f"the header holds an unknown kind of value, {node[TAG]!r}.")
-        return decode(node)
-
-    def _float(self, node: Any) -> float:
-        return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[node["v"]]
+        match node[TAG]:
+            case "float":
+                return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[node["v"]]
+            case "scalar":
+                return self._use(node["name"])[()]
+            case "array":
+                return self._use(node["name"])
+            case "floats" | "ints":
+                values = self._use(node["name"])
+                self._spend(NUMBER * values.size)
+                return values.tolist()
+            case "tuple":
+                return tuple(self._decode(item) for item in node["v"])
+            case "items":
+                return {self._decode(key): self._decode(item) for key, item in node["v"]}
+            case "generator":
+                bits = GENERATORS[node["class"]]()
+                bits.state = self._decode(node["v"])
+                return np.random.Generator(bits)
+            case "dtype" if node["v"] in DTYPES:
+                return np.dtype(node["v"])
+            case "nonzeros" | "strings" | "sparse" | "record" | "estimator":
+                return getattr(self, f"_{node[TAG]}")(node)
+        raise CorruptFileError(f"the header holds an unknown kind of value, {node[TAG]!r}.")
 
     def _use(self, name: Any) -> Array:
         """An array of the file, which no other value may use."""
@@ -336,12 +348,6 @@ class Decoder:
         if self.room < 0:
             raise CorruptFileError("its contents claim more memory than a file may.")
 
-    def _scalar(self, node: Any) -> Any:
-        return self._use(node["name"])[()]
-
-    def _array(self, node: Any) -> Array:
-        return self._use(node["name"])
-
     def _nonzeros(self, node: Any) -> Array:
         at, values, shape = self._use(node["at"]), self._use(node["v"]), tuple(map(operator.index, node["shape"]))
         if min(shape, default=0) < 0:
@@ -352,19 +358,6 @@ class Decoder:
             raise CorruptFileError("an array of mostly zeros has an entry before its beginning.")
         out[at] = values
         return out.reshape(shape)
-
-    def _floats(self, node: Any) -> list[Any]:
-        values = self._use(node["name"])
-        self._spend(NUMBER * values.size)
-        return values.tolist()
-
-    _ints = _floats
-
-    def _tuple(self, node: Any) -> tuple[Any, ...]:
-        return tuple(self._decode(item) for item in node["v"])
-
-    def _items(self, node: Any) -> dict[Any, Any]:
-        return {self._decode(key): self._decode(item) for key, item in node["v"]}
 
     def _strings(self, node: Any) -> Array:
         text, ends = self._use(node["text"]), self._use(node["ends"])
@@ -387,20 +380,9 @@ class Decoder:
         matrix.check_format(full_check=True)
         return matrix
 
-    def _generator(self, node: Any) -> np.random.Generator:
-        bits = GENERATORS[node["class"]]()
-        bits.state = self._decode(node["v"])
-        return np.random.Generator(bits)
-
-    def _dtype(self, node: Any) -> Any:
-        if node["v"] not in DTYPES:
-            raise CorruptFileError("holds an unknown type of number.")
-        return np.dtype(node["v"])
-
     def _record(self, node: Any) -> Any:
         cls = self._class(node, is_record)
-        names = getattr(cls, "_fields", None) or tuple(f.name for f in fields(cls))
-        if set(names) != set(node["v"]):
+        if set(_names_of(cls)) != set(node["v"]):
             raise CorruptFileError(
                 f"the fields of {cls.__name__} are not those of this version of sparsetd; make the file again with it."
             )
