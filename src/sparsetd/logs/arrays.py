@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from sparsetd.logs import checks, files
-from sparsetd.logs.checks import Array, nth, objects, reason, show
+from sparsetd.logs.checks import Array, nth, objects, reason, show, unmasked
 
 LONGEST_ID = 1_000  # bytes: a file of 30 kB can repeat a text of a mebibyte in ten thousand rows
 KINDS = {"iu": "integers", "iuf": "numbers"}
@@ -23,6 +23,8 @@ def array_of(name: str, column: Any) -> Array:
     """The entries of a column: nulls and masked entries become NaN, lists of one length become a matrix."""
     if isinstance(column, (pa.Array, pa.ChunkedArray)):
         return _from_arrow(name, column)
+    if hasattr(column, "toarray"):
+        raise ValueError(f"`{name}` is a sparse matrix: pass an array, or make a log with `Transitions.from_arrays`.")
     try:
         return _from_memory(column)
     except MemoryError:
@@ -33,22 +35,12 @@ def array_of(name: str, column: Any) -> Array:
 
 def _from_memory(values: Any) -> Array:
     """An array as it is; lists that are mixed or of different lengths stay lists, to be named in an error."""
-    if isinstance(values, np.ma.MaskedArray):
-        return _unmasked(values)
-    values = values.to_numpy() if hasattr(values, "to_numpy") else values
+    values = unmasked(values.to_numpy() if hasattr(values, "to_numpy") else values)
     try:
         array = np.asarray(values)
     except ValueError:
         return objects(values)
     return objects(values) if array.dtype.kind in "UST" and array.ndim == 1 else array
-
-
-def _unmasked(values: Any) -> Array:
-    """A masked entry is a missing value, whatever number lies under the mask."""
-    if not np.ma.getmaskarray(values).any():
-        return np.asarray(values.data)
-    numeric = values.dtype.kind in "biuf"
-    return np.asarray(values.astype(float).filled(np.nan) if numeric else values.astype(object).filled(None))
 
 
 def _from_arrow(name: str, column: Any) -> Array:

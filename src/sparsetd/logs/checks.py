@@ -59,19 +59,24 @@ def numbers(name: str, values: Any) -> Array:
 
 
 def _as_array(name: str, values: Any) -> Array:
-    if hasattr(values, "toarray"):
-        raise TypeError(f"`{name}` is a sparse matrix: pass dense observations and make the *features* sparse.")
     try:
-        array = np.asarray(values)
+        array = np.asarray(unmasked(values))
     except ValueError:
         row = _irregular(values)
         raise ValueError(
             f"`{name}` has rows of different lengths (row {nth(row)} is the first to differ): make all of one length."
         ) from None
-    if isinstance(values, np.ma.MaskedArray):
-        mask = rowwise(np.ma.getmaskarray(values))
-        refuse(name, mask, array, "present", "drop the masked rows or fill them")
     return objects(values) if array.dtype.kind in "US" and not hasattr(values, "dtype") else array
+
+
+def unmasked(values: Any) -> Any:
+    """A masked entry is a missing value, whatever number lies under the mask."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.getmaskarray(values).any():
+        return values.data
+    numeric = values.dtype.kind in "biuf"
+    return values.astype(float).filled(np.nan) if numeric else values.astype(object).filled(None)
 
 
 def objects(values: Iterable[Any]) -> Array:
@@ -154,13 +159,17 @@ def rows(name: str, values: Any) -> Array:
     if sp.issparse(values):
         return sp.csr_array(values, dtype=np.float64)
     array = numbers(name, values)
-    if array.ndim == 0:
-        raise ValueError(f"`{name}` must have one row per transition, but it is a single number: pass an array.")
-    n = len(array)
+    n = n_rows(name, array)
     array = array.reshape(n, -1) if n else array.reshape(0, int(np.prod(array.shape[1:])))
     if array.shape[1] == 0:
         raise ValueError(f"`{name}` must have at least one column, but row {nth(0)} is empty: pass what was observed.")
     return array
+
+
+def n_rows(name: str, values: Any) -> int:
+    if getattr(values, "ndim", 1) == 0 or not hasattr(values, "__len__"):
+        raise ValueError(f"`{name}` must have one row per transition, but it is a single number: pass an array.")
+    return len(values)
 
 
 def column(name: str, values: Any, n: int) -> Any:
@@ -264,48 +273,6 @@ def reason(error: Exception) -> str:
     return lines[0][:120].rstrip(".") if lines else type(error).__name__
 
 
-def boundaries(n: int, over: Mask, start: Any, episode: Any) -> tuple[Mask, Array]:
-    """(start, episode) of n rows: from the episodes' identifiers, else the starts, else the rows that ended one."""
-    first = None if start is None else flags("start", start, n)
-    if episode is not None:
-        number = _episode_numbers(episode, n)
-        change = np.diff(number, prepend=-1) != 0
-        if first is None:
-            first = change
-        else:
-            missed = change & ~first
-            missed[0] = False  # a part of a stream may begin inside an episode
-            refuse("start", missed, first, "true where `episode` changes", "mark the first row of every episode")
-    elif first is not None:
-        number = np.maximum(np.cumsum(first) - first[0], 0)
-    else:
-        first = np.concatenate([[True], over[:-1]])
-        number = np.cumsum(first) - 1
-    refuse_rows_after_the_end(over, number)
-    return first, number
-
-
-def _episode_numbers(episode: Any, n: int) -> Array:
-    """0, 1, … in order of appearance; identifiers may be integers or text. The rows of an episode stay together."""
-    ids = np.asarray(episode)
-    if ids.ndim != 1:
-        raise ValueError(f"`episode` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
-    length("episode", ids, n)
-    identifiers("episode", ids)
-    change = ids[1:] != ids[:-1]
-    first = np.flatnonzero(np.concatenate([[True], change]))
-    seen: set[Any] = set()
-    for row in first:
-        identifier = ids[row].item() if isinstance(ids[row], np.generic) else ids[row]
-        if identifier in seen:
-            raise ValueError(
-                f"`episode` must keep the rows of an episode together, but row {row} returns to {identifier!r}: "
-                "sort the rows by episode and step."
-            )
-        seen.add(identifier)
-    return np.concatenate([[0], np.cumsum(change)])
-
-
 def refuse_rows_after_the_end(over: Mask, number: Array) -> None:
     late = over[:-1] & (number[1:] == number[:-1])
     if late.any():
@@ -314,24 +281,6 @@ def refuse_rows_after_the_end(over: Mask, number: Array) -> None:
             f"`terminated` or `truncated` holds in row {nth(row)}, but row {nth(row + 1)} continues the same episode: "
             "mark only the last row of an episode, or start a new episode after it."
         )
-
-
-def successors(s: Array, given: Any, terminated: Mask, start: Mask) -> Array:
-    """s' of every row: as given, or the next row of the same episode. A terminated row has none: s stands in."""
-    if given is None:
-        last = np.append(start[1:], True)
-        unknown = last & ~terminated
-        if unknown.any():
-            row = int(np.argmax(unknown))
-            raise ValueError(
-                f"`next_observation` is unknown in row {row}, the last of its episode but not terminated: "
-                "pass next_observation, mark the row as terminated, or drop it."
-            )
-        return next_rows(s, last)
-    successor = rows("next_observation", given)
-    length("next_observation", successor, s.shape[0])
-    finite("next_observation", successor, where=~terminated)
-    return filled_in(s, successor)
 
 
 def filled_in(s: Array, successor: Array) -> Array:
@@ -363,17 +312,6 @@ def next_rows(s: Array, last: Mask) -> Array:
 def _is_integer(values: Array) -> Mask:
     """Return which floats are whole numbers that int64 can hold."""
     return np.asarray((values == np.rint(values)) & (np.abs(values) < 2.0**63))
-
-
-def actions(action: Any, n: int) -> Array:
-    """Integers (n,) for discrete actions, floats (n, k) for continuous ones, integers (n, k) for several at once."""
-    array = numbers("action", action)
-    if array.ndim == 0:
-        raise ValueError("`action` must have one row per transition, but it is a single number: pass an array.")
-    length("action", array, n)
-    finite("action", array)
-    array = array.reshape(n, -1)
-    return array[:, 0] if array.dtype.kind == "i" and array.shape[1] == 1 else array
 
 
 def ratios(

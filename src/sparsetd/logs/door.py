@@ -137,16 +137,9 @@ def _mapping(columns: Mapping[str, Any]) -> Opened:
     """Arrays, lists or series by name, which come whole."""
 
     def batches(names: Sequence[str], _: int, __: Sequence[str]) -> Iterator[Raw]:
-        yield {name: _in_memory(name, columns[name]) for name in names}
+        yield {name: columns[name] for name in names}
 
     return Opened(list(columns), batches)
-
-
-def _in_memory(name: str, values: Any) -> Any:
-    if hasattr(values, "toarray") or getattr(values, "ndim", 1) == 0 or not hasattr(values, "__len__"):
-        what = "a sparse matrix" if hasattr(values, "toarray") else "a single number"
-        raise ValueError(f"`{name}` is {what}: pass an array, or make a log with `Transitions.from_arrays`.")
-    return values
 
 
 def _stream(names: Sequence[str], batches: Iterable[Any]) -> Opened:

@@ -9,6 +9,7 @@ the source's own columns and rows. From here on, rows are joined, taken, sliced,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,9 +29,9 @@ TOLD = 6  # problems of a table, one sentence each
 AT_ONCE = 4096  # rows of a matrix that are filled column by column while they are in the cache
 
 
-def checked(raw: Raw, schema: Schema) -> pa.Table:
+def checked(raw: Raw, schema: Schema, told: int = TOLD) -> pa.Table:
     """Check every column the schema names; every one that is wrong is told, with its first bad row and a remedy."""
-    n = len(raw[schema.observed])
+    n = checks.n_rows(schema.observed, raw[schema.observed])
     if n == 0:
         raise ValueError(f"`{schema.observed}` has no rows: the source is empty.")
     look = _Look(raw, schema, n)
@@ -54,7 +55,7 @@ def checked(raw: Raw, schema: Schema) -> pa.Table:
         "episode": look.ids("episode"),
         "group": look.ids("group"),
     }
-    look.tell()
+    look.tell(told)
     return pa.table({role: _arrow(values) for role, values in found.items() if values is not None})
 
 
@@ -89,13 +90,13 @@ class _Look:
         found = {f"{role} {j}": self.tried(_numbers, name, self.raw[name], self.n, where) for j, name in names}
         return {column: values for column, values in found.items() if values is not None}
 
-    def tell(self) -> None:
+    def tell(self, most: int) -> None:
         """Raise what was found, if anything."""
         if len(self.problems) == 1:
             raise self.problems[0] from None
         if self.problems:
-            told = [str(problem) for problem in self.problems[:TOLD]]
-            more = [f"{len(self.problems) - TOLD:,} more columns are wrong."] if len(self.problems) > TOLD else []
+            told = [str(problem) for problem in self.problems[:most]]
+            more = [f"{len(self.problems) - most:,} more columns are wrong."] if len(self.problems) > most else []
             raise ValueError(" ".join([*told, *more]))
 
 
@@ -276,6 +277,63 @@ def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Tra
         ratio=array(table, "ratio"),
         group=array(table, "group"),
     )
+
+
+def from_columns(columns: dict[str, Any], start: Any, names: Sequence[str] | None) -> Transitions:
+    """`Transitions` out of columns by role, in order; `start` may mark first rows, `names` name what is observed."""
+    columns, schema = _roles(columns)
+    table = checked(columns, schema, told=1)
+    first, number = _episodes(table, None if start is None else checks.flags("start", start, len(table)))
+    complete = with_successors(table, first, schema)
+    if not complete.all():
+        raise ValueError(
+            f"`next_observation` is unknown in row {int(np.argmin(complete))}, the last of its episode but not "
+            "terminated: pass next_observation, mark the row as terminated, or drop it."
+        )
+    made = build(table, first, complete, schema)
+    return replace(made, episode=number, names=checks.names_of(names, made.observation.shape[1]))
+
+
+def _roles(columns: dict[str, Any]) -> tuple[dict[str, Any], Schema]:
+    """The columns with the schema that they follow: sparse matrices become lists of indices and values."""
+    raw, roles, width = dict(columns), dict[str, Any](), 0
+    for prefix in ("", "next_"):
+        name = f"{prefix}observation"
+        if sp.issparse(raw.get(name)):
+            rows = sp.csr_array(raw[name], dtype=np.float64)
+            width = max(width, rows.shape[1])
+            roles |= {f"{prefix}indices": name, f"{prefix}values": f"{name}: values"}
+            raw |= {
+                name: _list_column(rows.indptr, rows.indices),
+                f"{name}: values": _list_column(rows.indptr, rows.data),
+            }
+    several = {role: (role,) for role in ("observation", "next_observation", "action") if role in raw}
+    single = {role: role for role in raw if role not in several and ":" not in role}
+    dense = {role: names for role, names in several.items() if role not in roles.values()}
+    return raw, Schema(**{"observation": (), **dense, **single, **roles}, n_features=width or None)
+
+
+def _episodes(table: pa.Table, given: Array | None) -> tuple[Array, Array]:
+    """(start, episode) of rows in order: from the ids of the episodes, else the given starts, else after each end."""
+    start, number = starts(table), appearance(table)
+    if "episode" in table.column_names:
+        back = start & (number < np.maximum.accumulate(number))
+        if back.any():
+            row = int(np.argmax(back))
+            own = checks.show(known(table, "episode")[row])
+            together = f"`episode` must keep the rows of an episode together, but row {row} returns to {own}"
+            raise ValueError(f"{together}: sort the rows by episode and step.")
+        if given is not None:
+            missed = start & ~given
+            missed[0] = False  # a part of a stream may begin inside an episode
+            remedy = "mark the first row of every episode"
+            checks.refuse("start", missed, given, "true where `episode` changes", remedy)
+            start = given
+    else:
+        start = start if given is None else given
+        number = np.maximum(np.cumsum(start) - start[0], 0)
+    refuse_rows_after_the_end(over(table), number)
+    return start, number
 
 
 def known(table: pa.Table, role: str) -> Array:
