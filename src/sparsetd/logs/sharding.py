@@ -90,7 +90,7 @@ def shard(
     made = _begun(folder, kept, plan)
     try:
         with _system_memory():
-            manifest = _written(Log(*sources, **columns), folder, kept, plan, n, memory)
+            manifest = _written(Log(*sources, batch_rows=2**15, **columns), folder, kept, plan, n, memory)
     except FileNotFoundError:
         if _is_done(folder, plan):  # by another run of the same call, which has cleared away the spills
             return _manifest(folder)
@@ -236,9 +236,8 @@ def _groups(spills: Sequence[Path], k: int, n: int) -> list[pa.Table]:
     for spill in spills:
         file = pa.ipc.open_file(pa.memory_map(os.fsencode(spill)))
         size = file.num_record_batches // n
-        batches = [file.get_batch(i) for i in range(k * size, (k + 1) * size)]
-        found += [pa.Table.from_batches([batch]) for batch in batches if batch.num_rows]
-    return found
+        found.append(pa.Table.from_batches([file.get_batch(i) for i in range(k * size, (k + 1) * size)]))
+    return [table for table in found if len(table)]
 
 
 def _kinds(spills: Sequence[Path]) -> dict[str, Any]:

@@ -172,9 +172,12 @@ def stacked(tables: Sequence[pa.Table]) -> pa.Table:
 
 def alike(tables: Sequence[pa.Table]) -> list[pa.Table]:
     """The same tables with columns of the same types, and ids that are numbered in the same way."""
-    if len(tables) == 1:
+    first = tables[0].schema
+    if len(tables) == 1 or not (
+        any(map(pa.types.is_dictionary, first.types)) or any(t.schema != first for t in tables)
+    ):
         return list(tables)
-    kinds = {name: common({t.schema.field(name).type for t in tables}) for name in tables[0].column_names}
+    kinds = {name: common({t.schema.field(name).type for t in tables}) for name in first.names}
     columns = [[_as(table.column(name), kind) for name, kind in kinds.items()] for table in tables]
     for j, kind in enumerate(kinds.values()):
         if pa.types.is_dictionary(kind):
