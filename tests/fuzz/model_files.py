@@ -21,8 +21,10 @@ from sparsetd.evaluation import ScorePolicy
 from sparsetd.features import Fourier, RBFGrid, Tabular, TileCoding
 from sparsetd.storage import container
 from sparsetd.storage.cache import Cache
-from sparsetd.storage.container import TAGS, CorruptFileError
+from sparsetd.storage.container import CorruptFileError
 
+TAGS = ["float", "scalar", "array", "nonzeros", "strings", "floats", "ints"]
+TAGS += ["tuple", "items", "sparse", "generator", "dtype", "record", "estimator"]
 KEY = "0" * 64
 STATE = {"x": np.eye(2), "rng": np.random.default_rng(0), "names": np.array(["a", "b"], object)}
 

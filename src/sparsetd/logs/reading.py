@@ -17,6 +17,7 @@ from sparsetd.logs.table import array, build, hashes, in_order, over, stacked, s
 from sparsetd.logs.transitions import Transitions
 
 T = TypeVar("T")
+ORDER = ("episode", "step", "terminated", "truncated")  # the columns that say which row may follow which
 
 
 @dataclass(frozen=True)
@@ -169,16 +170,14 @@ class _Stream:
         self.schema = schema
         self.held: pa.Table | None = None
         self.held_start = np.zeros(0, dtype=bool)
-        self.last: pa.Table | None = None
+        self.last: pa.Table | None = None  # what the order needs of the row before
+        self.action: Any = None  # the type of the actions before
         self.seen: set[int] = set()  # hashes of the episodes before
         self.n_rows = 0
 
     def push(self, table: pa.Table) -> Iterator[Transitions]:
-        with counted_from(self.n_rows):
-            table = self._same_actions(table)
-            start = self._starts(table)
+        table, start = self._same_actions(table), self._starts(table)
         self.n_rows += len(table)
-        self.last = table.slice(len(table) - 1)
         if self.held is not None:
             table, start = stacked([self.held, table]), np.concatenate([self.held_start, start])
         ready = len(table) if self.schema.has_successors else len(table) - 2
@@ -201,56 +200,47 @@ class _Stream:
 
     def _starts(self, table: pa.Table) -> Array:
         """Return which rows start an episode; rows that do not continue those before are refused."""
-        start = starts(table)
-        start[0] = self._opens(table)
-        refuse_rows_after_the_end(over(table), np.cumsum(start))
-        if self.last is not None and not start[0] and over(self.last)[0]:
-            raise ValueError(
-                f"`terminated` or `truncated` holds in row {nth(-1)}, but row {nth(0)} continues the same episode: "
-                "mark only the last row of an episode."
-            )
-        self._refuse_steps_back(table, start)
-        self._refuse_returning(table, start)
-        return start
+        own = table.select([name for name in ORDER if name in table.column_names])
+        rows = own if self.last is None else stacked([self.last, own])
+        before = len(rows) - len(own)  # 1 where a row came before
+        with counted_from(self.n_rows - before):
+            start, step = starts(rows), array(rows, "step")
+            refuse_rows_after_the_end(over(rows), np.cumsum(start))
+            if step is not None:
+                back = np.append(False, step[1:] <= step[:-1]) & ~start
+                _refuse_row(back, f"`{self.schema.step}` must increase")
+            if self.schema.episode is not None:
+                first = np.flatnonzero(start)[before:]
+                _refuse_row(self._returning(rows, first), f"`{self.schema.episode}` must keep its rows together")
+        self.last = own.slice(len(own) - 1)
+        return start[before:]
+
+    def _returning(self, rows: pa.Table, first: Array) -> Array:
+        """Return which of the `first` rows of episodes belong to one that was there before."""
+        again = np.zeros(len(rows), dtype=bool)
+        new = hashes(rows)[first].tolist()
+        if len(set(new)) < len(new) or not self.seen.isdisjoint(new):
+            own = np.array(new, dtype=np.uint64)
+            earlier = np.isin(own, np.array(list(self.seen), dtype=np.uint64))
+            earlier[np.setdiff1d(np.arange(len(own)), np.unique(own, return_index=True)[1])] = True
+            again[first] = earlier
+        self.seen.update(new)
+        return again
 
     def _same_actions(self, table: pa.Table) -> pa.Table:
         """Whole numbers among continuous actions are continuous too; the reverse comes too late."""
-        if self.last is None or not self.schema.action:
+        if not self.schema.action:
             return table
-        before, now = (t.schema.field("action 0").type for t in (self.last, table))
-        if len(self.schema.action) == 1 and pa.types.is_integer(before) and pa.types.is_floating(now):
+        before, self.action = self.action or table.schema.field("action 0").type, table.schema.field("action 0").type
+        if len(self.schema.action) == 1 and pa.types.is_integer(before) and pa.types.is_floating(self.action):
             raise ValueError(
-                f"`{self.schema.action[0]}` holds whole numbers up to row {nth(-1)} and others after it: "
+                f"`{self.schema.action[0]}` holds whole numbers up to row {self.n_rows - 1} and others after it: "
                 "write every row alike, or read the file whole."
             )
-        if pa.types.is_floating(before) and pa.types.is_integer(now):
-            place = table.column_names.index("action 0")
+        if pa.types.is_floating(before) and pa.types.is_integer(self.action):
+            place, self.action = table.column_names.index("action 0"), before
             return table.set_column(place, "action 0", table.column("action 0").cast(pa.float64()))
         return table
-
-    def _opens(self, table: pa.Table) -> bool:
-        """Return whether the first row of a part starts an episode."""
-        if self.last is None:
-            return True
-        if self.schema.episode is None:
-            return bool(over(self.last)[0])
-        return bool(hashes(table.slice(0, 1))[0] != hashes(self.last)[0])
-
-    def _refuse_steps_back(self, table: pa.Table, start: Array) -> None:
-        step = array(table, "step")
-        if step is not None:
-            before = step[:1] if self.last is None else array(self.last, "step")
-            back = step <= np.concatenate([before, step[:-1]])
-            _refuse_row(back & ~start, f"`{self.schema.step}` must increase")
-
-    def _refuse_returning(self, table: pa.Table, start: Array) -> None:
-        if self.schema.episode is None:
-            return
-        again = np.zeros(len(table), dtype=bool)
-        for row, entry in zip(np.flatnonzero(start), hashes(table)[start].tolist(), strict=True):
-            again[row] = entry in self.seen
-            self.seen.add(entry)
-        _refuse_row(again, f"`{self.schema.episode}` must keep the rows of an episode together")
 
 
 def _refuse_row(bad: Array, rule: str) -> None:
