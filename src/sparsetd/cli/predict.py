@@ -28,8 +28,8 @@ from sparsetd.cli.command import Command, Console, Outcome, WrongInput, words
 from sparsetd.cli.options import add_log, check_output
 from sparsetd.logs.door import Log
 from sparsetd.logs.prepare import prepare
+from sparsetd.logs.reading import array, observed
 from sparsetd.logs.schema import ALIASES, SIZES, SPARSE, in_order
-from sparsetd.logs.table import array, observed
 from sparsetd.storage.atomic import replace_file
 
 STATE = ("observation", "episode")

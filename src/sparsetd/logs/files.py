@@ -21,11 +21,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sparsetd.logs import checks
 from sparsetd.logs.checks import Array, reason, show
 from sparsetd.logs.schema import MAX_COLUMNS, check_names
 
-MOST = 8 * 2**30  # bytes that one row group or one column of lists may unpack to
-NUMBER = 8  # bytes of an entry
 HARMLESS = 2**28  # bytes that any file may unpack to; beyond it, at most `SHRUNK` times those that it has
 SHRUNK = 1_000
 PARQUET = (".parquet", ".pq")
@@ -106,17 +105,17 @@ def rows_of(path: Path, metadata: Any, most_rows: int) -> int:
     has_lists = any(leaf.max_repetition_level for leaf in leaves)
     entries = entries_of_lists(path) if has_lists else [0] * len(groups)
     for group, listed in zip(groups, entries, strict=False):
-        size = max(group.total_byte_size, NUMBER * listed)
-        if size > MOST or (size > HARMLESS and size > SHRUNK * path.stat().st_size):
-            much = f"{size / 2**30:.1f} GiB in one row group, beyond {min(size, MOST) / 2**30:.1f}"
+        size = max(group.total_byte_size, checks.NUMBER * listed)
+        if size > checks.MOST or (size > HARMLESS and size > SHRUNK * path.stat().st_size):
+            much = f"{size / 2**30:.1f} GiB in one row group, beyond {min(size, checks.MOST) / 2**30:.1f}"
             raise ValueError(f"{path.name} would unpack to {much}: write smaller ones.")
         widest = max(widest, size // max(group.num_rows, 1))
-    return max(1, min(rows_at_once(most_rows, metadata.num_columns), MOST // widest))
+    return max(1, min(rows_at_once(most_rows, metadata.num_columns), checks.MOST // widest))
 
 
 def rows_at_once(most_rows: int, n_columns: int) -> int:
     """At most `most_rows` rows, fewer where very many columns would not fit."""
-    return min(most_rows, max(3, MOST // (NUMBER * max(n_columns, 1))))
+    return min(most_rows, max(3, checks.MOST // (checks.NUMBER * max(n_columns, 1))))
 
 
 def _texts(metadata: Any) -> list[str]:
@@ -256,7 +255,7 @@ def _number(data: io.BytesIO) -> int:
     return value >> 1 ^ -(value & 1)
 
 
-def read_npz(path: Path, max_bytes: int = MOST) -> dict[str, Array]:
+def read_npz(path: Path, max_bytes: int = checks.MOST) -> dict[str, Array]:
     """Arrays of an .npz archive, without pickles; sizes are checked against the headers before anything is unpacked."""
     try:
         with zipfile.ZipFile(path) as archive:

@@ -1,23 +1,30 @@
-"""`read` and `read_batches`: a log of any supported form becomes `Transitions`, whole or batch by batch."""
+"""`read` and `read_batches`: a log of any supported form becomes `Transitions`, whole or batch by batch.
+
+Checked tables (see `door`) are joined, put in order and turned into `Transitions`; so are arrays in memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 
-from sparsetd.logs.checks import Array, counted_from, nth, refuse_rows_after_the_end
-from sparsetd.logs.door import MAX_BYTES, Log, manifest_of
+from sparsetd.logs import checks
+from sparsetd.logs.checks import Array, array_of, counted_from, is_list, lists_of, nth
+from sparsetd.logs.door import MAX_BYTES, Log, checked, list_column, manifest_of
+from sparsetd.logs.partition import hashed
 from sparsetd.logs.schema import Schema
-from sparsetd.logs.table import array, build, hashes, in_order, over, stacked, starts, whole_episodes, with_successors
 from sparsetd.logs.transitions import Transitions
 
 T = TypeVar("T")
 ORDER = ("episode", "step", "terminated", "truncated")  # the columns that say which row may follow which
+OBSERVED = ("observation ", "next_observation ", "indices", "values", "next_indices", "next_values")
+AT_ONCE = 4096  # rows of a matrix that are filled column by column while they are in the cache
 
 
 @dataclass(frozen=True)
@@ -205,13 +212,15 @@ class _Stream:
         before = len(rows) - len(own)  # 1 where a row came before
         with counted_from(self.n_rows - before):
             start, step = starts(rows), array(rows, "step")
-            refuse_rows_after_the_end(over(rows), np.cumsum(start))
+            checks.refuse_rows_after_the_end(over(rows), np.cumsum(start))
             if step is not None:
                 back = np.append(False, step[1:] <= step[:-1]) & ~start
                 _refuse_row(back, f"`{self.schema.step}` must increase")
             if self.schema.episode is not None:
                 first = np.flatnonzero(start)[before:]
-                _refuse_row(self._returning(rows, first), f"`{self.schema.episode}` must keep its rows together")
+                _refuse_row(
+                    self._returning(rows, first), f"`{self.schema.episode}` must keep the rows of an episode together"
+                )
         self.last = own.slice(len(own) - 1)
         return start[before:]
 
@@ -247,3 +256,276 @@ def _refuse_row(bad: Array, rule: str) -> None:
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(f"{rule}, but row {nth(row)} does not: sort the file by episode and step, or read it whole.")
+
+
+def stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables below one another, in one piece; a column that has two types gets the one that holds both."""
+    return pa.concat_tables(alike(tables)).combine_chunks()
+
+
+def alike(tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """The same tables with columns of the same types, and ids that are numbered in the same way."""
+    first = tables[0].schema
+    if len(tables) == 1 or not (
+        any(map(pa.types.is_dictionary, first.types)) or any(t.schema != first for t in tables)
+    ):
+        return list(tables)
+    kinds = {name: common({t.schema.field(name).type for t in tables}) for name in first.names}
+    columns = [[_as(table.column(name), kind) for name, kind in kinds.items()] for table in tables]
+    for j, kind in enumerate(kinds.values()):
+        if pa.types.is_dictionary(kind):
+            chunks = [chunk for several in columns for chunk in several[j].chunks]
+            unified = pa.chunked_array(chunks, kind).unify_dictionaries()
+            ends = np.cumsum([0, *(len(several[j]) for several in columns)])
+            for i, several in enumerate(columns):
+                several[j] = unified.slice(ends[i], ends[i + 1] - ends[i])
+    return [pa.table(dict(zip(kinds, several, strict=True))) for several in columns]
+
+
+def _as(column: Any, kind: Any) -> Any:
+    if pa.types.is_dictionary(kind) and not pa.types.is_dictionary(column.type):
+        return column.cast(pa.string()).dictionary_encode()
+    return column if column.type == kind else column.cast(kind)
+
+
+def common(kinds: set[Any]) -> Any:
+    """The type that holds what these do: text for ids, and that of NumPy for numbers."""
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    texts = next((kind for kind in kinds if pa.types.is_dictionary(kind)), None)
+    if texts is not None:
+        return texts
+    inner = [kind.value_type if is_list(kind) else kind for kind in kinds]
+    number = pa.from_numpy_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in inner)))
+    size = max(getattr(kind, "list_size", 0) for kind in kinds)
+    return pa.list_(number, size) if size else number
+
+
+def array(table: pa.Table, role: str) -> Array | None:
+    """A column of a table as an array, ids as integers or texts; None where it has no such column."""
+    return known(table, role) if role in table.column_names else None
+
+
+def observed(table: pa.Table, schema: Schema, prefix: str = "") -> Any:
+    """The observations (or with the prefix "next_" the successors) as (n, p), dense or CSR."""
+    if f"{prefix}indices" not in table.column_names:
+        return matrix(table, f"{prefix}observation")
+    offsets, places = lists_of("indices", table.column(f"{prefix}indices"), "iu")
+    given = f"{prefix}values" in table.column_names
+    values = lists_of("values", table.column(f"{prefix}values"), "iuf")[1] if given else None
+    width = schema.buckets or schema.n_features or int(places.max(initial=0)) + 1
+    rows = checks.csr_of(offsets, places, values, width)
+    return rows if schema.buckets is None else checks.into_buckets(rows, schema.buckets)
+
+
+def matrix(table: pa.Table, role: str) -> Array | None:
+    """Columns of a role side by side; None where there is none."""
+    names = [name for name in table.column_names if name.rpartition(" ")[0] == role]
+    parts = [known(table, name) for name in names]
+    if len(parts) < 2:
+        return parts[0].reshape(len(table), -1) if parts else None
+    widths = np.cumsum([0, *(1 if part.ndim == 1 else part.shape[1] for part in parts)])
+    whole = np.empty((len(table), widths[-1]), dtype=np.result_type(*parts))
+    for i in range(0, len(whole), AT_ONCE):
+        rows = slice(i, i + AT_ONCE)
+        for part, begin, end in zip(parts, widths[:-1], widths[1:], strict=True):
+            whole[rows, begin:end] = part[rows].reshape(-1, end - begin)
+    return whole
+
+
+def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Transitions:
+    """`Transitions` out of ordered, checked rows, but for those that are not `complete`: their successor is unknown.
+
+    Where the log has no successors the next row is it, and a row before one that is left out becomes truncated.
+    """
+    if schema.reward is None:
+        raise ValueError("`reward` is missing: transitions need a column of rewards; states alone do not.")
+    s, after = observed(table, schema), observed(table, schema, "next_")
+    table = table.drop_columns([name for name in table.column_names if name.startswith(OBSERVED)])
+    truncated = known(table, "truncated")
+    if after is None:
+        last = np.append(start[1:], True)
+        after = checks.next_rows(s, last)
+        truncated = truncated | (np.append(~complete[1:], False) & ~last)
+    if not complete.all():
+        s, after, table, start, truncated = (
+            s[complete],
+            after[complete],
+            table.filter(complete),
+            start[complete],
+            truncated[complete],
+        )
+    s, after = checks.same_width(s, after) if sp.issparse(s) else (s, after)
+    action = matrix(table, "action")
+    return Transitions(
+        observation=s,
+        reward=known(table, "reward").astype(np.float64, copy=False),
+        next_observation=checks.filled_in(s, after),
+        terminated=known(table, "terminated"),
+        truncated=truncated,
+        start=start,
+        episode=np.cumsum(start) - start[0],
+        action=action[:, 0] if action is not None and action.dtype.kind == "i" and action.shape[1] == 1 else action,
+        names=None if sp.issparse(s) else schema.names(s.shape[1]),
+        episode_id=array(table, "episode"),
+        behavior_prob=array(table, "behavior_prob"),
+        target_prob=array(table, "target_prob"),
+        ratio=array(table, "ratio"),
+        group=array(table, "group"),
+    )
+
+
+def from_columns(columns: dict[str, Any], start: Any, names: Sequence[str] | None) -> Transitions:
+    """`Transitions` out of columns by role, in order; `start` may mark first rows, `names` name what is observed."""
+    columns, schema = _roles(columns)
+    table = checked(columns, schema, told=1)
+    first, number = _episodes(table, None if start is None else checks.flags("start", start, len(table)))
+    complete = with_successors(table, first, schema)
+    if not complete.all():
+        raise ValueError(
+            f"`next_observation` is unknown in row {int(np.argmin(complete))}, the last of its episode but not "
+            "terminated: pass next_observation, mark the row as terminated, or drop it."
+        )
+    made = build(table, first, complete, schema)
+    return replace(made, episode=number, names=checks.names_of(names, made.observation.shape[1]))
+
+
+def _roles(columns: dict[str, Any]) -> tuple[dict[str, Any], Schema]:
+    """The columns with the schema that they follow: sparse matrices become lists of indices and values."""
+    raw, roles, width = dict(columns), dict[str, Any](), 0
+    for prefix in ("", "next_"):
+        name = f"{prefix}observation"
+        if sp.issparse(raw.get(name)):
+            rows = sp.csr_array(raw[name], dtype=np.float64)
+            width = max(width, rows.shape[1])
+            roles |= {f"{prefix}indices": name, f"{prefix}values": f"{name}: values"}
+            raw |= {
+                name: list_column(rows.indptr, rows.indices),
+                f"{name}: values": list_column(rows.indptr, rows.data),
+            }
+    several: dict[str, Any] = {role: (role,) for role in ("observation", "next_observation", "action") if role in raw}
+    single = {role: role for role in raw if role not in several and ":" not in role}
+    dense = {role: names for role, names in several.items() if role not in roles.values()}
+    named: dict[str, Any] = {"observation": (), **dense, **single, **roles}
+    return raw, Schema(**named, n_features=width or None)
+
+
+def _episodes(table: pa.Table, given: Array | None) -> tuple[Array, Array]:
+    """(start, episode) of rows in order: from the ids of the episodes, else the given starts, else after each end."""
+    start, number = starts(table), appearance(table)
+    if "episode" in table.column_names:
+        back = start & (number < np.maximum.accumulate(number))
+        if back.any():
+            row = int(np.argmax(back))
+            own = checks.show(known(table, "episode")[row])
+            together = f"`episode` must keep the rows of an episode together, but row {row} returns to {own}"
+            raise ValueError(f"{together}: sort the rows by episode and step.")
+        if given is not None:
+            missed = start & ~given
+            missed[0] = False  # a part of a stream may begin inside an episode
+            remedy = "mark the first row of every episode"
+            checks.refuse("start", missed, given, "true where `episode` changes", remedy)
+            start = given
+    else:
+        start = start if given is None else given
+        number = np.maximum(np.cumsum(start) - start[0], 0)
+    checks.refuse_rows_after_the_end(over(table), number)
+    return start, number
+
+
+def known(table: pa.Table, role: str) -> Array:
+    """A column that the table has, as an array."""
+    column = table.column(role)
+    if not is_list(column.type):
+        return array_of(role, column)
+    return np.asarray(column.combine_chunks().flatten()).reshape(len(column), -1)
+
+
+def in_order(table: pa.Table, schema: Schema) -> tuple[pa.Table, bool]:
+    """Rows sorted by episode (in order of appearance) and step, and whether they had to be.
+
+    Without identifiers of the episodes, steps that begin again after a row that ended an episode are in order.
+    """
+    step = array(table, "step")
+    if "episode" not in table.column_names and (step is None or _advances(step, starts(table))):
+        return table, False
+    return by_number(table, appearance(table), schema)
+
+
+def by_number(table: pa.Table, number: Array, schema: Schema) -> tuple[pa.Table, bool]:
+    """Rows sorted by the number of their episode and by step (or as they stand), and whether they had to be."""
+    step = array(table, "step")
+    step = np.arange(len(table)) if step is None else step
+    if (np.diff(number) >= 0).all() and _advances(step, np.diff(number, prepend=-1) > 0):
+        return table, False
+    order = np.lexsort((step, number))
+    if "step" in table.column_names:
+        _refuse_repeated(table, step, number, order, schema)
+    moved = bool((np.diff(order) != 1).any())
+    return (table.take(pa.array(order)) if moved else table), moved
+
+
+def _refuse_repeated(table: pa.Table, step: Array, number: Array, order: Array, schema: Schema) -> None:
+    same = (step[order][1:] == step[order][:-1]) & (np.diff(number[order]) == 0)
+    if same.any():
+        row = int(order[1:][np.argmax(same)])
+        ids = array(table.slice(row, 1), "episode")
+        where = "" if ids is None else f" of episode {checks.show(ids[0])}"
+        raise ValueError(
+            f"`{schema.step}` must differ within an episode, but row {row} repeats step {step[row]}{where}: "
+            "remove the duplicate, correct its step, or add a column `episode`."
+        )
+
+
+def _advances(step: Array, start: Array) -> bool:
+    return bool(((step[1:] > step[:-1]) | start[1:]).all())
+
+
+def codes(table: pa.Table) -> tuple[Array, Any]:
+    """A number for the episode of every row, and the ids that the numbers stand for."""
+    ids = table.column("episode").combine_chunks()
+    ids = ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
+    return np.asarray(ids.indices), ids.dictionary
+
+
+def appearance(table: pa.Table) -> Array:
+    """0, 1, … for the episodes in the order of their first rows; one episode where there are no ids."""
+    if "episode" not in table.column_names:
+        return np.zeros(len(table), np.int64)
+    return np.asarray(pa.array(codes(table)[0]).dictionary_encode().indices)
+
+
+def hashes(table: pa.Table) -> Array:
+    """The hash of each row's episode, computed once per id."""
+    number, ids = codes(table)
+    return np.asarray(hashed(ids.to_numpy(zero_copy_only=False))[number])
+
+
+def starts(table: pa.Table) -> Array:
+    """First rows of episodes: where the identifier changes, else after a row that ended one."""
+    if "episode" not in table.column_names:
+        return np.concatenate([[True], over(table)[:-1]])
+    number = codes(table)[0]
+    return np.concatenate([[True], number[1:] != number[:-1]])
+
+
+def over(table: pa.Table) -> Array:
+    """Rows that ended an episode, for good or not."""
+    return known(table, "terminated") | known(table, "truncated")
+
+
+def whole_episodes(table: pa.Table) -> Array:
+    """Return where the episodes of sorted rows begin; refused where one goes on after its end."""
+    start = starts(table)
+    checks.refuse_rows_after_the_end(over(table), np.cumsum(start))
+    return start
+
+
+def with_successors(table: pa.Table, start: Array, schema: Schema) -> Array:
+    """Return which rows have a successor: all, where the log names it; else the next row of the same episode is it.
+
+    The last row of an episode that did not terminate then has none: it only serves as the successor of the row before.
+    """
+    if schema.has_successors:
+        return np.ones(len(table), dtype=bool)
+    return ~np.append(start[1:], True) | known(table, "terminated")

@@ -33,14 +33,13 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from sparsetd._tools.progress import track
-from sparsetd.logs.arrays import array_of, ids_of, lists_of
-from sparsetd.logs.checks import Array
+from sparsetd.logs import reading
+from sparsetd.logs.checks import Array, array_of, ids_of, lists_of
 from sparsetd.logs.door import BATCH, MANIFEST, Log, files_of, manifest_of
 from sparsetd.logs.files import METADATA, PARQUET, action_names, footer_of, open_parquet
 from sparsetd.logs.partition import cuts, hashed, parts_between, ranges
-from sparsetd.logs.reading import read
+from sparsetd.logs.reading import by_number, codes, hashes, over, read, stacked, whole_episodes, with_successors
 from sparsetd.logs.schema import SIZES, Schema, infer_schema, joined_names
-from sparsetd.logs.table import alike, by_number, codes, common, hashes, over, stacked, whole_episodes, with_successors
 from sparsetd.logs.transitions import Transitions
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
@@ -217,7 +216,7 @@ def _write_grouped(tables: list[pa.Table], n: int, sink: Any) -> None:
 
     Each table is grouped by itself, while it is in the cache.
     """
-    tables = alike(tables)
+    tables = reading.alike(tables)
     grouped = []
     while tables:
         table = tables.pop(0)
@@ -243,7 +242,7 @@ def _groups(spills: Sequence[Path], k: int, n: int) -> list[pa.Table]:
 def _kinds(spills: Sequence[Path]) -> dict[str, Any]:
     """The type of every column in all shards: whole numbers in one spill and others in the next are of one type."""
     schemas = [pa.ipc.open_file(pa.memory_map(os.fsencode(spill))).schema for spill in spills]
-    return {name: common({schema.field(name).type for schema in schemas}) for name in schemas[0].names}
+    return {name: reading.common({schema.field(name).type for schema in schemas}) for name in schemas[0].names}
 
 
 def _written_as(schema: Schema, spills: Sequence[Path], n: int) -> Schema:

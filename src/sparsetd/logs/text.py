@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparsetd.logs.arrays import id_text
-from sparsetd.logs.checks import Array, counted_from, nth, objects, reason, show
+from sparsetd.logs.checks import Array, counted_from, id_text, nth, objects, reason, show
 from sparsetd.logs.files import Opened, Raw
 from sparsetd.logs.schema import check_names
 

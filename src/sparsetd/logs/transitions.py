@@ -12,8 +12,7 @@ import scipy.sparse as sp
 
 from sparsetd import plots
 from sparsetd._tools.frames import ROWS, Framed, frame
-from sparsetd.logs.arrays import joined
-from sparsetd.logs.checks import Array, Mask
+from sparsetd.logs.checks import Array, Mask, joined
 from sparsetd.logs.partition import partition
 from sparsetd.logs.policy import action_probabilities, chosen, discrete, is_whole
 from sparsetd.logs.schema import codes_in, in_order, joined_names, names_in
@@ -106,7 +105,7 @@ class Transitions(Framed):
         must have terminated. Without `episode` and `start`, a new episode follows each row that terminated or was
         truncated.
         """
-        from sparsetd.logs.table import from_columns  # which makes `Transitions`, and so knows this class
+        from sparsetd.logs.reading import from_columns  # which makes `Transitions`, and so knows this class
 
         columns = {
             "observation": observation,
