@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from sparsetd.estimators import LinearTD as LinearTD
     from sparsetd.estimators import SparseTD as SparseTD
     from sparsetd.estimators import ValueFunction as ValueFunction
+    from sparsetd.estimators.model_file import load as load
+    from sparsetd.estimators.model_file import save as save
     from sparsetd.evaluation.compare import compare as compare
     from sparsetd.evaluation.evaluate import evaluate as evaluate
     from sparsetd.evaluation.improve import improve as improve
@@ -53,8 +55,6 @@ if TYPE_CHECKING:
     from sparsetd.logs import read as read
     from sparsetd.logs.prepare import prepare as prepare
     from sparsetd.logs.rules import policy as policy
-    from sparsetd.model_file import load as load
-    from sparsetd.model_file import save as save
     from sparsetd.selection import SparseTDSelect as SparseTDSelect
     from sparsetd.sweeps.sweep import sweep as sweep
 
@@ -71,7 +71,7 @@ _HOMES = {
     "selection": "SparseTDSelect",
     "evaluation": "evaluate compare improve sensitivity",
     "sweeps": "sweep",
-    "model_file": "save load",
+    "estimators.model_file": "save load",
 }
 # Names that 0.3.0 moved: package, then the names that are found there now.
 _MOVED = {
@@ -92,6 +92,7 @@ _RENAMED = (
     | {name: f"sparsetd.{home}.{name}" for home, names in _MOVED.items() for name in names.split()}
     | {
         "transitions": "sparsetd.logs",
+        "model_file": "sparsetd.estimators.model_file",
         "checks": "sparsetd.testing",
         "progress": "private; long work shows its progress by itself",
     }

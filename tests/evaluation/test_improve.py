@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from evaluation.clinic import GAMMA, N_STATES, Clinic
 
-from sparsetd import model_file
 from sparsetd.control import rollout
+from sparsetd.estimators import model_file
 from sparsetd.evaluation import Improvement, Robustness, ScorePolicy, compare, evaluate, improve, sensitivity
 from sparsetd.evaluation.candidates import candidates, recipes
 from sparsetd.evaluation.cautions import Caution

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from fuzz.oracle import check_sentence, file
-from sparsetd import LSTD, TDC, Transitions, ValueFunction, model_file
+from sparsetd import LSTD, TDC, Transitions, ValueFunction
+from sparsetd.estimators import model_file
 from sparsetd.evaluation import ScorePolicy
 from sparsetd.features import Fourier, RBFGrid, Tabular, TileCoding
 from sparsetd.storage import container

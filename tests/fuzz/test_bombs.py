@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fuzz.test_findings import refused
-from sparsetd import LSTD, Transitions, ValueFunction, model_file
+from sparsetd import LSTD, Transitions, ValueFunction
+from sparsetd.estimators import model_file
 from sparsetd.features import Fourier, Polynomial, RBFGrid, Tabular, TileCoding
 from sparsetd.logs import checks, inspect, read, read_batches, text
 from sparsetd.logs.sharding import shard
