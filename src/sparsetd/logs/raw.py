@@ -11,6 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -175,14 +176,10 @@ def _decoded(data: bytes) -> tuple[str, str]:
     if zeros.sum() > 0.2 * len(zeros):  # without a mark at its beginning, every other byte of Western text is 0
         little = zeros[1::2].sum() > zeros[::2].sum()
         return data.decode("utf-16-le" if little else "utf-16-be", errors="replace"), "UTF-16"
-    try:
-        return data.decode("utf-8-sig"), "UTF-8"
-    except UnicodeDecodeError:
-        pass
-    try:
-        return data.decode("cp1252"), "cp1252"
-    except UnicodeDecodeError:
-        return data.decode("latin-1"), "latin-1"
+    for codec, name in (("utf-8-sig", "UTF-8"), ("cp1252", "cp1252")):
+        with suppress(UnicodeDecodeError):
+            return data.decode(codec), name
+    return data.decode("latin-1"), "latin-1"
 
 
 def cell(value: Any) -> Any:
