@@ -2,16 +2,18 @@
 
 Run it in `tests`. The runs are divided equally among the targets. An input fails if it is neither read nor refused in
 one sentence, takes more than ten seconds, warns, or lets the process grow by more than 100 MB. It is written to
-`crash-TARGET-…`, and the campaign goes on. An input that ends the process itself is left in `last-input`.
+`crash-TARGET-…`, and the campaign goes on. An input that ends the process itself is left where the first line says.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import resource
 import signal
 import sys
+import tempfile
 import time
 import traceback
 import warnings
@@ -25,6 +27,7 @@ from fuzz.test_fuzz import NAMES
 ROOM = 100 * 2**20  # bytes that a target may add to the process beyond what its seeds take
 SECONDS = 10
 TOLD = 3  # failures of a target that are printed
+LAST = Path(tempfile.gettempdir(), f"fuzz-last-input-{os.getpid()}")
 
 
 def peak() -> int:
@@ -41,8 +44,7 @@ def failures(name: str, runs: int, seed: int) -> int:
     for one in target.SEEDS:
         target.one_input(one)
     begun, before = time.process_time(), peak()
-    last = Path("last-input")
-    with last.open("wb", buffering=0) as kept:
+    with LAST.open("wb", buffering=0) as kept:
         for run in range(runs):
             data = mutated(target.SEEDS, target.TOKENS, rng)
             kept.seek(0)
@@ -58,7 +60,7 @@ def failures(name: str, runs: int, seed: int) -> int:
                     traceback.print_exc()
             finally:
                 signal.alarm(0)
-    last.unlink()
+    LAST.unlink()
     seconds, grown = time.process_time() - begun, (peak() - before) / 2**20
     rate = f"{runs / max(seconds, 1e-9):,.0f} a second, {seconds:,.0f} CPU s, {grown:.0f} MiB more"
     print(f"{name}: {runs:,} inputs, {failed} failed, {rate}", flush=True)
@@ -73,6 +75,7 @@ def main() -> int:
     args = parser.parse_args()
     warnings.simplefilter("error")
     signal.signal(signal.SIGALRM, hung)
+    print(f"an input that ends the process is in {LAST}, after 4 bytes with its length", flush=True)
     each = -(-args.runs // len(args.targets))
     return int(sum(failures(name, each, args.seed) for name in args.targets) > 0)
 
