@@ -28,7 +28,8 @@ from sparsetd.logs.checks import MOST, Array, array_of, counted_from, csr_of, id
 from sparsetd.logs.environments import open_minari
 from sparsetd.logs.files import Opened, Raw
 from sparsetd.logs.schema import WIDEST, Schema, check_names, codes_in, infer_schema, joined_names
-from sparsetd.logs.text import distinct, open_csv, open_jsonl, typed
+from sparsetd.logs.text import open_csv, open_jsonl, typed
+from sparsetd.storage.container import distinct
 
 MAX_BYTES = MOST
 TOLD = 6  # problems of a table, one sentence each

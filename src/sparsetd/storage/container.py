@@ -26,6 +26,7 @@ import math
 import operator
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Literal
@@ -129,22 +130,22 @@ def _arrays(entries: dict[str, Any], body: memoryview, size: int) -> dict[str, A
 
 def _header(raw: bytes) -> dict[str, Any]:
     try:
-        header = json.loads(raw, object_pairs_hook=_without_repeats)
-    except CorruptFileError:
-        raise
-    except (ValueError, RecursionError):
-        raise CorruptFileError("the header is not JSON.") from None
+        header = json.loads(raw, object_pairs_hook=distinct)
+    except (ValueError, RecursionError) as error:
+        wrong = "says something twice" if "twice" in str(error) else "is not JSON"
+        raise CorruptFileError(f"the header {wrong}.") from None
     types = {"version": int, "kind": str, "size": int, "meta": dict, "arrays": dict}
     if not isinstance(header, dict) or any(not isinstance(header.get(key), kind) for key, kind in types.items()):
         raise CorruptFileError("the header lacks a field.")
     return header
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of the header, in which every name must stand once."""
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a JSON text; a name that it has twice would silently keep its last value."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise CorruptFileError("the header says something twice.")
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"it names {twice[:40]!a} twice")
     return found
 
 
