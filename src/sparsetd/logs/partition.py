@@ -130,7 +130,7 @@ def taught(policy: Any, log: Transitions) -> Array:
     Where episodes have no ids and few things can happen, different patients look the same. So only episodes that look
     like no other of the log count, and nothing is said unless most are such and a fifth of these taught the policy.
     """
-    teachers = np.asarray(learnt_from(policy))
+    teachers = np.asarray(_teachers_of(policy))
     if not len(teachers):
         return np.zeros(log.n_episodes, dtype=bool)
     own = fingerprints(log)
@@ -140,7 +140,7 @@ def taught(policy: Any, log: Transitions) -> Array:
     return known & (single.mean() > DISTINCT) & (known.sum() > CHANCE * single.sum())
 
 
-def learnt_from(policy: Any) -> Any:
+def _teachers_of(policy: Any) -> Any:
     """The fingerprints that a policy keeps, or that the model keeps whose values it follows."""
     values = getattr(policy, "values", None)
     for owner in (policy, values, getattr(values, "__self__", None)):

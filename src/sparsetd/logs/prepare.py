@@ -176,7 +176,7 @@ def prepare(
     Transitions(3 rows, 2 episodes, 3 observed columns, 2 terminated, 0 truncated)
     """
     _refuse_unknown(missing, keep)
-    known = learnt_from(like)
+    known = _known_from(like)
     given: dict[str, Any] = {"ends": ends, "bandit": bandit, "drop": drop, "na": na, "text": text, "dates": dates}
     asked = {name: value or known.get(name) for name, value in given.items()} | {"keep": keep}
     raw = _without_words(raw_table(source), asked["na"] or ())
@@ -196,7 +196,7 @@ def prepare(
     return Prepared(columns | seen, names, tuple(notes.done), json.loads(json.dumps(kept)))
 
 
-def learnt_from(like: Any) -> dict[str, Any]:
+def _known_from(like: Any) -> dict[str, Any]:
     """Return what `prepare` learnt from an earlier table, out of its result or of the file that it wrote."""
     if like is None:
         return {}
