@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sparsetd import LSTD, model_file
+from sparsetd import LSTD
+from sparsetd.estimators import model_file
 from sparsetd.storage import container
 from sparsetd.storage.cache import Cache
 from sparsetd.storage.container import CorruptFileError

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from sparsetd import LSTD, ROTD, TDC, model_file
+from sparsetd import LSTD, ROTD, TDC
+from sparsetd.estimators import model_file
 from sparsetd.estimators.fit_stream import fit_in_parts
 from sparsetd.storage import cache, container
 from sparsetd.storage.container import CorruptFileError

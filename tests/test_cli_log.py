@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsetd import model_file, read
+from sparsetd import read
 from sparsetd.cli import main
 from sparsetd.cli.command import WrongInput
 from sparsetd.cli.options import check_output
+from sparsetd.estimators import model_file
 
 COLUMNS = [
     *("episode", "step", "obs_a", "obs_b", "action", "reward", "next_obs_a", "next_obs_b"),

@@ -59,16 +59,15 @@ def started(script: str, folder: Path, **more: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-@linux
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
-def test_workers_end_with_their_parent(how: signal.Signals, tmp_path: Path) -> None:
-    with started(SLEEPING, tmp_path) as parent:
+def left_after(how: signal.Signals, folder: Path, seconds: float, **more: str) -> tuple[int, list[int]]:
+    """Workers, and those that still run two seconds after their parent, killed `seconds` after they were started."""
+    with started(SLEEPING, folder, **more) as parent:
         assert parent.stdout is not None
         parent.stdout.readline()
         until = time.monotonic() + 60
         while len(workers := children(parent.pid)) < 3 and time.monotonic() < until:
             time.sleep(0.05)
-        time.sleep(2.0)  # they have begun
+        time.sleep(seconds)
         workers = children(parent.pid)
         parent.send_signal(how)
         parent.wait()
@@ -78,7 +77,26 @@ def test_workers_end_with_their_parent(how: signal.Signals, tmp_path: Path) -> N
     left = [pid for pid in workers if running(pid)]
     for pid in left:
         os.kill(pid, signal.SIGKILL)
-    assert len(workers) >= 3
+    return len(workers), left
+
+
+@linux
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_their_parent(how: signal.Signals, tmp_path: Path) -> None:
+    n, left = left_after(how, tmp_path, 2.0)
+    assert n >= 3
+    assert not left
+
+
+@linux
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_that_are_just_starting_end_too(how: signal.Signals, tmp_path: Path) -> None:
+    slow = "import sys, time\nif any('popen_loky' in word for word in sys.orig_argv):\n    time.sleep(20)\n"
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "sitecustomize.py").write_text(slow)  # as on a machine that has much else to do
+    path = os.pathsep.join([str(tmp_path / "slow"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    n, left = left_after(how, tmp_path, 0.5, PYTHONPATH=path)
+    assert n >= 3
     assert not left
 
 

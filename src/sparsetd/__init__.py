@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from sparsetd.estimators import LinearTD as LinearTD
     from sparsetd.estimators import SparseTD as SparseTD
     from sparsetd.estimators import ValueFunction as ValueFunction
+    from sparsetd.estimators.model_file import load as load
+    from sparsetd.estimators.model_file import save as save
     from sparsetd.evaluation.compare import compare as compare
     from sparsetd.evaluation.evaluate import evaluate as evaluate
     from sparsetd.evaluation.improve import improve as improve
@@ -52,8 +54,6 @@ if TYPE_CHECKING:
     from sparsetd.logs import read as read
     from sparsetd.logs.prepare import prepare as prepare
     from sparsetd.logs.rules import policy as policy
-    from sparsetd.model_file import load as load
-    from sparsetd.model_file import save as save
     from sparsetd.selection import SparseTDSelect as SparseTDSelect
     from sparsetd.sweeps.sweep import sweep as sweep
 
@@ -70,7 +70,7 @@ _HOMES = {
     "selection": "SparseTDSelect",
     "evaluation": "evaluate compare improve sensitivity",
     "sweeps": "sweep",
-    "model_file": "save load",
+    "estimators.model_file": "save load",
 }
 # Names that 0.3.0 moved: package, then the names that are found there now.
 _MOVED = {
@@ -90,6 +90,7 @@ _LAWS = "tests/laws, in a clone of the repository; scikit-learn's check_estimato
 _RENAMED = {name: f"sparsetd.{home}.{name}" for home, names in _MOVED.items() for name in names.split()} | {
     "SparseTDCV": "sparsetd.SparseTDSelect: it selects its features",
     "transitions": "sparsetd.logs",
+    "model_file": "sparsetd.estimators.model_file",
     "decisions": "sparsetd.evaluation",
     "checks": _LAWS,
     "testing": _LAWS,

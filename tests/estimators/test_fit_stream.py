@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparsetd import estimators, model_file
+from sparsetd import estimators
 from sparsetd._tools import progress
+from sparsetd.estimators import model_file
 from sparsetd.estimators.base import BaseTD
 from sparsetd.estimators.fit_stream import fit_in_parts, fit_stream
 from sparsetd.estimators.lstd import LSTD

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from evaluation.clinic import GAMMA, N_STATES, Clinic
 
-from sparsetd import model_file
 from sparsetd.control import rollout
+from sparsetd.estimators import model_file
 from sparsetd.evaluation import Improvement, Robustness, ScorePolicy, compare, evaluate, improve, sensitivity
 from sparsetd.evaluation.candidates import candidates, recipes
 from sparsetd.evaluation.cautions import Caution
 from sparsetd.logs import Transitions, concatenate, read
-from sparsetd.logs.fingerprints import fingerprints, taught
+from sparsetd.logs.partition import fingerprints, taught
 from sparsetd.storage.container import CorruptFileError
 
 CLINIC = Clinic(1)

@@ -14,7 +14,7 @@ import pytest
 from sparsetd.evaluation import estimate_behavior, evaluate
 from sparsetd.logs import Shard, Transitions, concatenate, read, shards
 from sparsetd.logs.engines import Processes
-from sparsetd.logs.shards import part_of
+from sparsetd.logs.sharding import part_of
 
 N = 60
 

@@ -16,14 +16,16 @@ from typing import Any
 import numpy as np
 
 from fuzz.oracle import check_sentence, file
-from sparsetd import LSTD, TDC, Transitions, ValueFunction, model_file
+from sparsetd import LSTD, TDC, Transitions, ValueFunction
+from sparsetd.estimators import model_file
 from sparsetd.evaluation import ScorePolicy
 from sparsetd.features import Fourier, RBFGrid, Tabular, TileCoding
 from sparsetd.storage import container
 from sparsetd.storage.cache import Cache
 from sparsetd.storage.container import CorruptFileError
-from sparsetd.storage.encoding import TAGS
 
+TAGS = ["float", "scalar", "array", "nonzeros", "strings", "floats", "ints"]
+TAGS += ["tuple", "items", "sparse", "generator", "dtype", "record", "estimator"]
 KEY = "0" * 64
 STATE = {"x": np.eye(2), "rng": np.random.default_rng(0), "names": np.array(["a", "b"], object)}
 

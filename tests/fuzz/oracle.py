@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.logs import Transitions, concatenate, files, inspect, read, read_batches
+from sparsetd.logs import Transitions, checks, concatenate, inspect, read, read_batches
 
 LONGEST_SENTENCE = 2_500
-files.MOST = 2**26  # small enough to tell a size bomb from the rest of the process
+checks.MOST = 2**26  # small enough to tell a size bomb from the rest of the process
 # In memory where the system has such a folder: a run is mostly the writing and opening of a small file.
 FOLDER = tempfile.mkdtemp(prefix="sparsetd-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
 atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)

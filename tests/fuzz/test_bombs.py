@@ -17,9 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from fuzz.test_findings import refused
-from sparsetd import LSTD, Transitions, ValueFunction, model_file
+from sparsetd import LSTD, Transitions, ValueFunction
+from sparsetd.estimators import model_file
 from sparsetd.features import Fourier, Polynomial, RBFGrid, Tabular, TileCoding
-from sparsetd.logs import files, inspect, read, read_batches, text
+from sparsetd.logs import checks, inspect, read, read_batches, text
 from sparsetd.logs.sharding import shard
 from sparsetd.storage import container
 from sparsetd.storage.container import CorruptFileError
@@ -76,7 +77,7 @@ def test_a_list_of_very_many_numbers_is_refused_by_its_footer(tmp_path: Path) ->
 def test_long_lists_of_parquet_are_refused_before_they_are_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "MOST", MIB // 2)
+    monkeypatch.setattr(checks, "MOST", MIB // 2)
     lists = pa.ListArray.from_arrays([0, MIB], pa.array(np.zeros(MIB, np.int8)))
     table = pa.table({"obs": lists, "indices": lists, "reward": [0.0]})
     pq.write_table(table, tmp_path / "log.parquet", data_page_size=2**30, use_dictionary=False, compression="zstd")
@@ -89,7 +90,7 @@ def test_row_groups_that_fit_only_one_by_one_are_read_so(tmp_path: Path, monkeyp
     lists = [[0] * 1000] * 20
     table = pa.table({"obs": lists, "indices": lists, "reward": [0.0] * 20})
     pq.write_table(table, tmp_path / "log.parquet", row_group_size=1, use_dictionary=False)
-    monkeypatch.setattr(files, "MOST", 40_000)
+    monkeypatch.setattr(checks, "MOST", 40_000)
     assert max(map(len, read_batches(tmp_path / "log.parquet"))) <= 2
     assert len(read(tmp_path / "log.parquet")) == 19
     assert max(map(len, read_batches(tmp_path / "log.parquet", indices="indices", n_features=1))) <= 2
@@ -110,7 +111,7 @@ def test_very_many_columns_are_read_fewer_rows_at_a_time(tmp_path: Path, monkeyp
     n = 400
     table = pa.table({**{f"obs_{i}": np.zeros(n) for i in range(100)}, "reward": np.zeros(n), "done": np.ones(n)})
     pq.write_table(table, tmp_path / "log.parquet")
-    monkeypatch.setattr(files, "MOST", 102 * 8 * 100)
+    monkeypatch.setattr(checks, "MOST", 102 * 8 * 100)
     sizes = [len(part) for part in read_batches(tmp_path / "log.parquet")]
     assert sizes == [98, 100, 100, 100, 2]  # two rows wait for their successors
 

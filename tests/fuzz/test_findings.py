@@ -378,3 +378,16 @@ def test_real_numbers_stored_as_complex_ones_are_read_beside_objects() -> None:
 def test_ids_in_half_precision() -> None:
     assert read({**OBS, "episode": np.array([1.0, 2.0, 3.0], np.float16)}).ids().tolist() == [1, 2, 3]
     assert read({**OBS, "episode": np.array([1.5, np.inf, 3.0], np.float16)}).ids().tolist() == ["1.5", "inf", "3"]
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("role", ["obs_x", "reward"])
+def test_infinity_is_refused_in_every_precision(kind: type, role: str) -> None:
+    """Beside an array of float32, NumPy rounds a limit of 1e100 to infinity, and infinity is not above that."""
+    refused(lambda: read({**OBS, role: np.array([1.0, np.inf, 2.0], kind)}), f"`{role}` must be finite, but row 1")
+
+
+def test_a_series_that_pandas_cannot_turn_into_an_array_is_refused() -> None:
+    column = pa.array([[[]], [[]], [[]]], pa.list_view(pa.list_(pa.float64(), 0)))
+    frame = pd.DataFrame(OBS | {"reward": pd.Series(pd.arrays.ArrowExtensionArray(column))})
+    refused(lambda: read(frame), "`reward` cannot be read as an array")

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from sparsetd.logs.arrays import array_of
+from sparsetd.logs.checks import array_of
 
 
 def test_numbers_at_odd_addresses_are_copied():

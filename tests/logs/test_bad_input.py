@@ -108,7 +108,7 @@ CASES += [
     ("observation", whole(np.zeros(N, "m8[s]")), "`observation` holds dates or durations"),
     ("observation", whole([0] * 5 + [BIG] + [0] * 2), r"`observation` must be below 2\*\*63, but row 5"),
     ("observation", whole(np.full(N, 2**63, np.uint64)), r"`observation` must be below 2\*\*63, but row 0"),
-    ("observation", whole(np.ma.masked_equal([0, 1, 2, 0, 4, 5, 6, 7], 2)), "`observation` must be present, but row 2"),
+    ("observation", whole(np.ma.masked_equal([0, 1, 2, 0, 4, 5, 6, 7], 2)), "`observation` must be finite, but row 2"),
     ("observation", whole([{"a": 1}] * N), "`observation` must hold numbers, but row 0 holds {'a': 1}"),
     ("observation", whole([datetime.date(2020, 1, 1)] * N), "`observation` must hold numbers, but row 0"),
     ("next_observation", whole(np.zeros((N, 3))), "`next_observation` has 3 columns in row 0 but `observation` has 2"),

@@ -8,10 +8,11 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from sparsetd import LSTD, ValueFunction, evaluate, model_file
+from sparsetd import LSTD, ValueFunction, evaluate
 from sparsetd.control import greedy, policy_iteration
+from sparsetd.estimators import model_file
 from sparsetd.logs import Transitions
-from sparsetd.logs.fingerprints import fingerprints, taught
+from sparsetd.logs.partition import fingerprints, taught
 
 RNG = np.random.default_rng(5)
 N = 120

@@ -15,6 +15,7 @@ import pytest
 from sparsetd import evaluate
 from sparsetd.cli import main
 from sparsetd.logs import MessyLog, inspect, prepare
+from sparsetd.logs.sharding import shard
 
 STAYS = """\
 Dossier;Visite;Service;Lactate (mmol/L);Fièvre;Prescription;Issue
@@ -284,6 +285,45 @@ def test_a_raw_table_is_predicted_as_the_log_was_prepared(tmp_path: Path, capsys
     whole = json.loads(capsys.readouterr().out)["values"]
     assert main(["predict", str(model), str(table), "--like", str(log), "--json"]) == 0
     np.testing.assert_allclose(json.loads(capsys.readouterr().out)["values"], whole[3:6])
+
+
+def test_shards_keep_how_the_log_was_prepared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names of actions, medians and first dates travel into the shards, also of several logs prepared alike."""
+    raw = {
+        "patient": [f"p{i}" for i in range(40)],
+        "seen": [f"2024-0{1 + i % 9}-01" for i in range(40)],
+        "sofa": [None if i == 3 else 1.0 + i % 7 for i in range(40)],
+        "drug": ["B" if i % 3 else "A" for i in range(40)],
+        "reward": [i % 2 for i in range(40)],
+    }
+    table, log, later, out = (tmp_path / name for name in ("new.csv", "log.parquet", "later.parquet", "shards"))
+    made = prepare(raw, bandit=True, episode="patient", action="drug", time=None)
+    made.save(log)
+    prepare({**raw, "patient": [f"q{i}" for i in range(40)], "drug": ["C"] * 40}, like=made).save(later)
+    assert main(["shard", str(log), str(later), "--out", str(out), "--shards", "3", "--quiet"]) == 0
+    new = {name: values[3:5] for name, values in raw.items() if name != "reward"}
+    again, expected = prepare(new, like=out), prepare(new, like=made)
+    assert again.action_names == ("A", "B", "C")
+    for name, values in expected.columns.items():
+        np.testing.assert_array_equal(again.columns[name], values, err_msg=name)
+    model = tmp_path / "model.sparsetd"
+    assert main(["fit", str(out), "--out", str(model), "--method", "LSTD", "--quiet"]) == 0
+    table.write_text("patient,seen,sofa,drug\np3,2024-04-01,,A\np4,2024-05-01,5,B\n")
+    values = []
+    for like in (log, out):
+        capsys.readouterr()
+        assert main(["predict", str(model), str(table), "--like", str(like), "--json"]) == 0
+        values.append(json.loads(capsys.readouterr().out)["values"])
+    assert values[0] == values[1]
+
+
+def test_shards_of_logs_that_were_prepared_differently_do_not_say_how(tmp_path: Path) -> None:
+    for k in range(2):
+        raw = {"patient": [f"{k}a", f"{k}b"], "sofa": [1.0 + k, None], "reward": [0, 1]}
+        prepare(raw, bandit=True, episode="patient").save(tmp_path / f"{k}.parquet")
+    shard([tmp_path / "0.parquet", tmp_path / "1.parquet"], tmp_path / "shards")
+    with pytest.raises(ValueError, match="does not say how it was prepared"):
+        prepare({"patient": ["c"], "sofa": [1.0]}, like=tmp_path / "shards")
 
 
 def _plain(folder: Path) -> Path:

@@ -13,7 +13,7 @@ from sparsetd import LSTD, TD, TDC, ValueFunction, evaluate, load
 from sparsetd.cli import main
 from sparsetd.estimators import fit_stream
 from sparsetd.logs import concatenate, inspect, read, read_batches, shards
-from sparsetd.logs.shards import dense
+from sparsetd.logs.sharding import dense
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

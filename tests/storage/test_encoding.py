@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 
-from sparsetd.storage.container import CorruptFileError
-from sparsetd.storage.encoding import Decoder, Encoder
+from sparsetd.storage.container import CorruptFileError, Decoder, Encoder
 
 
 @dataclass
@@ -241,7 +240,7 @@ def test_other_long_arrays_are_stored_as_they_are(value):
 
 
 def test_what_a_file_may_unfold_to_is_bounded(monkeypatch):
-    monkeypatch.setattr("sparsetd.storage.encoding.ROOM", 1_200_000)  # just enough for one
+    monkeypatch.setattr("sparsetd.storage.container.ROOM", 1_200_000)  # just enough for one
     zeros = np.zeros(100_000)
     encoder = Encoder()
     node = encoder.encode([zeros, zeros])
@@ -249,7 +248,7 @@ def test_what_a_file_may_unfold_to_is_bounded(monkeypatch):
     assert Decoder(encoder.arrays).decode(node)[1].tobytes() == zeros.tobytes()
     with pytest.raises(CorruptFileError, match="names an array twice"):
         Decoder(encoder.arrays).decode([node[0], node[0]])
-    monkeypatch.setattr("sparsetd.storage.encoding.ROOM", 799_999)
+    monkeypatch.setattr("sparsetd.storage.container.ROOM", 799_999)
     with pytest.raises(CorruptFileError, match="claim more memory than a file may"):
         Decoder(encoder.arrays).decode(node)
 

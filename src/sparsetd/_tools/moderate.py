@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
-LARGEST = 1e100  # products of a few such numbers are still finite, and so are their sums
+# Products of a few such numbers are still finite, and so are their sums. In NumPy's own type: one of Python's would
+# be rounded to infinity beside an array of float32, and nothing is above that.
+LARGEST = np.float64(1e100)
 
 
 def immoderate(values: Array) -> Mask:

@@ -2,14 +2,17 @@
 
     for result in in_processes([delayed(f)(x) for x in work], n_jobs=4): …
 
-A worker watches its parent: whoever kills that, with whatever signal, is rid of the workers too. A worker is started
+A worker watches its parent: whoever kills that, with whatever signal, is rid of the workers too. Until a worker has
+begun to watch, which on a busy machine takes seconds, the kernel of Linux ends it with its parent. A worker is started
 without the current folder on its path, where a file `numpy.py` would otherwise be run in place of NumPy; it gets the
 parent's own path, on which that folder is if the user asked for it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -19,12 +22,20 @@ from typing import Any
 
 import joblib
 from joblib import delayed
+from joblib.externals.loky.backend import fork_exec
 from joblib.parallel import get_active_backend
 
 __all__ = ["delayed", "in_processes"]
 
 SECONDS = 0.25  # between two looks at the parent
 SAFE_PATH = "PYTHONSAFEPATH"
+PR_SET_PDEATHSIG, SIGKILL = 1, 9  # of Linux: the signal that a process gets when the thread ends that started it
+# What a worker runs first, in a bare Python that takes some hundredths of a second; the wish outlives execv.
+PRELUDE = (
+    f"import ctypes, os, sys; ctypes.CDLL(None).prctl({PR_SET_PDEATHSIG}, {SIGKILL}); "
+    "os.getppid() == int(sys.argv[1]) and os.execv(sys.argv[2], sys.argv[2:])"
+)
+_start: Any = fork_exec.fork_exec  # joblib offers no other way to run something before a worker does
 
 
 def in_processes(
@@ -41,7 +52,7 @@ def in_processes(
         how = how if type(active).__name__ == "LokyBackend" else {}
     returned = "generator" if ordered else "generator_unordered"
     try:
-        with _without_current_folder(), joblib.parallel_config(**how):
+        with _started_with_care(), joblib.parallel_config(**how):
             yield from joblib.Parallel(n_jobs=n_jobs, return_as=returned)(calls)
     except BrokenProcessPool:
         why = "out of memory, or stopped from outside"
@@ -57,16 +68,26 @@ def end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+    if sys.platform == "linux":  # the thread that started this worker may end before its process does
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)
+
+
+def _start_bound(command: list[str], *args: Any, **more: Any) -> Any:
+    """As joblib starts a worker, but bound to the life of this process from its first moment on."""
+    first = [sys.executable, "-IS", "-c", PRELUDE, str(os.getpid())] if sys.platform == "linux" else []
+    return _start([*first, *command], *args, **more)
 
 
 @contextmanager
-def _without_current_folder() -> Iterator[None]:
-    """Python processes that are started inside do not put the current folder on their path."""
+def _started_with_care() -> Iterator[None]:
+    """Python processes that are started inside end with this one, and do not put the current folder on their path."""
     before = os.environ.get(SAFE_PATH)
     os.environ[SAFE_PATH] = "1"
+    fork_exec.fork_exec = _start_bound
     try:
         yield
     finally:
+        fork_exec.fork_exec = _start
         if before is None:
             os.environ.pop(SAFE_PATH, None)
         else:

@@ -67,7 +67,8 @@ def arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace, console: Console) -> Outcome:
     from scipy.sparse import issparse
 
-    from sparsetd import ValueFunction, model_file
+    from sparsetd import ValueFunction
+    from sparsetd.estimators import model_file
     from sparsetd.estimators.fit_stream import fit_in_parts
     from sparsetd.evaluation import fit_shards
 
@@ -104,7 +105,8 @@ def run(args: Namespace, console: Console) -> Outcome:
 
 def _earlier(args: Namespace) -> Any:
     """The model that is to go on."""
-    from sparsetd import ValueFunction, model_file
+    from sparsetd import ValueFunction
+    from sparsetd.estimators import model_file
 
     model = model_file.load(args.init)
     if not isinstance(model, ValueFunction):
@@ -124,7 +126,7 @@ def _earlier(args: Namespace) -> Any:
 
 def _export(model: Any, path: Path, notes: dict[str, Any]) -> None:
     """Write the weights alone, in the format that the ending of the file says."""
-    from sparsetd import model_file
+    from sparsetd.estimators import model_file
 
     if path.suffix.lower() == ".json":
         model_file.export_json(model, path)
@@ -166,8 +168,8 @@ def _estimator(args: Namespace) -> Any:
 def method_named(name: str) -> Any:
     """The estimator of this name, in small letters or capitals."""
     from sparsetd.estimators import BaseTD
+    from sparsetd.estimators.model_file import known_classes
     from sparsetd.estimators.validation import nearest
-    from sparsetd.model_file import known_classes
 
     known = {n.lower(): cls for n, cls in known_classes().items() if issubclass(cls, BaseTD) and cls is not BaseTD}
     if name.lower() not in known:

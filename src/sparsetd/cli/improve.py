@@ -36,7 +36,7 @@ def arguments(parser: ArgumentParser) -> None:
 
 
 def run(args: Namespace, console: Console) -> Outcome:
-    from sparsetd import model_file
+    from sparsetd.estimators import model_file
     from sparsetd.evaluation import improve
 
     out, page = (

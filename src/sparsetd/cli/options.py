@@ -14,7 +14,7 @@ from sparsetd.cli.command import WrongInput
 from sparsetd.logs import Shard, Transitions, read, shards
 from sparsetd.logs.door import FILES
 from sparsetd.logs.schema import WIDEST
-from sparsetd.logs.shards import part_of
+from sparsetd.logs.sharding import part_of
 from sparsetd.logs.text import is_number
 from sparsetd.storage.atomic import regular_file
 from sparsetd.storage.cache import Cache

@@ -28,8 +28,8 @@ from sparsetd.cli.command import Command, Console, Outcome, WrongInput, words
 from sparsetd.cli.options import add_log, check_output
 from sparsetd.logs.door import Log
 from sparsetd.logs.prepare import prepare
+from sparsetd.logs.reading import array, observed
 from sparsetd.logs.schema import ALIASES, SIZES, SPARSE, in_order
-from sparsetd.logs.table import array, observed
 from sparsetd.storage.atomic import replace_file
 
 STATE = ("observation", "episode")
@@ -46,7 +46,8 @@ def arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace, console: Console) -> Outcome:
     del console
-    from sparsetd import ValueFunction, model_file
+    from sparsetd import ValueFunction
+    from sparsetd.estimators import model_file
     from sparsetd.evaluation import ScorePolicy
 
     target = check_output(args.out, ".csv", inputs=[args.model, args.log])
@@ -71,7 +72,7 @@ def run(args: Namespace, console: Console) -> Outcome:
 
 def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
     """Values and episodes of all rows in the file's own order: a value needs no rewards, successors or sorted rows."""
-    from sparsetd import model_file
+    from sparsetd.estimators import model_file
 
     values: list[Any] = []
     episode: list[Any] = []

@@ -23,7 +23,7 @@ from sparsetd.control.policies import Rule, ValuePolicy, uniform
 from sparsetd.estimators import LSTD
 from sparsetd.features.featurize import featurize, state_features
 from sparsetd.logs import Policy, Transitions
-from sparsetd.logs.fingerprints import fingerprints
+from sparsetd.logs.partition import fingerprints
 from sparsetd.plots import draw
 from sparsetd.system import Array, Batch
 

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sparsetd.features.featurize import feature_names, featurize, fit_features, state_features
 from sparsetd.logs import Policy, Transitions, action_probabilities
 from sparsetd.logs.checks import finite, numbers
-from sparsetd.logs.fingerprints import fingerprints
+from sparsetd.logs.partition import fingerprints
 from sparsetd.logs.schema import in_order, names_in
 from sparsetd.system import Array
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sparsetd.evaluation.action_values import ActionRows, ActionValue
 from sparsetd.evaluation.score_policy import DECIMALS, ScorePolicy
 from sparsetd.logs import Transitions
-from sparsetd.logs.fingerprints import fingerprints
+from sparsetd.logs.partition import fingerprints
 from sparsetd.system import Array
 
 FEW = 5

@@ -8,6 +8,7 @@ import re
 import sys
 from typing import Any
 
+from sparsetd.estimators import model_file
 from sparsetd.logs.checks import reason
 
 FUNCTION = re.compile(r"[\w.]*:\w+")
@@ -22,9 +23,8 @@ def named_policy(text: str) -> Any:
     """Return what a file or module:function holds."""
     if FUNCTION.fullmatch(text) and not text.startswith("greedy:"):
         return Imported(text, os.getcwd())
-    # A model file may hold any estimator, so its reader stands above this layer and is looked up when it is needed.
     path = text.removeprefix("greedy:")
-    model = importlib.import_module("sparsetd.model_file").load(path)
+    model = model_file.load(path)
     if text.startswith("greedy:") and getattr(model, "n_actions_", None) is None:
         raise ValueError(f"{path} holds no action values: fit it with --target.")
     if not text.startswith("greedy:") and not callable(model):

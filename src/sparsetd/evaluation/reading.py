@@ -26,8 +26,7 @@ from sparsetd.features.basis import Basis, automatic
 from sparsetd.features.featurize import feature_names, featurize, fit_features
 from sparsetd.logs import Shard, Transitions, concatenate, shards
 from sparsetd.logs.engines import Engine, reduced
-from sparsetd.logs.fingerprints import refuse_own
-from sparsetd.logs.partition import hashed
+from sparsetd.logs.partition import hashed, refuse_own
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
 

@@ -37,7 +37,7 @@ class ScorePolicy:
     Observations (n, p) become probabilities (n, A), by `rule` on the tables `habit` and `merit` (A, k + 1).
 
     `names` are all observed columns, `columns` the numbers of the k that are used; the last column of a table is its
-    constant, and `learnt_from` the fingerprints of the episodes that taught it (`logs.fingerprints`). `actions` are the
+    constant, and `learnt_from` the fingerprints of the episodes that taught it (`logs.partition`). `actions` are the
     names of the actions where the log has them: another log may number them otherwise.
 
     Examples

@@ -32,13 +32,12 @@ from sparsetd.evaluation.behavior import BehaviorPolicy, Calibrated, estimate_be
 from sparsetd.evaluation.named import is_named, named_policy
 from sparsetd.features.featurize import successors
 from sparsetd.logs import Transitions
-from sparsetd.logs.cells import folded
 from sparsetd.logs.checks import show
 from sparsetd.logs.door import files_of
 from sparsetd.logs.files import action_names
 from sparsetd.logs.policy import chosen, discrete, is_whole, shares
 from sparsetd.logs.rules import AS_WAS_DONE, Clause, Family, Rule, is_rule, policy
-from sparsetd.logs.schema import listed, names_in, nearest
+from sparsetd.logs.schema import folded, listed, names_in, nearest
 from sparsetd.system import Array
 
 BEHAVIOR = "the logged behaviour itself"

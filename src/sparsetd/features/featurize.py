@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from sparsetd.features.maps import positive_integer
 from sparsetd.logs import Policy, Transitions
-from sparsetd.logs.arrays import joined
+from sparsetd.logs.checks import joined
 from sparsetd.logs.policy import chosen, discrete
 from sparsetd.system import Array, Batch
 

@@ -9,7 +9,7 @@ from sparsetd.logs.policy import Policy, action_probabilities
 from sparsetd.logs.prepare import MessyLog, Prepared, prepare
 from sparsetd.logs.reading import read, read_batches
 from sparsetd.logs.schema import Schema, infer_schema
-from sparsetd.logs.shards import Shard, shards
+from sparsetd.logs.sharding import Shard, shards
 from sparsetd.logs.transitions import Transitions, concatenate
 
 __all__ = [

@@ -1,7 +1,12 @@
 """Where rows come from: files, folders and patterns, frames, SQL, mappings of arrays and Minari datasets.
 
 Every source is opened first, which tells its columns, and only those that have a role are read: as Arrow's where the
-source speaks Arrow, else as arrays.
+source speaks Arrow, else as arrays. What comes out are checked rows as Arrow tables, from which `Transitions` are made.
+
+A column of such a table is called by its role, those of several columns by their number too ("observation 3"). Numbers
+are int64, float32 or float64 without nulls, flags are booleans, ids are integers or a dictionary of texts, and sparse
+rows are lists of int32 and float64. Rows are checked here and nowhere else, in the order of the source: an error names
+the source's own columns and rows. From here on, rows are joined, taken, sliced, spilled and written by Arrow.
 """
 
 from __future__ import annotations
@@ -15,18 +20,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
 import pyarrow as pa
 
-from sparsetd.logs import files
-from sparsetd.logs.arrays import array_of
-from sparsetd.logs.checks import Array, counted_from, nth, reason, show
+from sparsetd.logs import checks, files
+from sparsetd.logs.checks import MOST, Array, array_of, counted_from, csr_of, ids_of, lists_of, nth, reason, show
 from sparsetd.logs.environments import open_minari
 from sparsetd.logs.files import Opened, Raw
-from sparsetd.logs.schema import Schema, check_names, codes_in, infer_schema, joined_names
-from sparsetd.logs.table import checked
-from sparsetd.logs.text import distinct, open_csv, open_jsonl, typed
+from sparsetd.logs.schema import WIDEST, Schema, check_names, codes_in, infer_schema, joined_names
+from sparsetd.logs.text import open_csv, open_jsonl, typed
+from sparsetd.storage.container import distinct
 
-MAX_BYTES = files.MOST
+MAX_BYTES = MOST
+TOLD = 6  # problems of a table, one sentence each
 BATCH = 65_536  # rows that are read at a time
 HEAD = 2**16  # bytes of a text whose lines stand for all of it
 
@@ -50,7 +56,8 @@ class Log:
     """The rows of one or several sources, as checked tables in the order of the sources; the first decides on roles.
 
     `action_names` are those of all sources, in whose numbering the actions come: a code has a name, and files that were
-    prepared one by one give the same name other codes. The caller may say which numbering.
+    prepared one by one give the same name other codes. The caller may say which numbering. `learnt` is what `prepare`
+    learnt, where all sources were prepared alike.
     """
 
     def __init__(self, *sources: Any, batch_rows: int = BATCH, max_bytes: int = MAX_BYTES, **columns: Any) -> None:
@@ -60,9 +67,10 @@ class Log:
         self.n_rows = 0  # of all tables so far
         self._first = self.parts[0][1]()
         self.schema = infer_schema(self._first.names, **columns)
-        self.action_names, self._codes = self._first.action_names, dict[Path | None, Array]()
-        if len(self.parts) > 1 or wanted is not None:
-            self.action_names, self._codes = _joined_actions([path for path, _ in self.parts], wanted)
+        paths = [path for path, _ in self.parts]
+        notes = [self._first.notes, *(files.notes_of(path) if path else {} for path in paths[1:])]
+        self.action_names, self._codes = _joined_actions(paths, notes, wanted)
+        self.learnt = _learnt_alike(notes)
 
     def __iter__(self) -> Iterator[pa.Table]:
         first: pa.Table | None = None
@@ -89,6 +97,142 @@ class Log:
             raise ValueError(f"`{self.schema.action[0]}` has an action that {path} does not name: prepare it again.")
         place = table.column_names.index("action 0")
         return table.set_column(place, "action 0", pa.array(code[own]))
+
+
+def checked(raw: Raw, schema: Schema, told: int = TOLD) -> pa.Table:
+    """Check every column the schema names; every one that is wrong is told, with its first bad row and a remedy."""
+    n = checks.n_rows(schema.observed, raw[schema.observed])
+    if n == 0:
+        raise ValueError(f"`{schema.observed}` has no rows: the source is empty.")
+    look = _Look(raw, schema, n)
+    found = look.numbers("action")
+    density = any(values.dtype.kind == "f" for values in found.values())
+    ended = look.at("terminated", checks.flags)
+    mu = look.at("behavior_prob", checks.probabilities, density=density, positive=True)
+    pi = look.at("target_prob", checks.probabilities, density=density, positive=False)
+    found |= {
+        **look.numbers("observation"),
+        **look.numbers("next_observation", np.zeros(n, bool) if ended is None else ~ended),
+        **(look.tried(_sparse, "", raw, schema, n) or {}),
+        **(look.tried(_sparse, "next_", raw, schema, n) or {}),
+        "terminated": ended,
+        "truncated": look.at("truncated", checks.flags),
+        "reward": np.zeros(n) if schema.reward is None else look.at("reward", checks.column),
+        "step": look.at("step", checks.column),
+        "behavior_prob": mu,
+        "target_prob": pi,
+        "ratio": look.at("ratio", checks.ratios, behavior_prob=mu, target_prob=pi, behavior=schema.behavior_prob),
+        "episode": look.ids("episode"),
+        "group": look.ids("group"),
+    }
+    look.tell(told)
+    return pa.table({role: _arrow(values) for role, values in found.items() if values is not None})
+
+
+class _Look:
+    """A look at columns that goes on after one that is wrong, so that all problems are told at once."""
+
+    def __init__(self, raw: Raw, schema: Schema, n: int) -> None:
+        self.raw, self.schema, self.n = raw, schema, n
+        self.problems: list[Exception] = []
+
+    def tried(self, check: Callable[..., Any], *args: Any, **how: Any) -> Any:
+        """Return what a check returns; None where it finds something wrong."""
+        try:
+            return check(*args, **how)
+        except (ValueError, TypeError) as problem:
+            self.problems.append(problem)
+            return None
+
+    def at(self, role: str, check: Callable[..., Any], **how: Any) -> Any:
+        """Return what a check makes of the column of a role; it gets None where there is no such column."""
+        name = getattr(self.schema, role)
+        values = None if name is None else self.tried(array_of, name, self.raw[name])
+        return None if values is None and name is not None else self.tried(check, name or role, values, self.n, **how)
+
+    def ids(self, role: str) -> Any:
+        name = getattr(self.schema, role)
+        return None if name is None else self.tried(ids_of, name, self.raw[name], self.n)
+
+    def numbers(self, role: str, where: Array | None = None) -> dict[str, Array]:
+        """Columns of numbers, or of lists of numbers, finite in the rows `where`."""
+        names = enumerate(getattr(self.schema, role))
+        found = {f"{role} {j}": self.tried(_numbers, name, self.raw[name], self.n, where) for j, name in names}
+        return {column: values for column, values in found.items() if values is not None}
+
+    def tell(self, most: int) -> None:
+        """Raise what was found, if anything."""
+        if len(self.problems) == 1:
+            raise self.problems[0] from None
+        if self.problems:
+            told = [str(problem) for problem in self.problems[:most]]
+            more = [f"{len(self.problems) - most:,} more columns are wrong."] if len(self.problems) > most else []
+            raise ValueError(" ".join([*told, *more]))
+
+
+def _arrow(values: Any) -> Any:
+    """An array as an Arrow column that shares its memory; the rows of a matrix become lists."""
+    if isinstance(values, pa.Array):
+        return values
+    if values.ndim == 1:
+        return pa.array(values)
+    return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
+
+
+def _numbers(name: str, column: Any, n: int, where: Array | None) -> Array:
+    values = checks.rows(name, unpacked(array_of(name, column)))
+    checks.length(name, values, n)
+    checks.finite(name, values, where)
+    return values[:, 0] if values.shape[1] == 1 else values
+
+
+def unpacked(values: Array) -> Any:
+    """A list column (an array of lists) as a list of rows, which NumPy makes rectangular; missing lists are NaN."""
+    if values.dtype == object and values.ndim == 1 and len(values):
+        first = next((entry for entry in values if not checks.is_missing(entry)), None)
+        if isinstance(first, (list, tuple, np.ndarray)):
+            absent = np.full(checks.shape(first) or (), np.nan)
+            return [absent if checks.is_missing(entry) else entry for entry in values]
+    return values
+
+
+def _sparse(prefix: str, raw: Raw, schema: Schema, n: int) -> dict[str, Any]:
+    """Sparse rows, or with the prefix "next_" their successors, as lists, folded into buckets where these are given."""
+    indices, values = getattr(schema, f"{prefix}indices"), getattr(schema, f"{prefix}values")
+    if indices is None:
+        if schema.buckets is not None and not prefix:
+            raise ValueError("`buckets` folds sparse rows (lists of `indices`), but these are not: leave it out.")
+        return {}
+    offsets, places = lists_of(indices, raw[indices], "iu")
+    checks.length(indices, offsets[1:], n)
+    _refuse_outside(indices, offsets, places, schema)
+    places = places % schema.buckets if schema.buckets is not None else places
+    lists = {f"{prefix}indices": list_column(offsets, places.astype(np.int32))}
+    if values is not None:
+        ends, entries = lists_of(values, raw[values], "iuf")
+        if not np.array_equal(offsets, ends):
+            row = int(np.argmax(np.diff(offsets) != np.diff(ends))) if len(ends) == len(offsets) else 0
+            raise ValueError(f"`{values}` and `{indices}` differ in length in row {nth(row)}: give a value per index.")
+        checks.finite(values, csr_of(offsets, places, entries, 1))
+        lists[f"{prefix}values"] = list_column(offsets, entries.astype(np.float64, copy=False))
+    return lists
+
+
+def list_column(offsets: Array, entries: Array) -> Any:
+    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32, copy=False)), pa.array(entries))
+
+
+def _refuse_outside(name: str, offsets: Array, places: Array, schema: Schema) -> None:
+    most = schema.n_features or (2**63 if schema.buckets else WIDEST)
+    unsigned = places.view(f"u{places.itemsize}")  # a negative index is a large unsigned one
+    limit = most if places.dtype.kind == "u" else min(most, 2 ** (8 * places.itemsize - 1))
+    if unsigned.max(initial=0) < limit:
+        return
+    row = int(np.searchsorted(offsets, np.argmax(unsigned >= limit), side="right")) - 1
+    raise ValueError(
+        f"`{name}` has an index outside 0 … {most - 1:,} in row {nth(row)}: hash the features to that range, or give "
+        "`n_features` or `buckets` (`--n-features`, `--buckets`)."
+    )
 
 
 def raw_columns(source: Any) -> Iterator[dict[str, Array]]:
@@ -135,16 +279,9 @@ def _mapping(columns: Mapping[str, Any]) -> Opened:
     """Arrays, lists or series by name, which come whole."""
 
     def batches(names: Sequence[str], _: int, __: Sequence[str]) -> Iterator[Raw]:
-        yield {name: _in_memory(name, columns[name]) for name in names}
+        yield {name: columns[name] for name in names}
 
     return Opened(list(columns), batches)
-
-
-def _in_memory(name: str, values: Any) -> Any:
-    if hasattr(values, "toarray") or getattr(values, "ndim", 1) == 0 or not hasattr(values, "__len__"):
-        what = "a sparse matrix" if hasattr(values, "toarray") else "a single number"
-        raise ValueError(f"`{name}` is {what}: pass an array, or make a log with `Transitions.from_arrays`.")
-    return values.to_numpy() if hasattr(values, "to_numpy") else values
 
 
 def _stream(names: Sequence[str], batches: Iterable[Any]) -> Opened:
@@ -178,10 +315,10 @@ def _refuse_another_width(table: pa.Table, first: pa.Table, schema: Schema) -> N
 
 
 def _joined_actions(
-    paths: Sequence[Path | None], wanted: Sequence[str] | None
+    paths: Sequence[Path | None], notes: Sequence[Mapping[str, Any]], wanted: Sequence[str] | None
 ) -> tuple[tuple[str, ...] | None, dict[Path | None, Array]]:
     """The names of the actions of all files (or those `wanted`), and the common code of each action of every file."""
-    found = {path: None if path is None else files.action_names(path) for path in paths}
+    found = {path: some.get("action_names") for path, some in zip(paths, notes, strict=True)}
     named = {path: names for path, names in found.items() if names is not None}
     if named and len(named) < len(found):
         other = next(path for path in found if path not in named)
@@ -193,6 +330,13 @@ def _joined_actions(
         return None, {}
     union = joined_names([*named.values()]) if wanted is None else tuple(wanted)
     return union, {path: codes_in(union, names) for path, names in named.items() if names != union}
+
+
+def _learnt_alike(notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return what `prepare` learnt from the sources, if it read their columns in the same way; else nothing."""
+    first = notes[0].get("learnt") or {}
+    same = all((some.get("learnt") or {}).get("columns") == first.get("columns") for some in notes)
+    return dict(first) if same else {}
 
 
 def extent(source: Any, **columns: Any) -> tuple[int, int]:

@@ -28,9 +28,11 @@ class _Log:
     def done(self) -> bool:
         return self.steps <= 0 or self.episodes <= 0
 
-    def add(self, **row: Any) -> None:
-        self.rows.append({**row, "start": self.fresh})
-        self.fresh = bool(row["terminated"] or row["truncated"])
+    def add(self, s: Array, a: Any, reward: Any, successor: Array, terminated: Any, truncated: Any, mu: float) -> None:
+        row = {"observation": s, "action": int(a), "reward": float(reward), "next_observation": successor}
+        row |= {"terminated": bool(terminated), "truncated": bool(truncated), "behavior_prob": mu, "start": self.fresh}
+        self.rows.append(row)
+        self.fresh = bool(terminated or truncated)
         self.steps -= 1
         self.episodes -= self.fresh
 
@@ -117,7 +119,7 @@ def _run_single(env: Any, policy: Policy, rng: np.random.Generator, log: _Log) -
         (a,), (mu,) = _draw(policy, s[None], rng)
         obs, reward, terminated, truncated, _ = env.step(int(a) + first)
         successor = flat(obs)
-        log.add(**_row(s, a, reward, successor, terminated, truncated, mu))
+        log.add(s, a, reward, successor, terminated, truncated, mu)
         s = flat(env.reset()[0]) if log.fresh and not log.done else successor
     return log
 
@@ -140,23 +142,11 @@ def _run_vector(env: Any, policy: Policy, rng: np.random.Generator, logs: list[_
                 successor[i] = flat(info["final_obs"][i])
         for j, log in enumerate(logs):
             if not (log.done or resetting[j]):
-                log.add(**_row(s[j], a[j], reward[j], successor[j], terminated[j], truncated[j], mu[j]))
+                log.add(s[j], a[j], reward[j], successor[j], terminated[j], truncated[j], mu[j])
         if mode == "DISABLED" and over.any():
             after = batch(env.reset(options={"reset_mask": over})[0])
         s, resetting = after, over & ~resetting & (mode == "NEXT_STEP")
     return logs
-
-
-def _row(s: Array, a: Any, reward: Any, successor: Array, terminated: Any, truncated: Any, mu: float) -> dict[str, Any]:
-    return {
-        "observation": s,
-        "action": int(a),
-        "reward": float(reward),
-        "next_observation": successor,
-        "terminated": bool(terminated),
-        "truncated": bool(truncated),
-        "behavior_prob": mu,
-    }
 
 
 def _draw(policy: Policy, s: Array, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -224,9 +214,8 @@ def _chunks(dataset: Any, batch_rows: int) -> Iterator[dict[str, Array]]:
     size = 0
     for number, episode in enumerate(_episodes(dataset)):
         columns = _columns(number, episode)
-        if not len(columns["reward"]):
+        if not columns:  # an episode without a step
             continue
-        columns = _numbers(number, columns)
         first = first or columns
         _refuse_other_shapes(number, columns, first)
         pending.append(columns)
@@ -258,6 +247,7 @@ def _load(identifier: str) -> Any:
 
 
 def _columns(number: int, episode: Any) -> dict[str, Array]:
+    """The columns of an episode, numbers only, so that episodes of one shape can be joined."""
     try:
         columns = _fields(episode)
     except Exception as error:  # in place of an array there may be anything
@@ -269,13 +259,8 @@ def _columns(number: int, episode: Any) -> dict[str, Array]:
                 f"Episode {number} has {n} rewards, so `{name}` must have {n} rows (observations one more), "
                 f"but its shape is {column.shape}."
             )
-    return columns
-
-
-def _numbers(number: int, columns: dict[str, Array]) -> dict[str, Array]:
-    """Numbers only, so that episodes of one shape can be joined."""
     try:
-        return {name: column if name == "episode" else numbers(name, column) for name, column in columns.items()}
+        return {name: column if name == "episode" else numbers(name, column) for name, column in columns.items() if n}
     except (TypeError, ValueError) as error:
         raise type(error)(f"Episode {number} of the Minari dataset: {error}") from None
 

@@ -14,22 +14,21 @@ import os
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sparsetd.logs import checks
 from sparsetd.logs.checks import Array, reason, show
 from sparsetd.logs.schema import MAX_COLUMNS, check_names
 
-MOST = 8 * 2**30  # bytes that one row group or one column of lists may unpack to
-NUMBER = 8  # bytes of an entry
 HARMLESS = 2**28  # bytes that any file may unpack to; beyond it, at most `SHRUNK` times those that it has
 SHRUNK = 1_000
 PARQUET = (".parquet", ".pq")
-METADATA = b"sparsetd"  # the key in a Parquet file under which the names of its actions travel
+METADATA = b"sparsetd"  # the key in a Parquet file under which notes on its making travel
 MAGIC = b"ARROW1"  # an Arrow file begins and ends with it; a stream does not
 ROW_GROUPS, COLUMNS, ABOUT, PATH, N_VALUES = 4, 1, 3, 3, 5  # fields of a footer that lead to the sizes of lists
 TAIL = 8  # bytes after the footer of a Parquet file: its length and a magic word
@@ -48,7 +47,7 @@ class Opened:
 
     names: Sequence[str]
     batches: Callable[[Sequence[str], int, Sequence[str]], Iterator[Raw]]
-    action_names: tuple[str, ...] | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)  # see `notes_of`
 
 
 @contextmanager
@@ -81,7 +80,7 @@ def open_parquet(path: Path) -> Opened:
             for batch in file.iter_batches(rows, columns=list(columns), use_threads=False):
                 yield raw_of(batch, columns)
 
-    return Opened(file.schema_arrow.names, batches, _named(file.schema_arrow.metadata))
+    return Opened(file.schema_arrow.names, batches, _notes_in(file.schema_arrow.metadata))
 
 
 def footer_of(path: Path) -> Any:
@@ -106,17 +105,17 @@ def rows_of(path: Path, metadata: Any, most_rows: int) -> int:
     has_lists = any(leaf.max_repetition_level for leaf in leaves)
     entries = entries_of_lists(path) if has_lists else [0] * len(groups)
     for group, listed in zip(groups, entries, strict=False):
-        size = max(group.total_byte_size, NUMBER * listed)
-        if size > MOST or (size > HARMLESS and size > SHRUNK * path.stat().st_size):
-            much = f"{size / 2**30:.1f} GiB in one row group, beyond {min(size, MOST) / 2**30:.1f}"
+        size = max(group.total_byte_size, checks.NUMBER * listed)
+        if size > checks.MOST or (size > HARMLESS and size > SHRUNK * path.stat().st_size):
+            much = f"{size / 2**30:.1f} GiB in one row group, beyond {min(size, checks.MOST) / 2**30:.1f}"
             raise ValueError(f"{path.name} would unpack to {much}: write smaller ones.")
         widest = max(widest, size // max(group.num_rows, 1))
-    return max(1, min(rows_at_once(most_rows, metadata.num_columns), MOST // widest))
+    return max(1, min(rows_at_once(most_rows, metadata.num_columns), checks.MOST // widest))
 
 
 def rows_at_once(most_rows: int, n_columns: int) -> int:
     """At most `most_rows` rows, fewer where very many columns would not fit."""
-    return min(most_rows, max(3, MOST // (NUMBER * max(n_columns, 1))))
+    return min(most_rows, max(3, checks.MOST // (checks.NUMBER * max(n_columns, 1))))
 
 
 def _texts(metadata: Any) -> list[str]:
@@ -125,20 +124,27 @@ def _texts(metadata: Any) -> list[str]:
     return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
 
 
-def action_names(source: Any) -> tuple[str, ...] | None:
-    """The names of the actions that `prepare` or `shard` wrote into a Parquet file; None for any other source."""
-    path = Path(source) if isinstance(source, (str, Path)) else Path()
-    if path.suffix.lower() not in PARQUET or not path.is_file():
-        return None
-    return _named(footer_of(path).schema.to_arrow_schema().metadata)
+def notes_of(path: Path) -> dict[str, Any]:
+    """Return what `prepare` or `shard` wrote into a Parquet file beside its rows; nothing for any other file.
+
+    `action_names` are the names of its actions, and `learnt` says how the table was prepared.
+    """
+    is_parquet = path.suffix.lower() in PARQUET and path.is_file()
+    return _notes_in(footer_of(path).schema.to_arrow_schema().metadata) if is_parquet else {}
 
 
-def _named(metadata: Mapping[bytes, bytes] | None) -> tuple[str, ...] | None:
+def _notes_in(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
     try:
-        names = json.loads((metadata or {}).get(METADATA, b"{}")).get("action_names")
-        return None if names is None else tuple(map(str, names))
+        notes = json.loads((metadata or {}).get(METADATA, b"{}"))
+        names, learnt = notes.get("action_names"), notes.get("learnt")
+        return {"action_names": None if names is None else tuple(map(str, names)), "learnt": dict(learnt or {})}
     except (AttributeError, TypeError, ValueError):  # somebody else's metadata under our key
-        return None
+        return {}
+
+
+def action_names(source: Any) -> tuple[str, ...] | None:
+    """The names of the actions of a file, where it has them."""
+    return notes_of(Path(source)).get("action_names") if isinstance(source, (str, Path)) else None
 
 
 def open_ipc(path: Path) -> Opened:
@@ -249,7 +255,7 @@ def _number(data: io.BytesIO) -> int:
     return value >> 1 ^ -(value & 1)
 
 
-def read_npz(path: Path, max_bytes: int = MOST) -> dict[str, Array]:
+def read_npz(path: Path, max_bytes: int = checks.MOST) -> dict[str, Array]:
     """Arrays of an .npz archive, without pickles; sizes are checked against the headers before anything is unpacked."""
     try:
         with zipfile.ZipFile(path) as archive:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.logs.arrays import folded
+from sparsetd.logs.checks import into_buckets
 from sparsetd.logs.reading import Reading, read_with_notes
 from sparsetd.logs.schema import ALIASES, Schema
 from sparsetd.logs.suspicions import CHECKS, only_outcomes
@@ -144,7 +144,7 @@ def _dense(t: Transitions) -> Transitions:
     """Return what looks wrong is looked for in dense columns, into which sparse ones are folded."""
     if not sp.issparse(t.observation):
         return t
-    s, after = (folded(rows, LOOKED_AT).toarray() for rows in (t.observation, t.next_observation))
+    s, after = (into_buckets(rows, LOOKED_AT).toarray() for rows in (t.observation, t.next_observation))
     return replace(t, observation=s, next_observation=after)
 
 

@@ -16,21 +16,31 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sparsetd.logs import cells, messy
-from sparsetd.logs.cells import Reading, folded
+from sparsetd.logs import raw_columns
 from sparsetd.logs.checks import Array, show
-from sparsetd.logs.files import METADATA
-from sparsetd.logs.messy import Filling, Notes, option
-from sparsetd.logs.raw import Column, Raw, raw_table
+from sparsetd.logs.door import files_of
+from sparsetd.logs.files import METADATA, notes_of
+from sparsetd.logs.raw import Column, Raw, Reading, meaning, number, raw_table
+from sparsetd.logs.raw_columns import Filling, Notes, option
 from sparsetd.logs.reading import read
-from sparsetd.logs.schema import ALIASES
+from sparsetd.logs.schema import ALIASES, folded, nearest
 from sparsetd.logs.transitions import Transitions
-from sparsetd.logs.visits import Visits, visits
 from sparsetd.storage.atomic import replace_file
 
 KEEP = ("order", "duplicates", "names", "outcome")
 MISSING = ("carry", "median", "mark", "refuse")
 Ends = Literal["last-row", "cut"]
+# Names that say what a column is, beside those of `schema.ALIASES`, in the languages of the tables that were met.
+GUESSES = {
+    "episode": "patient patient_id patientnr patiënt patiëntnummer paciente subject_id stay stay_id sejour séjour fall "
+    "fallnummer opname user user_id customer session",
+    "time": "time date datetime timestamp day hour zeit zeitpunkt datum tijd tijdstip heure fecha hora",
+    "action": "treatment decision arm traitement behandlung behandeling tratamiento tratamento terapia",
+    "terminated": "discharged ended entlassen ontslagen",
+    "reward": "outcome ausgang issue uitkomst desenlace esito desfecho",
+}
+ROLES = {"time" if role == "step" else role: aliases for role, aliases in ALIASES.items()}
+MIX = np.uint64(0x9E3779B97F4A7C15)  # an odd number that spreads codes over 64 bits
 
 
 class MessyLog(ValueError):
@@ -136,7 +146,7 @@ def prepare(
         More words that stand for a missing value; columns to be read as text.
     dates : "day-first", "month-first" or None
         How dates such as 3/4/2024 are meant; found out column by column by default.
-    like : Prepared, or path of a log that `prepare` wrote
+    like : Prepared, or path of a log that `prepare` wrote, or of its shards
         Read the table as that one was read: same roles, categories, codes, medians and first dates.
     **roles
         Columns by role, ``episode="patient"``, ``time="visit"``; None where there is none. Whatever has no role is
@@ -166,7 +176,7 @@ def prepare(
     Transitions(3 rows, 2 episodes, 3 observed columns, 2 terminated, 0 truncated)
     """
     _refuse_unknown(missing, keep)
-    known = learnt_from(like)
+    known = _known_from(like)
     given: dict[str, Any] = {"ends": ends, "bandit": bandit, "drop": drop, "na": na, "text": text, "dates": dates}
     asked = {name: value or known.get(name) for name, value in given.items()} | {"keep": keep}
     raw = _without_words(raw_table(source), asked["na"] or ())
@@ -186,7 +196,7 @@ def prepare(
     return Prepared(columns | seen, names, tuple(notes.done), json.loads(json.dumps(kept)))
 
 
-def learnt_from(like: Any) -> dict[str, Any]:
+def _known_from(like: Any) -> dict[str, Any]:
     """Return what `prepare` learnt from an earlier table, out of its result or of the file that it wrote."""
     if like is None:
         return {}
@@ -196,13 +206,8 @@ def learnt_from(like: Any) -> dict[str, Any]:
         return dict(like)
     if not isinstance(like, (str, Path)):
         raise TypeError("`like` must be what `prepare` returned, or the path of a log that it wrote.")
-    import pyarrow.parquet as pq
-
-    try:
-        learnt = json.loads((pq.read_schema(like).metadata or {}).get(METADATA, b"{}")).get("learnt")
-    except (ValueError, AttributeError, OSError) as error:
-        raise ValueError(f"{like} is not a log that `prepare` wrote ({type(error).__name__}): name one.") from None
-    if not isinstance(learnt, dict) or not learnt:
+    learnt = notes_of(files_of(like)[0]).get("learnt")
+    if not learnt:
         raise ValueError(f"{like} does not say how it was prepared: write it again with `sparsetd prepare`.")
     return learnt
 
@@ -245,10 +250,10 @@ def _observed(found: Visits, filling: Filling, notes: Notes, join: bool) -> tupl
     for name, column in found.raw.columns.items():
         if name in found.roles.values():
             continue
-        made, learnt[name] = messy.observed(column, found.hints[name], notes, filling, join=join)
+        made, learnt[name] = raw_columns.observed(column, found.hints[name], notes, filling, join=join)
         columns |= {f"obs_{label}": values for label, values in made.items()}
         if learnt[name].get("kind") == "text" and not _is_role(name):
-            texts = messy.names_of(column, Notes(notes.rows), join)
+            texts = raw_columns.names_of(column, Notes(notes.rows), join)
             columns[name] = texts.spread(np.array(texts.cells, dtype=object))
     if not columns:
         notes.problems.append("No column is left to be observed: each has a role, was left out, or is empty.")
@@ -264,7 +269,7 @@ def _named_columns(
     for role, name in found.roles.items():
         column = found.raw.columns[name]
         if role == "action":
-            columns[role], names = messy.codes(column, notes, actions, "names" not in keep)
+            columns[role], names = raw_columns.codes(column, notes, actions, "names" not in keep)
         elif role == "time":
             columns["step"] = found.step
         elif role in ("terminated", "truncated"):
@@ -275,7 +280,7 @@ def _named_columns(
             columns[role] = _reward(found, column, keep, notes)
         else:
             most = 1.0 if role.endswith("_prob") else np.inf
-            columns[role] = messy.numbers(column, notes, found.hints[name], most=most)
+            columns[role] = raw_columns.numbers(column, notes, found.hints[name], most=most)
         if role not in ("action", "time"):
             notes.done.append(f"`{name}` is taken as {role}.")
     return columns, names
@@ -284,12 +289,13 @@ def _named_columns(
 def _episodes(column: Column, notes: Notes) -> Array:
     if column.gaps.any():
         notes.problem(f"`{column.name}`, the episode, is missing", column.gaps, "fill it in")
-    ids = ["" if one is None else messy.written(one) if isinstance(one, float) else str(one) for one in column.cells]
+    named = (raw_columns.written(one) if isinstance(one, float) else str(one) for one in column.cells)
+    ids = ["" if one is None else name for one, name in zip(column.cells, named, strict=True)]
     return column.spread(np.array(ids))
 
 
 def _flags(found: Visits, column: Column, notes: Notes) -> Array:
-    flags = messy.flags(column, notes)
+    flags = raw_columns.flags(column, notes)
     early = flags & ~found.last
     if early.any() and "episode" in found.roles:
         remedy = f"leave it out with {option('--drop', column.name)} and say --ends last-row"
@@ -299,7 +305,7 @@ def _flags(found: Visits, column: Column, notes: Notes) -> Array:
 
 def _reward(found: Visits, column: Column, keep: Sequence[str], notes: Notes) -> Array:
     """A number per row; an outcome of the whole episode stands in its last row and is 0 before."""
-    reading = cells.read(column.cells, column.weight, found.hints[column.name])
+    reading = meaning(column.cells, column.weight, found.hints[column.name])
     values, gaps = column.spread(_worth(column, reading, found.worth, notes)), column.gaps
     if np.isnan(values[~gaps]).any():
         return np.zeros(len(values))
@@ -374,3 +380,169 @@ def _is_role(name: str) -> bool:
     """Return whether `read` would take a column of this name for something."""
     taken = {alias for aliases in ALIASES.values() for alias in aliases} | {"observation", "obs", "state"}
     return name in taken or name.startswith(("obs_", "next_", "state_", "observation_", "action"))
+
+
+@dataclass(frozen=True, eq=False)
+class Visits:
+    """A raw table whose rows stand episode after episode, in the order of time.
+
+    `roles` gives the column of every role, `worth` what each word of an outcome is worth, `group` the episode of every
+    row, `clock` how times are written, and `hints` what is known of the way in which columns are written.
+    """
+
+    raw: Raw
+    roles: Mapping[str, str]
+    worth: Mapping[str, float]
+    hints: Mapping[str, Mapping[str, Any]]
+    group: Array
+    clock: Mapping[str, Any]
+
+    @property
+    def last(self) -> Array:
+        """Which rows are the last of their episode."""
+        return np.append(np.diff(self.group) != 0, True)
+
+    @property
+    def step(self) -> Array:
+        """The number 0, 1, … of every row in its episode."""
+        rows = np.arange(len(self.group))
+        return rows - np.maximum.accumulate(np.where(np.append(True, self.last[:-1]), rows, 0))
+
+    def take(self, rows: Array, notes: Notes) -> Visits:
+        raw = self.raw.take(rows)
+        notes.rows = raw.rows
+        return replace(self, raw=raw, group=self.group[rows])
+
+
+def visits(
+    raw: Raw, given: Mapping[str, Any], known: Mapping[str, Any], asked: Mapping[str, Any], notes: Notes
+) -> Visits:
+    """Find the roles, drop copies and sort the rows."""
+    roles, worth, named = _roles(raw, given, known, notes)
+    hints = {name: _hints(name, raw, known, asked) for name in raw.columns}
+    group = raw.columns[roles["episode"]].codes if "episode" in roles else np.zeros(len(raw.rows), dtype=np.int64)
+    if "time" not in named and asked["bandit"]:
+        roles.pop("time", None)
+    elif not {"time"} & {*roles, *named} and "episode" in roles and not known:
+        roles |= _dates(raw, roles, hints, group, notes)
+    found = Visits(raw, roles, worth, hints, group, {})
+    if "time" not in roles:
+        return found.take(np.argsort(group, kind="stable"), notes)
+    times, clock = _times(raw.columns[roles["time"]], {**hints[roles["time"]], **known.get("time", {})}, notes)
+    return _sorted(replace(found, clock=clock), times, asked["keep"], notes)
+
+
+def _roles(
+    raw: Raw, given: Mapping[str, Any], known: Mapping[str, Any], notes: Notes
+) -> tuple[dict[str, str], dict[str, float], dict[str, Any]]:
+    """Which column has which role: as given, as in an earlier table, or by its usual name; the first two again."""
+    names = list(raw.columns)
+    given = {"time" if role == "step" else role: name for role, name in given.items()}
+    unknown = [role for role in given if role not in ROLES]
+    notes.problems += [f"`{role}` is not a role of a column: the roles are {', '.join(ROLES)}." for role in unknown]
+    wanted = {role: name for role, name in known.get("roles", {}).items() if name in names}
+    wanted |= {role: name for role, name in given.items() if role in ROLES}
+    worth = dict(known.get("worth", {}))
+    if isinstance(given.get("reward"), str):
+        wanted["reward"], worth = _outcome(given["reward"], names, notes)
+    absent = {role: name for role, name in wanted.items() if name is not None and name not in names}
+    for role, name in absent.items():
+        notes.problems.append(f"`{role}` names a column {name!r} that is not there{nearest(str(name), names)}")
+    roles = {role: name for role, name in wanted.items() if name in names}
+    lower = {folded(name): name for name in reversed(names)}
+    for role, aliases in ROLES.items():
+        usual = [*(alias for alias in aliases if len(alias) > 1), *GUESSES.get(role, "").split()]
+        free = [lower[alias] for alias in usual if alias in lower and lower[alias] not in roles.values()]
+        if free and role not in wanted and not known:
+            roles[role] = free[0]
+    notes.episode_known = "episode" in roles
+    if "episode" not in {*roles, *wanted}:
+        notes.done.append("No column names the episode: a new one begins after each row that ended.")
+    if "reward" not in {*roles, *wanted} and not known:
+        notes.problems.append("No column is the reward: say which one is with --column reward=NAME.")
+    return roles, worth, wanted
+
+
+def _outcome(spec: str, names: Sequence[str], notes: Notes) -> tuple[str, dict[str, float]]:
+    """The column of an outcome in words, and what each word is worth: "Issue: vivant=1, décédé=0"."""
+    name, colon, pairs = spec.partition(":")
+    if spec in names or not colon:
+        return spec, {}
+    worth = {}
+    for pair in pairs.split(","):
+        word, _, value = pair.rpartition("=")
+        try:
+            worth[folded(word)] = number(value.strip())
+        except ValueError:
+            example = option("--reward", "Outcome: alive=1, dead=0")
+            notes.problems.append(f"The reward {show(spec)} cannot be read at {show(pair)}: it looks like {example}.")
+    return name.strip(), worth
+
+
+def _hints(name: str, raw: Raw, known: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known beforehand of the way in which a column is written."""
+    first = {} if asked["dates"] is None else {"day_first": asked["dates"] == "day-first"}
+    kind = {"kind": "text"} if name in (asked["text"] or ()) else {}
+    return {"comma_likely": raw.comma_likely, **first, **kind, **known.get("columns", {}).get(name, {})}
+
+
+def _dates(raw: Raw, roles: Mapping[str, str], hints: Mapping[str, Any], group: Array, notes: Notes) -> dict[str, str]:
+    """The one column of dates that differ within episodes needs no role; of several, one must be named."""
+    free = [column for name, column in raw.columns.items() if name not in roles.values()]
+    dated = [column.name for column in free if _differs(column, hints[column.name], group)]
+    if len(dated) > 1:
+        which = " or ".join(option("--column", f"time={name}") for name in dated)
+        notes.problems.append(f"Several columns may say when a row happened: name it with {which}.")
+    return {"time": dated[0]} if len(dated) == 1 else {}
+
+
+def _differs(column: Column, hints: Mapping[str, Any], group: Array) -> bool:
+    reading = meaning(column.cells, column.weight, hints)
+    order = np.argsort(group, kind="stable")
+    within = (np.diff(column.codes[order]) != 0) & (np.diff(group[order]) == 0)
+    return reading.kind == "time" and not reading.bad and bool(within.any())
+
+
+def _times(column: Column, hints: Mapping[str, Any], notes: Notes) -> tuple[Array, dict[str, Any]]:
+    """Return when every row happened, NaN where that is a problem, and how times are written."""
+    reading = raw_columns.as_read(column, hints, notes)
+    times = column.spread(reading.values)
+    notes.done.append(f"`{column.name}` orders the rows of an episode.")
+    if reading.kind not in ("time", "number") or (np.isnan(times).any() and not reading.bad):
+        notes.problem(f"`{column.name}`, the time, is no number and no date", np.isnan(times), "correct it")
+    return times, raw_columns.written_as(reading)
+
+
+def _sorted(found: Visits, times: Array, keep: Sequence[str], notes: Notes) -> Visits:
+    """The rows without exact copies, in the order of time within each episode; both are said."""
+    copy = _copies(found.raw)
+    if copy.any() and "episode" in found.roles and "duplicates" not in keep:
+        notes.done.append(f"Exact copies of other rows, {notes.where(copy)}, were dropped.")
+        found, times = found.take(np.flatnonzero(~copy), notes), times[~copy]
+    together = np.argsort(found.group, kind="stable")
+    if "order" in keep:
+        return found.take(together, notes)
+    name, order = found.roles["time"], np.lexsort((times, found.group))
+    back = together[1:][(np.diff(times[together]) < 0) & (np.diff(found.group[together]) == 0)]
+    if len(back):
+        late = np.isin(np.arange(len(times)), back)
+        notes.done.append(f"Rows out of order {notes.where(late)} were sorted by `{name}`.")
+    same = (np.diff(times[order]) == 0) & (np.diff(found.group[order]) == 0)
+    if same.any():
+        one, other = sorted(found.raw.rows[order[np.argmax(same) :][:2]].tolist())
+        notes.problems.append(
+            f"`{name}` gives rows {one} and {other} of one episode the same time, and {int(same.sum()):,} rows are "
+            "like that: correct them, name a column that tells them apart with --column time=NAME, or leave the order "
+            "as it is with --keep order."
+        )
+    return found.take(order, notes)
+
+
+def _copies(raw: Raw) -> Array:
+    """The rows that are the same as an earlier one in every column."""
+    key = np.zeros(len(raw.rows), dtype=np.uint64)
+    for column in raw.columns.values():
+        key = key * MIX + column.codes.astype(np.uint64) + np.uint64(1)
+    copy = np.ones(len(key), dtype=bool)
+    copy[np.unique(key, return_index=True)[1]] = False
+    return copy

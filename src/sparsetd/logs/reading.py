@@ -1,22 +1,30 @@
-"""`read` and `read_batches`: a log of any supported form becomes `Transitions`, whole or batch by batch."""
+"""`read` and `read_batches`: a log of any supported form becomes `Transitions`, whole or batch by batch.
+
+Checked tables (see `door`) are joined, put in order and turned into `Transitions`; so are arrays in memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import scipy.sparse as sp
 
-from sparsetd.logs.checks import Array, counted_from, nth, refuse_rows_after_the_end
-from sparsetd.logs.door import MAX_BYTES, Log, manifest_of
+from sparsetd.logs import checks
+from sparsetd.logs.checks import Array, array_of, counted_from, is_list, lists_of, nth
+from sparsetd.logs.door import MAX_BYTES, Log, checked, list_column, manifest_of
+from sparsetd.logs.partition import hashed
 from sparsetd.logs.schema import Schema
-from sparsetd.logs.table import array, build, hashes, in_order, over, stacked, starts, whole_episodes, with_successors
 from sparsetd.logs.transitions import Transitions
 
 T = TypeVar("T")
+ORDER = ("episode", "step", "terminated", "truncated")  # the columns that say which row may follow which
+OBSERVED = ("observation ", "next_observation ", "indices", "values", "next_indices", "next_values")
+AT_ONCE = 4096  # rows of a matrix that are filled column by column while they are in the cache
 
 
 @dataclass(frozen=True)
@@ -169,16 +177,14 @@ class _Stream:
         self.schema = schema
         self.held: pa.Table | None = None
         self.held_start = np.zeros(0, dtype=bool)
-        self.last: pa.Table | None = None
+        self.last: pa.Table | None = None  # what the order needs of the row before
+        self.action: Any = None  # the type of the actions before
         self.seen: set[int] = set()  # hashes of the episodes before
         self.n_rows = 0
 
     def push(self, table: pa.Table) -> Iterator[Transitions]:
-        with counted_from(self.n_rows):
-            table = self._same_actions(table)
-            start = self._starts(table)
+        table, start = self._same_actions(table), self._starts(table)
         self.n_rows += len(table)
-        self.last = table.slice(len(table) - 1)
         if self.held is not None:
             table, start = stacked([self.held, table]), np.concatenate([self.held_start, start])
         ready = len(table) if self.schema.has_successors else len(table) - 2
@@ -201,59 +207,325 @@ class _Stream:
 
     def _starts(self, table: pa.Table) -> Array:
         """Return which rows start an episode; rows that do not continue those before are refused."""
-        start = starts(table)
-        start[0] = self._opens(table)
-        refuse_rows_after_the_end(over(table), np.cumsum(start))
-        if self.last is not None and not start[0] and over(self.last)[0]:
-            raise ValueError(
-                f"`terminated` or `truncated` holds in row {nth(-1)}, but row {nth(0)} continues the same episode: "
-                "mark only the last row of an episode."
-            )
-        self._refuse_steps_back(table, start)
-        self._refuse_returning(table, start)
-        return start
+        own = table.select([name for name in ORDER if name in table.column_names])
+        rows = own if self.last is None else stacked([self.last, own])
+        before = len(rows) - len(own)  # 1 where a row came before
+        with counted_from(self.n_rows - before):
+            start, step = starts(rows), array(rows, "step")
+            checks.refuse_rows_after_the_end(over(rows), np.cumsum(start))
+            if step is not None:
+                back = np.append(False, step[1:] <= step[:-1]) & ~start
+                _refuse_row(back, f"`{self.schema.step}` must increase")
+            if self.schema.episode is not None:
+                first = np.flatnonzero(start)[before:]
+                _refuse_row(
+                    self._returning(rows, first), f"`{self.schema.episode}` must keep the rows of an episode together"
+                )
+        self.last = own.slice(len(own) - 1)
+        return start[before:]
+
+    def _returning(self, rows: pa.Table, first: Array) -> Array:
+        """Return which of the `first` rows of episodes belong to one that was there before."""
+        again = np.zeros(len(rows), dtype=bool)
+        new = hashes(rows)[first].tolist()
+        if len(set(new)) < len(new) or not self.seen.isdisjoint(new):
+            own = np.array(new, dtype=np.uint64)
+            earlier = np.isin(own, np.array(list(self.seen), dtype=np.uint64))
+            earlier[np.setdiff1d(np.arange(len(own)), np.unique(own, return_index=True)[1])] = True
+            again[first] = earlier
+        self.seen.update(new)
+        return again
 
     def _same_actions(self, table: pa.Table) -> pa.Table:
         """Whole numbers among continuous actions are continuous too; the reverse comes too late."""
-        if self.last is None or not self.schema.action:
+        if not self.schema.action:
             return table
-        before, now = (t.schema.field("action 0").type for t in (self.last, table))
-        if len(self.schema.action) == 1 and pa.types.is_integer(before) and pa.types.is_floating(now):
+        before, self.action = self.action or table.schema.field("action 0").type, table.schema.field("action 0").type
+        if len(self.schema.action) == 1 and pa.types.is_integer(before) and pa.types.is_floating(self.action):
             raise ValueError(
-                f"`{self.schema.action[0]}` holds whole numbers up to row {nth(-1)} and others after it: "
+                f"`{self.schema.action[0]}` holds whole numbers up to row {self.n_rows - 1} and others after it: "
                 "write every row alike, or read the file whole."
             )
-        if pa.types.is_floating(before) and pa.types.is_integer(now):
-            place = table.column_names.index("action 0")
+        if pa.types.is_floating(before) and pa.types.is_integer(self.action):
+            place, self.action = table.column_names.index("action 0"), before
             return table.set_column(place, "action 0", table.column("action 0").cast(pa.float64()))
         return table
-
-    def _opens(self, table: pa.Table) -> bool:
-        """Return whether the first row of a part starts an episode."""
-        if self.last is None:
-            return True
-        if self.schema.episode is None:
-            return bool(over(self.last)[0])
-        return bool(hashes(table.slice(0, 1))[0] != hashes(self.last)[0])
-
-    def _refuse_steps_back(self, table: pa.Table, start: Array) -> None:
-        step = array(table, "step")
-        if step is not None:
-            before = step[:1] if self.last is None else array(self.last, "step")
-            back = step <= np.concatenate([before, step[:-1]])
-            _refuse_row(back & ~start, f"`{self.schema.step}` must increase")
-
-    def _refuse_returning(self, table: pa.Table, start: Array) -> None:
-        if self.schema.episode is None:
-            return
-        again = np.zeros(len(table), dtype=bool)
-        for row, entry in zip(np.flatnonzero(start), hashes(table)[start].tolist(), strict=True):
-            again[row] = entry in self.seen
-            self.seen.add(entry)
-        _refuse_row(again, f"`{self.schema.episode}` must keep the rows of an episode together")
 
 
 def _refuse_row(bad: Array, rule: str) -> None:
     if bad.any():
         row = int(np.argmax(bad))
         raise ValueError(f"{rule}, but row {nth(row)} does not: sort the file by episode and step, or read it whole.")
+
+
+def stacked(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables below one another, in one piece; a column that has two types gets the one that holds both."""
+    return pa.concat_tables(alike(tables)).combine_chunks()
+
+
+def alike(tables: Sequence[pa.Table]) -> list[pa.Table]:
+    """The same tables with columns of the same types, and ids that are numbered in the same way."""
+    first = tables[0].schema
+    if len(tables) == 1 or not (
+        any(map(pa.types.is_dictionary, first.types)) or any(t.schema != first for t in tables)
+    ):
+        return list(tables)
+    kinds = {name: common({t.schema.field(name).type for t in tables}) for name in first.names}
+    columns = [[_as(table.column(name), kind) for name, kind in kinds.items()] for table in tables]
+    for j, kind in enumerate(kinds.values()):
+        if pa.types.is_dictionary(kind):
+            chunks = [chunk for several in columns for chunk in several[j].chunks]
+            unified = pa.chunked_array(chunks, kind).unify_dictionaries()
+            ends = np.cumsum([0, *(len(several[j]) for several in columns)])
+            for i, several in enumerate(columns):
+                several[j] = unified.slice(ends[i], ends[i + 1] - ends[i])
+    return [pa.table(dict(zip(kinds, several, strict=True))) for several in columns]
+
+
+def _as(column: Any, kind: Any) -> Any:
+    if pa.types.is_dictionary(kind) and not pa.types.is_dictionary(column.type):
+        return column.cast(pa.string()).dictionary_encode()
+    return column if column.type == kind else column.cast(kind)
+
+
+def common(kinds: set[Any]) -> Any:
+    """The type that holds what these do: text for ids, and that of NumPy for numbers."""
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    texts = next((kind for kind in kinds if pa.types.is_dictionary(kind)), None)
+    if texts is not None:
+        return texts
+    inner = [kind.value_type if is_list(kind) else kind for kind in kinds]
+    number = pa.from_numpy_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in inner)))
+    size = max(getattr(kind, "list_size", 0) for kind in kinds)
+    return pa.list_(number, size) if size else number
+
+
+def array(table: pa.Table, role: str) -> Array | None:
+    """A column of a table as an array, ids as integers or texts; None where it has no such column."""
+    return known(table, role) if role in table.column_names else None
+
+
+def observed(table: pa.Table, schema: Schema, prefix: str = "") -> Any:
+    """The observations (or with the prefix "next_" the successors) as (n, p), dense or CSR."""
+    if f"{prefix}indices" not in table.column_names:
+        return matrix(table, f"{prefix}observation")
+    offsets, places = lists_of("indices", table.column(f"{prefix}indices"), "iu")
+    given = f"{prefix}values" in table.column_names
+    values = lists_of("values", table.column(f"{prefix}values"), "iuf")[1] if given else None
+    width = schema.buckets or schema.n_features or int(places.max(initial=0)) + 1
+    rows = checks.csr_of(offsets, places, values, width)
+    return rows if schema.buckets is None else checks.into_buckets(rows, schema.buckets)
+
+
+def matrix(table: pa.Table, role: str) -> Array | None:
+    """Columns of a role side by side; None where there is none."""
+    names = [name for name in table.column_names if name.rpartition(" ")[0] == role]
+    parts = [known(table, name) for name in names]
+    if len(parts) < 2:
+        return parts[0].reshape(len(table), -1) if parts else None
+    widths = np.cumsum([0, *(1 if part.ndim == 1 else part.shape[1] for part in parts)])
+    whole = np.empty((len(table), widths[-1]), dtype=np.result_type(*parts))
+    for i in range(0, len(whole), AT_ONCE):
+        rows = slice(i, i + AT_ONCE)
+        for part, begin, end in zip(parts, widths[:-1], widths[1:], strict=True):
+            whole[rows, begin:end] = part[rows].reshape(-1, end - begin)
+    return whole
+
+
+def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Transitions:
+    """`Transitions` out of ordered, checked rows, but for those that are not `complete`: their successor is unknown.
+
+    Where the log has no successors the next row is it, and a row before one that is left out becomes truncated.
+    """
+    if schema.reward is None:
+        raise ValueError("`reward` is missing: transitions need a column of rewards; states alone do not.")
+    s, after = observed(table, schema), observed(table, schema, "next_")
+    table = table.drop_columns([name for name in table.column_names if name.startswith(OBSERVED)])
+    truncated = known(table, "truncated")
+    if after is None:
+        last = np.append(start[1:], True)
+        after = checks.next_rows(s, last)
+        truncated = truncated | (np.append(~complete[1:], False) & ~last)
+    if not complete.all():
+        s, after, table, start, truncated = (
+            s[complete],
+            after[complete],
+            table.filter(complete),
+            start[complete],
+            truncated[complete],
+        )
+    s, after = checks.same_width(s, after) if sp.issparse(s) else (s, after)
+    action = matrix(table, "action")
+    return Transitions(
+        observation=s,
+        reward=known(table, "reward").astype(np.float64, copy=False),
+        next_observation=checks.filled_in(s, after),
+        terminated=known(table, "terminated"),
+        truncated=truncated,
+        start=start,
+        episode=np.cumsum(start) - start[0],
+        action=action[:, 0] if action is not None and action.dtype.kind == "i" and action.shape[1] == 1 else action,
+        names=None if sp.issparse(s) else schema.names(s.shape[1]),
+        episode_id=array(table, "episode"),
+        behavior_prob=array(table, "behavior_prob"),
+        target_prob=array(table, "target_prob"),
+        ratio=array(table, "ratio"),
+        group=array(table, "group"),
+    )
+
+
+def from_columns(columns: dict[str, Any], start: Any, names: Sequence[str] | None) -> Transitions:
+    """`Transitions` out of columns by role, in order; `start` may mark first rows, `names` name what is observed."""
+    columns, schema = _roles(columns)
+    table = checked(columns, schema, told=1)
+    first, number = _episodes(table, None if start is None else checks.flags("start", start, len(table)))
+    complete = with_successors(table, first, schema)
+    if not complete.all():
+        raise ValueError(
+            f"`next_observation` is unknown in row {int(np.argmin(complete))}, the last of its episode but not "
+            "terminated: pass next_observation, mark the row as terminated, or drop it."
+        )
+    made = build(table, first, complete, schema)
+    return replace(made, episode=number, names=checks.names_of(names, made.observation.shape[1]))
+
+
+def _roles(columns: dict[str, Any]) -> tuple[dict[str, Any], Schema]:
+    """The columns with the schema that they follow: sparse matrices become lists of indices and values."""
+    raw, roles, width = dict(columns), dict[str, Any](), 0
+    for prefix in ("", "next_"):
+        name = f"{prefix}observation"
+        if sp.issparse(raw.get(name)):
+            rows = sp.csr_array(raw[name], dtype=np.float64)
+            width = max(width, rows.shape[1])
+            roles |= {f"{prefix}indices": name, f"{prefix}values": f"{name}: values"}
+            raw |= {
+                name: list_column(rows.indptr, rows.indices),
+                f"{name}: values": list_column(rows.indptr, rows.data),
+            }
+    several: dict[str, Any] = {role: (role,) for role in ("observation", "next_observation", "action") if role in raw}
+    single = {role: role for role in raw if role not in several and ":" not in role}
+    dense = {role: names for role, names in several.items() if role not in roles.values()}
+    named: dict[str, Any] = {"observation": (), **dense, **single, **roles}
+    return raw, Schema(**named, n_features=width or None)
+
+
+def _episodes(table: pa.Table, given: Array | None) -> tuple[Array, Array]:
+    """(start, episode) of rows in order: from the ids of the episodes, else the given starts, else after each end."""
+    start, number = starts(table), appearance(table)
+    if "episode" in table.column_names:
+        back = start & (number < np.maximum.accumulate(number))
+        if back.any():
+            row = int(np.argmax(back))
+            own = checks.show(known(table, "episode")[row])
+            together = f"`episode` must keep the rows of an episode together, but row {row} returns to {own}"
+            raise ValueError(f"{together}: sort the rows by episode and step.")
+        if given is not None:
+            missed = start & ~given
+            missed[0] = False  # a part of a stream may begin inside an episode
+            remedy = "mark the first row of every episode"
+            checks.refuse("start", missed, given, "true where `episode` changes", remedy)
+            start = given
+    else:
+        start = start if given is None else given
+        number = np.maximum(np.cumsum(start) - start[0], 0)
+    checks.refuse_rows_after_the_end(over(table), number)
+    return start, number
+
+
+def known(table: pa.Table, role: str) -> Array:
+    """A column that the table has, as an array."""
+    column = table.column(role)
+    if not is_list(column.type):
+        return array_of(role, column)
+    return np.asarray(column.combine_chunks().flatten()).reshape(len(column), -1)
+
+
+def in_order(table: pa.Table, schema: Schema) -> tuple[pa.Table, bool]:
+    """Rows sorted by episode (in order of appearance) and step, and whether they had to be.
+
+    Without identifiers of the episodes, steps that begin again after a row that ended an episode are in order.
+    """
+    step = array(table, "step")
+    if "episode" not in table.column_names and (step is None or _advances(step, starts(table))):
+        return table, False
+    return by_number(table, appearance(table), schema)
+
+
+def by_number(table: pa.Table, number: Array, schema: Schema) -> tuple[pa.Table, bool]:
+    """Rows sorted by the number of their episode and by step (or as they stand), and whether they had to be."""
+    step = array(table, "step")
+    step = np.arange(len(table)) if step is None else step
+    if (np.diff(number) >= 0).all() and _advances(step, np.diff(number, prepend=-1) > 0):
+        return table, False
+    order = np.lexsort((step, number))
+    if "step" in table.column_names:
+        _refuse_repeated(table, step, number, order, schema)
+    moved = bool((np.diff(order) != 1).any())
+    return (table.take(pa.array(order)) if moved else table), moved
+
+
+def _refuse_repeated(table: pa.Table, step: Array, number: Array, order: Array, schema: Schema) -> None:
+    same = (step[order][1:] == step[order][:-1]) & (np.diff(number[order]) == 0)
+    if same.any():
+        row = int(order[1:][np.argmax(same)])
+        ids = array(table.slice(row, 1), "episode")
+        where = "" if ids is None else f" of episode {checks.show(ids[0])}"
+        raise ValueError(
+            f"`{schema.step}` must differ within an episode, but row {row} repeats step {step[row]}{where}: "
+            "remove the duplicate, correct its step, or add a column `episode`."
+        )
+
+
+def _advances(step: Array, start: Array) -> bool:
+    return bool(((step[1:] > step[:-1]) | start[1:]).all())
+
+
+def codes(table: pa.Table) -> tuple[Array, Any]:
+    """A number for the episode of every row, and the ids that the numbers stand for."""
+    ids = table.column("episode").combine_chunks()
+    ids = ids if pa.types.is_dictionary(ids.type) else ids.dictionary_encode()
+    return np.asarray(ids.indices), ids.dictionary
+
+
+def appearance(table: pa.Table) -> Array:
+    """0, 1, … for the episodes in the order of their first rows; one episode where there are no ids."""
+    if "episode" not in table.column_names:
+        return np.zeros(len(table), np.int64)
+    return np.asarray(pa.array(codes(table)[0]).dictionary_encode().indices)
+
+
+def hashes(table: pa.Table) -> Array:
+    """The hash of each row's episode, computed once per id."""
+    number, ids = codes(table)
+    return np.asarray(hashed(ids.to_numpy(zero_copy_only=False))[number])
+
+
+def starts(table: pa.Table) -> Array:
+    """First rows of episodes: where the identifier changes, else after a row that ended one."""
+    if "episode" not in table.column_names:
+        return np.concatenate([[True], over(table)[:-1]])
+    number = codes(table)[0]
+    return np.concatenate([[True], number[1:] != number[:-1]])
+
+
+def over(table: pa.Table) -> Array:
+    """Rows that ended an episode, for good or not."""
+    return known(table, "terminated") | known(table, "truncated")
+
+
+def whole_episodes(table: pa.Table) -> Array:
+    """Return where the episodes of sorted rows begin; refused where one goes on after its end."""
+    start = starts(table)
+    checks.refuse_rows_after_the_end(over(table), np.cumsum(start))
+    return start
+
+
+def with_successors(table: pa.Table, start: Array, schema: Schema) -> Array:
+    """Return which rows have a successor: all, where the log names it; else the next row of the same episode is it.
+
+    The last row of an episode that did not terminate then has none: it only serves as the successor of the row before.
+    """
+    if schema.has_successors:
+        return np.ones(len(table), dtype=bool)
+    return ~np.append(start[1:], True) | known(table, "terminated")

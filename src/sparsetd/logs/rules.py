@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.logs.cells import FLAGS, folded
 from sparsetd.logs.checks import Array, show
-from sparsetd.logs.schema import label, nearest
+from sparsetd.logs.raw import FLAGS
+from sparsetd.logs.schema import folded, label, nearest
 
 LONGEST = 10_000  # characters of a rule
 MOST_SIGNS = 200  # operators, brackets and signs of a rule, which bounds its depth

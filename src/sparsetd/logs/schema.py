@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import difflib
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from sparsetd.logs.cells import folded
 from sparsetd.logs.checks import Array, show
 
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -151,10 +151,10 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
     free = [name for name in names if name not in taken]
     for role, aliases in ALIASES.items():
         inferred = next((alias for alias in aliases if alias in free), None)
-        roles[role] = _named(role, given[role], names) if role in given else inferred
-        if role != "action" and isinstance(roles[role], tuple):
-            raise ValueError(f"`{role}` must be one column, but {len(roles[role])} were named: name one.")
-    roles["action"] = _actions(roles["action"], free, inferred="action" not in given)
+        roles[role] = _one(role, given[role], names) if role in given and role != "action" else inferred
+    numbered = tuple(name for name in free if re.fullmatch(r"actions?_\d+", name))
+    inferred_actions = numbered if roles["action"] is None else (roles["action"],)
+    roles["action"] = _named("action", given["action"], names) if "action" in given else inferred_actions
     if roles["reward"] is None and "reward" not in given:
         raise ValueError(f"`reward` is missing: say which column it is {_by_role('reward')}{nearest('reward', free)}")
     schema = Schema(**roles, **sizes)
@@ -177,11 +177,7 @@ def _sparse(given: dict[str, Any], names: list[str]) -> dict[str, Any]:
         return {}
     if given.get("observation"):
         raise ValueError("`indices` and `observation` are two ways to give the observation: name one of them.")
-    found = {role: _named(role, given.get(role, role if role in known else None), names) for role in SPARSE}
-    several = next((role for role, name in found.items() if isinstance(name, tuple)), None)
-    if several is not None:
-        raise ValueError(f"`{several}` must be one column of lists: name one.")
-    return found
+    return {role: _one(role, given.get(role, role if role in known else None), names) for role in SPARSE}
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -208,26 +204,27 @@ def _encodable(name: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
-def _named(role: str, name: Any, names: list[str]) -> Any:
-    if name is None:
-        return None
+def _named(role: str, given: Any, names: list[str]) -> tuple[str, ...]:
+    """The columns that a caller names for a role: one, several, or none."""
+    named = (given,) if isinstance(given, str) else tuple(given or ())
     known = set(names)
-    for one in [name] if isinstance(name, str) else name:
-        if one not in known:
-            raise ValueError(f"`{role}` names a column {one!r} that is not there{nearest(one, names)}")
-    return name if isinstance(name, str) else tuple(name)
+    for name in named:
+        if name not in known:
+            raise ValueError(f"`{role}` names a column {name!r} that is not there{nearest(name, names)}")
+    return named
 
 
-def _actions(found: Any, names: list[str], *, inferred: bool) -> tuple[str, ...]:
-    if found is not None:
-        return (found,) if isinstance(found, str) else tuple(found)
-    return tuple(name for name in names if re.fullmatch(r"actions?_\d+", name)) if inferred else ()
+def _one(role: str, given: Any, names: list[str]) -> str | None:
+    """The one column that a caller names for a role, or None."""
+    named = _named(role, given, names)
+    if given is not None and len(named) != 1:
+        raise ValueError(f"`{role}` must be one column, but {len(named)} were named: name one.")
+    return named[0] if named else None
 
 
 def _observation(given: Any, names: list[str]) -> tuple[str, ...]:
     if given is not None:
-        named = _named("observation", given, names)
-        return (named,) if isinstance(named, str) else named
+        return _named("observation", given, names)
     for prefix in PREFIXES:
         found = tuple(name for name in names if name.startswith(prefix))
         if found:
@@ -248,8 +245,7 @@ def _observation(given: Any, names: list[str]) -> tuple[str, ...]:
 
 def _next_observation(given: dict[str, Any], observation: tuple[str, ...], names: list[str]) -> tuple[str, ...]:
     if "next_observation" in given:
-        named = _named("next_observation", given["next_observation"], names)
-        found = () if named is None else (named,) if isinstance(named, str) else named
+        found = _named("next_observation", given["next_observation"], names)
     else:
         known, candidates = set(names), [_successor_name(name) for name in observation]
         found = tuple(name for name in candidates if name in known)
@@ -274,6 +270,11 @@ def _by_role(role: str) -> str:
 def label(name: str) -> str:
     """Return what a column is called: its name without the prefix of an observation, where a word follows it."""
     return re.sub(r"^(obs|observation|state)_(?=\D)", "", name)
+
+
+def folded(text: str) -> str:
+    """A name without what people write differently: case, blanks around it, and how many blanks are inside."""
+    return " ".join(unicodedata.normalize("NFC", text).split()).casefold()
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

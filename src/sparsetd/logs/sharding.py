@@ -1,4 +1,4 @@
-"""`shard`: rows in any order and of any number become files of whole, sorted episodes.
+"""`shard`: rows in any order and of any number become files of whole, sorted episodes. `shards`: a log as such parts.
 
     1. read      checked rows, as many as `memory` holds, go to one spill file, grouped by shard = ⌊n · hash(episode)⌋
     2. merge     the k-th group of every spill is the k-th shard: episodes in the order of their hashes, rows by step
@@ -6,16 +6,23 @@
 Rows stay in Arrow all the way. Neither the order of the rows nor that of the files matters, unless the log has no
 steps: then rows of an episode keep theirs. Spills and the notes of finished shards are entries of a `Cache`, so a run
 that was killed continues with what is missing, and the bytes of the shards are the same.
+
+A folder of shards has a manifest: the roles of the columns, and for every file its rows, episodes, size and SHA-256.
+All of it is checked before any work. Parquet files without a manifest are surveyed instead: they must have the same
+columns, and no two of them may share an episode. A log in memory is one part.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import re
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,21 +30,31 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import scipy.sparse as sp
 
 from sparsetd._tools.progress import track
-from sparsetd.logs.door import MANIFEST, Log, files_of
-from sparsetd.logs.files import METADATA
-from sparsetd.logs.partition import hashed, parts_between, ranges
-from sparsetd.logs.schema import SIZES, Schema
-from sparsetd.logs.shards import UNFINISHED, digest_of
-from sparsetd.logs.table import alike, by_number, codes, common, hashes, over, stacked, whole_episodes, with_successors
+from sparsetd.logs import reading
+from sparsetd.logs.checks import Array, array_of, ids_of, lists_of
+from sparsetd.logs.door import BATCH, MANIFEST, Log, files_of, manifest_of
+from sparsetd.logs.files import METADATA, PARQUET, action_names, footer_of, open_parquet
+from sparsetd.logs.partition import cuts, hashed, parts_between, ranges
+from sparsetd.logs.reading import by_number, codes, hashes, over, read, stacked, whole_episodes, with_successors
+from sparsetd.logs.schema import SIZES, Schema, infer_schema, joined_names
+from sparsetd.logs.transitions import Transitions
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
 
-__all__ = ["shard"]
+__all__ = ["Shard", "part_of", "shard", "shards"]
 
 SHARD_BYTES = 64 * 2**20  # of the sources, for each shard
 MOST_SHARDS = 100_000
+UNFINISHED = "unfinished"
+DENSE = 2_048  # columns of sparse rows that are still few
+FEW = (
+    f"The log has sparse rows of more than {DENSE:,} columns, and this needs all pairs of them: fold them, for example "
+    "with `buckets=512` (--buckets 512 on the command line)."
+)
+REMEDY = "restore it, or run `sparsetd shard` again"
 
 
 def shard(
@@ -72,7 +89,7 @@ def shard(
     made = _begun(folder, kept, plan)
     try:
         with _system_memory():
-            manifest = _written(Log(*sources, **columns), folder, kept, plan, n, memory)
+            manifest = _written(Log(*sources, batch_rows=2**15, **columns), folder, kept, plan, n, memory)
     except FileNotFoundError:
         if _is_done(folder, plan):  # by another run of the same call, which has cleared away the spills
             return _manifest(folder)
@@ -146,12 +163,18 @@ def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int
         entry = kept.get(key)
         if entry is None:
             path, groups = folder / f"shard-{k:05d}.parquet", _groups(spills, k, n)
-            entry = _merged(path, groups, k, schema, kinds, log.action_names)
+            entry = _merged(path, groups, k, schema, kinds, _notes(log))
             kept.put(key, entry)
         entries += entry
     roles = {role: value for role, value in asdict(schema).items() if role != "ignored"}
     counts = {what: sum(entry[what] for entry in entries) for what in ("rows", "episodes")}
     return {**counts, "columns": roles, "shards": entries}
+
+
+def _notes(log: Log) -> dict[str, Any]:
+    """Return what the shards keep of how the log was prepared: `prepare(new, like=folder)` reads it."""
+    names = {} if log.action_names is None else {"action_names": log.action_names}
+    return names | ({"learnt": {**log.learnt, **names}} if log.learnt else {})
 
 
 def _spilled(log: Log, kept: Cache, plan: str, n: int, memory: int) -> list[Path]:
@@ -193,7 +216,7 @@ def _write_grouped(tables: list[pa.Table], n: int, sink: Any) -> None:
 
     Each table is grouped by itself, while it is in the cache.
     """
-    tables = alike(tables)
+    tables = reading.alike(tables)
     grouped = []
     while tables:
         table = tables.pop(0)
@@ -212,15 +235,14 @@ def _groups(spills: Sequence[Path], k: int, n: int) -> list[pa.Table]:
     for spill in spills:
         file = pa.ipc.open_file(pa.memory_map(os.fsencode(spill)))
         size = file.num_record_batches // n
-        batches = [file.get_batch(i) for i in range(k * size, (k + 1) * size)]
-        found += [pa.Table.from_batches([batch]) for batch in batches if batch.num_rows]
-    return found
+        found.append(pa.Table.from_batches([file.get_batch(i) for i in range(k * size, (k + 1) * size)]))
+    return [table for table in found if len(table)]
 
 
 def _kinds(spills: Sequence[Path]) -> dict[str, Any]:
     """The type of every column in all shards: whole numbers in one spill and others in the next are of one type."""
     schemas = [pa.ipc.open_file(pa.memory_map(os.fsencode(spill))).schema for spill in spills]
-    return {name: common({schema.field(name).type for schema in schemas}) for name in schemas[0].names}
+    return {name: reading.common({schema.field(name).type for schema in schemas}) for name in schemas[0].names}
 
 
 def _written_as(schema: Schema, spills: Sequence[Path], n: int) -> Schema:
@@ -248,13 +270,13 @@ def _columns(schema: Schema) -> dict[str, str]:
 
 
 def _merged(
-    path: Path, groups: list[pa.Table], k: int, schema: Schema, kinds: dict[str, Any], names: Any
+    path: Path, groups: list[pa.Table], k: int, schema: Schema, kinds: dict[str, Any], notes: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """Write the k-th shard; its entry in the manifest (none where it has no rows)."""
     table, n_episodes = _sorted(groups, k, schema)
     if not n_episodes:
         return []
-    replace_file(path, partial(_write_parquet, table, schema, kinds, names))
+    replace_file(path, partial(_write_parquet, table, schema, kinds, notes))
     found = {"bytes": path.stat().st_size, "sha256": digest_of(path)}
     return [{"file": path.name, "rows": len(table), "episodes": n_episodes, **found}]
 
@@ -277,7 +299,7 @@ def _sorted(groups: list[pa.Table], k: int, schema: Schema) -> tuple[Any, int]:
     return table, int(known.sum())
 
 
-def _write_parquet(table: pa.Table, schema: Schema, kinds: dict[str, Any], names: Any, sink: Any) -> None:
+def _write_parquet(table: pa.Table, schema: Schema, kinds: dict[str, Any], notes: dict[str, Any], sink: Any) -> None:
     import pyarrow.parquet as pq
 
     named = _columns(schema)
@@ -285,8 +307,8 @@ def _write_parquet(table: pa.Table, schema: Schema, kinds: dict[str, Any], names
     for role, kind in kinds.items():
         if role in named:  # a column that is observed and names a group is written as what is observed
             columns.setdefault(named[role], _plain(table.column(role), kind))
-    known = json.dumps({"action_names": names}, ensure_ascii=False)
-    written = pa.table(columns).replace_schema_metadata(None if names is None else {METADATA: known})
+    told = {METADATA: json.dumps(notes, ensure_ascii=False)} if notes else None
+    written = pa.table(columns).replace_schema_metadata(told)
     texts = [field.name for field in written.schema if pa.types.is_string(field.type)]
     pq.write_table(written, sink, use_dictionary=texts or False)
 
@@ -294,3 +316,197 @@ def _write_parquet(table: pa.Table, schema: Schema, kinds: dict[str, Any], names
 def _plain(column: Any, kind: Any) -> Any:
     """A column in the type that it has in all shards, texts as such."""
     return column.cast(pa.string()) if pa.types.is_dictionary(kind) else column.cast(kind)
+
+
+@dataclass(frozen=True, eq=False)
+class Shard:
+    """Hold whole episodes: a log in memory, or a file with the roles of its columns and its SHA-256.
+
+    Examples
+    --------
+    >>> from sparsetd.logs import Shard, read
+    >>> columns = {"episode": ["a", "a", "b"], "obs_x": [1.0, 2.0, 5.0], "reward": [0.0, 1.0, 3.0]}
+    >>> columns["terminated"] = [False, True, True]
+    >>> shard = Shard(read(columns))
+    >>> shard.read()
+    Transitions(3 rows, 2 episodes, 1 observed columns, 2 terminated, 0 truncated)
+    >>> shard.ids().tolist()
+    ['a', 'b']
+    """
+
+    log: Transitions | None = None
+    path: str = ""
+    digest: str = ""
+    columns: Mapping[str, Any] = field(default_factory=dict)
+    listed: bool = False  # in a manifest: `sparsetd shard` wrote whole, sorted episodes
+    part: tuple[Array, int] | None = None  # where the parts of a log begin (see `partition`), and which of them it is
+
+    def read(self, sparse: bool = False) -> Transitions:
+        log = read(self.path, **self.columns) if self.log is None else self.log
+        log = log if sparse else dense(log)
+        return log if self.part is None else log[np.isin(log.episode, log.episode[log.start][self._mine(log.ids())])]
+
+    def _mine(self, ids: Array) -> Array:
+        """Return which episodes belong to the part."""
+        assert self.part is not None
+        begins, k = self.part
+        return np.asarray(parts_between(begins, hashed(ids, "part")) == k)
+
+    def ids(self) -> Array:
+        """The ids of the episodes; of a shard that a manifest describes, from that column alone."""
+        if not self.listed:
+            return self.read(sparse=True).ids()
+        ids = _ids_in(Path(self.path), self.columns["episode"])
+        ids = ids[np.append(True, ids[1:] != ids[:-1])]
+        return ids if self.part is None else ids[self._mine(ids)]
+
+
+def dense(log: Transitions) -> Transitions:
+    """The log with dense rows, which sparse ones of few columns become."""
+    if not sp.issparse(log.observation):
+        return log
+    if log.observation.shape[1] > DENSE:
+        raise ValueError(FEW)
+    rows: tuple[Any, Any] = (log.observation, log.next_observation)
+    s, after = (some.toarray() for some in rows)
+    return replace(log, observation=s, next_observation=after)
+
+
+def _ids_in(path: Path, name: str) -> Array:
+    """The column of ids of a Parquet file."""
+    opened = open_parquet(path)
+    parts = [ids_of(name, raw[name], len(raw[name])) for raw in opened.batches([name], BATCH, ())]
+    return np.concatenate([array_of(name, part) for part in parts])
+
+
+def _width_of(path: Path, names: Sequence[str]) -> int:
+    """Columns that the sparse rows of a Parquet file need: one more than their largest index."""
+    batches = open_parquet(path).batches(names, BATCH, ())
+    return 1 + max(int(lists_of(name, raw[name], "iu")[1].max(initial=0)) for raw in batches for name in names)
+
+
+def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
+    """Divide a log into parts of whole episodes that are read when needed, for logs larger than memory.
+
+    Only the files' names decide the order of the parts.
+
+    Parameters
+    ----------
+    source : Transitions, shards, or any source of `read`
+        A folder with a manifest, or a folder or pattern ("log/*.parquet") of Parquet files with a column of episodes,
+        is read file by file whenever it is needed; any other path is one part. Everything else is kept in memory.
+    **columns
+        Names of columns by role, as in `read`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> from sparsetd.logs import shards
+    >>> from sparsetd.logs.sharding import shard
+    >>> columns = {"episode": np.arange(50), "obs_x": np.ones(50), "reward": np.ones(50)}
+    >>> columns["terminated"] = np.ones(50, dtype=bool)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> manifest = shard([columns], folder.name + "/log", n_shards=2)
+    >>> parts = shards(folder.name + "/log")
+    >>> len(parts), sum(len(part.read()) for part in parts)
+    (2, 50)
+    >>> folder.cleanup()
+    """
+    if isinstance(source, Transitions):
+        return (Shard(source),)
+    if isinstance(source, (list, tuple)) and source and all(isinstance(part, Shard) for part in source):
+        return tuple(source)
+    files = files_of(source)
+    if files and Path(source, MANIFEST).is_file():
+        return _listed(Path(source), files, columns)
+    if any(Path(file.parent, UNFINISHED).is_dir() for file in files):
+        raise ValueError(f"{source} holds unfinished shards: run the same `sparsetd shard` again to complete them.")
+    if len(files) > 1 and all(file.suffix.lower() in PARQUET for file in files):
+        surveyed = _surveyed(files, columns)
+        if surveyed is not None:
+            return surveyed
+    return (Shard(None, str(source), "", columns),) if files else (Shard(read(source, **columns)),)
+
+
+def part_of(parts: Sequence[Shard], k: int, n: int) -> tuple[Shard, ...]:
+    """The k-th of n parts of the episodes of all shards, as `Transitions.part` of the whole log has it."""
+    if len(parts) == 1:
+        return (Shard(parts[0].read(sparse=True).part(k, n)),)
+    hashes = [hashed(shard.ids(), "part") for shard in parts]
+    begins = cuts(np.concatenate(hashes), n)
+    mine = [replace(shard, part=(begins, k - 1)) for shard in parts]
+    return tuple(s for s, own in zip(mine, hashes, strict=True) if (parts_between(begins, own) == k - 1).any())
+
+
+def digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _listed(folder: Path, files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard, ...]:
+    """The shards of a manifest, which are what it says and all there is."""
+    manifest = manifest_of(folder)
+    roles, entries = {**manifest["columns"], **columns}, manifest["shards"]
+    try:
+        if not all(re.fullmatch(r"[\w.-]+", entry["file"], re.ASCII) for entry in entries):
+            raise TypeError("not the name of a file beside it")
+        if len({entry["file"] for entry in entries}) < len(entries):
+            raise TypeError("a shard is named twice")
+        with ThreadPoolExecutor() as pool:  # a digest is taken without Python's lock
+            paths = list(pool.map(lambda entry: _unchanged(folder / entry["file"], entry), entries))
+    except (KeyError, TypeError):
+        raise ValueError(f"{folder / MANIFEST} is not a manifest of shards: {REMEDY}.") from None
+    stray = sorted({file.name for file in files} - {path.name for path in paths})
+    if stray or not paths:
+        what = f"{stray[0]} is not in it" if stray else "it lists no shard"
+        raise ValueError(f"{folder / MANIFEST} does not describe its folder ({what}): {REMEDY}.")
+    return tuple(
+        Shard(None, str(path), e["sha256"], roles, listed=True) for path, e in zip(paths, entries, strict=True)
+    )
+
+
+def _unchanged(path: Path, entry: Mapping[str, Any]) -> Path:
+    if not path.is_file():
+        raise ValueError(f"The shard {path.name} is in the manifest but not in {path.parent}: {REMEDY}.")
+    if path.stat().st_size != entry["bytes"]:
+        size = f"{path.stat().st_size:,} bytes instead of {entry['bytes']:,}"
+        raise ValueError(f"The shard {path.name} was cut short or replaced ({size}): {REMEDY}.")
+    if digest_of(path) != entry["sha256"]:
+        raise ValueError(f"The shard {path.name} has changed since its manifest was written: {REMEDY}.")
+    return path
+
+
+def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard, ...] | None:
+    """The files as shards, if they have a column of episodes and none is in two files."""
+    first, hashes, widths = None, [], list[int]()
+    for file in files:
+        found = footer_of(file).schema.to_arrow_schema()
+        schema = infer_schema(found.names, **columns)
+        if schema.episode is None:
+            return None
+        if first is not None and not found.equals(first):
+            raise ValueError(f"The shard {file.name} has other columns or types than {files[0].name}: {REMEDY}.")
+        first = found
+        hashes.append(_distinct(_ids_in(file, schema.episode)))
+        if schema.indices is not None and not (schema.n_features or schema.buckets):
+            widths.append(_width_of(file, [name for name in (schema.indices, schema.next_indices) if name]))
+    _refuse_shared(files, hashes)
+    roles = {**columns, "n_features": max(widths)} if widths else dict(columns)
+    names = [found for file in files if (found := action_names(file)) is not None]
+    if len(set(names)) > 1:
+        roles["action_names"] = joined_names(names)
+    return tuple(Shard(None, str(file), digest_of(file), roles) for file in files)
+
+
+def _distinct(ids: Array) -> Array:
+    return np.unique(hashed(ids[np.append(True, ids[1:] != ids[:-1])]))
+
+
+def _refuse_shared(files: Sequence[Path], hashes: Sequence[Array]) -> None:
+    every, of = np.concatenate(hashes), np.repeat(np.arange(len(files)), [len(part) for part in hashes])
+    order = np.argsort(every, kind="stable")
+    same = np.flatnonzero(np.diff(every[order]) == 0)
+    if len(same):
+        one, other = (files[of[order[i]]].name for i in (same[0], same[0] + 1))
+        raise ValueError(f"{other} holds an episode that {one} holds too: run `sparsetd shard` on these files first.")

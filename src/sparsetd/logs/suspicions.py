@@ -9,8 +9,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd.logs.cells import folded
 from sparsetd.logs.checks import Array
+from sparsetd.logs.schema import folded
 from sparsetd.logs.transitions import Transitions
 
 FEW = 0.05  # a share of rows or episodes below this is taken as chance

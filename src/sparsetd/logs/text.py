@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparsetd.logs.arrays import id_text
-from sparsetd.logs.checks import Array, counted_from, nth, objects, reason, show
+from sparsetd.logs.checks import Array, counted_from, id_text, nth, objects, reason, show
 from sparsetd.logs.files import Opened, Raw
 from sparsetd.logs.schema import check_names
+from sparsetd.storage.container import distinct
 
 BLOCK = 4 * 2**20  # bytes of a CSV file that are parsed at a time
 MAX_LINE = 16 * 2**20
@@ -299,16 +299,6 @@ def _record(line: str, row: int) -> dict[str, Any]:
         raise ValueError(f"Row {row} is not valid JSON ({why}): write one JSON object per line.") from None
     if not isinstance(record, dict):
         raise ValueError(f"Row {row} is a JSON {type(record).__name__}, not an object: write one JSON object per line.")
-    return record
-
-
-def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object; a name that it has twice would silently keep its last value."""
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(f"it names {show(twice)} twice")
     return record
 
 

@@ -12,9 +12,7 @@ import scipy.sparse as sp
 
 from sparsetd import plots
 from sparsetd._tools.frames import ROWS, Framed, frame
-from sparsetd.logs import checks
-from sparsetd.logs.arrays import joined
-from sparsetd.logs.checks import Array, Mask
+from sparsetd.logs.checks import Array, Mask, joined
 from sparsetd.logs.partition import partition
 from sparsetd.logs.policy import action_probabilities, chosen, discrete, is_whole
 from sparsetd.logs.schema import codes_in, in_order, joined_names, names_in
@@ -107,33 +105,22 @@ class Transitions(Framed):
         must have terminated. Without `episode` and `start`, a new episode follows each row that terminated or was
         truncated.
         """
-        s = checks.rows("observation", observation)
-        n = s.shape[0]
-        if n == 0:
-            raise ValueError("`observation` has no rows: pass at least one transition.")
-        checks.finite("observation", s)
-        ended = checks.flags("terminated", terminated, n)
-        cut = checks.flags("truncated", truncated, n)
-        first, number = checks.boundaries(n, ended | cut, start, episode)
-        a = None if action is None else checks.actions(action, n)
-        density = a is not None and a.dtype.kind == "f"
-        mu = checks.probabilities("behavior_prob", behavior_prob, n, density=density, positive=True)
-        pi = checks.probabilities("target_prob", target_prob, n, density=density, positive=False)
-        return cls(
-            observation=s,
-            reward=checks.column("reward", reward, n).astype(np.float64, copy=False),
-            next_observation=checks.successors(s, next_observation, ended, first),
-            terminated=ended,
-            truncated=cut,
-            start=first,
-            episode=number,
-            action=a,
-            behavior_prob=mu,
-            target_prob=pi,
-            ratio=checks.ratios("ratio", ratio, n, mu, pi),
-            names=checks.names_of(names_in(observation) if names is None else names, s.shape[1]),
-            episode_id=None if episode is None else np.asarray(episode),
-        )
+        from sparsetd.logs.reading import from_columns  # which makes `Transitions`, and so knows this class
+
+        columns = {
+            "observation": observation,
+            "reward": reward,
+            "next_observation": next_observation,
+            "action": action,
+            "terminated": terminated,
+            "truncated": truncated,
+            "episode": episode,
+            "behavior_prob": behavior_prob,
+            "target_prob": target_prob,
+            "ratio": ratio,
+        }
+        given = {name: values for name, values in columns.items() if values is not None}
+        return from_columns(given, start, names_in(observation) if names is None else names)
 
     def __len__(self) -> int:
         return len(self.reward)

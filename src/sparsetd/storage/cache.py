@@ -36,8 +36,7 @@ import scipy.sparse as sp
 from sparsetd._tools.progress import say
 from sparsetd.storage import container
 from sparsetd.storage.atomic import clear_leftovers
-from sparsetd.storage.container import CorruptFileError
-from sparsetd.storage.encoding import Decoder, Encoder, is_record
+from sparsetd.storage.container import CorruptFileError, Decoder, Encoder, is_record
 from sparsetd.system import Batch
 
 __all__ = ["Cache", "Checkpoint", "key_of"]

@@ -1,24 +1,39 @@
-"""One file format for models and checkpoints: a JSON header, raw arrays, a SHA-256 of everything before it.
+"""One file format for models, checkpoints and kept work: a JSON header, raw arrays, a SHA-256 of everything before it.
 
     magic (8) · header length (8, little-endian) · header (JSON) · arrays (each on a 64-byte boundary) · SHA-256 (32)
 
 The digest is verified before a byte of the header is believed, so any cut and any flipped bit is found. Nothing in a
 file names code: it holds numbers and text, and loading runs none of it. A load is bounded: the header is at most 1 MB,
 the arrays lie in the file one after the other, and they are not copied out of it: a file takes its own size in memory.
-
 A file is written all at once (see `atomic`).
+
+Nested Python values become JSON plus named arrays, and back, without losing a bit. Numbers, text, lists, tuples, dicts,
+NumPy arrays and scalars, arrays of strings, SciPy sparse matrices and random generators are written as themselves; a
+dataclass or an estimator is written as its class's name and its fields. What JSON cannot say is an object
+{"~": tag, …}. Long lists of numbers and all strings go into arrays: the header is short. A long array of mostly zeros
+is written by its other entries: a model of 10⁷ hashed features is as small as its use.
+
+Reading builds only the classes it is handed (`classes`), by name: a file cannot choose what is constructed. Every array
+is used once, and what takes more memory than it takes in the file (zeros, lists, text) is counted before it is made.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
+import operator
 import os
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any, Literal
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
 from sparsetd.storage.atomic import replace_file
 from sparsetd.system import Array
@@ -31,6 +46,13 @@ DIGEST = 32
 PREFIX = len(MAGIC) + 8
 # Plain numbers: nothing that holds a pointer.
 DTYPES = frozenset(("|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"))
+TAG = "~"
+SHORT = 16  # a list of numbers longer than this is stored as an array
+LONG = 4096  # an array with more entries is stored by its non-zeros where these take less than half the room …
+ROOM = 80 * 2**20  # bytes that a file may take in memory beyond its own size: no file is a bomb
+NUMBER, TEXT = 40, 64  # bytes of an entry of a list, and of a piece of text, beside its letters
+BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64, np.random.MT19937)
+GENERATORS: dict[str, type] = {cls.__name__: cls for cls in BITS}
 
 
 class CorruptFileError(ValueError):
@@ -108,22 +130,22 @@ def _arrays(entries: dict[str, Any], body: memoryview, size: int) -> dict[str, A
 
 def _header(raw: bytes) -> dict[str, Any]:
     try:
-        header = json.loads(raw, object_pairs_hook=_without_repeats)
-    except CorruptFileError:
-        raise
-    except (ValueError, RecursionError):
-        raise CorruptFileError("the header is not JSON.") from None
+        header = json.loads(raw, object_pairs_hook=distinct)
+    except (ValueError, RecursionError) as error:
+        wrong = "says something twice" if "twice" in str(error) else "is not JSON"
+        raise CorruptFileError(f"the header {wrong}.") from None
     types = {"version": int, "kind": str, "size": int, "meta": dict, "arrays": dict}
     if not isinstance(header, dict) or any(not isinstance(header.get(key), kind) for key, kind in types.items()):
         raise CorruptFileError("the header lacks a field.")
     return header
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of the header, in which every name must stand once."""
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of a JSON text; a name that it has twice would silently keep its last value."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise CorruptFileError("the header says something twice.")
+        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        raise ValueError(f"it names {twice[:40]!a} twice")
     return found
 
 
@@ -141,3 +163,259 @@ def _array(name: str, entry: Any, body: memoryview, begin: int) -> Array:
         raise CorruptFileError(f"the array {name!r} reaches beyond its place in the file.")
     flat = np.frombuffer(body, dtype=dtype, count=count, offset=offset) if count else np.empty(0, dtype)
     return flat.reshape(shape, order=order)
+
+
+def is_record(cls: type) -> bool:
+    """Return whether a class is a plain bundle of fields: a dataclass (no estimator) or a named tuple."""
+    named = issubclass(cls, tuple) and hasattr(cls, "_fields")
+    return named or (is_dataclass(cls) and not issubclass(cls, BaseEstimator))
+
+
+def _names_of(record: type) -> tuple[str, ...]:
+    return getattr(record, "_fields", None) or tuple(f.name for f in fields(record))
+
+
+class Encoder:
+    """Turns values into JSON nodes and collects the arrays they refer to; `compact` writes zeros short."""
+
+    def __init__(self, compact: bool = True) -> None:
+        self.arrays: dict[str, Array] = {}
+        self.room, self.compact = ROOM, compact
+
+    def encode(self, value: Any, where: str = "value") -> Any:
+        """The JSON node of `value`; `where` names it in an error."""
+        match value:
+            case None | bool() | str():
+                return value
+            case np.generic():
+                return {TAG: "scalar", "name": self._put(np.asarray(value))}
+            case int():
+                return value
+            case float():
+                return value if math.isfinite(value) else {TAG: "float", "v": repr(value)}
+            case np.ndarray() if value.dtype.kind in "OUT":
+                return self._strings(value, where)
+            case np.ndarray():
+                return self._nonzeros(value) or {TAG: "array", "name": self._put(value)}
+            case dict():
+                return self._dict(value, where)
+            case list():
+                return self._list(value, where)
+            case np.dtype():
+                return {TAG: "dtype", "v": value.str}
+            case sp.sparray() | sp.spmatrix():
+                return self._sparse(value, where)
+            case np.random.Generator():
+                bits = value.bit_generator
+                return {TAG: "generator", "class": type(bits).__name__, "v": self.encode(bits.state, where)}
+            case BaseEstimator():
+                return self._estimator(value, where)
+            case tuple() if not is_record(type(value)):
+                return {TAG: "tuple", "v": self._each(value, where)}
+        if is_record(type(value)):
+            named = {name: getattr(value, name) for name in _names_of(type(value))}
+            return {TAG: "record", "class": type(value).__name__, "v": self._dict(named, where)}
+        raise TypeError(f"{where} is a {type(value).__name__}, which a file cannot hold: use numbers, text or arrays.")
+
+    def _spend(self, size: int, where: str) -> None:
+        """Refuse to write what could not be read again."""
+        self.room -= size
+        if self.room < 0 and self.compact:
+            raise ValueError(f"{where} takes more memory than a file may ask for: keep fewer names or shorter lists.")
+
+    def _put(self, array: Array) -> str:
+        name = str(len(self.arrays))
+        self.arrays[name] = array
+        return name
+
+    def _strings(self, value: Array, where: str) -> Any:
+        flat = value.ravel().tolist()
+        for i, item in enumerate(flat):
+            if not isinstance(item, str):
+                raise TypeError(f"{where}[{i}] is a {type(item).__name__}; an array of objects must hold text only.")
+        raw = [item.encode() for item in flat]
+        self._spend(_size_of_text(len(raw), sum(map(len, raw)), value.dtype), where)
+        text = np.frombuffer(b"".join(raw), dtype=np.uint8)
+        ends = np.cumsum([len(item) for item in raw], dtype=np.int64)
+        shape, kind = list(value.shape), value.dtype.str if value.dtype.kind == "U" else "O"
+        return {TAG: "strings", "text": self._put(text), "ends": self._put(ends), "shape": shape, "dtype": kind}
+
+    def _nonzeros(self, value: Array) -> Any:
+        """The node of an array of mostly zeros, None for another; −0.0 is no zero here, since no bit may be lost.
+
+        A third of the room is left to text and lists, which cannot be written otherwise.
+        """
+        plain = value.dtype.kind in "biuf" and value.dtype.itemsize <= 8 and value.flags.c_contiguous
+        if not self.compact or value.size <= LONG or value.nbytes > self.room - ROOM // 3 or not plain:
+            return None
+        at = np.flatnonzero(value.ravel().view(f"u{value.dtype.itemsize}")).astype(np.int32)
+        if 2 * (at.nbytes + len(at) * value.dtype.itemsize) > value.nbytes:
+            return None
+        self.room -= value.nbytes
+        parts = {"at": self._put(at), "v": self._put(value.ravel()[at])}
+        return {TAG: "nonzeros", "shape": list(value.shape), **parts}
+
+    def _list(self, value: list[Any], where: str) -> Any:
+        kinds = set(map(type, value)) if len(value) > SHORT else set()
+        if kinds == {float} or (kinds == {int} and -(2**63) <= min(value) <= max(value) < 2**63):
+            self._spend(NUMBER * len(value), where)
+            tag, dtype = ("floats", np.float64) if kinds == {float} else ("ints", np.int64)
+            return {TAG: tag, "name": self._put(np.array(value, dtype))}
+        return self._each(value, where)
+
+    def _each(self, values: Sequence[Any], where: str) -> list[Any]:
+        return [self.encode(item, f"{where}[{i}]") for i, item in enumerate(values)]
+
+    def _dict(self, value: dict[Any, Any], where: str) -> Any:
+        if TAG not in value and all(isinstance(key, str) for key in value):
+            return {key: self.encode(item, f"{where}.{key}") for key, item in value.items()}
+        pairs = [[self.encode(key, where), self.encode(item, f"{where}[{key!r}]")] for key, item in value.items()]
+        return {TAG: "items", "v": pairs}
+
+    def _sparse(self, value: Any, where: str) -> Any:
+        if value.format not in ("csr", "csc"):
+            raise TypeError(f"{where} is a sparse matrix in {value.format} format: convert it with .tocsr().")
+        parts = {part: self._put(getattr(value, part)) for part in ("data", "indices", "indptr")}
+        return {TAG: "sparse", "class": type(value).__name__, "shape": list(value.shape), **parts}
+
+    def _estimator(self, value: Any, where: str) -> Any:
+        params = value.get_params(deep=False)
+        fitted = {key: item for key, item in vars(value).items() if key not in params and not key.startswith("_")}
+        return {
+            TAG: "estimator",
+            "class": type(value).__name__,
+            "params": {key: self.encode(item, f"{where}: parameter {key}") for key, item in params.items()},
+            "fitted": {key: self.encode(item, f"{where}: attribute {key}") for key, item in fitted.items()},
+        }
+
+
+class Decoder:
+    """Turns JSON nodes back into values."""
+
+    def __init__(self, arrays: Mapping[str, Array], classes: Mapping[str, type] | None = None) -> None:
+        self.arrays = dict(arrays)
+        self.classes = classes or {}
+        self.room = ROOM
+
+    def decode(self, node: Any) -> Any:
+        """The value of a node; `CorruptFileError` where the node is not one that `Encoder` writes."""
+        try:
+            return self._decode(node)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, OverflowError) as error:
+            if isinstance(error, CorruptFileError):
+                raise
+            raise CorruptFileError(f"the header holds a value that cannot be read ({type(error).__name__}).") from None
+
+    def _decode(self, node: Any) -> Any:
+        if isinstance(node, list):
+            return [self._decode(item) for item in node]
+        if not isinstance(node, dict):
+            return node
+        if TAG not in node:
+            return {key: self._decode(item) for key, item in node.items()}
+        match node[TAG]:
+            case "float":
+                return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[node["v"]]
+            case "scalar":
+                return self._use(node["name"])[()]
+            case "array":
+                return self._use(node["name"])
+            case "floats" | "ints":
+                values = self._use(node["name"])
+                self._spend(NUMBER * values.size)
+                return values.tolist()
+            case "tuple":
+                return tuple(self._decode(item) for item in node["v"])
+            case "items":
+                return {self._decode(key): self._decode(item) for key, item in node["v"]}
+            case "generator":
+                bits = GENERATORS[node["class"]]()
+                bits.state = self._decode(node["v"])
+                return np.random.Generator(bits)
+            case "dtype" if node["v"] in DTYPES:
+                return np.dtype(node["v"])
+            case "nonzeros" | "strings" | "sparse" | "record" | "estimator":
+                return getattr(self, f"_{node[TAG]}")(node)
+        raise CorruptFileError(f"the header holds an unknown kind of value, {node[TAG]!r}.")
+
+    def _use(self, name: Any) -> Array:
+        """An array of the file, which no other value may use."""
+        if name not in self.arrays:
+            raise CorruptFileError("the header names an array twice, or one that the file does not hold.")
+        return self.arrays.pop(name)
+
+    def _spend(self, size: int) -> None:
+        self.room -= size
+        if self.room < 0:
+            raise CorruptFileError("its contents claim more memory than a file may.")
+
+    def _nonzeros(self, node: Any) -> Array:
+        at, values, shape = self._use(node["at"]), self._use(node["v"]), tuple(map(operator.index, node["shape"]))
+        if min(shape, default=0) < 0:
+            raise CorruptFileError("an array of mostly zeros has no shape.")
+        self._spend(math.prod(shape) * values.dtype.itemsize)
+        out = np.zeros(math.prod(shape), values.dtype)
+        if len(at) and int(at.min()) < 0:
+            raise CorruptFileError("an array of mostly zeros has an entry before its beginning.")
+        out[at] = values
+        return out.reshape(shape)
+
+    def _strings(self, node: Any) -> Array:
+        text, ends = self._use(node["text"]), self._use(node["ends"])
+        if not re.fullmatch(r"O|[<>]U\d{1,7}", node["dtype"]):  # NumPy's own parser of types is not for strangers
+            raise CorruptFileError("an array of text claims to hold something else.")
+        if (np.diff(ends, prepend=0) < 0).any() or ends[-1:].tolist() not in ([], [len(text)]):
+            raise CorruptFileError("the pieces of a text do not follow one another.")
+        self._spend(_size_of_text(len(ends), len(text), np.dtype(node["dtype"])))
+        whole, cuts = text.tobytes(), [0, *ends.tolist()]
+        items = [whole[i:j].decode() for i, j in itertools.pairwise(cuts)]
+        if node["dtype"] != "O" and int(node["dtype"][2:]) > max([1, *map(len, items)]):
+            raise CorruptFileError("an array of text claims more room than its text takes.")
+        return np.array(items, dtype=node["dtype"]).reshape(node["shape"])
+
+    def _sparse(self, node: Any) -> Any:
+        kinds = {cls.__name__: cls for cls in (sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix)}
+        data, indices, indptr = (self._use(node[part]) for part in ("data", "indices", "indptr"))
+        self._spend(indices.nbytes + indptr.nbytes if indices.dtype == np.int64 else 0)  # shorter ones are made of them
+        matrix = kinds[node["class"]]((data, indices, indptr), shape=tuple(node["shape"]))
+        matrix.check_format(full_check=True)
+        return matrix
+
+    def _record(self, node: Any) -> Any:
+        cls = self._class(node, is_record)
+        if set(_names_of(cls)) != set(node["v"]):
+            raise CorruptFileError(
+                f"the fields of {cls.__name__} are not those of this version of sparsetd; make the file again with it."
+            )
+        values = {name: self._decode(item) for name, item in node["v"].items()}
+        if issubclass(cls, tuple):
+            return cls(**values)
+        record: Any = object.__new__(cls)
+        for name, item in values.items():
+            object.__setattr__(record, name, item)
+        return record
+
+    def _estimator(self, node: Any) -> Any:
+        cls = self._class(node, lambda c: issubclass(c, BaseEstimator))
+        unknown = [name for name in node["params"] if name not in cls._get_param_names()]  # type: ignore[attr-defined]
+        if unknown:
+            raise CorruptFileError(f"{cls.__name__} has no parameter {unknown[0]!r} in this version: fit it anew.")
+        model = cls(**{key: self._decode(item) for key, item in node["params"].items()})
+        for name, item in node["fitted"].items():
+            if name.startswith("_") or hasattr(cls, name):
+                raise CorruptFileError(f"{name!r} is not a fitted attribute.")
+            setattr(model, name, self._decode(item))
+        if node["fitted"] and hasattr(model, "_restore"):
+            model._restore()
+        return model
+
+    def _class(self, node: Any, suits: Callable[[type], bool]) -> type:
+        cls = self.classes.get(node["class"])
+        if cls is None or not suits(cls):
+            raise CorruptFileError(f"holds a {node['class']!r}, which this version of sparsetd does not know.")
+        return cls
+
+
+def _size_of_text(n: int, n_bytes: int, dtype: Any) -> int:
+    """Bytes of memory for n pieces of text: each as a string, of up to four bytes a letter, and all as an array."""
+    return TEXT * n + 4 * n_bytes + (n * dtype.itemsize if dtype.kind == "U" else 0)

@@ -10,11 +10,12 @@ and fills in numbers. Anything else (a callable parameter, another package's est
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 from collections.abc import Mapping
 from copy import copy
+from importlib import import_module
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -22,21 +23,20 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from sparsetd import estimators, features, selection
 from sparsetd.estimators.plausible import Watch
 from sparsetd.estimators.validation import check_parameters
-from sparsetd.evaluation import ScorePolicy
+from sparsetd.estimators.value_function import ValueFunction
 from sparsetd.solvers.state import StreamState, Totals, fits
 from sparsetd.solvers.units import Units
 from sparsetd.storage import container
 from sparsetd.storage.atomic import replace_file
-from sparsetd.storage.container import CorruptFileError
-from sparsetd.storage.encoding import Decoder, Encoder, is_record
+from sparsetd.storage.container import CorruptFileError, Decoder, Encoder, is_record
 from sparsetd.system import Array, TraceCarry
 
 __all__ = ["export_json", "export_onnx", "load", "read_notes", "save"]
 
 KIND = "model"
+HOMES = ("estimators", "selection", "features")  # packages whose classes a file may hold
 STATES = (StreamState, Totals, TraceCarry, Units)  # what the state of a stream is made of
 LEARNING = ("aux_", "coef_last_", "dual_", "history_")  # attributes that no prediction needs
 RENAMED = {"LSTD": {"rho_theta": "alpha"}, "SparseTDCV": {"cv": "n_folds"}}  # parameters since version 0.2
@@ -56,7 +56,7 @@ class NoState:
 
 
 def save(
-    model: BaseEstimator | ScorePolicy,
+    model: Any,
     path: str | os.PathLike[str],
     *,
     notes: Mapping[str, Any] | None = None,
@@ -85,7 +85,7 @@ def save(
     [8.1, 9.0, 10.0]
     >>> folder.cleanup()
     """
-    if not isinstance(model, ScorePolicy):
+    if isinstance(model, BaseEstimator):  # a policy is a record, and has nothing to fit
         check_is_fitted(model)
     if type(model) is not known_classes().get(type(model).__name__):
         raise TypeError(f"{type(model).__name__} is not an estimator of sparsetd: a model file holds no other class.")
@@ -96,7 +96,7 @@ def save(
         "largest": [watch.reward, watch.discount],
         "model": encoder.encode(model if learning else _served(model), type(model).__name__),
         "notes": encoder.encode(dict(notes or {}), "notes"),
-        "sparsetd": importlib.metadata.version("sparsetd"),
+        "sparsetd": version("sparsetd"),
     }
     container.write(path, KIND, meta, encoder.arrays)
 
@@ -143,7 +143,7 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> import tempfile
     >>> from pathlib import Path
     >>> import numpy as np
-    >>> from sparsetd.model_file import read_notes, save
+    >>> from sparsetd.estimators.model_file import read_notes, save
     >>> from sparsetd.estimators import LSTD
     >>> X = np.eye(3)
     >>> model = LSTD(gamma=0.9).fit(X, [0.0, 0.0, 1.0], X[[1, 2, 2]])
@@ -172,7 +172,7 @@ def export_json(model: Any, path: str | os.PathLike[str]) -> None:
     >>> import tempfile
     >>> from pathlib import Path
     >>> import numpy as np
-    >>> from sparsetd.model_file import export_json
+    >>> from sparsetd.estimators.model_file import export_json
     >>> from sparsetd.estimators import LSTD
     >>> X = np.eye(3)
     >>> model = LSTD(gamma=0.9).fit(X, [0.0, 0.0, 1.0], X[[1, 2, 2]])
@@ -232,7 +232,7 @@ def export_onnx(model: Any, path: str | os.PathLike[str], *, kept_only: bool = F
     >>> from pathlib import Path
     >>> import numpy as np
     >>> import onnx
-    >>> from sparsetd.model_file import export_onnx
+    >>> from sparsetd.estimators.model_file import export_onnx
     >>> from sparsetd.estimators import LSTD
     >>> X = np.eye(3)
     >>> model = LSTD(gamma=0.9).fit(X, [0.0, 0.0, 1.0], X[[1, 2, 2]])
@@ -274,10 +274,11 @@ def export_onnx(model: Any, path: str | os.PathLike[str], *, kept_only: bool = F
 
 def known_classes() -> dict[str, type]:
     """Every class a model file may hold, by name: estimators, feature maps, their records, two scalers, a policy."""
-    modules = (estimators, selection, features)
-    public = [getattr(module, name) for module in modules for name in getattr(module, "__all__", ())]
+    modules = [import_module(f"sparsetd.{name}") for name in HOMES]  # by name: some of them stand above this one
+    public = [getattr(module, name) for module in modules for name in module.__all__]
     known = [item for item in public if isinstance(item, type) and (issubclass(item, BaseEstimator) or is_record(item))]
-    return {item.__name__: item for item in (*known, StandardScaler, MinMaxScaler, ScorePolicy)}
+    policy = import_module("sparsetd.evaluation").ScorePolicy
+    return {item.__name__: item for item in (*known, StandardScaler, MinMaxScaler, policy)}
 
 
 def _read(path: str | os.PathLike[str], part: str) -> Any:
@@ -304,11 +305,11 @@ def _renamed(node: Any) -> Any:
 
 def _check(model: Any, state: Any, largest: Any) -> None:
     """What a fitted model must satisfy whatever its class: one finite weight per feature, one name per feature."""
-    if isinstance(model, ScorePolicy):
+    if is_record(type(model)):  # a policy
         if not model.fits():
             raise CorruptFileError("the tables of its policy do not fit together.")
         return
-    if isinstance(model, estimators.ValueFunction):
+    if isinstance(model, ValueFunction):
         observed, names = getattr(model, "n_observed_", None), getattr(model, "feature_names_in_", None)
         if type(observed) is not int or (names is not None and np.shape(names) != (observed,)):
             raise CorruptFileError("its names do not match its observed columns.")

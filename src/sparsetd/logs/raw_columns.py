@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.logs.cells import Reading, folded, read
 from sparsetd.logs.checks import Array, show
-from sparsetd.logs.raw import Column
+from sparsetd.logs.raw import Column, Reading, meaning
+from sparsetd.logs.schema import folded
 
 MOST_CATEGORIES = 30
 DAY = 86_400.0
@@ -68,7 +68,7 @@ def option(name: str, value: str) -> str:
 
 def as_read(column: Column, known: Known, notes: Notes) -> Reading:
     """Return what a column holds; cells that do not fit the others are a problem."""
-    reading = read(column.cells, column.weight, known)
+    reading = meaning(column.cells, column.weight, known)
     if reading.bad:
         rows = np.isin(column.codes, reading.bad)
         texts = ", ".join(show(column.cells[i]) for i in reading.bad[:3])
@@ -268,14 +268,14 @@ def codes(column: Column, notes: Notes, known: Sequence[str] = (), join: bool = 
 
 
 def _is_number(text: str) -> bool:
-    return read([text], np.ones(1), {}).kind == "number"
+    return meaning([text], np.ones(1), {}).kind == "number"
 
 
 def flags(column: Column, notes: Notes) -> Array:
     """Yes and no, true and false, 1 and 0 as booleans; a gap is a no."""
-    reading = read(column.cells, column.weight, {})
+    reading = meaning(column.cells, column.weight, {})
     if reading.kind not in ("flag", "number"):
-        reading = read(column.cells, column.weight, {"kind": "flag"})
+        reading = meaning(column.cells, column.weight, {"kind": "flag"})
     values = column.spread(reading.values)
     odd = np.isin(column.codes, reading.bad) | ~(np.isnan(values) | np.isin(values, (0, 1)))
     if odd.any():
@@ -290,7 +290,7 @@ def flags(column: Column, notes: Notes) -> Array:
 
 def numbers(column: Column, notes: Notes, known: Known, *, most: float = np.inf) -> Array:
     """A column that must be there: finite numbers, between 0 and `most` if that is finite."""
-    reading = read(column.cells, column.weight, {**known, "kind": "number"})
+    reading = meaning(column.cells, column.weight, {**known, "kind": "number"})
     values = column.spread(reading.values)
     wrong = np.isnan(values) | (((values > most) | (values < 0)) & np.isfinite(most))
     if wrong.any():

@@ -16,8 +16,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from sparsetd import GTD2MP, LSTD, ROTD, TD, TDC, Transitions, ValueFunction, estimators, model_file
-from sparsetd.estimators import PFGTD, RDATD
+from sparsetd import GTD2MP, LSTD, ROTD, TD, TDC, Transitions, ValueFunction, estimators
+from sparsetd.estimators import PFGTD, RDATD, model_file
 from sparsetd.features import Fourier, RBFGrid, TileCoding
 from sparsetd.storage import container
 from sparsetd.storage.container import CorruptFileError
