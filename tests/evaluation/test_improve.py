@@ -57,7 +57,7 @@ def test_the_test_knows_only_the_other_episodes(found):
 
 def with_test(found, **change):
     """The improvement whose only split is another."""
-    return replace(found, splits=(replace(found.splits[0], **change),))
+    return Improvement.of([replace(found.splits[0], **change)])
 
 
 def test_what_speaks_against_a_policy_is_said(found):
@@ -80,7 +80,7 @@ def test_the_median_of_several_splits_decides(found):
     lucky, own = found.splits[0], found.evaluation
     poor = replace(lucky, evaluation=replace(own, difference=replace(own.difference, value=-1.0)))
     worse = replace(lucky, evaluation=replace(own, difference=replace(own.difference, value=-2.0)))
-    three = Improvement((lucky, worse, poor))
+    three = Improvement.of((lucky, worse, poor))
     assert (three.difference.value, three.evaluation) == (-1.0, poor.evaluation)
     assert not three.recommended
     ends = [split.evaluation.difference.interval(0.975) for split in (lucky, poor, worse)]

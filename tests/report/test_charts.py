@@ -7,11 +7,11 @@ import re
 import numpy as np
 import pytest
 
+from sparsetd._tools.numbers import Numbers
 from sparsetd.report import charts
 from sparsetd.report.charts import spread
 from sparsetd.report.shell import feature_table
 from sparsetd.report.svg import Scale
-from sparsetd.report.words import Numbers
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
-import math
 import os
 import re
 import sys
@@ -18,6 +17,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, NoReturn
+
+from sparsetd._tools.frames import plain
 
 SCHEMA_VERSION = 1  # of what `--json` prints: raised when a key changes its meaning or goes away
 
@@ -49,7 +50,7 @@ class Console:
     def result(self, data: dict[str, Any], text: str) -> None:
         """Print the text or, where JSON is wanted, the data; nothing where there is none."""
         if self.json and data:
-            print(json.dumps(_plain({"schema_version": SCHEMA_VERSION, **data}), allow_nan=False, indent=2))
+            print(json.dumps(plain({"schema_version": SCHEMA_VERSION, **data}), allow_nan=False, indent=2))
         elif text:
             print(text)
 
@@ -83,19 +84,6 @@ def open_streams() -> bool:
         elif hasattr(stream, "reconfigure"):  # a letter that the terminal's encoding lacks must not cost the answer
             stream.reconfigure(errors="backslashreplace")
     return heard
-
-
-def _plain(value: Any) -> Any:
-    """JSON knows neither NumPy nor infinity: arrays become lists, NaN and ±inf become null."""
-    if isinstance(value, dict):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
 
 
 class WrongInput(Exception):

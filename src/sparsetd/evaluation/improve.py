@@ -31,6 +31,7 @@ from sparsetd.logs.engines import Engine
 from sparsetd.logs.partition import cuts, hashed, parts_between
 from sparsetd.system import Array
 
+TRIED = ("recipe", "difference", "standard_error")
 FEWEST = 20  # episodes (or clusters) in each part
 
 
@@ -44,9 +45,15 @@ class Split:
     candidates: tuple[tuple[Recipe, Estimate], ...]
     n_learnt: int
 
+    def told(self, level: float) -> dict[str, Any]:
+        """What is shown of one split among several."""
+        gain, test = self.evaluation.difference, self.evaluation
+        told = {"difference": gain.value, "interval": gain.interval(level), "severity": test.severity}
+        return {**told, "recipe": str(self.candidates[0][0])}
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Improvement(Decision):
+class Improvement(Split, Decision):
     """Hold the policy that `improve` proposes, its test, and whether to follow it.
 
     Attributes
@@ -88,30 +95,11 @@ class Improvement(Decision):
     splits: tuple[Split, ...]
     _page = "decision_page:improvement_page"
 
-    @property
-    def _median(self) -> Split:
-        ranked = sorted(self.splits, key=lambda split: split.evaluation.difference.value)
-        return ranked[(len(ranked) - 1) // 2]
-
-    @property
-    def policy(self) -> ScorePolicy:
-        return self._median.policy
-
-    @property
-    def evaluation(self) -> Evaluation:
-        return self._median.evaluation
-
-    @property
-    def where(self) -> tuple[Place, ...]:
-        return self._median.where
-
-    @property
-    def candidates(self) -> tuple[tuple[Recipe, Estimate], ...]:
-        return self._median.candidates
-
-    @property
-    def n_learnt(self) -> int:
-        return self._median.n_learnt
+    @classmethod
+    def of(cls, splits: Sequence[Split]) -> Improvement:
+        """The split of the median difference, with all of them."""
+        ranked = sorted(splits, key=lambda split: split.evaluation.difference.value)
+        return cls(**vars(ranked[(len(ranked) - 1) // 2]), splits=tuple(splits))
 
     @property
     def level(self) -> float:
@@ -153,6 +141,9 @@ class Improvement(Decision):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON and for the page."""
+        tried = [
+            {"recipe": str(r), "difference": e.value, "standard_error": e.standard_error} for r, e in self.candidates
+        ]
         return {
             "recommended": self.recommended,
             "difference": {"value": self.difference.value, "interval": self.interval},
@@ -161,19 +152,8 @@ class Improvement(Decision):
             "recipe": str(self.candidates[0][0]),
             "n_learnt": self.n_learnt,
             "n_tested": self.evaluation.overlap.n_episodes,
-            "candidates": [
-                {"recipe": str(r), "difference": e.value, "standard_error": e.standard_error}
-                for r, e in self.candidates
-            ],
-            "splits": [
-                {
-                    "difference": split.evaluation.difference.value,
-                    "interval": split.evaluation.difference.interval(self.level),
-                    "severity": split.evaluation.severity,
-                    "recipe": str(split.candidates[0][0]),
-                }
-                for split in self.splits
-            ],
+            "candidates": [dict(zip(TRIED, entry, strict=True)) for entry in tried],
+            "splits": [split.told(self.level) for split in self.splits],
             "evaluation": self.evaluation.to_dict(),
             "where": [place.to_dict(self.level) for place in self.where],
             "assumptions": ASSUMPTIONS,
@@ -258,14 +238,13 @@ def improve(
     if n_resamples < 1 or n_resamples % 2 == 0:
         raise ValueError(f"`n_resamples` is {n_resamples}: pass an odd number of splits, so that one is the median.")
     log = concatenate([part.read() for part in shards(transitions)])
-    settings = Settings(
-        gamma, features, None, classifier, level, 5, 0, random_state, cluster, engine, checkpoint, progress
-    )
+    how = (gamma, features, None, classifier, level, 5, 0, random_state, cluster)
+    settings = Settings(*how, engine, checkpoint, progress)
     own = replace(log, target_prob=None, ratio=None)
     groups = own.ids() if cluster is None else cluster_of(own, cluster)
     _check(own, groups, learn)
     splits = [_split(own, groups, learn, settings, f"{random_state} {k}") for k in range(n_resamples)]
-    return Improvement(tuple(splits))
+    return Improvement.of(splits)
 
 
 def _split(log: Transitions, groups: Array, learn: float, settings: Settings, salt: str) -> Split:

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from sklearn.isotonic import isotonic_regression
 
+from sparsetd._tools.numbers import Numbers, count, number, percent
 from sparsetd.report.svg import Chart, log_span, span
-from sparsetd.report.words import Numbers, answers, count, number, percent
+from sparsetd.report.words import answers
 
 Payload = Mapping[str, Any]
 ROW = 30.0

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from sparsetd._tools.numbers import Numbers, percent
 from sparsetd.report import charts
-from sparsetd.report.page import acts_in_words, alerts, entries, section, to_repeat
+from sparsetd.report.page import alerts, entries, section, to_repeat
 from sparsetd.report.shell import prose, row, shell, table
-from sparsetd.report.words import Numbers, percent
 
 Payload = Mapping[str, Any]
 
@@ -84,7 +84,7 @@ def _head(title: str, sentence: str, said: str, figure: str = "") -> str:
 
 def _true_if(p: Payload, acts: Payload | None, robust: Payload | None) -> dict[str, str]:
     """Return what the policy does, and what must be true for the difference to be real."""
-    found = {"What it does": acts_in_words(acts)} if acts else {}
+    found = {"What it does": acts["sentence"]} if acts else {}
     said = filter(None, [p.get("assumptions"), robust and robust["sentence"]])
     after = (
         TRIAL if p["recommended"] else "Keep to what was done: collect more episodes, or record more, and ask again."
@@ -107,7 +107,7 @@ def _deeds(p: Payload) -> dict[str, str]:
     acts, robust = p.get("acts", {}), p.get("robustness", {})
     told = {}
     for name in (r["name"] for r in p["values"]):
-        does = acts_in_words(acts[name]) if acts.get(name) else ""
+        does = acts[name]["sentence"] if acts.get(name) else ""
         told[name] = f"{does} {robust.get(name) or ''}".strip()
     return told
 

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from sparsetd._tools.numbers import Numbers, count, number, percent
 from sparsetd.report import charts
 from sparsetd.report.shell import feature_table, prose, shell
-from sparsetd.report.words import Numbers, Verdict, answers, count, number, percent, verdicts
+from sparsetd.report.words import Verdict, answers, verdicts
 from sparsetd.storage.atomic import replace_file
 
 Payload = Mapping[str, Any]
@@ -34,7 +35,6 @@ CAPTIONS = {
     "of it.",
 }
 ALERTS = {"red": "Do not use this answer.", "amber": "Caution.", "note": "Note."}
-MOST_ACTIONS = 5  # whose shares are told in words
 SHAPES = 6  # columns whose shapes are drawn
 SHAPE = (
     "Each line shows the value as one column changes and the others stay as they are in the log, against its mean; the "
@@ -99,25 +99,13 @@ def in_words(p: Payload) -> dict[str, str]:
     """The answer in five sentences, from what the policy does to what to do next."""
     found = {}
     if p.get("acts"):
-        found["What it does"] = acts_in_words(p["acts"])
+        found["What it does"] = p["acts"]["sentence"]
     found["What it would have been worth"] = _comparison(p)
     found["How sure that is"] = _sureness(p)
     robust = p.get("robustness")
     found["What would have to be true"] = " ".join(filter(None, [p.get("assumptions"), robust and robust["sentence"]]))
     found["What to do next"] = _next(p)
     return {name: text for name, text in found.items() if text}
-
-
-def acts_in_words(acts: Mapping[str, Any]) -> str:
-    """Return which actions the policy takes more or less often than was done, as shares of the logged decisions."""
-    shares = list(zip(acts["actions"], acts["logged"], acts["target"], strict=True))
-    moved = sorted(shares, key=lambda entry: -round(abs(entry[2] - entry[1]), 9))[:MOST_ACTIONS]
-    named = [(f"action {name}" if str(name).isdigit() else name, *shares) for name, *shares in moved]
-    changes = [f"{name} in {percent(before)} → {percent(after)}" for name, before, after in named if before != after]
-    if not changes:
-        return "It acts as the log does in every decision."
-    more = " Other actions change less." if len(shares) > len(moved) else ""
-    return f"Of the logged decisions, it takes {'; '.join(changes)}.{more}"
 
 
 def _sureness(p: Payload) -> str:

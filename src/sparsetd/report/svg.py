@@ -13,7 +13,7 @@ from html import escape
 from itertools import pairwise
 from typing import Literal
 
-from sparsetd.report.words import Numbers, exponent, ten
+from sparsetd._tools.numbers import Numbers, exponent, ten
 
 Kind = Literal["linear", "whole", "log"]
 MARGIN = {"left": 62.0, "right": 16.0, "top": 12.0, "bottom": 46.0}
