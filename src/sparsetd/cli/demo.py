@@ -1,21 +1,9 @@
-"""Try the library on problems with known answers.
-
-Three small questions whose answers are known exactly. Does a method converge off-policy? On
-Baird's star TD diverges, while TDC and RO-TD do not. Which features matter? Five out of 100
-make the values of a random process. What is a policy worth? The log of another policy tells,
-with an interval. Tables show how far off each method is, and a picture shows all three.
-
-examples:
-  sparsetd demo                          print the tables, draw sparsetd-demo.png
-  sparsetd demo --out curves.svg         draw somewhere else (.png, .svg or .pdf)
-  sparsetd demo --no-plot --json         numbers only, for a program
-  sparsetd demo --samples 5000 --random-state 1    more data, other data
-"""
+"""The command demo: the library on problems with known answers."""
 
 from __future__ import annotations
 
 import warnings
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,8 +15,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd import plots
-from sparsetd.cli.command import Command, Console, Outcome, words
-from sparsetd.cli.options import add_random_state, at_least
+from sparsetd.cli.command import Console, Outcome, command, option
+from sparsetd.cli.options import at_least, seed_of
 from sparsetd.estimators import LSTD, ROTD, TD, TDC
 from sparsetd.evaluation import Evaluation, evaluate
 from sparsetd.logs import Transitions
@@ -65,21 +53,28 @@ COMPARED = ("LSTD, features that matter", "WIS", "DR")  # beside our own estimat
 Progress = Callable[[str], None]
 
 
-def arguments(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--out", metavar="FILE", help=f"plot file (default: {PLOT}, where matplotlib is installed)")
-    add("--no-plot", action="store_true", help="draw nothing")
-    add(
-        "--samples",
-        type=at_least(1, 10**6),
-        default=2000,
-        metavar="N",
-        help="transitions of the random process; the star gets 50 times as many (default: %(default)s)",
-    )
-    add_random_state(parser, "the random numbers")
+@command(
+    option("--out FILE", f"plot file (default: {PLOT}, where matplotlib is installed)"),
+    option("--no-plot", "draw nothing", bool),
+    option(
+        "--samples N", "transitions of the random process; the star gets 50 times as many", at_least(1, 10**6), 2000
+    ),
+    seed_of("the random numbers"),
+)
+def demo(args: Namespace, console: Console) -> Outcome:
+    """Try the library on problems with known answers.
 
+    Three small questions whose answers are known exactly. Does a method converge off-policy? On
+    Baird's star TD diverges, while TDC and RO-TD do not. Which features matter? Five out of 100
+    make the values of a random process. What is a policy worth? The log of another policy tells,
+    with an interval. Tables show how far off each method is, and a picture shows all three.
 
-def run(args: Namespace, console: Console) -> Outcome:
+    examples:
+      sparsetd demo                          print the tables, draw sparsetd-demo.png
+      sparsetd demo --out curves.svg         draw somewhere else (.png, .svg or .pdf)
+      sparsetd demo --no-plot --json         numbers only, for a program
+      sparsetd demo --samples 5000 --random-state 1    more data, other data
+    """
     drawn = not args.no_plot and (args.out is not None or find_spec("matplotlib") is not None)
     target = PLOT if args.out is None else args.out
     if drawn:
@@ -285,6 +280,3 @@ def _plot_values(result: Result, axis: Any) -> None:
     axis.axvline(result.exact_value, color="black", linestyle="--", linewidth=1, label="truth")
     axis.set_title(f"A policy's value with its {100 * found.level:.0f} % interval")
     axis.legend()
-
-
-DEMO = Command("demo", *words(__doc__), arguments, run)

@@ -31,7 +31,6 @@ from sparsetd.logs.engines import Engine
 from sparsetd.logs.partition import cuts, hashed, parts_between
 from sparsetd.system import Array
 
-TRIED = ("recipe", "difference", "standard_error")
 FEWEST = 20  # episodes (or clusters) in each part
 
 
@@ -152,7 +151,7 @@ class Improvement(Split, Decision):
             "recipe": str(self.candidates[0][0]),
             "n_learnt": self.n_learnt,
             "n_tested": self.evaluation.overlap.n_episodes,
-            "candidates": [dict(zip(TRIED, entry, strict=True)) for entry in tried],
+            "candidates": tried,
             "splits": [split.told(self.level) for split in self.splits],
             "evaluation": self.evaluation.to_dict(),
             "where": [place.to_dict(self.level) for place in self.where],
@@ -192,6 +191,7 @@ def improve(
     classifier: Any = None,
     level: float = 0.95,
     learn: float = 0.5,
+    n_folds: int = 5,
     n_resamples: int = 5,
     random_state: int = 0,
     cluster: Any = None,
@@ -214,7 +214,7 @@ def improve(
         Number of random splits, an odd one; their median decides.
     random_state : int
         Of the splits.
-    gamma, features, classifier, cluster, engine, checkpoint
+    gamma, features, classifier, n_folds, cluster, engine, checkpoint
         As in `evaluate`, for the test.
 
     See also `compare`: policies that are known beforehand; `save`: keeps the policy in a file.
@@ -238,7 +238,7 @@ def improve(
     if n_resamples < 1 or n_resamples % 2 == 0:
         raise ValueError(f"`n_resamples` is {n_resamples}: pass an odd number of splits, so that one is the median.")
     log = concatenate([part.read() for part in shards(transitions)])
-    how = (gamma, features, None, classifier, level, 5, 0, random_state, cluster)
+    how = (gamma, features, None, classifier, level, n_folds, 0, random_state, cluster)
     settings = Settings(*how, engine, checkpoint, progress)
     own = replace(log, target_prob=None, ratio=None)
     groups = own.ids() if cluster is None else cluster_of(own, cluster)
