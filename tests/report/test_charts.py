@@ -10,7 +10,7 @@ import pytest
 from sparsetd._tools.numbers import Numbers
 from sparsetd.report import charts
 from sparsetd.report.charts import spread
-from sparsetd.report.shell import feature_table
+from sparsetd.report.page import feature_table
 from sparsetd.report.svg import Scale
 
 

@@ -16,6 +16,7 @@ from sparsetd.report.words import answers
 
 Payload = Mapping[str, Any]
 ROW = 30.0
+Row = tuple[str, float, Any, str]  # name, value, interval and kind
 _of = itemgetter("value", "interval")
 SHOWN = 12  # features drawn with a name in the path plot
 COLOURS = 6  # of their lines; neighbours differ
@@ -32,7 +33,7 @@ def forest(p: Payload) -> str:
 
 
 def intervals(
-    rows: Sequence[tuple[str, float, Any, str]],
+    rows: Sequence[Row],
     level: float,
     written: Numbers,
     label: str,
@@ -84,17 +85,37 @@ def fan(p: Payload) -> str:
 
 def shape(column: Payload, unit: str = "") -> str:
     """The value against a column, averaged over what the others are, with its band."""
-    found = column["shape"]
-    at, value, low, high = (found[key] for key in ("at", "value", "low", "high"))
-    written = Numbers.of([*value, *low, *high])
-    names = (column["name"], f"change in {unit or 'value'}", f"Value against {column['name']}")
-    chart = Chart(span(at, 0.0), span([0.0, *low, *high]), *names, 380, 230)
+    found, name = column["shape"], column["name"]
+    names = (name, f"change in {unit or 'value'}", f"Value against {name}")
+    return _banded(found["at"], found["value"], found["low"], found["high"], names, (380.0, 230.0), "the mean")
+
+
+def thresholds(at: Sequence[float], values: Sequence[Payload], label: str) -> str:
+    """The value of a rule against its threshold, with a band that holds for all thresholds at once."""
+    low, high = zip(*(r["interval"] for r in values), strict=True)
+    names = ("threshold", label, "Value against the threshold")
+    return _banded(at, [r["value"] for r in values], low, high, names, (580.0, 280.0))
+
+
+def _banded(
+    at: Sequence[float],
+    value: Sequence[float],
+    low: Sequence[float],
+    high: Sequence[float],
+    names: tuple[str, str, str],
+    size: tuple[float, float],
+    guide: str = "",
+) -> str:
+    """A line with a band around it; `guide` names a line at 0, which the picture then holds."""
+    signed = Numbers.of([*value, *low, *high])
+    written = signed.signed if guide else signed
+    chart = Chart(span(at, 0.0), span([*([0.0] if guide else []), *low, *high]), *names, *size)
     chart.area(at, low, high, "band")
-    chart.line((at[0], at[-1]), (0.0, 0.0), "line warm dash", "the mean")
-    chart.line(at, value, "line main", f"value against {column['name']}")
+    if guide:
+        chart.line((at[0], at[-1]), (0.0, 0.0), "line warm dash", guide)
+    chart.line(at, value, "line main", names[2])
     for x, y, a, b in list(zip(at, value, low, high, strict=True))[:: max(len(at) // 8, 1)]:
-        tip = f"{column['name']} {x:.4g}: {written.signed(y)} ({written.signed(a)} to {written.signed(b)})"
-        chart.point(x, y, tip, "dot main", 3.0)
+        chart.point(x, y, f"{names[0]} {x:.4g}: {written(y)} ({written(a)} to {written(b)})", "dot main", 3.0)
     return chart.svg()
 
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sparsetd._tools.numbers import Numbers, count, number, percent
+from sparsetd.report.shell import TEXTS
+
+LEVELS = ("good", "warn", "bad")
 
 
 def answers(p: Mapping[str, Any]) -> Numbers:
@@ -26,58 +29,29 @@ class Verdict:
     word: str
     meaning: str
 
+    @classmethod
+    def of(cls, kind: str, grade: float, figure: str, **named: str) -> Verdict:
+        """The verdict of a kind: the grade is good or fair from the limits of `texts.toml` on."""
+        told = TEXTS["cards"][kind]
+        place = sum(grade < limit for limit in told["limits"])
+        return cls(told["name"], figure, LEVELS[place], told["words"][place], told["meaning"].format(**named))
+
 
 def verdicts(p: Mapping[str, Any]) -> list[Verdict]:
     """The four questions a careful reader asks of a log; three where no fold has episodes enough for the last."""
-    found = p["bellman_error"]
-    cards = [_coverage(p), _sample(p), _ratio(p), *([_bellman(**found)] if found and found["noise"] > 0 else [])]
+    carried, n, top, found = p["effective_episodes"], p["n_episodes"], p["max_ratio"], p["bellman_error"]
+    sizes = {"n_episodes": count(n), "rows": count(p["effective_rows"]), "n_rows": count(p["n_rows"])}
+    cards = [
+        Verdict.of("coverage", p["coverage"], percent(p["coverage"])),
+        Verdict.of("episodes", min(carried / 100, 4 * carried / n), count(carried), **sizes),
+        Verdict.of("ratio", -top, f"{number(top)}×"),
+    ]
+    if found and found["noise"] > 0:
+        times, flat = found["value"] / found["noise"], found["constant"] / found["noise"]
+        cards.append(Verdict.of("bellman", -times, f"{times:.2g}×", flat=f"{flat:.2g}×"))
     if p["severity"] != "red":
         return cards
     return [replace(v, level="plain") if v.level == "good" else v for v in cards]  # no green on a page not to be used
-
-
-def _coverage(p: Mapping[str, Any]) -> Verdict:
-    share = p["coverage"]
-    level, word = _grade(share, 0.95, 0.8, "covered", "partly covered", "poorly covered")
-    meaning = "of the target policy's choices also occur in the log. It says nothing about the others."
-    return Verdict("Support coverage", percent(share), level, word, meaning)
-
-
-def _sample(p: Mapping[str, Any]) -> Verdict:
-    carried, n = p["effective_episodes"], p["n_episodes"]
-    level, word = _grade(min(carried / 100, 4 * carried / n), 1, 0.5, "plenty", "modest", "too few")
-    meaning = (
-        f"of {count(n)} episodes: the weight of the answer is spread as over so many that count alike "
-        f"(rows: {count(p['effective_rows'])} of {count(p['n_rows'])})."
-    )
-    return Verdict("Effective episodes", count(carried), level, word, meaning)
-
-
-def _ratio(p: Mapping[str, Any]) -> Verdict:
-    top = p["max_ratio"]
-    level, word = _grade(-top, -20, -100, "even", "uneven", "dominated by few rows")
-    return Verdict(
-        "Largest weight",
-        f"{number(top)}×",
-        level,
-        word,
-        "is the most that a single row counts. A large weight lets one unusual episode move the answer.",
-    )
-
-
-def _bellman(value: float, noise: float, constant: float) -> Verdict:
-    level, word = _grade(-value / noise, -2, -5, "near chance", "some model error", "the features miss something")
-    flat = f"{constant / noise:.2g}×"
-    meaning = f"the error that chance alone leaves on held-out episodes. A model without any feature has {flat}."
-    return Verdict("Bellman error", f"{value / noise:.2g}×", level, word, meaning)
-
-
-def _grade(value: float, good: float, fair: float, *words: str) -> tuple[str, str]:
-    place = 0 if value >= good else 1 if value >= fair else 2
-    return ("good", "warn", "bad")[place], words[place]
-
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -88,7 +62,7 @@ class Column:
     title: str
     format: str = ""
 
-    def cell(self, row: Row) -> str:
+    def cell(self, row: Mapping[str, Any]) -> str:
         return formatted(row.get(self.key), self.format)
 
 
@@ -101,14 +75,12 @@ def formatted(value: Any, spec: str = "") -> str:
     return format(value, "" if isinstance(value, str) else spec)
 
 
-def text_table(rows: Sequence[Row], columns: Sequence[Column], bold: Callable[[str], str] = str) -> str:
+def text_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], bold: Callable[[str], str] = str) -> str:
     """Aligned columns for a terminal: the first to the left, the others to the right; `bold` dresses the header."""
     cells = [[column.title for column in columns], *([column.cell(row) for column in columns] for row in rows)]
-    widths = [max(map(len, entries)) for entries in zip(*cells, strict=True)]
-    header, *body = ["  ".join(_aligned(line, widths)).rstrip() for line in cells]
+    first, *others = (max(map(len, entries)) for entries in zip(*cells, strict=True))
+    header, *body = (
+        "  ".join([name.ljust(first), *(text.rjust(width) for text, width in zip(rest, others, strict=True))]).rstrip()
+        for name, *rest in cells
+    )
     return "\n".join([bold(header), *body])
-
-
-def _aligned(line: Sequence[str], widths: Sequence[int]) -> list[str]:
-    first, *others = [(text.ljust, text.rjust) for text in line]
-    return [first[0](widths[0]), *(right(width) for (_, right), width in zip(others, widths[1:], strict=True))]
