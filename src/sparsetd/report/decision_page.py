@@ -37,7 +37,7 @@ def comparison_page(p: Payload) -> str:
     words = {
         "What they would have been worth": _worth(p),
         "How sure that is": SAY["together"],
-        "What would have to be true": p.get("assumptions", ""),
+        "What would have to be true": conditions(p.get("assumptions")),
         "What to do next": _next(p),
     }
     parts = {
@@ -102,12 +102,13 @@ def _splits(p: Payload) -> str:
 
 
 def _worth(p: Payload) -> str:
-    """The values in words, where they are few."""
-    if len(p["values"]) > MOST_NAMED:
-        return ""
+    """The values in words; of many the lowest and the highest."""
     written = Numbers.of(v for r in p["values"] for v in r["interval"])
-    each = (f"{r['name']}: {written(r['value'])} ({' to '.join(map(written, r['interval']))})" for r in p["values"])
-    return f"{'; '.join(each)}, per episode, with {percent(p['level'])} intervals."
+    told = [f"{r['name']}: {written(r['value'])} ({' to '.join(map(written, r['interval']))})" for r in p["values"]]
+    if len(told) > MOST_NAMED:
+        order = sorted(range(len(told)), key=lambda k: p["values"][k]["value"])
+        told = [f"from {told[order[0]]} to {told[order[-1]]}"]
+    return f"{'; '.join(told)}, per episode, with {percent(p['level'])} intervals."
 
 
 def _next(p: Payload) -> str:
@@ -137,17 +138,19 @@ def _values(p: Payload) -> str:
         return figure(charts.thresholds(p["thresholds"], p["values"], label), "thresholds")
     best = set(p["best_set"])
     rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
-    return figure(_forest(rows, p["level"], label, rows[0][1]), "values")
+    return figure(_forest(p, rows, label, rows[0][1]), "values")
 
 
 def _groups(p: Payload) -> str:
     rows = [(f"{r['group']}: {r['name']}", r["value"], r["interval"], "main") for r in p["groups"]]
-    return figure(_forest(rows, p["level"], _difference(p), 0.0), "groups")
+    return figure(_forest(p, rows, _difference(p), 0.0), "groups")
 
 
-def _forest(rows: Sequence[charts.Row], level: float, label: str, guide: float) -> str:
-    ends = [v for _, value, interval, _ in rows for v in (value, *interval)]
-    return charts.intervals(rows, level, Numbers.of(ends), label, ends, guide)
+def _forest(p: Payload, rows: Sequence[charts.Row], label: str, guide: float) -> str:
+    """The rows with their intervals; a policy that is not to be relied on does not set the scale."""
+    wild = tuple(p.get("unjudged", ()))
+    ends = [v for name, value, interval, _ in rows if not name.endswith(wild) for v in (value, *interval)]
+    return charts.intervals(rows, p["level"], Numbers.of(ends or [guide]), label, ends, guide)
 
 
 def _differences(p: Payload) -> str:

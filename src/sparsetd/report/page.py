@@ -71,14 +71,15 @@ def in_words(p: Payload) -> dict[str, str]:
         "What it does": p["acts"]["sentence"] if p.get("acts") else "",
         "What it would have been worth": _comparison(p),
         "How sure that is": sureness(p),
-        "What would have to be true": conditions(p.get("assumptions"), p.get("robustness"), p.get("confounding")),
-        "What to do next": remedy(p["warnings"]) or SAY["look"],
+        "What would have to be true": conditions(p.get("assumptions"), p.get("robustness")),
+        "What to do next": remedy(p["warnings"]) or SAY["look_within" if p.get("confounding") else "look"],
     }
 
 
-def conditions(assumptions: str | None, *told: Payload | None) -> str:
-    """What no log can tell, and the sentences of what is known about it."""
-    return " ".join(filter(None, [assumptions, *(found["sentence"] for found in told if found)]))
+def conditions(assumptions: str | None, robustness: Payload | None = None) -> str:
+    """What no log can tell, and how strong an unrecorded cause would have to be."""
+    listed = (assumptions or "").replace("docs/assumptions.md", "see Assumptions at the end of this page")
+    return f"{listed} {robustness['sentence']}" if robustness else listed
 
 
 def sureness(p: Payload) -> str:
@@ -87,7 +88,7 @@ def sureness(p: Payload) -> str:
     said = {
         "red": "Do not use this number: the boxes say why.",
         "amber": "Read it together with the cautions in the boxes.",
-    }.get(p["severity"], "Nothing that was checked speaks against it.")
+    }.get(p["severity"], "Nothing that was checked speaks against this number.")
     return f"{said} Its weight is spread as over {carried} that count alike."
 
 
@@ -121,7 +122,9 @@ def _comparison(p: Payload) -> str:
 def _hidden(p: Payload) -> str:
     """Return what hidden confounding could do to the answer, where that was asked."""
     found = p.get("confounding")
-    return section("hidden", HIDDEN, figure(charts.fan(found), "fan")) if found else ""
+    if not found:
+        return ""
+    return section("hidden", HIDDEN, f"<p>{prose(found['sentence'])}</p>{figure(charts.fan(found), 'fan')}")
 
 
 def _certainty(p: Payload) -> str:
