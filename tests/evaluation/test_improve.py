@@ -160,6 +160,13 @@ def test_every_recipe_makes_a_policy_of_probabilities():
         assert table.min() >= 0
 
 
+def test_one_recipe_alone_makes_the_same_policy():
+    for recipe, policy in candidates(LOG, GAMMA, 3).items():
+        alone = candidates(LOG, GAMMA, 3, recipe)
+        assert list(alone) == [recipe]
+        assert alone[recipe](np.eye(N_STATES)).tobytes() == policy(np.eye(N_STATES)).tobytes()
+
+
 def test_few_columns_are_those_that_tell_actions_apart():
     rng = np.random.default_rng(0)
     n = 4000

@@ -10,7 +10,7 @@ from `e`, the evidence, and from what the test hands over.
 
 Every answer of every function runs all rules that apply. `docs/cautions.md` is made from the table:
 
-    python -c "from sparsetd.evaluation import cautions; print(cautions.page(), end='')" > docs/cautions.md
+    python docs/extensions/cautions_page.py > docs/cautions.md
 """
 
 from __future__ import annotations
@@ -651,19 +651,3 @@ def has_clock(log: Transitions) -> str:
         if np.ptp(column[last]) == 0 and not (column[elsewhere] == column[last[0]]).any():
             return name
     return ""
-
-
-def page() -> str:
-    """The table as a page of the documentation."""
-    lines = [
-        "# Cautions",
-        "",
-        "Every answer of `evaluate`, `compare`, `improve` and `sensitivity` runs all rules of this table that apply to",
-        "it. **Red** means: do not use the answer. **Amber**: read it with this in mind. A **note** is worth knowing.",
-        "The page is made from the table in `sparsetd.evaluation.cautions`. What no rule can test is on the page",
-        "[Assumptions](assumptions.md).",
-        "",
-    ]
-    for row in RULES:
-        lines += [f"## {row.code}", "", row.means, "", f"*When:* {row.when}", "", f"*What to do:* {row.remedy}", ""]
-    return "\n".join(lines)

@@ -164,28 +164,26 @@ def _comparisons(detail: Detail, opinion: Estimate | None, robust: Estimate | No
 
 
 def _features(found: Judgement, detail: Detail) -> tuple[Feature, ...]:
-    """The features that matter with LSTD's weights on them alone, the heaviest first."""
+    """The features that matter, the heaviest first.
+
+    Where the value is curved in the columns these are the columns that matter by importance or by selection, with
+    their mean slopes; otherwise the chosen features, with LSTD's weights on them alone.
+    """
+    basis, names, level = found.first.basis, found.log.names, found.settings.level
+    chosen = set(detail.choice.support)
     if detail.curved:
-        return _curved(detail)
-    basis, names, level, out = found.first.basis, found.log.names, found.settings.level, []
-    spread = basis.moments[0].spread()[detail.inside]
-    weights = coefficients(detail.few_model, detail.power)
-    for width, column, e in zip(spread, detail.choice.support, weights, strict=True):
-        low, high = (float(width * end) for end in e.interval(level))
-        own = e.value / float(basis.units.scale[column])
-        kept = None if detail.kept is None else float(detail.kept[column])
-        out.append(Feature(str(names[column]), float(width * e.value), (low, high), own, kept, int(column)))
-    return tuple(sorted(out, key=lambda f: -abs(f.weight)))
-
-
-def _curved(detail: Detail) -> tuple[Feature, ...]:
-    """The columns that matter, by importance or by selection, with their mean slopes, the heaviest first."""
-    out = []
-    for c in detail.columns:
-        chosen = c.number in detail.choice.support
-        if c.matters or chosen:
-            kept = None if detail.kept is None else float(detail.kept[c.number])
-            out.append(Feature(c.name, c.weight, c.interval, float("nan"), kept, c.number))
+        shown = [c for c in detail.columns if c.matters or c.number in chosen]
+        rows = [(c.number, c.name, c.weight, c.interval, float("nan")) for c in shown]
+    else:
+        spread = basis.moments[0].spread()[detail.inside]
+        weights = coefficients(detail.few_model, detail.power)
+        rows = []
+        for width, column, e in zip(spread, detail.choice.support, weights, strict=True):
+            low, high = (float(width * end) for end in e.interval(level))
+            own = e.value / float(basis.units.scale[column])
+            rows.append((int(column), str(names[column]), float(width * e.value), (low, high), own))
+    kept = [None if detail.kept is None else float(detail.kept[column]) for column, *_ in rows]
+    out = [Feature(*row[1:], share, row[0]) for row, share in zip(rows, kept, strict=True)]
     return tuple(sorted(out, key=lambda f: -abs(f.weight)))
 
 

@@ -31,6 +31,7 @@ from sparsetd.logs.engines import Engine
 from sparsetd.logs.partition import cuts, hashed, parts_between
 from sparsetd.system import Array
 
+WIDE = 500  # actions times columns from which candidates are ranked on the columns as they came
 FEWEST = 20  # episodes (or clusters) in each part
 
 
@@ -256,7 +257,7 @@ def _split(log: Transitions, groups: Array, learn: float, settings: Settings, sa
     n_actions = int(np.asarray(log.action).max()) + 1
     ranked = _ranked(log[first], groups[later == 0], n_actions, settings, salt)
     settings.tell(f"learning the chosen policy ({ranked[0][0]}) on {int((later == 0).sum())} episodes")
-    policy = candidates(log[first], settings.gamma, n_actions)[ranked[0][0]]
+    policy = candidates(log[first], settings.gamma, n_actions, ranked[0][0])[ranked[0][0]]
     settings.tell(f"testing it once on {int((later == 1).sum())} other episodes")
     asked = replace(policy, learnt_from=policy.learnt_from[:0])  # none of these: they were set aside
     tested = replace(settings, cluster=None if settings.cluster is None else groups[later == 1])
@@ -293,11 +294,14 @@ def _ranked(
     hashes = hashed(groups, f"choose {salt}")
     inner = parts_between(cuts(np.unique(hashes), 2), hashes)
     found: dict[Recipe, list[Estimate]] = {}
+    # Ranking takes most of the time; with many actions and columns the columns as they came rank as well as a basis.
+    wide = n_actions * log.observation.shape[1] > WIDE and settings.features == "auto"
+    settings = replace(settings, n_folds=2, features=None if wide else settings.features)
     for half in (0, 1):
         settings.tell(f"learning candidates, half {half + 1} of 2")
         learnt = candidates(log[_rows_of(log, inner == half)], settings.gamma, n_actions)
         other = inner != half
-        own = replace(settings, n_folds=2, cluster=None if settings.cluster is None else groups[other])
+        own = replace(settings, cluster=None if settings.cluster is None else groups[other])
         policies = {str(recipe): replace(p, learnt_from=p.learnt_from[:0]) for recipe, p in learnt.items()}
         judged = gains(log[_rows_of(log, other)], policies, own)
         for recipe, gain in zip(learnt, judged, strict=True):

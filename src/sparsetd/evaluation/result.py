@@ -269,11 +269,10 @@ class Evaluation(Decision):
 
     def summary(self) -> Summary:
         """The features that carry weight as a table, which becomes a frame (`to_frame`) or a picture (`plot`)."""
-        rows, nothing = self.to_dict()["features"], [np.nan, np.nan]
-        ends = np.array([f["interval"] or nothing for f in rows], dtype=float).reshape(-1, 2)
-        share = np.array([np.nan if f["frequency"] is None else f["frequency"] for f in rows])
-        names = np.array([f["name"] for f in rows], dtype=object)
-        weights = np.array([f["weight"] for f in rows])
+        ends = np.array([f.interval or (np.nan, np.nan) for f in self.features], dtype=float).reshape(-1, 2)
+        share = np.array([np.nan if f.frequency is None else f.frequency for f in self.features])
+        names = np.array([f.name for f in self.features], dtype=object)
+        weights = np.array([f.weight for f in self.features])
         return Summary(names, weights, ends[:, 0], ends[:, 1], share, self.level)
 
     def to_frame(self) -> Any:
