@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -60,12 +60,20 @@ def select(args: Namespace, console: Console) -> Outcome:
     parts = read_shards(args, **columns)
     path, coef, names = (_on_rows if len(parts) == 1 else _on_sums)(args, parts, target, console)
     rows = _rows(path, coef)
-    kept = [(str(names[j]), float(coef[j])) for j in np.argsort(-np.abs(coef), kind="stable") if coef[j] != 0]
-    head = f"{len(kept)} of {len(names)} features chosen (weight per standard deviation):"
-    shown = [f"  {name:<28s} {weight:+.4g}" for name, weight in kept]
-    features = [{"name": name, "weight": weight} for name, weight in kept]
-    text = "\n".join([text_table(rows, PATH, console.bold), "", head, *shown])
+    features = kept_features(names, coef)
+    head = f"{len(features)} of {len(names)} features chosen (weight per standard deviation):"
+    text = "\n".join([text_table(rows, PATH, console.bold), "", head, *map(weight_line, features)])
     return Outcome(text, {"path": rows, "features": features, "n_candidates": len(names)})
+
+
+def kept_features(names: Sequence[Any], coef: Any) -> list[dict[str, Any]]:
+    """The features with a weight, the heaviest first."""
+    order = [j for j in np.argsort(-np.abs(coef), kind="stable") if coef[j] != 0]
+    return [{"name": str(names[j]), "weight": float(coef[j])} for j in order]
+
+
+def weight_line(feature: Mapping[str, Any]) -> str:
+    return f"  {feature['name']:<28s} {feature['weight']:+.4g}"
 
 
 def _on_rows(args: Namespace, parts: Any, target: Any, console: Console) -> tuple[Any, Any, Any]:
@@ -228,16 +236,12 @@ def _export(model: Any, path: Path, notes: dict[str, Any]) -> None:
 
 def _outcome(args: Namespace, model: Any) -> Outcome:
     fitted, method = model.estimator_, type(model.estimator_).__name__
-    weights = sorted(zip(model.feature_names_, fitted.coef_, strict=True), key=lambda pair: -abs(pair[1]))
-    kept = [(str(name), float(weight)) for name, weight in weights if weight != 0]
-    lines = [f"{method}: {fitted.status_} after {fitted.n_iter_:,} steps; {len(kept)} of {len(weights)} features kept"]
-    lines += [f"  {name:<28s} {weight:+.4g}" for name, weight in kept[:SHOWN]]
-    lines += [f"  … and {len(kept) - SHOWN} more"] if len(kept) > SHOWN else []
+    n, kept = len(fitted.coef_), kept_features(model.feature_names_, fitted.coef_)
+    head = f"{method}: {fitted.status_} after {fitted.n_iter_:,} steps; {len(kept)} of {n} features kept"
+    more = [f"  … and {len(kept) - SHOWN} more"] if len(kept) > SHOWN else []
+    text = "\n".join([head, *map(weight_line, kept[:SHOWN]), *more, f"model: {args.out}"])
     data = {"model": args.out, "method": method, "status": fitted.status_, "intercept": fitted.intercept_}
-    features = [{"name": name, "weight": weight} for name, weight in kept]
-    return Outcome(
-        "\n".join([*lines, f"model: {args.out}"]), {**data, "features": features, "n_candidates": len(weights)}
-    )
+    return Outcome(text, {**data, "features": kept, "n_candidates": n})
 
 
 def _estimator(args: Namespace) -> Any:

@@ -196,10 +196,9 @@ def _places(places: Sequence[Payload]) -> str:
 
 def _policy(policy: Payload) -> str:
     """The rule, the table that decides, and what was usually done, by which the rule limits the choice."""
-    return (
-        f"<p>{prose(policy['words'])}</p><h3>Scores</h3><p>{SAY['scores']}</p>{_scores(policy, 'scores')}"
-        f"<h3>What was usually done</h3><p>{SAY['habit']}</p>{_scores(policy, 'habit')}"
-    )
+    usual = folded("What was usually done", f"<p>{SAY['habit']}</p>{_scores(policy, 'habit')}")
+    scores = f"<h3>Scores</h3><p>{SAY['scores']}</p>{_scores(policy, 'scores')}"
+    return f"<p>{prose(policy['words'])}</p>{scores}{usual}"
 
 
 def _scores(policy: Payload, key: str) -> str:
@@ -208,5 +207,5 @@ def _scores(policy: Payload, key: str) -> str:
     top = sorted(heads[:-1], key=lambda h: -max(abs(row[h]) for row in found.values()))
     rows = [(f"action {a}", *(prose(f" {row[h]:+.3f}") for h in [*top, heads[-1]])) for a, row in found.items()]
     units = (("mean of the column", "center"), ("its standard deviation", "scale"))
-    rows += [(words, *(f"{policy[unit][h]:.6g}" for h in top), "") for words, unit in units]
+    rows += [(words, *(prose(f" {policy[unit][h]:.6g}") for h in top), "") for words, unit in units]
     return table(("", *top, heads[-1]), rows)
