@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from sparsetd._tools.numbers import Numbers, count, percent
+from sparsetd.plots.pictures import Row
 from sparsetd.report import charts
 from sparsetd.report.page import conditions, remedy, sureness
 from sparsetd.report.shell import (
@@ -146,11 +147,10 @@ def _groups(p: Payload) -> str:
     return figure(_forest(p, rows, _difference(p), 0.0), "groups")
 
 
-def _forest(p: Payload, rows: Sequence[charts.Row], label: str, guide: float) -> str:
+def _forest(p: Payload, rows: Sequence[Row], label: str, guide: float) -> str:
     """The rows with their intervals; a policy that is not to be relied on does not set the scale."""
     wild = tuple(p.get("unjudged", ()))
-    ends = [v for name, value, interval, _ in rows if not name.endswith(wild) for v in (value, *interval)]
-    return charts.intervals(rows, p["level"], Numbers.of(ends or [guide]), label, ends, guide)
+    return charts.intervals(rows, p["level"], label, [row for row in rows if not row[0].endswith(wild)], guide)
 
 
 def _differences(p: Payload) -> str:
