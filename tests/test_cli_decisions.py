@@ -156,7 +156,7 @@ def test_a_policy_that_is_not_to_be_relied_on_does_not_set_the_scale():
         comparison_page({**told, "unjudged": unjudged, "groups": [], "where": {}, "settings": {}})
         for unjudged in ([], ["c"])
     ]
-    ends = [re.search(r'class="whisker main" x1="([\d.]+)" x2="([\d.]+)"', page).groups() for page in pages]
+    ends = [re.search(r'class="whisker main" points="([\d.]+),[\d.]+ ([\d.]+),', page).groups() for page in pages]
     wild, calm = (float(right) - float(left) for left, right in ends)
     assert wild < 2
     assert calm > 60

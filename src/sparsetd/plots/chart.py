@@ -19,7 +19,9 @@ import numpy as np
 from sparsetd._tools.numbers import Numbers, exponent, ten
 
 Kind = Literal["linear", "whole", "log"]
+Shape = Literal["line", "area", "point", "bar", "text"]
 MARGIN = {"left": 62.0, "right": 16.0, "top": 12.0, "bottom": 46.0}
+SCALES = {"linear": "linear", "whole": "linear", "log": "log"}  # what matplotlib calls them
 OURS, OTHER = "#009e73", "0.6"
 COLOURS = {"main": OURS, "band": OURS, "bar": OURS, "warm": "black", "off": "0.8"}  # of classes, with matplotlib
 
@@ -87,7 +89,7 @@ class Mark:
     `top` is the upper edge of an area, `size` the radius of a point.
     """
 
-    kind: Literal["line", "area", "point", "whisker", "bar", "text"]
+    kind: Shape
     x: Sequence[float]
     y: Sequence[float]
     css: str
@@ -131,31 +133,13 @@ class Chart:
         longest = max(map(len, self.y.labels(self.y.ticks(5))[0]), default=0)
         self.x = Scale(*self.x_range, max(self.left, 28 + 7 * longest), self.width - self.right, self.x_kind)
 
-    def line(self, xs: Sequence[float], ys: Sequence[float], css: str = "line", tip: str = "") -> None:
-        """A line through the finite points; with a tip it can be focused."""
-        self.marks.append(Mark("line", xs, ys, css, tip))
-
-    def area(self, xs: Sequence[float], low: Sequence[float], high: Sequence[float], css: str) -> None:
-        """The band between two lines."""
-        self.marks.append(Mark("area", xs, low, css, top=high))
-
-    def point(self, x: float, y: float, tip: str, css: str = "dot", radius: float = 4.0) -> None:
-        self.marks.append(Mark("point", (x,), (y,), css, tip, size=radius))
-
-    def whisker(self, xs: Sequence[float], ys: Sequence[float], css: str = "whisker") -> None:
-        """A straight line between two points."""
-        self.marks.append(Mark("whisker", xs, ys, css))
+    def add(self, kind: Shape, x: Sequence[float], y: Sequence[float], css: str, tip: str = "", **more: Any) -> None:
+        """Draw one more mark; without a tip it cannot be focused."""
+        self.marks.append(Mark(kind, x, y, css, tip, **more))
 
     def rule(self, css: str, x: float) -> None:
         """An upright line behind all other marks."""
-        self.marks.insert(0, Mark("whisker", (x, x), self.y_range, css))
-
-    def bar(self, x1: float, x2: float, height: float, tip: str) -> None:
-        self.marks.append(Mark("bar", (x1, x2), (height,), "bar", tip))
-
-    def text(self, x: float, y: float, words: str, css: str = "note start") -> None:
-        """Words at a pixel position; the last word of the class says on which side of it they begin."""
-        self.marks.append(Mark("text", (x,), (y,), css, words))
+        self.marks.insert(0, Mark("line", (x, x), self.y_range, css))
 
     def svg(self) -> str:
         """The chart as an `<svg>` element."""
@@ -182,8 +166,6 @@ class Chart:
                 place = f'x="{xs[0] + 0.5:.1f}" width="{max(xs[1] - xs[0] - 1, 1):.1f}"'
                 place += f' y="{ys[0]:.1f}" height="{base - ys[0]:.1f}"'
                 return f'<rect class="{mark.css}" {place}{tip}>{title}</rect>'
-            case "whisker":
-                return _straight(mark.css, xs[0], ys[0], xs[1], ys[1])
             case "text":
                 css, _, anchor = mark.css.rpartition(" ")
                 return _words(css, xs[0], ys[0], mark.tip, anchor)
@@ -207,11 +189,9 @@ class Chart:
         return "".join(marks) + _words("axis", 12, middle, self.y_label + power, more=turned)
 
     def _row_names(self) -> str:
-        left = self.x.start - 10
-        return "".join(
-            _words("name strong" if ours else "name", left, self.y(i) + 4, name, "end")
-            for i, (name, ours) in enumerate(self.rows)
-        )
+        place, css = self.x.start - 10, {True: "name strong", False: "name"}
+        named = enumerate(self.rows)
+        return "".join(_words(css[ours], place, self.y(i) + 4, name, "end") for i, (name, ours) in named)
 
     def _end_names(self) -> str:
         """Names at the right ends of their lines and in their colours, moved apart where they would overlap."""
@@ -225,18 +205,18 @@ class Chart:
         """The chart on matplotlib axes, those that are given or new ones; returns the axes."""
         ax = axes(ax)
         for mark in self.marks:
-            look: dict[str, Any] = {"color": mark.colour, "linestyle": "--" if "dash" in mark.css else "-"}
             if mark.kind == "area":
                 ax.fill_between(mark.x, mark.y, mark.top, color=mark.colour, alpha=0.2, linewidth=0)
             elif mark.kind == "bar":
                 ax.bar(mark.x[0], mark.y[0], mark.x[1] - mark.x[0], align="edge", color=mark.colour)
             elif mark.kind == "point":
                 ax.plot(mark.x, mark.y, "o", color=mark.colour, markersize=mark.size + 1)
-            elif mark.kind != "text":
-                ax.plot(mark.x, mark.y, linewidth=3 if mark.css.startswith("whisker") else None, **look)
-        scales = {"xscale": "log" if self.x_kind == "log" else "linear"}
-        scales["yscale"] = "log" if self.y_kind == "log" else "linear"
-        ax.set(xlim=self.x_range, ylim=self.y_range, xlabel=self.x_label, ylabel=self.y_label, **scales)
+            elif mark.kind == "line":
+                style = "--" if "dash" in mark.css else "-"
+                wide = 3 if mark.css.startswith("whisker") else None
+                ax.plot(mark.x, mark.y, linestyle=style, linewidth=wide, color=mark.colour)
+        ax.set(xscale=SCALES[self.x_kind], yscale=SCALES[self.y_kind], xlabel=self.x_label, ylabel=self.y_label)
+        ax.set(xlim=self.x_range, ylim=self.y_range)
         if self.rows:
             ax.set_yticks(range(len(self.rows)), [name for name, _ in self.rows])
         self._draw_ends(ax)

@@ -87,7 +87,7 @@ def frequencies(table: Sequence[tuple[str, float]], threshold: float, ax: Any = 
     label = "share of halves in which the feature was chosen"
     chart = Chart((0.0, 1.0), (len(table) - 0.5, -0.5), label, "", "Frequencies")
     for i, (name, share) in enumerate(table):
-        chart.whisker((0.0, share), (i, i), "whisker main" if share >= threshold else "whisker")
+        chart.add("line", (0.0, share), (i, i), "whisker main" if share >= threshold else "whisker")
         chart.rows.append((name, share >= threshold))
     chart.rule("line warm dash", threshold)
     return chart.draw(ax)

@@ -57,15 +57,17 @@ def _interval_row(
     """One row: a whisker with an arrow where it leaves the picture, and a point, or the number of one outside."""
     left, right = chart.x_range
     low, high = ends or (value, value)
-    chart.whisker((min(max(low, left), right), max(min(high, right), left)), (i, i), f"whisker {css}".rstrip())
+    seen = (min(max(low, left), right), max(min(high, right), left))
+    chart.add("line", seen, (i, i), f"whisker {css}".rstrip())
     for beyond, at, arrow in ((low < left, chart.x.start - 1, "◂"), (high > right, chart.x.end + 1, "▸")):
         if beyond:
-            chart.text(at, chart.y(i) + 4, arrow, "name middle")
+            chart.add("text", (at,), (chart.y(i) + 4,), "name middle", arrow)
     if not left <= value <= right:
         at, side = (chart.x.end - 12, "end") if value > right else (chart.x.start + 12, "start")
-        chart.text(at, chart.y(i) - 7, written(value), f"name {side}")
+        chart.add("text", (at,), (chart.y(i) - 7,), f"name {side}", written(value))
     told = f"{words}, {percent(level)} interval {' to '.join(map(written, ends))}" if ends else words
-    chart.point(min(max(value, left), right), i, told, f"dot {css}", 6 if css == "main" else 4.5)
+    size = 6 if css == "main" else 4.5
+    chart.add("point", (min(max(value, left), right),), (i,), f"dot {css}", told, size=size)
 
 
 def band(
@@ -81,12 +83,13 @@ def band(
     numbers = Numbers.of([*value, *low, *high])
     written = numbers.signed if guide else numbers
     chart = Chart(span(at, 0.0), span([*([0.0] if guide else []), *low, *high]), *names, *size)
-    chart.area(at, low, high, "band")
+    chart.add("area", at, low, "band", top=high)
     if guide:
-        chart.line((at[0], at[-1]), (0.0, 0.0), "line warm dash", guide)
-    chart.line(at, value, "line main", names[2])
+        chart.add("line", (at[0], at[-1]), (0.0, 0.0), "line warm dash", guide)
+    chart.add("line", at, value, "line main", names[2])
     for x, y, a, b in list(zip(at, value, low, high, strict=True))[:: max(len(at) // 8, 1)]:
-        chart.point(x, y, f"{names[0]} {x:.4g}: {written(y)} ({written(a)} to {written(b)})", "dot main", 3.0)
+        tip = f"{names[0]} {x:.4g}: {written(y)} ({written(a)} to {written(b)})"
+        chart.add("point", (x,), (y,), "dot main", tip, size=3.0)
     return chart
 
 
@@ -98,7 +101,8 @@ def path(penalty: Sequence[float], lines: Mapping[str, Sequence[float]], named: 
     at, written = min(range(len(penalty)), key=lambda i: penalty[i]), Numbers.of(ends)
     for name in sorted(lines, key=lambda name: abs(lines[name][at])):
         css = f"line main c{named.index(name) % HUES}" if name in named else "line off"
-        chart.line(penalty, lines[name], css, f"{name}: {written.signed(lines[name][at])} at the weakest penalty")
+        tip = f"{name}: {written.signed(lines[name][at])} at the weakest penalty"
+        chart.add("line", penalty, lines[name], css, tip)
     chart.ends += [(name, lines[name][at], f"c{k % HUES}") for k, name in enumerate(named)]
     return chart
 
@@ -110,7 +114,8 @@ def histogram(edges: Sequence[float], counts: Sequence[float], x_kind: Kind = "l
     chart = Chart((edges[0], edges[-1]), (bottom, top * max(counts)), *names, x_kind=x_kind, y_kind=y_kind)
     for low, high, n in zip(edges[:-1], edges[1:], counts, strict=True):
         if n:
-            chart.bar(low, high, n, f"ratio {number(low)} to {number(high)}: {count(n)} transitions")
+            tip = f"ratio {number(low)} to {number(high)}: {count(n)} transitions"
+            chart.add("bar", (low, high), (n,), "bar", tip)
     return chart
 
 
@@ -119,7 +124,8 @@ def falling(steps: Sequence[float], sizes: Sequence[float], x_label: str, y_labe
     least = [max(size, 1e-16) for size in sizes]
     names = (x_label, y_label, "Convergence")
     chart = Chart(span(steps, 0.02), log_span(least), *names, x_kind="whole", y_kind="log")
-    chart.line(steps, least, "line main", "")
+    chart.add("line", steps, least, "line main")
     for x, size in list(zip(steps, least, strict=True))[:: max(1, len(least) // 25)]:
-        chart.point(x, size, f"{x_label} {count(x)}: {y_label} at most {number(size)}", "dot main", 3)
+        tip = f"{x_label} {count(x)}: {y_label} at most {number(size)}"
+        chart.add("point", (x,), (size,), "dot main", tip, size=3.0)
     return chart

@@ -40,12 +40,13 @@ def fan(p: Payload) -> str:
     names = ("strength of hidden confounding Γ", "difference to the logged behaviour", "Hidden confounding")
     chart = Chart((1.0, strength[-1]), span([0.0, *ends]), *names, 580, 300)
     for key, css in (("difference_interval", "band"), ("difference_bounds", "band inner")):
-        chart.area(strength, [row[key][0] for row in rows], [row[key][1] for row in rows], css)
-    chart.line((1.0, strength[-1]), (0.0, 0.0), "line warm dash", "no difference")
+        low, high = zip(*(row[key] for row in rows), strict=True)
+        chart.add("area", strength, low, css, top=high)
+    chart.add("line", (1.0, strength[-1]), (0.0, 0.0), "line warm dash", "no difference")
     for row in rows:
-        low, high = map(written.signed, row["difference_bounds"])
+        tip = f"Γ = {row['confounding']:g}: {' to '.join(map(written.signed, row['difference_bounds']))}"
         for end in row["difference_bounds"]:
-            chart.point(row["confounding"], end, f"Γ = {row['confounding']:g}: {low} to {high}", "dot main", 3.5)
+            chart.add("point", (row["confounding"],), (end,), "dot main", tip, size=3.5)
     return chart.svg()
 
 
@@ -70,7 +71,7 @@ def ratios(p: Payload) -> str:
         return ""
     chart = pictures.histogram(h["edges"], h["counts"])
     if h["zero"]:
-        chart.text(chart.x.start + 6, 24, f"{count(h['zero'])} transitions have ratio 0")
+        chart.add("text", (chart.x.start + 6,), (24.0,), "note start", f"{count(h['zero'])} transitions have ratio 0")
     return chart.svg()
 
 
@@ -83,13 +84,12 @@ def agreement(p: Payload) -> str:
     written = Numbers.of(ends)
     names = ("predicted value", "return that followed", "Prediction against held-out return")
     chart = Chart(span(ends), span(ends), *names)
-    chart.line(chart.x_range, chart.x_range, "line dash", "")
+    chart.add("line", chart.x_range, chart.x_range, "line dash")
     for g in groups:
-        low, high = g["interval"]
-        chart.whisker((g["predicted"], g["predicted"]), (low, high))
-        predicted, observed = written(g["predicted"]), written(g["observed"])
-        tip = f"predicted {predicted}, observed {observed} ({written(low)} to {written(high)})"
-        chart.point(g["predicted"], g["observed"], f"{tip}, {count(g['count'])} states", "dot main")
+        predicted, observed, (low, high) = g["predicted"], g["observed"], g["interval"]
+        chart.add("line", (predicted, predicted), (low, high), "whisker")
+        tip = f"predicted {written(predicted)}, observed {written(observed)} ({written(low)} to {written(high)})"
+        chart.add("point", (predicted,), (observed,), "dot main", f"{tip}, {count(g['count'])} states")
     return chart.svg()
 
 
@@ -103,7 +103,7 @@ def path(p: Payload) -> str:
     named = sorted((name for name in lines if name in kept), key=lambda name: -abs(lines[name][at]))
     chart = pictures.path(penalty, lines, named[:SHOWN])
     chosen = found["chosen"]
-    chart.line([chosen, chosen], chart.y_range, "line warm dash", f"chosen penalty {number(chosen)}")
+    chart.add("line", (chosen, chosen), chart.y_range, "line warm dash", f"chosen penalty {number(chosen)}")
     return chart.svg()
 
 
