@@ -237,7 +237,7 @@ def test_a_number_is_what_anybody_would_write(capsys, folder, text) -> None:
 
 @pytest.mark.parametrize("words", [["--level", "0"], ["--level", "1"], ["--n-folds", "²"], ["--random-state", "--1"]])
 def test_options_are_refused_before_the_work(capsys, log, words, monkeypatch) -> None:
-    monkeypatch.setattr("sparsetd.cli.answers.read_shards", lambda *_, **__: pytest.fail("the log was read"))
+    monkeypatch.setattr("sparsetd.cli.options.read_shards", lambda *_, **__: pytest.fail("the log was read"))
     refused(capsys, ["evaluate", log, *words], f"argument {words[0]}: ")
 
 

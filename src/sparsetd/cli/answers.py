@@ -11,27 +11,8 @@ import numpy as np
 
 from sparsetd import evaluation
 from sparsetd._tools import memory
+from sparsetd.cli import options
 from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
-from sparsetd.cli.options import (
-    ENGINE,
-    GAMMA,
-    LOG,
-    N_FOLDS,
-    PART,
-    REPORT,
-    TARGET,
-    check_output,
-    confident,
-    engine_of,
-    inside,
-    model_in,
-    n_resamples,
-    read_log,
-    read_shards,
-    said,
-    seed_of,
-    target_of,
-)
 from sparsetd.evaluation.result import Decision
 from sparsetd.logs import Shard
 from sparsetd.logs.door import extent
@@ -40,13 +21,13 @@ from sparsetd.storage.atomic import replace_file
 BUILT = "functions that are built of the columns, or 'none' for the columns as they are"
 CLASSIFIERS = ("logistic", "boosting", "forest")
 JUDGING = (
-    GAMMA,
-    option("--level P", "level of the intervals", inside, 0.95),
+    options.GAMMA,
+    option("--level P", "level of the intervals", options.inside, 0.95),
     option("--features", BUILT, ("auto", "none"), "auto"),
     option("--classifier", "estimate the behaviour policy with this classifier", CLASSIFIERS),
     option("--cluster COLUMN", "episodes with the same value belong together: 'patient' of several stays"),
-    N_FOLDS,
-    *ENGINE,
+    options.N_FOLDS,
+    *options.ENGINE,
 )
 HALVES = "random halves of the log for the selection frequencies"
 KINDS = ("every", "first", "persistent")
@@ -63,7 +44,7 @@ def judging(args: Namespace, console: Console, *more: str) -> dict[str, Any]:
         "classifier": classifier_of(args.classifier),
         "cluster": args.cluster,
         "n_folds": args.n_folds,
-        "engine": engine_of(args),
+        "engine": options.engine_of(args),
         "checkpoint": args.checkpoint,
         "progress": console.progress,
         **{name: getattr(args, name) for name in more},
@@ -73,7 +54,7 @@ def judging(args: Namespace, console: Console, *more: str) -> dict[str, Any]:
 def judged_log(args: Namespace, console: Console, **columns: Any) -> tuple[Shard, ...]:
     """The log of a command that judges policies; what is in one file is refused where it does not fit into memory."""
     groups = {} if args.cluster is None else {"group": args.cluster}
-    parts = read_shards(args, **groups, **columns)
+    parts = options.read_shards(args, **groups, **columns)
     return (_fitting(parts[0], console, args.features),) if len(parts) == 1 else parts
 
 
@@ -111,27 +92,27 @@ def classifier_of(name: str | None) -> Any:
 
 def page_of(args: Namespace, *models: str | None) -> Path | None:
     """Where the page of the command goes; no input may be overwritten."""
-    return check_output(args.report, ".html", ".htm", inputs=[args.log, *models])
+    return options.check_output(args.report, ".html", ".htm", inputs=[args.log, *models])
 
 
 def told(args: Namespace, result: Decision, page: Path | None, *lines: str, **settings: Any) -> Outcome:
     """The answer with more lines below it; the page is written where one is wanted."""
     if page is not None:
-        replace_file(page, result.page(**said(args, **settings)))
+        replace_file(page, result.page(**options.said(args, **settings)))
         lines = (*lines, f"report: {page}")
     return Outcome("\n".join([str(result), *lines]), {**result.to_dict(), "report": args.report})
 
 
 @command(
-    *LOG,
-    PART,
-    TARGET,
-    *REPORT,
-    option("--lower P", "also print a one-sided bound: the value is at least this, at level P", confident),
+    *options.LOG,
+    options.PART,
+    options.TARGET,
+    *options.REPORT,
+    option("--lower P", "also print a one-sided bound: the value is at least this, at level P", options.confident),
     option("--all-features", "keep every feature, without selection", bool),
     option("--check", "also ask boosted trees, for up to a minute", ("boosting",)),
-    n_resamples(HALVES),
-    seed_of("the halves"),
+    options.n_resamples(HALVES),
+    options.seed_of("the halves"),
     *JUDGING,
 )
 def evaluate(args: Namespace, console: Console) -> Outcome:
@@ -153,8 +134,8 @@ def evaluate(args: Namespace, console: Console) -> Outcome:
     """
     from sparsetd import LSTD
 
-    page = page_of(args, model_in(args.target))
-    target, columns = target_of(args.target, args.log)
+    page = page_of(args, options.model_in(args.target))
+    target, columns = options.target_of(args.target, args.log)
     how = judging(args, console, "n_resamples", "random_state", "check")
     estimator = LSTD(gamma=args.gamma, fit_intercept=True) if args.all_features else None
     result = evaluation.evaluate(judged_log(args, console, **columns), target, estimator=estimator, **how)
@@ -170,13 +151,13 @@ def evaluate(args: Namespace, console: Console) -> Outcome:
 
 
 @command(
-    *LOG,
-    PART,
+    *options.LOG,
+    options.PART,
     option("--target [NAME=]POLICY", "a policy, with a name if you like", list),
     option("--by COLUMN", "also compare within groups of this column, observed or not"),
-    *REPORT,
-    n_resamples(f"{HALVES}, where one policy is named"),
-    seed_of("the halves"),
+    *options.REPORT,
+    options.n_resamples(f"{HALVES}, where one policy is named"),
+    options.seed_of("the halves"),
     *JUDGING,
 )
 def compare(args: Namespace, console: Console) -> Outcome:
@@ -196,7 +177,7 @@ def compare(args: Namespace, console: Console) -> Outcome:
       sparsetd compare log.parquet --target 'B if lactate > {1..4}'
     """
     pairs = _pairs(args.target)
-    page = page_of(args, *(model_in(policy) for _, policy in pairs))
+    page = page_of(args, *(options.model_in(policy) for _, policy in pairs))
     targets, column = _targets(args, pairs)
     log = judged_log(args, console, ratio=None, target_prob=column)
     console.progress(f"comparing {len(targets)} policies" if isinstance(targets, dict) else "comparing the thresholds")
@@ -238,12 +219,12 @@ def _targets(args: Namespace, pairs: list[tuple[str, str]]) -> tuple[Any, str | 
     found: dict[str, Any] = {}
     column: str | None = None
     for name, text in pairs:
-        found[name], columns = target_of(text, args.log)
+        found[name], columns = options.target_of(text, args.log)
         own = columns.get("target_prob")
         if found[name] is None and own is not None and column in (None, own):
             column = own
         elif found[name] is None:
-            found[name] = taken(np.asarray(read_log(args, **columns).target_prob), text)
+            found[name] = taken(np.asarray(options.read_log(args, **columns).target_prob), text)
     return found, column
 
 
@@ -252,22 +233,22 @@ def _groups(args: Namespace, n_parts: int) -> Any:
     if args.by is None or n_parts > 1:
         return args.by
     try:
-        log = read_log(args, ratio=None, target_prob=None)
+        log = options.read_log(args, ratio=None, target_prob=None)
         if args.by in (log.names or ()):
             return args.by
-        return {args.by: read_log(args, ratio=None, target_prob=None, group=args.by).group}
+        return {args.by: options.read_log(args, ratio=None, target_prob=None, group=args.by).group}
     except ValueError as error:
         raise WrongInput(str(error).replace("`group` names", "--by names")) from None
 
 
 @command(
-    *LOG,
-    PART,
+    *options.LOG,
+    options.PART,
     option("--out FILE", "policy file to write (.sparsetd), recommended or not"),
-    *REPORT,
-    option("--learn P", "share of episodes to learn on", inside, 0.5),
-    n_resamples("random splits, an odd number; their median decides", 5),
-    seed_of("the splits"),
+    *options.REPORT,
+    option("--learn P", "share of episodes to learn on", options.inside, 0.5),
+    options.n_resamples("random splits, an odd number; their median decides", 5),
+    options.seed_of("the splits"),
     *JUDGING,
 )
 def improve(args: Namespace, console: Console) -> Outcome:
@@ -288,7 +269,7 @@ def improve(args: Namespace, console: Console) -> Outcome:
     """
     from sparsetd import model_file
 
-    out, page = check_output(args.out, ".sparsetd", inputs=[args.log]), page_of(args)
+    out, page = options.check_output(args.out, ".sparsetd", inputs=[args.log]), page_of(args)
     log = judged_log(args, console, ratio=None, target_prob=None)
     result = evaluation.improve(log, **judging(args, console, "learn", "n_resamples", "random_state"))
     lines = []
@@ -313,12 +294,12 @@ def strengths(text: str) -> list[float]:
 
 
 @command(
-    *LOG,
-    PART,
-    TARGET,
+    *options.LOG,
+    options.PART,
+    options.TARGET,
     option("--confounding G,…", "the factors, each at least 1", strengths, FACTORS),
     option("--kind", WHEN, KINDS, "every"),
-    *REPORT,
+    *options.REPORT,
     *JUDGING,
 )
 def sensitivity(args: Namespace, console: Console) -> Outcome:
@@ -333,8 +314,8 @@ def sensitivity(args: Namespace, console: Console) -> Outcome:
       sparsetd sensitivity log.parquet --target policies:mine --confounding 1.1,1.5,2 --report page.html
       sparsetd sensitivity log.parquet --target policies:mine --kind persistent
     """
-    page = page_of(args, model_in(args.target))
-    target, columns = target_of(args.target, args.log)
+    page = page_of(args, options.model_in(args.target))
+    target, columns = options.target_of(args.target, args.log)
     log = judged_log(args, console, **columns)
     result = evaluation.sensitivity(log, target, **judging(args, console, "confounding", "kind"))
     return told(args, result, page, target=args.target or "as logged")

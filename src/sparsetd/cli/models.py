@@ -13,22 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from sparsetd.cli import options
 from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
-from sparsetd.cli.options import (
-    CHECKPOINT,
-    GAMMA,
-    LOG,
-    PART,
-    TARGET,
-    Assignments,
-    assignment,
-    check_checkpoint,
-    check_output,
-    function_of,
-    read_log,
-    read_shards,
-    target_of,
-)
 from sparsetd.logs.door import Log
 from sparsetd.logs.prepare import prepare
 from sparsetd.logs.schema import ALIASES, SIZES, SPARSE, in_order
@@ -45,7 +31,7 @@ STATE = ("observation", "episode")
 OTHERS = {"next_observation", *ALIASES} - set(STATE)
 
 
-@command(*LOG, TARGET, GAMMA)
+@command(*options.LOG, options.TARGET, options.GAMMA)
 def select(args: Namespace, console: Console) -> Outcome:
     """Which features carry the value: the path of penalties and the choice.
 
@@ -56,8 +42,8 @@ def select(args: Namespace, console: Console) -> Outcome:
       sparsetd select log.parquet
       sparsetd select log.parquet --target target_prob --gamma 0.95 --json
     """
-    target, columns = target_of(args.target, args.log)
-    parts = read_shards(args, **columns)
+    target, columns = options.target_of(args.target, args.log)
+    parts = options.read_shards(args, **columns)
     path, coef, names = (_on_rows if len(parts) == 1 else _on_sums)(args, parts, target, console)
     rows = _rows(path, coef)
     features = kept_features(names, coef)
@@ -132,22 +118,22 @@ def value_of(text: str) -> Any:
     return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
-SETTING = assignment("NAME=VALUE", value_of)
+SETTING = options.assignment("NAME=VALUE", value_of)
 CODE = "the code of that module is run, found in the current folder first"
 
 
 @command(
-    *LOG,
-    PART,
+    *options.LOG,
+    options.PART,
     option("--out FILE", "model file to write", required=True),
     option("--method NAME", f"estimator (default: {METHOD})"),
-    option("--set NAME=VALUE", "a parameter of it (repeatable)", SETTING, [], action=Assignments),
-    GAMMA.but(default=None, help="discount of one step, 0 to 1 (default: 0.99)"),
+    option("--set NAME=VALUE", "a parameter of it (repeatable)", SETTING, [], action=options.Assignments),
+    options.GAMMA.but(default=None, help="discount of one step, 0 to 1 (default: 0.99)"),
     option("--features", "feature map (default: standard, and raw for sparse rows)", tuple(MAPS)),
     option("--target POLICY", f"learn action values of this policy: a rule in words, or module:function; {CODE}"),
     option("--init FILE", "go on from this model file, which has the method, its settings and features"),
     option("--export FILE", "also write the weights alone: .sparsetd, .json or .onnx"),
-    CHECKPOINT,
+    options.CHECKPOINT,
 )
 def fit(args: Namespace, console: Console) -> Outcome:
     """Learn a value function from a log and save it to a file.
@@ -171,15 +157,15 @@ def fit(args: Namespace, console: Console) -> Outcome:
     from sparsetd.estimators.fit_stream import fit_in_parts
     from sparsetd.evaluation import fit_shards
 
-    out = check_output(args.out, inputs=[args.log, args.init])
-    exported = check_output(args.export, ".sparsetd", ".json", ".onnx", inputs=[args.log, args.init, args.out])
-    check_checkpoint(args.checkpoint, args.out)
+    out = options.check_output(args.out, inputs=[args.log, args.init])
+    exported = options.check_output(args.export, ".sparsetd", ".json", ".onnx", inputs=[args.log, args.init, args.out])
+    options.check_checkpoint(args.checkpoint, args.out)
     earlier = None if args.init is None else _earlier(args)
     estimator = _estimator(args) if earlier is None else earlier.estimator_
-    policy = None if args.target is None else function_of(args.target)
-    parts = read_shards(args)
+    policy = None if args.target is None else options.function_of(args.target)
+    parts = options.read_shards(args)
     whole = len(parts) == 1 or policy is not None
-    log = read_log(args, sparse=True) if whole else parts[0].read(sparse=True)
+    log = options.read_log(args, sparse=True) if whole else parts[0].read(sparse=True)
     kind = args.features or ("raw" if issparse(log.observation) else "standard")
     model = ValueFunction(_features(kind), estimator) if earlier is None else earlier
     what = f"{len(log):,} transitions" if whole else f"{len(parts)} shards"
@@ -251,7 +237,7 @@ def _estimator(args: Namespace) -> Any:
     if "gamma" in dict(args.set):
         raise WrongInput("--set gamma is the discount, which has an option of its own: write --gamma")
     given = {
-        "gamma": GAMMA.how["default"] if args.gamma is None else args.gamma,
+        "gamma": options.GAMMA.how["default"] if args.gamma is None else args.gamma,
         "fit_intercept": True,
         **dict(args.set),
     }
@@ -286,7 +272,7 @@ def _features(kind: str) -> Any:
 
 @command(
     option("model MODEL", "file written by 'sparsetd fit' or 'sparsetd improve'"),
-    *LOG,
+    *options.LOG,
     option("--out FILE", "write .csv here instead of printing"),
     option("--like LOG", "LOG is a raw table: prepare it as this log was prepared, in the order of time"),
 )
@@ -308,7 +294,7 @@ def predict(args: Namespace, _: Console) -> Outcome:
     from sparsetd import ValueFunction, model_file
     from sparsetd.evaluation import ScorePolicy
 
-    target = check_output(args.out, ".csv", inputs=[args.model, args.log])
+    target = options.check_output(args.out, ".csv", inputs=[args.model, args.log])
     model = model_file.load(args.model)
     if not isinstance(model, (ValueFunction, ScorePolicy)):
         raise WrongInput(

@@ -12,29 +12,16 @@ from html import escape
 
 from sparsetd._tools.numbers import Numbers, count, percent
 from sparsetd.plots.pictures import Row
-from sparsetd.report import charts
+from sparsetd.report import charts, shell
 from sparsetd.report.page import conditions, remedy, sureness
-from sparsetd.report.shell import (
-    SAY,
-    Payload,
-    alerts,
-    entries,
-    figure,
-    folded,
-    header,
-    method,
-    prose,
-    section,
-    shell,
-    table,
-)
+from sparsetd.report.shell import SAY, Payload
 
 MOST_NAMED = 5  # policies whose values are told in words
 
 
 def comparison_page(p: Payload) -> str:
     """The page of `compare`; equal payloads give equal bytes."""
-    said = alerts(p["warnings"], "Do not rely on this policy's value.")
+    said = shell.alerts(p["warnings"], "Do not rely on this policy's value.")
     words = {
         "What they would have been worth": _worth(p),
         "How sure that is": SAY["together"],
@@ -44,16 +31,18 @@ def comparison_page(p: Payload) -> str:
     parts = {
         "values": ("What is each policy worth?", _values(p)),
         "differences": ("How do they differ?", _differences(p)),
-        "does": ("What does each policy do?", entries(_deeds(p), "words")),
+        "does": ("What does each policy do?", shell.entries(_deeds(p), "words")),
     }
     if p["groups"]:
         parts["groups"] = (f"For whom? Differences to {p['reference']}", _groups(p))
     for k, (name, places) in enumerate(p["where"].items()):
         title = f"Where does {name} act differently from {p['reference']}?"
         parts[f"where-{k}"] = (title, _places(places))
-    top = header("Which policy is best?", [_lead(p), said], words, {key: title for key, (title, _) in parts.items()})
-    body = "".join(section(key, *part) for key, part in parts.items())
-    return shell("Comparison of policies", top + body + method("comparison", p["settings"]))
+    top = shell.header(
+        "Which policy is best?", [_lead(p), said], words, {key: title for key, (title, _) in parts.items()}
+    )
+    body = "".join(shell.section(key, *part) for key, part in parts.items())
+    return shell.shell("Comparison of policies", top + body + shell.method("comparison", p["settings"]))
 
 
 def improvement_page(p: Payload) -> str:
@@ -66,21 +55,21 @@ def improvement_page(p: Payload) -> str:
         "What to do next": SAY["trial"] if p["recommended"] else remedy(test["warnings"]) or SAY["keep"],
     }
     tried = [(r["recipe"], Numbers.of([r["difference"]]).signed(r["difference"])) for r in p["candidates"]]
-    recipes = folded(f"{len(tried)} policies", table(("Policy", "Difference on the inner half"), tried))
+    recipes = shell.folded(f"{len(tried)} policies", shell.table(("Policy", "Difference on the inner half"), tried))
     parts = {
         "policy": ("The policy", _policy(p["policy"])),
         "where": ("Where does it act differently, and what is that worth?", _places(p["where"])),
         "tried": ("What was tried", f"<p>{SAY['tried']}</p>{recipes}"),
     }
     title = f"Can it be done better? {'Recommended' if p['recommended'] else 'Not recommended'}."
-    shown = [_gain(p), _lead(p), alerts(test["warnings"])]
-    top = header(title, shown, words, {key: title for key, (title, _) in parts.items()})
-    body = "".join(section(key, *part) for key, part in parts.items())
-    return shell("A proposed policy", top + body + method("improvement", p["settings"]))
+    shown = [_gain(p), _lead(p), shell.alerts(test["warnings"])]
+    top = shell.header(title, shown, words, {key: title for key, (title, _) in parts.items()})
+    body = "".join(shell.section(key, *part) for key, part in parts.items())
+    return shell.shell("A proposed policy", top + body + shell.method("improvement", p["settings"]))
 
 
 def _lead(p: Payload) -> str:
-    return f'<p class="lead">{prose(p["sentence"])}</p>'
+    return f'<p class="lead">{shell.prose(p["sentence"])}</p>'
 
 
 def _gain(p: Payload) -> str:
@@ -103,13 +92,17 @@ def _splits(p: Payload) -> str:
 
 
 def _worth(p: Payload) -> str:
-    """The values in words; of many the lowest and the highest."""
-    written = Numbers.of(v for r in p["values"] for v in r["interval"])
-    told = [f"{r['name']}: {written(r['value'])} ({' to '.join(map(written, r['interval']))})" for r in p["values"]]
+    """The values that may be used in words, the highest first; of many the highest and the lowest."""
+    doubted = p.get("unjudged", ())
+    usable = sorted((r for r in p["values"] if r["name"] not in doubted), key=lambda r: -float(r["value"]))
+    if not usable:
+        return ""
+    written = Numbers.of(v for r in usable for v in r["interval"])
+    told = [f"{r['name']}: {written(r['value'])} ({' to '.join(map(written, r['interval']))})" for r in usable]
     if len(told) > MOST_NAMED:
-        order = sorted(range(len(told)), key=lambda k: p["values"][k]["value"])
-        told = [f"from {told[order[0]]} to {told[order[-1]]}"]
-    return f"{'; '.join(told)}, per episode, with {percent(p['level'])} intervals."
+        told = [f"from {told[0]} down to {told[-1]}"]
+    said = f"{'; '.join(told)}, per episode, with {percent(p['level'])} intervals."
+    return f"{said} Not to be relied on: {', '.join(doubted)}." if doubted else said
 
 
 def _next(p: Payload) -> str:
@@ -136,15 +129,15 @@ def _values(p: Payload) -> str:
     """The values with their intervals: against the threshold of a family of rules, else by name."""
     label = p.get("unit") or "value per episode"
     if p.get("thresholds"):
-        return figure(charts.thresholds(p["thresholds"], p["values"], label), "thresholds")
+        return shell.figure(charts.thresholds(p["thresholds"], p["values"], label), "thresholds")
     best = set(p["best_set"])
     rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
-    return figure(_forest(p, rows, label, rows[0][1]), "values")
+    return shell.figure(_forest(p, rows, label, rows[0][1]), "values")
 
 
 def _groups(p: Payload) -> str:
     rows = [(f"{r['group']}: {r['name']}", r["value"], r["interval"], "main") for r in p["groups"]]
-    return figure(_forest(p, rows, _difference(p), 0.0), "groups")
+    return shell.figure(_forest(p, rows, _difference(p), 0.0), "groups")
 
 
 def _forest(p: Payload, rows: Sequence[Row], label: str, guide: float) -> str:
@@ -162,8 +155,8 @@ def _differences(p: Payload) -> str:
     written = Numbers.of(ends, min(widths, default=None))
     rows = [(name, *(_cell(found, name, other, written) for other in names)) for name in names]
     note = f"Each row less each column, with {percent(p['level'])} intervals that hold for all pairs at once."
-    body = f"<p>{note}</p>" + table(("Row less column", *names), rows)
-    return folded("All pairs", body) if p.get("thresholds") else body
+    body = f"<p>{note}</p>" + shell.table(("Row less column", *names), rows)
+    return shell.folded("All pairs", body) if p.get("thresholds") else body
 
 
 def _cell(found: Mapping[tuple[str, str], Payload], a: str, b: str, written: Numbers) -> str:
@@ -190,22 +183,22 @@ def _places(places: Sequence[Payload]) -> str:
         worth = (written.signed(r["gain"]), " to ".join(map(written.signed, r["interval"])))
         share = (percent(r["share"]), percent(r["visited"]))
         rows[known].append((r["group"], *share, *worth, *([percent(r["differs"])] if known else [])))
-    actions = f"<h3>By action</h3>{table(heads, rows[False])}" if rows[False] else ""
-    return f"{actions}<h3>By group of states</h3>{table((*heads, 'Acts differently'), rows[True])}"
+    actions = f"<h3>By action</h3>{shell.table(heads, rows[False])}" if rows[False] else ""
+    return f"{actions}<h3>By group of states</h3>{shell.table((*heads, 'Acts differently'), rows[True])}"
 
 
 def _policy(policy: Payload) -> str:
     """The rule, the table that decides, and what was usually done, by which the rule limits the choice."""
-    usual = folded("What was usually done", f"<p>{SAY['habit']}</p>{_scores(policy, 'habit')}")
+    usual = shell.folded("What was usually done", f"<p>{SAY['habit']}</p>{_scores(policy, 'habit')}")
     scores = f"<h3>Scores</h3><p>{SAY['scores']}</p>{_scores(policy, 'scores')}"
-    return f"<p>{prose(policy['words'])}</p>{scores}{usual}"
+    return f"<p>{shell.prose(policy['words'])}</p>{scores}{usual}"
 
 
 def _scores(policy: Payload, key: str) -> str:
     """One row per action; below them the mean and the standard deviation of every column."""
     heads, found = list(policy[key][0]), dict(zip(policy["actions"], policy[key], strict=True))
     top = sorted(heads[:-1], key=lambda h: -max(abs(row[h]) for row in found.values()))
-    rows = [(f"action {a}", *(prose(f" {row[h]:+.3f}") for h in [*top, heads[-1]])) for a, row in found.items()]
+    rows = [(f"action {a}", *(shell.prose(f" {row[h]:+.3f}") for h in [*top, heads[-1]])) for a, row in found.items()]
     units = (("mean of the column", "center"), ("its standard deviation", "scale"))
-    rows += [(words, *(prose(f" {policy[unit][h]:.6g}") for h in top), "") for words, unit in units]
-    return table(("", *top, heads[-1]), rows)
+    rows += [(words, *(shell.prose(f" {policy[unit][h]:.6g}") for h in top), "") for words, unit in units]
+    return shell.table(("", *top, heads[-1]), rows)

@@ -13,22 +13,8 @@ from collections.abc import Sequence
 from html import escape
 
 from sparsetd._tools.numbers import Numbers, count, number, percent
-from sparsetd.report import charts
-from sparsetd.report.shell import (
-    SAY,
-    Payload,
-    alerts,
-    captioned,
-    figure,
-    folded,
-    framed,
-    header,
-    method,
-    prose,
-    row,
-    section,
-    shell,
-)
+from sparsetd.report import charts, shell
+from sparsetd.report.shell import SAY, Payload
 from sparsetd.report.words import answers, verdicts
 from sparsetd.storage.atomic import replace_file
 
@@ -46,15 +32,15 @@ def write_page(payload: Payload, path: str | os.PathLike[str]) -> None:
 def page(payload: Payload) -> str:
     """The page as text; equal payloads give equal bytes."""
     body = "".join(part(payload) for part in (_answer, _hidden, _certainty, _features, _fit))
-    return shell(f"Value of {payload['target']}", body + method("evaluation", payload["settings"]))
+    return shell.shell(f"Value of {payload['target']}", body + shell.method("evaluation", payload["settings"]))
 
 
 def _answer(p: Payload) -> str:
     """The question, the answer in words, and what speaks against it, which comes first where it must not be used."""
-    shown = [_figure_of_value(p), alerts(p["warnings"])]
+    shown = [_figure_of_value(p), shell.alerts(p["warnings"])]
     links = {"hidden": "What if?", **SECTIONS} if p.get("confounding") else SECTIONS
     title = f"What would {p['target']} have been worth?"
-    return header(title, shown[::-1] if p["severity"] == "red" else shown, in_words(p), links)
+    return shell.header(title, shown[::-1] if p["severity"] == "red" else shown, in_words(p), links)
 
 
 def _figure_of_value(p: Payload) -> str:
@@ -124,7 +110,9 @@ def _hidden(p: Payload) -> str:
     found = p.get("confounding")
     if not found:
         return ""
-    return section("hidden", HIDDEN, f"<p>{prose(found['sentence'])}</p>{figure(charts.fan(found), 'fan')}")
+    return shell.section(
+        "hidden", HIDDEN, f"<p>{shell.prose(found['sentence'])}</p>{shell.figure(charts.fan(found), 'fan')}"
+    )
 
 
 def _certainty(p: Payload) -> str:
@@ -133,9 +121,9 @@ def _certainty(p: Payload) -> str:
         f'<span class="verdict">{escape(v.word)}</span> <b>{escape(v.figure)}</b> <p>{escape(v.meaning)}</p></div>'
         for v in verdicts(p)
     )
-    body = f'<div class="cards">{cards}</div>{figure(charts.forest(p), "forest")}{_weight_note(p)}'
-    pair = figure(charts.ratios(p), "ratios") + figure(charts.agreement(p), "agreement")
-    return section("sure", "How sure are we?", f'{body}<div class="pair">{pair}</div>')
+    body = f'<div class="cards">{cards}</div>{shell.figure(charts.forest(p), "forest")}{_weight_note(p)}'
+    pair = shell.figure(charts.ratios(p), "ratios") + shell.figure(charts.agreement(p), "agreement")
+    return shell.section("sure", "How sure are we?", f'{body}<div class="pair">{pair}</div>')
 
 
 def _weight_note(p: Payload) -> str:
@@ -151,12 +139,12 @@ def _features(p: Payload) -> str:
     kept, of = len(p["features"]), p["n_candidates"]
     title = "Which features matter?"
     if not kept:
-        return section("features", title, f"<p>{SAY['no_feature']}</p>")
+        return shell.section("features", title, f"<p>{SAY['no_feature']}</p>")
     share = f"{count(kept)} of {count(of)} candidate features matter. For the others the log does not show an effect"
     if kept == of:
         share = "The one candidate feature matters" if of == 1 else f"All {count(of)} candidate features matter"
     table = feature_table(p["features"], p["level"])
-    return section("features", title, f"<p>{share}. {SAY['weight']}</p>{table}{_shapes(p)}")
+    return shell.section("features", title, f"<p>{share}. {SAY['weight']}</p>{table}{_shapes(p)}")
 
 
 def feature_table(features: Sequence[Payload], level: float) -> str:
@@ -168,7 +156,7 @@ def feature_table(features: Sequence[Payload], level: float) -> str:
         return _table(features, level, top, written)
     more = "1 more feature was" if len(unsure) == 1 else f"{len(unsure)} more features were"
     words = f"{more} kept, but with an interval that holds 0: the effect may be nothing"
-    return _table(sure, level, top, written) + folded(words, _table(unsure, level, top, written))
+    return _table(sure, level, top, written) + shell.folded(words, _table(unsure, level, top, written))
 
 
 def _unsure(f: Payload) -> bool:
@@ -180,7 +168,7 @@ def _table(features: Sequence[Payload], level: float, top: float, written: Numbe
     heads = (f'<button type="button">{name}</button>' for name in HEADS)
     hint = '<span class="hint">Select a heading to sort.</span>'
     caption = f"<caption>Weights of the features with {percent(level)} intervals. {hint}</caption>"
-    return framed("Features", heads, (_row(f, top, written) for f in features), caption=caption, css="sortable")
+    return shell.framed("Features", heads, (_row(f, top, written) for f in features), caption=caption, css="sortable")
 
 
 def _row(f: Payload, top: float, written: Numbers) -> str:
@@ -192,7 +180,7 @@ def _row(f: Payload, top: float, written: Numbers) -> str:
         (f["frequency"], percent(f["frequency"])),
     )
     body = (f'<td data-sort="{"NaN" if key is None else key}">{text}</td>' for key, text in cells)
-    return row(f["name"], body, ' class="unsure"' if _unsure(f) else "")
+    return shell.row(f["name"], body, ' class="unsure"' if _unsure(f) else "")
 
 
 def _meter(weight: float, top: float) -> str:
@@ -206,7 +194,7 @@ def _shapes(p: Payload) -> str:
     """How the columns that matter most change the value, a small chart each."""
     kept = {f["name"] for f in p["features"]}
     shown = [c for c in p.get("columns") or () if c["name"] in kept and len(c["shape"]["at"]) > 1][:SHAPES]
-    drawn = "".join(captioned(charts.shape(c, p.get("unit") or ""), _importance(c)) for c in shown)
+    drawn = "".join(shell.captioned(charts.shape(c, p.get("unit") or ""), _importance(c)) for c in shown)
     return f'<h3>How they change the value</h3><p>{SAY["shape"]}</p><div class="pair">{drawn}</div>' if shown else ""
 
 
@@ -220,6 +208,6 @@ def _importance(column: Payload) -> str:
 
 
 def _fit(p: Payload) -> str:
-    words = "".join(f"<p>{prose(p[key])}</p>" for key in ("fit", "behavior_policy") if p.get(key))
-    pair = figure(charts.path(p), "path") + figure(charts.convergence(p), "convergence")
-    return section("fit", "How did the fit go?", f'{words}<div class="pair">{pair}</div>')
+    words = "".join(f"<p>{shell.prose(p[key])}</p>" for key in ("fit", "behavior_policy") if p.get(key))
+    pair = shell.figure(charts.path(p), "path") + shell.figure(charts.convergence(p), "convergence")
+    return shell.section("fit", "How did the fit go?", f'{words}<div class="pair">{pair}</div>')
