@@ -116,6 +116,15 @@ def test_a_family_of_rules_is_drawn_against_its_threshold(capsys, folder):
     assert "from 1 if ill" in page
 
 
+def test_action_values_of_a_rule_in_words_can_be_fitted(capsys):
+    words = ["fit", "log.csv", "--method", "LSTD", "--set", "alpha=0.01", "--out", "q.sparsetd"]
+    assert run(capsys, *words, "--target", "1 if ill = 1; else 0")[0] == 0
+    assert run(capsys, "predict", "q.sparsetd", "log.csv")[1].startswith("row,episode,value_0,value_1,value_2")
+    code, _, err = run(capsys, *words, "--target", "1 if ill = 1")  # elsewhere as was done: nothing is known of that
+    assert code == 2
+    assert len(err.strip().splitlines()) <= 2
+
+
 def an_improvement(**change):
     """What the page of an improvement is made of, as far as its top needs it."""
     evaluation = {"level": 0.95, "severity": None, "warnings": [], "effective_episodes": 90.0, "n_episodes": 100}
