@@ -89,6 +89,16 @@ def test_the_median_of_several_splits_decides(found):
         improve(LOG, gamma=GAMMA, n_resamples=4)
 
 
+def test_answers_are_a_sentence_in_a_console_and_a_page_in_a_notebook(found):
+    policies = {"now": "behavior", "first": "0"}
+    answers = (found, compare(LOG, policies, gamma=GAMMA), sensitivity(LOG, "0", gamma=GAMMA, confounding=[2.0]))
+    for answer in answers:
+        assert repr(answer) == answer.sentence()
+        assert len(repr(answer)) < 600
+        assert answer._repr_html_().startswith("<iframe srcdoc=")
+        assert "What to do next" in answer._repr_html_()
+
+
 def test_the_same_seed_gives_the_same_policy_and_another_split_another(found):
     assert improve(LOG, gamma=GAMMA, n_resamples=1).difference.value == found.difference.value
     assert improve(LOG, gamma=GAMMA, n_resamples=1, random_state=1).difference.value != found.difference.value

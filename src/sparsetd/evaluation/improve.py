@@ -53,7 +53,7 @@ class Split:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Improvement(Split, Decision):
+class Improvement(Decision, Split):
     """Hold the policy that `improve` proposes, its test, and whether to follow it.
 
     Attributes
@@ -158,9 +158,6 @@ class Improvement(Split, Decision):
             "where": [place.to_dict(self.level) for place in self.where],
             "assumptions": ASSUMPTIONS,
         }
-
-    def __repr__(self) -> str:
-        return self.sentence()
 
     def __str__(self) -> str:
         return "\n".join([self.sentence(), str(self.policy), "the test:", str(self.evaluation)])

@@ -52,8 +52,12 @@ class Decision:
         """What the page is made of."""
         return self.to_dict()
 
-    def __repr__(self) -> str:
+    def sentence(self) -> str:
+        """The answer in a few words."""
         return "\n".join(str(self).splitlines()[:3])
+
+    def __repr__(self) -> str:
+        return self.sentence()
 
     def save_report(self, path: str | os.PathLike[str], **settings: Any) -> None:
         """Write the page: one HTML file without anything beside it; `settings` stand at its end."""
