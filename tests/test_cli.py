@@ -27,7 +27,7 @@ def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fake(monkeypatch: pytest.MonkeyPatch, run) -> None:
     """Put a command `fake` with the given `run` in the place of the registry."""
-    command = Command("fake", "does what the test says", "details", lambda _parser: None, run)
+    command = Command("fake", "does what the test says", "details", (), run)
     monkeypatch.setattr("sparsetd.cli.command.COMMANDS", (command,))
 
 

@@ -32,7 +32,7 @@ def run(args, console):
     Path("report.html").write_text("done")
     return Outcome("value 1 ± 0.1 (θ)", {"value": 1, "symbol": "θ"})
 
-cli.command.COMMANDS = (Command("fake", "does what the test says", "details", lambda _: None, run),)
+cli.command.COMMANDS = (Command("fake", "does what the test says", "details", (), run),)
 sys.exit(cli.main(sys.argv[1:]))
 """
 
@@ -59,7 +59,7 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, run) -> None:
-    command = Command("fake", "does what the test says", "details", lambda _parser: None, run)
+    command = Command("fake", "does what the test says", "details", (), run)
     monkeypatch.setattr("sparsetd.cli.command.COMMANDS", (command,))
 
 
@@ -237,7 +237,7 @@ def test_a_number_is_what_anybody_would_write(capsys, folder, text) -> None:
 
 @pytest.mark.parametrize("words", [["--level", "0"], ["--level", "1"], ["--n-folds", "²"], ["--random-state", "--1"]])
 def test_options_are_refused_before_the_work(capsys, log, words, monkeypatch) -> None:
-    monkeypatch.setattr("sparsetd.cli.evaluate.read_shards", lambda *_, **__: pytest.fail("the log was read"))
+    monkeypatch.setattr("sparsetd.cli.options.read_shards", lambda *_, **__: pytest.fail("the log was read"))
     refused(capsys, ["evaluate", log, *words], f"argument {words[0]}: ")
 
 
@@ -255,7 +255,7 @@ def test_ids_that_a_spreadsheet_would_run_stay_text(capsys, log, folder) -> None
 def test_an_ending_in_capitals_is_the_same_ending(folder) -> None:
     import pyarrow.parquet
 
-    from sparsetd.cli.example import write_log
+    from sparsetd.cli.logs import write_log
     from sparsetd.logs import read
 
     log = read(write(folder / "log.csv", rows()))

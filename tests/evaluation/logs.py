@@ -20,7 +20,7 @@ GAMMA = 0.9
 def found_by(code, **evidence):
     """Severity and sentence of a rule of the table, or None, for evidence of which only this is known."""
     rule = next(rule for rule in RULES if rule.code == code)
-    return rule.test(SimpleNamespace(**evidence))
+    return rule.finding(SimpleNamespace(**evidence))
 
 
 def asked(rows, *asks):

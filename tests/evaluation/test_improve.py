@@ -57,7 +57,7 @@ def test_the_test_knows_only_the_other_episodes(found):
 
 def with_test(found, **change):
     """The improvement whose only split is another."""
-    return replace(found, splits=(replace(found.splits[0], **change),))
+    return Improvement.of([replace(found.splits[0], **change)])
 
 
 def test_what_speaks_against_a_policy_is_said(found):
@@ -80,13 +80,23 @@ def test_the_median_of_several_splits_decides(found):
     lucky, own = found.splits[0], found.evaluation
     poor = replace(lucky, evaluation=replace(own, difference=replace(own.difference, value=-1.0)))
     worse = replace(lucky, evaluation=replace(own, difference=replace(own.difference, value=-2.0)))
-    three = Improvement((lucky, worse, poor))
+    three = Improvement.of((lucky, worse, poor))
     assert (three.difference.value, three.evaluation) == (-1.0, poor.evaluation)
     assert not three.recommended
     ends = [split.evaluation.difference.interval(0.975) for split in (lucky, poor, worse)]
     assert three.interval == pytest.approx(np.median(ends, axis=0))
     with pytest.raises(ValueError, match="`n_resamples` is 4: pass an odd number of splits"):
         improve(LOG, gamma=GAMMA, n_resamples=4)
+
+
+def test_answers_are_a_sentence_in_a_console_and_a_page_in_a_notebook(found):
+    policies = {"now": "behavior", "first": "0"}
+    answers = (found, compare(LOG, policies, gamma=GAMMA), sensitivity(LOG, "0", gamma=GAMMA, confounding=[2.0]))
+    for answer in answers:
+        assert repr(answer) == answer.sentence()
+        assert len(repr(answer)) < 600
+        assert answer._repr_html_().startswith("<iframe srcdoc=")
+        assert "What to do next" in answer._repr_html_()
 
 
 def test_the_same_seed_gives_the_same_policy_and_another_split_another(found):
@@ -158,6 +168,13 @@ def test_every_recipe_makes_a_policy_of_probabilities():
         table = policy(np.eye(N_STATES))
         assert table.sum(axis=1) == pytest.approx(np.ones(N_STATES))
         assert table.min() >= 0
+
+
+def test_one_recipe_alone_makes_the_same_policy():
+    for recipe, policy in candidates(LOG, GAMMA, 3).items():
+        alone = candidates(LOG, GAMMA, 3, recipe)
+        assert list(alone) == [recipe]
+        assert alone[recipe](np.eye(N_STATES)).tobytes() == policy(np.eye(N_STATES)).tobytes()
 
 
 def test_few_columns_are_those_that_tell_actions_apart():

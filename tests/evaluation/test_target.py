@@ -129,8 +129,11 @@ def test_what_a_policy_does() -> None:
 def test_every_answer_says_what_the_policy_does() -> None:
     found = evaluate(LOG, "B if lactate > 2", gamma=1.0, n_resamples=0)
     before, after = Target.of("B if lactate > 2", LOG).acts(LOG) / len(LOG)
-    assert found.acts == {"actions": ["none", "B"], "logged": pytest.approx(before), "target": pytest.approx(after)}
-    assert f"B {before[1]:.0%} → {after[1]:.0%}" in str(found)
+    shares = {"actions": ["none", "B"], "logged": pytest.approx(before), "target": pytest.approx(after)}
+    sentence = f"Of the logged decisions, it takes none in {before[0]:.0%} → {after[0]:.0%}; B in "
+    assert found.acts == {**shares, "sentence": found.acts["sentence"]}
+    assert found.acts["sentence"].replace(" %", "%").startswith(sentence)
+    assert found.acts["sentence"] in str(found)
     assert evaluate(LOG, "behavior", gamma=1.0, n_resamples=0).acts is None
 
 

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from sparsetd._tools.numbers import Numbers, number, percent
+from sparsetd.evaluation.result import acts_sentence
+from sparsetd.plots.chart import Scale, log_span, span
 from sparsetd.report.page import page, write_page
-from sparsetd.report.svg import Scale, log_span, span
-from sparsetd.report.words import Numbers, number, percent, verdicts
+from sparsetd.report.words import verdicts
 
 spec = importlib.util.spec_from_file_location("payload", Path(__file__).with_name("payload.py"))
 payload_module = importlib.util.module_from_spec(spec)
@@ -367,7 +369,7 @@ def test_the_unit_of_the_reward_is_used() -> None:
 
 
 def test_the_answer_in_words_says_what_the_policy_does_and_what_to_do_next():
-    acts = {"actions": ["A", "B"], "logged": [0.76, 0.24], "target": [0.59, 0.41]}
+    acts = {"sentence": acts_sentence(["A", "B"], [0.76, 0.24], [0.59, 0.41])}
     caution = {
         "code": "x",
         "severity": "amber",
@@ -378,4 +380,4 @@ def test_the_answer_in_words_says_what_the_policy_does_and_what_to_do_next():
     assert "B in 24\u00a0% → 41\u00a0%" in text
     assert "<dt>What to do next</dt><dd>Run it.</dd>" in text
     assert "Γ* is 1.7." in text
-    assert "It acts as the log does" in page(changed(acts={**acts, "target": acts["logged"]}))
+    assert acts_sentence(["A", "B"], [0.7, 0.3], [0.7, 0.3]) == "It acts as the log does in every decision."

@@ -1,8 +1,10 @@
-"""Results as data frames, and how a notebook shows them."""
+"""Results as plain data and as data frames, and how a notebook shows them."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
 from html import escape
 from typing import Any
 
@@ -36,3 +38,16 @@ def frame(columns: Mapping[str, Any]) -> Any:
         except ImportError:
             raise ImportError("A frame needs pandas or polars: pip install pandas.") from None
     return DataFrame(dict(columns))
+
+
+def plain(value: Any) -> Any:
+    """Nested data that JSON knows: arrays and tuples as lists, dataclasses as objects, NaN and ±∞ as None."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(entry) for entry in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,7 +1,7 @@
 """The command line: `sparsetd COMMAND …`.
 
-A command is one file of this package with a `Command` in it, listed once in `command.py`. It computes and returns an
-`Outcome`; printing, `--json`, `--quiet`, colours, errors and exit codes are handled here, once for all.
+A command is one function of this package, decorated with its options and listed once in `command.py`. It computes and
+returns an `Outcome`; printing, `--json`, `--quiet`, colours, errors and exit codes are handled here, once for all.
 """
 
 from __future__ import annotations

@@ -1,23 +1,26 @@
 """What a command is, what it hands back and where that is printed, the list of all commands, and their parser.
 
-A new command is a file and a line here. Results go to stdout, progress and errors to stderr.
+A new command is a function with the decorator `command`, and a line here. Results go to stdout, progress and errors to
+stderr.
 """
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import inspect
 import json
-import math
 import os
 import re
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, NoReturn
+
+from sparsetd._tools.frames import plain
 
 SCHEMA_VERSION = 1  # of what `--json` prints: raised when a key changes its meaning or goes away
 
@@ -49,7 +52,7 @@ class Console:
     def result(self, data: dict[str, Any], text: str) -> None:
         """Print the text or, where JSON is wanted, the data; nothing where there is none."""
         if self.json and data:
-            print(json.dumps(_plain({"schema_version": SCHEMA_VERSION, **data}), allow_nan=False, indent=2))
+            print(json.dumps(plain({"schema_version": SCHEMA_VERSION, **data}), allow_nan=False, indent=2))
         elif text:
             print(text)
 
@@ -85,19 +88,6 @@ def open_streams() -> bool:
     return heard
 
 
-def _plain(value: Any) -> Any:
-    """JSON knows neither NumPy nor infinity: arrays become lists, NaN and ±inf become null."""
-    if isinstance(value, dict):
-        return {str(key): _plain(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
 class WrongInput(Exception):
     """The user asked for something impossible: one sentence, exit code 2."""
 
@@ -112,58 +102,108 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Option:
+    """One word that a command takes: its name, what argparse is told, and the title above it in the help."""
+
+    name: str
+    how: Mapping[str, Any]
+    group: str = ""
+
+    def but(self, group: str = "", **how: Any) -> Option:
+        """The same option with something changed."""
+        return replace(self, how={**self.how, **how}, group=group or self.group)
+
+
+def option(words: str, help: str, kind: Any = str, default: Any = None, **how: Any) -> Option:
+    """An option from its name with what stands for its value ("--level P"), its help, and what reads the value.
+
+    `kind` is a function from text, a tuple of the words that may be chosen, `bool` for a flag or `list` for an option
+    that may be repeated. A default is told at the end of the help.
+    """
+    name, _, shown = words.partition(" ")
+    told: dict[str, Any] = {"help": help if default in (None, []) else f"{help} (default: %(default)s)"}
+    if kind is bool:
+        told["action"] = "store_true"
+    elif kind is list:
+        told |= {"action": "append", "default": [], "help": f"{help} (repeatable)"}
+    else:
+        told |= {"choices": kind} if isinstance(kind, tuple) else {"type": kind}
+        told["default"] = default
+    return Option(name, told | ({"metavar": shown} if shown else {}) | how)
+
+
+Run = Callable[[Namespace, Console], Outcome]
+
+
+@dataclass(frozen=True)
 class Command:
     """One verb of the command line.
 
-    `arguments` adds the command's own options to its parser; `run` computes and returns an `Outcome` without printing.
-    `details` is the part of `sparsetd NAME --help` that teaches.
+    `run` computes and returns an `Outcome` without printing. `details` is the part of `sparsetd NAME --help` that
+    teaches.
     """
 
     name: str
     summary: str
     details: str
-    arguments: Callable[[ArgumentParser], None]
-    run: Callable[[Namespace, Console], Outcome]
+    options: Sequence[Option]
+    run: Run
 
     def load(self) -> Command:
         return self
 
+    def fill(self, parser: ArgumentParser) -> None:
+        """Give the parser of this command its words and options."""
+        parser.description = f"{self.summary[:1].upper()}{self.summary[1:]}.\n\n{self.details.strip()}"
+        groups: dict[str, Any] = {"": parser}
+        for one in self.options:
+            if one.group not in groups:
+                groups[one.group] = parser.add_argument_group(one.group)
+            groups[one.group].add_argument(one.name, **one.how)
+        # SUPPRESS: an absent option after the command must not undo the same option given before it.
+        _common(parser, default=argparse.SUPPRESS)
+        parser.set_defaults(command=self)
 
-def words(doc: str | None) -> tuple[str, str]:
-    """The summary and the details of a command from the docstring of its file, which is its help."""
-    first, _, rest = (doc or "").partition("\n")
-    return first[:1].lower() + first[1:].rstrip("."), rest
+
+def command(*options: Option) -> Callable[[Run], Command]:
+    """Make a command of a function: its name is the verb, and its docstring the help."""
+
+    def made(run: Run) -> Command:
+        summary, _, details = inspect.cleandoc(run.__doc__ or "").partition("\n")
+        return Command(run.__name__, summary[:1].lower() + summary[1:].rstrip("."), details, options, run)
+
+    return made
 
 
 @dataclass(frozen=True)
 class Deferred:
-    """A command by name and summary, imported when called: help must not wait for Numba."""
+    """A command by name, module and summary, imported when called: help must not wait for Numba."""
 
     name: str
+    module: str
     summary: str
 
     def load(self) -> Command:
-        command: Command = getattr(import_module(f"sparsetd.cli.{self.name}"), self.name.upper())
-        return command
+        found: Command = getattr(import_module(f"sparsetd.cli.{self.module}"), self.name)
+        return found
 
 
 # In the order of `sparsetd --help`.
-SUMMARIES = (
-    ("demo", "try the library on problems with known answers"),
-    ("example", "write an example log to try the other commands on"),
-    ("prepare", "turn a raw table with text, dates and gaps into a log"),
-    ("shard", "split a log of any size into files of whole, sorted episodes"),
-    ("inspect", "say what a log was understood to be, what is missing, what looks wrong"),
-    ("evaluate", "estimate the value of a target policy from a log, with an interval and reasons"),
-    ("compare", "compare several policies on one log: values, all differences, which may be best"),
-    ("improve", "learn a better policy on one part of a log and test it once on the other"),
-    ("sensitivity", "bound the value of a policy if an unrecorded cause drove the logged actions"),
-    ("select", "which features carry the value: the path of penalties and the choice"),
-    ("fit", "learn a value function from a log and save it to a file"),
-    ("predict", "values of the states of a log from a model file, or actions from a policy file"),
-    ("sweep", "compare methods over grids of settings and seeds, with sensitivity curves"),
+COMMANDS: tuple[Command | Deferred, ...] = (
+    Deferred("demo", "demo", "try the library on problems with known answers"),
+    Deferred("example", "logs", "write an example log to try the other commands on"),
+    Deferred("prepare", "logs", "turn a raw table with text, dates and gaps into a log"),
+    Deferred("shard", "logs", "split a log of any size into files of whole, sorted episodes"),
+    Deferred("inspect", "logs", "say what a log was understood to be, what is missing, what looks wrong"),
+    Deferred("evaluate", "answers", "estimate the value of a target policy from a log, with an interval and reasons"),
+    Deferred("compare", "answers", "compare several policies on one log: values, all differences, which may be best"),
+    Deferred("improve", "answers", "learn a better policy on one part of a log and test it once on the other"),
+    Deferred("sensitivity", "answers", "bound the value of a policy if an unrecorded cause drove the logged actions"),
+    Deferred("select", "models", "which features carry the value: the path of penalties and the choice"),
+    Deferred("fit", "models", "learn a value function from a log and save it to a file"),
+    Deferred("predict", "models", "values of the states of a log from a model file, or actions from a policy file"),
+    Deferred("sweep", "sweep", "compare methods over grids of settings and seeds, with sensitivity curves"),
 )
-COMMANDS: tuple[Command | Deferred, ...] = tuple(Deferred(name, summary) for name, summary in SUMMARIES)
 
 DESCRIPTION = """\
 Sparse, off-policy-convergent linear value learning.
@@ -242,16 +282,8 @@ def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     for entry in COMMANDS:
         sub = commands.add_parser(entry.name, help=entry.summary, formatter_class=_layout)
         if entry.name in words:
-            _fill(sub, entry.load())
+            entry.load().fill(sub)
     return parser
-
-
-def _fill(parser: argparse.ArgumentParser, command: Command) -> None:
-    parser.description = f"{command.summary[:1].upper()}{command.summary[1:]}.\n\n{command.details.strip()}"
-    command.arguments(parser)
-    # SUPPRESS: an absent option after the command must not undo the same option given before it.
-    _common(parser, default=argparse.SUPPRESS)
-    parser.set_defaults(command=command)
 
 
 def _common(parser: argparse.ArgumentParser, default: bool | str) -> None:

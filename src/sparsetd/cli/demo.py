@@ -1,21 +1,9 @@
-"""Try the library on problems with known answers.
-
-Three small questions whose answers are known exactly. Does a method converge off-policy? On
-Baird's star TD diverges, while TDC and RO-TD do not. Which features matter? Five out of 100
-make the values of a random process. What is a policy worth? The log of another policy tells,
-with an interval. Tables show how far off each method is, and a picture shows all three.
-
-examples:
-  sparsetd demo                          print the tables, draw sparsetd-demo.png
-  sparsetd demo --out curves.svg         draw somewhere else (.png, .svg or .pdf)
-  sparsetd demo --no-plot --json         numbers only, for a program
-  sparsetd demo --samples 5000 --random-state 1    more data, other data
-"""
+"""The command demo: the library on problems with known answers."""
 
 from __future__ import annotations
 
 import warnings
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,8 +15,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd import plots
-from sparsetd.cli.command import Command, Console, Outcome, words
-from sparsetd.cli.options import add_random_state, at_least
+from sparsetd.cli.command import Console, Outcome, command, option
+from sparsetd.cli.options import at_least, seed_of
 from sparsetd.estimators import LSTD, ROTD, TD, TDC
 from sparsetd.evaluation import Evaluation, evaluate
 from sparsetd.logs import Transitions
@@ -65,31 +53,39 @@ COMPARED = ("LSTD, features that matter", "WIS", "DR")  # beside our own estimat
 Progress = Callable[[str], None]
 
 
-def arguments(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("--out", metavar="FILE", help=f"plot file (default: {PLOT}, where matplotlib is installed)")
-    add("--no-plot", action="store_true", help="draw nothing")
-    add(
-        "--samples",
-        type=at_least(1, 10**6),
-        default=2000,
-        metavar="N",
-        help="transitions of the random process; the star gets 50 times as many (default: %(default)s)",
-    )
-    add_random_state(parser, "the random numbers")
+@command(
+    option("--out FILE", f"plot file (default: {PLOT}, where matplotlib is installed)"),
+    option("--no-plot", "draw nothing", bool),
+    option(
+        "--samples N", "transitions of the random process; the star gets 50 times as many", at_least(1, 10**6), 2000
+    ),
+    seed_of("the random numbers"),
+)
+def demo(args: Namespace, console: Console) -> Outcome:
+    """Try the library on problems with known answers.
 
+    Three small questions whose answers are known exactly. Does a method converge off-policy? On
+    Baird's star TD diverges, while TDC and RO-TD do not. Which features matter? Five out of 100
+    make the values of a random process. What is a policy worth? The log of another policy tells,
+    with an interval. Tables show how far off each method is, and a picture shows all three.
 
-def run(args: Namespace, console: Console) -> Outcome:
+    examples:
+      sparsetd demo                          print the tables, draw sparsetd-demo.png
+      sparsetd demo --out curves.svg         draw somewhere else (.png, .svg or .pdf)
+      sparsetd demo --no-plot --json         numbers only, for a program
+      sparsetd demo --samples 5000 --random-state 1    more data, other data
+    """
     drawn = not args.no_plot and (args.out is not None or find_spec("matplotlib") is not None)
     target = PLOT if args.out is None else args.out
     if drawn:
         check_figure_path(target)
     result = try_methods(Settings(samples=args.samples, seed=args.random_state), console.progress)
     tables = [_section(problem, result.rows, console) for problem in result.problems]
-    text = "\n\n".join([*tables, _value(result), LEGEND])
-    low, high = result.evaluation.interval
-    value = {"value": result.evaluation.value, "low": low, "high": high, "exact": result.exact_value}
-    data = {"samples": args.samples, "seed": args.random_state, "rows": result.rows, "policy": value, "plot": None}
+    value, (low, high), exact = result.evaluation.value, result.evaluation.interval, result.exact_value
+    worth = f"estimated {value:.2f}, 95% interval {low:.2f} to {high:.2f}; exact {exact:.2f}"
+    text = "\n\n".join([*tables, f"what is another policy worth?\n{worth}", LEGEND])
+    policy = {"value": value, "low": low, "high": high, "exact": exact}
+    data = {"samples": args.samples, "seed": args.random_state, "rows": result.rows, "policy": policy, "plot": None}
     if drawn:
         console.progress("drawing")
         data["plot"] = str(save_figure(partial(plot, result), target, PANELS))
@@ -97,14 +93,6 @@ def run(args: Namespace, console: Console) -> Outcome:
     elif not args.no_plot:
         text += "\n\nno plot, because matplotlib is not installed: pip install matplotlib"
     return Outcome(text, data)
-
-
-def _value(result: Result) -> str:
-    low, high = result.evaluation.interval
-    return (
-        "what is another policy worth?\n"
-        f"estimated {result.evaluation.value:.2f}, 95% interval {low:.2f} to {high:.2f}; exact {result.exact_value:.2f}"
-    )
 
 
 def _section(problem: Problem, rows: Sequence[dict[str, Any]], console: Console) -> str:
@@ -137,10 +125,14 @@ class Problem:
     log: Batch
     methods: Mapping[str, Any]
 
+    @property
+    def truth(self) -> Array:
+        return np.asarray(self.mdp.theta_star)
+
 
 @dataclass(frozen=True)
 class Result:
-    """Rows for every problem, method and the truth; learning curves and coefficients by problem and method.
+    """Rows for every problem, method and the truth; learning curves by problem and method.
 
     `evaluation` is the value of a policy from another one's log, `exact_value` what it is worth.
     """
@@ -148,7 +140,6 @@ class Result:
     problems: Sequence[Problem]
     rows: list[dict[str, Any]]
     curves: dict[tuple[str, str], tuple[Array, Array]]
-    coef: dict[str, dict[str, Array]]
     evaluation: Evaluation
     exact_value: float
 
@@ -158,16 +149,15 @@ def try_methods(settings: Settings, progress: Progress = lambda _: None) -> Resu
     progress("collecting off-policy transitions")
     problems = [_star(settings), _random(settings)]
     progress("estimating the value of a policy from another one's log")
-    result = Result(problems, [], {}, {p.name: {} for p in problems}, *_evaluation(problems[1].mdp, settings))
+    result = Result(problems, [], {}, *_evaluation(problems[1].mdp, settings))
     for problem in problems:
         for method, estimator in problem.methods.items():
             progress(f"{problem.name}: fitting {method} to {len(problem.log)} transitions")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # that TD diverges is the point: the table says so
                 result.curves[problem.name, method] = _learn(estimator, problem)
-            result.coef[problem.name][method] = estimator.coef_
             result.rows.append(_row(problem, method, estimator.coef_, _status(estimator, problem)))
-        result.rows.append(_row(problem, "exact", _truth(problem), None))
+        result.rows.append(_row(problem, "exact", problem.truth, None))
     return result
 
 
@@ -216,18 +206,10 @@ def _learn(estimator: Any, problem: Problem) -> tuple[Array, Array]:
     seen = np.unique(np.geomspace(min(100, n), n, POINTS).astype(int)) if streamed else np.array([n])
     errors = np.empty(len(seen))
     for i, (first, last) in enumerate(pairwise([0, *seen])):
-        _take(estimator.partial_fit if streamed else estimator.fit, problem.log[first:last])
+        fit, some = estimator.partial_fit if streamed else estimator.fit, problem.log[first:last]
+        fit(some.phi, some.reward, some.phi_next, ratio=some.ratio, discount=some.discount, start=some.start)
         errors[i] = exact_rmspbe(problem.mdp, estimator.coef_)
     return seen, errors
-
-
-def _take(fit: Callable[..., Any], log: Batch) -> None:
-    fit(log.phi, log.reward, log.phi_next, ratio=log.ratio, discount=log.discount, start=log.start)
-
-
-def _truth(problem: Problem) -> Array:
-    assert problem.mdp.theta_star is not None
-    return problem.mdp.theta_star
 
 
 def _row(problem: Problem, method: str, coef: Array, status: str | None) -> dict[str, Any]:
@@ -247,7 +229,7 @@ def _row(problem: Problem, method: str, coef: Array, status: str | None) -> dict
 def plot(result: Result, axes: Sequence[Any]) -> None:
     """RMSPBE on the star while learning, the weights on the random process, and a policy's value with intervals."""
     _plot_curves(result, result.problems[0].name, axes[0])
-    _plot_weights(result, result.problems[1], axes[1])
+    _plot_weights(result.problems[1], axes[1])
     _plot_values(result, axes[2])
 
 
@@ -260,12 +242,12 @@ def _plot_curves(result: Result, name: str, axis: Any) -> None:
     axis.legend()
 
 
-def _plot_weights(result: Result, problem: Problem, axis: Any) -> None:
-    truth = _truth(problem)
+def _plot_weights(problem: Problem, axis: Any) -> None:
+    truth = problem.truth
     order = np.argsort(-np.abs(truth), kind="stable")
     place = np.arange(1, len(order) + 1)
-    axis.plot(place, result.coef[problem.name]["LSTD"][order], ".", color=COLOURS["LSTD"], label="LSTD")
-    coef = result.coef[problem.name]["SparseTDSelect"][order]
+    axis.plot(place, problem.methods["LSTD"].coef_[order], ".", color=COLOURS["LSTD"], label="LSTD")
+    coef = problem.methods["SparseTDSelect"].coef_[order]
     kept = coef != 0
     shown = f"SparseTDSelect: {kept.sum()} features"
     axis.plot(place[kept], coef[kept], "o", color=COLOURS["SparseTDSelect"], label=shown)
@@ -285,6 +267,3 @@ def _plot_values(result: Result, axis: Any) -> None:
     axis.axvline(result.exact_value, color="black", linestyle="--", linewidth=1, label="truth")
     axis.set_title(f"A policy's value with its {100 * found.level:.0f} % interval")
     axis.legend()
-
-
-DEMO = Command("demo", *words(__doc__), arguments, run)

@@ -1,4 +1,7 @@
-"""What commands share: options of one name and meaning, the log that they read, and where results may go."""
+"""What commands share: options of one name and meaning, the log that they read, and where results may go.
+
+An option is written once, as a constant; a command lists the options that it takes.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,10 @@ import os
 import shlex
 from argparse import Action, ArgumentError, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparsetd.cli.command import WrongInput
+from sparsetd.cli.command import Option, WrongInput, option
 from sparsetd.logs import Shard, Transitions, read, shards
 from sparsetd.logs.door import FILES
 from sparsetd.logs.schema import WIDEST
@@ -19,18 +21,7 @@ from sparsetd.logs.text import is_number
 from sparsetd.storage.atomic import regular_file
 from sparsetd.storage.cache import Cache
 
-GAMMA = 0.99
 MOST = 2**31  # of anything that is counted on a command line: more would only be noticed when memory is gone
-LOG_HELP = (
-    ".parquet, .arrow, .csv, .jsonl, .npz, a folder or pattern of such files, sqlite:FILE?table=NAME, or minari:ID"
-)
-TARGET_HELP = (
-    "a rule in words, 'B if lactate > 2' (elsewhere as was done) or 'B' (always); 'behavior' for the logged policy "
-    "itself; a column with the target's probability of the logged action (target_prob); module:function, called with "
-    "the observations (n, p) and returning probabilities (n, n_actions) or actions: the code of that module is run, "
-    "found in the current folder first; greedy:MODEL for the best action in a fitted model of action values; or a file "
-    "that 'sparsetd improve' wrote"
-)
 
 
 class Assignments(Action):
@@ -43,39 +34,6 @@ class Assignments(Action):
                 raise ArgumentError(self, f"'{name}' is given twice; say it once")
             pairs.append((name, value))
         setattr(namespace, self.dest, pairs)
-
-
-def add_report(parser: ArgumentParser) -> None:
-    """The page that a command writes, and the unit of the values on it."""
-    parser.add_argument("--report", metavar="FILE", help="also write a page for a browser (.html)")
-    unit = "what the value is measured in, for the page: 'hours of care'"
-    parser.add_argument("--unit", metavar="TEXT", help=unit)
-
-
-def said(args: Namespace, **settings: Any) -> dict[str, Any]:
-    """What the page of a command says about itself: the unit, the log, the command that repeats it, and `settings`."""
-    command = shlex.join(["sparsetd", *args.words])
-    return {"unit": args.unit, "command": command, "log": args.log, **settings}
-
-
-def add_random_state(parser: ArgumentParser, of: str) -> None:
-    help = f"seed of {of} (default: %(default)s)"
-    parser.add_argument("--random-state", type=at_least(0), default=0, metavar="N", help=help)
-
-
-def add_n_jobs(parser: Any, default: int = 1) -> None:
-    help = "processes; -1 is one for every core (default: %(default)s)"
-    parser.add_argument("--n-jobs", type=_jobs, default=default, metavar="N", help=help)
-
-
-def add_n_folds(parser: ArgumentParser) -> None:
-    help = "number of held-out folds (default: %(default)s)"
-    parser.add_argument("--n-folds", type=at_least(2), default=5, metavar="N", help=help)
-
-
-def add_n_resamples(parser: ArgumentParser, what: str, default: int = 20) -> None:
-    help = f"{what} (default: %(default)s)"
-    parser.add_argument("--n-resamples", type=at_least(0), default=default, metavar="N", help=help)
 
 
 def at_least(smallest: int, largest: int = MOST) -> Callable[[str], int]:
@@ -108,62 +66,98 @@ def inside(text: str) -> float:
     return value
 
 
+def confident(text: str) -> float:
+    """A number above a half and below 1."""
+    if (value := inside(text)) <= 0.5:
+        raise ArgumentTypeError(f"must be a number above 0.5 and below 1, such as 0.99, not '{text}'")
+    return value
+
+
+def assignment(shape: str, convert: Callable[[str], Any]) -> Callable[[str], tuple[str, Any]]:
+    """A name and what `convert` makes of the words after the equals sign; `shape` says how that looks."""
+
+    def parse(text: str) -> tuple[str, Any]:
+        name, _, value = text.partition("=")
+        if not name or not value:
+            raise ArgumentTypeError(f"must look like {shape}, not '{text}'")
+        return name, convert(value)
+
+    return parse
+
+
 def _jobs(text: str) -> int:
     return -1 if text == "-1" else at_least(1, 2**16)(text)
 
 
-def add_log(parser: ArgumentParser) -> None:
-    parser.add_argument("log", metavar="LOG", help=LOG_HELP)
-    add_columns(parser)
-    add_sizes(parser)
+def _columns(names: str) -> Any:
+    several = names.split(",")
+    return None if names == "none" else several if len(several) > 1 else names
 
 
-def add_columns(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--column",
-        action=Assignments,
-        default=[],
-        type=_column,
-        metavar="ROLE=NAME",
-        help="what a column is called where it is not the usual name: reward=score, observation=age,HR,SOFA "
-        "(repeatable; 'sparsetd inspect' shows the roles that were recognised)",
-    )
+def _part(text: str) -> tuple[int, int]:
+    k, _, n = text.partition("/")
+    if not (k.isdecimal() and n.isdecimal() and 1 <= int(k) <= int(n)):
+        raise ArgumentTypeError(f"must look like 1/2, not '{text}'")
+    return int(k), int(n)
 
 
-def add_sizes(parser: ArgumentParser) -> None:
-    """The widths of sparse rows, and a query; both go where the names of columns go."""
-    for option, role, help in (
-        ("--n-features", "n_features", "sparse rows (lists of indices and values) have N columns (default: as needed)"),
-        ("--buckets", "buckets", "fold sparse rows into N columns"),
-    ):
-        size = partial(_size, role)
-        parser.add_argument(option, action=Assignments, dest="column", type=size, metavar="N", help=help)
-    parser.add_argument(
-        "--sql",
-        action=Assignments,
-        dest="column",
-        type=lambda text: ("sql", text),
-        metavar="QUERY",
-        help="the log is an SQLite file, and its rows are those that this query returns",
-    )
+def as_column(words: str, help: str, convert: Callable[[str], Any]) -> Option:
+    """An option whose value goes where the names of columns go, with its own name as the role."""
+    role = words.partition(" ")[0].strip("-").replace("-", "_")
+    return option(words, help, lambda text: (role, convert(text)), action=Assignments, dest="column")
 
 
-def _size(role: str, text: str) -> tuple[str, int]:
-    return role, at_least(1, WIDEST)(text)
+SOURCES = (
+    ".parquet, .arrow, .csv, .jsonl, .npz, a folder or pattern of such files, sqlite:FILE?table=NAME, or minari:ID"
+)
+COLUMNS = option(
+    "--column ROLE=NAME",
+    "what a column is called where it is not the usual name: reward=score, observation=age,HR,SOFA (repeatable; "
+    "'sparsetd inspect' shows the roles that were recognised)",
+    assignment("ROLE=NAME", _columns),
+    [],
+    action=Assignments,
+)
+WIDTH = at_least(1, WIDEST)
+SIZES = (
+    as_column("--n-features N", "sparse rows (lists of indices and values) have N columns (default: as needed)", WIDTH),
+    as_column("--buckets N", "fold sparse rows into N columns", WIDTH),
+    as_column("--sql QUERY", "the log is an SQLite file, and its rows are those that this query returns", str),
+)
+LOG = (option("log LOG", SOURCES), COLUMNS, *SIZES)
+PART = option(
+    "--part K/N",
+    "only the K-th of N parts of the episodes, by a hash of their ids: 1/2 to learn a policy, 2/2 to judge it",
+    _part,
+)
+TARGET = option(
+    "--target POLICY",
+    "a rule in words, 'B if lactate > 2' (elsewhere as was done) or 'B' (always); 'behavior' for the logged policy "
+    "itself; a column with the target's probability of the logged action (target_prob); module:function, called with "
+    "the observations (n, p) and returning probabilities (n, n_actions) or actions: the code of that module is run, "
+    "found in the current folder first; greedy:MODEL for the best action in a fitted model of action values; or a file "
+    "that 'sparsetd improve' wrote",
+)
+REPORT = (
+    option("--report FILE", "also write a page for a browser (.html)"),
+    option("--unit TEXT", "what the value is measured in, for the page: 'hours of care'"),
+)
+GAMMA = option("--gamma G", "discount of one step, 0 to 1", fraction, 0.99)
+N_FOLDS = option("--n-folds N", "number of held-out folds", at_least(2), 5)
+N_JOBS = option("--n-jobs N", "processes; -1 is one for every core", _jobs, 1)
+CHECKPOINT = option(
+    "--checkpoint FOLDER", "keep finished work in this folder, go on from it after a stop, and clear it in the end"
+)
+SCHEDULER = option("--scheduler ADDRESS", "a Dask cluster that reads the shards: tcp://…")
+ENGINE = tuple(one.but("a log in shards (see 'sparsetd shard')") for one in (N_JOBS, SCHEDULER, CHECKPOINT))
 
 
-def add_part(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "--part",
-        type=_part,
-        metavar="K/N",
-        help="only the K-th of N parts of the episodes, by a hash of their ids: 1/2 to learn a policy, 2/2 to judge it",
-    )
+def seed_of(what: str) -> Option:
+    return option("--random-state N", f"seed of {what}", at_least(0), 0)
 
 
-def add_gamma(parser: ArgumentParser, default: float | None = GAMMA) -> None:
-    help = f"discount of one step, 0 to 1 (default: {GAMMA})"
-    parser.add_argument("--gamma", type=fraction, default=default, metavar="G", help=help)
+def n_resamples(what: str, default: int = 20) -> Option:
+    return option("--n-resamples N", what, at_least(0), default)
 
 
 def read_log(args: Namespace, *, sparse: bool = False, **columns: Any) -> Transitions:
@@ -179,25 +173,6 @@ def read_shards(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
     return parts if getattr(args, "part", None) is None else part_of(parts, *args.part)
 
 
-def add_engine(parser: ArgumentParser) -> None:
-    group = parser.add_argument_group("a log in shards (see 'sparsetd shard')")
-    add_n_jobs(group)
-    group.add_argument("--scheduler", metavar="ADDRESS", help="a Dask cluster that reads the shards: tcp://…")
-    add_checkpoint(group)
-
-
-def add_checkpoint(parser: Any) -> None:
-    what = "keep finished work in this folder, go on from it after a stop, and clear it in the end"
-    parser.add_argument("--checkpoint", metavar="FOLDER", help=what)
-
-
-def check_checkpoint(folder: str | None, *outputs: str) -> None:
-    """One sentence, before any work is done, where no checkpoint can be kept in `folder`."""
-    where = Cache(folder).folder
-    if where is not None and os.path.realpath(where) in map(os.path.realpath, outputs):
-        raise WrongInput(f"the checkpoint '{folder}' is also the output: name another folder")
-
-
 def engine_of(args: Namespace) -> Any:
     """Return who reads the shards."""
     if args.scheduler is not None:
@@ -207,6 +182,19 @@ def engine_of(args: Namespace) -> Any:
     from sparsetd.logs.engines import Processes
 
     return None if args.n_jobs == 1 else Processes(args.n_jobs)
+
+
+def said(args: Namespace, **settings: Any) -> dict[str, Any]:
+    """What the page of a command says about itself: the unit, the log, the command that repeats it, and `settings`."""
+    command = shlex.join(["sparsetd", *args.words])
+    return {"unit": args.unit, "command": command, "log": args.log, **settings}
+
+
+def check_checkpoint(folder: str | None, *outputs: str) -> None:
+    """One sentence, before any work is done, where no checkpoint can be kept in `folder`."""
+    where = Cache(folder).folder
+    if where is not None and os.path.realpath(where) in map(os.path.realpath, outputs):
+        raise WrongInput(f"the checkpoint '{folder}' is also the output: name another folder")
 
 
 def check_output(path: str | None, *endings: str, inputs: Iterable[str | None] = ()) -> Path | None:
@@ -236,21 +224,6 @@ def _refuse_input(target: Path, given: Path) -> None:
         raise WrongInput(f"the output file '{target}' is also an input and would be overwritten; name another")
     if source.is_dir() and where.parent == source and where.suffix.lower() in FILES:
         raise WrongInput(f"the output file '{target}' would become a part of the log '{given}'; name another folder")
-
-
-def _part(text: str) -> tuple[int, int]:
-    k, _, n = text.partition("/")
-    if not (k.isdecimal() and n.isdecimal() and 1 <= int(k) <= int(n)):
-        raise ArgumentTypeError(f"must look like 1/2, not '{text}'")
-    return int(k), int(n)
-
-
-def _column(text: str) -> tuple[str, Any]:
-    role, equals, names = text.partition("=")
-    if not equals or not role or not names:
-        raise ArgumentTypeError(f"must look like ROLE=NAME, not '{text}'")
-    several = names.split(",")
-    return role, None if names == "none" else several if len(several) > 1 else names
 
 
 def model_in(text: str | None) -> str | None:

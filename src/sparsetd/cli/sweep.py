@@ -1,59 +1,74 @@
-"""Compare methods over grids of settings and seeds, with sensitivity curves.
-
-Runs every method with every combination of the grid's values and every seed. On a problem with a
-known answer (random-walk, star, boyan-chain, random-mdp) each seed is a fresh stretch of --rows
-transitions and the errors are exact; on a log all settings share its rows, and several seeds draw
-its episodes with replacement. Finished runs are kept in DIR: after an interruption the same command
-goes on where it stopped. DIR/table.csv and DIR/<parameter>.png are made at the end.
-
-Values of a grid: a list (1,4,16), a range with so many values (0:1:11) or one that is even on a
-logarithmic scale (1e-4:1:20log).
-
-examples:
-  sparsetd sweep random-walk --method TDC ROTD --grid step_size=1e-3:1:13log eta=1,4 --n-runs 30 --out walk
-  sparsetd sweep log.parquet --method TDC --grid step_size=1e-4:1e-1:7log --gamma 0.95 --out on-my-log
-"""
+"""The command sweep: methods over grids of settings and seeds."""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentTypeError, Namespace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sparsetd._tools.progress import counter
-from sparsetd.cli.command import Command, Console, Outcome, WrongInput, words
-from sparsetd.cli.fit import method_named, value_of
-from sparsetd.cli.options import LOG_HELP, Assignments, add_gamma, add_n_jobs, add_random_state, at_least
+from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
+from sparsetd.cli.models import method_named, value_of
+from sparsetd.cli.options import GAMMA, N_JOBS, SOURCES, Assignments, assignment, at_least, seed_of
 from sparsetd.report.words import Column, text_table
 from sparsetd.sweeps.tasks import MOST
 
 PROBLEMS = ("random-walk", "star", "boyan-chain", "random-mdp")
 
 
-def arguments(parser: ArgumentParser) -> None:
-    add = parser.add_argument
-    add("data", metavar="PROBLEM_OR_LOG", help=f"one of {', '.join(PROBLEMS)}, or a log: {LOG_HELP}")
-    add("--method", nargs="+", required=True, metavar="NAME", help="estimators, such as TDC ROTD")
-    values = "parameters and their values"
-    add("--grid", nargs="+", required=True, type=axis, action=Assignments, metavar="NAME=VALUES", help=values)
-    add("--n-runs", type=at_least(1), default=1, metavar="N", help="runs of each setting (default: %(default)s)")
-    add_random_state(parser, "the first run; the next ones follow")
-    add("--metric", default="rmspbe", metavar="NAME", help="rmspbe, mspbe, neu, or value_error on a problem")
-    add("--rows", type=at_least(1, 10**8), default=1000, metavar="N", help="rows of a run on a problem")
-    add_gamma(parser)
-    add_n_jobs(parser, default=-1)
-    add("--backend", default="cores", metavar="NAME", help="cores, cuda (a GPU through CuPy) or a joblib backend")
-    add("--out", type=Path, required=True, metavar="DIR", help="where rows, table and figures go")
+def values_of(text: str) -> list[Any]:
+    """The values of one parameter: a list, or a range."""
+    if text.count(":") != 2:
+        return [value_of(value) for value in text.split(",")]
+    low, high, count = text.split(":")
+    spaced, number = np.geomspace if count.endswith("log") else np.linspace, count.removesuffix("log")
+    try:
+        if int(number) > MOST:
+            raise ArgumentTypeError(f"has {int(number):,} values, more than {MOST:,}: give fewer")
+        return [float(v) for v in spaced(float(low), float(high), int(number))]
+    except ValueError:
+        raise ArgumentTypeError(f"must be a range such as 1e-4:1:20log, not '{text}'") from None
 
 
-def run(args: Namespace, console: Console) -> Outcome:
+axis = assignment("NAME=VALUES", values_of)
+
+
+@command(
+    option("data PROBLEM_OR_LOG", f"one of {', '.join(PROBLEMS)}, or a log: {SOURCES}"),
+    option("--method NAME", "estimators, such as TDC ROTD", nargs="+", required=True),
+    option("--grid NAME=VALUES", "parameters and their values", axis, nargs="+", required=True, action=Assignments),
+    option("--n-runs N", "runs of each setting", at_least(1), 1),
+    seed_of("the first run; the next ones follow"),
+    option("--metric NAME", "rmspbe, mspbe, neu, or value_error on a problem", default="rmspbe"),
+    option("--rows N", "rows of a run on a problem", at_least(1, 10**8), 1000),
+    GAMMA,
+    N_JOBS.but(default=-1),
+    option("--backend NAME", "cores, cuda (a GPU through CuPy) or a joblib backend", default="cores"),
+    option("--out DIR", "where rows, table and figures go", Path, required=True),
+)
+def sweep(args: Namespace, console: Console) -> Outcome:
+    """Compare methods over grids of settings and seeds, with sensitivity curves.
+
+    Runs every method with every combination of the grid's values and every seed. On a problem with a
+    known answer (random-walk, star, boyan-chain, random-mdp) each seed is a fresh stretch of --rows
+    transitions and the errors are exact; on a log all settings share its rows, and several seeds draw
+    its episodes with replacement. Finished runs are kept in DIR: after an interruption the same command
+    goes on where it stopped. DIR/table.csv and DIR/<parameter>.png are made at the end.
+
+    Values of a grid: a list (1,4,16), a range with so many values (0:1:11) or one that is even on a
+    logarithmic scale (1e-4:1:20log).
+
+    examples:
+      sparsetd sweep random-walk --method TDC ROTD --grid step_size=1e-3:1:13log eta=1,4 --n-runs 30 --out walk
+      sparsetd sweep log.parquet --method TDC --grid step_size=1e-4:1e-1:7log --gamma 0.95 --out on-my-log
+    """
+    from sparsetd import sweeps
     from sparsetd.plots.draw import save_figure
-    from sparsetd.sweeps import sweep
 
-    table = sweep(
-        [_estimator(name, args) for name in args.method],
+    table = sweeps.sweep(
+        [method_named(name)(gamma=args.gamma) for name in args.method],
         dict(args.grid),
         _data(args),
         n_runs=args.n_runs,
@@ -75,31 +90,10 @@ def run(args: Namespace, console: Console) -> Outcome:
     return Outcome("\n".join([*lines, *(f"figure: {p}" for p in pictures)]), {"best": best, "figures": pictures})
 
 
-def axis(text: str) -> tuple[str, list[Any]]:
-    """NAME=VALUES as a name and a list."""
-    name, equals, values = text.partition("=")
-    if not equals or not name or not values:
-        raise ArgumentTypeError(f"must look like NAME=VALUES, not '{text}'")
-    if values.count(":") != 2:
-        return name, [value_of(value) for value in values.split(",")]
-    low, high, count = values.split(":")
-    spaced, number = np.geomspace if count.endswith("log") else np.linspace, count.removesuffix("log")
-    try:
-        if int(number) > MOST:
-            raise ArgumentTypeError(f"has {int(number):,} values, more than {MOST:,}: give fewer")
-        return name, [float(v) for v in spaced(float(low), float(high), int(number))]
-    except ValueError:
-        raise ArgumentTypeError(f"must be a range such as 1e-4:1:20log, not '{values}'") from None
-
-
 def _columns(table: Any, metric: str) -> list[Column]:
     parameters = [Column(name, name, ".3g") for name in table.parameters]
     numbers = [Column("mean", f"{metric}, mean", ".4g"), Column("half", "±", ".2g"), Column("failed", "diverged", "d")]
     return [Column("method", "best of each method"), *parameters, *numbers]
-
-
-def _estimator(name: str, args: Namespace) -> Any:
-    return method_named(name)(gamma=args.gamma)
 
 
 def _data(args: Namespace) -> Any:
@@ -120,6 +114,3 @@ def _data(args: Namespace) -> Any:
     log = read(args.data)
     columns = make_pipeline(StandardScaler(), PolynomialFeatures(degree=1))  # the constant is a feature like any other
     return featurize(log, fit_features(log, columns), args.gamma)
-
-
-SWEEP = Command("sweep", *words(__doc__), arguments, run)

@@ -1,19 +1,24 @@
 """What a careful reader must be told: one table of rules, each with a code, a test, a sentence and a remedy.
 
+A row of the table is a function. Its name is the code. Its docstring says what the caution means, when it is given,
+what the reader is told and what to do. Its body is the test: how bad it is, if it applies. The sentence takes numbers
+from `e`, the evidence, and from what the test hands over.
+
     note     worth knowing; the answer stands
     amber    read the answer with this in mind
     red      do not use the answer
 
 Every answer of every function runs all rules that apply. `docs/cautions.md` is made from the table:
 
-    python -c "from sparsetd.evaluation import cautions; print(cautions.page(), end='')" > docs/cautions.md
+    python docs/extensions/cautions_page.py > docs/cautions.md
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,8 +31,10 @@ from sparsetd.logs import Transitions, suspicions
 from sparsetd.system import Array
 
 Severity = Literal["note", "amber", "red"]
-Finding = tuple[Severity, str] | None
+# What a test says: nothing, how bad it is, or that with what else the sentence names.
+Finding = Severity | tuple[Severity, dict[str, Any]] | None
 Test = Callable[["Evidence"], Finding]
+Check = Callable[[Transitions], str | None]
 ORDER: tuple[Severity, ...] = ("note", "amber", "red")
 
 SAID_UNSEEN, MUCH_UNSEEN, MOST_UNSEEN = 0.05, 0.2, 0.5  # mean discount at which episodes were cut (0: none was)
@@ -45,6 +52,7 @@ HIGH_MEAN, VERY_HIGH_MEAN = 1 / LOW_COVERAGE, 1 / VERY_LOW_COVERAGE
 HIGH_RATIO = 100.0
 MANY_COPIES = 0.2  # a share of copies from which intervals are wrong by a tenth
 MOST_COMPARED = 200_000  # episodes that are compared with one another
+REALIGN = "Move each reward to the row of its own action."
 FRAGILE = 1.05  # Γ* below which hardly any unrecorded cause is needed to explain a gain away
 
 
@@ -130,13 +138,22 @@ class Rule:
     code: str
     means: str
     when: str
+    says: str
     remedy: str
-    test: Callable[[Evidence], Finding]
+    test: Test
     model: bool
     says_remedy: bool
 
+    def finding(self, evidence: Evidence) -> tuple[Severity, str] | None:
+        """How bad it is and the sentence that says so; None where the rule does not apply."""
+        found = self.test(evidence)
+        if found is None:
+            return None
+        severity, named = found if isinstance(found, tuple) else (found, {})
+        return severity, self.says.format(e=evidence, **named)
+
     def caution(self, evidence: Evidence) -> Caution | None:
-        if (self.model and evidence.sample_mean) or (found := self.test(evidence)) is None:
+        if (self.model and evidence.sample_mean) or (found := self.finding(evidence)) is None:
             return None
         severity, sentence = found
         text = f"{sentence} {self.remedy}" if self.says_remedy else sentence
@@ -147,12 +164,13 @@ RULES: list[Rule] = []
 
 
 def rule(*, model: bool = True, says_remedy: bool = True) -> Callable[[Test], Test]:
-    """Put a test into the table: its name is the code, its docstring the meaning, the limits and the remedy."""
+    """Put a test into the table, with the four paragraphs of its docstring: meaning, limits, sentence, remedy."""
 
     def entered(test: Test) -> Test:
-        means, when, remedy = (" ".join(part.split()) for part in str(test.__doc__).format(**globals()).split("\n\n"))
-        row = (test.__name__, means, when.removeprefix("When: "), remedy.removeprefix("Do: "), test)
-        RULES.append(Rule(*row, model, says_remedy))
+        means, when, says, remedy = (" ".join(part.split()) for part in str(test.__doc__).split("\n\n"))
+        limits = when.removeprefix("When: ").format(**globals())
+        texts = (means, limits, says.removeprefix("Says: "), remedy.removeprefix("Do: "))
+        RULES.append(Rule(test.__name__, *texts, test, model, says_remedy))
         return test
 
     return entered
@@ -164,20 +182,22 @@ def found_in(evidence: Evidence) -> list[Caution]:
     return [caution for caution in cautions if caution is not None]
 
 
+def _graded(*, red: bool, amber: bool) -> Severity | None:
+    return "red" if red else "amber" if amber else None
+
+
 @rule()
 def undetermined(e: Evidence) -> Finding:
     """More than one value fits the rows equally well.
 
     When: The start states do not lie in the row space of the system that LSTD solves.
 
+    Says: The log does not determine the value: it has too few rows for these features, or none with weight in states
+    that the target reaches; the number is one of many that fit.
+
     Do: Use fewer features (`--features none`, or `features=` in Python), or a target closer to the log.
     """
-    if e.determined:
-        return None
-    return "red", (
-        "The log does not determine the value: it has too few rows for these features, or none with weight in states "
-        "that the target reaches; the number is one of many that fit."
-    )
+    return None if e.determined else "red"
 
 
 @rule()
@@ -186,15 +206,14 @@ def impossible_value(e: Evidence) -> Finding:
 
     When: It is below the least or above the greatest discounted sum of the logged rewards.
 
+    Says: The value {e.own.value:.4g} is impossible: with the rewards of this log a return lies between {low:.4g} and
+    {high:.4g}. The features do not fit the log.
+
     Do: Give features that fit (`features=` in Python), and look at the rewards with `sparsetd inspect`.
     """
     low, high = e.facts.possible()
-    if low - 1e-9 * abs(low) <= e.own.value <= high + 1e-9 * abs(high):
-        return None
-    return "red", (
-        f"The value {e.own.value:.4g} is impossible: with the rewards of this log a return lies between {low:.4g} and "
-        f"{high:.4g}. The features do not fit the log."
-    )
+    inside = low - 1e-9 * abs(low) <= e.own.value <= high + 1e-9 * abs(high)
+    return None if inside else ("red", {"low": low, "high": high})
 
 
 @rule(model=False)
@@ -203,11 +222,11 @@ def no_width(e: Evidence) -> Finding:
 
     When: The standard error is below a billionth of the value.
 
+    Says: All weighted episodes are identical, so the interval has zero width; that is not certainty.
+
     Do: Look at the rewards and ratios with `sparsetd inspect`.
     """
-    if e.own.standard_error > 1e-9 * abs(e.own.value):
-        return None
-    return "red", "All weighted episodes are identical, so the interval has zero width; that is not certainty."
+    return None if e.own.standard_error > 1e-9 * abs(e.own.value) else "red"
 
 
 @rule(model=False)
@@ -216,12 +235,12 @@ def few_episodes(e: Evidence) -> Finding:
 
     When: Fewer than {FEW_EPISODES}.
 
+    Says: The log has only {e.facts.n_clusters} {units}: the interval is rough.
+
     Do: Collect more of them.
     """
-    if e.facts.n_clusters >= FEW_EPISODES:
-        return None
-    what = "clusters" if e.clustered else "episodes"
-    return "amber", f"The log has only {e.facts.n_clusters} {what}: the interval is rough."
+    units = "clusters" if e.clustered else "episodes"
+    return None if e.facts.n_clusters >= FEW_EPISODES else ("amber", {"units": units})
 
 
 @rule()
@@ -229,21 +248,18 @@ def cut_episodes(e: Evidence) -> Finding:
     """Part of the return lies after the rows where episodes were cut, and the model fills it in.
 
     When: The mean discount at the cut is above {SAID_UNSEEN:g} (note), {MUCH_UNSEEN:g} (amber) or {MOST_UNSEEN:g}
-    (red); a note where no reward was earned in the last rows.
+    (red); a note where the last rows have no reward.
+
+    Says: {cut} of {e.facts.n_episodes} episodes were cut, at a mean discount of {unseen:.2f}: that share of the weight
+    lies beyond what was seen, and the model fills it in. Observed return, WIS, PDIS and WPDIS do not count it.
 
     Do: Log longer episodes, or ask with a smaller `gamma` (`--gamma`).
     """
-    facts = e.facts
-    unseen = facts.unseen / facts.n_episodes
+    unseen, nil = e.facts.unseen / e.facts.n_episodes, e.facts.late == 0
     if unseen <= SAID_UNSEEN:
         return None
-    cut = facts.n_episodes - facts.n_complete
-    nil = facts.late == 0
-    severity: Severity = "note" if unseen < MUCH_UNSEEN or nil else "amber" if unseen < MOST_UNSEEN else "red"
-    return severity, (
-        f"{cut} of {facts.n_episodes} episodes were cut, at a mean discount of {unseen:.2f}: that share of the weight "
-        "lies beyond what was seen, and the model fills it in. Observed return, WIS, PDIS and WPDIS do not count it."
-    )
+    severity = _graded(red=unseen >= MOST_UNSEEN and not nil, amber=unseen >= MUCH_UNSEEN and not nil)
+    return severity or "note", {"cut": e.facts.n_episodes - e.facts.n_complete, "unseen": unseen}
 
 
 @rule(model=False)
@@ -252,15 +268,13 @@ def discounted_outcome(e: Evidence) -> Finding:
 
     When: Only the last row of an episode has a reward, every episode terminates, and the discount is below 1.
 
+    Says: Only the last row of an episode has a reward, and the discount is {e.facts.gamma:g}: an outcome after ten rows
+    counts {tenth:.2g} of one after the first.
+
     Do: Ask with `gamma=1` (`--gamma 1`), unless time itself matters.
     """
-    gamma = e.facts.gamma
-    if gamma == 1 or not suspicions.only_outcomes(e.log):
-        return None
-    return "note", (
-        f"Only the last row of an episode has a reward, and the discount is {gamma:g}: an outcome after ten rows "
-        f"counts {gamma**9:.2g} of one after the first."
-    )
+    discounted = e.facts.gamma != 1 and suspicions.only_outcomes(e.log)
+    return ("note", {"tenth": e.facts.gamma**9}) if discounted else None
 
 
 @rule()
@@ -270,18 +284,20 @@ def few_effective_episodes(e: Evidence) -> Finding:
     When: Effective episodes below {FEW:g} or effective rows below {THIN:.0%} (amber); below a quarter of the
     episodes and {ENOUGH:g}, or rows below {THINNER:.0%} (red); in logs of single steps below {FEW_SINGLE:g} (red).
 
+    Says: The weight of the answer is spread like that of {e.support.effective_episodes:.0f} of {e.support.n_episodes}
+    episodes ({e.support.share:.1%} of the rows): a few of them decide it.
+
     Do: Collect more episodes, closer to what the target policy would do, or ask about a policy closer to the log.
     """
-    support, single = e.support, e.facts.most[2] == 1
-    few = support.effective_episodes
-    thin = few < max(SLIGHT * support.n_episodes, VERY_FEW)
-    bad = few < FEW_SINGLE if single else (thin and few < ENOUGH) or support.share < THINNER
-    if not (bad or few < FEW or (support.share < THIN and not single)):
-        return None
-    return "red" if bad else "amber", (
-        f"The weight of the answer is spread like that of {few:.0f} of {support.n_episodes} episodes "
-        f"({support.share:.1%} of the rows): a few of them decide it."
-    )
+    few, share, single = e.support.effective_episodes, e.support.share, e.facts.most[2] == 1
+    if single:
+        return _graded(red=few < FEW_SINGLE, amber=few < FEW)
+    return _graded(red=(_thin(e.support) and few < ENOUGH) or share < THINNER, amber=few < FEW or share < THIN)
+
+
+def _thin(support: Support) -> bool:
+    """Whether a small share of the episodes carries the weight."""
+    return support.effective_episodes < max(SLIGHT * support.n_episodes, VERY_FEW)
 
 
 @rule()
@@ -291,18 +307,16 @@ def extrapolation(e: Evidence) -> Finding:
     When: More than {NEGATIVE:.0%} of the implied weight is negative (red above {VERY_NEGATIVE:.0%}, or with thin
     support).
 
+    Says: {e.support.negative:.0%} of the weight that the answer gives to the rows is negative: the value is
+    extrapolated beyond the states of the log.
+
     Do: Use fewer or coarser features (`--features none`, or `features=` in Python), or collect data closer to the
     target.
     """
-    support = e.support
-    if support.negative <= NEGATIVE:
+    if e.support.negative <= NEGATIVE:
         return None
-    thin = support.effective_episodes < max(SLIGHT * support.n_episodes, VERY_FEW)
-    bad = thin or support.share < THIN or support.negative > VERY_NEGATIVE
-    return "red" if bad else "amber", (
-        f"{support.negative:.0%} of the weight that the answer gives to the rows is negative: the value is "
-        "extrapolated beyond the states of the log."
-    )
+    slight = _thin(e.support) or e.support.share < THIN
+    return _graded(red=slight or e.support.negative > VERY_NEGATIVE, amber=True)
 
 
 @rule()
@@ -312,18 +326,19 @@ def misspecified(e: Evidence) -> Finding:
     When: Products of features predict the TD errors (p < {SURE:g}); red where adding them moves the value beyond
     chance, or where it cannot be told whether it does.
 
+    Says: A linear function of these features cannot represent the value (p = {e.misfit.shape:.1g}; what is missing
+    goes with {columns}). Adding it moves the value by {change.value:+.3g}, {moved:.1f} standard errors, with a standard
+    error of {change.standard_error:.3g}.
+
     Do: Ask boosted trees as well (`--check boosting`), or give more flexible features in Python (`features=`, for
     example `SplineTransformer` of scikit-learn), and evaluate again.
     """
     change, own = e.misfit.change, e.own
     if e.misfit.shape >= SURE or change is None:
         return None
-    moved = change.value / own.standard_error if own.standard_error > 0 else np.inf
-    return "red" if matters(change, own, e.misfit.bar) else "amber", (
-        f"A linear function of these features cannot represent the value (p = {e.misfit.shape:.1g}; what is missing "
-        f"goes with {', '.join(e.misfit.columns[:3])}). Adding it moves the value by {change.value:+.3g}, "
-        f"{abs(moved):.1f} standard errors, with a standard error of {change.standard_error:.3g}."
-    )
+    moved = abs(change.value / own.standard_error) if own.standard_error > 0 else np.inf
+    named = {"change": change, "moved": moved, "columns": ", ".join(e.misfit.columns[:3])}
+    return "red" if matters(change, own, e.misfit.bar) else "amber", named
 
 
 @rule()
@@ -333,22 +348,20 @@ def unobserved_state(e: Evidence) -> Finding:
     When: p < {CERTAIN:g}; red where adding the earlier rows to the features moves the value beyond chance, or where
     it cannot be told whether it does.
 
+    Says: What happened before still tells something about the future (p = {p:.1g}; {columns}): the features have the
+    wrong shape, or the state is not fully recorded; no test can tell these apart.{effect}
+
     Do: Add what is missing, or the columns of the step before, to the log; or give more flexible features
     (`features=`).
     """
-    p = min(e.misfit.memory, e.misfit.outcomes)
+    p, drift = min(e.misfit.memory, e.misfit.outcomes), e.misfit.drift
     if p >= CERTAIN:
         return None
-    drift = e.misfit.drift
-    bad = drift is not None and matters(drift, e.own, e.misfit.bar)
-    effect = ""
-    if drift is not None:
-        effect = f" Adding it moves the value by {drift.value:+.3g} (± {drift.standard_error:.2g})."
-    return "red" if bad else "amber", (
-        f"What happened before still tells something about the future (p = {p:.1g}; "
-        f"{', '.join(e.misfit.remembered[:3])}): the features have the wrong shape, or the state is not fully "
-        f"recorded; no test can tell these apart.{effect}"
-    )
+    named = {"p": p, "columns": ", ".join(e.misfit.remembered[:3]), "effect": ""}
+    if drift is None:
+        return "amber", named
+    effect = f" Adding it moves the value by {drift.value:+.3g} (± {drift.standard_error:.2g})."
+    return "red" if matters(drift, e.own, e.misfit.bar) else "amber", {**named, "effect": effect}
 
 
 @rule()
@@ -357,21 +370,20 @@ def behavior_misfit(e: Evidence) -> Finding:
 
     When: Modelled and observed return are three standard errors and half a standard error of the value apart.
 
+    Says: The model puts the logged behaviour at {e.modelled.value:.4g}, but the mean return of its episodes is
+    {observed:.4g}{tail}, {apart:.1f} standard errors apart: these features do not describe this log, so the value of
+    the target and the difference are not to be trusted either.
+
     Do: Give other features (`--features none`, or `features=` in Python), and look at the log with `sparsetd inspect`.
     """
     apart, modelled = e.apart, e.modelled
-    z = apart.value / apart.standard_error if apart.standard_error > 0 else 0.0
+    z = abs(apart.value) / apart.standard_error if apart.standard_error > 0 else 0.0
     away = abs(apart.value) / modelled.standard_error if modelled.standard_error > 0 else 0.0
     rounding = 1e-9 * (abs(modelled.value) + abs(e.observed.value))
-    if abs(z) < DISAGREE or away < MATTERS or abs(apart.value) <= rounding:
+    if z < DISAGREE or away < MATTERS or abs(apart.value) <= rounding:
         return None
-    earned = modelled.value - apart.value
     tail = "" if e.facts.complete else " (with the model's own value of what was cut)"
-    return "red", (
-        f"The model puts the logged behaviour at {modelled.value:.4g}, but its episodes earned {earned:.4g}{tail}, "
-        f"{abs(z):.1f} standard errors apart: these features do not describe this log, so the value of the target and "
-        "the difference are not to be trusted either."
-    )
+    return "red", {"observed": modelled.value - apart.value, "tail": tail, "apart": z}
 
 
 @rule()
@@ -380,11 +392,11 @@ def no_feature(e: Evidence) -> Finding:
 
     When: Selection keeps none.
 
+    Says: No single feature stands out: the log does not show that any of them changes the value.
+
     Do: The value is then that of a constant; collect more episodes to learn what it depends on.
     """
-    if e.n_chosen is None or e.n_chosen:
-        return None
-    return "amber", "No single feature stands out: the log does not show that any of them changes the value."
+    return "amber" if e.n_chosen == 0 else None
 
 
 @rule()
@@ -393,16 +405,14 @@ def selection_disagrees(e: Evidence) -> Finding:
 
     When: The value on the listed features alone is more than three standard errors away.
 
+    Says: The features listed as those that matter do not carry the whole value: with them alone it would be
+    {e.few.value:.4g} instead of {e.own.value:.4g}, which is beyond chance.
+
     Do: The value is computed from all features; do not read the list as complete.
     """
-    if not e.n_chosen or e.few is None or e.fewer is None:
+    if not e.n_chosen or e.fewer is None or e.fewer.standard_error <= 0:
         return None
-    if e.fewer.standard_error <= 0 or abs(e.fewer.value) <= DISAGREE * e.fewer.standard_error:
-        return None
-    return "amber", (
-        "The features listed as those that matter do not carry the whole value: with them alone it would be "
-        f"{e.few.value:.4g} instead of {e.own.value:.4g}, which is beyond chance."
-    )
+    return "amber" if abs(e.fewer.value) > DISAGREE * e.fewer.standard_error else None
 
 
 @rule()
@@ -411,15 +421,13 @@ def low_coverage(e: Evidence) -> Finding:
 
     When: The mean ratio is below {LOW_COVERAGE:g} (red: {VERY_LOW_COVERAGE:g}), beyond chance.
 
+    Says: Only {e.overlap.coverage:.0%} of the target policy's choices can be found in the log: its value where it
+    does something else is extrapolated, and the interval does not cover that.
+
     Do: Restrict the target to logged actions: a rule such as 'B if lactate > 2' leaves all others as they were.
     """
     high = e.overlap.coverage + 2 * e.overlap.coverage_error
-    if high >= LOW_COVERAGE:
-        return None
-    return "red" if high < VERY_LOW_COVERAGE else "amber", (
-        f"Only {e.overlap.coverage:.0%} of the target policy's choices can be found in the log: its value where it "
-        "does something else is extrapolated, and the interval does not cover that."
-    )
+    return _graded(red=high < VERY_LOW_COVERAGE, amber=high < LOW_COVERAGE)
 
 
 @rule()
@@ -428,16 +436,16 @@ def wrong_ratios(e: Evidence) -> Finding:
 
     When: The mean ratio is above {HIGH_MEAN:.2f} (red: {VERY_HIGH_MEAN:.2f}), beyond chance.
 
+    Says: The ratios average {e.overlap.mean_ratio:.2f}, but those of a policy average at most 1: the behaviour
+    probabilities are too small, or belong to other actions. {source}
+
     Do: Check the logged probabilities, or estimate them with another classifier (`classifier=`, `--classifier`).
     """
     mean, error = e.overlap.mean_ratio, e.overlap.coverage_error
     if mean - 2 * error <= HIGH_MEAN:
         return None
     source = "They were estimated: the classifier does not fit." if e.behavior is not None else "They were logged."
-    return "red" if mean - 3 * error > VERY_HIGH_MEAN else "amber", (
-        f"The ratios average {mean:.2f}, but those of a policy average at most 1: the behaviour probabilities are too "
-        f"small, or belong to other actions. {source}"
-    )
+    return "red" if mean - 3 * error > VERY_HIGH_MEAN else "amber", {"source": source}
 
 
 @rule(says_remedy=False)
@@ -446,11 +454,11 @@ def large_ratio(e: Evidence) -> Finding:
 
     When: A ratio is above {HIGH_RATIO:g}.
 
+    Says: One transition counts {e.overlap.max_ratio:.0f} times: a few rows may decide the answer.
+
     Do: Ask about a policy closer to the log, for instance a rule that leaves more decisions as they were.
     """
-    if e.overlap.max_ratio <= HIGH_RATIO:
-        return None
-    return "note", f"One transition counts {e.overlap.max_ratio:.0f} times: a few rows may decide the answer."
+    return "note" if e.overlap.max_ratio > HIGH_RATIO else None
 
 
 @rule()
@@ -459,14 +467,12 @@ def behavior_uninformative(e: Evidence) -> Finding:
 
     When: Its held-out log loss is no better than that of the frequencies of the actions.
 
+    Says: The estimated behaviour policy predicts actions no better than their frequencies: right if they did not
+    depend on the state, wrong otherwise.
+
     Do: Try another classifier (`classifier=`, `--classifier boosting`).
     """
-    if e.behavior is None or e.behavior.log_loss < e.behavior.log_loss_marginal:
-        return None
-    return "amber", (
-        "The estimated behaviour policy predicts actions no better than their frequencies: right if they did not "
-        "depend on the state, wrong otherwise."
-    )
+    return "amber" if e.behavior is not None and e.behavior.log_loss >= e.behavior.log_loss_marginal else None
 
 
 @rule()
@@ -475,14 +481,12 @@ def behavior_floored(e: Evidence) -> Finding:
 
     When: More than one in a hundred was raised to the floor.
 
+    Says: {e.behavior.n_floored} estimated behaviour probabilities were raised to {e.behavior.floor:g}: the classifier
+    is too sure of itself.
+
     Do: Try a simpler classifier (`classifier=`, `--classifier logistic`).
     """
-    if e.behavior is None or e.behavior.n_floored <= 0.01 * len(e.behavior.table):
-        return None
-    return "amber", (
-        f"{e.behavior.n_floored} estimated behaviour probabilities were raised to {e.behavior.floor:g}: the classifier "
-        "is too sure of itself."
-    )
+    return "amber" if e.behavior is not None and e.behavior.n_floored > 0.01 * len(e.behavior.table) else None
 
 
 @rule()
@@ -491,15 +495,14 @@ def opinions_differ(e: Evidence) -> Finding:
 
     When: LSTD-Q, which needs no propensities, is more than a standard error away.
 
+    Says: Without logged propensities the value was also estimated without any (LSTD-Q): {e.opinion.value:.4g} instead
+    of {e.own.value:.4g}, more than a standard error apart. The estimated propensities or the features miss something.
+
     Do: Log the propensities (`behavior_prob`), or try another classifier (`classifier=`).
     """
-    if e.opinion is None or abs(e.own.value - e.opinion.value) <= e.own.standard_error:
+    if e.opinion is None:
         return None
-    return "amber", (
-        f"Without logged propensities the value was also estimated without any (LSTD-Q): {e.opinion.value:.4g} instead "
-        f"of {e.own.value:.4g}, more than a standard error apart. The estimated propensities or the features miss "
-        "something."
-    )
+    return "amber" if abs(e.own.value - e.opinion.value) > e.own.standard_error else None
 
 
 @rule()
@@ -508,14 +511,12 @@ def fragile(e: Evidence) -> Finding:
 
     When: Γ* is below {FRAGILE:g}.
 
+    Says: An unrecorded cause that changes the odds of the logged actions by a factor of {e.robustness:.2f} would
+    explain the difference to the logged behaviour away.
+
     Do: Record more of what the actions followed; `sparsetd sensitivity` shows the bounds.
     """
-    if e.robustness is None or not 1.0 < e.robustness < FRAGILE:
-        return None
-    return "amber", (
-        f"An unrecorded cause that changes the odds of the logged actions by a factor of {e.robustness:.2f} would "
-        "explain the difference to the logged behaviour away."
-    )
+    return "amber" if e.robustness is not None and 1.0 < e.robustness < FRAGILE else None
 
 
 @rule(model=False, says_remedy=False)
@@ -524,12 +525,14 @@ def repeated_episodes(e: Evidence) -> Finding:
 
     When: More than 2 % of them have the rewards and states of another (red: {MANY_COPIES:.0%}).
 
+    Says: {found}
+
     Do: Remove the copies from the log: `sparsetd prepare` does so.
     """
     if e.digests is None or (sentence := suspicions.copied(e.digests)) is None:
         return None
     few = len(np.unique(e.digests[0])) > (1 - MANY_COPIES) * e.digests.shape[1]
-    return "amber" if few else "red", _sentence(sentence)
+    return "amber" if few else "red", {"found": _capital(sentence)}
 
 
 @rule(model=False, says_remedy=False)
@@ -538,10 +541,11 @@ def repeated_ids(e: Evidence) -> Finding:
 
     When: A column whose name is that of an id is the same within every episode and repeats across episodes.
 
+    Says: {found}
+
     Do: Pass the column as `cluster=` (`--cluster`).
     """
-    sentence = e.suspected.get("ids_that_repeat")
-    return None if e.clustered or sentence is None else ("amber", _sentence(sentence))
+    return None if e.clustered else _suspected(e, suspicions.ids_that_repeat)
 
 
 @rule(model=False, says_remedy=False)
@@ -550,14 +554,15 @@ def timeouts_marked_as_terminals(e: Evidence) -> Finding:
 
     When: Many episodes terminate at exactly the greatest length; red where lengths differ and no column is a clock.
 
+    Says: {found}{told}
+
     Do: Mark those rows as `truncated`.
     """
-    if (sentence := e.suspected.get("timeouts_marked_as_terminals")) is None:
+    if (found := _suspected(e, suspicions.timeouts_marked_as_terminals)) is None:
         return None
-    several = len(np.unique(np.diff(e.log._bounds()))) > 1
-    clock = has_clock(e.log)
-    words = f" The column {clock} tells the end in advance, as in a programme of fixed length." if clock else ""
-    return "red" if several and not clock else "amber", _sentence(sentence) + words
+    several, clock = len(np.unique(np.diff(e.log._bounds()))) > 1, has_clock(e.log)
+    told = f" The column {clock} tells the end in advance, as in a programme of fixed length." if clock else ""
+    return "red" if several and not clock else "amber", {**found[1], "told": told}
 
 
 @rule(model=False, says_remedy=False)
@@ -566,30 +571,33 @@ def one_record(e: Evidence) -> Finding:
 
     When: It has one episode that is long beside its autocorrelation.
 
+    Says: {e.blocks}
+
     Do: Number the episodes in a column `episode` if it has several.
     """
-    return ("note", e.blocks) if e.blocks else None
+    return "note" if e.blocks else None
 
 
-def _sentence(words: str) -> str:
+def _capital(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-# Checks of `inspect` that bear on the value: what each means, and what to do; logged probabilities come last.
-SUSPECTED: dict[Callable[[Transitions], str | None], tuple[str, str]] = {
+def _suspected(e: Evidence, check: Check) -> tuple[Severity, dict[str, Any]] | None:
+    """What `inspect` said about it, where it did."""
+    sentence = e.suspected.get(check.__name__)
+    return None if sentence is None else ("amber", {"found": _capital(sentence)})
+
+
+# The other checks of `inspect` that bear on the value: what each means, and what to do. The last is about logged
+# probabilities.
+SUSPECTED: dict[Check, tuple[str, str]] = {
     suspicions.successors_after_a_reset: (
         "A successor is the first state of the next episode.",
         "Log the state before the reset.",
     ),
     suspicions.broken_chains: ("Successors do not match the next rows.", "Complete, sort or realign the rows."),
-    suspicions.first_rewards_are_zero: (
-        "Rewards look one row late.",
-        "Move each reward to the row of its own action.",
-    ),
-    suspicions.rewards_fit_a_neighbour: (
-        "Rewards look shifted by a row.",
-        "Move each reward to the row of its own action.",
-    ),
+    suspicions.first_rewards_are_zero: ("Rewards look one row late.", REALIGN),
+    suspicions.rewards_fit_a_neighbour: ("Rewards look shifted by a row.", REALIGN),
     suspicions.codes_of_missing_text: (
         "−1 may stand for missing text.",
         "Start from the raw table with `sparsetd prepare`.",
@@ -601,18 +609,17 @@ SUSPECTED: dict[Callable[[Transitions], str | None], tuple[str, str]] = {
     ),
 }
 CHECKED = (suspicions.timeouts_marked_as_terminals, suspicions.ids_that_repeat, *SUSPECTED)
-
-
-def _is_suspected(code: str) -> Test:
-    def test(e: Evidence) -> Finding:
-        sentence = e.suspected.get(code)
-        return None if sentence is None else ("amber", _sentence(sentence))
-
-    return test
-
-
 RULES += [
-    Rule(check.__name__, means, "`sparsetd inspect` finds it.", remedy, _is_suspected(check.__name__), False, False)
+    Rule(
+        check.__name__,
+        means,
+        "`sparsetd inspect` finds it.",
+        "{found}",
+        remedy,
+        partial(_suspected, check=check),
+        False,
+        False,
+    )
     for check, (means, remedy) in SUSPECTED.items()
 ]
 
@@ -644,19 +651,3 @@ def has_clock(log: Transitions) -> str:
         if np.ptp(column[last]) == 0 and not (column[elsewhere] == column[last[0]]).any():
             return name
     return ""
-
-
-def page() -> str:
-    """The table as a page of the documentation."""
-    lines = [
-        "# Cautions",
-        "",
-        "Every answer of `evaluate`, `compare`, `improve` and `sensitivity` runs all rules of this table that apply to",
-        "it. **Red** means: do not use the answer. **Amber**: read it with this in mind. A **note** is worth knowing.",
-        "The page is made from the table in `sparsetd.evaluation.cautions`. What no rule can test is on the page",
-        "[Assumptions](assumptions.md).",
-        "",
-    ]
-    for row in RULES:
-        lines += [f"## {row.code}", "", row.means, "", f"*When:* {row.when}", "", f"*What to do:* {row.remedy}", ""]
-    return "\n".join(lines)

@@ -12,7 +12,7 @@ from sparsetd.evaluation.cautions import Caution, by_severity
 from sparsetd.evaluation.estimate import Together, minus
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import Progress, Settings, judge
-from sparsetd.evaluation.result import ASSUMPTIONS, SIGNS, Decision, Evaluation, Robustness, acts_line
+from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness, closing_lines
 from sparsetd.evaluation.subgroups import Place, by_group, groups_of, places, thirds_of
 from sparsetd.logs.engines import Engine
 from sparsetd.logs.rules import Family, is_rule, policy
@@ -110,11 +110,9 @@ class Comparison(Decision):
         if self.groups:
             lines += [f"difference to {self.reference} by group:"]
             lines += [f"  {f'{g}: {k}':<36s} {_words(self.groups, (g, k), '+')}" for g, k in self.groups]
-        told = [(name, e.robustness, e.acts) for name, e in self.evaluations.items()]
-        lines += [f"{name}: {found.sentence()}" for name, found, _ in told if found is not None]
-        lines += [f"{name}: {acts_line(acts)}" for name, _, acts in told if acts is not None]
-        said = [f"{SIGNS[c.severity]}: {c}" for c in self.cautions]
-        return "\n".join([*lines, self.sentence(), *said, ASSUMPTIONS])
+        lines += [f"{name}: {found.sentence()}" for name, found in self.robustness.items() if found is not None]
+        lines += [f"{name}: {e.acts['sentence']}" for name, e in self.evaluations.items() if e.acts is not None]
+        return "\n".join([*lines, self.sentence(), *closing_lines(self.cautions)])
 
     def plot(self, ax: Any = None) -> Any:
         """The values with intervals that hold together: against the threshold of a family of rules, else by name."""
@@ -191,10 +189,8 @@ def compare(
     True
     """
     named, thresholds = _named(targets)
-    settings = Settings(
-        gamma, features, None, classifier, level, n_folds, n_resamples, random_state, cluster, engine, checkpoint,
-        progress,
-    )  # fmt: skip
+    how = (gamma, features, None, classifier, level, n_folds, n_resamples, random_state, cluster)
+    settings = Settings(*how, engine, checkpoint, progress)
     found = judge(transitions, named, settings)
     own = {policy.name: policy for policy in found.policies}
     values = {name: policy.value for name, policy in own.items()}

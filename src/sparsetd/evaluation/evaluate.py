@@ -10,9 +10,9 @@ import numpy as np
 from sparsetd.evaluation.boosting import boosting
 from sparsetd.evaluation.choice import convergence_picture, fit_sentence, path_picture
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.evaluator import Detail, Judgement, Progress, Settings, judge
+from sparsetd.evaluation.evaluator import Detail, Judged, Judgement, Progress, Settings, judge
 from sparsetd.evaluation.linear import coefficients
-from sparsetd.evaluation.result import Evaluation, Feature
+from sparsetd.evaluation.result import Evaluation, Feature, acts_sentence
 from sparsetd.logs.engines import Engine
 
 
@@ -95,10 +95,8 @@ def evaluate(
     >>> bool(found.difference.value > 0)
     True
     """
-    settings = Settings(
-        gamma, features, estimator, classifier, level, n_folds, n_resamples, random_state, cluster, engine, checkpoint,
-        progress,
-    )  # fmt: skip
+    how = (gamma, features, estimator, classifier, level, n_folds, n_resamples, random_state, cluster)
+    settings = Settings(*how, engine, checkpoint, progress)
     if check not in (None, "boosting"):
         raise ValueError(f'`check` is {check!r}: pass "boosting", or None for no further opinion.')
     found = judge(transitions, {"target": target}, settings)
@@ -120,7 +118,6 @@ def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
     observed = Estimate.of_influence("observed mean return", *found.logged.observed)
     modelled = Estimate.of_influence("logged behaviour, modelled", *found.logged.modelled)
     many = own.facts.n_rows > len(log.log)
-    detail = own.detail
     return Evaluation(
         estimate=own.estimate,
         behavior=observed if found.logged.complete else modelled,
@@ -132,23 +129,30 @@ def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
         level=settings.level,
         overlap=own.overlap,
         support=own.support,
-        bellman=None if detail is None else detail.bellman,
-        features=() if detail is None else _features(found, detail),
         n_candidates=len(log.names) if log.built is None else log.built.n_features_in_,
         n_used=len(found.first.basis.columns),
-        comparisons=() if detail is None else _comparisons(detail, own.opinion, own.robust),
         warnings=own.cautions,
         behavior_policy=None if log.behavior is None else log.behavior.summary(many),
-        fit="" if detail is None else _fit(found, detail),
-        path=None if detail is None else path_picture(detail.choice, log.names),
-        convergence=None if detail is None else convergence_picture(detail.choice.model),
-        ratio_histogram=None if detail is None else detail.histogram,
-        calibration=() if detail is None else tuple(detail.calibration),
         settings=settings.shown(),
-        acts=own.acts,
+        acts=None if own.acts is None else {**own.acts, "sentence": acts_sentence(**own.acts)},
         robustness=own.robustness,
-        columns=() if detail is None else detail.columns,
+        **({} if own.detail is None else _details(found, own, own.detail)),
     )
+
+
+def _details(found: Judgement, own: Judged, detail: Detail) -> dict[str, Any]:
+    """Return what only a single answer shows."""
+    return {
+        "bellman": detail.bellman,
+        "features": _features(found, detail),
+        "comparisons": _comparisons(detail, own.opinion, own.robust),
+        "fit": _fit(found, detail),
+        "path": path_picture(detail.choice, found.log.names),
+        "convergence": convergence_picture(detail.choice.model),
+        "ratio_histogram": detail.histogram,
+        "calibration": tuple(detail.calibration),
+        "columns": detail.columns,
+    }
 
 
 def _comparisons(detail: Detail, opinion: Estimate | None, robust: Estimate | None) -> tuple[Estimate, ...]:
@@ -160,28 +164,26 @@ def _comparisons(detail: Detail, opinion: Estimate | None, robust: Estimate | No
 
 
 def _features(found: Judgement, detail: Detail) -> tuple[Feature, ...]:
-    """The features that matter with LSTD's weights on them alone, the heaviest first."""
+    """The features that matter, the heaviest first.
+
+    Where the value is curved in the columns these are the columns that matter by importance or by selection, with
+    their mean slopes; otherwise the chosen features, with LSTD's weights on them alone.
+    """
+    basis, names, level = found.first.basis, found.log.names, found.settings.level
+    chosen = set(detail.choice.support)
     if detail.curved:
-        return _curved(detail)
-    basis, names, level, out = found.first.basis, found.log.names, found.settings.level, []
-    spread = basis.moments[0].spread()[detail.inside]
-    weights = coefficients(detail.few_model, detail.power)
-    for width, column, e in zip(spread, detail.choice.support, weights, strict=True):
-        low, high = (float(width * end) for end in e.interval(level))
-        own = e.value / float(basis.units.scale[column])
-        kept = None if detail.kept is None else float(detail.kept[column])
-        out.append(Feature(str(names[column]), float(width * e.value), (low, high), own, kept, int(column)))
-    return tuple(sorted(out, key=lambda f: -abs(f.weight)))
-
-
-def _curved(detail: Detail) -> tuple[Feature, ...]:
-    """The columns that matter, by importance or by selection, with their mean slopes, the heaviest first."""
-    out = []
-    for c in detail.columns:
-        chosen = c.number in detail.choice.support
-        if c.matters or chosen:
-            kept = None if detail.kept is None else float(detail.kept[c.number])
-            out.append(Feature(c.name, c.weight, c.interval, float("nan"), kept, c.number))
+        shown = [c for c in detail.columns if c.matters or c.number in chosen]
+        rows = [(c.number, c.name, c.weight, c.interval, float("nan")) for c in shown]
+    else:
+        spread = basis.moments[0].spread()[detail.inside]
+        weights = coefficients(detail.few_model, detail.power)
+        rows = []
+        for width, column, e in zip(spread, detail.choice.support, weights, strict=True):
+            low, high = (float(width * end) for end in e.interval(level))
+            own = e.value / float(basis.units.scale[column])
+            rows.append((int(column), str(names[column]), float(width * e.value), (low, high), own))
+    kept = [None if detail.kept is None else float(detail.kept[column]) for column, *_ in rows]
+    out = [Feature(*row[1:], share, row[0]) for row, share in zip(rows, kept, strict=True)]
     return tuple(sorted(out, key=lambda f: -abs(f.weight)))
 
 

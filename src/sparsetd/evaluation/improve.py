@@ -31,6 +31,7 @@ from sparsetd.logs.engines import Engine
 from sparsetd.logs.partition import cuts, hashed, parts_between
 from sparsetd.system import Array
 
+WIDE = 500  # actions times columns from which candidates are ranked on the columns as they came
 FEWEST = 20  # episodes (or clusters) in each part
 
 
@@ -44,9 +45,15 @@ class Split:
     candidates: tuple[tuple[Recipe, Estimate], ...]
     n_learnt: int
 
+    def told(self, level: float) -> dict[str, Any]:
+        """What is shown of one split among several."""
+        gain, test = self.evaluation.difference, self.evaluation
+        told = {"difference": gain.value, "interval": gain.interval(level), "severity": test.severity}
+        return {**told, "recipe": str(self.candidates[0][0])}
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Improvement(Decision):
+class Improvement(Decision, Split):
     """Hold the policy that `improve` proposes, its test, and whether to follow it.
 
     Attributes
@@ -88,30 +95,11 @@ class Improvement(Decision):
     splits: tuple[Split, ...]
     _page = "decision_page:improvement_page"
 
-    @property
-    def _median(self) -> Split:
-        ranked = sorted(self.splits, key=lambda split: split.evaluation.difference.value)
-        return ranked[(len(ranked) - 1) // 2]
-
-    @property
-    def policy(self) -> ScorePolicy:
-        return self._median.policy
-
-    @property
-    def evaluation(self) -> Evaluation:
-        return self._median.evaluation
-
-    @property
-    def where(self) -> tuple[Place, ...]:
-        return self._median.where
-
-    @property
-    def candidates(self) -> tuple[tuple[Recipe, Estimate], ...]:
-        return self._median.candidates
-
-    @property
-    def n_learnt(self) -> int:
-        return self._median.n_learnt
+    @classmethod
+    def of(cls, splits: Sequence[Split]) -> Improvement:
+        """The split of the median difference, with all of them."""
+        ranked = sorted(splits, key=lambda split: split.evaluation.difference.value)
+        return cls(**vars(ranked[(len(ranked) - 1) // 2]), splits=tuple(splits))
 
     @property
     def level(self) -> float:
@@ -153,6 +141,9 @@ class Improvement(Decision):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON and for the page."""
+        tried = [
+            {"recipe": str(r), "difference": e.value, "standard_error": e.standard_error} for r, e in self.candidates
+        ]
         return {
             "recommended": self.recommended,
             "difference": {"value": self.difference.value, "interval": self.interval},
@@ -161,26 +152,12 @@ class Improvement(Decision):
             "recipe": str(self.candidates[0][0]),
             "n_learnt": self.n_learnt,
             "n_tested": self.evaluation.overlap.n_episodes,
-            "candidates": [
-                {"recipe": str(r), "difference": e.value, "standard_error": e.standard_error}
-                for r, e in self.candidates
-            ],
-            "splits": [
-                {
-                    "difference": split.evaluation.difference.value,
-                    "interval": split.evaluation.difference.interval(self.level),
-                    "severity": split.evaluation.severity,
-                    "recipe": str(split.candidates[0][0]),
-                }
-                for split in self.splits
-            ],
+            "candidates": tried,
+            "splits": [split.told(self.level) for split in self.splits],
             "evaluation": self.evaluation.to_dict(),
             "where": [place.to_dict(self.level) for place in self.where],
             "assumptions": ASSUMPTIONS,
         }
-
-    def __repr__(self) -> str:
-        return self.sentence()
 
     def __str__(self) -> str:
         return "\n".join([self.sentence(), str(self.policy), "the test:", str(self.evaluation)])
@@ -212,6 +189,7 @@ def improve(
     classifier: Any = None,
     level: float = 0.95,
     learn: float = 0.5,
+    n_folds: int = 5,
     n_resamples: int = 5,
     random_state: int = 0,
     cluster: Any = None,
@@ -234,7 +212,7 @@ def improve(
         Number of random splits, an odd one; their median decides.
     random_state : int
         Of the splits.
-    gamma, features, classifier, cluster, engine, checkpoint
+    gamma, features, classifier, n_folds, cluster, engine, checkpoint
         As in `evaluate`, for the test.
 
     See also `compare`: policies that are known beforehand; `save`: keeps the policy in a file.
@@ -258,14 +236,13 @@ def improve(
     if n_resamples < 1 or n_resamples % 2 == 0:
         raise ValueError(f"`n_resamples` is {n_resamples}: pass an odd number of splits, so that one is the median.")
     log = concatenate([part.read() for part in shards(transitions)])
-    settings = Settings(
-        gamma, features, None, classifier, level, 5, 0, random_state, cluster, engine, checkpoint, progress
-    )
+    how = (gamma, features, None, classifier, level, n_folds, 0, random_state, cluster)
+    settings = Settings(*how, engine, checkpoint, progress)
     own = replace(log, target_prob=None, ratio=None)
     groups = own.ids() if cluster is None else cluster_of(own, cluster)
     _check(own, groups, learn)
     splits = [_split(own, groups, learn, settings, f"{random_state} {k}") for k in range(n_resamples)]
-    return Improvement(tuple(splits))
+    return Improvement.of(splits)
 
 
 def _split(log: Transitions, groups: Array, learn: float, settings: Settings, salt: str) -> Split:
@@ -277,7 +254,7 @@ def _split(log: Transitions, groups: Array, learn: float, settings: Settings, sa
     n_actions = int(np.asarray(log.action).max()) + 1
     ranked = _ranked(log[first], groups[later == 0], n_actions, settings, salt)
     settings.tell(f"learning the chosen policy ({ranked[0][0]}) on {int((later == 0).sum())} episodes")
-    policy = candidates(log[first], settings.gamma, n_actions)[ranked[0][0]]
+    policy = candidates(log[first], settings.gamma, n_actions, ranked[0][0])[ranked[0][0]]
     settings.tell(f"testing it once on {int((later == 1).sum())} other episodes")
     asked = replace(policy, learnt_from=policy.learnt_from[:0])  # none of these: they were set aside
     tested = replace(settings, cluster=None if settings.cluster is None else groups[later == 1])
@@ -314,11 +291,14 @@ def _ranked(
     hashes = hashed(groups, f"choose {salt}")
     inner = parts_between(cuts(np.unique(hashes), 2), hashes)
     found: dict[Recipe, list[Estimate]] = {}
+    # Ranking takes most of the time; with many actions and columns the columns as they came rank as well as a basis.
+    wide = n_actions * log.observation.shape[1] > WIDE and settings.features == "auto"
+    settings = replace(settings, n_folds=2, features=None if wide else settings.features)
     for half in (0, 1):
         settings.tell(f"learning candidates, half {half + 1} of 2")
         learnt = candidates(log[_rows_of(log, inner == half)], settings.gamma, n_actions)
         other = inner != half
-        own = replace(settings, n_folds=2, cluster=None if settings.cluster is None else groups[other])
+        own = replace(settings, cluster=None if settings.cluster is None else groups[other])
         policies = {str(recipe): replace(p, learnt_from=p.learnt_from[:0]) for recipe, p in learnt.items()}
         judged = gains(log[_rows_of(log, other)], policies, own)
         for recipe, gain in zip(learnt, judged, strict=True):

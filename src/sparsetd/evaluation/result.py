@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import date
 from importlib import import_module
 from importlib.metadata import version
@@ -14,6 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparsetd import plots
+from sparsetd._tools.frames import plain
+from sparsetd._tools.numbers import percent
 from sparsetd.evaluation.built import Column
 from sparsetd.evaluation.cautions import Caution, Severity, worst
 from sparsetd.evaluation.estimate import Estimate
@@ -22,28 +24,40 @@ from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.selection import Summary
 from sparsetd.storage.atomic import replace_file
 
+MOST_ACTIONS = 5  # whose shares are told in words
 SIGNS = {"red": "DO NOT USE", "amber": "caution", "note": "note"}
+# Keys of `to_dict` that differ from the name of the attribute, and attributes that are told by several keys.
+RENAMED = {
+    "behavior": "behavior_value",
+    "observed": "observed_return",
+    "modelled": "behavior_modelled",
+    "bellman": "bellman_error",
+}
+TOLD_APART = ("estimate", "overlap", "support")
 ASSUMPTIONS = (
     "The interval covers what this model converges to; that is the policy's value if the assumptions hold. No log can "
     "tell whether every cause of action and outcome was recorded (docs/assumptions.md)."
 )
 
 
-def repeatable(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of an answer with the version and the day, which stand at the end of every page."""
-    return {**settings, "sparsetd": version("sparsetd"), "date": date.today().isoformat()}
-
-
 class Decision:
     """What the answers share: a page, and lines in a terminal. Pages lie in a layer above and are looked up by name."""
 
-    _page: ClassVar[str]
+    _page: ClassVar[str]  # module and function of `sparsetd.report`
 
     def to_dict(self) -> dict[str, Any]:
         raise NotImplementedError
 
-    def __repr__(self) -> str:
+    def _payload(self) -> dict[str, Any]:
+        """What the page is made of."""
+        return self.to_dict()
+
+    def sentence(self) -> str:
+        """The answer in a few words."""
         return "\n".join(str(self).splitlines()[:3])
+
+    def __repr__(self) -> str:
+        return self.sentence()
 
     def save_report(self, path: str | os.PathLike[str], **settings: Any) -> None:
         """Write the page: one HTML file without anything beside it; `settings` stand at its end."""
@@ -52,13 +66,19 @@ class Decision:
     def page(self, *, unit: str | None = None, **settings: Any) -> str:
         """The page as text; `unit` says what the value is measured in."""
         module, _, name = self._page.partition(":")
-        data = self.to_dict()
-        make = getattr(import_module(f"sparsetd.report.{module}"), name)
-        return str(make({**data, "unit": unit, "settings": repeatable({**data.get("settings", {}), **settings})}))
+        data = self._payload()
+        made = {"sparsetd": version("sparsetd"), "date": date.today().isoformat()}
+        said = {**data.get("settings", {}), **settings, **made}
+        return str(getattr(import_module(f"sparsetd.report.{module}"), name)({**data, "unit": unit, "settings": said}))
 
     def _repr_html_(self) -> str:
         quoted = self.page().replace("&", "&amp;").replace('"', "&quot;")
         return f'<iframe srcdoc="{quoted}" style="width:100%;height:600px;border:0"></iframe>'
+
+
+def closing_lines(cautions: Iterable[Caution]) -> list[str]:
+    """How every printed answer ends: with what speaks against it, and with what no log can tell."""
+    return [*(f"{SIGNS[caution.severity]}: {caution}" for caution in cautions), ASSUMPTIONS]
 
 
 @dataclass(frozen=True)
@@ -111,6 +131,9 @@ class Robustness:
     gamma: float | None
     tried: float
     columns: tuple[tuple[str, float], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"gamma": self.gamma, "columns": self.columns, "sentence": self.sentence()}
 
     def sentence(self) -> str:
         """Γ* in words, beside the recorded columns."""
@@ -167,11 +190,11 @@ class Evaluation(Decision):
     level: float
     overlap: Overlap
     support: Support
-    bellman: BellmanError | None
-    features: tuple[Feature, ...]
     n_candidates: int
     n_used: int
-    comparisons: tuple[Estimate, ...]
+    bellman: BellmanError | None = None
+    features: tuple[Feature, ...] = ()
+    comparisons: tuple[Estimate, ...] = ()
     warnings: tuple[Caution, ...] = ()
     behavior_policy: str | None = None
     fit: str = ""
@@ -200,44 +223,28 @@ class Evaluation(Decision):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for JSON and for the report page; what does not exist is None."""
-        overlap = asdict(self.overlap)
-        return _plain(
-            {
-                "value": self.value,
-                "interval": self.interval,
-                "level": self.level,
-                "standard_error": self.estimate.standard_error,
-                "target": self.target,
-                "gamma": self.gamma,
-                "severity": self.severity,
-                "behavior_value": self._entry(self.behavior),
-                "observed_return": self._entry(self.observed),
-                "behavior_modelled": self._entry(self.modelled),
-                "difference": self._entry(self.difference),
-                "effective_episodes": self.support.effective_episodes,
-                "effective_rows": self.support.effective_rows,
-                "negative_share": self.support.negative,
-                "regions": list(self.support.regions),
-                **overlap,
-                "bellman_error": None if self.bellman is None else asdict(self.bellman),
-                "features": [asdict(f) for f in self.features],
-                "columns": [asdict(c) for c in self.columns],
-                "n_candidates": self.n_candidates,
-                "n_used": self.n_used,
-                "comparisons": [self._entry(e) for e in self.comparisons],
-                "warnings": [asdict(caution) for caution in self.warnings],
-                "behavior_policy": self.behavior_policy,
-                "fit": self.fit,
-                "path": self.path,
-                "convergence": self.convergence,
-                "ratio_histogram": self.ratio_histogram,
-                "calibration": list(self.calibration),
-                "settings": dict(self.settings),
-                "acts": None if self.acts is None else dict(self.acts),
-                "robustness": None if self.robustness is None else _robust(self.robustness),
-                "assumptions": ASSUMPTIONS,
-            }
-        )
+        named = {f.name: self._told(getattr(self, f.name)) for f in fields(self) if f.name not in TOLD_APART}
+        found = {
+            "value": self.value,
+            "interval": self.interval,
+            "standard_error": self.estimate.standard_error,
+            "severity": self.severity,
+            **{RENAMED.get(name, name): value for name, value in named.items()},
+            "effective_episodes": self.support.effective_episodes,
+            "effective_rows": self.support.effective_rows,
+            "negative_share": self.support.negative,
+            "regions": self.support.regions,
+            **vars(self.overlap),
+            "assumptions": ASSUMPTIONS,
+        }
+        return dict(plain(found))
+
+    def _told(self, value: Any) -> Any:
+        if isinstance(value, Robustness):
+            return value.to_dict()
+        if isinstance(value, tuple):
+            return [self._told(entry) for entry in value]
+        return self._entry(value) if isinstance(value, Estimate) else value
 
     def _entry(self, e: Estimate) -> dict[str, Any]:
         interval = e.interval(self.level) if math.isfinite(e.standard_error) else None
@@ -253,29 +260,23 @@ class Evaluation(Decision):
             f"difference to the {'observed return' if self.behavior is self.observed else 'modelled behaviour'} "
             f"{_interval(self.difference, self.level)}",
             *([] if self.robustness is None else [self.robustness.sentence()]),
-            *([] if self.acts is None else [acts_line(self.acts)]),
+            *([] if self.acts is None else [str(self.acts["sentence"])]),
             f"its weight is spread like that of {self.support.effective_episodes:.0f} of {self.support.n_episodes} "
             f"episodes and {self.support.effective_rows:.0f} of {self.support.n_rows} rows; largest ratio "
             f"{self.overlap.max_ratio:.3g}, coverage {self.overlap.coverage:.1%}",
             *([] if self.behavior_policy is None else [self.behavior_policy]),
         ]
-        said = [f"{SIGNS[caution.severity]}: {caution}" for caution in self.warnings]
-        red = [line for line in said if line.startswith(SIGNS["red"])]
-        shown = [*red, *lines, *self._feature_lines(), *self._comparison_lines(), *said[len(red) :], ASSUMPTIONS]
+        said = closing_lines(self.warnings)
+        n_red = sum(caution.severity == "red" for caution in self.warnings)  # they come first
+        shown = [*said[:n_red], *lines, *self._feature_lines(), *self._comparison_lines(), *said[n_red:]]
         return "\n".join(shown)
-
-    def page(self, *, unit: str | None = None, **settings: Any) -> str:
-        """The page as text; `unit` says what the value is measured in."""
-        data = self.to_dict()
-        return evaluation_page({**data, "unit": unit, "settings": repeatable({**data["settings"], **settings})})
 
     def summary(self) -> Summary:
         """The features that carry weight as a table, which becomes a frame (`to_frame`) or a picture (`plot`)."""
-        rows, nothing = self.to_dict()["features"], [np.nan, np.nan]
-        ends = np.array([f["interval"] or nothing for f in rows], dtype=float).reshape(-1, 2)
-        share = np.array([np.nan if f["frequency"] is None else f["frequency"] for f in rows])
-        names = np.array([f["name"] for f in rows], dtype=object)
-        weights = np.array([f["weight"] for f in rows])
+        ends = np.array([f.interval or (np.nan, np.nan) for f in self.features], dtype=float).reshape(-1, 2)
+        share = np.array([np.nan if f.frequency is None else f.frequency for f in self.features])
+        names = np.array([f.name for f in self.features], dtype=object)
+        weights = np.array([f.weight for f in self.features])
         return Summary(names, weights, ends[:, 0], ends[:, 1], share, self.level)
 
     def to_frame(self) -> Any:
@@ -313,21 +314,18 @@ class Evaluation(Decision):
         return [f"for comparison{weight_note(self.overlap.mean_weight)}:", *rows]
 
 
-def evaluation_page(payload: Mapping[str, Any]) -> str:
-    """The page of an evaluation's payload."""
-    return str(import_module("sparsetd.report.page").page(payload))
-
-
-def acts_line(acts: Mapping[str, Any]) -> str:
-    """Return how often every action was taken and would be, in a line."""
-    shares = zip(acts["actions"], acts["logged"], acts["target"], strict=True)
-    moved = sorted(shares, key=lambda entry: -abs(entry[2] - entry[1]))[:5]
-    shown = "; ".join(f"{name} {before:.0%} → {after:.0%}" for name, before, after in moved)
-    return f"what it does, as a share of the logged decisions: {shown}"
-
-
-def _robust(found: Robustness) -> dict[str, Any]:
-    return {"gamma": found.gamma, "columns": [list(c) for c in found.columns], "sentence": found.sentence()}
+def acts_sentence(actions: Sequence[str], logged: Sequence[float], target: Sequence[float]) -> str:
+    """Return which actions a policy takes more or less often than was done, as shares of the logged decisions."""
+    shares = sorted(zip(actions, logged, target, strict=True), key=lambda entry: -round(abs(entry[2] - entry[1]), 9))
+    changes = [
+        f"{f'action {name}' if name.isdigit() else name} in {percent(before)} → {percent(after)}"
+        for name, before, after in shares[:MOST_ACTIONS]
+        if before != after
+    ]
+    if not changes:
+        return "It acts as the log does in every decision."
+    more = " Other actions change less." if len(actions) > MOST_ACTIONS else ""
+    return f"Of the logged decisions, it takes {'; '.join(changes)}.{more}"
 
 
 def weight_note(mean_weight: float) -> str:
@@ -357,16 +355,3 @@ def _decimals(size: float) -> int:
         return 4
     needed = 2 - math.floor(math.log10(abs(size)))
     return max(needed, 4 if abs(size) < 1e3 else 0)
-
-
-def _plain(value: Any) -> Any:
-    """Nested data with tuples as lists, and NaN and infinity as None."""
-    if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):
-        return _plain(value.tolist())
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

@@ -14,7 +14,7 @@ from sparsetd.evaluation.confounding import Confounded, Kind, bound
 from sparsetd.evaluation.estimate import Estimate, Value, minus
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import Judgement, Progress, Settings, confounded, judge
-from sparsetd.evaluation.result import ASSUMPTIONS, SIGNS, Decision, Evaluation, evaluation_page, repeatable
+from sparsetd.evaluation.result import Decision, Evaluation, closing_lines
 from sparsetd.logs.engines import Engine
 
 GAMMAS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0)
@@ -69,6 +69,7 @@ class Sensitivity(Decision):
     level: float
     evaluation: Evaluation
     kind: str = "every"
+    _page = "page:page"
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
@@ -118,15 +119,12 @@ class Sensitivity(Decision):
                 f"{row[key][0]:+.4f} to {row[key][1]:+.4f}" for key in ("difference_bounds", "difference_interval")
             )
             lines.append(f"  Γ = {row['confounding']:<5g} {apart}   with chance {chance}")
-        said = [f"{SIGNS[c.severity]}: {c}" for c in self.cautions]
-        return "\n".join([*lines, self.sentence(), *said, ASSUMPTIONS])
+        return "\n".join([*lines, self.sentence(), *closing_lines(self.cautions)])
 
-    def page(self, *, unit: str | None = None, **settings: Any) -> str:
-        """The page of the evaluation, with the bounds on it."""
-        data = self.evaluation.to_dict()
-        bounds = {key: value for key, value in self.to_dict().items() if key != "evaluation"}
-        said = repeatable({**data["settings"], **settings})
-        return evaluation_page({**data, "confounding": bounds, "unit": unit, "settings": said})
+    def _payload(self) -> dict[str, Any]:
+        """The page is that of the evaluation, with the bounds on it."""
+        bounds = self.to_dict()
+        return {**bounds.pop("evaluation"), "confounding": bounds}
 
     def sentence(self) -> str:
         """Return what the bounds mean, for somebody who must decide."""

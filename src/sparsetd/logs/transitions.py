@@ -201,7 +201,8 @@ class Transitions(Framed):
     def probabilities(self, policy: Any, observation: Array | None = None) -> Array:
         """π(·|s) of every row, or of other observations of the same columns, by the names that the log knows."""
         rows = self.observation if observation is None else observation
-        if observation is not None and not (callable(policy) or hasattr(policy, "predict_proba")):
+        asked = callable(policy) or hasattr(policy, "predict_proba") or np.ndim(policy) == 0  # a rule in words is 0-d
+        if observation is not None and not asked:
             raise ValueError("An array of actions says nothing about other states than its rows': pass a function.")
         known: dict[str, Any] = {"names": self.names, "action_names": self.action_names, "n_actions": self.n_actions}
         return action_probabilities(policy, rows, **known)

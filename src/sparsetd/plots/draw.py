@@ -1,7 +1,8 @@
-"""Pictures of results, and figures on disk.
+"""Pictures of results on matplotlib axes, and figures on disk.
 
-Every function that draws takes matplotlib axes, or makes some, and returns them. `save_figure` makes axes for whoever
-draws and saves them: one style, no display needed, and never half a file.
+Every function that draws takes matplotlib axes, or makes some, and returns them; the pictures are those of the pages
+(`pictures`). `save_figure` makes axes for whoever draws and saves them: one style, no display needed, and never half a
+file.
 """
 
 from __future__ import annotations
@@ -15,9 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd.plots import pictures
+from sparsetd.plots.chart import OURS, Chart, axes
 from sparsetd.storage.atomic import regular_file, replace_file
 
-OURS, OTHER = "#009e73", "0.6"
+__all__ = ["OURS", "axes", "band", "forest", "frequencies", "history", "path", "ratios", "save_figure"]
+
 Row = tuple[str, float, tuple[float, float] | None]
 
 
@@ -34,26 +38,11 @@ def path(result: Any, names: Sequence[str] | None = None, ax: Any = None, labell
     >>> plots.path(sparse_td_path(X, y, gamma=0.5)).get_xlabel()
     'penalty'
     """
-    ax = axes(ax)
     known = [f"x{j}" for j in range(len(result.coefs))] if names is None else list(names)
     largest = np.argsort(-np.abs(result.coefs).max(axis=1), kind="stable")[:labelled]
-    for j in np.flatnonzero(np.any(result.coefs != 0, axis=1)):
-        ax.plot(result.rhos, result.coefs[j], color=f"C{list(largest).index(j)}" if j in largest else "0.8")
-    _labels_at_the_end(ax, float(result.rhos[-1]), [(known[j], float(result.coefs[j, -1])) for j in largest])
-    ax.set(xscale="log", xlabel="penalty", ylabel="weight")
-    ax.spines["right"].set_visible(False)  # the names stand there
-    ax.invert_xaxis()
-    return ax
-
-
-def _labels_at_the_end(ax: Any, at: float, ends: list[tuple[str, float]]) -> None:
-    """Names beside the ends of their lines, moved apart where they would overlap."""
-    low, high = ax.get_ylim()
-    room, lowest = 0.05 * (high - low), -np.inf
-    for colour, (name, y) in sorted(enumerate(ends), key=lambda entry: entry[1][1]):
-        lowest = max(y, lowest + room)
-        offset = 72 * ax.get_position().height * ax.figure.get_figheight() * (lowest - y) / (high - low)
-        ax.annotate(name, (at, y), (4, offset), textcoords="offset points", color=f"C{colour}", va="center")
+    active = np.flatnonzero(np.any(result.coefs != 0, axis=1))
+    lines = {known[j]: result.coefs[j].tolist() for j in {*active, *largest}}
+    return pictures.path(result.rhos.tolist(), lines, [known[j] for j in largest]).draw(ax)
 
 
 def forest(rows: Sequence[Row], ax: Any = None, *, ours: int = 1, label: str = "value") -> Any:
@@ -65,21 +54,11 @@ def forest(rows: Sequence[Row], ax: Any = None, *, ours: int = 1, label: str = "
     >>> plots.forest([('ours', 1.0, (0.5, 1.5)), ('theirs', 1.2, None)]).get_xlabel()
     'value'
     """
-    ax = axes(ax)
-    for place, (_, value, ends) in enumerate(rows):
-        colour = OURS if place < ours else OTHER
-        if ends is not None:
-            ax.plot(ends, [place, place], color=colour, linewidth=3)
-        ax.plot(value, place, "o", color=colour)
-    spread = [x for _, value, ends in rows for x in (value, *(ends or ())) if np.isfinite(x)]
-    first = [x for _, value, ends in rows[: max(ours, 1)] for x in (value, *(ends or ())) if np.isfinite(x)]
-    if first and max(first) > min(first):
-        room = 4 * (max(first) - min(first))
-        ax.set_xlim(max(min(spread), min(first) - room) - room / 40, min(max(spread), max(first) + room) + room / 40)
-    ax.set_yticks(range(len(rows)), [name for name, *_ in rows])
-    ax.set(ylim=(len(rows) - 0.5, -0.5), xlabel=label)
-    ax.locator_params(axis="x", nbins=5)
-    return ax
+    told = [(name, value, ends, "main" if k < ours else "") for k, (name, value, ends) in enumerate(rows)]
+    shown = [v for _, value, ends in rows[: max(ours, 1)] for v in (value, *(ends or ())) if np.isfinite(v)]
+    drawn = pictures.intervals(told, label, shown).draw(ax)
+    drawn.locator_params(axis="x", nbins=5)
+    return drawn
 
 
 def band(x: Sequence[float], y: Sequence[float], ends: Sequence[tuple[float, float]], ax: Any = None) -> Any:
@@ -92,12 +71,8 @@ def band(x: Sequence[float], y: Sequence[float], ends: Sequence[tuple[float, flo
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('threshold', 'value of the policy')
     """
-    ax = axes(ax)
     low, high = zip(*ends, strict=True)
-    ax.fill_between(x, low, high, color=OURS, alpha=0.2, linewidth=0)
-    ax.plot(x, y, "o-", color=OURS)
-    ax.set(xlabel="threshold", ylabel="value of the policy")
-    return ax
+    return pictures.band(x, y, low, high, ("threshold", "value of the policy", "")).draw(ax)
 
 
 def frequencies(table: Sequence[tuple[str, float]], threshold: float, ax: Any = None) -> Any:
@@ -109,13 +84,13 @@ def frequencies(table: Sequence[tuple[str, float]], threshold: float, ax: Any = 
     >>> plots.frequencies([('lactate', 0.9), ('age', 0.2)], threshold=0.6).get_xlim()
     (np.float64(0.0), np.float64(1.0))
     """
-    ax = axes(ax)
-    names, shares = [name for name, _ in table], [share for _, share in table]
-    ax.barh(range(len(names)), shares, color=[OURS if share >= threshold else OTHER for share in shares])
-    ax.axvline(threshold, color="black", linestyle="--", linewidth=1)
-    ax.set_yticks(range(len(names)), names)
-    ax.set(xlim=(0, 1), ylim=(len(names) - 0.5, -0.5), xlabel="share of halves in which the feature was chosen")
-    return ax
+    label = "share of halves in which the feature was chosen"
+    chart = Chart((0.0, 1.0), (len(table) - 0.5, -0.5), label, "", "Frequencies")
+    for i, (name, share) in enumerate(table):
+        chart.add("line", (0.0, share), (i, i), "whisker main" if share >= threshold else "whisker")
+        chart.rows.append((name, share >= threshold))
+    chart.rule("line warm dash", threshold)
+    return chart.draw(ax)
 
 
 def history(model: Any, ax: Any = None) -> Any:
@@ -130,15 +105,13 @@ def history(model: Any, ax: Any = None) -> Any:
     >>> plots.history(TDC(gamma=0.5).fit(X, y)).get_xlabel()
     'rows taken'
     """
-    ax = axes(ax)
     recorded = model.history_
     key = next((name for name in ("relative_gap", "coef_change", *recorded) if recorded.get(name)), None)
     if key is None:
         raise ValueError(f"{type(model).__name__} recorded no history: it solves its equations in one go.")
-    steps = recorded.get("n_iter") or range(1, len(recorded[key]) + 1)
-    ax.plot(list(steps)[: len(recorded[key])], recorded[key])
-    ax.set(yscale="log", xlabel="rows taken" if "n_iter" in recorded else "round", ylabel=key.replace("_", " "))
-    return ax
+    steps = list(recorded.get("n_iter") or range(1, len(recorded[key]) + 1))[: len(recorded[key])]
+    label = "rows taken" if "n_iter" in recorded else "round"
+    return pictures.falling(steps, recorded[key], label, key.replace("_", " ")).draw(ax)
 
 
 def ratios(log: Any, ax: Any = None) -> Any:
@@ -151,22 +124,8 @@ def ratios(log: Any, ax: Any = None) -> Any:
     >>> plots.ratios(log).get_xlabel()
     'importance ratio'
     """
-    ax = axes(ax)
-    values = np.asarray(log.importance_ratio())
-    ax.hist(values, bins=40, color=OURS)
-    ax.set(yscale="log", xlabel="importance ratio", ylabel="rows")
-    return ax
-
-
-def axes(ax: Any) -> Any:
-    """The axes that were given, or new ones."""
-    if ax is not None:
-        return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError:
-        raise ImportError("plots need matplotlib: pip install matplotlib") from None
-    return plt.subplots(layout="constrained")[1]
+    counts, edges = np.histogram(np.asarray(log.importance_ratio()), bins=40)
+    return pictures.histogram(edges.tolist(), counts.tolist(), "linear", "log").draw(ax)
 
 
 # What to leave out of each format so that the same figure gives the same bytes.

@@ -9,97 +9,110 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import Any
 
-from sparsetd.report import charts
-from sparsetd.report.page import acts_in_words, alerts, entries, section, to_repeat
-from sparsetd.report.shell import prose, row, shell, table
-from sparsetd.report.words import Numbers, percent
+from sparsetd._tools.numbers import Numbers, count, percent
+from sparsetd.plots.pictures import Row
+from sparsetd.report import charts, shell
+from sparsetd.report.page import conditions, remedy, sureness
+from sparsetd.report.shell import SAY, Payload
 
-Payload = Mapping[str, Any]
-
-WORDS = {
-    "Value": "Expected (discounted) sum of rewards per episode if the policy were in charge from the start.",
-    "Intervals": "Hold for all rows of a picture or table at once, at the stated rate over logs like this one, if the "
-    "assumptions hold. They account for the sampling of whole episodes, not for a cause that was not recorded.",
-    "May be best": "No other policy is better beyond chance. With more episodes fewer policies remain.",
-    "In the log, under the policy": "Share of the logged steps in the group, and of the policy's own steps.",
-    "Acts differently": "The share of its decisions that the policy would take otherwise (total variation).",
-    "Worth": "What the group adds to the difference: the groups of one heading add up to all of it. These intervals "
-    "stand alone: they show where to look, but they are not tests.",
-    "Score": "Estimated value of an action against the others, in units of how much the logged choices differ in it.",
-}
-
-TRIAL = "Discuss it with people who know the field, and test it in a trial. An analysis of a log cannot replace one."
+MOST_NAMED = 5  # policies whose values are told in words
 
 
 def comparison_page(p: Payload) -> str:
     """The page of `compare`; equal payloads give equal bytes."""
-    best = set(p["best_set"])
-    rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
-    head = _head("Which policy is best?", p["sentence"], alerts(p["warnings"], "Do not rely on this policy's value."))
-    head += entries({"What would have to be true": p.get("assumptions", ""), "What to do next": _next(p)}, "words")
-    label = p.get("unit") or "value per episode"
-    values = _forest(rows, p["level"], label, "Policies that may be best are drawn bold.", rows[0][1])
-    body = head + section("values", "What is each policy worth?", values)
-    body += section("differences", "How do they differ?", _matrix(p))
-    body += section("does", "What does each policy do?", entries(_deeds(p), "words"))
-    if p["groups"]:
-        body += section("groups", f"For whom? Differences to {escape(p['reference'])}", _groups(p))
-    for name, places in p["where"].items():
-        title = f"Where does {escape(name)} act differently from {escape(p['reference'])}?"
-        body += section(f"where-{len(body)}", title, _places(places))
-    used = {
-        k: WORDS[k]
-        for k in ("Value", "Intervals", "May be best", "In the log, under the policy", "Acts differently", "Worth")
+    said = shell.alerts(p["warnings"], "Do not rely on this policy's value.")
+    words = {
+        "What they would have been worth": _worth(p),
+        "How sure that is": SAY["together"],
+        "What would have to be true": conditions(p.get("assumptions")),
+        "What to do next": _next(p),
     }
-    return shell("Comparison of policies", body + _method(used, p["settings"]))
+    parts = {
+        "values": ("What is each policy worth?", _values(p)),
+        "differences": ("How do they differ?", _differences(p)),
+        "does": ("What does each policy do?", shell.entries(_deeds(p), "words")),
+    }
+    if p["groups"]:
+        parts["groups"] = (f"For whom? Differences to {p['reference']}", _groups(p))
+    for k, (name, places) in enumerate(p["where"].items()):
+        title = f"Where does {name} act differently from {p['reference']}?"
+        parts[f"where-{k}"] = (title, _places(places))
+    top = shell.header(
+        "Which policy is best?", [_lead(p), said], words, {key: title for key, (title, _) in parts.items()}
+    )
+    body = "".join(shell.section(key, *part) for key, part in parts.items())
+    return shell.shell("Comparison of policies", top + body + shell.method("comparison", p["settings"]))
 
 
 def improvement_page(p: Payload) -> str:
     """The page of `improve`."""
-    word = "Recommended" if p["recommended"] else "Not recommended"
+    test = p["evaluation"]
+    words = {
+        "What it does": test["acts"]["sentence"] if test.get("acts") else "",
+        "How sure that is": f"{_splits(p)} {sureness(test)}",
+        "What would have to be true": conditions(p.get("assumptions"), test.get("robustness")),
+        "What to do next": SAY["trial"] if p["recommended"] else remedy(test["warnings"]) or SAY["keep"],
+    }
+    tried = [(r["recipe"], Numbers.of([r["difference"]]).signed(r["difference"])) for r in p["candidates"]]
+    recipes = shell.folded(f"{len(tried)} policies", shell.table(("Policy", "Difference on the inner half"), tried))
+    parts = {
+        "policy": ("The policy", _policy(p["policy"])),
+        "where": ("Where does it act differently, and what is that worth?", _places(p["where"])),
+        "tried": ("What was tried", f"<p>{SAY['tried']}</p>{recipes}"),
+    }
+    title = f"Can it be done better? {'Recommended' if p['recommended'] else 'Not recommended'}."
+    shown = [_gain(p), _lead(p), shell.alerts(test["warnings"])]
+    top = shell.header(title, shown, words, {key: title for key, (title, _) in parts.items()})
+    body = "".join(shell.section(key, *part) for key, part in parts.items())
+    return shell.shell("A proposed policy", top + body + shell.method("improvement", p["settings"]))
+
+
+def _lead(p: Payload) -> str:
+    return f'<p class="lead">{shell.prose(p["sentence"])}</p>'
+
+
+def _gain(p: Payload) -> str:
+    """The difference in large type, and nothing where it must not be used."""
+    if not p["recommended"] or p["evaluation"]["severity"] == "red":
+        return ""
     gain, interval = p["difference"]["value"], p["difference"]["interval"]
     written = Numbers.of([gain, *interval])
-    level = percent(p["evaluation"]["level"])
-    ends = " to ".join(map(written.signed, interval))
-    small = f"<small>{_difference(p)} to what was done, {level} interval {ends}</small>"
-    usable = p["recommended"] and p["evaluation"]["severity"] != "red"  # large type only for what may be used
-    figure = f'<p class="{"answer" if usable else "lead"}">{written.signed(gain)} {small}</p>'
-    body = _head(f"Can it be done better? {word}.", p["sentence"], alerts(p["evaluation"]["warnings"]), figure)
-    body += entries(_true_if(p, p["evaluation"].get("acts"), p["evaluation"].get("robustness")), "words")
-    body += section("policy", "The policy", _policy(p["policy"]))
-    body += section("where", "Where does it act differently, and what is that worth?", _places(p["where"]))
-    tried = [(r["recipe"], Numbers.of([r["difference"]]).signed(r["difference"])) for r in p["candidates"]]
-    note = "<p>Each was learnt on one half of the first part and judged on the other. Only the first was tested.</p>"
-    body += section("tried", "What was tried", note + _table(("Policy", "Difference on the inner half"), tried))
-    used = {k: WORDS[k] for k in ("Value", "Score", "In the log, under the policy", "Acts differently", "Worth")}
-    return shell("A proposed policy", body + _method(used, p["settings"]))
-
-
-def _head(title: str, sentence: str, said: str, figure: str = "") -> str:
-    lead = f'<p class="lead">{prose(sentence)}</p>'
-    return f'<header id="answer" tabindex="-1"><h1>{title}</h1>{figure}{lead}{said}</header>'
-
-
-def _true_if(p: Payload, acts: Payload | None, robust: Payload | None) -> dict[str, str]:
-    """Return what the policy does, and what must be true for the difference to be real."""
-    found = {"What it does": acts_in_words(acts)} if acts else {}
-    said = filter(None, [p.get("assumptions"), robust and robust["sentence"]])
-    after = (
-        TRIAL if p["recommended"] else "Keep to what was done: collect more episodes, or record more, and ask again."
+    ends = f"{percent(p['evaluation']['level'])} interval {' to '.join(map(written.signed, interval))}"
+    return (
+        f'<p class="answer">{written.signed(gain)} <small>{escape(_difference(p))} to what was done, {ends}</small></p>'
     )
-    return {**found, "What would have to be true": " ".join(said), "What to do next": after}
+
+
+def _splits(p: Payload) -> str:
+    """In how many splits the policy was better beyond chance."""
+    better, n = sum(split["interval"][0] > 0 for split in p["splits"]), len(p["splits"])
+    tested = f"It was tested once on {count(p['n_tested'])} episodes that it was not learnt from"
+    return f"{tested}. {better} of {n} random splits speak for it beyond chance." if n > 1 else f"{tested}."
+
+
+def _worth(p: Payload) -> str:
+    """The values that may be used in words, the highest first; of many the highest and the lowest."""
+    doubted = p.get("unjudged", ())
+    usable = sorted((r for r in p["values"] if r["name"] not in doubted), key=lambda r: -float(r["value"]))
+    if not usable:
+        return ""
+    written = Numbers.of(v for r in usable for v in r["interval"])
+    told = [f"{r['name']}: {written(r['value'])} ({' to '.join(map(written, r['interval']))})" for r in usable]
+    if len(told) > MOST_NAMED:
+        told = [f"from {told[0]} down to {told[-1]}"]
+    said = f"{'; '.join(told)}, per episode, with {percent(p['level'])} intervals."
+    return f"{said} Not to be relied on: {', '.join(doubted)}." if doubted else said
 
 
 def _next(p: Payload) -> str:
     """Return what follows from a comparison: a trial of the best policy, or more data to tell the best apart."""
     if any(caution["severity"] == "red" for caution in p["warnings"]):
-        return "Follow the remedies in the red boxes, or leave those policies out, and compare again."
+        return SAY["red_policies"]
     if len(p["best_set"]) > 1:
         names = ", ".join(p["best_set"])
         return f"More episodes would tell these apart: {names}. Until then take the one that costs least."
-    return TRIAL
+    return SAY["trial"]
 
 
 def _deeds(p: Payload) -> dict[str, str]:
@@ -107,22 +120,33 @@ def _deeds(p: Payload) -> dict[str, str]:
     acts, robust = p.get("acts", {}), p.get("robustness", {})
     told = {}
     for name in (r["name"] for r in p["values"]):
-        does = acts_in_words(acts[name]) if acts.get(name) else ""
+        does = acts[name]["sentence"] if acts.get(name) else "It is what was done."
         told[name] = f"{does} {robust.get(name) or ''}".strip()
     return told
 
 
-def _method(words: Mapping[str, str], settings: Payload) -> str:
-    return section("method", "Words and settings", entries(words) + to_repeat(settings))
+def _values(p: Payload) -> str:
+    """The values with their intervals: against the threshold of a family of rules, else by name."""
+    label = p.get("unit") or "value per episode"
+    if p.get("thresholds"):
+        return shell.figure(charts.thresholds(p["thresholds"], p["values"], label), "thresholds")
+    best = set(p["best_set"])
+    rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
+    return shell.figure(_forest(p, rows, label, rows[0][1]), "values")
 
 
-def _forest(rows: Sequence[tuple[str, float, Any, str]], level: float, label: str, caption: str, guide: float) -> str:
-    ends = [v for _, value, interval, _ in rows for v in (value, *interval)]
-    drawing = charts.intervals(rows, level, Numbers.of(ends), label, ends, guide)
-    return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
+def _groups(p: Payload) -> str:
+    rows = [(f"{r['group']}: {r['name']}", r["value"], r["interval"], "main") for r in p["groups"]]
+    return shell.figure(_forest(p, rows, _difference(p), 0.0), "groups")
 
 
-def _matrix(p: Payload) -> str:
+def _forest(p: Payload, rows: Sequence[Row], label: str, guide: float) -> str:
+    """The rows with their intervals; a policy that is not to be relied on does not set the scale."""
+    wild = tuple(p.get("unjudged", ()))
+    return charts.intervals(rows, p["level"], label, [row for row in rows if not row[0].endswith(wild)], guide)
+
+
+def _differences(p: Payload) -> str:
     """Row less column, with its interval; what is beyond chance is marked by a word and a colour."""
     names = [r["name"] for r in p["values"]]
     found = {(r["name"], r["less"]): r for r in p["differences"]}
@@ -131,7 +155,8 @@ def _matrix(p: Payload) -> str:
     written = Numbers.of(ends, min(widths, default=None))
     rows = [(name, *(_cell(found, name, other, written) for other in names)) for name in names]
     note = f"Each row less each column, with {percent(p['level'])} intervals that hold for all pairs at once."
-    return f"<p>{note}</p>" + _table(("Row less column", *names), rows)
+    body = f"<p>{note}</p>" + shell.table(("Row less column", *names), rows)
+    return shell.folded("All pairs", body) if p.get("thresholds") else body
 
 
 def _cell(found: Mapping[tuple[str, str], Payload], a: str, b: str, written: Numbers) -> str:
@@ -148,11 +173,6 @@ def _difference(p: Payload) -> str:
     return f"difference in {p['unit']}" if p.get("unit") else "difference"
 
 
-def _groups(p: Payload) -> str:
-    rows = [(f"{r['group']}: {r['name']}", r["value"], r["interval"], "main") for r in p["groups"]]
-    return _forest(rows, p["level"], _difference(p), "All of these intervals hold at once.", 0.0)
-
-
 def _places(places: Sequence[Payload]) -> str:
     """By action, and by groups of states, where the share of decisions that differ makes sense."""
     written = Numbers.of(v["gain"] for v in places)
@@ -163,32 +183,22 @@ def _places(places: Sequence[Payload]) -> str:
         worth = (written.signed(r["gain"]), " to ".join(map(written.signed, r["interval"])))
         share = (percent(r["share"]), percent(r["visited"]))
         rows[known].append((r["group"], *share, *worth, *([percent(r["differs"])] if known else [])))
-    actions = f"<h3>By action</h3>{_table(heads, rows[False])}" if rows[False] else ""
-    return f"{actions}<h3>By group of states</h3>{_table((*heads, 'Acts differently'), rows[True])}"
+    actions = f"<h3>By action</h3>{shell.table(heads, rows[False])}" if rows[False] else ""
+    return f"{actions}<h3>By group of states</h3>{shell.table((*heads, 'Acts differently'), rows[True])}"
 
 
 def _policy(policy: Payload) -> str:
     """The rule, the table that decides, and what was usually done, by which the rule limits the choice."""
-    unit = "log-odds" if policy["rule"] == "tilt" else "score"
-    note = f"Score of each action: change in {unit} per standard deviation of a column, and its constant."
-    habit = "Usual log-odds of each action, in the same units: what was done in the log."
-    return (
-        f"<p>{prose(policy['words'])}</p><h3>Scores</h3><p>{note}</p>{_scores(policy, 'scores')}"
-        f"<h3>What was usually done</h3><p>{habit}</p>{_scores(policy, 'habit')}"
-    )
+    usual = shell.folded("What was usually done", f"<p>{SAY['habit']}</p>{_scores(policy, 'habit')}")
+    scores = f"<h3>Scores</h3><p>{SAY['scores']}</p>{_scores(policy, 'scores')}"
+    return f"<p>{shell.prose(policy['words'])}</p>{scores}{usual}"
 
 
 def _scores(policy: Payload, key: str) -> str:
     """One row per action; below them the mean and the standard deviation of every column."""
-    heads, table = list(policy[key][0]), dict(zip(policy["actions"], policy[key], strict=True))
-    top = sorted(heads[:-1], key=lambda h: -max(abs(row[h]) for row in table.values()))
-    rows = [(f"action {a}", *(f"{row[h]:+.3f}" for h in [*top, heads[-1]])) for a, row in table.items()]
+    heads, found = list(policy[key][0]), dict(zip(policy["actions"], policy[key], strict=True))
+    top = sorted(heads[:-1], key=lambda h: -max(abs(row[h]) for row in found.values()))
+    rows = [(f"action {a}", *(shell.prose(f" {row[h]:+.3f}") for h in [*top, heads[-1]])) for a, row in found.items()]
     units = (("mean of the column", "center"), ("its standard deviation", "scale"))
-    rows += [(words, *(f"{policy[unit][h]:.6g}" for h in top), "") for words, unit in units]
-    return _table(("", *top, heads[-1]), rows)
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """The first cell of a row is its name; other cells are ready HTML."""
-    body = (row(first, (f"<td>{cell}</td>" for cell in rest)) for first, *rest in rows)
-    return table(heads[0], map(escape, heads), body)
+    rows += [(words, *(shell.prose(f" {policy[unit][h]:.6g}") for h in top), "") for words, unit in units]
+    return shell.table(("", *top, heads[-1]), rows)

@@ -1,67 +1,27 @@
 """The report of an evaluation: one HTML page a domain expert can read, print and mail; nothing comes from a network.
 
 The order is the reader's: the answer, how sure we are, which features carry it, how the fit went, how to repeat it.
-`page` takes what `Evaluation.to_dict` returns (and so what `sparsetd evaluate --json` prints) and nothing else.
+`page` takes what `Evaluation.to_dict` returns (and so what `sparsetd evaluate --json` prints) and nothing else. With
+the bounds of `sensitivity` in it, they come first.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import Any
 
-from sparsetd.report import charts
-from sparsetd.report.shell import feature_table, prose, shell
-from sparsetd.report.words import Numbers, Verdict, answers, count, number, percent, verdicts
+from sparsetd._tools.numbers import Numbers, count, number, percent
+from sparsetd.report import charts, shell
+from sparsetd.report.shell import SAY, Payload
+from sparsetd.report.words import answers, verdicts
 from sparsetd.storage.atomic import replace_file
 
-Payload = Mapping[str, Any]
-
 SECTIONS = {"sure": "How sure?", "features": "Which features?", "fit": "How the fit went", "method": "Words, settings"}
-CAPTIONS = {
-    "forest": "Whiskers are intervals. The rows below the logged behaviour estimate the same number as this report in "
-    "other ways. They are a check, not a vote: an estimate that rests on few episodes can be far off by chance.",
-    "ratios": "How much each logged transition counts for the target policy: 1 where it acts as the log does. A long "
-    "tail means that few rows decide.",
-    "agreement": "Episodes the model has not seen: the value it predicts, in groups of states, against the weighted "
-    "return that followed. Points near the diagonal are good.",
-    "fan": "The range of the difference to the logged behaviour at each strength Γ of an unrecorded cause. Dark: the "
-    "cause alone; light: the cause and chance together. Γ multiplies the odds of the logged action.",
-    "path": "Weights as the penalty falls from left to right; dashed: where all features that stand out have entered.",
-    "convergence": "The certified gap: the most by which more iterations could still lower the objective, as a share "
-    "of it.",
-}
-ALERTS = {"red": "Do not use this answer.", "amber": "Caution.", "note": "Note."}
-MOST_ACTIONS = 5  # whose shares are told in words
+HIDDEN = "What if something unrecorded drove the actions?"
 SHAPES = 6  # columns whose shapes are drawn
-SHAPE = (
-    "Each line shows the value as one column changes and the others stay as they are in the log, against its mean; the "
-    "band says how sure that is."
-)
-WEIGHT = (
-    "A weight is the change in value when the feature rises by one standard deviation, the others unchanged. The "
-    "intervals of weights do not account for the choice of the features."
-)
-GLOSSARY = {
-    "Value": "Expected (discounted) sum of rewards per episode if the target policy were in charge from the start.",
-    "Interval": "Covers what this model converges to, at the stated rate over logs like this one; that is the policy's "
-    "value if the assumptions hold. It accounts for the sampling of whole episodes, not for actions missing from the "
-    "log nor for a cause that was not recorded.",
-    "Coverage": "Share of the target policy's choices that the logged policy also makes.",
-    "Ratio": "Probability of the logged action under the target policy over that under the logged policy.",
-    "Bellman error": "How inconsistent the value function is from one step to the next, on episodes it has not seen.",
-    "Kept in resamples": "Share of resampled logs in which the feature is kept: near 100 % is stable, near 0 % luck.",
-    "WIS, PDIS, WPDIS": "Importance sampling: logged returns reweighted, without a model. Unreliable on long episodes.",
-    "DR": "Doubly robust: the value from other episodes plus the weighted errors it makes on these.",
-    "LSTD-Q": "The value without any behaviour probabilities, from a model of every action. If it agrees, that is "
-    "not proof: both may miss the same unrecorded cause.",
-    "LSTD, features that matter": "The same linear model, with the features that stand out alone.",
-    "Effective episodes": "How evenly the weight is spread over the episodes: as over this many that count alike.",
-    "Γ*": "How strongly an unrecorded cause would have to change the odds of the logged action, at every decision, to "
-    "explain the difference away (the marginal sensitivity model, Tan 2006).",
-}
+HEADS = ("Feature", "Weight", "Size", "Interval", "Kept in resamples")
 
 
 def write_page(payload: Payload, path: str | os.PathLike[str]) -> None:
@@ -71,20 +31,16 @@ def write_page(payload: Payload, path: str | os.PathLike[str]) -> None:
 
 def page(payload: Payload) -> str:
     """The page as text; equal payloads give equal bytes."""
-    body = "".join(part(payload) for part in (_answer, _certainty, _hidden, _features, _fit, _method))
-    return shell(f"Value of {payload['target']}", body)
+    body = "".join(part(payload) for part in (_answer, _hidden, _certainty, _features, _fit))
+    return shell.shell(f"Value of {payload['target']}", body + shell.method("evaluation", payload["settings"]))
 
 
 def _answer(p: Payload) -> str:
     """The question, the answer in words, and what speaks against it, which comes first where it must not be used."""
-    red = p["severity"] == "red"
-    body = alerts(p["warnings"]) + _figure_of_value(p) if red else _figure_of_value(p) + alerts(p["warnings"])
-    links = [f'<a href="#{key}">{words}</a>' for key, words in SECTIONS.items()]
-    title = f"What would {escape(str(p['target']))} have been worth?"
-    return (
-        f'<header id="answer" tabindex="-1"><h1>{title}</h1>{body}{entries(in_words(p), "words")}</header>'
-        f'<nav aria-label="Sections">{"".join(links)}</nav>'
-    )
+    shown = [_figure_of_value(p), shell.alerts(p["warnings"])]
+    links = {"hidden": "What if?", **SECTIONS} if p.get("confounding") else SECTIONS
+    title = f"What would {p['target']} have been worth?"
+    return shell.header(title, shown[::-1] if p["severity"] == "red" else shown, in_words(p), links)
 
 
 def _figure_of_value(p: Payload) -> str:
@@ -97,63 +53,35 @@ def _figure_of_value(p: Payload) -> str:
 
 def in_words(p: Payload) -> dict[str, str]:
     """The answer in five sentences, from what the policy does to what to do next."""
-    found = {}
-    if p.get("acts"):
-        found["What it does"] = acts_in_words(p["acts"])
-    found["What it would have been worth"] = _comparison(p)
-    found["How sure that is"] = _sureness(p)
-    robust = p.get("robustness")
-    found["What would have to be true"] = " ".join(filter(None, [p.get("assumptions"), robust and robust["sentence"]]))
-    found["What to do next"] = _next(p)
-    return {name: text for name, text in found.items() if text}
+    return {
+        "What it does": p["acts"]["sentence"] if p.get("acts") else "",
+        "What it would have been worth": _comparison(p),
+        "How sure that is": sureness(p),
+        "What would have to be true": conditions(p.get("assumptions"), p.get("robustness")),
+        "What to do next": remedy(p["warnings"]) or SAY["look_within" if p.get("confounding") else "look"],
+    }
 
 
-def acts_in_words(acts: Mapping[str, Any]) -> str:
-    """Return which actions the policy takes more or less often than was done, as shares of the logged decisions."""
-    shares = list(zip(acts["actions"], acts["logged"], acts["target"], strict=True))
-    moved = sorted(shares, key=lambda entry: -round(abs(entry[2] - entry[1]), 9))[:MOST_ACTIONS]
-    named = [(f"action {name}" if str(name).isdigit() else name, *shares) for name, *shares in moved]
-    changes = [f"{name} in {percent(before)} → {percent(after)}" for name, before, after in named if before != after]
-    if not changes:
-        return "It acts as the log does in every decision."
-    more = " Other actions change less." if len(shares) > len(moved) else ""
-    return f"Of the logged decisions, it takes {'; '.join(changes)}.{more}"
+def conditions(assumptions: str | None, robustness: Payload | None = None) -> str:
+    """What no log can tell, and how strong an unrecorded cause would have to be."""
+    listed = (assumptions or "").replace("docs/assumptions.md", "see Assumptions at the end of this page")
+    return f"{listed} {robustness['sentence']}" if robustness else listed
 
 
-def _sureness(p: Payload) -> str:
+def sureness(p: Payload) -> str:
     """Return what the worst caution means for the reader, and how many episodes carry the answer."""
     carried = f"{count(p['effective_episodes'])} of {count(p['n_episodes'])} episodes"
     said = {
         "red": "Do not use this number: the boxes say why.",
         "amber": "Read it together with the cautions in the boxes.",
-    }.get(p["severity"], "Nothing that was checked speaks against it.")
+    }.get(p["severity"], "Nothing that was checked speaks against this number.")
     return f"{said} Its weight is spread as over {carried} that count alike."
 
 
-def _next(p: Payload) -> str:
-    """The remedy of the worst caution; otherwise where to look next."""
-    worst = next((c for c in p["warnings"] if c["severity"] in ("red", "amber")), None)
-    if worst is not None and worst.get("remedy"):
-        return str(worst["remedy"])
-    if worst is not None:
-        return "Follow the remedy in the first box, then ask again."
-    return "Look at the columns that matter below, and discuss with people who know the field whether they make sense."
-
-
-def alerts(cautions: Sequence[Mapping[str, str]], red: str = ALERTS["red"]) -> str:
-    """Each caution as a box that says in words how bad it is; notes are folded away together."""
-    words = {**ALERTS, "red": red}
-    boxes = [
-        (
-            c["severity"],
-            f'<p class="alert {c["severity"]}"><strong>{words[c["severity"]]}</strong> {prose(c["text"])}</p>',
-        )
-        for c in cautions
-    ]
-    notes = "".join(box for severity, box in boxes if severity == "note")
-    n = sum(severity == "note" for severity, _ in boxes)
-    folded = f"<details><summary>{n} {'note' if n == 1 else 'notes'}</summary>{notes}</details>" if n else ""
-    return "".join(box for severity, box in boxes if severity != "note") + folded
+def remedy(cautions: Sequence[Payload]) -> str:
+    """The remedy of the worst caution; nothing where there are only notes."""
+    worst = next((c for c in cautions if c["severity"] in ("red", "amber")), None)
+    return "" if worst is None else worst.get("remedy") or "Follow the remedy in the first box, then ask again."
 
 
 def _comparison(p: Payload) -> str:
@@ -169,21 +97,12 @@ def _comparison(p: Payload) -> str:
         return first
     low, high = gain["interval"]
     signed = Numbers.of([gain["value"], low, high]).signed
-    change = f"The difference of {signed(gain['value'])} "
-    change += f"({percent(p['level'])} interval {signed(low)} to {signed(high)})"
+    change = f"difference of {signed(gain['value'])} ({percent(p['level'])} interval {signed(low)} to {signed(high)})"
     if p["max_ratio"] == 1 and p["ess_rows"] == p["n_rows"]:
-        return (
-            f"{first} The target acts as the log does in every row, so {change[0].lower()}{change[1:]} is model error."
-        )
+        return f"{first} The target acts as the log does in every row, so the {change} is model error."
     if low <= 0 <= high:
-        return f"{first} {change} is within what chance alone explains."
-    return f"{first} {change} is beyond chance: the target is {'better' if low > 0 else 'worse'}."
-
-
-def _certainty(p: Payload) -> str:
-    cards = f'<div class="cards">{"".join(map(_card, verdicts(p)))}</div>'
-    pair = f'<div class="pair">{_figure("ratios", p)}{_figure("agreement", p)}</div>'
-    return section("sure", "How sure are we?", cards + _figure("forest", p) + _weight_note(p) + pair)
+        return f"{first} The {change} is within what chance alone explains."
+    return f"{first} The {change} is beyond chance: the target is {'better' if low > 0 else 'worse'}."
 
 
 def _hidden(p: Payload) -> str:
@@ -191,10 +110,20 @@ def _hidden(p: Payload) -> str:
     found = p.get("confounding")
     if not found:
         return ""
-    drawing = f"<figure>{charts.fan(found)}<figcaption>{escape(CAPTIONS['fan'])}</figcaption></figure>"
-    return section(
-        "hidden", "What if something unrecorded drove the actions?", f"<p>{prose(found['sentence'])}</p>{drawing}"
+    return shell.section(
+        "hidden", HIDDEN, f"<p>{shell.prose(found['sentence'])}</p>{shell.figure(charts.fan(found), 'fan')}"
     )
+
+
+def _certainty(p: Payload) -> str:
+    cards = "".join(
+        f'<div class="card {v.level}"><span class="soft">{escape(v.name)}</span> '
+        f'<span class="verdict">{escape(v.word)}</span> <b>{escape(v.figure)}</b> <p>{escape(v.meaning)}</p></div>'
+        for v in verdicts(p)
+    )
+    body = f'<div class="cards">{cards}</div>{shell.figure(charts.forest(p), "forest")}{_weight_note(p)}'
+    pair = shell.figure(charts.ratios(p), "ratios") + shell.figure(charts.agreement(p), "agreement")
+    return shell.section("sure", "How sure are we?", f'{body}<div class="pair">{pair}</div>')
 
 
 def _weight_note(p: Payload) -> str:
@@ -206,72 +135,79 @@ def _weight_note(p: Payload) -> str:
     return f'<p class="alert">{found}: WIS and PDIS are unreliable here.</p>'
 
 
-def _card(v: Verdict) -> str:
-    return (
-        f'<div class="card {v.level}"><span class="soft">{escape(v.name)}</span> '
-        f'<span class="verdict">{escape(v.word)}</span> <b>{escape(v.figure)}</b> <p>{escape(v.meaning)}</p></div>'
-    )
-
-
 def _features(p: Payload) -> str:
     kept, of = len(p["features"]), p["n_candidates"]
     title = "Which features matter?"
     if not kept:
-        return section("features", title, "<p>The log does not show that any candidate feature changes the value.</p>")
+        return shell.section("features", title, f"<p>{SAY['no_feature']}</p>")
     share = f"{count(kept)} of {count(of)} candidate features matter. For the others the log does not show an effect"
     if kept == of:
         share = "The one candidate feature matters" if of == 1 else f"All {count(of)} candidate features matter"
     table = feature_table(p["features"], p["level"])
-    return section("features", title, f"<p>{share}. {WEIGHT}</p>{table}{_shapes(p)}")
+    return shell.section("features", title, f"<p>{share}. {SAY['weight']}</p>{table}{_shapes(p)}")
+
+
+def feature_table(features: Sequence[Payload], level: float) -> str:
+    """The features as HTML; those whose interval holds 0 are greyed, and folded away where others are left."""
+    top = max((abs(f["weight"]) for f in features), default=1.0) or 1.0
+    written = Numbers.of(v for f in features for v in (f["weight"], *(f["interval"] or ())))
+    sure, unsure = ([f for f in features if _unsure(f) is kind] for kind in (False, True))
+    if not sure or not unsure:
+        return _table(features, level, top, written)
+    more = "1 more feature was" if len(unsure) == 1 else f"{len(unsure)} more features were"
+    words = f"{more} kept, but with an interval that holds 0: the effect may be nothing"
+    return _table(sure, level, top, written) + shell.folded(words, _table(unsure, level, top, written))
+
+
+def _unsure(f: Payload) -> bool:
+    return f["interval"] is not None and f["interval"][0] <= 0 <= f["interval"][1]
+
+
+def _table(features: Sequence[Payload], level: float, top: float, written: Numbers) -> str:
+    """A cell sorts by its `data-sort` number, or by its text where it has none."""
+    heads = (f'<button type="button">{name}</button>' for name in HEADS)
+    hint = '<span class="hint">Select a heading to sort.</span>'
+    caption = f"<caption>Weights of the features with {percent(level)} intervals. {hint}</caption>"
+    return shell.framed("Features", heads, (_row(f, top, written) for f in features), caption=caption, css="sortable")
+
+
+def _row(f: Payload, top: float, written: Numbers) -> str:
+    low, high = f["interval"] or (None, None)
+    cells = (
+        (f["weight"], written.signed(f["weight"])),
+        (abs(f["weight"]), _meter(f["weight"], top)),
+        (low, "–" if low is None else f"{written.signed(low)} to {written.signed(high)}"),
+        (f["frequency"], percent(f["frequency"])),
+    )
+    body = (f'<td data-sort="{"NaN" if key is None else key}">{text}</td>' for key, text in cells)
+    return shell.row(f["name"], body, ' class="unsure"' if _unsure(f) else "")
+
+
+def _meter(weight: float, top: float) -> str:
+    """A bar to the right for a positive weight, to the left for a negative one."""
+    share = 50 * abs(weight) / top
+    left, css = (50.0, "") if weight >= 0 else (50 - share, ' class="neg"')
+    return f'<span class="meter" aria-hidden="true"><i{css} style="left:{left:.1f}%;width:{share:.1f}%"></i></span>'
 
 
 def _shapes(p: Payload) -> str:
     """How the columns that matter most change the value, a small chart each."""
     kept = {f["name"] for f in p["features"]}
     shown = [c for c in p.get("columns") or () if c["name"] in kept and len(c["shape"]["at"]) > 1][:SHAPES]
-    if not shown:
-        return ""
-    drawn = "".join(
-        f"<figure>{charts.shape(c, p.get('unit') or '')}<figcaption>{escape(_importance(c))}</figcaption></figure>"
-        for c in shown
-    )
-    return f'<h3>How they change the value</h3><p>{SHAPE}</p><div class="pair">{drawn}</div>'
+    drawn = "".join(shell.captioned(charts.shape(c, p.get("unit") or ""), _importance(c)) for c in shown)
+    return f'<h3>How they change the value</h3><p>{SAY["shape"]}</p><div class="pair">{drawn}</div>' if shown else ""
 
 
 def _importance(column: Payload) -> str:
-    share = f"{percent(column['importance'])} ± {percent(2 * column['standard_error'])}"
+    """How much of what the model explains is lost without a column, as far as the log can tell."""
+    lost, error = column["importance"], 2 * column["standard_error"]
+    if lost <= error:
+        return f"{column['name']}: the log does not show how much is lost without it."
+    share = f"about {percent(max(lost - error, 0.0))} to {percent(min(lost + error, 1.0))}"
     return f"{column['name']}: without it, {share} of what the model explains on episodes it has not seen is lost."
 
 
 def _fit(p: Payload) -> str:
-    words = [f"<p>{prose(p[key])}</p>" for key in ("fit", "behavior_policy") if p.get(key)]
-    pair = f'<div class="pair">{_figure("path", p)}{_figure("convergence", p)}</div>'
-    return section("fit", "How did the fit go?", "".join(words) + pair)
-
-
-def _method(p: Payload) -> str:
-    return section("method", "Words and settings", entries(GLOSSARY) + to_repeat(p["settings"]))
-
-
-def to_repeat(settings: Payload) -> str:
-    """The command that made the page, where there was one, and the settings."""
-    command = settings.get("command")
-    line = f'<p class="command"><code>{escape(str(command))}</code></p>' if command else ""
-    others = {name: value for name, value in settings.items() if name != "command"}
-    return f"<h3>To repeat this</h3>{line}{entries(others)}"
-
-
-def entries(found: Mapping[str, Any], css: str = "") -> str:
-    """A list of names with their words."""
-    kind = f' class="{css}"' if css else ""
-    return f"<dl{kind}>{''.join(f'<dt>{escape(k)}</dt><dd>{prose(str(v))}</dd>' for k, v in found.items())}</dl>"
-
-
-def section(name: str, title: str, body: str) -> str:
-    return f'<section id="{name}" aria-labelledby="h-{name}"><h2 id="h-{name}">{title}</h2>{body}</section>'
-
-
-def _figure(name: str, p: Payload) -> str:
-    """A chart with its words, or nothing where there is nothing to draw."""
-    drawing = getattr(charts, name)(p)
-    return f"<figure>{drawing}<figcaption>{escape(CAPTIONS[name])}</figcaption></figure>" if drawing else ""
+    words = "".join(f"<p>{shell.prose(p[key])}</p>" for key in ("fit", "behavior_policy") if p.get(key))
+    pair = shell.figure(charts.path(p), "path") + shell.figure(charts.convergence(p), "convergence")
+    return shell.section("fit", "How did the fit go?", f'{words}<div class="pair">{pair}</div>')

@@ -1,33 +1,92 @@
-"""What all pages share: one style sheet, one short script, no outside resource, and tables that scroll on a phone.
+"""What all pages share: one style sheet, one short script, no outside resource, and the elements that they are made of.
 
-The policy in `CSP` makes a browser refuse any request the page might make: it can be opened in a hospital. The table
-of features can be sorted by every column.
+The policy in `CSP` makes a browser refuse any request the page might make: it can be opened in a hospital. The fixed
+words of the pages are in `texts.toml`.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from typing import Any
 
-from sparsetd.report.words import Numbers, percent
+Payload = Mapping[str, Any]
 
 CSP = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+ALERTS = {"red": "Do not use this answer.", "amber": "Caution.", "note": "Note."}
+
+
+def _resource(name: str) -> str:
+    return files("sparsetd.report").joinpath(name).read_text("utf-8")
+
+
+TEXTS: dict[str, Any] = tomllib.loads(_resource("texts.toml"))
+SAY: dict[str, str] = TEXTS["sentences"]
 
 
 def shell(title: str, body: str) -> str:
     """A page of this look around a body whose header has the id `answer`."""
-    style, script = (files("sparsetd.report").joinpath(name).read_text("utf-8") for name in ("page.css", "page.js"))
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{CSP}">'
-        f"<title>{escape(title)}</title><style>\n{style}</style></head>"
+        f"<title>{escape(title)}</title><style>\n{_resource('page.css')}</style></head>"
         f'<body><a class="skip" href="#answer">Skip to the answer</a><main>{body}</main>'
-        f'<div id="tip" aria-hidden="true" hidden></div><script>\n{script}</script></body></html>\n'
+        f'<div id="tip" aria-hidden="true" hidden></div><script>\n{_resource("page.js")}</script></body></html>\n'
     )
+
+
+def header(title: str, shown: Sequence[str], words: Mapping[str, Any], links: Mapping[str, str]) -> str:
+    """The top of a page: the question, what is shown at once, the answer in words, and links to the sections."""
+    told = entries({name: text for name, text in words.items() if text}, "words")
+    found = "".join(f'<a href="#{key}">{escape(name)}</a>' for key, name in links.items())
+    top = f'<header id="answer" tabindex="-1"><h1>{escape(title)}</h1>{"".join(shown)}{told}</header>'
+    return f'{top}<nav aria-label="Sections">{found}</nav>'
+
+
+def section(name: str, title: str, body: str) -> str:
+    return f'<section id="{name}" aria-labelledby="h-{name}"><h2 id="h-{name}">{escape(title)}</h2>{body}</section>'
+
+
+def method(page: str, settings: Payload) -> str:
+    """The last section: the words that the page uses, the command that made it, where there was one, and settings."""
+    words = {name: TEXTS["glossary"][name] for name in TEXTS["pages"][page]}
+    command = settings.get("command")
+    line = f'<p class="command"><code>{escape(str(command))}</code></p>' if command else ""
+    others = {name: value for name, value in settings.items() if name != "command"}
+    return section("method", "Words and settings", f"{entries(words)}<h3>To repeat this</h3>{line}{entries(others)}")
+
+
+def entries(found: Mapping[str, Any], css: str = "") -> str:
+    """A list of names with their words."""
+    kind = f' class="{css}"' if css else ""
+    return f"<dl{kind}>{''.join(f'<dt>{escape(k)}</dt><dd>{prose(str(v))}</dd>' for k, v in found.items())}</dl>"
+
+
+def alerts(cautions: Sequence[Mapping[str, str]], red: str = ALERTS["red"]) -> str:
+    """Each caution as a box that says in words how bad it is; notes are folded away together."""
+    words, boxes = {**ALERTS, "red": red}, {True: "", False: ""}
+    for c in cautions:
+        box = f'<p class="alert {c["severity"]}"><strong>{words[c["severity"]]}</strong> {prose(c["text"])}</p>'
+        boxes[c["severity"] == "note"] += box
+    n = sum(c["severity"] == "note" for c in cautions)
+    return boxes[False] + (folded(f"{n} {'note' if n == 1 else 'notes'}", boxes[True]) if n else "")
+
+
+def folded(summary: str, body: str) -> str:
+    return f"<details><summary>{escape(summary)}</summary>{body}</details>"
+
+
+def figure(drawing: str, name: str) -> str:
+    """A chart with the caption of this name, or nothing where there is nothing to draw."""
+    return captioned(drawing, TEXTS["captions"][name]) if drawing else ""
+
+
+def captioned(drawing: str, caption: str) -> str:
+    return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def prose(text: str) -> str:
@@ -36,7 +95,13 @@ def prose(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", joined)
 
 
-def table(label: str, heads: Iterable[str], rows: Iterable[str], *, caption: str = "", css: str = "") -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose rows begin with their names; headings are text, other cells ready HTML."""
+    body = (row(first, (f"<td>{cell}</td>" for cell in rest)) for first, *rest in rows)
+    return framed(heads[0], map(escape, heads), body)
+
+
+def framed(label: str, heads: Iterable[str], rows: Iterable[str], *, caption: str = "", css: str = "") -> str:
     """A table of ready headings and rows; `label` names the region that scrolls."""
     head = "".join(f'<th scope="col">{name}</th>' for name in heads)
     kind = f' class="{css}"' if css else ""
@@ -47,54 +112,3 @@ def table(label: str, heads: Iterable[str], rows: Iterable[str], *, caption: str
 def row(name: str, cells: Iterable[str], css: str = "") -> str:
     """A row: its name, and cells that are ready HTML."""
     return f'<tr{css}><th scope="row"><bdi>{escape(name)}</bdi></th>{"".join(cells)}</tr>'
-
-
-Payload = Mapping[str, Any]
-HEADS = ("Feature", "Weight", "Size", "Interval", "Kept in resamples")
-
-
-def feature_table(features: Sequence[Payload], level: float) -> str:
-    """The features as HTML; those whose interval holds 0 are greyed, and folded away where others are left."""
-    top = max((abs(f["weight"]) for f in features), default=1.0) or 1.0
-    written = Numbers.of(v for f in features for v in (f["weight"], *(f["interval"] or ())))
-    sure = [f for f in features if not _unsure(f)]
-    unsure = [f for f in features if _unsure(f)]
-    if not sure or not unsure:
-        return _table(features, level, top, written)
-    more = "1 more feature was" if len(unsure) == 1 else f"{len(unsure)} more features were"
-    words = f"{more} kept, but with an interval that holds 0: the effect may be nothing"
-    return (
-        _table(sure, level, top, written)
-        + f"<details><summary>{words}</summary>{_table(unsure, level, top, written)}</details>"
-    )
-
-
-def _unsure(f: Payload) -> bool:
-    return f["interval"] is not None and f["interval"][0] <= 0 <= f["interval"][1]
-
-
-def _table(features: Sequence[Payload], level: float, top: float, written: Numbers) -> str:
-    """A cell sorts by its `data-sort` number, or by its text where it has none."""
-    heads = (f'<button type="button">{name}</button>' for name in HEADS)
-    hint = '<span class="hint">Select a heading to sort.</span>'
-    caption = f"<caption>Weights of the features with {percent(level)} intervals. {hint}</caption>"
-    return table("Features", heads, (_row(f, top, written) for f in features), caption=caption, css="sortable")
-
-
-def _row(f: Payload, top: float, written: Numbers) -> str:
-    low, high = f["interval"] or (None, None)
-    cells = (
-        (f["weight"], written.signed(f["weight"])),
-        (abs(f["weight"]), _meter(f["weight"], top)),
-        (low, "–" if low is None else f"{written.signed(low)} to {written.signed(high)}"),
-        (f["frequency"], percent(f["frequency"])),
-    )
-    body = (f'<td data-sort="{"NaN" if key is None else key}">{text}</td>' for key, text in cells)
-    return row(f["name"], body, ' class="unsure"' if _unsure(f) else "")
-
-
-def _meter(weight: float, top: float) -> str:
-    """A bar to the right for a positive weight, to the left for a negative one."""
-    share = 50 * abs(weight) / top
-    left, css = (50.0, "") if weight >= 0 else (50 - share, ' class="neg"')
-    return f'<span class="meter" aria-hidden="true"><i{css} style="left:{left:.1f}%;width:{share:.1f}%"></i></span>'

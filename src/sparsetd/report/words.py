@@ -1,75 +1,16 @@
-"""Numbers in words and in tables: how a figure is written, and what it means for the reader."""
+"""Figures and what they mean for the reader, and tables for a terminal."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-MINUS = "−"
-SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+from sparsetd._tools.numbers import Numbers, count, number, percent
+from sparsetd.report.shell import TEXTS
 
-
-@dataclass(frozen=True)
-class Numbers:
-    """How numbers that stand beside one another are written: rounded at one place, with one power of ten.
-
-    `place` counts decimals (−2: hundreds), `power` is the power of ten that is taken out of numbers too long to read.
-    """
-
-    place: int
-    power: int = 0
-
-    @classmethod
-    def of(cls, values: Iterable[float | None], finest: float | None = None) -> Numbers:
-        """Three digits of the largest value, and up to six where an interval `finest` wide needs them to be seen."""
-        size = max((abs(v) for v in values if v is not None and math.isfinite(v)), default=0.0)
-        digits = 3 if not finest else min(max(3, 2 + exponent(size) - exponent(finest)), 6)
-        return cls(digits - 1 - exponent(size), 0 if 1e-4 <= size < 1e9 else exponent(size))
-
-    def __call__(self, value: float | None) -> str:
-        """The number with a real minus sign; a dash where there is none."""
-        text = self.digits(value)
-        return text if text == "–" or not self.power else f"{text} × {ten(self.power)}"
-
-    def digits(self, value: float | None) -> str:
-        """The number without its power of ten."""
-        if value is None or not math.isfinite(value):
-            return "–"
-        text = f"{round(value, self.place) / 10.0**self.power:,.{max(self.place + self.power, 0)}f}"
-        return text.replace("-", MINUS)
-
-    def signed(self, value: float | None) -> str:
-        text = self(value)
-        return text if text.startswith((MINUS, "–")) else f"+{text}"
-
-
-def number(value: float | None) -> str:
-    """A number that stands alone."""
-    return Numbers.of([value])(value)
-
-
-def exponent(size: float) -> int:
-    """The power of ten of the first digit; 0 for nothing, and for what is next to nothing in floating point."""
-    return math.floor(math.log10(size)) if size > 1e-300 else 0
-
-
-def ten(power: int) -> str:
-    """10 to a power, as it is printed."""
-    return "10" + str(power).translate(SUPERSCRIPT)
-
-
-def percent(share: float | None) -> str:
-    """Whole percents, and as many decimals near 0 and 1 as it takes to tell 99.7 % from 100 %."""
-    if share is None or not math.isfinite(share):
-        return "–"
-    room = round(min(abs(share), abs(1 - share)), 12)
-    return f"{100 * share:.{min(max(-2 - exponent(room), 0), 3)}f} %"
-
-
-def count(value: float) -> str:
-    return f"{value:,.0f}"
+LEVELS = ("good", "warn", "bad")
 
 
 def answers(p: Mapping[str, Any]) -> Numbers:
@@ -88,58 +29,29 @@ class Verdict:
     word: str
     meaning: str
 
+    @classmethod
+    def of(cls, kind: str, grade: float, figure: str, **named: str) -> Verdict:
+        """The verdict of a kind: the grade is good or fair from the limits of `texts.toml` on."""
+        told = TEXTS["cards"][kind]
+        place = sum(grade < limit for limit in told["limits"])
+        return cls(told["name"], figure, LEVELS[place], told["words"][place], told["meaning"].format(**named))
+
 
 def verdicts(p: Mapping[str, Any]) -> list[Verdict]:
     """The four questions a careful reader asks of a log; three where no fold has episodes enough for the last."""
-    found = p["bellman_error"]
-    cards = [_coverage(p), _sample(p), _ratio(p), *([_bellman(**found)] if found and found["noise"] > 0 else [])]
+    carried, n, top, found = p["effective_episodes"], p["n_episodes"], p["max_ratio"], p["bellman_error"]
+    sizes = {"n_episodes": count(n), "rows": count(p["effective_rows"]), "n_rows": count(p["n_rows"])}
+    cards = [
+        Verdict.of("coverage", p["coverage"], percent(p["coverage"])),
+        Verdict.of("episodes", min(carried / 100, 4 * carried / n), count(carried), **sizes),
+        Verdict.of("ratio", -top, f"{number(top)}×"),
+    ]
+    if found and found["noise"] > 0:
+        times, flat = found["value"] / found["noise"], found["constant"] / found["noise"]
+        cards.append(Verdict.of("bellman", -times, f"{times:.2g}×", flat=f"{flat:.2g}×"))
     if p["severity"] != "red":
         return cards
     return [replace(v, level="plain") if v.level == "good" else v for v in cards]  # no green on a page not to be used
-
-
-def _coverage(p: Mapping[str, Any]) -> Verdict:
-    share = p["coverage"]
-    level, word = _grade(share, 0.95, 0.8, "covered", "partly covered", "poorly covered")
-    meaning = "of the target policy's choices also occur in the log. It says nothing about the others."
-    return Verdict("Support coverage", percent(share), level, word, meaning)
-
-
-def _sample(p: Mapping[str, Any]) -> Verdict:
-    carried, n = p["effective_episodes"], p["n_episodes"]
-    level, word = _grade(min(carried / 100, 4 * carried / n), 1, 0.5, "plenty", "modest", "too few")
-    meaning = (
-        f"of {count(n)} episodes: the weight of the answer is spread as over so many that count alike "
-        f"(rows: {count(p['effective_rows'])} of {count(p['n_rows'])})."
-    )
-    return Verdict("Effective episodes", count(carried), level, word, meaning)
-
-
-def _ratio(p: Mapping[str, Any]) -> Verdict:
-    top = p["max_ratio"]
-    level, word = _grade(-top, -20, -100, "even", "uneven", "dominated by few rows")
-    return Verdict(
-        "Largest weight",
-        f"{number(top)}×",
-        level,
-        word,
-        "is the most that a single row counts. A large weight lets one unusual episode move the answer.",
-    )
-
-
-def _bellman(value: float, noise: float, constant: float) -> Verdict:
-    level, word = _grade(-value / noise, -2, -5, "near chance", "some model error", "the features miss something")
-    flat = f"{constant / noise:.2g}×"
-    meaning = f"the error that chance alone leaves on held-out episodes. A model without any feature has {flat}."
-    return Verdict("Bellman error", f"{value / noise:.2g}×", level, word, meaning)
-
-
-def _grade(value: float, good: float, fair: float, *words: str) -> tuple[str, str]:
-    place = 0 if value >= good else 1 if value >= fair else 2
-    return ("good", "warn", "bad")[place], words[place]
-
-
-Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -150,7 +62,7 @@ class Column:
     title: str
     format: str = ""
 
-    def cell(self, row: Row) -> str:
+    def cell(self, row: Mapping[str, Any]) -> str:
         return formatted(row.get(self.key), self.format)
 
 
@@ -163,14 +75,12 @@ def formatted(value: Any, spec: str = "") -> str:
     return format(value, "" if isinstance(value, str) else spec)
 
 
-def text_table(rows: Sequence[Row], columns: Sequence[Column], bold: Callable[[str], str] = str) -> str:
+def text_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], bold: Callable[[str], str] = str) -> str:
     """Aligned columns for a terminal: the first to the left, the others to the right; `bold` dresses the header."""
     cells = [[column.title for column in columns], *([column.cell(row) for column in columns] for row in rows)]
-    widths = [max(map(len, entries)) for entries in zip(*cells, strict=True)]
-    header, *body = ["  ".join(_aligned(line, widths)).rstrip() for line in cells]
+    first, *others = (max(map(len, entries)) for entries in zip(*cells, strict=True))
+    header, *body = (
+        "  ".join([name.ljust(first), *(text.rjust(width) for text, width in zip(rest, others, strict=True))]).rstrip()
+        for name, *rest in cells
+    )
     return "\n".join([bold(header), *body])
-
-
-def _aligned(line: Sequence[str], widths: Sequence[int]) -> list[str]:
-    first, *others = [(text.ljust, text.rjust) for text in line]
-    return [first[0](widths[0]), *(right(width) for (_, right), width in zip(others, widths[1:], strict=True))]

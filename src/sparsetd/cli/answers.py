@@ -1,0 +1,321 @@
+"""The commands that judge policies on a log: evaluate, compare, improve and sensitivity."""
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentTypeError, Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsetd import evaluation
+from sparsetd._tools import memory
+from sparsetd.cli import options
+from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
+from sparsetd.evaluation.result import Decision
+from sparsetd.logs import Shard
+from sparsetd.logs.door import extent
+from sparsetd.storage.atomic import replace_file
+
+BUILT = "functions that are built of the columns, or 'none' for the columns as they are"
+CLASSIFIERS = ("logistic", "boosting", "forest")
+JUDGING = (
+    options.GAMMA,
+    option("--level P", "level of the intervals", options.inside, 0.95),
+    option("--features", BUILT, ("auto", "none"), "auto"),
+    option("--classifier", "estimate the behaviour policy with this classifier", CLASSIFIERS),
+    option("--cluster COLUMN", "episodes with the same value belong together: 'patient' of several stays"),
+    options.N_FOLDS,
+    *options.ENGINE,
+)
+HALVES = "random halves of the log for the selection frequencies"
+KINDS = ("every", "first", "persistent")
+WHEN = "the cause is new at every decision, touches the first one alone, or lasts"
+FACTORS = "1.25,1.5,2,3,5"
+
+
+def judging(args: Namespace, console: Console, *more: str) -> dict[str, Any]:
+    """How policies are judged, from the options `JUDGING`, and `more` options as they are."""
+    return {
+        "gamma": args.gamma,
+        "level": args.level,
+        "features": None if args.features == "none" else args.features,
+        "classifier": classifier_of(args.classifier),
+        "cluster": args.cluster,
+        "n_folds": args.n_folds,
+        "engine": options.engine_of(args),
+        "checkpoint": args.checkpoint,
+        "progress": console.progress,
+        **{name: getattr(args, name) for name in more},
+    }
+
+
+def judged_log(args: Namespace, console: Console, **columns: Any) -> tuple[Shard, ...]:
+    """The log of a command that judges policies; what is in one file is refused where it does not fit into memory."""
+    groups = {} if args.cluster is None else {"group": args.cluster}
+    parts = options.read_shards(args, **groups, **columns)
+    return (_fitting(parts[0], console, args.features),) if len(parts) == 1 else parts
+
+
+def _fitting(log: Shard, console: Console, features: str) -> Shard:
+    """The log, refused where its evaluation does not fit into memory; it is read here if only that tells its size."""
+    from sparsetd.features.basis import LARGEST
+
+    n, p = (0, 0) if log.log is not None else extent(log.path, **log.columns)
+    if not n:
+        log = Shard(log.read())
+        n, p = log.read().observation.shape
+    built = LARGEST // 3 if features == "auto" else 0
+    need = memory.for_evaluation(n, p + built)
+    if need > memory.GIB:
+        console.progress(f"this takes up to {need / memory.GIB:.1f} GiB of memory")
+    what, remedy = f"to evaluate about {n:,} rows of {p} columns", "take fewer rows or columns, or a larger machine"
+    memory.require(need, what, remedy)
+    return log
+
+
+def classifier_of(name: str | None) -> Any:
+    """The classifier of this name; None where none is named."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    known = {
+        "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
+        "boosting": HistGradientBoostingClassifier(random_state=0),
+        "forest": RandomForestClassifier(min_samples_leaf=5, random_state=0),
+    }
+    return None if name is None else known[name]
+
+
+def page_of(args: Namespace, *models: str | None) -> Path | None:
+    """Where the page of the command goes; no input may be overwritten."""
+    return options.check_output(args.report, ".html", ".htm", inputs=[args.log, *models])
+
+
+def told(args: Namespace, result: Decision, page: Path | None, *lines: str, **settings: Any) -> Outcome:
+    """The answer with more lines below it; the page is written where one is wanted."""
+    if page is not None:
+        replace_file(page, result.page(**options.said(args, **settings)))
+        lines = (*lines, f"report: {page}")
+    return Outcome("\n".join([str(result), *lines]), {**result.to_dict(), "report": args.report})
+
+
+@command(
+    *options.LOG,
+    options.PART,
+    options.TARGET,
+    *options.REPORT,
+    option("--lower P", "also print a one-sided bound: the value is at least this, at level P", options.confident),
+    option("--all-features", "keep every feature, without selection", bool),
+    option("--check", "also ask boosted trees, for up to a minute", ("boosting",)),
+    options.n_resamples(HALVES),
+    options.seed_of("the halves"),
+    *JUDGING,
+)
+def evaluate(args: Namespace, console: Console) -> Outcome:
+    """Estimate the value of a target policy from a log, with an interval and reasons.
+
+    Prints the value of the target policy at the start of an episode, with a 95 % interval. Says how
+    much of the log speaks about that policy: effective sample size, largest importance ratio and
+    coverage. Lists the features that carry the value, and what importance sampling, doubly robust
+    estimates and LSTD say for comparison.
+
+    If the log has no column behavior_prob (or ratio), the behaviour policy is estimated from the
+    actions by a cross-fitted, calibrated classifier.
+
+    examples:
+      sparsetd evaluate log.parquet --target target_prob --report report.html
+      sparsetd evaluate log.csv --target policies:greedy --gamma 1
+      sparsetd evaluate log.parquet --target behavior --all-features --json
+      sparsetd evaluate log-shards --target target_prob --n-jobs 4 --checkpoint kept
+    """
+    from sparsetd import LSTD
+
+    page = page_of(args, options.model_in(args.target))
+    target, columns = options.target_of(args.target, args.log)
+    how = judging(args, console, "n_resamples", "random_state", "check")
+    estimator = LSTD(gamma=args.gamma, fit_intercept=True) if args.all_features else None
+    result = evaluation.evaluate(judged_log(args, console, **columns), target, estimator=estimator, **how)
+    if not math.isfinite(result.value):
+        raise ArithmeticError("the value is too large to compute: rescale the rewards, and look at 'sparsetd inspect'")
+    bound = None if args.lower is None else result.estimate.interval(2 * args.lower - 1)[0]
+    lines = [] if bound is None else [f"at least {bound:.4f} with {100 * args.lower:.6g}% confidence"]
+    named = {"log": args.log, "target": args.target or "as logged"}
+    found = told(args, result, page, *lines, target=named["target"])
+    found.data.update(unit=args.unit, settings={**named, **found.data["settings"]})
+    found.data.update({} if bound is None else {"lower_bound": bound})
+    return found
+
+
+@command(
+    *options.LOG,
+    options.PART,
+    option("--target [NAME=]POLICY", "a policy, with a name if you like", list),
+    option("--by COLUMN", "also compare within groups of this column, observed or not"),
+    *options.REPORT,
+    options.n_resamples(f"{HALVES}, where one policy is named"),
+    options.seed_of("the halves"),
+    *JUDGING,
+)
+def compare(args: Namespace, console: Console) -> Outcome:
+    """Compare several policies on one log: values, all differences, which may be best.
+
+    The value of every policy and all their differences, with intervals that hold for all of them at
+    once; the set of policies that may be the best; where they act differently and what that is worth.
+    The first policy is the one the others are compared with.
+
+    A policy is anything that 'sparsetd evaluate --target' takes. One rule with a range of thresholds in
+    braces, without a name, stands for one policy per threshold.
+
+    examples:
+      sparsetd compare log.parquet --target current=behavior --target new=target_prob
+      sparsetd compare log.parquet --target current=behavior --target q=greedy:q.sparsetd --report page.html
+      sparsetd compare log.parquet --target behavior --target 'B if lactate > 2' --by age
+      sparsetd compare log.parquet --target 'B if lactate > {1..4}'
+    """
+    pairs = _pairs(args.target)
+    page = page_of(args, *(options.model_in(policy) for _, policy in pairs))
+    targets, column = _targets(args, pairs)
+    log = judged_log(args, console, ratio=None, target_prob=column)
+    console.progress(f"comparing {len(targets)} policies" if isinstance(targets, dict) else "comparing the thresholds")
+    how = judging(args, console, "n_resamples", "random_state")
+    result = evaluation.compare(log, targets, by=_groups(args, len(log)), **how)
+    return told(args, result, page, targets=", ".join(args.target), gamma=args.gamma)
+
+
+def _pairs(texts: list[str]) -> list[tuple[str, str]]:
+    """Names and policies; a policy without a name is its own, and a single rule with thresholds has none."""
+    if len(texts) == 1 and "{" in texts[0]:
+        return [("", texts[0])]
+    pairs = [_named(text) for text in texts]
+    names = [name for name, _ in pairs]
+    again = next((name for name in names if names.count(name) > 1), None)
+    if again is not None:
+        raise WrongInput(f"two policies are called '{again}'; give every policy its own name")
+    if not names:
+        raise WrongInput("name the policies, for instance --target current=behavior --target new=target_prob")
+    return pairs
+
+
+def _named(text: str) -> tuple[str, str]:
+    """The name and the policy of NAME=POLICY; a rule in words, which may hold an equals sign, names itself."""
+    name, equals, policy = text.partition("=")
+    if not equals or " if " in name:
+        return text, text
+    if not name.strip() or not policy:
+        raise WrongInput(f"argument --target: must look like NAME=POLICY or POLICY, not '{text}'")
+    return name, policy
+
+
+def _targets(args: Namespace, pairs: list[tuple[str, str]]) -> tuple[Any, str | None]:
+    """The policies by name (or a family of rules), and the column of the log that one of them is."""
+    from sparsetd.evaluation.target import taken
+
+    if pairs[0][0] == "":
+        return pairs[0][1], None
+    found: dict[str, Any] = {}
+    column: str | None = None
+    for name, text in pairs:
+        found[name], columns = options.target_of(text, args.log)
+        own = columns.get("target_prob")
+        if found[name] is None and own is not None and column in (None, own):
+            column = own
+        elif found[name] is None:
+            found[name] = taken(np.asarray(options.read_log(args, **columns).target_prob), text)
+    return found, column
+
+
+def _groups(args: Namespace, n_parts: int) -> Any:
+    """Return what --by names: an observed column, or one that is read for it."""
+    if args.by is None or n_parts > 1:
+        return args.by
+    try:
+        log = options.read_log(args, ratio=None, target_prob=None)
+        if args.by in (log.names or ()):
+            return args.by
+        return {args.by: options.read_log(args, ratio=None, target_prob=None, group=args.by).group}
+    except ValueError as error:
+        raise WrongInput(str(error).replace("`group` names", "--by names")) from None
+
+
+@command(
+    *options.LOG,
+    options.PART,
+    option("--out FILE", "policy file to write (.sparsetd), recommended or not"),
+    *options.REPORT,
+    option("--learn P", "share of episodes to learn on", options.inside, 0.5),
+    options.n_resamples("random splits, an odd number; their median decides", 5),
+    options.seed_of("the splits"),
+    *JUDGING,
+)
+def improve(args: Namespace, console: Console) -> Outcome:
+    """Learn a better policy on one part of a log and test it once on the other.
+
+    The episodes are split. On one part several policies near the logged behaviour are learnt and one
+    is chosen; on the other it is tested once. That is done for several splits, and the median decides:
+    it is recommended only if it does better there than what was done, beyond chance. "No policy is
+    recommended" is an answer, not an error.
+
+    The policy is a small table of scores that can be read, saved, applied to new rows with 'sparsetd
+    predict', and named as a --target.
+
+    examples:
+      sparsetd improve log.parquet --out policy.sparsetd --report page.html
+      sparsetd predict policy.sparsetd new.parquet
+      sparsetd compare other.parquet --target current=behavior --target new=policy.sparsetd
+    """
+    from sparsetd.estimators import model_file
+
+    out, page = options.check_output(args.out, ".sparsetd", inputs=[args.log]), page_of(args)
+    log = judged_log(args, console, ratio=None, target_prob=None)
+    result = evaluation.improve(log, **judging(args, console, "learn", "n_resamples", "random_state"))
+    lines = []
+    if out is not None:
+        model_file.save(result.policy, out, notes={"log": args.log, "recommended": result.recommended})
+        lines = [f"policy: {out}"]
+    splits = {"learn": args.learn, "n_resamples": args.n_resamples, "random_state": args.random_state}
+    found = told(args, result, page, *lines, gamma=args.gamma, **splits)
+    found.data.update(out=args.out)
+    return found
+
+
+def strengths(text: str) -> list[float]:
+    """Factors of at least 1, separated by commas."""
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = [0.0]
+    if not all(1 <= g < float("inf") for g in found):
+        raise ArgumentTypeError(f"must be numbers of at least 1, separated by commas, not '{text}'")
+    return found
+
+
+@command(
+    *options.LOG,
+    options.PART,
+    options.TARGET,
+    option("--confounding G,…", "the factors, each at least 1", strengths, FACTORS),
+    option("--kind", WHEN, KINDS, "every"),
+    *options.REPORT,
+    *JUDGING,
+)
+def sensitivity(args: Namespace, console: Console) -> Outcome:
+    """Bound the value of a policy if an unrecorded cause drove the logged actions.
+
+    The lowest and the highest value, and difference to what was done, that a cause could hide which
+    nobody recorded and which changes the odds of the logged action by up to a factor of G (the marginal
+    sensitivity model). G = 1 is the answer of 'sparsetd evaluate'.
+
+    examples:
+      sparsetd sensitivity log.parquet --target policies:mine
+      sparsetd sensitivity log.parquet --target policies:mine --confounding 1.1,1.5,2 --report page.html
+      sparsetd sensitivity log.parquet --target policies:mine --kind persistent
+    """
+    page = page_of(args, options.model_in(args.target))
+    target, columns = options.target_of(args.target, args.log)
+    log = judged_log(args, console, **columns)
+    result = evaluation.sensitivity(log, target, **judging(args, console, "confounding", "kind"))
+    return told(args, result, page, target=args.target or "as logged")

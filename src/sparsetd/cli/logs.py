@@ -1,0 +1,179 @@
+"""The commands that make a log or look at one: example, prepare, shard and inspect."""
+
+from __future__ import annotations
+
+import io
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sparsetd import logs
+from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
+from sparsetd.cli.options import COLUMNS, LOG, SIZES, SOURCES, at_least, check_output, seed_of
+from sparsetd.logs import sharding
+from sparsetd.logs.prepare import KEEP, MISSING, MessyLog
+from sparsetd.storage.atomic import replace_file
+
+GAPS = (
+    "gaps get the last value of the episode (the default where the time is known), the median, or the median and a "
+    "mark (the default elsewhere), or are listed as problems"
+)
+ENDS = "if no column says how episodes end: they end with their last row, or recording stopped there"
+
+
+@command(
+    option("name", "which example", ("icu-sepsis",)),
+    option("--out FILE", ".parquet, .csv or .npz", required=True),
+    option("--episodes N", "patients", at_least(1, 10**6), 2000),
+    option("--target", "target policy", ("greedy", "half", "expert", "optimal"), "greedy"),
+    option("--noise N", "columns of noise to add", at_least(0, 10**5), 0),
+    seed_of("the patients"),
+)
+def example(args: Namespace, console: Console) -> Outcome:
+    """Write an example log to try the other commands on.
+
+    icu-sepsis: intensive-care patients treated by clinicians (needs: pip install icu-sepsis). 47
+    clinical features, the clinicians' probabilities and those of a target policy; the true value of
+    the target is printed, so that you can compare.
+
+    examples:
+      sparsetd example icu-sepsis --out icu.parquet
+      sparsetd evaluate icu.parquet --target target_prob --report icu.html
+    """
+    from sparsetd.problems.icu_sepsis import ICUSepsis
+
+    target = check_output(args.out, ".parquet", ".csv", ".npz")
+    problem = ICUSepsis.load(gamma=0.99)
+    policy = problem.policy(args.target)
+    console.progress(f"treating {args.episodes:,} patients")
+    log = problem.log(args.episodes, policy, np.random.default_rng(args.random_state), n_noise=args.noise)
+    write_log(log, target or Path(args.out))
+    truth = problem.exact_value(policy)
+    text = (
+        f"{len(log):,} transitions of {log.n_episodes:,} patients; true value of the target {truth:.4f} at gamma 0.99"
+    )
+    data = {"log": args.out, "n_rows": len(log), "n_episodes": log.n_episodes, "true_value": truth, "gamma": 0.99}
+    return Outcome(f"{text}\nlog: {args.out}", data)
+
+
+def write_log(log: logs.Transitions, path: Path) -> None:
+    """The columns of the documented schema, as Parquet, CSV or NumPy archive."""
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    columns, buffer = _columns(log), io.BytesIO()
+    if path.suffix.lower() == ".npz":
+        np.savez(buffer, allow_pickle=False, **columns)
+    elif path.suffix.lower() == ".parquet":
+        pyarrow.parquet.write_table(pyarrow.table(columns), buffer)
+    else:
+        plain = pyarrow.csv.WriteOptions(quoting_style="none", quoting_header="none")
+        pyarrow.csv.write_csv(pyarrow.table(columns), buffer, plain)
+    replace_file(path, buffer.getvalue())
+
+
+def _columns(log: logs.Transitions) -> dict[str, Any]:
+    """The columns by their names in the schema; flags are 0 and 1."""
+    names = log.names or tuple(str(i) for i in range(log.observation.shape[1]))
+    columns: dict[str, Any] = {"episode": log.episode}
+    columns |= {f"obs_{name}": log.observation[:, j] for j, name in enumerate(names)}
+    columns |= {name: getattr(log, name) for name in ("action", "reward", "terminated", "truncated")}
+    columns |= {f"next_obs_{name}": log.next_observation[:, j] for j, name in enumerate(names)}
+    columns |= {name: getattr(log, name) for name in ("behavior_prob", "target_prob", "ratio")}
+    known = {name: column for name, column in columns.items() if column is not None}
+    return {name: column.astype(int) if column.dtype == bool else column for name, column in known.items()}
+
+
+@command(
+    option("log TABLE", SOURCES),
+    COLUMNS,
+    option("--reward COLUMN[: WORD=NUMBER, …]", "the reward, and what each word of an outcome is worth"),
+    option("--out FILE", "the log to write (.parquet)", required=True),
+    option("--missing", GAPS, MISSING),
+    option("--ends", ENDS, ("last-row", "cut")),
+    option("--bandit", "every row is a decision of its own", bool),
+    option("--drop NAME", "leave this column out", list),
+    option("--keep WHAT", f"do not touch this: {', '.join(KEEP)}", list),
+    option("--na WORD", "one more word for a missing value", list),
+    option("--text NAME", "read this column as text", list),
+    option("--dates", "how dates such as 3/4/2024 are meant", ("day-first", "month-first")),
+    option("--like LOG", "prepare the table as this log was prepared: same codes, categories and medians"),
+)
+def prepare(args: Namespace, console: Console) -> Outcome:
+    """Turn a raw table with text, dates and gaps into a log.
+
+    One row of the table is one decision. Treatments and categories may be text and keep their
+    names, yes and no become flags, dates put the rows of an episode in order, exact copies are
+    dropped, and gaps are filled. Columns that have no role are observed. Everything that was done is
+    said. If something cannot be understood, all problems of the file are listed at once and nothing
+    is written.
+
+    examples:
+      sparsetd prepare stays.csv --out log.parquet
+      sparsetd prepare stays.csv --out log.parquet --column episode=mrn --column time=charted --drop notes
+      sparsetd prepare stays.csv --out log.parquet --reward "Outcome: alive=1, dead=0"
+      sparsetd prepare clicks.csv --out log.parquet --bandit --column reward=clicked
+      sparsetd prepare new.csv --out new.parquet --like log.parquet
+    """
+    out = check_output(args.out, ".parquet", inputs=[args.log, args.like])
+    assert out is not None
+    roles = dict(args.column) | ({} if args.reward is None else {"reward": args.reward})
+    options = ("missing", "ends", "bandit", "drop", "keep", "na", "text", "dates", "like")
+    try:
+        made = logs.prepare(args.log, **{name: getattr(args, name) for name in options}, **roles)
+        log = made.transitions if "reward" in made.columns else f"{len(made)} rows without a reward"
+    except MessyLog as mess:
+        for problem in mess.problems:
+            console.error(problem)
+        return Outcome("", {"error": mess.problems[0], "exit_code": 2, "problems": mess.problems}, code=2)
+    made.save(out)
+    data = {"log": str(out), "rows": len(made), "notes": made.notes, "action_names": made.action_names}
+    return Outcome(f"{made}\n\n{log}\nlog: {out}", data)
+
+
+@command(
+    option("logs RAW", SOURCES, nargs="+"),
+    COLUMNS,
+    *SIZES,
+    option("--out DIR", "folder for the shards", required=True),
+    option("--shards N", "how many (default: one for every 64 MiB)", at_least(1, sharding.MOST_SHARDS)),
+)
+def shard(args: Namespace, _: Console) -> Outcome:
+    """Split a log of any size into files of whole, sorted episodes.
+
+    Sorts logs that do not fit in memory, in any order, by episode and step into Parquet files of
+    whole episodes, with a manifest (columns, counts, checksums). The folder can then be given to
+    evaluate, select, fit and inspect in place of a log, and they need memory for a few of its files
+    only. An interrupted run continues when you start it again with the same arguments.
+
+    examples:
+      sparsetd shard log.csv --out log-shards
+      sparsetd shard 2024/*.parquet 2025/*.parquet --out log-shards --shards 200
+      sparsetd evaluate log-shards --target target_prob --n-jobs 4
+    """
+    manifest = sharding.shard(args.logs, args.out, n_shards=args.shards, **dict(args.column))
+    counts = {"rows": manifest["rows"], "episodes": manifest["episodes"], "shards": len(manifest["shards"])}
+    text = f"{counts['rows']:,} rows of {counts['episodes']:,} episodes in {counts['shards']:,} shards: {args.out}"
+    return Outcome(text, {"out": args.out, **counts})
+
+
+@command(*LOG)
+def inspect(args: Namespace, _: Console) -> Outcome:
+    """Say what a log was understood to be, what is missing, what looks wrong.
+
+    Run this first. It reads the log as every other command will and reports in plain words: which
+    columns were taken for what, how episodes end, whether probabilities make sense, and what looks
+    suspicious (rewards shifted by a row, time limits marked as terminal, poor support).
+
+    examples:
+      sparsetd inspect log.parquet
+      sparsetd inspect log.csv --column reward=score --column observation=age,HR,SOFA
+      sparsetd inspect minari:sepsis/expert-v0 --json
+    """
+    found = logs.inspect(args.log, **dict(args.column))
+    if found.error is not None:
+        raise WrongInput(found.error)
+    return Outcome(str(found).rstrip(), {**found.to_dict(), "ok": found.ok})

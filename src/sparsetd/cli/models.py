@@ -1,0 +1,370 @@
+"""The commands about value functions: select, fit and predict."""
+
+from __future__ import annotations
+
+import csv
+import io
+from argparse import Namespace
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from sparsetd.cli import options
+from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
+from sparsetd.logs.door import Log
+from sparsetd.logs.prepare import prepare
+from sparsetd.logs.reading import array, observed
+from sparsetd.logs.schema import ALIASES, SIZES, SPARSE, in_order
+from sparsetd.logs.text import is_number
+from sparsetd.report.words import Column, text_table
+from sparsetd.storage.atomic import replace_file
+
+PATH = (Column("penalty", "penalty", ".3g"), Column("n_features", "features", "d"), Column("chosen", ""))
+MAPS = {"standard": "StandardScaler", "raw": None, "rbf": "RBFGrid", "fourier": "Fourier", "tiles": "TileCoding"}
+METHOD = "SparseTDSelect"
+SHOWN = 15
+STATE = ("observation", "episode")
+OTHERS = {"next_observation", *ALIASES} - set(STATE)
+
+
+@command(*options.LOG, options.TARGET, options.GAMMA)
+def select(args: Namespace, console: Console) -> Outcome:
+    """Which features carry the value: the path of penalties and the choice.
+
+    Solves the sparse problem for a range of penalties, drops what chance would explain, and prints
+    the path with the features that are left.
+
+    examples:
+      sparsetd select log.parquet
+      sparsetd select log.parquet --target target_prob --gamma 0.95 --json
+    """
+    target, columns = options.target_of(args.target, args.log)
+    parts = options.read_shards(args, **columns)
+    path, coef, names = (_on_rows if len(parts) == 1 else _on_sums)(args, parts, target, console)
+    rows = _rows(path, coef)
+    features = kept_features(names, coef)
+    head = f"{len(features)} of {len(names)} features chosen (weight per standard deviation):"
+    text = "\n".join([text_table(rows, PATH, console.bold), "", head, *map(weight_line, features)])
+    return Outcome(text, {"path": rows, "features": features, "n_candidates": len(names)})
+
+
+def kept_features(names: Sequence[Any], coef: Any) -> list[dict[str, Any]]:
+    """The features with a weight, the heaviest first."""
+    order = [j for j in np.argsort(-np.abs(coef), kind="stable") if coef[j] != 0]
+    return [{"name": str(names[j]), "weight": float(coef[j])} for j in order]
+
+
+def weight_line(feature: Mapping[str, Any]) -> str:
+    return f"  {feature['name']:<28s} {feature['weight']:+.4g}"
+
+
+def _on_rows(args: Namespace, parts: Any, target: Any, console: Console) -> tuple[Any, Any, Any]:
+    """The path, the weights and the names of the columns of a log in memory."""
+    from sklearn.preprocessing import StandardScaler
+
+    from sparsetd.evaluation.choice import choose
+    from sparsetd.evaluation.target import pose
+    from sparsetd.features.featurize import feature_names, featurize, fit_features
+    from sparsetd.selection import SparseTDSelect
+
+    log = pose(parts[0].read(), target).log
+    phi = fit_features(log, StandardScaler())
+    batch, names = featurize(log, phi, args.gamma), feature_names(phi, log)
+    console.progress(f"choosing among {batch.n_features} features of {log.n_episodes:,} episodes")
+    choice = choose(batch, SparseTDSelect(gamma=args.gamma, fit_intercept=True))
+    return choice.path, choice.model.coef_, names
+
+
+def _on_sums(args: Namespace, parts: Any, target: Any, console: Console) -> tuple[Any, Any, Any]:
+    """The same of a log in shards, which are read three times."""
+    from sparsetd.evaluation.choice import choose_on
+    from sparsetd.evaluation.linear import LinearValue
+    from sparsetd.evaluation.moments import sums
+    from sparsetd.evaluation.reading import answer, open_log
+
+    log = open_log(parts, {"target": target}, args.gamma)
+    console.progress(f"choosing among {len(log.names)} features of {len(log.hashes):,} episodes")
+    found = answer(log.rows, sums=sums().under(0)).sums
+    units = found.units(log.units)
+    moments, coef = found.in_units(log.units, units), np.zeros(len(log.names))
+    choice, _ = choose_on(log.rows.in_units(units), moments)
+    coef[choice.support] = LinearValue.solve(moments.on(np.append(choice.support, len(coef)))).theta[:-1]
+    return choice.path, coef, log.names
+
+
+def _rows(path: Any, coef: Any) -> list[dict[str, Any]]:
+    """One row per penalty of the path: how many features it lets in, and where it first lets in all that are kept."""
+    if path is None:
+        return []
+    lets_in = (path.coefs[np.flatnonzero(coef)] != 0).all(axis=0)
+    said = ["lets in all" if k == np.argmax(lets_in) and lets_in.any() else "" for k in range(len(lets_in))]
+    return [
+        {"penalty": float(rho), "n_features": int(n), "chosen": words}
+        for rho, n, words in zip(path.rhos, path.n_active, said, strict=True)
+    ]
+
+
+def value_of(text: str) -> Any:
+    """A number, true, false, none, or the text itself."""
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    if not is_number(text):
+        return text
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
+
+
+SETTING = options.assignment("NAME=VALUE", value_of)
+CODE = "the code of that module is run, found in the current folder first"
+
+
+@command(
+    *options.LOG,
+    options.PART,
+    option("--out FILE", "model file to write", required=True),
+    option("--method NAME", f"estimator (default: {METHOD})"),
+    option("--set NAME=VALUE", "a parameter of it (repeatable)", SETTING, [], action=options.Assignments),
+    options.GAMMA.but(default=None, help="discount of one step, 0 to 1 (default: 0.99)"),
+    option("--features", "feature map (default: standard, and raw for sparse rows)", tuple(MAPS)),
+    option("--target POLICY", f"learn action values of this policy: a rule in words, or module:function; {CODE}"),
+    option("--init FILE", "go on from this model file, which has the method, its settings and features"),
+    option("--export FILE", "also write the weights alone: .sparsetd, .json or .onnx"),
+    options.CHECKPOINT,
+)
+def fit(args: Namespace, console: Console) -> Outcome:
+    """Learn a value function from a log and save it to a file.
+
+    Fits an estimator to the standardised columns of the log (or to another feature map) and writes
+    a model file: no pickle, checksummed, with the names of the features. Where the log has
+    importance ratios they are used. With --target, action values of that policy are learned.
+
+    A method that learns row by row (TD, TDC, ROTD …) goes on from an earlier file with --init: its
+    features and settings stay, its weights move on. --export writes what serving needs, and no more.
+
+    examples:
+      sparsetd fit log.parquet --out model.sparsetd
+      sparsetd fit log.parquet --out model.sparsetd --method LSTD --set alpha=0.01
+      sparsetd fit big.parquet --out model.sparsetd --method ROTD --checkpoint kept
+      sparsetd fit shards --out model.sparsetd        a folder of shards, larger than memory
+      sparsetd fit today.parquet --init yesterday.sparsetd --out today.sparsetd --export today.json
+      sparsetd fit log.csv --out q.sparsetd --method LSTD --target policies:greedy
+    """
+    from sparsetd import ValueFunction
+    from sparsetd.estimators import model_file
+    from sparsetd.estimators.fit_stream import fit_in_parts
+    from sparsetd.evaluation import fit_shards
+
+    out = options.check_output(args.out, inputs=[args.log, args.init])
+    exported = options.check_output(args.export, ".sparsetd", ".json", ".onnx", inputs=[args.log, args.init, args.out])
+    options.check_checkpoint(args.checkpoint, args.out)
+    earlier = None if args.init is None else _earlier(args)
+    estimator = _estimator(args) if earlier is None else earlier.estimator_
+    policy = None if args.target is None else options.function_of(args.target)
+    parts = options.read_shards(args)
+    whole = len(parts) == 1 or policy is not None
+    log = options.read_log(args, sparse=True) if whole else parts[0].read(sparse=True)
+    kind = args.features or ("raw" if issparse(log.observation) else "standard")
+    model = ValueFunction(_features(kind), estimator) if earlier is None else earlier
+    what = f"{len(log):,} transitions" if whole else f"{len(parts)} shards"
+    console.progress(f"fitting {type(estimator).__name__} to {what}")
+    if not whole:
+        fit_shards(model, parts, checkpoint=args.checkpoint, warm_start=earlier is not None)
+    elif args.checkpoint is None:
+        (model.fit if earlier is None else model.partial_fit)(log, policy)
+    else:
+        if earlier is None:
+            model._begin(log)
+        how = {"checkpoint": args.checkpoint, "warm_start": earlier is not None}
+        model._learn(log, policy, partial(fit_in_parts, model.estimator_, **how))
+    model.policy_ = None  # a function cannot be kept in a file; the action values can
+    notes = {"log": args.log, "gamma": estimator.gamma, "policy": args.target or "", "init": args.init or ""}
+    notes["buckets"] = dict(args.column).get("buckets")
+    model_file.save(model, out or args.out, notes=notes)
+    if exported is not None:
+        _export(model, exported, notes)
+    return _outcome(args, model)
+
+
+def _earlier(args: Namespace) -> Any:
+    """The model that is to go on."""
+    from sparsetd import ValueFunction
+    from sparsetd.estimators import model_file
+
+    model = model_file.load(args.init)
+    if not isinstance(model, ValueFunction):
+        raise WrongInput(f"{args.init} holds a {type(model).__name__} without its feature map: use a file of 'fit'")
+    given = {"--method": args.method, "--set": args.set, "--gamma": args.gamma, "--features": args.features}
+    for name, value in given.items():
+        if value:
+            raise WrongInput(f"{name} is settled by the model file that --init names: leave it out")
+    if (model.n_actions_ is None) != (args.target is None):
+        what = "state values: leave --target out" if model.n_actions_ is None else "action values: name --target too"
+        raise WrongInput(f"{args.init} holds {what}")
+    buckets = model_file.read_notes(args.init).get("buckets")
+    if buckets and "buckets" not in dict(args.column):
+        args.column.append(("buckets", buckets))
+    return model
+
+
+def _export(model: Any, path: Path, notes: dict[str, Any]) -> None:
+    """Write the weights alone, in the format that the ending of the file says."""
+    from sparsetd.estimators import model_file
+
+    if path.suffix.lower() == ".json":
+        model_file.export_json(model, path)
+    elif path.suffix.lower() == ".onnx":
+        model_file.export_onnx(model.estimator_, path)
+    else:
+        model_file.save(model, path, notes=notes, learning=False)
+
+
+def _outcome(args: Namespace, model: Any) -> Outcome:
+    fitted, method = model.estimator_, type(model.estimator_).__name__
+    n, kept = len(fitted.coef_), kept_features(model.feature_names_, fitted.coef_)
+    head = f"{method}: {fitted.status_} after {fitted.n_iter_:,} steps; {len(kept)} of {n} features kept"
+    more = [f"  … and {len(kept) - SHOWN} more"] if len(kept) > SHOWN else []
+    text = "\n".join([head, *map(weight_line, kept[:SHOWN]), *more, f"model: {args.out}"])
+    data = {"model": args.out, "method": method, "status": fitted.status_, "intercept": fitted.intercept_}
+    return Outcome(text, {**data, "features": kept, "n_candidates": n})
+
+
+def _estimator(args: Namespace) -> Any:
+    from sparsetd.estimators.validation import check_parameters, nearest
+
+    method = method_named(args.method or METHOD)
+    if "gamma" in dict(args.set):
+        raise WrongInput("--set gamma is the discount, which has an option of its own: write --gamma")
+    given = {
+        "gamma": options.GAMMA.how["default"] if args.gamma is None else args.gamma,
+        "fit_intercept": True,
+        **dict(args.set),
+    }
+    parameters = method().get_params()
+    for name in given:
+        if name not in parameters:
+            raise WrongInput(nearest(f"parameter of {method.__name__}", name, sorted(parameters)))
+    check_parameters(given)
+    return method(**given)
+
+
+def method_named(name: str) -> Any:
+    """The estimator of this name, in small letters or capitals."""
+    from sparsetd.estimators import BaseTD
+    from sparsetd.estimators.model_file import known_classes
+    from sparsetd.estimators.validation import nearest
+
+    known = {n.lower(): cls for n, cls in known_classes().items() if issubclass(cls, BaseTD) and cls is not BaseTD}
+    if name.lower() not in known:
+        raise WrongInput(nearest("method", name, sorted(cls.__name__ for cls in known.values())))
+    return known[name.lower()]
+
+
+def _features(kind: str) -> Any:
+    from sklearn.preprocessing import StandardScaler
+
+    from sparsetd import features
+
+    name = MAPS[kind]
+    return None if name is None else StandardScaler() if kind == "standard" else getattr(features, name)()
+
+
+@command(
+    option("model MODEL", "file written by 'sparsetd fit' or 'sparsetd improve'"),
+    *options.LOG,
+    option("--out FILE", "write .csv here instead of printing"),
+    option("--like LOG", "LOG is a raw table: prepare it as this log was prepared, in the order of time"),
+)
+def predict(args: Namespace, _: Console) -> Outcome:
+    """Values of the states of a log from a model file, or actions from a policy file.
+
+    One line per row of the log, in its order: its number, its episode (where the log has them) and
+    the value of its state, or one value per action, if the model was fitted with --target. The
+    observed columns must be those of the fit, by name, in any order; no others are needed. A file
+    of 'sparsetd improve' gives the advised action and the probability of every action instead.
+
+    examples:
+      sparsetd predict model.sparsetd log.parquet > values.csv
+      sparsetd predict model.sparsetd log.parquet --out values.csv
+      sparsetd predict model.sparsetd log.parquet --json
+      sparsetd predict policy.sparsetd new.parquet --out actions.csv
+      sparsetd predict model.sparsetd new.csv --like log.parquet
+    """
+    from sparsetd import ValueFunction
+    from sparsetd.estimators import model_file
+    from sparsetd.evaluation import ScorePolicy
+
+    target = options.check_output(args.out, ".csv", inputs=[args.model, args.log])
+    model = model_file.load(args.model)
+    if not isinstance(model, (ValueFunction, ScorePolicy)):
+        raise WrongInput(
+            f"{args.model} holds a {type(model).__name__} without its feature map: write it with 'sparsetd fit'"
+        )
+    values, episode = _values(model, args)
+    what = "actions" if isinstance(model, ScorePolicy) else "values"
+    chosen = model.classes_[values.argmax(axis=1)].tolist() if isinstance(model, ScorePolicy) else None
+    text = _csv(values, episode, chosen, getattr(model, "classes_", range(values.shape[-1])))
+    said = {"mean": float(values.mean())} if chosen is None else {"actions": chosen}
+    data: dict[str, Any] = {"n_rows": len(values), **said, "values": values}
+    if target is not None:
+        replace_file(target, text + "\n")
+        data.pop("values")
+        mean = f", mean {values.mean():.4g}" if what == "values" else ""
+        text = f"{what} of {len(values):,} rows{mean}\n{what}: {target}"
+    return Outcome(text, {**data, "out": None if target is None else str(target)})
+
+
+def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
+    """Values and episodes of all rows in the file's own order: a value needs no rewards, successors or sorted rows."""
+    from sparsetd.estimators import model_file
+
+    values: list[Any] = []
+    episode: list[Any] = []
+    asked = {role: names for role, names in args.column if role in (*STATE, *SPARSE, *SIZES, "sql")}
+    buckets = model_file.read_notes(args.model).get("buckets")  # as the model was fitted
+    source = args.log if args.like is None else prepare(args.log, like=args.like).columns
+    log = Log(source, **dict.fromkeys(OTHERS) | asked | ({"buckets": buckets} if buckets else {}))
+    for table in log:
+        rows, ids = observed(table, log.schema), array(table, "episode")
+        names = log.schema.names(rows.shape[1])
+        values.append(_of(model, in_order(rows, names, getattr(model, "feature_names_in_", None)), args.model))
+        episode += [] if ids is None else ids.tolist()
+    return np.concatenate(values), episode
+
+
+def _of(model: Any, observation: Any, name: str) -> Any:
+    """One value per row, one per action, or the probability of every action."""
+    if callable(model):
+        return model(observation)
+    if not issparse(observation):
+        _check_width(model, observation.shape[1], name)
+    return model.value(observation) if model.n_actions_ is None else model.q(observation)
+
+
+def _check_width(model: Any, width: int, name: str) -> None:
+    if width != model.n_observed_:
+        raise WrongInput(
+            f"{name} was fitted to {model.n_observed_} observed columns, but the log has {width}: "
+            "select the same columns"
+        )
+
+
+def _harmless(entry: Any) -> Any:
+    """Text that a spreadsheet would run as a formula gets an apostrophe before it, so that it stays text."""
+    return f"'{entry}" if isinstance(entry, str) and entry.lstrip()[:1] in ("=", "+", "-", "@") else entry
+
+
+def _csv(values: Any, episode: list[Any], chosen: list[Any] | None, actions: Iterable[Any]) -> str:
+    each = "value" if chosen is None else "probability"
+    head = [f"{each}_{a}" for a in actions] if values.ndim == 2 else [each]
+    table = {"row": range(len(values)), **({"episode": list(map(_harmless, episode))} if episode else {})}
+    table |= {} if chosen is None else {"action": list(map(_harmless, chosen))}
+    table |= dict(zip(head, values.reshape(len(values), -1).T.tolist(), strict=True))
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(zip(*table.values(), strict=True))
+    return file.getvalue().rstrip("\n")

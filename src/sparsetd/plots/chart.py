@@ -1,0 +1,281 @@
+"""One chart, drawn in two ways: as inline SVG on a page, and with matplotlib on anybody's axes.
+
+A chart is two scales and a list of marks in the units of the data. A mark carries its own sentence (`tip`): on a page
+it is the SVG `<title>`, the ARIA label and what the tooltip shows, so that every mark can be read by hover, keyboard
+and screen reader. What a mark looks like is the name of a class of the style sheet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from itertools import pairwise
+from typing import Any, Literal
+
+import numpy as np
+
+from sparsetd._tools.numbers import Numbers, exponent, ten
+
+Kind = Literal["linear", "whole", "log"]
+Shape = Literal["line", "area", "point", "bar", "text"]
+MARGIN = {"left": 62.0, "right": 16.0, "top": 12.0, "bottom": 46.0}
+SCALES = {"linear": "linear", "whole": "linear", "log": "log"}  # what matplotlib calls them
+OURS, OTHER = "#009e73", "0.6"
+COLOURS = {"main": OURS, "band": OURS, "bar": OURS, "warm": "black", "off": "0.8"}  # of classes, with matplotlib
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A map from data to pixels: linear, linear with ticks at whole numbers alone, or logarithmic."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    kind: Kind = "linear"
+
+    def __call__(self, value: float) -> float:
+        a, b, v = (math.log10(max(x, 1e-300)) if self.kind == "log" else x for x in (self.low, self.high, value))
+        return self.start + (self.end - self.start) * (v - a) / (b - a)
+
+    def ticks(self, count: int = 6) -> list[float]:
+        """Round numbers inside the range: 1, 2 or 5 times a power of ten (powers alone on a wide log scale)."""
+        low, high = sorted((self.low, self.high))
+        if self.kind == "log":
+            first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+            steps = (1, 2, 3, 5, 7) if high < 20 * low else (1, 2, 5) if last - first <= 3 else (1,)
+            every = [m * 10.0**k for k in range(first, last + 1) for m in steps]
+            inside = [v for v in every if low * (1 - 1e-9) <= v <= high * (1 + 1e-9)]
+            return inside[:: max(1, math.ceil(len(inside) / (2 * count)))]
+        raw = (high - low) / count
+        power = 10.0 ** math.floor(math.log10(raw))
+        step = next(m * power for m in (1, 2, 5, 10) if m * power >= raw)
+        step = max(step, 1.0) if self.kind == "whole" else step
+        return [k * step for k in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+    def labels(self, ticks: Sequence[float]) -> tuple[list[str], str]:
+        """The numbers at the ticks, and the power of ten, if any, that they leave to the name of the axis."""
+        size = max(map(abs, ticks), default=0.0)
+        if self.kind == "log":
+            plain = not ticks or (min(ticks) >= 1e-3 and size < 1e5)
+            return [f"{v:,g}" if plain else power_of_ten(v) for v in ticks], ""
+        step = min((b - a for a, b in pairwise(ticks)), default=size)
+        numbers = Numbers(-exponent(step * (1 + 1e-9)), 0 if 1e-3 <= size < 1e5 else exponent(size))
+        return [numbers.digits(v) if v else "0" for v in ticks], f" (× {ten(numbers.power)})" if numbers.power else ""
+
+
+def span(values: Sequence[float], pad: float = 0.06) -> tuple[float, float]:
+    """The range of the finite values, a little wider; never empty, nor so narrow that it would show rounding errors."""
+    finite = [v for v in values if math.isfinite(v)] or [0.0]
+    low, high = min(finite), max(finite)
+    size = max(abs(low), abs(high))
+    room = pad * (high - low) if high - low > 1e-9 * size else 0.1 * (size or 1.0)
+    return low - room, high + room
+
+
+def log_span(values: Sequence[float]) -> tuple[float, float]:
+    """The range of the positive values in whole decades."""
+    positive = [v for v in values if 0 < v < math.inf] or [1.0]
+    low, high = math.floor(math.log10(min(positive))), math.ceil(math.log10(max(positive)))
+    return 10.0**low, 10.0 ** (high if high > low else low + 1)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One thing that is drawn, in the units of the data; a text is placed in pixels, and on a page alone.
+
+    `top` is the upper edge of an area, `size` the radius of a point.
+    """
+
+    kind: Shape
+    x: Sequence[float]
+    y: Sequence[float]
+    css: str
+    tip: str = ""
+    top: Sequence[float] = ()
+    size: float = 4.0
+
+    @property
+    def colour(self) -> str:
+        """With matplotlib: c0, c1, … are the colours of its cycle."""
+        words = self.css.split()
+        cycled = next((f"C{word[1:]}" for word in words if word[0] == "c" and word[1:].isdigit()), None)
+        return cycled or next((COLOURS[word] for word in words if word in COLOURS), OTHER)
+
+
+@dataclass
+class Chart:
+    """Axes with labels, and the marks drawn on them so far.
+
+    `rows` are names that stand at 0, 1, … beside the upright axis, in bold where they are ours; `ends` are names beside
+    the right ends of lines, with the value and the class of each.
+    """
+
+    x_range: tuple[float, float]
+    y_range: tuple[float, float]
+    x_label: str
+    y_label: str
+    title: str
+    width: float = 460.0
+    height: float = 280.0
+    x_kind: Kind = "linear"
+    y_kind: Kind = "linear"
+    left: float = MARGIN["left"]
+    right: float = MARGIN["right"]
+    marks: list[Mark] = field(default_factory=list)
+    rows: list[tuple[str, bool]] = field(default_factory=list)
+    ends: list[tuple[str, float, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.y = Scale(*self.y_range, self.height - MARGIN["bottom"], MARGIN["top"], self.y_kind)
+        longest = max(map(len, self.y.labels(self.y.ticks(5))[0]), default=0)
+        self.x = Scale(*self.x_range, max(self.left, 28 + 7 * longest), self.width - self.right, self.x_kind)
+
+    def add(self, kind: Shape, x: Sequence[float], y: Sequence[float], css: str, tip: str = "", **more: Any) -> None:
+        """Draw one more mark; without a tip it cannot be focused."""
+        self.marks.append(Mark(kind, x, y, css, tip, **more))
+
+    def rule(self, css: str, x: float) -> None:
+        """An upright line behind all other marks."""
+        self.marks.insert(0, Mark("line", (x, x), self.y_range, css))
+
+    def svg(self) -> str:
+        """The chart as an `<svg>` element."""
+        head = f'<svg viewBox="0 0 {self.width:.0f} {self.height:.0f}" role="group" aria-label="{escape(self.title)}">'
+        axes = self._x_axis() + (self._row_names() if self.rows else self._y_axis())
+        return head + axes + "".join(map(self._svg_mark, self.marks)) + self._end_names() + "</svg>"
+
+    def _svg_mark(self, mark: Mark) -> str:
+        xs, ys = (mark.x, mark.y) if mark.kind == "text" else ([*map(self.x, mark.x)], [*map(self.y, mark.y)])
+        tip = f' tabindex="0" role="img" aria-label="{escape(mark.tip)}"' if mark.tip else ""
+        title = f"<title>{escape(mark.tip)}</title>" if mark.tip else ""
+        match mark.kind:
+            case "line":
+                seen = [(x, y) for x, y, value in zip(xs, ys, mark.y, strict=True) if math.isfinite(value)]
+                return f'<polyline class="{mark.css}" points="{_points(seen)}"{tip}>{title}</polyline>'
+            case "area":
+                corners = [*zip(xs, ys, strict=True), *reversed([*zip(xs, map(self.y, mark.top), strict=True)])]
+                return f'<polygon class="{mark.css}" points="{_points(corners)}"/>'
+            case "point":
+                place = f'cx="{xs[0]:.1f}" cy="{ys[0]:.1f}" r="{mark.size}"'
+                return f'<circle class="{mark.css}" {place}{tip}>{title}</circle>'
+            case "bar":
+                base = self.y(self.y_range[0])
+                place = f'x="{xs[0] + 0.5:.1f}" width="{max(xs[1] - xs[0] - 1, 1):.1f}"'
+                place += f' y="{ys[0]:.1f}" height="{base - ys[0]:.1f}"'
+                return f'<rect class="{mark.css}" {place}{tip}>{title}</rect>'
+            case "text":
+                css, _, anchor = mark.css.rpartition(" ")
+                return _words(css, xs[0], ys[0], mark.tip, anchor)
+
+    def _x_axis(self) -> str:
+        base, ticks = self.y.start, self.x.ticks()
+        labels, power = self.x.labels(ticks)
+        marks = [_straight("grid", at, base, at, self.y.end) for at in map(self.x, ticks)]
+        marks += [_words("tick", self.x(v), base + 17, text) for v, text in zip(ticks, labels, strict=True)]
+        marks.append(_straight("frame", self.x.start, base, self.x.end, base))
+        middle = (self.x.start + self.x.end) / 2
+        return "".join(marks) + _words("axis", middle, self.height - 8, self.x_label + power)
+
+    def _y_axis(self) -> str:
+        left, ticks = self.x.start, self.y.ticks(5)
+        labels, power = self.y.labels(ticks)
+        marks = [_straight("grid", left, at, self.x.end, at) for at in map(self.y, ticks)]
+        marks += [_words("tick", left - 7, self.y(v) + 4, text, "end") for v, text in zip(ticks, labels, strict=True)]
+        middle = (self.y.start + self.y.end) / 2
+        turned = f' transform="rotate(-90 12 {middle:.1f})"'
+        return "".join(marks) + _words("axis", 12, middle, self.y_label + power, more=turned)
+
+    def _row_names(self) -> str:
+        place, css = self.x.start - 10, {True: "name strong", False: "name"}
+        named = enumerate(self.rows)
+        return "".join(_words(css[ours], place, self.y(i) + 4, name, "end") for i, (name, ours) in named)
+
+    def _end_names(self) -> str:
+        """Names at the right ends of their lines and in their colours, moved apart where they would overlap."""
+        ends = sorted(self.ends, key=lambda end: -end[1])
+        places = spread([self.y(value) for _, value, _ in ends], 12.0, self.y.end, self.y.start)
+        short = [name if len(name) <= 18 else f"{name[:16]}…" for name, _, _ in ends]
+        told = zip(short, ends, places, strict=True)
+        return "".join(_words(f"note {css}", self.x.end + 5, y + 4, name, "start") for name, (*_, css), y in told)
+
+    def draw(self, ax: Any = None) -> Any:
+        """The chart on matplotlib axes, those that are given or new ones; returns the axes."""
+        ax = axes(ax)
+        for mark in self.marks:
+            if mark.kind == "area":
+                ax.fill_between(mark.x, mark.y, mark.top, color=mark.colour, alpha=0.2, linewidth=0)
+            elif mark.kind == "bar":
+                ax.bar(mark.x[0], mark.y[0], mark.x[1] - mark.x[0], align="edge", color=mark.colour)
+            elif mark.kind == "point":
+                ax.plot(mark.x, mark.y, "o", color=mark.colour, markersize=mark.size + 1)
+            elif mark.kind == "line":
+                style = "--" if "dash" in mark.css else "-"
+                wide = 3 if mark.css.startswith("whisker") else None
+                ax.plot(mark.x, mark.y, linestyle=style, linewidth=wide, color=mark.colour)
+        ax.set(xscale=SCALES[self.x_kind], yscale=SCALES[self.y_kind], xlabel=self.x_label, ylabel=self.y_label)
+        ax.set(xlim=self.x_range, ylim=self.y_range)
+        if self.rows:
+            ax.set_yticks(range(len(self.rows)), [name for name, _ in self.rows])
+        self._draw_ends(ax)
+        return ax
+
+    def _draw_ends(self, ax: Any) -> None:
+        """The names of lines beside their ends, a twentieth of the height apart."""
+        ends, (low, high) = sorted(self.ends, key=lambda end: end[1]), self.y_range
+        height = 72 * ax.get_position().height * ax.figure.get_figheight()
+        places = spread([value for _, value, _ in ends], 0.05 * (high - low), low, high)
+        for (name, value, css), place in zip(ends, places, strict=True):
+            offset = (4, height * (place - value) / (high - low))
+            colour = Mark("line", (), (), css).colour
+            at = (self.x_range[1], value)
+            ax.annotate(name, at, offset, textcoords="offset points", color=colour, va="center")
+        ax.spines["right"].set_visible(not ends and ax.spines["right"].get_visible())  # the names stand there
+
+
+def axes(ax: Any) -> Any:
+    """The axes that were given, or new ones."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install matplotlib") from None
+    return plt.subplots(layout="constrained")[1]
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """The places in [low, high], in this order and `gap` apart, that are nearest to the wanted ones in least squares.
+
+    Less i·gap they only have to increase: an isotonic regression.
+    """
+    if not len(wanted):
+        return []
+    from sklearn.isotonic import isotonic_regression
+
+    steps = gap * np.arange(len(wanted))
+    room = max(high - low - gap * (len(wanted) - 1), 0.0)
+    return list(isotonic_regression(np.asarray(wanted) - steps, y_min=low, y_max=low + room) + steps)
+
+
+def power_of_ten(value: float) -> str:
+    """1, 2 or 5 times a power of ten, as it is printed."""
+    power = exponent(value * (1 + 1e-9))
+    first = round(value / 10.0**power)
+    if power == 0:
+        return str(first)
+    return ten(power) if first == 1 else f"{first} × {ten(power)}"
+
+
+def _points(places: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+
+
+def _straight(css: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line class="{css}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
+
+
+def _words(css: str, x: float, y: float, text: str, anchor: str = "middle", more: str = "") -> str:
+    return f'<text class="{css}" x="{x:.1f}" y="{y:.1f}"{more} text-anchor="{anchor}">{escape(text)}</text>'

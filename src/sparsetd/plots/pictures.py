@@ -1,0 +1,131 @@
+"""The pictures that pages and `.plot()` share, each a `Chart` from plain numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparsetd._tools.numbers import Numbers, count, number, percent
+from sparsetd.plots.chart import Chart, Kind, log_span, span
+
+Row = tuple[str, float, Any, str]  # name, value, interval (or None) and class
+ROW = 30.0  # height in pixels
+HUES = 6  # colours of lines; neighbours differ
+
+
+def finite(interval: Any) -> tuple[float, ...]:
+    """The ends of an interval; nothing where it does not exist."""
+    ok = interval is not None and all(v is not None and math.isfinite(v) for v in interval)
+    return tuple(interval) if ok else ()
+
+
+def intervals(
+    rows: Sequence[Row], label: str, ends: Sequence[float], level: float = 0.95, guide: float | None = None
+) -> Chart:
+    """Values with their intervals, one row each; `ends` must be seen, and a dashed line stands at `guide`.
+
+    A value far from all of them does not set the scale: on a page its row shows an arrow and the number.
+    """
+    seen = [*ends, *([] if guide is None else [guide])]
+    low, high = span(seen)
+    room, known = 3.0 * (high - low), [v for _, value, interval, _ in rows for v in (value, *finite(interval))]
+    near = [v for v in known if low - room <= v <= high + room]
+    height, longest = 62 + ROW * len(rows), max((len(name) for name, *_ in rows), default=0)
+    left = max(162, 10 * longest + 16)  # a character of the large type on a phone is up to 10 wide
+    place, width = (len(rows) - 0.5, -0.5), max(580, left + 260)
+    chart = Chart(span([*seen, *near]), place, label, "", "Estimates", width, height, left=left)
+    written = Numbers.of(seen, (max(ends) - min(ends)) if ends else None)
+    for i, (name, value, interval, css) in enumerate(rows):
+        _interval_row(chart, i, value, finite(interval), css, written, f"{name}: {written(value)}", level)
+        chart.rows.append((name, css == "main"))
+    if guide is not None:
+        chart.rule("line main dash", guide)
+    return chart
+
+
+def _interval_row(
+    chart: Chart,
+    i: int,
+    value: float,
+    ends: tuple[float, ...],
+    css: str,
+    written: Numbers,
+    words: str,
+    level: float,
+) -> None:
+    """One row: a whisker with an arrow where it leaves the picture, and a point, or the number of one outside."""
+    left, right = chart.x_range
+    low, high = ends or (value, value)
+    seen = (min(max(low, left), right), max(min(high, right), left))
+    chart.add("line", seen, (i, i), f"whisker {css}".rstrip())
+    for beyond, at, arrow in ((low < left, chart.x.start - 1, "◂"), (high > right, chart.x.end + 1, "▸")):
+        if beyond:
+            chart.add("text", (at,), (chart.y(i) + 4,), "name middle", arrow)
+    if not left <= value <= right:
+        at, side = (chart.x.end - 12, "end") if value > right else (chart.x.start + 12, "start")
+        chart.add("text", (at,), (chart.y(i) - 7,), f"name {side}", written(value))
+    told = f"{words}, {percent(level)} interval {' to '.join(map(written, ends))}" if ends else words
+    size = 6 if css == "main" else 4.5
+    chart.add("point", (min(max(value, left), right),), (i,), f"dot {css}", told, size=size)
+
+
+def band(
+    at: Sequence[float],
+    value: Sequence[float],
+    low: Sequence[float],
+    high: Sequence[float],
+    names: tuple[str, str, str],
+    size: tuple[float, float] = (580.0, 280.0),
+    guide: str = "",
+) -> Chart:
+    """A line with a band around it; `guide` names a line at 0, which the picture then holds."""
+    numbers = Numbers.of([*value, *low, *high])
+    written = numbers.signed if guide else numbers
+    chart = Chart(span(at, 0.0), span([*([0.0] if guide else []), *low, *high]), *names, *size)
+    chart.add("area", at, low, "band", top=high)
+    if guide:
+        chart.add("line", (at[0], at[-1]), (0.0, 0.0), "line warm dash", guide)
+    chart.add("line", at, value, "line main", names[2])
+    for x, y, a, b in list(zip(at, value, low, high, strict=True))[:: max(len(at) // 8, 1)]:
+        tip = f"{names[0]} {x:.4g}: {written(y)} ({written(a)} to {written(b)})"
+        chart.add("point", (x,), (y,), "dot main", tip, size=3.0)
+    return chart
+
+
+def path(penalty: Sequence[float], lines: Mapping[str, Sequence[float]], named: Sequence[str]) -> Chart:
+    """Weights against the penalty, from strong to weak; the named ones in colour, with their names at the end."""
+    ends = [v for series in lines.values() for v in series]
+    across, up = (max(penalty), min(penalty)), span([0.0, *ends])
+    chart = Chart(across, up, "penalty", "weight", "Path", x_kind="log", right=126)
+    at, written = min(range(len(penalty)), key=lambda i: penalty[i]), Numbers.of(ends)
+    for name in sorted(lines, key=lambda name: abs(lines[name][at])):
+        css = f"line main c{named.index(name) % HUES}" if name in named else "line off"
+        tip = f"{name}: {written.signed(lines[name][at])} at the weakest penalty"
+        chart.add("line", penalty, lines[name], css, tip)
+    chart.ends += [(name, lines[name][at], f"c{k % HUES}") for k, name in enumerate(named)]
+    return chart
+
+
+def histogram(edges: Sequence[float], counts: Sequence[float], x_kind: Kind = "log", y_kind: Kind = "whole") -> Chart:
+    """How many transitions have which importance ratio."""
+    bottom, top = (0.5, 2.0) if y_kind == "log" else (0.0, 1.08)
+    names = ("importance ratio", "transitions", "Importance ratios")
+    chart = Chart((edges[0], edges[-1]), (bottom, top * max(counts)), *names, x_kind=x_kind, y_kind=y_kind)
+    for low, high, n in zip(edges[:-1], edges[1:], counts, strict=True):
+        if n:
+            tip = f"ratio {number(low)} to {number(high)}: {count(n)} transitions"
+            chart.add("bar", (low, high), (n,), "bar", tip)
+    return chart
+
+
+def falling(steps: Sequence[float], sizes: Sequence[float], x_label: str, y_label: str) -> Chart:
+    """What should fall while a method works, on a logarithmic axis."""
+    least = [max(size, 1e-16) for size in sizes]
+    names = (x_label, y_label, "Convergence")
+    chart = Chart(span(steps, 0.02), log_span(least), *names, x_kind="whole", y_kind="log")
+    chart.add("line", steps, least, "line main")
+    for x, size in list(zip(steps, least, strict=True))[:: max(1, len(least) // 25)]:
+        tip = f"{x_label} {count(x)}: {y_label} at most {number(size)}"
+        chart.add("point", (x,), (size,), "dot main", tip, size=3.0)
+    return chart
