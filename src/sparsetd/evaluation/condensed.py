@@ -21,15 +21,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsetd.estimators import SparseTD
 from sparsetd.evaluation.choice import FORMED, choose_on
-from sparsetd.evaluation.clusters import Groups
-from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Moments, sums
-from sparsetd.evaluation.parts import Part, on_columns
-from sparsetd.evaluation.reading import Ask, Opened, answer, open_log
+from sparsetd.evaluation.episodes import Groups
+from sparsetd.evaluation.linear import LinearValue, sums
+from sparsetd.evaluation.reading import Ask, Opened, Part, answer, on_columns, open_log
 from sparsetd.logs.engines import Engine
 from sparsetd.selection import Interval, SparsePath, SparseTDSelect, StabilitySelection
 from sparsetd.selection.episodes import clustered_error, powers
 from sparsetd.selection.intervals import of_error
+from sparsetd.selection.moments import Moments
 from sparsetd.selection.path import path_on
 from sparsetd.selection.stability import drawn_halves, of_halves
 from sparsetd.solvers.saddle import Units
@@ -212,7 +211,7 @@ def condense(
     [1.0, 0.0, 0.0]
     """
     log = open_log(source, {"target": target}, gamma, features=features, engine=engine, folder=checkpoint)
-    if len(log.names) > FORMED or (isinstance(log.rows, Part) and log.rows.batch.is_sparse):
+    if len(log.names) > FORMED or log.rows.is_sparse:
         raise ValueError(f"A log is condensed to sums over all pairs of up to {FORMED:,} dense features: use fewer.")
     groups = Groups.of(log.hashes, len(log.log), 2)
     found = answer(log.rows, sums=sums(groups.group, n=groups.n).under(0)).sums

@@ -19,7 +19,7 @@ import numpy as np
 
 from sparsetd.evaluation.candidates import Recipe, candidates
 from sparsetd.evaluation.cautions import FRAGILE
-from sparsetd.evaluation.clusters import cluster_of
+from sparsetd.evaluation.episodes import cluster_of
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import Progress, Settings, gains, judge
