@@ -92,8 +92,8 @@ class Confounded:
 
     def weighted(self, strength: float, model: LinearValue, sign: float) -> tuple[Array, Array, Array]:
         """W, the offset o and Y = ±r + γV(s') of every row, for the value function of a fit."""
-        batch = self.part.batch
-        outcome, tau = sign * batch.reward + self.after @ model.theta, 1.0 / (1.0 + strength)
+        batch, tau = self.part.batch, 1.0 / (1.0 + strength)
+        outcome = sign * batch.reward + self.after @ model.theta
         alpha = self.mu + (1.0 - self.mu) / strength
         beta = self.mu + strength * (1.0 - self.mu)
         weight = batch.ratio * self.given * (1.0 - self.mu)
@@ -163,7 +163,7 @@ def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau:
 
     With rows weighted by ρ(1 − μ) the first-order condition is E[ρφ(W − 1)] = 0: W leaves the mean of every feature
     alone, and γW contracts as γ does. Each sweep is the least-squares problem of Hunter and Lange (2000) that majorises
-    the loss.
+    the loss. A regression that begins near the last one and ends sooner may miss the condition, and the bound with it.
     """
     q = np.zeros(len(outcome))
     for a in np.unique(action[weight > 0]):

@@ -127,6 +127,11 @@ class Part:
     def is_sparse(self) -> bool:
         return self.batch.is_sparse
 
+    @property
+    def is_made(self) -> bool:
+        """Whether [φ 1] and [φ 1] − γ[φ' 1] are there: this is a piece, or a view of one."""
+        return "changes" in vars(self) or self.base is not None
+
     def in_units(self, units: Units) -> Part:
         return replace(self, units=units)
 
@@ -148,7 +153,7 @@ class Part:
         width, episodes = self.batch.n_features + 1, self.episodes
         ends = np.append(episodes.clusters[1:], len(episodes))  # the episode after each cluster
         cuts = ends[:-1][np.diff(episodes.last[ends - 1] // max(BLOCK // width, LEAST)) > 0]
-        if not len(cuts):
+        if not len(cuts) or self.is_made:
             yield self.whole(), slice(0, len(episodes))
             return
         begins, ends = np.append(0, cuts), np.append(cuts, len(episodes))
@@ -169,7 +174,7 @@ class Part:
         rows = np.flatnonzero(members[self.episodes.of])
         ratios = None if self.ratios is None else self.ratios[:, rows]
         part = Part(self.batch[rows], self.episodes.only(members), self.ids[:0], self.units, ratios)
-        if "changes" in vars(self) or self.base is not None:
+        if self.is_made:
             part.__dict__.update(states=self.states[rows], changes=self.changes[rows])
         return part
 
@@ -183,7 +188,7 @@ def on_columns(part: Part, columns: Array) -> Part:
     """A view: some of the columns of φ."""
     view = Part.of(part.batch, part.episodes, columns, part.ratios)
     with_constant = np.append(columns, part.batch.n_features)
-    if "changes" in vars(part) or part.base is not None:
+    if part.is_made:
         view.__dict__.update(states=part.states[:, with_constant], changes=part.changes[:, with_constant])
     return view
 
