@@ -198,9 +198,14 @@ def bound(rows: Confounded, own: Value, strength: float, kind: Kind, sign: float
 
 
 def robustness(
-    rows: Confounded, log: Transitions, own: Value, logged: Value, level: float, limits: tuple[float, float]
+    rows: Confounded,
+    strengths: Callable[[], tuple[tuple[str, float], ...]],
+    own: Value,
+    logged: Value,
+    level: float,
+    limits: tuple[float, float],
 ) -> Robustness:
-    """Γ* of the difference to the logged behaviour, which no confounding touches."""
+    """Γ* of the difference to the logged behaviour, which no confounding touches; `strengths` are `strengths_of`."""
     up = 1.0 if own[0] > logged[0] else -1.0
 
     def left(strength: float) -> float:
@@ -212,7 +217,7 @@ def robustness(
     before, least = 1.0, left(1.0)
     if least <= 0:
         return Robustness(1.0, TRIED[-1])
-    columns = strengths_of(log)
+    columns = strengths()
     for strength in TRIED:
         now = left(strength)
         if now <= 0:

@@ -12,28 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from sparsetd.evaluation import held_out, support
+from sparsetd.evaluation import choice, held_out, support
 from sparsetd.evaluation.action_values import second_opinion
 from sparsetd.evaluation.built import Built, Column, columns_of
 from sparsetd.evaluation.cautions import MOST_COMPARED, Caution, Evidence, by_severity, found_in, suspected_in
-from sparsetd.evaluation.choice import (
-    FORMED,
-    MAX_RIVALS,
-    Choice,
-    affordable,
-    choose,
-    choose_on,
-    frequencies,
-    rivals,
-    scores_at,
-    value_columns,
-)
-from sparsetd.evaluation.confounding import Confounded, robustness
+from sparsetd.evaluation.choice import Choice
+from sparsetd.evaluation.confounding import Confounded, robustness, strengths_of
 from sparsetd.evaluation.episodes import Facts, Groups, Weighed
 from sparsetd.evaluation.estimate import Estimate, Value, check_level, minus
 from sparsetd.evaluation.linear import (
@@ -47,19 +36,7 @@ from sparsetd.evaluation.linear import (
     wanted,
 )
 from sparsetd.evaluation.misfit import Fit, Misfit, extra_sums, misfit
-from sparsetd.evaluation.reading import (
-    Ask,
-    Opened,
-    Part,
-    Parts,
-    View,
-    Walk,
-    answer,
-    on_columns,
-    open_log,
-    seen,
-    together,
-)
+from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, Walk, answer, on_columns, open_log, seen, together
 from sparsetd.evaluation.result import Robustness
 from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.evaluation.target import Target
@@ -132,7 +109,7 @@ class Basis:
     tail: Array
     groups: Moments | None
     choice: Choice | None
-    views: tuple[View, ...] = ()
+    views: tuple[Any, ...] = ()
     built: Built | None = None
 
     def ridge(self, k: int) -> Array | None:
@@ -182,9 +159,9 @@ class First:
 
 def first_reading(log: Opened, groups: Groups, settings: Settings, details: bool) -> First:
     """The sums of all columns for every policy, by groups of clusters where halves are to be drawn, else by fold."""
-    rows, columns, choice, units = _columns(log, settings)
+    rows, columns, chosen, units = _columns(log, settings)
     every, formed = range(len(log.targets)), units is None
-    resampled = bool(details and settings.n_resamples) and len(columns) <= MAX_RIVALS
+    resampled = bool(details and settings.n_resamples) and len(columns) <= choice.MAX_RIVALS
     split = formed and (resampled or log.built is not None)
     group, n = (groups.group, groups.n) if split else (groups.fold, groups.n // groups.each)
     asked = {"sums": policy_sums(group, n, (*every, None)), "tail": Ask(_tail)}
@@ -200,12 +177,12 @@ def first_reading(log: Opened, groups: Groups, settings: Settings, details: bool
         tail, rows = in_other_units(tail, log.units, units), rows.in_units(units)
     folds = tuple(moments.merged(groups.each) if split else moments for moments in own)
     smaller = own[0] if split else None
-    basis = Basis(rows, log.sample, columns, units, folds, behavior.total(), tail, smaller, choice)
+    basis = Basis(rows, log.sample, columns, units, folds, behavior.total(), tail, smaller, chosen)
     if log.built is not None and formed:
         basis = _shrunk(basis, log.n_candidates, own, groups.each)
     digests = np.hstack(found["digests"]) if found["digests"] else None
-    by_policy = ([found.get(f"{name} {k}") for k in every] for name in ("facts", "ages"))
-    return First(basis, *map(tuple, by_policy), digests)
+    facts, ages = (tuple(found.get(f"{name} {k}") for k in every) for name in ("facts", "ages"))
+    return First(basis, facts, ages, digests)  # type: ignore[arg-type]
 
 
 def _shrunk(basis: Basis, n_raw: int, every: list[Moments], each: int) -> Basis:
@@ -228,11 +205,12 @@ def _columns(log: Opened, settings: Settings) -> tuple[Part | Parts, Array, Choi
     in which it chose.
     """
     rows, every, estimator = log.rows, np.arange(len(log.names)), settings.estimator
-    formed = len(every) <= affordable(len(log.log)) and not rows.is_sparse
+    formed = len(every) <= choice.affordable(len(log.log)) and not rows.is_sparse
     if isinstance(rows, Parts) and (estimator is not None or not formed):
         raise ValueError(
             f"A log in shards is evaluated on the sums of its features; an `estimator`, or {len(every):,} features "
-            f"(more than {FORMED:,}, or than a tenth of its first 50,000 rows), need it in memory: pass `read(path)`."
+            f"(more than {choice.FORMED:,}, or than a tenth of its first 50,000 rows), need it in memory: pass "
+            "`read(path)`."
         )
     if isinstance(rows, Parts) or formed:
         return rows, every, None, None
@@ -241,8 +219,8 @@ def _columns(log: Opened, settings: Settings) -> tuple[Part | Parts, Array, Choi
     whole = rows.in_units(units).whole()
     default = SparseTDSelect(gamma=rows.episodes.gamma, fit_intercept=not sparse).set_params(standardize=sparse)
     seen = [whole.under(k).batch for k in range(len(log.targets))]
-    choices = [choose(batch, default if estimator is None else estimator) for batch in seen]
-    wanted = [value_columns(batch, choice.support) for batch, choice in zip(seen, choices, strict=True)]
+    choices = [choice.choose(batch, default if estimator is None else estimator) for batch in seen]
+    wanted = [choice.value_columns(batch, chosen.support) for batch, chosen in zip(seen, choices, strict=True)]
     columns = np.unique(np.concatenate(wanted))
     return Part.of(whole.batch, whole.episodes, columns, whole.ratios), columns, choices[0], units
 
@@ -382,10 +360,10 @@ def judge(source: Any, targets: Mapping[str, Any], settings: Settings) -> Judgem
     walks = [_policy(log, first, k, None if before is None else before[0]) for k in range(len(targets))]
     details = [] if before is None else [_detail(log, first, groups, settings, *before)]
     logged, *found = together(first.basis.rows, _behavior(log, first.basis, first.facts[0]), *walks, *details)
-    suspected = suspected_in(log.log, log.behavior is not None)
     if details:
         found = [replace(found[0], detail=found[1])]
-    judged = [_with_evidence(log, first, logged, own, suspected, settings) for own in found]
+    shared = suspected_in(log.log, log.behavior is not None), cache(partial(strengths_of, log.log))
+    judged = [_with_evidence(log, first, logged, own, settings, *shared) for own in found]
     if settings.checkpoint is not None:
         Cache(settings.checkpoint).clear()
     return Judgement(log, settings, groups, first, logged, tuple(judged))
@@ -423,11 +401,11 @@ def _check(facts: Facts, whose: str) -> None:
         raise ValueError(f"{whose}`target_prob` is 0 in every row: the target policy takes none of the logged actions.")
 
 
-def _policy(log: Opened, first: First, k: int, choice: Choice | None) -> Walk[Judged]:
+def _policy(log: Opened, first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
     """The walk of one policy: its fit, what every cluster does to it, what carries it, and tests of its features."""
     basis, facts, folds = first.basis, first.facts[k], first.basis.moments[k]
     model, names = LinearValue.solve(folds), log.names[basis.columns]
-    heavy = _heaviest(model, folds, basis.columns, choice)
+    heavy = _heaviest(model, folds, basis.columns, chosen)
     asked = {
         "influence": Ask(influence, (model,)),
         "weights": support.weights(model, heavy, *folds.centre_and_spread()),
@@ -453,10 +431,10 @@ def _finite(value: Value) -> Value:
     return value
 
 
-def _heaviest(model: LinearValue, folds: Moments, columns: Array, choice: Choice | None) -> Array:
+def _heaviest(model: LinearValue, folds: Moments, columns: Array, chosen: Choice | None) -> Array:
     """The columns of the sums that matter: those chosen, then the others, each by their share of the value's spread."""
     weight = np.abs(model.theta[:-1]) * folds.spread()
-    first = np.zeros(len(columns), dtype=bool) if choice is None else np.isin(columns, choice.support)
+    first = np.zeros(len(columns), dtype=bool) if chosen is None else np.isin(columns, chosen.support)
     return np.lexsort((-weight, ~first))
 
 
@@ -465,17 +443,17 @@ def _before_details(
 ) -> tuple[Choice, list[LinearValue], Array]:
     """The features that matter, the fits without each fold, and where the tenths of their predictions begin."""
     settings.tell(f"choosing among {log.n_candidates} features")
-    folds, choice, raw = basis.moments[0], basis.choice, basis.raw()
+    folds, chosen, raw = basis.moments[0], basis.choice, basis.raw()
     others, bins = held_out.without_each(folds), held_out.fine_bins(LinearValue.solve(folds), folds)
     counts = Ask(held_out.prediction_counts, (held_out.thetas_of(others), bins), (groups.fold,))
     beside = {"counts": basis.ask(counts, 0)}
-    if choice is None and settings.estimator is not None and isinstance(basis.rows, Part):
-        choice = choose(seen(basis.rows.whole().under(0), raw.views).batch, settings.estimator)
-    if choice is None:
-        choice, found = choose_on(basis.rows, raw.moments[0], lambda ask: raw.ask(ask, 0), **beside)
+    if chosen is None and settings.estimator is not None and isinstance(basis.rows, Part):
+        chosen = choice.choose(seen(basis.rows.whole().under(0), raw.views).batch, settings.estimator)
+    if chosen is None:
+        chosen, found = choice.choose_on(basis.rows, raw.moments[0], lambda ask: raw.ask(ask, 0), **beside)
     else:
         found = answer(basis.rows, **beside)
-    return choice, others, held_out.tenths(found.counts, bins)
+    return chosen, others, held_out.tenths(found.counts, bins)
 
 
 def _detail(
@@ -483,7 +461,7 @@ def _detail(
     first: First,
     groups: Groups,
     settings: Settings,
-    choice: Choice,
+    chosen: Choice,
     others: list[LinearValue],
     begins: Array,
 ) -> Walk[Detail]:
@@ -492,7 +470,7 @@ def _detail(
     folds, raw, curved = basis.moments[0], basis.raw(), basis.ridge(0) is not None
     assert ages is not None
     value, thetas, metric = LinearValue.solve(folds).value, held_out.thetas_of(others), held_out.metric_of(folds)
-    inside = np.arange(len(raw.columns)) if curved else np.searchsorted(basis.columns, choice.support)
+    inside = np.arange(len(raw.columns)) if curved else np.searchsorted(basis.columns, chosen.support)
     few = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
     edges = support.ratio_edges(facts.least[1], facts.most[1])
     constant = facts.gained / max(facts.left, 1e-12)
@@ -505,10 +483,10 @@ def _detail(
         "ratios": Ask(support.ratio_counts, (edges,)),
     }
     sampling = Ask(support.sampling_influences, (facts, ages), whole=True).under(0)
-    kept = _kept(log, raw, choice, groups, facts, settings) if settings.n_resamples else None
+    kept = _kept(log, raw, chosen, groups, facts, settings) if settings.n_resamples else None
     found = yield {**{name: basis.ask(ask, 0) for name, ask in asked.items()}, "sampling": sampling}
     return Detail(
-        choice=choice,
+        choice=chosen,
         few=(few.value, log.joined(found.few)),
         kept=kept,
         power=found.power,
@@ -524,17 +502,19 @@ def _detail(
     )
 
 
-def _kept(log: Opened, basis: Basis, choice: Choice, groups: Groups, facts: Facts, settings: Settings) -> Array:
+def _kept(log: Opened, basis: Basis, chosen: Choice, groups: Groups, facts: Facts, settings: Settings) -> Array:
     """Selection frequency of every feature."""
     settings.tell(f"choosing again on {settings.n_resamples} random halves of the log")
     rows, d, formed = log.rows.in_units(basis.units), log.n_candidates, basis.groups
-    near, out = rivals(facts.n_rows, d, not rows.is_sparse, choice), np.zeros(d)
+    near, out = choice.rivals(facts.n_rows, d, not rows.is_sparse, chosen), np.zeros(d)
     if formed is None:
         ask = sums(groups.group, n=groups.n).under(0).on(on_columns, near)
         formed = answer(rows, sums=ask).sums
     elif len(near) < d:
         formed = formed.on(np.append(near, d))
-    out[near] = frequencies(formed, scores_at(rows, formed, near), d, settings.n_resamples, settings.random_state)
+    out[near] = choice.frequencies(
+        formed, choice.scores_at(rows, formed, near), d, settings.n_resamples, settings.random_state
+    )
     return out
 
 
@@ -553,7 +533,13 @@ def _acts(log: Transitions, target: Target) -> dict[str, Any] | None:
 
 
 def _with_evidence(
-    log: Opened, first: First, logged: Logged, own: Judged, suspected: dict[str, str], settings: Settings
+    log: Opened,
+    first: First,
+    logged: Logged,
+    own: Judged,
+    settings: Settings,
+    suspected: dict[str, str],
+    strengths: Callable[[], Any],
 ) -> Judged:
     """The policy with its difference to the behaviour, a second opinion, and all cautions that apply."""
     value = logged.observed if own.sample_mean else own.value
@@ -567,7 +553,7 @@ def _with_evidence(
     detail = own.detail if first.basis.ridge(0) is None else None  # what is curved is no matter of fewer columns
     few = None if detail is None else Estimate.of_influence("", *detail.few)
     fewer = None if detail is None else Estimate.of_influence("", *minus(detail.few, own.value))
-    strength = _robustness(log, first.basis, logged, judged, settings.level)
+    strength = _robustness(log, first.basis, logged, judged, settings.level, strengths)
     evidence = Evidence(
         own=judged.estimate,
         facts=own.facts,
@@ -604,7 +590,9 @@ def confounded(log: Opened, basis: Basis, k: int) -> Confounded | None:
     return Confounded.of(basis.first_rows.under(k), log.log, log.targets[k], basis.ridge(k))
 
 
-def _robustness(log: Opened, basis: Basis, logged: Logged, own: Judged, level: float) -> Robustness | None:
+def _robustness(
+    log: Opened, basis: Basis, logged: Logged, own: Judged, level: float, strengths: Callable[[], Any]
+) -> Robustness | None:
     """Γ* of a policy's gain; None where the log has no behaviour probabilities, or nothing to explain away."""
     if own.facts.on_policy:
         return None
@@ -612,4 +600,4 @@ def _robustness(log: Opened, basis: Basis, logged: Logged, own: Judged, level: f
     if low <= 0 <= high:
         return Robustness(1.0, 1.0)
     rows = confounded(log, basis, log.target_names.index(own.name))
-    return None if rows is None else robustness(rows, log.log, own.value, logged.value, level, own.facts.possible())
+    return None if rows is None else robustness(rows, strengths, own.value, logged.value, level, own.facts.possible())

@@ -63,22 +63,22 @@ class PolicySums:
     ) -> PolicySums:
         """The sums of a piece, added to `into`; the policy None is the logged behaviour."""
         e, of_row, first = part.episodes, group[part.episodes.of], part.states[part.episodes.first]
-        total = into or cls.empty(len(policies), n_groups, part.states.shape[1])
+        total = into or cls.zero(len(policies), n_groups, part.states.shape[1])
         for k, rows in runs_of(of_row, n_groups):
             states = part.states[rows]
             total.C[k] += states.T @ states  # of one array: BLAS forms half of it
             total.start[k] += first[group == k].sum(axis=0)
         for count, groups in zip(total.counts, (of_row, group, group[e.clusters]), strict=True):
             count += np.bincount(groups, minlength=n_groups)
-        for system, k in zip(total.systems, policies, strict=True):
-            own = (part if k is None else part.under(k)).batch
+        for system, policy in zip(total.systems, policies, strict=True):
+            own = (part if policy is None else part.under(policy)).batch
             weighted_products(part.states, part.changes, own.reward, own.ratio, of_row, system)
         return total
 
     @classmethod
-    def empty(cls, n_policies: int, n_groups: int, d: int) -> PolicySums:
-        shapes = ((n_policies, n_groups, d, d + 1), (n_groups, d, d), (n_groups, d))
-        return cls(*(np.zeros(shape) for shape in shapes), np.zeros((3, n_groups), dtype=np.intp))
+    def zero(cls, n_policies: int, n: int, d: int) -> PolicySums:
+        systems, counts = np.zeros((n_policies, n, d, d + 1)), np.zeros((3, n), dtype=np.intp)
+        return cls(systems, np.zeros((n, d, d)), np.zeros((n, d)), counts)
 
     def __add__(self, other: PolicySums) -> PolicySums:
         return PolicySums(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
@@ -161,17 +161,25 @@ class LinearValue:
         return (self.n_clusters - 1) * (self.value - lean @ self.theta + self._correction(part, lean))
 
     def _correction(self, part: Part, lean: Array) -> Array:
-        """leanᵢᵀ A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ of every cluster, clusters of one length at a time."""
-        length, error = part.episodes.cluster_lengths, self.errors(part)
-        out, begins = np.empty(len(length)), part.episodes.first[part.episodes.clusters]
-        weighted = part.batch.ratio[:, None] * part.states
+        """leanᵢᵀ A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ of every cluster, clusters of one length at a time.
+
+        Rows with ρ = 0 are zeros of E and of the fit: they are left out.
+        """
+        begins, ratio, error = part.episodes.first[part.episodes.clusters], part.batch.ratio, self.errors(part)
+        length, states, changes = part.episodes.cluster_lengths, part.states, part.changes
+        used = np.flatnonzero(ratio)
+        if len(used) < len(ratio):
+            length = np.add.reduceat((ratio != 0).astype(np.intp), begins)
+            begins = np.cumsum(length) - length
+            states, changes, ratio, error = states[used], changes[used], ratio[used], error[used]
+        out, weighted = np.zeros(len(length)), ratio[:, None] * states
         moved = weighted @ self.inverse.T if length.min() <= len(self.theta) else weighted
-        for size in np.unique(length):
+        for size in np.unique(length[length > 0]):
             alike = np.flatnonzero(length == size)
             own = moved if size <= len(self.theta) else weighted
             step = max(TOGETHER // (size * (size + len(self.theta))), 1)
             for some in np.split(alike, range(step, len(alike), step)):
-                E, F, delta = (_by_cluster(array, begins[some], size) for array in (own, part.changes, error))
+                E, F, delta = (_by_cluster(array, begins[some], size) for array in (own, changes, error))
                 out[some] = self._left_out(E, F, delta, lean[some])
         return out
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lstsq
@@ -129,7 +130,7 @@ def misfit(fit: Fit, extra: ExtraSums, names: Array, order: Array) -> Walk[Misfi
     )
 
 
-def _with_columns(fit: Fit, columns: Columns, top: Array, added: Array) -> Walk[tuple[Fit, ExtraSums]]:
+def _with_columns(fit: Fit, columns: Columns, top: Array, added: Array) -> Walk[tuple[Fit, Any]]:
     """The fit with some of the products, or of the memory, beside its columns; and the sums of memory beside these."""
     wider = replace(fit, views=(*fit.views, (_widened, (columns, top, added, fit.model))))
     ridge = None if fit.ridge is None else np.append(np.zeros(len(added)), fit.ridge)

@@ -261,7 +261,8 @@ def answers(part: Part, *along_and_plans: Any) -> Several:
     *along, plans = along_and_plans
     totals = [f(seen(part, views), *args) if whole else None for f, args, _, views, _, whole in plans]
     for piece, members in part.pieces() if not all(plan[-1] for plan in plans) else ():
-        own, made = iter([array[members] for array in along]), {}
+        own = iter([array[members] for array in along])
+        made: dict[Any, Part] = {}
         for i, (f, args, n_along, views, into, whole) in enumerate(plans):
             if not whole:
                 given = (seen(piece, views, made), *(next(own) for _ in range(n_along)), *args)
