@@ -148,13 +148,18 @@ class Part:
         part.__dict__.update(states=states, changes=changes)
         return part
 
+    @cached_property
+    def _only_piece(self) -> Part:
+        """A small log in its units: it is read a dozen times, and to make it anew would take half of that time."""
+        return self.whole()
+
     def pieces(self) -> Iterator[tuple[Part, slice]]:
         """Blocks of whole clusters, and which episodes they are. A block is gone when the next one is asked for."""
         width, episodes = self.batch.n_features + 1, self.episodes
         ends = np.append(episodes.clusters[1:], len(episodes))  # the episode after each cluster
         cuts = ends[:-1][np.diff(episodes.last[ends - 1] // max(BLOCK // width, LEAST)) > 0]
         if not len(cuts) or self.is_made:
-            yield self.whole(), slice(0, len(episodes))
+            yield self._only_piece, slice(0, len(episodes))
             return
         begins, ends = np.append(0, cuts), np.append(cuts, len(episodes))
         longest = (episodes.last[ends - 1] - episodes.first[begins]).max() + 1
@@ -241,10 +246,6 @@ class Ask:
         """The same for the k-th policy, before any other view."""
         return replace(self, views=((under, (k,)), *self.views))
 
-    def plan(self) -> tuple[Any, ...]:
-        """The ask without its arrays, for `answers`."""
-        return self.f, self.args, len(self.along), self.views, self.into, self.whole
-
 
 @dataclass(frozen=True, eq=False)
 class Several:
@@ -266,15 +267,9 @@ def answers(part: Part, *along_and_plans: Any) -> Several:
         for i, (f, args, n_along, views, into, whole) in enumerate(plans):
             if not whole:
                 given = (seen(piece, views, made), *(next(own) for _ in range(n_along)), *args)
-                totals[i] = f(*given, into=totals[i]) if into else _added(totals[i], f(*given))
+                more = f(*given, into=totals[i]) if into else f(*given)
+                totals[i] = more if into or totals[i] is None else totals[i] + more
     return Several(totals)
-
-
-def _added(total: Any, more: Any) -> Any:
-    if total is None:
-        return more
-    total += more
-    return total
 
 
 def seen(part: Part, views: Sequence[View], made: dict[Any, Part] | None = None) -> Part:
@@ -343,7 +338,8 @@ class Parts:
 
 def answer(rows: Part | Parts, **asked: Ask) -> SimpleNamespace:
     """Return what is asked, by its names, from one reading."""
-    along, plans = [array for ask in asked.values() for array in ask.along], tuple(a.plan() for a in asked.values())
+    along = [array for ask in asked.values() for array in ask.along]
+    plans = tuple((ask.f, ask.args, len(ask.along), ask.views, ask.into, ask.whole) for ask in asked.values())
     if isinstance(rows, Part):
         found = answers(rows, *along, plans)
     else:

@@ -208,24 +208,24 @@ def recipes(n_columns: int) -> list[Recipe]:
     return [Recipe(*kind, *rule) for kind, rule in product(product(few, ROUNDS), TRIED)]
 
 
-def candidates(log: Transitions, gamma: float, n_actions: int) -> dict[Recipe, ScorePolicy]:
-    """Every recipe carried out on this log."""
+def candidates(log: Transitions, gamma: float, n_actions: int, only: Recipe | None = None) -> dict[Recipe, ScorePolicy]:
+    """Every recipe, or `only` one, carried out on this log."""
     width = log.observation.shape[1]
     if n_actions * (width + 1) > MOST_WEIGHTS:
         raise ValueError(
             f"{n_actions} actions times {width} observed columns are more than {MOST_WEIGHTS} weights: select columns "
             "first, for instance those that `sparsetd select` keeps."
         )
-    tables = {False: _tables(log, np.arange(width), gamma, n_actions)}
-    if width > FEW:
-        tables[True] = _tables(log, _telling(tables[False][ROUNDS[0]]), gamma, n_actions)
+    made = recipes(width) if only is None else [only]
+    rounds = {few: max((r.rounds for r in made if r.few == few), default=1) for few in (False, True)}
+    tables = {False: _tables(log, np.arange(width), gamma, n_actions, rounds[False])}
+    if any(recipe.few for recipe in made):
+        tables[True] = _tables(log, _telling(tables[False][ROUNDS[0]]), gamma, n_actions, rounds[True])
     own = fingerprints(log)
-    return {
-        r: replace(tables[r.few][r.rounds], rule=r.rule, strength=r.strength, learnt_from=own) for r in recipes(width)
-    }
+    return {r: replace(tables[r.few][r.rounds], rule=r.rule, strength=r.strength, learnt_from=own) for r in made}
 
 
-def _tables(log: Transitions, columns: Array, gamma: float, n_actions: int) -> dict[int, ScorePolicy]:
+def _tables(log: Transitions, columns: Array, gamma: float, n_actions: int, rounds: int) -> dict[int, ScorePolicy]:
     """A policy on these columns, greedy in what it learnt after each number of rounds."""
     scaler = StandardScaler().fit(log.observation[:, columns])
     center, scale = (_rounded(v) for v in (scaler.mean_, np.where(scaler.scale_ > 0, scaler.scale_, 1.0)))
@@ -235,7 +235,7 @@ def _tables(log: Transitions, columns: Array, gamma: float, n_actions: int) -> d
     none = np.zeros(0, dtype=np.uint64)
     now = ScorePolicy(names, columns, center, scale, habit, 0.0 * habit, "tilt", 0.0, none, actions)
     found: dict[int, ScorePolicy] = {}
-    for k in range(1, max(ROUNDS) + 1):
+    for k in range(1, rounds + 1):
         merit = _merit(ActionValue.fit(ActionRows.of(log, z, gamma, now))).round(DECIMALS)
         found[k] = now = replace(now, merit=merit, rule="greedy", strength=0.05)
     return found
