@@ -121,7 +121,7 @@ def _system(rows: ActionRows, weight: Array, reward: Array) -> tuple[Array, Arra
         change = -(discount * rows.pi_next[taken])[:, :, None] * rows.phi_next[taken, None, :]
         change[:, a] += here
         block = np.zeros((1, d, k * d + 1))
-        weighted_products(here, change.reshape(len(taken), -1), reward[taken], None, taken, block)
+        weighted_products(here, change.reshape(len(taken), k * d), reward[taken], None, taken, block)
         A[a], b[a] = block[0, :, :-1].reshape(d, k, d), block[0, :, -1]
         A[a, :, a] += np.diag(prior)
     return A.reshape(k * d, k * d) / n, b.ravel() / n
