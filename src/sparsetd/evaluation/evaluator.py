@@ -118,7 +118,14 @@ class Basis:
 
     def raw(self) -> Basis:
         """The columns as they came, without the functions that were built of them."""
-        return self if self.built is None else replace(self.on(np.arange(self.built.n_raw)), built=None)
+        return self if self.built is None else replace(self.first(self.built.n_raw), built=None)
+
+    def first(self, n: int) -> Basis:
+        """The first n columns. They are the raw ones: what was built of them is not even computed any more."""
+        if n == len(self.columns):
+            return self
+        few = self.on(np.arange(n))
+        return replace(few, rows=self.rows.first_columns(n), sample=self.sample.first_columns(n), views=self.views)
 
     def on(self, some: Array) -> Basis:
         """A smaller basis: these columns (numbers within this one), without another reading."""
@@ -133,10 +140,15 @@ class Basis:
             views=(*self.views, (on_columns, (some,))),
         )
 
+    @property
+    def at_hand(self) -> Part:
+        """The rows of a log in memory, or the sample of one in shards."""
+        return self.rows if isinstance(self.rows, Part) else self.sample.in_units(self.rows.units)
+
     @cached_property
     def first_rows(self) -> Part:
-        """The first clusters of the sample that have `BOUNDED` rows together, on this basis."""
-        rows = self.sample.in_units(self.units) if isinstance(self.rows, Parts) else self.rows
+        """The first clusters at hand that have `BOUNDED` rows together, on this basis."""
+        rows = self.at_hand
         ends = np.append(rows.episodes.clusters[1:], len(rows.episodes))
         last = np.searchsorted(ends, np.searchsorted(rows.episodes.last, BOUNDED) + 1)
         return seen(rows.some(slice(0, int(ends[min(int(last), len(ends) - 1)]))).whole(), self.views)
@@ -189,7 +201,7 @@ def _shrunk(basis: Basis, n_raw: int, every: list[Moments], each: int) -> Basis:
     """The basis with the ridge that held-out episodes choose for every policy; the raw columns alone if all do."""
     built = Built.of(every, n_raw, each, basis.units.scale)
     if built.is_raw:
-        return replace(basis.on(np.arange(n_raw)), built=built.on_raw())
+        return replace(basis.first(n_raw), built=built.on_raw())
     return replace(
         basis,
         moments=tuple(m.ridged(ridge) for m, ridge in zip(basis.moments, built.ridges, strict=True)),
@@ -447,11 +459,13 @@ def _before_details(
     others, bins = held_out.without_each(folds), held_out.fine_bins(LinearValue.solve(folds), folds)
     counts = Ask(held_out.prediction_counts, (held_out.thetas_of(others), bins), (groups.fold,))
     beside = {"counts": basis.ask(counts, 0)}
-    if chosen is None and settings.estimator is not None and isinstance(basis.rows, Part):
-        chosen = choice.choose(seen(basis.rows.whole().under(0), raw.views).batch, settings.estimator)
+    if chosen is None and settings.estimator is not None and isinstance(raw.rows, Part):
+        chosen = choice.choose(seen(raw.rows.whole().under(0), raw.views).batch, settings.estimator)
+    found = None
     if chosen is None:
-        chosen, found = choice.choose_on(basis.rows, raw.moments[0], lambda ask: raw.ask(ask, 0), **beside)
-    else:
+        at_once = beside if raw.rows is basis.rows else {}
+        chosen, found = choice.choose_on(raw.rows, raw.moments[0], lambda ask: raw.ask(ask, 0), **at_once)
+    if found is None or raw.rows is not basis.rows:
         found = answer(basis.rows, **beside)
     return chosen, others, held_out.tenths(found.counts, bins)
 
@@ -505,7 +519,8 @@ def _detail(
 def _kept(log: Opened, basis: Basis, chosen: Choice, groups: Groups, facts: Facts, settings: Settings) -> Array:
     """Selection frequency of every feature."""
     settings.tell(f"choosing again on {settings.n_resamples} random halves of the log")
-    rows, d, formed = log.rows.in_units(basis.units), log.n_candidates, basis.groups
+    d, formed = log.n_candidates, basis.groups
+    rows = basis.rows if basis.choice is None else log.rows.in_units(basis.units)
     near, out = choice.rivals(facts.n_rows, d, not rows.is_sparse, chosen), np.zeros(d)
     if formed is None:
         ask = sums(groups.group, n=groups.n).under(0).on(on_columns, near)

@@ -135,6 +135,11 @@ class Part:
     def in_units(self, units: Units) -> Part:
         return replace(self, units=units)
 
+    def first_columns(self, n: int) -> Part:
+        """The same rows with the first n columns of φ, not copied."""
+        batch = replace(self.batch, phi=self.batch.phi[:, :n], phi_next=self.batch.phi_next[:, :n])
+        return replace(self, batch=batch, units=None if self.units is None else first_units(self.units, n))
+
     def whole(self, room: Array | None = None, fill: Callable[..., None] = evened) -> Part:
         """All rows in the units of the pieces; they lie in `room` if it is given."""
         if self.units is None or self.batch.is_sparse:
@@ -214,6 +219,10 @@ def with_ones(phi: Array) -> Array:
     out = np.ones((phi.shape[0], phi.shape[1] + 1))
     out[:, :-1] = phi
     return out
+
+
+def first_units(units: Units, n: int) -> Units:
+    return replace(units, scale=units.scale[:n], shift=units.shift[:n])
 
 
 def pilot_units(phi: Array) -> Units:
@@ -332,8 +341,17 @@ class Parts:
     sizes: Array
     is_sparse = False
 
+    @property
+    def units(self) -> Units:
+        assert self.reading.units is not None
+        return self.reading.units
+
     def in_units(self, units: Units) -> Parts:
         return replace(self, reading=replace(self.reading, units=units))
+
+    def first_columns(self, n: int) -> Parts:
+        """The first n columns, which must be those of the log itself: no feature is computed."""
+        return replace(self, reading=replace(self.reading, features=None, units=first_units(self.units, n)))
 
 
 def answer(rows: Part | Parts, **asked: Ask) -> SimpleNamespace:

@@ -170,7 +170,7 @@ def places(
     """
     log, basis = found.log, found.first.basis
     k = log.target_names.index(own.name)
-    sample = log.sample.in_units(basis.units) if isinstance(basis.rows, Parts) else basis.rows
+    sample = basis.at_hand
     against = LinearValue.solve(basis.behavior) if other is None else other.model
     ask = basis.ask(Ask(_shares, (own.model, against)), k)
     weight, gain = np.concatenate(answer(sample, shares=ask).shares, axis=1)
