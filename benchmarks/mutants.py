@@ -221,9 +221,9 @@ MUTANTS = (
         "self.inverse @ self.start / self.n_episodes",
         LINEAR,
     ),
-    Mutant("evaluation/importance.py", "np.where(alive | episodes.complete,", "np.where(alive,", WEIGHED),
+    Mutant("evaluation/support.py", "np.where(alive | episodes.complete,", "np.where(alive,", WEIGHED),
     Mutant(
-        "evaluation/importance.py",
+        "evaluation/support.py",
         "rest = sums.total[t] - episodes.by_cluster(w)",
         "rest = sums.total[t] + 0 * episodes.by_cluster(w)",
         WEIGHED,

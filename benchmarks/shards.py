@@ -31,7 +31,7 @@ import json, re, sys, time
 import numpy as np
 from sparsetd.logs.engines import Processes
 from sparsetd.evaluation import evaluate
-from sparsetd.evaluation.moments import shared_sums, sums, system_sums
+from sparsetd.evaluation.linear import policy_sums, sums
 from sparsetd.evaluation.reading import answer, open_log
 from sparsetd.logs import Transitions, read, shards
 what, path = sys.argv[1:3]
@@ -64,7 +64,7 @@ else:
             [column.to_numpy() for column in pq.read_table(part.path, use_threads=False).columns]
     elif what == "sums":
         group = np.arange(log.sizes.sum()) // 25 % 40
-        answer(log, shared=shared_sums(group, 40), system=system_sums(group, n=40).under(0), plain=system_sums())
+        answer(log, sums=policy_sums(group, 40, (0, None)))
     elif what == "wide":
         answer(log, sums=sums().under(0))
     else:

@@ -8,10 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from sparsetd.evaluation.cautions import RULES
-from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Moments
-from sparsetd.evaluation.parts import Part
-from sparsetd.evaluation.reading import answer
+from sparsetd.evaluation.linear import LinearValue, sums_of
+from sparsetd.evaluation.reading import Part, answer
 from sparsetd.logs import Transitions
 
 GAMMA = 0.9
@@ -32,7 +30,7 @@ def asked(rows, *asks):
 def fitted(batch, support, episodes):
     """The value function on the columns `support` of a batch, and the part that it was fitted on."""
     part = Part.of(batch, episodes, support)
-    return LinearValue.solve(Moments.of(part)), part
+    return LinearValue.solve(sums_of(part)), part
 
 
 def linear_walk(seed=0, episodes=150, ends=1 / 6, cut_after=None, start=0.0, columns=3):

@@ -11,7 +11,7 @@ from evaluation.logs import linear_walk
 
 from sparsetd.evaluation import compare, evaluate
 from sparsetd.evaluation.cautions import has_clock
-from sparsetd.evaluation.clusters import Groups, arranged, block_length
+from sparsetd.evaluation.episodes import Groups, arranged, block_length
 from sparsetd.logs import Transitions, concatenate
 from sparsetd.logs.partition import hashed
 

@@ -11,9 +11,8 @@ from sparsetd.evaluation import evaluate
 from sparsetd.evaluation.action_values import ActionRows, robust_with_q, second_opinion
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.held_out import doubly_robust, robust_sums, without_each
-from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Moments
-from sparsetd.evaluation.parts import Part
+from sparsetd.evaluation.linear import LinearValue, sums_of
+from sparsetd.evaluation.reading import Ask, Part
 from sparsetd.evaluation.target import Target
 from sparsetd.features.featurize import featurize
 
@@ -26,11 +25,11 @@ def posed(n, seed=0, columns=slice(None)):
     batch = featurize(log, None, GAMMA)
     part = Part.of(batch, Episodes.of_log(log, GAMMA), np.arange(4)[columns])
     fold = np.arange(n) % 5
-    return part, Moments.of(part, fold, 5), fold
+    return part, sums_of(part, fold, 5), fold
 
 
 def robust(part, folds, fold):
-    sums = asked(part, robust_sums(without_each(folds), fold, 2.0))
+    sums = asked(part, Ask(robust_sums, (without_each(folds), 2.0), (fold,)))
     return doubly_robust(sums, 2.0, len(part.episodes), len(part.batch))
 
 

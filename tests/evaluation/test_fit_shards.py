@@ -17,7 +17,7 @@ from sparsetd.estimators import PFGTD, RALP
 from sparsetd.evaluation import fit_shards
 from sparsetd.logs import concatenate
 
-learning = sys.modules["sparsetd.evaluation.fit_shards"]
+learning = sys.modules["sparsetd.evaluation.condensed"]
 SETTINGS = {"gamma": 0.9, "fit_intercept": True}
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from sparsetd.evaluation import importance
+from sparsetd.evaluation import support
 from sparsetd.evaluation.episodes import Episodes, Facts, Weighed
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.logs import Transitions
@@ -93,9 +93,9 @@ def estimate(name, episodes, n_parts=1):
     """WIS, PDIS or WPDIS from the sums of the episodes' parts."""
     cut = np.linspace(0, len(episodes), n_parts + 1).astype(int)
     parts = [SimpleNamespace(episodes=episodes.some(slice(a, b))) for a, b in pairwise(cut)]
-    facts, ages = reduce(add, map(Facts.of, parts)), reduce(add, map(importance.by_age, parts))
-    moved = reduce(add, (importance.influences(part, facts, ages) for part in parts))
-    return dict(zip(NAMES, importance.comparisons(facts, ages, moved), strict=True))[name]
+    facts, ages = reduce(add, map(Facts.of, parts)), reduce(add, map(support.by_age, parts))
+    moved = reduce(add, (support.sampling_influences(part, facts, ages) for part in parts))
+    return dict(zip(NAMES, support.sampling_estimates(facts, ages, moved), strict=True))[name]
 
 
 @pytest.mark.parametrize("n_parts", [1, 3])

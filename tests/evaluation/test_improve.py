@@ -13,8 +13,8 @@ from evaluation.clinic import GAMMA, N_STATES, Clinic
 from sparsetd.control import rollout
 from sparsetd.estimators import model_file
 from sparsetd.evaluation import Improvement, Robustness, ScorePolicy, compare, evaluate, improve, sensitivity
-from sparsetd.evaluation.candidates import candidates, recipes
 from sparsetd.evaluation.cautions import Caution
+from sparsetd.evaluation.score_policy import candidates, recipes
 from sparsetd.logs import Transitions, concatenate, read
 from sparsetd.logs.partition import fingerprints, taught
 from sparsetd.storage.container import CorruptFileError

@@ -11,9 +11,8 @@ from evaluation.logs import asked, fitted
 from sparsetd.evaluation import linear
 from sparsetd.evaluation.choice import mean_system
 from sparsetd.evaluation.episodes import Episodes, Facts
-from sparsetd.evaluation.linear import LinearValue, second_way, verify
-from sparsetd.evaluation.moments import Moments
-from sparsetd.evaluation.parts import Part
+from sparsetd.evaluation.linear import LinearValue, second_way, sums_of, verify
+from sparsetd.evaluation.reading import Ask, Part
 from sparsetd.evaluation.support import support, weights
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions
@@ -71,7 +70,7 @@ def value_without(log, i):
 def refitted(log):
     n = len(np.unique(log.episode))
     part = part_of(log)
-    value = LinearValue.solve(Moments.of(part)).value
+    value = LinearValue.solve(sums_of(part)).value
     return (n - 1) * (value - np.array([value_without(log, i) for i in range(n)]))
 
 
@@ -84,13 +83,13 @@ def test_influence_is_exactly_what_leaving_an_episode_out_changes(seed, columns)
     length = np.diff(np.append(part.episodes.first, len(log)))
     assert (length > columns + 1).any()
     assert (length <= columns + 1).any()
-    found = LinearValue.solve(Moments.of(part)).influence(part)
+    found = LinearValue.solve(sums_of(part)).influence(part)
     np.testing.assert_allclose(found, refitted(log), rtol=1e-8, atol=1e-8)
 
 
 def test_influence_does_not_depend_on_how_many_episodes_are_left_out_at_a_time(monkeypatch):
     part = part_of(walks(2))
-    model = LinearValue.solve(Moments.of(part))
+    model = LinearValue.solve(sums_of(part))
     together = model.influence(part)
     monkeypatch.setattr(linear, "TOGETHER", 1)
     np.testing.assert_allclose(model.influence(part), together, rtol=1e-10, atol=1e-12)
@@ -107,9 +106,9 @@ def test_redundant_columns_leave_the_influence_alone(extra):
         "sum": (s.sum(axis=1) - 2.0, after.sum(axis=1) - 2.0),
     }[extra]
     wide, plain = part_of(widened(log, here, there)), part_of(log)
-    model = LinearValue.solve(Moments.of(wide))
+    model = LinearValue.solve(sums_of(wide))
     assert model.determined()
-    assert model.value == pytest.approx(LinearValue.solve(Moments.of(plain)).value, rel=1e-9)
+    assert model.value == pytest.approx(LinearValue.solve(sums_of(plain)).value, rel=1e-9)
     np.testing.assert_allclose(model.influence(wide), refitted(log), rtol=1e-7, atol=1e-7)
 
 
@@ -120,7 +119,7 @@ def test_an_episode_that_alone_saw_a_category_is_left_out_with_it(alone):
     category = (log.episode == alone).astype(float)
     wide = widened(log, category, category)
     part = part_of(wide)
-    model = LinearValue.solve(Moments.of(part))
+    model = LinearValue.solve(sums_of(part))
     found, n = model.influence(part), len(part.episodes)
     assert np.isfinite(found).all()
     others = [i for i in range(n) if i != alone]
@@ -132,7 +131,7 @@ def test_an_episode_that_alone_saw_a_category_is_left_out_with_it(alone):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_value_is_the_weighted_sum_of_the_rewards(seed):
     part = part_of(walks(seed))
-    model = LinearValue.solve(Moments.of(part))
+    model = LinearValue.solve(sums_of(part))
     terms = model.weights(part) * part.batch.ratio * part.batch.reward
     assert abs(terms.sum() - model.value) <= 1e-10 * np.abs(terms).sum()
     other = replace(part.batch, reward=np.random.default_rng(9).normal(size=len(part.batch)))
@@ -142,13 +141,13 @@ def test_the_value_is_the_weighted_sum_of_the_rewards(seed):
 
 
 def supported(model, part, names, order):
-    ask = weights(model, order, *Moments.of(part).centre_and_spread())
+    ask = weights(model, order, *sums_of(part).centre_and_spread())
     return support(asked(part, ask), names[order], Facts.of(part))
 
 
 def test_support_counts_the_weights_of_rows_and_episodes():
     part = part_of(walks(5))
-    model = LinearValue.solve(Moments.of(part))
+    model = LinearValue.solve(sums_of(part))
     found = supported(model, part, np.array(["a", "b", "c"]), np.array([2, 0]))
     weighed = model.weights(part) * part.batch.ratio
     of = [np.abs(weighed[part.episodes.of == i]).sum() for i in range(40)]
@@ -170,7 +169,7 @@ def test_a_log_of_the_target_itself_that_ends_at_once_counts_every_episode():
     """One step, ρ = 1 and no feature: every ω is 1/n."""
     log = walks(0, lengths=(1,) * 30, cut=False)
     part = Part.of(featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA), np.arange(0)).with_ratio(np.ones(30))
-    found = supported(LinearValue.solve(Moments.of(part)), part, np.array([]), np.array([], dtype=int))
+    found = supported(LinearValue.solve(sums_of(part)), part, np.array([]), np.array([], dtype=int))
     assert (found.effective_rows, found.effective_episodes) == (pytest.approx(30), pytest.approx(30))
     assert found.negative == 0.0
 
@@ -191,10 +190,10 @@ def sums(part, rows, first):
 def test_sums_are_those_of_their_rows_by_group(monkeypatch):
     part = part_of(walks(6, lengths=(3, 1, 4, 2, 5) * 2))
     group = np.array([0, 1, 2, 0, 1, 2, 0, 1, 2, 0])
-    monkeypatch.setattr("sparsetd.evaluation.parts.LEAST", 1)  # as small as they come
-    monkeypatch.setattr("sparsetd.evaluation.parts.BLOCK", 1)
+    monkeypatch.setattr("sparsetd.evaluation.reading.LEAST", 1)  # as small as they come
+    monkeypatch.setattr("sparsetd.evaluation.reading.BLOCK", 1)
     assert len(list(part.pieces())) == 10
-    found = Moments.of(part, group, 3)
+    found = sums_of(part, group, 3)
     for k in range(3):
         rows = np.flatnonzero(group[part.episodes.of] == k)
         for name, expected in sums(part, rows, part.episodes.first).items():
@@ -206,13 +205,13 @@ def test_sums_of_parts_add_up_and_groups_can_be_taken_off():
     log = walks(7)
     half = np.flatnonzero(log.episode < 20)
     rest = np.flatnonzero(log.episode >= 20)
-    whole, parts = Moments.of(part_of(log)), [Moments.of(part_of(log[rows])) for rows in (half, rest)]
-    groups = Moments.of(part_of(log), np.arange(40) % 4, 4)
+    whole, parts = sums_of(part_of(log)), [sums_of(part_of(log[rows])) for rows in (half, rest)]
+    groups = sums_of(part_of(log), np.arange(40) % 4, 4)
     for name in whole.__dataclass_fields__:
         np.testing.assert_allclose(getattr(parts[0] + parts[1], name), getattr(whole, name), rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(getattr(groups.total(), name), getattr(whole, name), rtol=1e-12, atol=1e-12)
     without = np.flatnonzero(log.episode % 4 != 3)
-    kept, own = groups.total(np.arange(4) != 3), Moments.of(part_of(log[without]))
+    kept, own = groups.total(np.arange(4) != 3), sums_of(part_of(log[without]))
     np.testing.assert_allclose(kept.A, own.A, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(kept.start, own.start, rtol=1e-12, atol=1e-12)
 
@@ -221,8 +220,8 @@ def test_sums_on_some_columns_are_those_of_a_part_on_them():
     log = walks(8)
     batch, episodes = featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA)
     some = np.array([2, 0])
-    ours = Moments.of(Part.of(batch, episodes)).on(np.append(some, 3))
-    theirs = Moments.of(Part.of(batch, episodes, some))
+    ours = sums_of(Part.of(batch, episodes)).on(np.append(some, 3))
+    theirs = sums_of(Part.of(batch, episodes, some))
     for name in ours.__dataclass_fields__:
         np.testing.assert_allclose(getattr(ours, name), getattr(theirs, name), rtol=1e-12, atol=1e-12)
 
@@ -230,20 +229,20 @@ def test_sums_on_some_columns_are_those_of_a_part_on_them():
 def test_the_mean_system_is_the_sums_over_the_rows():
     part = part_of(walks(9))
     expected = sums(part, range(len(part.batch)), part.episodes.first)
-    found = mean_system(Moments.of(part, np.arange(40) % 2, 2))
+    found = mean_system(sums_of(part, np.arange(40) % 2, 2))
     for name in ("A", "b", "C"):
         np.testing.assert_allclose(getattr(found, name) * len(part.batch), expected[name], rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(np.flatnonzero(found.free), [3])
 
 
 def verified(model, part):
-    verify(model, asked(part, second_way(model)))
+    verify(model, asked(part, Ask(second_way, (model,))))
 
 
 @pytest.mark.parametrize("tampered", ["theta", "inverse"])
 def test_a_tampered_model_does_not_pass_verification(tampered, monkeypatch):
     part = part_of(walks(10))
-    model = LinearValue.solve(Moments.of(part))
+    model = LinearValue.solve(sums_of(part))
     verified(model, part)
     wrong = replace(model, **{tampered: getattr(model, tampered) * (1 + 5e-5)})
     with pytest.raises(RuntimeError, match="Verification failed: the value from implied weights"):
@@ -255,7 +254,7 @@ def test_a_tampered_model_does_not_pass_verification(tampered, monkeypatch):
 def test_weights_that_do_not_solve_the_equations_do_not_pass_verification(monkeypatch):
     """The second check by itself: δ is taken from the rows, so a θ that misses them is seen."""
     part = part_of(walks(10))
-    model = LinearValue.solve(Moments.of(part))
+    model = LinearValue.solve(sums_of(part))
     errors = model.errors(part) + 0.1
     monkeypatch.setattr(LinearValue, "errors", lambda *_: errors)
     with pytest.raises(RuntimeError, match="Verification failed: the weighted TD errors"):
@@ -265,4 +264,4 @@ def test_weights_that_do_not_solve_the_equations_do_not_pass_verification(monkey
 def test_a_model_of_other_rows_does_not_pass_verification():
     part, other = part_of(walks(10)), part_of(walks(11))
     with pytest.raises(RuntimeError, match="Verification failed"):
-        verified(LinearValue.solve(Moments.of(part)), other)
+        verified(LinearValue.solve(sums_of(part)), other)

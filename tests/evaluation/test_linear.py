@@ -28,12 +28,12 @@ from sparsetd.evaluation.held_out import (
     thetas_of,
     without_each,
 )
-from sparsetd.evaluation.linear import LinearValue, coefficient_powers, coefficients
-from sparsetd.evaluation.moments import Moments
-from sparsetd.evaluation.parts import MAX_COLUMNS, chosen, compiled, evened
+from sparsetd.evaluation.linear import LinearValue, coefficients, score_powers, sums_of
+from sparsetd.evaluation.reading import MAX_COLUMNS, Ask, chosen, compiled, evened
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions
 from sparsetd.selection import value_interval
+from sparsetd.selection.moments import Moments
 
 GAMMA = 0.9
 
@@ -78,7 +78,7 @@ def fit(log, support=None):
 
 def held_out(part, n_folds):
     fold = np.arange(len(part.episodes)) % n_folds
-    folds = Moments.of(part, fold, n_folds)
+    folds = sums_of(part, fold, n_folds)
     return module.held_out(part, fold, thetas_of(without_each(folds))), folds
 
 
@@ -86,7 +86,8 @@ def bellman(part, folds, held):
     """The Bellman error of given predictions."""
     metric, batch = metric_of(folds), part.batch
     error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
-    both = asked(part, fold_sums(metric, thetas_of(without_each(folds)), held.fold, Facts.of(part)))
+    facts, thetas = Facts.of(part), thetas_of(without_each(folds))
+    both = asked(part, Ask(fold_sums, (metric, thetas, facts.gained / facts.left), (held.fold,)))
     return bellman_error(metric, np.stack([score_sums(part, held.fold, error, metric, len(folds.n_rows)), both[1]]))
 
 
@@ -104,7 +105,7 @@ def test_it_is_lstd():
 def test_coefficient_errors_match_the_jackknife():
     log, _ = chain(np.random.default_rng(2), 100)
     model, part = fit(log)
-    errors = [e.standard_error for e in coefficients(model, asked(part, coefficient_powers(model)))]
+    errors = [e.standard_error for e in coefficients(model, asked(part, Ask(score_powers, (model,))))]
     without = np.array([fit(log[np.flatnonzero(part.episodes.of != i)])[0].theta[:-1] for i in range(100)])
     jackknife = np.sqrt(99 / 100 * ((without - without.mean(axis=0)) ** 2).sum(axis=0))
     np.testing.assert_allclose(errors, jackknife, rtol=0.15)
@@ -162,7 +163,7 @@ def test_the_answer_does_not_depend_on_the_units_of_the_features():
     assert again.value == pytest.approx(model.value, rel=1e-9)
     np.testing.assert_allclose(again.influence(other), model.influence(part), rtol=1e-6, atol=1e-9)
     held, folds = held_out(part, 3)
-    same = bellman(other, Moments.of(other, held.fold, 3), held)
+    same = bellman(other, sums_of(other, held.fold, 3), held)
     # C⁻¹ of columns in other units is another matrix, but the error in its metric is the same number.
     assert same.value == pytest.approx(bellman(part, folds, held).value, rel=1e-6)
 
@@ -250,7 +251,7 @@ def test_cross_fitting_predicts_rows_it_has_not_seen():
     for k in range(3):
         mine = held.fold[part.episodes.of] == k
         other = fit(log[np.flatnonzero(~mine)])[0]
-        np.testing.assert_allclose(held.value[mine], other.predict(part.batch.phi[mine]), rtol=1e-9)
+        np.testing.assert_allclose(held.value[mine], part.states[mine] @ other.theta, rtol=1e-9)
         assert (held.value_next[log.terminated] == 0).all()
 
 
@@ -291,7 +292,7 @@ def test_bellman_error_and_its_noise_are_those_of_the_mean_error_of_every_fold()
         values.append(g @ metric @ g)
         without = [scores[mine & (episodes.of != i)].mean(axis=0) for i in np.flatnonzero(fold == k)]
         noises.append(sum(d @ metric @ d for d in without - np.mean(without, axis=0)) * 99 / 100)
-    found = bellman(part, Moments.of(part, fold, 2), held)
+    found = bellman(part, sums_of(part, fold, 2), held)
     assert found.value == pytest.approx(np.mean(values), rel=1e-9)
     assert found.noise == pytest.approx(np.mean(noises), rel=0.1)
 
@@ -302,7 +303,7 @@ def test_the_constant_beside_the_bellman_error_is_the_fit_without_features():
     fold = np.arange(60) % 3
     c = fit(log, support=np.array([], dtype=int))[0].theta[0]
     flat = HeldOut(np.full(len(log), c), np.where(log.terminated, 0.0, c), fold)
-    found = bellman(part, Moments.of(part, fold, 3), flat)
+    found = bellman(part, sums_of(part, fold, 3), flat)
     assert found.constant == pytest.approx(found.value, rel=1e-9)
 
 
@@ -343,7 +344,7 @@ def test_agreement_groups_every_row():
     part = fit(log)[1]
     (held, folds), fold = held_out(part, 4), np.arange(80) % 4
     edges = fine_bins(LinearValue.solve(folds), folds)
-    counts = asked(part, prediction_counts(thetas_of(without_each(folds)), fold, edges))
+    counts = asked(part, Ask(prediction_counts, (thetas_of(without_each(folds)), edges), (fold,)))
     assert counts.sum() == len(log)
     groups = agreement(grouped(part.episodes, held, tenths(counts, edges), 3.0), 3.0, 0.95)
     assert sum(g["count"] for g in groups) == len(log)

@@ -11,11 +11,9 @@ from evaluation.logs import GAMMA, asked, linear_walk, one_step, with_columns
 from sparsetd.evaluation import evaluate
 from sparsetd.evaluation import misfit as module
 from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.misfit import FADING, ExtraSums, extra_sums, misfit
-from sparsetd.evaluation.moments import Moments
-from sparsetd.evaluation.parts import Part
-from sparsetd.evaluation.reading import together
+from sparsetd.evaluation.linear import LinearValue, sums_of
+from sparsetd.evaluation.misfit import FADING, ExtraSums, Fit, extra_sums, misfit
+from sparsetd.evaluation.reading import Part, together
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions
 
@@ -26,11 +24,12 @@ def codes(log):
 
 def probed(log):
     part = Part.of(featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA))
-    sums = Moments.of(part)
+    sums = sums_of(part)
     model, names = LinearValue.solve(sums), np.array([f"x{j}" for j in range(part.batch.n_features)])
     order = np.arange(len(names))
     extra = asked(part, extra_sums(model, order))
-    (found,) = together(replace(part, ratios=part.batch.ratio[None]), misfit(0, model, extra, (), sums, names, order))
+    fit = Fit(0, model, sums, (), None, model.influence(part))
+    (found,) = together(replace(part, ratios=part.batch.ratio[None]), misfit(fit, extra, names, order))
     return found, model, part
 
 
@@ -153,7 +152,7 @@ def test_the_statistics_are_those_of_the_formula_episode_by_episode():
 
 def test_memory_is_of_the_same_episode_only():
     _, model, part = probed(linear_walk(6, 12))
-    found, following = (module.memory(part, np.array([2, 0]), model, after) for after in (False, True))
+    found, following = (module.memory(part, np.array([2, 0]), model, successors=after) for after in (False, True))
     names = ["c", "a", "the reward", "the surprise"]
     assert module._memory_names(np.array(["c", "a"])) == [
         *(f"{name} one step before" for name in names),
@@ -205,4 +204,4 @@ def test_the_drift_is_what_giving_the_memory_would_do():
     every = [j for j, name in enumerate(names) if not name.startswith("x0")]
     assert set(some) <= set(every)
     wide = module._widened(part, module.memory, np.array([0]), np.array(every), model)
-    assert LinearValue.solve(Moments.of(wide)).value - model.value == pytest.approx(found.drift.value, rel=1e-6)
+    assert LinearValue.solve(sums_of(wide)).value - model.value == pytest.approx(found.drift.value, rel=1e-6)

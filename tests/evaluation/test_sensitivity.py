@@ -13,6 +13,8 @@ from sparsetd import LSTD
 from sparsetd.evaluation import action_values, evaluate, sensitivity
 from sparsetd.evaluation.action_values import ActionRows, ActionValue
 from sparsetd.evaluation.confounding import strengths_of
+from sparsetd.evaluation.evaluator import Settings, judge
+from sparsetd.evaluation.evaluator import confounded as without_causes
 from sparsetd.evaluation.sensitivity import KINDS
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions
@@ -251,3 +253,18 @@ def test_the_strength_of_a_recorded_column_is_what_it_does_to_the_odds():
     assert (first, other) == ("lactate", "age")
     assert strength == pytest.approx(3.0, rel=0.15)
     assert none == pytest.approx(1.0, abs=0.1)
+
+
+def test_bounds_rest_on_the_fit_that_the_value_rests_on():
+    """A value that is curved in its column: the functions of the basis and their ridge are in the bounds as well."""
+    rng = np.random.default_rng(0)
+    x, action = rng.normal(size=1500), rng.integers(2, size=1500)
+    log = Transitions.from_arrays(
+        x, x**2 + action + 0.1 * rng.normal(size=1500), x, action=action, terminated=np.ones(1500, bool),
+        behavior_prob=np.full(1500, 0.5),
+    )  # fmt: skip
+    found = judge(log, {"target": always}, Settings(gamma=GAMMA, n_resamples=0))
+    rows = without_causes(found.log, found.first.basis, 0)
+    assert found.first.basis.ridge(0) is not None
+    assert rows.plain.theta == pytest.approx(found.policies[0].model.theta, abs=1e-9)
+    assert rows.value[0] == pytest.approx(found.policies[0].value[0], abs=1e-9)

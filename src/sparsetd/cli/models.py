@@ -82,8 +82,7 @@ def _on_rows(args: Namespace, parts: Any, target: Any, console: Console) -> tupl
 def _on_sums(args: Namespace, parts: Any, target: Any, console: Console) -> tuple[Any, Any, Any]:
     """The same of a log in shards, which are read three times."""
     from sparsetd.evaluation.choice import choose_on
-    from sparsetd.evaluation.linear import LinearValue
-    from sparsetd.evaluation.moments import sums
+    from sparsetd.evaluation.linear import LinearValue, sums
     from sparsetd.evaluation.reading import answer, open_log
 
     log = open_log(parts, {"target": target}, args.gamma)

@@ -234,8 +234,7 @@ def model_in(text: str | None) -> str | None:
 
 def target_of(text: str | None, source: Any = None) -> tuple[Any, dict[str, Any]]:
     """The target for `evaluate`, and how the columns of the log must be read for it."""
-    from sparsetd.evaluation.named import is_named, named_policy
-    from sparsetd.evaluation.target import reading
+    from sparsetd.evaluation.target import is_named, named_policy, reading
 
     form, columns = reading(text, source)
     return (named_policy(form) if isinstance(form, str) and is_named(form) else form), columns
@@ -243,7 +242,7 @@ def target_of(text: str | None, source: Any = None) -> tuple[Any, dict[str, Any]
 
 def function_of(text: str) -> Any:
     """The policy that is named: a function, or a rule that says what is done in every state."""
-    from sparsetd.evaluation.named import is_named, named_policy
+    from sparsetd.evaluation.target import is_named, named_policy
     from sparsetd.logs.rules import policy
 
     return named_policy(text) if is_named(text) else policy(text)

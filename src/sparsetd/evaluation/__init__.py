@@ -5,11 +5,10 @@ from __future__ import annotations
 from sparsetd.evaluation.behavior import BehaviorPolicy, estimate_behavior
 from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.compare import Comparison, compare
-from sparsetd.evaluation.condensed import Condensed, condense
+from sparsetd.evaluation.condensed import Condensed, condense, fit_shards
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluate import evaluate
-from sparsetd.evaluation.fit_shards import fit_shards
 from sparsetd.evaluation.improve import Improvement, improve
 from sparsetd.evaluation.result import Evaluation, Feature, Robustness
 from sparsetd.evaluation.score_policy import ScorePolicy

@@ -21,12 +21,12 @@ from sklearn.preprocessing import StandardScaler
 
 from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.parts import with_ones
+from sparsetd.evaluation.reading import with_ones
 from sparsetd.evaluation.target import Target, probabilities
 from sparsetd.features.featurize import fit_features, state_features, successors
 from sparsetd.logs import Transitions
 from sparsetd.logs.policy import discrete
-from sparsetd.selection.moments import lengths
+from sparsetd.selection.moments import lengths, weighted_products
 from sparsetd.system import Array
 
 MOST_WEIGHTS = 2_000
@@ -114,16 +114,16 @@ def _system(rows: ActionRows, weight: Array, reward: Array) -> tuple[Array, Arra
     """A and b, block row by block row: the rows of one action touch one block of φ(s, a)."""
     n, d = rows.phi.shape
     k = rows.pi.shape[1]
-    A, b = np.zeros((k, d, k, d)), np.zeros((k, d))
-    prior = RIDGE * lengths(rows.phi) ** 2
+    A, b, prior = np.zeros((k, d, k, d)), np.zeros((k, d)), RIDGE * lengths(rows.phi) ** 2
     for a in range(k):
         taken = np.flatnonzero(rows.action == a)
-        here = rows.phi[taken]
-        next_weight = (rows.discount * weight)[taken, None] * rows.pi_next[taken]
-        ahead = (next_weight[:, :, None] * rows.phi_next[taken, None, :]).reshape(len(taken), k * d)
-        A[a] = -(here.T @ ahead).reshape(d, k, d)
-        A[a, :, a] += here.T @ here + np.diag(prior)
-        b[a] = here.T @ reward[taken]
+        here, discount = rows.phi[taken], (rows.discount * weight)[taken, None]
+        change = -(discount * rows.pi_next[taken])[:, :, None] * rows.phi_next[taken, None, :]
+        change[:, a] += here
+        block = np.zeros((1, d, k * d + 1))
+        weighted_products(here, change.reshape(len(taken), k * d), reward[taken], None, taken, block)
+        A[a], b[a] = block[0, :, :-1].reshape(d, k, d), block[0, :, -1]
+        A[a, :, a] += np.diag(prior)
     return A.reshape(k * d, k * d) / n, b.ravel() / n
 
 
@@ -151,18 +151,19 @@ def robust_with_q(rows: ActionRows, ratio: Array, fold: Array) -> Estimate:
     with q by LSTD-Q and the implied weights w by LSTD on the episodes of the other folds. Errors of the estimated
     propensities enter times the errors of q, where the estimate with v has them alone.
     """
-    e, terms = rows.episodes, np.empty(len(rows.episodes))
-    weighted, changes = ratio[:, None] * rows.phi, rows.phi - rows.discount[:, None] * rows.phi_next
+    e, terms, d = rows.episodes, np.empty(len(rows.episodes)), rows.phi.shape[1]
+    changes, system = rows.phi - rows.discount[:, None] * rows.phi_next, np.zeros((int(fold.max()) + 1, d, d + 1))
+    weighted_products(rows.phi, changes, rows.reward, ratio, fold[e.of], system)
+    A = system[:, :, :-1]
     for k in np.unique(fold):
-        others, here = fold != k, (fold != k)[e.of]
-        theta = ActionValue.fit(rows.some(others)).theta
-        A, start = weighted[here].T @ changes[here], rows.phi[e.first[others]].sum(axis=0)
-        direction = np.linalg.lstsq(A.T, start, rcond=1e-10)[0]
+        others = fold != k
+        theta, start = ActionValue.fit(rows.some(others)).theta, rows.phi[e.first[others]].sum(axis=0)
+        direction = np.linalg.lstsq((A.sum(axis=0) - A[k]).T, start, rcond=1e-10)[0]
         value, ahead = (
             (f @ theta.T * pi).sum(axis=1) for f, pi in ((rows.phi, rows.pi), (rows.phi_next, rows.pi_next))
         )
         taken = np.einsum("td,td->t", rows.phi, theta[rows.action])
-        error = (weighted @ direction) * (rows.reward + rows.discount * ahead - taken)
+        error = ratio * (rows.phi @ direction) * (rows.reward + rows.discount * ahead - taken)
         terms[~others] = (value[e.first] + e.total(error))[~others]
     each = e.by_cluster(terms - terms.mean())
     return Estimate.of_influence("DR with q", float(terms.mean()), each * len(each) / len(e))

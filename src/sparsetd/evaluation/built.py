@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import t as student
 
-from sparsetd.evaluation.moments import Moments
+from sparsetd.selection.moments import Moments
 from sparsetd.selection.shrinkage import Groups, losses, ridged, shrunk
 from sparsetd.system import Array
 

@@ -21,11 +21,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd._tools.progress import track
-from sparsetd.evaluation.moments import Moments
-from sparsetd.evaluation.parts import Part, on_columns
-from sparsetd.evaluation.reading import Ask, Parts, answer
+from sparsetd.evaluation.reading import Ask, Part, Parts, answer, on_columns
 from sparsetd.selection.elimination import MeanSystem, select, solved
 from sparsetd.selection.episodes import halves
+from sparsetd.selection.moments import Moments
 from sparsetd.selection.path import SparsePath, solved_path
 from sparsetd.selection.sparse_td_select import SparseTDSelect, dual_support
 from sparsetd.system import Array, Batch

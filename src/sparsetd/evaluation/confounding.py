@@ -22,23 +22,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 from sparsetd.evaluation.estimate import Estimate, Value
-from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Moments
-from sparsetd.evaluation.parts import Part, with_ones
-from sparsetd.evaluation.reading import Opened, View, seen
+from sparsetd.evaluation.linear import LinearValue, sums_of
+from sparsetd.evaluation.reading import Part
 from sparsetd.evaluation.result import Robustness
+from sparsetd.evaluation.target import Target
 from sparsetd.logs import Transitions
-from sparsetd.solvers.saddle import Units
+from sparsetd.selection.moments import Moments, weighted_products
 from sparsetd.system import Array
 
 Kind = Literal["every", "first", "persistent"]
-ROWS = 20_000  # of the sample that bounds are computed from
 SWEEPS = 4
 MAJORISED = 15  # least-squares problems for one quantile regression
 FITTED = 2_000  # rows of an action to which its quantile is fitted
@@ -59,29 +58,31 @@ class Confounded:
     mu: Array
     action: Array
     given: Array
-    plain: LinearValue
-    value: Value
+    moments: Moments
+    ridge: Array | None
 
     @classmethod
-    def of(cls, log: Opened, k: int, units: Units | None, views: tuple[View, ...], rows: Part) -> Confounded | None:
-        """The sample for the k-th policy; None where the log has no behaviour probabilities."""
-        known, whole = log.log, rows if units is None else rows.in_units(units)
-        if known.behavior_prob is None:
-            return None
-        last = int(np.searchsorted(whole.episodes.last, ROWS))
-        ends = np.append(whole.episodes.clusters[1:], len(whole.episodes))
-        members = slice(0, int(ends[min(int(np.searchsorted(ends, last + 1)), len(ends) - 1)]))
-        part = seen(whole.some(members).whole().under(k), views)
-        n = len(part.batch)
-        action = np.zeros(n, dtype=np.intp) if known.action is None or known.action.ndim > 1 else known.action[:n]
-        found = log.targets[k].shares(known)
+    def of(cls, part: Part, log: Transitions, target: Target, ridge: Array | None) -> Confounded:
+        """The rows of a part, the first of the log, for the policy whose ratios they have."""
+        n, ratio = len(part.batch), part.batch.ratio
+        action = np.zeros(n, dtype=np.intp) if log.action is None or log.action.ndim > 1 else log.action[:n]
+        found = target.shares(log)
         rest = np.zeros(n) if found is None else found[1][:n]
-        ratio = part.batch.ratio
         given = np.divide(ratio - rest, ratio, where=ratio > 0, out=np.ones(n))
-        plain = LinearValue.solve(Moments.of(part))
-        return cls(
-            part, np.asarray(known.behavior_prob)[:n], action, given, plain, (plain.value, plain.influence(part))
-        )
+        return cls(part, np.asarray(log.behavior_prob)[:n], action, given, sums_of(part), ridge)
+
+    @cached_property
+    def plain(self) -> LinearValue:
+        return LinearValue.solve(self.moments.ridged(self.ridge))
+
+    @cached_property
+    def value(self) -> Value:
+        return self.plain.value, self.plain.influence(self.part)
+
+    @cached_property
+    def after(self) -> Array:
+        """γ[φ' 1] of every row."""
+        return self.part.states - self.part.changes
 
     def lowest(self, strength: float, kind: Kind = "every", sign: float = 1.0) -> Value:
         """The lowest value (with sign −1, the negative of the highest) and the influence of every cluster on it."""
@@ -91,9 +92,8 @@ class Confounded:
 
     def weighted(self, strength: float, model: LinearValue, sign: float) -> tuple[Array, Array, Array]:
         """W, the offset o and Y = ±r + γV(s') of every row, for the value function of a fit."""
-        batch = self.part.batch
-        ahead = (self.part.states - self.part.changes) @ model.theta  # γV(s')
-        outcome, tau = sign * batch.reward + ahead, 1.0 / (1.0 + strength)
+        batch, tau = self.part.batch, 1.0 / (1.0 + strength)
+        outcome = sign * batch.reward + self.after @ model.theta
         alpha = self.mu + (1.0 - self.mu) / strength
         beta = self.mu + strength * (1.0 - self.mu)
         weight = batch.ratio * self.given * (1.0 - self.mu)
@@ -105,16 +105,20 @@ class Confounded:
 
 
 def _every(rows: Confounded, strength: float, sign: float) -> Value:
-    batch, part = rows.part.batch, rows.part
-    after = with_ones(batch.phi_next) * batch.discount[:, None]
+    """The value of the rows with W and o, each sweep against the value function of the one before."""
+    part, states = rows.part, rows.part.states
+    ratio, n, d = part.batch.ratio, *states.shape
     model = replace(rows.plain, theta=sign * rows.plain.theta)
-    for _ in range(SWEEPS):  # each against the value function of the one before
+    for _ in range(SWEEPS):
         W, offset, _ = rows.weighted(strength, model, sign)
-        changed = replace(batch, reward=W * sign * batch.reward + offset, discount=W * batch.discount)
-        part = Part(changed, rows.part.episodes)
-        part.__dict__.update(states=rows.part.states, changes=rows.part.states - W[:, None] * after)
-        model = LinearValue.solve(Moments.of(part))
-    return model.value, model.influence(part)
+        reward, changes = W * sign * part.batch.reward + offset, states - W[:, None] * rows.after
+        system = np.zeros((1, d, d + 1))
+        weighted_products(states, changes, reward, ratio, np.zeros(n, dtype=np.intp), system)
+        moments = replace(rows.moments, A=system[:, :, :-1], b=system[:, :, -1])
+        model = LinearValue.solve(moments.ridged(rows.ridge))
+    changed = Part(replace(part.batch, reward=reward), part.episodes)
+    changed.__dict__.update(states=states, changes=changes)
+    return model.value, model.influence(changed)
 
 
 def _first(rows: Confounded, strength: float, sign: float) -> Value:
@@ -159,7 +163,7 @@ def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau:
 
     With rows weighted by ρ(1 − μ) the first-order condition is E[ρφ(W − 1)] = 0: W leaves the mean of every feature
     alone, and γW contracts as γ does. Each sweep is the least-squares problem of Hunter and Lange (2000) that majorises
-    the loss.
+    the loss. A regression that begins near the last one and ends sooner may miss the condition, and the bound with it.
     """
     q = np.zeros(len(outcome))
     for a in np.unique(action[weight > 0]):
@@ -170,7 +174,8 @@ def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau:
         beta = np.append(np.zeros(phi.shape[1] - 1), np.quantile(y, tau))
         for _ in range(MAJORISED):
             pull = c / (near + np.abs(y - phi @ beta))
-            gram = (phi * pull[:, None]).T @ phi + 1e-9 * pull.sum() * np.eye(phi.shape[1])
+            pulled = phi * np.sqrt(pull)[:, None]
+            gram = pulled.T @ pulled + 1e-9 * pull.sum() * np.eye(phi.shape[1])  # of one array: BLAS forms half of it
             beta = np.linalg.solve(gram, phi.T @ (pull * y + (2 * tau - 1) * c))
         q[taken] = states[taken] @ beta
     return q
@@ -193,9 +198,14 @@ def bound(rows: Confounded, own: Value, strength: float, kind: Kind, sign: float
 
 
 def robustness(
-    rows: Confounded, log: Transitions, own: Value, logged: Value, level: float, limits: tuple[float, float]
+    rows: Confounded,
+    strengths: Callable[[], tuple[tuple[str, float], ...]],
+    own: Value,
+    logged: Value,
+    level: float,
+    limits: tuple[float, float],
 ) -> Robustness:
-    """Γ* of the difference to the logged behaviour, which no confounding touches."""
+    """Γ* of the difference to the logged behaviour, which no confounding touches; `strengths` are `strengths_of`."""
     up = 1.0 if own[0] > logged[0] else -1.0
 
     def left(strength: float) -> float:
@@ -207,7 +217,7 @@ def robustness(
     before, least = 1.0, left(1.0)
     if least <= 0:
         return Robustness(1.0, TRIED[-1])
-    columns = strengths_of(log)
+    columns = strengths()
     for strength in TRIED:
         now = left(strength)
         if now <= 0:

@@ -1,71 +1,54 @@
 """The one evaluator: any number of policies, judged on one log from the same readings.
 
-    log → features → columns → sums by policy and fold → a linear fit on some columns → value, influence, evidence
+    log → features → sums by policy and fold → a linear fit on some columns → value, influence, evidence
 
 `first_reading` takes the sums of all columns of φ; `Basis.on(columns)` is a smaller basis, a slice of the same sums and
 a view of the same rows, so that to choose among nested bases costs no reading. Each policy then takes its own walk
-(`_policy`), and walks go in step (`reading.together`): whatever all of them ask for next comes from one reading. What
-only a single answer shows (features that matter, other estimators, pictures) is asked for where there is one policy.
+(`_policy`), and so does what only a single answer shows (`_detail`: features that matter, other estimators, pictures).
+Walks go in step (`reading.together`): whatever all of them ask for next comes from one reading.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from sparsetd.evaluation import importance
+from sparsetd.evaluation import choice, held_out, support
 from sparsetd.evaluation.action_values import second_opinion
 from sparsetd.evaluation.built import Built, Column, columns_of
 from sparsetd.evaluation.cautions import MOST_COMPARED, Caution, Evidence, by_severity, found_in, suspected_in
-from sparsetd.evaluation.choice import (
-    FORMED,
-    MAX_RIVALS,
-    Choice,
-    affordable,
-    choose,
-    choose_on,
-    frequencies,
-    rivals,
-    scores_at,
-    value_columns,
-)
-from sparsetd.evaluation.clusters import Groups
-from sparsetd.evaluation.confounding import Confounded, robustness
-from sparsetd.evaluation.episodes import Facts, Weighed
+from sparsetd.evaluation.choice import Choice
+from sparsetd.evaluation.confounding import Confounded, robustness, strengths_of
+from sparsetd.evaluation.episodes import Facts, Groups, Weighed
 from sparsetd.evaluation.estimate import Estimate, Value, check_level, minus
-from sparsetd.evaluation.held_out import (
-    BellmanError,
-    agreement,
-    bellman_error,
-    doubly_robust,
-    fine_bins,
-    fold_sums,
-    group_sums,
-    metric_of,
-    prediction_counts,
-    robust_sums,
-    tenths,
-    thetas_of,
-    without_each,
+from sparsetd.evaluation.linear import (
+    LinearValue,
+    influence,
+    policy_sums,
+    score_powers,
+    second_way,
+    sums,
+    verify,
+    wanted,
 )
-from sparsetd.evaluation.linear import LinearValue, coefficient_powers, second_way, verify
-from sparsetd.evaluation.misfit import Misfit, extra_sums, misfit
-from sparsetd.evaluation.moments import Moments, in_other_units, shared_sums, sums, system_sums
-from sparsetd.evaluation.parts import Part, on_columns
-from sparsetd.evaluation.reading import Ask, Opened, Parts, View, Walk, answer, open_log, seen, together
+from sparsetd.evaluation.misfit import Fit, Misfit, extra_sums, misfit
+from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, Walk, answer, on_columns, open_log, seen, together
 from sparsetd.evaluation.result import Robustness
-from sparsetd.evaluation.support import Overlap, Support, overlap, ratio_counts, ratio_edges, support, weights
+from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.evaluation.target import Target
 from sparsetd.logs import Transitions, suspicions
 from sparsetd.logs.engines import Engine
 from sparsetd.selection import SparseTDSelect
+from sparsetd.selection.moments import Moments, in_other_units
 from sparsetd.solvers.saddle import Units
 from sparsetd.storage.cache import Cache
 from sparsetd.system import Array
 
+BOUNDED = 20_000  # rows that bounds under unrecorded causes are computed from
 MOST_SHOWN = 1_000  # actions whose shares are told
 
 Progress = Callable[[str], None]
@@ -113,10 +96,12 @@ class Basis:
 
     `moments` are those of every policy by fold and `groups` those of the first by smaller groups (None: not formed);
     `behavior` are the sums with the logged behaviour as the target, and `tail` Σγᴸφ(s_L) over the episodes cut after L
-    rows. `columns` are numbered as the log's features are, `views` make the rows of this basis out of a part.
+    rows. `columns` are numbered as the log's features are, `views` make the rows of this basis out of a part, and
+    `sample` are rows at hand, in their own units.
     """
 
     rows: Part | Parts
+    sample: Part
     columns: Array
     units: Units
     moments: tuple[Moments, ...]
@@ -124,7 +109,7 @@ class Basis:
     tail: Array
     groups: Moments | None
     choice: Choice | None
-    views: tuple[View, ...] = ()
+    views: tuple[Any, ...] = ()
     built: Built | None = None
 
     def ridge(self, k: int) -> Array | None:
@@ -133,7 +118,14 @@ class Basis:
 
     def raw(self) -> Basis:
         """The columns as they came, without the functions that were built of them."""
-        return self if self.built is None else replace(self.on(np.arange(self.built.n_raw)), built=None)
+        return self if self.built is None else replace(self.first(self.built.n_raw), built=None)
+
+    def first(self, n: int) -> Basis:
+        """The first n columns. They are the raw ones: what was built of them is not even computed any more."""
+        if n == len(self.columns):
+            return self
+        few = self.on(np.arange(n))
+        return replace(few, rows=self.rows.first_columns(n), sample=self.sample.first_columns(n), views=self.views)
 
     def on(self, some: Array) -> Basis:
         """A smaller basis: these columns (numbers within this one), without another reading."""
@@ -147,6 +139,19 @@ class Basis:
             groups=None if self.groups is None else self.groups.on(inside),
             views=(*self.views, (on_columns, (some,))),
         )
+
+    @property
+    def at_hand(self) -> Part:
+        """The rows of a log in memory, or the sample of one in shards."""
+        return self.rows if isinstance(self.rows, Part) else self.sample.in_units(self.rows.units)
+
+    @cached_property
+    def first_rows(self) -> Part:
+        """The first clusters at hand that have `BOUNDED` rows together, on this basis."""
+        rows = self.at_hand
+        ends = np.append(rows.episodes.clusters[1:], len(rows.episodes))
+        last = np.searchsorted(ends, np.searchsorted(rows.episodes.last, BOUNDED) + 1)
+        return seen(rows.some(slice(0, int(ends[min(int(last), len(ends) - 1)]))).whole(), self.views)
 
     def ask(self, ask: Ask, policy: int | None = None) -> Ask:
         """The ask of the rows on this basis, under a policy or as logged."""
@@ -166,40 +171,37 @@ class First:
 
 def first_reading(log: Opened, groups: Groups, settings: Settings, details: bool) -> First:
     """The sums of all columns for every policy, by groups of clusters where halves are to be drawn, else by fold."""
-    rows, columns, choice, units = _columns(log, settings)
-    formed = units is None
-    resampled = bool(details and settings.n_resamples) and len(columns) <= MAX_RIVALS
+    rows, columns, chosen, units = _columns(log, settings)
+    every, formed = range(len(log.targets)), units is None
+    resampled = bool(details and settings.n_resamples) and len(columns) <= choice.MAX_RIVALS
     split = formed and (resampled or log.built is not None)
     group, n = (groups.group, groups.n) if split else (groups.fold, groups.n // groups.each)
-    asked: dict[str, Ask] = {"shared": shared_sums(group, n), "plain": system_sums(), "tail": Ask(_tail)}
+    asked = {"sums": policy_sums(group, n, (*every, None)), "tail": Ask(_tail)}
     asked["digests"] = Ask(_digests, (min(1.0, MOST_COMPARED / len(groups.group)),), whole=True)
-    for k in range(len(log.targets)):
-        asked[f"system {k}"] = system_sums(group, n=n).under(k)
-        asked[f"facts {k}"] = Ask(Facts.of, whole=True).under(k)
-        if details:
-            asked[f"ages {k}"] = Ask(importance.by_age, whole=True).under(k)
+    asked |= {f"facts {k}": Ask(Facts.of, whole=True).under(k) for k in every}
+    asked |= {f"ages {k}": Ask(support.by_age, whole=True).under(k) for k in every if details}
     found = vars(answer(rows, **asked))
-    every = [found["shared"].with_system(found[f"system {k}"]) for k in range(len(log.targets))]
-    behavior, tail = found["shared"].with_system(found["plain"]), found["tail"]
+    *own, behavior = (found["sums"].of_policy(k) for k in (*every, len(every)))
+    tail = found["tail"]
     if units is None:
-        units = every[0].units(log.units)
-        every = [moments.in_units(log.units, units) for moments in every]
-        behavior, tail = behavior.in_units(log.units, units), in_other_units(tail, log.units, units)
-        rows = rows.in_units(units)
-    folds = tuple(moments.merged(groups.each) if split else moments for moments in every)
-    basis = Basis(rows, columns, units, folds, behavior, tail, every[0] if split else None, choice)
+        units = own[0].units(log.units)
+        *own, behavior = (moments.in_units(log.units, units) for moments in (*own, behavior))
+        tail, rows = in_other_units(tail, log.units, units), rows.in_units(units)
+    folds = tuple(moments.merged(groups.each) if split else moments for moments in own)
+    smaller = own[0] if split else None
+    basis = Basis(rows, log.sample, columns, units, folds, behavior.total(), tail, smaller, chosen)
     if log.built is not None and formed:
-        basis = _shrunk(basis, log.built.n_features_in_, every, groups.each)
+        basis = _shrunk(basis, log.n_candidates, own, groups.each)
     digests = np.hstack(found["digests"]) if found["digests"] else None
-    facts = tuple(found[f"facts {k}"] for k in range(len(log.targets)))
-    return First(basis, facts, tuple(found.get(f"ages {k}") for k in range(len(log.targets))), digests)
+    facts, ages = (tuple(found.get(f"{name} {k}") for k in every) for name in ("facts", "ages"))
+    return First(basis, facts, ages, digests)  # type: ignore[arg-type]
 
 
 def _shrunk(basis: Basis, n_raw: int, every: list[Moments], each: int) -> Basis:
     """The basis with the ridge that held-out episodes choose for every policy; the raw columns alone if all do."""
     built = Built.of(every, n_raw, each, basis.units.scale)
     if built.is_raw:
-        return replace(basis.on(np.arange(n_raw)), built=built.on_raw())
+        return replace(basis.first(n_raw), built=built.on_raw())
     return replace(
         basis,
         moments=tuple(m.ridged(ridge) for m, ridge in zip(basis.moments, built.ridges, strict=True)),
@@ -215,21 +217,22 @@ def _columns(log: Opened, settings: Settings) -> tuple[Part | Parts, Array, Choi
     in which it chose.
     """
     rows, every, estimator = log.rows, np.arange(len(log.names)), settings.estimator
-    formed = len(every) <= affordable(len(log.log)) and not (isinstance(rows, Part) and rows.batch.is_sparse)
+    formed = len(every) <= choice.affordable(len(log.log)) and not rows.is_sparse
     if isinstance(rows, Parts) and (estimator is not None or not formed):
         raise ValueError(
             f"A log in shards is evaluated on the sums of its features; an `estimator`, or {len(every):,} features "
-            f"(more than {FORMED:,}, or than a tenth of its first 50,000 rows), need it in memory: pass `read(path)`."
+            f"(more than {choice.FORMED:,}, or than a tenth of its first 50,000 rows), need it in memory: pass "
+            "`read(path)`."
         )
     if isinstance(rows, Parts) or formed:
         return rows, every, None, None
-    sparse = rows.batch.is_sparse
+    sparse = rows.is_sparse
     units = Units.of(rows.batch.phi, centre=not sparse)
     whole = rows.in_units(units).whole()
     default = SparseTDSelect(gamma=rows.episodes.gamma, fit_intercept=not sparse).set_params(standardize=sparse)
     seen = [whole.under(k).batch for k in range(len(log.targets))]
-    choices = [choose(batch, default if estimator is None else estimator) for batch in seen]
-    wanted = [value_columns(batch, choice.support) for batch, choice in zip(seen, choices, strict=True)]
+    choices = [choice.choose(batch, default if estimator is None else estimator) for batch in seen]
+    wanted = [choice.value_columns(batch, chosen.support) for batch, chosen in zip(seen, choices, strict=True)]
     columns = np.unique(np.concatenate(wanted))
     return Part.of(whole.batch, whole.episodes, columns, whole.ratios), columns, choices[0], units
 
@@ -244,7 +247,7 @@ def _tail(part: Part) -> Array:
 
 def _digests(part: Part, share: float) -> list[Array]:
     """Digests of the episodes, of very many those that only the digests decide: an episode goes with its copies."""
-    if part.batch.is_sparse:
+    if part.is_sparse:
         return []
     bounds = np.append(part.episodes.first, len(part.batch))
     found = suspicions.episode_digests(part.batch.phi, part.batch.reward, bounds)
@@ -299,7 +302,7 @@ class Detail:
     power: Array
     few_model: LinearValue
     inside: Array
-    bellman: BellmanError
+    bellman: held_out.BellmanError
     robust: Estimate
     importance: list[Estimate]
     columns: tuple[Column, ...]
@@ -318,16 +321,23 @@ class Judged:
     value: Value
     facts: Facts
     support: Support
-    overlap: Overlap
     misfit: Misfit
-    sample_mean: bool
-    detail: Detail | None
-    opinion: Estimate | None
     gain: Value
+    detail: Detail | None = None
+    opinion: Estimate | None = None
+    robust: Estimate | None = None
     cautions: tuple[Caution, ...] = ()
     acts: dict[str, Any] | None = None
     robustness: Robustness | None = None
-    robust: Estimate | None = None
+
+    @property
+    def overlap(self) -> Overlap:
+        return support.overlap(self.facts)
+
+    @property
+    def sample_mean(self) -> bool:
+        """Whether the policy did what was logged to the end, so that its value is the mean return."""
+        return self.facts.on_policy and self.facts.complete
 
     @property
     def estimate(self) -> Estimate:
@@ -351,33 +361,40 @@ class Judgement:
     policies: tuple[Judged, ...]
 
 
-def judge(source: Any, targets: Mapping[str, Any], settings: Settings, details: bool | None = None) -> Judgement:
-    """Judge every target on the log; `details` are for one target, and the default where there is one."""
+def judge(source: Any, targets: Mapping[str, Any], settings: Settings) -> Judgement:
+    """Judge every target on the log; the details of the answer come where there is one target."""
     check_level(settings.level)
-    single = len(targets) == 1 if details is None else details
+    log, groups, first = _opened(source, targets, settings, details=len(targets) == 1)
+    for name, facts in zip(targets, first.facts, strict=True):
+        _check(facts, f"policy {name!r}: " if len(targets) > 1 else "")
+    before = _before_details(log, first.basis, groups, settings) if len(targets) == 1 else None
+    settings.tell("finding the value and its interval, and checking it on held-out episodes")
+    walks = [_policy(log, first, k, None if before is None else before[0]) for k in range(len(targets))]
+    details = [] if before is None else [_detail(log, first, groups, settings, *before)]
+    logged, *found = together(first.basis.rows, _behavior(log, first.basis, first.facts[0]), *walks, *details)
+    if details:
+        found = [replace(found[0], detail=found[1])]
+    shared = suspected_in(log.log, log.behavior is not None), cache(partial(strengths_of, log.log))
+    judged = [_with_evidence(log, first, logged, own, settings, *shared) for own in found]
+    if settings.checkpoint is not None:
+        Cache(settings.checkpoint).clear()
+    return Judgement(log, settings, groups, first, logged, tuple(judged))
+
+
+def _opened(source: Any, targets: Mapping[str, Any], settings: Settings, details: bool) -> tuple[Opened, Groups, First]:
+    """The log, its groups of clusters, and what the first reading says."""
     log = open_log(
         source, targets, settings.gamma, features=settings.features, classifier=settings.classifier,
         cluster=settings.cluster, engine=settings.engine, folder=settings.checkpoint,
     )  # fmt: skip
     groups = Groups.of(log.hashes, len(log.log), settings.n_folds, settings.cluster is not None)
     settings.tell(f"reading {len(log.names)} features of {len(log.hashes):,} episodes")
-    first = first_reading(log, groups, settings, single)
-    for name, facts in zip(targets, first.facts, strict=True):
-        _check(facts, f"policy {name!r}: " if len(targets) > 1 else "")
-    settings.tell("finding the value and its interval, and checking it on held-out episodes")
-    walks = [_policy(log, first, groups, settings, k, single) for k in range(len(targets))]
-    logged, *found = together(first.basis.rows, _behavior(log, first.basis, first.facts[0]), *walks)
-    suspected = suspected_in(log.log, log.behavior is not None)
-    judged = [_with_evidence(log, first, logged, own, suspected, settings) for own in found]
-    Cache(settings.checkpoint).clear()
-    return Judgement(log, settings, groups, first, logged, tuple(judged))
+    return log, groups, first_reading(log, groups, settings, details)
 
 
 def gains(source: Any, targets: Mapping[str, Any], settings: Settings) -> list[Value]:
     """The difference of every target to the logged behaviour, with influences and nothing else, to rank many."""
-    log = open_log(source, targets, settings.gamma, features=settings.features, cluster=settings.cluster)
-    groups = Groups.of(log.hashes, len(log.log), settings.n_folds, settings.cluster is not None)
-    first = first_reading(log, groups, settings, False)
+    log, _, first = _opened(source, targets, settings, details=False)
     walks = [_value(log, first.basis, k) for k in range(len(targets))]
     logged, *values = together(first.basis.rows, _behavior(log, first.basis, first.facts[0]), *walks)
     return [minus(value, logged.value) for value in values]
@@ -385,7 +402,7 @@ def gains(source: Any, targets: Mapping[str, Any], settings: Settings) -> list[V
 
 def _value(log: Opened, basis: Basis, k: int) -> Walk[Value]:
     model = LinearValue.solve(basis.moments[k])
-    found = yield {"influence": basis.ask(Ask(_influence, (model,)), k)}
+    found = yield {"influence": basis.ask(Ask(influence, (model,)), k)}
     return model.value, log.joined(found.influence)
 
 
@@ -396,35 +413,25 @@ def _check(facts: Facts, whose: str) -> None:
         raise ValueError(f"{whose}`target_prob` is 0 in every row: the target policy takes none of the logged actions.")
 
 
-def _policy(log: Opened, first: First, groups: Groups, settings: Settings, k: int, details: bool) -> Walk[Judged]:
+def _policy(log: Opened, first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
     """The walk of one policy: its fit, what every cluster does to it, what carries it, and tests of its features."""
-    basis, facts, names = first.basis, first.facts[k], log.names
-    folds = basis.moments[k]
-    model = LinearValue.solve(folds)
-    detail = _Details.of(log, first, groups, settings, model) if details else None
-    heavy = _heaviest(model, folds, basis.columns, None if detail is None else detail.choice)
+    basis, facts, folds = first.basis, first.facts[k], first.basis.moments[k]
+    model, names = LinearValue.solve(folds), log.names[basis.columns]
+    heavy = _heaviest(model, folds, basis.columns, chosen)
     asked = {
-        "influence": basis.ask(Ask(_influence, (model,)), k),
-        "second": basis.ask(second_way(model), k),
-        "weights": basis.ask(weights(model, heavy, *folds.centre_and_spread()), k),
-        "extra": basis.ask(extra_sums(model, heavy), k),
-        **({} if detail is None else detail.asked()),
+        "influence": Ask(influence, (model,)),
+        "weights": support.weights(model, heavy, *folds.centre_and_spread()),
+        "extra": extra_sums(model, heavy),
+        **({"second": Ask(second_way, (model,))} if wanted() else {}),
     }
-    found = yield asked
-    verify(model, found.second, basis.ridge(k))
+    found = yield {name: basis.ask(ask, k) for name, ask in asked.items()}
+    if wanted():
+        verify(model, found.second, basis.ridge(k))
     own = _finite((model.value, log.joined(found.influence)))
-    ridge = basis.ridge(k)
-    missed = yield from misfit(k, model, found.extra, basis.views, folds, names[basis.columns], heavy, ridge)
-    carried = support(found.weights, names[basis.columns][heavy], facts)
-    shown = None if detail is None else detail.shown(log, found, facts)
-    return Judged(
-        log.target_names[k], log.targets[k].words, model, own, facts, carried, overlap(facts), missed,
-        facts.on_policy and facts.complete, shown, None, own,
-    )  # fmt: skip
-
-
-def _influence(part: Part, model: LinearValue) -> list[Array]:
-    return [model.influence(part)]
+    fit = Fit(k, model, folds, basis.views, basis.ridge(k), np.concatenate(found.influence))
+    missed = yield from misfit(fit, found.extra, names, heavy)
+    carried = support.support(found.weights, names[heavy], facts)
+    return Judged(log.target_names[k], log.targets[k].words, model, own, facts, carried, missed, own)
 
 
 def _finite(value: Value) -> Value:
@@ -436,106 +443,94 @@ def _finite(value: Value) -> Value:
     return value
 
 
-def _heaviest(model: LinearValue, folds: Moments, columns: Array, choice: Choice | None) -> Array:
+def _heaviest(model: LinearValue, folds: Moments, columns: Array, chosen: Choice | None) -> Array:
     """The columns of the sums that matter: those chosen, then the others, each by their share of the value's spread."""
     weight = np.abs(model.theta[:-1]) * folds.spread()
-    first = np.zeros(len(columns), dtype=bool) if choice is None else np.isin(columns, choice.support)
+    first = np.zeros(len(columns), dtype=bool) if chosen is None else np.isin(columns, chosen.support)
     return np.lexsort((-weight, ~first))
 
 
-@dataclass(frozen=True, eq=False)
-class _Details:
-    """What is asked for beside the value where there is one policy."""
-
-    settings: Settings
-    groups: Groups
-    first: First
-    model: LinearValue
-    choice: Choice
-    few: LinearValue
-    inside: Array
-    others: list[LinearValue]
-    metric: Array
-    begins: Array
-    edges: Array
-    kept: Array | None
-
-    @classmethod
-    def of(cls, log: Opened, first: First, groups: Groups, settings: Settings, model: LinearValue) -> _Details:
-        basis, facts = first.basis, first.facts[0]
-        folds, estimator = basis.moments[0], settings.estimator
-        settings.tell(f"choosing among {_n_candidates(log)} features")
-        others, bins = without_each(folds), fine_bins(model, folds)
-        beside = {"counts": basis.ask(prediction_counts(thetas_of(others), groups.fold, bins), 0)}
-        choice, raw = basis.choice, basis.raw()
-        if choice is None and estimator is not None and isinstance(basis.rows, Part):
-            choice = choose(seen(basis.rows.whole().under(0), raw.views).batch, estimator)
-        if choice is None:
-            choice, found = choose_on(basis.rows, raw.moments[0], lambda ask: raw.ask(ask, 0), **beside)
-        else:
-            found = answer(basis.rows, **beside)
-        curved = basis.ridge(0) is not None
-        inside = np.arange(len(raw.columns)) if curved else np.searchsorted(basis.columns, choice.support)
-        few = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
-        kept = _kept(log, raw, choice, groups, facts, settings) if settings.n_resamples else None
-        edges = ratio_edges(facts.least[1], facts.most[1])
-        begins = tenths(found.counts, bins)
-        return cls(settings, groups, first, model, choice, few, inside, others, metric_of(folds), begins, edges, kept)
-
-    def asked(self) -> dict[str, Ask]:
-        basis, facts, fold = self.first.basis, self.first.facts[0], self.groups.fold
-        thetas, value = thetas_of(self.others), self.model.value
-        asked = {
-            "few": Ask(_influence, (self.few,)).on(on_columns, self.inside),
-            "power": coefficient_powers(self.few).on(on_columns, self.inside),
-            "folds": fold_sums(self.metric, thetas, fold, facts),
-            "robust": robust_sums(self.others, fold, value),
-            "tenths": group_sums(thetas, fold, self.begins, value),
-            "ratios": Ask(ratio_counts, (self.edges,)),
-        }
-        by_name = {name: basis.ask(ask, 0) for name, ask in asked.items()}
-        whole = Ask(importance.influences, (facts, self.first.ages[0]), whole=True).under(0)
-        return {**by_name, "importance": whole}
-
-    def shown(self, log: Opened, found: Any, facts: Facts) -> Detail:
-        ages, value = self.first.ages[0], self.model.value
-        assert ages is not None
-        counts = {"edges": self.edges.tolist(), "counts": found.ratios.tolist(), "zero": facts.n_zero}
-        return Detail(
-            choice=self.choice,
-            few=(self.few.value, log.joined(found.few)),
-            kept=self.kept,
-            power=found.power,
-            few_model=self.few,
-            inside=self.inside,
-            bellman=bellman_error(self.metric, found.folds),
-            robust=doubly_robust(found.robust, value, facts.n_episodes, facts.n_rows),
-            importance=importance.comparisons(facts, ages, found.importance),
-            columns=columns_of(log, self.first.basis, self.settings.level),
-            curved=self.first.basis.ridge(0) is not None,
-            histogram=counts,
-            calibration=agreement(found.tenths, value, self.settings.level),
-        )
+def _before_details(
+    log: Opened, basis: Basis, groups: Groups, settings: Settings
+) -> tuple[Choice, list[LinearValue], Array]:
+    """The features that matter, the fits without each fold, and where the tenths of their predictions begin."""
+    settings.tell(f"choosing among {log.n_candidates} features")
+    folds, chosen, raw = basis.moments[0], basis.choice, basis.raw()
+    others, bins = held_out.without_each(folds), held_out.fine_bins(LinearValue.solve(folds), folds)
+    counts = Ask(held_out.prediction_counts, (held_out.thetas_of(others), bins), (groups.fold,))
+    beside = {"counts": basis.ask(counts, 0)}
+    if chosen is None and settings.estimator is not None and isinstance(raw.rows, Part):
+        chosen = choice.choose(seen(raw.rows.whole().under(0), raw.views).batch, settings.estimator)
+    found = None
+    if chosen is None:
+        at_once = beside if raw.rows is basis.rows else {}
+        chosen, found = choice.choose_on(raw.rows, raw.moments[0], lambda ask: raw.ask(ask, 0), **at_once)
+    if found is None or raw.rows is not basis.rows:
+        found = answer(basis.rows, **beside)
+    return chosen, others, held_out.tenths(found.counts, bins)
 
 
-def _kept(log: Opened, basis: Basis, choice: Choice, groups: Groups, facts: Facts, settings: Settings) -> Array:
+def _detail(
+    log: Opened,
+    first: First,
+    groups: Groups,
+    settings: Settings,
+    chosen: Choice,
+    others: list[LinearValue],
+    begins: Array,
+) -> Walk[Detail]:
+    """The walk of what only a single answer shows."""
+    basis, facts, ages, fold = first.basis, first.facts[0], first.ages[0], (groups.fold,)
+    folds, raw, curved = basis.moments[0], basis.raw(), basis.ridge(0) is not None
+    assert ages is not None
+    value, thetas, metric = LinearValue.solve(folds).value, held_out.thetas_of(others), held_out.metric_of(folds)
+    inside = np.arange(len(raw.columns)) if curved else np.searchsorted(basis.columns, chosen.support)
+    few = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
+    edges = support.ratio_edges(facts.least[1], facts.most[1])
+    constant = facts.gained / max(facts.left, 1e-12)
+    asked = {
+        "few": Ask(influence, (few,)).on(on_columns, inside),
+        "power": Ask(score_powers, (few,)).on(on_columns, inside),
+        "folds": Ask(held_out.fold_sums, (metric, thetas, constant), fold),
+        "robust": Ask(held_out.robust_sums, (tuple(others), value), fold),
+        "tenths": Ask(held_out.group_sums, (thetas, begins, value), fold),
+        "ratios": Ask(support.ratio_counts, (edges,)),
+    }
+    sampling = Ask(support.sampling_influences, (facts, ages), whole=True).under(0)
+    kept = _kept(log, raw, chosen, groups, facts, settings) if settings.n_resamples else None
+    found = yield {**{name: basis.ask(ask, 0) for name, ask in asked.items()}, "sampling": sampling}
+    return Detail(
+        choice=chosen,
+        few=(few.value, log.joined(found.few)),
+        kept=kept,
+        power=found.power,
+        few_model=few,
+        inside=inside,
+        bellman=held_out.bellman_error(metric, found.folds),
+        robust=held_out.doubly_robust(found.robust, value, facts.n_episodes, facts.n_rows),
+        importance=support.sampling_estimates(facts, ages, found.sampling),
+        columns=columns_of(log, basis, settings.level),
+        curved=curved,
+        histogram={"edges": edges.tolist(), "counts": found.ratios.tolist(), "zero": facts.n_zero},
+        calibration=held_out.agreement(found.tenths, value, settings.level),
+    )
+
+
+def _kept(log: Opened, basis: Basis, chosen: Choice, groups: Groups, facts: Facts, settings: Settings) -> Array:
     """Selection frequency of every feature."""
     settings.tell(f"choosing again on {settings.n_resamples} random halves of the log")
-    rows, d, formed = log.rows.in_units(basis.units), _n_candidates(log), basis.groups
-    dense = not (isinstance(rows, Part) and rows.batch.is_sparse)
-    near, out = rivals(facts.n_rows, d, dense, choice), np.zeros(d)
+    d, formed = log.n_candidates, basis.groups
+    rows = basis.rows if basis.choice is None else log.rows.in_units(basis.units)
+    near, out = choice.rivals(facts.n_rows, d, not rows.is_sparse, chosen), np.zeros(d)
     if formed is None:
         ask = sums(groups.group, n=groups.n).under(0).on(on_columns, near)
         formed = answer(rows, sums=ask).sums
     elif len(near) < d:
         formed = formed.on(np.append(near, d))
-    out[near] = frequencies(formed, scores_at(rows, formed, near), d, settings.n_resamples, settings.random_state)
+    out[near] = choice.frequencies(
+        formed, choice.scores_at(rows, formed, near), d, settings.n_resamples, settings.random_state
+    )
     return out
-
-
-def _n_candidates(log: Opened) -> int:
-    """Return how many columns there are to choose from: those of the log, not what was built of them."""
-    return len(log.names) if log.built is None else log.built.n_features_in_
 
 
 def _acts(log: Transitions, target: Target) -> dict[str, Any] | None:
@@ -553,7 +548,13 @@ def _acts(log: Transitions, target: Target) -> dict[str, Any] | None:
 
 
 def _with_evidence(
-    log: Opened, first: First, logged: Logged, own: Judged, suspected: dict[str, str], settings: Settings
+    log: Opened,
+    first: First,
+    logged: Logged,
+    own: Judged,
+    settings: Settings,
+    suspected: dict[str, str],
+    strengths: Callable[[], Any],
 ) -> Judged:
     """The policy with its difference to the behaviour, a second opinion, and all cautions that apply."""
     value = logged.observed if own.sample_mean else own.value
@@ -567,7 +568,7 @@ def _with_evidence(
     detail = own.detail if first.basis.ridge(0) is None else None  # what is curved is no matter of fewer columns
     few = None if detail is None else Estimate.of_influence("", *detail.few)
     fewer = None if detail is None else Estimate.of_influence("", *minus(detail.few, own.value))
-    strength = _robustness(log, first.basis, logged, judged, settings.level)
+    strength = _robustness(log, first.basis, logged, judged, settings.level, strengths)
     evidence = Evidence(
         own=judged.estimate,
         facts=own.facts,
@@ -595,14 +596,18 @@ def _with_evidence(
 
 
 def confounded(log: Opened, basis: Basis, k: int) -> Confounded | None:
-    """The sample's rows on the raw columns of the basis, for bounds under unrecorded causes."""
-    basis = basis.raw()
-    if isinstance(basis.rows, Parts):
-        return Confounded.of(log, k, basis.units, basis.views, log.sample)
-    return Confounded.of(log, k, None, basis.views, basis.rows)
+    """Rows of the sample on the basis of the value, for bounds under unrecorded causes.
+
+    None where the log has no behaviour probabilities.
+    """
+    if log.log.behavior_prob is None:
+        return None
+    return Confounded.of(basis.first_rows.under(k), log.log, log.targets[k], basis.ridge(k))
 
 
-def _robustness(log: Opened, basis: Basis, logged: Logged, own: Judged, level: float) -> Robustness | None:
+def _robustness(
+    log: Opened, basis: Basis, logged: Logged, own: Judged, level: float, strengths: Callable[[], Any]
+) -> Robustness | None:
     """Γ* of a policy's gain; None where the log has no behaviour probabilities, or nothing to explain away."""
     if own.facts.on_policy:
         return None
@@ -610,4 +615,4 @@ def _robustness(log: Opened, basis: Basis, logged: Logged, own: Judged, level: f
     if low <= 0 <= high:
         return Robustness(1.0, 1.0)
     rows = confounded(log, basis, log.target_names.index(own.name))
-    return None if rows is None else robustness(rows, log.log, own.value, logged.value, level, own.facts.possible())
+    return None if rows is None else robustness(rows, strengths, own.value, logged.value, level, own.facts.possible())

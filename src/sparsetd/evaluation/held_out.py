@@ -27,13 +27,11 @@ import scipy.linalg
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.stats import norm
 
-from sparsetd.evaluation.episodes import Episodes, Facts
+from sparsetd.evaluation.episodes import Episodes
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Moments
-from sparsetd.evaluation.parts import Part
-from sparsetd.evaluation.reading import Ask, Several
-from sparsetd.selection.moments import lengths_of
+from sparsetd.evaluation.reading import Part, Several
+from sparsetd.selection.moments import Moments, lengths_of
 from sparsetd.system import Array, recurrence
 
 N_GROUPS, N_BINS = 10, 8_192
@@ -89,12 +87,8 @@ def metric_of(folds: Moments) -> Array:
     return np.asarray((np.tril(lower) + np.tril(lower, -1).T) / units)
 
 
-def fold_sums(metric: Array, thetas: Array, fold: Array, facts: Facts) -> Ask:
-    """Asks for what the Bellman error needs of held-out predictions and of the best constant."""
-    return Ask(_fold_sums, (metric, thetas, facts.gained / max(facts.left, 1e-12)), (fold,))
-
-
-def _fold_sums(part: Part, fold: Array, metric: Array, thetas: Array, constant: float) -> Array:
+def fold_sums(part: Part, fold: Array, metric: Array, thetas: Array, constant: float) -> Array:
+    """What the Bellman error needs of held-out predictions, and of a constant value."""
     batch, held = part.batch, held_out(part, fold, thetas)
     error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
     flat = batch.ratio * (batch.reward - (1 - batch.discount) * constant)
@@ -137,12 +131,8 @@ def fine_bins(model: LinearValue, folds: Moments) -> Array:
     return np.asarray(mean + spread * np.linspace(-6, 6, N_BINS - 1))
 
 
-def prediction_counts(thetas: Array, fold: Array, edges: Array) -> Ask:
-    """Asks for the number of rows whose held-out prediction is in each bin."""
-    return Ask(_counts, (thetas, edges), (fold,))
-
-
-def _counts(part: Part, fold: Array, thetas: Array, edges: Array) -> Array:
+def prediction_counts(part: Part, fold: Array, thetas: Array, edges: Array) -> Array:
+    """The number of rows whose held-out prediction is in each bin."""
     value = held_out(part, fold, thetas).value
     return np.bincount(np.searchsorted(edges, value, side="right"), minlength=len(edges) + 1)
 
@@ -155,12 +145,8 @@ def tenths(counts: Array, edges: Array) -> Array:
     return np.append(-np.inf, edges)[bins]
 
 
-def group_sums(thetas: Array, fold: Array, begin: Array, centre: float) -> Ask:
-    """Asks for what `agreement` needs."""
-    return Ask(_group_sums, (thetas, begin, centre), (fold,))
-
-
-def _group_sums(part: Part, fold: Array, thetas: Array, begin: Array, centre: float) -> Array:
+def group_sums(part: Part, fold: Array, thetas: Array, begin: Array, centre: float) -> Array:
+    """What `agreement` needs."""
     return grouped(part.episodes, held_out(part, fold, thetas), begin, centre)
 
 
@@ -203,12 +189,8 @@ def corrected_returns(episodes: Episodes, held: HeldOut) -> Array:
     return recurrence(np.append(0.0, carry[:-1]), known, transpose=True)
 
 
-def robust_sums(others: Sequence[LinearValue], fold: Array, centre: float) -> Ask:
-    """Asks for the clusters' terms of DR less `centre`, and for Σ|wρ| and Σ(wρ)²."""
-    return Ask(_robust_sums, (tuple(others), centre), (fold,))
-
-
-def _robust_sums(part: Part, fold: Array, others: Sequence[LinearValue], centre: float) -> Several:
+def robust_sums(part: Part, fold: Array, others: Sequence[LinearValue], centre: float) -> Several:
+    """The clusters' terms of DR less `centre`, and Σ|wρ| and Σ(wρ)²."""
     episodes, every = part.episodes, np.arange(len(part.batch))
     of_row = fold[episodes.of]
     directions = np.stack([model.start @ model.inverse for model in others], axis=1)

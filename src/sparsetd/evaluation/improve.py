@@ -17,14 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.evaluation.candidates import Recipe, candidates
 from sparsetd.evaluation.cautions import FRAGILE
-from sparsetd.evaluation.clusters import cluster_of
+from sparsetd.evaluation.episodes import cluster_of
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import Progress, Settings, gains, judge
 from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness
-from sparsetd.evaluation.score_policy import ScorePolicy
+from sparsetd.evaluation.score_policy import Recipe, ScorePolicy, candidates
 from sparsetd.evaluation.subgroups import Place, places, thirds_of
 from sparsetd.logs import Transitions, concatenate, shards
 from sparsetd.logs.engines import Engine

@@ -1,6 +1,12 @@
-"""The linear value function of a log, what each episode does to it, and the weights it gives to the rows.
+"""Sums over a log, the linear value function that follows from them, and what each episode does to it.
 
-    θ = A⁻¹ b        v = cᵀθ / n        (sums of `moments`; c the sum of the n first states)
+    A = Σ_t ρ_t φ_t (φ_t − γφ'_t)ᵀ      b = Σ_t ρ_t r_t φ_t      C = Σ_t φ_t φ_tᵀ      c = Σ_i φ(s_{i,0})
+
+    θ = A⁻¹ b        v = cᵀθ / n        (c the sum of the n first states)
+
+φ ends with a constant 1. Sums of two parts add up to the sums of both, and every group of episodes (a fold) has sums of
+its own, so that what a fit without a group needs is a subtraction away. Policies share C and c, so these are summed
+once (`PolicySums`), and A and b for each policy.
 
 **Leaving a cluster out** (an episode, unless `cluster` says more). With E, F, δ the rows ρφ, φ − γφ' and r − Fθ of
 cluster i, which has mᵢ of the n episodes, Woodbury's identity gives
@@ -22,6 +28,7 @@ SPARSETD_VERIFY=1 (and always in the tests) every answer is computed a second wa
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,18 +36,77 @@ import scipy.linalg
 from scipy.linalg.lapack import dgecon, dgetrf, dgetri, dpstrf
 
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.moments import Moments
-from sparsetd.evaluation.parts import Part
-from sparsetd.evaluation.reading import Ask
+from sparsetd.evaluation.reading import Ask, Part
 from sparsetd.selection.elimination import distinct
 from sparsetd.selection.episodes import powers
-from sparsetd.selection.moments import lengths_of
+from sparsetd.selection.moments import Moments, lengths_of, runs_of, weighted_products
 from sparsetd.system import Array
 
 LOST = 1e-4  # share of c outside the row space of A from which cᵀθ counts as undetermined
 DEPENDENT = 1e-10  # share of a column that the columns before it leave unexplained, at or below which it is redundant
 TOLERANCE = 1e-6  # of the second way to an answer
 TOGETHER = 2**23  # numbers of the small matrices of as many clusters as are left out at a time
+
+
+@dataclass(frozen=True, eq=False)
+class PolicySums:
+    """[A b] of every policy and group of episodes, and what all policies share: C, c and the counts."""
+
+    systems: Array  # (n_policies, n_groups, d, d + 1)
+    C: Array
+    start: Array
+    counts: Array  # rows, episodes, clusters
+
+    @classmethod
+    def of(
+        cls, part: Part, group: Array, n_groups: int, policies: tuple[int | None, ...], into: PolicySums | None = None
+    ) -> PolicySums:
+        """The sums of a piece, added to `into`; the policy None is the logged behaviour."""
+        e, of_row, first = part.episodes, group[part.episodes.of], part.states[part.episodes.first]
+        total = into or cls.zero(len(policies), n_groups, part.states.shape[1])
+        for k, rows in runs_of(of_row, n_groups):
+            states = part.states[rows]
+            total.C[k] += states.T @ states  # of one array: BLAS forms half of it
+            total.start[k] += first[group == k].sum(axis=0)
+        for count, groups in zip(total.counts, (of_row, group, group[e.clusters]), strict=True):
+            count += np.bincount(groups, minlength=n_groups)
+        for system, policy in zip(total.systems, policies, strict=True):
+            own = (part if policy is None else part.under(policy)).batch
+            weighted_products(part.states, part.changes, own.reward, own.ratio, of_row, system)
+        return total
+
+    @classmethod
+    def zero(cls, n_policies: int, n: int, d: int) -> PolicySums:
+        systems, counts = np.zeros((n_policies, n, d, d + 1)), np.zeros((3, n), dtype=np.intp)
+        return cls(systems, np.zeros((n, d, d)), np.zeros((n, d)), counts)
+
+    def __add__(self, other: PolicySums) -> PolicySums:
+        return PolicySums(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+    def of_policy(self, k: int) -> Moments:
+        """The sums of one of the policies that were asked about."""
+        system = self.systems[k]
+        return Moments(system[:, :, :-1], system[:, :, -1], self.C, self.start, *self.counts)
+
+
+def policy_sums(group: Array, n: int, policies: Iterable[int | None]) -> Ask:
+    """Asks for the sums of several policies by group of episodes; None is the logged behaviour."""
+    return Ask(PolicySums.of, (n, tuple(policies)), (group,), into=True)
+
+
+def sums(*group: Array, n: int = 1) -> Ask:
+    """Asks for the sums of n groups of episodes, of all of them together by default."""
+    return Ask(sums_of, (n,) if group else (), group)
+
+
+def sums_of(part: Part, group: Array | None = None, n_groups: int = 1) -> Moments:
+    """The sums of the pieces of a part, its episodes belonging to the given groups."""
+    own = np.zeros(len(part.episodes), dtype=np.intp) if group is None else group
+    total: PolicySums | None = None
+    for piece, members in part.pieces():
+        total = PolicySums.of(piece, own[members], n_groups, (None,), into=total)
+    assert total is not None
+    return total.of_policy(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +144,6 @@ class LinearValue:
         lost = (self.start @ self.inverse @ self.A - self.start) / self.scale
         return bool(np.linalg.norm(lost) <= LOST * np.linalg.norm(self.start / self.scale))
 
-    def predict(self, phi: Array) -> Array:
-        """V(s) = θᵀφ(s) of every row, φ without the constant."""
-        return np.asarray(phi @ self.theta[:-1] + self.theta[-1])
-
     def errors(self, part: Part) -> Array:
         """The TD errors δ of the rows."""
         return np.asarray(part.batch.reward - part.changes @ self.theta)
@@ -99,17 +161,25 @@ class LinearValue:
         return (self.n_clusters - 1) * (self.value - lean @ self.theta + self._correction(part, lean))
 
     def _correction(self, part: Part, lean: Array) -> Array:
-        """leanᵢᵀ A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ of every cluster, clusters of one length at a time."""
-        length, error = part.episodes.cluster_lengths, self.errors(part)
-        out, begins = np.empty(len(length)), part.episodes.first[part.episodes.clusters]
-        weighted = part.batch.ratio[:, None] * part.states
+        """leanᵢᵀ A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ of every cluster, clusters of one length at a time.
+
+        Rows with ρ = 0 are zeros of E and of the fit: they are left out.
+        """
+        begins, ratio, error = part.episodes.first[part.episodes.clusters], part.batch.ratio, self.errors(part)
+        length, states, changes = part.episodes.cluster_lengths, part.states, part.changes
+        used = np.flatnonzero(ratio)
+        if len(used) < len(ratio):
+            length = np.add.reduceat((ratio != 0).astype(np.intp), begins)
+            begins = np.cumsum(length) - length
+            states, changes, ratio, error = states[used], changes[used], ratio[used], error[used]
+        out, weighted = np.zeros(len(length)), ratio[:, None] * states
         moved = weighted @ self.inverse.T if length.min() <= len(self.theta) else weighted
-        for size in np.unique(length):
+        for size in np.unique(length[length > 0]):
             alike = np.flatnonzero(length == size)
             own = moved if size <= len(self.theta) else weighted
             step = max(TOGETHER // (size * (size + len(self.theta))), 1)
             for some in np.split(alike, range(step, len(alike), step)):
-                E, F, delta = (_by_cluster(array, begins[some], size) for array in (own, part.changes, error))
+                E, F, delta = (_by_cluster(array, begins[some], size) for array in (own, changes, error))
                 out[some] = self._left_out(E, F, delta, lean[some])
         return out
 
@@ -123,16 +193,16 @@ class LinearValue:
         return np.asarray(np.einsum("il,il->i", (E @ lean[..., None])[..., 0], _solved(rest, error)))
 
 
+def influence(part: Part, model: LinearValue) -> list[Array]:
+    """The influence of every cluster of a part, to be joined with that of the others."""
+    return [model.influence(part)]
+
+
 def _by_cluster(rows: Array, first: Array, size: int) -> Array:
     """The rows of clusters of one length, a cluster each; a view where these follow one another."""
     if first[-1] - first[0] == size * (len(first) - 1):
         return rows[first[0] : first[-1] + size].reshape(len(first), size, *rows.shape[1:])
     return np.asarray(rows[first[:, None] + np.arange(size)])
-
-
-def coefficient_powers(model: LinearValue) -> Ask:
-    """Asks for what `coefficients` needs."""
-    return Ask(_score_powers, (model,))
 
 
 def coefficients(model: LinearValue, power: Array) -> list[Estimate]:
@@ -144,7 +214,7 @@ def coefficients(model: LinearValue, power: Array) -> list[Estimate]:
     ]
 
 
-def _score_powers(part: Part, model: LinearValue) -> Array:
+def score_powers(part: Part, model: LinearValue) -> Array:
     """Σ_i x_i^k, k = 1, …, 4, of the influence x_i of every cluster on every coefficient."""
     each = part.episodes.rows_by_cluster((part.batch.ratio * model.errors(part))[:, None] * part.states)
     return powers((model.n_clusters * each @ model.inverse[:-1].T).T)
@@ -208,11 +278,6 @@ def wanted() -> bool:
     return os.environ.get("SPARSETD_VERIFY", "") not in ("", "0")
 
 
-def second_way(model: LinearValue) -> Ask:
-    """Asks for what `verify` needs."""
-    return Ask(_second_way, (model,))
-
-
 def verify(model: LinearValue, sums: Array, ridge: Array | None = None) -> None:
     """The value from the implied weights, and the equations that θ solves, from the rows."""
     if not wanted() or not model.determined():
@@ -225,7 +290,7 @@ def verify(model: LinearValue, sums: Array, ridge: Array | None = None) -> None:
     compare("the weighted TD errors", errors, held, errors_size)
 
 
-def _second_way(part: Part, model: LinearValue) -> Array:
+def second_way(part: Part, model: LinearValue) -> Array:
     """Σωρr and Σωρδ, each with the sum of the sizes of its terms."""
     direction, rewards = model.weights(part), part.batch.ratio * part.batch.reward
     scores = part.batch.ratio * model.errors(part)

@@ -22,20 +22,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lstsq
 from scipy.stats import t as student
 
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import Moments
-from sparsetd.evaluation.moments import sums as sums_of
-from sparsetd.evaluation.parts import Part
-from sparsetd.evaluation.reading import Ask, View, Walk, seen
+from sparsetd.evaluation.linear import LinearValue, influence, sums
+from sparsetd.evaluation.reading import Ask, Part, View, Walk
+from sparsetd.selection.moments import Moments
 from sparsetd.system import Array, recurrence
 
-Columns = Callable[..., Array]  # of a part, the columns that matter, the fit; of s, or of s' on request
+Columns = Callable[..., Array]  # of a part, the columns that matter, the fit; some of them; of s, or of s' on request
 
 TOP = 8  # features that enter products and memory
 MAX_ADDED = 8  # products that are added where the test fires
@@ -80,44 +79,45 @@ def extra_sums(model: LinearValue, order: Array) -> Ask:
     return Ask(ExtraSums.of, (model, _both, order[:TOP]))
 
 
-def misfit(
-    k: int,
-    model: LinearValue,
-    sums: ExtraSums,
-    base: tuple[View, ...],
-    moments: Moments,
-    names: Array,
-    order: Array,
-    ridge: Array | None = None,
-) -> Walk[Misfit]:
-    """Test products and the memory of the columns that matter most (`order`, the heaviest first) for the k-th policy.
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A linear value of the k-th policy: its views of the log, its sums and ridge, and the influence of clusters."""
 
-    `sums` are those of `extra_sums`, `base` the views under which the model was fitted, and `ridge` its ridge.
+    k: int
+    model: LinearValue
+    moments: Moments
+    views: tuple[View, ...]
+    ridge: Array | None
+    moved: Array
+
+    def ask(self, f: Callable[..., object], *args: object) -> Ask:
+        return Ask(f, args, views=self.views).under(self.k)
+
+    def less(self, other: Fit, name: str) -> Estimate:
+        """The change from another fit to this one."""
+        return Estimate.of_influence(name, self.model.value - other.model.value, self.moved - other.moved)
+
+
+def misfit(fit: Fit, extra: ExtraSums, names: Array, order: Array) -> Walk[Misfit]:
+    """Test products and the memory of the columns that matter most (`order`, the heaviest first).
+
+    `extra` are the sums of `extra_sums`.
     """
     top = order[:TOP]
-    if not len(top) or model.n_clusters < 3:
+    if not len(top) or fit.model.n_clusters < 3:
         return Misfit()
     labels, said = _product_names(names[top]), _memory_names(names[top])
-    past, views = sums.on(slice(len(labels), None)), base
-    shape, change, drift = sums.on(slice(len(labels))).p_values(model, moments), None, None
+    past, change, drift = extra.on(slice(len(labels), None)), None, None
+    shape, bar = extra.on(slice(len(labels))).p_values(fit), MATTERS if fit.ridge is None else CURVED
     added = _standing_out(shape, SURE)
     if len(added):
-        views = (*base, (_widened, (products, top, added, model)))
-        found = yield {"wider": replace(sums_of(), views=views).under(k)}
-        ridge, moments = _padded(ridge, len(added)), found.wider
-        other = LinearValue.solve(moments.ridged(ridge))
-        extra = replace(Ask(ExtraSums.of, (other, memory, top)), views=views)
-        found = yield {"past": extra.under(k), "moved": Ask(_moved, (model, base, other, views)).under(k)}
-        past, change = found.past, _change("change", model, other, found.moved)
-        model = other
-    remembered = past.p_values(model, moments)
+        wider, past = yield from _with_columns(fit, products, top, added)
+        fit, change = wider, wider.less(fit, "change")
+    remembered = past.p_values(fit)
     of_feature = np.arange(len(said)) % (len(said) // 2) < len(top)
     if len(others := _standing_out(remembered, CERTAIN)):
-        wider = (*views, (_widened, (memory, top, others, model)))
-        found = yield {"wider": replace(sums_of(), views=wider).under(k)}
-        other = LinearValue.solve(found.wider.ridged(_padded(ridge, len(others))))
-        found = yield {"moved": Ask(_moved, (model, views, other, wider)).under(k)}
-        drift = _change("drift", model, other, found.moved)
+        wider, _ = yield from _with_columns(fit, memory, top, others)
+        drift = wider.less(fit, "drift")
     return Misfit(
         float(shape.min()),
         float(remembered[of_feature].min()),
@@ -126,30 +126,28 @@ def misfit(
         tuple(said[j] for j in np.argsort(remembered, kind="stable")[:3]),
         change,
         drift,
-        MATTERS if ridge is None else CURVED,
+        bar,
     )
 
 
-def _padded(ridge: Array | None, n: int) -> Array | None:
-    """A ridge with none on n more columns before the constant."""
-    return None if ridge is None else np.insert(ridge, len(ridge) - 1, np.zeros(n))
-
-
-def _change(name: str, model: LinearValue, other: LinearValue, moved: list[Array]) -> Estimate:
-    return Estimate.of_influence(name, other.value - model.value, np.concatenate(moved))
+def _with_columns(fit: Fit, columns: Columns, top: Array, added: Array) -> Walk[tuple[Fit, Any]]:
+    """The fit with some of the products, or of the memory, beside its columns; and the sums of memory beside these."""
+    wider = replace(fit, views=(*fit.views, (_widened, (columns, top, added, fit.model))))
+    ridge = None if fit.ridge is None else np.append(np.zeros(len(added)), fit.ridge)
+    found = yield {"sums": replace(sums(), views=wider.views).under(fit.k)}
+    model = LinearValue.solve(found.sums.ridged(ridge))
+    asked = {"moved": wider.ask(influence, model)}
+    if columns is products:
+        asked["past"] = wider.ask(ExtraSums.of, model, memory, top)
+    own = yield asked
+    known = replace(wider, model=model, moments=found.sums, ridge=ridge, moved=np.concatenate(own.moved))
+    return known, getattr(own, "past", None)
 
 
 def _standing_out(p: Array, sure: float) -> Array:
     """The columns to add, the most striking first; none where not even that one is sure."""
     first = np.argsort(p, kind="stable")[:MAX_ADDED]
     return first[p[first] < 10 * SURE] if p.min() < sure else first[:0]
-
-
-def _moved(
-    part: Part, model: LinearValue, views: tuple[View, ...], other: LinearValue, others: tuple[View, ...]
-) -> list[Array]:
-    """Return what every cluster does to the difference of two fits, each to what its views make of the log."""
-    return [other.influence(seen(part, others)) - model.influence(seen(part, views))]
 
 
 def _product_names(names: Array) -> list[str]:
@@ -161,14 +159,18 @@ def _memory_names(names: Array) -> list[str]:
     return [f"{name} one step before" for name in every] + [f"{name} in the steps before" for name in every]
 
 
-def products(part: Part, top: Array, _: LinearValue, successors: bool = False) -> Array:
+def products(
+    part: Part, top: Array, _: LinearValue, some: Array | slice = slice(None), successors: bool = False
+) -> Array:
     """Products of the columns, for s or for s'."""
-    left, right = np.triu_indices(len(top))
+    left, right = (top[each[some]] for each in np.triu_indices(len(top)))
     rows = part.batch.phi_next if successors else part.batch.phi
-    return np.asarray(rows[:, top[left]] * rows[:, top[right]])
+    return np.asarray(rows[:, left] * rows[:, right])
 
 
-def memory(part: Part, top: Array, model: LinearValue, successors: bool = False) -> Array:
+def memory(
+    part: Part, top: Array, model: LinearValue, some: Array | slice = slice(None), successors: bool = False
+) -> Array:
     """The columns, the reward and the TD error in the row before, and their fading mean over all rows before; 0 where
     an episode begins.
     """
@@ -178,7 +180,7 @@ def memory(part: Part, top: Array, model: LinearValue, successors: bool = False)
     old = np.full(len(before), FADING)
     old[part.episodes.first] = 0.0
     fading = recurrence(old, (1 - FADING) * before)
-    return np.hstack([now, FADING * fading + (1 - FADING) * now] if successors else [before, fading])
+    return np.hstack([now, FADING * fading + (1 - FADING) * now] if successors else [before, fading])[:, some]
 
 
 def _both(part: Part, top: Array, model: LinearValue) -> Array:
@@ -186,11 +188,12 @@ def _both(part: Part, top: Array, model: LinearValue) -> Array:
 
 
 def _widened(part: Part, columns: Columns, top: Array, added: Array, model: LinearValue) -> Part:
-    """A view: some of the products, or of the memory, beside the other columns."""
-    batch = part.batch
-    phi = np.hstack([batch.phi, columns(part, top, model)[:, added]])
-    phi_next = np.hstack([batch.phi_next, columns(part, top, model, True)[:, added]])
-    return Part(replace(batch, phi=phi, phi_next=phi_next), part.episodes)
+    """A view: some of the products, or of the memory, before the other columns of [φ 1] and [φ 1] − γ[φ' 1]."""
+    here, after = (columns(part, top, model, added, successors) for successors in (False, True))
+    view = Part(part.batch, part.episodes)
+    change = here - part.batch.discount[:, None] * after
+    view.__dict__.update(states=np.hstack([here, part.states]), changes=np.hstack([change, part.changes]))
+    return view
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,10 +225,10 @@ class ExtraSums:
     def __add__(self, other: ExtraSums) -> ExtraSums:
         return ExtraSums(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
-    def p_values(self, model: LinearValue, moments: Moments) -> Array:
+    def p_values(self, fit: Fit) -> Array:
         """Bonferroni's p-value of every column; 1 for one that the features explain."""
-        t = self.statistics(model, moments.total().C[0])
-        return np.minimum(2.0 * student.sf(np.abs(t), model.n_clusters - 1) * max(int((t != 0).sum()), 1), 1.0)
+        t = self.statistics(fit.model, fit.moments.total().C[0])
+        return np.minimum(2.0 * student.sf(np.abs(t), fit.model.n_clusters - 1) * max(int((t != 0).sum()), 1), 1.0)
 
     def statistics(self, model: LinearValue, C: Array) -> Array:
         """t_z of every column; 0 for one that the features explain, C being Σφφᵀ."""

@@ -16,14 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.evaluation.clusters import arranged
-from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.episodes import Episodes, arranged
 from sparsetd.evaluation.estimate import Estimate, Together, Value
 from sparsetd.evaluation.evaluator import Judged, Judgement
-from sparsetd.evaluation.linear import LinearValue
-from sparsetd.evaluation.moments import shared_sums, system_sums
-from sparsetd.evaluation.parts import Part
-from sparsetd.evaluation.reading import Ask, Opened, Parts, answer
+from sparsetd.evaluation.linear import LinearValue, policy_sums
+from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, answer
 from sparsetd.logs import Transitions
 from sparsetd.logs.policy import named
 from sparsetd.system import Array
@@ -64,17 +61,16 @@ def by_group(found: Judgement, groups: Mapping[str, Array]) -> Together:
     """Differences to the first policy within every group of episodes, each fitted to the group's own episodes."""
     basis, n, within, values = found.first.basis, len(groups), {}, {}
     code = np.argmax(np.stack(list(groups.values())), axis=0)
-    asked = {f"{k}": basis.ask(system_sums(code, n=n), k) for k in range(len(found.policies))}
-    sums = vars(answer(basis.rows, shared=basis.ask(shared_sums(code, n)), **asked))
+    sums = answer(basis.rows, sums=basis.ask(policy_sums(code, n, range(len(found.policies))))).sums
     models = []
-    for own, k in zip(found.policies, asked, strict=True):
-        moments = sums["shared"].with_system(sums[k]).ridged(basis.ridge(int(k)))
+    for k, own in enumerate(found.policies):
+        moments = sums.of_policy(k).ridged(basis.ridge(k))
         fits = [LinearValue.solve(moments.total(np.arange(n) == g)) for g in range(n)]
         models.append((fits, own.sample_mean))
     asks = {f"{k}": basis.ask(Ask(_group_influence, pair, (code,)), k) for k, pair in enumerate(models)}
     moved = {k: np.concatenate(each, axis=1) for k, each in vars(answer(basis.rows, **asks)).items()}
     for g, label in enumerate(groups):
-        if int(sums["shared"].counts[2][g]) < 2:
+        if int(sums.counts[2][g]) < 2:
             raise ValueError(f"`by` makes a group {label!r} of one episode, which has no interval: join it to another.")
         each = [_group_value(moved[k][g], fits[g], mean) for k, (fits, mean) in zip(moved, models, strict=True)]
         inside = np.isfinite(moved["0"][g])
@@ -174,7 +170,7 @@ def places(
     """
     log, basis = found.log, found.first.basis
     k = log.target_names.index(own.name)
-    sample = log.sample.in_units(basis.units) if isinstance(basis.rows, Parts) else basis.rows
+    sample = basis.at_hand
     against = LinearValue.solve(basis.behavior) if other is None else other.model
     ask = basis.ask(Ask(_shares, (own.model, against)), k)
     weight, gain = np.concatenate(answer(sample, shares=ask).shares, axis=1)

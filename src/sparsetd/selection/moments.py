@@ -1,22 +1,26 @@
 """Sums over rows by group, of which every linear fit of this package is made.
 
-    G_k = Σ_t ρ e(φ − ψ)ᵀ,    g_k = Σ_t ρ r e,    C_k = Σ_t φφᵀ        over the rows t of group k
+    A_k = Σ_t ρ e(φ − ψ)ᵀ,    b_k = Σ_t ρ r e,    C_k = Σ_t φφᵀ        over the rows t of group k
 
 `weighted_products` is the one place where such a sum is formed: for the folds of cross-validation, the clusters of an
-interval, and the folds and policies of an evaluation, in memory or in shards. LSTD without fold k solves
-(Σ_{j≠k} G_j) θ = Σ_{j≠k} g_j, and the error on fold k follows from G_k, g_k and C_k: the rows are read once, when a
-feature is selected for the first time, and every support after that is small algebra. Small systems are solved with
-columns of unit length: what counts as singular must not depend on units.
+interval, the blocks of action values, and the folds and policies of an evaluation, in memory or in shards. `Moments`
+are the sums as a record. LSTD without fold k solves (Σ_{j≠k} A_j) θ = Σ_{j≠k} b_j, and the error on fold k follows from
+its own sums: the rows are read once, and every support after that is small algebra. For other units φ → Tφ no row is
+read again either: A → TATᵀ, b → Tb, C → TCTᵀ. Small systems are solved with columns of unit length: what counts as
+singular must not depend on units.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from sparsetd.solvers.mean import selected_rows
+from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array, Batch, Table
+
+TRACE = 1e-7  # what is added to the mean square of a column with a ridge
 
 
 def lengths(phi: Array) -> Array:
@@ -46,6 +50,78 @@ def runs_of(group: Array, n_groups: int) -> list[tuple[int, Array | slice]]:
         present, first = np.unique(group, return_index=True)
         return [(int(k), slice(a, b)) for k, a, b in zip(present, first, [*first[1:], len(group)], strict=True)]
     return [(int(k), np.flatnonzero(group == k)) for k in np.unique(group)]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """The sums of every group of episodes; the first axis counts the groups."""
+
+    A: Array
+    b: Array
+    C: Array
+    start: Array
+    n_rows: Array
+    n_episodes: Array
+    n_clusters: Array
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
+
+    def centre_and_spread(self) -> tuple[Array, Array]:
+        """Mean and standard deviation of every column but the constant, over all rows."""
+        total = self.total()
+        C = total.C[0] / total.n_rows[0]
+        return C[-1, :-1], np.sqrt(np.maximum(np.diag(C)[:-1] - C[-1, :-1] ** 2, 0.0))
+
+    def spread(self) -> Array:
+        return self.centre_and_spread()[1]
+
+    def total(self, keep: Array | None = None) -> Moments:
+        """One group of the groups that are kept, all of them by default."""
+        some = slice(None) if keep is None else keep
+        return Moments(*(getattr(self, name)[some].sum(axis=0)[None] for name in self.__dataclass_fields__))
+
+    def merged(self, n: int) -> Moments:
+        """Every n groups that follow one another as one."""
+        entries = (getattr(self, name) for name in self.__dataclass_fields__)
+        return Moments(*(e.reshape(len(e) // n, n, *e.shape[1:]).sum(axis=1) for e in entries))
+
+    def ridged(self, ridge: Array | None) -> Moments:
+        """The sums with NΛ added to A, Λ the ridge of every column: each group takes its share.
+
+        A trace of it in C keeps functions that depend on one another from counting as redundant: the ridge settles
+        them.
+        """
+        if ridge is None:
+            return self
+        n = self.n_rows[:, None, None]
+        return replace(self, A=self.A + n * np.diag(ridge), C=self.C + n * np.diag(TRACE * (ridge > 0)))
+
+    def on(self, columns: Array) -> Moments:
+        """The sums of some columns of φ, the constant among them where it is named."""
+        square = (slice(None), columns[:, None], columns)
+        return replace(self, A=self.A[square], C=self.C[square], b=self.b[:, columns], start=self.start[:, columns])
+
+    def units(self, pilot: Units) -> Units:
+        """Mean and spread of the columns, from the sums in some other units."""
+        mean, spread = self.centre_and_spread()
+        own = pilot.shift + pilot.scale * mean
+        return Units.of_spread(own, own, (pilot.scale * spread) ** 2)
+
+    def in_units(self, old: Units, new: Units) -> Moments:
+        """The sums of the same rows in other units."""
+
+        def mapped(rows: Array) -> Array:
+            return in_other_units(rows, old, new)
+
+        A, C = (np.swapaxes(mapped(np.swapaxes(mapped(square), 1, 2)), 1, 2) for square in (self.A, self.C))
+        return replace(self, A=A, C=C, b=mapped(self.b), start=mapped(self.start))
+
+
+def in_other_units(rows: Array, old: Units, new: Units) -> Array:
+    """Tφ = scale·φ + shift·1 of what the last axis counts, which ends with the constant."""
+    scale, shift = np.append(old.scale / new.scale, 1.0), np.append((old.shift - new.shift) / new.scale, 0.0)
+    return np.asarray(rows * scale + rows[..., -1:] * shift)
 
 
 @dataclass
