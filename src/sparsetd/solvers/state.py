@@ -87,7 +87,7 @@ class StreamState:
     def _parts(self) -> Iterator[tuple[slice, StreamState]]:
         for first in range(0, self.x.shape[1], SWEEP):
             at = slice(first, min(first + SWEEP, self.x.shape[1]))
-            yield at, _lazy().part(self, at)
+            yield at, lazily().part(self, at)
 
     def part(self, at: slice, x: Array, y: Array | None, sums: Array | None, **more: Array) -> StreamState:
         """The state of some features, given their x and y, their sums, and what else their law keeps."""
@@ -121,13 +121,13 @@ class StreamState:
             for name, values in part.more.items():
                 self.more[name][:, at] = values
         if self.trace is not None:
-            self.trace[0] = _lazy().trace(self)
+            self.trace[0] = lazily().trace(self)
         self.lazy["settled"] = self.t
 
     def take_sums(self) -> None:
         """Move the weighted sums to the dense arrays, if they are kept elsewhere, where new ones begin."""
         if self.lazy is not None:
-            _lazy().take_sums(self)
+            lazily().take_sums(self)
 
     def settled(self) -> StreamState:
         """The same state in plain arrays alone, as a file holds it; this one goes on as it was."""
@@ -178,7 +178,7 @@ class StreamState:
             self.y[:] = 0.0
 
 
-def _lazy() -> Any:
+def lazily() -> Any:
     """The module of lazy states, loaded when one is there: dense rows need none of its kernels."""
     from sparsetd.solvers import lazy
 

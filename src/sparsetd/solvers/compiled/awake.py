@@ -8,7 +8,7 @@ gradients, which change only where a row touches them. With v = −s_x, x_0 = 0,
 and with v = s_y, y_t = F_t v. A queue knows which of the active ones reaches zero next (`queue`), and a coordinate that
 leaves takes along what it has in its sum.
 
-The coordinates of a row are gathered side by side: they are *hot*, and the step of `averaging` is taken on these few.
+The coordinates of a row are gathered side by side: they are *hot*, and the step is taken on these few.
 Those of a trace stay hot until it has faded, and so do the features with a penalty of their own. Every so many rows all
 coordinates are brought up to date (a flush), at fixed row numbers: any chunking gives the same bits.
 
@@ -21,13 +21,25 @@ from collections import namedtuple
 
 import numpy as np
 
-from sparsetd.solvers.compiled.averaging import into_unit_ball, squares
 from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, fetch_ahead
-from sparsetd.solvers.compiled.dense import gram_with, products_in_range, write_gram
 from sparsetd.solvers.compiled.intrinsics import any_above, borrow, borrow_rows, lanes, load, store, within
 from sparsetd.solvers.compiled.law import shrink
-from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, fold, gradient, inner, lent, row_size
+from sparsetd.solvers.compiled.points import (
+    GRADIENT,
+    TRIED,
+    U,
+    fold,
+    gradient,
+    gram_with,
+    inner,
+    lent,
+    lent_room,
+    products_in_range,
+    row_size,
+    squares,
+    write_gram,
+)
 from sparsetd.solvers.compiled.queue import (
     HEAPED,
     KEY,
@@ -44,7 +56,17 @@ from sparsetd.solvers.compiled.queue import (
     enter,
     raise_level,
 )
-from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see, see_distance
+from sparsetd.solvers.compiled.rules import (
+    GX,
+    GY,
+    MASS,
+    WEIGHT,
+    into_unit_ball,
+    over_root,
+    see,
+    see_distance,
+    steps,
+)
 
 # A line is v, R, the weight for which a number was not zero (less Σa_i while it is active), its key in the queue (0 if
 # it is not active), and the mark: 0, or 1 + its place among the hot coordinates.
@@ -219,7 +241,7 @@ def _gather(s, rows, phi, phi_next, t, mass, law, n_special, traced, gram, chang
         f = hot[i, PHI]
         if traced is not None:
             hot[i, TRACE] = rows.fresh[t] * f + rows.old[t] * hot[i, TRACE]
-        sums = gram_with(sums, f, f - hot[i, PSI], None if traced is None else hot[i, TRACE])
+        sums = gram_with(sums, f, f - hot[i, PSI], hot[i, TRACE], traced is not None)
     write_gram(gram, sums, traced is not None, rows.fresh[t])
     return n
 
@@ -322,15 +344,15 @@ def _along(c, u, first, factor):
 
 
 @kernel
-def stream(rule, rows, s, work, record, fixed, weigh, n_special, every, traced):
-    """`averaging.stream` on sparse rows, for x_0 = 0 and the l2 ball; returns how many were taken.
+def stream(rule, rows, s, work, change, record, fixed, weigh, n_special, every, traced):
+    """The dual averaging of `dense` on sparse rows, for x_0 = 0 and the l2 ball; returns how many were taken.
 
     It stops where the run has diverged, and where `hot` or the heap is full, which counter[FULL] tells. `weigh` is 0
     where nothing is averaged, `traced` None without traces.
     """
     s, record, fixed = lent_lines(s), borrow(record), lent(fixed)
     phi, phi_next = borrowed(rows.phi), borrowed(rows.phi_next)
-    G, room, change, gram = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow_rows(work[2], 4), borrow(work[3])
+    (G, room, gram), change = lent_room(work), borrow_rows(change, 4)
     u, trial, c, k, number, counter = room[U], room[TRIED], room[GRADIENT], len(s.slots) // 2, s.number, s.counter
     primal, first, nothing = load(s.lane, PRIMAL, 0), 2 - k, lanes(0.0)
     no_step, width, old_fresh = (nothing, nothing, nothing), 2 if traced is None else 3, np.nan
@@ -352,10 +374,10 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, every, traced):
             gradient(G, rows.reward[t], u, c, 0, width, True)
             nx, ny = squares(c, first, gram, 1.0), squares(c, 2 + first, gram, 1.0)
             see(record, ny, fixed.norm * row_size(gram))
-            a = max(record[REACH], rule.start * record[START])
+            a, _ = steps(rule, record, rows.alpha[t], nx, ny)
             mass = before + a
             raise_level(s, before, mass)
-            y_mid = over_root(rule.dual_radius, record[GY] + a * a * ny)
+            y_mid = over_root(fixed.ball, record[GY] + a * a * ny)
             y_mid = into_unit_ball(y_mid, number[DUAL] + a * (a * ny - 2.0 * _along(c, u, first, factor)))
             law = _law(s.lane, np.sqrt(record[GX] + nx), mass, y_mid)
             _try(s, n, n_special, _weights(s.slots, a, c, change), law, traced, change, trial)
@@ -369,7 +391,7 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, every, traced):
             record[GY] += a * a * max(ny, my)
             record[MASS] = mass
             record[WEIGHT] += a
-            number[FACTOR] = into_unit_ball(over_root(rule.dual_radius, record[GY]), number[DUAL])
+            number[FACTOR] = into_unit_ball(over_root(fixed.ball, record[GY]), number[DUAL])
             law, weights = _law(s.lane, np.sqrt(record[GX]), mass, number[FACTOR]), _weights(s.slots, a, c, change)
         others = max(sum_of(change, law[4] * law[4] * load(s.active, SQUARES, 0), primal), 0.0)
         sizes = _finish(s, n, n_special, weights, weigh * a, law, mass, traced, change)

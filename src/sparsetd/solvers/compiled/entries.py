@@ -26,7 +26,6 @@ from sparsetd.solvers.compiled import crossings, points
 from sparsetd.solvers.compiled import law as asleep
 from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.solvers.compiled.csr import borrowed, fetch_ahead
-from sparsetd.solvers.compiled.dense import products_in_range, write_gram
 from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
 from sparsetd.solvers.compiled.law import MOVED, RHO, SINCE, F, L, P, Q, R, V, lent, marks_of, restart, shrink
 from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
@@ -168,7 +167,7 @@ def _measure(s, marks, phi, phi_next, t, rate, fresh, length, traced, gram):
             ge += rate * phi_next[0][i] * faded[at]
     for i in range(length if traced else 0):
         ee += faded[i] * faded[i]
-    write_gram(gram, (ff + other_ff, fd + other_fd, dd + other_dd, fe, fe - ge, ee), traced, fresh)
+    points.write_gram(gram, (ff + other_ff, fd + other_fd, dd + other_dd, fe, fe - ge, ee), traced, fresh)
 
 
 @part
@@ -348,8 +347,8 @@ def stepping(kinds):
     def stream(rule, rows, s, past, work, origin, record, constants, every):
         kinds = Kinds(wide, traced, measured, sized, trial, averaged, bent, searched, own, boxed)
         s, past, fixed, record = lent(s, width), crossings.lent(past), points.lent(constants), borrow(record)
-        G, room, change, bound = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow_rows(work[4], 4), work[5]
-        gram, from_origin, origin, bound = borrow(work[2]), borrow(work[3]), borrow(origin), borrow_rows(bound, 4)
+        (G, room, gram), change, bound = points.lent_room(work), borrow_rows(work[3], 4), borrow_rows(work[4], 4)
+        from_origin, origin = borrow(work[5]), borrow(origin)
         phi, k, counter = (borrowed(rows.phi), borrowed(rows.phi_next)), len(fixed.m) // 3, s.counter
         saddle, length, old_discount, old_fresh, inverse = len(s.slots) > k, 0, np.nan, np.nan, 0.0
         counter[asleep.FULL] = 0
@@ -367,7 +366,7 @@ def stepping(kinds):
                 for b in range(len(s.slots)):
                     norms = s.norms[b]
                     room[NUMBERS, N + s.slots[b]] = norms[MOVED] + 2.0 * norms[asleep.ALONG] + norms[asleep.ORIGIN]
-            if not products_in_range(record, room, reward, rate, fixed.limit):
+            if not points.products_in_range(record, room, reward, rate, fixed.limit):
                 return t
             if rate != old_discount or fresh != old_fresh:
                 old_discount, old_fresh, inverse = rate, fresh, points.inverse_of(rate)

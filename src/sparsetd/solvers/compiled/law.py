@@ -105,7 +105,7 @@ def weighed(law, weight, own):
     if not own:
         return law
     drop, gained, loss, (per, unit, half), last = law
-    closed = ((1.0 / max(weight, 1e-300)) * per, unit, weight * half)
+    closed = ((1.0 / max(weight, 1e-150)) * per, unit, weight * half)
     return weight * drop, gained, weight * loss, closed, last
 
 
