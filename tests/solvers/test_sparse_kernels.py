@@ -16,7 +16,7 @@ from sparsetd import penalties, solvers
 from sparsetd.solvers import lazy as lazy_states
 from sparsetd.solvers import state as states
 from sparsetd.solvers.compiled.law import GENERATION, Lines
-from sparsetd.solvers.csr_rows import aligned_zeros
+from sparsetd.solvers.lazy import aligned_zeros
 from sparsetd.system import Batch, Table, TraceCarry, trace_weights
 
 N_FEATURES = 40

@@ -36,12 +36,12 @@ ALL, EVERY = 256, 16  # the first rows are all looked at, and then one in so man
 
 
 @part
-def _looked_at(t):
+def _looked_at(t: int) -> bool:
     return t < ALL or t % EVERY == 0
 
 
 @part
-def _add(moments, j, a):
+def _add(moments: Array, j: int, a: float) -> None:
     if a != 0:
         moments[COUNT, j] += 1.0
         moments[SUM, j] += a
@@ -49,7 +49,7 @@ def _add(moments, j, a):
 
 
 @kernel
-def observe(moments, phi, t):
+def observe(moments: Array, phi: Array, t: int) -> int:
     """Take dense rows, of which the first is row t of the stream; returns how many were looked at."""
     seen = 0
     for i in range(len(phi)):
@@ -61,7 +61,7 @@ def observe(moments, phi, t):
 
 
 @kernel
-def observe_sparse(moments, row, phi, t):
+def observe_sparse(moments: Array, row: Array, phi: Any, t: int) -> int:
     """The same for CSR rows, which may name a column twice; `row` is room for one of them, all zeros."""
     values, indices, indptr = phi
     seen = 0

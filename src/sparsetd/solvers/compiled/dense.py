@@ -10,8 +10,8 @@ bound that is found beforehand (l1). `eq:RO-TD` is the first line for x and for 
 
 While coordinate j moves for row t its products with row t + 1 are accumulated, and so are the norms and the Gram matrix
 of that row: what lies between two sweeps is all scalars (`points`). Scales that follow from norms (l2 balls, radius)
-are carried to the next sweep. A trial point that a threshold or a box has bent is no combination of v and D: its products
-take a sweep of their own. Chunking is bitwise invariant: a call begins with a sweep of zero coefficients.
+are carried to the next sweep. A trial point that a threshold or a box has bent is no combination of v and D: its
+products take a sweep of their own. Chunking is bitwise invariant: a call begins with a sweep of zero coefficients.
 """
 
 from __future__ import annotations
@@ -66,25 +66,24 @@ class Dense(NamedTuple):
     pending: Any
 
 
-# --- one vector -------------------------------------------------------------------------------------------------------
+# --- one number -------------------------------------------------------------------------------------------------------
 
 
 @part
-def mixed(move, v, row, j, across, traced):
-    """keep · v + c·D of feature j."""
-    total = move[0] * v + move[1] * row[0][j]
+def mixed(move, v, D, across, traced):
+    """keep · v + c·D."""
+    total = move[0] * v + move[1] * D[0]
     if across:
-        total += move[2] * row[1][j]
+        total += move[2] * D[1]
     if traced:
-        total += move[3] * row[2][j]
+        total += move[3] * D[2]
     return total
 
 
 @part
-def _seen(p, v, size, row, j, across, traced):
+def _seen(p, v, size, D, across, traced):
     """The products p with D, and the sum of sizes, with one more feature."""
-    p1, p2 = p[1] + v * row[1][j] if across else p[1], p[2] + v * row[2][j] if traced else p[2]
-    return p[0] + v * row[0][j], p1, p2, p[3] + size
+    return p[0] + v * D[0], p[1] + v * D[1] if across else p[1], p[2] + v * D[2] if traced else p[2], p[3] + size
 
 
 @part
@@ -106,60 +105,34 @@ def _linked(v, exponent, kinds):
 
 
 @part
-def _size_of(point, image, zero, kinds):
+def _size_of(point, image, numbers, kinds):
     """What a number adds to the size of its vector: its square, or the power p of its mirror image."""
-    return point * (image if kinds.mirrored else point) if kinds.sized else zero
+    return point * (image if kinds.mirrored else point) if kinds.sized else numbers[2]
 
 
 @part
-def _try_primal(block, way, row, across, numbers, kinds):
-    """The products of a trial point of w or θ with its row, its size, and the sum of its squares; not scaled."""
-    (v, _, _, origin, _, factor), (move, law), (exponent, one, zero) = block, way, numbers
-    p, squares = (zero, zero, zero, zero), zero
-    for j in range(len(v)):
-        start = origin[j] if kinds.started else zero
-        image = _point(mixed(move, v[j], row, j, across, kinds.traced), start, law, factor[j], one, kinds)
-        point = _linked(image, exponent, kinds)
-        p = _seen(p, point, _size_of(point, image, zero, kinds), row, j, across, kinds.traced)
-        squares += point * point
-    return p, squares
+def _primal(v, about, trial, then, D, across, numbers, kinds):
+    """A number of w or θ: the point that counts in the average (the trial point, or the one before the step), what is
+    stored, and the next point. `about` are x_0, u and the weight of the feature."""
+    (start, u, weigh), (exponent, one, _), (tried, tried_law, scale), (move, law, pull) = about, numbers, trial, then
+    counted = mixed(tried, v, D, across, kinds.traced) if kinds.trial else v
+    if kinds.swept:
+        counted = _point(counted, start, tried_law, weigh, one, kinds)
+    counted = scale * _linked(counted, exponent, kinds)
+    image = mixed(move, v, D, across, kinds.traced)
+    if kinds.swept:
+        image += pull * counted
+    if kinds.outer:
+        return counted, image + pull * u, image + pull * u
+    point = _point(image, start, law, weigh, one, kinds)
+    return counted, image if kinds.summed else point, _linked(point, exponent, kinds)
 
 
 @part
-def _move_primal(block, ways, row, ahead, weight, across, numbers, kinds):
-    """Move w or θ by a row; returns the products of the next point with the row ahead and its size, and the sums of
-    (x − x_0)² and (x − x_0)x_0. Counted in the average is the trial point, or the one before the step."""
-    (v, total, share, origin, outer, factor), (trial, then), (exponent, one, zero) = block, ways, numbers
-    (tried, tried_law, scale), (move, law, pull), p, far, along = trial, then, (zero, zero, zero, zero), zero, zero
-    for j in range(len(v)):
-        start, u = origin[j] if kinds.started else zero, outer[j] if kinds.outer else zero
-        counted = v[j]
-        if kinds.trial:
-            counted = mixed(tried, v[j], row, j, across, kinds.traced)
-        if kinds.swept:
-            counted = _point(counted, start, tried_law, factor[j], one, kinds)
-        counted = scale * _linked(counted, exponent, kinds)
-        image = mixed(move, v[j], row, j, across, kinds.traced)
-        if kinds.averaged:
-            total[j] += weight * counted
-        if kinds.averaged and kinds.summed:
-            share[j] += weight if counted != zero else zero
-        if kinds.swept:
-            image += pull * counted
-        if kinds.outer:
-            image += pull * u
-            bound = law[1] * (factor[j] if kinds.weighed else one)
-            outer[j] = min(max(u - pull * counted, -bound), bound)
-            v[j] = point = image
-        elif kinds.summed:
-            v[j], point = image, _point(image, start, law, factor[j], one, kinds)
-        else:
-            v[j] = image = _point(image, start, law, factor[j], one, kinds)
-            point = _linked(image, exponent, kinds)
-        p = _seen(p, point, _size_of(point, image, zero, kinds), ahead, j, across, kinds.traced)
-        if kinds.started or kinds.mirrored:
-            far, along = far + (point - start) * (point - start), along + (point - start) * start
-    return p, far, along
+def _outer(u, counted, then, weigh, kinds):
+    """u ← clip(u + αx, ±ρ)."""
+    bound = then[1][1] * weigh if kinds.weighed else then[1][1]
+    return min(max(u - then[2] * counted, -bound), bound)
 
 
 @part
@@ -171,94 +144,112 @@ def _bounded(v, bound, kinds):
 
 
 @part
-def _try_dual(v, way, row, across, numbers, kinds):
-    """The products of a trial point of y1 or y2 with its row, and its square; not scaled."""
-    zero = numbers[2]
-    p = (zero, zero, zero, zero)
-    for j in range(len(v)):
-        point = _bounded(mixed(way[0], v[j], row, j, across, kinds.traced), way[1], kinds)
-        p = _seen(p, point, point * point, row, j, across, kinds.traced)
-    return p
+def _dual(v, trial, then, D, across, kinds):
+    """A number of y1 or y2: the point that counts in the average, and the next one."""
+    (tried, tried_bound, scale), (move, bound, pull) = trial, then
+    counted = mixed(tried, v, D, across, kinds.traced) if kinds.trial else v
+    if kinds.swept:
+        counted = _bounded(counted, tried_bound, kinds)
+    counted *= scale
+    point = mixed(move, v, D, across, kinds.traced)
+    if kinds.swept:
+        point += pull * counted
+    return counted, _bounded(point, bound, kinds)
 
 
 @part
-def _move_dual(v, total, ways, row, ahead, weight, across, numbers, kinds):
-    """Move y1 or y2 by a row; returns the products of the next point with the row ahead, and its square."""
-    ((tried, tried_bound, scale), (move, bound, pull)), zero = ways, numbers[2]
-    p = (zero, zero, zero, zero)
-    for j in range(len(v)):
-        counted = v[j]
-        if kinds.trial:
-            counted = mixed(tried, v[j], row, j, across, kinds.traced)
-        if kinds.swept:
-            counted = _bounded(counted, tried_bound, kinds)
-        counted *= scale
-        if kinds.averaged:
-            total[j] += weight * counted
-        point = mixed(move, v[j], row, j, across, kinds.traced)
-        if kinds.swept:
-            point += pull * counted
-        v[j] = point = _bounded(point, bound, kinds)
-        p = _seen(p, point, point * point, ahead, j, across, kinds.traced)
-    return p
+def _away(far, b, point, start, kinds):
+    """Σ(x − x_0)² of w and of θ, and Σ(x − x_0)x_0, with one more feature."""
+    if not (kinds.started or kinds.mirrored):
+        return far
+    moved = point - start
+    along, square = far[2] + moved * start, moved * moved
+    return (far[0] + square, far[1], along) if b == 0 else (far[0], far[1] + square, along)
 
 
-# --- all vectors ------------------------------------------------------------------------------------------------------
+# --- one row ----------------------------------------------------------------------------------------------------------
 
 
 @part
-def _block(s, b):
-    """What a sweep of w (0) or θ (1) reads and writes."""
-    return s.vectors[b], s.totals[b], s.shares[b], s.origin[b], s.outer[b], s.factor
-
-
-@part
-def _sweep(s, row, ahead, trial, then, weight, numbers, kinds):
+def _sweep(s, rows, rate, trial, then, weight, numbers, kinds):
     """Move the state by a row; returns the products and sizes of the next points of every vector with the row ahead,
-    and what x is away from x_0. `trial` and `then` say for every vector how it moves."""
-    zero, across = numbers[2], kinds.across
+    what x is away from x_0, and the Gram matrix of the row ahead. `trial` and `then` say how every vector moves.
+
+    It is one loop in which every vector takes its turn, so that φ is read once, with functions of numbers in it.
+    """
+    ((f, g, h), (f2, g2, h2)), (w, th, y1, y2), (sum_w, sum_t, sum_y, sum_z) = rows, s.vectors, s.totals
+    (share_w, share_t), (origin_w, origin_t), (u_w, u_t), factor = s.shares, s.origin, s.outer, s.factor
+    zero, across, traced = numbers[2], kinds.across, kinds.traced
     pw = pt = py = pz = (zero, zero, zero, zero)
-    far_w = along_w = zero
-    if kinds.two:
-        ways = (trial[0], then[0])
-        pw, far_w, along_w = _move_primal(_block(s, 0), ways, row, ahead, weight, across, numbers, kinds)
-    pt, far, along = _move_primal(_block(s, 1), (trial[1], then[1]), row, ahead, weight, True, numbers, kinds)
-    if kinds.saddle and kinds.two:
-        ways = (trial[2], then[2])
-        py = _move_dual(s.vectors[2], s.totals[2], ways, row, ahead, weight, across, numbers, kinds)
-    if kinds.saddle:
-        ways = (trial[3], then[3])
-        pz = _move_dual(s.vectors[3], s.totals[3], ways, row, ahead, weight, True, numbers, kinds)
-    return (pw, pt, py, pz), (far_w, far, along_w + along)
-
-
-@part
-def _try(s, row, trial, numbers, kinds):
-    """The products and sizes of the trial points of every vector with the row itself, and the squares of w and θ."""
-    zero, across = numbers[2], kinds.across
-    pw = pt = py = pz = (zero, zero, zero, zero)
-    squares_w = zero
-    if kinds.two:
-        pw, squares_w = _try_primal(_block(s, 0), trial[0], row, across, numbers, kinds)
-    pt, squares = _try_primal(_block(s, 1), trial[1], row, True, numbers, kinds)
-    if kinds.saddle and kinds.two:
-        py = _try_dual(s.vectors[2], trial[2], row, across, numbers, kinds)
-    if kinds.saddle:
-        pz = _try_dual(s.vectors[3], trial[3], row, True, numbers, kinds)
-    return (pw, pt, py, pz), (squares_w, squares, zero)
-
-
-@part
-def _gram(row, rate, kinds):
-    """The Gram matrix of (φ, δ, e), or the squares of φ and φ' where only their being finite is asked for."""
-    (f, g, h), zero = row, rate - rate
-    gram = (zero, zero, zero, zero, zero, zero)
-    for j in range(len(f)):
+    far, gram = (zero, zero, zero), (zero, zero, zero, zero, zero, zero)
+    for j in range(len(th)):
+        D, E, weigh = (f[j], g[j], h[j]), (f2[j], g2[j], h2[j]), factor[j]
         if kinds.measured:
-            gram = gram_with(gram, f[j], f[j] - rate * g[j], h[j], kinds.traced)
-        else:
-            gram = (gram[0] + (f[j] * f[j] + g[j] * g[j]), zero, zero, zero, zero, zero)
-    return gram
+            gram = gram_with(gram, E[0], E[0] - rate * E[1], E[2], traced)
+        else:  # whether the row is finite is all that is asked for
+            gram = (gram[0] + (E[0] * E[0] + E[1] * E[1]), zero, zero, zero, zero, zero)
+        if kinds.two:
+            about = (origin_w[j] if kinds.started else zero, u_w[j] if kinds.outer else zero, weigh)
+            counted, v, point = _primal(w[j], about, trial[0], then[0], D, across, numbers, kinds)
+            w[j], pw = v, _seen(pw, point, _size_of(point, v, numbers, kinds), E, across, traced)
+            far = _away(far, 0, point, about[0], kinds)
+            if kinds.averaged:
+                sum_w[j] += weight * counted
+            if kinds.averaged and kinds.summed:
+                share_w[j] += weight if counted != zero else zero
+            if kinds.outer:
+                u_w[j] = _outer(about[1], counted, then[0], weigh, kinds)
+        about = (origin_t[j] if kinds.started else zero, u_t[j] if kinds.outer else zero, weigh)
+        counted, v, point = _primal(th[j], about, trial[1], then[1], D, True, numbers, kinds)
+        th[j], pt = v, _seen(pt, point, _size_of(point, v, numbers, kinds), E, True, traced)
+        far = _away(far, 1, point, about[0], kinds)
+        if kinds.averaged:
+            sum_t[j] += weight * counted
+        if kinds.averaged and kinds.summed:
+            share_t[j] += weight if counted != zero else zero
+        if kinds.outer:
+            u_t[j] = _outer(about[1], counted, then[1], weigh, kinds)
+        if kinds.saddle and kinds.two:
+            counted, v = _dual(y1[j], trial[2], then[2], D, across, kinds)
+            if kinds.averaged:
+                sum_y[j] += weight * counted
+            y1[j], py = v, _seen(py, v, v * v, E, across, traced)
+        if kinds.saddle:
+            counted, v = _dual(y2[j], trial[3], then[3], D, True, kinds)
+            if kinds.averaged:
+                sum_z[j] += weight * counted
+            y2[j], pz = v, _seen(pz, v, v * v, E, True, traced)
+    return (pw, pt, py, pz), far, gram
+
+
+@part
+def _try(s, row, ways, numbers, kinds):
+    """The products and sizes of the trial points of every vector with the row itself, and the squares of w and θ."""
+    (w, th, y1, y2), (origin_w, origin_t), factor, (f, g, h) = s.vectors, s.origin, s.factor, row
+    (exponent, one, zero), across, traced = numbers, kinds.across, kinds.traced
+    (move_w, law_w), (move_t, law_t), (move_y, bound), (move_z, _) = ways
+    pw = pt = py = pz = (zero, zero, zero, zero)
+    far = (zero, zero, zero)
+    for j in range(len(th)):
+        D, weigh = (f[j], g[j], h[j]), factor[j]
+        if kinds.two:
+            start = origin_w[j] if kinds.started else zero
+            v = _point(mixed(move_w, w[j], D, across, traced), start, law_w, weigh, one, kinds)
+            point = _linked(v, exponent, kinds)
+            pw = _seen(pw, point, _size_of(point, v, numbers, kinds), D, across, traced)
+            far = _away(far, 0, point, zero, kinds)
+        start = origin_t[j] if kinds.started else zero
+        v = _point(mixed(move_t, th[j], D, True, traced), start, law_t, weigh, one, kinds)
+        point = _linked(v, exponent, kinds)
+        pt = _seen(pt, point, _size_of(point, v, numbers, kinds), D, True, traced)
+        far = _away(far, 1, point, zero, kinds)
+        if kinds.saddle and kinds.two:
+            v = _bounded(mixed(move_y, y1[j], D, across, traced), bound, kinds)
+            py = _seen(py, v, v * v, D, across, traced)
+        if kinds.saddle:
+            v = _bounded(mixed(move_z, y2[j], D, True, traced), bound, kinds)
+            pz = _seen(pz, v, v * v, D, True, traced)
+    return (pw, pt, py, pz), far
 
 
 @part
@@ -270,7 +261,7 @@ def _level(s, row, ways, kinds):
         for b in range(0 if kinds.two else 1, 2):
             v = s.vectors[2 + b]
             for j in range(len(v)):
-                size = abs(mixed(ways[b], v[j], row, j, True, kinds.traced))
+                size = abs(mixed(ways[b], v[j], (row[0][j], row[1][j], row[2][j]), True, kinds.traced))
                 total, active = (total + size, active + 1) if size > tau else (total, active)
         if (before < 0 and total <= 1.0) or active == before:
             return tau
@@ -283,9 +274,6 @@ def next_trace(e, e_next, phi, fresh, old):
     c, d = e.dtype.type(fresh), e.dtype.type(old)
     for j in range(len(phi)):
         e_next[j] = c * phi[j] + d * e[j]
-
-
-# --- one row ----------------------------------------------------------------------------------------------------------
 
 
 @part
@@ -493,8 +481,8 @@ def stepping(kinds):
                 after = 1 - now
                 next_trace(e[now], e[after], phi[there], rows.fresh[there], rows.old[there])
             ahead = (phi[there], phi_next[there], e[after])
-            products, far = _sweep(s, row, ahead, first, then, kind(step), numbers, kinds)
-            sums = _gram(ahead, kind(rows.discount[there]), kinds)
+            next_rate, weight = kind(rows.discount[there]), kind(step)
+            products, far, sums = _sweep(s, (row, ahead), next_rate, first, then, weight, numbers, kinds)
             scale_x, scale_y, nw, nt = _scales(products, far, record[GY], fixed, power, kinds)
             if t < 0 and not summed:
                 scale_x, scale_y = pending[0], pending[1]
