@@ -18,9 +18,8 @@ import scipy.sparse as sp
 
 from sparsetd.solvers.compiled import awake, entries, law
 from sparsetd.solvers.compiled.awake import HOT, MULTIPLIER, SHARES, TOTAL, TRACE, Hot
-from sparsetd.solvers.compiled.csr import TRACE_TOL
 from sparsetd.solvers.compiled.entries import Kinds
-from sparsetd.solvers.compiled.law import NARROW, TRACED, WIDE, F, Lines, R, V
+from sparsetd.solvers.compiled.law import NARROW, TRACE_TOL, TRACED, WIDE, F, Lines, R, V
 from sparsetd.solvers.compiled.points import Stream, room_for_a_step
 from sparsetd.solvers.compiled.queue import EARLY, KEY, L1, LEVEL, MARK, SHARE
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
@@ -136,7 +135,7 @@ def take_sums(state: Any) -> None:
         return awake.flush(Hot(*state.lazy["lines"]), float(state.record[MASS]), True)
     s = Lines(*state.lazy["lines"])
     sums = np.empty((len(s.slots), state.x.shape[1]))
-    law.flushing(*state.lazy["kinds"])(s, state.lazy["past"], _origin(state, s), sums)
+    entries.flushing(*state.lazy["kinds"])(s, state.lazy["past"], _origin(state, s), sums)
     for total, values in zip(_stacked(state.totals.x, state.totals.y), sums, strict=True):
         total[:] = values
 
@@ -269,7 +268,7 @@ def _advance_entries(solver: Any, state: Any, rows: Stream, system: Any) -> int:
 
 def _entries_part(state: Any, at: slice) -> Any:
     k, block, s = len(state.x), np.empty((at.stop - at.start, 8)), Lines(*state.lazy["lines"])
-    law.materialising(*state.lazy["kinds"])(s, state.lazy["past"], at.start, block)
+    entries.materialising(*state.lazy["kinds"])(s, state.lazy["past"], at.start, block)
     values, sums = block.T[V : V + len(s.slots)], block.T[R : R + len(s.slots)]
     return state.part(at, values[:k], values[k:] if len(values) > k else None, sums)
 

@@ -333,7 +333,8 @@ def _ways(s, row, room, at, about, fixed, kinds, kind):
     """
     numbers, scale_x, scale_y, step, squares, mass = about
     move_y, move_z = _move(room, at, numbers, 2, scale_y, kind), _move(room, at, numbers, 3, scale_y, kind)
-    bound = kind(_level(s, row, (move_y, move_z), kinds) if kinds.cornered else 1.0)
+    searched = kinds.cornered and (kinds.swept or at == NEXT)
+    bound = kind(_level(s, row, (move_y, move_z), kinds) if searched else 1.0)
     law_w, law_t = _law(0, step, squares, mass, fixed, kinds, kind), _law(1, step, squares, mass, fixed, kinds, kind)
     move_w, move_t = _move(room, at, numbers, 0, scale_x, kind), _move(room, at, numbers, 1, scale_x, kind)
     return (move_w, law_w), (move_t, law_t), (move_y, bound), (move_z, bound)
@@ -398,6 +399,35 @@ def _distance(s, products, far, scale, kinds):
 
 
 @part
+def _plan_swept(rule, s, row, record, work, given, fixed, numbers, kinds):
+    """One step whose trial point takes a sweep; leaves the next move in `room`. Returns the steps of x and y, how the
+    trial point moves, and the scales of its vectors. `given` are the reward, the step set by hand, 1/γ, the scales of x
+    and y, and p."""
+    (G, room, gram), (reward, alpha, inverse, scale_x, scale_y, power) = work, given
+    damping, kind = fixed.damping, s.vectors[1].dtype.type
+    nx, ny = _look(room, G, gram, reward, inverse, fixed, kinds)
+    if kinds.measured:
+        bound = fixed.norm * points.row_size(gram) + max(damping[0], damping[1])
+        rules.see(record, ny if kinds.saddle else nx, bound)
+    step, beta = steps(rule, record, alpha, nx, ny)
+    _write_move(room, TRIAL, T, step, beta, damping, kinds)
+    about = (T, scale_x, scale_y, step, record[GX] + nx, record[MASS] + step)
+    ways = _ways(s, row, room, TRIAL, about, fixed, kinds, kind)
+    products, far = _try(s, row, ways, numbers, kinds)
+    x, y, nw, nt = _scales(products, far, record[GY] + step * step * ny, fixed, power, kinds)
+    scales = (nw * x, nt * x, y, y)
+    _write_products(room, products, scales)
+    mx, my = _look(room, G, gram, reward, inverse, fixed, kinds)
+    nx, ny = max(nx, mx), max(ny, my)
+    step, beta = steps(rule, record, alpha, nx, ny)
+    _write_move(room, NEXT, S, step, beta, damping, kinds)
+    record[GX] += nx
+    record[GY] += step * step * ny if kinds.summed else ny
+    record[MASS] += step if kinds.summed else 0.0
+    return step, beta, ways, scales
+
+
+@part
 def _nothing(zero):
     """Products, distances and a Gram matrix of zeros."""
     four = (zero, zero, zero, zero)
@@ -426,7 +456,6 @@ def stepping(kinds):
             rate, step, beta = rows.discount[here], 0.0, 0.0
             row, reward = (phi[here], phi_next[here], e[now]), rows.reward[here]
             keep = 1.0 if summed else scale_y
-            about = (T, scale_x, keep, 0.0, record[GX], record[MASS])
             if t < 0:
                 room[NUMBERS, :N] = 1.0
             else:
@@ -439,37 +468,23 @@ def stepping(kinds):
                 step = beta = rows.alpha[t]
                 if measured:
                     points.write_gram(gram, sums, traced, old_fresh)
-            ones = 1.0 if trial else scale_y
-            first_scales = (1.0, 1.0, ones, ones) if trial else (nw * scale_x, nt * scale_x, scale_y, scale_y)
+            scales = (nw * scale_x, nt * scale_x, scale_y, scale_y)
             if swept and t >= 0:
-                nx, ny = _look(room, G, gram, reward, inverse, fixed, kinds)
-                if measured:
-                    rules.see(
-                        record, ny if saddle else nx, fixed.norm * points.row_size(gram) + max(damping[0], damping[1])
-                    )
-                step, beta = steps(rule, record, step, nx, ny)
-                _write_move(room, TRIAL, T, step, beta, damping, kinds)
-                about = (T, scale_x, keep, step, record[GX] + nx, record[MASS] + step)
-                ways = _ways(s, row, room, TRIAL, about, fixed, kinds, kind)
-                tried, away = _try(s, row, ways, numbers, kinds)
-                x, y, mw, mt = _scales(tried, away, record[GY] + step * step * ny, fixed, power, kinds)
-                first_scales = (mw * x, mt * x, y, y)
-                _write_products(room, tried, first_scales)
-                mx, my = _look(room, G, gram, reward, inverse, fixed, kinds)
-                nx, ny = max(nx, mx), max(ny, my)
-                step, beta = steps(rule, record, rows.alpha[t], nx, ny)
-                _write_move(room, NEXT, S, step, beta, damping, kinds)
-                record[GX] += nx
-                record[GY] += step * step * ny if summed else ny
-                record[MASS] += step if summed else 0.0
+                given = (reward, step, inverse, scale_x, keep, power)
+                step, beta, ways, scales = _plan_swept(
+                    rule, s, row, record, (G, room, gram), given, fixed, numbers, kinds
+                )
             else:
                 if t >= 0 and measured:
                     chosen = (trial, k, traced, saddle)
                     step, beta = points.plan(rule, record, room, G, gram, reward, step, inverse, fixed, chosen)
                 elif t >= 0:
                     points.fixed_plan(room, G, reward, step, damping, k, traced, saddle)
+                about = (T, scale_x, keep, 0.0, record[GX], record[MASS])
                 ways = _ways(s, row, room, TRIAL, about, fixed, kinds, kind)
-            first = _with_numbers(ways, first_scales, kind)
+                if trial:  # it has been scaled into its balls already
+                    scales = (1.0, 1.0, 1.0, 1.0)
+            first = _with_numbers(ways, scales, kind)
             about = (S, scale_x, keep, step, record[GX], record[MASS])
             ways = _ways(s, row, room, NEXT, about, fixed, kinds, kind)
             if outer:

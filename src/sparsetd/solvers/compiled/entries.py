@@ -25,9 +25,24 @@ import numpy as np
 from sparsetd.solvers.compiled import crossings, points
 from sparsetd.solvers.compiled import law as asleep
 from sparsetd.solvers.compiled.compile import kernel, part
-from sparsetd.solvers.compiled.csr import borrowed, fetch_ahead
 from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
-from sparsetd.solvers.compiled.law import MOVED, RHO, SINCE, F, L, P, Q, R, V, lent, marks_of, restart, shrink
+from sparsetd.solvers.compiled.law import (
+    MOVED,
+    RHO,
+    SINCE,
+    F,
+    L,
+    P,
+    Q,
+    R,
+    V,
+    borrowed,
+    fetch_ahead,
+    lent,
+    marks_of,
+    restart,
+    shrink,
+)
 from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
 from sparsetd.solvers.compiled.rules import WEIGHT, see_distance
 
@@ -391,3 +406,31 @@ def stepping(kinds):
         return len(rows.reward)
 
     return kernel(stream)
+
+
+# --- all coordinates ------------------------------------------------------------------------------------------------
+
+
+@cache
+def materialising(wide, searched, own):
+    """The kernel that writes x and Σωx of the lines from `first` on into lines of 8; the state is left alone."""
+    width = (asleep.WIDE if wide else asleep.NARROW).width
+
+    def materialise(s, past, first, out):
+        s, out, past = lent(s, width), borrow_rows(out, 8), crossings.lent(past)
+        here, law = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE]))
+        for i in range(len(out)):
+            asleep.awakened(s, past, first + i, marks_of(wide), searched, own, here, law, out, i)
+
+    return kernel(materialise)
+
+
+@cache
+def flushing(wide, searched, own):
+    """The kernel of a flush that moves the sums elsewhere."""
+    width = (asleep.WIDE if wide else asleep.NARROW).width
+
+    def taken(s, past, origin, sums):
+        asleep.flush(lent(s, width), crossings.lent(past), borrow(origin), wide, searched, own, borrow(sums))
+
+    return kernel(taken)
