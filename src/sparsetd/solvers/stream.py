@@ -122,7 +122,7 @@ class Streaming:
         dual, sums = (y, (y_sum, y_old)) if self.saddle else (None, (None, None))
         state = StreamState(x, dual, u, trace, origin, Totals(x_sum, sums[0]), Totals(x_old, sums[1]))
         if self.exponent != 2:
-            state.more = {"image": linked(x, self.exponent / (self.exponent - 1.0))}
+            state.more = {"image": np.zeros_like(x)}
         return state
 
     def update(
@@ -363,6 +363,8 @@ def _dense(solver: Any, state: Any, rows: Stream, system: Any) -> int:
         mirrored=mirrored,
     )
     x = more["sum_x"] if summed else more["image"] if mirrored else state.x
+    if mirrored and not np.array_equal(linked(x, solver.exponent), state.x):  # x was set from outside
+        x[:] = linked(state.x, solver.exponent / (solver.exponent - 1.0))
     vectors = places(x, more["sum_y"] if summed else state.y)
     totals, trace = places(state.totals.x, state.totals.y), state.trace
     shares, outer = more["share"] if summed else x, x if state.u is None else state.u
