@@ -12,7 +12,7 @@ from sparsetd.solvers.compiled.rules import REACH, RECORD, ROWS, SCALE
 from sparsetd.solvers.units import Units
 from sparsetd.system import Array, TraceCarry
 
-SWEEP = 2**14  # features at a time when all are visited: what the second cache holds
+SWEEP = 2**15  # features at a time when all are visited: large enough that a call for each part does not matter
 LAYOUT = 4  # of lazy states: a pickle may hold that of another version
 EARLY = 1024  # rows: a change of units before that forgets what was learned in bad ones
 
