@@ -132,10 +132,9 @@ class _TableLearner:
 
     def _stacked(self, step: Step) -> Array:
         """(φ(s, a), ψ = Σ_a next_weight_a φ(s', a), e ← φ(s, a) + λγρ e), one block per action."""
-        rows = np.zeros((3, self.n_actions, self.n_features))
-        rows[0, step.action] = step.phi
-        np.multiply.outer(step.next_weight, step.phi_next, out=rows[1])
-        rows = rows.reshape(3, -1)
+        blocks = np.zeros((3, self.n_actions, self.n_features))
+        blocks[0, step.action], blocks[1] = step.phi, np.outer(step.next_weight, step.phi_next)
+        rows = blocks.reshape(3, -1)
         decay = self.lam * self._into * step.ratio
         rows[2] = rows[0] + decay * self._trace if decay != 0.0 else rows[0]  # 0 · ∞ is not 0
         self._trace, self._into = rows[2], self.gamma

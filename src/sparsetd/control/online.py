@@ -107,7 +107,7 @@ def _episode(
     total, q = 0.0, learner.values(phi)
     for t in range(1, max_steps + 1):
         if t == 1 and len(first_actions):
-            mu = _among(first_actions, q.size)
+            mu = np.isin(np.arange(q.size), first_actions) / len(first_actions)
         else:
             mu = behavior(q) if isinstance(behavior, Rule) else np.asarray(behavior(observation))
         action = draw(mu, rng.random())
@@ -123,10 +123,6 @@ def _episode(
             return Episode(t, total, bool(terminated))
         phi, q = phi_next, learner.values(phi_next)
     return Episode(max_steps, total, terminated=False)
-
-
-def _among(actions: Sequence[int], n_actions: int) -> Array:
-    return np.asarray(np.isin(np.arange(n_actions), actions) / len(actions))
 
 
 def draw(p: Array, u: float) -> int:
