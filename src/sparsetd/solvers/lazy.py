@@ -80,8 +80,9 @@ def aligned_zeros(d: int, stride: int) -> Array:
 
 
 def horizon(d: int) -> int:
-    """Rows between flushes: so many that a flush, O(d), costs little per row."""
-    return max(4 * d, 1 << 16)
+    """Rows between flushes: so many that a flush, O(d), costs little per row, and no more. A sum is R + vP − sgn(v)ρQ,
+    whose terms grow between flushes, and their rounding with them, while the sum itself may be tiny."""
+    return max(4 * d, 256)
 
 
 def longest(phi: Rows, phi_next: Rows) -> int:
