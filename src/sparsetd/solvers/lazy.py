@@ -20,11 +20,11 @@ from sparsetd.solvers.compiled import awake, entries, law
 from sparsetd.solvers.compiled.awake import HOT, MULTIPLIER, SHARES, TOTAL, TRACE, Hot
 from sparsetd.solvers.compiled.entries import Kinds
 from sparsetd.solvers.compiled.law import NARROW, TRACE_TOL, TRACED, WIDE, F, Lines, R, V
-from sparsetd.solvers.compiled.points import Stream, room_for_a_step
+from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.queue import EARLY, KEY, L1, LEVEL, MARK, SHARE
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
 from sparsetd.solvers.plain import argmin
-from sparsetd.solvers.state import LAYOUT
+from sparsetd.solvers.state import LAYOUT, room_for_a_step
 from sparsetd.solvers.stream import BOX, is_bent
 from sparsetd.system import Array
 

@@ -185,6 +185,11 @@ def lazily() -> Any:
     return lazy
 
 
+def room_for_a_step() -> tuple[Array, Array, Array]:
+    """Room for the folded table, for the rows of a plan, and for the Gram matrix of a row."""
+    return np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6)
+
+
 def apart(n_rows: int, n_features: int, dtype: Any) -> Array:
     """Zeros whose rows begin on cache lines, each five lines further into a page of 4096 bytes than the one before.
 

@@ -18,9 +18,9 @@ import numpy as np
 from sparsetd._tools.moderate import all_moderate
 from sparsetd.solvers import plain
 from sparsetd.solvers.compiled import dense as dense_pass
-from sparsetd.solvers.compiled.points import Constants, Stream, room_for_a_step
+from sparsetd.solvers.compiled.points import Constants, Stream
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, RECORD, WEIGHT, Fixed
-from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart, lazily
+from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart, lazily, room_for_a_step
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
 
 Average = Literal["all", "suffix", "none"]

@@ -61,14 +61,9 @@ def lent(fixed):
     return Constants(*arrays, fixed.norm, fixed.radius, fixed.ball, fixed.limit)
 
 
-def room_for_a_step() -> tuple[Array, Array, Array]:
-    """Room for the folded table, for the rows of a plan, and for the Gram matrix of a row."""
-    return np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6)
-
-
 @part
 def lent_room(work):
-    """The same room without an owner, with widths that the compiler knows."""
+    """The room for a step (`solvers.state`) without an owner, with widths that the compiler knows."""
     return borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow(work[2])
 
 
