@@ -1,9 +1,10 @@
 """Every streaming method through `fit`, against another checkout of the library, on the same rows in the same run.
 
-    python -m benchmarks.against PATH [--repeats N] [--only WORD]
+    python -m benchmarks.against PATH [--repeats N] [--only WORD] [--write]
 
 PATH is the `src` folder of the other checkout. Two processes stay open, one for each checkout; they fit in turns, and a
-line shows the medians of their CPU times and of the ratio new/old within a turn. `first` is a fit of a fresh process
+line shows the medians of their CPU times and of the ratio new/old within a turn. `--write` keeps the table as
+`benchmarks/against.md`. `first` is a fit of a fresh process
 after its kernels were loaded; all others come after fits of the same kind.
 """
 
@@ -23,6 +24,15 @@ import scipy.sparse as sp
 HERE = Path(__file__).resolve().parent.parent / "src"
 STEP = 0.005
 L1 = {"rho_theta": 0.002, "rho_w": 0.005}
+PAGE = """# Old and new speeds side by side
+
+    python -m benchmarks.against PATH --write
+
+Every streaming method through `fit`, against another checkout, on the same rows in the same run: medians of CPU
+milliseconds, the median of new/old within a turn, and by how much Σ|θ| of the two differs, relatively.
+
+| method, rows | old | new | new / old | apart |
+|---|---|---|---|---|"""
 
 
 def decaying(t: Any) -> Any:
@@ -127,13 +137,14 @@ def main() -> None:
     parser.add_argument("path", nargs="?", type=Path, help="the src folder of another checkout")
     parser.add_argument("--repeats", type=int, default=7)
     parser.add_argument("--only", default="", help="cases whose name contains this")
+    parser.add_argument("--write", action="store_true", help="also write benchmarks/against.md")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
         return serve()
     if args.path is None or not (args.path / "sparsetd").is_dir():
         parser.error("PATH must be a folder that holds sparsetd, such as another checkout's src")
-    old, new = Checkout(args.path.resolve()), Checkout(HERE)
+    old, new, lines = Checkout(args.path.resolve()), Checkout(HERE), [PAGE]
     print(f"{'milliseconds of CPU time':30s}{'old':>9s}{'new':>9s}{'ratio':>8s}{'apart':>10s}")
     for case in (name for name in CASES if args.only in name):
         (_, size), (_, other) = old.fit(case), new.fit(case)
@@ -142,6 +153,9 @@ def main() -> None:
         before, after = np.median(pairs, axis=0)
         ratio = np.median([b / a for a, b in pairs])
         print(f"{case:30s}{1e3 * before:9.2f}{1e3 * after:9.2f}{ratio:8.2f}{apart:10.1e}", flush=True)
+        lines.append(f"| {case} | {1e3 * before:.2f} | {1e3 * after:.2f} | {ratio:.2f} | {apart:.0e} |")
+    if args.write:
+        (HERE.parent / "benchmarks" / "against.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -139,7 +139,7 @@ MUTANTS = (
         "solvers/compiled/law.py", "np.minimum(np.maximum(v, -drop), drop)", "np.minimum(np.maximum(v, -drop), v)", LAZY
     ),
     Mutant("solvers/compiled/dense.py", "e_next[j] = c * phi[j] + d * e[j]", "e_next[j] = c * phi[j] + e[j]", LITERAL),
-    Mutant("solvers/compiled/balls.py", "within_radius(v, 1.0)", "within_radius(v, 2.0)", LITERAL),
+    Mutant("solvers/compiled/dense.py", "fixed.ball / np.sqrt(size_y)", "2.0 * fixed.ball / np.sqrt(size_y)", LITERAL),
     # The axes: which system, which penalty.
     Mutant(
         "operators.py",

@@ -22,8 +22,9 @@ Peers are called as their users call them, with the same rows, step and penalty 
 per row than RO-TD (one feature vector, one weight vector, no φ'), and the table says how much less. RO-TD is
 `ROTD.fit` as a user calls it, which checks its input; where the bare kernel is meant, the table says so.
 
-The other files here measure other things, each with its own help: `against.py` (another checkout), `walk.py` (the files
-that a fit calls), `quality.py`, `evaluation.py`, `automatic_steps.py`,
+The other files here measure other things, each with its own help: `against.py` (another checkout; its
+last table is [against.md](against.md)), `walk.py` (the files that a fit calls), `quality.py`,
+`evaluation.py`, `automatic_steps.py`,
 `corruption.py`, `crash.py`, `shards.py`, `many_rows.py`, and `trust/`, which asks whether the answers can be trusted.
 """
 

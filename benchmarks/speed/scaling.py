@@ -17,7 +17,7 @@ from benchmarks.speed import dense, peers
 from benchmarks.speed.figures import Curves, draw
 from benchmarks.speed.measure import Contender, Report, compare, nanoseconds
 from benchmarks.speed.sparse import NNZ, Stream, touch_lines
-from sparsetd.solvers.csr_rows import aligned_zeros
+from sparsetd.solvers.lazy import aligned_zeros
 
 FEATURES = (10**3, 10**4, 10**5, 10**6, 10**7)
 NON_ZEROS = (4, 8, 16, 32, 64, 128, 256)

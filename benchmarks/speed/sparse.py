@@ -16,7 +16,7 @@ from sparsetd import ROTD
 from sparsetd.operators import tdc
 from sparsetd.penalties import L1
 from sparsetd.solvers import PrimalDual
-from sparsetd.solvers.csr_rows import Rows, aligned_zeros
+from sparsetd.solvers.lazy import Rows, aligned_zeros
 from sparsetd.system import Batch
 
 ALPHA, ETA, GAMMA = 0.01, 0.5, 0.95

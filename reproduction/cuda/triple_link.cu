@@ -1,6 +1,6 @@
 // Greedy GQ(lambda) and RO-GQ(lambda) on the triple-link pendulum: one thread block for each run, from the first episode to
 // the one that lasts. Simulation and scalars in double precision, weights in single; the steps are those of
-// control/online_kernels.py. The host defines THREADS, PER, ORDER (at most 2),
+// control/learners.py. The host defines THREADS, PER, ORDER (at most 2),
 // FEATURES = (ORDER + 1)^8 and RO.
 
 #define EACH(i, n) _Pragma("unroll") for (int i = 0; i < (n); ++i)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sparsetd.solvers.csr_rows import rows_of as rows
+from sparsetd.solvers.lazy import rows_of as rows
 
 
 @pytest.mark.parametrize("read_only", [False, True])

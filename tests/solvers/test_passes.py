@@ -16,14 +16,14 @@ AUTOMATIC = solvers.DistanceOverGradients()
 TABLE = {
     "groups": (solvers.Stochastic(), GROUPS, "numpy", "numpy"),
     "coins": (solvers.CoinBetting(), NOTHING, "numpy", "numpy"),
-    "dual averaging": (solvers.DualAveraging(), L1, "averaging", "awake"),
+    "dual averaging": (solvers.DualAveraging(), L1, "dense", "awake"),
     "dual averaging, box": (solvers.DualAveraging(fit_norm=1), L1, "numpy", "numpy"),
     "dual averaging, radius": (solvers.DualAveraging(radius=1.0), L1, "numpy", "numpy"),
-    "p-norm": (solvers.MirrorDescent(p=3.0), NOTHING, "general", "general"),
-    "l1 ball": (solvers.PrimalDual(fit_norm="inf"), NOTHING, "general", "general"),
-    "box form": (solvers.LeastSquaresSaddle(), L1, "general", "general"),
-    "bent trial point": (solvers.MirrorProx(), L1, "general", "general"),
-    "trial point in a box": (solvers.SaddleMirrorProx(fit_norm=1), NOTHING, "general", "general"),
+    "p-norm": (solvers.MirrorDescent(p=3.0), NOTHING, "dense", "dense"),
+    "l1 ball": (solvers.PrimalDual(fit_norm="inf"), NOTHING, "dense", "dense"),
+    "box form": (solvers.LeastSquaresSaddle(), L1, "dense", "dense"),
+    "bent trial point": (solvers.MirrorProx(), L1, "dense", "dense"),
+    "trial point in a box": (solvers.SaddleMirrorProx(fit_norm=1), NOTHING, "dense", "dense"),
     "by hand": (solvers.Stochastic(), NOTHING, "dense", "entries"),
     "by hand, ridge": (solvers.Stochastic(), RIDGE, "dense", "entries"),
     "automatic": (AUTOMATIC, NOTHING, "dense", "entries"),
@@ -48,6 +48,6 @@ def test_the_pass_of_a_method_and_its_rows(name):
 def test_dual_averaging_from_elsewhere_and_ridges_that_differ_are_laid_out_densely():
     solver, table = solvers.DualAveraging(), operators.tdc()
     state = solver.init(table, 3, coef_init=np.ones(3))
-    assert pass_for(solver, state, solver._system(table, L1, None, np.float64), True) == "averaging"
+    assert pass_for(solver, state, solver._system(table, L1, None, np.float64), True) == "dense"
     system = AUTOMATIC._system(table, RIDGE, np.array([1.0, 0.0, 1.0]), np.float64)
     assert pass_for(AUTOMATIC, AUTOMATIC.init(table, 3), system, True) == "dense"

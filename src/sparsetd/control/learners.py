@@ -11,9 +11,8 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 
-from sparsetd.control import online_kernels as kernels
 from sparsetd.operators import gq
-from sparsetd.system import Array
+from sparsetd.system import Array, adjoint, residual
 
 Acting = Literal["last", "average", "exponential"]
 
@@ -94,10 +93,9 @@ class _TableLearner:
             )
         first = 1.0 if isinstance(self.step_size, str) else np.asarray(self.step_size, dtype=float)
         self._step = np.tile(np.broadcast_to(first, self.n_features), self.n_actions)
-        self._rows, self._into = np.zeros((3, len(self._step))), 0.0
+        self._trace, self._into = np.zeros(len(self._step)), 0.0
         self.x, self.y = np.zeros((2, 2, self.n_actions, self.n_features))
-        table = gq(self.eta, self.lam)
-        self._table, self._rho = (table.M, table.m), np.zeros(2)
+        self._table, self._rho = gq(self.eta, self.lam), np.zeros((2, 1))
 
     @property
     def w(self) -> Array:
@@ -109,22 +107,38 @@ class _TableLearner:
         return self.x[1]
 
     def values(self, phi: Array) -> Array:
-        return np.asarray(kernels.action_values(self.theta, phi))
+        return np.asarray(self.theta @ phi)
 
     def begin(self) -> None:
         self._into = 0.0
 
     def update(self, step: Step) -> float:
         """One transition: move the trace, shorten "auto" steps, learn; the TD error."""
-        rows, decay = self._rows, self.lam * self._into * step.ratio
-        kernels.stack(rows, step.phi, step.action, step.phi_next, step.next_weight, decay)
-        self._into = self.gamma
+        phi, psi, e = rows = self._stacked(step)
         if isinstance(self.step_size, str):  # with a share above 1 the step takes this row's TD error beyond zero
-            overshoot = abs(rows[2] @ rows[0] - rows[2] @ rows[1])
+            overshoot = abs(e @ phi - e @ psi)
             np.minimum(self._step, self._share / max(overshoot, 1e-300), out=self._step)
         x, y = self.x.reshape(2, -1), self.y.reshape(2, -1)
-        how = (self._step, *self._table, self._rho, self._saddle)
-        return float(kernels.table_step(x, y, rows, step.reward, *how))
+        r, error = residual(self._table, x, rows, step.reward), step.reward + x[1] @ (psi - phi)
+        slope = adjoint(self._table, y, rows) if self._saddle else r
+        x -= self._step * slope
+        if self._rho.any():  # the prox is in the metric of the steps: α_j ρ is the threshold of feature j
+            bound = self._rho * self._step
+            x -= np.clip(x, -bound, bound)
+        if self._saddle:
+            y += self._step * r
+            y /= max(1.0, float(np.linalg.norm(y)))
+        return float(error)
+
+    def _stacked(self, step: Step) -> Array:
+        """(φ(s, a), ψ = Σ_a next_weight_a φ(s', a), e ← φ(s, a) + λγρ e), one block per action."""
+        blocks = np.zeros((3, self.n_actions, self.n_features))
+        blocks[0, step.action], blocks[1] = step.phi, np.outer(step.next_weight, step.phi_next)
+        rows = blocks.reshape(3, -1)
+        decay = self.lam * self._into * step.ratio
+        rows[2] = rows[0] + decay * self._trace if decay != 0.0 else rows[0]  # 0 · ∞ is not 0
+        self._trace, self._into = rows[2], self.gamma
+        return rows
 
 
 @dataclass
@@ -188,7 +202,7 @@ class GreedyROGQ(_TableLearner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._rho[:] = self.rho_w, self.rho_theta
+        self._rho[:, 0] = self.rho_w, self.rho_theta
         self.mean, self._t = np.zeros((self.n_actions, self.n_features)), 0
 
     @property
@@ -201,7 +215,8 @@ class GreedyROGQ(_TableLearner):
         self._t += 1
         if self.acting != "last":
             # The average of x_0 … x_t has t + 1 terms.
-            kernels.blend(self.mean, self.x[1], 1.0 / (self._t + 1) if self.acting == "average" else self.forgetting)
+            share = 1.0 / (self._t + 1) if self.acting == "average" else self.forgetting
+            self.mean += share * (self.x[1] - self.mean)
         return delta
 
 

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.control import online_kernels as kernels
 from sparsetd.control.learners import Learner, Step
 from sparsetd.control.policies import Rule
 from sparsetd.logs import Policy, action_probabilities
@@ -108,15 +107,15 @@ def _episode(
     total, q = 0.0, learner.values(phi)
     for t in range(1, max_steps + 1):
         if t == 1 and len(first_actions):
-            mu = _among(first_actions, q.size)
+            mu = np.isin(np.arange(q.size), first_actions) / len(first_actions)
         else:
-            mu = _probabilities(behavior, q) if isinstance(behavior, Rule) else np.asarray(behavior(observation))
-        action = kernels.draw(mu, rng.random())
-        ratio = _probabilities(target, q)[action] / mu[action]
+            mu = behavior(q) if isinstance(behavior, Rule) else np.asarray(behavior(observation))
+        action = draw(mu, rng.random())
+        ratio = target(q)[action] / mu[action]
         observation, reward, terminated, truncated, _ = env.step(action)
         total += reward
         phi_next = features(observation)
-        weight = np.zeros(q.size) if terminated else learner.gamma * _probabilities(target, learner.values(phi_next))
+        weight = np.zeros(q.size) if terminated else learner.gamma * target(learner.values(phi_next))
         delta = learner.update(Step(phi, action, float(reward), phi_next, weight, ratio))
         if np.isinf(delta) or not np.isfinite(q).all():
             return Episode(t, total, bool(terminated), finite=False)
@@ -126,12 +125,15 @@ def _episode(
     return Episode(max_steps, total, terminated=False)
 
 
-def _among(actions: Sequence[int], n_actions: int) -> Array:
-    return np.asarray(np.isin(np.arange(n_actions), actions) / len(actions))
-
-
-def _probabilities(rule: Rule, q: Array) -> Array:
-    return np.asarray(kernels.probabilities(q, rule.epsilon, rule.temperature))
+def draw(p: Array, u: float) -> int:
+    """The action whose cumulative probability first exceeds u ∈ [0, 1); never one of probability 0."""
+    total, last = 0.0, 0
+    for action, share in enumerate(p.tolist()):
+        if share > 0.0:
+            total, last = total + share, action
+            if u < total:
+                break
+    return last
 
 
 def rollout(
@@ -159,7 +161,7 @@ def rollout(
 
     def choose(observation: Array) -> int:
         row = action_probabilities(policy, np.asarray(observation).reshape(1, -1), action_names=names)[0]
-        return int(kernels.draw(row, rng.random()))
+        return draw(row, rng.random())
 
     return [evaluate(env, choose, int(rng.integers(2**31)), max_steps) for _ in range(n_episodes)]
 

@@ -188,7 +188,8 @@ def policy_iteration(
     for k in range(n_iter):
         data = transitions if isinstance(transitions, Transitions) else transitions(k, policy)
         began = time.perf_counter()
-        model = _evaluate(evaluator, data, features, gamma, policy, previous if warm_start else None, use_ratio)
+        batch = featurize(data, features, gamma, policy)
+        model = _evaluate(evaluator, batch, gamma, previous if warm_start else None, use_ratio)
         values = LinearValues(features, model.coef_.reshape(n_actions, -1), float(model.intercept_), data.names, own)
         policy = ValuePolicy(values, rule)
         result.iterations.append(_record(values, previous, model, time.perf_counter() - began, seen, data))
@@ -215,16 +216,7 @@ def _ridge_lstd(batch: Batch, gamma: float) -> LSTD:
     return LSTD(gamma=gamma, alpha=RIDGE * float(size))
 
 
-def _evaluate(
-    evaluator: Any,
-    data: Transitions,
-    features: Any,
-    gamma: float,
-    policy: Policy,
-    warm: Array | None,
-    use_ratio: bool,
-) -> Any:
-    batch = featurize(data, features, gamma, policy)
+def _evaluate(evaluator: Any, batch: Batch, gamma: float, warm: Array | None, use_ratio: bool) -> Any:
     model = _ridge_lstd(batch, gamma) if evaluator is None else clone(evaluator)
     if warm is not None:
         model.set_params(coef_init=warm)

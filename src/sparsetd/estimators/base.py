@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -172,9 +173,11 @@ class BaseTD(RegressorMixin, BaseEstimator):
             )
             run = self._begin(batch, triple)
             batch.start[:1] = True
-            chunks = (_chunks(batch) if self._streams else [slice(None)]) * self._passes
-            for number, rows in enumerate(track(chunks, "parts of the log"), start=1):
-                self._take(batch[rows], run, seen=number < len(chunks))
+            if self._streams:
+                self._go_through(batch, run)
+            else:
+                for _ in range(self._passes):
+                    self._take(batch, run)
             self._refuse_bad_rows(batch)
             return self._finish(run)
 
@@ -307,6 +310,17 @@ class BaseTD(RegressorMixin, BaseEstimator):
     def _streams(self) -> bool:
         """Whether the state is a point at any time, not only in the end."""
         return hasattr(type(self._state), "primal")
+
+    def _go_through(self, batch: Batch, run: Run) -> None:
+        """All passes over the rows of a stream, with points of the history in between."""
+        table, penalty, solver, factor = run
+        stops, passes = _stops(batch), range(self._passes)
+        given = (self._state, batch, table, penalty, factor, stops)
+        parts, total = chain.from_iterable(solver.through(*given) for _ in passes), len(stops) * len(passes)
+        for number, _ in enumerate(track(parts, "parts of the log", total), start=1):
+            if number < total:
+                self._see(self._state.primal[-1])
+        self._watch = self._watch.after(batch, stops)
 
     def _take(self, batch: Batch, run: Run, seen: bool = True) -> None:
         """Rows in order, and after them a point of the history if it shall be `seen`: O(d)."""
@@ -495,8 +509,8 @@ def _restored_on_error(model: BaseTD, copied: bool = False) -> Iterator[None]:
         raise
 
 
-def _chunks(batch: Batch) -> list[slice]:
-    """Rows between two points of the history; a point costs O(d) and a call, which the rows in between outweigh."""
+def _stops(batch: Batch) -> list[int]:
+    """Rows before each point of the history; a point costs O(d) and a call, which the rows in between outweigh."""
     n, least = len(batch), 8 * batch.n_features if batch.is_sparse else 0
     size = max(HISTORY_ROWS, -(-n // HISTORY_POINTS), n * least // max(batch.n_entries, 1))
-    return [slice(first, min(first + size, n)) for first in range(0, n, size)]
+    return [*range(size, n, size), n]

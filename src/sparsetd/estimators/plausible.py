@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,13 +24,13 @@ class Watch:
     discount: float = 0.0
     probes: tuple[Any, ...] = ()
 
-    def after(self, batch: Batch) -> Watch:
-        """The same after more rows, of which the last few are kept until the end of the call."""
+    def after(self, batch: Batch, stops: Sequence[int] = ()) -> Watch:
+        """The same after more rows; the last few before each stop are kept until the end of the call."""
         rows = max(1, min(PROBE_ROWS, PROBE_NUMBERS * len(batch) // max(batch.n_entries, 1), len(batch)))
-        probe = rows_of(batch.phi, slice(len(batch) - rows, len(batch)))
+        probes = [rows_of(batch.phi, slice(max(stop - rows, 0), stop)) for stop in stops or [len(batch)]]
         reward = max(self.reward, float(np.abs(batch.reward).max(initial=0.0)))
         discount = max(self.discount, float(batch.discount.max(initial=0.0)))
-        return Watch(reward, discount, (*self.probes, probe)[-PROBES:])
+        return Watch(reward, discount, (*self.probes, *probes)[-PROBES:])
 
     def rested(self) -> Watch:
         """The same without rows, which belong to the caller."""

@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparsetd.solvers.compiled import rules
-from sparsetd.solvers.compiled.balls import BOX, DUAL_BALL, FREE
 from sparsetd.solvers.state import StreamState
-from sparsetd.solvers.stream import Average, FitNorm, Streaming
+from sparsetd.solvers.stream import BOX, DUAL_BALL, FREE, Average, FitNorm, Streaming
 from sparsetd.solvers.units import Units
 from sparsetd.system import Array, Table
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from sparsetd.solvers import plain
 from sparsetd.solvers.adaptive import Automatic
-from sparsetd.solvers.compiled.balls import DUAL_BALL
+from sparsetd.solvers.compiled.rules import Averaging
 from sparsetd.solvers.state import StreamState
-from sparsetd.solvers.stream import FitNorm, System
+from sparsetd.solvers.stream import DUAL_BALL, FitNorm, System
 from sparsetd.system import Array, Table
 
 
@@ -60,6 +60,10 @@ class DualAveraging(Automatic):
     @property
     def ball(self) -> int:
         return DUAL_BALL[self.fit_norm]
+
+    def rule(self, size: int) -> Any:
+        del size
+        return Averaging(self.start)
 
     def init(
         self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None

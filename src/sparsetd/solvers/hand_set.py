@@ -7,11 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sparsetd.solvers.compiled.balls import DUAL_BALL
 from sparsetd.solvers.compiled.rules import Fixed
 from sparsetd.solvers.schedules import Schedule, steps
 from sparsetd.solvers.state import StreamState
-from sparsetd.solvers.stream import Average, FitNorm, Streaming
+from sparsetd.solvers.stream import DUAL_BALL, Average, FitNorm, Streaming
 from sparsetd.system import Array
 
 

@@ -11,23 +11,21 @@ Both keep the same law (`compiled.law`): a line per coordinate with (v, R) of ev
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsetd.solvers.compiled import awake, entries, law
 from sparsetd.solvers.compiled.awake import HOT, MULTIPLIER, SHARES, TOTAL, TRACE, Hot
-from sparsetd.solvers.compiled.balls import BOX
-from sparsetd.solvers.compiled.csr import TRACE_TOL
 from sparsetd.solvers.compiled.entries import Kinds
-from sparsetd.solvers.compiled.law import NARROW, TRACED, WIDE, F, Lines, R, V
+from sparsetd.solvers.compiled.law import NARROW, TRACE_TOL, TRACED, WIDE, F, Lines, R, V
 from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.queue import EARLY, KEY, L1, LEVEL, MARK, SHARE
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
-from sparsetd.solvers.csr_rows import aligned_zeros, from_row, horizon, longest
 from sparsetd.solvers.plain import argmin
-from sparsetd.solvers.state import LAYOUT
-from sparsetd.solvers.stream import is_bent
+from sparsetd.solvers.state import LAYOUT, room_for_a_step
+from sparsetd.solvers.stream import BOX, is_bent
 from sparsetd.system import Array
 
 GENERATIONS, GUIDE = 4096, 4097
@@ -36,19 +34,82 @@ ROOM = 64  # entries of the trace, or hot coordinates, at first
 SMALLEST = {True: 2.0**-10, False: 2.0**-200}
 
 
-def enter(solver: Any, state: Any, system: Any, name: str) -> None:
-    """Go on in the lazy state; nothing to do where it was begun for the same pass and the same penalty."""
-    key = repr((solver.average != "none", *(_entries_key if name == "entries" else _awake_key)(solver, system)))
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+class Rows(NamedTuple):
+    """CSR rows, of which a slice is no copy."""
+
+    values: Array
+    indices: Array
+    indptr: Array
+
+    def between(self, first: int, stop: int) -> Rows:
+        return self._replace(indptr=self.indptr[first : stop + 1])
+
+
+def rows_of(matrix: Any) -> Rows:
+    """CSR rows for the kernels, always of the same types: another type would compile another kernel.
+
+    To Numba a read-only array (a memory map, Arrow's memory) is another type; the kernels only read, so it is lent to
+    them as if it were not.
+    """
+    csr = matrix if sp.issparse(matrix) and matrix.format == "csr" else sp.csr_array(matrix)
+    return Rows(_lent(csr.data, np.float64), _lent(csr.indices, np.int32), _lent(csr.indptr, np.int64))
+
+
+def _lent(array: Array, dtype: Any) -> Array:
+    """The array itself, or a view of it that does not say that it is read-only; a copy only for another type."""
+    plain = np.ascontiguousarray(array, dtype=dtype)
+    return plain if plain.flags.writeable else np.asarray(_Lender(plain))
+
+
+class _Lender:
+    """Presents the memory of an array, which it keeps alive, without the mark that it is read-only."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+
+
+def aligned_zeros(d: int, stride: int) -> Array:
+    """Zeros (d, stride) that begin on a cache line, so that one coordinate is one line of 64 bytes (or two)."""
+    memory = np.zeros(d * stride + 8)
+    skip = (-memory.ctypes.data // 8) % 8
+    return memory[skip : skip + d * stride].reshape(d, stride)
+
+
+def horizon(d: int) -> int:
+    """Rows between flushes: so many that a flush, O(d), costs little per row, and no more. A sum is R + vP − sgn(v)ρQ,
+    whose terms grow between flushes, and their rounding with them, while the sum itself may be tiny."""
+    return max(4 * d, 256)
+
+
+def longest(phi: Rows, phi_next: Rows) -> int:
+    """The most coordinates that a row can touch."""
+    return sum(int(np.diff(rows.indptr).max(initial=0)) for rows in (phi, phi_next))
+
+
+def from_row(rows: Any, first: int) -> Any:
+    """The rest of a stream, its CSR rows as plain tuples."""
+    n = len(rows.reward)
+    phi, phi_next = (tuple(part.between(first, n)) for part in rows[:2])
+    return type(rows)(phi, phi_next, *(column[first:] for column in rows[2:]))
+
+
+# --- both passes ----------------------------------------------------------------------------------------------------
+
+
+def advance(solver: Any, state: Any, rows: Stream, system: Any, name: str) -> int:
+    """Take rows by a pass; returns how many before the run diverged. Another pass or penalty begins a new state."""
+    begin, key_of, take = _PASSES[name]
+    key = repr((solver.average != "none", *key_of(solver, system)))
     if state.lazy is None or (state.lazy["pass"], state.lazy["key"]) != (name, key):
         state.leave()
         state.apply_pending()
         begun = {"pass": name, "key": key, "layout": LAYOUT, "settled": state.t}
-        state.lazy = begun | (_begin_entries if name == "entries" else _begin_awake)(solver, state, system)
-
-
-def advance(solver: Any, state: Any, rows: Stream, system: Any) -> int:
-    """Take rows; returns how many before the run diverged."""
-    return (_advance_entries if state.lazy["pass"] == "entries" else _advance_awake)(solver, state, rows, system)
+        state.lazy = begun | begin(solver, state, system)
+    return int(take(solver, state, rows, system))
 
 
 def part(state: Any, at: slice) -> Any:
@@ -75,7 +136,7 @@ def take_sums(state: Any) -> None:
         return awake.flush(Hot(*state.lazy["lines"]), float(state.record[MASS]), True)
     s = Lines(*state.lazy["lines"])
     sums = np.empty((len(s.slots), state.x.shape[1]))
-    law.flushing(*state.lazy["kinds"])(s, state.lazy["past"], _origin(state, s), sums)
+    entries.flushing(*state.lazy["kinds"])(s, state.lazy["past"], _origin(state, s), sums)
     for total, values in zip(_stacked(state.totals.x, state.totals.y), sums, strict=True):
         total[:] = values
 
@@ -149,7 +210,7 @@ def _constants_of_lanes(system: Any, bent: bool, k: int, n: int, summed: bool, c
     """The rows of `lane`, as `law` lists them."""
     rho, lane = _lanes(system.fixed.l1, k), np.arange(4)
     thresholds, kept, dual = rho > 0, (lane < n) & summed, (k <= lane) & (lane < n)
-    per = np.divide(1.0, rho * constant, out=np.full(4, 1e300), where=rho * constant > 0)
+    per = np.divide(1.0, rho * constant, out=np.full(4, 1e150), where=rho * constant > 0)
     unit, half = np.where(thresholds, constant, 1.0) * kept, 0.5 * rho * constant**2 * kept
     return np.array([rho, thresholds, kept, dual, dual if bent else lane < n, per, unit, half], dtype=np.float64)
 
@@ -196,7 +257,7 @@ def _advance_entries(solver: Any, state: Any, rows: Stream, system: Any) -> int:
     steps = measured, sized, solver.extragradient, solver.average != "none"
     step = entries.stepping(Kinds(wide, system.traced, *steps, bent, searched, own, solver.ball == BOX))
     bound = np.where(s.lane[law.DUAL] > 0, 1.0, np.inf)[None]
-    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), np.zeros(12), np.zeros((7, 4)), bound)
+    work = (*room_for_a_step(), np.zeros((7, 4)), bound, np.zeros(12))
     more = (lazy["past"], work, _origin(state, s), state.record, fixed, lazy["every"])
     while True:
         taken += step(rule, from_row(rows, taken), s, *more)
@@ -208,7 +269,7 @@ def _advance_entries(solver: Any, state: Any, rows: Stream, system: Any) -> int:
 
 def _entries_part(state: Any, at: slice) -> Any:
     k, block, s = len(state.x), np.empty((at.stop - at.start, 8)), Lines(*state.lazy["lines"])
-    law.materialising(*state.lazy["kinds"])(s, state.lazy["past"], at.start, block)
+    entries.materialising(*state.lazy["kinds"])(s, state.lazy["past"], at.start, block)
     values, sums = block.T[V : V + len(s.slots)], block.T[R : R + len(s.slots)]
     return state.part(at, values[:k], values[k:] if len(values) > k else None, sums)
 
@@ -292,10 +353,10 @@ def _hot_widened(s: Hot, more: int) -> Hot:
 
 def _advance_awake(solver: Any, state: Any, rows: Stream, system: Any) -> int:
     lazy, taken, rule, s = state.lazy, 0, solver.rule(state.x.size), Hot(*state.lazy["lines"])
-    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros((3, 4)), np.zeros(6))
+    work, change = room_for_a_step(), np.zeros((3, 4))
     numbers = lazy["weigh"], len(lazy["special"]), horizon(state.x.shape[1]), system.traced or None
     while True:
-        taken += awake.stream(rule, from_row(rows, taken), s, work, state.record, system.fixed, *numbers)
+        taken += awake.stream(rule, from_row(rows, taken), s, work, change, state.record, system.fixed, *numbers)
         if not s.counter[awake.FULL]:
             return taken
         s = _hot_widened(s, longest(rows.phi, rows.phi_next))
@@ -326,3 +387,9 @@ def _point_of(state: Any, s: Hot, sums: Array, at: slice) -> Array:
     multiplier[lazy["special"][here] - at.start] = lazy["multiplier"][here]
     l1, l2 = float(state.record[MASS]) * s.lane[[L1, awake.L2], :k]
     return argmin(0.0 * sums, -sums, float(state.record[GX]), l1, l2, multiplier)
+
+
+_PASSES = {
+    "entries": (_begin_entries, _entries_key, _advance_entries),
+    "awake": (_begin_awake, _awake_key, _advance_awake),
+}

@@ -1,21 +1,20 @@
-"""The streaming iterations in plain NumPy, where a kernel would not pay: penalties that only Python can apply, dual
-averaging with other balls than the l2 ball, and coin betting."""
+"""The streaming iterations in plain NumPy, for what needs all coordinates at once or only Python can apply: penalties
+that do not separate into features, dual averaging with other balls than the l2 ball, and coin betting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from sparsetd.solvers.compiled import rules
-from sparsetd.solvers.compiled.balls import project
 from sparsetd.solvers.compiled.points import Stream
-from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, limit_of
-from sparsetd.system import Array, Table, adjoint, residual
+from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT
+from sparsetd.system import Array, adjoint, residual
 
-PARTS = (rules.in_range, rules.see, rules.over_root, rules.size_of_row)
-in_range, see, over_root, size_of_row = (getattr(f, "py_func", f) for f in PARTS)
+PARTS = (rules.in_range, rules.see, rules.see_distance, rules.over_root, rules.size_of_row)
+in_range, see, see_distance, over_root, size_of_row = (getattr(f, "py_func", f) for f in PARTS)
 
 # Columns of `coins`: betting fraction, wealth, Σm², Σ‖g‖², the largest gradient.
 BETA, WEALTH, CURVATURE, SQUARES, HINT = range(5)
@@ -23,72 +22,93 @@ BETA, WEALTH, CURVATURE, SQUARES, HINT = range(5)
 
 def take(solver: Any, state: Any, given: Stream, system: Any) -> int:
     """Take rows; returns how many before the run diverged."""
+    step, taken = _step_for(solver, system), 0
+    for t, rows in _rows(state, given, system.fixed.limit):
+        step(solver, state, system, rows, given.reward[t], given.alpha[t])
+        taken = t + 1
+    return taken
+
+
+def _step_for(solver: Any, system: Any) -> Callable[..., None]:
+    """The step of a method, or an error that says why there is none."""
     if solver.family == "coins":
         if system.penalised:
             raise ValueError("CoinBetting has no proximal step: pass no penalty, or another solver")
-        return coin_betting(solver, state, given, system.table)
+        return bet
     if system.separable:
-        return dual_averaging(solver, state, given, system)
+        return average
     if not isinstance(solver.rule(1), rules.Fixed):
         raise ValueError(
             f"{type(solver).__name__} takes no penalty={system.penalty!r}: "
             "pass one that is separable (L1, Ridge, ElasticNet)"
         )
-    return proximal_steps(solver, state, given, system.table, system.penalty, system.factor)
-
-
-def proximal_steps(solver: Any, state: Any, given: Stream, table: Table, penalty: Any, factor: Any) -> int:
-    """The same steps as the kernels, one Python call to `penalty.prox` per step; returns the rows taken."""
     if solver.boxed or solver.exponent != 2:
         raise ValueError("a penalty that does not separate into features goes with Euclidean proximal steps only")
-    reward, alpha, taken = given.reward, given.alpha, 0
-    for t, rows in _rows(state, given):
-        reported = _moved(solver, state, table, rows, reward[t], alpha[t], penalty, factor, (state.x, state.y))
-        point = reported if solver.extragradient else (state.x, state.y)
-        _count(solver, state, alpha[t], *point)
-        if solver.extragradient:
-            reported = _moved(solver, state, table, rows, reward[t], alpha[t], penalty, factor, point)
-        _write(state, *reported)
-        taken = t + 1
-    return taken
+    return step_by_prox
+
+
+def _rows(state: Any, given: Stream, limit: float) -> Iterator[tuple[int, Array]]:
+    """(t, (φ, ψ, e)) of every row, until the run diverges."""
+    phi, phi_next, reward, discount, fresh, old = given[:6]
+    e = np.zeros(phi.shape[1], phi.dtype) if state.trace is None else state.trace[0]
+    for t in range(len(reward)):
+        e = (fresh[t] * phi[t] + old[t] * e).astype(phi.dtype)
+        rows = np.stack([phi[t], discount[t] * phi_next[t], e])
+        value = float(np.abs(rows[:2] @ state.x[-1]).sum())
+        if not in_range(state.record, reward[t], value, float(np.abs(state.x).sum()), limit):
+            return
+        if state.trace is not None:
+            state.trace[0] = e
+        yield t, rows
+
+
+# --- proximal steps -------------------------------------------------------------------------------------------------
+
+
+def step_by_prox(solver: Any, state: Any, system: Any, rows: Array, reward: float, alpha: float) -> None:
+    """The steps of the kernels, with one Python call to `penalty.prox` each."""
+    point = (state.x, state.y)
+    if solver.extragradient:
+        point = _moved(solver, state, system, rows, reward, alpha, point)
+    _count(solver, state, alpha, *point)
+    _write(state, *_moved(solver, state, system, rows, reward, alpha, point))
 
 
 def _moved(
-    solver: Any, state: Any, table: Table, rows: Array, reward: float, step: float, penalty: Any, factor: Any, at: Any
+    solver: Any, state: Any, system: Any, rows: Array, reward: float, step: float, at: Any
 ) -> tuple[Array, Array | None]:
     """The step from the state with the gradient at a point."""
-    r = residual(table, at[0], rows, reward)
-    slope = r if state.y is None else adjoint(table, at[1], rows)
-    x = _within(penalty.prox(state.x - step * slope, step, factor), solver.radius)
-    return x, None if state.y is None else _projected(state.y + step * r, solver.ball)
+    r = residual(system.table, at[0], rows, reward)
+    slope = r if state.y is None else adjoint(system.table, at[1], rows)
+    x = _within(system.penalty.prox(state.x - step * slope, step, system.factor), solver.radius)
+    return x, None if state.y is None else projected(state.y + step * r, solver.fit_norm)
 
 
-def dual_averaging(solver: Any, state: Any, given: Stream, system: Any) -> int:
-    """The steps of `compiled.averaging` for any ball of y and a bound on ‖x‖; returns the rows taken."""
-    record, more, reward, table, taken = state.record, state.more, given.reward, system.table, 0
-    norm_M, radius, share = np.linalg.norm(table.M), solver.dual_radius(state.x.size), more["share"]
-    for t, rows in _rows(state, given):
-        r, slope = residual(table, state.x, rows, reward[t]), adjoint(table, state.y, rows)
-        nx, ny = np.sum(slope**2), np.sum(r**2)
-        see(record, ny, norm_M * size_of_row(*np.sum(rows.astype(np.float64) ** 2, axis=1)))
-        a = max(record[REACH], solver.start * record[START])
-        x = solver.primal_of(state, more["sum_x"] + a * slope, record[GX] + nx, record[MASS] + a, system)
-        scale = over_root(radius, record[GY] + a * a * ny)
-        y = _projected(scale * (more["sum_y"] + a * r), solver.ball)
-        r, slope = residual(table, x, rows, reward[t]), adjoint(table, y, rows)
-        record[GX] += max(nx, np.sum(slope**2))
-        record[GY] += a * a * max(ny, np.sum(r**2))
-        record[MASS] += a
-        _count(solver, state, a, x, y)
-        if solver.average != "none":
-            share += a * (x != 0)
-        more["sum_x"] += a * slope
-        more["sum_y"] += a * r
-        x = solver.primal_of(state, more["sum_x"], record[GX], record[MASS], system)
-        _write(state, x, _projected(over_root(radius, record[GY]) * more["sum_y"], solver.ball))
-        record[REACH] = max(record[REACH], float(np.linalg.norm(state.x - state.origin)))
-        taken = t + 1
-    return taken
+# --- dual averaging -------------------------------------------------------------------------------------------------
+
+
+def average(solver: Any, state: Any, system: Any, rows: Array, reward: float, _: float) -> None:
+    """The dual averaging of `compiled.dense` for any ball of y and a bound on ‖x‖."""
+    record, more, table, radius = state.record, state.more, system.table, solver.dual_radius(state.x.size)
+    r, slope = residual(table, state.x, rows, reward), adjoint(table, state.y, rows)
+    nx, ny = np.sum(slope**2), np.sum(r**2)
+    see(record, ny, system.fixed.norm * size_of_row(*np.sum(rows.astype(np.float64) ** 2, axis=1)))
+    a = max(record[REACH], solver.start * record[START])
+    x = solver.primal_of(state, more["sum_x"] + a * slope, record[GX] + nx, record[MASS] + a, system)
+    scale = over_root(radius, record[GY] + a * a * ny)
+    y = projected(scale * (more["sum_y"] + a * r), solver.fit_norm)
+    r, slope = residual(table, x, rows, reward), adjoint(table, y, rows)
+    record[GX] += max(nx, np.sum(slope**2))
+    record[GY] += a * a * max(ny, np.sum(r**2))
+    record[MASS] += a
+    _count(solver, state, a, x, y)
+    if solver.average != "none":
+        more["share"] += a * (x != 0)
+    more["sum_x"] += a * slope
+    more["sum_y"] += a * r
+    x = solver.primal_of(state, more["sum_x"], record[GX], record[MASS], system)
+    _write(state, x, projected(over_root(radius, record[GY]) * more["sum_y"], solver.fit_norm))
+    see_distance(record, np.sum((state.x - state.origin) ** 2))
 
 
 def argmin(origin: Array, sums: Array, squares: float, l1: Array, l2: Array, factor: Array | None) -> Array:
@@ -100,16 +120,16 @@ def argmin(origin: Array, sums: Array, squares: float, l1: Array, l2: Array, fac
     return np.asarray((x - np.clip(x, -bound, bound)) / (1.0 + l2[:, None] * weigh / root))
 
 
-def coin_betting(solver: Any, state: Any, given: Stream, table: Table) -> int:
-    """Every block of x with its own coin; returns the rows taken."""
-    reward, directions, coins, taken = given.reward, state.more["directions"], state.more["coins"], 0
-    for t, rows in _rows(state, given):
-        slopes = residual(table, state.x, rows, reward[t])
-        _count(solver, state, 1.0, state.x, None)
-        bets = [_toss(*parts) for parts in zip(directions, slopes, coins, strict=True)]
-        _write(state, _within(state.origin + np.array(bets)[:, None] * directions, solver.radius), None)
-        taken = t + 1
-    return taken
+# --- coin betting ---------------------------------------------------------------------------------------------------
+
+
+def bet(solver: Any, state: Any, system: Any, rows: Array, reward: float, _: float) -> None:
+    """Every block of x with its own coin."""
+    directions = state.more["directions"]
+    slopes = residual(system.table, state.x, rows, reward)
+    _count(solver, state, 1.0, state.x, None)
+    bets = [_toss(*parts) for parts in zip(directions, slopes, state.more["coins"], strict=True)]
+    _write(state, _within(state.origin + np.array(bets)[:, None] * directions, solver.radius), None)
 
 
 def _toss(u: Array, gradient: Array, coin: Array) -> float:
@@ -130,19 +150,7 @@ def _toss(u: Array, gradient: Array, coin: Array) -> float:
     return float(coin[BETA] * coin[WEALTH])
 
 
-def _rows(state: Any, given: Stream) -> Iterator[tuple[int, Array]]:
-    """(t, (φ, ψ, e)) of every row, until the run diverges."""
-    phi, phi_next, reward, discount, fresh, old = given[:6]
-    e = np.zeros(phi.shape[1], phi.dtype) if state.trace is None else state.trace[0]
-    for t in range(len(reward)):
-        e = (fresh[t] * phi[t] + old[t] * e).astype(phi.dtype)
-        rows = np.stack([phi[t], discount[t] * phi_next[t], e])
-        value = float(np.abs(rows[:2] @ state.x[-1]).sum())
-        if not in_range(state.record, reward[t], value, float(np.abs(state.x).sum()), limit_of(state.x.dtype)):
-            return
-        if state.trace is not None:
-            state.trace[0] = e
-        yield t, rows
+# --- all of them ----------------------------------------------------------------------------------------------------
 
 
 def _count(solver: Any, state: Any, weight: float, x: Array, y: Array | None) -> None:
@@ -165,6 +173,8 @@ def _within(x: Array, radius: float) -> Array:
     return x if not np.isfinite(radius) else x * min(1.0, radius / max(float(np.linalg.norm(x)), 1e-300))
 
 
-def _projected(y: Array, ball: int) -> Array:
-    project(y, ball)
-    return y
+def projected(y: Array, fit_norm: Any) -> Array:
+    """Π_n(y): the nearest point of the dual ball of a fit in ‖·‖_m."""
+    from sparsetd.solvers.saddle.problem import FitNorm  # seldom needed, and much to load
+
+    return FitNorm.of(fit_norm).project(y.ravel()).reshape(y.shape)

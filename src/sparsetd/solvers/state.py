@@ -12,7 +12,7 @@ from sparsetd.solvers.compiled.rules import REACH, RECORD, ROWS, SCALE
 from sparsetd.solvers.units import Units
 from sparsetd.system import Array, TraceCarry
 
-SWEEP = 2**14  # features at a time when all are visited: what the second cache holds
+SWEEP = 2**15  # features at a time when all are visited: large enough that a call for each part does not matter
 LAYOUT = 4  # of lazy states: a pickle may hold that of another version
 EARLY = 1024  # rows: a change of units before that forgets what was learned in bad ones
 
@@ -87,7 +87,7 @@ class StreamState:
     def _parts(self) -> Iterator[tuple[slice, StreamState]]:
         for first in range(0, self.x.shape[1], SWEEP):
             at = slice(first, min(first + SWEEP, self.x.shape[1]))
-            yield at, _lazy().part(self, at)
+            yield at, lazily().part(self, at)
 
     def part(self, at: slice, x: Array, y: Array | None, sums: Array | None, **more: Array) -> StreamState:
         """The state of some features, given their x and y, their sums, and what else their law keeps."""
@@ -121,13 +121,13 @@ class StreamState:
             for name, values in part.more.items():
                 self.more[name][:, at] = values
         if self.trace is not None:
-            self.trace[0] = _lazy().trace(self)
+            self.trace[0] = lazily().trace(self)
         self.lazy["settled"] = self.t
 
     def take_sums(self) -> None:
         """Move the weighted sums to the dense arrays, if they are kept elsewhere, where new ones begin."""
         if self.lazy is not None:
-            _lazy().take_sums(self)
+            lazily().take_sums(self)
 
     def settled(self) -> StreamState:
         """The same state in plain arrays alone, as a file holds it; this one goes on as it was."""
@@ -178,11 +178,16 @@ class StreamState:
             self.y[:] = 0.0
 
 
-def _lazy() -> Any:
+def lazily() -> Any:
     """The module of lazy states, loaded when one is there: dense rows need none of its kernels."""
     from sparsetd.solvers import lazy
 
     return lazy
+
+
+def room_for_a_step() -> tuple[Array, Array, Array]:
+    """Room for the folded table, for the rows of a plan, and for the Gram matrix of a row."""
+    return np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6)
 
 
 def apart(n_rows: int, n_features: int, dtype: Any) -> Array:

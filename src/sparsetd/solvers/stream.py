@@ -1,6 +1,6 @@
 """The one driver of all streaming solvers: a rule (which step) times a pass (how the state moves).
 
-    Streaming.update → `pass_for` names the pass → `take` → `compiled` or `plain`
+    Streaming.through → `pass_for` names the pass → `lazy`, `compiled.dense` or `plain` takes the rows
 
 On CSR rows the iterates live in `state.lazy`, a dict of plain values that a checkpoint can hold, and a step visits only
 what its row touches; the dense arrays of the state are filled in when somebody reads them. Entering and leaving copy
@@ -10,25 +10,26 @@ them, so dense and sparse rows may alternate, and a change of penalty begins a n
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
 from sparsetd._tools.moderate import all_moderate
 from sparsetd.solvers import plain
-from sparsetd.solvers.compiled import averaging, general
 from sparsetd.solvers.compiled import dense as dense_pass
-from sparsetd.solvers.compiled.balls import BOX, FREE, L1_BALL, L2_BALL
 from sparsetd.solvers.compiled.points import Constants, Stream
-from sparsetd.solvers.compiled.rules import GX, GY, MASS, RECORD, WEIGHT, Fixed, limit_of
-from sparsetd.solvers.csr_rows import Rows, rows_of
-from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart
+from sparsetd.solvers.compiled.rules import GX, GY, MASS, RECORD, WEIGHT, Fixed
+from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart, lazily, room_for_a_step
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
 
 Average = Literal["all", "suffix", "none"]
 FitNorm = Literal[1, 2, "inf"]
-FUSED = ("dense", "averaging")  # passes over dense rows that look for numbers that are not finite as well
 LAZY = ("entries", "awake")  # passes over CSR rows, whose iterates live in `state.lazy`
+# The balls that bound y. The dual ball of a fit in ‖·‖_m is that of the conjugate norm.
+FREE, L1_BALL, L2_BALL, BOX = range(4)
+DUAL_BALL = {1: BOX, 2: L2_BALL, "inf": L1_BALL}
+LIMIT = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e30}  # a product beyond this is as good as infinite
 
 
 class PenaltyLike(Protocol):
@@ -119,12 +120,30 @@ class Streaming:
         trace = np.zeros((2, n_features), dtype) if table.lam > 0 else None
         u = np.zeros_like(x) if self.boxed else None
         dual, sums = (y, (y_sum, y_old)) if self.saddle else (None, (None, None))
-        return StreamState(x, dual, u, trace, origin, Totals(x_sum, sums[0]), Totals(x_old, sums[1]))
+        state = StreamState(x, dual, u, trace, origin, Totals(x_sum, sums[0]), Totals(x_old, sums[1]))
+        if self.exponent != 2:
+            state.more = {"image": np.zeros_like(x)}
+        return state
 
     def update(
         self, state: StreamState, batch: Batch, table: Table, penalty: PenaltyLike, factor: Array | None = None
     ) -> StreamState:
         """Take the rows of `batch` in order."""
+        for _ in self.through(state, batch, table, penalty, factor, [len(batch)]):
+            pass
+        return state
+
+    def through(
+        self,
+        state: StreamState,
+        batch: Batch,
+        table: Table,
+        penalty: PenaltyLike,
+        factor: Array | None,
+        pauses: Sequence[int],
+    ) -> Iterator[int]:
+        """The same with a pause after so many rows each, the last of which is the end; where the state was asked for
+        in between, a caller may look at it. What a run holds fixed is put together once."""
         if len(state.record) != RECORD or (state.lazy is not None and state.lazy.get("layout") != LAYOUT):
             raise ValueError(  # compiled code does not check bounds
                 "The state of this stream comes from another version, which kept other numbers: remove its checkpoint, "
@@ -137,27 +156,28 @@ class Streaming:
         name = pass_for(self, state, system, batch.is_sparse or state.lazy is not None)
         rows = (batch.phi, batch.phi_next)
         if name in LAZY:
-            rows = (rows_of(batch.phi), rows_of(batch.phi_next))
+            rows = tuple(map(lazily().rows_of, rows))
         else:
             state.leave()
         laid_out = batch.is_sparse and name not in LAZY
         at_once, done = max(1, 2**22 // batch.n_features) if laid_out else len(batch), 0
-        while done < len(batch) and not state.diverged:
-            self._rotate(state)
-            units = self._units(state, system, batch.is_sparse)
-            pause = at_once if units is None else units.until_due(state.t)
-            stop = min(len(batch), done + self._until_rotation(state.t), done + pause, done + at_once)
-            phi = [_part(given, done, stop, state.x.dtype) for given in rows]
-            if units is not None:
-                units.observe(phi[0], state.t)
-                with np.errstate(all="ignore"):  # the kernels stop at what is not finite
-                    phi = [units.rows_in(part) for part in phi]
-            taken = self._taken(name, state, Stream(*phi, *(column[done:stop] for column in columns)), system)
-            state.t += taken
-            state.totals.weight = float(state.record[WEIGHT])
-            state.diverged = taken < stop - done
-            done = stop
-        return state
+        for pause in pauses:
+            while done < pause and not state.diverged:
+                self._rotate(state)
+                units = self._units(state, system, batch.is_sparse)
+                due = at_once if units is None else units.until_due(state.t)
+                stop = min(pause, done + self._until_rotation(state.t), done + due, done + at_once)
+                phi = [_part(given, done, stop, state.x.dtype) for given in rows]
+                if units is not None:
+                    units.observe(phi[0], state.t)
+                    with np.errstate(all="ignore"):  # the kernels stop at what is not finite
+                        phi = [units.rows_in(part) for part in phi]
+                taken = take(name, self, state, Stream(*phi, *(column[done:stop] for column in columns)), system)
+                state.t += taken
+                state.totals.weight = float(state.record[WEIGHT])
+                state.diverged = taken < stop - done
+                done = stop
+            yield done
 
     def _units(self, state: StreamState, system: System, sparse: bool) -> Any:
         """The units in use, after a look for better ones where it is due; None where sizes are left as they are."""
@@ -168,13 +188,6 @@ class Streaming:
             if new is not None:
                 state.change_units(new)
         return state.units
-
-    def _taken(self, name: str, state: StreamState, rows: Stream, system: System) -> int:
-        """Take rows by a pass; returns how many before the run diverged, or came to a bad row."""
-        looks = name in FUSED or name in LAZY
-        if not (looks or (all_moderate(rows.phi) and all_moderate(rows.phi_next))):
-            return 0
-        return take(name, self, state, rows, system)
 
     def result(
         self,
@@ -211,7 +224,7 @@ class Streaming:
         damping = np.concatenate([_padded([0.0] * k if self.saddle else table.damping), dual])
         l1, l2 = (np.append(_padded(part), [0.0, 0.0]) for part in shrinkage or np.zeros((2, k)))
         weights = None if factor is None else np.asarray(factor, dtype=dtype)
-        norm, limit = float(np.linalg.norm(table.M)), limit_of(dtype)
+        norm, limit = float(np.linalg.norm(table.M)), LIMIT[np.dtype(dtype)]
         fixed = Constants(table.M, table.m, damping, l1, l2, norm, float(self.radius), self.dual_bound, limit)
         return System(fixed, weights, table, penalty, shrinkage is not None)
 
@@ -262,8 +275,8 @@ def _padded(values: Any) -> Array:
 
 def _part(rows: Any, first: int, stop: int, dtype: Any) -> Any:
     """Rows as the kernels want them: contiguous, and writable, since a read-only array is another type to them."""
-    if isinstance(rows, Rows):
-        return rows.between(first, stop)
+    if isinstance(rows, tuple):
+        return rows.between(first, stop)  # type: ignore[attr-defined]
     array = dense(rows[first:stop], dtype)
     return array if array.flags.writeable else array.copy()
 
@@ -278,11 +291,11 @@ def pass_for(solver: Any, state: Any, system: Any, sparse: bool) -> str:
     -------------------------------------------------------  ------------  -----------------------------
     penalty that only its prox knows (groups, own ones)      numpy         numpy, laid out densely
     coin betting                                             numpy         numpy, laid out densely
-    dual averaging, l2 ball of y, no radius, from x_0 = 0    averaging     awake
-    the same from another x_0                                averaging     averaging, laid out densely
-    dual averaging with another ball, or with a radius       numpy         numpy, laid out densely
-    p-norm maps, l1 ball of y, the box form of the l1 norm   general       general, laid out densely
-    trial points bent by a threshold or a box                general       general, laid out densely
+    dual averaging with a radius, or not with the l2 ball    numpy         numpy, laid out densely
+    dual averaging, l2 ball of y, from x_0 = 0               dense         awake
+    the same from another x_0                                dense         dense, laid out densely
+    p-norm maps, l1 ball of y, the box form of the l1 norm   dense         dense, laid out densely
+    trial points bent by a threshold or a box                dense         dense, laid out densely
     no l1 penalty (nor box, nor ridges that differ)          dense         entries
     l1 or box, step by hand, no ridge, damping or radius     dense         entries
     l1 or box with any of these, or by an automatic step     dense         dense, laid out densely
@@ -292,11 +305,11 @@ def pass_for(solver: Any, state: Any, system: Any, sparse: bool) -> str:
     if solver.family == "averaging":
         if solver.ball != L2_BALL or np.isfinite(solver.radius):
             return "numpy"
-        return "awake" if sparse and not state.origin.any() else "averaging"
-    plain_steps = system.plain and solver.ball != BOX
-    if solver.exponent != 2 or solver.boxed or solver.ball == L1_BALL or (solver.extragradient and not plain_steps):
-        return "general"
-    return "entries" if sparse and (plain_steps or is_simple(solver, system)) else "dense"
+        return "awake" if sparse and not state.origin.any() else "dense"
+    if not sparse or solver.exponent != 2 or solver.boxed or solver.ball == L1_BALL:
+        return "dense"
+    straight = system.plain and solver.ball != BOX
+    return "entries" if straight or (is_simple(solver, system) and not solver.extragradient) else "dense"
 
 
 def is_simple(solver: Any, system: Any) -> bool:
@@ -315,69 +328,82 @@ def is_bent(solver: Any, system: Any) -> bool:
 def take(name: str, solver: Any, state: Any, rows: Stream, system: Any) -> int:
     """Take rows by a pass; returns how many before the run diverged, or came to a bad row."""
     if name in LAZY:
-        from sparsetd.solvers import lazy
-
-        lazy.enter(solver, state, system, name)
-        return int(lazy.advance(solver, state, rows, system))
-    return int(
-        {"dense": _dense, "averaging": _averaging, "general": _general, "numpy": _numpy}[name](
-            solver, state, rows, system
-        )
-    )
-
-
-def _numpy(solver: Any, state: Any, rows: Stream, system: Any) -> int:
+        return int(lazily().advance(solver, state, rows, system, name))
+    if name == "dense":
+        return _dense(solver, state, rows, system)
+    if not (all_moderate(rows.phi) and all_moderate(rows.phi_next)):
+        return 0
     state.apply_pending()
     return plain.take(solver, state, rows, system)
 
 
 def _dense(solver: Any, state: Any, rows: Stream, system: Any) -> int:
-    """One pass over a dense state per row."""
-    rule, fixed, measured = solver.rule(state.x.size), system.fixed, solver.measures or None
-    origin = places(state.origin, None) if measured and state.origin.any() else None
-    across = bool(fixed.M[1].any() or fixed.M[:, 1].any() or fixed.m[1]) or None
-    sized = measured or np.isfinite(solver.radius) or None
-    clip = state.x.dtype.type(1.0) if solver.ball == BOX else None
-    averages = None if solver.average == "none" else places(state.totals.x, state.totals.y)
-    kinds = (system.k == 2 or None, solver.saddle or None, across, measured, sized, solver.extragradient or None, clip)
-    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), state.pending)
-    vectors, more = places(state.x, state.y), (state.trace, origin, state.record, work)
-    return int(dense_pass.stream(rule, rows, vectors, averages, *more, fixed, system.factor, *kinds))
-
-
-def _averaging(solver: Any, state: Any, rows: Stream, system: Any) -> int:
-    """Dual averaging on a dense state; x and y are functions of the sums that it moves."""
-    more, rule, record, totals = state.more, solver.rule(state.x.size), state.record, None
-    origin = places(state.origin, None) if state.origin.any() else None
-    if solver.average != "none":
-        totals = (*places(state.totals.x, state.totals.y), *places(more["share"], None)[:2])
-    kinds = (origin, state.trace, system.factor, system.k == 2 or None)
-    work = (np.zeros((6, 7)), np.zeros((6, 12)), np.zeros(6), np.zeros(12))
-    sums = places(more["sum_x"], more["sum_y"])
-    taken = averaging.stream(rule, rows, sums, totals, *kinds, record, work, system.fixed)
-    state.x[:] = solver.primal_of(state, more["sum_x"], record[GX], record[MASS], system)
-    y = more["sum_y"].astype(np.float64)
-    y *= solver.dual_radius(state.x.size) / np.sqrt(record[GY]) if record[GY] > 0 else 0.0
-    state.y[:] = y / max(1.0, float(np.linalg.norm(y)))
+    """Take rows by the pass over dense rows. Where the point is a function of what it moves (the sums of dual
+    averaging, the mirror image of a p-norm), x and y are formed at the end."""
+    more, fixed, summed, mirrored = state.more, system.fixed, solver.family == "averaging", solver.exponent != 2
+    straight = system.plain and solver.ball in (FREE, L2_BALL) and not (mirrored or summed)
+    trial, factor, by_hand = solver.extragradient or summed, system.factor, isinstance(solver.rule(1), Fixed)
+    measured = not by_hand or (trial and straight)  # a trial point that is a combination of v and D needs Γ
+    kinds = dense_pass.Kinds(
+        two=system.k == 2,
+        saddle=solver.saddle,
+        traced=system.traced,
+        across=bool(fixed.M[1].any() or fixed.M[:, 1].any() or fixed.m[1]),
+        measured=measured,
+        sized=bool(measured or mirrored or np.isfinite(solver.radius)),
+        started=bool(measured and state.origin.any()),
+        weighed=factor is not None,
+        averaged=solver.average != "none",
+        trial=trial,
+        swept=trial and not straight,
+        summed=summed,
+        clipped=solver.ball == BOX,
+        cornered=solver.ball == L1_BALL,
+        outer=solver.boxed,
+        mirrored=mirrored,
+    )
+    x = more["sum_x"] if summed else more["image"] if mirrored else state.x
+    if mirrored and not np.array_equal(linked(x, solver.exponent), state.x):  # x was set from outside
+        x[:] = linked(state.x, solver.exponent / (solver.exponent - 1.0))
+    vectors = places(x, more["sum_y"] if summed else state.y)
+    totals, trace = places(state.totals.x, state.totals.y), state.trace
+    shares, outer = more["share"] if summed else x, x if state.u is None else state.u
+    s = dense_pass.Dense(
+        vectors,
+        totals,
+        places(shares)[:2],
+        places(state.origin)[:2],
+        places(outer)[:2],
+        vectors[1][None] if trace is None else trace,
+        vectors[1] if factor is None else factor,
+        state.pending,
+    )
+    rule, work = solver.rule(state.x.size), room_for_a_step()
+    taken = dense_pass.stepping(kinds)(rule, rows, s, state.record, work, fixed, float(solver.exponent))
+    if summed:
+        _form_averaged(solver, state, system)
+    elif mirrored:
+        state.x[:] = linked(x, solver.exponent)
     return int(taken)
 
 
-def _general(solver: Any, state: Any, rows: Stream, system: Any) -> int:
-    """Return what needs all coordinates at once, loop by loop."""
-    state.apply_pending()
-    x, y, u, origin = (_blocks(v) for v in (state.x, state.y, state.u, state.origin))
-    averages = None if solver.average == "none" else (_blocks(state.totals.x), _blocks(state.totals.y))
-    mid = tuple(_blocks(None if v is None else np.empty_like(v)) for v in (state.x, state.y))
-    kinds = (solver.measures or None, solver.extragradient or None, solver.ball, float(solver.exponent))
-    more = (mid, state.trace, origin, state.record, system.fixed, system.factor)
-    return int(general.stream(solver.rule(state.x.size), rows, x, y, averages, u, *more, *kinds))
+def _form_averaged(solver: Any, state: Any, system: Any) -> None:
+    """x and y of the sums of dual averaging."""
+    record, more = state.record, state.more
+    state.x[:] = solver.primal_of(state, more["sum_x"], record[GX], record[MASS], system)
+    y = more["sum_y"].astype(np.float64)
+    y *= 1.0 / np.sqrt(record[GY]) if record[GY] > 0 else 0.0
+    state.y[:] = y / max(1.0, float(np.linalg.norm(y)))
 
 
-def places(x: Array, y: Array | None) -> tuple[Array, Array, Array, Array]:
+def linked(x: Array, p: float) -> Array:
+    """∇½‖x‖_p² of every block: sgn(x_j)|x_j|^{p − 1}/‖x‖_p^{p − 2}. The conjugate exponent inverts it."""
+    norm = np.linalg.norm(x, p, axis=1, keepdims=True)
+    share = np.divide(np.abs(x), norm, out=np.zeros_like(x), where=norm > 0)
+    return np.asarray(np.copysign(norm * share ** (p - 1.0), x), dtype=x.dtype)
+
+
+def places(x: Array, y: Array | None = None) -> tuple[Array, Array, Array, Array]:
     """(w, θ, y1, y2); where there is no such vector another one stands in its place."""
     y = x if y is None else y
     return x[0], x[-1], y[0], y[-1]
-
-
-def _blocks(v: Array | None) -> tuple[Array, ...] | None:
-    return None if v is None else tuple(v)

@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.solvers.compiled.moments import COUNT, SQUARES, observe, observe_sparse
-from sparsetd.solvers.csr_rows import Rows
+from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.system import Array
 
 FIRST = 16  # rows before the first look
@@ -29,6 +28,53 @@ SURE = 8  # entries that are not zero: a size of fewer is a guess
 CHANGED = 1.3  # how much a size must have changed
 MOVED = 0.1  # how many standard deviations a mean must have moved
 OFF_CENTRE = 2.0  # how many standard deviations a mean must be away from zero
+
+
+# Rows of `moments`: how often a column was not zero, Σφ and Σφ².
+COUNT, SUM, SQUARES = range(3)
+ALL, EVERY = 256, 16  # the first rows are all looked at, and then one in so many
+
+
+@part
+def _looked_at(t: int) -> bool:
+    return t < ALL or t % EVERY == 0
+
+
+@part
+def _add(moments: Array, j: int, a: float) -> None:
+    if a != 0:
+        moments[COUNT, j] += 1.0
+        moments[SUM, j] += a
+        moments[SQUARES, j] += a * a
+
+
+@kernel
+def observe(moments: Array, phi: Array, t: int) -> int:
+    """Take dense rows, of which the first is row t of the stream; returns how many were looked at."""
+    seen = 0
+    for i in range(len(phi)):
+        if _looked_at(t + i):
+            seen += 1
+            for j in range(phi.shape[1]):
+                _add(moments, j, float(phi[i, j]))
+    return seen
+
+
+@kernel
+def observe_sparse(moments: Array, row: Array, phi: Any, t: int) -> int:
+    """The same for CSR rows, which may name a column twice; `row` is room for one of them, all zeros."""
+    values, indices, indptr = phi
+    seen = 0
+    for i in range(len(indptr) - 1):
+        if _looked_at(t + i):
+            seen += 1
+            for place in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                row[np.uint64(indices[place])] += values[place]
+            for place in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+                j = np.uint64(indices[place])
+                _add(moments, j, row[j])
+                row[j] = 0.0
+    return seen
 
 
 @dataclass
@@ -43,7 +89,7 @@ class Units:
 
     def observe(self, phi: Any, t: int) -> None:
         """Look at rows from number t of the stream on."""
-        if not isinstance(phi, Rows):
+        if isinstance(phi, np.ndarray):
             self.rows += int(observe(self.moments, phi, t))
             return
         if self.rows == 0:  # the numbers of a column side by side, for sparse rows visit few columns
@@ -107,11 +153,11 @@ class Units:
         """Rows in these units."""
         if self.scale is None or self.shift is None:
             return phi
-        if isinstance(phi, Rows):
+        if not isinstance(phi, np.ndarray):
             lo, hi = phi.indptr[0], phi.indptr[-1]
             indices = phi.indices[lo:hi]
             values = phi.values[lo:hi]
-            return Rows(values / self.scale[indices], np.ascontiguousarray(indices), phi.indptr - lo)
+            return type(phi)(values / self.scale[indices], np.ascontiguousarray(indices), phi.indptr - lo)
         kind = phi.dtype
         if self.constant >= 0:
             phi = phi - phi[:, self.constant, None] * self.shift.astype(kind)

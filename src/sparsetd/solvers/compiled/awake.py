@@ -8,7 +8,7 @@ gradients, which change only where a row touches them. With v = −s_x, x_0 = 0,
 and with v = s_y, y_t = F_t v. A queue knows which of the active ones reaches zero next (`queue`), and a coordinate that
 leaves takes along what it has in its sum.
 
-The coordinates of a row are gathered side by side: they are *hot*, and the step of `averaging` is taken on these few.
+The coordinates of a row are gathered side by side: they are *hot*, and the step is taken on these few.
 Those of a trace stay hot until it has faded, and so do the features with a penalty of their own. Every so many rows all
 coordinates are brought up to date (a flush), at fixed row numbers: any chunking gives the same bits.
 
@@ -21,30 +21,13 @@ from collections import namedtuple
 
 import numpy as np
 
-from sparsetd.solvers.compiled.averaging import into_unit_ball, squares
+from sparsetd.solvers.compiled import points, queue, rules
 from sparsetd.solvers.compiled.compile import kernel, part
-from sparsetd.solvers.compiled.csr import TRACE_TOL, borrowed, fetch_ahead
-from sparsetd.solvers.compiled.dense import gram_with, products_in_range, write_gram
 from sparsetd.solvers.compiled.intrinsics import any_above, borrow, borrow_rows, lanes, load, store, within
-from sparsetd.solvers.compiled.law import shrink
-from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, fold, gradient, inner, lent, row_size
-from sparsetd.solvers.compiled.queue import (
-    HEAPED,
-    KEY,
-    L1,
-    LEVEL,
-    MARK,
-    PER,
-    SHARE,
-    SQUARES,
-    P,
-    Q,
-    R,
-    V,
-    enter,
-    raise_level,
-)
-from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT, over_root, see, see_distance
+from sparsetd.solvers.compiled.law import TRACE_TOL, borrowed, fetch_ahead, shrink
+from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, gradient, squares
+from sparsetd.solvers.compiled.queue import HEAPED, KEY, L1, LEVEL, MARK, PER, SHARE, SQUARES, P, Q, R, V
+from sparsetd.solvers.compiled.rules import GX, GY, MASS, WEIGHT, into_unit_ball, over_root
 
 # A line is v, R, the weight for which a number was not zero (less Σa_i while it is active), its key in the queue (0 if
 # it is not active), and the mark: 0, or 1 + its place among the hot coordinates.
@@ -121,7 +104,7 @@ def put_back(s, j, v, total, share, counts, mass, change):
         store(change, 1, 0, limit)
         for b in range(len(s.slots) // 2):
             if change[0, b] > 0.0:
-                enter(s, j, b, change[1, b])
+                queue.enter(s, j, b, change[1, b])
     return counted(counts, v, on, level)
 
 
@@ -163,7 +146,7 @@ def flush(s, mass, forget):
         sizes = sizes + (1.0 - primal) * (v * v)
         for b in range(len(s.slots) // 2):
             if place < 0 and line[j, KEY + b] != 0.0:
-                enter(s, j, b, abs(line[j, V + b]) * s.lane[PER, b])
+                queue.enter(s, j, b, abs(line[j, V + b]) * s.lane[PER, b])
             else:
                 line[j, KEY + b] = 0.0
     count(active, counts, 1.0)
@@ -219,8 +202,8 @@ def _gather(s, rows, phi, phi_next, t, mass, law, n_special, traced, gram, chang
         f = hot[i, PHI]
         if traced is not None:
             hot[i, TRACE] = rows.fresh[t] * f + rows.old[t] * hot[i, TRACE]
-        sums = gram_with(sums, f, f - hot[i, PSI], None if traced is None else hot[i, TRACE])
-    write_gram(gram, sums, traced is not None, rows.fresh[t])
+        sums = points.gram_with(sums, f, f - hot[i, PSI], hot[i, TRACE], traced is not None)
+    points.write_gram(gram, sums, traced is not None, rows.fresh[t])
     return n
 
 
@@ -317,20 +300,20 @@ def _along(c, u, first, factor):
     """⟨gradient, v⟩ of y, whose products u are those of factor·v."""
     total = 0.0
     for b in range(2 + first, 4):
-        total += inner(c, u, b)
+        total += points.inner(c, u, b)
     return total / factor if factor > 0.0 else 0.0
 
 
 @kernel
-def stream(rule, rows, s, work, record, fixed, weigh, n_special, every, traced):
-    """`averaging.stream` on sparse rows, for x_0 = 0 and the l2 ball; returns how many were taken.
+def stream(rule, rows, s, work, change, record, fixed, weigh, n_special, every, traced):
+    """The dual averaging of `dense` on sparse rows, for x_0 = 0 and the l2 ball; returns how many were taken.
 
     It stops where the run has diverged, and where `hot` or the heap is full, which counter[FULL] tells. `weigh` is 0
     where nothing is averaged, `traced` None without traces.
     """
-    s, record, fixed = lent_lines(s), borrow(record), lent(fixed)
+    s, record, fixed = lent_lines(s), borrow(record), points.lent(fixed)
     phi, phi_next = borrowed(rows.phi), borrowed(rows.phi_next)
-    G, room, change, gram = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow_rows(work[2], 4), borrow(work[3])
+    (G, room, gram), change = points.lent_room(work), borrow_rows(change, 4)
     u, trial, c, k, number, counter = room[U], room[TRIED], room[GRADIENT], len(s.slots) // 2, s.number, s.counter
     primal, first, nothing = load(s.lane, PRIMAL, 0), 2 - k, lanes(0.0)
     no_step, width, old_fresh = (nothing, nothing, nothing), 2 if traced is None else 3, np.nan
@@ -345,17 +328,17 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, every, traced):
         n = _gather(s, rows, phi, phi_next, t, before, law, n_special, traced, gram, change, u)
         if rows.fresh[t] != old_fresh:  # ψ is γφ' here
             old_fresh = rows.fresh[t]
-            fold(G, fixed.M, fixed.m, k, traced is not None, 1.0, old_fresh)
-        fine = products_in_range(record, room, rows.reward[t], 1.0, fixed.limit)
+            points.fold(G, fixed.M, fixed.m, k, traced is not None, 1.0, old_fresh)
+        fine = points.products_in_range(record, room, rows.reward[t], 1.0, fixed.limit)
         a, mass, weights = 0.0, before, no_step
         if fine:
             gradient(G, rows.reward[t], u, c, 0, width, True)
             nx, ny = squares(c, first, gram, 1.0), squares(c, 2 + first, gram, 1.0)
-            see(record, ny, fixed.norm * row_size(gram))
-            a = max(record[REACH], rule.start * record[START])
+            rules.see(record, ny, fixed.norm * points.row_size(gram))
+            a, _ = rules.steps(rule, record, rows.alpha[t], nx, ny)
             mass = before + a
-            raise_level(s, before, mass)
-            y_mid = over_root(rule.dual_radius, record[GY] + a * a * ny)
+            queue.raise_level(s, before, mass)
+            y_mid = over_root(fixed.ball, record[GY] + a * a * ny)
             y_mid = into_unit_ball(y_mid, number[DUAL] + a * (a * ny - 2.0 * _along(c, u, first, factor)))
             law = _law(s.lane, np.sqrt(record[GX] + nx), mass, y_mid)
             _try(s, n, n_special, _weights(s.slots, a, c, change), law, traced, change, trial)
@@ -369,13 +352,13 @@ def stream(rule, rows, s, work, record, fixed, weigh, n_special, every, traced):
             record[GY] += a * a * max(ny, my)
             record[MASS] = mass
             record[WEIGHT] += a
-            number[FACTOR] = into_unit_ball(over_root(rule.dual_radius, record[GY]), number[DUAL])
+            number[FACTOR] = into_unit_ball(over_root(fixed.ball, record[GY]), number[DUAL])
             law, weights = _law(s.lane, np.sqrt(record[GX]), mass, number[FACTOR]), _weights(s.slots, a, c, change)
         others = max(sum_of(change, law[4] * law[4] * load(s.active, SQUARES, 0), primal), 0.0)
         sizes = _finish(s, n, n_special, weights, weigh * a, law, mass, traced, change)
         if not fine:
             return t
-        see_distance(record, others + sum_of(change, sizes, primal))
+        rules.see_distance(record, others + sum_of(change, sizes, primal))
         counter[SINCE] += 1
         if counter[SINCE] >= every or counter[HEAPED] > 8 * len(s.line):  # entries out of date gather in the heap
             flush(s, mass, False)

@@ -1,23 +1,271 @@
-"""The pass over a dense state: one sweep per row, whatever the rule. With x = [w; θ] and a dual y where there is one,
+"""The pass over dense rows. A number v of the state moves along D = (φ, φ', e), and its point z follows from it:
 
-    x ← prox(x − α(A_t x − b_t))                                             without a dual
-    x ← prox(x − α A_tᵀ y),  y ← Π(y + β(A_t x − b_t))                       with one (`eq:RO-TD`)
+    v' = keep · v + c·D        z = scale · S_bound(start + slope · v')
+
+    proximal steps     v ← z     slope 1, start 0           bound αρ         scale 1/(1 + αρ₂)
+    dual averaging     v ← v'    slope −1/β, start x_0      bound ρΣa/β      scale 1/(1 + ρ₂Σa/β)      β = √Σ‖g_x‖²
+
+With a p-norm v is the mirror image of the point, which is ∇½‖z‖_p². The ball of y is a factor (l2), a clip (l∞) or a
+bound that is found beforehand (l1). `eq:RO-TD` is the first line for x and for y.
 
 While coordinate j moves for row t its products with row t + 1 are accumulated, and so are the norms and the Gram matrix
-of that row: what lies between two passes is all scalars (`points`). Projections on l2 balls are carried as pending
-scales. Chunking is bitwise invariant: a call begins with a pass of zero coefficients through the very same loop.
+of that row: what lies between two sweeps is all scalars (`points`). Scales that follow from norms (l2 balls, radius)
+are carried to the next sweep. A trial point that a threshold or a box has bent is no combination of v and D: its
+products take a sweep of their own. Chunking is bitwise invariant: a call begins with a sweep of zero coefficients.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from sparsetd.solvers.compiled import points, rules
 from sparsetd.solvers.compiled.compile import kernel, part
-from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows
-from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inverse_of, lent, plan
-from sparsetd.solvers.compiled.rules import WEIGHT, in_range, see_distance
+from sparsetd.solvers.compiled.intrinsics import borrow
+from sparsetd.solvers.compiled.points import GRADIENT, NEXT, NUMBERS, TRIAL, N, S, T, U, gram_with
+from sparsetd.solvers.compiled.rules import GX, GY, MASS, WEIGHT, over_root, steps
 
 HUGE = 1e200  # a row with a larger square, or with NaN, ends a run as divergence does: the caller says which it was
+
+
+class Kinds(NamedTuple):
+    """What a kernel is compiled for."""
+
+    two: bool  # there are w and y1
+    saddle: bool
+    traced: bool
+    across: bool  # φ' meets w or y1
+    measured: bool  # a rule looks at gradients
+    sized: bool  # somebody asks for ‖x‖
+    started: bool  # x_0 is not zero, and somebody asks
+    weighed: bool  # features have weights of their own in the penalty
+    averaged: bool
+    trial: bool
+    swept: bool  # the trial point takes a sweep of its own
+    summed: bool  # dual averaging
+    clipped: bool  # the l∞ ball of y
+    cornered: bool  # the l1 ball of y
+    outer: bool  # the l1 norm of x as a maximum over a box (`eq:ROTD2`)
+    mirrored: bool  # a p-norm
+
+
+class Dense(NamedTuple):
+    """The vectors w, θ, y1 and y2, their sums, shares and origins of w and θ, and their points u of the box; the trace
+    (two rows); the weight of each feature; scales of x and y that no sweep has applied. What there is none of has
+    another array in its place."""
+
+    vectors: Any
+    totals: Any
+    shares: Any
+    origin: Any
+    outer: Any
+    trace: Any
+    factor: Any
+    pending: Any
+
+
+# --- one number -------------------------------------------------------------------------------------------------------
+
+
+@part
+def mixed(move, v, D, across, traced):
+    """keep · v + c·D."""
+    total = move[0] * v + move[1] * D[0]
+    if across:
+        total += move[2] * D[1]
+    if traced:
+        total += move[3] * D[2]
+    return total
+
+
+@part
+def _seen(p, v, size, D, across, traced):
+    """The products p with D, and the sum of sizes, with one more feature."""
+    return p[0] + v * D[0], p[1] + v * D[1] if across else p[1], p[2] + v * D[2] if traced else p[2], p[3] + size
+
+
+@part
+def _point(v, start, law, weigh, one, kinds):
+    """scale · S_bound(start + slope · v). A weight multiplies the bound and the ridge; without weights the ridge of a
+    law is its scale."""
+    slope, bound, ridge = law
+    if kinds.summed:
+        v = start + slope * v
+    if kinds.weighed:
+        return (v - min(max(v, -bound * weigh), bound * weigh)) / (one + ridge * weigh)
+    return ridge * (v - min(max(v, -bound), bound))
+
+
+@part
+def _linked(v, exponent, kinds):
+    """sgn(v)|v|^{p − 1}: the point of a mirror image v but for the factor ‖v‖_p^{2 − p}."""
+    return np.copysign(np.abs(v) ** exponent, v) if kinds.mirrored else v
+
+
+@part
+def _size_of(point, image, numbers, kinds):
+    """What a number adds to the size of its vector: its square, or the power p of its mirror image."""
+    return point * (image if kinds.mirrored else point) if kinds.sized else numbers[2]
+
+
+@part
+def _primal(v, about, trial, then, D, across, numbers, kinds):
+    """A number of w or θ: the point that counts in the average (the trial point, or the one before the step), what is
+    stored, and the next point. `about` are x_0, u and the weight of the feature."""
+    (start, u, weigh), (exponent, one, _), (tried, tried_law, scale), (move, law, pull) = about, numbers, trial, then
+    counted = mixed(tried, v, D, across, kinds.traced) if kinds.trial else v
+    if kinds.swept:
+        counted = _point(counted, start, tried_law, weigh, one, kinds)
+    counted = scale * _linked(counted, exponent, kinds)
+    image = mixed(move, v, D, across, kinds.traced)
+    if kinds.swept:
+        image += pull * counted
+    if kinds.outer:
+        return counted, image + pull * u, image + pull * u
+    point = _point(image, start, law, weigh, one, kinds)
+    return counted, image if kinds.summed else point, _linked(point, exponent, kinds)
+
+
+@part
+def _outer(u, counted, then, weigh, kinds):
+    """u ← clip(u + αx, ±ρ)."""
+    bound = then[1][1] * weigh if kinds.weighed else then[1][1]
+    return min(max(u - then[2] * counted, -bound), bound)
+
+
+@part
+def _bounded(v, bound, kinds):
+    """A number of y in its box, or less what the l1 ball takes off."""
+    if kinds.clipped:
+        return min(max(v, -bound), bound)
+    return v - min(max(v, -bound), bound) if kinds.cornered else v
+
+
+@part
+def _dual(v, trial, then, D, across, kinds):
+    """A number of y1 or y2: the point that counts in the average, and the next one."""
+    (tried, tried_bound, scale), (move, bound, pull) = trial, then
+    counted = mixed(tried, v, D, across, kinds.traced) if kinds.trial else v
+    if kinds.swept:
+        counted = _bounded(counted, tried_bound, kinds)
+    counted *= scale
+    point = mixed(move, v, D, across, kinds.traced)
+    if kinds.swept:
+        point += pull * counted
+    return counted, _bounded(point, bound, kinds)
+
+
+@part
+def _away(far, b, point, start, kinds):
+    """Σ(x − x_0)² of w and of θ, and Σ(x − x_0)x_0, with one more feature."""
+    if not (kinds.started or kinds.mirrored):
+        return far
+    moved = point - start
+    along, square = far[2] + moved * start, moved * moved
+    return (far[0] + square, far[1], along) if b == 0 else (far[0], far[1] + square, along)
+
+
+# --- one row ----------------------------------------------------------------------------------------------------------
+
+
+@part
+def _sweep(s, rows, rate, trial, then, weight, numbers, kinds):
+    """Move the state by a row; returns the products and sizes of the next points of every vector with the row ahead,
+    what x is away from x_0, and the Gram matrix of the row ahead. `trial` and `then` say how every vector moves.
+
+    It is one loop in which every vector takes its turn, so that φ is read once, with functions of numbers in it.
+    """
+    ((f, g, h), (f2, g2, h2)), (w, th, y1, y2), (sum_w, sum_t, sum_y, sum_z) = rows, s.vectors, s.totals
+    (share_w, share_t), (origin_w, origin_t), (u_w, u_t), factor = s.shares, s.origin, s.outer, s.factor
+    zero, across, traced = numbers[2], kinds.across, kinds.traced
+    pw = pt = py = pz = (zero, zero, zero, zero)
+    far, gram = (zero, zero, zero), (zero, zero, zero, zero, zero, zero)
+    for j in range(len(th)):
+        D, E, weigh = (f[j], g[j], h[j]), (f2[j], g2[j], h2[j]), factor[j]
+        if kinds.measured:
+            gram = gram_with(gram, E[0], E[0] - rate * E[1], E[2], traced)
+        else:  # whether the row is finite is all that is asked for
+            gram = (gram[0] + (E[0] * E[0] + E[1] * E[1]), zero, zero, zero, zero, zero)
+        if kinds.two:
+            about = (origin_w[j] if kinds.started else zero, u_w[j] if kinds.outer else zero, weigh)
+            counted, v, point = _primal(w[j], about, trial[0], then[0], D, across, numbers, kinds)
+            w[j], pw = v, _seen(pw, point, _size_of(point, v, numbers, kinds), E, across, traced)
+            far = _away(far, 0, point, about[0], kinds)
+            if kinds.averaged:
+                sum_w[j] += weight * counted
+            if kinds.averaged and kinds.summed:
+                share_w[j] += weight if counted != zero else zero
+            if kinds.outer:
+                u_w[j] = _outer(about[1], counted, then[0], weigh, kinds)
+        about = (origin_t[j] if kinds.started else zero, u_t[j] if kinds.outer else zero, weigh)
+        counted, v, point = _primal(th[j], about, trial[1], then[1], D, True, numbers, kinds)
+        th[j], pt = v, _seen(pt, point, _size_of(point, v, numbers, kinds), E, True, traced)
+        far = _away(far, 1, point, about[0], kinds)
+        if kinds.averaged:
+            sum_t[j] += weight * counted
+        if kinds.averaged and kinds.summed:
+            share_t[j] += weight if counted != zero else zero
+        if kinds.outer:
+            u_t[j] = _outer(about[1], counted, then[1], weigh, kinds)
+        if kinds.saddle and kinds.two:
+            counted, v = _dual(y1[j], trial[2], then[2], D, across, kinds)
+            if kinds.averaged:
+                sum_y[j] += weight * counted
+            y1[j], py = v, _seen(py, v, v * v, E, across, traced)
+        if kinds.saddle:
+            counted, v = _dual(y2[j], trial[3], then[3], D, True, kinds)
+            if kinds.averaged:
+                sum_z[j] += weight * counted
+            y2[j], pz = v, _seen(pz, v, v * v, E, True, traced)
+    return (pw, pt, py, pz), far, gram
+
+
+@part
+def _try(s, row, ways, numbers, kinds):
+    """The products and sizes of the trial points of every vector with the row itself, and the squares of w and θ."""
+    (w, th, y1, y2), (origin_w, origin_t), factor, (f, g, h) = s.vectors, s.origin, s.factor, row
+    (exponent, one, zero), across, traced = numbers, kinds.across, kinds.traced
+    (move_w, law_w), (move_t, law_t), (move_y, bound), (move_z, _) = ways
+    pw = pt = py = pz = (zero, zero, zero, zero)
+    far = (zero, zero, zero)
+    for j in range(len(th)):
+        D, weigh = (f[j], g[j], h[j]), factor[j]
+        if kinds.two:
+            start = origin_w[j] if kinds.started else zero
+            v = _point(mixed(move_w, w[j], D, across, traced), start, law_w, weigh, one, kinds)
+            point = _linked(v, exponent, kinds)
+            pw = _seen(pw, point, _size_of(point, v, numbers, kinds), D, across, traced)
+            far = _away(far, 0, point, zero, kinds)
+        start = origin_t[j] if kinds.started else zero
+        v = _point(mixed(move_t, th[j], D, True, traced), start, law_t, weigh, one, kinds)
+        point = _linked(v, exponent, kinds)
+        pt = _seen(pt, point, _size_of(point, v, numbers, kinds), D, True, traced)
+        far = _away(far, 1, point, zero, kinds)
+        if kinds.saddle and kinds.two:
+            v = _bounded(mixed(move_y, y1[j], D, across, traced), bound, kinds)
+            py = _seen(py, v, v * v, D, across, traced)
+        if kinds.saddle:
+            v = _bounded(mixed(move_z, y2[j], D, True, traced), bound, kinds)
+            pz = _seen(pz, v, v * v, D, True, traced)
+    return (pw, pt, py, pz), far
+
+
+@part
+def _level(s, row, ways, kinds):
+    """The τ at which a soft threshold leaves y with an l1 norm of 1 (Michelot's iteration); 0 inside the ball."""
+    tau, before = 0.0, -1
+    while True:
+        total, active = 0.0, 0
+        for b in range(0 if kinds.two else 1, 2):
+            v = s.vectors[2 + b]
+            for j in range(len(v)):
+                size = abs(mixed(ways[b], v[j], (row[0][j], row[1][j], row[2][j]), True, kinds.traced))
+                total, active = (total + size, active + 1) if size > tau else (total, active)
+        if (before < 0 and total <= 1.0) or active == before:
+            return tau
+        before, tau = active, (total - 1.0) / active
 
 
 @part
@@ -29,233 +277,242 @@ def next_trace(e, e_next, phi, fresh, old):
 
 
 @part
-def products_in_range(record, room, reward, rate, limit):
-    """Return whether the run has not diverged, by the products in `room`."""
-    u = room[U]
-    value, others = abs(u[3]) + rate * abs(u[4]), abs(u[5])
-    for i in range(12):
-        others += abs(u[i]) if i < 3 or i > 5 else 0.0
-    return in_range(record, reward, value, others, limit)
+def _write_products(room, products, scales):
+    """Products and squares of vectors that are to be scaled."""
+    for b in range(4):
+        p, scale = products[b], scales[b]
+        for i in range(3):
+            room[U, 3 * b + i] = scale * p[i]
+        room[NUMBERS, N + b] = scale * scale * p[3]
 
 
 @part
-def _moved(origin, squares, far, origin_size, scale):
-    """‖x − x_0‖² after x was scaled."""
-    if origin is None:
-        return scale * scale * squares
-    return scale * scale * far[0] + (scale - 1.0) * (2.0 * scale * far[1] + (scale - 1.0) * origin_size)
-
-
-# --- one feature ------------------------------------------------------------------------------------------------------
-
-
-@part
-def three(row, b, times, kind):
-    """times·(the three numbers of vector b)."""
-    return kind(times * row[3 * b]), kind(times * row[3 * b + 1]), kind(times * row[3 * b + 2])
+def _look(room, G, gram, reward, inverse, fixed, kinds):
+    """The gradient at the point whose products are in `room`, and its norms if a rule asks for them."""
+    first, nothing = 1 - kinds.two, (0.0, 0.0)
+    for b in range(4):
+        room[NUMBERS, T + b] = 1.0
+    points.gradient(G, reward, room[U], room[GRADIENT], first, 3 if kinds.traced else 2, kinds.saddle)
+    return points.norms(room, fixed.damping, first, kinds.saddle, gram, inverse) if kinds.measured else nothing
 
 
 @part
-def move_of(room, b, scale, step, trial, kind):
-    """What a step does to vector b: (s, c) of the next point, and (o, ĉ) of what its sum gets, for v to be scaled."""
-    numbers, weight = room[NUMBERS], kind(step * scale)
-    if trial is None:
-        nothing = (kind(0), kind(0), kind(0))
-        return kind(scale * numbers[S + b]), three(room[NEXT], b, 1.0, kind), weight, nothing
-    o, c = weight * kind(numbers[T + b]), three(room[TRIAL], b, step, kind)
-    return kind(scale * numbers[S + b]), three(room[NEXT], b, 1.0, kind), o, c
+def _write_move(room, at, numbers, step, beta, damping, kinds):
+    """How the gradient moves every vector, in row `at`; the sums of dual averaging grow by it in x."""
+    for b in range(4):
+        by = (step if kinds.summed else -step) if b < 2 else -beta
+        room[NUMBERS, numbers + b] = 1.0 - (step if b < 2 else beta) * damping[b] if numbers == T else 1.0
+        for i in range(3 * b, 3 * b + 3):
+            room[at, i] = by * room[GRADIENT, i]
 
 
 @part
-def mixed(s, v, c, f, g, h):
-    """s v + c·(φ, φ', e); None where φ' or e does not take part."""
-    total = s * v + c[0] * f
-    if g is not None:
-        total += c[1] * g
-    if h is not None:
-        total += c[2] * h
-    return total
+def _law(b, step, squares, mass, fixed, kinds, kind):
+    """The slope, bound and ridge of the points of w (0) or θ (1), as `_point` wants them."""
+    slope, amount = 1.0, step
+    if kinds.summed:
+        slope = -over_root(1.0, squares)
+        amount = -slope * mass
+    ridge = kind(0.0 if kinds.outer else amount * fixed.l2[b])
+    bound = fixed.l1[b] if kinds.outer else amount * fixed.l1[b]
+    return kind(slope), kind(bound), ridge if kinds.weighed else kind(1) / (kind(1) + ridge)
 
 
 @part
-def averaged(v, move, trial, f, g, h):
-    """Return what a number adds to its sum: of the point, or of the trial point."""
-    return move[2] * v if trial is None else mixed(move[2], v, move[3], f, g, h)
+def _move(room, at, numbers, b, scale, kind):
+    """(keep, c) of a vector that is to be scaled."""
+    c = room[at]
+    return kind(scale * room[NUMBERS, numbers + b]), kind(c[3 * b]), kind(c[3 * b + 1]), kind(c[3 * b + 2])
 
 
 @part
-def shrunk(v, threshold, ridge, weight, one):
-    """The prox of a number, with its weight in the penalty (None: 1, and `ridge` is 1/(1 + ridge))."""
-    if weight is None:
-        return ridge * (v - min(max(v, -threshold), threshold))
-    bound = threshold * weight
-    return (v - min(max(v, -bound), bound)) / (one + ridge * weight)
+def _ways(s, row, room, at, about, fixed, kinds, kind):
+    """How every vector moves by row `at` of `room`: (keep, c), its law (of y: its bound), and a place for a number.
 
-
-@part
-def bounded(v, clip):
-    return v if clip is None else min(max(v, -clip), clip)
-
-
-@part
-def seen(p, v, f, g, h, sized):
-    """The products p with (φ, φ', e), and the square, with one more feature."""
-    p1, p2 = p[1] if g is None else p[1] + v * g, p[2] if h is None else p[2] + v * h
-    return p[0] + v * f, p1, p2, p[3] if sized is None else p[3] + v * v
-
-
-@part
-def gram_with(gram, f, delta, h):
-    """The Gram matrix of (φ, δ, e) with one more feature."""
-    ff, fd, dd, fe, de, ee = gram
-    ff, fd, dd = ff + f * f, fd + f * delta, dd + delta * delta
-    if h is not None:
-        fe, de, ee = fe + f * h, de + delta * h, ee + h * h
-    return ff, fd, dd, fe, de, ee
-
-
-@part
-def squares_with(gram, f, g):
-    """The same where only the size of a row is asked for."""
-    return gram[0] + (f * f + g * g), gram[1], gram[2], gram[3], gram[4], gram[5]
-
-
-@part
-def away(far, v, start):
-    """Σ(x − x_0)² and Σ(x − x_0)x_0 with one more feature."""
-    return far[0] + (v - start) * (v - start), far[1] + (v - start) * start
-
-
-# --- one row ----------------------------------------------------------------------------------------------------------
-
-
-@part
-def write_products(room, b, scale, p):
-    """Products and square of vector b, which is to be scaled."""
-    for i in range(3):
-        room[U, 3 * b + i] = scale * p[i]
-    room[NUMBERS, N + b] = scale * scale * p[3]
-
-
-@part
-def write_gram(out, gram, traced, fresh):
-    """A Gram matrix; without traces e is cφ."""
-    out[0], out[1], out[2], out[3], out[4], out[5] = gram
-    if not traced:
-        out[3], out[4], out[5] = fresh * out[0], fresh * out[1], fresh * fresh * out[0]
-
-
-@kernel
-def stream(
-    rule, rows, vectors, averages, e, origin, record, work, fixed, factor, two, saddle, across, measured, sized,
-    trial, clip,
-):  # fmt: skip
-    """Advance the state in place, one pass per row; returns how many rows were taken before the run diverged.
-
-    `vectors` are w, θ, y1 and y2, and `averages` their sums, or None. `two` is None without w and y1, and `saddle`
-    without a dual: other vectors then stand in their places. e is None without traces, the origin where x_0 = 0 or
-    nobody asks. `work` is room for a step, and the scales of x and y which projections ask for and no pass has applied.
-    `measured` is None for a step set by hand, `trial` without a trial point, `across` where φ' meets neither w nor y1,
-    `clip` but for an l∞ ball, `sized` where nobody asks for ‖x‖.
-
-    The pass over the state is one loop over the features in which every vector takes its turn, so that φ is read once.
-    Functions get numbers only in there: a call with so many arrays costs as much as a pass over a hundred features.
+    `about` is where the numbers keep begin, the scales of x and y, the step, and Σ‖g_x‖² and Σa of dual averaging.
     """
-    (phi, phi_next, reward, discount, fresh, old, alpha), (w, th, y1, y2) = rows, vectors
-    phi, phi_next, record, pending, fixed = borrow(phi), borrow(phi_next), borrow(record), work[3], lent(fixed)
-    n, k, traced, radius, ball = len(reward), 1 if two is None else 2, e is not None, fixed.radius, fixed.ball
-    G, room, gram = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow(work[2])
-    kind, l1, l2 = th.dtype.type, fixed.l1, fixed.l2
-    zero, one, old_discount, old_fresh, inverse = kind(0), kind(1), np.nan, np.nan, 0.0
-    nothing, origin_size, scale_x, scale_y, now, taken = (zero, zero, zero, zero), 0.0, 1.0, 1.0, 0, 0
-    pw = pt = py = pz = nothing
-    sums = (zero, zero, zero, zero, zero, zero)
-    if origin is not None:
-        for j in range(len(th)):
-            origin_size += np.float64(origin[1][j]) * origin[1][j]
-            if two is not None:
-                origin_size += np.float64(origin[0][j]) * origin[0][j]
-    for t in range(-1, n):  # row −1 is row 0 with a step of 0: its pass forms the products
-        here, there, after = t if t > 0 else 0, t + 1 if t + 1 < n else t, now
-        rate, next_rate, step = discount[here], kind(discount[there]), 0.0
-        if t < 0:
-            room[NUMBERS, :N] = 1.0
-        else:
-            write_products(room, 0, scale_x, pw)
-            write_products(room, 1, scale_x, pt)
-            write_products(room, 2, scale_y, py)
-            write_products(room, 3, scale_y, pz)
-            if not (sums[0] + sums[2] < HUGE and products_in_range(record, room, reward[t], rate, fixed.limit)):
-                break
-            if rate != old_discount or fresh[t] != old_fresh:
-                old_discount, old_fresh, inverse = rate, fresh[t], inverse_of(rate)
-                fold(G, fixed.M, fixed.m, k, traced, rate, old_fresh)
-            step = alpha[t]
-            if measured is None:
-                fixed_plan(room, G, reward[t], step, fixed.damping, k, traced, saddle is not None)
+    numbers, scale_x, scale_y, step, squares, mass = about
+    move_y, move_z = _move(room, at, numbers, 2, scale_y, kind), _move(room, at, numbers, 3, scale_y, kind)
+    searched = kinds.cornered and (kinds.swept or at == NEXT)
+    bound = kind(_level(s, row, (move_y, move_z), kinds) if searched else 1.0)
+    law_w, law_t = _law(0, step, squares, mass, fixed, kinds, kind), _law(1, step, squares, mass, fixed, kinds, kind)
+    move_w, move_t = _move(room, at, numbers, 0, scale_x, kind), _move(room, at, numbers, 1, scale_x, kind)
+    return (move_w, law_w), (move_t, law_t), (move_y, bound), (move_z, bound)
+
+
+@part
+def _with_numbers(ways, numbers, kind):
+    """The same with a number for every vector: a scale of the point that counts, or a pull towards it."""
+    (w, law_w), (t, law_t), (y, bound), (z, _) = ways
+    a, b, c, d = numbers
+    return (w, law_w, kind(a)), (t, law_t, kind(b)), (y, bound, kind(c)), (z, bound, kind(d))
+
+
+@part
+def _lent(s):
+    """The same without an owner, lest calls count references."""
+    four, totals = s.vectors, s.totals
+    return Dense(
+        (borrow(four[0]), borrow(four[1]), borrow(four[2]), borrow(four[3])),
+        (borrow(totals[0]), borrow(totals[1]), borrow(totals[2]), borrow(totals[3])),
+        (borrow(s.shares[0]), borrow(s.shares[1])),
+        (borrow(s.origin[0]), borrow(s.origin[1])),
+        (borrow(s.outer[0]), borrow(s.outer[1])),
+        borrow(s.trace),
+        borrow(s.factor),
+        borrow(s.pending),
+    )
+
+
+@part
+def _normal(size, power):
+    """‖v‖_p^{2 − p} of Σ|v_j|^p."""
+    return size ** ((2.0 - power) / power) if size > 0.0 else 1.0
+
+
+@part
+def _scales(products, far, squares, fixed, power, kinds):
+    """What x and y are multiplied by for their balls, and what w and θ are multiplied by beside that."""
+    (pw, pt, py, pz), nw, nt = products, 1.0, 1.0
+    size_x, size_y = pw[3] + pt[3], py[3] + pz[3]
+    if kinds.mirrored:
+        nw, nt = _normal(pw[3], power), _normal(pt[3], power)
+        size_x = nw * nw * far[0] + nt * nt * far[1]
+    x = fixed.radius / np.sqrt(size_x) if size_x > fixed.radius * fixed.radius else 1.0
+    y = fixed.ball / np.sqrt(size_y) if size_y > fixed.ball * fixed.ball else 1.0
+    if kinds.summed:
+        y = rules.into_unit_ball(over_root(fixed.ball, squares), size_y)
+    return x, y, nw, nt
+
+
+@part
+def _distance(s, products, far, scale, kinds):
+    """‖x − x_0‖² after x was scaled."""
+    if not kinds.started:
+        return scale * scale * (products[0][3] + products[1][3])
+    moved, size = far[0] + far[1], 0.0
+    if scale != 1.0:
+        for j in range(len(s.origin[1])):
+            size += np.float64(s.origin[1][j]) * s.origin[1][j]
+            size += np.float64(s.origin[0][j]) * s.origin[0][j] if kinds.two else 0.0
+    return scale * scale * moved + (scale - 1.0) * (2.0 * scale * far[2] + (scale - 1.0) * size)
+
+
+@part
+def _plan_swept(rule, s, row, record, work, given, fixed, numbers, kinds):
+    """One step whose trial point takes a sweep; leaves the next move in `room`. Returns the steps of x and y, how the
+    trial point moves, and the scales of its vectors. `given` are the reward, the step set by hand, 1/γ, the scales of x
+    and y, and p."""
+    (G, room, gram), (reward, alpha, inverse, scale_x, scale_y, power) = work, given
+    damping, kind = fixed.damping, s.vectors[1].dtype.type
+    nx, ny = _look(room, G, gram, reward, inverse, fixed, kinds)
+    if kinds.measured:
+        bound = fixed.norm * points.row_size(gram) + max(damping[0], damping[1])
+        rules.see(record, ny if kinds.saddle else nx, bound)
+    step, beta = steps(rule, record, alpha, nx, ny)
+    _write_move(room, TRIAL, T, step, beta, damping, kinds)
+    about = (T, scale_x, scale_y, step, record[GX] + nx, record[MASS] + step)
+    ways = _ways(s, row, room, TRIAL, about, fixed, kinds, kind)
+    products, far = _try(s, row, ways, numbers, kinds)
+    x, y, nw, nt = _scales(products, far, record[GY] + step * step * ny, fixed, power, kinds)
+    scales = (nw * x, nt * x, y, y)
+    _write_products(room, products, scales)
+    mx, my = _look(room, G, gram, reward, inverse, fixed, kinds)
+    nx, ny = max(nx, mx), max(ny, my)
+    step, beta = steps(rule, record, alpha, nx, ny)
+    _write_move(room, NEXT, S, step, beta, damping, kinds)
+    record[GX] += nx
+    record[GY] += step * step * ny if kinds.summed else ny
+    record[MASS] += step if kinds.summed else 0.0
+    return step, beta, ways, scales
+
+
+@part
+def _nothing(zero):
+    """Products, distances and a Gram matrix of zeros."""
+    four = (zero, zero, zero, zero)
+    return (four, four, four, four), (zero, zero, zero), (zero, zero, zero, zero, zero, zero)
+
+
+@cache
+def stepping(kinds):
+    """The kernel of these kinds: (rule, rows, state, record, work, constants, p) → rows before the run diverged."""
+    two, saddle, traced, across, measured, sized, started, weighed = kinds[:8]
+    averaged, trial, swept, summed, clipped, cornered, outer, mirrored = kinds[8:]
+
+    def stream(rule, rows, s, record, work, constants, power):
+        kinds = Kinds(
+            two, saddle, traced, across, measured, sized, started, weighed,
+            averaged, trial, swept, summed, clipped, cornered, outer, mirrored,
+        )  # fmt: skip
+        s, record, fixed, (G, room, gram) = _lent(s), borrow(record), points.lent(constants), points.lent_room(work)
+        phi, phi_next, e, pending = borrow(rows.phi), borrow(rows.phi_next), s.trace, s.pending
+        n, k, kind, damping = len(rows.reward), 2 if two else 1, s.vectors[1].dtype.type, fixed.damping
+        numbers, old_discount, old_fresh, inverse = (kind(power - 1.0), kind(1), kind(0)), np.nan, np.nan, 0.0
+        products, far, sums = _nothing(kind(0))
+        scale_x, scale_y, nw, nt, now, taken = 1.0, 1.0, 1.0, 1.0, 0, 0
+        for t in range(-1, n):  # row −1 is row 0 with a step of 0: its sweep forms the products
+            here, there, after = t if t > 0 else 0, t + 1 if t + 1 < n else t, now
+            rate, step, beta = rows.discount[here], 0.0, 0.0
+            row, reward = (phi[here], phi_next[here], e[now]), rows.reward[here]
+            keep = 1.0 if summed else scale_y
+            if t < 0:
+                room[NUMBERS, :N] = 1.0
             else:
-                write_gram(gram, sums, traced, old_fresh)
-                kinds = (trial is not None, k, traced, saddle is not None)
-                step, _ = plan(rule, record, room, G, gram, reward[t], step, inverse, fixed, kinds)
-        move_w, move_t = move_of(room, 0, scale_x, step, trial, kind), move_of(room, 1, scale_x, step, trial, kind)
-        move_y, move_z = move_of(room, 2, scale_y, step, trial, kind), move_of(room, 3, scale_y, step, trial, kind)
-        tw, tt, rw, rt = kind(step * l1[0]), kind(step * l1[1]), kind(step * l2[0]), kind(step * l2[1])
-        if factor is None:
-            rw, rt = one / (one + rw), one / (one + rt)
-        if e is not None and t + 1 < n:
-            after = 1 - now
-            next_trace(e[now], e[after], phi[there], fresh[there], old[there])
-        f, g, f2, g2 = phi[here], phi_next[here], phi[there], phi_next[there]
-        if e is not None:
-            h, h2 = e[now], e[after]
-        pw = pt = py = pz = nothing
-        far, sums = (zero, zero), (zero, zero, zero, zero, zero, zero)
-        for j in range(len(th)):
-            fj, gj, f2j, g2j = f[j], g[j], f2[j], g2[j]
-            hj, h2j = None if e is None else h[j], None if e is None else h2[j]
-            gw, g2w = None if across is None else gj, None if across is None else g2j
-            weigh = None if factor is None else factor[j]
-            if measured is not None:
-                sums = gram_with(sums, f2j, f2j - next_rate * g2j, h2j)
+                _write_products(room, products, (nw * scale_x, nt * scale_x, scale_y, scale_y))
+                if not (sums[0] + sums[2] < HUGE and points.products_in_range(record, room, reward, rate, fixed.limit)):
+                    break
+                if rate != old_discount or rows.fresh[t] != old_fresh:
+                    old_discount, old_fresh, inverse = rate, rows.fresh[t], points.inverse_of(rate)
+                    points.fold(G, fixed.M, fixed.m, k, traced, rate, old_fresh)
+                step = beta = rows.alpha[t]
+                if measured:
+                    points.write_gram(gram, sums, traced, old_fresh)
+            scales = (nw * scale_x, nt * scale_x, scale_y, scale_y)
+            if swept and t >= 0:
+                given = (reward, step, inverse, scale_x, keep, power)
+                step, beta, ways, scales = _plan_swept(
+                    rule, s, row, record, (G, room, gram), given, fixed, numbers, kinds
+                )
             else:
-                sums = squares_with(sums, f2j, g2j)
-            if two is not None:
-                if averages is not None:
-                    averages[0][j] += averaged(w[j], move_w, trial, fj, gj, hj)
-                v = shrunk(mixed(move_w[0], w[j], move_w[1], fj, gw, hj), tw, rw, weigh, one)
-                w[j], pw = v, seen(pw, v, f2j, g2w, h2j, sized)
-                if origin is not None:
-                    far = away(far, v, origin[0][j])
-            if averages is not None:
-                averages[1][j] += averaged(th[j], move_t, trial, fj, gj, hj)
-            v = shrunk(mixed(move_t[0], th[j], move_t[1], fj, gj, hj), tt, rt, weigh, one)
-            th[j], pt = v, seen(pt, v, f2j, g2j, h2j, sized)
-            if origin is not None:
-                far = away(far, v, origin[1][j])
-            if two is not None and saddle is not None:
-                if averages is not None:
-                    averages[2][j] += averaged(y1[j], move_y, trial, fj, gj, hj)
-                v = bounded(mixed(move_y[0], y1[j], move_y[1], fj, gw, hj), clip)
-                y1[j], py = v, seen(py, v, f2j, g2w, h2j, True)
-            if saddle is not None:
-                if averages is not None:
-                    averages[3][j] += averaged(y2[j], move_z, trial, fj, gj, hj)
-                v = bounded(mixed(move_z[0], y2[j], move_z[1], fj, gj, hj), clip)
-                y2[j], pz = v, seen(pz, v, f2j, g2j, h2j, True)
-        size_x, size_y = pw[3] + pt[3], py[3] + pz[3]
-        if t < 0:
-            scale_x, scale_y = pending[0], pending[1]
-        else:
-            scale_x = radius / np.sqrt(size_x) if size_x > radius * radius else 1.0
-            scale_y = ball / np.sqrt(size_y) if size_y > ball * ball else 1.0
-            record[WEIGHT] += step
-            if measured is not None:
-                moved = _moved(origin, size_x, far, origin_size, scale_x)
-                if saddle is not None and ball == np.inf and clip is None:  # one step for x and y, one distance
-                    moved += size_y
-                see_distance(record, moved)
-        now, taken = after, t + 1
-    pending[0], pending[1] = scale_x, scale_y
-    if e is not None and now == 1:
-        e[0] = e[1]
-    return taken
+                if t >= 0 and measured:
+                    chosen = (trial, k, traced, saddle)
+                    step, beta = points.plan(rule, record, room, G, gram, reward, step, inverse, fixed, chosen)
+                elif t >= 0:
+                    points.fixed_plan(room, G, reward, step, damping, k, traced, saddle)
+                about = (T, scale_x, keep, 0.0, record[GX], record[MASS])
+                ways = _ways(s, row, room, TRIAL, about, fixed, kinds, kind)
+                if trial:  # it has been scaled into its balls already
+                    scales = (1.0, 1.0, 1.0, 1.0)
+            first = _with_numbers(ways, scales, kind)
+            about = (S, scale_x, keep, step, record[GX], record[MASS])
+            ways = _ways(s, row, room, NEXT, about, fixed, kinds, kind)
+            if outer:
+                then = _with_numbers(ways, (-step, -step, 0.0, 0.0), kind)
+            else:
+                pulls = (-step * damping[0], -step * damping[1], -beta * damping[2], -beta * damping[3])
+                then = _with_numbers(ways, pulls, kind)
+            if traced and t + 1 < n:
+                after = 1 - now
+                next_trace(e[now], e[after], phi[there], rows.fresh[there], rows.old[there])
+            ahead = (phi[there], phi_next[there], e[after])
+            next_rate, weight = kind(rows.discount[there]), kind(step)
+            products, far, sums = _sweep(s, (row, ahead), next_rate, first, then, weight, numbers, kinds)
+            scale_x, scale_y, nw, nt = _scales(products, far, record[GY], fixed, power, kinds)
+            if t < 0 and not summed:
+                scale_x, scale_y = pending[0], pending[1]
+            if t >= 0:
+                record[WEIGHT] += step
+                if measured:
+                    moved = _distance(s, products, far, scale_x, kinds)
+                    if saddle and fixed.ball == np.inf and not (clipped or cornered):  # one step for x and y
+                        moved += products[2][3] + products[3][3]
+                    rules.see_distance(record, moved)
+            now, taken = after, t + 1
+        if not summed:
+            pending[0], pending[1] = scale_x, scale_y
+        if traced and now == 1:
+            e[0] = e[1]
+        return taken
+
+    return kernel(stream)

@@ -25,10 +25,24 @@ import numpy as np
 from sparsetd.solvers.compiled import crossings, points
 from sparsetd.solvers.compiled import law as asleep
 from sparsetd.solvers.compiled.compile import kernel, part
-from sparsetd.solvers.compiled.csr import borrowed, fetch_ahead
-from sparsetd.solvers.compiled.dense import products_in_range, write_gram
 from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
-from sparsetd.solvers.compiled.law import MOVED, RHO, SINCE, F, L, P, Q, R, V, lent, marks_of, restart, shrink
+from sparsetd.solvers.compiled.law import (
+    MOVED,
+    RHO,
+    SINCE,
+    F,
+    L,
+    P,
+    Q,
+    R,
+    V,
+    borrowed,
+    fetch_ahead,
+    lent,
+    marks_of,
+    restart,
+    shrink,
+)
 from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
 from sparsetd.solvers.compiled.rules import WEIGHT, see_distance
 
@@ -168,7 +182,7 @@ def _measure(s, marks, phi, phi_next, t, rate, fresh, length, traced, gram):
             ge += rate * phi_next[0][i] * faded[at]
     for i in range(length if traced else 0):
         ee += faded[i] * faded[i]
-    write_gram(gram, (ff + other_ff, fd + other_fd, dd + other_dd, fe, fe - ge, ee), traced, fresh)
+    points.write_gram(gram, (ff + other_ff, fd + other_fd, dd + other_dd, fe, fe - ge, ee), traced, fresh)
 
 
 @part
@@ -348,8 +362,8 @@ def stepping(kinds):
     def stream(rule, rows, s, past, work, origin, record, constants, every):
         kinds = Kinds(wide, traced, measured, sized, trial, averaged, bent, searched, own, boxed)
         s, past, fixed, record = lent(s, width), crossings.lent(past), points.lent(constants), borrow(record)
-        G, room, change, bound = borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow_rows(work[4], 4), work[5]
-        gram, from_origin, origin, bound = borrow(work[2]), borrow(work[3]), borrow(origin), borrow_rows(bound, 4)
+        (G, room, gram), change, bound = points.lent_room(work), borrow_rows(work[3], 4), borrow_rows(work[4], 4)
+        from_origin, origin = borrow(work[5]), borrow(origin)
         phi, k, counter = (borrowed(rows.phi), borrowed(rows.phi_next)), len(fixed.m) // 3, s.counter
         saddle, length, old_discount, old_fresh, inverse = len(s.slots) > k, 0, np.nan, np.nan, 0.0
         counter[asleep.FULL] = 0
@@ -367,7 +381,7 @@ def stepping(kinds):
                 for b in range(len(s.slots)):
                     norms = s.norms[b]
                     room[NUMBERS, N + s.slots[b]] = norms[MOVED] + 2.0 * norms[asleep.ALONG] + norms[asleep.ORIGIN]
-            if not products_in_range(record, room, reward, rate, fixed.limit):
+            if not points.products_in_range(record, room, reward, rate, fixed.limit):
                 return t
             if rate != old_discount or fresh != old_fresh:
                 old_discount, old_fresh, inverse = rate, fresh, points.inverse_of(rate)
@@ -392,3 +406,31 @@ def stepping(kinds):
         return len(rows.reward)
 
     return kernel(stream)
+
+
+# --- all coordinates ------------------------------------------------------------------------------------------------
+
+
+@cache
+def materialising(wide, searched, own):
+    """The kernel that writes x and Σωx of the lines from `first` on into lines of 8; the state is left alone."""
+    width = (asleep.WIDE if wide else asleep.NARROW).width
+
+    def materialise(s, past, first, out):
+        s, out, past = lent(s, width), borrow_rows(out, 8), crossings.lent(past)
+        here, law = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE]))
+        for i in range(len(out)):
+            asleep.awakened(s, past, first + i, marks_of(wide), searched, own, here, law, out, i)
+
+    return kernel(materialise)
+
+
+@cache
+def flushing(wide, searched, own):
+    """The kernel of a flush that moves the sums elsewhere."""
+    width = (asleep.WIDE if wide else asleep.NARROW).width
+
+    def taken(s, past, origin, sums):
+        asleep.flush(lent(s, width), crossings.lent(past), borrow(origin), wide, searched, own, borrow(sums))
+
+    return kernel(taken)

@@ -22,14 +22,12 @@ because there F = 1 and ρ = P = Q = 0.
 from __future__ import annotations
 
 from collections import namedtuple
-from functools import cache
 
 import numpy as np
 
 from sparsetd.solvers.compiled import crossings
-from sparsetd.solvers.compiled.compile import kernel, part, piece
-from sparsetd.solvers.compiled.csr import TRACE_TOL
-from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store
+from sparsetd.solvers.compiled.compile import part, piece
+from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, prefetch, store
 
 # A line is the v of its vectors, their R, and its marks: the generation, φ and ψ (while a row is at work), and 1 + its
 # place in the trace. Where there are thresholds nobody measures φ, and its place holds what multiplies ρ, less 1. With
@@ -47,6 +45,9 @@ RHO, BENT, SUMMED, DUAL, FREE, PER, UNIT, HALF = range(8)
 TRACED, GENERATION, OLDEST, SINCE, FULL = range(5)
 # Columns of `norms`: ‖v − v_0‖², ⟨v − v_0, v_0⟩, ‖v_0‖².
 MOVED, ALONG, ORIGIN = range(3)
+
+TRACE_TOL = 1e-12  # entries of a trace of at most this size are dropped; e is then wrong by at most tol/(1 − γλ)
+AHEAD = 128  # entries: a row at most so long is asked for well before its turn
 
 # A lazy state: lines, the trace, the scalars and constants above, the numbers of the vectors, and the smallest F.
 Lines = namedtuple("Lines", "line names faded scalar chain norms lane counter slots smallest")
@@ -105,7 +106,7 @@ def weighed(law, weight, own):
     if not own:
         return law
     drop, gained, loss, (per, unit, half), last = law
-    closed = ((1.0 / max(weight, 1e-300)) * per, unit, weight * half)
+    closed = ((1.0 / max(weight, 1e-150)) * per, unit, weight * half)
     return weight * drop, gained, weight * loss, closed, last
 
 
@@ -160,7 +161,7 @@ def is_full(s):
 
 
 @part
-def _awakened(s, past, j, marks, searched, own, here, law, out, i):
+def awakened(s, past, j, marks, searched, own, here, law, out, i):
     """Write x and Σωx of coordinate j into line i of `out`."""
     weight = weigh(s, j, marks.front, own)
     drop, gained, loss, closed, last = weighed(law, weight, own)
@@ -193,20 +194,6 @@ def marks_of(wide):
     return WIDE if wide else NARROW
 
 
-@cache
-def materialising(wide, searched, own):
-    """The kernel that writes x and Σωx of the lines from `first` on into lines of 8; the state is left alone."""
-    width = (WIDE if wide else NARROW).width
-
-    def materialise(s, past, first, out):
-        s, out, past = lent(s, width), borrow_rows(out, 8), crossings.lent(past)
-        here, law = load(s.scalar, F, 0), law_of(s, float(s.counter[SINCE]))
-        for i in range(len(out)):
-            _awakened(s, past, first + i, marks_of(wide), searched, own, here, law, out, i)
-
-    return kernel(materialise)
-
-
 @part
 def flush(s, past, origin, wide, searched, own, sums):
     """Bring every line up to date, count the norms anew and begin all scalars afresh; the sums are moved to `sums`
@@ -215,7 +202,7 @@ def flush(s, past, origin, wide, searched, own, sums):
     line, norms, counter = s.line, s.norms, s.counter
     norms[:, MOVED] = norms[:, ALONG] = 0.0
     for j in range(len(line)):
-        _awakened(s, past, j, marks, searched, own, here, law, line, j)
+        awakened(s, past, j, marks, searched, own, here, law, line, j)
         line[j, marks.born] = 0.0
         for b in range(len(s.slots)):
             if moves:
@@ -230,17 +217,6 @@ def flush(s, past, origin, wide, searched, own, sums):
     store(s.chain, 0, 0, lanes(1.0))
     store(s.chain, 1, 0, lanes(0.0))
     crossings.forget(past)
-
-
-@cache
-def flushing(wide, searched, own):
-    """The kernel of a flush that moves the sums elsewhere."""
-    width = (WIDE if wide else NARROW).width
-
-    def taken(s, past, origin, sums):
-        flush(lent(s, width), crossings.lent(past), borrow(origin), wide, searched, own, borrow(sums))
-
-    return kernel(taken)
 
 
 # --- the trace ------------------------------------------------------------------------------------------------------
@@ -270,3 +246,20 @@ def follow_trace(s, at, row, t, old, fresh):
         faded[np.int64(line[j, at]) - 1] += fresh * values[i]
     s.counter[TRACED] = kept
     return kept
+
+
+# --- sparse rows ----------------------------------------------------------------------------------------------------
+
+
+@part
+def borrowed(rows):
+    return borrow(rows[0]), borrow(rows[1]), borrow(rows[2])
+
+
+@part
+def fetch_ahead(array, indices, i, lines):
+    """Ask for so many cache lines of the entry AHEAD of this one, well before its turn."""
+    ahead = i + np.uint64(AHEAD)
+    j = np.uint32(indices[ahead if ahead < np.uint64(len(indices)) else i])
+    for line in range(lines):
+        prefetch(array, j, 8 * line)

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsetd.solvers.compiled.compile import part
-from sparsetd.solvers.compiled.intrinsics import borrow
-from sparsetd.solvers.compiled.rules import GX, GY, see, size_of_row, steps
+from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows
+from sparsetd.solvers.compiled.rules import GX, GY, in_range, see, size_of_row, steps
 from sparsetd.system import Array
 
 # Rows of the room of a plan: products of v and of the trial point, gradient, next point, trial point, and in turn the
@@ -59,6 +59,12 @@ def lent(fixed):
     """The same constants without an owner, lest calls count references."""
     arrays = borrow(fixed.M), borrow(fixed.m), borrow(fixed.damping), borrow(fixed.l1), borrow(fixed.l2)
     return Constants(*arrays, fixed.norm, fixed.radius, fixed.ball, fixed.limit)
+
+
+@part
+def lent_room(work):
+    """The room for a step (`solvers.state`) without an owner, with widths that the compiler knows."""
+    return borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow(work[2])
 
 
 @part
@@ -122,6 +128,43 @@ def square(c, b, gram, inverse):
     along, e = c[3 * b] + other, c[3 * b + 2]
     total = along * along * gram[FF] - 2.0 * along * other * gram[FD] + other * other * gram[DD]
     return total + 2.0 * e * (along * gram[FE] - other * gram[DE]) + e * e * gram[EE]
+
+
+@part
+def squares(c, first, gram, inverse):
+    """‖c·D‖² of the vectors first and second of x, or of y."""
+    total = 0.0
+    for b in range(first, first // 2 * 2 + 2):
+        total += square(c, b, gram, inverse)
+    return max(total, 0.0)
+
+
+@part
+def gram_with(gram, f, delta, h, traced):
+    """The Gram matrix of (φ, δ, e) with one more feature."""
+    ff, fd, dd, fe, de, ee = gram
+    ff, fd, dd = ff + f * f, fd + f * delta, dd + delta * delta
+    if traced:
+        fe, de, ee = fe + f * h, de + delta * h, ee + h * h
+    return ff, fd, dd, fe, de, ee
+
+
+@part
+def write_gram(out, gram, traced, fresh):
+    """A Gram matrix; without traces e is cφ."""
+    out[0], out[1], out[2], out[3], out[4], out[5] = gram
+    if not traced:
+        out[3], out[4], out[5] = fresh * out[0], fresh * out[1], fresh * fresh * out[0]
+
+
+@part
+def products_in_range(record, room, reward, rate, limit):
+    """Return whether the run has not diverged, by the products in `room`."""
+    u = room[U]
+    value, others = abs(u[3]) + rate * abs(u[4]), abs(u[5])
+    for i in range(12):
+        others += abs(u[i]) if i < 3 or i > 5 else 0.0
+    return in_range(record, reward, value, others, limit)
 
 
 @part

@@ -54,11 +54,6 @@ def _compiled_steps(rule, record, alpha, nx, ny):  # noqa: ARG001
     return STEPS[rule.instance_class]
 
 
-def limit_of(dtype: Any) -> float:
-    """A product beyond this is as good as infinite."""
-    return 1e100 if dtype == np.float64 else 1e30
-
-
 class Fixed(NamedTuple):
     """The step that was set by hand, the same for x and y."""
 
@@ -90,6 +85,24 @@ def _distance_over_gradients(rule, record, alpha, nx, ny):  # noqa: ARG001
         both = min(over_root(reach, record[GX] + nx + record[GY] + ny), top)
         return both, both
     return min(over_root(reach, record[GX] + nx), top), over_root(rule.dual_radius, record[GY] + ny)
+
+
+class Averaging(NamedTuple):
+    """The weight a = max(r̄, start·START) of dual averaging, for x and y alike."""
+
+    start: float
+
+
+@rule(Averaging)
+def _averaging(rule, record, alpha, nx, ny):  # noqa: ARG001
+    reach = max(record[REACH], rule.start * record[START])
+    return reach, reach
+
+
+@part
+def into_unit_ball(factor, size):
+    """The factor of y = factor·v, or of its projection on the unit ball, for ‖v‖² = size."""
+    return 1.0 / np.sqrt(size) if factor * factor * size > 1.0 else factor
 
 
 @part

@@ -1,4 +1,4 @@
-"""The block kernels against literal matrices of the paper on stacked vectors, sharing no code with them."""
+"""The learners against literal matrices of the paper on stacked vectors, sharing no code with them."""
 
 from __future__ import annotations
 
