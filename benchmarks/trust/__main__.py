@@ -22,7 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks.trust.run import read, run
-from benchmarks.trust.sets import ENTROPY, SETS, cells_of
+from benchmarks.trust.sets import SETS, cells_of
 from benchmarks.trust.table import codes, table
 from benchmarks.trust.write import write
 
@@ -36,7 +36,7 @@ def main() -> int:
         print("\n".join(f"{name:55s} {cell.trouble or 'well posed'}" for name, cell in cells.items()))
         return 0
     if options.logs:
-        which, asked_again = list(cells.values()), (options.probes, options.boosted)
+        which, asked_again = list(cells.values()), (options.probes, options.boosted, options.kernel)
         rows = run(options.set, which, options.logs, options.n_jobs, options.out, *asked_again)
     else:
         rows = read(options.out)
@@ -47,7 +47,7 @@ def main() -> int:
     for sentence, reached in found:
         print(f"{'reached    ' if reached else 'NOT REACHED'}  {sentence}")
     if options.write:
-        write(options.set, ENTROPY[options.set], text, found)
+        write(options.set, rows, text, found)
     return 0
 
 
@@ -59,6 +59,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--logs", type=int, default=40, metavar="N", help="logs of each cell (default: 40)")
     parser.add_argument("--probes", type=int, default=3, metavar="N", help="logs of each that are asked again (3)")
     parser.add_argument("--boosted", type=int, default=10, metavar="N", help="logs of each for boosted trees too (10)")
+    parser.add_argument("--kernel", type=int, metavar="N", help="logs of each for the kernel basis too (all)")
     parser.add_argument("--n-jobs", type=int, default=1, metavar="N", help="processes (default: 1)")
     parser.add_argument("--out", type=Path, metavar="FILE", help="rows as JSON lines; what it holds is not run again")
     parser.add_argument("--codes", action="store_true", help="also list which cautions stand in what share of the logs")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import inspect
+import platform
 import signal
 import time
 import warnings
@@ -13,7 +15,10 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+import scipy
+import sklearn
 
+import sparsetd
 from benchmarks.trust.case import Case, Cell
 from benchmarks.trust.names import f1, jaccard, originals
 from benchmarks.trust.plain import start_value
@@ -34,16 +39,25 @@ def generator(entropy: int | None, cell: str, number: int) -> np.random.Generato
     return np.random.default_rng(np.random.SeedSequence([entropy, crc32(cell.encode()), number]))
 
 
-def judged(cell: Cell, entropy: int | None, number: int, probe: bool, boosted: bool = False) -> Row:
+def made_with() -> dict[str, Any]:
+    """The date, the versions and the settings behind a row; nothing that depends on the machine."""
+    versions = {"sparsetd": sparsetd.__version__, "Python": platform.python_version()}
+    libraries = {module.__name__: module.__version__ for module in (np, scipy, sklearn)}
+    return {"date": str(datetime.date.today()), **versions, **libraries, **_quick()}
+
+
+def judged(
+    cell: Cell, entropy: int | None, number: int, probe: bool, boosted: bool = False, kernel: bool = True
+) -> Row:
     """One log of a cell. With `probe` the same log is asked again with episodes in another order, and rescaled."""
     rng = generator(entropy, cell.name, number)
     case = cell.draw(rng)
     said = answer(case.log, case.gamma)
     row = {"cell": cell.name, "entropy": entropy, "log": number, "truth": case.truth, "rows": len(case.log), **said}
-    row["episodes"] = case.log.n_episodes
+    row |= {"episodes": case.log.n_episodes, "made_with": made_with()}
     row |= _beside(case, said)
     if cell.rivals:
-        row |= _rivals(case, boosted)
+        row |= _rivals(case, boosted, kernel)
     if case.relevant is not None and said["kept"] is not None:
         row["f1"] = f1(originals(said["kept"]), set(case.relevant))
     idle = [name for name in case.log.names or () if name.startswith("noise_")]
@@ -131,13 +145,15 @@ def _beside(case: Case, said: Row) -> Row:
     }
 
 
-def _rivals(case: Case, boosted: bool) -> Row:
+def _rivals(case: Case, boosted: bool, kernel: bool) -> Row:
     """What the rivals say about the same log, and the CPU seconds they take."""
+    out: Row = {}
     with _silent():
-        ratio = pose(case.log).log.importance_ratio()
-        begun = time.process_time()
-        out: Row = {"kernel": kernel_value(case.log, case.gamma, ratio)}
-        out["kernel_cpu"] = round(time.process_time() - begun, 3)
+        if kernel:
+            ratio = pose(case.log).log.importance_ratio()
+            begun = time.process_time()
+            out["kernel"] = kernel_value(case.log, case.gamma, ratio)
+            out["kernel_cpu"] = round(time.process_time() - begun, 3)
         if boosted and case.policy is not None:
             begun = time.process_time()
             out["boosting"] = boosting_value(case.log, case.gamma, case.policy)

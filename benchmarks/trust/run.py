@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,16 +17,25 @@ Task = tuple[str, int]
 
 
 def run(
-    which: str, cells: list[Cell], logs: int, n_jobs: int, out: Path | None, probes: int, boosted: int = 0
+    which: str,
+    cells: list[Cell],
+    logs: int,
+    n_jobs: int,
+    out: Path | None,
+    probes: int,
+    boosted: int = 0,
+    kernel: int | None = None,
 ) -> list[Row]:
     """`logs` logs of every cell; the first `probes` of each are asked again, permuted and rescaled.
 
-    Boosted trees are asked about the first `boosted` of each cell that has rivals.
+    Of a cell that has rivals, boosted trees are asked about the first `boosted` logs and the kernel about the first
+    `kernel`, all of them by default. All cells go on together: a run that is stopped has as many logs of each.
     """
     done = read(out)
     have = {(row["cell"], row["log"]) for row in done}
-    tasks = [(cell.name, k) for cell in cells for k in range(logs) if (cell.name, k) not in have]
-    for count, row in enumerate(_rows(which, tasks, n_jobs, probes, boosted), start=1):
+    tasks = [(cell.name, k) for k in range(logs) for cell in cells if (cell.name, k) not in have]
+    work = partial(_one, which, (probes, boosted, logs if kernel is None else kernel))
+    for count, row in enumerate(_rows(work, tasks, n_jobs), start=1):
         done.append(row)
         if out is not None:
             _append(out, row)
@@ -56,8 +65,7 @@ def _append(path: Path, row: Row) -> None:
         file.write(gap + json.dumps(row) + "\n")
 
 
-def _rows(which: str, tasks: list[Task], n_jobs: int, probes: int, boosted: int) -> Iterator[Row]:
-    work = partial(_one, which, probes, boosted)
+def _rows(work: Callable[[Task], Row], tasks: list[Task], n_jobs: int) -> Iterator[Row]:
     if n_jobs == 1:
         yield from map(work, tasks)
         return
@@ -65,6 +73,7 @@ def _rows(which: str, tasks: list[Task], n_jobs: int, probes: int, boosted: int)
         yield from pool.imap_unordered(work, tasks)
 
 
-def _one(which: str, probes: int, boosted: int, task: Task) -> Row:
+def _one(which: str, most: tuple[int, int, int], task: Task) -> Row:
+    """One row; of each cell only the first logs are probed, given to boosted trees and given to the kernel."""
     name, number = task
-    return judged(cells_of(which)[name], ENTROPY[which], number, number < probes, number < boosted)
+    return judged(cells_of(which)[name], ENTROPY[which], number, *(number < n for n in most))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import sparsetd
 from benchmarks.trust import ask
 from benchmarks.trust.case import Case, Cell, Trouble
 from benchmarks.trust.families import corridor, speeds
@@ -135,14 +136,20 @@ def test_a_run_goes_on_where_it_was_stopped(tmp_path: Path) -> None:
     rows = run("build", [cell], 2, 1, out, probes=0)
     assert [r["log"] for r in rows] == [0, 1]
     assert rows[0]["value"] == 0.1  # as it was written
+    assert rows[1]["made_with"] == ask.made_with()
+    assert rows[1]["made_with"]["sparsetd"] == sparsetd.__version__
     assert [r["log"] for r in read(out)] == [0, 1]
 
 
 def test_the_table_goes_between_its_markers(tmp_path: Path) -> None:
     page = tmp_path / "trust.md"
     page.write_text("before\n<!-- report: written by benchmarks.trust -->\nold\n<!-- end of report -->\nafter\n")
-    text, found = table([row(k) for k in range(4)], {"a/b": Cell("a/b", draw)})
-    write("report", 1, text, found, page)
+    made = {"made_with": {"date": "2026-01-02", "sparsetd": "9.8.7", "numpy": "6.5"}, "entropy": 77}
+    rows = [row(k) | (made if k else {}) for k in range(4)]
+    text, found = table(rows, {"a/b": Cell("a/b", draw)})
+    write("report", rows, text, found, page)
+    assert "3 logs: run on 2026-01-02 with sparsetd 9.8.7, numpy 6.5; seeds from `SeedSequence([77," in page.read_text()
+    assert "1 logs: date and versions not recorded" in page.read_text()
     assert "| a/b |" in page.read_text()
     assert "old" not in page.read_text()
     assert page.read_text().startswith("before\n")

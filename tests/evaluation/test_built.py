@@ -66,6 +66,15 @@ def test_nothing_is_lost_where_straight_lines_are_right() -> None:
     assert any(values)  # where the ridge is infinite the answer is the same one
 
 
+def test_the_interval_covers_the_choice_of_the_ridge(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = case(systems_build.drug, "strong", 5, episodes=200)
+    chosen = evaluate(found.log, gamma=found.gamma, **QUICK)
+    monkeypatch.setattr(sys.modules["sparsetd.evaluation.built"], "PLAUSIBLE", 2.0)  # no other ridge is looked at
+    given = evaluate(found.log, gamma=found.gamma, **QUICK)
+    assert chosen.value == given.value
+    assert chosen.interval[0] < given.interval[0] < given.interval[1] < chosen.interval[1]
+
+
 def test_shards_give_what_memory_gives() -> None:
     found = case(episodes=200)
     memory = evaluate(found.log, gamma=found.gamma, **QUICK)

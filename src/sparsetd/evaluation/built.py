@@ -12,14 +12,15 @@ averaged over what the others are. Its band comes from leaving out groups of epi
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import t as student
 
+from sparsetd.evaluation.estimate import Estimate, Value
 from sparsetd.selection.moments import Moments
-from sparsetd.selection.shrinkage import Groups, losses, ridged, shrunk
+from sparsetd.selection.shrinkage import LAMBDAS, Groups, losses, ridged, shrunk, widening
 from sparsetd.system import Array
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ MAX_COLUMNS = 30  # that are left out in turn: those whose part of the value var
 MAX_POINTS = 25  # of a shape
 FALSE = 0.3  # columns without importance that are expected to count as ones that matter
 NEVER = 100.0  # ridge that stands for an infinite one where another policy uses the functions
+PLAUSIBLE = 1 / 40  # share of resampled logs that choose a ridge, from which it may as well have been chosen
 MATTERS = 2.0  # standard errors of its importance that a column needs at least to count as one that matters
 
 
@@ -61,7 +63,7 @@ class Built:
     """The ridge λ of every policy, the losses it was chosen by, and the sums by group of the first policy.
 
     `scale` is the unit of every function; `ridges` hold the ridge of every column for every policy, or None where the
-    raw columns alone are used.
+    raw columns alone are used. `moves` say how far off the value of every policy may be since λ was chosen.
     """
 
     lams: tuple[float, ...]
@@ -70,37 +72,48 @@ class Built:
     penalised: Array
     scale: Array
     ridges: tuple[Array | None, ...]
+    moves: tuple[float, ...]
 
     @classmethod
     def of(cls, every: list[Moments], n_raw: int, each: int, scale: Array) -> Built:
         """Choose λ for every policy from its sums by group, `each` groups that follow one another making a fold."""
-        found = [_groups(moments, each) for moments in every]
+        fold = np.arange(len(every[0].n_rows)) // each
+        found = [Groups(m.A, m.b, m.C.sum(axis=0), m.n_rows, fold) for m in every]
         penalised = np.arange(found[0].b.shape[1]) >= n_raw
         penalised[-1] = False
-        lams = tuple(shrunk(groups, penalised)[0] for groups in found)
-        return cls(lams, n_raw, found[0], penalised, scale, tuple(_ridge(lam, penalised) for lam in lams))
+        chosen = [shrunk(groups, penalised) for groups in found]
+        lams = tuple(lam for lam, _ in chosen)
+        ridges = tuple(None if np.isinf(min(lams)) else _ridge(lam, penalised) for lam in lams)
+        moves = tuple(_move(*known, penalised) for known in zip(every, found, chosen, strict=True))
+        return cls(lams, n_raw, found[0], penalised, scale, ridges, moves)
 
     @property
     def is_raw(self) -> bool:
-        return all(np.isinf(lam) for lam in self.lams)
+        """Whether no policy uses the functions."""
+        return bool(np.isinf(min(self.lams)))
 
     @property
     def flexible(self) -> Array:
         """The least ridge of all policies, for the model of the logged behaviour."""
         return _ridge(min(self.lams), self.penalised)
 
-    def on_raw(self) -> Built:
-        """The same where no policy uses the functions."""
-        return replace(self, ridges=(None,) * len(self.ridges))
+    def widened(self, k: int, value: Value) -> Value:
+        """The value of the k-th policy with influences that also stand for the choice of λ."""
+        error = Estimate.of_influence("", *value).standard_error
+        return value[0], value[1] * widening(self.moves[k], error)
 
 
 def _ridge(lam: float, penalised: Array) -> Array:
     return np.asarray(np.where(penalised, min(lam, NEVER), 0.0))
 
 
-def _groups(moments: Moments, each: int) -> Groups:
-    fold = np.arange(len(moments.n_rows)) // each
-    return Groups(moments.A, moments.b, moments.C.sum(axis=0), moments.n_rows, fold)
+def _move(moments: Moments, groups: Groups, chosen: tuple[float, Array], penalised: Array) -> float:
+    """The largest |v_λ − v| over the λ that may as well have been chosen."""
+    lam, shares = chosen
+    every, start = np.arange(len(penalised)), moments.start.sum(axis=0) / moments.n_episodes.sum()
+    others = [other for other, share in zip(LAMBDAS, shares, strict=True) if share >= PLAUSIBLE]
+    values = [float(start @ ridged(*groups.without(), penalised, every, other)) for other in (lam, *others)]
+    return max(abs(value - values[0]) for value in values)
 
 
 def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
@@ -110,13 +123,13 @@ def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
         return ()
     lam, groups, penalised = built.lams[0], built.groups, built.penalised
     every = np.arange(len(penalised))
-    A, b, n = groups.A.sum(axis=0), groups.b.sum(axis=0), float(groups.n_rows.sum())
+    A, b, n = groups.without()
     theta = ridged(A, b, n, penalised, every, lam)
     parts = [np.append(made.owners_[:, j], False) for j in range(built.n_raw)]
     spread = [theta[own] @ (groups.C[np.ix_(own, own)] / n) @ theta[own] for own in parts]
     shown = np.argsort(-np.array(spread), kind="stable")[:MAX_COLUMNS]
     without = [(every[~parts[j]], lam) for j in shown]
-    found = losses(groups, penalised, [(every, lam), (every[-1:], lam), *without])
+    found = losses(groups, penalised, [(every, lam), (every[-1:], lam), *without])[..., 0]
     rise, explained = found[2:] - found[0], float((found[1] - found[0]).mean())
     size = explained if explained > 0 else float(found[1].mean()) or 1.0
     mean, error = rise.mean(axis=1) / abs(size), rise.std(axis=1, ddof=1) / np.sqrt(rise.shape[1]) / abs(size)
@@ -143,10 +156,10 @@ class _Curves:
     @classmethod
     def of(cls, built: Built, theta: Array, scale: Array, level: float) -> _Curves:
         groups, every = built.groups, np.arange(len(theta))
-        A, b, n = groups.A.sum(axis=0), groups.b.sum(axis=0), groups.n_rows
+        A, b, n = groups.without()
         fits = [
-            ridged(A - own, b - earned, float(n.sum() - rows), built.penalised, every, built.lams[0])
-            for own, earned, rows in zip(groups.A, groups.b, n, strict=True)
+            ridged(A - own, b - earned, n - rows, built.penalised, every, built.lams[0])
+            for own, earned, rows in zip(groups.A, groups.b, groups.n_rows, strict=True)
         ]
         return cls(theta / scale, np.stack(fits) / scale, level)
 

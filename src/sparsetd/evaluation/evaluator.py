@@ -116,6 +116,10 @@ class Basis:
         """The ridge of every column, with the constant, for the k-th policy; None without an automatic basis."""
         return None if self.built is None else self.built.ridges[k]
 
+    def widened(self, k: int, value: Value) -> Value:
+        """The value of the k-th policy with influences that also stand for what was chosen in building the basis."""
+        return value if self.built is None else self.built.widened(k, value)
+
     def raw(self) -> Basis:
         """The columns as they came, without the functions that were built of them."""
         return self if self.built is None else replace(self.first(self.built.n_raw), built=None)
@@ -201,7 +205,7 @@ def _shrunk(basis: Basis, n_raw: int, every: list[Moments], each: int) -> Basis:
     """The basis with the ridge that held-out episodes choose for every policy; the raw columns alone if all do."""
     built = Built.of(every, n_raw, each, basis.units.scale)
     if built.is_raw:
-        return replace(basis.first(n_raw), built=built.on_raw())
+        return replace(basis.first(n_raw), built=built)
     return replace(
         basis,
         moments=tuple(m.ridged(ridge) for m, ridge in zip(basis.moments, built.ridges, strict=True)),
@@ -403,7 +407,7 @@ def gains(source: Any, targets: Mapping[str, Any], settings: Settings) -> list[V
 def _value(log: Opened, basis: Basis, k: int) -> Walk[Value]:
     model = LinearValue.solve(basis.moments[k])
     found = yield {"influence": basis.ask(Ask(influence, (model,)), k)}
-    return model.value, log.joined(found.influence)
+    return basis.widened(k, (model.value, log.joined(found.influence)))
 
 
 def _check(facts: Facts, whose: str) -> None:
@@ -427,7 +431,7 @@ def _policy(log: Opened, first: First, k: int, chosen: Choice | None) -> Walk[Ju
     found = yield {name: basis.ask(ask, k) for name, ask in asked.items()}
     if wanted():
         verify(model, found.second, basis.ridge(k))
-    own = _finite((model.value, log.joined(found.influence)))
+    own = basis.widened(k, _finite((model.value, log.joined(found.influence))))
     fit = Fit(k, model, folds, basis.views, basis.ridge(k), np.concatenate(found.influence))
     missed = yield from misfit(fit, found.extra, names, heavy)
     carried = support.support(found.weights, names[heavy], facts)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import cache
 from itertools import product
 from typing import Any, Self
 
@@ -31,6 +32,7 @@ from sparsetd.logs import Transitions
 from sparsetd.system import recurrence
 
 BOUND = 2.5  # of a score
+BLOCK = 8_192  # rows whose functions are made at a time
 N_QUANTILES = 200  # of a column, between which its score is interpolated
 ROWS_EACH = 10  # rows that every column of ψ needs
 EPISODES_EACH, FINE_EACH = 4, 12  # episodes that every function beside needs, and where there are fine products
@@ -108,39 +110,44 @@ class Basis(TransformerMixin, BaseEstimator):
         if self.max_functions < 0:
             raise ValueError(f"`max_functions` must not be negative, but it is {self.max_functions}.")
         points = [_points(column) for column in X.T]
-        self.values_ = [values for values, _ in points]
-        self.scores_ = [scores for _, scores in points]
-        order = range(X.shape[1]) if self.order is None else self.order
-        raw, beside = [Function((j,)) for j in range(X.shape[1])], self._beside(order)
-        self.functions_ = beside
-        varies = np.ptp(self._rows(X), axis=0) > 0 if beside else ()  # two dummies may never be 1 together
-        self.functions_ = raw + [f for f, kept in zip(beside, varies, strict=True) if kept]
-        self.owners_ = np.zeros((len(self.functions_), X.shape[1]), dtype=bool)
-        for i, function in enumerate(self.functions_):
-            self.owners_[i, list(function.columns)] = True
-        scores = [self._score_or_share(X[:, j], j) for j in range(X.shape[1])]
+        self.values_, self.scores_ = ([point[i] for point in points] for i in range(2))
+        return self._laid_out(X)
+
+    def _laid_out(self, X: Array) -> Self:
+        """Lay out the functions of columns whose scores are known."""
+        columns = range(X.shape[1])
+        beside = self._beside(columns if self.order is None else self.order)
+        varies = np.ptp(self._built(X, beside), axis=1) > 0  # two dummies may never be 1 together
+        self.functions_ = [Function((j,)) for j in columns] + [
+            f for f, kept in zip(beside, varies, strict=True) if kept
+        ]
+        self.owners_ = np.array([[j in f.columns for j in columns] for f in self.functions_])
+        scores = [self._score_or_share(X[:, j], j) for j in columns]
         self.centre_ = np.array([[self._side(z, j, s).mean() for s in SIDES] for j, z in enumerate(scores)])
         return self
 
     def transform(self, X: Any) -> Array:
         """ψ of every row: the raw columns first."""
         check_is_fitted(self)
-        return self._rows(validate_data(self, X, dtype=np.float64, reset=False))
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        (n, d), out = X.shape, np.empty((len(X), len(self.functions_)))
+        out[:, :d] = X
+        for begin in range(0, n, BLOCK):  # what is made of a block of rows stays near the processor
+            rows = slice(begin, begin + BLOCK)
+            out[rows, d:] = self._built(X[rows], self.functions_[d:]).T
+        return out
 
-    def _rows(self, X: Array) -> Array:
-        used = {j for f in self.functions_ if f.knot is not None or f.sides for j in f.columns}
-        scores = {j: self._score_or_share(X[:, j], j) for j in used}
-        parts = {part for f in self.functions_ for part in zip(f.columns, f.sides, strict=False)}
-        sides = {(j, side): self._side(scores[j], j, side) for j, side in parts}
-        out = np.empty((len(X), len(self.functions_)))
-        for i, f in enumerate(self.functions_):
+    def _built(self, X: Array, functions: Sequence[Function]) -> Array:
+        """Hinges and products of some rows: a line for each function."""
+        score = cache(lambda j: self._score_or_share(X[:, j], j))
+        side = cache(lambda j, which: self._side(score(j), j, which))
+        out = np.empty((len(functions), len(X)))
+        for f, line in zip(functions, out, strict=True):
             if f.sides:
-                left, right = zip(f.columns, f.sides, strict=True)
-                np.multiply(sides[left], sides[right], out=out[:, i])
-            elif f.knot is None:
-                out[:, i] = X[:, f.columns[0]]
+                left, right = map(side, f.columns, f.sides)
+                np.multiply(left, right, out=line)
             else:
-                np.maximum(scores[f.columns[0]] - f.knot, 0.0, out=out[:, i])
+                np.maximum(score(f.columns[0]) - f.knot, 0.0, out=line)
         return out
 
     def rank_score(self, column: Array, j: int) -> Array:
@@ -234,26 +241,23 @@ def automatic(log: Transitions, gamma: float) -> Basis | None:
     room = min(n // ROWS_EACH - d, episodes // EPISODES_EACH, most)
     if room < 1:
         return None
-    plain = Basis(max_functions=0).fit(X)
-    order, fine = _promising(plain, log, gamma), min(room, episodes // FINE_EACH)
-    found = Basis(max_functions=room, max_fine=fine, order=order).fit(X)
+    found = Basis(max_functions=0).fit(X)
+    order, fine = _promising(found, log, gamma), min(room, episodes // FINE_EACH)
+    found.set_params(max_functions=room, max_fine=fine, order=order)._laid_out(X)
     return found if len(found.functions_) > d else None
 
 
-def _promising(plain: Basis, log: Transitions, gamma: float) -> list[int]:
+def _promising(scored: Basis, log: Transitions, gamma: float) -> list[int]:
     """The columns by the largest correlation of z or |z| with the reward or with the return from there on."""
     goes_on = np.append(log.episode[1:] == log.episode[:-1], False)
-    ahead = recurrence(gamma * goes_on[::-1], log.reward[::-1, None])[::-1]
-    outcomes = np.column_stack([log.reward, ahead])
-    outcomes = outcomes - outcomes.mean(axis=0)
-    strength = []
-    for j, column in enumerate(log.observation.T):
-        z = plain.rank_score(column, j)
-        both = np.column_stack([z, np.abs(z)])
-        both = both - both.mean(axis=0)
-        lengths = np.outer(np.linalg.norm(both, axis=0), np.linalg.norm(outcomes, axis=0))
-        strength.append(np.max(np.abs(both.T @ outcomes) / np.where(lengths > 0, lengths, np.inf)))
-    return [int(j) for j in np.argsort(-np.array(strength), kind="stable")]
+    ahead = recurrence(gamma * goes_on[::-1], log.reward[::-1, None])[::-1, 0]
+    strength = np.zeros(log.observation.shape[1])
+    with np.errstate(all="ignore"):  # a constant goes with nothing
+        for j, column in enumerate(log.observation.T):
+            z = scored.rank_score(column, j)
+            correlation = np.corrcoef([z, np.abs(z), log.reward, ahead])[:2, 2:]
+            strength[j] = np.nan_to_num(np.abs(correlation)).max()
+    return [int(j) for j in np.argsort(-strength, kind="stable")]
 
 
 def _fitting(groups: Iterable[list[Function]], room: int) -> list[Function]:

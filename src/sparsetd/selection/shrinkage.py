@@ -13,21 +13,29 @@ critic, the raw columns alone, could not see what they miss.
 
 A choice between "raw" and "all" has to be careful, and so it errs where logs are small. A ridge moves little where the
 loss is nearly flat, and therefore its least loss can be taken as it is.
+
+An interval that takes λ as given is too narrow where another λ might as well have been chosen and gives another value.
+So the choice is repeated on resampled logs (`shrunk`). The value may be off by the largest |v_λ − v| over the λ that
+these choose, and the interval has to cover all the same (`widening`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+from scipy.stats import foldnorm
 
 from sparsetd.system import Array
 
 LAMBDAS = (np.inf, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0001)
-SINGULAR = 1e-9  # share of the largest singular value at or below which one is none: of copies the mean is taken
+SINGULAR = 1e-9  # ridge of columns without one, in their mean squares
+WILD = 1e6  # weight, as a multiple of the mean of reward times column, from which it counts as undetermined
 ROUNDING = 1e-9  # difference of losses, as a share of the largest, at or below which it is none
 EMPTY = 1e-9  # share of the largest mean square at or below which one is rounding
+DRAWS = 200  # resampled logs, for how sure the choice of λ is
 CRITIC = 1e-3  # ridge of the critic's metric, in units of the mean squares of its functions
 
 
@@ -44,51 +52,73 @@ class Groups:
     n_rows: Array
     fold: Array
 
-    def without(self, k: int) -> tuple[Array, Array, float]:
-        """A, b and the number of rows of all folds but k."""
+    @cached_property
+    def root(self) -> Array:
+        """R with RRᵀ = C⁻¹, C with a small ridge; 0 in the direction of columns that are 0."""
+        C = self.C / self.n_rows.sum()
+        values, vectors = scipy.linalg.eigh(C + np.diag(CRITIC * np.diag(C)))
+        sure = values > EMPTY * values[-1]
+        return np.asarray(np.where(sure, vectors / np.sqrt(np.where(sure, values, 1.0)), 0.0))
+
+    def without(self, k: int = -1) -> tuple[Array, Array, float]:
+        """A, b and the number of rows of all folds but k, of all folds by default."""
         others = self.fold != k
         return self.A[others].sum(axis=0), self.b[others].sum(axis=0), float(self.n_rows[others].sum())
 
 
-def losses(groups: Groups, penalised: Array, candidates: list[tuple[Array, float]]) -> Array:
-    """The held-out loss of candidates (columns, λ), by fold: shape (n_candidates, n_folds)."""
-    root = _root(groups.C / groups.n_rows.sum())
-    out = np.empty((len(candidates), int(groups.fold.max()) + 1))
-    for k in range(out.shape[1]):
-        A, b, n = groups.without(k)
-        held = np.flatnonzero(groups.fold == k)
-        share = groups.n_rows[held].sum()
-        for i, (columns, lam) in enumerate(candidates):
-            theta = np.zeros(len(b))
-            theta[columns] = ridged(A, b, n, penalised, columns, lam)
-            scores = (groups.b[held] - groups.A[held] @ theta) @ root / share
-            total = scores.sum(axis=0)
-            pairs = len(held) / max(len(held) - 1, 1)
-            out[i, k] = pairs * (total @ total - np.einsum("gj,gj->", scores, scores))
+def losses(groups: Groups, penalised: Array, candidates: list[tuple[Array, float]], drawn: int = 0) -> Array:
+    """The held-out loss of candidates (columns, λ) by fold, of the log itself and of so many resampled ones.
+
+    The shape is (n_candidates, n_folds, 1 + drawn). In a resampled log the groups of every held-out fold are drawn
+    again with replacement; the fits to the other folds stay.
+    """
+    n_folds = int(groups.fold.max()) + 1
+    each = len(groups.fold) // n_folds
+    again = np.random.default_rng(0).multinomial(each, np.full(each, 1 / each), (n_folds, drawn))
+    counts = np.concatenate([np.ones((n_folds, 1, each), dtype=int), again], axis=1)  # of every group in every log
+    n_pairs = each**2 - (counts**2).sum(axis=2)
+    out = np.empty((len(candidates), n_folds, 1 + drawn))
+    for k, times in enumerate(counts):
+        others, held = groups.without(k), np.flatnonzero(groups.fold == k)
+        thetas = np.stack([ridged(*others, penalised, *candidate) for candidate in candidates], axis=1)
+        errors = groups.b[held][..., None] - groups.A[held] @ thetas  # by group, function and candidate
+        scores = errors.transpose(2, 0, 1) @ groups.root / groups.n_rows[held].sum()
+        products = scores @ np.swapaxes(scores, 1, 2)  # s_gᵀ C⁻¹ s_h of every candidate
+        own = np.einsum("dg,igg->id", times**2, products)
+        every = np.einsum("dg,igh,dh->id", times, products, times, optimize=True)
+        out[:, k] = (every - own) * each**2 / np.maximum(n_pairs[k], 1)
     return out
 
 
 def ridged(A: Array, b: Array, n_rows: float, penalised: Array, columns: Array, lam: float) -> Array:
-    """θ on some columns; λ = ∞ leaves out what is penalised."""
+    """θ on some columns, 0 on the others; λ = ∞ leaves out what is penalised.
+
+    A trace of a ridge on every column lets copies share their weight.
+    """
     free = columns[~penalised[columns]] if np.isinf(lam) else columns
-    ridge = np.zeros(len(free)) if np.isinf(lam) else lam * penalised[free]
-    system = A[np.ix_(free, free)] + np.diag(n_rows * ridge)
-    theta = np.zeros(len(columns))
-    theta[np.isin(columns, free)] = np.linalg.lstsq(system, b[free], rcond=SINGULAR)[0]
+    system, right = A[np.ix_(free, free)] / n_rows, b[free] / n_rows
+    system.flat[:: len(free) + 1] += SINGULAR if np.isinf(lam) else np.where(penalised[free], lam, SINGULAR)
+    theta = np.zeros(len(b))
+    theta[free] = np.linalg.solve(system, right)
+    if not np.abs(theta).max() <= WILD * np.abs(right).max():  # what the rows leave open stays at 0
+        theta[free] = np.linalg.lstsq(system, right, rcond=2 * SINGULAR)[0]
     return theta
 
 
 def shrunk(groups: Groups, penalised: Array) -> tuple[float, Array]:
-    """The λ with the least held-out loss, and the losses of all `LAMBDAS` by fold."""
+    """The λ with the least held-out loss, and the share of resampled logs that would choose each of `LAMBDAS`."""
     every = np.arange(len(penalised))
-    found = losses(groups, penalised, [(every, lam) for lam in LAMBDAS])
-    mean = found.mean(axis=1)
-    near = mean <= mean.min() + ROUNDING * np.abs(found).max()
-    return LAMBDAS[int(np.argmax(near))], found
+    found = losses(groups, penalised, [(every, lam) for lam in LAMBDAS], DRAWS).sum(axis=1)
+    near = found <= found.min(axis=0) + ROUNDING * np.abs(found).max()
+    chosen = np.argmax(near, axis=0)  # of equal ones the largest λ
+    return LAMBDAS[chosen[0]], np.bincount(chosen[1:], minlength=len(LAMBDAS)) / DRAWS
 
 
-def _root(C: Array) -> Array:
-    """R with RRᵀ = C⁻¹, C with a small ridge; 0 in the direction of columns that are 0."""
-    values, vectors = scipy.linalg.eigh(C + np.diag(CRITIC * np.diag(C)))
-    sure = values > EMPTY * values[-1]
-    return np.asarray(np.where(sure, vectors / np.sqrt(np.where(sure, values, 1.0)), 0.0))
+def widening(move: float, error: float, level: float = 0.95) -> float:
+    """How much wider an interval must be to cover at `level` although its centre may be off by `move`.
+
+    It is the quantile of |N(move/error, 1)| in units of that of |N(0, 1)| (Armstrong and Kolesár, 2020).
+    """
+    if not (0 < move < np.inf and 0 < error < np.inf):
+        return 1.0
+    return float(foldnorm.ppf(level, move / error) / foldnorm.ppf(level, 0.0))
