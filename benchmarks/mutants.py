@@ -188,7 +188,7 @@ MUTANTS = (
         "solvers/saddle/family.py",
         "if np.count_nonzero(support & ~self.free) > limit:",
         "if np.count_nonzero(support) > limit:",
-        STABLE,
+        "tests/solvers/test_saddle.py",
     ),
     Mutant("selection/stability.py", "q**2 / ((2 * threshold - 1) * d)", "q / ((2 * threshold - 1) * d)", STABLE),
     Mutant("selection/stability.py", "for side in (half, ~half)]", "for side in (half, half)]", STABLE),

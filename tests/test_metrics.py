@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from sparsetd import SparseTD, metrics
 from sparsetd.operators import td
-from sparsetd.penalties import GroupL1
+from sparsetd.penalties import GroupL1, Ridge
 from sparsetd.problems import boyan_chain, random_mdp, random_walk, star
 from sparsetd.system import Batch, Table, mean_system
 
@@ -280,6 +280,19 @@ def test_a_group_penalty_has_a_gap_too():
     assert model.support_.any()
     assert gap == pytest.approx(model.dual_gap_, abs=1e-9)
     assert metrics.duality_gap(td(), batch, model.coef_ + 0.1, model.dual_, penalty) > 1e-3
+
+
+def test_with_a_quadratic_part_the_best_multiple_of_y_is_found():
+    batch, penalty, y = random_batch(), Ridge(0.2), np.array([[0.3, -0.2, 0.5, 0.1, 0.4]])
+    mean_A, mean_b = mean_system(td(), batch)
+    shares = np.linspace(-1.0, 1.0, 20_001)[:, None] / max(1.0, float(np.linalg.norm(y)))
+    duals = -(shares * y) @ mean_b - ((shares * y) @ mean_A) ** 2 @ np.full(5, 1 / (2 * 0.2))
+    best = duals[shares[:, 0] >= 0].max()
+    sign = 1.0 if best > 0 else -1.0
+    found = metrics.dual_value(td(), batch, sign * y, penalty)
+    assert found == pytest.approx(duals[sign * shares[:, 0] >= 0].max(), rel=1e-5)
+    assert found > 0.0
+    assert found > duals[-1 if sign > 0 else 0] + 1e-6
 
 
 def hashed(n=1000, d=2**14):

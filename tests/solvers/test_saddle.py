@@ -218,3 +218,10 @@ def test_an_unknown_norm_or_method_is_refused() -> None:
         FitNorm.of(3)
     with pytest.raises(ValueError, match="method"):
         solve(Problem(Matrix(np.eye(2), np.ones(2)), FitNorm(), Terms.of(L1(0.1), 1, 2)), method="magic")
+
+
+def test_features_without_penalty_do_not_count_towards_the_limit_of_a_support() -> None:
+    A, b = np.eye(4), np.array([5.0, 4.0, 3.0, 2.0])
+    family = Family(Matrix(A, b), FitNorm.of(2), L1(1.0), 1, np.array([0.0, 1.0, 1.0, 1.0]))
+    np.testing.assert_array_equal(family.last_support(1), [True, True, False, False])
+    np.testing.assert_array_equal(family.last_support(0), [True, False, False, False])
