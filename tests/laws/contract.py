@@ -169,7 +169,9 @@ def a_bad_number_is_refused_with_its_row(estimator: Any, rows: Log) -> None:
 
 def columns_of_another_size_are_refused(estimator: Any, rows: Log) -> None:
     for name in ("ratio", "discount", "start"):
-        _refused(estimator, rows.but(**{name: getattr(rows, name)[:-1]}), name, "48")
+        column = getattr(rows, name)
+        for other in (column[:-1], np.append(column, column[:1])):
+            _refused(estimator, rows.but(**{name: other}), name, "48")
     _refused(estimator, rows.but(X_next=rows.X_next[:-1]), "X_next", "47", "48")
     _refused(estimator, rows.but(X_next=rows.X_next[:, :-1]), "3 features", "4 features")
     _refused(estimator, rows[:0], "0 sample")
