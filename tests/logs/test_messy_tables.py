@@ -71,6 +71,41 @@ def test_any_encoding_and_separator_give_the_same_log(tmp_path: Path, encoding: 
     assert one.action_names == other.action_names
 
 
+@pytest.mark.parametrize(
+    ("cells", "numbers", "unit"),
+    [
+        (["37.2 °C", "38 °C", "36.6"], [37.2, 38.0, 36.6], "°C"),
+        (["37,2 °C", "<35,5 °C", "40,0°C"], [37.2, 35.5, 40.0], "°C"),
+        (["45 %", "7%", "100 %"], [45.0, 7.0, 100.0], "%"),
+        (["$1,200.50", "-$3.20", "$-4"], [1200.5, -3.2, -4.0], "$"),
+        (["1.234,5 €", "2,5 €", "−3 €"], [1234.5, 2.5, -3.0], "€"),
+    ],
+)
+def test_a_unit_beside_the_numbers_of_a_column_is_taken_off_and_said(
+    cells: list[str], numbers: list[float], unit: str
+) -> None:
+    made = prepare({"x": cells, "action": ["a", "b", "a"], "reward": [1, 2, 3]}, bandit=True)
+    np.testing.assert_array_equal(made.transitions.observation[:, 0], numbers)
+    said(made.notes, f"`x` is written with the unit {unit!r}")
+
+
+def test_names_and_several_units_are_no_numbers_with_a_unit() -> None:
+    columns = {
+        "kind": ["Type 1", "Type 2", "Type 1"],
+        "temp": ["30 °C", "90 °F", "31 °C"],
+        "pill": ["B12", "B6", "B12"],
+    }
+    made = prepare({**columns, "action": ["10 mg", "20 mg", "10 mg"], "reward": [1, 2, 3]}, bandit=True)
+    assert made.action_names == ("10 mg", "20 mg")
+    said(made.notes, "'Type 1', 'Type 2'", "'30 °C', '31 °C', '90 °F'", "'B12', 'B6'")
+
+
+def test_doses_are_actions_in_the_order_of_their_size() -> None:
+    made = prepare({"x": [1, 2, 3], "action": ["10,5", "9,5", "10,5"], "reward": ["$1", "$2", "$3"]}, bandit=True)
+    assert made.action_names == ("9,5", "10,5")
+    said(made.notes, "`reward` is written with the unit '$'")
+
+
 def test_separators_at_the_end_of_lines_make_no_column(tmp_path: Path) -> None:
     path = tmp_path / "stays.csv"
     path.write_text("\n".join(line + ";;" for line in STAYS.splitlines()))

@@ -306,6 +306,8 @@ def _flags(found: Visits, column: Column, notes: Notes) -> Array:
 def _reward(found: Visits, column: Column, keep: Sequence[str], notes: Notes) -> Array:
     """A number per row; an outcome of the whole episode stands in its last row and is 0 before."""
     reading = meaning(column.cells, column.weight, found.hints[column.name])
+    if not found.worth:
+        raw_columns.say_how(column, reading, found.hints[column.name], notes)
     values, gaps = column.spread(_worth(column, reading, found.worth, notes)), column.gaps
     if np.isnan(values[~gaps]).any():
         return np.zeros(len(values))

@@ -42,6 +42,10 @@ MOST_WORDS = 40  # distinct cells in which yes and no are looked for
 PLAIN = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LIMIT = re.compile(r"([<>≤≥])=?\s*(.+)")
 BLANKS = re.compile(r"(?<=[0-9])[ '’\u00a0\u202f](?=[0-9]{3}(?![0-9]))")  # between groups of thousands
+# "37.2 °C", "45 %", "$1,200", "-€3": money may stand before a number, any unit after it. "Type 2" and "B12" are names.
+UNIT = re.compile(
+    r"(?P<sign>[+−-]?)\s*(?P<money>[$€£¥₹]?)\s*(?P<number>[+−-]?[0-9.,][^a-zA-Z°%]*?)\s*(?P<after>[^0-9.,+−-]*)"
+)
 COMMAS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 DOTS = re.compile(r"(?<=[0-9])\.(?=[0-9]{3}(?![0-9]))")
 # A comma is decimal where other than three digits follow it, or no digit but 0 stands before it: 4,5 and 0,125.
@@ -239,12 +243,14 @@ def _is_word(one: Any) -> bool:
 
 
 def _numbers(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
-    texts = [one for one in cells if isinstance(one, str)]
+    unit = how["unit"] if "unit" in how else _common_unit(cells)
+    plain = [_without_unit(one, unit) for one in cells]
+    texts = [one for one in plain if isinstance(one, str)]
     comma = how.get("comma", any(DECIMAL_COMMA.fullmatch(BLANKS.sub("", text)) for text in texts))
     comma = comma or (bool(how.get("comma_likely")) and any("," in text for text in texts))
     grouped = any(re.search(r"[0-9]\.[0-9]{3},[0-9]", text) for text in texts)
     values, limit, bad = np.full(len(cells), np.nan), np.zeros(len(cells)), []
-    for i, one in enumerate(cells):
+    for i, one in enumerate(plain):
         if one is None or (isinstance(one, str) and one.lower() in GAPS_AMONG_NUMBERS):
             continue
         beyond = LIMIT.fullmatch(one) if isinstance(one, str) else None
@@ -253,7 +259,30 @@ def _numbers(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
             limit[i] = 0 if beyond is None else -1 if beyond[1] in "<≤" else 1
         except (TypeError, ValueError):
             bad.append(i)
-    return Reading("number", values, limit, {"comma": bool(comma)}, tuple(bad))
+    return Reading("number", values, limit, {"comma": bool(comma), "unit": unit}, tuple(bad))
+
+
+def _common_unit(cells: Sequence[Any]) -> str:
+    """The one unit that cells write beside their numbers; none where they write several, or where none has a number."""
+    found = {_unit_and_number(one)[0] for one in cells if isinstance(one, str)} - {""}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _without_unit(one: Any, unit: str) -> Any:
+    if not unit or not isinstance(one, str):
+        return one
+    own, rest = _unit_and_number(one)
+    return rest if own == unit else one
+
+
+def _unit_and_number(text: str) -> tuple[str, str]:
+    """The unit of a cell and the cell without it; no unit where the cell is a plain number, or holds no number."""
+    beyond = LIMIT.fullmatch(text)
+    match = UNIT.fullmatch(beyond[2] if beyond else text)
+    if match is None or not any(digit.isdigit() for digit in match["number"]):
+        return "", text
+    sign = beyond[1] if beyond else ""
+    return match["money"] + match["after"], f"{sign}{match['sign']}{match['number']}"
 
 
 def number(entry: Any, comma: bool = False, grouped: bool = False) -> float:

@@ -78,12 +78,15 @@ def as_read(column: Column, known: Known, notes: Notes) -> Reading:
             f"`{column.name}` holds {kind}, but {texts} {notes.where(rows)}: correct them, take them as missing with "
             f"{words}, or read the column as text with {option('--text', column.name)}."
         )
-    _say_how(column, reading, known, notes)
+    say_how(column, reading, known, notes)
     return reading
 
 
-def _say_how(column: Column, reading: Reading, known: Known, notes: Notes) -> None:
+def say_how(column: Column, reading: Reading, known: Known, notes: Notes) -> None:
+    """Note how the cells of a column were written, where that is worth a look."""
     how = reading.how
+    if how.get("unit"):
+        notes.done.append(f"`{column.name}` is written with the unit {how['unit']!r}, which was taken off its numbers.")
     if how.get("comma"):
         notes.done.append(f"`{column.name}` has decimal commas.")
     thousands = [one for one in column.cells if isinstance(one, str) and "," in one]
@@ -126,7 +129,7 @@ def observed(
 
 def written_as(reading: Reading) -> dict[str, Any]:
     """How the cells are written, as far as a later table must be read alike."""
-    return {name: reading.how[name] for name in ("comma", "day_first") if name in reading.how}
+    return {name: reading.how[name] for name in ("comma", "day_first", "unit") if name in reading.how}
 
 
 def _filled(
@@ -258,17 +261,15 @@ def codes(column: Column, notes: Notes, known: Sequence[str] = (), join: bool = 
         notes.problems.append(f"`{column.name}` has {len(counts):,} different actions: group them into fewer.")
     key = folded if join else str
     new = sorted(set(counts) - {name for name in counts if key(name) in set(map(key, known))})
-    order = [*known, *(sorted(new, key=float) if all(map(_is_number, new)) else new)]
+    sizes = meaning(new, np.ones(len(new)), {})
+    by_size = sizes.kind == "number" and not sizes.bad
+    order = [*known, *(new[i] for i in (np.argsort(sizes.values, kind="stable") if by_size else range(len(new))))]
     place = {key(name): code for code, name in enumerate(order)}
     found = [-1 if one is None else place[key(one)] for one in column.cells]
     taken = np.bincount(column.spread(found)[~column.gaps], minlength=len(order))
     listed = ", ".join(f"{code} = {text} ({counted(taken[code])})" for code, text in list(enumerate(order))[:20])
     notes.done.append(f"`{column.name}` is the action: {listed}{' …' if len(order) > 20 else ''}.")
     return column.spread(found), tuple(order)
-
-
-def _is_number(text: str) -> bool:
-    return meaning([text], np.ones(1), {}).kind == "number"
 
 
 def flags(column: Column, notes: Notes) -> Array:
@@ -291,6 +292,7 @@ def flags(column: Column, notes: Notes) -> Array:
 def numbers(column: Column, notes: Notes, known: Known, *, most: float = np.inf) -> Array:
     """A column that must be there: finite numbers, between 0 and `most` if that is finite."""
     reading = meaning(column.cells, column.weight, {**known, "kind": "number"})
+    say_how(column, reading, known, notes)
     values = column.spread(reading.values)
     wrong = np.isnan(values) | (((values > most) | (values < 0)) & np.isfinite(most))
     if wrong.any():
