@@ -107,6 +107,14 @@ def test_importance_belongs_to_columns_and_shapes_show_how() -> None:
     json.dumps(answer.to_dict())
 
 
+def test_the_selector_s_frequency_is_not_that_of_columns_that_importance_brought_in() -> None:
+    found = case()
+    result = evaluate(found.log, gamma=found.gamma, n_resamples=4)
+    unchosen = [f for f in result.features if f.frequency is None]
+    assert unchosen, "of the columns that matter here some are curved, and the selector looks at straight lines"
+    assert all(c.matters for c in result.columns if c.name in {f.name for f in unchosen})
+
+
 def test_shapes_are_on_the_page_and_in_a_picture() -> None:
     pytest.importorskip("matplotlib").use("Agg")
     answer = evaluate(case(episodes=200).log, gamma=0.97, **QUICK)

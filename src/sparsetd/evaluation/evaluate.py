@@ -182,7 +182,9 @@ def _features(found: Judgement, detail: Detail) -> tuple[Feature, ...]:
             low, high = (float(width * end) for end in e.interval(level))
             own = e.value / float(basis.units.scale[column])
             rows.append((int(column), str(names[column]), float(width * e.value), (low, high), own))
-    kept = [None if detail.kept is None else float(detail.kept[column]) for column, *_ in rows]
+    # The frequency is that of the selector: it says nothing of a column that only its importance brought in.
+    known = {} if detail.kept is None else {column: float(detail.kept[column]) for column in chosen}
+    kept = [known.get(column) for column, *_ in rows]
     out = [Feature(*row[1:], share, row[0]) for row, share in zip(rows, kept, strict=True)]
     return tuple(sorted(out, key=lambda f: -abs(f.weight)))
 
