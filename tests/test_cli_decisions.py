@@ -279,6 +279,13 @@ def test_a_family_of_rules_has_a_value_for_every_threshold(capsys):
     assert len(data["values"]) == 2
 
 
+def test_a_family_of_rules_stands_beside_other_policies(capsys):
+    words = ("--target", "behavior", "--target", "1 if ill > {-0.5, 0.5}")
+    code, out, _ = run(capsys, "compare", "log.csv", *words, "--json")
+    assert code == 0
+    assert [value["name"] for value in json.loads(out)["values"]] == ["behavior", "1 if ill > -0.5", "1 if ill > 0.5"]
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -192,6 +192,7 @@ def test_kills_change_no_byte(tmp_path):
         (({"step_size": [0.1]}, "walk", {"metric": "rmse"}), "choose from rmspbe"),
         (({"step_size": [0.1]}, "nothing"), "not on str"),
         (({"step_size": [0.1]}, "walk", {"n_runs": 0}), "n_runs=0 runs nothing"),
+        (({"gamma": [0.5, 0.9]}, "walk"), "the discount belongs to the data"),
         (({"fit_intercept": [True]}, "walk"), "add a column of ones"),
         (({"step_size": [0.1]}, "one episode", {"n_runs": 2}), "one episode"),
     ],

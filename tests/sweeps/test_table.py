@@ -78,3 +78,18 @@ def test_bands_of_errors_stay_above_zero_and_the_axis_counts_transitions():
     assert made().plot_curves(ax=Figure().subplots()).get_xlabel() == "episode"
     with pytest.raises(ValueError, match="across='rows' is not known"):
         made().plot_curves(ax=Figure().subplots(), across="rows")
+
+
+def test_a_setting_that_diverged_is_marked_at_the_upper_edge():
+    pytest.importorskip("matplotlib")
+    from matplotlib.figure import Figure
+
+    lost = {("a", 0.1, 1): [1.0, 3.0], ("a", 1.0, 1): [5.0, np.nan], ("b", 0.1, 1): [np.nan, np.nan]}
+    ax = Figure().subplots()
+    made(values=lost).plot("step", ax=ax)
+    marks = [
+        points.get_offsets().tolist() for points in ax.collections if len(points.get_offsets()) and points.get_paths()
+    ]
+    assert [[1.0, 1.0]] in marks
+    assert [[0.1, 1.0]] in marks
+    assert [line.get_label() for line in ax.get_lines()] == ["a", "b"]

@@ -216,14 +216,24 @@ def compare(
 
 def _named(targets: Any) -> tuple[dict[str, Any], tuple[float, ...]]:
     """The policies by name, and their thresholds where they are a family of rules."""
-    family = policy(targets) if isinstance(targets, str) and is_rule(targets) else targets
-    if isinstance(family, Family):
+    family = _family(targets)
+    if family is not None:
         return {rule.text: rule for rule in family}, tuple(family.thresholds)
     if not isinstance(targets, Mapping) or not targets:
         raise ValueError("`targets` must name the policies to compare: pass {'current': 'behavior', 'new': …}.")
     if any(not isinstance(name, str) or not name.strip() for name in targets):
         raise ValueError("`targets` has an empty name: give every policy a name.")
-    return dict(targets), ()
+    named: dict[str, Any] = {}
+    for name, form in targets.items():
+        several = _family(form)
+        named |= {name: form} if several is None else {rule.text: rule for rule in several}
+    return named, ()
+
+
+def _family(form: Any) -> Family | None:
+    """The policies of a rule with a range of thresholds; None for any other form of a target."""
+    found = policy(form) if isinstance(form, str) and is_rule(form) else form
+    return found if isinstance(found, Family) else None
 
 
 def _cautions(said: Mapping[str, Sequence[Caution]]) -> tuple[Caution, ...]:

@@ -138,13 +138,13 @@ class Robustness:
     def sentence(self) -> str:
         """Γ* in words, beside the recorded columns."""
         if self.gamma == 1.0:
-            return "Chance alone may explain the difference, without any unrecorded cause."
+            return "Chance alone may explain the difference to what was done, without any unrecorded cause."
         if self.gamma is None:
             found = f"No cause that changes the odds of the logged action by a factor of up to {self.tried:g}"
-            found += " at every decision explains the difference away"
+            found += " at every decision explains the difference to what was done away"
         else:
-            found = "To explain the difference away, an unrecorded cause would have to change the odds of the logged "
-            found += f"action by a factor of {self.gamma:.2f} at every decision (Γ*)"
+            found = "To explain the difference to what was done away, an unrecorded cause would have to change the "
+            found += f"odds of the logged action by a factor of {self.gamma:.2f} at every decision (Γ*)"
         if not self.columns:
             return f"{found}."
         name, strength = self.columns[0]

@@ -47,6 +47,7 @@ def sweep(
         Every method must have every parameter of the grid. On a `Control` task: control
         learners such as `GreedyGQ`.
     grid : mapping from parameters to lists of values
+        Not `gamma`: the discount is that of the data, whatever a method says.
     data : Batch, FiniteMDP or Control
         A log (`featurize` makes its rows): all settings share its rows, and with several seeds its episodes are drawn
         with replacement. A finite problem: seed s stands for the rows of `problem.trajectory(n_rows, default_rng(s))`,
@@ -82,6 +83,8 @@ def sweep(
         raise ValueError(f"n_runs={n_runs} runs nothing: pass 1 or more")
     which = range(random_state, random_state + n_runs)
     dtype = options.pop("dtype", "float32")
+    if "gamma" in grid and not isinstance(data, Control):
+        raise ValueError("the discount belongs to the data, whose rows hold it: sweep data made with each gamma apart")
     task = _task(data, metric, len(which) > 1, options)
     settings = settings_of(learners, grid, n_runs)
     pieces = [(s, part) for s in which for part in _parts(len(settings), task.together)]

@@ -82,7 +82,8 @@ class Sweep(Framed):
     def plot(self, parameter: str, by: str | None = None, ax: Any = None) -> Any:
         """Sensitivity: the metric against one parameter, the others at their best for each of its values.
 
-        Bands are 95 % confidence intervals of the mean over seeds. A setting with a run that diverged is left out.
+        Bands are 95 % confidence intervals of the mean over seeds. A cross at the upper edge marks a
+        setting of which a run diverged.
         """
         if parameter not in self.parameters:
             raise ValueError(f"{parameter!r} is not in the grid: choose from {', '.join(self.parameters)}")
@@ -91,9 +92,12 @@ class Sweep(Framed):
         for method, group in _by(numbers, "method"):
             each_value = _best_of(sorted(group, key=lambda m: m[parameter]), parameter, name)
             drawn = [m for m in each_value if np.isfinite(m["mean"])]
-            if drawn:
-                x, mean, half = (np.array([m[key] for m in drawn], dtype=float) for key in (parameter, "mean", "half"))
-                _line(ax, x, mean, half, method)
+            x, mean, half = (np.array([m[key] for m in drawn], dtype=float) for key in (parameter, "mean", "half"))
+            colour = _line(ax, x, mean, half, method)
+            lost = [m[parameter] for m in each_value if m["failed"]]
+            ax.scatter(
+                lost, [1.0] * len(lost), marker="x", color=colour, clip_on=False, transform=ax.get_xaxis_transform()
+            )
         _finish(ax, parameter, name, [m[parameter] for m in numbers])
         return ax
 
@@ -164,8 +168,8 @@ def _half_width(values: Array) -> Array:
     return np.asarray(t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n))
 
 
-def _line(ax: Any, x: Array, mean: Array, half: Array, label: str) -> None:
-    """Draw a mean with its band; the band of a quantity that is never negative stays above zero.
+def _line(ax: Any, x: Array, mean: Array, half: Array, label: str) -> Any:
+    """Draw a mean with its band, and return its colour; the band of a quantity that is never negative stays above zero.
 
     Such a band is symmetric in the logarithm, m exp(±h/m), which is m ± h where h is small.
     """
@@ -174,6 +178,7 @@ def _line(ax: Any, x: Array, mean: Array, half: Array, label: str) -> None:
     factor = np.exp(np.minimum(half / np.where(mean > 0, mean, 1.0), 50.0))
     low, high = (mean / factor, mean * factor) if positive else (mean - half, mean + half)
     ax.fill_between(x, low, high, alpha=0.2, color=line.get_color(), lw=0)
+    return line.get_color()
 
 
 def _finish(ax: Any, across: str, upwards: str, values: list[float]) -> None:
