@@ -164,6 +164,16 @@ def test_a_killed_stream_continues_from_its_checkpoint(log, tmp_path):
         assert same(model, fresh(alone).fit(X, y, **columns))
 
 
+@pytest.mark.parametrize("steps", [{}, {"step_size": 0.05}], ids=["automatic", "by hand"])
+def test_a_checkpoint_holds_a_penalty_with_an_intercept_on_many_features(steps, tmp_path):
+    n, wide = 40, 2**18
+    X = sp.csr_array((np.ones(n), (np.arange(n), np.arange(n))), shape=(n, wide))
+    batches = [{"X": X[k : k + 10], "y": np.ones(10)} for k in range(0, n, 10)]
+    model = ROTD(gamma=0.5, rho_theta=0.01, fit_intercept=True, **steps)
+    kept = fit_stream(fresh(model), batches, checkpoint=tmp_path / "kept", seconds_per_save=0)
+    assert same(kept, fit_stream(fresh(model), batches))
+
+
 def test_progress_counts_batches(log, monkeypatch):
     monkeypatch.setattr(progress, "EVERY", 0.0)
     said = io.StringIO()
@@ -230,6 +240,11 @@ def test_a_model_that_cannot_go_on_says_so(log, tmp_path):
     model_file.save(fit_stream(fresh(MODELS[0]), batches), tmp_path / "m")
     with pytest.raises(ValueError, match="X has 79 features, but TD is expecting 80"):
         fit_stream(model_file.load(tmp_path / "m"), [b | {"X": b["X"][:, 1:]} for b in batches])
+
+
+def test_a_model_of_the_command_line_says_how_it_goes_on(log):
+    with pytest.raises(TypeError, match=r"ValueFunction .* `partial_fit\(log\)`, or .* `sparsetd fit --init`"):
+        fit_stream(estimators.ValueFunction(None, TD()), list(cut(log, 50)))
 
 
 def test_a_killed_continuation_begins_with_the_model_it_was_given(log, tmp_path):

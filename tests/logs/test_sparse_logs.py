@@ -67,6 +67,30 @@ def test_the_rows_are_those_of_the_dense_log(logs: dict[str, str], name: str) ->
     assert len(sparse.to_frame()) == len(full)
 
 
+def test_values_that_a_model_was_fitted_with_are_asked_for(logs: dict[str, str], tmp_path: Path, capsys) -> None:
+    table = pq.read_table(logs["sparse"]).rename_columns({"indices": "hashes", "values": "sizes"})
+    pq.write_table(table, tmp_path / "log.parquet")
+    source, model, named = str(tmp_path / "log.parquet"), str(tmp_path / "m"), ["--column", "indices=hashes"]
+    settings = ["--method", "TDC", "--gamma", "0.9", "--quiet"]
+    assert main(["fit", source, "--out", model, *named, "--column", "values=sizes", *settings]) == 0
+    assert main(["predict", model, source, *named]) == 2
+    assert "name it with --column values=NAME" in capsys.readouterr().err
+
+
+def test_shard_says_what_it_leaves_out_and_knows_the_role_of_a_column(
+    logs: dict[str, str], tmp_path: Path, capsys
+) -> None:
+    table = pq.read_table(logs["dense"]).rename_columns({"target_prob": "new_p"})
+    pq.write_table(table.append_column("note", pa.array(["x"] * len(table))), tmp_path / "log.parquet")
+    folder = str(tmp_path / "shards")
+    assert main(["shard", str(tmp_path / "log.parquet"), "--out", folder, "--column", "target_prob=new_p"]) == 0
+    assert "left out, because they have no role (--column ROLE=NAME): 'note'" in capsys.readouterr().out
+    found = evaluate(folder, "target_prob", gamma=0.9, features=None, n_resamples=0)
+    assert found.value == pytest.approx(
+        evaluate(logs["dense"], gamma=0.9, features=None, n_resamples=0).value, rel=1e-9
+    )
+
+
 @pytest.mark.parametrize("name", ["sparse", "folder", "pattern"])
 def test_fit_and_predict_give_the_values_of_the_dense_log(logs, name: str, tmp_path: Path, capsys) -> None:
     settings = ["--method", "LSTD", "--set", "alpha=0.01", "--gamma", "0.9", "--features", "raw", "--quiet"]

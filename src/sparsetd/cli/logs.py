@@ -13,6 +13,7 @@ from sparsetd import logs
 from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
 from sparsetd.cli.options import COLUMNS, LOG, SIZES, SOURCES, at_least, check_output, seed_of
 from sparsetd.logs import sharding
+from sparsetd.logs.door import Log
 from sparsetd.logs.prepare import KEEP, MISSING, MessyLog
 from sparsetd.storage.atomic import replace_file
 
@@ -157,7 +158,10 @@ def shard(args: Namespace, _: Console) -> Outcome:
     manifest = sharding.shard(args.logs, args.out, n_shards=args.shards, **dict(args.column))
     counts = {"rows": manifest["rows"], "episodes": manifest["episodes"], "shards": len(manifest["shards"])}
     text = f"{counts['rows']:,} rows of {counts['episodes']:,} episodes in {counts['shards']:,} shards: {args.out}"
-    return Outcome(text, {"out": args.out, **counts})
+    ignored = Log(*args.logs, **dict(args.column)).schema.ignored
+    if ignored:
+        text += f"\nleft out, because they have no role (--column ROLE=NAME): {', '.join(map(repr, ignored))}"
+    return Outcome(text, {"out": args.out, **counts, "left_out": list(ignored)})
 
 
 @command(*LOG)

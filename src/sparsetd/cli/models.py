@@ -170,6 +170,11 @@ def fit(args: Namespace, console: Console) -> Outcome:
     model = ValueFunction(_features(kind), estimator) if earlier is None else earlier
     what = f"{len(log):,} transitions" if whole else f"{len(parts)} shards"
     console.progress(f"fitting {type(estimator).__name__} to {what}")
+    if whole and log.truncated.any():
+        console.progress(
+            f"{log.truncated.sum():,} of {log.n_episodes:,} episodes were cut: their last rows have no known "
+            "successor, and unless a column holds it they are left out"
+        )
     if not whole:
         fit_shards(model, parts, checkpoint=args.checkpoint, warm_start=earlier is not None)
     elif args.checkpoint is None:
@@ -181,7 +186,7 @@ def fit(args: Namespace, console: Console) -> Outcome:
         model._learn(log, policy, partial(fit_in_parts, model.estimator_, **how))
     model.policy_ = None  # a function cannot be kept in a file; the action values can
     notes = {"log": args.log, "gamma": estimator.gamma, "policy": args.target or "", "init": args.init or ""}
-    notes["buckets"] = dict(args.column).get("buckets")
+    notes |= {name: dict(args.column).get(name) for name in ("buckets", "values")}
     model_file.save(model, out or args.out, notes=notes)
     if exported is not None:
         _export(model, exported, notes)
@@ -323,9 +328,15 @@ def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
     values: list[Any] = []
     episode: list[Any] = []
     asked = {role: names for role, names in args.column if role in (*STATE, *SPARSE, *SIZES, "sql")}
-    buckets = model_file.read_notes(args.model).get("buckets")  # as the model was fitted
+    notes = model_file.read_notes(args.model)  # how the model was fitted
+    buckets, weights = notes.get("buckets"), notes.get("values")
     source = args.log if args.like is None else prepare(args.log, like=args.like).columns
     log = Log(source, **dict.fromkeys(OTHERS) | asked | ({"buckets": buckets} if buckets else {}))
+    if weights and log.schema.indices and not log.schema.values:
+        raise WrongInput(
+            f"{args.model} was fitted to sparse rows with values (their column was {weights!r}), and these rows have "
+            "none: name it with --column values=NAME"
+        )
     for table in log:
         rows, ids = observed(table, log.schema), array(table, "episode")
         names = log.schema.names(rows.shape[1])

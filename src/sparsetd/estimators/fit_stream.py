@@ -71,6 +71,11 @@ def fit_stream(
     """
     models = list(estimators) if isinstance(estimators, Sequence) else [estimators]
     for model in models:
+        if not hasattr(model, "_passes"):
+            raise TypeError(
+                f"{type(model).__name__} holds more than an estimator: a model of `sparsetd fit` goes on with its own "
+                "`partial_fit(log)`, or on the command line with `sparsetd fit --init`."
+            )
         if model._passes != 1:
             raise ValueError(f"{type(model).__name__} has n_passes={model._passes}, but a stream is read once: use 1")
     total = len(batches) if isinstance(batches, Sequence) else None

@@ -11,6 +11,7 @@ Both keep the same law (`compiled.law`): a line per coordinate with (v, R) of ev
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,8 +173,13 @@ def _special(system: Any) -> Array:
 
 
 def _entries_key(solver: Any, system: Any) -> tuple[Any, ...]:
-    factor = None if system.factor is None or not system.fixed.l1.any() else system.factor.tolist()
+    factor = _digest(system.factor) if system.fixed.l1.any() else None
     return _constant(solver), system.fixed.l1.tolist(), factor
+
+
+def _digest(factor: Array | None) -> str | None:
+    """A name for the weights of the features: they are as many as the features, too many for the header of a file."""
+    return None if factor is None else hashlib.sha256(factor.tobytes()).hexdigest()
 
 
 def _constant(solver: Any) -> float:
@@ -279,8 +285,7 @@ def _entries_part(state: Any, at: slice) -> Any:
 
 def _awake_key(_: Any, system: Any) -> tuple[Any, ...]:
     """Another penalty counts from the current point on, which the dense steps leave as it is for one more row."""
-    factor = None if system.factor is None else system.factor.tolist()
-    return system.fixed.l1.tolist(), system.fixed.l2.tolist(), factor
+    return system.fixed.l1.tolist(), system.fixed.l2.tolist(), _digest(system.factor)
 
 
 def _begin_awake(solver: Any, state: Any, system: Any) -> dict[str, Any]:
