@@ -229,7 +229,7 @@ def _targets(args: Namespace, pairs: list[tuple[str, str]]) -> tuple[Any, str | 
 
 
 def _groups(args: Namespace, n_parts: int) -> Any:
-    """Return what --by names: an observed column, or one that is read for it."""
+    """The argument `by` from --by: the name of an observed column, or of one that is read for this."""
     if args.by is None or n_parts > 1:
         return args.by
     try:

@@ -261,7 +261,7 @@ def _layout(prog: str) -> argparse.HelpFormatter:
 
 
 def _nearest(message: str) -> str:
-    """Return what the user may have meant: the new name of an old word, or a known word that is spelt nearly so."""
+    """A guess at the word that the user meant: the new name of an old one, or a known word of nearly that spelling."""
     unknown = [word.partition("=")[0] for word in message.partition("unrecognized arguments: ")[2].split()]
     renamed = [f"'{word}' is now '{RENAMED[word]}'" for word in unknown if word in RENAMED]
     if renamed:

@@ -21,7 +21,7 @@ from sparsetd.logs.text import is_number
 from sparsetd.storage.atomic import regular_file
 from sparsetd.storage.cache import Cache
 
-MOST = 2**31  # of anything that is counted on a command line: more would only be noticed when memory is gone
+MOST = 2**31  # the largest count on a command line: a larger one would only be noticed when memory is gone
 
 
 class Assignments(Action):
@@ -174,7 +174,7 @@ def read_shards(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
 
 
 def engine_of(args: Namespace) -> Any:
-    """Return who reads the shards."""
+    """The engine that reads the shards; None for this process."""
     if args.scheduler is not None:
         from sparsetd.logs.dask import Dask
 

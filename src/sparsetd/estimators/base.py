@@ -1,4 +1,4 @@
-"""What every estimator shares: rows in, a fitted linear value function out."""
+"""The base of every estimator: rows in, a fitted linear value function out."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32
 # A fit is cut into so many chunks that its history has some points; chunking never changes the result.
 HISTORY_POINTS = 12
 HISTORY_ROWS = 500
-MADE_WHEN_READ = ("aux_", "dual_")  # of a stream
-WORTH_A_COPY = 2**17  # numbers of dense rows: to copy the state is then cheaper than to look at them all beforehand
+MADE_WHEN_READ = ("aux_", "dual_")  # few people read them, and for a stream each is as long as θ
+WORTH_A_COPY = 2**17  # with more numbers in dense rows, copying the state costs less than checking them beforehand
 
 
 class DivergenceWarning(ConvergenceWarning):
@@ -295,7 +295,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         )
 
     def _run(self, n_features: int, triple: Triple | None = None) -> Run:
-        """Return what the driver needs, built once per call: begin → take … take → finish."""
+        """The triple and the penalty's factors, built once per call: begin → take … take → finish."""
         return *(triple or self.triple()), self._factor(n_features)
 
     def _begin(self, batch: Batch, triple: Triple | None = None) -> Run:
@@ -342,7 +342,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         self._last = theta
 
     def _refuse_bad_rows(self, batch: Batch) -> None:
-        """A dense stream stops at a row that is not finite as if it had diverged there: say which of the two it was."""
+        """Say whether a dense stream diverged or met a row that is not finite: it stops alike at both."""
         if getattr(self._state, "diverged", False):
             check_finite("X", batch.phi)
             if not isinstance(batch.phi_next, Following):
@@ -386,7 +386,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         return self.__dict__[name]
 
     def _doubt(self, coef: Array) -> str:
-        """What cannot be right about a fit that came to its end, as the end of a sentence about the method."""
+        """A doubt about a fit that came to its end, as the end of a sentence about the method; or nothing."""
         start = None if self.coef_init is None else self._initial(len(coef))
         complaint = self._watch.complaint(coef, start) if self.status_ in ("finished", "converged") else ""
         self._watch = self._watch.rested()
@@ -498,7 +498,7 @@ def _is_asked_first(triple: Triple) -> bool:
 
 @contextmanager
 def _restored_on_error(model: BaseTD, copied: bool = False) -> Iterator[None]:
-    """What fails leaves the model as it was; `copied`: even where its state is changed in place."""
+    """Restore the model if the block fails; with `copied`, also a state that is changed in place."""
     before = dict(vars(model))
     if copied:
         before["_state"] = deepcopy(model._state)

@@ -18,7 +18,7 @@ from sparsetd.system import Batch, rows_of
 
 COLUMNS = ("ratio", "discount", "start", "interest")
 
-# Of the last level of cache, a part that leaves room for the states. A smaller block would fit a core's own cache, but
+# A part of the last level of cache, which leaves room for the states. A smaller block would fit a core's own cache, but
 # then every model's state would have to be fetched more often.
 BLOCK_BYTES = 2**22
 
@@ -197,7 +197,7 @@ def _checked(models: list[Any], rows: dict[str, Any]) -> list[Batch]:
 
 
 def _blocks(batch: Batch) -> list[slice]:
-    """Rows of φ and φ' that the cache holds while all models take them; CSR rows are so short that it makes no odds."""
+    """Blocks of rows that stay in the cache while all models take them. CSR rows are so short that one block will do."""
     if batch.is_sparse:
         return [slice(None)]
     size = max(1, BLOCK_BYTES // (2 * batch.phi.itemsize * batch.n_features))
@@ -234,7 +234,7 @@ def _stack(above: Any, below: Any) -> Any:
 
 
 def _kept(models: list[Any], held: dict[str, Any], mark: str) -> dict[str, Any]:
-    """Return what a stream under way has to remember; `mark` says which rows it has seen."""
+    """The memory of a stream under way; `mark` says which rows it has seen."""
     states = [
         {"_state": m._state, "history_": m.history_, "_last": m._last, "_watch": m._watch.rested()} for m in models
     ]

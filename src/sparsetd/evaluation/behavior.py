@@ -108,7 +108,7 @@ def estimate_behavior(
     classifier : scikit-learn classifier, optional
         Anything with `predict_proba`; a standardised logistic regression by default.
     features : array or sparse matrix (n, d), optional
-        What the classifier sees; the observations by default.
+        The inputs of the classifier; the observations by default.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def estimate_behavior(
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)) if classifier is None else classifier
     hashes = hashed(log.ids(), SALT)
     n_actions, begins = int(action.max()) + 1, cuts(hashes, n_folds)
-    # In the order of the hashes, so that the order of the log does not even change the rounding.
+    # Rows go in the order of the hashes: the order of the log then changes nothing, not even the rounding.
     order = np.argsort(np.repeat(hashes, _lengths(log)), kind="stable")
     action, X, fold = action[order], X[order], _folds(log, begins)[order]
     frequencies = np.bincount(action, minlength=n_actions) / len(action)
@@ -179,13 +179,13 @@ class _Fit:
         """p(·|s) of every row."""
         table = np.full((X.shape[0], self.n_actions), self.unseen)
         table[:, self.classes] = 1.0 if self.model is None else self.model.predict_proba(X)
-        table = np.maximum(table, np.finfo(float).tiny)
+        table = np.maximum(table, np.finfo(float).tiny)  # a logarithm is taken of it later
         return np.asarray(table / table.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
 class Calibrated:
-    """μ̂(·|s) for any episodes: those that a classifier learnt from get that of another fold, by a hash of their ids."""
+    """μ̂(·|s) for any episodes. The hash of its id gives an episode the classifier that did not learn from it."""
 
     fits: tuple[_Fit, ...]
     begins: Array

@@ -177,7 +177,7 @@ def rule(*, model: bool = True, says_remedy: bool = True) -> Callable[[Test], Te
 
 
 def found_in(evidence: Evidence) -> list[Caution]:
-    """Return what all rules say of an answer."""
+    """All cautions that apply to an answer."""
     cautions = (rule.caution(evidence) for rule in RULES)
     return [caution for caution in cautions if caution is not None]
 

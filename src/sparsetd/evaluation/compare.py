@@ -237,7 +237,7 @@ def _family(form: Any) -> Family | None:
 
 
 def _cautions(said: Mapping[str, Sequence[Caution]]) -> tuple[Caution, ...]:
-    """Return what speaks against each value, with the policy's name before it; once what is said of all alike."""
+    """The cautions of all policies, each with the policy's name before it; one that all share stands alone, once."""
     if len(said) == 1:
         return by_severity(next(iter(said.values())))
     found: list[Caution] = []
@@ -250,7 +250,7 @@ def _cautions(said: Mapping[str, Sequence[Caution]]) -> tuple[Caution, ...]:
 
 
 def _best(differences: Together, names: list[str]) -> tuple[str, ...]:
-    """All but those that another policy beats: the interval of a difference lies on one side of 0."""
+    """The policies that no other one beats. A policy is beaten if the interval of the difference excludes 0."""
     worse = set()
     for a, b in differences:
         low, high = differences.interval((a, b))

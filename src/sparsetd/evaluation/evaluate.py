@@ -105,7 +105,7 @@ def evaluate(
 
 
 def _boosted(found: Judgement) -> Estimate:
-    """Return what boosted trees say of the sample."""
+    """The value of the sample by boosted trees."""
     found.settings.tell("asking boosted trees")
     part = found.log.sample.under(0)
     cluster = np.searchsorted(part.episodes.clusters, part.episodes.of, side="right")
@@ -113,7 +113,7 @@ def _boosted(found: Judgement) -> Estimate:
 
 
 def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
-    """Return what is handed back of the k-th policy."""
+    """The `Evaluation` of the k-th policy of a judgement."""
     own, log, settings = found.policies[k], found.log, found.settings
     observed = Estimate.of_influence("observed mean return", *found.logged.observed)
     modelled = Estimate.of_influence("logged behaviour, modelled", *found.logged.modelled)
@@ -141,7 +141,7 @@ def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
 
 
 def _details(found: Judgement, own: Judged, detail: Detail) -> dict[str, Any]:
-    """Return what only a single answer shows."""
+    """The attributes of an `Evaluation` that `compare` leaves out."""
     return {
         "bellman": detail.bellman,
         "features": _features(found, detail),
@@ -190,7 +190,7 @@ def _features(found: Judgement, detail: Detail) -> tuple[Feature, ...]:
 
 
 def _fit(found: Judgement, detail: Detail) -> str:
-    """Return what the value was computed from, in words."""
+    """A sentence about the functions of the columns that the value was computed from."""
     built, basis = found.first.basis.built, found.first.basis
     if built is None:
         return fit_sentence(detail.choice, len(found.log.names), len(basis.columns))

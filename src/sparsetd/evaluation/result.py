@@ -1,4 +1,4 @@
-"""What an evaluation hands back: the answer, how sure it is, and what it rests on."""
+"""The result of an evaluation: the answer, how sure it is, and the evidence behind it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.selection import Summary
 from sparsetd.storage.atomic import replace_file
 
-MOST_ACTIONS = 5  # whose shares are told in words
+MOST_ACTIONS = 5  # actions whose shares are told in words
 SIGNS = {"red": "DO NOT USE", "amber": "caution", "note": "note"}
 # Keys of `to_dict` that differ from the name of the attribute, and attributes that are told by several keys.
 RENAMED = {
@@ -49,7 +49,7 @@ class Decision:
         raise NotImplementedError
 
     def _payload(self) -> dict[str, Any]:
-        """What the page is made of."""
+        """The data that the page is made from."""
         return self.to_dict()
 
     def sentence(self) -> str:
@@ -77,7 +77,7 @@ class Decision:
 
 
 def closing_lines(cautions: Iterable[Caution]) -> list[str]:
-    """How every printed answer ends: with what speaks against it, and with what no log can tell."""
+    """The last lines of every printed answer: its cautions, and the assumptions that no log can check."""
     return [*(f"{SIGNS[caution.severity]}: {caution}" for caution in cautions), ASSUMPTIONS]
 
 

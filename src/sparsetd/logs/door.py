@@ -32,7 +32,7 @@ from sparsetd.logs.text import open_csv, open_jsonl, typed
 from sparsetd.storage.container import distinct
 
 MAX_BYTES = MOST
-TOLD = 6  # problems of a table, one sentence each
+TOLD = 6  # problems of a table that are listed, one sentence each
 BATCH = 65_536  # rows that are read at a time
 HEAD = 2**16  # bytes of a text whose lines stand for all of it
 
@@ -137,7 +137,7 @@ class _Look:
         self.problems: list[Exception] = []
 
     def tried(self, check: Callable[..., Any], *args: Any, **how: Any) -> Any:
-        """Return what a check returns; None where it finds something wrong."""
+        """The result of a check; None if it finds something wrong, which is kept for `tell`."""
         try:
             return check(*args, **how)
         except (ValueError, TypeError) as problem:
@@ -145,7 +145,7 @@ class _Look:
             return None
 
     def at(self, role: str, check: Callable[..., Any], **how: Any) -> Any:
-        """Return what a check makes of the column of a role; it gets None where there is no such column."""
+        """The result of a check on the column of a role; the check gets None if there is no such column."""
         name = getattr(self.schema, role)
         values = None if name is None else self.tried(array_of, name, self.raw[name])
         return None if values is None and name is not None else self.tried(check, name or role, values, self.n, **how)
@@ -333,14 +333,14 @@ def _joined_actions(
 
 
 def _learnt_alike(notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what `prepare` learnt from the sources, if it read their columns in the same way; else nothing."""
+    """The record of what `prepare` learnt, if all sources were read in the same way; else nothing."""
     first = notes[0].get("learnt") or {}
     same = all((some.get("learnt") or {}).get("columns") == first.get("columns") for some in notes)
     return dict(first) if same else {}
 
 
 def extent(source: Any, **columns: Any) -> tuple[int, int]:
-    """Rows and observed numbers in each; about so many in a text, and none where only reading would tell."""
+    """The number of rows and of observed numbers in each: an estimate for a text, 0 if only reading would tell."""
     paths = files_of(source)
     known = [_rows_in(path) for path in paths]
     if not paths or None in known:
@@ -383,7 +383,7 @@ def files_of(source: Any) -> list[Path]:
 
 
 def manifest_of(source: Any) -> dict[str, Any]:
-    """The manifest of a folder of shards; that of another source names no columns and no shards."""
+    """The manifest of a folder of shards; for any other source, one that names no columns and no shards."""
     path = Path(source, MANIFEST) if isinstance(source, (str, Path)) else None
     if path is None or not path.is_file():
         return {"columns": {}, "shards": []}

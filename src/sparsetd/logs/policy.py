@@ -18,7 +18,7 @@ from sparsetd.logs.checks import Array, reason, refuse, rowwise, show
 from sparsetd.logs.schema import in_order
 
 Policy = Callable[[Array], Any]
-MOST_ACTIONS = 1_000_000
+MOST_ACTIONS = 1_000_000  # beyond this a code is rather a mistake, and a table of it would not fit into memory
 
 
 class Observations(np.ndarray[Any, Any]):
@@ -43,14 +43,14 @@ class Observations(np.ndarray[Any, Any]):
 
 
 class SparseObservations(sp.csr_array):
-    """CSR rows of which a policy may ask how many there are, as it does with dense ones."""
+    """CSR rows with a length, so that a policy can call `len(s)` as it does with dense rows."""
 
     def __len__(self) -> int:
         return int(self.shape[0])
 
 
 def named(rows: Any, names: Sequence[str] | None) -> Any:
-    """Return what a policy is shown: the rows, whose columns can be taken by name where they are dense."""
+    """The rows as a policy sees them; columns of dense rows can be taken by name."""
     if sp.issparse(rows):
         return SparseObservations(rows)
     view = np.asarray(rows).view(Observations)
@@ -132,7 +132,8 @@ def _classified(classifier: Any, rows: Array, name: str, action_names: Sequence[
     if not hasattr(classifier, "classes_"):
         raise ValueError(f"`{name}` is a {type(classifier).__name__} that was not fitted: fit it to the actions first.")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")  # they are in order
+        # The columns were put in the classifier's order above, so its warning about missing names would mislead.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
         found = np.asarray(classifier.predict_proba(rows))
     codes = [_code(label, action_names, name) for label in classifier.classes_.tolist()]
     table = np.zeros((len(found), max(max(codes) + 1, len(action_names or ()))))
@@ -141,7 +142,7 @@ def _classified(classifier: Any, rows: Array, name: str, action_names: Sequence[
 
 
 def _code(label: Any, action_names: Sequence[str] | None, name: str) -> int:
-    """The code of an action: text is its name, a number is its code, however much names look like numbers."""
+    """The code of an action. A text is always a name and a number always a code, even if names look like numbers."""
     if isinstance(label, str):
         if action_names is not None and label in action_names:
             return list(action_names).index(label)

@@ -197,7 +197,7 @@ def prepare(
 
 
 def _known_from(like: Any) -> dict[str, Any]:
-    """Return what `prepare` learnt from an earlier table, out of its result or of the file that it wrote."""
+    """The record of what `prepare` learnt from an earlier table, from its result or from the file that it wrote."""
     if like is None:
         return {}
     if isinstance(like, Prepared):
@@ -232,7 +232,7 @@ def _without_words(raw: Raw, words: Sequence[str]) -> Raw:
 
 
 def _chosen(raw: Raw, drop: Sequence[str], known: Mapping[str, Any], notes: Notes) -> Raw:
-    """The table without columns that are dropped or that an earlier table did not have; what it had must be there."""
+    """The table without the columns to drop; with `like`, exactly the columns that the earlier table had."""
     new: list[str] = []
     if known:
         earlier = {*known["columns"], *known["roles"].values()}
@@ -329,7 +329,7 @@ def _reward(found: Visits, column: Column, keep: Sequence[str], notes: Notes) ->
 
 
 def _worth(column: Column, reading: Reading, worth: Mapping[str, float], notes: Notes) -> Array:
-    """Return what every distinct cell of the reward is worth; NaN for a gap, and for what is a problem."""
+    """The reward of every distinct cell; NaN for a gap, and for a cell that is a problem."""
     words = [i for i, one in enumerate(column.cells) if one is not None]
     values = reading.values
     if worth:
@@ -437,7 +437,10 @@ def visits(
 def _roles(
     raw: Raw, given: Mapping[str, Any], known: Mapping[str, Any], notes: Notes
 ) -> tuple[dict[str, str], dict[str, float], dict[str, Any]]:
-    """Which column has which role: as given, as in an earlier table, or by its usual name; the first two again."""
+    """The column of every role, the worth of every word of an outcome, and the roles that the caller or `like` named.
+
+    A role that nobody named is given to a column with a usual name, except with `like`.
+    """
     names = list(raw.columns)
     given = {"time" if role == "step" else role: name for role, name in given.items()}
     unknown = [role for role in given if role not in ROLES]
@@ -482,14 +485,14 @@ def _outcome(spec: str, names: Sequence[str], notes: Notes) -> tuple[str, dict[s
 
 
 def _hints(name: str, raw: Raw, known: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is known beforehand of the way in which a column is written."""
+    """The hints about how a column is written, from the options and from an earlier table."""
     first = {} if asked["dates"] is None else {"day_first": asked["dates"] == "day-first"}
     kind = {"kind": "text"} if name in (asked["text"] or ()) else {}
     return {"comma_likely": raw.comma_likely, **first, **kind, **known.get("columns", {}).get(name, {})}
 
 
 def _dates(raw: Raw, roles: Mapping[str, str], hints: Mapping[str, Any], group: Array, notes: Notes) -> dict[str, str]:
-    """The one column of dates that differ within episodes needs no role; of several, one must be named."""
+    """The column of dates that orders the rows. A single one that varies within episodes needs no name."""
     free = [column for name, column in raw.columns.items() if name not in roles.values()]
     dated = [column.name for column in free if _differs(column, hints[column.name], group)]
     if len(dated) > 1:
@@ -506,7 +509,7 @@ def _differs(column: Column, hints: Mapping[str, Any], group: Array) -> bool:
 
 
 def _times(column: Column, hints: Mapping[str, Any], notes: Notes) -> tuple[Array, dict[str, Any]]:
-    """Return when every row happened, NaN where that is a problem, and how times are written."""
+    """The time of every row (NaN if it cannot be read), and how times are written."""
     reading = raw_columns.as_read(column, hints, notes)
     times = column.spread(reading.values)
     notes.done.append(f"`{column.name}` orders the rows of an episode.")

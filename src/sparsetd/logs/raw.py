@@ -82,7 +82,7 @@ class Column:
 
     @property
     def weight(self) -> Array:
-        """How many rows hold each distinct cell."""
+        """The number of rows that hold each distinct cell."""
         return np.bincount(self.codes, minlength=len(self.cells))
 
     @property
@@ -286,7 +286,7 @@ def _unit_and_number(text: str) -> tuple[str, str]:
 
 
 def number(entry: Any, comma: bool = False, grouped: bool = False) -> float:
-    """One number as anybody would write it; 1_0, 1e400, digits of other scripts and dates are none."""
+    """One number as anybody would write it. 1_0, 1e400, digits of other scripts and dates do not count as numbers."""
     if isinstance(entry, date):
         raise TypeError("a date")
     text = BLANKS.sub("", entry).replace("−", "-") if isinstance(entry, str) else ""

@@ -17,7 +17,7 @@ from sparsetd.logs.checks import Array, show
 from sparsetd.logs.raw import Column, Reading, meaning
 from sparsetd.logs.schema import folded
 
-MOST_CATEGORIES = 30
+MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 DAY = 86_400.0
 NONE = -1.0  # the code of a category that is not known
 Known = Mapping[str, Any]
@@ -42,7 +42,7 @@ class Notes:
         self.problems.append(f"{what} {self.where(rows)}: {remedy}.")
 
     def where(self, rows: Array) -> str:
-        """Return how many rows, and the first of them."""
+        """The number of rows and the first of them, in words."""
         return f"in {counted(rows.sum())} (first row {self.rows[rows].min()})"
 
 
@@ -67,7 +67,7 @@ def option(name: str, value: str) -> str:
 
 
 def as_read(column: Column, known: Known, notes: Notes) -> Reading:
-    """Return what a column holds; cells that do not fit the others are a problem."""
+    """The meaning of a column's cells; those that do not fit the others are noted as a problem."""
     reading = meaning(column.cells, column.weight, known)
     if reading.bad:
         rows = np.isin(column.codes, reading.bad)
@@ -232,7 +232,7 @@ def _categories(
 
 
 def _say_many(column: Column, texts: list[str], notes: Notes) -> None:
-    """Text that is another one in most rows is a remark; what comes back often enough may be grouped."""
+    """Note that a column has too many texts: it is a remark if most rows differ, and else it may be grouped."""
     said = f"`{column.name}` holds {len(texts):,} different texts (such as {show(texts[0])})"
     if len(texts) > len(column.codes) / 2 and notes.episode_known:
         notes.done.append(f"{said}: it was left out.")

@@ -24,7 +24,7 @@ from sparsetd.logs.transitions import Transitions
 T = TypeVar("T")
 ORDER = ("episode", "step", "terminated", "truncated")  # the columns that say which row may follow which
 OBSERVED = ("observation ", "next_observation ", "indices", "values", "next_indices", "next_values")
-AT_ONCE = 4096  # rows of a matrix that are filled column by column while they are in the cache
+AT_ONCE = 4096  # rows of a matrix that are filled column by column: so many stay in the cache meanwhile
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class _Stream:
             yield from self._emitted(self.held, self.held_start, len(self.held))
 
     def _emitted(self, table: pa.Table, start: Array, ready: int) -> Iterator[Transitions]:
-        """The rows before `ready`, with their successors."""
+        """The rows before `ready` with their successors, as `Transitions`."""
         if ready > 0:
             known = with_successors(table, start, self.schema)
             n = int(known[:ready].sum())
@@ -206,7 +206,7 @@ class _Stream:
                 yield batch if n == len(batch) else batch[:n]
 
     def _starts(self, table: pa.Table) -> Array:
-        """Return which rows start an episode; rows that do not continue those before are refused."""
+        """A mask of the rows that start an episode. A row that neither starts one nor continues the last is refused."""
         own = table.select([name for name in ORDER if name in table.column_names])
         rows = own if self.last is None else stacked([self.last, own])
         before = len(rows) - len(own)  # 1 where a row came before
@@ -225,7 +225,7 @@ class _Stream:
         return start[before:]
 
     def _returning(self, rows: pa.Table, first: Array) -> Array:
-        """Return which of the `first` rows of episodes belong to one that was there before."""
+        """A mask of the `first` rows whose episode has been there before."""
         again = np.zeros(len(rows), dtype=bool)
         new = hashes(rows)[first].tolist()
         if len(set(new)) < len(new) or not self.seen.isdisjoint(new):
@@ -237,7 +237,7 @@ class _Stream:
         return again
 
     def _same_actions(self, table: pa.Table) -> pa.Table:
-        """Whole numbers among continuous actions are continuous too; the reverse comes too late."""
+        """Treat whole numbers after continuous actions as continuous. The reverse is refused: the batches are gone."""
         if not self.schema.action:
             return table
         before, self.action = self.action or table.schema.field("action 0").type, table.schema.field("action 0").type
@@ -302,7 +302,7 @@ def common(kinds: set[Any]) -> Any:
 
 
 def array(table: pa.Table, role: str) -> Array | None:
-    """A column of a table as an array, ids as integers or texts; None where it has no such column."""
+    """A column of a table as an array, ids as integers or texts; None if the table has no such column."""
     return known(table, role) if role in table.column_names else None
 
 
@@ -334,7 +334,7 @@ def matrix(table: pa.Table, role: str) -> Array | None:
 
 
 def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Transitions:
-    """`Transitions` out of ordered, checked rows, but for those that are not `complete`: their successor is unknown.
+    """`Transitions` of ordered, checked rows. Rows that are not `complete` are left out: their successor is unknown.
 
     Where the log has no successors the next row is it, and a row before one that is left out becomes truncated.
     """
@@ -515,14 +515,14 @@ def over(table: pa.Table) -> Array:
 
 
 def whole_episodes(table: pa.Table) -> Array:
-    """Return where the episodes of sorted rows begin; refused where one goes on after its end."""
+    """A mask of the first rows of episodes, for sorted rows. An episode that goes on after its end is refused."""
     start = starts(table)
     checks.refuse_rows_after_the_end(over(table), np.cumsum(start))
     return start
 
 
 def with_successors(table: pa.Table, start: Array, schema: Schema) -> Array:
-    """Return which rows have a successor: all, where the log names it; else the next row of the same episode is it.
+    """A mask of the rows that have a successor: all if the log names it, else those before a row of their episode.
 
     The last row of an episode that did not terminate then has none: it only serves as the successor of the row before.
     """

@@ -29,8 +29,8 @@ from sparsetd.logs.schema import folded, label, nearest
 
 LONGEST = 10_000  # characters of a rule
 MOST_SIGNS = 200  # operators, brackets and signs of a rule, which bounds its depth
-MOST_POLICIES = 200  # of a family
-DUST = 1e-12  # a share below this is what rounding left
+MOST_POLICIES = 200  # thresholds of one family
+DUST = 1e-12  # a share smaller than this is rounding
 AS_WAS_DONE = ("as was done", "as logged", "as before", "behavior", "behaviour")
 ELSE = ("else", "otherwise")
 CLOSING = ("if", "when", "with", ";", *ELSE)
@@ -272,14 +272,14 @@ class _Parser:
         return value
 
     def expression(self, power: int = 0) -> Tree:
-        """Return what stands there, with all operators that bind more tightly than `power` (Pratt's way of parsing)."""
+        """Parse an expression of all operators that bind more tightly than `power` (Pratt's way of parsing)."""
         left = self.operand()
         while (found := POWER.get(self.token.word, 0)) > power:
             left = self.extended(left, self.accept(self.token.word), found)
         return left
 
     def extended(self, left: Tree, sign: str, power: int) -> Tree:
-        """Return what is on the left, an operator, and what stands on its right."""
+        """Join the tree on the left, an operator, and the expression on its right."""
         self.count()
         if sign == "is":
             negated = self.accept("not")
@@ -345,7 +345,7 @@ class _Parser:
 
 
 def _holds(tree: Tree, columns: _Columns) -> Array:
-    """Return where a condition holds: a boolean per row."""
+    """Whether a condition holds, for every row."""
     kind, *parts = tree
     if kind in ("and", "or"):
         left, right = (_holds(part, columns) for part in parts)

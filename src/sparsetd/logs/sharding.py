@@ -46,10 +46,10 @@ from sparsetd.storage.cache import Cache, key_of
 
 __all__ = ["Shard", "part_of", "shard", "shards"]
 
-SHARD_BYTES = 64 * 2**20  # of the sources, for each shard
+SHARD_BYTES = 64 * 2**20  # bytes of the sources for each shard: several of them fit in the memory of a worker
 MOST_SHARDS = 100_000
 UNFINISHED = "unfinished"
-DENSE = 2_048  # columns of sparse rows that are still few
+DENSE = 2_048  # sparse rows with no more columns than this become dense, which is faster
 FEW = (
     f"The log has sparse rows of more than {DENSE:,} columns, and this needs all pairs of them: fold them, for example "
     "with `buckets=512` (--buckets 512 on the command line)."
@@ -104,7 +104,7 @@ def shard(
 
 @contextmanager
 def _system_memory() -> Iterator[None]:
-    """Arrow's own allocator gives its pages back and asks for them again, which takes a quarter of all the time."""
+    """Use the system's allocator: Arrow's own returns its pages and asks for them again, a quarter of all the time."""
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
@@ -137,7 +137,7 @@ def _begun(folder: Path, kept: Cache, plan: str) -> bool:
 
 
 def _others(folder: Path, kept: Cache) -> Iterator[Path]:
-    """Return what is in a folder that no run of `shard` left there before it had written its plan."""
+    """The entries of a folder that do not come from a run of `shard` that was stopped before it wrote its plan."""
     for path in folder.iterdir() if folder.exists() else ():
         ours = path == kept.folder and path.is_dir() and not path.is_symlink()
         yield from set(path.iterdir()) - set(kept.entries()) if ours else [path]
@@ -153,7 +153,7 @@ def _withdraw(folder: Path, kept: Cache, made: bool) -> None:
 
 
 def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int) -> dict[str, Any]:
-    """Write what is missing of the shards; their manifest."""
+    """Write the shards that are missing, and return the manifest of all."""
     spills = _spilled(log, kept, plan, n, memory)
     kinds = _kinds(spills)
     schema = _written_as(log.schema, spills, n)
@@ -172,7 +172,7 @@ def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int
 
 
 def _notes(log: Log) -> dict[str, Any]:
-    """Return what the shards keep of how the log was prepared: `prepare(new, like=folder)` reads it."""
+    """The notes that the shards carry about how the log was prepared; `prepare(new, like=folder)` reads them."""
     names = {} if log.action_names is None else {"action_names": log.action_names}
     return names | ({"learnt": {**log.learnt, **names}} if log.learnt else {})
 
@@ -272,7 +272,7 @@ def _columns(schema: Schema) -> dict[str, str]:
 def _merged(
     path: Path, groups: list[pa.Table], k: int, schema: Schema, kinds: dict[str, Any], notes: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Write the k-th shard; its entry in the manifest (none where it has no rows)."""
+    """Write the k-th shard and return its entry in the manifest; no entry if it has no rows."""
     table, n_episodes = _sorted(groups, k, schema)
     if not n_episodes:
         return []
@@ -347,7 +347,7 @@ class Shard:
         return log if self.part is None else log[np.isin(log.episode, log.episode[log.start][self._mine(log.ids())])]
 
     def _mine(self, ids: Array) -> Array:
-        """Return which episodes belong to the part."""
+        """A mask of the episodes that belong to the part."""
         assert self.part is not None
         begins, k = self.part
         return np.asarray(parts_between(begins, hashed(ids, "part")) == k)

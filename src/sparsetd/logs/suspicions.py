@@ -14,7 +14,7 @@ from sparsetd.logs.schema import folded
 from sparsetd.logs.transitions import Transitions
 
 FEW = 0.05  # a share of rows or episodes below this is taken as chance
-COPIED = 0.02  # of episodes: copies of more than these are named
+COPIED = 0.02  # copies are reported if more than this share of the episodes are copies
 BLOCK = 4_096  # rows that are compared at a time
 TIMES = re.compile(r"\b(time|date|datetime|timestamp|visit|day|hour|datum|zeit|tijd|heure|fecha|hora|step)\b")
 MAX_DESIGN = 20_000  # rows in which a regression looks for shifted rewards
@@ -40,7 +40,7 @@ def timeouts_marked_as_terminals(t: Transitions) -> str | None:
 
 
 def successors_after_a_reset(t: Transitions) -> str | None:
-    """Truncated rows whose logged successor is the first state of the *next* episode."""
+    """Truncated rows have the first state of the *next* episode as their successor."""
     cut = np.flatnonzero((t.truncated & ~t.terminated)[:-1] & t.start[1:])
     same = (t.next_observation[cut] == t.observation[cut + 1]).all(axis=1)
     if len(cut) == 0 or same.mean() <= 0.5 or _few_states(t):
@@ -66,7 +66,7 @@ def broken_chains(t: Transitions) -> str | None:
 
 
 def _unlinked(t: Transitions, rows: Array) -> Array:
-    """Those of the rows whose successor is not near the next row; most are equal to it, which is quickly seen."""
+    """The rows whose successor is not near the next row. Most are equal to it, so equality is tested first."""
     rows = rows[(t.next_observation[rows] != t.observation[rows + 1]).any(axis=1)]
     near = np.isclose(t.next_observation[rows], t.observation[rows + 1], rtol=1e-5, atol=1e-8)
     return rows[~near.all(axis=1)]
@@ -135,7 +135,7 @@ def impossible_propensities(t: Transitions) -> str | None:
 
 
 def poor_support(t: Transitions) -> str | None:
-    """Few rows that carry nearly all the weight of the target policy."""
+    """A few rows carry nearly all the weight of the target policy."""
     ratio = t.importance_ratio()
     if ratio.sum() == 0:
         return "every ratio target/behaviour is 0: the target policy takes none of the logged actions."
@@ -172,7 +172,7 @@ def constant_reward(t: Transitions) -> str | None:
 
 
 def repeated_rows(t: Transitions) -> str | None:
-    """The same transition twice in a row, inside an episode and with a state that did change."""
+    """The same transition stands twice in a row, inside an episode and although the state changed."""
     same = (t.observation[1:] == t.observation[:-1]).all(axis=1) & (t.reward[1:] == t.reward[:-1])
     same &= (t.next_observation[1:] == t.next_observation[:-1]).all(axis=1) & ~t.start[1:]
     same &= (t.observation[1:] != t.next_observation[1:]).any(axis=1)
@@ -344,7 +344,7 @@ CHECKS: tuple[Callable[[Transitions], str | None], ...] = (
 
 
 def _few_states(t: Transitions) -> bool:
-    """So few distinct first states that coincidences mean nothing."""
+    """Whether there are so few distinct first states that coincidences mean nothing."""
     return len(np.unique(t.observation[t.start], axis=0)) < 3
 
 

@@ -65,7 +65,7 @@ def _lines_of(text: str, separator: str) -> Iterator[list[str]]:
 
 
 def _last_end(data: bytes) -> int:
-    """Return where the last whole line ends; a line break inside quotes ends none."""
+    """The end of the last whole line. A line break inside quotes does not end a line."""
     end = data.rfind(b"\n") + 1
     if data.count(b'"', 0, end) % 2:
         for field in reversed(list(_QUOTED.finditer(data))):
@@ -114,7 +114,7 @@ class _Csv:
             yield held
 
     def _refuse_open_quotes(self, last: bytes) -> None:
-        """pyarrow takes the end of a file for the end of a quotation."""
+        """Refuse a quotation that is never closed; pyarrow would close it silently at the end of the file."""
         try:
             list(_lines_of(last.decode(errors="replace"), self.separator))
         except csv.Error as error:
@@ -229,7 +229,7 @@ def _entry(text: str) -> Any:
 
 
 def _plain(text: str) -> bool:
-    """Python reads 1_0 and digits of every script as numbers; a log that has them means something else."""
+    """Whether a text has only the signs of plain numbers. Python also reads 1_0 and digits of every script."""
     return text.isascii() and "_" not in text
 
 
@@ -313,7 +313,7 @@ def _refuse_new_keys(records: list[dict[str, Any]], names: list[str], row: int) 
 
 
 def typed(values: list[Any], as_text: bool) -> Array:
-    """Values of a source without types of its own as numbers, where they are; ids as text, but for what is missing."""
+    """Values of a source without types: numbers where all are numbers, and ids as text, except missing ones."""
     kinds = {type(value) for value in values}
     if as_text:
         return objects([id_text(v) if isinstance(v, (int, float)) and v == v else v for v in values])

@@ -63,13 +63,13 @@ def in_words(p: Payload) -> dict[str, str]:
 
 
 def conditions(assumptions: str | None, robustness: Payload | None = None) -> str:
-    """What no log can tell, and how strong an unrecorded cause would have to be."""
+    """The assumptions that no log can check, and how strong an unrecorded cause would have to be."""
     listed = (assumptions or "").replace("docs/assumptions.md", "see Assumptions at the end of this page")
     return f"{listed} {robustness['sentence']}" if robustness else listed
 
 
 def sureness(p: Payload) -> str:
-    """Return what the worst caution means for the reader, and how many episodes carry the answer."""
+    """Two sentences: the meaning of the worst caution for the reader, and how many episodes carry the answer."""
     carried = f"{count(p['effective_episodes'])} of {count(p['n_episodes'])} episodes"
     said = {
         "red": "Do not use this number: the boxes say why.",
@@ -106,7 +106,7 @@ def _comparison(p: Payload) -> str:
 
 
 def _hidden(p: Payload) -> str:
-    """Return what hidden confounding could do to the answer, where that was asked."""
+    """The section on hidden confounding; empty if nobody asked about it."""
     found = p.get("confounding")
     if not found:
         return ""
@@ -199,7 +199,7 @@ def _shapes(p: Payload) -> str:
 
 
 def _importance(column: Payload) -> str:
-    """How much of what the model explains is lost without a column, as far as the log can tell."""
+    """The share of the explained value that is lost without a column, with its error."""
     lost, error = column["importance"], 2 * column["standard_error"]
     if lost <= error:
         return f"{column['name']}: the log does not show how much is lost without it."

@@ -14,7 +14,7 @@ LEVELS = ("good", "warn", "bad")
 
 
 def answers(p: Mapping[str, Any]) -> Numbers:
-    """How the values of policies are written: to what the interval of the answer leaves open."""
+    """The format of the values of policies: as many digits as the interval of the answer supports."""
     ends = [v for v in p["interval"] if v is not None and math.isfinite(v)]
     return Numbers.of([p["value"], *ends, p["behavior_value"]["value"]], ends[-1] - ends[0] if ends else None)
 

@@ -22,7 +22,7 @@ from sparsetd.solvers.rows import RowState
 from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid, solve
 from sparsetd.system import Array, Batch, Solution, Table
 
-ROWS_EACH = 4  # rows that every feature needs, or else the path proposes some first
+ROWS_EACH = 4  # with fewer rows for each feature than this, the path first proposes some features
 FORMED = 2_500  # features up to which their sums are formed
 PROPOSED_EACH = 20  # rows for each feature that the path proposes
 

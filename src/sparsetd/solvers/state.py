@@ -1,4 +1,4 @@
-"""What a stream remembers between two chunks."""
+"""The state of a stream between two chunks."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ class StreamState:
             lazily().take_sums(self)
 
     def settled(self) -> StreamState:
-        """The same state in plain arrays alone, as a file holds it; this one goes on as it was."""
+        """A copy of the state in plain arrays, as a file holds it; this one is left as it is."""
         self.settle()
         return replace(self, lazy=None)
 

@@ -29,7 +29,7 @@ LAZY = ("entries", "awake")  # passes over CSR rows, whose iterates live in `sta
 # The balls that bound y. The dual ball of a fit in ‖·‖_m is that of the conjugate norm.
 FREE, L1_BALL, L2_BALL, BOX = range(4)
 DUAL_BALL = {1: BOX, 2: L2_BALL, "inf": L1_BALL}
-LIMIT = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e30}  # a product beyond this is as good as infinite
+LIMIT = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e30}  # a larger product means that the run has diverged
 
 
 class PenaltyLike(Protocol):
@@ -236,7 +236,7 @@ class Streaming:
         return np.full(count, np.nan)
 
     def _last_weight(self, state: StreamState) -> float:
-        """Return what the last point counts beside the points that were averaged when a row was taken."""
+        """The weight of the last point in the average, beside the points that were counted when rows were taken."""
         del state
         return 0.0
 
@@ -319,8 +319,10 @@ def is_simple(solver: Any, system: Any) -> bool:
 
 
 def is_bent(solver: Any, system: Any) -> bool:
-    """Whether `entries` writes thresholds, which serves four vectors without a penalty as well: it measures ‖y‖ on its
-    way, for which the linear way needs φᵀφ'."""
+    """Whether `entries` takes the way with thresholds.
+
+    That way also serves four vectors without a penalty: it measures ‖y‖ as it goes, and the linear way needs φᵀφ'.
+    """
     four = solver.saddle and system.k == 2
     return is_simple(solver, system) and (four or solver.ball == BOX or not system.plain)
 

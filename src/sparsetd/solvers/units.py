@@ -23,11 +23,11 @@ from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.system import Array
 
 FIRST = 16  # rows before the first look
-UNEVEN = 8.0  # how much larger one column must be than another
-SURE = 8  # entries that are not zero: a size of fewer is a guess
-CHANGED = 1.3  # how much a size must have changed
-MOVED = 0.1  # how many standard deviations a mean must have moved
-OFF_CENTRE = 2.0  # how many standard deviations a mean must be away from zero
+UNEVEN = 8.0  # units are changed if one column is this many times as large as another
+SURE = 8  # non-zero entries that a size is measured from; from fewer it would be a guess
+CHANGED = 1.3  # units are corrected if a size has changed by this factor
+MOVED = 0.1  # or if a mean has moved by this many standard deviations
+OFF_CENTRE = 2.0  # a column is centred if its mean is this many standard deviations away from zero
 
 
 # Rows of `moments`: how often a column was not zero, Σφ and Σφ².
@@ -50,7 +50,7 @@ def _add(moments: Array, j: int, a: float) -> None:
 
 @kernel
 def observe(moments: Array, phi: Array, t: int) -> int:
-    """Take dense rows, of which the first is row t of the stream; returns how many were looked at."""
+    """Look at dense rows from number t of the stream on; returns how many were looked at."""
     seen = 0
     for i in range(len(phi)):
         if _looked_at(t + i):
@@ -62,7 +62,7 @@ def observe(moments: Array, phi: Array, t: int) -> int:
 
 @kernel
 def observe_sparse(moments: Array, row: Array, phi: Any, t: int) -> int:
-    """The same for CSR rows, which may name a column twice; `row` is room for one of them, all zeros."""
+    """`observe` for CSR rows, which may name a column twice; `row` is room for one of them, all zeros."""
     values, indices, indptr = phi
     seen = 0
     for i in range(len(indptr) - 1):
@@ -143,7 +143,7 @@ class Units:
         return self.differs(other, UNEVEN, OFF_CENTRE)
 
     def columns(self, at: slice) -> Units:
-        """The units of some features, of which none is centred."""
+        """The units of some features; none of these may be centred."""
         scale, shift = (None if v is None else v[at] for v in (self.scale, self.shift))
         return Units(self.moments[:, at], self.rows, scale, shift)
 

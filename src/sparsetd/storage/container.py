@@ -218,7 +218,7 @@ class Encoder:
         raise TypeError(f"{where} is a {type(value).__name__}, which a file cannot hold: use numbers, text or arrays.")
 
     def _spend(self, size: int, where: str) -> None:
-        """Refuse to write what could not be read again."""
+        """Count the memory that reading will take, and refuse to write a file that would exceed it."""
         self.room -= size
         if self.room < 0 and self.compact:
             raise ValueError(f"{where} takes more memory than a file may ask for: keep fewer names or shorter lists.")

@@ -100,7 +100,7 @@ def _point(v, start, law, weigh, one, kinds):
 
 @part
 def _linked(v, exponent, kinds):
-    """sgn(v)|v|^{p − 1}: the point of a mirror image v but for the factor ‖v‖_p^{2 − p}."""
+    """sgn(v)|v|^{p − 1}: the point of a mirror image v, without the factor ‖v‖_p^{2 − p}."""
     return np.copysign(np.abs(v) ** exponent, v) if kinds.mirrored else v
 
 
@@ -342,7 +342,7 @@ def _ways(s, row, room, at, about, fixed, kinds, kind):
 
 @part
 def _with_numbers(ways, numbers, kind):
-    """The same with a number for every vector: a scale of the point that counts, or a pull towards it."""
+    """The `_ways` with a number for every vector: a scale of the point that counts, or a pull towards it."""
     (w, law_w), (t, law_t), (y, bound), (z, _) = ways
     a, b, c, d = numbers
     return (w, law_w, kind(a)), (t, law_t, kind(b)), (y, bound, kind(c)), (z, bound, kind(d))
@@ -350,7 +350,7 @@ def _with_numbers(ways, numbers, kind):
 
 @part
 def _lent(s):
-    """The same without an owner, lest calls count references."""
+    """The state without owners of its arrays: with owners, every call would count references."""
     four, totals = s.vectors, s.totals
     return Dense(
         (borrow(four[0]), borrow(four[1]), borrow(four[2]), borrow(four[3])),

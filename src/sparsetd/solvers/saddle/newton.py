@@ -30,8 +30,8 @@ from sparsetd.solvers.saddle.problem import Point, Problem, Trail
 from sparsetd.solvers.saddle.support import sign_search
 from sparsetd.system import Array
 
-GROW = 4.0
-RIDGE = 1e-3
+GROW = 4.0  # a round that reached its accuracy lets the next one go this much further
+RIDGE = 1e-3  # of the Hessian, times a norm that vanishes at the solution: far away it keeps the steps short
 
 
 @dataclass
