@@ -325,7 +325,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
     def _take(self, batch: Batch, run: Run, seen: bool = True) -> None:
         """Rows in order, and after them a point of the history if it shall be `seen`: O(d)."""
         table, penalty, solver, factor = run
-        if not self._streams:  # what is collected must be of one kind
+        if not self._streams:  # rows that are kept must all be dense, or all be sparse
             batch = validation.in_container(batch, getattr(self, "_collects_sparse", batch.is_sparse))
         solver.update(self._state, batch, table, penalty, factor)
         self._watch = getattr(self, "_watch", Watch()).after(batch)
@@ -333,7 +333,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
             self._see(self._state.primal[-1])
 
     def _see(self, theta: Array) -> None:
-        """A point of the history."""
+        """Add a point to the history."""
         theta = theta.astype(np.float64, copy=False)
         change = theta if self._last is None else theta - self._last
         self.history_["n_iter"].append(self._state.t)
@@ -352,6 +352,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         table, penalty, solver, factor = run
         for name in MADE_WHEN_READ:
             self.__dict__.pop(name, None)
+        # w and y of a stream are made when they are first read (`__getattr__`).
         how = {"brief": True} if hasattr(solver, "stops_at_bad_rows") else {}
         solution: Solution = solver.result(self._state, table, penalty, factor, **how)
         if self._streams and self.history_["n_iter"][-1:] != [self._state.t]:
@@ -377,7 +378,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         self.dual_ = solution.dual
 
     def __getattr__(self, name: str) -> Any:
-        """w and y of a stream, put together when they are first read; there is no other attribute than those set."""
+        """Put w and y of a stream together when they are first read. Any other missing attribute is an error."""
         state: Any = self.__dict__.get("_state")
         if name not in MADE_WHEN_READ or not hasattr(type(state), "primal"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -395,7 +396,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         return complaint
 
     def _advice(self, penalty: Any) -> str:
-        """What to try after a fit that ended badly, as the end of a sentence about the method; or nothing."""
+        """Advice after a fit that ended badly, as the end of a sentence about the method; or nothing."""
         if self.status_ == "diverged":
             return (
                 f"diverged after {self.n_iter_} rows and stopped there; try a smaller step_size, features of smaller "
@@ -504,7 +505,7 @@ def _restored_on_error(model: BaseTD, copied: bool = False) -> Iterator[None]:
         before["_state"] = deepcopy(model._state)
     try:
         yield
-    except BaseException:
+    except BaseException:  # Ctrl-C too: a half-fitted model would look like a fitted one
         model.__dict__ = before
         raise
 

@@ -197,7 +197,7 @@ def _checked(models: list[Any], rows: dict[str, Any]) -> list[Batch]:
 
 
 def _blocks(batch: Batch) -> list[slice]:
-    """Blocks of rows that stay in the cache while all models take them. CSR rows are so short that one block will do."""
+    """Blocks of rows that stay in the cache while all models take them; for CSR rows, which are short, a single one."""
     if batch.is_sparse:
         return [slice(None)]
     size = max(1, BLOCK_BYTES // (2 * batch.phi.itemsize * batch.n_features))

@@ -32,7 +32,7 @@ NUMBER = 8  # bytes of an entry
 
 @contextmanager
 def counted_from(row: int) -> Iterator[None]:
-    """Errors raised inside count rows from this one on: a long source is checked part by part."""
+    """Let errors raised inside count rows from this one on, since a long source is checked part by part."""
     before = _offset.set(row)
     try:
         yield
@@ -80,7 +80,7 @@ def _as_array(name: str, values: Any) -> Array:
 
 
 def unmasked(values: Any) -> Any:
-    """A masked entry is a missing value, whatever number lies under the mask."""
+    """The values with NaN or None for masked entries, whatever number lies under the mask."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
     if not np.ma.getmaskarray(values).any():
@@ -264,7 +264,7 @@ def names_of(names: Sequence[str] | None, width: int) -> tuple[str, ...] | None:
 
 
 def rowwise(bad: Mask) -> Mask:
-    """Return whether any entry of a row is bad."""
+    """Whether any entry of a row is bad, for every row."""
     return bad if bad.ndim < 2 else np.asarray(bad.reshape(len(bad), -1).any(axis=1))
 
 
@@ -321,7 +321,7 @@ def next_rows(s: Array, last: Mask) -> Array:
 
 
 def _is_integer(values: Array) -> Mask:
-    """Return which floats are whole numbers that int64 can hold."""
+    """A mask of the floats that are whole numbers and fit into int64."""
     return np.asarray((values == np.rint(values)) & (np.abs(values) < 2.0**63))
 
 

@@ -222,7 +222,7 @@ def _refuse_unknown(missing: Any, keep: Sequence[str]) -> None:
 
 
 def _without_words(raw: Raw, words: Sequence[str]) -> Raw:
-    """The table with more words that stand for nothing."""
+    """The table with these words as gaps."""
     gone = set(map(folded, words))
     columns = {}
     for name, column in raw.columns.items():
@@ -299,7 +299,7 @@ def _flags(found: Visits, column: Column, notes: Notes) -> Array:
     early = flags & ~found.last
     if early.any() and "episode" in found.roles:
         remedy = f"leave it out with {option('--drop', column.name)} and say --ends last-row"
-        notes.problem(f"`{column.name}` ends an episode of which more rows follow", early, remedy)
+        notes.problem(f"`{column.name}` ends an episode, but more of its rows follow", early, remedy)
     return flags
 
 
@@ -346,7 +346,7 @@ def _worth(column: Column, reading: Reading, worth: Mapping[str, float], notes: 
 def _ending(
     found: Visits, columns: Mapping[str, Array], asked: Mapping[str, Any], later: bool, notes: Notes
 ) -> dict[str, Array]:
-    """How episodes end, where no column says it; a `later` table without a reward needs no end."""
+    """The ends of episodes, if no column says them; a `later` table without a reward needs none."""
     ends = asked["ends"]
     if asked["bandit"]:
         notes.done.append("Every row is a decision of its own: all are marked as ended.")
@@ -379,7 +379,7 @@ def _say_outcome(found: Visits, columns: Mapping[str, Array], notes: Notes) -> N
 
 
 def _is_role(name: str) -> bool:
-    """Return whether `read` would take a column of this name for something."""
+    """Return whether `read` would give a column of this name a role."""
     taken = {alias for aliases in ALIASES.values() for alias in aliases} | {"observation", "obs", "state"}
     return name in taken or name.startswith(("obs_", "next_", "state_", "observation_", "action"))
 
@@ -454,8 +454,9 @@ def _roles(
     for role, name in absent.items():
         notes.problems.append(f"`{role}` names a column {name!r} that is not there{nearest(str(name), names)}")
     roles = {role: name for role, name in wanted.items() if name in names}
-    lower = {folded(name): name for name in reversed(names)}
+    lower = {folded(name): name for name in reversed(names)}  # reversed: of two spellings the first column wins
     for role, aliases in ROLES.items():
+        # A column called "a" or "r" in a raw table is rather a measurement than the action or the reward.
         usual = [*(alias for alias in aliases if len(alias) > 1), *GUESSES.get(role, "").split()]
         free = [lower[alias] for alias in usual if alias in lower and lower[alias] not in roles.values()]
         if free and role not in wanted and not known:
@@ -519,7 +520,7 @@ def _times(column: Column, hints: Mapping[str, Any], notes: Notes) -> tuple[Arra
 
 
 def _sorted(found: Visits, times: Array, keep: Sequence[str], notes: Notes) -> Visits:
-    """The rows without exact copies, in the order of time within each episode; both are said."""
+    """Drop exact copies and sort the rows by time within each episode, with a note about both."""
     copy = _copies(found.raw)
     if copy.any() and "episode" in found.roles and "duplicates" not in keep:
         notes.done.append(f"Exact copies of other rows, {notes.where(copy)}, were dropped.")
@@ -547,7 +548,7 @@ def _copies(raw: Raw) -> Array:
     """The rows that are the same as an earlier one in every column."""
     key = np.zeros(len(raw.rows), dtype=np.uint64)
     for column in raw.columns.values():
-        key = key * MIX + column.codes.astype(np.uint64) + np.uint64(1)
+        key = key * MIX + column.codes.astype(np.uint64) + np.uint64(1)  # wraps around, as a hash may
     copy = np.ones(len(key), dtype=bool)
     copy[np.unique(key, return_index=True)[1]] = False
     return copy

@@ -81,6 +81,7 @@ def shard(
         raise ValueError(f"`n_shards` must be between 1 and {MOST_SHARDS:,}, not {n:,}.")
     only_files = all(files_of(source) for source in sources)
     states = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    # A stream has no size or time to know it by, so its plan is a random one, which no later run continues.
     plan = key_of(json.dumps([states, columns, n, memory], default=str)) if only_files else secrets.token_hex(32)
     folder = Path(out)
     if _is_done(folder, plan):
@@ -95,8 +96,9 @@ def shard(
             return _manifest(folder)
         raise
     except (ValueError, TypeError):
-        _withdraw(folder, kept, made)  # a run with these rows can never be finished
+        _withdraw(folder, kept, made)  # the rows are wrong, so no later run could finish this one
         raise
+    # The manifest comes before the spills go: a run that is killed between the two is finished already.
     replace_file(folder / MANIFEST, json.dumps({"plan": plan, **manifest}, indent=1))
     kept.clear()
     return _manifest(folder)
@@ -219,7 +221,7 @@ def _write_grouped(tables: list[pa.Table], n: int, sink: Any) -> None:
     tables = reading.alike(tables)
     grouped = []
     while tables:
-        table = tables.pop(0)
+        table = tables.pop(0)  # popped, so that its memory is free once it is grouped
         part = parts_between(ranges(n), hashes(table))
         (rows,) = table.take(pa.array(np.argsort(part, kind="stable"))).combine_chunks().to_batches()
         grouped.append((rows, np.append(0, np.cumsum(np.bincount(part, minlength=n)))))
@@ -230,7 +232,7 @@ def _write_grouped(tables: list[pa.Table], n: int, sink: Any) -> None:
 
 
 def _groups(spills: Sequence[Path], k: int, n: int) -> list[pa.Table]:
-    """The k-th of n groups of every spill, as far as it has rows, in the memory of the files."""
+    """The k-th of n groups of every spill, without empty ones, memory-mapped from the files."""
     found: list[pa.Table] = []
     for spill in spills:
         file = pa.ipc.open_file(pa.memory_map(os.fsencode(spill)))
@@ -294,7 +296,7 @@ def _sorted(groups: list[pa.Table], k: int, schema: Schema) -> tuple[Any, int]:
     except ValueError as error:
         raise ValueError(f"{error} Rows are counted as sorted, in shard {k}.") from None
     known = np.logical_or.reduceat(with_successors(table, start, schema), np.flatnonzero(start))
-    if not known.all():  # an episode of one row that did not end says nothing
+    if not known.all():  # an episode of one row that did not end holds no transition
         table = table.filter(known[np.cumsum(start) - 1])
     return table, int(known.sum())
 
@@ -309,6 +311,7 @@ def _write_parquet(table: pa.Table, schema: Schema, kinds: dict[str, Any], notes
             columns.setdefault(named[role], _plain(table.column(role), kind))
     told = {METADATA: json.dumps(notes, ensure_ascii=False)} if notes else None
     written = pa.table(columns).replace_schema_metadata(told)
+    # Dictionaries pay for texts, which repeat; for numbers they cost time and save nothing.
     texts = [field.name for field in written.schema if pa.types.is_string(field.type)]
     pq.write_table(written, sink, use_dictionary=texts or False)
 

@@ -64,7 +64,7 @@ class MeanSystem:
 
     @property
     def threshold(self) -> float:
-        """κ."""
+        """κ: as many as `FALSE` of the candidates are expected to exceed it by chance."""
         return float(norm.isf(0.5 * FALSE / max(self.n_candidates, 2)) ** 2)
 
     @property
@@ -91,8 +91,10 @@ def select(system: MeanSystem, scores: Scores, reward_scores: Scores) -> Array:
     """
     every = distinct(system.C)
     kept = np.union1d(eliminate(system.of_reward(), reward_scores), np.flatnonzero(system.free))
+    # One at a time: a feature that enters often explains the scores of its neighbours as well.
     while (entering := _asked_for(system, scores, kept, every)) is not None:
         kept = np.union1d(kept, entering)
+    # Row by row first, because that Ω is known better; clustered last, because that is what the errors really are.
     for clustered, bound in ((False, system.threshold), (True, system.clustered_threshold)):
         few = system.on(kept)
         omega = scores(solved(few.A, few.b), kept, clustered)
@@ -125,7 +127,7 @@ def _asked_for(system: MeanSystem, scores: Scores, kept: Array, every: Array) ->
 
 
 def eliminate(system: MeanSystem, scores: Scores) -> Array:
-    """The columns that are kept, with the free ones. Columns that are multiples of one another count once, as the first."""
+    """The columns that are kept, with the free ones. Only the first of several multiples of one column can be."""
     every = distinct(system.C)
     if len(every) < len(system.b):
         return every[eliminate(system.on(every), lambda theta, some, summed: scores(theta, every[some], summed))]
@@ -182,7 +184,7 @@ def survivors(system: MeanSystem, omega: Array, start: Array, threshold: float) 
         j = int(np.argmin(size))
         if size[j] > threshold:
             break
-        if V[j, j] > least:
+        if V[j, j] > least:  # without variance there is nothing to move the others by
             theta = theta - V[:, j] * (theta[j] / V[j, j])
             V -= np.outer(V[:, j], V[j] / V[j, j])
         gone[j], theta[j] = True, 0.0
@@ -198,4 +200,5 @@ def solved(A: Array, b: Array) -> Array:
 
 
 def _singular(A: Array) -> bool:
+    # The 1-norm costs one factorisation, and beyond 1e13 a solution has hardly a digit left.
     return bool(A.size and np.linalg.cond(A, 1) > 1e13)

@@ -177,7 +177,7 @@ class FoldMoments:
         self.C, _ = self._grown(self.C, self._phi, self._phi, before)
 
     def _grown(self, old: Array, left: Array, right: Array, before: int) -> tuple[Array, Array]:
-        """Σ leftᵀ right and Σ r left of every fold. The first `before` rows and columns are known and not summed again."""
+        """Σ leftᵀ right and Σ r left of every fold; the first `before` rows and columns are known already."""
         n, p = len(self.n_rows), left.shape[1]
         out, r = np.zeros((n, p, p + 1)), self.batch.reward[self._order]
         out[:, :before, :before] = old

@@ -63,7 +63,7 @@ class _Selection:
         return _Selection(self.program, self.columns + new, np.union1d(self.rows, list(rows)).astype(np.intp), R)
 
     def solve(self) -> Any:
-        """HiGHS on what is chosen. A basic solution has exact zeros."""
+        """Solve the program on the chosen rows and columns by HiGHS, whose basic solutions have exact zeros."""
         R, upper, lower = self.R[self.rows], self.program.upper[self.rows], self.program.lower[self.rows]
         above, below, chosen = np.isfinite(upper), np.isfinite(lower), self.columns
         parts, limits = [np.hstack([R, -R])[above], np.hstack([-R, R])[below]], [upper[above], -lower[below]]

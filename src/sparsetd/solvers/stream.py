@@ -142,8 +142,10 @@ class Streaming:
         factor: Array | None,
         pauses: Sequence[int],
     ) -> Iterator[int]:
-        """The same with a pause after so many rows each, the last of which is the end; where the state was asked for
-        in between, a caller may look at it. What a run holds fixed is put together once."""
+        """`update`, with a pause after so many rows each; the last pause comes after the last row.
+
+        In a pause the caller may look at the state. The constants of the run are put together once.
+        """
         if len(state.record) != RECORD or (state.lazy is not None and state.lazy.get("layout") != LAYOUT):
             raise ValueError(  # compiled code does not check bounds
                 "The state of this stream comes from another version, which kept other numbers: remove its checkpoint, "

@@ -68,7 +68,7 @@ def count(active, counts, sign):
 
 @part
 def gone(v, scale):
-    """The part of its sum that an active number has gathered since it was last touched."""
+    """The part of its sum that an active number has beside R."""
     return v * load(scale, P, 0) - np.copysign(load(scale, Q, 0), v)
 
 
