@@ -64,7 +64,7 @@ class Log:
         sql, wanted = columns.pop("sql", None), columns.pop("action_names", None)
         self.parts = _parts(sources if sql is None else [f"sqlite:{path}?sql={sql}" for path in sources], max_bytes)
         self.batch_rows = batch_rows
-        self.n_rows = 0  # of all tables so far
+        self.n_rows = 0  # in all tables so far
         self._first = self.parts[0][1]()
         self.schema = infer_schema(self._first.names, **columns)
         paths = [path for path, _ in self.parts]
@@ -100,7 +100,7 @@ class Log:
 
 
 def checked(raw: Raw, schema: Schema, told: int = TOLD) -> pa.Table:
-    """Check every column the schema names; every one that is wrong is told, with its first bad row and a remedy."""
+    """Check every column that the schema names, and report every wrong one with its first bad row and a remedy."""
     n = checks.n_rows(schema.observed, raw[schema.observed])
     if n == 0:
         raise ValueError(f"`{schema.observed}` has no rows: the source is empty.")
@@ -161,7 +161,7 @@ class _Look:
         return {column: values for column, values in found.items() if values is not None}
 
     def tell(self, most: int) -> None:
-        """Raise what was found, if anything."""
+        """Raise the problems that were found, as one error."""
         if len(self.problems) == 1:
             raise self.problems[0] from None
         if self.problems:
@@ -236,7 +236,7 @@ def _refuse_outside(name: str, offsets: Array, places: Array, schema: Schema) ->
 
 
 def raw_columns(source: Any) -> Iterator[dict[str, Array]]:
-    """All columns of a source as arrays, unchecked, a batch of rows at a time."""
+    """All columns of a source as unchecked arrays, a batch of rows at a time."""
     for _, open_part in _parts([source], MAX_BYTES):
         opened = open_part()
         for raw in opened.batches(opened.names, BATCH, ()):
@@ -244,7 +244,7 @@ def raw_columns(source: Any) -> Iterator[dict[str, Array]]:
 
 
 def _parts(sources: Sequence[Any], max_bytes: int) -> list[tuple[Path | None, Callable[[], Opened]]]:
-    """The files of the sources, and whatever else they are, each with the way to open it."""
+    """The files of the sources, and sources that are no files, each with a function that opens it."""
     parts: list[tuple[Path | None, Callable[[], Opened]]] = []
     for source in sources:
         found = files_of(source)
@@ -448,10 +448,10 @@ def _allowed(action: int, *_: Any) -> int:
 
 @contextmanager
 def _connected(path: Path) -> Iterator[Any]:
-    """A connection that can read and do nothing else; what SQLite says of the file or the query is one sentence."""
+    """A connection that can only read. Errors of SQLite become one sentence."""
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-            connection.set_authorizer(_allowed)
+            connection.set_authorizer(_allowed)  # read-only mode alone would still allow ATTACH of another file
             yield connection
     except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name} cannot be asked that ({reason(error)}): check the table or the query.") from None

@@ -1,4 +1,4 @@
-"""`inspect`: what a log was understood to be, what is missing and what looks wrong, in plain words."""
+"""`inspect`: a report in plain words on how a log was understood, what it lacks and what looks wrong."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def inspect(source: Any, *, max_rows: int = MAX_ROWS, **columns: Any) -> Inspect
     except (ValueError, TypeError, OSError) as error:
         return Inspection(label, error=str(error))
     t = reading.transitions
-    with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest have no mean, and arouse no suspicion
+    with np.errstate(over="ignore", invalid="ignore"):  # the mean of huge numbers overflows, which no check minds
         understood = tuple(_understood(reading))
         found = [*(check(_dense(t)) for check in CHECKS), _skipped_steps(reading), _listed_features(reading)]
     return Inspection(

@@ -29,7 +29,7 @@ def counted(n: int) -> str:
 
 @dataclass
 class Notes:
-    """What was done to the columns, and every problem that was found, in sentences."""
+    """Sentences about everything that was done to the columns, and about every problem."""
 
     rows: Array  # the number of every row, as people count them
     done: list[str] = field(default_factory=list)
@@ -135,7 +135,7 @@ def written_as(reading: Reading) -> dict[str, Any]:
 def _filled(
     name: str, values: Array, fill: tuple[float, str], known: Known, notes: Notes, filling: Filling
 ) -> tuple[Array, dict[str, Array]]:
-    """The column without gaps, and the column that marks where nothing was known, unless that is to look usual."""
+    """The column without gaps, and a column that marks the gaps that were not carried (none with "median")."""
     gaps = np.isnan(values)
     source = filling.carried(gaps)
     unknown = gaps & (source < 0)
@@ -173,7 +173,7 @@ def _first(column: Column, rows: Array) -> Any:
 
 
 def names_of(column: Column, notes: Notes, join: bool = True) -> Column:
-    """Text whose spellings differ in case and blanks only is joined under the most frequent of them."""
+    """The column with spellings that differ only in case and blanks joined under the most frequent of them."""
     cells = [None if one is None else one if isinstance(one, str) else written(one) for one in column.cells]
     best: dict[str, str] = {}
     for i in np.argsort(-column.weight, kind="stable"):
@@ -198,7 +198,7 @@ def written(number: Any) -> str:
 def _categories(
     column: Column, known: Known, notes: Notes, filling: Filling, join: bool
 ) -> tuple[dict[str, Array], dict[str, Any]]:
-    """One column of 0 and 1 per category; of two categories one column is enough, and its name says both."""
+    """One column of 0 and 1 per category. Two categories need only one, and its name says both."""
     column = names_of(column, notes, join)
     texts = sorted(one for one in column.cells if one is not None)
     categories = list(known.get("categories", texts))

@@ -77,7 +77,7 @@ def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transiti
 
 
 def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | None = None, **columns: Any) -> Reading:
-    """As `read`, with the schema and what was sorted and dropped; stops after about `max_rows` rows of the source."""
+    """`read`, with the schema and a record of what was sorted and dropped; stops after about `max_rows` rows."""
     log = Log(source, max_bytes=max_bytes, **{**manifest_of(source)["columns"], **columns})
     gathered, complete = _gathered(log, max_bytes, max_rows)
     n = sum(map(len, gathered))
@@ -140,7 +140,7 @@ def read_batches(source: Any, *, batch_rows: int = 65_536, **columns: Any) -> It
     if batch_rows < 3:
         raise ValueError(f"`batch_rows` must be at least 3, but it is {batch_rows}: larger batches are faster.")
     batches = _batches(source, batch_rows, columns)
-    # To hand a small batch over from another thread takes longer than to read it.
+    # Handing a small batch over from another thread takes longer than reading it.
     yield from read_ahead(batches) if batch_rows >= 4096 else batches
 
 
@@ -153,7 +153,7 @@ def _batches(source: Any, batch_rows: int, columns: dict[str, Any]) -> Iterator[
 
 
 def read_ahead(batches: Iterable[T]) -> Iterator[T]:
-    """The same batches in the same order; a second thread reads one, and never more than one, ahead.
+    """The same batches in the same order, while a second thread reads one ahead, and never more than one.
 
     At most two batches are in memory. What goes wrong while reading is raised here, after the batches before it. A
     caller that stops early, by an exception or Ctrl-C as well, waits for the batch that is being read and no longer.
@@ -167,7 +167,7 @@ def read_ahead(batches: Iterable[T]) -> Iterator[T]:
 
 
 class _Stream:
-    """Checked parts in, batches out.
+    """Turns checked tables into batches of `Transitions`.
 
     Without logged successors the last two rows are held back: the last one's successor is in the next part, and the
     row before it is truncated if the last one turns out to end its episode.
@@ -177,9 +177,9 @@ class _Stream:
         self.schema = schema
         self.held: pa.Table | None = None
         self.held_start = np.zeros(0, dtype=bool)
-        self.last: pa.Table | None = None  # what the order needs of the row before
-        self.action: Any = None  # the type of the actions before
-        self.seen: set[int] = set()  # hashes of the episodes before
+        self.last: pa.Table | None = None  # the columns `ORDER` of the last row so far
+        self.action: Any = None  # the type of the actions so far
+        self.seen: set[int] = set()  # hashes of the episodes so far: 8 bytes each, where ids may be long texts
         self.n_rows = 0
 
     def push(self, table: pa.Table) -> Iterator[Transitions]:
@@ -289,7 +289,7 @@ def _as(column: Any, kind: Any) -> Any:
 
 
 def common(kinds: set[Any]) -> Any:
-    """The type that holds what these do: text for ids, and that of NumPy for numbers."""
+    """The type that holds the values of all these types: text for ids, and NumPy's common type for numbers."""
     if len(kinds) == 1:
         return next(iter(kinds))
     texts = next((kind for kind in kinds if pa.types.is_dictionary(kind)), None)
@@ -319,7 +319,7 @@ def observed(table: pa.Table, schema: Schema, prefix: str = "") -> Any:
 
 
 def matrix(table: pa.Table, role: str) -> Array | None:
-    """Columns of a role side by side; None where there is none."""
+    """The columns of a role side by side; None if there are none."""
     names = [name for name in table.column_names if name.rpartition(" ")[0] == role]
     parts = [known(table, name) for name in names]
     if len(parts) < 2:
@@ -376,7 +376,7 @@ def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Tra
 
 
 def from_columns(columns: dict[str, Any], start: Any, names: Sequence[str] | None) -> Transitions:
-    """`Transitions` out of columns by role, in order; `start` may mark first rows, `names` name what is observed."""
+    """`Transitions` of columns by role, in order. `start` may mark first rows; `names` are of the observed columns."""
     columns, schema = _roles(columns)
     table = checked(columns, schema, told=1)
     first, number = _episodes(table, None if start is None else checks.flags("start", start, len(table)))
@@ -458,7 +458,7 @@ def by_number(table: pa.Table, number: Array, schema: Schema) -> tuple[pa.Table,
     step = np.arange(len(table)) if step is None else step
     if (np.diff(number) >= 0).all() and _advances(step, np.diff(number, prepend=-1) > 0):
         return table, False
-    order = np.lexsort((step, number))
+    order = np.lexsort((step, number))  # the last key counts first: by episode, and within it by step
     if "step" in table.column_names:
         _refuse_repeated(table, step, number, order, schema)
     moved = bool((np.diff(order) != 1).any())

@@ -27,7 +27,7 @@ from sparsetd.storage.container import distinct
 
 BLOCK = 4 * 2**20  # bytes of a CSV file that are parsed at a time
 MAX_LINE = 16 * 2**20
-MAX_CELLS = 2**27  # of a chunk of JSON lines: a row of three characters can lack a hundred thousand columns
+MAX_CELLS = 2**27  # cells in a chunk of JSON lines: a row of three characters can lack a hundred thousand columns
 _LONGEST_NUMBER = 64
 _INDEX = "Unnamed: 0"  # pandas writes its index first and without a name; this is what it calls the column itself
 _MISSING = {"", "na", "n/a", "nan", "null", "none"}
@@ -134,7 +134,7 @@ class _Csv:
         whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
         numeric = [field.name for field in table.schema if pa.types.is_floating(field.type)] + whole
         self.kinds = dict.fromkeys(self.texts, _TEXT) | {name: table.schema.field(name).type for name in numeric}
-        if whole and (b"0x" in block or b"0X" in block):  # pyarrow reads 0x10 as 16
+        if whole and (b"0x" in block or b"0X" in block):  # pyarrow reads 0x10 as 16; as text it becomes an error
             return self._read(block, columns, kinds | dict.fromkeys(whole, _TEXT))
         return table
 
@@ -150,7 +150,7 @@ class _Csv:
         )
 
     def _unfit(self, error: Exception, kinds: dict[str, Any]) -> str:
-        """The column that does not have the type that it had before; whatever else went wrong is raised."""
+        """The column that no longer has the type of the blocks before; any other error is raised."""
         row = re.match(r"CSV parse error: Row #(\d+): Expected \d+ columns, got (\d+)", str(error))
         if row is not None:
             raise ValueError(
@@ -166,7 +166,7 @@ class _Csv:
         return name
 
     def _column(self, column: Any, as_text: bool) -> Any:
-        """Numbers as pyarrow read them; what it took for text, a word or a date is parsed, or stays text."""
+        """Numbers as pyarrow read them. Text, words and dates are parsed here, or stay text."""
         kind = column.type
         if as_text:
             return _present(column.combine_chunks())
@@ -182,7 +182,7 @@ class _Csv:
 
 
 def _present(ids: Any) -> Any:
-    """Ids as they stand; empty cells and words for what is missing are missing."""
+    """Ids as they stand, with nulls for empty cells and for words such as NA."""
     absent = [text.strip().lower() in _MISSING for text in ids.dictionary.to_pylist()]
     if not any(absent):
         return ids

@@ -33,14 +33,14 @@ LIMIT = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e30}  # a larger pr
 
 
 class PenaltyLike(Protocol):
-    """What a streaming solver asks of a penalty."""
+    """The methods that a streaming solver needs of a penalty."""
 
     def prox(self, x: Array, step: float, factor: Array | None = None) -> Array: ...
     def shrinkage(self, n_blocks: int) -> tuple[Array, Array] | None: ...
 
 
 class System(NamedTuple):
-    """What a run holds fixed; that of the kernels is zero where there is no w or y."""
+    """The constants of a run; those of the kernels are zero if there is no w or y."""
 
     fixed: Constants
     factor: Array | None
@@ -62,7 +62,7 @@ class System(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """No penalty but a ridge that is the same for all features."""
+        """Whether there is no penalty except a ridge that is the same for all features."""
         alike = self.factor is None or not self.fixed.l2.any() or bool(np.all(self.factor == 1.0))
         return alike and not self.fixed.l1.any()
 
@@ -147,14 +147,14 @@ class Streaming:
         In a pause the caller may look at the state. The constants of the run are put together once.
         """
         if len(state.record) != RECORD or (state.lazy is not None and state.lazy.get("layout") != LAYOUT):
-            raise ValueError(  # compiled code does not check bounds
+            raise ValueError(  # the kernels do not check bounds, so a wrong layout would crash the process
                 "The state of this stream comes from another version, which kept other numbers: remove its checkpoint, "
                 "and fit anew."
             )
         numbers = (batch.reward, batch.discount, *trace_weights(table, batch, state.carry))
         columns = tuple(np.require(c, np.float64, ["C", "W"]) for c in (*numbers, self._steps(state.t, len(batch))))
         system = self._system(table, penalty, factor, state.x.dtype)
-        # A stream that began lazily stays so, however it is cut.
+        # A stream that began lazily stays lazy: how it is cut must not change the bits of its result.
         name = pass_for(self, state, system, batch.is_sparse or state.lazy is not None)
         rows = (batch.phi, batch.phi_next)
         if name in LAZY:
@@ -162,6 +162,7 @@ class Streaming:
         else:
             state.leave()
         laid_out = batch.is_sparse and name not in LAZY
+        # Sparse rows that are laid out densely come in blocks of 32 MB.
         at_once, done = max(1, 2**22 // batch.n_features) if laid_out else len(batch), 0
         for pause in pauses:
             while done < pause and not state.diverged:
@@ -315,7 +316,7 @@ def pass_for(solver: Any, state: Any, system: Any, sparse: bool) -> str:
 
 
 def is_simple(solver: Any, system: Any) -> bool:
-    """Return whether a step is set by hand and nothing but thresholds and balls follows it."""
+    """Return whether a step is set by hand and only thresholds and balls follow it."""
     fixed, by_hand = system.fixed, not solver.measures
     return by_hand and not (fixed.l2.any() or fixed.damping.any() or np.isfinite(solver.radius))
 
@@ -342,8 +343,11 @@ def take(name: str, solver: Any, state: Any, rows: Stream, system: Any) -> int:
 
 
 def _dense(solver: Any, state: Any, rows: Stream, system: Any) -> int:
-    """Take rows by the pass over dense rows. Where the point is a function of what it moves (the sums of dual
-    averaging, the mirror image of a p-norm), x and y are formed at the end."""
+    """Take rows by the pass over dense rows.
+
+    The pass moves the sums of dual averaging, or the mirror image of a p-norm, and x and y are formed from these at
+    the end.
+    """
     more, fixed, summed, mirrored = state.more, system.fixed, solver.family == "averaging", solver.exponent != 2
     straight = system.plain and solver.ball in (FREE, L2_BALL) and not (mirrored or summed)
     trial, factor, by_hand = solver.extragradient or summed, system.factor, isinstance(solver.rule(1), Fixed)
@@ -408,6 +412,6 @@ def linked(x: Array, p: float) -> Array:
 
 
 def places(x: Array, y: Array | None = None) -> tuple[Array, Array, Array, Array]:
-    """(w, θ, y1, y2); where there is no such vector another one stands in its place."""
+    """(w, θ, y1, y2). The kernels want four arrays, so another vector stands in for one that does not exist."""
     y = x if y is None else y
     return x[0], x[-1], y[0], y[-1]
