@@ -91,7 +91,7 @@ def classifier_of(name: str | None) -> Any:
 
 
 def page_of(args: Namespace, *models: str | None) -> Path | None:
-    """Where the page of the command goes; no input may be overwritten."""
+    """The path of the command's page; it may not be that of an input."""
     return options.check_output(args.report, ".html", ".htm", inputs=[args.log, *models])
 
 

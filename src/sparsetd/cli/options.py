@@ -1,4 +1,4 @@
-"""What commands share: options of one name and meaning, the log that they read, and where results may go.
+"""The options that commands share, with one name and one meaning; the log that they read; the files they may write.
 
 An option is written once, as a constant; a command lists the options that it takes.
 """
@@ -185,7 +185,7 @@ def engine_of(args: Namespace) -> Any:
 
 
 def said(args: Namespace, **settings: Any) -> dict[str, Any]:
-    """What the page of a command says about itself: the unit, the log, the command that repeats it, and `settings`."""
+    """The lines of a page about its making: the unit, the log, the command that repeats it, and `settings`."""
     command = shlex.join(["sparsetd", *args.words])
     return {"unit": args.unit, "command": command, "log": args.log, **settings}
 

@@ -105,7 +105,7 @@ def fit_in_parts(
     fitted model goes on, as with `partial_fit`.
     """
     start = np.zeros(len(y), dtype=bool) if columns.get("start") is None else np.array(columns["start"], dtype=bool)
-    start[:1] = True  # of every pass
+    start[:1] = True  # so that no trace carries over from the end of a pass to the beginning of the next
     if not warm_start:
         vars(model).pop("_state", None)
     whole = columns_of({"X": X, "y": y, "X_next": X_next, **columns, "start": start})
@@ -150,7 +150,7 @@ def _stream(
         raise ValueError(f"{folder} covers {skip} batches, but there are only {number}: remove it to start afresh")
     if keep:
         kept.save(lambda: _kept(models, held, mark), number, now=True)
-    if held:
+    if held:  # the very last row has no successor, so it terminates
         _take(models, {**held, "X_next": held["X"], "discount": np.zeros(1)})
     for model in models:
         model._finish(model._run(model.n_features_in_ + int(model.fit_intercept)))
@@ -207,7 +207,7 @@ def _blocks(batch: Batch) -> list[slice]:
 def _complete(held: dict[str, Any], batch: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Rows whose successors are known, and the last row, which has to wait for its own.
 
-    The row that waited comes as a part of its own: to put it before the others would copy them all.
+    The row that waited comes as a part of its own, because putting it before the others would copy them all.
     """
     if "X_next" in batch:
         return [batch], {}

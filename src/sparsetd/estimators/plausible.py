@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sparsetd.system import Array, Batch, rows_of
 
 VANISHING = 1e-150  # the square of a smaller number is 0 in float64
-TIMES = 10.0  # values beyond so many times the bound are suspicious
+TIMES = 10.0  # values larger than this many times the bound are suspicious
 PROBES, PROBE_ROWS, PROBE_NUMBERS = 16, 64, 2**14  # blocks of rows that are looked at, and their sizes
 
 
@@ -37,7 +37,7 @@ class Watch:
         return replace(self, probes=())
 
     def complaint(self, coef: Array, start: Array | None) -> str:
-        """What is wrong with these weights, as the end of a sentence about the method; nothing if all is well."""
+        """A complaint about these weights, as the end of a sentence about the method; "" if all is well."""
         if not (np.isfinite(coef.sum()) or np.isfinite(coef).all()):  # the sum alone tells nearly always
             return "ended with weights that are not finite: rescale features that are extremely small or large"
         if 0.0 < self._largest_feature() < VANISHING:

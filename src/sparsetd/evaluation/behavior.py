@@ -85,7 +85,7 @@ class BehaviorPolicy:
         return _filled(log, self.table, _actions(log), self.floor)
 
     def summary(self, of_many: bool = False) -> str:
-        """What was estimated and how good it is, in a sentence; from the first rows only if there are `of_many`."""
+        """A sentence about the estimate and its quality; `of_many`: the log has more rows than it was made from."""
         better = "better" if self.log_loss < self.log_loss_marginal else "no better"
         some = f" of the first {len(self.table):,} rows" if of_many else ""
         raised = f", and {self.n_floored} probabilities were raised to {self.floor:g}" if self.n_floored else ""

@@ -117,7 +117,7 @@ def _move(moments: Moments, groups: Groups, chosen: tuple[float, Array], penalis
 
 
 def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
-    """The columns of the log by importance for the first policy; none where the basis was not built here."""
+    """The columns of the log by importance for the first policy; empty if the basis was not built here."""
     built, made = basis.built, log.built
     if built is None or made is None:
         return ()

@@ -88,7 +88,7 @@ class Caution:
 
 
 def worst(cautions: Iterable[Caution]) -> Severity | None:
-    """The worst severity among them; None where there is none."""
+    """The worst severity of the cautions; None if there are none."""
     found = [ORDER.index(c.severity) for c in cautions]
     return ORDER[max(found)] if found else None
 
@@ -145,7 +145,7 @@ class Rule:
     says_remedy: bool
 
     def finding(self, evidence: Evidence) -> tuple[Severity, str] | None:
-        """How bad it is and the sentence that says so; None where the rule does not apply."""
+        """The severity and the sentence of this rule; None if it does not apply."""
         found = self.test(evidence)
         if found is None:
             return None
@@ -583,7 +583,7 @@ def _capital(words: str) -> str:
 
 
 def _suspected(e: Evidence, check: Check) -> tuple[Severity, dict[str, Any]] | None:
-    """What `inspect` said about it, where it did."""
+    """The sentence of a check of `inspect`, as an amber finding."""
     sentence = e.suspected.get(check.__name__)
     return None if sentence is None else ("amber", {"found": _capital(sentence)})
 
@@ -625,7 +625,10 @@ RULES += [
 
 
 def suspected_in(log: Transitions, estimated: bool) -> dict[str, str]:
-    """What `inspect` finds suspicious in a log, as far as it bears on the value; logged probabilities come last."""
+    """The suspicions of `inspect` that bear on the value, by the names of their checks.
+
+    The last check is about logged probabilities, so it is left out if they were estimated.
+    """
     bounds = log._bounds()
     some = log if len(log) <= MAX_LOOKED else log[: int(bounds[np.searchsorted(bounds, MAX_LOOKED)])]
     out = {}

@@ -1,10 +1,10 @@
-"""Which features matter, which the value is computed from, and how firmly the first were chosen.
+"""The features that matter, the features that the value is computed from, and how firmly the first were chosen.
 
-The two are different questions. A feature that is left out of a *report* costs the reader little; left out of the
-*value* it may cost everything. So the value is computed from all features where the rows afford them, and beyond that
-from double selection: what matters for θ (Aθ = b) together with what matters for the dual u, Aᵀu = c, which says
-through which features the start states are reached. A feature that is missing from one of the two does no harm to
-first order.
+Which features matter and which the value needs are different questions. A feature that is left out of a *report* costs
+the reader little; left out of the *value* it may cost everything. So the value is computed from all features if there
+are rows enough. If not, double selection chooses: the features that matter for θ (Aθ = b), and those that matter for
+the dual u (Aᵀu = c), which says through which features the start states are reached. A feature that is missing from
+one of the two does no harm to first order.
 """
 
 from __future__ import annotations

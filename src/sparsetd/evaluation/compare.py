@@ -76,7 +76,7 @@ class Comparison(Decision):
 
     @property
     def robustness(self) -> dict[str, Robustness | None]:
-        """How strong an unrecorded cause would have to be to explain each difference to the logged behaviour away."""
+        """For each policy, the strength of an unrecorded cause that would explain its difference to the log away."""
         return {name: e.robustness for name, e in self.evaluations.items()}
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Comparison(Decision):
         return plots.band(self.thresholds, [v for _, v, _ in ends], [i for _, _, i in ends], ax)
 
     def sentence(self) -> str:
-        """Return which policy is best, as far as the log can tell, and which of them it cannot judge."""
+        """A sentence about the best policy, as far as the log can tell, and about those that it cannot judge."""
         if len(self.values) == 1:
             found = f"One policy, {self.reference}, was evaluated."
         elif len(self.best_set) == 1:

@@ -156,7 +156,7 @@ def _details(found: Judgement, own: Judged, detail: Detail) -> dict[str, Any]:
 
 
 def _comparisons(detail: Detail, opinion: Estimate | None, robust: Estimate | None) -> tuple[Estimate, ...]:
-    """The same value by other estimators."""
+    """The value of the policy by other estimators."""
     name = "LSTD, columns as they came" if detail.curved else "LSTD, features that matter"
     few = Estimate.of_influence(name, *detail.few)
     others = [e for e in (opinion, robust) if e is not None]
@@ -182,7 +182,7 @@ def _features(found: Judgement, detail: Detail) -> tuple[Feature, ...]:
             low, high = (float(width * end) for end in e.interval(level))
             own = e.value / float(basis.units.scale[column])
             rows.append((int(column), str(names[column]), float(width * e.value), (low, high), own))
-    # The frequency is that of the selector: it says nothing of a column that only its importance brought in.
+    # The frequency is that of the selector: it does not apply to a column that only its importance brought in.
     known = {} if detail.kept is None else {column: float(detail.kept[column]) for column in chosen}
     kept = [known.get(column) for column, *_ in rows]
     out = [Feature(*row[1:], share, row[0]) for row, share in zip(rows, kept, strict=True)]

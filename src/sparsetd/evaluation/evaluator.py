@@ -165,7 +165,7 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class First:
-    """What the first reading says: the basis, what needs no features (by policy), and digests of the episodes."""
+    """The results of the first reading: the basis, the sums without features for each policy, and the digests."""
 
     basis: Basis
     facts: tuple[Facts, ...]

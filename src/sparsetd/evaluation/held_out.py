@@ -1,4 +1,4 @@
-"""How the value function does on episodes it was not fitted on.
+"""The value function on episodes that it was not fitted on.
 
 Folds are whole episodes. From the held-out predictions follow the doubly robust rows, the comparison of predictions
 with returns, and the held-out Bellman error:

@@ -41,7 +41,7 @@ ASSUMPTIONS = (
 
 
 class Decision:
-    """What the answers share: a page, and lines in a terminal. Pages lie in a layer above and are looked up by name."""
+    """The base of all answers: a page and lines in a terminal. Pages are in a layer above and are found by name."""
 
     _page: ClassVar[str]  # module and function of `sparsetd.report`
 
@@ -315,7 +315,7 @@ class Evaluation(Decision):
 
 
 def acts_sentence(actions: Sequence[str], logged: Sequence[float], target: Sequence[float]) -> str:
-    """Return which actions a policy takes more or less often than was done, as shares of the logged decisions."""
+    """A sentence about the actions that a policy takes more or less often, as shares of the logged decisions."""
     shares = sorted(zip(actions, logged, target, strict=True), key=lambda entry: -round(abs(entry[2] - entry[1]), 9))
     changes = [
         f"{f'action {name}' if name.isdigit() else name} in {percent(before)} → {percent(after)}"

@@ -73,7 +73,7 @@ class Sensitivity(Decision):
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
-        """What speaks against the value at Γ = 1, which is that of `evaluate`."""
+        """The cautions about the value at Γ = 1, which is that of `evaluate`."""
         return self.evaluation.warnings
 
     @property

@@ -130,7 +130,7 @@ class Target:
         return given if log.behavior_prob is None else np.asarray(given + rest * log.behavior_prob)
 
     def acts(self, log: Transitions) -> Array:
-        """How often every action was taken, and how often the policy takes it in the states of the log: (2, n_actions).
+        """The counts of every action, as logged and as the policy takes it in the states of the log: (2, n_actions).
 
         Sums over rows, so parts of a log are added up. Where only the logged actions' probabilities are known, ratios
         weigh the logged actions instead.

@@ -208,7 +208,7 @@ def open_minari(dataset: Any) -> Opened:
 
 
 def _chunks(dataset: Any, batch_rows: int) -> Iterator[dict[str, Array]]:
-    """Whole episodes, as many as have so many rows."""
+    """Groups of whole episodes with about so many rows."""
     pending: list[dict[str, Array]] = []
     first: dict[str, Array] = {}
     size = 0

@@ -100,6 +100,7 @@ def rows_of(path: Path, metadata: Any, most_rows: int) -> int:
     leaves = [metadata.schema.column(j) for j in range(metadata.num_columns)]
     widest = max([1, *(leaf.length for leaf in leaves)])
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    # pyarrow believes whichever number it needs, so a damaged footer must be found here.
     if sum(group.num_rows for group in groups) != metadata.num_rows:
         raise ValueError(f"{path.name} is not a readable Parquet file (its rows do not add up): write it again.")
     has_lists = any(leaf.max_repetition_level for leaf in leaves)
@@ -114,12 +115,12 @@ def rows_of(path: Path, metadata: Any, most_rows: int) -> int:
 
 
 def rows_at_once(most_rows: int, n_columns: int) -> int:
-    """At most `most_rows` rows, fewer where very many columns would not fit."""
+    """At most `most_rows` rows, fewer if there are so many columns that they would not fit."""
     return min(most_rows, max(3, checks.MOST // (checks.NUMBER * max(n_columns, 1))))
 
 
 def _texts(metadata: Any) -> list[str]:
-    """Columns of text: a file may hold a long text once and refer to it in a million rows, and so shall memory."""
+    """Columns of text. A file may hold a long text once and refer to it in a million rows; memory must do the same."""
     leaves = (metadata.schema.column(j) for j in range(metadata.num_columns))
     return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
 
@@ -165,6 +166,7 @@ def open_ipc(path: Path) -> Opened:
                 batch.validate(full=True)  # offsets in a damaged file must not be followed
                 yield from sliced(batch, columns, rows)
             if is_file and n != counted:
+                # The stream of a damaged file may end early; only the footer shows that batches are missing.
                 raise pa.ArrowInvalid("its footer does not count its record batches")
 
     return Opened(stream.schema.names, batches)

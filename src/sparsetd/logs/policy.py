@@ -123,12 +123,12 @@ def shares(
     refuse(name, rowwise(table < 0), table, "non-negative", "return numbers between 0 and 1")
     sums = table.sum(axis=1)
     remedy = "return the probabilities of all actions, not scores or logits"
-    refuse(name, np.abs(sums - 1) > 1e-6, table, "a distribution (sum 1)", remedy)
+    refuse(name, np.abs(sums - 1) > 1e-6, table, "a distribution (sum 1)", remedy)  # float32 sums are that rough
     return table, np.zeros(n)
 
 
 def _classified(classifier: Any, rows: Array, name: str, action_names: Sequence[str] | None) -> Array:
-    """A classifier's probabilities, its classes put in the order of the actions; classes may be numbers or names."""
+    """The probabilities of a classifier, in the order of the actions; its classes may be numbers or names."""
     if not hasattr(classifier, "classes_"):
         raise ValueError(f"`{name}` is a {type(classifier).__name__} that was not fitted: fit it to the actions first.")
     with warnings.catch_warnings():
@@ -159,7 +159,7 @@ def _spelt_out(answer: Any, action_names: Sequence[str] | None, n_actions: int, 
     try:
         array = np.asarray(answer)
         array = np.asarray(array.tolist()) if array.dtype.kind in "OT" else array
-    except ValueError:  # rows of different lengths
+    except ValueError:  # rows of different lengths: the caller's check names them
         return answer
     decimal = array.dtype.kind == "f" and not is_whole(array)
     if array.ndim != 1 or not len(array) or array.dtype.kind not in "biufU" or decimal:
@@ -171,7 +171,7 @@ def _spelt_out(answer: Any, action_names: Sequence[str] | None, n_actions: int, 
 
 
 def is_whole(values: Array) -> bool:
-    """Return whether all numbers are whole: 1.0 is an action where actions are meant."""
+    """Return whether all numbers are whole. 1.0 counts, since actions are often stored as floats."""
     return bool(np.isfinite(values).all() and (values == np.rint(values)).all())
 
 

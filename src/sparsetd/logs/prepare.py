@@ -389,7 +389,7 @@ class Visits:
     """A raw table whose rows stand episode after episode, in the order of time.
 
     `roles` gives the column of every role, `worth` what each word of an outcome is worth, `group` the episode of every
-    row, `clock` how times are written, and `hints` what is known of the way in which columns are written.
+    row, `clock` how times are written, and `hints` how other columns are written, as far as that is known beforehand.
     """
 
     raw: Raw
@@ -401,7 +401,7 @@ class Visits:
 
     @property
     def last(self) -> Array:
-        """Which rows are the last of their episode."""
+        """A mask of the rows that are the last of their episode."""
         return np.append(np.diff(self.group) != 0, True)
 
     @property

@@ -128,7 +128,7 @@ def observed(
 
 
 def written_as(reading: Reading) -> dict[str, Any]:
-    """How the cells are written, as far as a later table must be read alike."""
+    """The way in which cells are written, as far as a later table must be read alike."""
     return {name: reading.how[name] for name in ("comma", "day_first", "unit") if name in reading.how}
 
 

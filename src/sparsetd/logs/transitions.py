@@ -222,7 +222,7 @@ class Transitions(Framed):
         return replace(self, target_prob=chosen(table, discrete(self.action, table.shape[1])), ratio=None)
 
     def with_columns(self, names: Sequence[str] | None) -> Transitions:
-        """The same rows observing just these columns, in this order; as they are where either side has no names."""
+        """The rows with only these observed columns, in this order; unchanged if either side has no names."""
         if self.names is None or names is None:
             return self
         s, after = (in_order(rows, self.names, names) for rows in (self.observation, self.next_observation))

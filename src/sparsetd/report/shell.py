@@ -1,4 +1,4 @@
-"""What all pages share: one style sheet, one short script, no outside resource, and the elements that they are made of.
+"""The frame of all pages: one style sheet, one short script, no outside resource, and the elements of a page.
 
 The policy in `CSP` makes a browser refuse any request the page might make: it can be opened in a hospital. The fixed
 words of the pages are in `texts.toml`.

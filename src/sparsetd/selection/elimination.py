@@ -35,7 +35,7 @@ from sparsetd.solvers.saddle import Family, FitNorm, whitened
 from sparsetd.system import Array
 
 FALSE = 0.3  # expected number of noises among d that exceed κ
-ROWS_EACH = 20  # a support of the path may have one feature for so many rows
+ROWS_EACH = 20  # a support of the path may have one feature for every 20 rows
 SHARE = 4  # and at most a quarter of the features: larger ones end where the start from all of them ends
 HALVINGS = 3  # the path also gives supports of a half, a quarter and an eighth of that size
 EMPTY = 1e-15  # a variance below this share of the largest is rounding
@@ -69,7 +69,7 @@ class MeanSystem:
 
     @property
     def clustered_threshold(self) -> float:
-        """As improbable as κ under the normal law, for so many clusters."""
+        """κ for Student's law with this number of clusters: as improbable as κ is under the normal law."""
         return float(student.isf(norm.sf(np.sqrt(self.threshold)), max(self.n_clusters - 1, 1)) ** 2)
 
     def on(self, columns: Array) -> MeanSystem:

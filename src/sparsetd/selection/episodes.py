@@ -11,7 +11,7 @@ from sparsetd.system import Array
 
 
 def episode_of(start: Array) -> Array:
-    """The number of each row's episode, from 0; the first row begins one whatever it says."""
+    """The number of each row's episode, from 0. The first row always begins one."""
     begins = np.array(start, dtype=bool)
     begins[:1] = True
     return np.asarray(np.cumsum(begins) - 1)

@@ -290,7 +290,7 @@ class Summary(Framed):
         return "\n".join([head, *lines])
 
     def to_frame(self) -> Any:
-        """The same as a pandas (or polars) frame."""
+        """The table as a pandas (or polars) frame."""
         return frame({name: getattr(self, name) for name in COLUMNS})
 
     def plot(self, ax: Any = None) -> Any:

@@ -90,7 +90,7 @@ class Streaming:
         return 2.0
 
     def rule(self, size: int) -> Any:
-        """The rule of a state with so many numbers in x."""
+        """The rule of a state with `size` numbers in x."""
         raise NotImplementedError
 
     @property

@@ -32,7 +32,7 @@ OFF_CENTRE = 2.0  # a column is centred if its mean is this many standard deviat
 
 # Rows of `moments`: how often a column was not zero, Σφ and Σφ².
 COUNT, SUM, SQUARES = range(3)
-ALL, EVERY = 256, 16  # the first rows are all looked at, and then one in so many
+ALL, EVERY = 256, 16  # the first 256 rows are all looked at, then every 16th
 
 
 @part

@@ -31,7 +31,7 @@ HUGE = 1e200  # a row with a larger square, or with NaN, ends a run as divergenc
 
 
 class Kinds(NamedTuple):
-    """What a kernel is compiled for."""
+    """The choices that a kernel is compiled for: a branch that no method takes costs nothing."""
 
     two: bool  # there are w and y1
     saddle: bool
@@ -106,7 +106,7 @@ def _linked(v, exponent, kinds):
 
 @part
 def _size_of(point, image, numbers, kinds):
-    """What a number adds to the size of its vector: its square, or the power p of its mirror image."""
+    """The part of a number in the size of its vector: its square, or the power p of its mirror image."""
     return point * (image if kinds.mirrored else point) if kinds.sized else numbers[2]
 
 
@@ -372,7 +372,7 @@ def _normal(size, power):
 
 @part
 def _scales(products, far, squares, fixed, power, kinds):
-    """What x and y are multiplied by for their balls, and what w and θ are multiplied by beside that."""
+    """The factors that bring x and y into their balls, and further factors of w and θ."""
     (pw, pt, py, pz), nw, nt = products, 1.0, 1.0
     size_x, size_y = pw[3] + pt[3], py[3] + pz[3]
     if kinds.mirrored:

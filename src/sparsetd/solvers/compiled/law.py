@@ -88,7 +88,7 @@ def closed_form(s):
 
 @part
 def gone_closed(v, closed, last):
-    """What v added to its sum in m = min(⌈|v|/(ρα)⌉, last) steps: α (m v − sgn(v) ρα m(m − 1)/2), or v P if ρ = 0."""
+    """The sum of m = min(⌈|v|/(ρα)⌉, last) steps of v: α (m v − sgn(v) ρα m(m − 1)/2), or v P if ρ = 0."""
     per, unit, half = closed
     m = np.minimum(np.ceil(np.abs(v) * per), last)
     return m * (unit * v - np.copysign(half * m - half, v))
