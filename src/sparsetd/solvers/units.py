@@ -1,4 +1,4 @@
-"""The units that a stream finds for its features, so that automatic steps do not hang on those they came in.
+"""The units that a stream finds for its features, so that automatic steps do not depend on the units of the data.
 
     φ̃_j = (φ_j − μ_j φ_c)/s_j        θ_j = θ̃_j/s_j        θ_c = θ̃_c − Σ_j μ_j θ_j
 
@@ -7,9 +7,9 @@ that has always been 1, the intercept; where there is one and the rows are dense
 standard deviation are centred, and then s_j is that deviation. The map is linear, so it holds for φ, φ' and traces.
 
 Columns of similar size are left as they are. Otherwise the stream goes over to new units and begins afresh from x_0. It
-looks again after 16, 32, 64, … rows, which makes the result independent of how the stream is cut. Should a size have
-changed by a factor of 1.3 or a mean by a tenth of a standard deviation, it goes over again: after its first thousand
-rows from where it is, and then its steps begin afresh only if the change is large.
+looks again after 16, 32, 64, … rows, which makes the result independent of how the stream is cut. If a size has changed
+by a factor of 1.3, or a mean by a tenth of a standard deviation, it goes over again. After its first thousand rows it
+goes on from where it is, and its steps begin afresh only if the change is large.
 """
 
 from __future__ import annotations
@@ -92,12 +92,12 @@ class Units:
         if isinstance(phi, np.ndarray):
             self.rows += int(observe(self.moments, phi, t))
             return
-        if self.rows == 0:  # the numbers of a column side by side, for sparse rows visit few columns
+        if self.rows == 0:  # sparse rows visit few columns, so the three numbers of a column lie side by side
             self.moments = np.zeros(self.moments.shape, order="F")
         self.rows += int(observe_sparse(self.moments, np.zeros(self.moments.shape[1]), tuple(phi), t))
 
     def is_due(self, t: int) -> bool:
-        """Return whether sizes are looked at after t rows; O(d), so not before there are rows enough for that."""
+        """Return whether sizes are looked at after t rows: at powers of two, and not before O(d) pays for itself."""
         return t >= max(FIRST, self.moments.shape[1] // 64) and t & (t - 1) == 0
 
     def until_due(self, t: int) -> int:
@@ -125,6 +125,7 @@ class Units:
         if not len(ones):
             return -1, shift
         deviation = np.sqrt(np.maximum(squares / self.rows - mean**2, 0.0))
+        # A spread of less than 1e-7 of the mean is rounding of the squares: such a column counts as constant.
         off = (np.abs(mean) > OFF_CENTRE * deviation) & (deviation > 1e-7 * np.abs(mean))
         scale[off], shift[off] = deviation[off], mean[off]
         return int(ones[0]), shift
