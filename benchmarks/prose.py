@@ -1,7 +1,7 @@
 """Sentences that nobody would say to a colleague: `python -m benchmarks.prose [FILE or FOLDER …]`.
 
-The command reads the docstrings, comments and messages of Python files and the paragraphs of Markdown pages (src and
-docs unless paths are given). It prints every inverted or telegraphic sentence that the table of patterns knows, and
+The command reads the docstrings, comments and messages of Python files and the paragraphs of Markdown pages (`PLACES`
+unless paths are given). It prints every inverted or telegraphic sentence that the table of patterns knows, and
 names the private helpers with a docstring that only repeats their name. It ends with a count for every package, and
 fails if it found anything.
 """
@@ -20,20 +20,21 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 DOCUMENTED = ast.Module | ast.ClassDef | FUNCTIONS
+PLACES = ("src", "docs", "benchmarks", "reproduction", "examples", "README.md", "CHANGELOG.md", "CONTRIBUTING.md")
 # What is wrong, and how it looks. A pattern is searched in one sentence, with code spans replaced by «code».
 PATTERNS = {
     "a clause hangs on a preposition and its 'which'": (
         r"\b(?!none|some|both|each|most|all)[\w»]+,? of which\b|\b(at or (below|above)|beyond|than) which\b"
     ),
-    "the words 'what … leaves of' are a riddle": r"\bwhat\b[^.,;]{1,60}\bleaves? of\b",
+    "the words `what … leaves of` are a riddle": r"\bwhat\b[^.,;]{1,60}\bleaves? of\b",
     "the sentence ends with a preposition": r"(?<!made )\bof[.;:]( |$)",
-    "the clause 'that is none' says nothing": r"\b(that|which) (is|are|was|were) none\b",
+    "the clause `that is none` says nothing": r"\b(that|which) (is|are|was|were) none\b",
     "the object stands before its subject": r"(^|[:;] )(More|Less|Fewer|Larger|Smaller) than [^,]{1,30} (it|they|one) ",
     "the sentence begins with an inversion": r"^(Of (?!course\b|[a-z0-9 ]{1,25}, )|Whose\b|Than\b)",
     "the words 'Return what' do not say what": r"^Returns? what\b",
-    "the words 'but for' are old-fashioned": r"(?<!, )\bbut for\b|\b([Aa]ll|[Ee]very|[Nn]one)\b[^.;]*, but for\b",
+    "the words `but for` are old-fashioned": r"(?<!, )\bbut for\b|\b([Aa]ll|[Ee]very|[Nn]one)\b[^.;]*, but for\b",
     "an adverb comes from a contract": r"\b(there|where|here)(of|in|by)\b",
-    "the words 'say otherwise of' are a riddle": r"\b(says?|said) (nothing|anything) of\b|\botherwise of\b",
+    "the words `say otherwise of` are a riddle": r"\b(says?|said) (nothing|anything) of\b|\botherwise of\b",
     "a verb stands before its subject": r"(^|, |; )[Nn]or (is|are|does|do|can|may|has|have|will|would) ",
 }
 STOP_WORDS = frozenset(("a", "an", "the", "of", "and", "or", "to", "in", "for", "with", "from", "by", "is", "are"))
@@ -116,7 +117,7 @@ def files(paths: list[Path]) -> list[Path]:
 
 def main() -> int:
     """Print the complaints and their counts; return 1 if there are any."""
-    paths = [Path(word) for word in sys.argv[1:]] or [ROOT / "src", ROOT / "docs", ROOT / "README.md"]
+    paths = [Path(word) for word in sys.argv[1:]] or [ROOT / place for place in PLACES]
     counts: Counter[str] = Counter()
     for file in files(paths):
         for what, sentence in found_in(file):

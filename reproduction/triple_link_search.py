@@ -134,9 +134,9 @@ def _conclusion(settings: SearchSettings, best: dict[tuple[str, str], tuple[Tune
         p = permutation_test(ro, gq)
         told.append(f"{where}: {ro.mean():.1f} ± {ro.std():.1f} against {gq.mean():.1f} ± {gq.std():.1f}, p = {p:.2g}")
     return (
-        f"Of {settings.n_candidates} random settings of each method the best on one half of the seeds was run on the "
-        f"other half; episodes of RO-GQ(λ) against GQ(λ) by coordinates ({'; '.join(told)}). The verdict on Table 2 "
-        "stands in the main report; this page shows where its parameters come from."
+        f"{settings.n_candidates} random settings of each method were run on one half of the seeds, and the best of "
+        f"them on the other half; episodes of RO-GQ(λ) against GQ(λ) by coordinates ({'; '.join(told)}). The verdict "
+        "on Table 2 stands in the main report; this page shows where its parameters come from."
     )
 
 

@@ -126,7 +126,7 @@ def contenders(stream: Stream, folder: Path) -> list[Contender]:
 
 
 LAZY = "RO-TD (this library)"
-MORE = "RO-TD changes 384 numbers a row, of which 96 are the average of y, which the goal did not count"
+MORE = "RO-TD changes 384 numbers a row; 96 of them are the average of y, which the goal did not count"
 
 # Numbers that one row of NNZ non-zeros changes, in multiples of NNZ, and how they come about.
 WORK = {

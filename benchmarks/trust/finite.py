@@ -63,7 +63,7 @@ class FiniteProblem:
         return np.linalg.solve(np.eye(self.n_states) - self.gamma * moves, reward)
 
     def value(self, policy: Array) -> float:
-        """Of the start distribution (remembered: every log of a cell asks for the same one)."""
+        """The value of the start distribution (remembered: every log of a cell asks for the same one)."""
         key = policy.tobytes()
         if key not in self._known:
             self._known[key] = float(self.start @ self.values(policy))

@@ -12,5 +12,5 @@ def jaccard(a: set[str], b: set[str]) -> float:
 
 
 def originals(names: list[str]) -> set[str]:
-    """Of two columns that say the same either may be kept: copies count as what they copy."""
+    """The names with each copy under the name of its original: either of the two columns may be kept."""
     return {name.removeprefix("copy_of_") for name in names}

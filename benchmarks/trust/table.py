@@ -118,7 +118,7 @@ def _overall(found: dict[str, Row], met: dict[str, Any], cells: dict[str, Cell])
         out.append((f"{what}: {sum(asked)} of {len(asked)} cells", sum(asked) >= MOST.get(what, 1.0) * len(asked)))
     missed = [s for name, s in found.items() if not met[name]["honest"]]
     chance = sum(_by_chance(s) for s in missed)
-    out.append((f"honest but for chance: {len(missed) - chance} cells are not", chance == len(missed)))
+    out.append((f"honest apart from chance: {len(missed) - chance} cells are not", chance == len(missed)))
     alarms = [s["red"] * s["logs"] for name, s in found.items() if cells[name].well_posed]
     logs = sum(s["logs"] for name, s in found.items() if cells[name].well_posed)
     if logs:

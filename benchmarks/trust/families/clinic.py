@@ -36,7 +36,7 @@ def draw(
     instance: int = 0,
     logged: bool = True,
 ) -> Case:
-    """A log of the clinic; `cut` stays after so many steps, a share `wrong` of which is then marked as terminated."""
+    """A log of the clinic. Stays are `cut` after so many steps; a share `wrong` of these is marked as terminated."""
     table, names = dummies(min(columns, 83))
     return log_of(
         clinic(instance),

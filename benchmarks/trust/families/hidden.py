@@ -29,7 +29,7 @@ def draw(
     target: float = 0.8,
     logged: bool = True,
 ) -> Case:
-    """Five coordinates, of which the last `hidden` are not observed; `curved` weighs the squares in the reward.
+    """Five coordinates; the last `hidden` of them are not observed, and `curved` weighs the squares in the reward.
 
     With `squares` the columns hold the squares too, so that V is representable again where nothing is hidden.
     """

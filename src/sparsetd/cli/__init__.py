@@ -80,7 +80,7 @@ def _written(console: Console, outcome: Outcome) -> int:
 
 
 def _abandon_stdout() -> None:
-    """Nothing more is written there, not even what is left in the buffer when Python ends."""
+    """Write nothing more to stdout, not even the rest of its buffer when Python ends."""
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
 
 

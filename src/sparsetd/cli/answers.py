@@ -36,7 +36,7 @@ FACTORS = "1.25,1.5,2,3,5"
 
 
 def judging(args: Namespace, console: Console, *more: str) -> dict[str, Any]:
-    """How policies are judged, from the options `JUDGING`, and `more` options as they are."""
+    """The arguments of `evaluation` functions from the options `JUDGING`, with `more` options as they are."""
     return {
         "gamma": args.gamma,
         "level": args.level,
@@ -52,21 +52,21 @@ def judging(args: Namespace, console: Console, *more: str) -> dict[str, Any]:
 
 
 def judged_log(args: Namespace, console: Console, **columns: Any) -> tuple[Shard, ...]:
-    """The log of a command that judges policies; what is in one file is refused where it does not fit into memory."""
+    """The log of a command that judges policies. A single file is refused if it does not fit into memory."""
     groups = {} if args.cluster is None else {"group": args.cluster}
     parts = options.read_shards(args, **groups, **columns)
     return (_fitting(parts[0], console, args.features),) if len(parts) == 1 else parts
 
 
 def _fitting(log: Shard, console: Console, features: str) -> Shard:
-    """The log, refused where its evaluation does not fit into memory; it is read here if only that tells its size."""
+    """Refuse a log whose evaluation does not fit into memory. It is read here if only reading tells its size."""
     from sparsetd.features.basis import LARGEST
 
     n, p = (0, 0) if log.log is not None else extent(log.path, **log.columns)
     if not n:
         log = Shard(log.read())
         n, p = log.read().observation.shape
-    built = LARGEST // 3 if features == "auto" else 0
+    built = LARGEST // 3 if features == "auto" else 0  # a log large enough to matter gets no more functions
     need = memory.for_evaluation(n, p + built)
     if need > memory.GIB:
         console.progress(f"this takes up to {need / memory.GIB:.1f} GiB of memory")
@@ -76,7 +76,7 @@ def _fitting(log: Shard, console: Console, features: str) -> Shard:
 
 
 def classifier_of(name: str | None) -> Any:
-    """The classifier of this name; None where none is named."""
+    """The classifier of this name; None without a name."""
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -91,12 +91,12 @@ def classifier_of(name: str | None) -> Any:
 
 
 def page_of(args: Namespace, *models: str | None) -> Path | None:
-    """Where the page of the command goes; no input may be overwritten."""
+    """The path of the command's page; it may not be that of an input."""
     return options.check_output(args.report, ".html", ".htm", inputs=[args.log, *models])
 
 
 def told(args: Namespace, result: Decision, page: Path | None, *lines: str, **settings: Any) -> Outcome:
-    """The answer with more lines below it; the page is written where one is wanted."""
+    """The answer with more lines below it, after the page was written if one is wanted."""
     if page is not None:
         replace_file(page, result.page(**options.said(args, **settings)))
         lines = (*lines, f"report: {page}")
@@ -163,9 +163,9 @@ def evaluate(args: Namespace, console: Console) -> Outcome:
 def compare(args: Namespace, console: Console) -> Outcome:
     """Compare several policies on one log: values, all differences, which may be best.
 
-    The value of every policy and all their differences, with intervals that hold for all of them at
-    once; the set of policies that may be the best; where they act differently and what that is worth.
-    The first policy is the one the others are compared with.
+    Prints the value of every policy and all their differences, with intervals that hold for all of them
+    at once; the set of policies that may be the best; and where they act differently and what that is
+    worth. The first policy is the one that the others are compared with.
 
     A policy is anything that 'sparsetd evaluate --target' takes. One rule with a range of thresholds in
     braces, without a name, stands for one policy per threshold.
@@ -187,7 +187,7 @@ def compare(args: Namespace, console: Console) -> Outcome:
 
 
 def _pairs(texts: list[str]) -> list[tuple[str, str]]:
-    """Names and policies; a policy without a name is its own, and a single rule with thresholds has none."""
+    """Names and policies. A policy without a name is called by its text; a single rule with thresholds has no name."""
     if len(texts) == 1 and "{" in texts[0]:
         return [("", texts[0])]
     pairs = [_named(text) for text in texts]
@@ -229,7 +229,7 @@ def _targets(args: Namespace, pairs: list[tuple[str, str]]) -> tuple[Any, str | 
 
 
 def _groups(args: Namespace, n_parts: int) -> Any:
-    """Return what --by names: an observed column, or one that is read for it."""
+    """The argument `by` from --by: the name of an observed column, or of one that is read for this."""
     if args.by is None or n_parts > 1:
         return args.by
     try:
@@ -305,9 +305,9 @@ def strengths(text: str) -> list[float]:
 def sensitivity(args: Namespace, console: Console) -> Outcome:
     """Bound the value of a policy if an unrecorded cause drove the logged actions.
 
-    The lowest and the highest value, and difference to what was done, that a cause could hide which
-    nobody recorded and which changes the odds of the logged action by up to a factor of G (the marginal
-    sensitivity model). G = 1 is the answer of 'sparsetd evaluate'.
+    Suppose that a cause which nobody recorded changed the odds of the logged actions by up to a factor
+    of G (the marginal sensitivity model). This prints how low and how high the value could then be, and
+    its difference to what was done. G = 1 is the answer of 'sparsetd evaluate'.
 
     examples:
       sparsetd sensitivity log.parquet --target policies:mine

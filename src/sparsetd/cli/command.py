@@ -1,4 +1,4 @@
-"""What a command is, what it hands back and where that is printed, the list of all commands, and their parser.
+"""The classes of a command, its outcome and the console, the list of all commands, and their parser.
 
 A new command is a function with the decorator `command`, and a line here. Results go to stdout, progress and errors to
 stderr.
@@ -50,7 +50,7 @@ class Console:
         tell(f"sparsetd: warning: {sentence}")
 
     def result(self, data: dict[str, Any], text: str) -> None:
-        """Print the text or, where JSON is wanted, the data; nothing where there is none."""
+        """Print the text or, if JSON is wanted, the data."""
         if self.json and data:
             print(json.dumps(plain({"schema_version": SCHEMA_VERSION, **data}), allow_nan=False, indent=2))
         elif text:
@@ -110,7 +110,7 @@ class Option:
     group: str = ""
 
     def but(self, group: str = "", **how: Any) -> Option:
-        """The same option with something changed."""
+        """This option with some of its settings changed."""
         return replace(self, how={**self.how, **how}, group=group or self.group)
 
 
@@ -261,7 +261,7 @@ def _layout(prog: str) -> argparse.HelpFormatter:
 
 
 def _nearest(message: str) -> str:
-    """Return what the user may have meant: the new name of an old word, or a known word that is spelt nearly so."""
+    """A guess at the word that the user meant: the new name of an old one, or a known word of nearly that spelling."""
     unknown = [word.partition("=")[0] for word in message.partition("unrecognized arguments: ")[2].split()]
     renamed = [f"'{word}' is now '{RENAMED[word]}'" for word in unknown if word in RENAMED]
     if renamed:

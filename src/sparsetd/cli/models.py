@@ -80,7 +80,7 @@ def _on_rows(args: Namespace, parts: Any, target: Any, console: Console) -> tupl
 
 
 def _on_sums(args: Namespace, parts: Any, target: Any, console: Console) -> tuple[Any, Any, Any]:
-    """The same of a log in shards, which are read three times."""
+    """The path, the weights and the names for a log in shards, which are read three times."""
     from sparsetd.evaluation.choice import choose_on
     from sparsetd.evaluation.linear import LinearValue, sums
     from sparsetd.evaluation.reading import answer, open_log
@@ -194,7 +194,7 @@ def fit(args: Namespace, console: Console) -> Outcome:
 
 
 def _earlier(args: Namespace) -> Any:
-    """The model that is to go on."""
+    """The model file that --init names, if the other options leave its settings alone."""
     from sparsetd import ValueFunction
     from sparsetd.estimators import model_file
 

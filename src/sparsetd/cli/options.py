@@ -1,4 +1,4 @@
-"""What commands share: options of one name and meaning, the log that they read, and where results may go.
+"""The options that commands share, with one name and one meaning; the log that they read; the files they may write.
 
 An option is written once, as a constant; a command lists the options that it takes.
 """
@@ -21,11 +21,11 @@ from sparsetd.logs.text import is_number
 from sparsetd.storage.atomic import regular_file
 from sparsetd.storage.cache import Cache
 
-MOST = 2**31  # of anything that is counted on a command line: more would only be noticed when memory is gone
+MOST = 2**31  # the largest count on a command line: a larger one would only be noticed when memory is gone
 
 
 class Assignments(Action):
-    """NAME=VALUE, again and again, as a list of pairs; the same name twice is an error."""
+    """Collects the NAME=VALUE of a repeated option as a list of pairs; the same name twice is an error."""
 
     def __call__(self, _: ArgumentParser, namespace: Namespace, values: Any, __: str | None = None) -> None:
         pairs = list(getattr(namespace, self.dest) or [])
@@ -74,7 +74,7 @@ def confident(text: str) -> float:
 
 
 def assignment(shape: str, convert: Callable[[str], Any]) -> Callable[[str], tuple[str, Any]]:
-    """A name and what `convert` makes of the words after the equals sign; `shape` says how that looks."""
+    """A reader of NAME=VALUE, which passes the value to `convert`; `shape` shows the form in an error."""
 
     def parse(text: str) -> tuple[str, Any]:
         name, _, value = text.partition("=")
@@ -102,7 +102,7 @@ def _part(text: str) -> tuple[int, int]:
 
 
 def as_column(words: str, help: str, convert: Callable[[str], Any]) -> Option:
-    """An option whose value goes where the names of columns go, with its own name as the role."""
+    """An option whose value joins those of --column, with its own name as the role."""
     role = words.partition(" ")[0].strip("-").replace("-", "_")
     return option(words, help, lambda text: (role, convert(text)), action=Assignments, dest="column")
 
@@ -168,13 +168,13 @@ def read_log(args: Namespace, *, sparse: bool = False, **columns: Any) -> Transi
 
 
 def read_shards(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
-    """The log in the parts that it comes in; what is no folder of shards is one."""
+    """The shards of the log; a log that is no folder of shards is a single one."""
     parts = shards(args.log, **{**dict(args.column), **columns})
     return parts if getattr(args, "part", None) is None else part_of(parts, *args.part)
 
 
 def engine_of(args: Namespace) -> Any:
-    """Return who reads the shards."""
+    """The engine that reads the shards; None for this process."""
     if args.scheduler is not None:
         from sparsetd.logs.dask import Dask
 
@@ -185,20 +185,20 @@ def engine_of(args: Namespace) -> Any:
 
 
 def said(args: Namespace, **settings: Any) -> dict[str, Any]:
-    """What the page of a command says about itself: the unit, the log, the command that repeats it, and `settings`."""
+    """The lines of a page about its making: the unit, the log, the command that repeats it, and `settings`."""
     command = shlex.join(["sparsetd", *args.words])
     return {"unit": args.unit, "command": command, "log": args.log, **settings}
 
 
 def check_checkpoint(folder: str | None, *outputs: str) -> None:
-    """One sentence, before any work is done, where no checkpoint can be kept in `folder`."""
+    """Refuse a folder that cannot keep a checkpoint, before any work is done."""
     where = Cache(folder).folder
     if where is not None and os.path.realpath(where) in map(os.path.realpath, outputs):
         raise WrongInput(f"the checkpoint '{folder}' is also the output: name another folder")
 
 
 def check_output(path: str | None, *endings: str, inputs: Iterable[str | None] = ()) -> Path | None:
-    """`path` if a file can be written there; otherwise one sentence, before any work is done.
+    """Refuse a path that cannot be written to, before any work is done, and return the others.
 
     `inputs` are the files that the command reads: none of them may be overwritten.
     """
@@ -222,6 +222,7 @@ def _refuse_input(target: Path, given: Path) -> None:
     where, source = Path(os.path.realpath(target)), Path(os.path.realpath(given))
     if where == source:
         raise WrongInput(f"the output file '{target}' is also an input and would be overwritten; name another")
+    # The next command that reads the folder would take the result for rows of the log.
     if source.is_dir() and where.parent == source and where.suffix.lower() in FILES:
         raise WrongInput(f"the output file '{target}' would become a part of the log '{given}'; name another folder")
 

@@ -1,4 +1,4 @@
-"""What people import: scikit-learn estimators, each a triple operator × penalty × solver."""
+"""The public estimators: scikit-learn estimators, each a triple operator × penalty × solver."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every estimator shares: rows in, a fitted linear value function out."""
+"""The base of every estimator: rows in, a fitted linear value function out."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32
 # A fit is cut into so many chunks that its history has some points; chunking never changes the result.
 HISTORY_POINTS = 12
 HISTORY_ROWS = 500
-MADE_WHEN_READ = ("aux_", "dual_")  # of a stream
-WORTH_A_COPY = 2**17  # numbers of dense rows: to copy the state is then cheaper than to look at them all beforehand
+MADE_WHEN_READ = ("aux_", "dual_")  # few people read them, and for a stream each is as long as θ
+WORTH_A_COPY = 2**17  # with more numbers in dense rows, copying the state costs less than checking them beforehand
 
 
 class DivergenceWarning(ConvergenceWarning):
@@ -295,7 +295,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         )
 
     def _run(self, n_features: int, triple: Triple | None = None) -> Run:
-        """Return what the driver needs, built once per call: begin → take … take → finish."""
+        """The triple and the penalty's factors, built once per call: begin → take … take → finish."""
         return *(triple or self.triple()), self._factor(n_features)
 
     def _begin(self, batch: Batch, triple: Triple | None = None) -> Run:
@@ -325,7 +325,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
     def _take(self, batch: Batch, run: Run, seen: bool = True) -> None:
         """Rows in order, and after them a point of the history if it shall be `seen`: O(d)."""
         table, penalty, solver, factor = run
-        if not self._streams:  # what is collected must be of one kind
+        if not self._streams:  # rows that are kept must all be dense, or all be sparse
             batch = validation.in_container(batch, getattr(self, "_collects_sparse", batch.is_sparse))
         solver.update(self._state, batch, table, penalty, factor)
         self._watch = getattr(self, "_watch", Watch()).after(batch)
@@ -333,7 +333,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
             self._see(self._state.primal[-1])
 
     def _see(self, theta: Array) -> None:
-        """A point of the history."""
+        """Add a point to the history."""
         theta = theta.astype(np.float64, copy=False)
         change = theta if self._last is None else theta - self._last
         self.history_["n_iter"].append(self._state.t)
@@ -342,7 +342,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         self._last = theta
 
     def _refuse_bad_rows(self, batch: Batch) -> None:
-        """A dense stream stops at a row that is not finite as if it had diverged there: say which of the two it was."""
+        """Say whether a dense stream diverged or met a row that is not finite: it stops alike at both."""
         if getattr(self._state, "diverged", False):
             check_finite("X", batch.phi)
             if not isinstance(batch.phi_next, Following):
@@ -352,6 +352,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         table, penalty, solver, factor = run
         for name in MADE_WHEN_READ:
             self.__dict__.pop(name, None)
+        # w and y of a stream are made when they are first read (`__getattr__`).
         how = {"brief": True} if hasattr(solver, "stops_at_bad_rows") else {}
         solution: Solution = solver.result(self._state, table, penalty, factor, **how)
         if self._streams and self.history_["n_iter"][-1:] != [self._state.t]:
@@ -377,7 +378,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         self.dual_ = solution.dual
 
     def __getattr__(self, name: str) -> Any:
-        """w and y of a stream, put together when they are first read; there is no other attribute than those set."""
+        """Put w and y of a stream together when they are first read. Any other missing attribute is an error."""
         state: Any = self.__dict__.get("_state")
         if name not in MADE_WHEN_READ or not hasattr(type(state), "primal"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -386,7 +387,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         return self.__dict__[name]
 
     def _doubt(self, coef: Array) -> str:
-        """What cannot be right about a fit that came to its end, as the end of a sentence about the method."""
+        """A doubt about a fit that came to its end, as the end of a sentence about the method; or nothing."""
         start = None if self.coef_init is None else self._initial(len(coef))
         complaint = self._watch.complaint(coef, start) if self.status_ in ("finished", "converged") else ""
         self._watch = self._watch.rested()
@@ -395,7 +396,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         return complaint
 
     def _advice(self, penalty: Any) -> str:
-        """What to try after a fit that ended badly, as the end of a sentence about the method; or nothing."""
+        """Advice after a fit that ended badly, as the end of a sentence about the method; or nothing."""
         if self.status_ == "diverged":
             return (
                 f"diverged after {self.n_iter_} rows and stopped there; try a smaller step_size, features of smaller "
@@ -498,13 +499,13 @@ def _is_asked_first(triple: Triple) -> bool:
 
 @contextmanager
 def _restored_on_error(model: BaseTD, copied: bool = False) -> Iterator[None]:
-    """What fails leaves the model as it was; `copied`: even where its state is changed in place."""
+    """Restore the model if the block fails; with `copied`, also a state that is changed in place."""
     before = dict(vars(model))
     if copied:
         before["_state"] = deepcopy(model._state)
     try:
         yield
-    except BaseException:
+    except BaseException:  # Ctrl-C too: a half-fitted model would look like a fitted one
         model.__dict__ = before
         raise
 

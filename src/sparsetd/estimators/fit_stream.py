@@ -18,7 +18,7 @@ from sparsetd.system import Batch, rows_of
 
 COLUMNS = ("ratio", "discount", "start", "interest")
 
-# Of the last level of cache, a part that leaves room for the states. A smaller block would fit a core's own cache, but
+# A part of the last level of cache, which leaves room for the states. A smaller block would fit a core's own cache, but
 # then every model's state would have to be fetched more often.
 BLOCK_BYTES = 2**22
 
@@ -110,7 +110,7 @@ def fit_in_parts(
     fitted model goes on, as with `partial_fit`.
     """
     start = np.zeros(len(y), dtype=bool) if columns.get("start") is None else np.array(columns["start"], dtype=bool)
-    start[:1] = True  # of every pass
+    start[:1] = True  # so that no trace carries over from the end of a pass to the beginning of the next
     if not warm_start:
         vars(model).pop("_state", None)
     whole = columns_of({"X": X, "y": y, "X_next": X_next, **columns, "start": start})
@@ -155,7 +155,7 @@ def _stream(
         raise ValueError(f"{folder} covers {skip} batches, but there are only {number}: remove it to start afresh")
     if keep:
         kept.save(lambda: _kept(models, held, mark), number, now=True)
-    if held:
+    if held:  # the very last row has no successor, so it terminates
         _take(models, {**held, "X_next": held["X"], "discount": np.zeros(1)})
     for model in models:
         model._finish(model._run(model.n_features_in_ + int(model.fit_intercept)))
@@ -202,7 +202,7 @@ def _checked(models: list[Any], rows: dict[str, Any]) -> list[Batch]:
 
 
 def _blocks(batch: Batch) -> list[slice]:
-    """Rows of φ and φ' that the cache holds while all models take them; CSR rows are so short that it makes no odds."""
+    """Blocks of rows that stay in the cache while all models take them; for CSR rows, which are short, a single one."""
     if batch.is_sparse:
         return [slice(None)]
     size = max(1, BLOCK_BYTES // (2 * batch.phi.itemsize * batch.n_features))
@@ -212,7 +212,7 @@ def _blocks(batch: Batch) -> list[slice]:
 def _complete(held: dict[str, Any], batch: dict[str, Any]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Rows whose successors are known, and the last row, which has to wait for its own.
 
-    The row that waited comes as a part of its own: to put it before the others would copy them all.
+    The row that waited comes as a part of its own, because putting it before the others would copy them all.
     """
     if "X_next" in batch:
         return [batch], {}
@@ -239,7 +239,7 @@ def _stack(above: Any, below: Any) -> Any:
 
 
 def _kept(models: list[Any], held: dict[str, Any], mark: str) -> dict[str, Any]:
-    """Return what a stream under way has to remember; `mark` says which rows it has seen."""
+    """The memory of a stream under way; `mark` says which rows it has seen."""
     states = [
         {"_state": m._state, "history_": m.history_, "_last": m._last, "_watch": m._watch.rested()} for m in models
     ]

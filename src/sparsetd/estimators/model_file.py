@@ -304,7 +304,7 @@ def _renamed(node: Any) -> Any:
 
 
 def _check(model: Any, state: Any, largest: Any) -> None:
-    """What a fitted model must satisfy whatever its class: one finite weight per feature, one name per feature."""
+    """Refuse a fitted model of any class without one finite weight, and one name, per feature."""
     if is_record(type(model)):  # a policy
         if not model.fits():
             raise CorruptFileError("the tables of its policy do not fit together.")
@@ -325,7 +325,8 @@ def _check(model: Any, state: Any, largest: Any) -> None:
     if not isinstance(status, str) or (status not in ("diverged", "suspicious") and not np.isfinite(coef).all()):
         raise CorruptFileError("its weights are not finite.")
     known = isinstance(largest, list) and len(largest) == 2 and all(isinstance(v, (int, float)) for v in largest)
-    model._state, model._watch = NoState(), Watch(*largest) if known else Watch(np.inf)  # any value may be right
+    # An older file does not tell the largest reward; without it no value can be called suspicious.
+    model._state, model._watch = NoState(), Watch(*largest) if known else Watch(np.inf)
     if state is not None:
         _continue(model, state)
 
@@ -335,6 +336,7 @@ def _continue(model: Any, state: Any) -> None:
     try:
         check_parameters(model.get_params(deep=False))
         table, _, solver = model.triple()
+        # Fresh states of one and of two features show which sizes grow with the features; see `fits`.
         one, two = (_like(solver.init(table, n, state.x.dtype), state, n) for n in (1, 2))
         width = len(model.coef_) + int(model.fit_intercept)
         fitting = state.x.dtype.kind == "f" and fits(state, one, two, width)

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from sparsetd.system import Array, Batch, rows_of
 
-VANISHING = 1e-150
-TIMES = 10.0  # values beyond so many times the bound are suspicious
+VANISHING = 1e-150  # the square of a smaller number is 0 in float64
+TIMES = 10.0  # values larger than this many times the bound are suspicious
 PROBES, PROBE_ROWS, PROBE_NUMBERS = 16, 64, 2**14  # blocks of rows that are looked at, and their sizes
 
 
@@ -25,7 +25,7 @@ class Watch:
     probes: tuple[Any, ...] = ()
 
     def after(self, batch: Batch, stops: Sequence[int] = ()) -> Watch:
-        """The same after more rows; the last few before each stop are kept until the end of the call."""
+        """The watch after more rows; the last few before each stop are kept until the end of the call."""
         rows = max(1, min(PROBE_ROWS, PROBE_NUMBERS * len(batch) // max(batch.n_entries, 1), len(batch)))
         probes = [rows_of(batch.phi, slice(max(stop - rows, 0), stop)) for stop in stops or [len(batch)]]
         reward = max(self.reward, float(np.abs(batch.reward).max(initial=0.0)))
@@ -33,11 +33,11 @@ class Watch:
         return Watch(reward, discount, (*self.probes, *probes)[-PROBES:])
 
     def rested(self) -> Watch:
-        """The same without rows, which belong to the caller."""
+        """The watch without rows: these belong to the caller and must not be kept."""
         return replace(self, probes=())
 
     def complaint(self, coef: Array, start: Array | None) -> str:
-        """What is wrong with these weights, as the end of a sentence about the method; nothing if all is well."""
+        """A complaint about these weights, as the end of a sentence about the method; "" if all is well."""
         if not (np.isfinite(coef.sum()) or np.isfinite(coef).all()):  # the sum alone tells nearly always
             return "ended with weights that are not finite: rescale features that are extremely small or large"
         if 0.0 < self._largest_feature() < VANISHING:

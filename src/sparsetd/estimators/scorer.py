@@ -28,7 +28,7 @@ class TDScorer:
     Parameters
     ----------
     gamma : float
-        The discount where `discount` does not say otherwise.
+        The discount, unless `discount` gives one per row.
     criterion : {"mspbe", "bellman"}
         The projected Bellman error needs no double samples; the plain one is cheaper, works without features, and in
         noisy problems favours functions that are too smooth.
@@ -53,7 +53,7 @@ class TDScorer:
         self.criterion = criterion
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Return what a search has to pass on to this scorer, for scikit-learn's metadata routing."""
+        """The columns that a search must pass on to this scorer, for scikit-learn's metadata routing."""
         request = MetadataRequest(owner=self)
         for name in ("X_next", "ratio", "discount", "start"):
             request.score.add_request(param=name, alias=True)

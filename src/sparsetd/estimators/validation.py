@@ -1,4 +1,4 @@
-"""What may come in, and how it becomes what a batch holds: every check says what is wrong, where, and what to do."""
+"""Checks of the rows and parameters that come in: every one says what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def check_target(y: Any) -> None:
 
 
 class Following:
-    """Successors by position of dense rows, in slices that share the memory of φ but for the very last row."""
+    """The successors of dense rows by position. Slices share the memory of φ, except the one with the very last row."""
 
     def __init__(self, phi: Array) -> None:
         self.phi = phi

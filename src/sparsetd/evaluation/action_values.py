@@ -29,9 +29,9 @@ from sparsetd.logs.policy import discrete
 from sparsetd.selection.moments import lengths, weighted_products
 from sparsetd.system import Array
 
-MOST_WEIGHTS = 2_000
+MOST_WEIGHTS = 2_000  # actions times columns: LSTD-Q solves a dense system with so many unknowns
 N_FOLDS = 5
-RIDGE = 1.0  # rows' worth of "no effect" that every block has seen: it settles actions with fewer rows than features
+RIDGE = 1.0  # as if every block had seen one more row, without effect: settles actions with fewer rows than features
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class ActionRows:
 
 @dataclass(frozen=True, eq=False)
 class ActionValue:
-    """θ (A, d + 1), the transposed inverse applied to the start, and the error of every row."""
+    """θ (A, d + 1), the dual A⁻ᵀ(start) of the same shape, and the TD error of every row."""
 
     theta: Array
     dual: Array
@@ -132,7 +132,7 @@ def second_opinion(
 ) -> tuple[Estimate, Estimate] | None:
     """LSTD-Q of the target on action blocks, and the doubly robust estimate with its q.
 
-    None where the target cannot be asked about successors, or is too wide.
+    None if the target cannot say what it does in successors, or if there are too many weights.
     """
     if target.form is None or isinstance(target.form, np.ndarray):
         return None

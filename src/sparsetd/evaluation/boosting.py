@@ -17,14 +17,14 @@ from sparsetd.evaluation.estimate import Estimate
 from sparsetd.logs import Transitions
 from sparsetd.system import Array
 
-SECONDS = 60.0  # of processor time, shared by both halves
+SECONDS = 60.0  # processor time that both halves share
 ROUNDS = 40  # regressions at most
 ROWS = 50_000
-SETTLED = 1e-3  # change of the value, in standard deviations of V, from which it counts as settled
+SETTLED = 1e-3  # the value has settled when it changes by less than this many standard deviations of V
 
 
 def boosting(log: Transitions, ratio: Array, group: Array, gamma: float) -> Estimate:
-    """The value at the first states, each from trees grown on the other half; `group` numbers the clusters."""
+    """The mean value of the first states, each from trees grown on the other half; `group` numbers the clusters."""
     n = min(len(log), ROWS)
     starts = np.flatnonzero(log.start[:n])
     half = (group[:n] % 2).astype(bool)
@@ -40,7 +40,7 @@ def boosting(log: Transitions, ratio: Array, group: Array, gamma: float) -> Esti
 def _grown(
     log: Transitions, ratio: Array, rows: Array, gamma: float, seconds: float
 ) -> HistGradientBoostingRegressor | None:
-    """The trees of the last regression: settled, or as far as time allows."""
+    """The trees of the last regression, when the value has settled or the time is over."""
     begun, before, model = time.process_time(), np.inf, None
     used = rows[ratio[rows] > 0]
     if len(used) < 2:

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from sparsetd.evaluation.reading import Opened
     from sparsetd.features.basis import Basis as RankBasis
 
-MAX_COLUMNS = 30  # that are left out in turn: those whose part of the value varies most
-MAX_POINTS = 25  # of a shape
-FALSE = 0.3  # columns without importance that are expected to count as ones that matter
-NEVER = 100.0  # ridge that stands for an infinite one where another policy uses the functions
-PLAUSIBLE = 1 / 40  # share of resampled logs that choose a ridge, from which it may as well have been chosen
-MATTERS = 2.0  # standard errors of its importance that a column needs at least to count as one that matters
+MAX_COLUMNS = 30  # columns that are left out in turn: those whose part of the value varies most
+MAX_POINTS = 25  # points at which a shape is drawn
+FALSE = 0.3  # expected number of unimportant columns that count as important by chance
+NEVER = 100.0  # ridge in place of an infinite one, if another policy uses the functions
+PLAUSIBLE = 1 / 40  # a ridge might have been chosen instead if this share of the resampled logs chooses it
+MATTERS = 2.0  # a column matters if its importance is at least this many standard errors above 0
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class Built:
 
     @classmethod
     def of(cls, every: list[Moments], n_raw: int, each: int, scale: Array) -> Built:
-        """Choose λ for every policy from its sums by group, `each` groups that follow one another making a fold."""
+        """Choose λ for every policy from its sums by group; `each` consecutive groups make one fold."""
         fold = np.arange(len(every[0].n_rows)) // each
         found = [Groups(m.A, m.b, m.C.sum(axis=0), m.n_rows, fold) for m in every]
         penalised = np.arange(found[0].b.shape[1]) >= n_raw
-        penalised[-1] = False
+        penalised[-1] = False  # the constant
         chosen = [shrunk(groups, penalised) for groups in found]
         lams = tuple(lam for lam, _ in chosen)
         ridges = tuple(None if np.isinf(min(lams)) else _ridge(lam, penalised) for lam in lams)
@@ -98,7 +98,7 @@ class Built:
         return _ridge(min(self.lams), self.penalised)
 
     def widened(self, k: int, value: Value) -> Value:
-        """The value of the k-th policy with influences that also stand for the choice of λ."""
+        """The value of the k-th policy, with influences that also cover the choice of λ."""
         error = Estimate.of_influence("", *value).standard_error
         return value[0], value[1] * widening(self.moves[k], error)
 
@@ -117,7 +117,7 @@ def _move(moments: Moments, groups: Groups, chosen: tuple[float, Array], penalis
 
 
 def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
-    """The columns of the log by importance for the first policy; none where the basis was not built here."""
+    """The columns of the log by importance for the first policy; empty if the basis was not built here."""
     built, made = basis.built, log.built
     if built is None or made is None:
         return ()

@@ -1,4 +1,4 @@
-"""What a careful reader must be told: one table of rules, each with a code, a test, a sentence and a remedy.
+"""The cautions that a careful reader needs: one table of rules, each with a code, a test, a sentence and a remedy.
 
 A row of the table is a function. Its name is the code. Its docstring says what the caution means, when it is given,
 what the reader is told and what to do. Its body is the test: how bad it is, if it applies. The sentence takes numbers
@@ -31,7 +31,7 @@ from sparsetd.logs import Transitions, suspicions
 from sparsetd.system import Array
 
 Severity = Literal["note", "amber", "red"]
-# What a test says: nothing, how bad it is, or that with what else the sentence names.
+# The result of a test: nothing, a severity, or a severity with the further numbers that the sentence names.
 Finding = Severity | tuple[Severity, dict[str, Any]] | None
 Test = Callable[["Evidence"], Finding]
 Check = Callable[[Transitions], str | None]
@@ -39,18 +39,18 @@ ORDER: tuple[Severity, ...] = ("note", "amber", "red")
 
 SAID_UNSEEN, MUCH_UNSEEN, MOST_UNSEEN = 0.05, 0.2, 0.5  # mean discount at which episodes were cut (0: none was)
 FEW_EPISODES = 20
-MAX_LOOKED = 50_000  # rows that are looked at for what is suspicious
+MAX_LOOKED = 50_000  # rows in which something suspicious is looked for
 DISAGREE = 3.0  # standard errors between two values that should agree
 FEW, VERY_FEW = 50.0, 8.0  # effective episodes
-FEW_SINGLE = 20.0  # effective episodes of one step, below which their mean is not nearly normal
-ENOUGH = 100.0  # effective episodes from which their share no longer matters
-SLIGHT = 0.25  # share of the episodes
-THIN, THINNER = 0.05, 0.01  # share of the rows
-NEGATIVE, VERY_NEGATIVE = 0.05, 0.3
-LOW_COVERAGE, VERY_LOW_COVERAGE = 0.95, 0.8  # of the mean ratio
+FEW_SINGLE = 20.0  # the mean of fewer effective episodes of one step is not nearly normal
+ENOUGH = 100.0  # with this many effective episodes, their share of the log no longer matters
+SLIGHT = 0.25  # share of the episodes that are effective
+THIN, THINNER = 0.05, 0.01  # share of the rows that are effective
+NEGATIVE, VERY_NEGATIVE = 0.05, 0.3  # share of the implied weight that is negative
+LOW_COVERAGE, VERY_LOW_COVERAGE = 0.95, 0.8  # mean ratio
 HIGH_MEAN, VERY_HIGH_MEAN = 1 / LOW_COVERAGE, 1 / VERY_LOW_COVERAGE
 HIGH_RATIO = 100.0
-MANY_COPIES = 0.2  # a share of copies from which intervals are wrong by a tenth
+MANY_COPIES = 0.2  # with this share of copies, intervals are too narrow by a tenth
 MOST_COMPARED = 200_000  # episodes that are compared with one another
 REALIGN = "Move each reward to the row of its own action."
 FRAGILE = 1.05  # Γ* below which hardly any unrecorded cause is needed to explain a gain away
@@ -88,7 +88,7 @@ class Caution:
 
 
 def worst(cautions: Iterable[Caution]) -> Severity | None:
-    """The worst severity among them; None where there is none."""
+    """The worst severity of the cautions; None if there are none."""
     found = [ORDER.index(c.severity) for c in cautions]
     return ORDER[max(found)] if found else None
 
@@ -100,7 +100,7 @@ def by_severity(cautions: Iterable[Caution]) -> tuple[Caution, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """What is known of one answer.
+    """Everything that the rules may look at about one answer.
 
     `observed` is the mean return of the log, `modelled` what the features make of the logged behaviour, and `apart` the
     difference of the two. `few` is the value on the features that matter alone, and `fewer` its difference to the
@@ -145,7 +145,7 @@ class Rule:
     says_remedy: bool
 
     def finding(self, evidence: Evidence) -> tuple[Severity, str] | None:
-        """How bad it is and the sentence that says so; None where the rule does not apply."""
+        """The severity and the sentence of this rule; None if it does not apply."""
         found = self.test(evidence)
         if found is None:
             return None
@@ -177,7 +177,7 @@ def rule(*, model: bool = True, says_remedy: bool = True) -> Callable[[Test], Te
 
 
 def found_in(evidence: Evidence) -> list[Caution]:
-    """Return what all rules say of an answer."""
+    """All cautions that apply to an answer."""
     cautions = (rule.caution(evidence) for rule in RULES)
     return [caution for caution in cautions if caution is not None]
 
@@ -583,7 +583,7 @@ def _capital(words: str) -> str:
 
 
 def _suspected(e: Evidence, check: Check) -> tuple[Severity, dict[str, Any]] | None:
-    """What `inspect` said about it, where it did."""
+    """The sentence of a check of `inspect`, as an amber finding."""
     sentence = e.suspected.get(check.__name__)
     return None if sentence is None else ("amber", {"found": _capital(sentence)})
 
@@ -625,7 +625,10 @@ RULES += [
 
 
 def suspected_in(log: Transitions, estimated: bool) -> dict[str, str]:
-    """What `inspect` finds suspicious in a log, as far as it bears on the value; logged probabilities come last."""
+    """The suspicions of `inspect` that bear on the value, by the names of their checks.
+
+    The last check is about logged probabilities, so it is left out if they were estimated.
+    """
     bounds = log._bounds()
     some = log if len(log) <= MAX_LOOKED else log[: int(bounds[np.searchsorted(bounds, MAX_LOOKED)])]
     out = {}

@@ -1,10 +1,10 @@
-"""Which features matter, which the value is computed from, and how firmly the first were chosen.
+"""The features that matter, the features that the value is computed from, and how firmly the first were chosen.
 
-The two are different questions. A feature that is left out of a *report* costs the reader little; left out of the
-*value* it may cost everything. So the value is computed from all features where the rows afford them, and beyond that
-from double selection: what matters for θ (Aθ = b) together with what matters for the dual u, Aᵀu = c, which says
-through which features the start states are reached. A feature that is missing from one of the two does no harm to
-first order.
+Which features matter and which the value needs are different questions. A feature that is left out of a *report* costs
+the reader little; left out of the *value* it may cost everything. So the value is computed from all features if there
+are rows enough. If not, double selection chooses: the features that matter for θ (Aθ = b), and those that matter for
+the dual u (Aᵀu = c), which says through which features the start states are reached. A feature that is missing from
+one of the two does no harm to first order.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from sparsetd.system import Array, Batch
 
 Progress = Callable[[str], None]
 ROWS_EACH = 10  # rows that every feature of the value needs
-FORMED = 1_500  # features up to which the sums of all of them are formed
+FORMED = 1_500  # features up to which all their products are summed: a matrix of them takes 18 MB, for each group
 MAX_RIVALS = 200  # columns that compete in the resampled halves
-MAX_LINES, MAX_POINTS = 60, 400  # of a picture
+MAX_LINES, MAX_POINTS = 60, 400  # a picture shows no more than this
 ENDED = {
     "converged": "converged",
     "finished": "took all rows",
@@ -62,6 +62,7 @@ def value_columns(batch: Batch, support: Array) -> Array:
     if not batch.is_sparse and batch.n_features <= affordable(len(batch)):
         return np.arange(batch.n_features)
     first = np.flatnonzero(batch.start)
+    # The dual may add half as many columns as the rows afford; the rest of the room is the support's.
     return np.union1d(support, dual_support(batch, batch.phi[first].mean(axis=0), len(batch) // (2 * ROWS_EACH)))
 
 
@@ -80,7 +81,7 @@ def choose_on(
         return np.asarray(seen[-1].scores / system.n_rows)
 
     kept = select(system, partial(asked, False), partial(asked, True))
-    support = kept[kept < len(system.b) - 1]
+    support = kept[kept < len(system.b) - 1]  # the constant is the last column and no feature
     path = solved_path(system, support)
     chosen = float(path.rhos[-1]) if path is not None else np.nan
     return Choice(support, None, path, chosen), seen[0]
@@ -92,12 +93,13 @@ def choose(batch: Batch, estimator: Any) -> Choice:
     support = np.flatnonzero(model.support_)
     if not isinstance(model, SparseTDSelect):
         return Choice(support, model)
+    # A picture of the path needs little beyond the chosen penalty, and weak penalties cost the most time.
     rhos = model.rhos_[model.rhos_ >= model.rho_theta_ / 3.0]
     return Choice(support, model, model.path(rhos), model.rho_theta_)
 
 
 def mean_system(moments: Moments, n_candidates: int | None = None) -> MeanSystem:
-    """The sums as means; the constant, last, is free."""
+    """The sums divided by the number of rows. The constant is the last column and is never eliminated."""
     total = moments.total()
     n, p = int(total.n_rows[0]), total.b.shape[1]
     free = np.arange(p) == p - 1
@@ -106,7 +108,7 @@ def mean_system(moments: Moments, n_candidates: int | None = None) -> MeanSystem
 
 
 def scores(part: Part, theta: Array, columns: Array, clustered: bool, of_reward: bool = False) -> Array:
-    """NΩ = Σ s sᵀ of s = ρδφ, or of φ(ρr − φᵀθ), row by row or summed over each cluster first."""
+    """NΩ = Σ s sᵀ for s = ρδφ or s = φ(ρr − φᵀθ); with `clustered`, s is first summed over each cluster."""
     every = len(columns) == part.states.shape[1] and np.array_equal(columns, np.arange(len(columns)))
     states, changes = (rows if every else rows[:, columns] for rows in (part.states, part.changes))
     earned = part.batch.ratio * part.batch.reward
@@ -118,7 +120,7 @@ def scores(part: Part, theta: Array, columns: Array, clustered: bool, of_reward:
 
 
 def columns(batch: Batch) -> dict[str, Any]:
-    """Return what an estimator's `fit` wants beside the features and the reward."""
+    """The columns that an estimator's `fit` takes beside the features and the reward."""
     return {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
 
 
@@ -132,7 +134,7 @@ def fitted(model: Any, batch: Batch) -> Any:
 
 
 def scores_at(rows: Part | Parts, groups: Moments, columns: Array) -> dict[tuple[bool, bool], Array]:
-    """Ω of some columns by (of the reward regression, clustered), each at the fit to all of them."""
+    """Ω of some columns at the fit to all of them; the keys are (for the reward regression, clustered)."""
     system = mean_system(groups)
     theta = {True: solved(system.C, system.b), False: solved(system.A, system.b)}
     kinds = {f"{of_reward} {summed}": (of_reward, summed) for of_reward in (True, False) for summed in (True, False)}
@@ -165,7 +167,7 @@ def frequencies(
 
 
 def rivals(n_rows: int, n_features: int, dense: bool, choice: Choice) -> Array:
-    """The columns that compete in the halves: all of a few; of many, those that the path shows to come near."""
+    """The columns that compete in the halves: all of them if they are few, else those that enter the path early."""
     if n_features <= MAX_RIVALS and dense:
         return np.arange(n_features)
     if choice.path is None:
@@ -187,7 +189,7 @@ def path_picture(choice: Choice, names: Array) -> dict[str, Any] | None:
 
 
 def convergence_picture(model: Any) -> dict[str, Any] | None:
-    """The certified gap against the iteration, where the solver kept one; it is that of the last iterate."""
+    """The certified gap of the last iterate against the iteration; None unless the solver kept it."""
     gap = getattr(model, "history_", {}).get("relative_gap")
     if not gap:
         return None
@@ -196,7 +198,7 @@ def convergence_picture(model: Any) -> dict[str, Any] | None:
 
 
 def fit_sentence(choice: Choice, n_candidates: int, n_used: int) -> str:
-    """Return what the value was computed from and how the features were chosen, in words."""
+    """A sentence about the features behind the value, and about how those that matter were chosen."""
     used = f"all {n_used:,}" if n_used == n_candidates else f"{n_used:,} of {n_candidates:,}"
     words = f"The value is computed from {used} features."
     if choice.model is None:

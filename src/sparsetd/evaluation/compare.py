@@ -76,7 +76,7 @@ class Comparison(Decision):
 
     @property
     def robustness(self) -> dict[str, Robustness | None]:
-        """How strong an unrecorded cause would have to be to explain each difference to the logged behaviour away."""
+        """For each policy, the strength of an unrecorded cause that would explain its difference to the log away."""
         return {name: e.robustness for name, e in self.evaluations.items()}
 
     def to_dict(self) -> dict[str, Any]:
@@ -122,7 +122,7 @@ class Comparison(Decision):
         return plots.band(self.thresholds, [v for _, v, _ in ends], [i for _, _, i in ends], ax)
 
     def sentence(self) -> str:
-        """Return which policy is best, as far as the log can tell, and which of them it cannot judge."""
+        """A sentence about the best policy, as far as the log can tell, and about those that it cannot judge."""
         if len(self.values) == 1:
             found = f"One policy, {self.reference}, was evaluated."
         elif len(self.best_set) == 1:
@@ -237,7 +237,7 @@ def _family(form: Any) -> Family | None:
 
 
 def _cautions(said: Mapping[str, Sequence[Caution]]) -> tuple[Caution, ...]:
-    """Return what speaks against each value, with the policy's name before it; once what is said of all alike."""
+    """The cautions of all policies, each with the policy's name before it; one that all share stands alone, once."""
     if len(said) == 1:
         return by_severity(next(iter(said.values())))
     found: list[Caution] = []
@@ -250,7 +250,7 @@ def _cautions(said: Mapping[str, Sequence[Caution]]) -> tuple[Caution, ...]:
 
 
 def _best(differences: Together, names: list[str]) -> tuple[str, ...]:
-    """All but those that another policy beats: the interval of a difference lies on one side of 0."""
+    """The policies that no other one beats. A policy is beaten if the interval of the difference excludes 0."""
     worse = set()
     for a, b in differences:
         low, high = differences.interval((a, b))

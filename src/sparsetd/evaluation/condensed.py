@@ -1,4 +1,4 @@
-"""A log of any size as d + 1 rows, for all that needs no more of it than its mean system.
+"""A log of any size becomes d + 1 rows, for every method that needs only its mean system.
 
     XᵀX = p C/N        Xᵀ(X − X') = p A/N        Xᵀy = p b/N        p = d + 1 rows
 
@@ -95,7 +95,7 @@ class Condensed:
         if self.standardize:
             model.coef_, model.coef_last_ = self.units.back(model.coef_), self.units.back(model.coef_last_)
             model.intercept_ -= float(model.coef_ @ self.units.shift) if model.fit_intercept else 0.0
-            model.aux_ = model.dual_ = None  # these belong to the units of the sums
+            model.aux_ = model.dual_ = None  # they are in the units of the sums, and would be wrong in the log's
         return model
 
     def fitted(self, estimator: Any) -> Any:
@@ -111,7 +111,7 @@ class Condensed:
         model._finish((table, penalty, solver, factor))
         if hasattr(model, "rank_"):  # LSTD counts rows
             model.n_iter_ = self.n_rows
-        del model._state  # more rows of a stream would count as much as each of these few
+        del model._state  # no stream may go on from here: a new row would weigh as much as one of these few
         return model
 
     def path(
@@ -158,7 +158,7 @@ class Condensed:
         X, y, after = _rows(self.moments.total(keep))
         scale = np.ones(len(self.names)) if self.standardize else self.units.scale
         shift = scale * self.units.shift / self.units.scale
-        if not (self.standardize and intercept):  # only what has an intercept is centred
+        if not (self.standardize and intercept):  # centring the features without an intercept would change the model
             for rows in (X, after):
                 rows[:, :-1] = rows[:, :-1] * scale + rows[:, -1:] * shift
         if not intercept:
@@ -234,6 +234,7 @@ def condense(
 def _rows(moments: Moments) -> tuple[Array, Array, Array]:
     """X, y and X'; the last column of X is 1 in every row."""
     n, p = moments.n_rows[0], moments.b.shape[1]
+    # An eigenbasis instead of a Cholesky factor: C may be singular, and empty directions must drop out.
     size, basis = np.linalg.eigh(moments.C[0] / n)
     size, kept = np.sqrt(np.maximum(size, 0.0)), size > EMPTY * size[-1]
     X = np.sqrt(p) * (size * kept)[:, None] * basis.T
@@ -243,7 +244,7 @@ def _rows(moments: Moments) -> tuple[Array, Array, Array]:
     X, y, change = (
         rows - np.multiply.outer(reflected, v @ rows) for rows in (X, back @ moments.b[0], back @ moments.A[0])
     )
-    X[:, -1] = 1.0
+    X[:, -1] = 1.0  # exactly: the reflection leaves rounding there
     return X, y, X - change
 
 

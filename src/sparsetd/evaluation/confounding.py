@@ -38,7 +38,7 @@ from sparsetd.selection.moments import Moments, weighted_products
 from sparsetd.system import Array
 
 Kind = Literal["every", "first", "persistent"]
-SWEEPS = 4
+SWEEPS = 4  # rounds of a fixed point: the weights follow from the value function, and it from the weights
 MAJORISED = 15  # least-squares problems for one quantile regression
 FITTED = 2_000  # rows of an action to which its quantile is fitted
 TRIED = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)  # Γ at which Γ* is looked for
@@ -48,10 +48,10 @@ USUAL = 0.9  # share of the rows whose odds a column changes by no more than its
 
 @dataclass(frozen=True, eq=False)
 class Confounded:
-    """The rows of a sample with what confounding needs of them, and the plain fit to them.
+    """The rows of a sample with everything that the bounds need, and the plain fit to them.
 
-    `given` is the share of the ratio that the behaviour's probabilities enter: what the target leaves as was done is
-    not confounded.
+    `given` is the share of the ratio that depends on the behaviour's probabilities. Where the target leaves things as
+    they were done, nothing is confounded.
     """
 
     part: Part
@@ -137,6 +137,7 @@ def _persistent(rows: Confounded, strength: float, sign: float) -> Value:
     ends = []
     for factor in (1.0 / strength, strength):
         bound = 1.0 + rows.given * (1.0 - mu) * (factor - 1.0)
+        # Products are taken as sums of logarithms, and e⁵⁰ is as good as no bound: long clusters must not overflow.
         ends.append(np.exp(np.minimum(e.rows_by_cluster(np.log(bound)), 50.0)))
     low, high = ends
     terms = value + moved
@@ -168,7 +169,7 @@ def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau:
     q = np.zeros(len(outcome))
     for a in np.unique(action[weight > 0]):
         taken = np.flatnonzero((action == a) & (weight > 0))
-        some = taken[:: max(len(taken) // FITTED, 1)]
+        some = taken[:: max(len(taken) // FITTED, 1)]  # every few rows: a random choice would change the answer
         phi, y, c = states[some], outcome[some], np.maximum(weight[some], 1e-6)
         near = 1e-3 * (float(y.std()) or 1.0)
         beta = np.append(np.zeros(phi.shape[1] - 1), np.quantile(y, tau))
@@ -184,7 +185,7 @@ def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau:
 def bound(rows: Confounded, own: Value, strength: float, kind: Kind, sign: float, limits: tuple[float, float]) -> Value:
     """The lowest (or, with sign −1, the highest) value of a log whose value is `own`, from that of its sample.
 
-    However strong a cause, it makes no value impossible: `limits` are the least and the greatest return.
+    Even a strong cause cannot move the value beyond `limits`, the least and the greatest possible return.
     """
     if strength == 1.0:
         return own
@@ -209,7 +210,7 @@ def robustness(
     up = 1.0 if own[0] > logged[0] else -1.0
 
     def left(strength: float) -> float:
-        """Return how far the interval of the difference stays from 0, on the side of its sign."""
+        """The distance of the difference's interval from 0, on the side of its sign; negative if it crosses 0."""
         value, moved = bound(rows, own, strength, "every", up, limits)
         gain = Estimate.of_influence("", up * (value - logged[0]), up * (moved - logged[1]))
         return gain.interval(level)[0]
@@ -229,7 +230,7 @@ def robustness(
 
 
 def strengths_of(log: Transitions) -> tuple[tuple[str, float], ...]:
-    """By how much the recorded columns change the odds of the logged actions, the strongest first.
+    """The factors by which recorded columns change the odds of the logged actions, the strongest first.
 
     The strength of a column is the factor that nine in ten of these odds change by at most when a logistic regression
     of the actions is fitted without it.
@@ -255,5 +256,5 @@ def strengths_of(log: Transitions) -> tuple[tuple[str, float], ...]:
 
 def _log_odds(model: LogisticRegression, Z: Array, action: Array) -> Array:
     taken = model.predict_proba(Z)[np.arange(len(Z)), np.searchsorted(model.classes_, action)]
-    p = np.clip(taken, 1e-6, 1 - 1e-6)
+    p = np.clip(taken, 1e-6, 1 - 1e-6)  # a certain action would have infinite odds
     return np.asarray(np.log(p / (1 - p)))

@@ -24,14 +24,14 @@ from sparsetd.logs import Transitions
 from sparsetd.logs.partition import cuts, parts_between
 from sparsetd.system import Array
 
-N_GROUPS = 40
-FEWEST_BLOCKS = 20
-LOOKED = 20  # columns whose autocorrelation is looked at
+N_GROUPS = 40  # enough for halves to be drawn from them, few enough for a system each in memory
+FEWEST_BLOCKS = 20  # with fewer blocks an interval would be guesswork, and the log is refused instead
+LOOKED = 20  # columns whose autocorrelation is measured
 
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """Σw, Σwc and Σw² of weights w with values c, divided by e^top (e^{2 top}), the largest weight; one for each age.
+    """Σw, Σwc and Σw² of weights w with values c, for each age, divided by the largest weight e^top or its square.
 
     Ages beyond the last one are like it.
     """
@@ -54,7 +54,7 @@ class Weighed:
         return Weighed(top, *(one._scaled(top) + two._scaled(top)))
 
     def of_ages(self, n: int) -> Weighed:
-        """The same with n ages."""
+        """These sums with n ages; the added ones repeat the last."""
         return Weighed(*(np.pad(x, (0, n - len(x)), "edge") for x in vars(self).values()))
 
     def _scaled(self, top: Array) -> Array:
@@ -119,7 +119,7 @@ class Episodes:
     def of_columns(
         cls, reward: Array, ratio: Array, length: Array, complete: Array, gamma: float, cluster: Array | None = None
     ) -> Episodes:
-        """From the rewards and ratios of the rows, and how long each episode is and whether it terminated."""
+        """Build from the rewards and ratios of the rows, with the length of each episode and whether it terminated."""
         last = np.cumsum(length) - 1
         first = last - length + 1
         of = np.repeat(np.arange(len(first)), length)
@@ -164,7 +164,7 @@ class Episodes:
         return replace(self, ratio=ratio)
 
     def some(self, members: slice) -> Episodes:
-        """Some of the episodes, which follow one another in whole clusters."""
+        """A run of consecutive episodes, made of whole clusters."""
         first, last = self.first[members], self.last[members]
         rows, begin = slice(first[0], last[-1] + 1), first[0]
         columns = (self.reward[rows], self.ratio[rows], self.of[rows] - self.of[begin], self.age[rows])
@@ -223,7 +223,7 @@ class Facts:
     n_episodes: int
     n_clusters: int
     n_complete: int
-    n_zero: int  # ratios
+    n_zero: int  # ratios that are 0
     n_early: int  # rewards other than 0 before the end of an episode
     unseen: float  # Σ γᴸ of episodes that were cut after L rows
     late: float  # Σ |r| over the second halves of episodes that were cut
@@ -240,7 +240,7 @@ class Facts:
 
     @classmethod
     def of(cls, part: Any) -> Facts:
-        """The sums of a part."""
+        """The sums over the episodes of a part."""
         return cls.of_episodes(part.episodes)
 
     @classmethod
@@ -318,7 +318,7 @@ class Facts:
 
 
 def weighted_totals(episodes: Episodes) -> Array:
-    """Σ_t γᵗ W_t r_t of every episode, with 0 where r is 0."""
+    """Σ_t γᵗ W_t r_t of every episode. A term with r = 0 is 0, even if its weight overflowed."""
     discounted = episodes.gamma**episodes.age * episodes.reward
     with np.errstate(over="ignore"):
         weight = np.exp(episodes.log_weight)
@@ -328,7 +328,7 @@ def weighted_totals(episodes: Episodes) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """The group of every episode by a hash of its cluster; `each` of them that follow one another make a fold."""
+    """The group of every episode, by a hash of its cluster; `each` consecutive groups make one fold."""
 
     group: Array
     n: int
@@ -401,7 +401,7 @@ def _begins(bounds: Array, n: int) -> Array:
 
 
 def _column(log: Transitions, name: str) -> Array:
-    """An observed column, or what the log was read with as `group`."""
+    """An observed column, or the column that the log was read with as `group`."""
     if name in (log.names or ()):
         return np.asarray(log.observation[:, list(log.names or ()).index(name)])
     if log.group is not None:
@@ -432,11 +432,12 @@ def in_blocks(log: Transitions) -> tuple[Transitions, str]:
 
 
 def block_length(columns: Array) -> int:
-    """The length of blocks for columns with this autocorrelation: Politis and White's for an AR(1) as persistent."""
+    """The block length that Politis and White give for an AR(1) as persistent as the most persistent column."""
     n = len(columns)
     rho = max((_persistence(column) for column in columns.T if np.ptp(column) > 0), default=0.0)
     optimal = (2 * rho / (1 - rho**2)) ** (2 / 3) * (1.5 * n) ** (1 / 3)
     time = (1 + rho) / (1 - rho)  # the integrated autocorrelation time
+    # Politis and White balance bias and variance for long records; in short ones a block must still outlast the memory.
     return int(np.ceil(max(optimal, 2 * time, 5.0)))
 
 

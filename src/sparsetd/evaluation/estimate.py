@@ -21,8 +21,8 @@ from scipy.stats import t as student
 from sparsetd.selection.episodes import clustered_error, powers
 from sparsetd.system import Array
 
-DRAWS = 100_000
-Value = tuple[float, Array]  # and what each cluster adds to n times its error
+DRAWS = 100_000  # of max_k |N(0, R)_k|: the quantile is then known to about 0.01
+Value = tuple[float, Array]  # a number, and the influence of each cluster: what it adds to n times the error
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Estimate:
     def of_powers(
         cls, name: str, value: float, n: int, powers: Array, n_effective: float | None = None, n_fitted: int = 0
     ) -> Estimate:
-        """The same from the sums of the influences' first four powers."""
+        """`of_influence` from the sums of the first four powers, for logs whose influences are not kept."""
         if n < 2:
             return cls(name, float(value), np.inf, float(n))
         error, freedom = clustered_error(powers, n, n_fitted)
@@ -78,7 +78,7 @@ class Estimate:
         return cls(name, np.nan, np.inf, n_effective)
 
     def resting_on(self, n_effective: float) -> Estimate:
-        """The same with another effective number of episodes."""
+        """This estimate with another effective number of episodes."""
         return replace(self, n_effective=n_effective)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
@@ -104,7 +104,7 @@ class Together(Mapping[Any, Estimate]):
 
     @classmethod
     def of(cls, values: Mapping[Any, Value], level: float, within: Mapping[Any, Array] | None = None) -> Together:
-        """From values with their influences; those of a key rest on the clusters `within` it, on all by default."""
+        """Build from values with their influences. `within` says which clusters a key rests on; default: all."""
         named = {key: key if isinstance(key, str) else " − ".join(key) for key in values}
         estimates = {key: Estimate.of_influence(named[key], *value) for key, value in values.items()}
         columns = [moved if within is None else _padded(moved, within[key]) for key, (_, moved) in values.items()]

@@ -105,7 +105,7 @@ def evaluate(
 
 
 def _boosted(found: Judgement) -> Estimate:
-    """Return what boosted trees say of the sample."""
+    """The value of the sample by boosted trees."""
     found.settings.tell("asking boosted trees")
     part = found.log.sample.under(0)
     cluster = np.searchsorted(part.episodes.clusters, part.episodes.of, side="right")
@@ -113,7 +113,7 @@ def _boosted(found: Judgement) -> Estimate:
 
 
 def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
-    """Return what is handed back of the k-th policy."""
+    """The `Evaluation` of the k-th policy of a judgement."""
     own, log, settings = found.policies[k], found.log, found.settings
     observed = Estimate.of_influence("observed mean return", *found.logged.observed)
     modelled = Estimate.of_influence("logged behaviour, modelled", *found.logged.modelled)
@@ -141,7 +141,7 @@ def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
 
 
 def _details(found: Judgement, own: Judged, detail: Detail) -> dict[str, Any]:
-    """Return what only a single answer shows."""
+    """The attributes of an `Evaluation` that `compare` leaves out."""
     return {
         "bellman": detail.bellman,
         "features": _features(found, detail),
@@ -156,7 +156,7 @@ def _details(found: Judgement, own: Judged, detail: Detail) -> dict[str, Any]:
 
 
 def _comparisons(detail: Detail, opinion: Estimate | None, robust: Estimate | None) -> tuple[Estimate, ...]:
-    """The same value by other estimators."""
+    """The value of the policy by other estimators."""
     name = "LSTD, columns as they came" if detail.curved else "LSTD, features that matter"
     few = Estimate.of_influence(name, *detail.few)
     others = [e for e in (opinion, robust) if e is not None]
@@ -182,7 +182,7 @@ def _features(found: Judgement, detail: Detail) -> tuple[Feature, ...]:
             low, high = (float(width * end) for end in e.interval(level))
             own = e.value / float(basis.units.scale[column])
             rows.append((int(column), str(names[column]), float(width * e.value), (low, high), own))
-    # The frequency is that of the selector: it says nothing of a column that only its importance brought in.
+    # The frequency is that of the selector: it does not apply to a column that only its importance brought in.
     known = {} if detail.kept is None else {column: float(detail.kept[column]) for column in chosen}
     kept = [known.get(column) for column, *_ in rows]
     out = [Feature(*row[1:], share, row[0]) for row, share in zip(rows, kept, strict=True)]
@@ -190,7 +190,7 @@ def _features(found: Judgement, detail: Detail) -> tuple[Feature, ...]:
 
 
 def _fit(found: Judgement, detail: Detail) -> str:
-    """Return what the value was computed from, in words."""
+    """A sentence about the functions of the columns that the value was computed from."""
     built, basis = found.first.basis.built, found.first.basis
     if built is None:
         return fit_sentence(detail.choice, len(found.log.names), len(basis.columns))

@@ -76,7 +76,7 @@ class Settings:
             self.progress(message)
 
     def shown(self) -> dict[str, Any]:
-        """Return what a page says to repeat the answer."""
+        """The settings that a page prints so that the answer can be repeated."""
         named = {"model": self.estimator, "classifier": self.classifier, "features": self.features}
         column = self.cluster if isinstance(self.cluster, str) else None if self.cluster is None else "given"
         return {
@@ -117,7 +117,7 @@ class Basis:
         return None if self.built is None else self.built.ridges[k]
 
     def widened(self, k: int, value: Value) -> Value:
-        """The value of the k-th policy with influences that also stand for what was chosen in building the basis."""
+        """The value of the k-th policy, with influences that also cover the choices made in building the basis."""
         return value if self.built is None else self.built.widened(k, value)
 
     def raw(self) -> Basis:
@@ -125,7 +125,7 @@ class Basis:
         return self if self.built is None else replace(self.first(self.built.n_raw), built=None)
 
     def first(self, n: int) -> Basis:
-        """The first n columns. They are the raw ones: what was built of them is not even computed any more."""
+        """The first n columns. These are the raw ones, so the functions built from them are no longer computed."""
         if n == len(self.columns):
             return self
         few = self.on(np.arange(n))
@@ -151,7 +151,7 @@ class Basis:
 
     @cached_property
     def first_rows(self) -> Part:
-        """The first clusters at hand that have `BOUNDED` rows together, on this basis."""
+        """The first clusters at hand, about `BOUNDED` rows of them, on this basis."""
         rows = self.at_hand
         ends = np.append(rows.episodes.clusters[1:], len(rows.episodes))
         last = np.searchsorted(ends, np.searchsorted(rows.episodes.last, BOUNDED) + 1)
@@ -165,7 +165,7 @@ class Basis:
 
 @dataclass(frozen=True, eq=False)
 class First:
-    """What the first reading says: the basis, what needs no features (by policy), and digests of the episodes."""
+    """The results of the first reading: the basis, the sums without features for each policy, and the digests."""
 
     basis: Basis
     facts: tuple[Facts, ...]
@@ -181,6 +181,7 @@ def first_reading(log: Opened, groups: Groups, settings: Settings, details: bool
     split = formed and (resampled or log.built is not None)
     group, n = (groups.group, groups.n) if split else (groups.fold, groups.n // groups.each)
     asked = {"sums": policy_sums(group, n, (*every, None)), "tail": Ask(_tail)}
+    # Copies are told by the digests, and the share of the digests that is kept bounds their number.
     asked["digests"] = Ask(_digests, (min(1.0, MOST_COMPARED / len(groups.group)),), whole=True)
     asked |= {f"facts {k}": Ask(Facts.of, whole=True).under(k) for k in every}
     asked |= {f"ages {k}": Ask(support.by_age, whole=True).under(k) for k in every if details}
@@ -202,7 +203,7 @@ def first_reading(log: Opened, groups: Groups, settings: Settings, details: bool
 
 
 def _shrunk(basis: Basis, n_raw: int, every: list[Moments], each: int) -> Basis:
-    """The basis with the ridge that held-out episodes choose for every policy; the raw columns alone if all do."""
+    """The basis with the ridge that held-out episodes choose for each policy; only raw columns if all choose these."""
     built = Built.of(every, n_raw, each, basis.units.scale)
     if built.is_raw:
         return replace(basis.first(n_raw), built=built)
@@ -250,7 +251,7 @@ def _tail(part: Part) -> Array:
 
 
 def _digests(part: Part, share: float) -> list[Array]:
-    """Digests of the episodes, of very many those that only the digests decide: an episode goes with its copies."""
+    """Digests of the episodes. In a large log only the small ones are kept, so an episode stays with its copies."""
     if part.is_sparse:
         return []
     bounds = np.append(part.episodes.first, len(part.batch))
@@ -269,13 +270,15 @@ class Logged:
 
     @property
     def value(self) -> Value:
-        """What the behaviour is worth: what it earned, or the model's value where episodes were cut."""
+        """The value of the behaviour: the mean return, or the model's value if episodes were cut."""
         return self.observed if self.complete else self.modelled
 
 
 def _behavior(log: Opened, basis: Basis, facts: Facts) -> Walk[Logged]:
-    """The walk of the logged behaviour. Where episodes were cut, the model's own value of the rest is added to what
-    they earned, so that the two can be told apart by the errors on the way.
+    """The walk of the logged behaviour.
+
+    An episode that was cut gets the model's own value of the rest added to its return. Then `apart` shows only the
+    errors that the model made before the cut.
     """
     fitted = LinearValue.solve(basis.behavior)
     found = yield {"moved": basis.ask(Ask(_logged, (fitted, basis.tail, facts)))}
@@ -298,7 +301,7 @@ def _logged(part: Part, fitted: LinearValue, tail: Array, facts: Facts) -> list[
 
 @dataclass(frozen=True, eq=False)
 class Detail:
-    """What only a single answer shows."""
+    """The details that `evaluate` shows of one policy, and `compare` of none."""
 
     choice: Choice
     few: Value
@@ -378,6 +381,7 @@ def judge(source: Any, targets: Mapping[str, Any], settings: Settings) -> Judgem
     logged, *found = together(first.basis.rows, _behavior(log, first.basis, first.facts[0]), *walks, *details)
     if details:
         found = [replace(found[0], detail=found[1])]
+    # The strengths take long and are the same for all policies; `cache` finds them once, and only if one is asked.
     shared = suspected_in(log.log, log.behavior is not None), cache(partial(strengths_of, log.log))
     judged = [_with_evidence(log, first, logged, own, settings, *shared) for own in found]
     if settings.checkpoint is not None:
@@ -397,7 +401,7 @@ def _opened(source: Any, targets: Mapping[str, Any], settings: Settings, details
 
 
 def gains(source: Any, targets: Mapping[str, Any], settings: Settings) -> list[Value]:
-    """The difference of every target to the logged behaviour, with influences and nothing else, to rank many."""
+    """The difference of every target to the logged behaviour, with influences only: enough to rank many."""
     log, _, first = _opened(source, targets, settings, details=False)
     walks = [_value(log, first.basis, k) for k in range(len(targets))]
     logged, *values = together(first.basis.rows, _behavior(log, first.basis, first.facts[0]), *walks)
@@ -448,7 +452,7 @@ def _finite(value: Value) -> Value:
 
 
 def _heaviest(model: LinearValue, folds: Moments, columns: Array, chosen: Choice | None) -> Array:
-    """The columns of the sums that matter: those chosen, then the others, each by their share of the value's spread."""
+    """The columns by weight: those that were chosen, then the others, each by their share of the value's spread."""
     weight = np.abs(model.theta[:-1]) * folds.spread()
     first = np.zeros(len(columns), dtype=bool) if chosen is None else np.isin(columns, chosen.support)
     return np.lexsort((-weight, ~first))
@@ -483,7 +487,7 @@ def _detail(
     others: list[LinearValue],
     begins: Array,
 ) -> Walk[Detail]:
-    """The walk of what only a single answer shows."""
+    """The walk that finds the details of a single policy."""
     basis, facts, ages, fold = first.basis, first.facts[0], first.ages[0], (groups.fold,)
     folds, raw, curved = basis.moments[0], basis.raw(), basis.ridge(0) is not None
     assert ages is not None
@@ -491,7 +495,7 @@ def _detail(
     inside = np.arange(len(raw.columns)) if curved else np.searchsorted(basis.columns, chosen.support)
     few = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
     edges = support.ratio_edges(facts.least[1], facts.most[1])
-    constant = facts.gained / max(facts.left, 1e-12)
+    constant = facts.gained / max(facts.left, 1e-12)  # γ = 1 leaves nothing to divide by
     asked = {
         "few": Ask(influence, (few,)).on(on_columns, inside),
         "power": Ask(score_powers, (few,)).on(on_columns, inside),
@@ -569,7 +573,7 @@ def _with_evidence(
         args = (log.log, log.targets[k], log.behavior, log.features, settings.gamma, sample, log.hashes[: len(sample)])
         found = second_opinion(*args)
         judged = judged if found is None else replace(judged, opinion=found[0], robust=found[1])
-    detail = own.detail if first.basis.ridge(0) is None else None  # what is curved is no matter of fewer columns
+    detail = own.detail if first.basis.ridge(0) is None else None  # a curved value cannot be compared on fewer columns
     few = None if detail is None else Estimate.of_influence("", *detail.few)
     fewer = None if detail is None else Estimate.of_influence("", *minus(detail.few, own.value))
     strength = _robustness(log, first.basis, logged, judged, settings.level, strengths)

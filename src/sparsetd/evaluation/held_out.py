@@ -1,4 +1,4 @@
-"""How the value function does on episodes it was not fitted on.
+"""The value function on episodes that it was not fitted on.
 
 Folds are whole episodes. From the held-out predictions follow the doubly robust rows, the comparison of predictions
 with returns, and the held-out Bellman error:
@@ -35,7 +35,7 @@ from sparsetd.selection.moments import Moments, lengths_of
 from sparsetd.system import Array, recurrence
 
 N_GROUPS, N_BINS = 10, 8_192
-SINGULAR = 1e-8  # squared pivot at or below which C counts as singular
+SINGULAR = 1e-8  # C counts as singular if a squared pivot is no larger than this
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class BellmanError:
 
 
 def without_each(folds: Moments) -> list[LinearValue]:
-    """The fit to all folds but one, for each."""
+    """For each fold, the fit to all the others."""
     every = np.arange(len(folds.n_rows))
     return [LinearValue.solve(folds.total(every != k)) for k in every]
 
@@ -67,7 +67,7 @@ def thetas_of(models: Sequence[LinearValue]) -> Array:
 
 
 def held_out(part: Part, fold: Array, thetas: Array) -> HeldOut:
-    """V(s) and V(s') of every row (0 after the end) with the θ that its episode had no part in."""
+    """V(s) and V(s') of every row, from a θ that was fitted without the row's episode; V(s') is 0 after the end."""
     of_row, every = fold[part.episodes.of], np.arange(len(part.batch))
     value, change = ((rows @ thetas.T)[every, of_row] for rows in (part.states, part.changes))
     discount = part.batch.discount
@@ -75,11 +75,11 @@ def held_out(part: Part, fold: Array, thetas: Array) -> HeldOut:
 
 
 def metric_of(folds: Moments) -> Array:
-    """C⁻¹."""
+    """C⁻¹, or the pseudo-inverse if C is singular."""
     total = folds.total()
     C = total.C[0] / total.n_rows[0]
     length = lengths_of(np.diag(C))
-    units = np.outer(length, length)  # what counts as singular must not depend on them
+    units = np.outer(length, length)  # columns of unit length, so that "singular" does not depend on their units
     factor, bad = dpotrf(C / units, lower=1)
     if bad or np.diag(factor).min() ** 2 <= SINGULAR:
         return np.asarray(scipy.linalg.pinvh(C / units) / units)
@@ -88,7 +88,7 @@ def metric_of(folds: Moments) -> Array:
 
 
 def fold_sums(part: Part, fold: Array, metric: Array, thetas: Array, constant: float) -> Array:
-    """What the Bellman error needs of held-out predictions, and of a constant value."""
+    """The sums behind the Bellman error: for the held-out predictions, and for a constant value."""
     batch, held = part.batch, held_out(part, fold, thetas)
     error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
     flat = batch.ratio * (batch.reward - (1 - batch.discount) * constant)
@@ -96,7 +96,7 @@ def fold_sums(part: Part, fold: Array, metric: Array, thetas: Array, constant: f
 
 
 def score_sums(part: Part, fold: Array, error: Array, metric: Array, n_folds: int) -> Array:
-    """Of every fold Σs, ΣLs, Σ sᵀC⁻¹s, ΣL, ΣL² with s = Σ_t ρδφ and the length L of a cluster."""
+    """Σs, ΣLs, Σ sᵀC⁻¹s, ΣL and ΣL² of every fold, with s = Σ_t ρδφ and L the length of a cluster."""
     episodes = part.episodes
     length, own = episodes.cluster_lengths[:, None], fold[episodes.clusters]
     s = episodes.rows_by_cluster(part.states * error[:, None])
@@ -138,7 +138,7 @@ def prediction_counts(part: Part, fold: Array, thetas: Array, edges: Array) -> A
 
 
 def tenths(counts: Array, edges: Array) -> Array:
-    """Return where the groups of predictions begin: at bins, so that equal predictions stay together."""
+    """The predictions at which the groups begin; these are edges of bins, so equal predictions stay together."""
     n = int(counts.sum())
     begin = np.cumsum([len(part) for part in np.array_split(np.zeros(n), N_GROUPS)])[:-1]
     bins = np.searchsorted(np.cumsum(counts), begin[begin < n], side="right")
@@ -146,14 +146,16 @@ def tenths(counts: Array, edges: Array) -> Array:
 
 
 def group_sums(part: Part, fold: Array, thetas: Array, begin: Array, centre: float) -> Array:
-    """What `agreement` needs."""
+    """The sums that `agreement` turns into groups (see `grouped`)."""
     return grouped(part.episodes, held_out(part, fold, thetas), begin, centre)
 
 
 def grouped(episodes: Episodes, held: HeldOut, begin: Array, centre: float) -> Array:
-    """Of every group n, Σv, ΣG, ΣS², ΣSL, ΣL² with G less `centre`, S and L a cluster's sum of G and rows in it.
+    """n, Σv, ΣG, ΣS², ΣSL and ΣL² of every group; S and L are a cluster's sum of G and its rows in the group.
 
-    The return G of a row is the doubly robust one, G_t = v(s_t) + ρ_t (r_t + γ G_{t+1} − v(s_t)): under the behaviour
+    G is taken less `centre`, so that its squares do not lose digits.
+
+    The return of a row is the doubly robust one, G_t = v(s_t) + ρ_t (r_t + γ G_{t+1} − v(s_t)): under the behaviour
     its mean is the target's value, and on-policy it is the plain return.
     """
     returns = corrected_returns(episodes, held) - centre
@@ -185,7 +187,7 @@ def corrected_returns(episodes: Episodes, held: HeldOut) -> Array:
     last, carry = episodes.last, episodes.ratio * episodes.discount
     known = held.value + episodes.ratio * (episodes.reward - held.value)
     known[last] += carry[last] * held.value_next[last]
-    carry[last] = 0.0
+    carry[last] = 0.0  # nothing is carried from one episode into the one before it
     return recurrence(np.append(0.0, carry[:-1]), known, transpose=True)
 
 
@@ -201,7 +203,7 @@ def robust_sums(part: Part, fold: Array, others: Sequence[LinearValue], centre: 
 
 
 def doubly_robust(sums: Several, centre: float, n_episodes: int, n_rows: int) -> Estimate:
-    """DR from the sums over the clusters."""
+    """The doubly robust estimate, from the sums of `robust_sums`."""
     terms, (size, squares) = np.concatenate(sums.values[0]), sums.values[1]
     carried = size**2 / max(squares, np.finfo(float).tiny) / n_rows * n_episodes
     value = float(terms.sum()) / n_episodes

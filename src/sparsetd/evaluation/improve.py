@@ -30,7 +30,7 @@ from sparsetd.logs.engines import Engine
 from sparsetd.logs.partition import cuts, hashed, parts_between
 from sparsetd.system import Array
 
-WIDE = 500  # actions times columns from which candidates are ranked on the columns as they came
+WIDE = 500  # with more actions times columns than this, candidates are ranked on the columns as they came
 FEWEST = 20  # episodes (or clusters) in each part
 
 
@@ -45,7 +45,7 @@ class Split:
     n_learnt: int
 
     def told(self, level: float) -> dict[str, Any]:
-        """What is shown of one split among several."""
+        """The line of one split in the list of all of them."""
         gain, test = self.evaluation.difference, self.evaluation
         told = {"difference": gain.value, "interval": gain.interval(level), "severity": test.severity}
         return {**told, "recipe": str(self.candidates[0][0])}
@@ -114,6 +114,7 @@ class Improvement(Decision, Split):
 
     @property
     def interval(self) -> tuple[float, float]:
+        # The median of several intervals holds at the level only if each has half the error (Chernozhukov et al.).
         level = self.level if len(self.splits) == 1 else 1 - (1 - self.level) / 2
         ends = [split.evaluation.difference.interval(level) for split in self.splits]
         low, high = np.median(np.array(ends), axis=0)
@@ -124,7 +125,7 @@ class Improvement(Decision, Split):
         return not self.against()
 
     def against(self) -> str:
-        """Return what speaks against the policy; nothing where it is recommended."""
+        """The first reason against the policy, in words; "" if it is recommended."""
         if self.interval[0] <= 0:
             return "it is not shown to be better than what was done"
         if _most(split.evaluation.severity == "red" for split in self.splits) or self.evaluation.severity == "red":
@@ -255,7 +256,7 @@ def _split(log: Transitions, groups: Array, learn: float, settings: Settings, sa
     settings.tell(f"learning the chosen policy ({ranked[0][0]}) on {int((later == 0).sum())} episodes")
     policy = candidates(log[first], settings.gamma, n_actions, ranked[0][0])[ranked[0][0]]
     settings.tell(f"testing it once on {int((later == 1).sum())} other episodes")
-    asked = replace(policy, learnt_from=policy.learnt_from[:0])  # none of these: they were set aside
+    asked = replace(policy, learnt_from=policy.learnt_from[:0])  # the test episodes were set aside; no need to look
     tested = replace(settings, cluster=None if settings.cluster is None else groups[later == 1])
     found = judge(log[test], {"the proposed policy": asked}, tested)
     where = places(found, found.policies[0], None, thirds_of(found.log.log))

@@ -42,10 +42,10 @@ from sparsetd.selection.episodes import powers
 from sparsetd.selection.moments import Moments, lengths_of, runs_of, weighted_products
 from sparsetd.system import Array
 
-LOST = 1e-4  # share of c outside the row space of A from which cᵀθ counts as undetermined
-DEPENDENT = 1e-10  # share of a column that the columns before it leave unexplained, at or below which it is redundant
-TOLERANCE = 1e-6  # of the second way to an answer
-TOGETHER = 2**23  # numbers of the small matrices of as many clusters as are left out at a time
+LOST = 1e-4  # cᵀθ counts as undetermined if more than this share of c lies outside the row space of A
+DEPENDENT = 1e-10  # a column is redundant if the columns before it explain all except this share
+TOLERANCE = 1e-6  # relative difference between two ways to an answer that may be rounding
+TOGETHER = 2**23  # numbers in the small matrices of the clusters that are left out at one time: 64 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ def policy_sums(group: Array, n: int, policies: Iterable[int | None]) -> Ask:
 
 
 def sums(*group: Array, n: int = 1) -> Ask:
-    """Asks for the sums of n groups of episodes, of all of them together by default."""
+    """Asks for the sums of n groups of episodes; by default all episodes are one group."""
     return Ask(sums_of, (n,) if group else (), group)
 
 
@@ -184,7 +184,7 @@ class LinearValue:
         return out
 
     def _left_out(self, E: Array, F: Array, error: Array, lean: Array) -> Array:
-        """The correction of clusters of one length, E being E A⁻ᵀ where that is no longer than θ."""
+        """The correction of clusters of one length; if that is no longer than θ, E holds E A⁻ᵀ."""
         if E.shape[1] > len(self.theta):  # fewer columns than rows: solve for θ − θ₋ᵢ itself
             rest = (self.A - np.swapaxes(E, 1, 2) @ F) / np.outer(self.scale, self.scale)
             moved = np.einsum("il,ilp->ip", error, E) / self.scale
@@ -221,9 +221,9 @@ def score_powers(part: Part, model: LinearValue) -> Array:
 
 
 def _inverse(A: Array, C: Array, scale: Array, n_rows: int) -> Array:
-    """D(DAD)⁻¹D with D = 1/scale on the columns that are not redundant; the pseudo-inverse where that is singular.
+    """D(DAD)⁻¹D with D = 1/scale on the columns that are not redundant, or the pseudo-inverse if DAD is singular.
 
-    What is as small as the rounding of a sum over the rows counts as zero.
+    A singular value as small as the rounding of a sum over the rows counts as zero.
     """
     units = np.outer(scale, scale)
     kept = _independent(C / (units * max(n_rows, 1)))
@@ -241,8 +241,8 @@ def _inverse(A: Array, C: Array, scale: Array, n_rows: int) -> Array:
 def _independent(C: Array) -> Array:
     """Columns that are no linear combination of the others, by Cholesky with pivoting; the constant (last) among them.
 
-    Equal columns would make the system singular without a reason, and what is left out must not depend on rounding:
-    the constant goes first, then the first of each set of copies, and the pivots follow.
+    Equal columns would make the system singular for no good reason, and rounding must not decide which of them goes.
+    So the constant comes first, then the first of each set of copies, and pivoting orders the rest.
     """
     last = C[-1] / np.sqrt(C[-1, -1])
     rest = (C - np.outer(last, last))[:-1, :-1]
@@ -253,14 +253,15 @@ def _independent(C: Array) -> Array:
         return np.array([len(C) - 1])
     some = some[distinct(correlation[np.ix_(some, some)])]
     correlation = correlation[np.ix_(some, some)]
-    np.fill_diagonal(correlation, 1.0)  # where all are alike the first one leads, not the one that is rounded up
+    np.fill_diagonal(correlation, 1.0)  # exactly, so that of equal pivots the first leads and not the one rounded up
     _, pivots, rank, _ = dpstrf(correlation, tol=DEPENDENT)
     return np.append(np.sort(some[pivots[:rank] - 1]), len(C) - 1)
 
 
 def _solved(matrices: Array, right: Array) -> Array:
-    """The solutions of many small systems; the shortest where one is singular (nothing else saw what that episode
-    saw).
+    """The solutions of many small systems, and the shortest one of a system that is singular.
+
+    A system is singular if the episode that was left out alone saw something, which then nothing determines.
     """
     with np.errstate(all="ignore"):
         try:
@@ -279,7 +280,7 @@ def wanted() -> bool:
 
 
 def verify(model: LinearValue, sums: Array, ridge: Array | None = None) -> None:
-    """The value from the implied weights, and the equations that θ solves, from the rows."""
+    """Check the value against the implied weights, and the equations that θ solves against the rows."""
     if not wanted() or not model.determined():
         return
     value, value_size, errors, errors_size = map(float, sums)

@@ -34,18 +34,18 @@ from sparsetd.evaluation.reading import Ask, Part, View, Walk
 from sparsetd.selection.moments import Moments
 from sparsetd.system import Array, recurrence
 
-Columns = Callable[..., Array]  # of a part, the columns that matter, the fit; some of them; of s, or of s' on request
+Columns = Callable[..., Array]  # makes columns from (part, columns that matter, fit, which of them, s' instead of s)
 
 TOP = 8  # features that enter products and memory
 MAX_ADDED = 8  # products that are added where the test fires
 SURE = 0.005  # p-value from which the features count as insufficient
 CERTAIN = 0.01  # p-value from which the log counts as one of an unobserved state
 MATTERS = 0.5  # change of the value, in standard errors of it, from which that counts
-CURVED = 1.0  # the same where functions were built already: what is left is small, or was not worth its noise
+CURVED = 1.0  # the bar if functions were built already: a curve that is left is small, or was not worth its noise
 UNSTABLE = 2.0  # standard error of the change, in those of the value, from which nothing speaks for "no change"
-FADING = 0.8  # of the running mean of earlier rows
-ROUNDING = 1e-12  # TD error, as a share of the terms it is made of, at or below which it is none; the same of spreads
-REDUNDANT = 1e-8  # share of a column's squares that the features leave unexplained, at or below which it is none
+FADING = 0.8  # the running mean of earlier rows keeps this share of itself at every step
+ROUNDING = 1e-12  # a TD error smaller than this share of its terms counts as 0, and so does a spread
+REDUNDANT = 1e-8  # the features explain a column if no more than this share of its squares is left
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,10 @@ class Misfit:
 
 
 def matters(change: Estimate, own: Estimate, bar: float = MATTERS) -> bool:
-    """Return whether a change of the value is neither small beside its standard error nor chance, or cannot be told.
+    """Return whether a change of the value counts: it is large beside the value's standard error, and not chance.
 
-    Where the wider fit is undetermined the change is known so badly that it would always pass for chance. That is no
-    comfort, so a change whose standard error is more than twice the value's own counts as one.
+    An undetermined wider fit knows the change so badly that it would always pass for chance. That is no comfort, so a
+    change also counts if its standard error is more than twice the value's own.
     """
     beyond = abs(change.value) > bar * own.standard_error and abs(change.value) > 2 * change.standard_error
     return beyond or change.standard_error > UNSTABLE * own.standard_error
@@ -114,6 +114,7 @@ def misfit(fit: Fit, extra: ExtraSums, names: Array, order: Array) -> Walk[Misfi
         wider, past = yield from _with_columns(fit, products, top, added)
         fit, change = wider, wider.less(fit, "change")
     remembered = past.p_values(fit)
+    # The memory comes in two halves (the last row, all rows before); in each the features stand before the reward.
     of_feature = np.arange(len(said)) % (len(said) // 2) < len(top)
     if len(others := _standing_out(remembered, CERTAIN)):
         wider, _ = yield from _with_columns(fit, memory, top, others)
@@ -145,7 +146,7 @@ def _with_columns(fit: Fit, columns: Columns, top: Array, added: Array) -> Walk[
 
 
 def _standing_out(p: Array, sure: float) -> Array:
-    """The columns to add, the most striking first; none where not even that one is sure."""
+    """The columns to add, the most striking first; none if even the first is in doubt."""
     first = np.argsort(p, kind="stable")[:MAX_ADDED]
     return first[p[first] < 10 * SURE] if p.min() < sure else first[:0]
 
@@ -198,7 +199,7 @@ def _widened(part: Part, columns: Columns, top: Array, added: Array, model: Line
 
 @dataclass(frozen=True, eq=False)
 class ExtraSums:
-    """With z the extra columns, o_i = Σ_{t∈i} ρδφ and z_i = Σ_{t∈i} ρδz of cluster i: what the statistics need."""
+    """The sums behind the statistics: z are the extra columns, o_i = Σ_{t∈i} ρδφ and z_i = Σ_{t∈i} ρδz of cluster i."""
 
     Q: Array  # Σ ρ z(φ − γφ')ᵀ
     R: Array  # Σ z φᵀ
@@ -241,7 +242,10 @@ class ExtraSums:
 
 
 def _errors(model: LinearValue, part: Part) -> Array:
-    """The TD errors, 0 where they are rounding: where nothing is random, that would be the same in every episode."""
+    """The TD errors, set to 0 where they are rounding.
+
+    Without this a log in which nothing is random would fail the test: its rounding is the same in every episode.
+    """
     value, change = part.states @ model.theta, part.changes @ model.theta
     error, size = part.batch.reward - change, np.abs(part.batch.reward) + np.abs(value) + np.abs(value - change)
     return np.where(np.abs(error) > ROUNDING * (size + size.mean()), error, 0.0)

@@ -38,10 +38,10 @@ from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array, Batch
 
 MAX_COLUMNS = 5_000
-BLOCK = 2**18  # numbers of φ in a piece: what is made of them stays near the processor
-MANY = 8  # pieces from which the compiled loop pays for its start
+BLOCK = 2**18  # numbers of φ in a piece: the piece, 2 MB, and its products stay in the processor's cache
+MANY = 8  # with this many pieces or more, the compiled loop pays for its start
 LEAST = 2_048  # rows of a piece, however many columns: adding up sums must stay cheaper than forming them
-SAMPLE = 50_000  # rows of a log in shards on which features are fitted and everything but sums is looked at
+SAMPLE = 50_000  # first rows of a sharded log: features are fitted to them, and everything except sums uses them
 
 T = TypeVar("T")
 View = tuple[Callable[..., "Part"], tuple[Any, ...]]
@@ -128,7 +128,7 @@ class Part:
 
     @property
     def is_made(self) -> bool:
-        """Whether [φ 1] and [φ 1] − γ[φ' 1] are there: this is a piece, or a view of one."""
+        """Whether [φ 1] and [φ 1] − γ[φ' 1] exist already: then this is a piece, or a view of one."""
         return "changes" in vars(self) or self.base is not None
 
     def in_units(self, units: Units) -> Part:
@@ -154,7 +154,7 @@ class Part:
 
     @cached_property
     def _only_piece(self) -> Part:
-        """A small log in its units: it is read a dozen times, and to make it anew would take half of that time."""
+        """A small log in its units. It is read a dozen times, and making it anew would take half of that time."""
         return self.whole()
 
     def pieces(self) -> Iterator[tuple[Part, slice]]:
@@ -203,7 +203,7 @@ def on_columns(part: Part, columns: Array) -> Part:
 
 
 def chosen(phi: Array | sp.csr_array, columns: Array) -> Array:
-    """The chosen columns, dense; all of a dense φ are itself."""
+    """The chosen columns as a dense array; φ itself, not a copy, if it is dense and all are chosen."""
     if len(columns) > MAX_COLUMNS:
         raise ValueError(
             f"`features` leaves {len(columns)} columns, above the limit of {MAX_COLUMNS}: use a stronger penalty."
@@ -232,11 +232,11 @@ def pilot_units(phi: Array) -> Units:
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """Σ f(piece, *along, *args), results needing only `+`; arrays in a list are joined.
+    """Σ f(piece, *along, *args). Results only need a `+`; arrays in a list are joined.
 
-    `along` are arrays with an entry for every episode of the log, of which a piece gets its own; `views` say what is
-    first made of the piece. A function that adds to a sum in place gets it as `into`; one that needs no features may
-    have the `whole` part at once.
+    The arrays of `along` have an entry for every episode of the log, and a piece gets the entries of its own episodes.
+    `views` are applied to the piece first. A function that adds to a sum in place gets it as `into`; one that needs no
+    features may have the `whole` part at once.
     """
 
     f: Callable[..., Any]
@@ -247,17 +247,17 @@ class Ask:
     whole: bool = False
 
     def on(self, view: Callable[..., Part], *args: Any) -> Ask:
-        """The same of the log whose parts are view(part, *args)."""
+        """This ask of view(part, *args) instead of the part."""
         return replace(self, views=(*self.views, (view, args)))
 
     def under(self, k: int) -> Ask:
-        """The same for the k-th policy, before any other view."""
+        """This ask for the k-th policy; the policy's view comes before any other."""
         return replace(self, views=((under, (k,)), *self.views))
 
 
 @dataclass(frozen=True, eq=False)
 class Several:
-    """Results that are added one by one."""
+    """A list of results; two lists are added entry by entry."""
 
     values: list[Any]
 
@@ -266,7 +266,7 @@ class Several:
 
 
 def answers(part: Part, *along_and_plans: Any) -> Several:
-    """The answers of one part to the plans of several asks, with the arrays of all of them before these."""
+    """The answers of one part to several asks; the arrays of all asks come first, their plans last."""
     *along, plans = along_and_plans
     totals = [f(seen(part, views), *args) if whole else None for f, args, _, views, _, whole in plans]
     for piece, members in part.pieces() if not all(plan[-1] for plan in plans) else ():
@@ -281,7 +281,7 @@ def answers(part: Part, *along_and_plans: Any) -> Several:
 
 
 def seen(part: Part, views: Sequence[View], made: dict[Any, Part] | None = None) -> Part:
-    """What the views make of a part, one after the other; `made` keeps it for the asks that share views."""
+    """The part after all views, one after the other; `made` keeps the results for asks that share views."""
     kept = {} if made is None else made
     for i, (view, args) in enumerate(views):
         key = tuple((f, *map(id, given)) for f, given in views[: i + 1])  # arrays are told apart by identity
@@ -321,7 +321,7 @@ class Reading:
 
 
 def _ratio(log: Transitions, known: Transitions, target: Target) -> Array:
-    """π/μ of a target; ratios that the log itself has are taken as they are."""
+    """π/μ of a target; ratios that the log has itself are not computed again."""
     as_logged = target.form is None and target.of_logged and log.ratio is not None
     ratio = np.asarray(pose(log if as_logged else known, target).log.importance_ratio(), dtype=np.float64)
     if not np.all(np.isfinite(ratio) & (ratio >= 0)):
@@ -354,7 +354,7 @@ class Parts:
 
 
 def answer(rows: Part | Parts, **asked: Ask) -> SimpleNamespace:
-    """Return what is asked, by its names, from one reading."""
+    """Read the log once and return the sums, by the names of the asks."""
     along = [array for ask in asked.values() for array in ask.along]
     plans = tuple((ask.f, ask.args, len(ask.along), ask.views, ask.into, ask.whole) for ask in asked.values())
     if isinstance(rows, Part):
@@ -388,8 +388,8 @@ class Opened:
     """The rows with φ in preliminary units, the columns' names, and a hash of every episode's cluster.
 
     `log` is a sample (the first shards, where there are several; otherwise everything) with behaviour probabilities,
-    and `sample` its rows. `blocks` says how one long record was cut, and `spans` which runs
-    of episodes are one cluster where one lies in several shards. `built` is the automatic basis, where there is one.
+    and `sample` its rows. `blocks` says how one long record was cut. `spans` numbers the cluster of every run of
+    episodes, if a cluster lies in several shards. `built` is the automatic basis, if there is one.
     """
 
     rows: Part | Parts
@@ -408,11 +408,11 @@ class Opened:
 
     @property
     def n_candidates(self) -> int:
-        """How many columns there are to choose from: those of the log, not what was built of them."""
+        """The number of columns to choose from: the log's own, without the functions built from them."""
         return len(self.names) if self.built is None else self.built.n_features_in_
 
     def joined(self, found: list[Array]) -> Array:
-        """What the clusters of all parts have, along the last axis; pieces of one cluster in two shards are added."""
+        """Join arrays over the clusters of all parts, along the last axis; a cluster in two shards is added up."""
         every = np.concatenate(found, axis=-1)
         if self.spans is None:
             return every
@@ -487,7 +487,7 @@ def _fitted(log: Transitions, features: Any, gamma: float) -> Any:
 
 
 def _beginning(log: Transitions) -> Transitions:
-    """The first episodes that have `SAMPLE` rows together: the same ones, whether the log is in memory or in shards."""
+    """The first episodes, about `SAMPLE` rows of them: the same ones for a log in memory and in shards."""
     starts = np.flatnonzero(log.start)
     after = starts[starts >= SAMPLE]
     return log[: after[0]] if len(after) else log

@@ -1,4 +1,4 @@
-"""What an evaluation hands back: the answer, how sure it is, and what it rests on."""
+"""The result of an evaluation: the answer, how sure it is, and the evidence behind it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.selection import Summary
 from sparsetd.storage.atomic import replace_file
 
-MOST_ACTIONS = 5  # whose shares are told in words
+MOST_ACTIONS = 5  # actions whose shares are told in words
 SIGNS = {"red": "DO NOT USE", "amber": "caution", "note": "note"}
 # Keys of `to_dict` that differ from the name of the attribute, and attributes that are told by several keys.
 RENAMED = {
@@ -41,7 +41,7 @@ ASSUMPTIONS = (
 
 
 class Decision:
-    """What the answers share: a page, and lines in a terminal. Pages lie in a layer above and are looked up by name."""
+    """The base of all answers: a page and lines in a terminal. Pages are in a layer above and are found by name."""
 
     _page: ClassVar[str]  # module and function of `sparsetd.report`
 
@@ -49,7 +49,7 @@ class Decision:
         raise NotImplementedError
 
     def _payload(self) -> dict[str, Any]:
-        """What the page is made of."""
+        """The data that the page is made from."""
         return self.to_dict()
 
     def sentence(self) -> str:
@@ -77,7 +77,7 @@ class Decision:
 
 
 def closing_lines(cautions: Iterable[Caution]) -> list[str]:
-    """How every printed answer ends: with what speaks against it, and with what no log can tell."""
+    """The last lines of every printed answer: its cautions, and the assumptions that no log can check."""
     return [*(f"{SIGNS[caution.severity]}: {caution}" for caution in cautions), ASSUMPTIONS]
 
 
@@ -315,7 +315,7 @@ class Evaluation(Decision):
 
 
 def acts_sentence(actions: Sequence[str], logged: Sequence[float], target: Sequence[float]) -> str:
-    """Return which actions a policy takes more or less often than was done, as shares of the logged decisions."""
+    """A sentence about the actions that a policy takes more or less often, as shares of the logged decisions."""
     shares = sorted(zip(actions, logged, target, strict=True), key=lambda entry: -round(abs(entry[2] - entry[1]), 9))
     changes = [
         f"{f'action {name}' if name.isdigit() else name} in {percent(before)} → {percent(after)}"

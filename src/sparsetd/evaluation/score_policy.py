@@ -31,11 +31,11 @@ from sparsetd.logs.partition import fingerprints
 from sparsetd.system import Array
 
 DECIMALS = 3
-FEW = 5
+FEW = 5  # columns of a short table: as many as a person can keep in mind
 ROUNDS = (1, 3)  # evaluations: one is a single step of improvement, more are policy iteration
 TRIED = (("greedy", 0.05), ("greedy", 0.15), ("safe", 0.1), ("tilt", 1.0), ("tilt", 3.0))
-MOST_WEIGHTS = 3_000
-LEAST = 0.02  # what was done more rarely than this is not advised
+MOST_WEIGHTS = 3_000  # of one table: LSTD-Q solves a dense system of this size
+LEAST = 0.02  # an action that was taken more rarely than this is not advised
 RULES = {
     "greedy": "Take the action of the highest score among those usually taken with probability {0:g} or more.",
     "safe": "Give the probability of all actions usually taken with {0:g} or more to the one of the highest score "
@@ -160,7 +160,7 @@ class ScorePolicy:
 
 
 def _allowed(habit: Array, strength: float) -> tuple[Array, Array]:
-    """μ̂, and which actions are usual enough; the most usual one always is."""
+    """μ̂, and a mask of the actions that are usual enough; the most usual one always is."""
     usual = softmax(habit)
     return usual, (usual >= strength) | (usual == usual.max(axis=1, keepdims=True))
 
@@ -191,7 +191,7 @@ def softmax(scores: Array) -> Array:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a candidate is made; the same recipe on other episodes makes the like policy."""
+    """How a candidate is made. The same recipe on other episodes makes a similar policy."""
 
     few: bool
     rounds: int
@@ -226,7 +226,7 @@ def candidates(log: Transitions, gamma: float, n_actions: int, only: Recipe | No
 
 
 def _tables(log: Transitions, columns: Array, gamma: float, n_actions: int, rounds: int) -> dict[int, ScorePolicy]:
-    """A policy on these columns, greedy in what it learnt after each number of rounds."""
+    """A policy on these columns after each number of rounds, greedy in the values it has learnt by then."""
     scaler = StandardScaler().fit(log.observation[:, columns])
     center, scale = (_rounded(v) for v in (scaler.mean_, np.where(scaler.scale_ > 0, scaler.scale_, 1.0)))
     z = _Units(columns, center, scale)
@@ -259,19 +259,19 @@ class _Units:
 
 
 def _habit(z: Array, action: Array, n_actions: int) -> Array:
-    """Log-odds of the logged actions; one that was never taken has next to none."""
+    """Log-odds of the logged actions; an action that was never taken has a probability near 0."""
     model = LogisticRegression(max_iter=300, C=1.0).fit(z, action)
     table = np.zeros((n_actions, z.shape[1] + 1))
-    table[:, -1] = -30.0
+    table[:, -1] = -30.0  # e⁻³⁰: impossible in practice, and still finite in a printed table
     coef, intercept = model.coef_, model.intercept_
-    if len(model.classes_) == 2:
+    if len(model.classes_) == 2:  # scikit-learn gives one row of log-odds for two classes: each gets half
         coef, intercept = np.vstack([-coef, coef]) / 2, np.append(-intercept, intercept) / 2
     table[model.classes_] = np.column_stack([coef, intercept])
     return table
 
 
 def _merit(found: ActionValue) -> Array:
-    """Q less its mean over the actions of each state, in units of its standard deviation over the logged choices."""
+    """Q less its mean over the actions of a state, divided by its standard deviation over the logged choices."""
     seen = np.unique(found.rows.action)
     theta = found.theta - found.theta[seen].mean(axis=0)
     advantage = (found.rows.phi @ theta.T) * found.rows.pi

@@ -73,7 +73,7 @@ class Sensitivity(Decision):
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
-        """What speaks against the value at Γ = 1, which is that of `evaluate`."""
+        """The cautions about the value at Γ = 1, which is that of `evaluate`."""
         return self.evaluation.warnings
 
     @property
@@ -87,7 +87,7 @@ class Sensitivity(Decision):
         return self._crossing([b.difference(self.level) for b in self.bounds])
 
     def _crossing(self, ends: Sequence[tuple[float, float]]) -> float | None:
-        """Return where the end that is nearer to zero crosses it, by interpolation in log Γ."""
+        """The Γ at which the end nearer to zero crosses it, interpolated in log Γ; None if it does not."""
         up = self.bounds[0].difference_low.value > 0
         left = [low if up else -high for low, high in ends]
         if left[0] <= 0:
@@ -127,7 +127,7 @@ class Sensitivity(Decision):
         return {**bounds.pop("evaluation"), "confounding": bounds}
 
     def sentence(self) -> str:
-        """Return what the bounds mean, for somebody who must decide."""
+        """The meaning of the bounds in words, for somebody who must decide."""
         top = self.bounds[-1].confounding
         if self.flips is None:
             found = f"The sign of the difference holds up to Γ = {top:g}"

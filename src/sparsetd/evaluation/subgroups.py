@@ -4,8 +4,8 @@
 
 is exact for the two fits of linear values on the same rows: the performance difference. So every row has a share in the
 difference, and shares add up over any groups of rows. How much the policies differ in a group is the mean of
-|ρ_π − ρ_κ|/2, the total variation between them, seen from the logged actions. Of a log in shards the first rows
-are looked at.
+|ρ_π − ρ_κ|/2, the total variation between them, seen from the logged actions. In a log of several shards only the
+first rows are looked at.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from sparsetd.logs import Transitions
 from sparsetd.logs.policy import named
 from sparsetd.system import Array
 
-SOME = 100
-MOST = 8  # values of a column that are groups by themselves; of more, thirds are
+SOME = 100  # rows that show at first sight whether a column has many values
+MOST = 8  # a column with no more values than this has a group for each; otherwise its thirds are the groups
 SHOWN = 4  # columns that are cut into groups
 ACTIONS = 8  # actions that stand alone; the others are one group
 
 
 def groups_of(log: Opened, by: Any, cluster: Any = None) -> dict[str, Array]:
-    """Label → which episodes of the log begin with it."""
+    """For each label, a mask of the episodes that begin with it."""
     if isinstance(log.rows, Parts):
         read = (shard.read() for shard in log.rows.shards)
         parts = [part if cluster is None else arranged(part, cluster)[0] for part in read]
@@ -44,7 +44,7 @@ def groups_of(log: Opened, by: Any, cluster: Any = None) -> dict[str, Array]:
 
 
 def _labels(log: Transitions, by: Any) -> tuple[str, Array]:
-    """Return what `by` is called, where it has a name, and its value for every episode."""
+    """The name of `by` ("" if it has none), and its value for every episode."""
     first = log._bounds()[:-1]
     name, values = _column(log, by, first)
     label = np.asarray(values)
@@ -81,7 +81,7 @@ def by_group(found: Judgement, groups: Mapping[str, Array]) -> Together:
 
 
 def _group_influence(part: Part, code: Array, models: Sequence[LinearValue], mean: bool) -> list[Array]:
-    """Of every group and cluster: its influence on the group's value (or its returns), NaN where it has no part."""
+    """The influence of every cluster on the value (or the returns) of every group; NaN if it has no episode there."""
     episodes, out = part.episodes, np.full((len(models), part.episodes.n_clusters), np.nan)
     for g, model in enumerate(models):
         members = code == g
@@ -93,7 +93,7 @@ def _group_influence(part: Part, code: Array, models: Sequence[LinearValue], mea
 
 
 def _group_value(moved: Array, model: LinearValue, mean: bool) -> Value:
-    """The value of a policy in a group, and the influences; of a mean of returns from the returns themselves."""
+    """The value of a policy in a group, and the influences; with `mean` both come from the returns."""
     if not mean:
         return model.value, moved
     n, value = model.n_episodes, float(np.nansum(moved)) / model.n_episodes
@@ -101,7 +101,7 @@ def _group_value(moved: Array, model: LinearValue, mean: bool) -> Value:
 
 
 def _column(log: Transitions, by: Any, first: Array) -> tuple[str, Any]:
-    """Return what `by` is called, where it has a name, and its values."""
+    """The name of `by` ("" if it has none), and its values."""
     names = list(log.names or ())
     if isinstance(by, Mapping):
         return next(iter(by.items()))
@@ -124,7 +124,7 @@ def _of_labels(name: str, label: Array) -> dict[str, Array]:
 
 
 def thirds(name: str, column: Array, most: int = 2) -> dict[str, Array]:
-    """Low, middle and high third of a column, from low to high; its values themselves where they are at most `most`."""
+    """The low, middle and high third of a column; or its values, if there are no more than `most`."""
     kinds = np.unique(column[:SOME])
     kinds = kinds if len(kinds) > most else np.unique(column)  # most columns have many values at first sight
     if len(kinds) <= most:

@@ -113,7 +113,7 @@ def weights(model: LinearValue, order: Array, centre: Array, spread: Array) -> A
 
 
 def _sums(part: Part, model: LinearValue, top: Array, centre: Array, spread: Array) -> Array:
-    """n, Σ|ωρ|, Σ(ωρ)², Σ|min(ω, 0)|ρ, Σ_i (Σ_t|ωρ|)², Σωρ; then of every column rows and Σωρ by bin."""
+    """n, Σ|ωρ|, Σ(ωρ)², Σ|min(ω, 0)|ρ, Σ_i (Σ_t|ωρ|)² and Σωρ; then, for every column, rows and Σωρ by bin."""
     weight = model.weights(part)
     weighed = weight * part.batch.ratio
     size = np.abs(weighed)
@@ -161,7 +161,7 @@ def ratio_edges(least: float, most: float) -> Array:
 
 
 def ratio_counts(part: Part, edges: Array) -> Array:
-    """Return how many of the positive ratios are in each bin."""
+    """The number of positive ratios in each bin."""
     ratio = part.batch.ratio
     return np.histogram(np.clip(ratio[ratio > 0], edges[0], edges[-1]), edges)[0]
 
@@ -199,7 +199,7 @@ def sampling_influences(part: Part, facts: Facts, ages: Weighed) -> list[Array]:
 
 
 def _moved(episodes: Episodes, log_weight: Array, values: Array, sums: Weighed, t: int) -> Array:
-    """m − m₋ᵢ of every cluster; with the last weight gone, m₋ᵢ is 0: nothing is known."""
+    """m − m₋ᵢ of every cluster; m₋ᵢ is 0 where the cluster has all the weight, since nothing is known without it."""
     if sums.total[t] == 0:
         return np.zeros(episodes.n_clusters)
     w, mean = np.exp(log_weight - sums.top[t]), sums.moment[t] / sums.total[t]

@@ -47,7 +47,7 @@ from sparsetd.system import Array
 
 BEHAVIOR = "the logged behaviour itself"
 FUNCTION = re.compile(r"[\w.]*:\w+")  # a function in a module of the user's
-OTHERS_NONE: dict[str, Any] = {"ratio": None, "target_prob": None}  # what the log says of another target is not read
+OTHERS_NONE: dict[str, Any] = {"ratio": None, "target_prob": None}  # these columns belong to another target
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +92,11 @@ class Target:
         return _of_rows(np.asarray(_by_name(form, log.action_names)), len(log))
 
     def __getitem__(self, rows: Any) -> Target:
-        """The same for some rows of the log: an array is cut to them."""
+        """This target for some rows of the log: an array is cut to them."""
         return replace(self, form=self.form[rows]) if isinstance(self.form, np.ndarray) else self
 
     def shares(self, log: Transitions) -> tuple[Array, Array] | None:
-        """The table (n, n_actions) and the rest (n,) of π(·|s); None where only the logged actions' is known."""
+        """The table (n, n_actions) and the rest (n,) of π(·|s); None if only π of the logged actions is known."""
         if self.of_logged:
             return None
         n_actions = log.n_actions
@@ -105,7 +105,7 @@ class Target:
         return shares(self.form, log.observation, "target", log.names, log.action_names, n_actions)
 
     def shares_after(self, log: Transitions) -> tuple[Array, Array] | None:
-        """The same of the successors s', which q-based estimators ask about; of no meaning where a row terminated."""
+        """The shares in the successors s', for estimators of action values; meaningless in rows that terminated."""
         if self.of_logged or self.form is None:
             return self.shares(log)
         if not isinstance(self.form, np.ndarray):
@@ -131,7 +131,7 @@ class Target:
         return given if log.behavior_prob is None else np.asarray(given + rest * log.behavior_prob)
 
     def acts(self, log: Transitions) -> Array:
-        """How often every action was taken, and how often the policy takes it in the states of the log: (2, n_actions).
+        """The counts of every action, as logged and as the policy takes it in the states of the log: (2, n_actions).
 
         Sums over rows, so parts of a log are added up. Where only the logged actions' probabilities are known, ratios
         weigh the logged actions instead.
@@ -183,8 +183,8 @@ def pose(log: Transitions, target: Any = None, *, classifier: Any = None, floor:
 def probabilities(asked: Target, log: Transitions, behavior: BehaviorPolicy | Calibrated | None) -> tuple[Array, Array]:
     """π(·|s) and π(·|s') of every row, for estimators that ask about all actions.
 
-    What the policy leaves as was done follows the behaviour, estimated here where the log has the probabilities of its
-    own actions only.
+    Where the policy does as was done it follows the behaviour. That is estimated here if the log has only the
+    probabilities of its own actions.
     """
     here, after = asked.shares(log), asked.shares_after(log)
     if here is None or after is None:
@@ -204,7 +204,7 @@ def probabilities(asked: Target, log: Transitions, behavior: BehaviorPolicy | Ca
 
 
 def reading(form: Any, source: Any) -> tuple[Any, dict[str, Any]]:
-    """The target of a source that is still to be read, and the roles by which `read` takes its columns for it.
+    """The target of a source that is not read yet, and the roles in which `read` must take its columns.
 
     A text that names no action, file or function, and is no rule, names a column.
     """
@@ -293,7 +293,7 @@ def is_named(text: str) -> bool:
 
 
 def named_policy(text: str) -> Any:
-    """Return what a file or module:function holds."""
+    """The policy that a file holds, or that module:function names."""
     if FUNCTION.fullmatch(text) and not text.startswith("greedy:"):
         return Imported(text, os.getcwd())
     path = text.removeprefix("greedy:")

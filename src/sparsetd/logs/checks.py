@@ -32,7 +32,7 @@ NUMBER = 8  # bytes of an entry
 
 @contextmanager
 def counted_from(row: int) -> Iterator[None]:
-    """Errors raised inside count rows from this one on: a long source is checked part by part."""
+    """Let errors raised inside count rows from this one on, since a long source is checked part by part."""
     before = _offset.set(row)
     try:
         yield
@@ -41,7 +41,7 @@ def counted_from(row: int) -> Iterator[None]:
 
 
 def nth(row: int) -> int:
-    """Return what errors call a row: its number in the source."""
+    """The number of a row in its source, by which errors call it."""
     return _offset.get() + row
 
 
@@ -80,7 +80,7 @@ def _as_array(name: str, values: Any) -> Array:
 
 
 def unmasked(values: Any) -> Any:
-    """A masked entry is a missing value, whatever number lies under the mask."""
+    """The values with NaN or None for masked entries, whatever number lies under the mask."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
     if not np.ma.getmaskarray(values).any():
@@ -99,13 +99,13 @@ def objects(values: Iterable[Any]) -> Array:
 
 
 def _irregular(values: Sequence[Any]) -> int:
-    """The first row whose shape is not that of row 0, or that has none."""
+    """The first row that is ragged, or has another shape than row 0."""
     first = shape(values[0])
     return 0 if first is None else next((i for i, row in enumerate(values) if shape(row) != first), 0)
 
 
 def shape(row: Any) -> tuple[int, ...] | None:
-    """The shape of a list, or None where it is ragged."""
+    """The shape of a list; None if it is ragged."""
     try:
         return np.shape(row)
     except ValueError:
@@ -156,7 +156,7 @@ def finite(name: str, values: Array, where: Mask | None = None) -> None:
 
 
 def _finite_entries(name: str, rows: Any, where: Mask | None) -> None:
-    """The same of sparse rows, whose entries are looked up in their rows only if one is bad."""
+    """`finite` for sparse rows. The row of an entry is looked up only if the entry is bad."""
     if all_moderate(rows.data):
         return
     bad = np.zeros(rows.shape[0], dtype=bool)
@@ -264,7 +264,7 @@ def names_of(names: Sequence[str] | None, width: int) -> tuple[str, ...] | None:
 
 
 def rowwise(bad: Mask) -> Mask:
-    """Return whether any entry of a row is bad."""
+    """Whether any entry of a row is bad, for every row."""
     return bad if bad.ndim < 2 else np.asarray(bad.reshape(len(bad), -1).any(axis=1))
 
 
@@ -295,7 +295,7 @@ def refuse_rows_after_the_end(over: Mask, number: Array) -> None:
 
 
 def filled_in(s: Array, successor: Array) -> Array:
-    """s' with s where it is missing, which it may be in a terminated row; whole numbers where s has whole numbers."""
+    """s', with s in its place where a terminated row has no successor; whole numbers if s has whole numbers."""
     if successor.shape[1] != s.shape[1]:
         raise ValueError(
             f"`next_observation` has {successor.shape[1]} columns in row 0 but `observation` has {s.shape[1]}: "
@@ -306,12 +306,12 @@ def filled_in(s: Array, successor: Array) -> Array:
     if not all_moderate(successor):
         successor = np.where(rowwise(immoderate(successor))[:, None], s, successor)
     if s.dtype.kind == "i" and successor.dtype.kind == "f" and np.all(_is_integer(successor)):
-        successor = successor.astype(s.dtype)  # integers that were stored with a missing value among them
+        successor = successor.astype(s.dtype)  # a missing value had turned integers into floats
     return successor
 
 
 def next_rows(s: Array, last: Mask) -> Array:
-    """The row after each; the `last` of an episode stands in for its own."""
+    """The row after each row. The `last` row of an episode has none and stands there itself."""
     if sp.issparse(s):
         return s[np.where(last, np.arange(len(last)), np.arange(1, len(last) + 1))]
     successor = np.empty_like(s)
@@ -321,7 +321,7 @@ def next_rows(s: Array, last: Mask) -> Array:
 
 
 def _is_integer(values: Array) -> Mask:
-    """Return which floats are whole numbers that int64 can hold."""
+    """A mask of the floats that are whole numbers and fit into int64."""
     return np.asarray((values == np.rint(values)) & (np.abs(values) < 2.0**63))
 
 
@@ -452,7 +452,7 @@ def _matrix(name: str, column: Any) -> Array:
 
 
 def lists_of(name: str, column: Any, kinds: str) -> tuple[Array, Array]:
-    """Return where the lists of a column of sparse rows begin and end, and what is in them, in Arrow's memory."""
+    """The ends of the lists in a column of sparse rows, and their entries, without a copy of Arrow's memory."""
     if not isinstance(column, (pa.Array, pa.ChunkedArray)):
         column = _as_lists(name, column)
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -494,7 +494,7 @@ def csr_of(offsets: Array, places: Array, values: Array | None, width: int) -> A
 
 
 def joined(parts: Any) -> Any:
-    """Rows below one another; of sparse ones the widest decides."""
+    """Rows below one another; sparse ones all get the width of the widest."""
     if not sp.issparse(parts[0]):
         return np.concatenate(parts)
     return sp.vstack(same_width(*parts), format="csr")

@@ -32,7 +32,7 @@ from sparsetd.logs.text import open_csv, open_jsonl, typed
 from sparsetd.storage.container import distinct
 
 MAX_BYTES = MOST
-TOLD = 6  # problems of a table, one sentence each
+TOLD = 6  # problems of a table that are listed, one sentence each
 BATCH = 65_536  # rows that are read at a time
 HEAD = 2**16  # bytes of a text whose lines stand for all of it
 
@@ -64,7 +64,7 @@ class Log:
         sql, wanted = columns.pop("sql", None), columns.pop("action_names", None)
         self.parts = _parts(sources if sql is None else [f"sqlite:{path}?sql={sql}" for path in sources], max_bytes)
         self.batch_rows = batch_rows
-        self.n_rows = 0  # of all tables so far
+        self.n_rows = 0  # in all tables so far
         self._first = self.parts[0][1]()
         self.schema = infer_schema(self._first.names, **columns)
         paths = [path for path, _ in self.parts]
@@ -100,7 +100,7 @@ class Log:
 
 
 def checked(raw: Raw, schema: Schema, told: int = TOLD) -> pa.Table:
-    """Check every column the schema names; every one that is wrong is told, with its first bad row and a remedy."""
+    """Check every column that the schema names, and report every wrong one with its first bad row and a remedy."""
     n = checks.n_rows(schema.observed, raw[schema.observed])
     if n == 0:
         raise ValueError(f"`{schema.observed}` has no rows: the source is empty.")
@@ -137,7 +137,7 @@ class _Look:
         self.problems: list[Exception] = []
 
     def tried(self, check: Callable[..., Any], *args: Any, **how: Any) -> Any:
-        """Return what a check returns; None where it finds something wrong."""
+        """The result of a check; None if it finds something wrong, which is kept for `tell`."""
         try:
             return check(*args, **how)
         except (ValueError, TypeError) as problem:
@@ -145,7 +145,7 @@ class _Look:
             return None
 
     def at(self, role: str, check: Callable[..., Any], **how: Any) -> Any:
-        """Return what a check makes of the column of a role; it gets None where there is no such column."""
+        """The result of a check on the column of a role; the check gets None if there is no such column."""
         name = getattr(self.schema, role)
         values = None if name is None else self.tried(array_of, name, self.raw[name])
         return None if values is None and name is not None else self.tried(check, name or role, values, self.n, **how)
@@ -161,7 +161,7 @@ class _Look:
         return {column: values for column, values in found.items() if values is not None}
 
     def tell(self, most: int) -> None:
-        """Raise what was found, if anything."""
+        """Raise the problems that were found, as one error."""
         if len(self.problems) == 1:
             raise self.problems[0] from None
         if self.problems:
@@ -236,7 +236,7 @@ def _refuse_outside(name: str, offsets: Array, places: Array, schema: Schema) ->
 
 
 def raw_columns(source: Any) -> Iterator[dict[str, Array]]:
-    """All columns of a source as arrays, unchecked, a batch of rows at a time."""
+    """All columns of a source as unchecked arrays, a batch of rows at a time."""
     for _, open_part in _parts([source], MAX_BYTES):
         opened = open_part()
         for raw in opened.batches(opened.names, BATCH, ()):
@@ -244,7 +244,7 @@ def raw_columns(source: Any) -> Iterator[dict[str, Array]]:
 
 
 def _parts(sources: Sequence[Any], max_bytes: int) -> list[tuple[Path | None, Callable[[], Opened]]]:
-    """The files of the sources, and whatever else they are, each with the way to open it."""
+    """The files of the sources, and sources that are no files, each with a function that opens it."""
     parts: list[tuple[Path | None, Callable[[], Opened]]] = []
     for source in sources:
         found = files_of(source)
@@ -333,14 +333,14 @@ def _joined_actions(
 
 
 def _learnt_alike(notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what `prepare` learnt from the sources, if it read their columns in the same way; else nothing."""
+    """The record of what `prepare` learnt, if all sources were read in the same way; else nothing."""
     first = notes[0].get("learnt") or {}
     same = all((some.get("learnt") or {}).get("columns") == first.get("columns") for some in notes)
     return dict(first) if same else {}
 
 
 def extent(source: Any, **columns: Any) -> tuple[int, int]:
-    """Rows and observed numbers in each; about so many in a text, and none where only reading would tell."""
+    """The number of rows and of observed numbers in each: an estimate for a text, 0 if only reading would tell."""
     paths = files_of(source)
     known = [_rows_in(path) for path in paths]
     if not paths or None in known:
@@ -383,7 +383,7 @@ def files_of(source: Any) -> list[Path]:
 
 
 def manifest_of(source: Any) -> dict[str, Any]:
-    """The manifest of a folder of shards; that of another source names no columns and no shards."""
+    """The manifest of a folder of shards; for any other source, one that names no columns and no shards."""
     path = Path(source, MANIFEST) if isinstance(source, (str, Path)) else None
     if path is None or not path.is_file():
         return {"columns": {}, "shards": []}
@@ -448,10 +448,10 @@ def _allowed(action: int, *_: Any) -> int:
 
 @contextmanager
 def _connected(path: Path) -> Iterator[Any]:
-    """A connection that can read and do nothing else; what SQLite says of the file or the query is one sentence."""
+    """A connection that can only read. Errors of SQLite become one sentence."""
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-            connection.set_authorizer(_allowed)
+            connection.set_authorizer(_allowed)  # read-only mode alone would still allow ATTACH of another file
             yield connection
     except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name} cannot be asked that ({reason(error)}): check the table or the query.") from None

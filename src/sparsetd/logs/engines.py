@@ -34,7 +34,7 @@ Work = Callable[[Task], Any]
 
 
 class Engine(Protocol):
-    """Whoever applies `work` to every task and adds the results along `tree`."""
+    """Applies `work` to every task and adds the results along `tree`."""
 
     def reduce(self, work: Work, tasks: Sequence[Task]) -> Any: ...
 
@@ -114,7 +114,7 @@ def worked(
 
 
 def _rows_of(shard: Shard, opened: Any) -> Callable[[], Any]:
-    """A function that reads the shard when it is first called, and gives what was made of it then ever after."""
+    """A function that reads the shard at its first call and remembers the result."""
 
     @cache
     def get() -> Any:
@@ -127,9 +127,8 @@ def _rows_of(shard: Shard, opened: Any) -> Callable[[], Any]:
 def _key(shard: Shard, opened: Any, get: Callable[[], Any], asked: Any) -> str:
     """The key of a shard's result.
 
-    Files are known by their digests and settings by their values. Where `opened` has a policy or a feature map of the
-    user's, the key has the rows as they come out of it: to compute them again is the only way to know that they are
-    the same.
+    Files are known by their digests and settings by their values. If `opened` holds a policy or a feature map of the
+    user's, the key contains the rows that come out of it: only computing them again tells whether they are the same.
     """
     source = shard.digest, sorted(shard.columns.items(), key=str), shard.part
     return key_of(*((source, _named(opened)) if _is_plain(opened) else (get(),)), _named(asked))
@@ -138,8 +137,8 @@ def _key(shard: Shard, opened: Any, get: Callable[[], Any], asked: Any) -> str:
 def by_worker(work: Work, task: Task) -> Any:
     """work(task), in a process that keeps its memory.
 
-    A worker has nothing but the arrays of its task, so that all memory goes back to the system with every one of them
-    (Dask even asks for that). To fetch it again for the next takes a fifth of the time, and with Dask a half.
+    A worker holds only the arrays of its task, so it would give all memory back to the system after each one (Dask
+    even asks for that). Fetching the memory again for the next task takes a fifth of the time, and half with Dask.
     """
     with suppress(AttributeError, OSError, TypeError):  # other systems than Linux have no mallopt
         memory = ctypes.CDLL(None)
@@ -150,7 +149,7 @@ def by_worker(work: Work, task: Task) -> Any:
 
 @cache
 def _libraries() -> Any:
-    """The thread pools of this process; to look for them takes longer than to read a small shard."""
+    """The thread pools of this process, found once: the search takes longer than reading a small shard."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
@@ -171,7 +170,7 @@ def _named(value: Any) -> Any:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether nothing but numbers, text and arrays decides what a value does: the version stands for our own code."""
+    """Whether numbers, text and arrays alone decide what a value does. Our own code counts as known by its version."""
     if is_dataclass(value) and type(value).__module__.startswith("sparsetd."):
         return all(_is_plain(getattr(value, f.name)) for f in fields(value))
     if isinstance(value, (tuple, list)):

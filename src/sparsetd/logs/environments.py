@@ -38,7 +38,7 @@ class _Log:
 
     def transitions(self, names: tuple[str, ...] | None) -> Transitions:
         last = self.rows[-1]
-        last["truncated"] |= not last["terminated"]  # the log was cut here, the episode was not over
+        last["truncated"] |= not last["terminated"]  # recording stopped here, but the episode was not over
         columns = {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
         return Transitions.from_arrays(**columns, names=names)
 
@@ -208,7 +208,7 @@ def open_minari(dataset: Any) -> Opened:
 
 
 def _chunks(dataset: Any, batch_rows: int) -> Iterator[dict[str, Array]]:
-    """Whole episodes, as many as have so many rows."""
+    """Groups of whole episodes with about so many rows."""
     pending: list[dict[str, Array]] = []
     first: dict[str, Array] = {}
     size = 0

@@ -25,7 +25,7 @@ from sparsetd.logs import checks
 from sparsetd.logs.checks import Array, reason, show
 from sparsetd.logs.schema import MAX_COLUMNS, check_names
 
-HARMLESS = 2**28  # bytes that any file may unpack to; beyond it, at most `SHRUNK` times those that it has
+HARMLESS = 2**28  # bytes that any file may unpack to; a larger result may be `SHRUNK` times the file's own size
 SHRUNK = 1_000
 PARQUET = (".parquet", ".pq")
 METADATA = b"sparsetd"  # the key in a Parquet file under which notes on its making travel
@@ -52,7 +52,7 @@ class Opened:
 
 @contextmanager
 def readable(name: str, kind: str) -> Iterator[None]:
-    """What pyarrow says of a file, as one sentence; a failed allocation is the fault of the file or of the machine."""
+    """Turn pyarrow's errors into one sentence; a failed allocation may be the fault of the file or of the machine."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -84,7 +84,7 @@ def open_parquet(path: Path) -> Opened:
 
 
 def footer_of(path: Path) -> Any:
-    """Return what the footer of a Parquet file says of it."""
+    """The metadata in the footer of a Parquet file."""
     import pyarrow.parquet as pq
 
     with readable(path.name, "Parquet"), pa.OSFile(os.fsencode(path)) as source:
@@ -92,14 +92,15 @@ def footer_of(path: Path) -> Any:
 
 
 def rows_of(path: Path, metadata: Any, most_rows: int) -> int:
-    """Return how many rows of a Parquet file to read at a time, so that they take at most `MOST` bytes.
+    """The number of rows of a Parquet file to read at a time, so that they take at most `MOST` bytes.
 
-    A file of which one row group would unpack to more, by its own footer, is refused, and so is one that would unpack
-    to very much more than it is.
+    The file is refused if its footer says that one row group would unpack to more than that, or that the whole would
+    unpack to very much more than its own size.
     """
     leaves = [metadata.schema.column(j) for j in range(metadata.num_columns)]
     widest = max([1, *(leaf.length for leaf in leaves)])
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    # pyarrow believes whichever number it needs, so a damaged footer must be found here.
     if sum(group.num_rows for group in groups) != metadata.num_rows:
         raise ValueError(f"{path.name} is not a readable Parquet file (its rows do not add up): write it again.")
     has_lists = any(leaf.max_repetition_level for leaf in leaves)
@@ -114,18 +115,18 @@ def rows_of(path: Path, metadata: Any, most_rows: int) -> int:
 
 
 def rows_at_once(most_rows: int, n_columns: int) -> int:
-    """At most `most_rows` rows, fewer where very many columns would not fit."""
+    """At most `most_rows` rows, fewer if there are so many columns that they would not fit."""
     return min(most_rows, max(3, checks.MOST // (checks.NUMBER * max(n_columns, 1))))
 
 
 def _texts(metadata: Any) -> list[str]:
-    """Columns of text: a file may hold a long text once and refer to it in a million rows, and so shall memory."""
+    """Columns of text. A file may hold a long text once and refer to it in a million rows; memory must do the same."""
     leaves = (metadata.schema.column(j) for j in range(metadata.num_columns))
     return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
 
 
 def notes_of(path: Path) -> dict[str, Any]:
-    """Return what `prepare` or `shard` wrote into a Parquet file beside its rows; nothing for any other file.
+    """The notes that `prepare` or `shard` wrote into a Parquet file beside its rows; empty for any other file.
 
     `action_names` are the names of its actions, and `learnt` says how the table was prepared.
     """
@@ -143,7 +144,7 @@ def _notes_in(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
 
 
 def action_names(source: Any) -> tuple[str, ...] | None:
-    """The names of the actions of a file, where it has them."""
+    """The names of the actions of a file; None if it has none."""
     return notes_of(Path(source)).get("action_names") if isinstance(source, (str, Path)) else None
 
 
@@ -165,6 +166,7 @@ def open_ipc(path: Path) -> Opened:
                 batch.validate(full=True)  # offsets in a damaged file must not be followed
                 yield from sliced(batch, columns, rows)
             if is_file and n != counted:
+                # The stream of a damaged file may end early; only the footer shows that batches are missing.
                 raise pa.ArrowInvalid("its footer does not count its record batches")
 
     return Opened(stream.schema.names, batches)
@@ -182,7 +184,7 @@ def raw_of(batch: Any, columns: Sequence[str]) -> Raw:
 
 
 def entries_of_lists(path: Path) -> list[int]:
-    """For every row group the number of entries that all its lists have together, which a kilobyte may call 2²⁸.
+    """The number of entries in all lists of every row group. A damaged file of a kilobyte may claim 2²⁸ of them.
 
     pyarrow would tell, but it ends the process where a damaged footer describes a column wrongly. So the footer is read
     here, as Thrift's compact protocol writes it: a structure is a dictionary of its fields by number, a list a list.
@@ -250,7 +252,7 @@ def _varint(data: io.BytesIO) -> int:
 
 
 def _number(data: io.BytesIO) -> int:
-    """A signed number, of which the sign comes last."""
+    """A signed number; its sign is the last bit (zigzag)."""
     value = _varint(data)
     return value >> 1 ^ -(value & 1)
 

@@ -1,4 +1,4 @@
-"""`inspect`: what a log was understood to be, what is missing and what looks wrong, in plain words."""
+"""`inspect`: a report in plain words on how a log was understood, what it lacks and what looks wrong."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparsetd.logs.schema import ALIASES, Schema
 from sparsetd.logs.suspicions import CHECKS, only_outcomes
 from sparsetd.logs.transitions import Transitions
 
-MAX_ROWS = 1_000_000
+MAX_ROWS = 1_000_000  # enough to see what is wrong, and few enough to be read at once
 LOOKED_AT = 32  # columns that sparse rows are folded into
 
 
@@ -88,7 +88,7 @@ def inspect(source: Any, *, max_rows: int = MAX_ROWS, **columns: Any) -> Inspect
     except (ValueError, TypeError, OSError) as error:
         return Inspection(label, error=str(error))
     t = reading.transitions
-    with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest have no mean, and arouse no suspicion
+    with np.errstate(over="ignore", invalid="ignore"):  # the mean of huge numbers overflows, which no check minds
         understood = tuple(_understood(reading))
         found = [*(check(_dense(t)) for check in CHECKS), _skipped_steps(reading), _listed_features(reading)]
     return Inspection(
@@ -141,7 +141,7 @@ def _observations(t: Transitions, schema: Schema) -> str:
 
 
 def _dense(t: Transitions) -> Transitions:
-    """Return what looks wrong is looked for in dense columns, into which sparse ones are folded."""
+    """The log with dense columns, as the suspicions want them; sparse features are folded into a few."""
     if not sp.issparse(t.observation):
         return t
     s, after = (into_buckets(rows, LOOKED_AT).toarray() for rows in (t.observation, t.next_observation))
@@ -188,7 +188,7 @@ def _missing(schema: Schema, t: Transitions) -> list[str]:
 
 
 def _listed_features(reading: Reading) -> str | None:
-    """Lists of whole numbers that look like the numbers of features, not like what was observed."""
+    """Lists of whole numbers that look like indices of features rather than observations."""
     s, names = reading.transitions.observation, reading.schema.observation
     if sp.issparse(s) or len(names) != 1 or s.shape[1] < 2 or s.dtype.kind != "i" or s.min() < 0:
         return None

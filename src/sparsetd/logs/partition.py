@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 Hashes = NDArray[np.uint64]
 WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")  # texts that a table with types would hold as a number
-MANY = 2**20  # from so many ids on, equal ranges of the hashes are parts of equal size, but for a thousandth
+MANY = 2**20  # with this many ids, equal ranges of the hashes have equal sizes to within a thousandth
 CHANCE = 0.2  # share of the episodes that may look the same by chance
-DISTINCT = 0.5  # share of episodes that look like no other, at or below which nothing can be told
+DISTINCT = 0.5  # nothing can be told unless more than this share of the episodes look like no other
 
 
 def partition(ids: Any, n: int, salt: str = "") -> Array:
@@ -125,7 +125,7 @@ def fingerprints(log: Transitions) -> Array:
 
 
 def taught(policy: Any, log: Transitions) -> Array:
-    """Return which episodes of the log the policy was learnt from; none for a policy that does not say.
+    """A mask of the episodes that the policy was learnt from; all False for a policy that keeps no fingerprints.
 
     Where episodes have no ids and few things can happen, different patients look the same. So only episodes that look
     like no other of the log count, and nothing is said unless most are such and a fifth of these taught the policy.

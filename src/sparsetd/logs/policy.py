@@ -18,7 +18,7 @@ from sparsetd.logs.checks import Array, reason, refuse, rowwise, show
 from sparsetd.logs.schema import in_order
 
 Policy = Callable[[Array], Any]
-MOST_ACTIONS = 1_000_000
+MOST_ACTIONS = 1_000_000  # beyond this a code is rather a mistake, and a table of it would not fit into memory
 
 
 class Observations(np.ndarray[Any, Any]):
@@ -43,14 +43,14 @@ class Observations(np.ndarray[Any, Any]):
 
 
 class SparseObservations(sp.csr_array):
-    """CSR rows of which a policy may ask how many there are, as it does with dense ones."""
+    """CSR rows with a length, so that a policy can call `len(s)` as it does with dense rows."""
 
     def __len__(self) -> int:
         return int(self.shape[0])
 
 
 def named(rows: Any, names: Sequence[str] | None) -> Any:
-    """Return what a policy is shown: the rows, whose columns can be taken by name where they are dense."""
+    """The rows as a policy sees them; columns of dense rows can be taken by name."""
     if sp.issparse(rows):
         return SparseObservations(rows)
     view = np.asarray(rows).view(Observations)
@@ -123,16 +123,17 @@ def shares(
     refuse(name, rowwise(table < 0), table, "non-negative", "return numbers between 0 and 1")
     sums = table.sum(axis=1)
     remedy = "return the probabilities of all actions, not scores or logits"
-    refuse(name, np.abs(sums - 1) > 1e-6, table, "a distribution (sum 1)", remedy)
+    refuse(name, np.abs(sums - 1) > 1e-6, table, "a distribution (sum 1)", remedy)  # float32 sums are that rough
     return table, np.zeros(n)
 
 
 def _classified(classifier: Any, rows: Array, name: str, action_names: Sequence[str] | None) -> Array:
-    """A classifier's probabilities, its classes put in the order of the actions; classes may be numbers or names."""
+    """The probabilities of a classifier, in the order of the actions; its classes may be numbers or names."""
     if not hasattr(classifier, "classes_"):
         raise ValueError(f"`{name}` is a {type(classifier).__name__} that was not fitted: fit it to the actions first.")
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="X does not have valid feature names")  # they are in order
+        # The columns were put in the classifier's order above, so its warning about missing names would mislead.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
         found = np.asarray(classifier.predict_proba(rows))
     codes = [_code(label, action_names, name) for label in classifier.classes_.tolist()]
     table = np.zeros((len(found), max(max(codes) + 1, len(action_names or ()))))
@@ -141,7 +142,7 @@ def _classified(classifier: Any, rows: Array, name: str, action_names: Sequence[
 
 
 def _code(label: Any, action_names: Sequence[str] | None, name: str) -> int:
-    """The code of an action: text is its name, a number is its code, however much names look like numbers."""
+    """The code of an action. A text is always a name and a number always a code, even if names look like numbers."""
     if isinstance(label, str):
         if action_names is not None and label in action_names:
             return list(action_names).index(label)
@@ -158,7 +159,7 @@ def _spelt_out(answer: Any, action_names: Sequence[str] | None, n_actions: int, 
     try:
         array = np.asarray(answer)
         array = np.asarray(array.tolist()) if array.dtype.kind in "OT" else array
-    except ValueError:  # rows of different lengths
+    except ValueError:  # rows of different lengths: the caller's check names them
         return answer
     decimal = array.dtype.kind == "f" and not is_whole(array)
     if array.ndim != 1 or not len(array) or array.dtype.kind not in "biufU" or decimal:
@@ -170,7 +171,7 @@ def _spelt_out(answer: Any, action_names: Sequence[str] | None, n_actions: int, 
 
 
 def is_whole(values: Array) -> bool:
-    """Return whether all numbers are whole: 1.0 is an action where actions are meant."""
+    """Return whether all numbers are whole. 1.0 counts, since actions are often stored as floats."""
     return bool(np.isfinite(values).all() and (values == np.rint(values)).all())
 
 

@@ -197,7 +197,7 @@ def prepare(
 
 
 def _known_from(like: Any) -> dict[str, Any]:
-    """Return what `prepare` learnt from an earlier table, out of its result or of the file that it wrote."""
+    """The record of what `prepare` learnt from an earlier table, from its result or from the file that it wrote."""
     if like is None:
         return {}
     if isinstance(like, Prepared):
@@ -222,7 +222,7 @@ def _refuse_unknown(missing: Any, keep: Sequence[str]) -> None:
 
 
 def _without_words(raw: Raw, words: Sequence[str]) -> Raw:
-    """The table with more words that stand for nothing."""
+    """The table with these words as gaps."""
     gone = set(map(folded, words))
     columns = {}
     for name, column in raw.columns.items():
@@ -232,7 +232,7 @@ def _without_words(raw: Raw, words: Sequence[str]) -> Raw:
 
 
 def _chosen(raw: Raw, drop: Sequence[str], known: Mapping[str, Any], notes: Notes) -> Raw:
-    """The table without columns that are dropped or that an earlier table did not have; what it had must be there."""
+    """The table without the columns to drop; with `like`, exactly the columns that the earlier table had."""
     new: list[str] = []
     if known:
         earlier = {*known["columns"], *known["roles"].values()}
@@ -299,7 +299,7 @@ def _flags(found: Visits, column: Column, notes: Notes) -> Array:
     early = flags & ~found.last
     if early.any() and "episode" in found.roles:
         remedy = f"leave it out with {option('--drop', column.name)} and say --ends last-row"
-        notes.problem(f"`{column.name}` ends an episode of which more rows follow", early, remedy)
+        notes.problem(f"`{column.name}` ends an episode, but more of its rows follow", early, remedy)
     return flags
 
 
@@ -329,7 +329,7 @@ def _reward(found: Visits, column: Column, keep: Sequence[str], notes: Notes) ->
 
 
 def _worth(column: Column, reading: Reading, worth: Mapping[str, float], notes: Notes) -> Array:
-    """Return what every distinct cell of the reward is worth; NaN for a gap, and for what is a problem."""
+    """The reward of every distinct cell; NaN for a gap, and for a cell that is a problem."""
     words = [i for i, one in enumerate(column.cells) if one is not None]
     values = reading.values
     if worth:
@@ -346,7 +346,7 @@ def _worth(column: Column, reading: Reading, worth: Mapping[str, float], notes: 
 def _ending(
     found: Visits, columns: Mapping[str, Array], asked: Mapping[str, Any], later: bool, notes: Notes
 ) -> dict[str, Array]:
-    """How episodes end, where no column says it; a `later` table without a reward needs no end."""
+    """The ends of episodes, if no column says them; a `later` table without a reward needs none."""
     ends = asked["ends"]
     if asked["bandit"]:
         notes.done.append("Every row is a decision of its own: all are marked as ended.")
@@ -379,7 +379,7 @@ def _say_outcome(found: Visits, columns: Mapping[str, Array], notes: Notes) -> N
 
 
 def _is_role(name: str) -> bool:
-    """Return whether `read` would take a column of this name for something."""
+    """Return whether `read` would give a column of this name a role."""
     taken = {alias for aliases in ALIASES.values() for alias in aliases} | {"observation", "obs", "state"}
     return name in taken or name.startswith(("obs_", "next_", "state_", "observation_", "action"))
 
@@ -389,7 +389,7 @@ class Visits:
     """A raw table whose rows stand episode after episode, in the order of time.
 
     `roles` gives the column of every role, `worth` what each word of an outcome is worth, `group` the episode of every
-    row, `clock` how times are written, and `hints` what is known of the way in which columns are written.
+    row, `clock` how times are written, and `hints` how other columns are written, as far as that is known beforehand.
     """
 
     raw: Raw
@@ -401,7 +401,7 @@ class Visits:
 
     @property
     def last(self) -> Array:
-        """Which rows are the last of their episode."""
+        """A mask of the rows that are the last of their episode."""
         return np.append(np.diff(self.group) != 0, True)
 
     @property
@@ -437,7 +437,10 @@ def visits(
 def _roles(
     raw: Raw, given: Mapping[str, Any], known: Mapping[str, Any], notes: Notes
 ) -> tuple[dict[str, str], dict[str, float], dict[str, Any]]:
-    """Which column has which role: as given, as in an earlier table, or by its usual name; the first two again."""
+    """The column of every role, the worth of every word of an outcome, and the roles that the caller or `like` named.
+
+    A role that nobody named is given to a column with a usual name, except with `like`.
+    """
     names = list(raw.columns)
     given = {"time" if role == "step" else role: name for role, name in given.items()}
     unknown = [role for role in given if role not in ROLES]
@@ -451,8 +454,9 @@ def _roles(
     for role, name in absent.items():
         notes.problems.append(f"`{role}` names a column {name!r} that is not there{nearest(str(name), names)}")
     roles = {role: name for role, name in wanted.items() if name in names}
-    lower = {folded(name): name for name in reversed(names)}
+    lower = {folded(name): name for name in reversed(names)}  # reversed: of two spellings the first column wins
     for role, aliases in ROLES.items():
+        # A column called "a" or "r" in a raw table is rather a measurement than the action or the reward.
         usual = [*(alias for alias in aliases if len(alias) > 1), *GUESSES.get(role, "").split()]
         free = [lower[alias] for alias in usual if alias in lower and lower[alias] not in roles.values()]
         if free and role not in wanted and not known:
@@ -482,14 +486,14 @@ def _outcome(spec: str, names: Sequence[str], notes: Notes) -> tuple[str, dict[s
 
 
 def _hints(name: str, raw: Raw, known: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is known beforehand of the way in which a column is written."""
+    """The hints about how a column is written, from the options and from an earlier table."""
     first = {} if asked["dates"] is None else {"day_first": asked["dates"] == "day-first"}
     kind = {"kind": "text"} if name in (asked["text"] or ()) else {}
     return {"comma_likely": raw.comma_likely, **first, **kind, **known.get("columns", {}).get(name, {})}
 
 
 def _dates(raw: Raw, roles: Mapping[str, str], hints: Mapping[str, Any], group: Array, notes: Notes) -> dict[str, str]:
-    """The one column of dates that differ within episodes needs no role; of several, one must be named."""
+    """The column of dates that orders the rows. A single one that varies within episodes needs no name."""
     free = [column for name, column in raw.columns.items() if name not in roles.values()]
     dated = [column.name for column in free if _differs(column, hints[column.name], group)]
     if len(dated) > 1:
@@ -506,7 +510,7 @@ def _differs(column: Column, hints: Mapping[str, Any], group: Array) -> bool:
 
 
 def _times(column: Column, hints: Mapping[str, Any], notes: Notes) -> tuple[Array, dict[str, Any]]:
-    """Return when every row happened, NaN where that is a problem, and how times are written."""
+    """The time of every row (NaN if it cannot be read), and how times are written."""
     reading = raw_columns.as_read(column, hints, notes)
     times = column.spread(reading.values)
     notes.done.append(f"`{column.name}` orders the rows of an episode.")
@@ -516,7 +520,7 @@ def _times(column: Column, hints: Mapping[str, Any], notes: Notes) -> tuple[Arra
 
 
 def _sorted(found: Visits, times: Array, keep: Sequence[str], notes: Notes) -> Visits:
-    """The rows without exact copies, in the order of time within each episode; both are said."""
+    """Drop exact copies and sort the rows by time within each episode, with a note about both."""
     copy = _copies(found.raw)
     if copy.any() and "episode" in found.roles and "duplicates" not in keep:
         notes.done.append(f"Exact copies of other rows, {notes.where(copy)}, were dropped.")
@@ -544,7 +548,7 @@ def _copies(raw: Raw) -> Array:
     """The rows that are the same as an earlier one in every column."""
     key = np.zeros(len(raw.rows), dtype=np.uint64)
     for column in raw.columns.values():
-        key = key * MIX + column.codes.astype(np.uint64) + np.uint64(1)
+        key = key * MIX + column.codes.astype(np.uint64) + np.uint64(1)  # wraps around, as a hash may
     copy = np.ones(len(key), dtype=bool)
     copy[np.unique(key, return_index=True)[1]] = False
     return copy

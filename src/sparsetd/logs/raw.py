@@ -41,14 +41,14 @@ MOST_WORDS = 40  # distinct cells in which yes and no are looked for
 
 PLAIN = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
 LIMIT = re.compile(r"([<>≤≥])=?\s*(.+)")
-BLANKS = re.compile(r"(?<=[0-9])[ '’\u00a0\u202f](?=[0-9]{3}(?![0-9]))")  # between groups of thousands
+BLANKS = re.compile(r"(?<=[0-9])[ '’\u00a0\u202f](?=[0-9]{3}(?![0-9]))")  # what stands between groups of thousands
 # "37.2 °C", "45 %", "$1,200", "-€3": money may stand before a number, any unit after it. "Type 2" and "B12" are names.
 UNIT = re.compile(
     r"(?P<sign>[+−-]?)\s*(?P<money>[$€£¥₹]?)\s*(?P<number>[+−-]?[0-9.,][^a-zA-Z°%]*?)\s*(?P<after>[^0-9.,+−-]*)"
 )
 COMMAS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
 DOTS = re.compile(r"(?<=[0-9])\.(?=[0-9]{3}(?![0-9]))")
-# A comma is decimal where other than three digits follow it, or no digit but 0 stands before it: 4,5 and 0,125.
+# A comma is decimal if a number of digits other than three follows it, or only zeros stand before it: 4,5 and 0,125.
 DECIMAL_COMMA = re.compile(r"[^,]*(?<![1-9]..)(?<![1-9].)(?<![1-9]),[0-9]+|[^,]*,([0-9]{1,2}|[0-9]{4,})")
 NUMERIC_DATE = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4}|[0-9]{2})(?:[ T,]+([0-9:.]+))?")
 YEAR_FIRST = re.compile(r"([0-9]{4})[/.]([0-9]{1,2})[/.]([0-9]{1,2})(?:[ T]+([0-9:.]+))?")
@@ -56,7 +56,7 @@ YEAR_FIRST = re.compile(r"([0-9]{4})[/.]([0-9]{1,2})[/.]([0-9]{1,2})(?:[ T]+([0-
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """The distinct cells of a column (None for a gap) and the code of each row's."""
+    """The distinct cells of a column (None for a gap), and for every row the code of its cell."""
 
     name: str
     cells: list[Any]
@@ -66,7 +66,7 @@ class Column:
     def of(cls, name: str, values: Sequence[Any]) -> Column:
         try:
             place = {value: i for i, value in enumerate(dict.fromkeys(values))}
-        except TypeError:  # a cell that holds a list
+        except TypeError:  # a list in a cell cannot be a key
             return cls.of(name, list(map(str, values)))
         cells = list(map(cell, place))
         known = {one: i for i, one in enumerate(dict.fromkeys(cells))}
@@ -82,7 +82,7 @@ class Column:
 
     @property
     def weight(self) -> Array:
-        """How many rows hold each distinct cell."""
+        """The number of rows that hold each distinct cell."""
         return np.bincount(self.codes, minlength=len(self.cells))
 
     @property
@@ -180,6 +180,7 @@ def _decoded(data: bytes) -> tuple[str, str]:
     if zeros.sum() > 0.2 * len(zeros):  # without a mark at its beginning, every other byte of Western text is 0
         little = zeros[1::2].sum() > zeros[::2].sum()
         return data.decode("utf-16-le" if little else "utf-16-be", errors="replace"), "UTF-16"
+    # UTF-8 first: other text is hardly ever valid UTF-8 by chance, while cp1252 takes almost any bytes.
     for codec, name in (("utf-8-sig", "UTF-8"), ("cp1252", "cp1252")):
         with suppress(UnicodeDecodeError):
             return data.decode(codec), name
@@ -196,7 +197,7 @@ def cell(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the distinct cells of a column are: a kind, a number for each (NaN for a gap), and how that was read.
+    """The meaning of the distinct cells of a column: a kind, a number for each (NaN for a gap), and how it was read.
 
     `limit` is −1 or 1 where a number is a limit, "<0.5" or ">1000"; `bad` lists the cells that do not fit the kind.
     """
@@ -218,6 +219,7 @@ def meaning(cells: Sequence[Any], weight: Array, how: Mapping[str, Any]) -> Read
     for kind in candidates:
         found = KINDS[kind](cells, how)
         fitting = weight[present].sum() - weight[list(found.bad)].sum()
+        # Half of the rows make a kind, and the others are problems to tell. A single odd word makes flags a category.
         if not found.bad or (kind != "flag" and fitting >= weight[present].sum() / 2) or "kind" in how:
             return found
     return Reading("text", np.full(len(cells), np.nan), np.zeros(len(cells)))
@@ -263,7 +265,7 @@ def _numbers(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
 
 
 def _common_unit(cells: Sequence[Any]) -> str:
-    """The one unit that cells write beside their numbers; none where they write several, or where none has a number."""
+    """The one unit that cells write beside their numbers; "" if they write several units, or none."""
     found = {_unit_and_number(one)[0] for one in cells if isinstance(one, str)} - {""}
     return found.pop() if len(found) == 1 else ""
 
@@ -276,7 +278,7 @@ def _without_unit(one: Any, unit: str) -> Any:
 
 
 def _unit_and_number(text: str) -> tuple[str, str]:
-    """The unit of a cell and the cell without it; no unit where the cell is a plain number, or holds no number."""
+    """The unit of a cell ("" if it has none, or holds no number), and the cell without it."""
     beyond = LIMIT.fullmatch(text)
     match = UNIT.fullmatch(beyond[2] if beyond else text)
     if match is None or not any(digit.isdigit() for digit in match["number"]):
@@ -286,7 +288,7 @@ def _unit_and_number(text: str) -> tuple[str, str]:
 
 
 def number(entry: Any, comma: bool = False, grouped: bool = False) -> float:
-    """One number as anybody would write it; 1_0, 1e400, digits of other scripts and dates are none."""
+    """One number as anybody would write it. 1_0, 1e400, digits of other scripts and dates do not count as numbers."""
     if isinstance(entry, date):
         raise TypeError("a date")
     text = BLANKS.sub("", entry).replace("−", "-") if isinstance(entry, str) else ""
@@ -319,6 +321,7 @@ def _times(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
             values[i] = when.replace(tzinfo=when.tzinfo or UTC).timestamp()
         except (TypeError, ValueError):
             bad.append(i)
+    # Dates with dots put the day first everywhere; with slashes or dashes it depends on the country.
     unsure = bool(found) and not first_large and not second_large and any(match[2] != "." for match in found)
     told = {"day_first": day_first, "numeric": bool(found), "unsure": unsure, "mixed": len(set(aware)) > 1}
     return Reading("time", values, np.zeros(len(cells)), told, tuple(bad))
@@ -335,7 +338,7 @@ def moment(entry: Any, day_first: bool) -> datetime:
     if match := NUMERIC_DATE.fullmatch(entry):
         first, second, year = int(match[1]), int(match[3]), int(match[4])
         day, month = (first, second) if day_first else (second, first)
-        clock, year = match[5], year if year > 99 else year + (1900 if year > 68 else 2000)
+        clock, year = match[5], year if year > 99 else year + (1900 if year > 68 else 2000)  # as POSIX reads 69
     elif match := YEAR_FIRST.fullmatch(entry):
         year, month, day, clock = int(match[1]), int(match[2]), int(match[3]), match[4]
     else:

@@ -17,7 +17,7 @@ from sparsetd.logs.checks import Array, show
 from sparsetd.logs.raw import Column, Reading, meaning
 from sparsetd.logs.schema import folded
 
-MOST_CATEGORIES = 30
+MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 DAY = 86_400.0
 NONE = -1.0  # the code of a category that is not known
 Known = Mapping[str, Any]
@@ -29,7 +29,7 @@ def counted(n: int) -> str:
 
 @dataclass
 class Notes:
-    """What was done to the columns, and every problem that was found, in sentences."""
+    """Sentences about everything that was done to the columns, and about every problem."""
 
     rows: Array  # the number of every row, as people count them
     done: list[str] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Notes:
         self.problems.append(f"{what} {self.where(rows)}: {remedy}.")
 
     def where(self, rows: Array) -> str:
-        """Return how many rows, and the first of them."""
+        """The number of rows and the first of them, in words."""
         return f"in {counted(rows.sum())} (first row {self.rows[rows].min()})"
 
 
@@ -67,7 +67,7 @@ def option(name: str, value: str) -> str:
 
 
 def as_read(column: Column, known: Known, notes: Notes) -> Reading:
-    """Return what a column holds; cells that do not fit the others are a problem."""
+    """The meaning of a column's cells; those that do not fit the others are noted as a problem."""
     reading = meaning(column.cells, column.weight, known)
     if reading.bad:
         rows = np.isin(column.codes, reading.bad)
@@ -128,14 +128,14 @@ def observed(
 
 
 def written_as(reading: Reading) -> dict[str, Any]:
-    """How the cells are written, as far as a later table must be read alike."""
+    """The way in which cells are written, as far as a later table must be read alike."""
     return {name: reading.how[name] for name in ("comma", "day_first", "unit") if name in reading.how}
 
 
 def _filled(
     name: str, values: Array, fill: tuple[float, str], known: Known, notes: Notes, filling: Filling
 ) -> tuple[Array, dict[str, Array]]:
-    """The column without gaps, and the column that marks where nothing was known, unless that is to look usual."""
+    """The column without gaps, and a column that marks the gaps that were not carried (none with "median")."""
     gaps = np.isnan(values)
     source = filling.carried(gaps)
     unknown = gaps & (source < 0)
@@ -173,7 +173,7 @@ def _first(column: Column, rows: Array) -> Any:
 
 
 def names_of(column: Column, notes: Notes, join: bool = True) -> Column:
-    """Text whose spellings differ in case and blanks only is joined under the most frequent of them."""
+    """The column with spellings that differ only in case and blanks joined under the most frequent of them."""
     cells = [None if one is None else one if isinstance(one, str) else written(one) for one in column.cells]
     best: dict[str, str] = {}
     for i in np.argsort(-column.weight, kind="stable"):
@@ -198,7 +198,7 @@ def written(number: Any) -> str:
 def _categories(
     column: Column, known: Known, notes: Notes, filling: Filling, join: bool
 ) -> tuple[dict[str, Array], dict[str, Any]]:
-    """One column of 0 and 1 per category; of two categories one column is enough, and its name says both."""
+    """One column of 0 and 1 per category. Two categories need only one, and its name says both."""
     column = names_of(column, notes, join)
     texts = sorted(one for one in column.cells if one is not None)
     categories = list(known.get("categories", texts))
@@ -232,7 +232,7 @@ def _categories(
 
 
 def _say_many(column: Column, texts: list[str], notes: Notes) -> None:
-    """Text that is another one in most rows is a remark; what comes back often enough may be grouped."""
+    """Note that a column has too many texts: it is a remark if most rows differ, and else it may be grouped."""
     said = f"`{column.name}` holds {len(texts):,} different texts (such as {show(texts[0])})"
     if len(texts) > len(column.codes) / 2 and notes.episode_known:
         notes.done.append(f"{said}: it was left out.")

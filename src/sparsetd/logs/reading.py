@@ -24,7 +24,7 @@ from sparsetd.logs.transitions import Transitions
 T = TypeVar("T")
 ORDER = ("episode", "step", "terminated", "truncated")  # the columns that say which row may follow which
 OBSERVED = ("observation ", "next_observation ", "indices", "values", "next_indices", "next_values")
-AT_ONCE = 4096  # rows of a matrix that are filled column by column while they are in the cache
+AT_ONCE = 4096  # rows of a matrix that are filled column by column: so many stay in the cache meanwhile
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transiti
 
 
 def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | None = None, **columns: Any) -> Reading:
-    """As `read`, with the schema and what was sorted and dropped; stops after about `max_rows` rows of the source."""
+    """`read`, with the schema and a record of what was sorted and dropped; stops after about `max_rows` rows."""
     log = Log(source, max_bytes=max_bytes, **{**manifest_of(source)["columns"], **columns})
     gathered, complete = _gathered(log, max_bytes, max_rows)
     n = sum(map(len, gathered))
@@ -140,7 +140,7 @@ def read_batches(source: Any, *, batch_rows: int = 65_536, **columns: Any) -> It
     if batch_rows < 3:
         raise ValueError(f"`batch_rows` must be at least 3, but it is {batch_rows}: larger batches are faster.")
     batches = _batches(source, batch_rows, columns)
-    # To hand a small batch over from another thread takes longer than to read it.
+    # Handing a small batch over from another thread takes longer than reading it.
     yield from read_ahead(batches) if batch_rows >= 4096 else batches
 
 
@@ -153,7 +153,7 @@ def _batches(source: Any, batch_rows: int, columns: dict[str, Any]) -> Iterator[
 
 
 def read_ahead(batches: Iterable[T]) -> Iterator[T]:
-    """The same batches in the same order; a second thread reads one, and never more than one, ahead.
+    """The same batches in the same order, while a second thread reads one ahead, and never more than one.
 
     At most two batches are in memory. What goes wrong while reading is raised here, after the batches before it. A
     caller that stops early, by an exception or Ctrl-C as well, waits for the batch that is being read and no longer.
@@ -167,7 +167,7 @@ def read_ahead(batches: Iterable[T]) -> Iterator[T]:
 
 
 class _Stream:
-    """Checked parts in, batches out.
+    """Turns checked tables into batches of `Transitions`.
 
     Without logged successors the last two rows are held back: the last one's successor is in the next part, and the
     row before it is truncated if the last one turns out to end its episode.
@@ -177,9 +177,9 @@ class _Stream:
         self.schema = schema
         self.held: pa.Table | None = None
         self.held_start = np.zeros(0, dtype=bool)
-        self.last: pa.Table | None = None  # what the order needs of the row before
-        self.action: Any = None  # the type of the actions before
-        self.seen: set[int] = set()  # hashes of the episodes before
+        self.last: pa.Table | None = None  # the columns `ORDER` of the last row so far
+        self.action: Any = None  # the type of the actions so far
+        self.seen: set[int] = set()  # hashes of the episodes so far: 8 bytes each, where ids may be long texts
         self.n_rows = 0
 
     def push(self, table: pa.Table) -> Iterator[Transitions]:
@@ -197,7 +197,7 @@ class _Stream:
             yield from self._emitted(self.held, self.held_start, len(self.held))
 
     def _emitted(self, table: pa.Table, start: Array, ready: int) -> Iterator[Transitions]:
-        """The rows before `ready`, with their successors."""
+        """The rows before `ready` with their successors, as `Transitions`."""
         if ready > 0:
             known = with_successors(table, start, self.schema)
             n = int(known[:ready].sum())
@@ -206,7 +206,7 @@ class _Stream:
                 yield batch if n == len(batch) else batch[:n]
 
     def _starts(self, table: pa.Table) -> Array:
-        """Return which rows start an episode; rows that do not continue those before are refused."""
+        """A mask of the rows that start an episode. A row that neither starts one nor continues the last is refused."""
         own = table.select([name for name in ORDER if name in table.column_names])
         rows = own if self.last is None else stacked([self.last, own])
         before = len(rows) - len(own)  # 1 where a row came before
@@ -225,7 +225,7 @@ class _Stream:
         return start[before:]
 
     def _returning(self, rows: pa.Table, first: Array) -> Array:
-        """Return which of the `first` rows of episodes belong to one that was there before."""
+        """A mask of the `first` rows whose episode has been there before."""
         again = np.zeros(len(rows), dtype=bool)
         new = hashes(rows)[first].tolist()
         if len(set(new)) < len(new) or not self.seen.isdisjoint(new):
@@ -237,7 +237,7 @@ class _Stream:
         return again
 
     def _same_actions(self, table: pa.Table) -> pa.Table:
-        """Whole numbers among continuous actions are continuous too; the reverse comes too late."""
+        """Treat whole numbers after continuous actions as continuous. The reverse is refused: the batches are gone."""
         if not self.schema.action:
             return table
         before, self.action = self.action or table.schema.field("action 0").type, table.schema.field("action 0").type
@@ -289,7 +289,7 @@ def _as(column: Any, kind: Any) -> Any:
 
 
 def common(kinds: set[Any]) -> Any:
-    """The type that holds what these do: text for ids, and that of NumPy for numbers."""
+    """The type that holds the values of all these types: text for ids, and NumPy's common type for numbers."""
     if len(kinds) == 1:
         return next(iter(kinds))
     texts = next((kind for kind in kinds if pa.types.is_dictionary(kind)), None)
@@ -302,7 +302,7 @@ def common(kinds: set[Any]) -> Any:
 
 
 def array(table: pa.Table, role: str) -> Array | None:
-    """A column of a table as an array, ids as integers or texts; None where it has no such column."""
+    """A column of a table as an array, ids as integers or texts; None if the table has no such column."""
     return known(table, role) if role in table.column_names else None
 
 
@@ -319,7 +319,7 @@ def observed(table: pa.Table, schema: Schema, prefix: str = "") -> Any:
 
 
 def matrix(table: pa.Table, role: str) -> Array | None:
-    """Columns of a role side by side; None where there is none."""
+    """The columns of a role side by side; None if there are none."""
     names = [name for name in table.column_names if name.rpartition(" ")[0] == role]
     parts = [known(table, name) for name in names]
     if len(parts) < 2:
@@ -334,7 +334,7 @@ def matrix(table: pa.Table, role: str) -> Array | None:
 
 
 def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Transitions:
-    """`Transitions` out of ordered, checked rows, but for those that are not `complete`: their successor is unknown.
+    """`Transitions` of ordered, checked rows. Rows that are not `complete` are left out: their successor is unknown.
 
     Where the log has no successors the next row is it, and a row before one that is left out becomes truncated.
     """
@@ -376,7 +376,7 @@ def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Tra
 
 
 def from_columns(columns: dict[str, Any], start: Any, names: Sequence[str] | None) -> Transitions:
-    """`Transitions` out of columns by role, in order; `start` may mark first rows, `names` name what is observed."""
+    """`Transitions` of columns by role, in order. `start` may mark first rows; `names` are of the observed columns."""
     columns, schema = _roles(columns)
     table = checked(columns, schema, told=1)
     first, number = _episodes(table, None if start is None else checks.flags("start", start, len(table)))
@@ -458,7 +458,7 @@ def by_number(table: pa.Table, number: Array, schema: Schema) -> tuple[pa.Table,
     step = np.arange(len(table)) if step is None else step
     if (np.diff(number) >= 0).all() and _advances(step, np.diff(number, prepend=-1) > 0):
         return table, False
-    order = np.lexsort((step, number))
+    order = np.lexsort((step, number))  # the last key counts first: by episode, and within it by step
     if "step" in table.column_names:
         _refuse_repeated(table, step, number, order, schema)
     moved = bool((np.diff(order) != 1).any())
@@ -515,14 +515,14 @@ def over(table: pa.Table) -> Array:
 
 
 def whole_episodes(table: pa.Table) -> Array:
-    """Return where the episodes of sorted rows begin; refused where one goes on after its end."""
+    """A mask of the first rows of episodes, for sorted rows. An episode that goes on after its end is refused."""
     start = starts(table)
     checks.refuse_rows_after_the_end(over(table), np.cumsum(start))
     return start
 
 
 def with_successors(table: pa.Table, start: Array, schema: Schema) -> Array:
-    """Return which rows have a successor: all, where the log names it; else the next row of the same episode is it.
+    """A mask of the rows that have a successor: all if the log names it, else those before a row of their episode.
 
     The last row of an episode that did not terminate then has none: it only serves as the successor of the row before.
     """

@@ -29,8 +29,8 @@ from sparsetd.logs.schema import folded, label, nearest
 
 LONGEST = 10_000  # characters of a rule
 MOST_SIGNS = 200  # operators, brackets and signs of a rule, which bounds its depth
-MOST_POLICIES = 200  # of a family
-DUST = 1e-12  # a share below this is what rounding left
+MOST_POLICIES = 200  # thresholds of one family
+DUST = 1e-12  # a share smaller than this is rounding
 AS_WAS_DONE = ("as was done", "as logged", "as before", "behavior", "behaviour")
 ELSE = ("else", "otherwise")
 CLOSING = ("if", "when", "with", ";", *ELSE)
@@ -45,8 +45,8 @@ EQUAL = {"=": np.equal, "!=": np.not_equal}
 COMPARISONS = {"<": np.less, ">": np.greater, "<=": np.less_equal, ">=": np.greater_equal, **EQUAL}
 CONDITIONS = {*COMPARISONS, "and", "or", "not", "in", "missing", "flag"}
 POWER = {"or": 1, "and": 2} | dict.fromkeys((*COMPARISONS, "in", "not", "is"), 4) | {"+": 5, "-": 5, "*": 6, "/": 6}
-NOT, SIGN = 3, 7  # how tightly what follows "not" and a minus is bound
-Tree = tuple[Any, ...]  # an operator and its operands: plain data, that nothing can run
+NOT, SIGN = 3, 7  # how tightly "not" and a minus bind what follows them
+Tree = tuple[Any, ...]  # an operator and its operands, as plain data that cannot be executed
 
 
 def policy(text: str) -> Rule | Family:
@@ -83,13 +83,13 @@ def policy(text: str) -> Rule | Family:
 
 
 def is_rule(text: str) -> bool:
-    """Return whether a text says more than one name: only a rule has these words and signs."""
+    """Return whether a text is a rule and not just a name: only a rule has these words and signs."""
     return any(token.word in (*CLOSING, "always") or token.kind == "range" for token in _tokens(text))
 
 
 @dataclass(frozen=True)
 class Clause:
-    """What is done (an action, or None for "as was done") with which probability, where the condition holds."""
+    """Actions (None for "as was done") with their probabilities, for the rows where the condition holds."""
 
     choices: tuple[tuple[str | None, float], ...]
     condition: Tree | None = None
@@ -117,7 +117,7 @@ class Rule:
         for clause in self.clauses:
             holds = True if clause.condition is None else _holds(clause.condition, table)
             for action, probability in clause.choices:
-                taken = np.minimum(probability, left) * holds
+                taken = np.minimum(probability, left) * holds  # earlier clauses may have left less than that
                 into = kept if action is None else given[:, codes[action]]
                 into += taken
                 left = left - taken
@@ -173,6 +173,7 @@ def _range(text: str) -> tuple[float, ...]:
         by = float(steps[3]) if steps[3] else _round_step(high - low)
         count = (high - low) / by if by > 0 else -1.0
         if 0 < count < MOST_POLICIES:
+            # 1e-9, because 0.3/0.1 is a little less than 3.
             return tuple(float(v) for v in np.linspace(low, low + int(count + 1e-9) * by, int(count + 1e-9) + 1))
     elif re.fullmatch(rf"\s*-?{NUMBER}(?:\s*,\s*-?{NUMBER}){{0,{MOST_POLICIES - 1}}}", inside):
         values = [float(one) for one in inside.split(",")]
@@ -272,14 +273,14 @@ class _Parser:
         return value
 
     def expression(self, power: int = 0) -> Tree:
-        """Return what stands there, with all operators that bind more tightly than `power` (Pratt's way of parsing)."""
+        """Parse an expression of all operators that bind more tightly than `power` (Pratt's way of parsing)."""
         left = self.operand()
         while (found := POWER.get(self.token.word, 0)) > power:
             left = self.extended(left, self.accept(self.token.word), found)
         return left
 
     def extended(self, left: Tree, sign: str, power: int) -> Tree:
-        """Return what is on the left, an operator, and what stands on its right."""
+        """Join the tree on the left, an operator, and the expression on its right."""
         self.count()
         if sign == "is":
             negated = self.accept("not")
@@ -318,6 +319,7 @@ class _Parser:
             self.count()
             inside = self.expression()
             self.expect(")", "where the bracket ends")
+            # Wrapped, so that (1 < x) < 2 is not taken for the chain 1 < x < 2.
             return inside if inside[0] not in COMPARISONS else ("and", inside, inside)
         kind, text, *_ = self.token
         if kind not in ("number", "name", "text", "word") or self.token.word in (*CLOSING, *POWER):
@@ -345,7 +347,7 @@ class _Parser:
 
 
 def _holds(tree: Tree, columns: _Columns) -> Array:
-    """Return where a condition holds: a boolean per row."""
+    """Whether a condition holds, for every row."""
     kind, *parts = tree
     if kind in ("and", "or"):
         left, right = (_holds(part, columns) for part in parts)
@@ -385,6 +387,7 @@ class _Columns:
     def __init__(self, rows: Any, names: Sequence[str] | None) -> None:
         self.rows, self.n = rows, rows.shape[0]
         self.names = list(names or (f"x{j}" for j in range(rows.shape[1])))
+        # Full names win over labels without a prefix, and the first of equal names over later ones.
         self.place = {folded(label(name)): j for j, name in reversed(list(enumerate(self.names)))}
         self.place |= {folded(name): j for j, name in reversed(list(enumerate(self.names)))}
 
@@ -395,7 +398,7 @@ class _Columns:
         key = folded(name)
         if key in self.place:
             return self.at(self.place[key])
-        if key in FLAGS and len(key) > 1:  # yes and no; a letter is rather a name that was mistyped
+        if key in FLAGS and len(key) > 1:  # yes and no; a single letter is more likely a mistyped name
             return FLAGS[key]
         if self.is_category(name):
             first = next(iter(self.categories(name))).split(", not ")[0]
@@ -432,7 +435,7 @@ class _Columns:
             if folded(value) == one or folded(value) == category:
                 return self.at(place) == 1
             if other and folded(value) == other:
-                return (self.at(place) == 0) & ~self.missing(name)
+                return (self.at(place) == 0) & ~self.missing(name)  # a gap is neither of the two values
         values = [part for category in known for part in category.split(", not ")]
         raise ValueError(f"A rule asks for {show(value)} in `{name}`{nearest(value, values)}")
 

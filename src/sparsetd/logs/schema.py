@@ -51,7 +51,7 @@ WHOLE = (
 )
 PREFIXES = ("obs_", "observation_", "state_")
 SPARSE = ("indices", "values", "next_indices", "next_values")
-SIZES = ("n_features", "buckets")  # no columns: how many of them sparse rows have
+SIZES = ("n_features", "buckets")  # these name no column: they say how many columns sparse rows have
 WIDEST = 2**26  # columns of sparse rows: every model of them holds some numbers for each
 MAX_COLUMNS = 100_000
 LONGEST_NAME = 1000
@@ -200,7 +200,7 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def _encodable(name: str) -> bool:
-    """JSON can spell halves of characters, which no file or terminal takes."""
+    """Whether a name can be written to a file or a terminal. JSON can spell half a character, which cannot."""
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
@@ -268,7 +268,7 @@ def _by_role(role: str) -> str:
 
 
 def label(name: str) -> str:
-    """Return what a column is called: its name without the prefix of an observation, where a word follows it."""
+    """The label of a column: its name without the prefix of an observation, if a word is left."""
     return re.sub(r"^(obs|observation|state)_(?=\D)", "", name)
 
 

@@ -46,10 +46,10 @@ from sparsetd.storage.cache import Cache, key_of
 
 __all__ = ["Shard", "part_of", "shard", "shards"]
 
-SHARD_BYTES = 64 * 2**20  # of the sources, for each shard
+SHARD_BYTES = 64 * 2**20  # bytes of the sources for each shard: several of them fit in the memory of a worker
 MOST_SHARDS = 100_000
 UNFINISHED = "unfinished"
-DENSE = 2_048  # columns of sparse rows that are still few
+DENSE = 2_048  # sparse rows with no more columns than this become dense, which is faster
 FEW = (
     f"The log has sparse rows of more than {DENSE:,} columns, and this needs all pairs of them: fold them, for example "
     "with `buckets=512` (--buckets 512 on the command line)."
@@ -81,6 +81,7 @@ def shard(
         raise ValueError(f"`n_shards` must be between 1 and {MOST_SHARDS:,}, not {n:,}.")
     only_files = all(files_of(source) for source in sources)
     states = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    # A stream has no size or time to know it by, so its plan is a random one, which no later run continues.
     plan = key_of(json.dumps([states, columns, n, memory], default=str)) if only_files else secrets.token_hex(32)
     folder = Path(out)
     if _is_done(folder, plan):
@@ -95,8 +96,9 @@ def shard(
             return _manifest(folder)
         raise
     except (ValueError, TypeError):
-        _withdraw(folder, kept, made)  # a run with these rows can never be finished
+        _withdraw(folder, kept, made)  # the rows are wrong, so no later run could finish this one
         raise
+    # The manifest comes before the spills go: a run that is killed between the two is finished already.
     replace_file(folder / MANIFEST, json.dumps({"plan": plan, **manifest}, indent=1))
     kept.clear()
     return _manifest(folder)
@@ -104,7 +106,7 @@ def shard(
 
 @contextmanager
 def _system_memory() -> Iterator[None]:
-    """Arrow's own allocator gives its pages back and asks for them again, which takes a quarter of all the time."""
+    """Use the system's allocator: Arrow's own returns its pages and asks for them again, a quarter of all the time."""
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
@@ -145,7 +147,7 @@ def _begun(folder: Path, kept: Cache, plan: str) -> bool:
 
 
 def _others(folder: Path, kept: Cache) -> Iterator[Path]:
-    """Return what is in a folder that no run of `shard` left there before it had written its plan."""
+    """The entries of a folder that do not come from a run of `shard` that was stopped before it wrote its plan."""
     for path in folder.iterdir() if folder.exists() else ():
         ours = path == kept.folder and path.is_dir() and not path.is_symlink()
         yield from set(path.iterdir()) - set(kept.entries()) if ours else [path]
@@ -161,7 +163,7 @@ def _withdraw(folder: Path, kept: Cache, made: bool) -> None:
 
 
 def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int) -> dict[str, Any]:
-    """Write what is missing of the shards; their manifest."""
+    """Write the shards that are missing, and return the manifest of all."""
     spills = _spilled(log, kept, plan, n, memory)
     kinds = _kinds(spills)
     schema = _written_as(log.schema, spills, n)
@@ -180,7 +182,7 @@ def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int
 
 
 def _notes(log: Log) -> dict[str, Any]:
-    """Return what the shards keep of how the log was prepared: `prepare(new, like=folder)` reads it."""
+    """The notes that the shards carry about how the log was prepared; `prepare(new, like=folder)` reads them."""
     names = {} if log.action_names is None else {"action_names": log.action_names}
     return names | ({"learnt": {**log.learnt, **names}} if log.learnt else {})
 
@@ -227,7 +229,7 @@ def _write_grouped(tables: list[pa.Table], n: int, sink: Any) -> None:
     tables = reading.alike(tables)
     grouped = []
     while tables:
-        table = tables.pop(0)
+        table = tables.pop(0)  # popped, so that its memory is free once it is grouped
         part = parts_between(ranges(n), hashes(table))
         (rows,) = table.take(pa.array(np.argsort(part, kind="stable"))).combine_chunks().to_batches()
         grouped.append((rows, np.append(0, np.cumsum(np.bincount(part, minlength=n)))))
@@ -238,7 +240,7 @@ def _write_grouped(tables: list[pa.Table], n: int, sink: Any) -> None:
 
 
 def _groups(spills: Sequence[Path], k: int, n: int) -> list[pa.Table]:
-    """The k-th of n groups of every spill, as far as it has rows, in the memory of the files."""
+    """The k-th of n groups of every spill, without empty ones, memory-mapped from the files."""
     found: list[pa.Table] = []
     for spill in spills:
         file = pa.ipc.open_file(pa.memory_map(os.fsencode(spill)))
@@ -280,7 +282,7 @@ def _columns(schema: Schema) -> dict[str, str]:
 def _merged(
     path: Path, groups: list[pa.Table], k: int, schema: Schema, kinds: dict[str, Any], notes: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Write the k-th shard; its entry in the manifest (none where it has no rows)."""
+    """Write the k-th shard and return its entry in the manifest; no entry if it has no rows."""
     table, n_episodes = _sorted(groups, k, schema)
     if not n_episodes:
         return []
@@ -302,7 +304,7 @@ def _sorted(groups: list[pa.Table], k: int, schema: Schema) -> tuple[Any, int]:
     except ValueError as error:
         raise ValueError(f"{error} Rows are counted as sorted, in shard {k}.") from None
     known = np.logical_or.reduceat(with_successors(table, start, schema), np.flatnonzero(start))
-    if not known.all():  # an episode of one row that did not end says nothing
+    if not known.all():  # an episode of one row that did not end holds no transition
         table = table.filter(known[np.cumsum(start) - 1])
     return table, int(known.sum())
 
@@ -317,6 +319,7 @@ def _write_parquet(table: pa.Table, schema: Schema, kinds: dict[str, Any], notes
             columns.setdefault(named[role], _plain(table.column(role), kind))
     told = {METADATA: json.dumps(notes, ensure_ascii=False)} if notes else None
     written = pa.table(columns).replace_schema_metadata(told)
+    # Dictionaries pay for texts, which repeat; for numbers they cost time and save nothing.
     texts = [field.name for field in written.schema if pa.types.is_string(field.type)]
     pq.write_table(written, sink, use_dictionary=texts or False)
 
@@ -355,7 +358,7 @@ class Shard:
         return log if self.part is None else log[np.isin(log.episode, log.episode[log.start][self._mine(log.ids())])]
 
     def _mine(self, ids: Array) -> Array:
-        """Return which episodes belong to the part."""
+        """A mask of the episodes that belong to the part."""
         assert self.part is not None
         begins, k = self.part
         return np.asarray(parts_between(begins, hashed(ids, "part")) == k)

@@ -1,4 +1,4 @@
-"""What looks wrong in a log that can be read: each check returns one sentence, or None."""
+"""Checks for mistakes in a log that can be read: each returns a sentence about what looks wrong, or None."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sparsetd.logs.schema import folded
 from sparsetd.logs.transitions import Transitions
 
 FEW = 0.05  # a share of rows or episodes below this is taken as chance
-COPIED = 0.02  # of episodes: copies of more than these are named
+COPIED = 0.02  # copies are reported if more than this share of the episodes are copies
 BLOCK = 4_096  # rows that are compared at a time
 TIMES = re.compile(r"\b(time|date|datetime|timestamp|visit|day|hour|datum|zeit|tijd|heure|fecha|hora|step)\b")
 MAX_DESIGN = 20_000  # rows in which a regression looks for shifted rewards
 
 
 def timeouts_marked_as_terminals(t: Transitions) -> str | None:
-    """Many episodes that end as terminated at exactly the longest length, far more than a little before it."""
+    """Many episodes end as terminated at exactly the longest length, far more than a little before it."""
     if not t.terminated.any():
         return None
     bounds = t._bounds()
@@ -29,6 +29,7 @@ def timeouts_marked_as_terminals(t: Transitions) -> str | None:
     longest, ended = int(length.max()), t.terminated[bounds[1:] - 1]
     count = int(((length == longest) & ended).sum())
     before = int(((length >= longest - 3) & (length < longest) & ended).sum())
+    # Three times the mean of the three lengths before: natural ends fade out, a time limit piles them up.
     spike = not t.truncated.any() or count > 3 * (before / 3 + 1)
     if longest < 5 or count < max(3, FEW * len(length)) or not spike:
         return None
@@ -40,7 +41,7 @@ def timeouts_marked_as_terminals(t: Transitions) -> str | None:
 
 
 def successors_after_a_reset(t: Transitions) -> str | None:
-    """Truncated rows whose logged successor is the first state of the *next* episode."""
+    """Truncated rows have the first state of the *next* episode as their successor."""
     cut = np.flatnonzero((t.truncated & ~t.terminated)[:-1] & t.start[1:])
     same = (t.next_observation[cut] == t.observation[cut + 1]).all(axis=1)
     if len(cut) == 0 or same.mean() <= 0.5 or _few_states(t):
@@ -52,7 +53,7 @@ def successors_after_a_reset(t: Transitions) -> str | None:
 
 
 def broken_chains(t: Transitions) -> str | None:
-    """Rows whose successor is not the observation of the next row of the same episode."""
+    """The successor of some rows is not the observation of the next row of their episode."""
     inside = np.flatnonzero(~t.start[1:] & ~t.terminated[:-1])
     off = np.concatenate(
         [inside[:0], *(_unlinked(t, inside[low : low + BLOCK]) for low in range(0, len(inside), BLOCK))]
@@ -66,7 +67,7 @@ def broken_chains(t: Transitions) -> str | None:
 
 
 def _unlinked(t: Transitions, rows: Array) -> Array:
-    """Those of the rows whose successor is not near the next row; most are equal to it, which is quickly seen."""
+    """The rows whose successor is not near the next row. Most are equal to it, so equality is tested first."""
     rows = rows[(t.next_observation[rows] != t.observation[rows + 1]).any(axis=1)]
     near = np.isclose(t.next_observation[rows], t.observation[rows + 1], rtol=1e-5, atol=1e-8)
     return rows[~near.all(axis=1)]
@@ -85,7 +86,7 @@ def first_rewards_are_zero(t: Transitions) -> str | None:
 
 
 def rewards_fit_a_neighbour(t: Transitions) -> str | None:
-    """Rewards that (s, a, s') of the row before or after explains far better than those of their own row."""
+    """Rewards fit (s, a, s') of the row before or after far better than that of their own row."""
     t = t[:MAX_DESIGN]
     middle = np.flatnonzero(~t.start[1:-1] & ~t.start[2:]) + 1
     rows = _design(t)
@@ -103,12 +104,12 @@ def rewards_fit_a_neighbour(t: Transitions) -> str | None:
 
 
 def ratios_do_not_average_one(t: Transitions) -> str | None:
-    """E[π(a|s)/μ(a|s)] = 1 under the behaviour μ, or less where π does what μ never did."""
+    """The mean of π(a|s)/μ(a|s) is far from 1, its expectation under μ (less if π does what μ never did)."""
     if t.ratio is None and (t.target_prob is None or t.behavior_prob is None):
         return None
     ratio = t.importance_ratio()
     mean, error = float(ratio.mean()), float(ratio.std() / np.sqrt(len(ratio)))
-    if len(ratio) < 30 or abs(mean - 1) <= max(5 * error, 0.05):
+    if len(ratio) < 30 or abs(mean - 1) <= max(5 * error, 0.05):  # rows of an episode are alike, so 2 would not do
         return None
     why = "some probabilities are not those of the logged action"
     if mean < 1:
@@ -117,7 +118,7 @@ def ratios_do_not_average_one(t: Transitions) -> str | None:
 
 
 def impossible_propensities(t: Transitions) -> str | None:
-    """E[1/μ(a|s)] is the number of actions μ can take: it cannot exceed the number of actions."""
+    """The mean of 1/μ(a|s) exceeds the number of actions, although its expectation cannot."""
     mu, action = t.behavior_prob, t.action
     if mu is None or action is None or action.ndim != 1 or len(mu) < 30:
         return None
@@ -135,7 +136,7 @@ def impossible_propensities(t: Transitions) -> str | None:
 
 
 def poor_support(t: Transitions) -> str | None:
-    """Few rows that carry nearly all the weight of the target policy."""
+    """A few rows carry nearly all the weight of the target policy."""
     ratio = t.importance_ratio()
     if ratio.sum() == 0:
         return "every ratio target/behaviour is 0: the target policy takes none of the logged actions."
@@ -172,7 +173,7 @@ def constant_reward(t: Transitions) -> str | None:
 
 
 def repeated_rows(t: Transitions) -> str | None:
-    """The same transition twice in a row, inside an episode and with a state that did change."""
+    """The same transition stands twice in a row, inside an episode and although the state changed."""
     same = (t.observation[1:] == t.observation[:-1]).all(axis=1) & (t.reward[1:] == t.reward[:-1])
     same &= (t.next_observation[1:] == t.next_observation[:-1]).all(axis=1) & ~t.start[1:]
     same &= (t.observation[1:] != t.next_observation[1:]).any(axis=1)
@@ -187,7 +188,7 @@ def repeated_rows(t: Transitions) -> str | None:
 
 
 def repeated_episodes(t: Transitions) -> str | None:
-    """Episodes of three rows or more that are copies of others, where hardly two begin in the same state."""
+    """Episodes of three rows or more are copies of others, although hardly two begin in the same state."""
     return copied(episode_digests(t.observation, t.reward, t._bounds()))
 
 
@@ -203,7 +204,7 @@ def episode_digests(observation: Array, reward: Array, bounds: Array) -> Array:
 
 
 def copied(digests: Array) -> str | None:
-    """Return whether episodes are copies of others, from their digests."""
+    """A sentence about episodes that are copies of others, from their digests; None if they are few."""
     n = digests.shape[1]
     kept = digests[1][np.unique(digests[0], return_index=True)[1]]
     if n - len(kept) < max(5, COPIED * n) or len(np.unique(kept)) < (1 - FEW) * len(kept):
@@ -216,14 +217,14 @@ def copied(digests: Array) -> str | None:
 
 def _digest(rows: Array) -> Array:
     """A number for every row that only equal rows share."""
-    bits = (np.ascontiguousarray(rows, dtype=np.float64) + 0.0).view(np.uint64)
+    bits = (np.ascontiguousarray(rows, dtype=np.float64) + 0.0).view(np.uint64)  # + 0.0 makes −0.0 and 0.0 alike
     odd = np.random.default_rng(0).integers(2**63, size=bits.shape[1], dtype=np.uint64) * 2 + 1
     mixed = (bits ^ (bits >> np.uint64(32))) * odd
     return np.asarray((mixed ^ (mixed >> np.uint64(29))).sum(axis=1))
 
 
 def one_endless_episode(t: Transitions) -> str | None:
-    """Without a column of episodes and without a row that ended one, all rows are one episode."""
+    """All rows are one episode: there is no column of episodes, and no row ended one."""
     if t.n_episodes > 1 or len(t) < 2:
         return None
     return (
@@ -253,7 +254,7 @@ def codes_of_missing_text(t: Transitions) -> str | None:
 
 
 def visits_out_of_order(t: Transitions) -> str | None:
-    """A column that is called after the time and goes back, or stands still in a copied row, within an episode."""
+    """A column that is named after time goes back within an episode, or stands still in a copied row."""
     for j, name in enumerate(t.names or ()):
         if TIMES.search(folded(name).replace("_", " ")):
             back = ((np.diff(t.observation[:, j]) < 0) & ~t.start[1:]).sum()
@@ -269,7 +270,7 @@ def visits_out_of_order(t: Transitions) -> str | None:
 
 
 def names_that_differ_in_case_only(t: Transitions) -> str | None:
-    """Two actions or two categories of one name, written differently."""
+    """Two actions or two categories have the same name, written differently."""
     for names in (t.action_names or (), t.names or ()):
         first: dict[str, str] = {}
         for name in names:
@@ -282,7 +283,7 @@ def names_that_differ_in_case_only(t: Transitions) -> str | None:
 
 
 def repeated_outcomes(t: Transitions) -> str | None:
-    """An outcome of the whole episode, 0 or 1, that stands in each of its rows counts as often as there are rows."""
+    """An outcome of the whole episode, 0 or 1, stands in each of its rows, so it counts once for every row."""
     if np.all(t.start) or not np.isin(t.reward, (0, 1)).all() or np.ptp(t.reward) == 0:
         return None
     if (np.diff(t.reward)[~t.start[1:]] != 0).any() or t.n_episodes < 5:
@@ -303,7 +304,7 @@ ID = re.compile(r"(^|[_ ])(id|patient|subject|person|user|customer|member|client
 
 
 def ids_that_repeat(t: Transitions) -> str | None:
-    """A column of ids, the same in all rows of an episode, that several episodes share."""
+    """Several episodes share the value of a column of ids that is the same in all rows of an episode."""
     if sp.issparse(t.observation):
         return None
     columns = {name: t.observation[:, j] for j, name in enumerate(t.names or ()) if ID.search(name)}
@@ -311,6 +312,7 @@ def ids_that_repeat(t: Transitions) -> str | None:
     for name, values in columns.items():
         own = values[first]
         n = len(np.unique(own))
+        # A few patients who come twice do not matter; a single id for all episodes is no id.
         if 1 < n < (1 - FEW) * len(own) and np.array_equal(np.repeat(own, np.diff(t._bounds())), values):
             return (
                 f"{len(own)} episodes share {n} values of `{name}`: if it is an id, they are not independent and "
@@ -344,7 +346,7 @@ CHECKS: tuple[Callable[[Transitions], str | None], ...] = (
 
 
 def _few_states(t: Transitions) -> bool:
-    """So few distinct first states that coincidences mean nothing."""
+    """Whether there are so few distinct first states that coincidences mean nothing."""
     return len(np.unique(t.observation[t.start], axis=0)) < 3
 
 
@@ -364,6 +366,6 @@ def _r2(rows: Array, reward: Array) -> float:
     """Share of the variance a ridge regression explains."""
     centred = reward - reward.mean()
     total = float(centred @ centred)
-    gram = rows.T @ rows + 1e-6 * len(rows) * np.eye(rows.shape[1])
+    gram = rows.T @ rows + 1e-6 * len(rows) * np.eye(rows.shape[1])  # columns may be copies of one another
     left = centred - rows @ np.linalg.solve(gram, rows.T @ centred)
     return 1 - float(left @ left) / total if total > 0 else 0.0

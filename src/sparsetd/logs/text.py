@@ -27,7 +27,7 @@ from sparsetd.storage.container import distinct
 
 BLOCK = 4 * 2**20  # bytes of a CSV file that are parsed at a time
 MAX_LINE = 16 * 2**20
-MAX_CELLS = 2**27  # of a chunk of JSON lines: a row of three characters can lack a hundred thousand columns
+MAX_CELLS = 2**27  # cells in a chunk of JSON lines: a row of three characters can lack a hundred thousand columns
 _LONGEST_NUMBER = 64
 _INDEX = "Unnamed: 0"  # pandas writes its index first and without a name; this is what it calls the column itself
 _MISSING = {"", "na", "n/a", "nan", "null", "none"}
@@ -65,7 +65,7 @@ def _lines_of(text: str, separator: str) -> Iterator[list[str]]:
 
 
 def _last_end(data: bytes) -> int:
-    """Return where the last whole line ends; a line break inside quotes ends none."""
+    """The end of the last whole line. A line break inside quotes does not end a line."""
     end = data.rfind(b"\n") + 1
     if data.count(b'"', 0, end) % 2:
         for field in reversed(list(_QUOTED.finditer(data))):
@@ -114,7 +114,7 @@ class _Csv:
             yield held
 
     def _refuse_open_quotes(self, last: bytes) -> None:
-        """pyarrow takes the end of a file for the end of a quotation."""
+        """Refuse a quotation that is never closed; pyarrow would close it silently at the end of the file."""
         try:
             list(_lines_of(last.decode(errors="replace"), self.separator))
         except csv.Error as error:
@@ -134,7 +134,7 @@ class _Csv:
         whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
         numeric = [field.name for field in table.schema if pa.types.is_floating(field.type)] + whole
         self.kinds = dict.fromkeys(self.texts, _TEXT) | {name: table.schema.field(name).type for name in numeric}
-        if whole and (b"0x" in block or b"0X" in block):  # pyarrow reads 0x10 as 16
+        if whole and (b"0x" in block or b"0X" in block):  # pyarrow reads 0x10 as 16; as text it becomes an error
             return self._read(block, columns, kinds | dict.fromkeys(whole, _TEXT))
         return table
 
@@ -150,7 +150,7 @@ class _Csv:
         )
 
     def _unfit(self, error: Exception, kinds: dict[str, Any]) -> str:
-        """The column that does not have the type that it had before; whatever else went wrong is raised."""
+        """The column that no longer has the type of the blocks before; any other error is raised."""
         row = re.match(r"CSV parse error: Row #(\d+): Expected \d+ columns, got (\d+)", str(error))
         if row is not None:
             raise ValueError(
@@ -166,7 +166,7 @@ class _Csv:
         return name
 
     def _column(self, column: Any, as_text: bool) -> Any:
-        """Numbers as pyarrow read them; what it took for text, a word or a date is parsed, or stays text."""
+        """Numbers as pyarrow read them. Text, words and dates are parsed here, or stay text."""
         kind = column.type
         if as_text:
             return _present(column.combine_chunks())
@@ -182,7 +182,7 @@ class _Csv:
 
 
 def _present(ids: Any) -> Any:
-    """Ids as they stand; empty cells and words for what is missing are missing."""
+    """Ids as they stand, with nulls for empty cells and for words such as NA."""
     absent = [text.strip().lower() in _MISSING for text in ids.dictionary.to_pylist()]
     if not any(absent):
         return ids
@@ -229,7 +229,7 @@ def _entry(text: str) -> Any:
 
 
 def _plain(text: str) -> bool:
-    """Python reads 1_0 and digits of every script as numbers; a log that has them means something else."""
+    """Whether a text has only the signs of plain numbers. Python also reads 1_0 and digits of every script."""
     return text.isascii() and "_" not in text
 
 
@@ -313,7 +313,7 @@ def _refuse_new_keys(records: list[dict[str, Any]], names: list[str], row: int) 
 
 
 def typed(values: list[Any], as_text: bool) -> Array:
-    """Values of a source without types of its own as numbers, where they are; ids as text, but for what is missing."""
+    """Values of a source without types: numbers where all are numbers, and ids as text, except missing ones."""
     kinds = {type(value) for value in values}
     if as_text:
         return objects([id_text(v) if isinstance(v, (int, float)) and v == v else v for v in values])

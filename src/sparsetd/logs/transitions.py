@@ -147,7 +147,7 @@ class Transitions(Framed):
         return plots.ratios(self, ax)
 
     def __getitem__(self, rows: slice | Array) -> Transitions:
-        """Some of the rows. Where rows in between are left out the trace must not carry over: a `start` is set."""
+        """Some of the rows. Where rows are skipped a `start` is set, so that no trace carries over the gap."""
         index = np.arange(len(self))[rows]
         if index.ndim != 1:
             raise TypeError("Transitions are sliced by rows: pass a slice, a mask or an array of row numbers.")
@@ -176,7 +176,7 @@ class Transitions(Framed):
         return np.repeat(partition(self.ids(), n, salt), np.diff(self._bounds()))
 
     def ids(self) -> Array:
-        """Return what each episode is called: its `episode_id`, or its number where the log names none."""
+        """The name of each episode: its `episode_id`, or its number if the log has no names."""
         named = self.episode if self.episode_id is None else self.episode_id
         return named[self._bounds()[:-1]]
 
@@ -209,7 +209,7 @@ class Transitions(Framed):
 
     @property
     def n_actions(self) -> int:
-        """How many discrete actions there are, by their names or their greatest code; 0 where there are none."""
+        """The number of discrete actions, from their names or their greatest code; 0 if there are none."""
         if self.action_names is not None:
             return len(self.action_names)
         action = self.action
@@ -222,7 +222,7 @@ class Transitions(Framed):
         return replace(self, target_prob=chosen(table, discrete(self.action, table.shape[1])), ratio=None)
 
     def with_columns(self, names: Sequence[str] | None) -> Transitions:
-        """The same rows observing just these columns, in this order; as they are where either side has no names."""
+        """The rows with only these observed columns, in this order; unchanged if either side has no names."""
         if self.names is None or names is None:
             return self
         s, after = (in_order(rows, self.names, names) for rows in (self.observation, self.next_observation))

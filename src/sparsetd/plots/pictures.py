@@ -108,7 +108,7 @@ def path(penalty: Sequence[float], lines: Mapping[str, Sequence[float]], named: 
 
 
 def histogram(edges: Sequence[float], counts: Sequence[float], x_kind: Kind = "log", y_kind: Kind = "whole") -> Chart:
-    """How many transitions have which importance ratio."""
+    """A histogram of the importance ratios."""
     bottom, top = (0.5, 2.0) if y_kind == "log" else (0.0, 1.08)
     names = ("importance ratio", "transitions", "Importance ratios")
     chart = Chart((edges[0], edges[-1]), (bottom, top * max(counts)), *names, x_kind=x_kind, y_kind=y_kind)
@@ -120,7 +120,7 @@ def histogram(edges: Sequence[float], counts: Sequence[float], x_kind: Kind = "l
 
 
 def falling(steps: Sequence[float], sizes: Sequence[float], x_label: str, y_label: str) -> Chart:
-    """What should fall while a method works, on a logarithmic axis."""
+    """A curve that should fall while a method works, on a logarithmic axis."""
     least = [max(size, 1e-16) for size in sizes]
     names = (x_label, y_label, "Convergence")
     chart = Chart(span(steps, 0.02), log_span(least), *names, x_kind="whole", y_kind="log")

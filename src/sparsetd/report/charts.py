@@ -1,4 +1,4 @@
-"""The charts of the pages, each from the payload of an answer; empty text where there is nothing to draw."""
+"""The charts of the pages, each from the payload of an answer; "" if there is nothing to draw."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def intervals(rows: Sequence[Row], level: float, label: str, seen: Sequence[Row]
 
 
 def fan(p: Payload) -> str:
-    """Bounds on the difference over Γ: what confounding may do, and with chance."""
+    """Bounds on the difference over Γ: an inner band for confounding alone, an outer one that includes chance."""
     rows = p["bounds"]
     strength = [row["confounding"] for row in rows]
     ends = [v for row in rows for v in row["difference_interval"]]
@@ -51,7 +51,7 @@ def fan(p: Payload) -> str:
 
 
 def shape(column: Payload, unit: str = "") -> str:
-    """The value against a column, averaged over what the others are, with its band."""
+    """The value against a column, averaged over the other columns, with its band."""
     at, value, low, high = (column["shape"][key] for key in ("at", "value", "low", "high"))
     names = (column["name"], f"change in {unit or 'value'}", f"Value against {column['name']}")
     return pictures.band(at, value, low, high, names, (380.0, 230.0), "the mean").svg()

@@ -85,7 +85,7 @@ def _gain(p: Payload) -> str:
 
 
 def _splits(p: Payload) -> str:
-    """In how many splits the policy was better beyond chance."""
+    """A sentence about the number of splits in which the policy was better beyond chance."""
     better, n = sum(split["interval"][0] > 0 for split in p["splits"]), len(p["splits"])
     tested = f"It was tested once on {count(p['n_tested'])} episodes that it was not learnt from"
     return f"{tested}. {better} of {n} random splits speak for it beyond chance." if n > 1 else f"{tested}."
@@ -106,7 +106,7 @@ def _worth(p: Payload) -> str:
 
 
 def _next(p: Payload) -> str:
-    """Return what follows from a comparison: a trial of the best policy, or more data to tell the best apart."""
+    """The advice after a comparison: a trial of the best policy, or more data to tell the best apart."""
     if any(caution["severity"] == "red" for caution in p["warnings"]):
         return SAY["red_policies"]
     if len(p["best_set"]) > 1:

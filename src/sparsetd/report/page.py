@@ -36,7 +36,7 @@ def page(payload: Payload) -> str:
 
 
 def _answer(p: Payload) -> str:
-    """The question, the answer in words, and what speaks against it, which comes first where it must not be used."""
+    """The question, the answer in words, and its cautions; they come first if the answer must not be used."""
     shown = [_figure_of_value(p), shell.alerts(p["warnings"])]
     links = {"hidden": "What if?", **SECTIONS} if p.get("confounding") else SECTIONS
     title = f"What would {p['target']} have been worth?"
@@ -63,13 +63,13 @@ def in_words(p: Payload) -> dict[str, str]:
 
 
 def conditions(assumptions: str | None, robustness: Payload | None = None) -> str:
-    """What no log can tell, and how strong an unrecorded cause would have to be."""
+    """The assumptions that no log can check, and how strong an unrecorded cause would have to be."""
     listed = (assumptions or "").replace("docs/assumptions.md", "see Assumptions at the end of this page")
     return f"{listed} {robustness['sentence']}" if robustness else listed
 
 
 def sureness(p: Payload) -> str:
-    """Return what the worst caution means for the reader, and how many episodes carry the answer."""
+    """Two sentences: the meaning of the worst caution for the reader, and how many episodes carry the answer."""
     carried = f"{count(p['effective_episodes'])} of {count(p['n_episodes'])} episodes"
     said = {
         "red": "Do not use this number: the boxes say why.",
@@ -106,7 +106,7 @@ def _comparison(p: Payload) -> str:
 
 
 def _hidden(p: Payload) -> str:
-    """Return what hidden confounding could do to the answer, where that was asked."""
+    """The section on hidden confounding; empty if nobody asked about it."""
     found = p.get("confounding")
     if not found:
         return ""
@@ -129,7 +129,7 @@ def _certainty(p: Payload) -> str:
 def _weight_note(p: Payload) -> str:
     """A warning beside the importance-sampling rows where the weights of whole episodes have lost track."""
     mean = p.get("mean_weight")
-    if mean is None or 0.75 <= mean <= 1.33:
+    if mean is None or 0.75 <= mean <= 1.33:  # a quarter off, up or down, is still chance in most logs
         return ""
     found = f"The weights of whole episodes average {number(mean)} where 1 is expected"
     return f'<p class="alert">{found}: WIS and PDIS are unreliable here.</p>'
@@ -191,7 +191,7 @@ def _meter(weight: float, top: float) -> str:
 
 
 def _shapes(p: Payload) -> str:
-    """How the columns that matter most change the value, a small chart each."""
+    """A small chart for each of the columns that matter most: the value against the column."""
     kept = {f["name"] for f in p["features"]}
     shown = [c for c in p.get("columns") or () if c["name"] in kept and len(c["shape"]["at"]) > 1][:SHAPES]
     drawn = "".join(shell.captioned(charts.shape(c, p.get("unit") or ""), _importance(c)) for c in shown)
@@ -199,7 +199,7 @@ def _shapes(p: Payload) -> str:
 
 
 def _importance(column: Payload) -> str:
-    """How much of what the model explains is lost without a column, as far as the log can tell."""
+    """The share of the explained value that is lost without a column, with its error."""
     lost, error = column["importance"], 2 * column["standard_error"]
     if lost <= error:
         return f"{column['name']}: the log does not show how much is lost without it."

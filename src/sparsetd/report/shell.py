@@ -1,4 +1,4 @@
-"""What all pages share: one style sheet, one short script, no outside resource, and the elements that they are made of.
+"""The frame of all pages: one style sheet, one short script, no outside resource, and the elements of a page.
 
 The policy in `CSP` makes a browser refuse any request the page might make: it can be opened in a hospital. The fixed
 words of the pages are in `texts.toml`.
@@ -40,7 +40,7 @@ def shell(title: str, body: str) -> str:
 
 
 def header(title: str, shown: Sequence[str], words: Mapping[str, Any], links: Mapping[str, str]) -> str:
-    """The top of a page: the question, what is shown at once, the answer in words, and links to the sections."""
+    """The top of a page: the question, the number and its cautions, the answer in words, and links to the sections."""
     told = entries({name: text for name, text in words.items() if text}, "words")
     found = "".join(f'<a href="#{key}">{escape(name)}</a>' for key, name in links.items())
     top = f'<header id="answer" tabindex="-1"><h1>{escape(title)}</h1>{"".join(shown)}{told}</header>'
@@ -52,7 +52,7 @@ def section(name: str, title: str, body: str) -> str:
 
 
 def method(page: str, settings: Payload) -> str:
-    """The last section: the words that the page uses, the command that made it, where there was one, and settings."""
+    """The last section: a glossary of the page, the command that made it, if there was one, and the settings."""
     words = {name: TEXTS["glossary"][name] for name in TEXTS["pages"][page]}
     command = settings.get("command")
     line = f'<p class="command"><code>{escape(str(command))}</code></p>' if command else ""
@@ -81,7 +81,7 @@ def folded(summary: str, body: str) -> str:
 
 
 def figure(drawing: str, name: str) -> str:
-    """A chart with the caption of this name, or nothing where there is nothing to draw."""
+    """A chart with the caption of this name; "" if there is nothing to draw."""
     return captioned(drawing, TEXTS["captions"][name]) if drawing else ""
 
 

@@ -1,4 +1,4 @@
-"""Figures and what they mean for the reader, and tables for a terminal."""
+"""Figures with their meaning for the reader, and tables for a terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEVELS = ("good", "warn", "bad")
 
 
 def answers(p: Mapping[str, Any]) -> Numbers:
-    """How the values of policies are written: to what the interval of the answer leaves open."""
+    """The format of the values of policies: as many digits as the interval of the answer supports."""
     ends = [v for v in p["interval"] if v is not None and math.isfinite(v)]
     return Numbers.of([p["value"], *ends, p["behavior_value"]["value"]], ends[-1] - ends[0] if ends else None)
 
@@ -31,14 +31,14 @@ class Verdict:
 
     @classmethod
     def of(cls, kind: str, grade: float, figure: str, **named: str) -> Verdict:
-        """The verdict of a kind: the grade is good or fair from the limits of `texts.toml` on."""
+        """The verdict of a kind. A grade is good or fair if it reaches the limits in `texts.toml`."""
         told = TEXTS["cards"][kind]
         place = sum(grade < limit for limit in told["limits"])
         return cls(told["name"], figure, LEVELS[place], told["words"][place], told["meaning"].format(**named))
 
 
 def verdicts(p: Mapping[str, Any]) -> list[Verdict]:
-    """The four questions a careful reader asks of a log; three where no fold has episodes enough for the last."""
+    """The four questions that a careful reader asks about a log; the last needs folds with enough episodes."""
     carried, n, top, found = p["effective_episodes"], p["n_episodes"], p["max_ratio"], p["bellman_error"]
     sizes = {"n_episodes": count(n), "rows": count(p["effective_rows"]), "n_rows": count(p["n_rows"])}
     cards = [
@@ -51,12 +51,13 @@ def verdicts(p: Mapping[str, Any]) -> list[Verdict]:
         cards.append(Verdict.of("bellman", -times, f"{times:.2g}×", flat=f"{flat:.2g}×"))
     if p["severity"] != "red":
         return cards
-    return [replace(v, level="plain") if v.level == "good" else v for v in cards]  # no green on a page not to be used
+    # An answer that must not be used has no green card beside it.
+    return [replace(v, level="plain") if v.level == "good" else v for v in cards]
 
 
 @dataclass(frozen=True)
 class Column:
-    """Which entry of a row, under which title, and how it is written (`format` is a format spec such as ".3g")."""
+    """A column of a table: the key of its entries, its title, and a format spec such as ".3g"."""
 
     key: str
     title: str

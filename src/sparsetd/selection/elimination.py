@@ -35,15 +35,15 @@ from sparsetd.solvers.saddle import Family, FitNorm, whitened
 from sparsetd.system import Array
 
 FALSE = 0.3  # expected number of noises among d that exceed κ
-ROWS_EACH = 20  # a support of the path may have one feature for so many rows
+ROWS_EACH = 20  # a support of the path may have one feature for every 20 rows
 SHARE = 4  # and at most a quarter of the features: larger ones end where the start from all of them ends
-HALVINGS = 3
-EMPTY = 1e-15  # share of the largest variance below which one is rounding
-COPY = 1e-12  # 1 − |correlation| at or below which two columns are copies
+HALVINGS = 3  # the path also gives supports of a half, a quarter and an eighth of that size
+EMPTY = 1e-15  # a variance below this share of the largest is rounding
+COPY = 1e-12  # two columns are copies if 1 − |correlation| is no larger than this
 
 # Ω of the scores at θ on some columns: row by row, or summed over episodes first.
 Scores = Callable[[Array, Array, bool], Array]
-N_TESTED = 100  # features outside, those with the largest scores, of which the test asks for Ω
+N_TESTED = 100  # features outside that are tested, those with the largest scores: Ω of all would be too large
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,12 +64,12 @@ class MeanSystem:
 
     @property
     def threshold(self) -> float:
-        """κ."""
+        """κ: as many as `FALSE` of the candidates are expected to exceed it by chance."""
         return float(norm.isf(0.5 * FALSE / max(self.n_candidates, 2)) ** 2)
 
     @property
     def clustered_threshold(self) -> float:
-        """As improbable as κ under the normal law, for so many clusters."""
+        """κ for Student's law with this number of clusters: as improbable as κ is under the normal law."""
         return float(student.isf(norm.sf(np.sqrt(self.threshold)), max(self.n_clusters - 1, 1)) ** 2)
 
     def on(self, columns: Array) -> MeanSystem:
@@ -85,14 +85,16 @@ class MeanSystem:
 
 
 def select(system: MeanSystem, scores: Scores, reward_scores: Scores) -> Array:
-    """The columns that matter, the free ones among them: what earns, what the errors ask for, less what is not needed.
+    """The columns that matter, with the free ones: those that earn or that the errors ask for, if they are needed.
 
     `scores` are those of the TD error, ρδφ, and `reward_scores` those of the reward regression, φ(ρr − φᵀθ).
     """
     every = distinct(system.C)
     kept = np.union1d(eliminate(system.of_reward(), reward_scores), np.flatnonzero(system.free))
+    # One at a time: a feature that enters often explains the scores of its neighbours as well.
     while (entering := _asked_for(system, scores, kept, every)) is not None:
         kept = np.union1d(kept, entering)
+    # Row by row first, because that Ω is known better; clustered last, because that is what the errors really are.
     for clustered, bound in ((False, system.threshold), (True, system.clustered_threshold)):
         few = system.on(kept)
         omega = scores(solved(few.A, few.b), kept, clustered)
@@ -101,7 +103,7 @@ def select(system: MeanSystem, scores: Scores, reward_scores: Scores) -> Array:
 
 
 def _asked_for(system: MeanSystem, scores: Scores, kept: Array, every: Array) -> int | None:
-    """The column outside `kept` whose score stands out most; None where none does.
+    """The column outside `kept` whose score stands out most; None if no score does.
 
     t_j = N s_j / √ω_j with ω_j that of s_j − A_{jS}A_SS⁻¹s_S, S the columns that are kept.
     """
@@ -125,7 +127,7 @@ def _asked_for(system: MeanSystem, scores: Scores, kept: Array, every: Array) ->
 
 
 def eliminate(system: MeanSystem, scores: Scores) -> Array:
-    """The columns that are kept, the free ones among them; of columns that are multiples of one another the first."""
+    """The columns that are kept, with the free ones. Only the first of several multiples of one column can be."""
     every = distinct(system.C)
     if len(every) < len(system.b):
         return every[eliminate(system.on(every), lambda theta, some, summed: scores(theta, every[some], summed))]
@@ -139,7 +141,7 @@ def eliminate(system: MeanSystem, scores: Scores) -> Array:
 
 
 def distinct(C: Array) -> Array:
-    """The columns that are no multiple of an earlier one: which of two copies is kept is not left to rounding."""
+    """The columns that are no multiple of an earlier one. Rounding must not decide which of two copies is kept."""
     length = np.sqrt(np.maximum(np.diag(C), np.finfo(float).tiny))
     alike = np.abs(C) / length / length[:, None] > 1 - COPY
     return np.flatnonzero(~np.tril(alike, -1).any(axis=1))
@@ -169,7 +171,7 @@ def family_on(system: MeanSystem) -> Family | None:
 
 
 def survivors(system: MeanSystem, omega: Array, start: Array, threshold: float) -> Array:
-    """Return what is left of the columns `start` (of `system` and of Ω)."""
+    """The columns of `start` that survive the elimination; they are numbered as in `system` and Ω."""
     few = system.on(start)
     inverse = np.linalg.pinv(few.A) if _singular(few.A) else np.linalg.inv(few.A)
     theta, left = inverse @ few.b, np.arange(len(start))
@@ -182,11 +184,11 @@ def survivors(system: MeanSystem, omega: Array, start: Array, threshold: float) 
         j = int(np.argmin(size))
         if size[j] > threshold:
             break
-        if V[j, j] > least:
+        if V[j, j] > least:  # without variance there is nothing to move the others by
             theta = theta - V[:, j] * (theta[j] / V[j, j])
             V -= np.outer(V[:, j], V[j] / V[j, j])
         gone[j], theta[j] = True, 0.0
-        if 4 * gone.sum() > len(gone):  # what is gone need not be carried along
+        if 4 * gone.sum() > len(gone):  # shrink the matrices now and then: each step costs their whole size
             theta, left, V = theta[~gone], left[~gone], V[np.ix_(~gone, ~gone)].copy()
             gone = np.zeros(len(left), dtype=bool)
     return start[left[~gone]]
@@ -198,4 +200,5 @@ def solved(A: Array, b: Array) -> Array:
 
 
 def _singular(A: Array) -> bool:
+    # The 1-norm costs one factorisation, and beyond 1e13 a solution has hardly a digit left.
     return bool(A.size and np.linalg.cond(A, 1) > 1e13)

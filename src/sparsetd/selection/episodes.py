@@ -11,7 +11,7 @@ from sparsetd.system import Array
 
 
 def episode_of(start: Array) -> Array:
-    """The number of each row's episode, from 0; the first row begins one whatever it says."""
+    """The number of each row's episode, from 0. The first row always begins one."""
     begins = np.array(start, dtype=bool)
     begins[:1] = True
     return np.asarray(np.cumsum(begins) - 1)
@@ -29,7 +29,7 @@ def episode_folds(start: Array, n_folds: int) -> Array:
 
 
 def clusters(start: Array, at_least: int = 20) -> Array:
-    """Rows that are treated as dependent: the episodes, or √N-long blocks of rows where there are too few of them."""
+    """The cluster of every row: its episode, or a block of √N rows if there are too few episodes."""
     n, episode = len(start), episode_of(start)
     if episode[-1] + 1 >= min(at_least, n):
         return episode

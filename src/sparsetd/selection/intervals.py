@@ -201,7 +201,7 @@ def value_interval(
 
 
 def sandwich(sums: ClusterSums, states: Array | None, level: float) -> Interval:
-    """The estimates ± Student's quantile times the error that the influences of the clusters add up to."""
+    """The estimates ± Student's quantile times their errors, which follow from the influences of the clusters."""
     return of_error(*_spread(sums, states), level)
 
 
@@ -221,7 +221,7 @@ def _spread(sums: ClusterSums, states: Array | None) -> tuple[Array, Array, Arra
 def _bootstrap(
     sums: ClusterSums, states: Array | None, level: float, n: int, seed: int | None, n_jobs: int | None
 ) -> Interval:
-    """The percentiles, as far apart as Student's interval is wider than the normal one with √Σ influence²."""
+    """The percentiles of the refits, stretched by the ratio of Student's interval to the normal one."""
     seeds = np.random.SeedSequence(seed).spawn(-(-n // CHUNK))
     tasks = (delayed(_draws)(sums, states, min(CHUNK, n - k * CHUNK), s) for k, s in enumerate(seeds))
     parts = in_processes(tasks, n_jobs)
@@ -290,7 +290,7 @@ class Summary(Framed):
         return "\n".join([head, *lines])
 
     def to_frame(self) -> Any:
-        """The same as a pandas (or polars) frame."""
+        """The table as a pandas (or polars) frame."""
         return frame({name: getattr(self, name) for name in COLUMNS})
 
     def plot(self, ax: Any = None) -> Any:

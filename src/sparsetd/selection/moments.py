@@ -1,4 +1,4 @@
-"""Sums over rows by group, of which every linear fit of this package is made.
+"""Sums over rows by group: every linear fit of this package is made from them.
 
     A_k = Σ_t ρ e(φ − ψ)ᵀ,    b_k = Σ_t ρ r e,    C_k = Σ_t φφᵀ        over the rows t of group k
 
@@ -20,7 +20,7 @@ from sparsetd.solvers.mean import selected_rows
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array, Batch, Table
 
-TRACE = 1e-7  # what is added to the mean square of a column with a ridge
+TRACE = 1e-7  # share that is added to the mean square of a column with a ridge
 
 
 def lengths(phi: Array) -> Array:
@@ -29,7 +29,7 @@ def lengths(phi: Array) -> Array:
 
 
 def lengths_of(mean_squares: Array) -> Array:
-    """The same from the mean squares of the columns."""
+    """`lengths` from the mean squares of the columns."""
     return np.asarray(np.sqrt(np.where(mean_squares > 0, mean_squares, 1.0)))
 
 
@@ -77,12 +77,12 @@ class Moments:
         return self.centre_and_spread()[1]
 
     def total(self, keep: Array | None = None) -> Moments:
-        """One group of the groups that are kept, all of them by default."""
+        """The sums of the groups that are kept (default: all), as a single group."""
         some = slice(None) if keep is None else keep
         return Moments(*(getattr(self, name)[some].sum(axis=0)[None] for name in self.__dataclass_fields__))
 
     def merged(self, n: int) -> Moments:
-        """Every n groups that follow one another as one."""
+        """The sums with every n consecutive groups merged into one."""
         entries = (getattr(self, name) for name in self.__dataclass_fields__)
         return Moments(*(e.reshape(len(e) // n, n, *e.shape[1:]).sum(axis=1) for e in entries))
 
@@ -141,7 +141,7 @@ class FoldMoments:
         self.g = np.empty((len(self.n_rows), 0))
 
     def slots(self, features: Array) -> Array:
-        """Return where these features are in `index`; those that are not there yet are added."""
+        """The places of these features in `index`; features that are new are added first."""
         new = np.setdiff1d(features, self.index)
         if len(new):
             self._add(new)
@@ -177,7 +177,7 @@ class FoldMoments:
         self.C, _ = self._grown(self.C, self._phi, self._phi, before)
 
     def _grown(self, old: Array, left: Array, right: Array, before: int) -> tuple[Array, Array]:
-        """Σ leftᵀ right of every fold, of which the first `before` rows and columns are known, and Σ r left."""
+        """Σ leftᵀ right and Σ r left of every fold; the first `before` rows and columns are known already."""
         n, p = len(self.n_rows), left.shape[1]
         out, r = np.zeros((n, p, p + 1)), self.batch.reward[self._order]
         out[:, :before, :before] = old

@@ -26,7 +26,7 @@ from sparsetd.selection.moments import FoldMoments
 from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, Units, rho_grid
 from sparsetd.system import Array, Batch
 
-PICTURE = 1e-3  # relative duality gap of a path that is drawn
+PICTURE = 1e-3  # relative duality gap of a path that is only drawn: nobody sees a smaller one
 PICTURE_MARGIN = 30  # features that may enter beside twice those that are kept
 
 
@@ -128,7 +128,7 @@ def path_on(model: SparseTD, batch: Batch, rhos: Sequence[float] | None, n_rhos:
 
 
 def solved(family: Family, rhos: Array, tol: float, n_features: int, units: Units | None = None) -> SparsePath:
-    """The path of a family at these weights, the largest first; of θ the first `n_features` (no intercept)."""
+    """The path of a family at these weights, the largest first, with the first `n_features` of θ (no intercept)."""
     falling, n_theta = np.sort(rhos)[::-1], family.A.size // family.n_blocks
     points = [outcome.point for outcome in family.solutions(falling, tol)]
     thetas = np.stack([point.x[-n_theta:] for point in points])
@@ -181,7 +181,7 @@ def rho_max(X: Any, y: Any, X_next: Any = None, **parameters: Any) -> float:
 # A fold follows its path until this many features beyond twice the best support have entered: the error is projected on
 # the union of the supports, so what has not entered yet cannot be missed.
 MARGIN = 20
-SHARE = 0.9
+SHARE = 0.9  # of the way from the error of θ = 0 down to the best, see `Curve.choose`
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,10 +31,10 @@ from scipy.stats import foldnorm
 from sparsetd.system import Array
 
 LAMBDAS = (np.inf, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0001)
-SINGULAR = 1e-9  # ridge of columns without one, in their mean squares
-WILD = 1e6  # weight, as a multiple of the mean of reward times column, from which it counts as undetermined
-ROUNDING = 1e-9  # difference of losses, as a share of the largest, at or below which it is none
-EMPTY = 1e-9  # share of the largest mean square at or below which one is rounding
+SINGULAR = 1e-9  # trace of a ridge on the other columns, in units of their mean squares
+WILD = 1e6  # a weight larger than this multiple of the mean of reward times column counts as undetermined
+ROUNDING = 1e-9  # two losses are equal if they differ by no more than this share of the largest
+EMPTY = 1e-9  # a mean square counts as 0 if it is no more than this share of the largest
 DRAWS = 200  # resampled logs, for how sure the choice of λ is
 CRITIC = 1e-3  # ridge of the critic's metric, in units of the mean squares of its functions
 
@@ -61,7 +61,7 @@ class Groups:
         return np.asarray(np.where(sure, vectors / np.sqrt(np.where(sure, values, 1.0)), 0.0))
 
     def without(self, k: int = -1) -> tuple[Array, Array, float]:
-        """A, b and the number of rows of all folds but k, of all folds by default."""
+        """A, b and the number of rows of all folds except k; of all folds by default."""
         others = self.fold != k
         return self.A[others].sum(axis=0), self.b[others].sum(axis=0), float(self.n_rows[others].sum())
 
@@ -110,12 +110,12 @@ def shrunk(groups: Groups, penalised: Array) -> tuple[float, Array]:
     every = np.arange(len(penalised))
     found = losses(groups, penalised, [(every, lam) for lam in LAMBDAS], DRAWS).sum(axis=1)
     near = found <= found.min(axis=0) + ROUNDING * np.abs(found).max()
-    chosen = np.argmax(near, axis=0)  # of equal ones the largest λ
+    chosen = np.argmax(near, axis=0)  # the largest λ among equals: argmax takes the first
     return LAMBDAS[chosen[0]], np.bincount(chosen[1:], minlength=len(LAMBDAS)) / DRAWS
 
 
 def widening(move: float, error: float, level: float = 0.95) -> float:
-    """How much wider an interval must be to cover at `level` although its centre may be off by `move`.
+    """The factor by which an interval must be wider to cover at `level` although its centre may be off by `move`.
 
     It is the quantile of |N(move/error, 1)| in units of that of |N(0, 1)| (Armstrong and Kolesár, 2020).
     """

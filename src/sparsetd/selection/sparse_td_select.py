@@ -22,7 +22,7 @@ from sparsetd.solvers.rows import RowState
 from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid, solve
 from sparsetd.system import Array, Batch, Solution, Table
 
-ROWS_EACH = 4  # rows that every feature needs, or else the path proposes some first
+ROWS_EACH = 4  # with fewer rows for each feature than this, the path first proposes some features
 FORMED = 2_500  # features up to which their sums are formed
 PROPOSED_EACH = 20  # rows for each feature that the path proposes
 
@@ -143,7 +143,7 @@ class Chosen(Saddle):
         return solution
 
     def _eliminated(self, family: Family, state: RowState, table: Table, batch: Batch, units: Units) -> Solution:
-        """The minimiser at the largest ρ_θ that lets in all that is kept, with LSTD on what is kept as the answer."""
+        """The minimiser at the largest ρ_θ that lets in every kept feature; the answer is LSTD on these features."""
         rho_max, d = family.rho_max(), batch.n_features
         rhos = rho_grid(rho_max, self.n_rhos, self.eps) if self.rhos is None else np.sort(np.array(self.rhos))[::-1]
         kept = chosen_features(table, batch, family) if self.kept is None else self.kept

@@ -96,7 +96,7 @@ class PrimalDual(HandSet):
 
 @dataclass(frozen=True)
 class MirrorDescent(HandSet):
-    """Takes the stochastic steps in the mirror image of a p-norm, which suits many features of which few matter.
+    """Takes the stochastic steps in the mirror image of a p-norm, which suits many features if only few matter.
 
     ∇ψ(x⁺) = S_{αρ}(∇ψ(x) − α(A_t x − b_t)) with ψ = ½‖·‖_q², q = p/(p − 1), block by block.
 

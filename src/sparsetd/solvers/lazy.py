@@ -39,7 +39,7 @@ SMALLEST = {True: 2.0**-10, False: 2.0**-200}
 
 
 class Rows(NamedTuple):
-    """CSR rows, of which a slice is no copy."""
+    """CSR rows; a slice of them shares their memory."""
 
     values: Array
     indices: Array
@@ -81,8 +81,11 @@ def aligned_zeros(d: int, stride: int) -> Array:
 
 
 def horizon(d: int) -> int:
-    """Rows between flushes: so many that a flush, O(d), costs little per row, and no more. A sum is R + vP − sgn(v)ρQ,
-    whose terms grow between flushes, and their rounding with them, while the sum itself may be tiny."""
+    """Rows between flushes: enough that a flush, O(d), costs little per row, and no more.
+
+    A sum is R + vP − sgn(v)ρQ. Its terms grow between flushes, and their rounding with them, while the sum itself may
+    be tiny.
+    """
     return max(4 * d, 256)
 
 
@@ -155,7 +158,7 @@ def _fill(line: Array, place: int, vectors: list[Array]) -> None:
 
 
 def _slots(k: int, n: int) -> Array:
-    """The numbers of n vectors, of which k are blocks of x, among w, θ, y1 and y2."""
+    """The places of n vectors among w, θ, y1 and y2; the first k of them are blocks of x."""
     return np.append(np.arange(2 - k, 2), np.arange(4 - k, 4))[:n]
 
 
@@ -189,7 +192,7 @@ def _constant(solver: Any) -> float:
 
 
 def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
-    """Lines that hold the values of the dense state, but for the features with a penalty of their own."""
+    """Lines that hold the values of the dense state; features with a penalty of their own are marked in theirs."""
     vectors, totals = _stacked(state.x, state.y), _stacked(state.totals.x, state.totals.y)
     (k, d), n, summed, bent = state.x.shape, len(vectors), solver.average != "none", is_bent(solver, system)
     marks, special, constant = WIDE if n == 4 else NARROW, _special(system), _constant(solver)

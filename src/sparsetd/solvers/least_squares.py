@@ -84,8 +84,8 @@ def _sides(system: MeanOperator) -> tuple[Array, Array]:
 def solve(A: Array, b: Array) -> tuple[Array, int]:
     """θ of least norm that minimises ‖Aθ − b‖₂, with the numerical rank of A.
 
-    Features in very different units look dependent: what is short of rank is tried again with rows and columns of unit
-    length, which has the same solution if it is regular.
+    Features in very different units look dependent. So a system that is short of rank is tried again with rows and
+    columns of unit length; if it is regular then, the solution is the same.
     """
     theta, rank = _shortest(A, b)
     if rank < len(b):

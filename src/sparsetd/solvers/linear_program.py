@@ -63,7 +63,7 @@ class _Selection:
         return _Selection(self.program, self.columns + new, np.union1d(self.rows, list(rows)).astype(np.intp), R)
 
     def solve(self) -> Any:
-        """HiGHS on what is chosen. A basic solution has exact zeros."""
+        """Solve the program on the chosen rows and columns by HiGHS, whose basic solutions have exact zeros."""
         R, upper, lower = self.R[self.rows], self.program.upper[self.rows], self.program.lower[self.rows]
         above, below, chosen = np.isfinite(upper), np.isfinite(lower), self.columns
         parts, limits = [np.hstack([R, -R])[above], np.hstack([-R, R])[below]], [upper[above], -lower[below]]
@@ -108,7 +108,10 @@ def minimise(program: Program, columns: Iterable[int], rows: Iterable[int]) -> t
 
 
 def _grown(selection: _Selection, answer: Any) -> _Selection | None:
-    """What has to join, or None at the end. Without an answer there is nothing to price with: everything joins."""
+    """The selection with the rows and columns that must join, or None at the end.
+
+    Without an answer there are no prices to choose by, so everything joins.
+    """
     d, n = len(selection.program.cost), len(selection.program.lower)
     if answer.status == 0:
         columns, rows = selection.violated_columns(answer), selection.violated_rows(answer)
@@ -127,7 +130,7 @@ def _difference(answer: Any) -> Array:
 
 
 def _worst(excess: Array, size: int, scale: float) -> Array:
-    """Return where the excess is largest, as many as are chosen already."""
+    """The places with the largest excess: at most as many as are chosen already."""
     worst = np.argsort(-excess, kind="stable")[: max(AT_ONCE, size)]
     return np.asarray(worst[excess[worst] > TOLERANCE * max(1.0, scale)])
 

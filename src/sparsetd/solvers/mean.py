@@ -145,7 +145,7 @@ class MeanOperator:
         return out
 
     def _scattered(self, weights: Array) -> Array:
-        """What the weights of φ, ψ and e in every block, shape (N, 3k), add up to: shape (d, k)."""
+        """The sum over rows of φ, ψ and e times their weights in every block (N, 3k); its shape is (d, k)."""
         return self._scatter(np.moveaxis(weights.reshape(len(self.batch), -1, 3), 2, 0), slice(None))
 
     def _scatter(self, u: Array, some: slice) -> Array:

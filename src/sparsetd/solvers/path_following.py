@@ -197,7 +197,7 @@ def _linear_piece(active: ActiveSet, line: Line, sign: Array, t: float, directio
 
 
 def _next_event(active: ActiveSet, sign: Array, piece: _Piece, parallel: Array) -> tuple[float, int, float]:
-    """How far t may move and what happens then: index i enters with sign ±1, or slot i of the active set leaves (0)."""
+    """The distance in t to the next event: index i enters with sign ±1, or slot i of the active set leaves (0)."""
     outside, s = ~parallel, sign[active.indices]
     outside[active.indices] = False
     tolerance = RATE_TOLERANCE * (np.abs(piece.bound_slope) + np.abs(piece.c_slope))
@@ -210,7 +210,7 @@ def _next_event(active: ActiveSet, sign: Array, piece: _Piece, parallel: Array) 
 
 
 def _steps(gap: Array, slope: Array, eligible: Array, tolerance: Array) -> Array:
-    """Return how far t can go until gap = 0, for the gaps that close."""
+    """The distance in t until each gap is 0; infinite for gaps that do not close."""
     closing = eligible & (slope > tolerance)
     steps = np.full(len(gap), np.inf)
     steps[closing] = np.maximum(gap[closing], 0.0) / slope[closing]
@@ -220,7 +220,7 @@ def _steps(gap: Array, slope: Array, eligible: Array, tolerance: Array) -> Array
 def _pivot(active: ActiveSet, sign: Array, parallel: Array, index: int, new_sign: float) -> float:
     """Let an index enter or leave; returns its pivot, or 0 where it depends on the active ones and stays out."""
     if new_sign == 0.0:
-        parallel[:] = False
+        parallel[:] = False  # without this column, those that depended on it may enter again
         return active.drop(index)
     pivot = active.add(index)
     if pivot:

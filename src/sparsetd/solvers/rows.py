@@ -1,4 +1,4 @@
-"""What a batch method remembers of a stream: the rows while they are few, then the sums Σ A_t, Σ b_t and Σ φφᵀ.
+"""The memory of a batch method: the rows while they are few, then the sums Σ A_t, Σ b_t and Σ φφᵀ.
 
 While N ≤ d the rows take less room than A, and a column of A costs O(Nd); for more rows A is formed and a column is
 free. Sparse rows are kept throughout, unless the method needs A anyway.
@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from sparsetd.solvers.mean import Linear, Matrix, MeanOperator, formed, mean_operator
 from sparsetd.system import Array, Batch, Table, TraceCarry, dense
 
-BLOCK = 1024
+BLOCK = 1024  # rows that enter the sums together; see above why their places are fixed
 
 Fold = Literal["never", "dense", "always"]  # which rows become A once there are more of them than features
 

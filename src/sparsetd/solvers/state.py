@@ -1,4 +1,4 @@
-"""What a stream remembers between two chunks."""
+"""The state of a stream between two chunks."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sparsetd.solvers.units import Units
 from sparsetd.system import Array, TraceCarry
 
 SWEEP = 2**15  # features at a time when all are visited: large enough that a call for each part does not matter
-LAYOUT = 4  # of lazy states: a pickle may hold that of another version
-EARLY = 1024  # rows: a change of units before that forgets what was learned in bad ones
+LAYOUT = 4  # version of the layout of lazy states: a pickle may hold another one
+EARLY = 1024  # a change of units within so many rows forgets everything learned in the bad units
 
 
 @dataclass
@@ -79,8 +79,8 @@ class StreamState:
         return self.lazy is not None and self.lazy["settled"] != self.t
 
     def parts(self) -> Iterator[tuple[slice, StreamState]]:
-        """The state in plain arrays, some features at a time: nothing as long as all of them has to be made."""
-        if self.units is not None and self.units.constant >= 0:  # centred features belong together
+        """The state in plain arrays, some features at a time, so that no array as long as all of them is made."""
+        if self.units is not None and self.units.constant >= 0:  # the means of all features go into the intercept
             self.settle()
         return self._parts() if self._moved else iter([(slice(None), self)])
 
@@ -130,7 +130,7 @@ class StreamState:
             lazily().take_sums(self)
 
     def settled(self) -> StreamState:
-        """The same state in plain arrays alone, as a file holds it; this one goes on as it was."""
+        """A copy of the state in plain arrays, as a file holds it; this one is left as it is."""
         self.settle()
         return replace(self, lazy=None)
 
@@ -168,7 +168,7 @@ class StreamState:
         self.units = new
 
     def _forget(self, but: list[int]) -> None:
-        """Drop y, the averages and all statistics but some."""
+        """Drop y, the averages and all statistics except some."""
         known = self.record[but]
         self.record[:] = 0.0
         self.record[but] = known

@@ -29,18 +29,18 @@ LAZY = ("entries", "awake")  # passes over CSR rows, whose iterates live in `sta
 # The balls that bound y. The dual ball of a fit in ‖·‖_m is that of the conjugate norm.
 FREE, L1_BALL, L2_BALL, BOX = range(4)
 DUAL_BALL = {1: BOX, 2: L2_BALL, "inf": L1_BALL}
-LIMIT = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e30}  # a product beyond this is as good as infinite
+LIMIT = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e30}  # a larger product means that the run has diverged
 
 
 class PenaltyLike(Protocol):
-    """What a streaming solver asks of a penalty."""
+    """The methods that a streaming solver needs of a penalty."""
 
     def prox(self, x: Array, step: float, factor: Array | None = None) -> Array: ...
     def shrinkage(self, n_blocks: int) -> tuple[Array, Array] | None: ...
 
 
 class System(NamedTuple):
-    """What a run holds fixed; that of the kernels is zero where there is no w or y."""
+    """The constants of a run; those of the kernels are zero if there is no w or y."""
 
     fixed: Constants
     factor: Array | None
@@ -62,7 +62,7 @@ class System(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """No penalty but a ridge that is the same for all features."""
+        """Whether there is no penalty except a ridge that is the same for all features."""
         alike = self.factor is None or not self.fixed.l2.any() or bool(np.all(self.factor == 1.0))
         return alike and not self.fixed.l1.any()
 
@@ -90,7 +90,7 @@ class Streaming:
         return 2.0
 
     def rule(self, size: int) -> Any:
-        """The rule of a state with so many numbers in x."""
+        """The rule of a state with `size` numbers in x."""
         raise NotImplementedError
 
     @property
@@ -142,17 +142,19 @@ class Streaming:
         factor: Array | None,
         pauses: Sequence[int],
     ) -> Iterator[int]:
-        """The same with a pause after so many rows each, the last of which is the end; where the state was asked for
-        in between, a caller may look at it. What a run holds fixed is put together once."""
+        """`update`, with a pause after so many rows each; the last pause comes after the last row.
+
+        In a pause the caller may look at the state. The constants of the run are put together once.
+        """
         if len(state.record) != RECORD or (state.lazy is not None and state.lazy.get("layout") != LAYOUT):
-            raise ValueError(  # compiled code does not check bounds
+            raise ValueError(  # the kernels do not check bounds, so a wrong layout would crash the process
                 "The state of this stream comes from another version, which kept other numbers: remove its checkpoint, "
                 "and fit anew."
             )
         numbers = (batch.reward, batch.discount, *trace_weights(table, batch, state.carry))
         columns = tuple(np.require(c, np.float64, ["C", "W"]) for c in (*numbers, self._steps(state.t, len(batch))))
         system = self._system(table, penalty, factor, state.x.dtype)
-        # A stream that began lazily stays so, however it is cut.
+        # A stream that began lazily stays lazy: how it is cut must not change the bits of its result.
         name = pass_for(self, state, system, batch.is_sparse or state.lazy is not None)
         rows = (batch.phi, batch.phi_next)
         if name in LAZY:
@@ -160,6 +162,7 @@ class Streaming:
         else:
             state.leave()
         laid_out = batch.is_sparse and name not in LAZY
+        # Sparse rows that are laid out densely come in blocks of 32 MB.
         at_once, done = max(1, 2**22 // batch.n_features) if laid_out else len(batch), 0
         for pause in pauses:
             while done < pause and not state.diverged:
@@ -236,7 +239,7 @@ class Streaming:
         return np.full(count, np.nan)
 
     def _last_weight(self, state: StreamState) -> float:
-        """Return what the last point counts beside the points that were averaged when a row was taken."""
+        """The weight of the last point in the average, beside the points that were counted when rows were taken."""
         del state
         return 0.0
 
@@ -313,14 +316,16 @@ def pass_for(solver: Any, state: Any, system: Any, sparse: bool) -> str:
 
 
 def is_simple(solver: Any, system: Any) -> bool:
-    """Return whether a step is set by hand and nothing but thresholds and balls follows it."""
+    """Return whether a step is set by hand and only thresholds and balls follow it."""
     fixed, by_hand = system.fixed, not solver.measures
     return by_hand and not (fixed.l2.any() or fixed.damping.any() or np.isfinite(solver.radius))
 
 
 def is_bent(solver: Any, system: Any) -> bool:
-    """Whether `entries` writes thresholds, which serves four vectors without a penalty as well: it measures ‖y‖ on its
-    way, for which the linear way needs φᵀφ'."""
+    """Whether `entries` takes the way with thresholds.
+
+    That way also serves four vectors without a penalty: it measures ‖y‖ as it goes, and the linear way needs φᵀφ'.
+    """
     four = solver.saddle and system.k == 2
     return is_simple(solver, system) and (four or solver.ball == BOX or not system.plain)
 
@@ -338,8 +343,11 @@ def take(name: str, solver: Any, state: Any, rows: Stream, system: Any) -> int:
 
 
 def _dense(solver: Any, state: Any, rows: Stream, system: Any) -> int:
-    """Take rows by the pass over dense rows. Where the point is a function of what it moves (the sums of dual
-    averaging, the mirror image of a p-norm), x and y are formed at the end."""
+    """Take rows by the pass over dense rows.
+
+    The pass moves the sums of dual averaging, or the mirror image of a p-norm, and x and y are formed from these at
+    the end.
+    """
     more, fixed, summed, mirrored = state.more, system.fixed, solver.family == "averaging", solver.exponent != 2
     straight = system.plain and solver.ball in (FREE, L2_BALL) and not (mirrored or summed)
     trial, factor, by_hand = solver.extragradient or summed, system.factor, isinstance(solver.rule(1), Fixed)
@@ -404,6 +412,6 @@ def linked(x: Array, p: float) -> Array:
 
 
 def places(x: Array, y: Array | None = None) -> tuple[Array, Array, Array, Array]:
-    """(w, θ, y1, y2); where there is no such vector another one stands in its place."""
+    """(w, θ, y1, y2). The kernels want four arrays, so another vector stands in for one that does not exist."""
     y = x if y is None else y
     return x[0], x[-1], y[0], y[-1]

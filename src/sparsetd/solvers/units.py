@@ -1,4 +1,4 @@
-"""The units that a stream finds for its features, so that automatic steps do not hang on those they came in.
+"""The units that a stream finds for its features, so that automatic steps do not depend on the units of the data.
 
     φ̃_j = (φ_j − μ_j φ_c)/s_j        θ_j = θ̃_j/s_j        θ_c = θ̃_c − Σ_j μ_j θ_j
 
@@ -7,9 +7,9 @@ that has always been 1, the intercept; where there is one and the rows are dense
 standard deviation are centred, and then s_j is that deviation. The map is linear, so it holds for φ, φ' and traces.
 
 Columns of similar size are left as they are. Otherwise the stream goes over to new units and begins afresh from x_0. It
-looks again after 16, 32, 64, … rows, which makes the result independent of how the stream is cut. Should a size have
-changed by a factor of 1.3 or a mean by a tenth of a standard deviation, it goes over again: after its first thousand
-rows from where it is, and then its steps begin afresh only if the change is large.
+looks again after 16, 32, 64, … rows, which makes the result independent of how the stream is cut. If a size has changed
+by a factor of 1.3, or a mean by a tenth of a standard deviation, it goes over again. After its first thousand rows it
+goes on from where it is, and its steps begin afresh only if the change is large.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.system import Array
 
 FIRST = 16  # rows before the first look
-UNEVEN = 8.0  # how much larger one column must be than another
-SURE = 8  # entries that are not zero: a size of fewer is a guess
-CHANGED = 1.3  # how much a size must have changed
-MOVED = 0.1  # how many standard deviations a mean must have moved
-OFF_CENTRE = 2.0  # how many standard deviations a mean must be away from zero
+UNEVEN = 8.0  # units are changed if one column is this many times as large as another
+SURE = 8  # non-zero entries that a size is measured from; from fewer it would be a guess
+CHANGED = 1.3  # units are corrected if a size has changed by this factor
+MOVED = 0.1  # or if a mean has moved by this many standard deviations
+OFF_CENTRE = 2.0  # a column is centred if its mean is this many standard deviations away from zero
 
 
 # Rows of `moments`: how often a column was not zero, Σφ and Σφ².
 COUNT, SUM, SQUARES = range(3)
-ALL, EVERY = 256, 16  # the first rows are all looked at, and then one in so many
+ALL, EVERY = 256, 16  # the first 256 rows are all looked at, then every 16th
 
 
 @part
@@ -50,7 +50,7 @@ def _add(moments: Array, j: int, a: float) -> None:
 
 @kernel
 def observe(moments: Array, phi: Array, t: int) -> int:
-    """Take dense rows, of which the first is row t of the stream; returns how many were looked at."""
+    """Look at dense rows from number t of the stream on; returns how many were looked at."""
     seen = 0
     for i in range(len(phi)):
         if _looked_at(t + i):
@@ -62,7 +62,7 @@ def observe(moments: Array, phi: Array, t: int) -> int:
 
 @kernel
 def observe_sparse(moments: Array, row: Array, phi: Any, t: int) -> int:
-    """The same for CSR rows, which may name a column twice; `row` is room for one of them, all zeros."""
+    """`observe` for CSR rows, which may name a column twice; `row` is room for one of them, all zeros."""
     values, indices, indptr = phi
     seen = 0
     for i in range(len(indptr) - 1):
@@ -92,12 +92,12 @@ class Units:
         if isinstance(phi, np.ndarray):
             self.rows += int(observe(self.moments, phi, t))
             return
-        if self.rows == 0:  # the numbers of a column side by side, for sparse rows visit few columns
+        if self.rows == 0:  # sparse rows visit few columns, so the three numbers of a column lie side by side
             self.moments = np.zeros(self.moments.shape, order="F")
         self.rows += int(observe_sparse(self.moments, np.zeros(self.moments.shape[1]), tuple(phi), t))
 
     def is_due(self, t: int) -> bool:
-        """Return whether sizes are looked at after t rows; O(d), so not before there are rows enough for that."""
+        """Return whether sizes are looked at after t rows: at powers of two, and not before O(d) pays for itself."""
         return t >= max(FIRST, self.moments.shape[1] // 64) and t & (t - 1) == 0
 
     def until_due(self, t: int) -> int:
@@ -125,6 +125,7 @@ class Units:
         if not len(ones):
             return -1, shift
         deviation = np.sqrt(np.maximum(squares / self.rows - mean**2, 0.0))
+        # A spread of less than 1e-7 of the mean is rounding of the squares: such a column counts as constant.
         off = (np.abs(mean) > OFF_CENTRE * deviation) & (deviation > 1e-7 * np.abs(mean))
         scale[off], shift[off] = deviation[off], mean[off]
         return int(ones[0]), shift
@@ -143,7 +144,7 @@ class Units:
         return self.differs(other, UNEVEN, OFF_CENTRE)
 
     def columns(self, at: slice) -> Units:
-        """The units of some features, of which none is centred."""
+        """The units of some features; none of these may be centred."""
         scale, shift = (None if v is None else v[at] for v in (self.scale, self.shift))
         return Units(self.moments[:, at], self.rows, scale, shift)
 

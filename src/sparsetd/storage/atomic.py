@@ -46,7 +46,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes | str | Writer, *, ti
 
 
 def regular_file(path: str | os.PathLike[str]) -> Path:
-    """Return where a file at `path` lies or will lie, following links; refused where something else stands there."""
+    """The place of the file at `path`, following links. Anything that is not a file is refused."""
     try:
         mode = os.stat(path).st_mode
     except OSError:  # nothing is there yet, or writing will say what is wrong
@@ -85,7 +85,7 @@ def _give_rights(temporary: Path, old: os.stat_result) -> None:
 
 
 def _alive(process: int) -> bool:
-    """Return whether a process runs; assumed where the system has no harmless way to ask."""
+    """Return whether a process runs; True if the system has no harmless way to ask."""
     if os.name != "posix":
         return True
     try:

@@ -1,4 +1,4 @@
-"""Work that is kept: a folder of entries, each named by a key of what was computed.
+"""A cache of finished work: a folder of entries, each named by a key of what was computed.
 
     kept = Cache("folder")
     total = kept.get(key)
@@ -42,7 +42,7 @@ from sparsetd.system import Batch
 __all__ = ["Cache", "Checkpoint", "key_of"]
 
 KIND = "entry"
-SECONDS = 30.0  # between two checkpoints of work that goes on and on
+SECONDS = 30.0  # between two checkpoints of long work
 NAME = re.compile(r"\.?[0-9a-f]{64}\.\w+(\.\d+\.\w+\.tmp)?")
 
 
@@ -98,19 +98,19 @@ class Cache:
         for path in self.entries():
             path.unlink(missing_ok=True)
         if self.folder is not None:
-            with suppress(OSError):  # something of somebody else's is in it, or it was never made
+            with suppress(OSError):  # other files are in the folder, or it was never made
                 self.folder.rmdir()
 
 
 class Checkpoint:
-    """One entry that is written again and again while the work goes on: every 30 seconds, each time in words."""
+    """One entry that is written again every 30 seconds while the work goes on, each time with a line of progress."""
 
     def __init__(self, folder: str | os.PathLike[str] | None, key: str, what: str, *, seconds: float = SECONDS) -> None:
         self.cache, self.key, self.what, self.seconds = Cache(folder, tidy=True), key, what, seconds
         self._saved = time.monotonic()
 
     def load(self, like: Any) -> tuple[Any, int]:
-        """The state that was saved last, of classes found in `like`, and how far it had come; else None and 0."""
+        """The state that was saved last, built of classes found in `like`, and its progress; else None and 0."""
         found = self.cache.get(self.key, (Batch, *classes_in(like)))
         if not isinstance(found, dict) or type(found.get("done")) is not int or found.keys() != {"state", "done"}:
             return None, 0
@@ -127,8 +127,8 @@ class Checkpoint:
 
 
 def key_of(*values: Any) -> str:
-    """A digest of numbers, text, dicts, arrays … and of the version of this library: equal exactly when they are."""
-    encoder, digest = Encoder(compact=False), hashlib.sha256()
+    """A digest of numbers, text, dicts, arrays … and of this library's version. Equal values have equal digests."""
+    encoder, digest = Encoder(compact=False), hashlib.sha256()  # not compact: a digest needs no saving of room
     digest.update(repr([version("sparsetd"), encoder.encode(list(values))]).encode())
     for array in encoder.arrays.values():
         digest.update(f"{array.dtype.str}{array.shape}".encode())

@@ -70,7 +70,7 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
     """The header and the arrays of a file written by `write`; `CorruptFileError` if anything is amiss."""
     try:
         with open(path, "rb") as file:
-            data = bytearray(os.fstat(file.fileno()).st_size)  # a device has no size, so nothing is read of it
+            data = bytearray(os.fstat(file.fileno()).st_size)  # a device has size 0, so nothing of it is read
             file.readinto(data)
         return unpack(data, kind)
     except CorruptFileError as error:
@@ -141,7 +141,7 @@ def _header(raw: bytes) -> dict[str, Any]:
 
 
 def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of a JSON text; a name that it has twice would silently keep its last value."""
+    """An object of a JSON text. A name that occurs twice is refused: JSON would silently keep its last value."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
@@ -218,7 +218,7 @@ class Encoder:
         raise TypeError(f"{where} is a {type(value).__name__}, which a file cannot hold: use numbers, text or arrays.")
 
     def _spend(self, size: int, where: str) -> None:
-        """Refuse to write what could not be read again."""
+        """Count the memory that reading will take, and refuse to write a file that would exceed it."""
         self.room -= size
         if self.room < 0 and self.compact:
             raise ValueError(f"{where} takes more memory than a file may ask for: keep fewer names or shorter lists.")
@@ -362,7 +362,8 @@ class Decoder:
 
     def _strings(self, node: Any) -> Array:
         text, ends = self._use(node["text"]), self._use(node["ends"])
-        if not re.fullmatch(r"O|[<>]U\d{1,7}", node["dtype"]):  # NumPy's own parser of types is not for strangers
+        # NumPy's own parser of types accepts far more than text, so it must not see an unknown string.
+        if not re.fullmatch(r"O|[<>]U\d{1,7}", node["dtype"]):
             raise CorruptFileError("an array of text claims to hold something else.")
         if (np.diff(ends, prepend=0) < 0).any() or ends[-1:].tolist() not in ([], [len(text)]):
             raise CorruptFileError("the pieces of a text do not follow one another.")
@@ -376,7 +377,8 @@ class Decoder:
     def _sparse(self, node: Any) -> Any:
         kinds = {cls.__name__: cls for cls in (sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix)}
         data, indices, indptr = (self._use(node[part]) for part in ("data", "indices", "indptr"))
-        self._spend(indices.nbytes + indptr.nbytes if indices.dtype == np.int64 else 0)  # shorter ones are made of them
+        # SciPy copies 64-bit indices to shorter ones where they fit.
+        self._spend(indices.nbytes + indptr.nbytes if indices.dtype == np.int64 else 0)
         matrix = kinds[node["class"]]((data, indices, indptr), shape=tuple(node["shape"]))
         matrix.check_format(full_check=True)
         return matrix
@@ -390,7 +392,7 @@ class Decoder:
         values = {name: self._decode(item) for name, item in node["v"].items()}
         if issubclass(cls, tuple):
             return cls(**values)
-        record: Any = object.__new__(cls)
+        record: Any = object.__new__(cls)  # without __init__: a record is its fields, and no code of it runs
         for name, item in values.items():
             object.__setattr__(record, name, item)
         return record
@@ -402,7 +404,7 @@ class Decoder:
             raise CorruptFileError(f"{cls.__name__} has no parameter {unknown[0]!r} in this version: fit it anew.")
         model = cls(**{key: self._decode(item) for key, item in node["params"].items()})
         for name, item in node["fitted"].items():
-            if name.startswith("_") or hasattr(cls, name):
+            if name.startswith("_") or hasattr(cls, name):  # a file may not replace a method
                 raise CorruptFileError(f"{name!r} is not a fitted attribute.")
             setattr(model, name, self._decode(item))
         if node["fitted"] and hasattr(model, "_restore"):

@@ -83,7 +83,7 @@ class Sweep(Framed):
         """Sensitivity: the metric against one parameter, the others at their best for each of its values.
 
         Bands are 95 % confidence intervals of the mean over seeds. A cross at the upper edge marks a
-        setting of which a run diverged.
+        setting that diverged in some run.
         """
         if parameter not in self.parameters:
             raise ValueError(f"{parameter!r} is not in the grid: choose from {', '.join(self.parameters)}")

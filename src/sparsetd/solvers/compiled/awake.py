@@ -47,7 +47,7 @@ Hot = namedtuple("Hot", "line hot names scale active number lane keys owners cou
 
 @part
 def lent_lines(s):
-    """The same without an owner, lest calls count references, and with widths that the compiler knows."""
+    """The state without owners (calls would count their references), and with widths that the compiler knows."""
     scalars = borrow_rows(s.scale, 4), borrow_rows(s.active, 4), borrow(s.number), borrow_rows(s.lane, 4)
     heap = borrow(s.keys), borrow(s.owners), borrow(s.counter), borrow(s.slots)
     return Hot(borrow_rows(s.line, WIDTH), borrow_rows(s.hot, HOT_WIDTH), borrow(s.names), *scalars, *heap)
@@ -68,7 +68,7 @@ def count(active, counts, sign):
 
 @part
 def gone(v, scale):
-    """Return what a number that is active adds to its sum."""
+    """The part of its sum that an active number has beside R."""
     return v * load(scale, P, 0) - np.copysign(load(scale, Q, 0), v)
 
 

@@ -31,7 +31,7 @@ HUGE = 1e200  # a row with a larger square, or with NaN, ends a run as divergenc
 
 
 class Kinds(NamedTuple):
-    """What a kernel is compiled for."""
+    """The choices that a kernel is compiled for: a branch that no method takes costs nothing."""
 
     two: bool  # there are w and y1
     saddle: bool
@@ -100,13 +100,13 @@ def _point(v, start, law, weigh, one, kinds):
 
 @part
 def _linked(v, exponent, kinds):
-    """sgn(v)|v|^{p − 1}: the point of a mirror image v but for the factor ‖v‖_p^{2 − p}."""
+    """sgn(v)|v|^{p − 1}: the point of a mirror image v, without the factor ‖v‖_p^{2 − p}."""
     return np.copysign(np.abs(v) ** exponent, v) if kinds.mirrored else v
 
 
 @part
 def _size_of(point, image, numbers, kinds):
-    """What a number adds to the size of its vector: its square, or the power p of its mirror image."""
+    """The part of a number in the size of its vector: its square, or the power p of its mirror image."""
     return point * (image if kinds.mirrored else point) if kinds.sized else numbers[2]
 
 
@@ -342,7 +342,7 @@ def _ways(s, row, room, at, about, fixed, kinds, kind):
 
 @part
 def _with_numbers(ways, numbers, kind):
-    """The same with a number for every vector: a scale of the point that counts, or a pull towards it."""
+    """The `_ways` with a number for every vector: a scale of the point that counts, or a pull towards it."""
     (w, law_w), (t, law_t), (y, bound), (z, _) = ways
     a, b, c, d = numbers
     return (w, law_w, kind(a)), (t, law_t, kind(b)), (y, bound, kind(c)), (z, bound, kind(d))
@@ -350,7 +350,7 @@ def _with_numbers(ways, numbers, kind):
 
 @part
 def _lent(s):
-    """The same without an owner, lest calls count references."""
+    """The state without owners of its arrays: with owners, every call would count references."""
     four, totals = s.vectors, s.totals
     return Dense(
         (borrow(four[0]), borrow(four[1]), borrow(four[2]), borrow(four[3])),
@@ -372,7 +372,7 @@ def _normal(size, power):
 
 @part
 def _scales(products, far, squares, fixed, power, kinds):
-    """What x and y are multiplied by for their balls, and what w and θ are multiplied by beside that."""
+    """The factors that bring x and y into their balls, and further factors of w and θ."""
     (pw, pt, py, pz), nw, nt = products, 1.0, 1.0
     size_x, size_y = pw[3] + pt[3], py[3] + pz[3]
     if kinds.mirrored:

@@ -265,7 +265,7 @@ def _scale(s, room, step, trial):
 
 @part
 def _changes(s, room, step, n_rows, change):
-    """Return what a row does to v and R per entry, a register for each of φ, φ' and e."""
+    """The change of v and R per entry of a row, a register for each of φ, φ' and e."""
     for b in range(len(s.slots)):
         undo = 1.0 / s.scalar[F, b]
         for q in range(n_rows):

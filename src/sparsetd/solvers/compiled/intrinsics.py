@@ -124,7 +124,7 @@ else:
     _unary(np.sign, _sign)
 
     def _address(context, builder, kind, array, j, s):
-        """Return where the number [j, s] of a C-contiguous array of doubles is."""
+        """The address of the number [j, s] of a C-contiguous array of doubles."""
         view = context.make_array(kind)(context, builder, array)
         row = builder.zext(j, WORD) if j.type.width < 64 else j
         offset = builder.mul(row, cgutils.unpack_tuple(builder, view.strides)[0])
@@ -144,7 +144,7 @@ else:
 
     @intrinsic
     def borrow_rows(_context, array, width):  # noqa: ARG001
-        """The same for an array of `width` numbers a row, a constant: places in it then need no multiplication."""
+        """`borrow` for an array of `width` numbers a row, a constant: addresses then need no multiplication."""
 
         def codegen(context, builder, signature, args):
             view = context.make_array(signature.args[0])(context, builder, args[0])

@@ -55,7 +55,7 @@ Lines = namedtuple("Lines", "line names faded scalar chain norms lane counter sl
 
 @part
 def lent(s, width):
-    """The same without an owner, lest calls count references, and with widths that the compiler knows."""
+    """The state without owners (calls would count their references), and with widths that the compiler knows."""
     line, trace, scalars = borrow_rows(s.line, width), (borrow(s.names), borrow(s.faded)), borrow_rows(s.scalar, 4)
     more = borrow_rows(s.chain, 4), borrow_rows(s.norms, 3), borrow_rows(s.lane, 4)
     return Lines(line, *trace, scalars, *more, borrow(s.counter), borrow(s.slots), s.smallest)
@@ -88,7 +88,7 @@ def closed_form(s):
 
 @part
 def gone_closed(v, closed, last):
-    """What v added to its sum in m = min(⌈|v|/(ρα)⌉, last) steps: α (m v − sgn(v) ρα m(m − 1)/2), or v P if ρ = 0."""
+    """The sum of m = min(⌈|v|/(ρα)⌉, last) steps of v: α (m v − sgn(v) ρα m(m − 1)/2), or v P if ρ = 0."""
     per, unit, half = closed
     m = np.minimum(np.ceil(np.abs(v) * per), last)
     return m * (unit * v - np.copysign(half * m - half, v))
@@ -96,7 +96,7 @@ def gone_closed(v, closed, last):
 
 @part
 def weigh(s, j, mark, own):
-    """Return what multiplies ρ of coordinate j."""
+    """The factor of ρ of coordinate j: 1, unless the feature has a penalty of its own."""
     return 1.0 + s.line[j, mark] if own else 1.0
 
 
@@ -112,7 +112,7 @@ def weighed(law, weight, own):
 
 @part
 def last_of(s, since):
-    """Return what bounds m in `gone_closed`: the steps so far, and P where ρ = 0."""
+    """The bound of m in `gone_closed`: the steps so far, or P if ρ = 0."""
     bent = load(s.lane, BENT, 0)
     return since * bent + (1.0 - bent) * load(s.scalar, P, 0)
 

@@ -3,7 +3,7 @@
 A point of a block is a pair (s, c), meaning s v + c·D. Its products with D are s p + Γc, with p those of v and Γ the
 Gram matrix of D, and its square is s²‖v‖² + 2s c·p + cᵀΓc. So a step, its trial point, the norms that a rule asks for
 and the projection on an l2 ball need no pass over the state. Gradients are often multiples of δ = φ − γφ', which may be
-much shorter than φ: Γ is kept in the basis (φ, δ, e), lest their squares cancel.
+much shorter than φ: Γ is kept in the basis (φ, δ, e), so that their squares do not cancel.
 
 Vectors are numbered w, θ, y1, y2; a system without w, or a method without y, leaves its places at zero. Arrays of 12
 numbers hold three for each vector, arrays of 6 for w and θ or for y1 and y2.
@@ -41,7 +41,7 @@ class Stream(NamedTuple):
 
 
 class Constants(NamedTuple):
-    """What a run holds fixed; `damping`, `l1` and `l2` of w, θ, y1, y2. ‖x‖ ≤ radius, ‖y‖ ≤ ball, products < limit."""
+    """The constants of a run: `damping`, `l1` and `l2` of w, θ, y1, y2; ‖x‖ ≤ radius, ‖y‖ ≤ ball, products < limit."""
 
     M: Array
     m: Array
@@ -56,7 +56,7 @@ class Constants(NamedTuple):
 
 @part
 def lent(fixed):
-    """The same constants without an owner, lest calls count references."""
+    """The constants without owners of their arrays: with owners, every call would count references."""
     arrays = borrow(fixed.M), borrow(fixed.m), borrow(fixed.damping), borrow(fixed.l1), borrow(fixed.l2)
     return Constants(*arrays, fixed.norm, fixed.radius, fixed.ball, fixed.limit)
 
@@ -281,7 +281,7 @@ def plan(rule, record, room, G, gram, reward, alpha, inverse, fixed, kinds):
 
 @part
 def fixed_plan(room, G, reward, alpha, damping, k, traced, saddle):
-    """The same for a step set by hand, without a trial point: nothing is measured."""
+    """`plan` for a step set by hand, without a trial point: nothing is measured."""
     first, width = 2 - k, 3 if traced else 2
     gradient(G, reward, room[U], room[NEXT], first, width, saddle, -alpha)
     for b in range(first, 4 if saddle else 2):

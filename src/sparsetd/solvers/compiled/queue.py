@@ -1,7 +1,7 @@
 """Who reaches zero next? A queue of the active coordinates of dual averaging, in the order in which they leave.
 
 The level ℓ = ρ Σa_i only grows, so an untouched coordinate leaves the active ones once, in the order of |v|/ρ: the keys
-of a heap. A key is a little early and a re-entry a little late, lest rounding keep a coordinate beyond its time.
+of a heap. A key is a little early and a re-entry a little late, so that rounding keeps no coordinate beyond its time.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ from sparsetd.solvers.saddle.problem import Point, Problem, Trail
 from sparsetd.solvers.saddle.support import sign_search
 from sparsetd.system import Array
 
-GROW = 4.0
-RIDGE = 1e-3
+GROW = 4.0  # a round that reached its accuracy lets the next one go this much further
+RIDGE = 1e-3  # ridge of a Newton step, times the relative gradient, so that it vanishes at the solution
 
 
 @dataclass
@@ -141,10 +141,11 @@ def _ascend(
         slope, length = float(here.gradient @ direction), 1.0
         for _ in range(40):
             trial = now.at(here.y + length * direction)
+            # Armijo's condition, with room for the rounding of the values themselves near the solution.
             if trial.value >= here.value + 1e-4 * length * slope - 1e-14 * abs(here.value):
                 break
             length *= 0.5
-        else:
+        else:  # no step ascends any more: what is left is rounding
             break
         here = trial
     return here.x, here.z, here.y, float(np.linalg.norm(here.gradient))
@@ -181,7 +182,7 @@ def solve_on_working_set(
         point, z_raw, accuracy = _restricted(problem, columns, best, accuracy, finest, trail)
         best = best.merged(point)
         wanted = np.setdiff1d(_violators(problem, z_raw, 1.0 + accuracy, max(FIRST, len(columns.index))), columns.index)
-        if not len(wanted):  # the features are right and the digits are missing
+        if not len(wanted):  # the features are the right ones, but the solution on them is not accurate enough
             finest, accuracy = (finest if accuracy > finest else 0.1 * finest), 0.1 * accuracy
         wanted = np.append(columns.index, wanted)
     return best
@@ -227,6 +228,7 @@ def _restricted(
 
 def _expanded(problem: Problem, columns: Columns, R: Array, answer: Point, Ax: Array) -> Array:
     """The dual point in the space of all rows: the residual's direction, or Q y where the fit is exact."""
+    # A residual of zero has no direction, and a tiny one has hardly a digit of it.
     if np.linalg.norm(Ax - problem.A.b) > 1e-6 * np.linalg.norm(problem.A.b):
         return problem.residual_dual(Ax)
     weights = np.linalg.lstsq(R, answer.y, rcond=None)[0]

@@ -61,6 +61,7 @@ class _Steps:
             length = self.weight * float(dx @ dx) + float(dy @ dy) / self.weight
             limit = length / (2 * curvature) if curvature > 0 else np.inf
             safe = self.size <= limit
+            # PDLP's rule: shrink below what was safe, or grow a little; both changes fade as tries add up.
             self.size = min((1 - (self.tried + 1) ** -0.3) * limit, (1 + (self.tried + 1) ** -0.6) * self.size)
             if safe:
                 return _Iterate(x, y, Ax, problem.adjoint(y))

@@ -1,6 +1,6 @@
 """The problem min_x F(Ax − b) + h(x) in numbers: the fit norm F, the penalty h, and the proof of how good an x is.
 
-**The fit norm** F(r) = c‖r‖_m for m = 1, 2, ∞ is told through its dual ball {‖y‖_n ≤ c}, 1/m + 1/n = 1:
+**The fit norm** F(r) = c‖r‖_m for m = 1, 2, ∞ is defined through its dual ball {‖y‖_n ≤ c}, 1/m + 1/n = 1:
 
     F(r) = max { yᵀr : ‖y‖_n ≤ c },        prox_{τF}(v) = v − τ Π(v/τ),        Π the *nearest* point of the ball.
 
@@ -32,8 +32,7 @@ from scipy.linalg import qr
 from sparsetd.solvers.mean import Linear, gathered
 from sparsetd.system import Array
 
-# "rmspbe" is the Euclidean norm in the metric of C = E[φφᵀ]: the system is whitened (`units`), the norm is that of m
-# = 2.
+# "rmspbe" is the Euclidean norm in the metric of C = E[φφᵀ]: the system is whitened (`units`), and then m is 2.
 RMSPBE = "rmspbe"
 _ORDERS: dict[object, float] = {1: 1.0, 2: 2.0, "inf": np.inf, np.inf: np.inf, RMSPBE: 2.0}
 
@@ -94,7 +93,7 @@ def _threshold(magnitude: Array, radius: float) -> float:
 
 
 def without_w(order: object, eta: float) -> float:
-    """The c in ‖[ηu; u]‖_m = c‖u‖_m: with w gone, both halves of the system say the same, once times η.
+    """The c in ‖[ηu; u]‖_m = c‖u‖_m: without w, both halves of the system are the same, one of them times η.
 
     The projected Bellman error is measured as it is: c = 1.
     """
@@ -284,8 +283,10 @@ class Problem:
 
 @dataclass
 class Trail:
-    """How a solution was reached: the relative gap and the number of coordinates at work, round by round; and until
-    when it may go on."""
+    """The history of a solution: the relative gap and the number of coordinates at work, round by round.
+
+    `until` is the time at which the solver must stop.
+    """
 
     gap: list[float] = field(default_factory=list)
     n_working: list[float] = field(default_factory=list)
