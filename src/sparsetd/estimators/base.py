@@ -168,9 +168,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
         check_parameters(self.get_params(deep=False))
         with _restored_on_error(self):
             triple = self.triple()
-            first = _is_asked_first(triple)
-            streams = hasattr(triple[2], "through")  # only a stream takes its successors in slices
-            batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=True, views=streams, ahead=first)
+            how = {"views": getattr(triple[2], "takes_slices", False), "ahead": _is_asked_first(triple)}
+            batch = self._batch(X, y, X_next, ratio, discount, start, interest, reset=True, **how)
             run = self._begin(batch, triple)
             batch.start[:1] = True
             if self._streams:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.linalg
 
-from sparsetd.solvers.mean import MeanOperator, gathered
+from sparsetd.solvers.mean import MeanOperator, gathered, mixed
 from sparsetd.solvers.rows import Fold, RowSolver, RowState, factors, weights
-from sparsetd.system import Array, Solution, Table
+from sparsetd.system import Array, Solution, Table, dense
 
 
 @dataclass(frozen=True)
@@ -68,16 +68,16 @@ def solve_in_spans(system: MeanOperator) -> tuple[Array, int]:
     """θ = Qz where (ST/N) z = S r/N with Lᵀ = PS and Rᵀ = QTᵀ: P and Q are orthonormal, so norms and rank are kept."""
     left, right = _sides(system)
     n = len(left)
-    _, S = scipy.linalg.qr(left.T, mode="economic", overwrite_a=True)
-    Q, T = scipy.linalg.qr(right.T, mode="economic", overwrite_a=True)
+    _, S = scipy.linalg.qr(left.T, mode="economic")
+    Q, T = scipy.linalg.qr(right.T, mode="economic")
     z, rank = solve(S @ T.T / n, S @ system.batch.reward / n)
     return Q @ z, rank
 
 
 def _sides(system: MeanOperator) -> tuple[Array, Array]:
     """L and R of A = LᵀR/N, with the rows l_t = B_t m and r_t = B_t v of A_t = l_t r_tᵀ."""
-    directions = system.directions(np.arange(system.batch.n_features))
-    left, right = (np.tensordot(side, directions, 1) for side in factors(system.table))
+    rows = system.rows(slice(None), np.zeros(system.size))
+    left, right = (dense(mixed(side, rows)) for side in factors(system.table))
     return left, right
 
 

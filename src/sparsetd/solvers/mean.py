@@ -17,7 +17,8 @@ and N exceeds it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from typing import Any
@@ -27,7 +28,8 @@ import scipy.sparse as sp
 
 from sparsetd.system import Array, Batch, Table, TraceCarry, dense, recurrence, trace_weights
 
-CHUNK = 2 * 10**6  # numbers (16 MB) of a block of rows that is read at once
+CHUNK = 2 * 10**6  # numbers (16 MB) of a block of sparse rows, laid out, that is read at once
+CACHED = 2**17  # numbers (1 MB) of a block of dense rows: what is made of them stays near the processor
 FORM_BELOW = 2500  # unknowns: beyond this the matrix no longer stays in cache and PDHG gains nothing from forming it
 
 
@@ -110,14 +112,14 @@ class MeanOperator:
 
     def rows(self, some: slice, last: Array) -> tuple[Any, Any, Any]:
         """φ, ψ and e of some rows, given the trace of the row before them; dense where there is a trace."""
-        phi, phi_next, old = self.batch.phi[some], self.batch.phi_next[some], self.old[some]
-        if old.any():
-            phi, phi_next = dense(phi), dense(phi_next)
-        e = scaled(self.fresh[some], phi)
-        if old.any():
-            e[0] += old[0] * last
-            e = recurrence(old, e)
-        return phi, scaled(self.batch.discount[some], phi_next), e
+        phi, old = self.batch.phi[some], self.old[some]
+        psi = scaled(self.batch.discount[some], self.batch.phi_next[some])
+        if not old.any():
+            return phi, psi, scaled(self.fresh[some], phi)
+        phi = dense(phi)
+        e = self.fresh[some][:, None] * phi
+        e[0] += old[0] * last
+        return phi, dense(psi), recurrence(old, e)
 
     @cached_property
     def _phi_t(self) -> Array | sp.csr_array:
@@ -158,8 +160,16 @@ class MeanOperator:
 
 
 def scaled(weight: Array, rows: Any) -> Any:
-    """Rows times their weights."""
+    """Rows times their weights; the rows themselves where every weight is one."""
+    if np.all(weight == 1.0):
+        return rows
     return sp.diags_array(weight) @ rows if sp.issparse(rows) else weight[:, None] * rows
+
+
+def mixed(factors: Sequence[float] | Array, rows: Sequence[Any]) -> Any:
+    """Σ_i factor_i (direction i), over the factors that are not zero; may be one of the directions itself."""
+    terms = [row if factor == 1.0 else factor * row for factor, row in zip(factors, rows, strict=True) if factor]
+    return reduce(operator.add, terms)
 
 
 Linear = Matrix | MeanOperator  # x ↦ A x, y ↦ Aᵀ y for flat vectors of length `size`, some columns of A, and b
@@ -180,17 +190,18 @@ def formed(system: MeanOperator, last: Array | None = None, chunk: int | None = 
     product for all j, and blocks that differ by a factor share it. For TD that is a single product, e(φ − ψ)ᵀ.
     """
     k, d = system.table.n_blocks, system.batch.n_features
-    products = _products(system.table.M.reshape(k, 3, k, 3))
+    products, at_once = _products(system.table.M.reshape(k, 3, k, 3)), CHUNK if system.batch.is_sparse else CACHED
     sums, earned = {product: np.zeros((d, d)) for product in products}, np.zeros((3, d))
-    e, step = np.zeros(d) if last is None else last, chunk or max(min(CHUNK // d, 4096), 256)
+    paid = np.flatnonzero(system.table.m.reshape(k, 3).any(axis=0))
+    e, step = np.zeros(d) if last is None else last, chunk or max(min(at_once // d, 4096), 256)
     for low in range(0, len(system.batch), step):
         some = slice(low, low + step)
         rows, weight = system.rows(some, e), system.weight[some]
         e = dense(rows[2][-1:])[0]
-        earned += np.stack([direction.T @ (weight * system.batch.reward[some]) for direction in rows])
+        for i in paid:
+            earned[i] += rows[i].T @ (weight * system.batch.reward[some])
         for left, right in products:
-            mix = reduce(np.add, [factor * direction for factor, direction in zip(right, rows, strict=True) if factor])
-            sums[left, right] += dense(scaled(weight, rows[left]).T @ mix)
+            sums[left, right] += dense(scaled(weight, rows[left]).T @ mixed(right, rows))
     A = np.zeros((k, d, k, d))
     for product, places in products.items():
         for row, column, factor in places:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.solvers.mean import Linear, Matrix, MeanOperator, formed, mean_operator
-from sparsetd.system import Array, Batch, Table, TraceCarry, dense
+from sparsetd.system import Array, Batch, Table, TraceCarry, dense, rows_of
 
 BLOCK = 1024  # rows that enter the sums together; see above why their places are fixed
 
@@ -69,8 +69,8 @@ class RowState:
         batch = self.batch()
         whole = len(batch) // BLOCK * BLOCK
         for low in range(0, whole, BLOCK):
-            self.sums = self.sums.plus(table, batch[low : low + BLOCK])
-        self.rows = [_copied(batch[whole:])]
+            self.sums = self.sums.plus(table, _doubled(batch[low : low + BLOCK]))
+        self.rows = [batch[whole:]]
 
     def system(self, table: Table) -> Linear:
         """The mean system of all rows so far; the state is left as it is."""
@@ -80,15 +80,15 @@ class RowState:
         return Matrix(*(values / total.n for values in (total.A, total.b, total.C)))
 
 
-def _copied(batch: Batch) -> Batch:
-    """A copy with float64 features: what the caller does to its arrays afterwards is its own affair."""
-    columns = {f.name: getattr(batch, f.name).copy() for f in fields(batch)}
-    columns |= {name: columns[name].astype(np.float64, copy=False) for name in ("phi", "phi_next")}
-    return Batch(**columns)
+def _doubled(batch: Batch, copy: bool = False) -> Batch:
+    """The rows with float64 features."""
+    columns = {f.name: rows_of(getattr(batch, f.name), slice(None)) for f in fields(batch)}
+    doubles = {name: columns.pop(name).astype(np.float64, copy=copy) for name in ("phi", "phi_next")}
+    return Batch(**doubles, **{name: column.copy() if copy else column for name, column in columns.items()})
 
 
 def _joined(batches: list[Batch]) -> Batch:
-    parts = {f.name: [getattr(batch, f.name) for batch in batches] for f in fields(Batch)}
+    parts = {f.name: [rows_of(getattr(batch, f.name), slice(None)) for batch in batches] for f in fields(Batch)}
     if batches[0].is_sparse:
         parts |= {name: [sp.vstack(parts[name], format="csr")] for name in ("phi", "phi_next")}
     return Batch(**{name: part[0] if len(part) == 1 else np.concatenate(part) for name, part in parts.items()})
@@ -99,6 +99,7 @@ class RowSolver:
     """`init` and `update` of the methods that collect (A, b) and solve in `result`, for tables A_t = l_t r_tᵀ."""
 
     fold: ClassVar[Fold] = "dense"
+    takes_slices: ClassVar[bool] = True  # of rows, so that successors need not be copied
 
     @property
     def needs_C(self) -> bool:
@@ -117,12 +118,14 @@ class RowSolver:
         penalty: Any = None,  # noqa: ARG002 (the protocol's signature: collecting needs no penalty)
         factor: Any = None,  # noqa: ARG002
     ) -> RowState:
-        state.rows.append(_copied(batch))
+        state.rows.append(batch)
         state.n_samples += len(batch)
         complete = state.n_samples // BLOCK * BLOCK
         wanted = self.fold == "always" or (self.fold == "dense" and not batch.is_sparse)
         if wanted and complete > max(state.n_features, state.sums.n):
             state.fold(table)
+        # What the caller does to its arrays afterwards is its own affair.
+        state.rows[-1] = _doubled(state.rows[-1], copy=True)
         return state
 
 

@@ -74,6 +74,7 @@ class Streaming:
     radius: float
 
     family: ClassVar[Literal["steps", "averaging", "coins"]] = "steps"
+    takes_slices: ClassVar[bool] = True  # of rows, so that successors need not be copied
     stops_at_bad_rows: ClassVar[bool] = True  # dense rows that are not finite, as if the run had diverged
     saddle: ClassVar[bool] = False
     boxed: ClassVar[bool] = False
