@@ -101,8 +101,9 @@ class MeanOperator:
             for low in range(0, d, chunk or d):
                 some = slice(low, min(low + (chunk or d), d))
                 rows = self._scatter(weights, some)
-                hit = np.flatnonzero((block == a) & (feature >= some.start) & (feature < some.stop))
-                rows[feature[hit] - some.start, hit] += self.table.damping[a]
+                if self.table.damping[a]:
+                    hit = np.flatnonzero((block == a) & (feature >= some.start) & (feature < some.stop))
+                    rows[feature[hit] - some.start, hit] += self.table.damping[a]
                 yield slice(a * d + some.start, a * d + some.stop), rows
 
     def directions(self, feature: Array) -> Array:
@@ -152,9 +153,12 @@ class MeanOperator:
 
     def _scatter(self, u: Array, some: slice) -> Array:
         """Some rows of Σ_t φ_t u_t⁰ + ψ_t u_t¹ + e_t u_t², for u of shape (3, N, n)."""
-        plain = u[0] + self.fresh[:, None] * recurrence(self.old, u[2], transpose=True) if u[2].any() else u[0]
+        plain, (phi, psi, e) = u[0], u.any(axis=(1, 2))
+        if e:
+            traced = self.fresh[:, None] * recurrence(self.old, u[2], transpose=True)
+            plain = u[0] + traced if phi else traced
         out = self._phi_t[some] @ plain
-        if u[1].any():
+        if psi:
             out = out + self._phi_next_t[some] @ (self.batch.discount[:, None] * u[1])
         return np.asarray(out)
 
@@ -177,10 +181,8 @@ Linear = Matrix | MeanOperator  # x ↦ A x, y ↦ Aᵀ y for flat vectors of le
 
 def gathered(A: Linear, index: Array) -> Array:
     """A[:, index]."""
-    out = np.empty((A.size, len(index)), order="F")
-    for rows, values in A.columns(index):
-        out[rows] = values
-    return out
+    parts = [values for _, values in A.columns(index)]
+    return np.asfortranarray(parts[0] if len(parts) == 1 else np.concatenate(parts))
 
 
 def formed(system: MeanOperator, last: Array | None = None, chunk: int | None = None) -> tuple[Array, Array, Array]:
