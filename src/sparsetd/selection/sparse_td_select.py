@@ -17,7 +17,7 @@ from sparsetd.selection.elimination import MeanSystem, select
 from sparsetd.selection.episodes import clusters, episode_folds
 from sparsetd.selection.moments import FoldMoments
 from sparsetd.selection.path import Curve, SparsePath, held_out_curve, solved
-from sparsetd.solvers.mean import mean_operator, refit, selected_rows
+from sparsetd.solvers.mean import mean_operator, refit, selected_rows, without
 from sparsetd.solvers.rows import RowState
 from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid, solve
 from sparsetd.system import Array, Batch, Solution, Table
@@ -126,17 +126,18 @@ class Chosen(Saddle):
 
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
         batch, units = self.even(state.batch())
-        family = self.family(batch, table, penalty, factor)
+        system = self.system(table, batch)
+        family = self.family(batch, table, penalty, factor, system)
         if self.choice == "elimination" and not isinstance(penalty, GroupL1):
             return self._eliminated(family, state, table, batch, units)
         n = len(batch)
         fold = episode_folds(batch.start, min(self.n_folds, n)) if n > 1 else np.zeros(1, dtype=np.intp)
 
-        def without(k: int) -> Family:
-            return self.family(batch, table, penalty, factor, weight=fold != k)
+        def others(k: int) -> Family:
+            return self.family(batch, table, penalty, factor, without(system, table, batch, fold == k))
 
         rho_max = family.rho_max()
-        curve = self._curve(without, FoldMoments(table, batch, fold), rho_max)
+        curve = self._curve(others, FoldMoments(table, batch, fold), rho_max)
         rho = float(curve.rhos[curve.choose(self.choice != "best")])
         solution = self.solution(family.problem(rho), state, table, batch, units)
         solution.extras |= {"rho_theta": rho, "rho_max": rho_max, "rhos": curve.rhos, "cv_errors": curve.errors}

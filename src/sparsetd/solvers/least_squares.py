@@ -76,7 +76,7 @@ def solve_in_spans(system: MeanOperator) -> tuple[Array, int]:
 
 def _sides(system: MeanOperator) -> tuple[Array, Array]:
     """L and R of A = LᵀR/N, with the rows l_t = B_t m and r_t = B_t v of A_t = l_t r_tᵀ."""
-    rows = system.rows(slice(None), np.zeros(system.size))
+    rows, _ = system.rows(slice(None), np.zeros(system.size))
     left, right = (dense(mixed(side, rows)) for side in factors(system.table))
     return left, right
 

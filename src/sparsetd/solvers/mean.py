@@ -111,16 +111,20 @@ class MeanOperator:
         phi, phi_next = (dense(rows[feature]).T for rows in (self._phi_t, self._phi_next_t))
         return np.stack([phi, self.batch.discount[:, None] * phi_next, recurrence(self.old, self.fresh[:, None] * phi)])
 
-    def rows(self, some: slice, last: Array) -> tuple[Any, Any, Any]:
-        """φ, ψ and e of some rows, given the trace of the row before them; dense where there is a trace."""
-        phi, old = self.batch.phi[some], self.old[some]
-        psi = scaled(self.batch.discount[some], self.batch.phi_next[some])
+    def rows(self, some: slice, last: Array, kept: slice | Array = slice(None)) -> tuple[tuple[Any, Any, Any], Array]:
+        """φ, ψ and e of those rows of `some` that are `kept`, and the trace of the last of `some`.
+
+        `last` is the trace of the row before them. What there is a trace of is dense.
+        """
+        phi, fresh, old = self.batch.phi[some], self.fresh[some], self.old[some]
+        psi = scaled(self.batch.discount[some][kept], self.batch.phi_next[some][kept])
         if not old.any():
-            return phi, psi, scaled(self.fresh[some], phi)
+            return (phi[kept], psi, scaled(fresh[kept], phi[kept])), fresh[-1] * dense(phi[-1:])[0]
         phi = dense(phi)
-        e = self.fresh[some][:, None] * phi
+        e = fresh[:, None] * phi
         e[0] += old[0] * last
-        return phi, dense(psi), recurrence(old, e)
+        e = recurrence(old, e)
+        return (phi[kept], dense(psi), e[kept]), e[-1]
 
     @cached_property
     def _phi_t(self) -> Array | sp.csr_array:
@@ -198,10 +202,14 @@ def formed(system: MeanOperator, last: Array | None = None, chunk: int | None = 
     e, step = np.zeros(d) if last is None else last, chunk or max(min(at_once // d, 4096), 256)
     for low in range(0, len(system.batch), step):
         some = slice(low, low + step)
-        rows, weight = system.rows(some, e), system.weight[some]
-        e = dense(rows[2][-1:])[0]
+        all_count = system.weight[some].all()
+        kept = slice(None) if all_count else np.flatnonzero(system.weight[some])
+        rows, e = system.rows(some, e, kept)
+        weight = system.weight[some][kept]
+        if not len(weight):
+            continue
         for i in paid:
-            earned[i] += rows[i].T @ (weight * system.batch.reward[some])
+            earned[i] += rows[i].T @ (weight * system.batch.reward[some][kept])
         for left, right in products:
             sums[left, right] += dense(scaled(weight, rows[left]).T @ mixed(right, rows))
     A = np.zeros((k, d, k, d))
@@ -237,6 +245,20 @@ def mean_operator(table: Table, batch: Batch, weight: Array | None = None, form:
     A, b, _ = formed(system)
     A[np.diag_indices_from(A)] += np.repeat(table.damping, batch.n_features)
     return Matrix(A, b)
+
+
+def without(whole: Linear, table: Table, batch: Batch, part: Array) -> Linear:
+    """The mean system of the rows that are not in `part`, given that of all rows.
+
+    A matrix is that of all rows less what the part adds to it, (Σ_all − Σ_part)/(N − n): only the part is summed anew.
+    """
+    if isinstance(whole, MeanOperator):
+        return mean_operator(table, batch, ~part, form=False)
+    A, b, _ = formed(MeanOperator(table, batch, part / len(part)))
+    share, damping = 1.0 - part.mean(), np.repeat(table.damping, batch.n_features)
+    rest = (whole.A - A) / share
+    rest[np.diag_indices_from(rest)] += damping - damping / share
+    return Matrix(rest, (whole.b - b) / share)
 
 
 def second_moments(batch: Batch) -> Array:

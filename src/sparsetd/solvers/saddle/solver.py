@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsetd.solvers.mean import Matrix, mean_operator, refit, second_moments
+from sparsetd.solvers.mean import Linear, Matrix, mean_operator, refit, second_moments
 from sparsetd.solvers.rows import Fold, RowSolver, RowState
 from sparsetd.solvers.saddle.family import Family, Outcome, point_at, solve
 from sparsetd.solvers.saddle.problem import RMSPBE, FitNorm, Problem
@@ -65,15 +65,22 @@ class Saddle(RowSolver):
         family = self.family(batch, table, penalty, factor)
         return family.problem(penalty.rho_theta * family.rho_max() if self.relative else None)
 
-    def family(
-        self, batch: Batch, table: Table, penalty: Any, factor: Array | None = None, weight: Array | None = None
-    ) -> Family:
-        """The problems on these rows, which have one scale already, for every ρ_θ; `weight` reweights the rows."""
-        projected = self.fit_norm == RMSPBE
-        if projected and table.n_blocks > 1:
+    @property
+    def projected(self) -> bool:
+        return self.fit_norm == RMSPBE
+
+    def system(self, table: Table, batch: Batch, weight: Array | None = None) -> Linear:
+        """The mean system of these rows; `weight` reweights them."""
+        if self.projected and table.n_blocks > 1:
             raise ValueError('fit_norm="rmspbe" measures θ alone, with C formed: leave out rho_w, or take fit_norm=2')
-        A = mean_operator(table, batch, weight, form=True if projected else None)
-        if projected and isinstance(A, Matrix):
+        return mean_operator(table, batch, weight, form=True if self.projected else None)
+
+    def family(
+        self, batch: Batch, table: Table, penalty: Any, factor: Array | None = None, system: Linear | None = None
+    ) -> Family:
+        """The problems on these rows, which have one scale already, for every ρ_θ; or on another `system` of them."""
+        A = self.system(table, batch) if system is None else system
+        if self.projected and isinstance(A, Matrix):
             A = Matrix(*whitened(A.A, A.b, second_moments(batch)))
         return Family(A, FitNorm.of(self.fit_norm, self.scale), penalty, table.n_blocks, factor)
 
