@@ -76,7 +76,7 @@ class Table:
         trace: Trace = "state",
     ) -> Table:
         """Return the table of a method in [w; θ], from the blocks of A_t and b_t as the paper prints them."""
-        M = np.block([[ww, wt], [tw, tt]])
+        M = np.vstack([np.hstack([ww, wt]), np.hstack([tw, tt])])
         return cls(name, M, np.concatenate([bw, bt]), np.array([damping_w, 0.0]), lam, trace)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from laws.small_log import log
@@ -166,3 +167,35 @@ def test_history_does_not_outweigh_sparse_rows() -> None:
     assert TD(step_size=0.1).fit(wide, np.ones(6000)).history_["n_iter"] == [6000]
     narrow = sp.csr_array(np.ones((6000, 2)))
     assert len(TD(step_size=0.1).fit(narrow, np.ones(6000)).history_["n_iter"]) == 12
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "sentence"),
+    [
+        (np.ones(3), np.ones(3), "Expected 2D array"),
+        (np.ones((3, 2)), np.ones(4), "inconsistent numbers of samples"),
+        (np.ones((3, 2)), np.ones((3, 2)), "y should be a 1d array"),
+        (np.ones((0, 2)), np.ones(0), "0 sample"),
+        (np.ones((3, 0)), np.ones(3), "0 feature"),
+        (np.ones((3, 2)) * 1j, np.ones(3), "Complex data not supported"),
+        (np.array([[1.0, np.nan]]), np.ones(1), "X contains (nan|NaN)"),
+        (np.ones((2, 2)), np.array([1.0, np.inf]), "y contains inf"),
+    ],
+)
+def test_arrays_that_are_no_table_of_numbers(X, y, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        TD().fit(X, y)
+
+
+def test_arrays_are_read_as_lists_are_and_leave_no_names_of_a_frame_behind() -> None:
+    frame, plain = pd.DataFrame(ROWS.X), np.ascontiguousarray(ROWS.X)
+    frame.columns = [f"c{i}" for i in range(plain.shape[1])]
+    model = TD(step_size=0.1).fit(frame, ROWS.y)
+    named = model.coef_
+    model.fit(plain, ROWS.y)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == plain.shape[1]
+    np.testing.assert_array_equal(model.coef_, named)
+    np.testing.assert_array_equal(TD(step_size=0.1).fit(plain.tolist(), ROWS.y.tolist()).coef_, named)
+    with pytest.raises(ValueError, match="expecting"):
+        model.partial_fit(plain[:, 1:], ROWS.y)

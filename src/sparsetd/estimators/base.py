@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 from typing import Any, ClassVar, Literal, Self
 
@@ -33,7 +34,7 @@ ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32
 # A fit is cut into so many chunks that its history has some points; chunking never changes the result.
 HISTORY_POINTS = 12
 HISTORY_ROWS = 500
-MADE_WHEN_READ = ("aux_", "dual_")  # few people read them, and for a stream each is as long as θ
+MADE_WHEN_READ = ("coef_last_", "aux_", "dual_")  # few people read them, and for a stream each is as long as θ
 WORTH_A_COPY = 2**17  # with more numbers in dense rows, copying the state costs less than checking them beforehand
 
 
@@ -124,6 +125,12 @@ class BaseTD(RegressorMixin, BaseEstimator):
         validation.refuse_old_names(type(self).__name__, self._renamed, parameters)
         super().set_params(**parameters)
         return self
+
+    @classmethod
+    @cache
+    def _get_param_names(cls) -> list[str]:
+        """The names of the parameters: scikit-learn reads the signature whenever it is asked."""
+        return list(super()._get_param_names())
 
     def triple(self) -> Triple:
         """The operator's table, the penalty and the solver: what a subclass must say, and all that it must say."""
@@ -263,7 +270,10 @@ class BaseTD(RegressorMixin, BaseEstimator):
         `ahead`, dense rows are left to a solver that stops at a bad one (`_refuse_bad_rows`).
         """
         validation.check_target(y)
-        phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **ROWS)
+        if validation.is_plain(self, X, y, reset):
+            phi, reward, self.n_features_in_ = X, y, X.shape[1]
+        else:
+            phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **ROWS)
         ahead = ahead or sp.issparse(phi)
         if ahead:
             check_finite("X", phi)
@@ -357,7 +367,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         if self._streams and self.history_["n_iter"][-1:] != [self._state.t]:
             self._see(solution.coef_last)
         d = self.n_features_in_
-        self.coef_, self.coef_last_ = solution.coef[:d], solution.coef_last[:d]
+        self.coef_ = solution.coef[:d]
         self.intercept_ = float(solution.coef[d]) if self.fit_intercept else 0.0
         self.n_iter_, self.status_ = solution.n_iter, solution.status
         if not how:
@@ -373,11 +383,13 @@ class BaseTD(RegressorMixin, BaseEstimator):
         return self
 
     def _keep(self, solution: Solution) -> None:
-        self.aux_ = None if solution.aux is None else solution.aux[: self.n_features_in_]
+        d = self.n_features_in_
+        self.coef_last_ = solution.coef_last[:d]
+        self.aux_ = None if solution.aux is None else solution.aux[:d]
         self.dual_ = solution.dual
 
     def __getattr__(self, name: str) -> Any:
-        """Put w and y of a stream together when they are first read. Any other missing attribute is an error."""
+        """Put the last θ, w and y of a stream together when they are first read. Any other missing attribute is an error."""
         state: Any = self.__dict__.get("_state")
         if name not in MADE_WHEN_READ or not hasattr(type(state), "primal"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

@@ -40,7 +40,7 @@ class Watch:
         """A complaint about these weights, as the end of a sentence about the method; "" if all is well."""
         if not (np.isfinite(coef.sum()) or np.isfinite(coef).all()):  # the sum alone tells nearly always
             return "ended with weights that are not finite: rescale features that are extremely small or large"
-        if 0.0 < self._largest_feature() < VANISHING:
+        if self._vanish():
             return "saw only features whose squares are zero to a computer: rescale them"
         bound = self.reward / (1.0 - self.discount) if self.discount < 1.0 else np.inf
         if start is not None:
@@ -53,9 +53,15 @@ class Watch:
             "a smaller step_size, step_size='auto', or a stronger penalty"
         )
 
-    def _largest_feature(self) -> float:
-        numbers = (rows.data if sp.issparse(rows) else rows for rows in self.probes)
-        return max((float(np.abs(part).max(initial=0.0)) for part in numbers), default=0.0)
+    def _vanish(self) -> bool:
+        """Whether there are features other than zero, but none of a size to speak of; the first one that is tells."""
+        largest = 0.0
+        for rows in self.probes:
+            numbers = rows.data if sp.issparse(rows) else rows
+            largest = max(largest, float(np.abs(numbers).max(initial=0.0)))
+            if largest >= VANISHING:
+                return False
+        return largest > 0.0
 
     def _largest(self, coef: Array) -> float:
         return max((float(np.abs(rows @ coef).max(initial=0.0)) for rows in self.probes), default=0.0)

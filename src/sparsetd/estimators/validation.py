@@ -169,6 +169,18 @@ def check_target(y: Any) -> None:
         check_finite("y", reward)
 
 
+def is_plain(model: Any, X: Any, y: Any, reset: bool) -> bool:
+    """Whether scikit-learn would hand X and y back as they are, once the target is checked.
+
+    Its look at them, which asks for every kind of frame, takes longer than a short fit.
+    """
+    if type(X) is not np.ndarray or type(y) is not np.ndarray or hasattr(model, "feature_names_in_"):
+        return False
+    of_numbers = X.dtype in (np.float64, np.float32) and y.dtype == np.float64
+    shaped = X.ndim == 2 and X.size > 0 and y.shape == X.shape[:1]
+    return of_numbers and shaped and (reset or bool(X.shape[1] == model.n_features_in_))
+
+
 class Following:
     """The successors of dense rows by position. Slices share the memory of φ, except the one with the very last row."""
 

@@ -204,15 +204,17 @@ class Streaming:
     ) -> Solution:
         """The averaged point (`eq:averaging`) or, with average='none', the last one.
 
-        It is put together some features at a time. `brief` leaves out w and y, which nobody may ever read: they are as
-        long as θ each, and memory that is never written costs nothing.
+        It is put together some features at a time. `brief` leaves out w and y, which nobody may ever read, and a last
+        point of its own where it is the one reported: they are as long as θ each, and memory that is never written
+        costs nothing.
         """
         del table, penalty, factor
-        coef, last = np.empty((2, state.x.shape[1]), state.x.dtype)
+        coef = np.empty(state.x.shape[1], state.x.dtype)
+        last = coef if brief and self.average == "none" else np.empty_like(coef)
         aux = None if brief or len(state.x) == 1 else np.empty_like(coef)
         y = None if brief or state.y is None else np.empty_like(state.y)
         for at, part in state.parts():
-            point, dual = part.primal, part.dual
+            point, dual = part.primal, None if brief else part.dual
             x, mean_y = self._averaged(part, point, dual)
             coef[at], last[at] = x[-1], point[-1]
             if aux is not None:
