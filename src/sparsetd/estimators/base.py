@@ -130,7 +130,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
     @cache
     def _get_param_names(cls) -> list[str]:
         """The names of the parameters: scikit-learn reads the signature whenever it is asked."""
-        return list(super()._get_param_names())
+        return super()._get_param_names()
 
     def triple(self) -> Triple:
         """The operator's table, the penalty and the solver: what a subclass must say, and all that it must say."""

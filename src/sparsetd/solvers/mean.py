@@ -157,7 +157,7 @@ class MeanOperator:
 
     def _scatter(self, u: Array, some: slice) -> Array:
         """Some rows of Σ_t φ_t u_t⁰ + ψ_t u_t¹ + e_t u_t², for u of shape (3, N, n)."""
-        plain, (phi, psi, e) = u[0], u.any(axis=(1, 2))
+        plain, phi, psi, e = u[0], *(part.any() for part in u)
         if e:
             traced = self.fresh[:, None] * recurrence(self.old, u[2], transpose=True)
             plain = u[0] + traced if phi else traced
