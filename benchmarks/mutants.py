@@ -79,8 +79,8 @@ MUTANTS = (
     ),
     Mutant(
         BASE,
-        "self.coef_last_ = solution.coef[:d], solution.coef_last[:d]",
-        "self.coef_last_ = solution.coef[:d], solution.coef[:d]",
+        "self.coef_last_ = solution.coef_last[:d]",
+        "self.coef_last_ = solution.coef[:d]",
     ),
     Mutant(
         BASE,
@@ -107,8 +107,8 @@ MUTANTS = (
     # What each method keeps by itself.
     Mutant(KEPT, "whole = len(batch) // BLOCK * BLOCK", "whole = len(batch)", "tests/solvers/test_rows.py"),
     Mutant(KEPT, "self.rows = [_joined(self.rows)]", "self.rows = [_joined(self.rows[::-1])]"),
-    Mutant(MEAN, "scaled(self.batch.discount[some], phi_next), e", "phi_next, e", "tests/solvers/test_rows.py"),
-    Mutant(MEAN, "e = scaled(self.fresh[some], phi)", "e = phi", "tests/solvers/test_rows.py"),
+    Mutant(MEAN, "scaled(self.batch.discount[some][kept], self", "(self", "tests/solvers/test_rows.py"),
+    Mutant(MEAN, "scaled(fresh[kept], phi[kept]))", "phi[kept])", "tests/solvers/test_rows.py"),
     Mutant(
         MEAN, "scaled(weight, rows[left]).T @ mix", "mix.T @ scaled(weight, rows[left])", "tests/solvers/test_rows.py"
     ),
