@@ -110,7 +110,10 @@ MUTANTS = (
     Mutant(MEAN, "scaled(self.batch.discount[some][kept], self", "(self", "tests/solvers/test_rows.py"),
     Mutant(MEAN, "scaled(fresh[kept], phi[kept]))", "phi[kept])", "tests/solvers/test_rows.py"),
     Mutant(
-        MEAN, "scaled(weight, rows[left]).T @ mix", "mix.T @ scaled(weight, rows[left])", "tests/solvers/test_rows.py"
+        MEAN,
+        "scaled(weight, rows[left]).T @ mixed(right, rows)",
+        "mixed(right, rows).T @ scaled(weight, rows[left])",
+        "tests/solvers/test_rows.py",
     ),
     Mutant(
         MEAN, "np.outer(self.weight * self.batch.reward,", "np.outer(self.batch.reward,", "tests/solvers/test_rows.py"
