@@ -389,7 +389,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         self.dual_ = solution.dual
 
     def __getattr__(self, name: str) -> Any:
-        """Put the last θ, w and y of a stream together when they are first read. Any other missing attribute is an error."""
+        """Put the last θ, w and y of a stream together when they are read. Any other missing attribute is an error."""
         state: Any = self.__dict__.get("_state")
         if name not in MADE_WHEN_READ or not hasattr(type(state), "primal"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
