@@ -349,3 +349,11 @@ def test_the_catalogue_is_long_enough() -> None:
 
 def test_valid_logs_of_the_catalogue_are_valid() -> None:
     assert len(Transitions.from_arrays(**arrays())) == len(read(columns())) == N
+
+
+@pytest.mark.parametrize("name", [{}, 1.5, ["x"], None])
+def test_a_role_that_is_given_something_else_than_names_says_so(name) -> None:
+    from sparsetd.logs.schema import infer_schema
+
+    with pytest.raises(ValueError, match="`observation` must name columns by text"):
+        infer_schema(["obs_x", "reward"], observation=[name])

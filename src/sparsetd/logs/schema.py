@@ -206,9 +206,12 @@ def _encodable(name: str) -> bool:
 
 def _named(role: str, given: Any, names: list[str]) -> tuple[str, ...]:
     """The columns that a caller names for a role: one, several, or none."""
-    named = (given,) if isinstance(given, str) else tuple(given or ())
+    several = isinstance(given, Iterable) and not isinstance(given, str)
+    named = tuple(given) if several else () if given is None else (given,)
     known = set(names)
     for name in named:
+        if not isinstance(name, str):
+            raise ValueError(f"`{role}` must name columns by text, not by {name!r:.80}: give their names.")
         if name not in known:
             raise ValueError(f"`{role}` names a column {name!r} that is not there{nearest(name, names)}")
     return named

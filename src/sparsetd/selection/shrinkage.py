@@ -26,13 +26,14 @@ from functools import cached_property
 
 import numpy as np
 import scipy.linalg
+from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 from scipy.stats import foldnorm
 
 from sparsetd.system import Array
 
 LAMBDAS = (np.inf, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0001)
 SINGULAR = 1e-9  # trace of a ridge on the other columns, in units of their mean squares
-WILD = 1e6  # a weight larger than this multiple of the mean of reward times column counts as undetermined
+NEARLY_SINGULAR = 1e-6  # reciprocal of a condition number
 ROUNDING = 1e-9  # two losses are equal if they differ by no more than this share of the largest
 EMPTY = 1e-9  # a mean square counts as 0 if it is no more than this share of the largest
 DRAWS = 200  # resampled logs, for how sure the choice of λ is
@@ -99,9 +100,11 @@ def ridged(A: Array, b: Array, n_rows: float, penalised: Array, columns: Array, 
     system, right = A[np.ix_(free, free)] / n_rows, b[free] / n_rows
     system.flat[:: len(free) + 1] += SINGULAR if np.isinf(lam) else np.where(penalised[free], lam, SINGULAR)
     theta = np.zeros(len(b))
-    theta[free] = np.linalg.solve(system, right)
-    if not np.abs(theta).max() <= WILD * np.abs(right).max():  # what the rows leave open stays at 0
-        theta[free] = np.linalg.lstsq(system, right, rcond=2 * SINGULAR)[0]
+    factors, pivots, singular = dgetrf(system)
+    well = 0.0 if singular else dgecon(factors, np.linalg.norm(system, 1))[0]
+    # Where columns are nearly copies, rounding would decide their weights; what the rows leave open stays at 0.
+    copies = well < NEARLY_SINGULAR
+    theta[free] = np.linalg.lstsq(system, right, rcond=2 * SINGULAR)[0] if copies else dgetrs(factors, pivots, right)[0]
     return theta
 
 
