@@ -15,6 +15,7 @@ import pytest
 from sparsetd import evaluate
 from sparsetd.cli import main
 from sparsetd.logs import MessyLog, inspect, prepare
+from sparsetd.logs.raw import Column, raw_table
 from sparsetd.logs.sharding import shard
 
 STAYS = """\
@@ -415,3 +416,134 @@ def test_two_commands_lead_from_the_file_to_the_page(stays: Path, capsys: pytest
     assert page.exists()
     assert evaluate(str(log), rule, gamma=1.0, n_resamples=0).target == rule
     assert "Service" not in inspect(log).suspicious
+
+
+POLISH = """\
+Pacjent;Dzień;Wiek;CRP;Lek;Wynik
+1;1;71;4,5;Żelazo;
+1;2;71;3,5;żelazo;wyzdrowiał
+2;1;54;2,5;źródło światła;
+2;2;54;1,5;Żelazo;zgon
+"""
+CZECH = "Pacient;CRP;Léčba;reward\n1;4,5;léčba šokem;1\n2;3,5;žádná úleva µmol/l;0\n3;2,5;přímý tlak m³;1\n"
+HUNGARIAN = "Beteg;CRP;Gyógyszer;reward\n1;4,5;erős köhögés;1\n2;3,5;gyűrűs ütőér °C;0\n3;2,5;süllyedés;1\n"
+RUSSIAN = "Пациент;CRP;Лекарство;reward\n1;4,5;Железо;1\n2;3,5;железо;0\n3;2,5;без лечения;1\n"
+GERMAN = "Fall;Menge (m³);Größe;reward\n1;4,5;Übergewicht «groß» µmol/l;1\n2;3,5;Müßig, 37 °C, naïve;0\n3;2,5;groß;1\n"
+SPANISH = "Caso;CRP;Síntoma;reward\n1;4,5;¿dolor de riñón?;1\n2;3,5;corazón;0\n3;2,5;año;1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "codec", "name"),
+    [
+        (POLISH, "cp1250", "cp1250"),
+        (POLISH, "iso8859-2", "ISO-8859-2"),
+        (CZECH.replace("µ", "u").replace("³", "3"), "iso8859-2", "ISO-8859-2"),
+        (CZECH.replace("³", "3"), "cp1250", "cp1250"),
+        (HUNGARIAN, "cp1250", "cp1250"),
+        (RUSSIAN, "cp1251", "cp1251"),
+        (GERMAN, "cp1252", "cp1252"),
+        (SPANISH, "cp1252", "cp1252"),
+    ],
+)
+def test_the_encoding_is_the_one_in_which_words_are_words(tmp_path: Path, text: str, codec: str, name: str) -> None:
+    path = tmp_path / "stays.csv"
+    path.write_bytes(text.encode(codec))
+    raw = raw_table(path)
+    assert {column: values.cells for column, values in raw.columns.items()} == {
+        column: Column.of(column, values).cells for column, values in _rows(text).items()
+    }
+    said(raw.said, f"read as {name}")
+
+
+def test_drugs_of_another_alphabet_are_joined(tmp_path: Path) -> None:
+    path = tmp_path / "stays.csv"
+    path.write_bytes(POLISH.encode("cp1250"))
+    roles = {"episode": "Pacjent", "time": "Dzień", "action": "Lek", "reward": "Wynik: wyzdrowiał=1, zgon=0"}
+    assert prepare(path, **roles).action_names == ("źródło światła", "Żelazo")
+
+
+def test_an_encoding_can_be_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, log = tmp_path / "stays.csv", tmp_path / "log.parquet"
+    path.write_bytes("name;x;reward\nλίθος;1;0\nα;2;1\n".encode("iso8859-7"))
+    words = ["prepare", str(path), "--out", str(log), "--bandit"]
+    assert main([*words, "--encoding", "iso8859-7"]) == 0
+    assert "`name` has the categories 'α', 'λίθος'" in capsys.readouterr().out
+    for name, told in (("klingon", "`encoding` is 'klingon'"), ("rot13", "`encoding` is 'rot13'"), ("utf-8", "utf-8")):
+        assert main([*words, "--encoding", name]) == 2
+        error = capsys.readouterr().err
+        assert told in error
+        assert error.strip().count("\n") == 0
+
+
+def test_percents_beside_plain_numbers_are_a_problem() -> None:
+    raw = {"x": ["45 %", "0,45", "7 %", "0"], "action": list("abab"), "reward": [1, 2, 3, 4]}
+    with pytest.raises(MessyLog, match=r"`x` has the unit '%', but not in 1 row \(first row 1\), such as '0,45'"):
+        prepare(raw, bandit=True)
+    made = prepare({**raw, "x": ["4 mg", "5", "6 mg", ""]}, bandit=True)
+    said(made.notes, "`x` is written with the unit 'mg' (in 2 rows of 3)")
+
+
+def test_points_that_may_stand_between_thousands_are_a_problem_where_commas_are_decimal(tmp_path: Path) -> None:
+    path = tmp_path / "stays.csv"
+    table = "crp;cost;reward\n4,5;1.234;0\n3,5;12.000;1\n1,5;7;1\n"
+    path.write_text(table)
+    with pytest.raises(MessyLog, match=r"`cost` holds '1.234', '12.000' where .* in 2 rows \(first row 2\)"):
+        prepare(path, bandit=True)
+    path.write_text(table.replace("1.234", "8").replace("12.000", "1.234.567"))
+    with pytest.raises(MessyLog, match=r"`cost` holds '1.234.567' where .* in 1 row \(first row 3\)"):
+        prepare(path, bandit=True)
+    for decimal in (table.replace("1.234", "0.234"), table.replace("12.000", "12.00"), table.replace(",", ".")):
+        path.write_text(decimal)
+        assert prepare(path, bandit=True).columns["obs_cost"][1] == 12
+
+
+def _stays(n: int = 40, **columns: list[object]) -> dict[str, list[object]]:
+    made = {"patient": np.repeat(np.arange(n), 2).tolist(), "Wiek": [20 + i // 2 for i in range(2 * n)]}
+    return {**made, "CRP": [i % 7 for i in range(2 * n)], "reward": [i % 2 for i in range(2 * n)], **columns}
+
+
+@pytest.mark.parametrize("text", [True, False])
+def test_a_number_that_names_the_patient_is_not_observed(text: bool) -> None:
+    ids = [80_010_112_345 + 7919 * (i // 2) for i in range(80)]
+    raw = _stays(PESEL=list(map(str, ids)) if text else ids)
+    made = prepare(raw, ends="last-row")
+    assert made.transitions.names == ("Wiek", "CRP")
+    said(made.notes, "`PESEL` looks like an id", "--keep ids", "`Wiek`, `CRP` are observed as they are.")
+    assert prepare(raw, ends="last-row", keep=["ids"]).transitions.names == ("Wiek", "CRP", "PESEL")
+    few = {name: values[:4] for name, values in raw.items()}
+    assert prepare(few, like=made).transitions.names == ("Wiek", "CRP")
+    moving = _stays(income=[10_000 + 13 * i for i in range(80)], small=[1000 + i // 2 for i in range(80)])
+    assert prepare(moving, ends="last-row").transitions.names == ("Wiek", "CRP", "income", "small")
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["b.d.", "brak", "Brak danych", "n/d", "nd.", "s.d.", "s/d", "k.A.", "manquant", "mancante", "fehlt", "saknas"],
+)
+def test_words_for_a_missing_number_in_other_languages(word: str) -> None:
+    made = prepare({"x": [1, word, 3, 4], "reward": [0, 1, 0, 1]}, bandit=True)
+    assert made.columns["obs_x: missing"].tolist() == [0, 1, 0, 0]
+
+
+def test_a_refusal_counts_the_rows_of_the_words_that_it_names() -> None:
+    raw = {"patient": list("aabb"), "x": [1, 2, 3, 4], "outcome": ["well", "well", "dead", "well"]}
+    with pytest.raises(MessyLog, match="holds 'well', 'dead' in 4 rows"):
+        prepare(raw, ends="last-row")
+    raw |= {"x": ["low", "high", "odd", "bad", *range(6)], "patient": list("aabbccddee"), "outcome": [1] * 10}
+    with pytest.raises(MessyLog, match="'low', 'high', 'odd' and 1 more in 4 rows"):
+        prepare(raw, ends="last-row")
+
+
+def test_roles_that_no_column_has_are_said_with_candidates() -> None:
+    raw = _stays(Lek=["A", "B", "B"] * 26 + ["A", "B"], Płeć=["F", "F", "M", "M"] * 20, Wynik=["ok", "zgon"] * 40)
+    raw["nr sprawy"] = [f"P{i // 2}" for i in range(80)]
+    del raw["patient"], raw["reward"]
+    with pytest.raises(MessyLog) as caught:
+        prepare(raw)
+    said(caught.value.problems, "reward", "--column 'episode=nr sprawy'", "--column action=Lek", "ended")
+    assert not any("Płeć" in problem for problem in caught.value.problems)
+    with pytest.raises(MessyLog) as caught:
+        prepare(raw, episode=None, action=None)
+    assert not any("was recognised" in problem for problem in caught.value.problems)
+    one = prepare({"arm colour": ["red", "blue", "red"], "x": [1, 2, 3], "reward": [0, 1, 0]}, bandit=True)
+    said(one.notes, "No column was recognised as the action", "--column 'action=arm colour'")

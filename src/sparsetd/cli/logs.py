@@ -101,6 +101,7 @@ def _columns(log: logs.Transitions) -> dict[str, Any]:
     option("--na WORD", "one more word for a missing value", list),
     option("--text NAME", "read this column as text", list),
     option("--dates", "how dates such as 3/4/2024 are meant", ("day-first", "month-first")),
+    option("--encoding NAME", "the encoding of a CSV file, such as cp1250 (default: found out)"),
     option("--like LOG", "prepare the table as this log was prepared: same codes, categories and medians"),
 )
 def prepare(args: Namespace, console: Console) -> Outcome:
@@ -122,7 +123,7 @@ def prepare(args: Namespace, console: Console) -> Outcome:
     out = check_output(args.out, ".parquet", inputs=[args.log, args.like])
     assert out is not None
     roles = dict(args.column) | ({} if args.reward is None else {"reward": args.reward})
-    options = ("missing", "ends", "bandit", "drop", "keep", "na", "text", "dates", "like")
+    options = ("missing", "ends", "bandit", "drop", "keep", "na", "text", "dates", "encoding", "like")
     try:
         made = logs.prepare(args.log, **{name: getattr(args, name) for name in options}, **roles)
         log = made.transitions if "reward" in made.columns else f"{len(made)} rows without a reward"

@@ -21,13 +21,13 @@ from sparsetd.logs.checks import Array, show
 from sparsetd.logs.door import files_of
 from sparsetd.logs.files import METADATA, notes_of
 from sparsetd.logs.raw import Column, Raw, Reading, meaning, number, raw_table
-from sparsetd.logs.raw_columns import Filling, Notes, option
+from sparsetd.logs.raw_columns import MOST_CATEGORIES, Filling, Notes, option
 from sparsetd.logs.reading import read
 from sparsetd.logs.schema import ALIASES, folded, nearest
 from sparsetd.logs.transitions import Transitions
 from sparsetd.storage.atomic import replace_file
 
-KEEP = ("order", "duplicates", "names", "outcome")
+KEEP = ("order", "duplicates", "names", "outcome", "ids")
 MISSING = ("carry", "median", "mark", "refuse")
 Ends = Literal["last-row", "cut"]
 # Names that say what a column is, beside those of `schema.ALIASES`, in the languages of the tables that were met.
@@ -120,6 +120,7 @@ def prepare(
     na: Sequence[str] = (),
     text: Sequence[str] = (),
     dates: Literal["day-first", "month-first"] | None = None,
+    encoding: str | None = None,
     like: Any = None,
     **roles: str | None,
 ) -> Prepared:
@@ -139,13 +140,15 @@ def prepare(
         Every row is a decision of its own, with nothing after it.
     drop : sequence of str
         Columns to leave out.
-    keep : sequence of "order", "duplicates", "names" and "outcome"
+    keep : sequence of "order", "duplicates", "names", "outcome" and "ids"
         What is to be left as it stands: the order of the rows, rows that are exact copies, names that differ in case or
-        blanks only, an outcome that stands in every row of its episode.
+        blanks only, an outcome that stands in every row of its episode, columns of numbers that look like ids.
     na, text : sequence of str
         More words that stand for a missing value; columns to be read as text.
     dates : "day-first", "month-first" or None
         How dates such as 3/4/2024 are meant; found out column by column by default.
+    encoding : str, optional
+        The encoding of a CSV file, such as "cp1250"; found out by default.
     like : Prepared, or path of a log that `prepare` wrote, or of its shards
         Read the table as that one was read: same roles, categories, codes, medians and first dates.
     **roles
@@ -179,7 +182,7 @@ def prepare(
     known = _known_from(like)
     given: dict[str, Any] = {"ends": ends, "bandit": bandit, "drop": drop, "na": na, "text": text, "dates": dates}
     asked = {name: value or known.get(name) for name, value in given.items()} | {"keep": keep}
-    raw = _without_words(raw_table(source), asked["na"] or ())
+    raw = _without_words(raw_table(source, encoding), asked["na"] or ())
     notes = Notes(raw.rows, list(raw.said), list(raw.problems))
     found = visits(_chosen(raw, asked["drop"] or (), known, notes), roles, known, asked, notes)
     together = "episode" in found.roles
@@ -188,7 +191,9 @@ def prepare(
     columns, names = _named_columns(found, known.get("action_names") or (), keep, notes)
     columns |= _ending(found, columns, asked, bool(known), notes)
     _say_outcome(found, columns, notes)
-    seen, learnt = _observed(found, filling, notes, "names" not in keep)
+    seen, learnt = _observed(found, filling, keep, notes)
+    if not known:
+        _say_unnamed(found, roles, bandit, notes)
     if notes.problems:
         raise MessyLog(notes.problems)
     kept = {name: value for name, value in asked.items() if value and name != "keep"} | {"missing": how}
@@ -239,22 +244,32 @@ def _chosen(raw: Raw, drop: Sequence[str], known: Mapping[str, Any], notes: Note
         new = [name for name in raw.columns if name not in earlier and name not in drop]
         absent = [name for name in known["columns"] if name not in raw.columns]
         notes.problems += [f"`{name}` is missing, which the earlier table had: add it." for name in absent]
-        notes.done += [f"`{name}` was left out: the earlier table did not have it." for name in new]
+        notes.done += [f"`{name}` was left out: the earlier log does not have it." for name in new]
     return replace(raw, columns={name: c for name, c in raw.columns.items() if name not in {*drop, *new}})
 
 
-def _observed(found: Visits, filling: Filling, notes: Notes, join: bool) -> tuple[dict[str, Array], dict[str, Any]]:
+def _observed(
+    found: Visits, filling: Filling, keep: Sequence[str], notes: Notes
+) -> tuple[dict[str, Array], dict[str, Any]]:
     """The columns without a role as numbers, text also as it stands (to ask about groups), and what was learnt."""
     columns: dict[str, Array] = {}
     learnt: dict[str, Any] = {}
-    for name, column in found.raw.columns.items():
-        if name in found.roles.values():
+    untouched, join = [], "names" not in keep
+    for column in found.free:
+        name, n_notes = column.name, len(notes.done)
+        if "ids" not in keep and raw_columns.names_episodes(column, found.hints[name], found.group):
+            notes.done.append(f"`{name}` looks like an id, one for each episode: it was left out (if not, --keep ids).")
             continue
-        made, learnt[name] = raw_columns.observed(column, found.hints[name], notes, filling, join=join)
+        made, how = raw_columns.observed(column, found.hints[name], notes, filling, join=join)
         columns |= {f"obs_{label}": values for label, values in made.items()}
-        if learnt[name].get("kind") == "text" and not _is_role(name):
+        learnt |= {name: how} if how else {}
+        untouched += [f"`{name}`"] if how and len(notes.done) == n_notes else []
+        if how.get("kind") == "text" and not _is_role(name):
             texts = raw_columns.names_of(column, Notes(notes.rows), join)
             columns[name] = texts.spread(np.array(texts.cells, dtype=object))
+    if untouched:
+        all_of_them = "is observed as it is" if len(untouched) == 1 else "are observed as they are"
+        notes.done.append(f"{', '.join(untouched)} {all_of_them}.")
     if not columns:
         notes.problems.append("No column is left to be observed: each has a role, was left out, or is empty.")
     return columns, learnt
@@ -338,7 +353,7 @@ def _worth(column: Column, reading: Reading, worth: Mapping[str, float], notes: 
     if odd:
         spec = ", ".join(f"{column.cells[i]}={worth.get(folded(str(column.cells[i])), '…')}" for i in words[:5])
         remedy = f"say what each word is worth with {option('--reward', f'{column.name}: {spec}')}"
-        what = f"`{column.name}`, the reward, must be a number, but holds {show(column.cells[odd[0]])}"
+        what = f"`{column.name}`, the reward, must be a number, but holds {raw_columns.shown(column, odd)}"
         notes.problem(what, np.isin(column.codes, odd), remedy)
     return values
 
@@ -378,6 +393,29 @@ def _say_outcome(found: Visits, columns: Mapping[str, Array], notes: Notes) -> N
         )
 
 
+def _say_unnamed(found: Visits, given: Mapping[str, Any], bandit: bool, notes: Notes) -> None:
+    """Offer the likely columns of an episode and an action that nobody named; among problems, if there are any."""
+    unnamed = {"action"} if bandit else {"episode", "action"}
+    unnamed -= {*found.roles, *given}
+    if not unnamed:
+        return
+    readings = [(one, meaning(one.cells, one.weight, found.hints[one.name])) for one in found.free]
+    likely: dict[str, list[Column]] = {"episode": [], "action": []}
+    for column, reading in readings:
+        n_cells, in_words = len(np.unique(column.codes)), reading.kind == "text"
+        if in_words and 1 < n_cells <= MOST_CATEGORIES:
+            likely["action"].append(column)
+        elif (in_words or raw_columns.may_be_ids(reading)) and MOST_CATEGORIES < n_cells <= len(column.codes) / 1.5:
+            likely["episode"].append(column)  # its values come back
+    group = likely["episode"][0].codes if likely["episode"] and "episode" in unnamed else found.group
+    likely["action"] = [column for column in likely["action"] if _varies(column, group)]
+    for role in likely:
+        if role in unnamed and likely[role]:
+            options = " or ".join(option("--column", f"{role}={column.name}") for column in likely[role][:4])
+            told = f"No column was recognised as the {role}: if one is, name it, such as with {options}."
+            (notes.problems or notes.done).append(told)
+
+
 def _is_role(name: str) -> bool:
     """Return whether `read` would give a column of this name a role."""
     taken = {alias for aliases in ALIASES.values() for alias in aliases} | {"observation", "obs", "state"}
@@ -398,6 +436,11 @@ class Visits:
     hints: Mapping[str, Mapping[str, Any]]
     group: Array
     clock: Mapping[str, Any]
+
+    @property
+    def free(self) -> list[Column]:
+        """The columns that have no role."""
+        return [column for name, column in self.raw.columns.items() if name not in self.roles.values()]
 
     @property
     def last(self) -> Array:
@@ -421,7 +464,8 @@ def visits(
 ) -> Visits:
     """Find the roles, drop copies and sort the rows."""
     roles, worth, named = _roles(raw, given, known, notes)
-    hints = {name: _hints(name, raw, known, asked) for name in raw.columns}
+    commas = {"comma_likely": raw.comma_likely, "commas": raw.has_decimal_commas}
+    hints = {name: commas | _hints(name, known, asked) for name in raw.columns}
     group = raw.columns[roles["episode"]].codes if "episode" in roles else np.zeros(len(raw.rows), dtype=np.int64)
     if "time" not in named and asked["bandit"]:
         roles.pop("time", None)
@@ -485,11 +529,11 @@ def _outcome(spec: str, names: Sequence[str], notes: Notes) -> tuple[str, dict[s
     return name.strip(), worth
 
 
-def _hints(name: str, raw: Raw, known: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
+def _hints(name: str, known: Mapping[str, Any], asked: Mapping[str, Any]) -> dict[str, Any]:
     """The hints about how a column is written, from the options and from an earlier table."""
     first = {} if asked["dates"] is None else {"day_first": asked["dates"] == "day-first"}
     kind = {"kind": "text"} if name in (asked["text"] or ()) else {}
-    return {"comma_likely": raw.comma_likely, **first, **kind, **known.get("columns", {}).get(name, {})}
+    return {**first, **kind, **known.get("columns", {}).get(name, {})}
 
 
 def _dates(raw: Raw, roles: Mapping[str, str], hints: Mapping[str, Any], group: Array, notes: Notes) -> dict[str, str]:
@@ -504,9 +548,13 @@ def _dates(raw: Raw, roles: Mapping[str, str], hints: Mapping[str, Any], group: 
 
 def _differs(column: Column, hints: Mapping[str, Any], group: Array) -> bool:
     reading = meaning(column.cells, column.weight, hints)
+    return reading.kind == "time" and not reading.bad and _varies(column, group)
+
+
+def _varies(column: Column, group: Array) -> bool:
+    """Say whether a column changes within an episode."""
     order = np.argsort(group, kind="stable")
-    within = (np.diff(column.codes[order]) != 0) & (np.diff(group[order]) == 0)
-    return reading.kind == "time" and not reading.bad and bool(within.any())
+    return bool(((np.diff(column.codes[order]) != 0) & (np.diff(group[order]) == 0)).any())
 
 
 def _times(column: Column, hints: Mapping[str, Any], notes: Notes) -> tuple[Array, dict[str, Any]]:

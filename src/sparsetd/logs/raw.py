@@ -11,7 +11,6 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -21,15 +20,18 @@ import numpy as np
 
 from sparsetd.logs.checks import Array, is_missing, reason
 from sparsetd.logs.door import raw_columns
+from sparsetd.logs.encodings import decoded
 from sparsetd.logs.schema import check_names, folded
 
 ENDINGS = (".csv", ".tsv", ".txt")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-UTF16 = (b"\xff\xfe", b"\xfe\xff")
 INDEX = "Unnamed: 0"  # pandas writes its index first and without a name
 GAPS = {"", "na", "n/a", "nan", "null", "nil", "nat", "#n/a"}  # "none" may well be a treatment
-MORE_GAPS = "none - -- . ? unknown missing nd n.d. k.a. n.b. nvt s/d unbekannt inconnu onbekend desconocido"
-GAPS_AMONG_NUMBERS = GAPS | set(MORE_GAPS.split())
+MORE_GAPS = (
+    "none|-|--|.|?|unknown|missing|nd|nd.|n.d.|n/d|b.d.|brak|brak danych|k.a.|n.b.|nvt|s/d|s.d.|unbekannt|fehlt|"
+    "inconnu|manquant|onbekend|ontbreekt|desconocido|faltante|ausente|mancante|saknas|puuttuu"
+)
+GAPS_AMONG_NUMBERS = GAPS | set(MORE_GAPS.split("|"))
 YES_NO = (
     "yes no, y n, true false, t f, on off, ja nein, j n, wahr falsch, ja nee, waar onwaar, oui non, o n, vrai faux, "
     "sí no, si no, s n, sì no, vero falso, sim não, sim nao, tak nie, да нет, ano ne, igen nem, evet hayır"
@@ -47,6 +49,7 @@ UNIT = re.compile(
     r"(?P<sign>[+−-]?)\s*(?P<money>[$€£¥₹]?)\s*(?P<number>[+−-]?[0-9.,][^a-zA-Z°%]*?)\s*(?P<after>[^0-9.,+−-]*)"
 )
 COMMAS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")
+GROUPED = re.compile(r"[<>≤≥=]*\s*[+−-]?[1-9][0-9]{0,2}(\.[0-9]{3})+")
 DOTS = re.compile(r"(?<=[0-9])\.(?=[0-9]{3}(?![0-9]))")
 # A comma is decimal if a number of digits other than three follows it, or only zeros stand before it: 4,5 and 0,125.
 DECIMAL_COMMA = re.compile(r"[^,]*(?<![1-9]..)(?<![1-9].)(?<![1-9]),[0-9]+|[^,]*,([0-9]{1,2}|[0-9]{4,})")
@@ -100,15 +103,22 @@ class Raw:
     problems: tuple[str, ...] = ()
     comma_likely: bool = False
 
+    @property
+    def has_decimal_commas(self) -> bool:
+        """Whether a column holds numbers that can only have decimal commas."""
+        texts = {name: [one for one in column.cells if isinstance(one, str)] for name, column in self.columns.items()}
+        some = [self.columns[name] for name in texts if any(map(DECIMAL_COMMA.fullmatch, texts[name]))]
+        return any(meaning(column.cells, column.weight, {}).how.get("comma") for column in some)
+
     def take(self, rows: Array) -> Raw:
         columns = {name: column.take(rows) for name, column in self.columns.items()}
         return replace(self, columns=columns, rows=self.rows[rows])
 
 
-def raw_table(source: Any) -> Raw:
+def raw_table(source: Any, encoding: str | None = None) -> Raw:
     """All rows of a table; the text of a CSV file as it stands, because "none" may be a treatment."""
     if isinstance(source, (str, Path)) and Path(source).suffix.lower() in ENDINGS and Path(source).is_file():
-        return _text_file(Path(source))
+        return _text_file(Path(source), encoding)
     lists: dict[str, list[Any]] = {}
     for part in raw_columns(source):
         for name in part:
@@ -119,9 +129,9 @@ def raw_table(source: Any) -> Raw:
     return Raw(columns, np.arange(len(next(iter(lists.values())))))
 
 
-def _text_file(path: Path) -> Raw:
+def _text_file(path: Path, encoding: str | None) -> Raw:
     """A CSV file in any of the usual encodings, whose rows are counted as a spreadsheet does: the header is row 1."""
-    text, encoding = _decoded(path.read_bytes())
+    text, name = decoded(path.read_bytes(), encoding)
     lines = text.lstrip("\ufeff").splitlines(keepends=True)
     first = next((line for line in lines if line.strip()), None)
     if first is None:
@@ -129,7 +139,7 @@ def _text_file(path: Path) -> Raw:
     separator = max(SEPARATORS, key=first.count)
     records = csv.reader(io.StringIO("".join(lines), newline=""), delimiter=separator, strict=True)
     try:
-        return _records(path, records, separator, encoding)
+        return _records(path, records, separator, name)
     except csv.Error as error:
         raise ValueError(f"{path.name} is not a valid CSV file ({reason(error)}): write it again.") from None
 
@@ -170,21 +180,6 @@ def _without_end(record: list[str], least: int) -> list[str]:
     """A record without the empty fields that a separator at the end of a line makes."""
     filled = [i + 1 for i, field in enumerate(record) if field.strip()]
     return record[: max([least, *filled])]
-
-
-def _decoded(data: bytes) -> tuple[str, str]:
-    """The text of a file and the name of its encoding: UTF-8, UTF-16, and cp1252 where it is neither."""
-    zeros = np.frombuffer(data[:4096], dtype=np.uint8) == 0
-    if data.startswith(UTF16):
-        return data.decode("utf-16", errors="replace"), "UTF-16"
-    if zeros.sum() > 0.2 * len(zeros):  # without a mark at its beginning, every other byte of Western text is 0
-        little = zeros[1::2].sum() > zeros[::2].sum()
-        return data.decode("utf-16-le" if little else "utf-16-be", errors="replace"), "UTF-16"
-    # UTF-8 first: other text is hardly ever valid UTF-8 by chance, while cp1252 takes almost any bytes.
-    for codec, name in (("utf-8-sig", "UTF-8"), ("cp1252", "cp1252")):
-        with suppress(UnicodeDecodeError):
-            return data.decode(codec), name
-    return data.decode("latin-1"), "latin-1"
 
 
 def cell(value: Any) -> Any:
@@ -261,23 +256,31 @@ def _numbers(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
             limit[i] = 0 if beyond is None else -1 if beyond[1] in "<≤" else 1
         except (TypeError, ValueError):
             bad.append(i)
-    return Reading("number", values, limit, {"comma": bool(comma), "unit": unit}, tuple(bad))
+    told = {"comma": bool(comma), "unit": unit, "pointed": [] if comma or "comma" in how else _pointed(plain)}
+    return Reading("number", values, limit, told, tuple(bad))
+
+
+def _pointed(cells: Sequence[Any]) -> list[int]:
+    """The cells with points, if these may all stand between thousands: 1.234, 12.000."""
+    texts = {i: one for i, one in enumerate(cells) if isinstance(one, str) and "." in one}
+    found = [i for i, text in texts.items() if text.lower() not in GAPS_AMONG_NUMBERS]
+    return found if all(GROUPED.fullmatch(texts[i]) for i in found) else []
 
 
 def _common_unit(cells: Sequence[Any]) -> str:
     """The one unit that cells write beside their numbers; "" if they write several units, or none."""
-    found = {_unit_and_number(one)[0] for one in cells if isinstance(one, str)} - {""}
+    found = {unit_and_number(one)[0] for one in cells if isinstance(one, str)} - {""}
     return found.pop() if len(found) == 1 else ""
 
 
 def _without_unit(one: Any, unit: str) -> Any:
     if not unit or not isinstance(one, str):
         return one
-    own, rest = _unit_and_number(one)
+    own, rest = unit_and_number(one)
     return rest if own == unit else one
 
 
-def _unit_and_number(text: str) -> tuple[str, str]:
+def unit_and_number(text: str) -> tuple[str, str]:
     """The unit of a cell ("" if it has none, or holds no number), and the cell without it."""
     beyond = LIMIT.fullmatch(text)
     match = UNIT.fullmatch(beyond[2] if beyond else text)

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from sparsetd.logs.checks import Array, show
-from sparsetd.logs.raw import Column, Reading, meaning
+from sparsetd.logs.raw import Column, Reading, meaning, unit_and_number
 from sparsetd.logs.schema import folded
 
 MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
+LEAST_ID = 10_000  # shorter numbers are ages and measurements
 DAY = 86_400.0
 NONE = -1.0  # the code of a category that is not known
 Known = Mapping[str, Any]
@@ -66,17 +67,22 @@ def option(name: str, value: str) -> str:
     return f"{name} {shlex.quote(value)}"
 
 
+def shown(column: Column, some: Sequence[int]) -> str:
+    """The first three of some distinct cells, and how many more there are."""
+    texts = ", ".join(show(column.cells[i]) for i in some[:3])
+    return texts if len(some) <= 3 else f"{texts} and {len(some) - 3:,} more"
+
+
 def as_read(column: Column, known: Known, notes: Notes) -> Reading:
     """The meaning of a column's cells; those that do not fit the others are noted as a problem."""
     reading = meaning(column.cells, column.weight, known)
     if reading.bad:
         rows = np.isin(column.codes, reading.bad)
-        texts = ", ".join(show(column.cells[i]) for i in reading.bad[:3])
         words = " ".join(option("--na", str(column.cells[i])) for i in reading.bad[:5])
         kind = {"number": "numbers", "time": "dates", "flag": "yes and no"}[reading.kind]
         notes.problems.append(
-            f"`{column.name}` holds {kind}, but {texts} {notes.where(rows)}: correct them, take them as missing with "
-            f"{words}, or read the column as text with {option('--text', column.name)}."
+            f"`{column.name}` holds {kind}, but {shown(column, reading.bad)} {notes.where(rows)}: correct them, take "
+            f"them as missing with {words}, or read the column as text with {option('--text', column.name)}."
         )
     say_how(column, reading, known, notes)
     return reading
@@ -86,7 +92,12 @@ def say_how(column: Column, reading: Reading, known: Known, notes: Notes) -> Non
     """Note how the cells of a column were written, where that is worth a look."""
     how = reading.how
     if how.get("unit"):
-        notes.done.append(f"`{column.name}` is written with the unit {how['unit']!r}, which was taken off its numbers.")
+        _say_unit(column, reading, notes)
+    if how.get("pointed") and known.get("commas"):
+        what = f"`{column.name}` holds {shown(column, how['pointed'])} where other columns have decimal commas,"
+        drop = option("--drop", column.name)
+        remedy = f"a point may stand between thousands, so write 1234 or 1,234, or leave the column out with {drop}"
+        notes.problem(what, np.isin(column.codes, how["pointed"]), remedy)
     if how.get("comma"):
         notes.done.append(f"`{column.name}` has decimal commas.")
     thousands = [one for one in column.cells if isinstance(one, str) and "," in one]
@@ -100,6 +111,23 @@ def say_how(column: Column, reading: Reading, known: Known, notes: Notes) -> Non
         order = "the day" if how["day_first"] else "the month"
         unsure = "; no value tells, so say --dates month-first if it is not so" if how["unsure"] else ""
         notes.done.append(f"`{column.name}` has dates with {order} first{unsure}.")
+
+
+def _say_unit(column: Column, reading: Reading, notes: Notes) -> None:
+    """Percents beside plain numbers are a problem: 0.45 may be a share. Other units may stand in some rows only."""
+    unit = reading.how["unit"]
+    with_unit = column.spread([isinstance(one, str) and unit_and_number(one)[0] == unit for one in column.cells])
+    numbers = np.isfinite(column.spread(reading.values))
+    plain = numbers & ~with_unit & (column.spread(reading.values) != 0)
+    if plain.any() and unit == "%":
+        what = f"`{column.name}` has the unit '%', but not"
+        example = f"such as {show(_first(column, plain))}"
+        notes.problems.append(
+            f"{what} {notes.where(plain)}, {example}, which may be shares: write all of its numbers with %, or all "
+            f"without, or leave it out with {option('--drop', column.name)}."
+        )
+    some = "" if not plain.any() else f" (in {counted(with_unit.sum())} of {numbers.sum():,})"
+    notes.done.append(f"`{column.name}` is written with the unit {unit!r}{some}, which was taken off its numbers.")
 
 
 def observed(
@@ -287,6 +315,26 @@ def flags(column: Column, notes: Notes) -> Array:
     if np.isnan(values).any():
         notes.done.append(f"`{column.name}` is empty {notes.where(np.isnan(values))}: taken as no.")
     return np.nan_to_num(values).astype(bool)
+
+
+def may_be_ids(reading: Reading) -> bool:
+    """Say whether all numbers of a column are whole and long."""
+    values = reading.values[np.isfinite(reading.values)]
+    return reading.kind == "number" and bool(((values % 1 == 0) & (values >= LEAST_ID)).all())
+
+
+def names_episodes(column: Column, known: Known, group: Array) -> bool:
+    """Say whether the whole numbers of a column look like an id: one in each episode, and another in nearly every."""
+    if "kind" in known:  # an earlier table has settled what it is
+        return False
+    reading = meaning(column.cells, column.weight, known)
+    if not may_be_ids(reading):
+        return False
+    there = np.isfinite(column.spread(reading.values))
+    ids, episodes = column.codes[there], group[there]
+    n_ids, n_episodes = len(np.unique(ids)), len(np.unique(episodes))
+    one_each = len(np.unique(episodes * len(column.cells) + ids)) == n_episodes < len(ids)
+    return one_each and n_ids > max(MOST_CATEGORIES, 0.9 * n_episodes)
 
 
 def numbers(column: Column, notes: Notes, known: Known, *, most: float = np.inf) -> Array:

@@ -1,0 +1,85 @@
+"""The text of a file whose encoding nobody has said.
+
+UTF-8 and UTF-16 show by themselves. The encodings of one byte per character fit nearly every file, so the one is taken
+in which the words of the file look like words of a language that is written in it.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+
+import numpy as np
+
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")  # one that is not plain ASCII
+MOST_WORDS = 5000  # are enough to tell, and judged in no time
+BESIDE_WORDS = set("«»‹›‘’‚“”„–—…•·\xa0\xadµ")  # signs that touch words in any language
+# The letters beyond a to z that occur together: one group of languages, one set.
+WESTERN = ("äöüßàâæçéèêëîïôœùûÿ", "áàâãçéèêíïìîóòôõúùüñ¿¡ªº", "åäöæøéüáíóúýðþ")
+CENTRAL = ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "čćđšž", "ăâîşţ")
+CYRILLIC = ("абвгдеёжзийклмнопрстуфхцчшщъыьэюяєіїґўђјљњћџќѓѕ№",)
+GREEK = ("αβγδεζηθικλμνξοπρστυφχψωςάέήίόύώϊϋΐΰ",)
+TURKISH = ("çğıiöşüâîû",)  # İ has the small letter i and a dot
+FIRST_OF_GREEK = "\u0370"  # Greek and Cyrillic letters come after all Latin ones, and share no word with them
+# The usual one first: it wins a tie. latin-1 takes the bytes that cp1252 leaves out.
+ENCODINGS = {
+    "cp1252": WESTERN,
+    "cp1250": CENTRAL,
+    "ISO-8859-2": CENTRAL,
+    "cp1251": CYRILLIC,
+    "KOI8-R": CYRILLIC,
+    "cp1253": GREEK,
+    "cp1254": TURKISH,
+    "latin-1": WESTERN,
+}
+
+
+def decoded(data: bytes, encoding: str | None = None) -> tuple[str, str]:
+    """Return the text of a file and the name of its encoding, which is found out where it is not given."""
+    if encoding is not None:
+        return _decoded_as(data, encoding), encoding
+    zeros = np.frombuffer(data[:4096], dtype=np.uint8) == 0
+    if data.startswith(UTF16):
+        return data.decode("utf-16", errors="replace"), "UTF-16"
+    if zeros.sum() > 0.2 * len(zeros):  # without a mark at its beginning, every other byte of Western text is 0
+        little = zeros[1::2].sum() > zeros[::2].sum()
+        return data.decode("utf-16-le" if little else "utf-16-be", errors="replace"), "UTF-16"
+    with suppress(UnicodeDecodeError):  # other text is hardly ever valid UTF-8 by chance
+        return data.decode("utf-8-sig"), "UTF-8"
+    words = list(dict.fromkeys(WORD.findall(data)))[:MOST_WORDS]
+    name = min(ENCODINGS, key=lambda name: _oddness(data, words, name))
+    return data.decode(name), name
+
+
+def _decoded_as(data: bytes, encoding: str) -> str:
+    try:
+        return data.decode(encoding)
+    except LookupError:
+        usual = ", ".join(["utf-8", *ENCODINGS])
+        raise ValueError(f"`encoding` is {encoding!r}, which is not known: give one such as {usual}.") from None
+    except UnicodeError:
+        raise ValueError(f"The file cannot be read as {encoding}: leave `encoding` out, or give another.") from None
+
+
+def _oddness(data: bytes, words: list[bytes], name: str) -> float:
+    """Count the characters that do not belong in their words; of several languages, the best one counts."""
+    try:
+        data.decode(name)
+    except UnicodeDecodeError:
+        return np.inf
+    texts = [word.decode(name) for word in words]
+    return min(sum(_odd(text, set(letters)) for text in texts) for letters in ENCODINGS[name])
+
+
+def _odd(text: str, letters: set[str]) -> int:
+    """Count the odd characters of a word; "m³" and "°C" have too few letters to be one."""
+    mixed = min(letters) >= FIRST_OF_GREEK and any(one.isascii() for one in text)
+    count = 0
+    for i, one in enumerate(text):
+        in_word = i >= 3 or len(text) - i > 2
+        if one.isascii() or one in BESIDE_WORDS or not in_word:
+            continue
+        raised = one.isupper() and text[i - 1 : i].islower()  # a capital letter within a word
+        count += one.lower()[0] not in letters or raised or (mixed and one.isalpha())
+    return count
