@@ -148,3 +148,13 @@ def test_wrong_shapes_are_refused() -> None:
     bare = Transitions.from_arrays([0.0], [0.0], [0.0])
     with pytest.raises(ValueError, match="needs a column `action`"):
         featurize(bare, None, 0.9, lambda s: np.ones((len(s), 1)))
+
+
+def test_features_of_successors_are_those_of_the_next_row_where_that_is_the_successor() -> None:
+    s, ended = np.arange(12.0).reshape(6, 2), np.array([False, False, True, False, False, False])
+    after = np.vstack([s[1:], [[50.0, 60.0]]])
+    after[2], after[3] = np.nan, [30.0, 40.0]  # an end, and a jump
+    jumps = Transitions.from_arrays(s, np.zeros(6), after, terminated=ended, episode=[0, 0, 0, 1, 1, 1])
+    squares = FunctionTransformer(np.square).fit(s)
+    rows = featurize(jumps, squares, 0.9, clear=False)
+    np.testing.assert_array_equal(rows.phi_next, np.where(ended[:, None], s, after) ** 2)

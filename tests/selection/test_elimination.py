@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from sparsetd import SparseTD, SparseTDSelect
-from sparsetd.selection.elimination import MeanSystem, distinct, eliminate, supports, survivors
+from sparsetd.selection.elimination import MeanSystem, distinct, eliminate, family_on, supports, survivors
 from sparsetd.selection.sparse_td_select import dual_support
 from sparsetd.system import Array, Batch
 
@@ -121,8 +121,23 @@ def test_what_is_dropped_is_held_at_zero_as_in_a_constrained_fit() -> None:
 
 def test_free_columns_stay_and_an_empty_system_has_no_support() -> None:
     system = MeanSystem(np.eye(2), np.zeros(2), np.eye(2), np.array([False, True]), 100, 10, 1)
-    assert eliminate(system, lambda theta, columns, clustered: np.eye(len(columns))).tolist() == [1]  # noqa: ARG005
+    known = lambda theta, columns, n: (np.eye(n), np.eye(len(columns)))  # noqa: ARG005, E731
+    assert eliminate(system, known).tolist() == [1]
     assert supports(system) == []
+
+
+def test_the_supports_are_those_of_the_certified_path() -> None:
+    rng = np.random.default_rng(9)
+    for d in (12, 31, 60):
+        X = rng.normal(size=(1500, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d)))
+        X[:, -1] = 1.0
+        C, b = X.T @ X / 1500, X.T @ (X[:, 0] - X[:, 1] + rng.normal(size=1500)) / 1500
+        system = MeanSystem(C, b, C, np.arange(d) == d - 1, 1500, 100, d - 1)
+        found, family = supports(system), family_on(system)
+        assert family is not None
+        proved = [np.flatnonzero(mask).tolist() for mask in family.supports(60, 1e-3)]
+        assert len(found) >= 2
+        assert all(support.tolist() in proved for support in found)
 
 
 def test_with_more_features_than_rows_the_path_proposes() -> None:

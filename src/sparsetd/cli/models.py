@@ -90,7 +90,7 @@ def _on_sums(args: Namespace, parts: Any, target: Any, console: Console) -> tupl
     found = answer(log.rows, sums=sums().under(0)).sums
     units = found.units(log.units)
     moments, coef = found.in_units(log.units, units), np.zeros(len(log.names))
-    choice, _ = choose_on(log.rows.in_units(units), moments)
+    choice = choose_on(log.rows.in_units(units), moments)
     coef[choice.support] = LinearValue.solve(moments.on(np.append(choice.support, len(coef)))).theta[:-1]
     return choice.path, coef, log.names
 

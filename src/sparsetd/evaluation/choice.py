@@ -10,10 +10,9 @@ one of the two does no harm to first order.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd._tools.progress import track
-from sparsetd.evaluation.reading import Ask, Part, Parts, answer, on_columns
+from sparsetd.evaluation.reading import Ask, Part, Parts, Several, answer
 from sparsetd.selection.elimination import MeanSystem, select, solved
 from sparsetd.selection.episodes import halves
 from sparsetd.selection.moments import Moments
@@ -30,6 +29,7 @@ from sparsetd.selection.sparse_td_select import SparseTDSelect, dual_support
 from sparsetd.system import Array, Batch
 
 Progress = Callable[[str], None]
+Omegas = tuple[Array, Array]  # of scores row by row, and summed over clusters first
 ROWS_EACH = 10  # rows that every feature of the value needs
 FORMED = 1_500  # features up to which all their products are summed: a matrix of them takes 18 MB, for each group
 MAX_RIVALS = 200  # columns that compete in the resampled halves
@@ -67,24 +67,29 @@ def value_columns(batch: Batch, support: Array) -> Array:
 
 
 def choose_on(
-    rows: Part | Parts, moments: Moments, posed: Callable[[Ask], Ask] = lambda ask: ask.under(0), **beside: Ask
-) -> tuple[Choice, SimpleNamespace]:
-    """Elimination on the sums of all features of a log; the answers to what is asked `beside` come with it.
+    rows: Part | Parts,
+    moments: Moments,
+    posed: Callable[[Ask], Ask] = lambda ask: ask.under(0),
+    first: Omegas | None = None,
+) -> Choice:
+    """Elimination on the sums of all features of a log.
 
-    `posed` turns an ask into one of the policy and the columns that the sums belong to.
+    `posed` turns an ask into one of the policy and the columns that the sums belong to; `first` are the Ω of the reward
+    regression on all columns where they are known.
     """
     system = mean_system(moments)
-    seen: list[SimpleNamespace] = []
 
-    def asked(of_reward: bool, *args: Any) -> Array:
-        seen.append(answer(rows, scores=posed(Ask(scores, (*args, of_reward))), **({} if seen else beside)))
-        return np.asarray(seen[-1].scores / system.n_rows)
+    def asked(of_reward: bool, theta: Array, columns: Array, n_by_row: int) -> Omegas:
+        if first is not None and of_reward and n_by_row == len(system.b):  # the one time that all are asked for
+            return first
+        ask = Ask(scores, (theta, columns, n_by_row, of_reward))
+        return omegas_of(answer(rows, scores=posed(ask)).scores, system.n_rows)
 
     kept = select(system, partial(asked, False), partial(asked, True))
     support = kept[kept < len(system.b) - 1]  # the constant is the last column and no feature
     path = solved_path(system, support)
     chosen = float(path.rhos[-1]) if path is not None else np.nan
-    return Choice(support, None, path, chosen), seen[0]
+    return Choice(support, None, path, chosen)
 
 
 def choose(batch: Batch, estimator: Any) -> Choice:
@@ -107,16 +112,15 @@ def mean_system(moments: Moments, n_candidates: int | None = None) -> MeanSystem
     return MeanSystem(total.A[0] / n, total.b[0] / n, total.C[0] / n, free, *counts)
 
 
-def scores(part: Part, theta: Array, columns: Array, clustered: bool, of_reward: bool = False) -> Array:
-    """NΩ = Σ s sᵀ for s = ρδφ or s = φ(ρr − φᵀθ); with `clustered`, s is first summed over each cluster."""
+def scores(part: Part, theta: Array, columns: Array, n_by_row: int, of_reward: bool = False) -> Several:
+    """NΩ = Σ s sᵀ for s = ρδφ or s = φ(ρr − φᵀθ): row by row on the first columns, and summed over clusters on all."""
     every = len(columns) == part.states.shape[1] and np.array_equal(columns, np.arange(len(columns)))
     states, changes = (rows if every else rows[:, columns] for rows in (part.states, part.changes))
     earned = part.batch.ratio * part.batch.reward
     error = earned - (states @ theta if of_reward else part.batch.ratio * (changes @ theta))
     s = states * error[:, None]
-    if clustered:
-        s = part.episodes.rows_by_cluster(s)
-    return np.asarray(s.T @ s)
+    few, summed = s[:, :n_by_row], part.episodes.rows_by_cluster(s)
+    return Several([few.T @ few, summed.T @ summed])
 
 
 def columns(batch: Batch) -> dict[str, Any]:
@@ -133,22 +137,21 @@ def fitted(model: Any, batch: Batch) -> Any:
         return model.fit(batch.phi, batch.reward, batch.phi_next, **columns(batch))
 
 
-def scores_at(rows: Part | Parts, groups: Moments, columns: Array) -> dict[tuple[bool, bool], Array]:
-    """Ω of some columns at the fit to all of them; the keys are (for the reward regression, clustered)."""
-    system = mean_system(groups)
-    theta = {True: solved(system.C, system.b), False: solved(system.A, system.b)}
-    kinds = {f"{of_reward} {summed}": (of_reward, summed) for of_reward in (True, False) for summed in (True, False)}
-    every = np.arange(len(system.b))
-    asked = {
-        name: Ask(scores, (theta[of_reward], every, clustered, of_reward)).under(0).on(on_columns, columns)
-        for name, (of_reward, clustered) in kinds.items()
-    }
-    found = vars(answer(rows, **asked))
-    return {kind: found[name] / system.n_rows for name, kind in kinds.items()}
+def omegas_of(sums: Several, n_rows: int) -> Omegas:
+    """Ω from the sums of `scores`."""
+    by_row, clustered = (omega / n_rows for omega in sums.values)
+    return by_row, clustered
+
+
+def full_scores(moments: Moments, kinds: Sequence[str] = ("reward", "td")) -> dict[str, Ask]:
+    """Asks for Ω of all columns at the fit to all of them, of the reward regression and of the TD system."""
+    system = mean_system(moments)
+    every, left = np.arange(len(system.b)), {"reward": system.C, "td": system.A}
+    return {kind: Ask(scores, (solved(left[kind], system.b), every, len(every), kind == "reward")) for kind in kinds}
 
 
 def frequencies(
-    groups: Moments, omega: dict[tuple[bool, bool], Array], n_candidates: int, n_resamples: int, random_state: int
+    groups: Moments, omegas: Mapping[str, Omegas], n_candidates: int, n_resamples: int, random_state: int
 ) -> Array:
     """Share of random halves of the log, from the sums of its groups of clusters, in which each column is kept.
 
@@ -157,12 +160,14 @@ def frequencies(
     kept = np.zeros(groups.b.shape[1])
     drawn = halves(len(groups.n_rows), n_resamples, np.random.default_rng(random_state))
 
-    def known(of_reward: bool, _: Array, columns: Array, clustered: bool) -> Array:
-        return omega[of_reward, clustered][np.ix_(columns, columns)]
+    def known(kind: str, _: Array, columns: Array, n_by_row: int) -> Omegas:
+        by_row, clustered = omegas[kind]
+        first = columns[:n_by_row]
+        return by_row[np.ix_(first, first)], clustered[np.ix_(columns, columns)]
 
     for half in track(drawn, "halves", n_resamples):
         system = mean_system(groups.total(half), n_candidates)
-        kept[select(system, partial(known, False), partial(known, True))] += 1.0
+        kept[select(system, partial(known, "td"), partial(known, "reward"))] += 1.0
     return kept[:-1] / n_resamples
 
 

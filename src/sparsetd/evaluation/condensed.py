@@ -178,7 +178,7 @@ class Condensed:
 
     def _kept(self) -> Array:
         """The features that elimination keeps, and the constant."""
-        choice, _ = choose_on(self.log.rows.in_units(self.units), self.moments)
+        choice = choose_on(self.log.rows.in_units(self.units), self.moments)
         return np.append(choice.support, len(self.names))
 
 

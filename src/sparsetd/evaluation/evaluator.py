@@ -374,7 +374,7 @@ def judge(source: Any, targets: Mapping[str, Any], settings: Settings) -> Judgem
     log, groups, first = _opened(source, targets, settings, details=len(targets) == 1)
     for name, facts in zip(targets, first.facts, strict=True):
         _check(facts, f"policy {name!r}: " if len(targets) > 1 else "")
-    before = _before_details(log, first.basis, groups, settings) if len(targets) == 1 else None
+    before = _before_details(log, first, groups, settings) if len(targets) == 1 else None
     settings.tell("finding the value and its interval, and checking it on held-out episodes")
     walks = [_policy(log, first, k, None if before is None else before[0]) for k in range(len(targets))]
     details = [] if before is None else [_detail(log, first, groups, settings, *before)]
@@ -459,23 +459,30 @@ def _heaviest(model: LinearValue, folds: Moments, columns: Array, chosen: Choice
 
 
 def _before_details(
-    log: Opened, basis: Basis, groups: Groups, settings: Settings
-) -> tuple[Choice, list[LinearValue], Array]:
-    """The features that matter, the fits without each fold, and where the tenths of their predictions begin."""
+    log: Opened, first: First, groups: Groups, settings: Settings
+) -> tuple[Choice, Array | None, list[LinearValue], Array]:
+    """The features that matter, how often halves of the log choose each, the fits without each fold, and where the
+    tenths of their predictions begin.
+    """
     settings.tell(f"choosing among {log.n_candidates} features")
-    folds, chosen, raw = basis.moments[0], basis.choice, basis.raw()
+    basis, chosen, facts = first.basis, first.basis.choice, first.facts[0]
+    folds, raw = basis.moments[0], basis.raw()
     others, bins = held_out.without_each(folds), held_out.fine_bins(LinearValue.solve(folds), folds)
     counts = Ask(held_out.prediction_counts, (held_out.thetas_of(others), bins), (groups.fold,))
-    beside = {"counts": basis.ask(counts, 0)}
+    asked = {"counts": basis.ask(counts, 0)}
+    if chosen is None:
+        few = basis if raw.rows is basis.rows else basis.on(np.arange(len(raw.columns)))
+        all_compete = settings.n_resamples and raw.groups is not None and len(raw.columns) <= choice.MAX_RIVALS
+        kinds = ("reward", "td") if all_compete else ("reward",)
+        asked |= {kind: few.ask(ask, 0) for kind, ask in choice.full_scores(raw.moments[0], kinds).items()}
+    found = vars(answer(basis.rows, **asked))
+    omegas = {kind: choice.omegas_of(found[kind], facts.n_rows) for kind in asked if kind != "counts"}
     if chosen is None and settings.estimator is not None and isinstance(raw.rows, Part):
         chosen = choice.choose(seen(raw.rows.whole().under(0), raw.views).batch, settings.estimator)
-    found = None
-    if chosen is None:
-        at_once = beside if raw.rows is basis.rows else {}
-        chosen, found = choice.choose_on(raw.rows, raw.moments[0], lambda ask: raw.ask(ask, 0), **at_once)
-    if found is None or raw.rows is not basis.rows:
-        found = answer(basis.rows, **beside)
-    return chosen, others, held_out.tenths(found.counts, bins)
+    elif chosen is None:
+        chosen = choice.choose_on(raw.rows, raw.moments[0], lambda ask: raw.ask(ask, 0), omegas["reward"])
+    kept = _kept(log, raw, chosen, omegas, groups, facts, settings) if settings.n_resamples else None
+    return chosen, kept, others, held_out.tenths(found["counts"], bins)
 
 
 def _detail(
@@ -484,6 +491,7 @@ def _detail(
     groups: Groups,
     settings: Settings,
     chosen: Choice,
+    kept: Array | None,
     others: list[LinearValue],
     begins: Array,
 ) -> Walk[Detail]:
@@ -505,7 +513,6 @@ def _detail(
         "ratios": Ask(support.ratio_counts, (edges,)),
     }
     sampling = Ask(support.sampling_influences, (facts, ages), whole=True).under(0)
-    kept = _kept(log, raw, chosen, groups, facts, settings) if settings.n_resamples else None
     found = yield {**{name: basis.ask(ask, 0) for name, ask in asked.items()}, "sampling": sampling}
     return Detail(
         choice=chosen,
@@ -524,20 +531,26 @@ def _detail(
     )
 
 
-def _kept(log: Opened, basis: Basis, chosen: Choice, groups: Groups, facts: Facts, settings: Settings) -> Array:
-    """Selection frequency of every feature."""
+def _kept(
+    log: Opened,
+    basis: Basis,
+    chosen: Choice,
+    omegas: dict[str, choice.Omegas],
+    groups: Groups,
+    facts: Facts,
+    settings: Settings,
+) -> Array:
+    """Selection frequency of every feature; `omegas` are those of all features where all of them compete."""
     settings.tell(f"choosing again on {settings.n_resamples} random halves of the log")
-    d, formed = log.n_candidates, basis.groups
-    rows = basis.rows if basis.choice is None else log.rows.in_units(basis.units)
-    near, out = choice.rivals(facts.n_rows, d, not rows.is_sparse, chosen), np.zeros(d)
-    if formed is None:
-        ask = sums(groups.group, n=groups.n).under(0).on(on_columns, near)
-        formed = answer(rows, sums=ask).sums
-    elif len(near) < d:
-        formed = formed.on(np.append(near, d))
-    out[near] = choice.frequencies(
-        formed, choice.scores_at(rows, formed, near), d, settings.n_resamples, settings.random_state
-    )
+    d, formed, near = log.n_candidates, basis.groups, np.arange(log.n_candidates)
+    if formed is None or "td" not in omegas:
+        rows = basis.rows if basis.choice is None else log.rows.in_units(basis.units)
+        near = choice.rivals(facts.n_rows, d, not rows.is_sparse, chosen)
+        formed = answer(rows, sums=sums(groups.group, n=groups.n).under(0).on(on_columns, near)).sums
+        asked = {kind: ask.under(0).on(on_columns, near) for kind, ask in choice.full_scores(formed).items()}
+        omegas = {kind: choice.omegas_of(found, facts.n_rows) for kind, found in vars(answer(rows, **asked)).items()}
+    out = np.zeros(d)
+    out[near] = choice.frequencies(formed, omegas, d, settings.n_resamples, settings.random_state)
     return out
 
 

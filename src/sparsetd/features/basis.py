@@ -15,7 +15,7 @@ on the rest shrinks towards it (`selection.shrinkage`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from itertools import product
@@ -106,23 +106,27 @@ class Basis(TransformerMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Learn the scores and lay out the functions."""
-        X = validate_data(self, X, dtype=np.float64)
         if self.max_functions < 0:
             raise ValueError(f"`max_functions` must not be negative, but it is {self.max_functions}.")
+        return self._laid_out(self._scored(X))
+
+    def _scored(self, X: Any) -> list[Array]:
+        """Learn the scores; returns those of the rows, column by column."""
+        X = validate_data(self, X, dtype=np.float64)
         points = [_points(column) for column in X.T]
         self.values_, self.scores_ = ([point[i] for point in points] for i in range(2))
-        return self._laid_out(X)
+        return [self._score_or_share(column, j) for j, column in enumerate(X.T)]
 
-    def _laid_out(self, X: Array) -> Self:
-        """Lay out the functions of columns whose scores are known."""
-        columns = range(X.shape[1])
+    def _laid_out(self, scores: list[Array]) -> Self:
+        """Lay out the functions of columns with these scores."""
+        columns = range(len(scores))
         beside = self._beside(columns if self.order is None else self.order)
-        varies = np.ptp(self._built(X, beside), axis=1) > 0  # two dummies may never be 1 together
+        built = self._built(scores.__getitem__, len(scores[0]), beside)
+        varies = np.ptp(built, axis=1) > 0  # two dummies may never be 1 together
         self.functions_ = [Function((j,)) for j in columns] + [
             f for f, kept in zip(beside, varies, strict=True) if kept
         ]
         self.owners_ = np.array([[j in f.columns for j in columns] for f in self.functions_])
-        scores = [self._score_or_share(X[:, j], j) for j in columns]
         self.centre_ = np.array([[self._side(z, j, s).mean() for s in SIDES] for j, z in enumerate(scores)])
         return self
 
@@ -134,14 +138,14 @@ class Basis(TransformerMixin, BaseEstimator):
         out[:, :d] = X
         for begin in range(0, n, BLOCK):  # what is made of a block of rows stays near the processor
             rows = slice(begin, begin + BLOCK)
-            out[rows, d:] = self._built(X[rows], self.functions_[d:]).T
+            score = cache(lambda j, some=X[rows]: self._score_or_share(some[:, j], j))
+            out[rows, d:] = self._built(score, len(out[rows]), self.functions_[d:]).T
         return out
 
-    def _built(self, X: Array, functions: Sequence[Function]) -> Array:
-        """Hinges and products of some rows: a line for each function."""
-        score = cache(lambda j: self._score_or_share(X[:, j], j))
+    def _built(self, score: Callable[[int], Array], n: int, functions: Sequence[Function]) -> Array:
+        """Hinges and products of n rows with the scores of each column: a line for each function."""
         side = cache(lambda j, which: self._side(score(j), j, which))
-        out = np.empty((len(functions), len(X)))
+        out = np.empty((len(functions), n))
         for f, line in zip(functions, out, strict=True):
             if f.sides:
                 left, right = map(side, f.columns, f.sides)
@@ -241,20 +245,20 @@ def automatic(log: Transitions, gamma: float) -> Basis | None:
     room = min(n // ROWS_EACH - d, episodes // EPISODES_EACH, most)
     if room < 1:
         return None
-    found = Basis(max_functions=0).fit(X)
-    order, fine = _promising(found, log, gamma), min(room, episodes // FINE_EACH)
-    found.set_params(max_functions=room, max_fine=fine, order=order)._laid_out(X)
+    found = Basis(max_functions=room, max_fine=min(room, episodes // FINE_EACH))
+    scores = found._scored(X)
+    found.set_params(order=_promising(found, scores, log, gamma))._laid_out(scores)
     return found if len(found.functions_) > d else None
 
 
-def _promising(scored: Basis, log: Transitions, gamma: float) -> list[int]:
+def _promising(basis: Basis, scores: list[Array], log: Transitions, gamma: float) -> list[int]:
     """The columns by the largest correlation of z or |z| with the reward or with the return from there on."""
     goes_on = np.append(log.episode[1:] == log.episode[:-1], False)
     ahead = recurrence(gamma * goes_on[::-1], log.reward[::-1, None])[::-1, 0]
     strength = np.zeros(log.observation.shape[1])
     with np.errstate(all="ignore"):  # a constant goes with nothing
         for j, column in enumerate(log.observation.T):
-            z = scored.rank_score(column, j)
+            z = basis.rank_score(column, j) if basis._flat(j) else scores[j]
             correlation = np.corrcoef([z, np.abs(z), log.reward, ahead])[:2, 2:]
             strength[j] = np.nan_to_num(np.abs(correlation)).max()
     return [int(j) for j in np.argsort(-strength, kind="stable")]

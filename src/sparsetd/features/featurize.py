@@ -177,8 +177,7 @@ def featurize(
     """
     discount = np.where(transitions.terminated, 0.0, _discounts(gamma, len(transitions)))
     phi = state_features(features, transitions.observation, sparse)
-    after = transitions.next_observation if features is None else successors(transitions)
-    phi_next = state_features(features, after, sparse)
+    phi_next = _successor_features(transitions, features, phi, sparse)
     ratio = transitions.importance_ratio()
     if policy is not None:
         pi = transitions.probabilities(policy)
@@ -211,6 +210,21 @@ def state_features(features: Any, observation: Array, sparse: bool | None = None
     if sparse is None or sparse == sp.issparse(rows):
         return rows
     return sp.csr_array(rows) if sparse else rows.toarray()
+
+
+def _successor_features(transitions: Transitions, features: Any, phi: Any, sparse: bool | None) -> Any:
+    """φ(s') of every row; φ(s) where the row terminated. Most successors are the next row's state: those are known."""
+    s, after, ended = transitions.observation, transitions.next_observation, transitions.terminated
+    if features is None:
+        return state_features(None, after, sparse)
+    if sp.issparse(phi) or sp.issparse(s) or s.ndim != 2:
+        return state_features(features, successors(transitions), sparse)
+    phi_next = np.roll(phi, -1, axis=0)
+    phi_next[ended] = phi[ended]
+    unknown = ~ended & np.append((after[:-1] != s[1:]).any(axis=1), True)
+    if unknown.any():
+        phi_next[unknown] = state_features(features, after[unknown], sparse)
+    return phi_next
 
 
 def fit_features(transitions: Transitions, features: Any) -> Any:

@@ -26,23 +26,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtr, ndtri, stdtrit
 
 from sparsetd.penalties import L1
 from sparsetd.solvers.mean import Matrix
-from sparsetd.solvers.saddle import Family, FitNorm, whitened
+from sparsetd.solvers.path_following import lars_path, sparse_rows
+from sparsetd.solvers.saddle import Family, FitNorm, rho_grid, whitened
 from sparsetd.system import Array
 
 FALSE = 0.3  # expected number of noises among d that exceed κ
 ROWS_EACH = 20  # a support of the path may have one feature for every 20 rows
 SHARE = 4  # and at most a quarter of the features: larger ones end where the start from all of them ends
 HALVINGS = 3  # the path also gives supports of a half, a quarter and an eighth of that size
+N_RHOS, LEAST_RHO = 60, 1e-3  # penalties of the path, and the least as a share of the largest
 EMPTY = 1e-15  # a variance below this share of the largest is rounding
+SINGULAR = 1e13  # a system with a larger condition number counts as singular: hardly a digit is left
 COPY = 1e-12  # two columns are copies if 1 − |correlation| is no larger than this
 
-# Ω of the scores at θ on some columns: row by row, or summed over episodes first.
-Scores = Callable[[Array, Array, bool], Array]
+# Ω of the scores at θ on some columns: row by row for the first n of them, and summed over episodes first for all.
+Scores = Callable[[Array, Array, int], tuple[Array, Array]]
 N_TESTED = 100  # features outside that are tested, those with the largest scores: Ω of all would be too large
 
 
@@ -65,12 +67,12 @@ class MeanSystem:
     @property
     def threshold(self) -> float:
         """κ: as many as `FALSE` of the candidates are expected to exceed it by chance."""
-        return float(norm.isf(0.5 * FALSE / max(self.n_candidates, 2)) ** 2)
+        return float(ndtri(0.5 * FALSE / max(self.n_candidates, 2)) ** 2)
 
     @property
     def clustered_threshold(self) -> float:
         """κ for Student's law with this number of clusters: as improbable as κ is under the normal law."""
-        return float(student.isf(norm.sf(np.sqrt(self.threshold)), max(self.n_clusters - 1, 1)) ** 2)
+        return float(stdtrit(max(self.n_clusters - 1, 1), ndtr(-np.sqrt(self.threshold))) ** 2)
 
     def on(self, columns: Array) -> MeanSystem:
         square = np.ix_(columns, columns)
@@ -91,19 +93,19 @@ def select(system: MeanSystem, scores: Scores, reward_scores: Scores) -> Array:
     """
     every = distinct(system.C)
     kept = np.union1d(eliminate(system.of_reward(), reward_scores), np.flatnonzero(system.free))
-    # One at a time: a feature that enters often explains the scores of its neighbours as well.
-    while (entering := _asked_for(system, scores, kept, every)) is not None:
+    entering, omegas = _asked_for(system, scores, kept, every)
+    while entering is not None:  # one at a time: what enters often explains the scores of its neighbours as well
         kept = np.union1d(kept, entering)
+        entering, omegas = _asked_for(system, scores, kept, every)
     # Row by row first, because that Ω is known better; clustered last, because that is what the errors really are.
-    for clustered, bound in ((False, system.threshold), (True, system.clustered_threshold)):
-        few = system.on(kept)
-        omega = scores(solved(few.A, few.b), kept, clustered)
-        kept = kept[survivors(few, omega, np.arange(len(kept)), bound)]
-    return kept
+    left = kept[survivors(system.on(kept), omegas[0], np.arange(len(kept)), system.threshold)]
+    few = system.on(left)
+    clustered = omegas[1] if len(left) == len(kept) else scores(solved(few.A, few.b), left, 0)[1]
+    return left[survivors(few, clustered, np.arange(len(left)), system.clustered_threshold)]
 
 
-def _asked_for(system: MeanSystem, scores: Scores, kept: Array, every: Array) -> int | None:
-    """The column outside `kept` whose score stands out most; None if no score does.
+def _asked_for(system: MeanSystem, scores: Scores, kept: Array, every: Array) -> tuple[int | None, tuple[Array, Array]]:
+    """The column outside `kept` whose score stands out most, None if no score does; and Ω of those that are kept.
 
     t_j = N s_j / √ω_j with ω_j that of s_j − A_{jS}A_SS⁻¹s_S, S the columns that are kept.
     """
@@ -112,31 +114,31 @@ def _asked_for(system: MeanSystem, scores: Scores, kept: Array, every: Array) ->
     score = system.b - system.A[:, kept] @ theta
     size = np.abs(score[outside]) / np.sqrt(np.maximum(np.diag(system.C)[outside], np.finfo(float).tiny))
     tested = np.sort(outside[np.argsort(-size, kind="stable")[:N_TESTED]])
+    k, some = len(kept), np.concatenate([kept, tested])
+    by_row, omega = scores(np.append(theta, np.zeros(len(tested))), some, k)
+    own_omegas = by_row, omega[:k, :k]
     if not len(tested):
-        return None
-    some = np.concatenate([kept, tested])
-    omega = scores(np.append(theta, np.zeros(len(tested))), some, True)
-    k = len(kept)
+        return None, own_omegas
     W = solved(system.A[np.ix_(kept, kept)].T, system.A[np.ix_(tested, kept)].T).T
     own = np.diag(omega)[k:]
     spread = own - 2 * (W * omega[k:, :k]).sum(axis=1) + ((W @ omega[:k, :k]) * W).sum(axis=1)
     sure = spread > EMPTY * own.max(initial=0.0)
     statistic = np.where(sure, system.n_rows * score[tested] ** 2 / np.where(sure, spread, 1.0), 0.0)
     best = int(np.argmax(statistic))
-    return int(tested[best]) if statistic[best] > system.clustered_threshold else None
+    return int(tested[best]) if statistic[best] > system.clustered_threshold else None, own_omegas
 
 
 def eliminate(system: MeanSystem, scores: Scores) -> Array:
     """The columns that are kept, with the free ones. Only the first of several multiples of one column can be."""
     every = distinct(system.C)
     if len(every) < len(system.b):
-        return every[eliminate(system.on(every), lambda theta, some, summed: scores(theta, every[some], summed))]
+        return every[eliminate(system.on(every), lambda theta, some, n: scores(theta, every[some], n))]
     theta = solved(system.A, system.b)
-    omega = scores(theta, every, False)
+    omega, _ = scores(theta, every, len(every))
     kept = [survivors(system, omega, S, system.threshold) for S in (every, *supports(system))]
     union = np.unique(np.concatenate(kept))
     few = system.on(union)
-    clustered = scores(solved(few.A, few.b), union, True)
+    _, clustered = scores(solved(few.A, few.b), union, 0)
     return union[survivors(few, clustered, np.arange(len(union)), system.clustered_threshold)]
 
 
@@ -148,16 +150,30 @@ def distinct(C: Array) -> Array:
 
 
 def supports(system: MeanSystem) -> list[Array]:
-    """The last supports of the path in the metric of C with at most m, m/2, m/4, m/8 features, m = min(N/20, d/4)."""
+    """The last supports of a path of the reward regression with at most m, m/2, m/4, m/8 features, m = min(N/20, d/4).
+
+    The path is that of ‖C^{-1/2}(b − Cθ)‖₂ + ρ‖θ‖₁ at 60 values of ρ. It runs through the solutions of the Lasso: where
+    the bound on the scores b − Cθ is t, ρ is t divided by the first term.
+    """
     most = min(system.n_rows // ROWS_EACH, len(system.b) // SHARE)
     limits = [most // 2**k for k in range(HALVINGS + 1) if most // 2**k]
-    family = family_on(system) if limits else None
+    if not limits:
+        return []
+    n_steps = most + most // 2 + 1  # until more than `most` features are in, though some leave on the way
+    walk = lars_path(lambda i: system.C[:, i], system.b, 0.0, np.where(system.free, 0.0, 1.0), n_steps)
+    if walk.t[0] == 0:
+        return []
+    thetas = sparse_rows(walk.indices, walk.values, len(system.b)).toarray()
+    left = system.b - thetas @ system.C
+    size = np.einsum("ij,ji->i", left, solved(system.C, left.T))
+    rhos = np.minimum.accumulate(walk.t / np.sqrt(np.maximum(size, np.finfo(float).tiny)))
+    known = (thetas != 0) | system.free
+    until = np.vstack([known[:1], known[:-1] | known[1:]])  # what is not zero between the knot before and each
+    passed = np.searchsorted(-rhos, -rho_grid(rhos[0], N_RHOS, LEAST_RHO))
     found: dict[int, Array] = {}
-    for mask in family.supports(60, 1e-3) if family is not None else ():
-        support = np.flatnonzero(mask)
+    for knot in np.unique(passed[passed < len(until)]):
+        support = np.flatnonzero(until[knot])
         found |= {limit: support for limit in limits if len(support) <= limit + system.free.sum()}
-        if len(support) > limits[0]:
-            break
     return list(found.values())
 
 
@@ -173,7 +189,9 @@ def family_on(system: MeanSystem) -> Family | None:
 def survivors(system: MeanSystem, omega: Array, start: Array, threshold: float) -> Array:
     """The columns of `start` that survive the elimination; they are numbered as in `system` and Ω."""
     few = system.on(start)
-    inverse = np.linalg.pinv(few.A) if _singular(few.A) else np.linalg.inv(few.A)
+    inverse = inverse_of(few.A)
+    if inverse is None:
+        inverse = np.linalg.pinv(few.A)
     theta, left = inverse @ few.b, np.arange(len(start))
     V = inverse @ omega[np.ix_(start, start)] @ inverse.T / few.n_rows
     least = EMPTY * np.diag(V).max(initial=np.finfo(float).tiny)
@@ -196,9 +214,15 @@ def survivors(system: MeanSystem, omega: Array, start: Array, threshold: float) 
 
 def solved(A: Array, b: Array) -> Array:
     """A⁻¹b, the shortest solution where A is singular."""
-    return np.asarray(np.linalg.lstsq(A, b, rcond=None)[0] if _singular(A) else np.linalg.solve(A, b))
+    inverse = inverse_of(A)
+    return np.asarray(np.linalg.lstsq(A, b, rcond=None)[0] if inverse is None else inverse @ b)
 
 
-def _singular(A: Array) -> bool:
-    # The 1-norm costs one factorisation, and beyond 1e13 a solution has hardly a digit left.
-    return bool(A.size and np.linalg.cond(A, 1) > 1e13)
+def inverse_of(A: Array) -> Array | None:
+    """A⁻¹; None where A is singular."""
+    try:
+        inverse = np.linalg.inv(A)
+    except np.linalg.LinAlgError:
+        return None
+    condition = np.linalg.norm(A, 1) * np.linalg.norm(inverse, 1) if A.size else 1.0
+    return inverse if condition <= SINGULAR else None

@@ -183,15 +183,15 @@ def chosen_features(table: Table, batch: Batch, family: Family) -> Array:
     )
     begins = np.flatnonzero(np.diff(cluster, prepend=-1))
 
-    def omega(s: Array, clustered: bool) -> Array:
-        summed = np.add.reduceat(s, begins) if clustered else s
-        return np.asarray(summed.T @ summed / n)
+    def omegas(s: Array, n_by_row: int) -> tuple[Array, Array]:
+        few, summed = s[:, :n_by_row], np.add.reduceat(s, begins)
+        return few.T @ few / n, summed.T @ summed / n
 
-    def scores(theta: Array, some: Array, clustered: bool) -> Array:
-        return omega(e[:, some] * (batch.reward - (phi - psi)[:, some] @ theta)[:, None], clustered)
+    def scores(theta: Array, some: Array, n_by_row: int) -> tuple[Array, Array]:
+        return omegas(e[:, some] * (batch.reward - (phi - psi)[:, some] @ theta)[:, None], n_by_row)
 
-    def reward_scores(theta: Array, some: Array, clustered: bool) -> Array:
-        return omega(phi[:, some] * (reward - phi[:, some] @ theta)[:, None], clustered)
+    def reward_scores(theta: Array, some: Array, n_by_row: int) -> tuple[Array, Array]:
+        return omegas(phi[:, some] * (reward - phi[:, some] @ theta)[:, None], n_by_row)
 
     return columns[select(system, scores, reward_scores)]
 
