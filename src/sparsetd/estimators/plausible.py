@@ -54,7 +54,7 @@ class Watch:
         )
 
     def _vanish(self) -> bool:
-        """Whether there are features other than zero, but none of a size to speak of; the first one that is tells."""
+        """Whether some features are not zero, but all of them are tiny. The first larger one settles it."""
         largest = 0.0
         for rows in self.probes:
             numbers = rows.data if sp.issparse(rows) else rows
