@@ -20,7 +20,7 @@ from fuzz.test_findings import refused
 from sparsetd import LSTD, Transitions, ValueFunction
 from sparsetd.estimators import model_file
 from sparsetd.features import Fourier, Polynomial, RBFGrid, Tabular, TileCoding
-from sparsetd.logs import checks, inspect, read, read_batches, text
+from sparsetd.logs import checks, files, inspect, read, read_batches, text
 from sparsetd.logs.sharding import shard
 from sparsetd.storage import container
 from sparsetd.storage.container import CorruptFileError
@@ -283,3 +283,15 @@ def test_columns_that_a_model_file_only_claims_are_refused(tmp_path: Path) -> No
     container.write(path, model_file.KIND, meta, arrays)
     with at_most(100 * MIB), pytest.raises(CorruptFileError, match="claim more memory"):
         model_file.load(small(path))
+
+
+def test_a_page_that_claims_to_unpack_to_much_is_refused_before_room_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({"obs_x": [1.0, 2.0], "reward": [0.0, 1.0], "terminated": [True, True]}), path)
+    assert len(read(path)) == 2
+    monkeypatch.setattr(files, "HARMLESS_PAGE", 1)
+    monkeypatch.setattr(files, "SHRUNK", 0)
+    with pytest.raises(ValueError, match="in one page: it is damaged"):
+        read(path)

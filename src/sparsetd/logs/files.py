@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,11 @@ PARQUET = (".parquet", ".pq")
 METADATA = b"sparsetd"  # the key in a Parquet file under which notes on its making travel
 MAGIC = b"ARROW1"  # an Arrow file begins and ends with it; a stream does not
 ROW_GROUPS, COLUMNS, ABOUT, PATH, N_VALUES = 4, 1, 3, 3, 5  # fields of a footer that lead to the sizes of lists
+DATA_AT, DICTIONARY_AT, COMPRESSED = 9, 11, 7  # fields that say where the pages of a column are
+UNPACKED, PACKED = 2, 3  # fields of a page's header: its sizes
+HARMLESS_PAGE = 2**26  # bytes; writers end a page at about a megabyte
+MOST_TEXT = 2**24  # bytes of a text in a footer or in the header of a page
+MOST_WALKED = 2**28  # bytes of a file whose pages are looked at: a larger one may well unpack to much
 TAIL = 8  # bytes after the footer of a Parquet file: its length and a magic word
 LONGEST_HEADER = 2**14  # of an array in an .npz archive; NumPy itself reads no more than 10,000 bytes
 
@@ -111,6 +116,7 @@ def rows_of(path: Path, metadata: Any, most_rows: int) -> int:
             much = f"{size / 2**30:.1f} GiB in one row group, beyond {min(size, checks.MOST) / 2**30:.1f}"
             raise ValueError(f"{path.name} would unpack to {much}: write smaller ones.")
         widest = max(widest, size // max(group.num_rows, 1))
+    _refuse_large_pages(path)
     return max(1, min(rows_at_once(most_rows, metadata.num_columns), checks.MOST // widest))
 
 
@@ -189,18 +195,57 @@ def entries_of_lists(path: Path) -> list[int]:
     pyarrow would tell, but it ends the process where a damaged footer describes a column wrongly. So the footer is read
     here, as Thrift's compact protocol writes it: a structure is a dictionary of its fields by number, a list a list.
     """
+    groups = _footer(path)[ROW_GROUPS]
+    with _damage_said(path):
+        return [sum(map(_entries, group[COLUMNS])) for group in groups]
+
+
+def _refuse_large_pages(path: Path) -> None:
+    """Refuse a small file with a page that claims to unpack to very much more than the file.
+
+    pyarrow makes room for what the header of a page claims before it looks at the page.
+    """
+    size = path.stat().st_size
+    if size > MOST_WALKED:
+        return
+    with _damage_said(path, "the header of a page"), path.open("rb") as file:
+        for group in _footer(path)[ROW_GROUPS]:
+            claimed = max((most for column in group[COLUMNS] for most in _pages(file, column[ABOUT], size)), default=0)
+            if claimed > HARMLESS_PAGE and claimed > SHRUNK * size:
+                much = f"{claimed / 2**30:.1f} GiB in one page"
+                raise ValueError(f"{path.name} would unpack to {much}: it is damaged, write it again.")
+
+
+def _pages(file: BinaryIO, about: dict[int, Any], size: int) -> Iterator[int]:
+    """What each page of a column claims to unpack to."""
+    at = min((about[name] for name in (DATA_AT, DICTIONARY_AT) if about.get(name)), default=-1)
+    if at < 0:
+        raise EOFError
+    end = min(at + about[COMPRESSED], size)
+    while at < end:
+        file.seek(at)
+        page = _structure(file)
+        yield page[UNPACKED]
+        at = file.tell() + max(page[PACKED], 0)
+
+
+def _footer(path: Path) -> dict[int, Any]:
     with path.open("rb") as file:
         size = file.seek(0, io.SEEK_END)
         file.seek(max(size - TAIL, 0))
         length = int.from_bytes(file.read(4), "little")
         file.seek(max(size - TAIL - length, 0))
         footer = io.BytesIO(file.read(min(length, size)))
+    with _damage_said(path):
+        return _structure(footer)
+
+
+@contextmanager
+def _damage_said(path: Path, where: str = "its footer") -> Iterator[None]:
     try:
-        return [sum(map(_entries, group[COLUMNS])) for group in _structure(footer)[ROW_GROUPS]]
-    except (EOFError, KeyError, TypeError, RecursionError):
-        raise ValueError(
-            f"{path.name} is not a readable Parquet file (its footer is damaged): write it again."
-        ) from None
+        yield
+    except (EOFError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        raise ValueError(f"{path.name} is not a readable Parquet file ({where} is damaged): write it again.") from None
 
 
 def _entries(column: dict[int, Any]) -> int:
@@ -208,7 +253,7 @@ def _entries(column: dict[int, Any]) -> int:
     return int(about[N_VALUES]) if len(about[PATH]) > 1 else 0
 
 
-def _structure(data: io.BytesIO) -> dict[int, Any]:
+def _structure(data: BinaryIO) -> dict[int, Any]:
     fields: dict[int, Any] = {}
     number = 0
     while head := _byte(data):
@@ -218,7 +263,7 @@ def _structure(data: io.BytesIO) -> dict[int, Any]:
     return fields
 
 
-def _value(data: io.BytesIO, kind: int) -> Any:
+def _value(data: BinaryIO, kind: int) -> Any:
     if kind in (1, 2, 3):
         return _byte(data)
     if kind in (4, 5, 6):
@@ -226,7 +271,10 @@ def _value(data: io.BytesIO, kind: int) -> Any:
     if kind == 7:
         return data.read(8)
     if kind == 8:
-        return data.read(_varint(data))
+        size = _varint(data)
+        if size > MOST_TEXT:  # a file makes room for what it is asked for, whether it is there or not
+            raise EOFError
+        return data.read(size)
     if kind in (9, 10):
         head = _byte(data)
         size = _varint(data) if head >> 4 == 15 else head >> 4
@@ -236,14 +284,14 @@ def _value(data: io.BytesIO, kind: int) -> Any:
     raise TypeError("maps do not occur in a footer")
 
 
-def _byte(data: io.BytesIO) -> int:
+def _byte(data: BinaryIO) -> int:
     found = data.read(1)
     if not found:
         raise EOFError
     return found[0]
 
 
-def _varint(data: io.BytesIO) -> int:
+def _varint(data: BinaryIO) -> int:
     value = shift = 0
     while (byte := _byte(data)) & 128:
         value |= (byte & 127) << shift
@@ -251,7 +299,7 @@ def _varint(data: io.BytesIO) -> int:
     return value | byte << shift
 
 
-def _number(data: io.BytesIO) -> int:
+def _number(data: BinaryIO) -> int:
     """A signed number; its sign is the last bit (zigzag)."""
     value = _varint(data)
     return value >> 1 ^ -(value & 1)
