@@ -131,7 +131,9 @@ def cluster() -> Iterator[tuple[Engine, Callable[[], Any]]]:
     from sparsetd.logs.dask import Dask
 
     def kill() -> None:
-        os.kill(random.choice(list(client.run(os.getpid).values())), signal.SIGKILL)
+        alive = list(client.run(os.getpid).values())
+        if alive:  # both may be on their way back from earlier kills
+            os.kill(random.choice(alive), signal.SIGKILL)
 
     quiet: dict[str, Any] = {"dashboard_address": None, "memory_limit": 0}
     with LocalCluster(n_workers=2, threads_per_worker=1, **quiet) as local, Client(local) as client:
