@@ -74,6 +74,8 @@ def test_values_that_a_model_was_fitted_with_are_asked_for(logs: dict[str, str],
     settings = ["--method", "TDC", "--gamma", "0.9", "--quiet"]
     assert main(["fit", source, "--out", model, *named, "--column", "values=sizes", *settings]) == 0
     assert main(["predict", model, source, *named]) == 2
+    assert main(["shard", source, "--out", str(tmp_path / "shards"), *named, "--column", "values=sizes"]) == 0
+    assert main(["predict", model, str(tmp_path / "shards"), "--quiet"]) == 0
     assert "name it with --column values=NAME" in capsys.readouterr().err
 
 

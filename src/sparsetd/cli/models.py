@@ -15,7 +15,7 @@ from scipy.sparse import issparse
 
 from sparsetd.cli import options
 from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
-from sparsetd.logs.door import Log
+from sparsetd.logs.door import Log, manifest_of
 from sparsetd.logs.prepare import prepare
 from sparsetd.logs.reading import array, observed
 from sparsetd.logs.schema import ALIASES, SIZES, SPARSE, in_order
@@ -327,7 +327,8 @@ def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
 
     values: list[Any] = []
     episode: list[Any] = []
-    asked = {role: names for role, names in args.column if role in (*STATE, *SPARSE, *SIZES, "sql")}
+    known = {**manifest_of(args.log)["columns"], **dict(args.column)}
+    asked = {role: names for role, names in known.items() if role in (*STATE, *SPARSE, *SIZES, "sql")}
     notes = model_file.read_notes(args.model)  # how the model was fitted
     buckets, weights = notes.get("buckets"), notes.get("values")
     source = args.log if args.like is None else prepare(args.log, like=args.like).columns

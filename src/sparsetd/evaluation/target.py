@@ -37,12 +37,11 @@ from sparsetd.evaluation.behavior import BehaviorPolicy, Calibrated, estimate_be
 from sparsetd.features.featurize import successors
 from sparsetd.logs import Transitions
 from sparsetd.logs.checks import reason, show
-from sparsetd.logs.door import files_of
+from sparsetd.logs.door import files_of, manifest_of
 from sparsetd.logs.files import action_names
 from sparsetd.logs.policy import chosen, discrete, is_whole, shares
 from sparsetd.logs.rules import AS_WAS_DONE, Clause, Family, Rule, is_rule, policy
 from sparsetd.logs.schema import folded, listed, names_in, nearest
-from sparsetd.logs.sharding import roles_in_shards
 from sparsetd.system import Array
 
 BEHAVIOR = "the logged behaviour itself"
@@ -217,7 +216,7 @@ def reading(form: Any, source: Any) -> tuple[Any, dict[str, Any]]:
     if not isinstance(form, str) or is_named(form) or is_rule(form) or _is_action(form, actions):
         return form, dict(OTHERS_NONE)
     if form == "target_prob":  # the role, whatever the shards of a log call its column
-        form = roles_in_shards(source).get("target_prob") or form
+        form = manifest_of(source)["columns"].get("target_prob") or form
     return None, {"target_prob": form, "ratio": None}
 
 

@@ -119,14 +119,6 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
 
 
-def roles_in_shards(source: Any) -> dict[str, Any]:
-    """The names of the columns by role in a folder of shards; nothing for any other source."""
-    folder = Path(source) if isinstance(source, (str, Path)) else None
-    if folder is None or not (folder / MANIFEST).is_file():
-        return {}
-    return dict(_manifest(folder)["columns"])
-
-
 def _is_done(folder: Path, plan: str) -> bool:
     """Return whether the shards of this plan are complete."""
     manifest = folder / MANIFEST
