@@ -2,6 +2,7 @@
 
     python -m benchmarks many-rows --millions 100             two Dask workers, one of them killed in every reading
     python -m benchmarks many-rows --millions 10 --engine processes
+    python -m benchmarks many-rows --millions 1 --engine here     in this process, with the CPU seconds
 
 The log has 20 columns (seed 0). Every file holds half of the rows of two neighbouring blocks, shuffled: episodes
 are torn apart and cross files. An episode ends after each row with probability 0.1, and the reward is x₀ + a/2 + noise,
@@ -34,7 +35,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from sparsetd.evaluation import evaluate
-from sparsetd.logs.engines import Engine, Processes
+from sparsetd.logs.engines import Engine, Processes, Serial
 
 BLOCK, COLUMNS, GAMMA, ENDS, TARGET = 1_000_000, 20, 0.9, 0.1, 0.7
 
@@ -145,10 +146,19 @@ def processes() -> Iterator[tuple[Engine, Callable[[], Any]]]:
     yield Processes(2), lambda: None
 
 
+@contextmanager
+def here() -> Iterator[tuple[Engine, Callable[[], Any]]]:
+    yield Serial(), lambda: None
+
+
+ENGINES = {"dask": cluster, "processes": processes, "here": here}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--millions", type=int, default=10)
-    parser.add_argument("--engine", choices=("dask", "processes"), default="dask")
+    parser.add_argument("--engine", choices=ENGINES, default="dask")
+    parser.add_argument("--raw", action="store_true", help="evaluate the columns as they are, without a basis")
     parser.add_argument("--folder", help="where the files go for the time of the run (default: a temporary folder)")
     args = parser.parse_args()
     n_rows = args.millions * BLOCK
@@ -161,11 +171,13 @@ def main() -> None:
         took, cpu, most, n_shards = json.loads(said)
         print(f"shard: {took:.0f} s, {cpu:.0f} CPU s, {1e6 * cpu / n_rows:.2f} µs a row; {n_shards} shards, ", end="")
         print(f"peak {most:.2f} GiB", flush=True)
-        with cluster() if args.engine == "dask" else processes() as (engine, disturb):
-            watched, begun = Watched(engine, disturb, n_rows), time.time()
-            result = evaluate(str(parts), "target_prob", gamma=GAMMA, engine=watched)
+        with ENGINES[args.engine]() as (engine, disturb):
+            how: dict[str, Any] = {"features": None} if args.raw else {}
+            watched, begun, cpu = Watched(engine, disturb, n_rows), time.time(), time.process_time()
+            result = evaluate(str(parts), "target_prob", gamma=GAMMA, engine=watched, **how)
             truth, (low, high) = TARGET * 0.5 / (1 - (1 - ENDS) * GAMMA), result.interval
-            print(f"evaluate {n_rows:,} rows: {time.time() - begun:.0f} s")
+            spent = f", {time.process_time() - cpu:.1f} CPU s" if args.engine == "here" else ""
+            print(f"evaluate {n_rows:,} rows: {time.time() - begun:.0f} s{spent}")
             print(f"value {result.value!r} ({low:.5f} to {high:.5f}); the truth is {truth:.5f}")
             print(f"peak: driver {peak(os.getpid()):.2f} GiB, largest worker {watched.largest:.2f} GiB")
 
