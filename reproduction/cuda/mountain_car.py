@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from sparsetd.problems import mountain_car as car
-from sparsetd.sweeps.cuda.job import Inputs, Job
-from sparsetd.sweeps.cuda.launch import cupy, fresh_state, stream
+from sparsetd.sweeps.cuda.job import Inputs, Job, shape_of
+from sparsetd.sweeps.cuda.launch import cupy, stream
 
 GRIDS = (2, 4, 8, 16, 32)
 A = car.N_ACTIONS
@@ -172,6 +172,15 @@ def steps_to_goal(
     return steps
 
 
+def fresh_state(jobs: Sequence[Job], runs: int, n_features: int) -> tuple[Any, Any]:
+    """Vectors and scalars of `runs` runs of the kernel before their first row, on the device."""
+    cp, shape = cupy(), shape_of(list(jobs), n_features, A, np.float32, origin=False)
+    vectors = 2 * jobs[0].table.n_blocks + 3
+    scalars = cp.zeros((runs, 13))
+    scalars[:, 8:10] = 1.0  # projections that wait
+    return cp.zeros((runs, vectors, A, shape.width), cp.float32), scalars
+
+
 def online(
     jobs: Sequence[Job], job: Any, start: Any, columns: Any, uniforms: Any, *, epsilon: float = 0.1,
     n_steps: int = 200, grids: Sequence[int] = GRIDS,
@@ -184,7 +193,7 @@ def online(
     cp, (runs, episodes), (kind, width, unit, gamma) = cupy(), start.shape[:2], columns
     first, draws, gamma = cp.asarray(start), cp.asarray(uniforms), cp.asarray(gamma)
     d, index = sum(g * g for g in grids) + 1, cp.arange(runs)
-    memory, theta = fresh_state(jobs, runs, d, A), cp.zeros((runs, A, d), cp.float32)
+    memory, theta = fresh_state(jobs, runs, d), cp.zeros((runs, A, d), cp.float32)
     fixed = (cp.ones((1, 1)), cp.zeros((1, 1)), cp.asarray(job), index, cp.zeros_like(index), index)
     for episode in range(episodes):
         state = first[:, episode]

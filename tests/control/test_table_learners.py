@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sparsetd.control import GreedyGQ, GreedyROGQ, Step
+from sparsetd import TD
+from sparsetd.control import EstimatorLearner, GreedyGQ, GreedyROGQ, Step
 
 A, D = 3, 4
 
@@ -81,3 +82,18 @@ def test_action_values_are_the_products_with_each_block():
     learner.theta[:] = rng.normal(size=(A, D))
     phi = rng.normal(size=D)
     assert learner.values(phi) == pytest.approx(learner.theta @ phi)
+
+
+@pytest.mark.parametrize("n_actions", [2, 3, 5, 7])
+@pytest.mark.parametrize("n_features", [3, 50, 256, 1001])
+def test_actions_of_equal_weights_have_equal_values(n_actions, n_features):
+    """Ties are shared, so rounding must not break them; a matrix product of BLAS does, for some of these shapes."""
+    weights, phi = np.random.default_rng(0).normal(size=(2, n_features))
+    learners = GreedyGQ(n_actions, n_features, 0.9), GreedyROGQ(n_actions, n_features, 0.9)
+    for learner in learners:
+        learner.x[1] = weights
+    model = TD()
+    model.coef_ = np.tile(weights, n_actions)
+    for learner in (*learners, EstimatorLearner(model, n_actions, n_features, 0.9)):
+        assert len(set(learner.values(phi))) == 1
+        assert learner.values(phi)[0] == pytest.approx(weights @ phi)

@@ -67,6 +67,16 @@ class Learner(Protocol):
     def update(self, step: Step) -> float: ...
 
 
+def action_values(weights: Array, phi: Array) -> Array:
+    """θ_aᵀφ for every action a, each sum taken in the same order.
+
+    Actions with the same weights must have the same value, because the greedy rule shares ties. A matrix product of
+    BLAS may take some rows in another order than others, which breaks ties in the last bit, and on every processor
+    in another way.
+    """
+    return np.asarray(np.sum(weights * phi, axis=1))
+
+
 @dataclass
 class _TableLearner:
     """What both learners share: the table of GQ(λ) on stacked features, a trace, and steps that may shorten.
@@ -107,7 +117,7 @@ class _TableLearner:
         return self.x[1]
 
     def values(self, phi: Array) -> Array:
-        return np.asarray(self.theta @ phi)
+        return action_values(self.theta, phi)
 
     def begin(self) -> None:
         self._into = 0.0
@@ -247,7 +257,7 @@ class EstimatorLearner:
 
     def values(self, phi: Array) -> Array:
         coef = getattr(self.estimator, "coef_", None)
-        return np.zeros(self.n_actions) if coef is None else coef.reshape(self.n_actions, -1) @ phi
+        return np.zeros(self.n_actions) if coef is None else action_values(coef.reshape(self.n_actions, -1), phi)
 
     def begin(self) -> None:
         self._start = True

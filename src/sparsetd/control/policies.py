@@ -107,7 +107,7 @@ def epsilon_greedy(values: Values, epsilon: float) -> ValuePolicy:
 
 
 def softmax(values: Values, temperature: float) -> ValuePolicy:
-    """Choose actions with probabilities that grow exponentially with their values, the milder the higher T.
+    """Choose actions with probabilities that grow exponentially with their values; a high temperature evens them out.
 
     π(a|s) ∝ exp(q(s, a) / T).
 

@@ -1,14 +1,14 @@
 """`sweep`: every setting with every seed, in parallel, kept as it goes.
 
-The work is cut into pieces (one seed, a few settings) in an order that depends on nothing but the sweep itself. A piece
-that is done is an entry of a `Cache`: a sweep that was interrupted goes on where it stopped when it is called again
-with the same folder, and one with more seeds runs only these. Neither the number of workers nor their fate changes a
-byte of the table.
+The work is cut into pieces (one seed, a few settings) in an order that depends only on the sweep itself. A piece that
+is done is an entry of a `Cache`: a sweep that was interrupted goes on where it stopped when it is called again with the
+same folder, and one with more seeds runs only these. Neither the number of workers nor their fate changes a byte of the
+table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,8 @@ def sweep(
         raise ValueError("the discount belongs to the data, whose rows hold it: sweep data made with each gamma apart")
     task = _task(data, metric, len(which) > 1, options)
     settings = settings_of(learners, grid, n_runs)
-    pieces = [(s, part) for s in which for part in _parts(len(settings), task.together)]
+    starts, every = range(0, len(settings), task.together), list(range(len(settings)))
+    pieces = [(s, every[first : first + task.together]) for s in which for first in starts]
     kept = Cache(None if out is None else Path(out) / "rows", tidy=True)
     keys = _keys(task, settings, pieces, dtype if backend == "cuda" else "float64") if out is not None else pieces
     found = {i: rows for i, key in enumerate(keys) if (rows := kept.get(str(key))) is not None}
@@ -114,10 +115,6 @@ def _task(data: Any, metric: Metric, several: bool, options: dict[str, Any]) -> 
             f"a sweep runs on a Batch of rows, a finite problem or a Control task, not on {type(data).__name__}"
         )
     return Prediction(data, metric, resampled=resampled, **options)
-
-
-def _parts(n: int, size: int) -> Iterator[list[int]]:
-    return (list(range(first, min(first + size, n))) for first in range(0, n, size))
 
 
 def _run(

@@ -23,9 +23,10 @@ from math import prod
 from typing import Any, Literal
 
 import numpy as np
+from scipy.linalg import orth
 from sklearn.base import clone
 
-from sparsetd.control import Episode, Rule, online
+from sparsetd.control import Rule, online
 from sparsetd.estimators.validation import check_parameters, nearest
 from sparsetd.problems import FiniteMDP
 from sparsetd.selection.episodes import drawn_again
@@ -135,9 +136,7 @@ class Distance:
 def distance(name: str, data: Batch | FiniteMDP) -> Distance:
     """The error of that name on a log or a finite problem."""
     if name not in NAMES:
-        raise ValueError(
-            f"metric {name!r} is not known: choose from {', '.join(NAMES)}, or pass a function of the model"
-        )
+        raise ValueError(f"{nearest('metric', name, NAMES)}, or pass a function of the model")
     if data.n_features > LARGEST:
         raise ValueError(
             f"metric {name!r} would square {data.n_features} features: pass a function of the fitted model instead"
@@ -148,7 +147,7 @@ def distance(name: str, data: Batch | FiniteMDP) -> Distance:
         root = np.sqrt(data.xi)
         return Distance(root * data.value, root[:, None] * data.features)
     left, reward, change = _weighted(data)
-    basis = left if name == "neu" else _orthonormal(left)
+    basis = left if name == "neu" else orth(left)
     return Distance(basis.T @ reward, basis.T @ change, squared=name in ("mspbe", "neu"))
 
 
@@ -162,12 +161,6 @@ def _weighted(data: Any) -> tuple[Array, Array, Array]:
     phi = dense(data.phi)
     change = phi - data.discount[:, None] * dense(data.phi_next)
     return phi / np.sqrt(len(data)), weight * data.reward, weight[:, None] * change
-
-
-def _orthonormal(columns: Array) -> Array:
-    """A basis of the span of the columns, which may depend on one another."""
-    left, size, _ = np.linalg.svd(columns, full_matrices=False)
-    return np.asarray(left[:, size > max(columns.shape) * np.finfo(np.float64).eps * size[0]])
 
 
 PROBE = 64  # rows or steps of a short run that shows what the functions of the user's compute
@@ -281,7 +274,7 @@ class Control:
             n_episodes=self.n_episodes, max_steps=self.max_steps,
         )  # fmt: skip
         last = episodes[-max(1, self.n_episodes // 10) :]
-        told = {"return": _mean(last, "total"), "steps": _mean(last, "steps")}
+        told = {"return": float(np.mean([e.total for e in last])), "steps": float(np.mean([e.steps for e in last]))}
         status = "finished" if episodes[-1].finite else "diverged"
         return {**told, "status": status, "curve": [float(e.total) for e in episodes]}
 
@@ -325,9 +318,4 @@ def _take(model: Any, data: Batch, rows: slice, first: bool) -> None:
     part = data[rows]
     start = part.start.copy()
     start[:1] |= first
-    columns = {"ratio": part.ratio, "discount": part.discount, "start": start, "interest": part.interest}
-    model.partial_fit(part.phi, part.reward, part.phi_next, **columns)
-
-
-def _mean(episodes: list[Episode], name: str) -> float:
-    return float(np.mean([getattr(e, name) for e in episodes]))
+    model.partial_fit(part.phi, part.reward, part.phi_next, **part.columns | {"start": start})

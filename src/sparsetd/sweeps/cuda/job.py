@@ -6,7 +6,7 @@ The features of the rows are padded to the width of a block, and their columns a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -71,85 +71,68 @@ class Job:
 
 @dataclass(frozen=True)
 class Shape:
-    """The compile-time constants: `defines` puts them in front of the CUDA source."""
+    """What a kernel is compiled for; `defines` puts the `constants` in front of the CUDA source.
 
+    `apart` counts the numbers of a run in shared memory (y, the averages and, with KEEP 2, φ' of the row), and `padded`
+    the sums that a step needs, rounded up to a power of two.
+    """
+
+    job: Job
     real: str
     threads: int
     per_thread: int
     actions: int
-    keep: int
-    shared: bool
     resident: int
-    origin: bool
-    job: Job
-    decay: bool
-    pattern: int
-    need_x: int
-    need_y: int
-    live_x: int
-    live_y: int
+    apart: int
+    padded: int
     damped: bool
-    l1: bool
-    l2: bool
+    constants: dict[str, Any]
 
     @property
     def width(self) -> int:
         """Features with their padding."""
         return self.threads * self.per_thread
 
-    @property
-    def apart(self) -> int:
-        """Numbers of a run in shared memory: y, the averages and, with `keep` 2, φ' of the row."""
-        job = self.job
-        vectors = self.actions * (job.table.n_blocks * (job.dual != "none") + SUMS[job.average])
-        return self.shared * self.width * (vectors + (self.keep == 2))
-
-    @property
-    def padded(self) -> int:
-        """How many sums a step needs, rounded up to a power of two."""
-        job, rule = self.job, RULES[self.job.rule] > 0
-        sums = (
-            self.need_x.bit_count() + self.need_y.bit_count() + (job.dual == "l2") + int(np.isfinite(job.radius)) + rule
-        )
-        sums += (rule and self.damped) + 3 * (rule and job.table.lam > 0)
-        return max(2, 1 << (sums - 1).bit_length())
-
     def defines(self) -> str:
-        job = self.job
-        values = {
-            "REAL": self.real, "THREADS": self.threads, "PER": self.per_thread, "ACTIONS": self.actions,
-            "BLOCKS": job.table.n_blocks, "DUAL": int(job.dual != "none"), "BALL": BALLS[job.dual],
-            "RULE": RULES[job.rule], "MIRROR": int(job.trial),
-            "KEEP": self.keep, "SHARED": int(self.shared), "RESIDENT": self.resident,
-            "TRACE": int(job.table.lam > 0), "DAMPED": int(self.damped), "RADIUS": int(np.isfinite(job.radius)),
-            "ORIGIN": int(self.origin), "L1": int(self.l1), "L2": int(self.l2), "SUM": SUMS[job.average],
-            "PATTERN": f"{self.pattern}ull", "NEED_X": f"{self.need_x}u", "NEED_Y": f"{self.need_y}u",
-            "LIVE_X": f"{self.live_x}u", "LIVE_Y": f"{self.live_y}u", "DECAY": int(self.decay), "PADDED": self.padded,
-        }  # fmt: skip
-        return "".join(f"#define {name} {value}\n" for name, value in values.items())
+        return "".join(f"#define {name} {value}\n" for name, value in self.constants.items())
 
 
 def shape_of(
     jobs: list[Job], n_features: int, actions: int, dtype: Any, origin: bool, threads: int | None = None
 ) -> Shape:
     """The constants for jobs of one kind, with as many threads as the registers allow."""
-    first, real = jobs[0], np.dtype(dtype)
+    first, itemsize = jobs[0], np.dtype(dtype).itemsize
+    blocks, traced, saddle = first.table.n_blocks, first.table.lam > 0, first.dual != "none"
+    adaptive, bounded = first.rule != "fixed", bool(np.isfinite(first.radius))
     used = np.any([job.table.M != 0 for job in jobs], axis=0)
     damped = any(job.table.damping.any() for job in jobs)
     columns, moved = used.any(axis=0), used.any(axis=1) | np.any([job.table.m != 0 for job in jobs], axis=0)
     x = columns.copy()
-    if damped and first.rule != "fixed":
+    if damped and adaptive:
         x[:3] = True  # ‖g + damping·w‖² needs the products of w with the whole row
-    y = used.any(axis=1) if first.dual != "none" else np.zeros_like(x)
-    apart = first.table.n_blocks * (first.dual != "none") + SUMS[first.average]
-    words = ((first.table.n_blocks + (first.table.lam > 0)) * actions, apart * actions, actions)
-    size, per, keep, shared, resident = _divide(n_features, words, real.itemsize // 4, threads)
-    return Shape(
-        "double" if real == np.float64 else "float", size, per, actions, keep, shared, resident, origin, first,
-        any(job.step[2] for job in jobs), _bits(used.ravel()), _mask(x, first), _mask(y, first),
-        _mask(columns if y.any() else moved, first), _mask(moved, first), damped,
-        any(job.l1.any() for job in jobs), any(job.l2.any() for job in jobs),
-    )  # fmt: skip
+    y = used.any(axis=1) if saddle else np.zeros_like(x)
+    need_x, need_y = _mask(x, first), _mask(y, first)
+    apart = actions * (blocks * saddle + SUMS[first.average])
+    words = ((blocks + traced) * actions, apart, actions)
+    size, per, keep, shared, resident = _divide(n_features, words, itemsize // 4, threads)
+    sums = need_x.bit_count() + need_y.bit_count() + (first.dual == "l2") + bounded
+    sums += adaptive * (1 + damped + 3 * traced)
+    padded = max(2, 1 << (sums - 1).bit_length())
+    real = "double" if itemsize == 8 else "float"
+    constants = {
+        "REAL": real, "THREADS": size, "PER": per, "ACTIONS": actions,
+        "BLOCKS": blocks, "DUAL": int(saddle), "BALL": BALLS[first.dual],
+        "RULE": RULES[first.rule], "MIRROR": int(first.trial),
+        "KEEP": keep, "SHARED": int(shared), "RESIDENT": resident,
+        "TRACE": int(traced), "DAMPED": int(damped), "RADIUS": int(bounded),
+        "ORIGIN": int(origin), "L1": int(any(job.l1.any() for job in jobs)),
+        "L2": int(any(job.l2.any() for job in jobs)), "SUM": SUMS[first.average],
+        "PATTERN": f"{_bits(used.ravel())}ull", "NEED_X": f"{need_x}u", "NEED_Y": f"{need_y}u",
+        "LIVE_X": f"{_mask(columns if y.any() else moved, first)}u", "LIVE_Y": f"{_mask(moved, first)}u",
+        "DECAY": int(any(job.step[2] for job in jobs)), "PADDED": padded,
+    }  # fmt: skip
+    in_shared = shared * size * per * (apart + (keep == 2))
+    return Shape(first, real, size, per, actions, resident, in_shared, padded, damped, constants)
 
 
 def _divide(n_features: int, words: tuple[int, int, int], size: int, threads: int | None) -> Division:
@@ -255,5 +238,4 @@ def inputs_of(jobs: Sequence[Job], batches: Sequence[Batch], dtype: Any, origin:
 def _begun(batch: Batch) -> Batch:
     start = batch.start.copy()
     start[:1] = True
-    columns = (batch.reward, batch.discount, batch.ratio, start, batch.interest)
-    return Batch(batch.phi, batch.phi_next, *columns)
+    return replace(batch, start=start)

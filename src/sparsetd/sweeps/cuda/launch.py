@@ -27,8 +27,9 @@ def stream(
 ) -> tuple[Array, Array]:
     """θ as reported after `points` rows, (runs, points, actions·d), and the rows taken before a run diverged.
 
-    All jobs must be of one `kind`. With arrays of CuPy in `inputs` the weights stay on the device. `state` (of
-    `fresh_state`) is advanced in place, so that the next call goes on where this one ended.
+    All jobs must be of one `kind`. With arrays of CuPy in `inputs` the weights stay on the device. `state`, the vectors
+    (runs, 2k + 3, actions, width) and the 13 scalars of every run on the device, is advanced in place, so that the next
+    call goes on where this one ended.
     """
     d = int(inputs.phi.shape[2])
     if d > LARGEST:
@@ -37,17 +38,6 @@ def stream(
     limit = 1e100 if shape.real == "double" else 1e30
     tables = np.stack([job.numbers(inputs.actions * d, limit) for job in jobs])
     return launch(shape, tables, inputs, list(points), jobs[0].passes, state)
-
-
-def fresh_state(
-    jobs: Sequence[Job], runs: int, n_features: int, actions: int, dtype: Any = np.float32
-) -> tuple[Any, Any]:
-    """Vectors and scalars of `runs` runs before their first row, on the device."""
-    cp, shape = cupy(), shape_of(list(jobs), n_features, actions, dtype, origin=False)
-    vectors = 2 * jobs[0].table.n_blocks + 3
-    scalars = cp.zeros((runs, 13))
-    scalars[:, 8:10] = 1.0  # projections that wait
-    return cp.zeros((runs, vectors, actions, shape.width), dtype), scalars
 
 
 def launch(
