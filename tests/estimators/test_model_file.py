@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,22 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
-from sparsetd import GTD2MP, LSTD, ROTD, TD, TDC, Transitions, ValueFunction, estimators
+from sparsetd import (
+    GTD2MP,
+    LSTD,
+    ROTD,
+    TD,
+    TDC,
+    LinearTD,
+    Transitions,
+    ValueFunction,
+    estimators,
+    load,
+    operators,
+    penalties,
+    save,
+    solvers,
+)
 from sparsetd.estimators import PFGTD, RDATD, model_file
 from sparsetd.features import Fourier, RBFGrid, TileCoding
 from sparsetd.storage import container
@@ -372,3 +387,34 @@ def test_onnx_of_a_hashed_model_takes_the_kept_columns_alone(tmp_path):
     assert columns == np.flatnonzero(model.support_).tolist()
     (values,) = ReferenceEvaluator(graph).run(None, {"features": X[:, columns].toarray()})
     np.testing.assert_allclose(values[:, 0], model.predict(X), atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"penalty": penalties.L1(0.01)},
+        {"operator": operators.tdc(lam=0.5)},
+        {"solver": solvers.PrimalDual(step_size=solvers.PowerDecay(0.1))},
+        {"solver": solvers.DistanceOverGradients(), "penalty": penalties.Ridge(0.1)},
+    ],
+    ids=str,
+)
+def test_a_combination_of_parts_is_read_again_and_goes_on_learning(parts, tmp_path):
+    rng = np.random.default_rng(0)
+    rows, reward = rng.normal(size=(40, 3)), rng.normal(size=40)
+    model = LinearTD(**parts).fit(rows, reward)
+    save(model, tmp_path / "model")
+    found = load(tmp_path / "model")
+    np.testing.assert_array_equal(found.coef_, model.coef_)
+    np.testing.assert_array_equal(found.partial_fit(rows, reward).coef_, model.partial_fit(rows, reward).coef_)
+
+
+def test_a_model_that_could_not_be_read_again_is_not_written(tmp_path):
+    @dataclass(frozen=True)
+    class Mine(penalties.L1):
+        """A penalty of one's own."""
+
+    model = LinearTD(penalty=Mine(0.1)).fit(np.eye(3), np.ones(3))
+    with pytest.raises(TypeError, match="holds Mine, which could not be read again"):
+        save(model, tmp_path / "model")
+    assert not (tmp_path / "model").exists()

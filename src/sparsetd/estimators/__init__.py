@@ -9,8 +9,6 @@ from sparsetd.estimators.fit_stream import fit_stream as fit_stream  # its modul
 
 if TYPE_CHECKING:
     from sparsetd.estimators.base import *
-    from sparsetd.estimators.gradient_td import *
-    from sparsetd.estimators.lasso_td import *
     from sparsetd.estimators.linear_td import *
     from sparsetd.estimators.lstd import *
     from sparsetd.estimators.rotd import *
@@ -24,14 +22,12 @@ __getattr__, __dir__, names = lazily(
     {
         "base": "BaseTD DivergenceWarning",
         "fit_stream": "fit_stream",
-        "gradient_td": "GQ GTD GTD2 GTD2MP HTD PFGTD TDC TDCMP TDRC",
-        "lasso_td": "LARSTD LCPTD OMPTD",
         "linear_td": "LinearTD",
-        "lstd": "LSTD LSTDL1 RALP DantzigLSTD",
+        "lstd": "LARSTD LCPTD LSTD LSTDL1 OMPTD RALP DantzigLSTD",
         "rotd": "RDATD ROGQ ROTD ROTDLasso",
         "scorer": "TDScorer",
         "sparse_td": "SparseTD",
-        "td": "ETD L1TD TD MirrorDescentTD",
+        "td": "ETD GQ GTD GTD2 GTD2MP HTD L1TD PFGTD TD TDC TDCMP TDRC MirrorDescentTD",
         "value_function": "ValueFunction",
     },
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
@@ -54,6 +55,7 @@ class DivergenceWarning(ConvergenceWarning):
     """
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False)
 @dataclass(kw_only=True, eq=False, repr=False)
 class BaseTD(RegressorMixin, BaseEstimator):
     """The base of every estimator: rows of features, rewards and next features in, a linear value function out.
@@ -115,6 +117,11 @@ class BaseTD(RegressorMixin, BaseEstimator):
     _odd: ClassVar[bool] = True
     _homogeneous: ClassVar[bool] = True
     _renamed: ClassVar[dict[str, str]] = {}  # parameters of earlier versions, and what they are called now
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """The annotated attributes of an estimator are its parameters, without a decorator."""
+        super().__init_subclass__(**more)
+        dataclass(kw_only=True, eq=False, repr=False)(cls)
 
     def __new__(cls, **parameters: Any) -> Self:
         validation.refuse_old_names(cls.__name__, cls._renamed, parameters)
@@ -346,8 +353,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
         theta = theta.astype(np.float64, copy=False)
         change = theta if self._last is None else theta - self._last
         self.history_["n_iter"].append(self._state.t)
-        self.history_["coef_norm"].append(float(np.linalg.norm(theta)))
-        self.history_["coef_change"].append(float(np.linalg.norm(change)))
+        self.history_["coef_norm"].append(math.sqrt(np.vdot(theta, theta)))
+        self.history_["coef_change"].append(math.sqrt(np.vdot(change, change)))
         self._last = theta
 
     def _refuse_bad_rows(self, batch: Batch) -> None:
@@ -455,7 +462,6 @@ class BaseTD(RegressorMixin, BaseEstimator):
         return int(which) % self.n_features_in_
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class StreamingTD(BaseTD):
     """An estimator that takes one step per row.
 

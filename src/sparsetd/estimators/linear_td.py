@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -13,7 +13,6 @@ from sparsetd.estimators.validation import nearest
 from sparsetd.system import Table
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class LinearTD(BaseTD):
     """Combine any operator with any penalty and any solver: for combinations that have no name.
 

@@ -31,12 +31,12 @@ from sparsetd.solvers.units import Units
 from sparsetd.storage import container
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.container import CorruptFileError, Decoder, Encoder, is_record
-from sparsetd.system import Array, TraceCarry
+from sparsetd.system import Array, Table, TraceCarry
 
 __all__ = ["export_json", "export_onnx", "load", "read_notes", "save"]
 
 KIND = "model"
-HOMES = ("estimators", "selection", "features")  # packages whose classes a file may hold
+HOMES = ("estimators", "selection", "features", "penalties", "solvers")  # where the classes that a file may hold are
 STATES = (StreamState, Totals, TraceCarry, Units)  # what the state of a stream is made of
 LEARNING = ("aux_", "coef_last_", "dual_", "history_")  # attributes that no prediction needs
 RENAMED = {"LSTD": {"rho_theta": "alpha"}, "SparseTDCV": {"cv": "n_folds"}}  # parameters since version 0.2
@@ -98,6 +98,12 @@ def save(
         "notes": encoder.encode(dict(notes or {}), "notes"),
         "sparsetd": version("sparsetd"),
     }
+    unknown = encoder.records - {*known_classes().values(), *STATES}
+    if unknown:
+        names = ", ".join(sorted(cls.__name__ for cls in unknown))
+        raise TypeError(
+            f"The model holds {names}, which could not be read again: a file holds sparsetd's classes only."
+        )
     container.write(path, KIND, meta, encoder.arrays)
 
 
@@ -224,7 +230,7 @@ def export_onnx(model: Any, path: str | os.PathLike[str], *, kept_only: bool = F
 
     Feature maps stay outside: what goes in is φ(s). The names of the features are kept in the file's metadata. With
     `kept_only` the input holds the features of `support_` alone, in order, and the metadata their numbers: a model of
-    millions of hashed features becomes as small as its use.
+    millions of hashed features takes only the room of those that it kept.
 
     Examples
     --------
@@ -273,12 +279,12 @@ def export_onnx(model: Any, path: str | os.PathLike[str], *, kept_only: bool = F
 
 
 def known_classes() -> dict[str, type]:
-    """Every class a model file may hold, by name: estimators, feature maps, their records, two scalers, a policy."""
+    """Every class a model file may hold, by name: estimators and their parts, feature maps, two scalers, a policy."""
     modules = [import_module(f"sparsetd.{name}") for name in HOMES]  # by name: some of them stand above this one
     public = [getattr(module, name) for module in modules for name in module.__all__]
     known = [item for item in public if isinstance(item, type) and (issubclass(item, BaseEstimator) or is_record(item))]
     policy = import_module("sparsetd.evaluation").ScorePolicy
-    return {item.__name__: item for item in (*known, StandardScaler, MinMaxScaler, policy)}
+    return {item.__name__: item for item in (*known, StandardScaler, MinMaxScaler, Table, policy)}
 
 
 def _read(path: str | os.PathLike[str], part: str) -> Any:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
 from sparsetd import operators, penalties, solvers
-from sparsetd.estimators.base import BaseTD, StreamingTD, Triple
+from sparsetd.estimators.base import BaseTD, Triple
+from sparsetd.estimators.td import GradientTD
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class SaddleTD(StreamingTD):
+class SaddleTD(GradientTD):
     """The parameters that the saddle-point methods of the paper share.
 
     min_x ‖Ax − b‖_m + ρ_θ‖θ‖₁ + ρ_w‖w‖₁, by the paper's saddle-point iteration.
@@ -24,8 +23,6 @@ class SaddleTD(StreamingTD):
     ----------
     eta : float
         Weight of the rows of w. 1 is a good value; the paper's 10 makes the sampled iteration much noisier.
-    lam : float
-        λ of the eligibility trace (0 in the paper).
     rho_theta, rho_w : float
         ρ₁ and ρ₂ of the paper. If ρ_w/ρ_θ is small, w absorbs the residual in place of θ.
     fit_norm : {1, 2, "inf"}
@@ -35,8 +32,6 @@ class SaddleTD(StreamingTD):
     """
 
     average: Literal["all", "suffix", "none"] | None = "all"
-    eta: float = 1.0
-    lam: float = 0.0
     rho_theta: float = 0.0
     rho_w: float = 0.0
     fit_norm: Literal[1, 2, "inf"] = 2
@@ -58,7 +53,6 @@ class SaddleTD(StreamingTD):
         return kind(**self._streaming, fit_norm=self.fit_norm)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ROTD(SaddleTD):
     """Learn sparse values off-policy by the paper's saddle-point iteration: O(d) per step, its average converges.
 
@@ -85,7 +79,6 @@ class ROTD(SaddleTD):
         return operators.tdc(self.eta, self.lam), self._penalty, self._solver
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ROGQ(SaddleTD):
     """Learn sparse action values off-policy by the paper's second algorithm: O(d) per step, its average converges.
 
@@ -111,8 +104,7 @@ class ROGQ(SaddleTD):
         return operators.gq(self.eta, self.lam), self._penalty, self._solver
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
-class ROTDLasso(StreamingTD):
+class ROTDLasso(GradientTD):
     """Learn sparse values off-policy by the paper's extension, with a squared residual: O(d) per step.
 
     min_x ½‖Ax − b‖² + ρ_θ‖θ‖₁ + ρ_w‖w‖₁ with A_t, b_t of TDC, by
@@ -142,8 +134,6 @@ class ROTDLasso(StreamingTD):
     """
 
     average: Literal["all", "suffix", "none"] | None = "all"
-    eta: float = 1.0
-    lam: float = 0.0
     rho_theta: float = 0.0
     rho_w: float = 0.0
 
@@ -153,7 +143,6 @@ class ROTDLasso(StreamingTD):
         return operators.tdc(self.eta, self.lam), penalty, kind(**self._streaming)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class RDATD(BaseTD):
     """Learn values with exact zeros while rows stream in, without a step size: O(d) per step, converges off-policy.
 

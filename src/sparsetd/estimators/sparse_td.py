@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,7 +16,6 @@ from sparsetd.system import Batch
 SHARED = ("fit_norm", "tol", "max_iter", "method", "refit", "standardize", "time_limit")
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class ExactTD(BaseTD):
     """The parameters that the certified estimators share.
 
@@ -102,7 +100,6 @@ class ExactTD(BaseTD):
         return penalties.ElasticNet(rho_theta, rho_w, self.l1_ratio)
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class SparseTD(ExactTD):
     """Minimise the objective of RO-TD over a whole log, with exact zeros and a certificate: works off-policy.
 

@@ -105,15 +105,10 @@ class ValueFunction(BaseEstimator):
     def _learn(self, transitions: Transitions, policy: Policy | None, fit: Any) -> Self:
         transitions = transitions.with_columns(self._names)
         batch = featurize(transitions, self.features_, self.estimator_.gamma, policy)
-        fit(
-            batch.phi,
-            batch.reward,
-            batch.phi_next,
-            ratio=batch.ratio if policy is None else self._trace_ratio(batch.ratio),
-            discount=batch.discount,
-            start=batch.start,
-            interest=batch.interest,
-        )
+        columns = batch.columns
+        if policy is not None:
+            columns["ratio"] = self._trace_ratio(batch.ratio)
+        fit(batch.phi, batch.reward, batch.phi_next, **columns)
         self.policy_, self.n_actions_ = policy, None
         if policy is not None:  # what follows these values must not be judged on the same episodes
             self.n_actions_ = batch.phi.shape[1] // state_features(self.features_, transitions.observation[:1]).shape[1]

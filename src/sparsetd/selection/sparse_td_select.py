@@ -27,9 +27,8 @@ FORMED = 2_500  # features up to which their sums are formed
 PROPOSED_EACH = 20  # rows for each feature that the path proposes
 
 
-@dataclass(kw_only=True, eq=False, repr=False)
 class SparseTDSelect(ExactTD):
-    """Features chosen without hand-tuning, then LSTD on them.
+    """Choose features without hand-tuning and solve LSTD on them: works off-policy; the batch method to begin with.
 
     By default there are two stages (see `sparsetd.selection.elimination`). Backward elimination in the regression of
     the reward finds the features that earn; a score test of the TD error, clustered by episode, then adds those that
