@@ -51,6 +51,13 @@ class Table:
     lam: float = 0.0
     trace: Trace = "state"
 
+    def __post_init__(self) -> None:
+        """Refuse other shapes: compiled code takes them as given."""
+        k = np.size(self.damping)
+        shapes = np.shape(self.M), np.shape(self.m), np.shape(self.damping)
+        if k not in (1, 2) or shapes != ((3 * k, 3 * k), (3 * k,), (k,)):
+            raise ValueError("A table has k = 1 or 2 blocks: `M` is 3k × 3k, `m` has 3k entries and `damping` has k.")
+
     @property
     def n_blocks(self) -> int:
         return len(self.damping)
@@ -101,6 +108,11 @@ class Batch:
 
     def __getitem__(self, rows: slice | Array) -> Batch:
         return Batch(*(rows_of(getattr(self, f.name), rows) for f in fields(self)))
+
+    @property
+    def columns(self) -> dict[str, Array]:
+        """The columns that `fit` of an estimator takes beside φ, the reward and φ'."""
+        return {name: getattr(self, name) for name in ("ratio", "discount", "start", "interest")}
 
     @property
     def n_features(self) -> int:
@@ -204,7 +216,7 @@ def rows_of(values: Any, rows: slice | Array) -> Any:
     first, stop, _ = rows.indices(values.shape[0])
     lo, hi = values.indptr[first], values.indptr[max(stop, first)]
     out = sp.csr_array((max(stop - first, 0), values.shape[1]), dtype=values.dtype)
-    # Given to the constructor, a short run would be copied.
+    # The constructor would copy a short run.
     out.data, out.indices = values.data[lo:hi], values.indices[lo:hi]
     out.indptr = values.indptr[first : max(stop, first) + 1] - lo
     return out

@@ -67,7 +67,7 @@ def test_iterates_are_truly_sparse_where_proximal_steps_are_not():
 
 def test_a_penalty_beyond_its_largest_use_gives_zero():
     columns, table = sparse_log(d=10), operators.td()
-    state, solution = run(solvers.DualAveraging(average="none"), table, columns, penalties.L1(5.0))
+    state, solution = run(solvers.DualAveraging(), table, columns, penalties.L1(5.0))
     assert not state.x.any()
     assert not solution.coef.any()
 

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from sparsetd.operators import OPERATORS
 from sparsetd.solvers.mean import MeanOperator, as_weight, formed, gathered, mean_operator, without
-from sparsetd.solvers.saddle import columns as columns_module
-from sparsetd.solvers.saddle.columns import Columns
+from sparsetd.solvers.saddle import newton
+from sparsetd.solvers.saddle.newton import Columns
 from sparsetd.system import Batch, mean_system
 
 N, D = 40, 7
@@ -95,7 +95,7 @@ def test_a_weight_of_zero_leaves_rows_out() -> None:
 def test_the_triangle_preserves_lengths_and_a_large_block_is_not_kept(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(columns_module, "KEEP_BELOW", limit)
+    monkeypatch.setattr(newton, "KEEP_BELOW", limit)
     rng = np.random.default_rng(6)
     batch = make_batch(rng, sparse=True)
     A, b = mean_system(OPERATORS["tdc"](), batch)

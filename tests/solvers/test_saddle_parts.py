@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from sparsetd.solvers.mean import Matrix
-from sparsetd.solvers.saddle.columns import Columns
 from sparsetd.solvers.saddle.family import point_at, solve
-from sparsetd.solvers.saddle.newton import _solve_low_rank, solve_on_working_set
+from sparsetd.solvers.saddle.newton import Columns, _solve_low_rank, solve_on_working_set
 from sparsetd.solvers.saddle.pdhg import pdhg
 from sparsetd.solvers.saddle.problem import RMSPBE, FitNorm, Point, Problem, Terms, without_w
 from sparsetd.solvers.saddle.support import _towards, closed_form, polished, sign_search

@@ -17,7 +17,7 @@ from sparsetd.estimators import RDATD
 from sparsetd.solvers import lazy as lazy_states
 from sparsetd.solvers.compiled.awake import Hot
 from sparsetd.solvers.compiled.crossings import _search
-from sparsetd.solvers.compiled.law import Lines
+from sparsetd.solvers.compiled.law import SEEN, Lines
 from sparsetd.storage.cache import Checkpoint
 from sparsetd.system import Batch
 
@@ -67,8 +67,13 @@ def close(one, other, tolerance=1e-10):
     np.testing.assert_allclose(one, other, rtol=0.0, atol=tolerance * scale)
 
 
-def compare(solver, table, batch, tolerance=1e-10, **more):
-    (lazy, sparse), (plain, full) = (take(solver, table, [rows], **more) for rows in (batch, dense(batch)))
+def compare(solver, table, batch, tolerance=1e-10, by=None, **more):
+    """Both ways of taking rows; `by` names the pass over the dense ones, where it is not the compiled one."""
+    lazy, sparse = take(solver, table, [batch], **more)
+    with pytest.MonkeyPatch.context() as patch:
+        if by is not None:
+            patch.setattr("sparsetd.solvers.stream.pass_for", lambda *_: by)
+        plain, full = take(solver, table, [dense(batch)], **more)
     assert lazy.lazy is not None
     assert plain.lazy is None
     pairs = [
@@ -155,10 +160,11 @@ def test_sparse_equals_dense(seed, solver, name, lam, penalty, warm):
     special=st.booleans(),
 )
 def test_sparse_dual_averaging_equals_dense(seed, solver, name, lam, rho, l1_ratio, special):
+    """The dense pass of NumPy compiles nothing, and every combination would be a kernel of its own."""
     factor = np.append([0.0, 0.5, 3.0], np.ones(D - 3)) if special else None
     penalty = penalties.ElasticNet(*rho, l1_ratio=l1_ratio)
     for at in (seed, seed + 1):
-        compare(solver, TABLES[name](lam=lam), stream(seed=at), penalty=penalty, factor=factor)
+        compare(solver, TABLES[name](lam=lam), stream(seed=at), by="numpy", penalty=penalty, factor=factor)
 
 
 def test_a_coordinate_that_is_zero_for_half_of_the_weight_is_zero_in_both():
@@ -222,7 +228,7 @@ def test_flushes_generations_and_room_change_nothing(solver, monkeypatch):
     monkeypatch.setattr(lazy_states, "ROOM", 4)
     monkeypatch.setattr(lazy_states, "horizon", lambda d: d // 4)
     table = operators.tdc(lam=0.7) if solver.saddle else operators.tdrc(lam=0.7)
-    compare(solver, table, stream(400), x0=None if solver in DUAL_AVERAGING else np.ones(D))
+    compare(solver, table, stream(400), x0=None if solver.saddle else np.ones(D))
 
 
 @pytest.mark.parametrize("solver", [SOLVERS[0], DUAL_AVERAGING[1]], ids=identify)
@@ -310,15 +316,15 @@ def test_reading_the_state_does_not_disturb_the_stream(solver):
     ids=identify,
 )
 def test_what_has_no_sparse_kernel_is_laid_out_densely(solver):
-    penalty = NOTHING
-    (one, sparse), (_, full) = (take(solver, operators.tdc(), [b], penalty) for b in (stream(), dense(stream())))
+    how = {"penalty": NOTHING, "x0": np.ones(D)}
+    (one, sparse), (_, full) = (take(solver, operators.tdc(lam=0.5), [b], **how) for b in (stream(), dense(stream())))
     assert one.lazy is None
     assert np.array_equal(sparse.coef, full.coef)
 
 
 def test_dual_averaging_from_elsewhere_than_zero_is_laid_out_densely():
     solver, x0 = solvers.DualAveraging(), np.ones(D)
-    (one, sparse), (_, full) = (take(solver, operators.tdc(), [b], x0=x0) for b in (stream(), dense(stream())))
+    (one, sparse), (_, full) = (take(solver, operators.tdc(lam=0.5), [b], x0=x0) for b in (stream(), dense(stream())))
     assert one.lazy is None
     assert np.array_equal(sparse.coef, full.coef)
 
@@ -355,6 +361,19 @@ def test_a_step_visits_no_column_that_its_row_does_not_touch():
     untouched = np.setdiff1d(np.arange(200), np.concatenate([batch.phi.indices, batch.phi_next.indices]))
     assert len(untouched) >= 120
     assert np.array_equal(Lines(*state.lazy["lines"]).line[untouched, :2], np.tile([0.0, 1.0], (len(untouched), 1)))
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.8])
+def test_the_columns_that_were_seen_are_listed_once(lam):
+    """A flush and the rotation of a suffix average visit these columns alone, so none may be missing."""
+    batch, solver = stream(60, d=300), solvers.DistanceOverGradients(average="suffix")
+    state, _ = take(solver, operators.gq(lam=lam), [batch[:7], batch[7:40], batch[40:]])
+    s = Lines(*state.lazy["lines"])
+    followed = np.repeat(batch.discount != 0, np.diff(batch.phi_next.indptr))
+    touched = np.union1d(batch.phi.indices, batch.phi_next.indices[followed])
+    assert 100 < len(touched) < 250
+    assert np.array_equal(np.sort(s.seen[: s.counter[SEEN]]), touched)
+    assert not np.delete(s.line, touched, axis=0).any()
 
 
 ESTIMATORS = [

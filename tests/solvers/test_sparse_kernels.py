@@ -256,7 +256,7 @@ def test_a_dual_scale_that_falls_without_end(penalty, monkeypatch):
     problem = Problem(seed=11, n=1500, **penalty)
     problem.batch.reward[:] *= 30.0
     problem.check(1e-10)
-    assert Lines(*problem.state.lazy["lines"]).counter[GENERATION] >= 3
+    assert Lines(*problem.state.lazy["lines"]).counter[GENERATION] >= 4
 
 
 @pytest.mark.parametrize("l1", [(0.01, 0.02), (0.0, 0.3)])

@@ -23,8 +23,8 @@ N, D = 300, 6
 SIZES = np.array([1e3, 1.0, 1e-3, 10.0, 0.1, 1.0])
 SOLVERS = [
     solvers.DistanceOverGradients(rescale=True),
-    solvers.DistanceOverGradients(rescale=True, extragradient=True, average="none"),
-    solvers.SaddleDistanceOverGradients(rescale=True),
+    solvers.DistanceOverGradients(rescale=True, extragradient=True),
+    solvers.SaddleDistanceOverGradients(rescale=True, average="none"),
     solvers.LeastSquaresDistanceOverGradients(rescale=True),
 ]
 

@@ -12,6 +12,8 @@ Both keep the same law (`compiled.law`): a line per coordinate with (v, R) of ev
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,16 +106,23 @@ def from_row(rows: Any, first: int) -> Any:
 # --- both passes ----------------------------------------------------------------------------------------------------
 
 
-def advance(solver: Any, state: Any, rows: Stream, system: Any, name: str) -> int:
-    """Take rows by a pass; returns how many before the run diverged. Another pass or penalty begins a new state."""
-    begin, key_of, take = _PASSES[name]
+def taker(name: str, solver: Any, state: Any, system: Any) -> Callable[[Stream], int]:
+    """The function of a pass that takes rows, and returns how many before the run diverged.
+
+    Another pass or penalty begins a new state.
+    """
+    begin, key_of, advance = _PASSES[name]
     key = repr((solver.average != "none", *key_of(solver, system)))
-    if state.lazy is None or (state.lazy["pass"], state.lazy["key"]) != (name, key):
-        state.leave()
-        state.apply_pending()
-        begun = {"pass": name, "key": key, "layout": LAYOUT, "settled": state.t}
-        state.lazy = begun | begin(solver, state, system)
-    return int(take(solver, state, rows, system))
+
+    def take(rows: Stream) -> int:
+        if state.lazy is None or (state.lazy["pass"], state.lazy["key"]) != (name, key):
+            state.leave()
+            state.apply_pending()
+            begun = {"pass": name, "key": key, "layout": LAYOUT, "settled": state.t}
+            state.lazy = begun | begin(solver, state, system)
+        return int(advance(solver, state, rows, system))
+
+    return take
 
 
 def part(state: Any, at: slice) -> Any:
@@ -139,10 +148,11 @@ def take_sums(state: Any) -> None:
         state.settle()
         return awake.flush(Hot(*state.lazy["lines"]), float(state.record[MASS]), True)
     s = Lines(*state.lazy["lines"])
-    sums = np.empty((len(s.slots), state.x.shape[1]))
+    seen = s.seen[: s.counter[law.SEEN]]
+    sums = np.empty((len(s.slots), len(seen)))
     entries.flushing(*state.lazy["kinds"])(s, state.lazy["past"], _origin(state, s), sums)
     for total, values in zip(_stacked(state.totals.x, state.totals.y), sums, strict=True):
-        total[:] = values
+        total[seen] = values
 
 
 def _stacked(x: Array, y: Array | None) -> list[Array]:
@@ -155,6 +165,11 @@ def _fill(line: Array, place: int, vectors: list[Array]) -> None:
     for b, values in enumerate(vectors, place):
         if values.any():  # memory that is never written costs nothing
             line[:, b] = values
+
+
+def _nonzero(*vectors: Array) -> Array:
+    """The coordinates in which a vector is not zero."""
+    return reduce(np.union1d, [np.flatnonzero(v) for v in vectors if v.any()], np.zeros(0, np.int64))
 
 
 def _slots(k: int, n: int) -> Array:
@@ -199,15 +214,19 @@ def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     searched = bent and summed and constant == 0.0 and bool(system.fixed.l1.any())
     every = min(horizon(d), 1 << (20 if searched else 22)) if bent else horizon(d)
     line, scalar, chain = aligned_zeros(d, marks.width), np.zeros((7, 4)), np.zeros((2 * GENERATIONS, 4))
-    scalar[F] = chain[0] = 1.0
+    scalar[F] = chain[0] = chain[2 * law.FIRST] = 1.0
     _fill(line, V, vectors)
     _fill(line, R, totals)
+    known = _nonzero(*vectors, *totals, *state.origin)
+    seen = np.zeros(d, np.int32)
+    seen[: len(known)], line[known, marks.born] = known, law.FIRST
     if bent and len(special):
         line[special, marks.front] = system.factor[special] - 1.0
     lane, slots = _constants_of_lanes(system, bent, k, n, summed, constant), _slots(k, n)
     trace, norms = np.zeros(ROOM), _norms(vectors, state.origin)
-    counter = np.zeros(5, dtype=np.int64)
-    s = Lines(line, np.zeros(ROOM, np.int32), trace, scalar, chain, norms, lane, counter, slots, SMALLEST[summed])
+    counter = np.zeros(6, dtype=np.int64)
+    counter[law.SEEN], counter[law.GENERATION], counter[law.OLDEST] = len(known), law.FIRST, law.FIRST
+    s = Lines(line, seen, np.zeros(ROOM, np.int32), trace, scalar, chain, norms, lane, counter, slots, SMALLEST[summed])
     if state.trace is not None:
         s = _begin_trace(s, marks.place, state.trace[0])
     history = aligned_zeros(every + 1 if searched else 1, 4)
@@ -263,9 +282,11 @@ def _advance_entries(solver: Any, state: Any, rows: Stream, system: Any) -> int:
     lazy, fixed, rule, taken, s = state.lazy, system.fixed, solver.rule(state.x.size), 0, Lines(*state.lazy["lines"])
     (wide, searched, own), bent, measured = lazy["kinds"], is_bent(solver, system), solver.measures
     sized = not bent and (measured or bool(np.isfinite(fixed.radius) or np.isfinite(fixed.ball)))
-    steps = measured, sized, solver.extragradient, solver.average != "none"
-    step = entries.stepping(Kinds(wide, system.traced, *steps, bent, searched, own, solver.ball == BOX))
-    bound = np.where(s.lane[law.DUAL] > 0, 1.0, np.inf)[None]
+    # Only steps that are set by hand for w and θ often go without an average: a kernel of its own is worth it there.
+    averaged = solver.average != "none" or measured or bent or wide
+    kinds = Kinds(wide, system.traced, measured, sized, solver.extragradient, averaged, bent, searched, own)
+    step, boxed = entries.stepping(kinds), solver.ball == BOX
+    bound = np.where(boxed & (s.lane[law.DUAL] > 0), 1.0, np.inf)[None]
     work = (*room_for_a_step(), np.zeros((7, 4)), bound, np.zeros(12))
     more = (lazy["past"], work, _origin(state, s), state.record, fixed, lazy["every"])
     while True:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
 
 from sparsetd.solvers.mean import MeanOperator, gathered, mixed
-from sparsetd.solvers.rows import Fold, RowSolver, RowState, factors, weights
-from sparsetd.system import Array, Solution, Table, dense
+from sparsetd.solvers.rows import Fold, Posed, RowSolver, factors
+from sparsetd.system import Array, Solution, dense
 
 
 @dataclass(frozen=True)
@@ -40,19 +40,17 @@ class LeastSquares(RowSolver):
 
     fold: ClassVar[Fold] = "always"
 
-    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
-        rho, kappa, each = weights(penalty, factor, state.n_features)
-        if rho:
+    def solve(self, given: Posed) -> Solution:
+        if given.rho:
             raise ValueError("least squares takes no penalty or a ridge; for sparsity use LARSTD, SparseTD or ROTD")
-        system, ridge = state.system(table), kappa * each
+        system, ridge = given.system, given.ridge
         alike = ridge.any() == ridge.all()
         if alike and isinstance(system, MeanOperator) and len(system.batch) < len(ridge):
             theta, rank = solve_by_rows(system, ridge) if ridge.all() else solve_in_spans(system)
         else:
             theta, rank = solve(gathered(system, np.arange(len(ridge))) + np.diag(ridge), system.b)
         status = "converged" if rank == len(theta) else "singular"
-        extras = {"rank": rank}
-        return Solution(coef=theta, coef_last=theta.copy(), n_iter=state.n_samples, status=status, extras=extras)
+        return Solution(theta, theta.copy(), given.state.n_samples, status, extras={"rank": rank})
 
 
 def solve_by_rows(system: MeanOperator, ridge: Array) -> tuple[Array, int]:

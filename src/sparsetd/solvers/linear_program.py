@@ -24,10 +24,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from sparsetd.solvers.mean import Linear, scaled
+from sparsetd.solvers.mean import scaled
 from sparsetd.solvers.path_following import Column, columns_of, lars_path
-from sparsetd.solvers.rows import Fold, RowSolver, RowState, weights
-from sparsetd.system import Array, Solution, Table, TraceCarry, trace_weights
+from sparsetd.solvers.rows import Fold, Posed, RowSolver
+from sparsetd.system import Array, Solution, TraceCarry, trace_weights
 
 STATUS = {0: "converged", 1: "step_limit", 2: "infeasible", 3: "unbounded"}
 TOLERANCE = 1e-7  # violations below this share of the largest number involved are rounding: HiGHS's own tolerance
@@ -160,24 +160,17 @@ class Dantzig(RowSolver):
     (array([4, 5]), array([4, 5]))
     """
 
-    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
-        system = state.system(table)
-        rho, kappa, factors = weights(penalty, factor, state.n_features)
-        if kappa:
+    def solve(self, given: Posed) -> Solution:
+        if given.ridge.any():
             raise ValueError("a linear program has no quadratic term: use penalty L1, not one with an ℓ2 part")
-        theta, status, rounds = dantzig(system, rho, factors)
-        coef = theta.astype(state.dtype)
-        extras = {"residual": float(np.max(np.abs(system.apply(theta) - system.b), initial=0.0))}
-        return Solution(coef, coef.copy(), rounds, status, extras=extras)
-
-
-def dantzig(system: Linear, rho: float, factor: Array) -> tuple[Array, str, int]:
-    """argmin factorᵀ|θ| with |Aθ − b| ≤ ρ factor, entry by entry."""
-    bound, b, column = rho * factor, system.b, columns_of(system, np.zeros(len(factor)))
-    path = lars_path(column, b, rho, factor, max_steps=200)
-    start = {*path.indices[-1].tolist(), *np.flatnonzero(factor == 0).tolist()} or {int(np.argmax(np.abs(b)))}
-    program = Program(np.zeros(len(b)), factor, column, system.adjoint, b - bound, b + bound, factor)
-    return minimise(program, start, start)
+        system, factor, bound = given.system, given.factor, given.rho * given.factor
+        b, column = system.b, columns_of(system, given.ridge)
+        path = lars_path(column, b, given.rho, factor, max_steps=200)
+        start = {*path.indices[-1].tolist(), *np.flatnonzero(factor == 0).tolist()} or {int(np.argmax(np.abs(b)))}
+        program = Program(np.zeros(len(b)), factor, column, system.adjoint, b - bound, b + bound, factor)
+        theta, status, rounds = minimise(program, start, start)
+        residual = float(np.max(np.abs(system.apply(theta) - b), initial=0.0))
+        return given.solution(theta, rounds, status, residual=residual)
 
 
 FIRST_ROWS = 50  # inequalities of the first round
@@ -209,18 +202,16 @@ class Ralp(RowSolver):
     fold: ClassVar[Fold] = "never"
     budget: float = 1.0
 
-    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
-        if table.lam:
+    def solve(self, given: Posed) -> Solution:
+        batch = given.state.batch()
+        if given.table.lam:
             raise ValueError("RALP has one Bellman inequality per sample and no traces: use lam=0")
-        batch = state.batch()
-        weight, _ = trace_weights(table, batch, TraceCarry())
+        weight, _ = trace_weights(given.table, batch, TraceCarry())
         used = np.flatnonzero(weight)
         objective = np.asarray(batch.phi.T @ weight) / len(batch)
         change = batch.phi - scaled(batch.discount, batch.phi_next)
-        each = weights(penalty, factor, state.n_features)[2]
-        theta, status, rounds = ralp(objective, change[used], batch.reward[used], each, self.budget)
-        coef = theta.astype(state.dtype)
-        return Solution(coef, coef.copy(), rounds, status, extras={"objective": float(objective @ theta)})
+        theta, status, rounds = ralp(objective, change[used], batch.reward[used], given.factor, self.budget)
+        return given.solution(theta, rounds, status, objective=float(objective @ theta))
 
 
 def ralp(objective: Array, rows: Any, reward: Array, factor: Array, budget: float) -> tuple[Array, str, int]:

@@ -114,7 +114,7 @@ class MeanOperator:
     def rows(self, some: slice, last: Array, kept: slice | Array = slice(None)) -> tuple[tuple[Any, Any, Any], Array]:
         """φ, ψ and e of those rows of `some` that are `kept`, and the trace of the last of `some`.
 
-        `last` is the trace of the row before them. What there is a trace of is dense.
+        `last` is the trace of the row before them. The trace is dense.
         """
         phi, fresh, old = self.batch.phi[some], self.fresh[some], self.old[some]
         psi = scaled(self.batch.discount[some][kept], self.batch.phi_next[some][kept])

@@ -31,8 +31,8 @@ import scipy.sparse as sp
 from scipy.linalg import qr_delete, qr_insert, solve_triangular
 
 from sparsetd.solvers.mean import Linear, MeanOperator, gathered, second_moments
-from sparsetd.solvers.rows import RowSolver, RowState, weights
-from sparsetd.system import Array, Solution, Table, dense
+from sparsetd.solvers.rows import Posed, RowSolver
+from sparsetd.system import Array, Solution, dense
 
 Column = Callable[[int], Array]  # i ↦ A[:, i]
 
@@ -130,7 +130,8 @@ class Walk:
     """The knots of a path (t, I and w_I at each) and how it ended.
 
     `status`: "converged" (the end was reached), "step_limit", "ray" (the path left for t = ∞: A is no P-matrix) or
-    "singular" (columns that depend on the active ones had to stay out, and their bounds are violated).
+    "singular" (columns that depend on the active ones had to stay out, and their bounds are violated). A greedy path
+    always ends with its last knot; "feature_limit" says that it was cut short.
     """
 
     t: list[float] = field(default_factory=list)
@@ -274,11 +275,10 @@ class Lars(RowSolver):
     max_steps: int = 1000
     share: float | None = None
 
-    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
-        system = state.system(table)
-        rho, kappa, factors = weights(penalty, factor, state.n_features)
-        walk = lars_path(columns_of(system, kappa * factors), system.b, rho, factors, self.max_steps, self.share)
-        return path_solution(walk, state)
+    def solve(self, given: Posed) -> Solution:
+        column = columns_of(given.system, given.ridge)
+        walk = lars_path(column, given.system.b, given.rho, given.factor, self.max_steps, self.share)
+        return path_solution(walk, given)
 
 
 def lars_path(column: Column, b: Array, rho: float, factor: Array, max_steps: int, share: float | None = None) -> Walk:
@@ -302,26 +302,16 @@ def columns_of(system: Linear, ridge: Array, through: Callable[[Array], Array] =
     return column
 
 
-def path_solution(walk: Walk, state: RowState) -> Solution:
-    """The path as fitted attributes: `knots` (ρ), `path` (one sparse row per knot), `n_active`, `n_turns`."""
-    best = len(walk.t) - 1 if walk.status in ("converged", "singular") else int(np.argmin(walk.t))
-    path = sparse_rows(walk.indices, walk.values, state.n_features)
-    coef = path[[best]].toarray()[0].astype(state.dtype)
+def path_solution(walk: Walk, given: Posed, **more: Any) -> Solution:
+    """The path as fitted attributes: `knots` (ρ), `path` (one sparse row per knot), `n_active`, and `more` of them."""
+    best = int(np.argmin(walk.t)) if walk.status in ("step_limit", "ray") else len(walk.t) - 1
+    path = sparse_rows(walk.indices, walk.values, given.state.n_features)
     n_active = np.array([len(i) for i in walk.indices])
-    return Solution(
-        coef,
-        coef.copy(),
-        n_iter=walk.n_steps,
-        status=walk.status,
-        history={"rho": list(walk.t), "nonzeros": n_active.astype(float).tolist()},
-        extras={
-            "knots": np.array(walk.t),
-            "path": path,
-            "n_active": n_active,
-            "n_turns": walk.n_turns,
-            "rho_reached": walk.t[best],
-        },
-    )
+    told = {"knots": np.array(walk.t), "path": path, "n_active": n_active, "rho_reached": walk.t[best]}
+    told |= {"n_turns": walk.n_turns, **more}
+    solution = given.solution(path[[best]].toarray()[0], walk.n_steps, walk.status, **told)
+    solution.history = {"rho": list(walk.t), "nonzeros": n_active.astype(float).tolist()}
+    return solution
 
 
 def sparse_rows(indices: list[Array], values: list[Array], n_features: int) -> sp.csr_array:
@@ -358,21 +348,18 @@ class Lcp(RowSolver):
 
     max_steps: int = 1000
 
-    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
-        system = state.system(table)
-        rho, kappa, factors = weights(penalty, factor, state.n_features)
-        column, bound = columns_of(system, kappa * factors), rho * factors
-        warm = state.coef_init is not None and bool(np.any(state.coef_init))
-        walk = lcp_path(column, system.b, bound, self.max_steps, state.coef_init if warm else None)
+    def solve(self, given: Posed) -> Solution:
+        column, b, bound = columns_of(given.system, given.ridge), given.system.b, given.rho * given.factor
+        start = given.state.coef_init
+        warm = start is not None and bool(np.any(start))
+        walk = lcp_path(column, b, bound, self.max_steps, start if warm else None)
         pivots = walk.n_steps
         if warm and walk.status != "converged":
-            walk, warm = lcp_path(column, system.b, bound, self.max_steps), False
+            walk, warm = lcp_path(column, b, bound, self.max_steps), False
             pivots += walk.n_steps
-        coef = np.zeros(state.n_features, dtype=state.dtype)
-        coef[walk.indices[-1]] = walk.values[-1]
-        return Solution(
-            coef, coef.copy(), pivots, walk.status, extras={"n_pivots": pivots, "n_turns": walk.n_turns, "warm": warm}
-        )
+        theta = np.zeros(len(b))
+        theta[walk.indices[-1]] = walk.values[-1]
+        return given.solution(theta, pivots, walk.status, n_pivots=pivots, n_turns=walk.n_turns, warm=warm)
 
 
 def lcp_path(column: Column, b: Array, bound: Array, max_steps: int, start: Array | None = None) -> Walk:
@@ -427,17 +414,17 @@ class LstdL1(RowSolver):
     def needs_C(self) -> bool:
         return self.projected
 
-    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
-        system = state.system(table)
-        rho, kappa, factors = weights(penalty, factor, state.n_features)
+    def solve(self, given: Posed) -> Solution:
+        system = given.system
         root = inverse_root(system) if self.projected else None
 
         def pulled_back(v: Array) -> Array:
             """AᵀC⁻¹v, or Aᵀv."""
             return system.adjoint(v if root is None else root.T @ (root @ v))
 
-        column = columns_of(system, kappa * factors, pulled_back)
-        return path_solution(lars_path(column, pulled_back(system.b), rho, factors, self.max_steps), state)
+        column = columns_of(system, given.ridge, pulled_back)
+        walk = lars_path(column, pulled_back(system.b), given.rho, given.factor, self.max_steps)
+        return path_solution(walk, given)
 
 
 def inverse_root(system: Linear) -> Array:
@@ -479,37 +466,30 @@ class Omp(RowSolver):
 
     max_features: int | None = None
 
-    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
-        system = state.system(table)
-        rho, kappa, factors = weights(penalty, factor, state.n_features)
-        limit = state.n_features if self.max_features is None else self.max_features
-        order, thetas, knots, status = omp_path(columns_of(system, kappa * factors), system.b, rho, factors, limit)
-        coef = np.zeros(state.n_features, dtype=state.dtype)
-        coef[order] = thetas[-1]
-        free = len(order) - len(thetas) + 1
-        path = sparse_rows([np.array(order[: free + k], dtype=np.intp) for k in range(len(thetas))], thetas, len(coef))
-        extras = {"order": np.array(order, dtype=np.intp), "knots": np.array(knots), "path": path}
-        return Solution(coef, coef.copy(), len(knots) - 1, status, history={"rho": knots}, extras=extras)
+    def solve(self, given: Posed) -> Solution:
+        column, limit = columns_of(given.system, given.ridge), self.max_features
+        walk = omp_path(column, given.system.b, given.rho, given.factor, np.inf if limit is None else limit)
+        return path_solution(walk, given, order=walk.indices[-1])
 
 
-def omp_path(
-    column: Column, b: Array, rho: float, factor: Array, limit: int
-) -> tuple[list[int], list[Array], list[float], str]:
-    """The order of entry (features without penalty first), θ_I and max|c| after each entry, and why it stopped."""
-    active = ActiveSet(column, len(b), np.flatnonzero(factor == 0).tolist())
-    eligible, thetas, knots = factor > 0, [], []
-    free = len(active)
-    while True:
+def omp_path(column: Column, b: Array, rho: float, factor: Array, limit: float) -> Walk:
+    """Knots at max|c|/factor after each entry, with I in the order of entry (features without penalty first)."""
+    active, walk = ActiveSet(column, len(b), np.flatnonzero(factor == 0).tolist()), Walk(status="")
+    eligible, free = factor > 0, len(active)
+    while not walk.status:
         theta = active.solve(b[active.indices])
-        c = np.abs(b - active.columns @ theta)
-        thetas.append(theta)
-        knots.append(float(np.max(c[factor > 0] / factor[factor > 0], initial=0.0)))
-        if knots[-1] <= rho:
-            return active.indices, thetas, knots, "converged"
-        if len(active) - free >= limit:
-            return active.indices, thetas, knots, "feature_limit"
-        if not _enter(active, c / np.where(factor > 0, factor, 1.0), eligible, rho):
-            return active.indices, thetas, knots, "singular"
+        c = np.abs(b - active.columns @ theta) / np.where(factor > 0, factor, np.inf)
+        walk.t.append(float(np.max(c, initial=0.0)))
+        walk.indices.append(np.array(active.indices, dtype=np.intp))
+        walk.values.append(theta)
+        if walk.t[-1] <= rho:
+            walk.status = "converged"
+        elif len(active) - free >= limit:
+            walk.status = "feature_limit"
+        elif not _enter(active, c, eligible, rho):
+            walk.status = "singular"
+    walk.n_steps = len(walk.t) - 1
+    return walk
 
 
 def _enter(active: ActiveSet, c: Array, eligible: Array, rho: float) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsetd.solvers.mean import Linear, Matrix, MeanOperator, formed, mean_operator
-from sparsetd.system import Array, Batch, Table, TraceCarry, dense, rows_of
+from sparsetd.system import Array, Batch, Solution, Table, TraceCarry, dense, rows_of
 
 BLOCK = 1024  # rows that enter the sums together; see above why their places are fixed
 
@@ -94,9 +94,26 @@ def _joined(batches: list[Batch]) -> Batch:
     return Batch(**{name: part[0] if len(part) == 1 else np.concatenate(part) for name, part in parts.items()})
 
 
+@dataclass(frozen=True, eq=False)
+class Posed:
+    """What a batch method solves: the mean system, and ρ, κ·factor and the factors of the penalty (see `weights`)."""
+
+    state: RowState
+    table: Table
+    system: Linear
+    rho: float
+    ridge: Array
+    factor: Array
+
+    def solution(self, theta: Array, n_iter: int, status: str, **extras: Any) -> Solution:
+        """θ in the precision of the rows, with what the method found beside it."""
+        coef = theta.astype(self.state.dtype)
+        return Solution(coef, coef.copy(), n_iter, status, extras=extras)
+
+
 @dataclass(frozen=True)
 class RowSolver:
-    """`init` and `update` of the methods that collect (A, b) and solve in `result`, for tables A_t = l_t r_tᵀ."""
+    """The methods that collect (A, b) of tables A_t = l_t r_tᵀ; a subclass says how it is solved in `solve`."""
 
     fold: ClassVar[Fold] = "dense"
     takes_slices: ClassVar[bool] = True  # of rows, so that successors need not be copied
@@ -127,6 +144,13 @@ class RowSolver:
         # What the caller does to its arrays afterwards is its own affair.
         state.rows[-1] = _doubled(state.rows[-1], copy=True)
         return state
+
+    def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
+        rho, kappa, factors = weights(penalty, factor, state.n_features)
+        return self.solve(Posed(state, table, state.system(table), rho, kappa * factors, factors))
+
+    def solve(self, given: Posed) -> Solution:
+        raise NotImplementedError
 
 
 def weights(penalty: Any, factor: Array | None, n_features: int) -> tuple[float, float, Array]:

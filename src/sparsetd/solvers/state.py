@@ -13,7 +13,7 @@ from sparsetd.solvers.units import Units
 from sparsetd.system import Array, TraceCarry
 
 SWEEP = 2**15  # features at a time when all are visited: large enough that a call for each part does not matter
-LAYOUT = 4  # version of the layout of lazy states: a pickle may hold another one
+LAYOUT = 5  # version of the layout of lazy states: a pickle may hold another one
 EARLY = 1024  # a change of units within so many rows forgets everything learned in the bad units
 
 
@@ -124,10 +124,15 @@ class StreamState:
             self.trace[0] = lazily().trace(self)
         self.lazy["settled"] = self.t
 
-    def take_sums(self) -> None:
-        """Move the weighted sums to the dense arrays, if they are kept elsewhere, where new ones begin."""
+    def rotate_sums(self) -> None:
+        """Make the weighted sums the earlier ones, and begin new ones."""
         if self.lazy is not None:
             lazily().take_sums(self)
+        self.earlier, self.totals = self.totals, self.earlier
+        if self.lazy is None:
+            self.totals.clear()
+        else:  # new sums begin in the lines; what the dense arrays hold is overwritten when they are filled
+            self.totals.weight, self.lazy["settled"] = 0.0, -1
 
     def settled(self) -> StreamState:
         """A copy of the state in plain arrays, as a file holds it; this one is left as it is."""

@@ -9,8 +9,9 @@ them, so dense and sparse rows may alternate, and a change of penalty begins a n
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
@@ -162,7 +163,7 @@ class Streaming:
             rows = tuple(map(lazily().rows_of, rows))
         else:
             state.leave()
-        laid_out = batch.is_sparse and name not in LAZY
+        take, laid_out = taker(name, self, state, system), batch.is_sparse and name not in LAZY
         # Sparse rows that are laid out densely come in blocks of 32 MB.
         at_once, done = max(1, 2**22 // batch.n_features) if laid_out else len(batch), 0
         for pause in pauses:
@@ -176,7 +177,7 @@ class Streaming:
                     units.observe(phi[0], state.t)
                     with np.errstate(all="ignore"):  # the kernels stop at what is not finite
                         phi = [units.rows_in(part) for part in phi]
-                taken = take(name, self, state, Stream(*phi, *(column[done:stop] for column in columns)), system)
+                taken = take(Stream(*phi, *(column[done:stop] for column in columns)))
                 state.t += taken
                 state.totals.weight = float(state.record[WEIGHT])
                 state.diverged = taken < stop - done
@@ -226,11 +227,10 @@ class Streaming:
     def _system(self, table: Table, penalty: PenaltyLike, factor: Array | None, dtype: Any) -> System:
         """The constants of the kernels."""
         shrinkage, k = penalty.shrinkage(table.n_blocks), table.n_blocks
-        dual = [self.dual_damping] * 2 if self.saddle else [0.0, 0.0]
-        damping = np.concatenate([_padded([0.0] * k if self.saddle else table.damping), dual])
-        l1, l2 = (np.append(_padded(part), [0.0, 0.0]) for part in shrinkage or np.zeros((2, k)))
+        l1, l2 = (_of_vectors(part) for part in shrinkage or ([0.0] * k, [0.0] * k))
+        damping = _of_vectors([0.0] * k, self.dual_damping) if self.saddle else _of_vectors(table.damping)
         weights = None if factor is None else np.asarray(factor, dtype=dtype)
-        norm, limit = float(np.linalg.norm(table.M)), LIMIT[np.dtype(dtype)]
+        norm, limit = math.sqrt(np.vdot(table.M, table.M)), LIMIT[np.dtype(dtype)]
         fixed = Constants(table.M, table.m, damping, l1, l2, norm, float(self.radius), self.dual_bound, limit)
         return System(fixed, weights, table, penalty, shrinkage is not None)
 
@@ -268,22 +268,22 @@ class Streaming:
 
     def _rotate(self, state: StreamState) -> None:
         if self.average == "suffix" and state.t >= 2 and state.t & (state.t - 1) == 0:
-            state.take_sums()
-            state.earlier, state.totals = state.totals, state.earlier
-            state.totals.clear()
+            state.rotate_sums()
             state.record[WEIGHT] = 0.0
 
 
-def _padded(values: Any) -> Array:
-    """The numbers of (w, θ), with 0 for w in a system of θ alone."""
-    return np.append(np.zeros(2 - len(values)), np.asarray(values, dtype=np.float64))
+def _of_vectors(values: Any, dual: float = 0.0) -> Array:
+    """The numbers of (w, θ), with 0 for w in a system of θ alone, and those of y1 and y2."""
+    return np.array([*([0.0] * (2 - len(values))), *values, dual, dual], dtype=np.float64)
 
 
 def _part(rows: Any, first: int, stop: int, dtype: Any) -> Any:
     """Rows as the kernels want them: contiguous, and writable, since a read-only array is another type to them."""
     if isinstance(rows, tuple):
         return rows.between(first, stop)  # type: ignore[attr-defined]
-    array = dense(rows[first:stop], dtype)
+    array = rows[first:stop]
+    if type(array) is not np.ndarray or array.dtype != dtype or not array.flags.carray:
+        array = dense(array, dtype)
     return array if array.flags.writeable else array.copy()
 
 
@@ -333,29 +333,70 @@ def is_bent(solver: Any, system: Any) -> bool:
     return is_simple(solver, system) and (four or solver.ball == BOX or not system.plain)
 
 
-def take(name: str, solver: Any, state: Any, rows: Stream, system: Any) -> int:
-    """Take rows by a pass; returns how many before the run diverged, or came to a bad row."""
+def taker(name: str, solver: Any, state: Any, system: Any) -> Callable[[Stream], int]:
+    """The function of a pass that takes rows; it returns how many before the run diverged, or came to a bad row."""
     if name in LAZY:
-        return int(lazily().advance(solver, state, rows, system, name))
-    if name == "dense":
-        return _dense(solver, state, rows, system)
-    if not (all_moderate(rows.phi) and all_moderate(rows.phi_next)):
-        return 0
-    state.apply_pending()
-    return plain.take(solver, state, rows, system)
+        return lazily().taker(name, solver, state, system)
+    return _dense(solver, state, system) if name == "dense" else _numpy(solver, state, system)
 
 
-def _dense(solver: Any, state: Any, rows: Stream, system: Any) -> int:
-    """Take rows by the pass over dense rows.
+def _numpy(solver: Any, state: Any, system: Any) -> Callable[[Stream], int]:
+    """The pass in plain NumPy."""
 
-    The pass moves the sums of dual averaging, or the mirror image of a p-norm, and x and y are formed from these at
-    the end.
+    def take(rows: Stream) -> int:
+        if not (all_moderate(rows.phi) and all_moderate(rows.phi_next)):
+            return 0
+        state.apply_pending()
+        return plain.take(solver, state, rows, system)
+
+    return take
+
+
+def _dense(solver: Any, state: Any, system: Any) -> Callable[[Stream], int]:
+    """The pass over dense rows.
+
+    It moves the sums of dual averaging, or the mirror image of a p-norm, and x and y are formed from these at the end.
     """
-    more, fixed, summed, mirrored = state.more, system.fixed, solver.family == "averaging", solver.exponent != 2
+    more, kinds, p = state.more, _dense_kinds(solver, state, system), float(solver.exponent)
+    kernel, rule = dense_pass.stepping(kinds), solver.rule(state.x.size)
+    x = more["sum_x"] if kinds.summed else more["image"] if kinds.mirrored else state.x
+    if kinds.mirrored and not np.array_equal(linked(x, p), state.x):  # x was set from outside
+        x[:] = linked(state.x, p / (p - 1.0))
+    vectors, averaged = places(x, more["sum_y"] if kinds.summed else state.y), solver.average != "none"
+    unread = places(x if averaged else np.zeros_like(x))  # sums that a kernel keeps although nobody asked for them
+    s = dense_pass.Dense(
+        vectors=vectors,
+        totals=unread,
+        shares=unread[:2],
+        origin=places(state.origin)[:2],
+        outer=places(x if state.u is None else state.u)[:2],
+        trace=vectors[1][None] if state.trace is None else state.trace,
+        factor=vectors[1] if system.factor is None else system.factor,
+        pending=state.pending,
+    )
+
+    def take(rows: Stream) -> int:
+        now = s
+        if averaged:  # a rotation exchanges the sums
+            totals, shares = places(state.totals.x, state.totals.y), places(more["share"] if kinds.summed else x)
+            now = s._replace(totals=totals, shares=shares[:2])
+        taken = int(kernel(rule, rows, now, state.record, room_for_a_step(), system.fixed, p))
+        if kinds.summed:
+            _form_averaged(solver, state, system)
+        elif kinds.mirrored:
+            state.x[:] = linked(x, p)
+        return taken
+
+    return take
+
+
+def _dense_kinds(solver: Any, state: Any, system: Any) -> dense_pass.Kinds:
+    """What the pass over dense rows is compiled for."""
+    fixed, summed, mirrored = system.fixed, solver.family == "averaging", solver.exponent != 2
     straight = system.plain and solver.ball in (FREE, L2_BALL) and not (mirrored or summed)
-    trial, factor, by_hand = solver.extragradient or summed, system.factor, isinstance(solver.rule(1), Fixed)
+    trial, by_hand = solver.extragradient or summed, isinstance(solver.rule(1), Fixed)
     measured = not by_hand or (trial and straight)  # a trial point that is a combination of v and D needs Γ
-    kinds = dense_pass.Kinds(
+    return dense_pass.Kinds(
         two=system.k == 2,
         saddle=solver.saddle,
         traced=system.traced,
@@ -363,8 +404,9 @@ def _dense(solver: Any, state: Any, rows: Stream, system: Any) -> int:
         measured=measured,
         sized=bool(measured or mirrored or np.isfinite(solver.radius)),
         started=bool(measured and state.origin.any()),
-        weighed=factor is not None,
-        averaged=solver.average != "none",
+        weighed=system.factor is not None,
+        # Only steps by hand in x alone often go without an average: a kernel of its own is worth it there.
+        averaged=solver.average != "none" or measured or trial or mirrored or solver.saddle,
         trial=trial,
         swept=trial and not straight,
         summed=summed,
@@ -373,29 +415,6 @@ def _dense(solver: Any, state: Any, rows: Stream, system: Any) -> int:
         outer=solver.boxed,
         mirrored=mirrored,
     )
-    x = more["sum_x"] if summed else more["image"] if mirrored else state.x
-    if mirrored and not np.array_equal(linked(x, solver.exponent), state.x):  # x was set from outside
-        x[:] = linked(state.x, solver.exponent / (solver.exponent - 1.0))
-    vectors = places(x, more["sum_y"] if summed else state.y)
-    totals, trace = places(state.totals.x, state.totals.y), state.trace
-    shares, outer = more["share"] if summed else x, x if state.u is None else state.u
-    s = dense_pass.Dense(
-        vectors,
-        totals,
-        places(shares)[:2],
-        places(state.origin)[:2],
-        places(outer)[:2],
-        vectors[1][None] if trace is None else trace,
-        vectors[1] if factor is None else factor,
-        state.pending,
-    )
-    rule, work = solver.rule(state.x.size), room_for_a_step()
-    taken = dense_pass.stepping(kinds)(rule, rows, s, state.record, work, fixed, float(solver.exponent))
-    if summed:
-        _form_averaged(solver, state, system)
-    elif mirrored:
-        state.x[:] = linked(x, solver.exponent)
-    return int(taken)
 
 
 def _form_averaged(solver: Any, state: Any, system: Any) -> None:

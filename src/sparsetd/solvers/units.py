@@ -62,18 +62,34 @@ def observe(moments: Array, phi: Array, t: int) -> int:
 
 @kernel
 def observe_sparse(moments: Array, row: Array, phi: Any, t: int) -> int:
-    """`observe` for CSR rows, which may name a column twice; `row` is room for one of them, all zeros."""
+    """`observe` for CSR rows, which may name a column twice: the entries of a column are added up first.
+
+    `row` is room for two numbers of every entry of a row: the sum of a column, and its count until now. The count's own
+    place holds −1 − (the place of the column in `row`) meanwhile, so that no array as long as all columns is needed.
+    """
     values, indices, indptr = phi
     seen = 0
     for i in range(len(indptr) - 1):
-        if _looked_at(t + i):
-            seen += 1
-            for place in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-                row[np.uint64(indices[place])] += values[place]
-            for place in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-                j = np.uint64(indices[place])
-                _add(moments, j, row[j])
-                row[j] = 0.0
+        if not _looked_at(t + i):
+            continue
+        seen += 1
+        n = 0
+        for place in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            j = np.uint64(indices[place])
+            count = moments[COUNT, j]
+            if count < 0.0:
+                row[np.int64(-1.0 - count), 0] += values[place]
+            else:
+                row[n, 0], row[n, 1] = values[place], count
+                moments[COUNT, j] = -1.0 - n
+                n += 1
+        for place in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
+            j = np.uint64(indices[place])
+            count = moments[COUNT, j]
+            if count < 0.0:
+                at = np.int64(-1.0 - count)
+                moments[COUNT, j] = row[at, 1]
+                _add(moments, j, row[at, 0])
     return seen
 
 
@@ -94,7 +110,8 @@ class Units:
             return
         if self.rows == 0:  # sparse rows visit few columns, so the three numbers of a column lie side by side
             self.moments = np.zeros(self.moments.shape, order="F")
-        self.rows += int(observe_sparse(self.moments, np.zeros(self.moments.shape[1]), tuple(phi), t))
+        longest = int(np.diff(phi.indptr).max(initial=0))
+        self.rows += int(observe_sparse(self.moments, np.empty((longest, 2)), tuple(phi), t))
 
     def is_due(self, t: int) -> bool:
         """Return whether sizes are looked at after t rows: at powers of two, and not before O(d) pays for itself."""

@@ -9,7 +9,7 @@ and with v = s_y, y_t = F_t v. A queue knows which of the active ones reaches ze
 leaves takes along what it has in its sum.
 
 The coordinates of a row are gathered side by side: they are *hot*, and the step is taken on these few.
-Those of a trace stay hot until it has faded, and so do the features with a penalty of their own. Every so many rows all
+Those of a trace stay hot until it has faded. Features with a penalty of their own stay hot too. Every so many rows all
 coordinates are brought up to date (a flush), at fixed row numbers: any chunking gives the same bits.
 
 A line of zeros is a coordinate at zero, so that memory which no row has touched is never written.

@@ -8,10 +8,10 @@
 With a p-norm v is the mirror image of the point, which is ∇½‖z‖_p². The ball of y is a factor (l2), a clip (l∞) or a
 bound that is found beforehand (l1). `eq:RO-TD` is the first line for x and for y.
 
-While coordinate j moves for row t its products with row t + 1 are accumulated, and so are the norms and the Gram matrix
-of that row: what lies between two sweeps is all scalars (`points`). Scales that follow from norms (l2 balls, radius)
-are carried to the next sweep. A trial point that a threshold or a box has bent is no combination of v and D: its
-products take a sweep of their own. Chunking is bitwise invariant: a call begins with a sweep of zero coefficients.
+While coordinate j moves for row t its products with row t + 1 are accumulated, together with the norms and the Gram
+matrix of that row. Between two sweeps there are only scalars (`points`). Scales that follow from norms (l2 balls,
+radius) are carried to the next sweep. A trial point that a threshold or a box has bent is no combination of v and D:
+its products take a sweep of their own. Chunking is bitwise invariant: a call begins with a sweep of zero coefficients.
 """
 
 from __future__ import annotations
@@ -253,13 +253,13 @@ def _try(s, row, ways, numbers, kinds):
 
 
 @part
-def _level(s, row, ways, kinds):
+def _level(vectors, row, ways, kinds):
     """The τ at which a soft threshold leaves y with an l1 norm of 1 (Michelot's iteration); 0 inside the ball."""
     tau, before = 0.0, -1
     while True:
         total, active = 0.0, 0
         for b in range(0 if kinds.two else 1, 2):
-            v = s.vectors[2 + b]
+            v = vectors[2 + b]
             for j in range(len(v)):
                 size = abs(mixed(ways[b], v[j], (row[0][j], row[1][j], row[2][j]), True, kinds.traced))
                 total, active = (total + size, active + 1) if size > tau else (total, active)
@@ -326,7 +326,7 @@ def _move(room, at, numbers, b, scale, kind):
 
 
 @part
-def _ways(s, row, room, at, about, fixed, kinds, kind):
+def _ways(vectors, row, room, at, about, fixed, kinds, kind):
     """How every vector moves by row `at` of `room`: (keep, c), its law (of y: its bound), and a place for a number.
 
     `about` is where the numbers keep begin, the scales of x and y, the step, and Σ‖g_x‖² and Σa of dual averaging.
@@ -334,7 +334,7 @@ def _ways(s, row, room, at, about, fixed, kinds, kind):
     numbers, scale_x, scale_y, step, squares, mass = about
     move_y, move_z = _move(room, at, numbers, 2, scale_y, kind), _move(room, at, numbers, 3, scale_y, kind)
     searched = kinds.cornered and (kinds.swept or at == NEXT)
-    bound = kind(_level(s, row, (move_y, move_z), kinds) if searched else 1.0)
+    bound = kind(_level(vectors, row, (move_y, move_z), kinds) if searched else 1.0)
     law_w, law_t = _law(0, step, squares, mass, fixed, kinds, kind), _law(1, step, squares, mass, fixed, kinds, kind)
     move_w, move_t = _move(room, at, numbers, 0, scale_x, kind), _move(room, at, numbers, 1, scale_x, kind)
     return (move_w, law_w), (move_t, law_t), (move_y, bound), (move_z, bound)
@@ -386,16 +386,33 @@ def _scales(products, far, squares, fixed, power, kinds):
 
 
 @part
-def _distance(s, products, far, scale, kinds):
+def _distance(origin, products, far, scale, kinds):
     """‖x − x_0‖² after x was scaled."""
     if not kinds.started:
         return scale * scale * (products[0][3] + products[1][3])
-    moved, size = far[0] + far[1], 0.0
+    moved, size, (start_w, start_t) = far[0] + far[1], 0.0, origin
     if scale != 1.0:
-        for j in range(len(s.origin[1])):
-            size += np.float64(s.origin[1][j]) * s.origin[1][j]
-            size += np.float64(s.origin[0][j]) * s.origin[0][j] if kinds.two else 0.0
+        for j in range(len(start_t)):
+            size += np.float64(start_t[j]) * start_t[j]
+            size += np.float64(start_w[j]) * start_w[j] if kinds.two else 0.0
     return scale * scale * moved + (scale - 1.0) * (2.0 * scale * far[2] + (scale - 1.0) * size)
+
+
+@part
+def _see_distance(record, origin, products, far, scale, fixed, kinds):
+    """Take note of how far x is from x_0, and of ‖y‖ where x and y share one step."""
+    moved = _distance(origin, products, far, scale, kinds)
+    if kinds.saddle and fixed.ball == np.inf and not (kinds.clipped or kinds.cornered):
+        moved += products[2][3] + products[3][3]
+    rules.see_distance(record, moved)
+
+
+@part
+def _pulls(step, beta, damping, kinds):
+    """What pulls every vector towards the point that counts, or towards u."""
+    if kinds.outer:
+        return -step, -step, 0.0, 0.0
+    return -step * damping[0], -step * damping[1], -beta * damping[2], -beta * damping[3]
 
 
 @part
@@ -412,7 +429,7 @@ def _plan_swept(rule, s, row, record, work, given, fixed, numbers, kinds):
     step, beta = steps(rule, record, alpha, nx, ny)
     _write_move(room, TRIAL, T, step, beta, damping, kinds)
     about = (T, scale_x, scale_y, step, record[GX] + nx, record[MASS] + step)
-    ways = _ways(s, row, room, TRIAL, about, fixed, kinds, kind)
+    ways = _ways(s.vectors, row, room, TRIAL, about, fixed, kinds, kind)
     products, far = _try(s, row, ways, numbers, kinds)
     x, y, nw, nt = _scales(products, far, record[GY] + step * step * ny, fixed, power, kinds)
     scales = (nw * x, nt * x, y, y)
@@ -428,6 +445,15 @@ def _plan_swept(rule, s, row, record, work, given, fixed, numbers, kinds):
 
 
 @part
+def _leave(s, now, scale_x, scale_y, kinds):
+    """Leave the trace and the scales that no sweep has applied to the next call."""
+    if not kinds.summed:
+        s.pending[0], s.pending[1] = scale_x, scale_y
+    if kinds.traced and now == 1:
+        s.trace[0] = s.trace[1]
+
+
+@part
 def _nothing(zero):
     """Products, distances and a Gram matrix of zeros."""
     four = (zero, zero, zero, zero)
@@ -437,82 +463,63 @@ def _nothing(zero):
 @cache
 def stepping(kinds):
     """The kernel of these kinds: (rule, rows, state, record, work, constants, p) → rows before the run diverged."""
-    two, saddle, traced, across, measured, sized, started, weighed = kinds[:8]
-    averaged, trial, swept, summed, clipped, cornered, outer, mirrored = kinds[8:]
+    # Numba leaves out what follows an `if` on a plain constant of the closure before it looks at types.
+    k, measured, swept = 2 if kinds.two else 1, kinds.measured, kinds.swept
 
     def stream(rule, rows, s, record, work, constants, power):
-        kinds = Kinds(
-            two, saddle, traced, across, measured, sized, started, weighed,
-            averaged, trial, swept, summed, clipped, cornered, outer, mirrored,
-        )  # fmt: skip
-        s, record, fixed, (G, room, gram) = _lent(s), borrow(record), points.lent(constants), points.lent_room(work)
-        phi, phi_next, e, pending = borrow(rows.phi), borrow(rows.phi_next), s.trace, s.pending
-        n, k, kind, damping = len(rows.reward), 2 if two else 1, s.vectors[1].dtype.type, fixed.damping
+        s, record, fixed, work = _lent(s), borrow(record), points.lent(constants), points.lent_room(work)
+        G, room, gram = work
+        phi, phi_next = borrow(rows.phi), borrow(rows.phi_next)
+        n, e, kind = len(rows.reward), s.trace, s.vectors[1].dtype.type
         numbers, old_discount, old_fresh, inverse = (kind(power - 1.0), kind(1), kind(0)), np.nan, np.nan, 0.0
         products, far, sums = _nothing(kind(0))
         scale_x, scale_y, nw, nt, now, taken = 1.0, 1.0, 1.0, 1.0, 0, 0
+        room[NUMBERS, :N] = 1.0
         for t in range(-1, n):  # row −1 is row 0 with a step of 0: its sweep forms the products
             here, there, after = t if t > 0 else 0, t + 1 if t + 1 < n else t, now
-            rate, step, beta = rows.discount[here], 0.0, 0.0
+            rate, step, beta, keep = rows.discount[here], 0.0, 0.0, 1.0 if kinds.summed else scale_y
             row, reward = (phi[here], phi_next[here], e[now]), rows.reward[here]
-            keep = 1.0 if summed else scale_y
-            if t < 0:
-                room[NUMBERS, :N] = 1.0
-            else:
-                _write_products(room, products, (nw * scale_x, nt * scale_x, scale_y, scale_y))
+            scales = (nw * scale_x, nt * scale_x, scale_y, scale_y)
+            if t >= 0:
+                _write_products(room, products, scales)
                 if not (sums[0] + sums[2] < HUGE and points.products_in_range(record, room, reward, rate, fixed.limit)):
                     break
                 if rate != old_discount or rows.fresh[t] != old_fresh:
                     old_discount, old_fresh, inverse = rate, rows.fresh[t], points.inverse_of(rate)
-                    points.fold(G, fixed.M, fixed.m, k, traced, rate, old_fresh)
+                    points.fold(G, fixed.M, fixed.m, k, kinds.traced, rate, old_fresh)
                 step = beta = rows.alpha[t]
                 if measured:
-                    points.write_gram(gram, sums, traced, old_fresh)
-            scales = (nw * scale_x, nt * scale_x, scale_y, scale_y)
+                    points.write_gram(gram, sums, kinds.traced, old_fresh)
             if swept and t >= 0:
                 given = (reward, step, inverse, scale_x, keep, power)
-                step, beta, ways, scales = _plan_swept(
-                    rule, s, row, record, (G, room, gram), given, fixed, numbers, kinds
-                )
+                step, beta, ways, scales = _plan_swept(rule, s, row, record, work, given, fixed, numbers, kinds)
             else:
                 if t >= 0 and measured:
-                    chosen = (trial, k, traced, saddle)
+                    chosen = (kinds.trial, k, kinds.traced, kinds.saddle)
                     step, beta = points.plan(rule, record, room, G, gram, reward, step, inverse, fixed, chosen)
                 elif t >= 0:
-                    points.fixed_plan(room, G, reward, step, damping, k, traced, saddle)
+                    points.fixed_plan(room, G, reward, step, fixed.damping, k, kinds.traced, kinds.saddle)
                 about = (T, scale_x, keep, 0.0, record[GX], record[MASS])
-                ways = _ways(s, row, room, TRIAL, about, fixed, kinds, kind)
-                if trial:  # it has been scaled into its balls already
+                ways = _ways(s.vectors, row, room, TRIAL, about, fixed, kinds, kind)
+                if kinds.trial:  # it has been scaled into its balls already
                     scales = (1.0, 1.0, 1.0, 1.0)
             first = _with_numbers(ways, scales, kind)
             about = (S, scale_x, keep, step, record[GX], record[MASS])
-            ways = _ways(s, row, room, NEXT, about, fixed, kinds, kind)
-            if outer:
-                then = _with_numbers(ways, (-step, -step, 0.0, 0.0), kind)
-            else:
-                pulls = (-step * damping[0], -step * damping[1], -beta * damping[2], -beta * damping[3])
-                then = _with_numbers(ways, pulls, kind)
-            if traced and t + 1 < n:
+            ways = _ways(s.vectors, row, room, NEXT, about, fixed, kinds, kind)
+            then = _with_numbers(ways, _pulls(step, beta, fixed.damping, kinds), kind)
+            if kinds.traced and t + 1 < n:
                 after = 1 - now
                 next_trace(e[now], e[after], phi[there], rows.fresh[there], rows.old[there])
-            ahead = (phi[there], phi_next[there], e[after])
-            next_rate, weight = kind(rows.discount[there]), kind(step)
-            products, far, sums = _sweep(s, (row, ahead), next_rate, first, then, weight, numbers, kinds)
+            next_rate, ahead = kind(rows.discount[there]), (phi[there], phi_next[there], e[after])
+            products, far, sums = _sweep(s, (row, ahead), next_rate, first, then, kind(step), numbers, kinds)
             scale_x, scale_y, nw, nt = _scales(products, far, record[GY], fixed, power, kinds)
-            if t < 0 and not summed:
-                scale_x, scale_y = pending[0], pending[1]
-            if t >= 0:
-                record[WEIGHT] += step
-                if measured:
-                    moved = _distance(s, products, far, scale_x, kinds)
-                    if saddle and fixed.ball == np.inf and not (clipped or cornered):  # one step for x and y
-                        moved += products[2][3] + products[3][3]
-                    rules.see_distance(record, moved)
+            record[WEIGHT] += step
+            if t < 0 and not kinds.summed:
+                scale_x, scale_y = s.pending[0], s.pending[1]
+            if measured and t >= 0:
+                _see_distance(record, s.origin, products, far, scale_x, fixed, kinds)
             now, taken = after, t + 1
-        if not summed:
-            pending[0], pending[1] = scale_x, scale_y
-        if traced and now == 1:
-            e[0] = e[1]
+        _leave(s, now, scale_x, scale_y, kinds)
         return taken
 
     return kernel(stream)

@@ -51,8 +51,8 @@ SCRATCH = 6  # a row of `change` to take a register apart; in the other rows lan
 
 class Kinds(NamedTuple):
     """What a kernel is compiled for: four vectors, traces, a rule that looks at gradients, norms that somebody asks
-    for, a trial point, averages, thresholds, crossings that are searched for, thresholds that differ between features,
-    and the l∞ ball of y."""
+    for, a trial point, averages, thresholds, crossings that are searched for, thresholds that differ between
+    features."""
 
     wide: bool
     traced: bool
@@ -63,7 +63,6 @@ class Kinds(NamedTuple):
     bent: bool
     searched: bool
     own: bool
-    boxed: bool
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
@@ -310,7 +309,7 @@ def _step_bent(s, past, phi, about, kinds, step, k, next_point, change, bound):
         crossings.remember(past, since, s.scalar, 0 if s.lane[RHO, 0] > 0.0 else 1)
         for q in range(n_rows):
             _settle_row(s, _row(phi, s, length, q, t, rate), marks.front, kinds.own, after)
-    if kinds.boxed:
+    if bound[0, k] < np.inf:  # the l∞ ball of y
         for q in range(n_rows):
             _clip_row(s.line, _row(phi, s, length, q, t, rate), load(bound, 0, 0), after[1])
     elif len(s.slots) > k:
@@ -356,11 +355,11 @@ def stepping(kinds):
     It stops where the run has diverged, and where the trace is full, which counter[FULL] tells. A flush comes `every`
     so many rows.
     """
-    wide, traced, measured, sized, trial, averaged, bent, searched, own, boxed = kinds
+    wide, traced, measured, sized, trial, averaged, bent, searched, own = kinds
     width, _, front, back, place = asleep.WIDE if wide else asleep.NARROW
 
     def stream(rule, rows, s, past, work, origin, record, constants, every):
-        kinds = Kinds(wide, traced, measured, sized, trial, averaged, bent, searched, own, boxed)
+        kinds = Kinds(wide, traced, measured, sized, trial, averaged, bent, searched, own)
         s, past, fixed, record = lent(s, width), crossings.lent(past), points.lent(constants), borrow(record)
         (G, room, gram), change, bound = points.lent_room(work), borrow_rows(work[3], 4), borrow_rows(work[4], 4)
         from_origin, origin = borrow(work[5]), borrow(origin)

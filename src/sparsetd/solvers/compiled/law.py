@@ -15,6 +15,9 @@ resolve the terms added to it; `chain` holds the composed map (F, P) from the st
 the current one, until it has faded to zero. Every so many rows all coordinates are brought up to date (a flush), which
 renews the tracked norms and bounds the history. This happens at fixed row numbers: any chunking gives the same bits.
 
+A line of zeros is a coordinate that no row has touched. Generations count from 1, so the first row to read such a line
+finds generation 0 in it and adds it to the list of `seen` coordinates. A flush visits these alone.
+
 Every vector is a lane of a register. Lanes without a vector hold the marks of a coordinate, which the law leaves alone
 because there F = 1 and ρ = P = Q = 0.
 """
@@ -41,24 +44,26 @@ F, L, P, Q, CARRY = 0, 1, 2, 3, 3
 # crossings in closed form 1/(ρα), α and ρα²/2 (or ∞, 1 and 0).
 RHO, BENT, SUMMED, DUAL, FREE, PER, UNIT, HALF = range(8)
 # Entries of `counter`: the length of the trace, the generation and the oldest that has not faded, rows since the last
-# flush, whether the trace is full.
-TRACED, GENERATION, OLDEST, SINCE, FULL = range(5)
+# flush, whether the trace is full, how many coordinates were seen.
+TRACED, GENERATION, OLDEST, SINCE, FULL, SEEN = range(6)
+FIRST = 1  # the first generation
 # Columns of `norms`: ‖v − v_0‖², ⟨v − v_0, v_0⟩, ‖v_0‖².
 MOVED, ALONG, ORIGIN = range(3)
 
 TRACE_TOL = 1e-12  # entries of a trace of at most this size are dropped; e is then wrong by at most tol/(1 − γλ)
 AHEAD = 128  # entries: a row at most so long is asked for well before its turn
 
-# A lazy state: lines, the trace, the scalars and constants above, the numbers of the vectors, and the smallest F.
-Lines = namedtuple("Lines", "line names faded scalar chain norms lane counter slots smallest")
+# A lazy state: lines, the coordinates that were seen, the trace, the scalars and constants above, the numbers of the
+# vectors, and the smallest F.
+Lines = namedtuple("Lines", "line seen names faded scalar chain norms lane counter slots smallest")
 
 
 @part
 def lent(s, width):
     """The state without owners (calls would count their references), and with widths that the compiler knows."""
-    line, trace, scalars = borrow_rows(s.line, width), (borrow(s.names), borrow(s.faded)), borrow_rows(s.scalar, 4)
-    more = borrow_rows(s.chain, 4), borrow_rows(s.norms, 3), borrow_rows(s.lane, 4)
-    return Lines(line, *trace, scalars, *more, borrow(s.counter), borrow(s.slots), s.smallest)
+    lines, trace = (borrow_rows(s.line, width), borrow(s.seen)), (borrow(s.names), borrow(s.faded))
+    scalars = borrow_rows(s.scalar, 4), borrow_rows(s.chain, 4), borrow_rows(s.norms, 3), borrow_rows(s.lane, 4)
+    return Lines(*lines, *trace, *scalars, borrow(s.counter), borrow(s.slots), s.smallest)
 
 
 @part
@@ -122,8 +127,11 @@ def last_of(s, since):
 
 @part
 def renew(s, j, born, generation):
-    """Bring a line from its generation to the current one."""
-    older = 2 * np.int64(s.line[j, born])
+    """Bring a line from its generation to the current one, and list it if no row has touched it before."""
+    older, n = 2 * np.int64(s.line[j, born]), s.counter[SEEN]
+    if older == 0:
+        s.seen[n] = j
+        s.counter[SEEN] = n + 1
     v = load(s.line, j, V)
     store(s.line, j, R, load(s.line, j, R) + v * load(s.chain, older + 1, 0))
     store(s.line, j, V, v * load(s.chain, older, 0))
@@ -196,26 +204,28 @@ def marks_of(wide):
 
 @part
 def flush(s, past, origin, wide, searched, own, sums):
-    """Bring every line up to date, count the norms anew and begin all scalars afresh; the sums are moved to `sums`
-    where it has room for them."""
+    """Bring every line that was seen up to date, count the norms anew and begin all scalars afresh; the sums are moved
+    to `sums`, in the order of `seen`, where it has room for them."""
     marks, here, law, moves = marks_of(wide), load(s.scalar, F, 0), law_of(s, float(s.counter[SINCE])), len(sums) > 0
     line, norms, counter = s.line, s.norms, s.counter
     norms[:, MOVED] = norms[:, ALONG] = 0.0
-    for j in range(len(line)):
+    for i in range(counter[SEEN]):
+        j = np.int64(s.seen[i])
         awakened(s, past, j, marks, searched, own, here, law, line, j)
-        line[j, marks.born] = 0.0
+        line[j, marks.born] = FIRST
         for b in range(len(s.slots)):
             if moves:
-                sums[b, j], line[j, R + b] = line[j, R + b], 0.0
+                sums[b, i], line[j, R + b] = line[j, R + b], 0.0
             start = origin[b, j] if b < len(origin) else 0.0
             moved = line[j, b] - start
             norms[b, MOVED] += moved * moved
             norms[b, ALONG] += moved * start
-    counter[GENERATION] = counter[OLDEST] = counter[SINCE] = 0
+    counter[GENERATION] = counter[OLDEST] = FIRST
+    counter[SINCE] = 0
     for row in range(len(s.scalar)):
         store(s.scalar, row, 0, lanes(1.0 if row == F else 0.0))
-    store(s.chain, 0, 0, lanes(1.0))
-    store(s.chain, 1, 0, lanes(0.0))
+    store(s.chain, 2 * FIRST, 0, lanes(1.0))
+    store(s.chain, 2 * FIRST + 1, 0, lanes(0.0))
     crossings.forget(past)
 
 

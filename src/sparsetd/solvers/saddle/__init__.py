@@ -1,6 +1,5 @@
 """The certified batch solver: min_x ‖Ax − b‖_m + h(x) on the mean system, with a duality gap.
 
-columns   the columns of A that a working set needs
 problem   F = c‖·‖_m, the penalty as numbers, and the gap P(x) − D(y) of any pair
 newton    few features by Newton steps to full accuracy, proved on all
 support   the closed form on a support, and the search for it

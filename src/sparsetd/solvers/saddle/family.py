@@ -15,8 +15,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from sparsetd.solvers.mean import Linear
-from sparsetd.solvers.saddle.columns import Columns
-from sparsetd.solvers.saddle.newton import solve_on_working_set
+from sparsetd.solvers.saddle.newton import Columns, solve_on_working_set
 from sparsetd.solvers.saddle.pdhg import pdhg
 from sparsetd.solvers.saddle.problem import FitNorm, Point, Problem, Terms, Trail
 from sparsetd.solvers.saddle.support import polished

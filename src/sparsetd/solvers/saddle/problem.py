@@ -27,13 +27,14 @@ from time import monotonic
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr
+from scipy.linalg import orth
 
 from sparsetd.solvers.mean import Linear, gathered
 from sparsetd.system import Array
 
 # "rmspbe" is the Euclidean norm in the metric of C = E[φφᵀ]: the system is whitened (`units`), and then m is 2.
 RMSPBE = "rmspbe"
+DEPENDENT = 1e-12  # a direction of the free columns below this share of their largest one is rounding
 _ORDERS: dict[object, float] = {1: 1.0, 2: 2.0, "inf": np.inf, np.inf: np.inf, RMSPBE: 2.0}
 
 
@@ -229,7 +230,7 @@ class Problem:
 
     def __post_init__(self) -> None:
         if len(self.terms.free):
-            Q = _range(gathered(self.A, self.terms.free))
+            Q = orth(gathered(self.A, self.terms.free), rcond=DEPENDENT)
             self._free = Q, np.column_stack([self.A.adjoint(q) for q in Q.T]) if Q.size else Q
 
     def primal(self, x: Array, Ax: Array) -> float:
@@ -299,10 +300,3 @@ class Trail:
     def note(self, point: Point, n_working: int) -> None:
         self.gap.append(point.relative_gap)
         self.n_working.append(float(n_working))
-
-
-def _range(columns: Array) -> Array:
-    """An orthonormal basis of the column space."""
-    Q, R, _ = qr(columns, mode="economic", pivoting=True)
-    diagonal = np.abs(np.diag(R))
-    return np.asarray(Q[:, diagonal > 1e-12 * max(diagonal.max(initial=0.0), 1e-300)])
