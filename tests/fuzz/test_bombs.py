@@ -295,3 +295,17 @@ def test_a_page_that_claims_to_unpack_to_much_is_refused_before_room_is_made(
     monkeypatch.setattr(files, "SHRUNK", 0)
     with pytest.raises(ValueError, match="in one page: it is damaged"):
         read(path)
+
+
+def test_a_page_that_claims_more_bytes_than_the_file_has_is_refused_before_room_is_made(tmp_path: Path) -> None:
+    path = tmp_path / "log.parquet"
+    columns = {"obs_x": np.arange(500.0), "reward": np.ones(500), "terminated": np.ones(500, bool)}
+    pq.write_table(pa.table(columns), path, use_dictionary=False, compression="none")
+    data = bytearray(path.read_bytes())
+    at = pq.read_metadata(path).row_group(0).column(0).data_page_offset
+    claimed = bytes([0x80, 0x80, 0x80, 0x80, 0x05])  # 670 million, in the number format of Thrift
+    header = b"\x15\x00" + b"\x15\xc8\x01" + b"\x15" + claimed + b"\x2c\x15\xe8\x07\x15\x00\x15\x06\x15\x06\x00\x00"
+    data[at : at + len(header)] = header
+    path.write_bytes(data)
+    with at_most(50 * MIB):
+        refused(lambda: read(path), "the header of a page is damaged")

@@ -113,7 +113,7 @@ def test_actions_that_change_their_kind_in_a_later_batch(tmp_path: Path, monkeyp
     np.testing.assert_array_equal(joined.action, read(path).action)
     write([0, 1, 1, 1, 0, 0.5])
     monkeypatch.setattr(text, "BLOCK", 32)  # a few lines
-    refused(lambda: list(read_batches(path, batch_rows=3)), "`action` holds whole numbers up to row 3 and others")
+    refused(lambda: list(read_batches(path, batch_rows=3)), "`action` holds whole numbers up to row 4 and others")
 
 
 def test_a_probability_too_small_to_divide_by() -> None:
@@ -245,7 +245,7 @@ def test_parts_of_a_folder_that_cannot_be_joined(tmp_path: Path) -> None:
             pq.write_table(pa.table(log), tmp_path / f"{i}.parquet")
 
     write("obs_y", [1.0, 2.0, 3.0])
-    refused(lambda: read(tmp_path), "`obs_y` holds dates or durations from row 3 on")
+    refused(lambda: read(tmp_path), "`obs_y` holds dates or durations from row 0 of 1.parquet on")
     write("episode", ["a", "b", "c"])
     assert read(tmp_path).episode.tolist() == [0, 1, 2, 3, 4, 5]
     write("episode", [1, 2, 3])
@@ -366,7 +366,21 @@ def test_a_long_identifier_is_the_same_in_every_batch() -> None:
     first = next(dataset.iterate_episodes())
     first.id = long
     twice = SimpleNamespace(iterate_episodes=lambda: iter([first, *list(dataset.iterate_episodes())[1:]]))
-    refused(lambda: list(read_batches(twice, batch_rows=3)), "`episode` must keep the rows of an episode together")
+    for reader in (read, lambda source: list(read_batches(source, batch_rows=3))):
+        refused(lambda reader=reader: reader(twice), "Episode 1 has another kind of id than episode 0")
+    long_ones = [*dataset.iterate_episodes()]
+    for i, one in enumerate(long_ones):
+        one.id = np.asarray(2**63 + i % 2, dtype=np.uint64)
+    again = SimpleNamespace(iterate_episodes=lambda: iter(long_ones))
+    refused(lambda: list(read_batches(again, batch_rows=3)), "`episode` must keep the rows of an episode together")
+
+
+@pytest.mark.parametrize("odd", ["x", "2", 2.0, 2.5, 2**63])
+def test_minari_ids_of_two_kinds_are_refused_however_they_are_read(odd: Any) -> None:
+    """In one batch they were all text, in several some were numbers."""
+    dataset = episodes(id=odd)
+    refused(lambda: read(dataset), "Episode 2 has another kind of id than episode 0: give all numbers, or all text")
+    refused(lambda: list(read_batches(dataset, batch_rows=3)), "Episode 2 has another kind of id than episode 0")
 
 
 def test_real_numbers_stored_as_complex_ones_are_read_beside_objects() -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sparsetd.logs import Transitions, inspect, prepare
+from sparsetd.logs import Transitions, inspect, prepare, read
 from sparsetd.logs.suspicions import CHECKS
 
 
@@ -240,3 +240,21 @@ def test_names_that_differ_in_case_only_are_found() -> None:
     assert any("'No' and 'no' differ in case" in sentence for sentence in found if sentence)
     joined = [check(prepare(raw, bandit=True).transitions) for check in CHECKS]
     assert not any("differ in case" in sentence for sentence in joined if sentence)
+
+
+def test_the_bias_of_rows_without_a_successor_is_said_as_it_is() -> None:
+    """Episodes that end with probability 0.2 in every row are cut after five rows."""
+    rng = np.random.default_rng(0)
+    ends = rng.random((4000, 5)) < 0.2
+    seen = np.cumsum(ends, axis=1) - ends == 0
+    episode = np.repeat(np.arange(4000), 5).reshape(ends.shape)
+    columns = {"episode": episode[seen], "obs_x": np.ones(seen.sum()), "reward": np.ones(seen.sum())}
+    table = columns | {"terminated": ends[seen]}
+    kept, all_rows = read(table), ends[seen]
+    excess = kept.terminated.mean() / all_rows.mean() - 1
+    assert 0.08 < excess < 0.13
+    assert abs(all_rows.mean() - 0.2) < 0.01
+    assert any(f"ends seem {excess:.1%} more frequent than they are" in line for line in inspect(table).understood)
+    whole = table | {"next_obs_x": np.ones(seen.sum())}
+    assert read(whole).terminated.mean() == all_rows.mean()
+    assert not any("more frequent" in line for line in inspect(whole).understood)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from datetime import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,8 @@ import pytest
 from sparsetd import evaluate
 from sparsetd.cli import main
 from sparsetd.logs import MessyLog, inspect, prepare
-from sparsetd.logs.raw import Column, raw_table
+from sparsetd.logs import text as text_files
+from sparsetd.logs.raw import Column, cell, raw_table
 from sparsetd.logs.sharding import shard
 
 STAYS = """\
@@ -547,3 +549,122 @@ def test_roles_that_no_column_has_are_said_with_candidates() -> None:
     assert not any("was recognised" in problem for problem in caught.value.problems)
     one = prepare({"arm colour": ["red", "blue", "red"], "x": [1, 2, 3], "reward": [0, 1, 0]}, bandit=True)
     said(one.notes, "No column was recognised as the action", "--column 'action=arm colour'")
+
+
+@pytest.mark.parametrize("block", [16, 2**22])
+@pytest.mark.parametrize("seed", range(12))
+def test_cells_and_row_numbers_are_those_of_the_csv_module(
+    seed: int, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blank lines, lines of separators, more or fewer fields, separators at the end, quotes and breaks in quotes."""
+    monkeypatch.setattr(text_files, "BLOCK", block)
+    rng = np.random.default_rng(seed)
+    fields = ["1", "2,5", " x ", "", '"a;b"', '"two\nlines"', '"say ""so"""', "é", "NA", "none"]
+    lines = ["", "a;b;c" + ";" * rng.integers(2)]
+    for _ in range(60):
+        line = ";".join(rng.choice(fields, size=rng.choice([3, 3, 3, 3, 2, 4])))
+        lines.append(rng.choice([line] * 6 + ["", ";;", "   ", line + ";;"]))
+    path = tmp_path / "table.csv"
+    path.write_text(rng.choice(["\n", "\r\n"]).join(lines), encoding="utf-8", newline="")
+    rows, numbers, odd = [], [], []
+    with path.open(encoding="utf-8", newline="") as file:
+        for number, record in enumerate(csv.reader(file, delimiter=";"), start=1):
+            while len(record) > 3 and not record[-1].strip():
+                record.pop()
+            if number > 2 and any(map(str.strip, record)):
+                (rows if len(record) == 3 else odd).append(record)
+                if len(record) == 3:
+                    numbers.append(number)
+    table = raw_table(path)
+    assert table.rows.tolist() == numbers
+    for j, name in enumerate("abc"):
+        column = table.columns[name]
+        assert [column.cells[code] for code in column.codes] == [cell(row[j]) for row in rows]
+    assert ("do not" in "".join(table.problems)) == bool(odd)
+    assert not odd or f"{len(odd)} do not" in table.problems[0]
+
+
+TABLE = {
+    "patient": ["1", "1", "1", "2", "2", "2"],
+    "visit": [0, 1, 2, 0, 1, 2],
+    "lactate": [2.0, 3.0, 1.0, 4.0, 2.5, 1.5],
+    "treatment": ["A", "B", "A", "B", "A", "B"],
+    "reward": [0.0, 1.0, 0.0, 1.0, 0.0, 1.0],
+    "ended": [False, False, True, False, False, True],
+}
+NAMED = {"episode": "patient", "time": "visit", "terminated": "ended"}
+
+
+def test_the_index_that_pandas_writes_is_no_observation_and_hides_no_copies(tmp_path: Path) -> None:
+    frame = pd.DataFrame(TABLE)
+    doubled = pd.concat([frame, frame.iloc[:2]], ignore_index=True)
+    expected = prepare(doubled, **NAMED)
+    assert len(expected) == 6
+    doubled.to_csv(tmp_path / "log.csv")
+    doubled.set_axis([17, *range(10, 17)]).to_parquet(tmp_path / "log.parquet")
+    for name in ("log.csv", "log.parquet"):
+        found = prepare(tmp_path / name, **NAMED)
+        assert list(found.columns) == list(expected.columns)
+        assert found.columns["obs_lactate"].tolist() == expected.columns["obs_lactate"].tolist()
+        assert any("only numbers the rows: it was left out" in note for note in found.notes)
+    frame.to_csv(tmp_path / "single.csv")
+    assert "obs_Unnamed: 0" in prepare(tmp_path / "single.csv", keep=["ids"], **NAMED).columns
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_durations_are_days_in_whatever_unit_they_are_stored(unit: str) -> None:
+    hours = np.array([12, 24, 36, 48, 60, 72])
+    stored = {**TABLE, "since": hours.astype("timedelta64[h]").astype(f"timedelta64[{unit}]")}
+    for source in (stored, pd.DataFrame(stored), pa.table(stored)):
+        assert prepare(source, **NAMED).columns["obs_since"].tolist() == (hours / 24).tolist()
+    late_first = {**TABLE, "visit": np.array([2, 1, 0, 0, 1, 2]).astype("timedelta64[h]").astype(f"m8[{unit}]")}
+    ended = {**late_first, "ended": [True, False, False, False, False, True]}
+    assert prepare(ended, **NAMED).columns["obs_lactate"].tolist() == [1.0, 3.0, 2.0, 4.0, 2.5, 1.5]
+
+
+def test_an_episode_named_by_a_number_and_by_its_text_is_one() -> None:
+    mixed = {**TABLE, "patient": [1, "1", 1.0, "2", 2, "2"]}
+    expected = prepare(TABLE, **NAMED)
+    for name, column in prepare(mixed, **NAMED).columns.items():
+        assert column.tolist() == expected.columns[name].tolist(), name
+
+
+def test_a_category_called_missing_is_a_gap() -> None:
+    """The column that marks gaps has this name: a category of its own would be overwritten by it."""
+    made = prepare({**TABLE, "ward": ["icu", "er", "Missing", None, "ot", "er"]}, missing="mark", **NAMED)
+    assert made.columns["obs_ward: missing"].tolist() == [0, 0, 1, 1, 0, 0]
+    assert [name for name in made.columns if name.startswith("obs_ward")] == [
+        "obs_ward: er",
+        "obs_ward: icu",
+        "obs_ward: ot",
+        "obs_ward: missing",
+    ]
+
+
+def test_two_columns_that_would_have_one_name_are_a_problem() -> None:
+    gap = {**TABLE, "lactate": [2.0, None, 1.0, 4.0, 2.5, 1.5], "lactate: missing": [7.0, 8.0, 9.0, 1.0, 2.0, 3.0]}
+    with pytest.raises(MessyLog, match="Two columns would be called `lactate: missing`: rename one"):
+        prepare(gap, missing="mark", **NAMED)
+
+
+def test_times_of_day_are_categories() -> None:
+    made = prepare({**TABLE, "shift": [time(6), time(14), time(6), time(22), time(14), time(6)]}, **NAMED)
+    assert made.columns["obs_shift: 06:00:00"].tolist() == [1, 0, 1, 0, 0, 1]
+
+
+def test_turkish_capitals_are_the_same_words() -> None:
+    """I is the capital of ı and İ that of i, so that Unicode's own rule makes three names of one."""
+    table = pd.DataFrame(
+        {
+            "episode": ["a", "a", "b", "b", "c", "c"],
+            "işlem": ["indirim", "İNDİRİM", "İndirim", "ara", "ARA", "ara"],
+            "kefil": ["Evet", "HAYIR", "Hayır", "EVET", "evet", "hayır"],
+            "il": ["Iğdır", "IĞDIR", "Iğdır", "Bursa", "BURSA", "Bursa"],
+            "reward": [0.0, 1.0, 0.0, 1.0, 0.0, 1.0],
+        }
+    )
+    prepared = prepare(table, action="işlem", ends="last-row")
+    assert list(prepared.action_names or ()) == ["ara", "indirim"]
+    found = prepared.transitions
+    assert list(found.labels()) == ["kefil", "il: Iğdır, not Bursa"]
+    assert found.observation.tolist() == [[1, 1], [0, 1], [0, 1], [1, 0], [1, 0], [0, 0]]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -148,3 +149,39 @@ def test_random_texts_are_parsed_or_refused_in_a_sentence() -> None:
     words = [" ".join(rng.choices(WORDS, k=rng.randint(0, 14))) for _ in range(1000)]
     damaged = [mutated(SEEDS, TOKENS, rng).decode(errors="replace") for _ in range(1000)]
     assert 50 < [outcome(text) for text in words + damaged].count("parsed") < 1000
+
+
+def given(names: list[str], rows: Any, rule: str) -> list[int]:
+    """The rows in which a rule gives B."""
+    table, _ = policy(rule).shares(np.asarray(rows, dtype=float), names, ("A", "B"), 2)
+    return np.flatnonzero(table[:, 1]).tolist()
+
+
+def test_the_spelling_of_the_log_wins_over_another() -> None:
+    rows = [[1, 10], [3, 10], [1, 30]]
+    assert given(["AGE", "age"], rows, "B if age > 20") == [2]
+    assert given(["AGE", "age"], rows, "B if AGE > 2") == [1]
+    assert given(["AGE", "ward"], rows, "B if age > 2") == [1]
+    with pytest.raises(ValueError, match="'Age', which may be 'AGE' and 'age': write it as the log does"):
+        given(["AGE", "age"], rows, "B if Age > 20")
+    with pytest.raises(ValueError, match="'age', which may be 'obs_age' and 'state_age'"):
+        given(["obs_age", "state_age"], rows, "B if age > 20")
+
+
+def test_a_category_is_asked_for_as_it_is_written() -> None:
+    wards = ["ward: 7", "ward: 07", "ward: 1234567", "ward: 1e+06", "ward: 1000000"]
+    rows = np.eye(5)
+    assert given(wards, rows, "B if ward = 07") == [1]
+    assert given(wards, rows, "B if ward = 7") == [0]
+    assert given(wards, rows, "B if ward = 7.0") == [0]
+    assert given(wards, rows, "B if ward = 1234567") == [2]
+    assert given(wards, rows, "B if ward = 1000000") == [4]
+    assert given(wards, rows, "B if ward in (07, 1000000)") == [1, 4]
+    assert given(["g: A", "g: a", "g: c"], np.eye(3), "B if g = a") == [1]
+    assert given(["g: y, not x", "g: x", "g: z"], np.eye(3), "B if g = x") == [1]
+
+
+@pytest.mark.parametrize("text", ["B if lactate > 1{1..2}", "B if lactate > {1..2}5", "B if lactate > 0.{1, 2}"])
+def test_a_range_is_no_part_of_a_number(text: str) -> None:
+    with pytest.raises(ValueError, match=r"touches another word or number: put a blank"):
+        policy(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -222,3 +223,210 @@ def test_lists_of_features_given_as_observations_are_questioned() -> None:
     ragged = [list(range(i % 5)) for i in range(40)]
     with pytest.raises(ValueError, match="name sparse rows with `indices=`"):
         read(pa.table({**log, "feat_hashes": ragged}), observation="feat_hashes")
+
+
+def test_named_levels_of_an_index_are_columns() -> None:
+    """pandas keeps episodes and steps in the index after `set_index` and `groupby`; its files have them as columns."""
+    shuffled = pd.DataFrame(columns()).sample(frac=1, random_state=0)
+    expected = read(shuffled)
+    assert same(read(shuffled.set_index("episode")), expected)
+    assert same(read(shuffled.set_index(["episode", "step"])), expected)
+    assert same(read(shuffled.set_index("episode", drop=False)), expected)
+    assert same(read(shuffled.rename_axis("row")), expected)
+    patients = shuffled.rename(columns={"episode": "patient"}).set_index("patient")
+    assert same(read(patients, episode="patient"), expected)
+
+
+def test_one_text_is_one_id_even_where_a_dictionary_holds_it_twice() -> None:
+    log = {"obs_x": [1.0, 2.0, 3.0, 4.0], "reward": [1.0] * 4, "terminated": [False, False, True, True]}
+    codes = pa.array([0, 1, 2, 3], pa.int32())
+    twice = pa.DictionaryArray.from_arrays(codes, pa.array(["a", "a", "a", "b"]))
+    assert same(read(pa.table({**log, "episode": twice})), read(pa.table({**log, "episode": ["a", "a", "a", "b"]})))
+    gap = pa.DictionaryArray.from_arrays(codes, pa.array(["a", None, "a", "b"]))
+    with pytest.raises(ValueError, match="`episode` must be present, but row 1 holds None"):
+        read(pa.table({**log, "episode": gap}))
+
+
+def test_a_type_that_arrow_does_not_know_is_one_sentence() -> None:
+    frame = pl.DataFrame(columns()).with_columns(pl.col("action").cast(pl.Int128))
+    with pytest.raises(ValueError, match=r"The DataFrame is not readable as Arrow .*: change the types"):
+        read(frame)
+
+
+def test_large_whole_numbers_beside_floats_in_another_file_are_rounded(tmp_path: Path) -> None:
+    large = 2**62 + 1
+    for name, seconds in (("a", [large, large + 2**20]), ("b", [0.5, 1.5])):
+        log = {"episode": [name] * 2, "obs_x": seconds, "reward": [0.0, 1.0], "terminated": [False, True]}
+        pq.write_table(pa.table(log), tmp_path / f"{name}.parquet")
+    assert read(tmp_path).observation[:, 0].tolist() == [float(large), float(large + 2**20), 0.5, 1.5]
+
+
+@pytest.mark.parametrize("batch_rows", [100, 5000])
+@pytest.mark.parametrize("how", ["error", "break", "whole"])
+def test_a_database_is_free_again_after_a_log_that_was_left_early(how: str, batch_rows: int, tmp_path: Path) -> None:
+    """DuckDB opens a file again with other settings only when every result of the first connection is gone."""
+    duckdb = pytest.importorskip("duckdb")
+    connection = duckdb.connect(tmp_path / "log.duckdb")
+    connection.execute(
+        "CREATE TABLE visits AS SELECT i // 20 AS episode, i % 20 AS step, i AS obs_x, 1.0 AS reward, "
+        "i = 90000 AS terminated FROM range(200000) rows(i)"
+    )
+    relation = connection.sql("SELECT * FROM visits ORDER BY episode, step")
+    kept = None
+    try:
+        if how == "whole":
+            read(relation, max_bytes=2**20)
+        for _ in read_batches(relation, batch_rows=batch_rows):
+            if how == "break":
+                break
+    except ValueError as error:
+        kept = error  # as a notebook keeps the last one, and with it everything that was under way
+    assert (kept is None) == (how == "break")
+    connection.close()
+    del relation
+    assert is_free(duckdb, tmp_path / "log.duckdb"), "the file is still in use"
+
+
+def is_free(duckdb: Any, path: Path) -> bool:
+    """Whether the file can be opened; DuckDB itself waits for ever where a result of it is still there."""
+    opened: list[Any] = []
+    thread = threading.Thread(target=lambda: opened.append(duckdb.connect(path, read_only=True)), daemon=True)
+    thread.start()
+    thread.join(30)
+    for connection in opened:
+        connection.close()
+    return bool(opened)
+
+
+def folder_of(tmp_path: Path, ending: str, second: dict[str, Any]) -> Path:
+    """Two files of four rows in a folder; the second differs in some columns."""
+    first = {"episode": [0, 0, 1, 1], "step": [0, 1, 0, 1], "obs_x": [1.0] * 4, "reward": [0.0] * 4, "done": [0, 1] * 2}
+    for name, rows in (("a", first), ("b", first | second)):
+        frame = pd.DataFrame(rows)
+        path = tmp_path / f"{name}.{ending}"
+        if ending == "csv":
+            frame.to_csv(path, index=False)
+        elif ending == "jsonl":
+            frame.to_json(path, orient="records", lines=True)
+        else:
+            frame.to_parquet(path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("reader", [read, lambda path: list(read_batches(path, batch_rows=3))])
+def test_an_error_in_a_folder_names_the_file_and_the_row_in_it(ending: str, reader: Any, tmp_path: Path) -> None:
+    second = {"episode": [2, 2, 3, 3], "reward": [0.0, 0.0, np.inf if ending != "jsonl" else None, 0.0]}
+    with pytest.raises(ValueError, match=r"`reward` must be finite, but row 2 of b\..* holds"):
+        reader(folder_of(tmp_path, ending, second))
+
+
+def test_rows_that_are_wrong_together_are_named_with_their_files(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "parquet", {"episode": [2, 2, 3, 1], "step": [0, 1, 0, 2], "done": [0, 1, 0, 0]})
+    with pytest.raises(ValueError, match=r"holds in row 3 of a.parquet, but row 3 of b.parquet continues the same"):
+        read(folder)
+    with pytest.raises(ValueError, match=r"`episode` must keep .*, but row 3 of b.parquet does not"):
+        list(read_batches(folder))
+    folder_of(tmp_path, "parquet", {"episode": [2, 2, 3, 1], "done": [0, 1, 0, 0]})
+    with pytest.raises(ValueError, match=r"`step` must differ .*, but row 3 of b.parquet repeats step 1"):
+        read(folder)
+
+
+def test_a_damaged_line_in_a_folder_is_named_with_its_file(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, "csv", {"episode": [2, 2, 3, 3]})
+    (folder / "b.csv").write_text((folder / "b.csv").read_text() + "4,0,1.0\n")
+    with pytest.raises(ValueError, match=r"Row 4 of b.csv has 3 fields"):
+        read(folder)
+    (folder / "b.csv").unlink()
+    first = '{"episode": 5, "step": 0, "obs_x": 1.0, "reward": 0.0, "done": 1}\n'
+    (folder / "b.jsonl").write_text(first + "{\n")
+    with pytest.raises(ValueError, match=r"Row 1 of b.jsonl is not valid JSON"):
+        read(folder)
+
+
+TIMES = ["2024-01-31T23:00:00", "2024-02-01T01:30:00", "2023-12-31T00:00:00", "2024-01-02T00:00:00"]
+
+
+@pytest.mark.parametrize("kind", ["parquet", "seconds", "zone", "dates", "csv", "jsonl", "pandas", "pandas zone"])
+def test_steps_may_be_times(kind: str, tmp_path: Path) -> None:
+    """The third and fourth row belong to the first episode, before the first two."""
+    rows = {"id": ["p"] * 4, "obs_x": [3.0, 4.0, 1.0, 2.0], "reward": [0.0] * 4, "done": [0, 1, 0, 0], "when": TIMES}
+    roles = {"episode": "id", "step": "when"}
+    times = pd.to_datetime(pd.Series(TIMES))
+    arrow = {"parquet": pa.timestamp("us"), "seconds": pa.timestamp("s"), "zone": pa.timestamp("ms", "Europe/Vienna")}
+    source: Any = tmp_path / f"log.{kind}"
+    if kind == "csv":
+        pd.DataFrame(rows).to_csv(source, index=False)
+    elif kind == "jsonl":
+        rows["when"] = [f"{time}+02:00" for time in TIMES]
+        pd.DataFrame(rows).to_json(source, orient="records", lines=True)
+    elif kind.startswith("pandas"):
+        rows["when"] = times.dt.tz_localize("UTC") if "zone" in kind else times
+        source = pd.DataFrame(rows)
+    else:
+        rows["when"] = pa.array(times).cast(arrow.get(kind, pa.timestamp("us"))) if kind != "dates" else times.dt.date
+        source = tmp_path / "log.parquet"
+        pq.write_table(pa.table(rows), source)
+    assert read(source, **roles).observation[:, 0].tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+def test_times_order_the_rows_of_a_sparse_log_on_the_command_line(tmp_path: Path, capsys: Any) -> None:
+    times = pa.array(pd.to_datetime(pd.Series(TIMES)))
+    rows = {"user": [7] * 4, "indices": [[3], [4], [1], [2]], "reward": [0.0] * 4, "done": [0, 1, 0, 0], "when": times}
+    pq.write_table(pa.table(rows), tmp_path / "log.parquet")
+    roles = ["--column", "episode=user", "--column", "step=when", "--n-features", "9"]
+    assert main(["shard", str(tmp_path / "log.parquet"), "--out", str(tmp_path / "shards"), *roles]) == 0
+    (part,) = shards(tmp_path / "shards")
+    assert part.read(sparse=True).observation.indices.tolist() == [1, 2, 3, 4]
+    assert main(["inspect", str(tmp_path / "shards")]) in (0, 1)
+    capsys.readouterr()
+
+
+def test_times_of_a_csv_file_may_have_parts_of_a_second(tmp_path: Path) -> None:
+    times = ["2026-11-01T00:04:58.523952", "2026-11-01T00:03:58", "2026-11-01T00:05:58.1", "2026-11-01T00:09:58"]
+    rows = [f"{'aabb'[i]},{time},{i},1,{i in (0, 3):d}" for i, time in enumerate(times)]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["episode,at,obs_x,reward,terminated", *rows]))
+    assert read(path, step="at").observation.ravel().tolist() == [1, 0, 2, 3]
+
+
+def test_times_that_are_missing_too_far_or_beside_numbers_are_refused(tmp_path: Path) -> None:
+    rows: dict[str, Any] = {"obs_x": [1.0, 2.0], "reward": [0.0, 0.0], "done": [0, 1]}
+    missing = pa.array([1, None], pa.timestamp("s"))
+    with pytest.raises(ValueError, match="`step` must be present, but row 1 holds"):
+        read(pa.table(rows | {"step": missing}))
+    far = pa.array([0, 10**12], pa.timestamp("s"))
+    with pytest.raises(ValueError, match="`step` must be between the years 1678 and 2261, but row 1 holds"):
+        read(pa.table(rows | {"step": far}))
+    with pytest.raises(TypeError, match="`step` must hold numbers, but row 0 holds 'soon'"):
+        read(rows | {"step": ["soon", "later"]})
+    pq.write_table(pa.table(rows | {"step": [0, 1]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table(rows | {"step": pa.array([1, 2], pa.timestamp("s"))}), tmp_path / "b.parquet")
+    for reader in (read, lambda path: list(read_batches(path))):
+        with pytest.raises(ValueError, match="`step` holds times in some parts"):
+            reader(tmp_path)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1250", "utf-16", "utf-16-be", "utf-8-sig"])
+@pytest.mark.parametrize("separator", [";", "|"])
+def test_a_csv_file_may_have_any_of_the_usual_encodings(encoding: str, separator: str, tmp_path: Path) -> None:
+    """Names and ids are the same as in UTF-8, in blocks of any size, and `inspect` says what was decided."""
+    ids = ["żółć", "świerk", "łąka"] if encoding == "cp1250" else ["Müller", "José", "Zoë"]
+    rows = {"episode": np.repeat(ids, 40), "obs_größe" if encoding != "cp1250" else "obs_wiek": np.arange(120)}
+    frame = pd.DataFrame(rows | {"reward": 0.5, "done": np.arange(120) % 40 == 39})
+    frame.to_csv(tmp_path / "plain.csv", index=False)
+    path = tmp_path / "log.csv"
+    path.write_bytes(frame.to_csv(index=False, sep=separator).encode(encoding))
+    expected = read(tmp_path / "plain.csv")
+    for block in (64, 4 * 2**20):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(text, "BLOCK", block)
+            assert same(read(path), expected)
+            assert concatenate(list(read_batches(path, batch_rows=7))).ids().tolist() == ids
+    said = any("was read as" in line for line in inspect(path).understood)
+    assert said == (encoding != "utf-8-sig")
+
+
+def test_a_csv_file_whose_lines_end_in_returns_only(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_bytes(b"obs_x,reward,done\r1,0,0\r2,1,1\r")
+    assert read(tmp_path / "log.csv").observation[:, 0].tolist() == [1, 2]

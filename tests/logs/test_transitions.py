@@ -10,7 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from sparsetd.logs import Transitions, concatenate
+from sparsetd.logs import Transitions, concatenate, read
 
 
 def walk(n: int = 12, seed: int = 0) -> dict[str, np.ndarray]:
@@ -221,3 +221,17 @@ def test_pickle_and_frozen() -> None:
     assert_same(pickle.loads(pickle.dumps(t)), t)  # noqa: S301
     with pytest.raises(dataclasses.FrozenInstanceError):
         t.reward = np.zeros(12)  # type: ignore[misc]
+
+
+def test_ids_that_are_numbers_in_one_part_and_texts_in_another_are_texts() -> None:
+    log = {"obs_x": [1.0, 2.0], "reward": [0.0, 1.0], "terminated": [True, True]}
+    parts = [read({**log, "episode": ids, "group": ids[::-1]}, group="group") for ids in ([7, 8], ["07", "inf"])]
+    both = concatenate(parts)
+    assert both.ids().tolist() == ["7", "8", "07", "inf"]
+    assert both.group.tolist() == ["8", "7", "inf", "07"]
+
+
+def test_actions_that_are_whole_in_one_part_and_floats_in_another_are_joined() -> None:
+    log = {"obs_x": [1.0, 2.0], "reward": [0.0, 1.0], "terminated": [True, True]}
+    parts = [read({**log, "action": action}) for action in ([0, 1], [1.0, 0.0])]
+    assert concatenate(parts).action.ravel().tolist() == [0, 1, 1, 0]

@@ -23,26 +23,39 @@ from sparsetd._tools.moderate import LARGEST, all_moderate, immoderate
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
+Begins = Sequence[tuple[int, str]]  # the first row of every file of a source, and the name of the file
+
 _offset: ContextVar[int] = ContextVar("offset", default=0)
+_begins: ContextVar[Begins] = ContextVar("begins", default=())
 LONGEST_ID = 1_000  # bytes: a file of 30 kB can repeat a text of a mebibyte in ten thousand rows
 KINDS = {"iu": "integers", "iuf": "numbers"}
 MOST = 8 * 2**30  # bytes that one row group or one column of lists may unpack to
 NUMBER = 8  # bytes of an entry
+FIRST_YEAR, LAST_YEAR = 1678 - 1970, 2261 - 1970  # nanoseconds in 64 bits reach no further
 
 
 @contextmanager
-def counted_from(row: int) -> Iterator[None]:
-    """Let errors raised inside count rows from this one on, since a long source is checked part by part."""
-    before = _offset.set(row)
+def counted_from(row: int, begins: Begins | None = None) -> Iterator[None]:
+    """Let errors raised inside count rows from this one on, since a long source is checked part by part.
+
+    Contexts may be nested, and the inner one counts on from the outer one. With `begins` rows are those of the files.
+    """
+    before = _offset.set(_offset.get() + row)
+    files = _begins.set(_begins.get() if begins is None else begins)
     try:
         yield
     finally:
         _offset.reset(before)
+        _begins.reset(files)
 
 
-def nth(row: int) -> int:
-    """The number of a row in its source, by which errors call it."""
-    return _offset.get() + row
+def nth(row: int) -> str:
+    """The number of a row in its source, by which errors call it; of several files, the row in its file."""
+    place, begins = _offset.get() + int(row), _begins.get()
+    if len(begins) < 2:
+        return str(place)
+    first, file = max(begin for begin in begins if begin[0] <= place)
+    return f"{place - first} of {file}"
 
 
 def refuse(name: str, bad: Mask, values: Array, rule: str, remedy: str) -> None:
@@ -197,6 +210,36 @@ def column(name: str, values: Any, n: int) -> Any:
     return array
 
 
+def steps(name: str, values: Any, n: int) -> Any:
+    """A column of n numbers, or of n times, which order rows as well; None stays None."""
+    times = None if values is None else _times(values)
+    if times is None:
+        return column(name, values, n)
+    length(name, times, n)
+    refuse(name, np.isnat(times), times, "present", "fill in every row")
+    inside = times.astype("datetime64[Y]").astype(np.int64)  # years since 1970
+    outside = (inside < FIRST_YEAR) | (inside > LAST_YEAR)
+    refuse(name, outside, times, "between the years 1678 and 2261", "correct the date")
+    return times.astype("datetime64[ns]")
+
+
+def _times(values: Array) -> Array | None:
+    """Times of any unit, with or without a zone, also as text in the form of ISO 8601; None if these are no times."""
+    if values.dtype.kind == "M":
+        return values
+    if values.ndim != 1 or values.dtype.kind != "O":
+        return None
+    try:
+        found = pa.array(values, from_pandas=True)
+        if pa.types.is_string(found.type):
+            zoned = pc.any(pc.match_substring_regex(found, r":.*(Z|[+-]\d\d(:?\d\d)?)$")).as_py()
+            finer = pc.any(pc.match_substring_regex(found, r"\.\d{7,9}")).as_py()  # as pyarrow's own text has it
+            found = found.cast(pa.timestamp("ns" if finer else "us", "UTC" if zoned else None))
+    except pa.ArrowException:  # text of another kind, or things that no column can hold together
+        return None
+    return np.asarray(found) if pa.types.is_timestamp(found.type) or pa.types.is_date(found.type) else None
+
+
 def length(name: str, values: Array, n: int) -> None:
     if values.shape[0] != n:
         row = min(values.shape[0], n)
@@ -284,12 +327,14 @@ def reason(error: Exception) -> str:
     return lines[0][:120].rstrip(".") if lines else type(error).__name__
 
 
-def refuse_rows_after_the_end(over: Mask, number: Array) -> None:
+def refuse_rows_after_the_end(over: Mask, number: Array, order: Array | None = None) -> None:
+    """Refuse an episode that goes on after its end; `order` are the places in the source of rows that were sorted."""
     late = over[:-1] & (number[1:] == number[:-1])
     if late.any():
-        row = int(np.argmax(late))
+        i = int(np.argmax(late))
+        row, after = (i, i + 1) if order is None else order[i : i + 2]
         raise ValueError(
-            f"`terminated` or `truncated` holds in row {nth(row)}, but row {nth(row + 1)} continues the same episode: "
+            f"`terminated` or `truncated` holds in row {nth(row)}, but row {nth(after)} continues the same episode: "
             "mark only the last row of an episode, or start a new episode after it."
         )
 
@@ -522,7 +567,7 @@ def ids_of(name: str, column: Any, n: int) -> Any:
     if pa.types.is_string(kind):
         return _checked_texts(name, column.dictionary_encode(), n)
     if pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type):
-        return _checked_texts(name, column, n)
+        return _checked_texts(name, _each_once(column), n)
     ids = array_of(name, column)
     if ids.ndim != 1:
         raise ValueError(f"`{name}` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
@@ -533,6 +578,14 @@ def ids_of(name: str, column: Any, n: int) -> Any:
         return pa.array(whole)
     texts = pa.array([id_text(entry) for entry in ids.tolist()], pa.large_string())
     return _checked_texts(name, texts.dictionary_encode(), n)
+
+
+def _each_once(column: Any) -> Any:
+    """A column of texts whose dictionary has every text once and no null. Arrow allows both, and one text is one id."""
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    texts = column.dictionary
+    clean = not texts.null_count and len(texts.unique()) == len(texts)
+    return column if clean else column.dictionary_decode().dictionary_encode()
 
 
 def _checked_texts(name: str, column: Any, n: int) -> Any:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import glob
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ FILES: dict[str, Callable[[Path], Opened]] = {
 class Log:
     """The rows of one or several sources, as checked tables in the order of the sources; the first decides on roles.
 
-    `action_names` are those of all sources, in whose numbering the actions come: a code has a name, and files that were
+    `action_names` are those of all sources, and they number the actions: a code has a name, and files that were
     prepared one by one give the same name other codes. The caller may say which numbering. `learnt` is what `prepare`
     learnt, where all sources were prepared alike.
     """
@@ -65,6 +65,9 @@ class Log:
         self.parts = _parts(sources if sql is None else [f"sqlite:{path}?sql={sql}" for path in sources], max_bytes)
         self.batch_rows = batch_rows
         self.n_rows = 0  # in all tables so far
+        self.said: list[str] = []  # about files that were not read as usual
+        self.names = _names([path for path, _ in self.parts])
+        self.begins: list[tuple[int, str]] = []  # the first row of every file so far, if there are several
         self._first = self.parts[0][1]()
         self.schema = infer_schema(self._first.names, **columns)
         paths = [path for path, _ in self.parts]
@@ -72,20 +75,28 @@ class Log:
         self.action_names, self._codes = _joined_actions(paths, notes, wanted)
         self.learnt = _learnt_alike(notes)
 
-    def __iter__(self) -> Iterator[pa.Table]:
+    def __iter__(self) -> Generator[pa.Table]:
         first: pa.Table | None = None
         for i, (path, open_part) in enumerate(self.parts):
             opened = open_part() if i else self._first
             _refuse_missing(opened.names, self.schema)
-            for raw in opened.batches(self.schema.used(), self.batch_rows, self.schema.texts()):
-                with counted_from(self.n_rows):
-                    table = self._with_codes(checked(raw, self.schema), path)
-                    first = table.slice(0, 1) if first is None else first
-                    _refuse_another_width(table, first, self.schema)
-                self.n_rows += len(table)
-                yield table
+            self.said += filter(None, [opened.notes.get("said")])
+            self.begins.append((self.n_rows, self.names[i]))
+            with closing(opened.batches(self.schema.used(), self.batch_rows, self.schema.texts())) as batches:
+                while (raw := self._next(batches)) is not None:
+                    with counted_from(self.n_rows, self.begins):
+                        table = self._with_codes(checked(raw, self.schema), path)
+                        first = table.slice(0, 1) if first is None else first
+                        _refuse_another_width(table, first, self.schema)
+                    self.n_rows += len(table)
+                    yield table
         if first is None:
             raise ValueError(f"`{self.schema.observed}` has no rows: the source is empty.")
+
+    def _next(self, batches: Iterator[Raw]) -> Raw | None:
+        """The next rows of a file; what goes wrong while they are read is counted from the first row of the file."""
+        with counted_from(self.begins[-1][0], self.begins):
+            return next(batches, None)
 
     def _with_codes(self, table: pa.Table, path: Path | None) -> pa.Table:
         """The actions of a file in the numbering of all files."""
@@ -118,7 +129,7 @@ def checked(raw: Raw, schema: Schema, told: int = TOLD) -> pa.Table:
         "terminated": ended,
         "truncated": look.at("truncated", checks.flags),
         "reward": np.zeros(n) if schema.reward is None else look.at("reward", checks.column),
-        "step": look.at("step", checks.column),
+        "step": look.at("step", checks.steps),
         "behavior_prob": mu,
         "target_prob": pi,
         "ratio": look.at("ratio", checks.ratios, behavior_prob=mu, target_prob=pi, behavior=schema.behavior_prob),
@@ -265,9 +276,10 @@ def _open_other(source: Any) -> Opened:
         return _stream(source.collect_schema().names(), (part.to_arrow() for part in source.collect_batches()))
     if hasattr(source, "iloc"):  # of pandas: a stream would convert the columns that nobody asked for
         check_names([str(name) for name in source.columns])
-        return _mapping({str(name): source[name] for name in source.columns})
+        columns = {str(name): source[name] for name in source.columns}
+        return _mapping(_levels(source.index, columns) | columns)
     if hasattr(source, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(source)
+        reader = _reader(source)
         return _stream(reader.schema.names, reader)
     raise TypeError(
         f"A {type(source).__name__} is not a source of transitions: pass a path, a frame, a mapping of arrays, what "
@@ -275,25 +287,47 @@ def _open_other(source: Any) -> Opened:
     )
 
 
+def _reader(source: Any) -> Any:
+    """The Arrow stream of a source; a type that Arrow does not know is named in one sentence."""
+    try:
+        return pa.RecordBatchReader.from_stream(source)
+    except pa.ArrowException as error:
+        kind = type(source).__name__
+        said = f"The {kind} is not readable as Arrow ({reason(error)})"
+        raise ValueError(f"{said}: change the types of its columns to usual numbers and texts.") from None
+
+
+def _levels(index: Any, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The levels of a frame's index that have a name: `groupby` and `set_index` put episodes and steps there."""
+    named = {str(name): level for level, name in enumerate(index.names) if name is not None}
+    return {name: index.get_level_values(level) for name, level in named.items() if name not in columns}
+
+
 def _mapping(columns: Mapping[str, Any]) -> Opened:
     """Arrays, lists or series by name, which come whole."""
 
-    def batches(names: Sequence[str], _: int, __: Sequence[str]) -> Iterator[Raw]:
+    def batches(names: Sequence[str], _: int, __: Sequence[str]) -> Generator[Raw]:
         yield {name: columns[name] for name in names}
 
     return Opened(list(columns), batches)
 
 
-def _stream(names: Sequence[str], batches: Iterable[Any]) -> Opened:
+def _stream(names: Sequence[str], batches: Any) -> Opened:
     """Arrow batches or tables of any size; a stream can be read once."""
     check_names(names)
 
-    def slices(columns: Sequence[str], rows: int, _: Sequence[str]) -> Iterator[Raw]:
-        with files.readable("The stream", "Arrow"):
+    def slices(columns: Sequence[str], rows: int, _: Sequence[str]) -> Generator[Raw]:
+        with files.readable("The stream", "Arrow"), closing(batches):  # a database waits until its result is closed
             for batch in batches:
                 yield from files.sliced(batch, columns, rows)
 
     return Opened(list(names), slices)
+
+
+def _names(paths: Sequence[Path | None]) -> list[str]:
+    """The name of every part of a source in an error: that of the file, its path where two have the same name."""
+    distinct_names = len({path.name for path in paths if path is not None}) == len(paths)
+    return [str(path.name if path and distinct_names else path or f"part {i}") for i, path in enumerate(paths)]
 
 
 def _refuse_missing(names: Sequence[str], schema: Schema) -> None:
@@ -422,7 +456,7 @@ def open_sqlite(source: str) -> Opened:
         names = [column[0] for column in cursor.description or ()]
     check_names(names)
 
-    def batches(columns: Sequence[str], rows: int, texts: Sequence[str]) -> Iterator[Raw]:
+    def batches(columns: Sequence[str], rows: int, texts: Sequence[str]) -> Generator[Raw]:
         place = {name: names.index(name) for name in columns}
         with _connected(path) as connection, closing(connection.execute(query)) as cursor:
             while found := cursor.fetchmany(rows):

@@ -6,11 +6,13 @@ in which the words of the file look like words of a language that is written in 
 
 from __future__ import annotations
 
+import codecs
 import re
 from contextlib import suppress
 
 import numpy as np
 
+UTF8 = "UTF-8"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")  # one that is not plain ASCII
 MOST_WORDS = 5000  # are enough to tell, and judged in no time
@@ -35,26 +37,30 @@ ENCODINGS = {
 }
 
 
-def decoded(data: bytes, encoding: str | None = None) -> tuple[str, str]:
-    """Return the text of a file and the name of its encoding, which is found out where it is not given."""
-    if encoding is not None:
-        return _decoded_as(data, encoding), encoding
-    zeros = np.frombuffer(data[:4096], dtype=np.uint8) == 0
+def encoding_of(data: bytes, given: str | None = None, *, complete: bool = True) -> tuple[str, str]:
+    """Return the codec of a file and its name in words; it is found out from the data where it is not given.
+
+    Data that is not `complete` is the beginning of a file, and its last character may be cut.
+    """
+    if given is not None:
+        return _usable(data, given), given
+    head = data[:4096]
     if data.startswith(UTF16):
-        return data.decode("utf-16", errors="replace"), "UTF-16"
-    if zeros.sum() > 0.2 * len(zeros):  # without a mark at its beginning, every other byte of Western text is 0
-        little = zeros[1::2].sum() > zeros[::2].sum()
-        return data.decode("utf-16-le" if little else "utf-16-be", errors="replace"), "UTF-16"
+        return "utf-16", "UTF-16"
+    if head.count(0) > 0.2 * len(head):  # without a mark at its beginning, every other byte of Western text is 0
+        return "utf-16-le" if head[1::2].count(0) > head[::2].count(0) else "utf-16-be", "UTF-16"
     with suppress(UnicodeDecodeError):  # other text is hardly ever valid UTF-8 by chance
-        return data.decode("utf-8-sig"), "UTF-8"
+        codecs.getincrementaldecoder("utf-8")().decode(data, complete)
+        return "utf-8-sig", UTF8
     words = list(dict.fromkeys(WORD.findall(data)))[:MOST_WORDS]
     name = min(ENCODINGS, key=lambda name: _oddness(data, words, name))
-    return data.decode(name), name
+    return name, name
 
 
-def _decoded_as(data: bytes, encoding: str) -> str:
+def _usable(data: bytes, encoding: str) -> str:
     try:
-        return data.decode(encoding)
+        data.decode(encoding)
+        return encoding
     except LookupError:
         usual = ", ".join(["utf-8", *ENCODINGS])
         raise ValueError(f"`encoding` is {encoding!r}, which is not known: give one such as {usual}.") from None

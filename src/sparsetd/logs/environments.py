@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from sparsetd.logs.checks import Array, numbers, objects, reason
+from sparsetd.logs.checks import Array, ids_of, numbers, objects, reason
 from sparsetd.logs.files import Opened, Raw
 from sparsetd.logs.policy import Policy, action_probabilities, chosen
 from sparsetd.logs.transitions import Transitions, concatenate
@@ -200,7 +200,7 @@ def open_minari(dataset: Any) -> Opened:
     dataset = _load(dataset) if isinstance(dataset, str) else dataset
     names = next((list(columns) for columns in _chunks(dataset, 1)), ["observation", "reward"])
 
-    def batches(columns: Sequence[str], rows: int, _: Sequence[str]) -> Iterator[Raw]:
+    def batches(columns: Sequence[str], rows: int, _: Sequence[str]) -> Generator[Raw]:
         for chunk in _chunks(dataset, rows):
             yield {name: chunk[name] for name in columns}
 
@@ -298,6 +298,9 @@ def _refuse_other_shapes(number: int, columns: dict[str, Array], first: dict[str
     for name, column in columns.items():
         if name in first and column.shape[1:] != first[name].shape[1:]:
             raise ValueError(f"Episode {number} has another shape of `{name}` than episode 0: make them alike.")
+    own, before = (ids_of("episode", some["episode"], len(some["episode"])).type for some in (columns, first))
+    if own != before:
+        raise ValueError(f"Episode {number} has another kind of id than episode 0: give all numbers, or all text.")
 
 
 def _join(episodes: list[dict[str, Array]]) -> dict[str, Array]:

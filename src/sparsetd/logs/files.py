@@ -12,7 +12,7 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +35,7 @@ DATA_AT, DICTIONARY_AT, COMPRESSED = 9, 11, 7  # fields that say where the pages
 UNPACKED, PACKED = 2, 3  # fields of a page's header: its sizes
 HARMLESS_PAGE = 2**26  # bytes; writers end a page at about a megabyte
 MOST_TEXT = 2**24  # bytes of a text in a footer or in the header of a page
-MOST_WALKED = 2**28  # bytes of a file whose pages are looked at: a larger one may well unpack to much
+MOST_WALKED = 2**24  # bytes of a file whose pages are looked at: a page claims 2 GiB at most, 128 times as much
 TAIL = 8  # bytes after the footer of a Parquet file: its length and a magic word
 LONGEST_HEADER = 2**14  # of an array in an .npz archive; NumPy itself reads no more than 10,000 bytes
 
@@ -51,7 +51,7 @@ class Opened:
     """
 
     names: Sequence[str]
-    batches: Callable[[Sequence[str], int, Sequence[str]], Iterator[Raw]]
+    batches: Callable[[Sequence[str], int, Sequence[str]], Generator[Raw]]
     notes: Mapping[str, Any] = field(default_factory=dict)  # see `notes_of`
 
 
@@ -79,7 +79,7 @@ def open_parquet(path: Path) -> Opened:
         file = pq.ParquetFile(source, metadata=metadata, **how)
         check_names(file.schema_arrow.names)
 
-    def batches(columns: Sequence[str], rows: int, _: Sequence[str]) -> Iterator[Raw]:
+    def batches(columns: Sequence[str], rows: int, _: Sequence[str]) -> Generator[Raw]:
         with readable(path.name, "Parquet"), source:
             rows = rows_of(path, metadata, rows)
             for batch in file.iter_batches(rows, columns=list(columns), use_threads=False):
@@ -164,7 +164,7 @@ def open_ipc(path: Path) -> Opened:
         stream = pa.ipc.open_stream(source)
         check_names(stream.schema.names)
 
-    def batches(columns: Sequence[str], rows: int, _: Sequence[str]) -> Iterator[Raw]:
+    def batches(columns: Sequence[str], rows: int, _: Sequence[str]) -> Generator[Raw]:
         with readable(path.name, "Arrow"), source:
             n = 0
             for batch in stream:
@@ -225,8 +225,10 @@ def _pages(file: BinaryIO, about: dict[int, Any], size: int) -> Iterator[int]:
     while at < end:
         file.seek(at)
         page = _structure(file)
-        yield page[UNPACKED]
         at = file.tell() + max(page[PACKED], 0)
+        if at > size:  # pyarrow would make room for bytes that the file does not have
+            raise EOFError
+        yield page[UNPACKED]
 
 
 def _footer(path: Path) -> dict[int, Any]:

@@ -121,11 +121,18 @@ def _understood(reading: Reading) -> list[str]:
         out.append(f"Importance ratios from {ratio.min():.3g} to {ratio.max():.3g}, mean {ratio.mean():.3g}.")
     if schema.terminated in ("done", "dones"):
         out.append(f"{schema.terminated!r} is taken as terminated; if it includes time limits, log those as truncated.")
+    out += reading.said
     if reading.was_sorted:
         inside = " and step" if schema.step else "; in it, they keep their order"
         out.append(f"The rows were sorted by episode{inside}.")
     if reading.dropped:
-        out.append(f"{reading.dropped:,} rows without a known successor (the last of their episodes) were left out.")
+        bias = (
+            f", so that ends seem {reading.dropped / len(t):.1%} more frequent than they are"
+            if t.terminated.any()
+            else ""
+        )
+        rows = f"{reading.dropped:,} rows without a known successor (the last of their episodes)"
+        out.append(f"{rows} were left out{bias}; next_* columns would keep them.")
     if not reading.complete:
         out.append(f"Only the first {reading.n_source_rows:,} rows were looked at.")
     if schema.ignored:
@@ -214,8 +221,9 @@ def _skipped_steps(reading: Reading) -> str | None:
     jumps = advance != usual
     if not jumps.any() or jumps.mean() > 0.1:
         return None
+    by = f"{usual:g}" if usual.dtype.kind != "m" else f"{usual / np.timedelta64(1, 's'):g} seconds"
     return (
-        f"{int(jumps.sum())} rows do not follow the step before them by {usual:g} (first row {inside[jumps][0] + 1}): "
+        f"{int(jumps.sum())} rows do not follow the step before them by {by} (first row {inside[jumps][0] + 1}): "
         "rows may be missing, and the row after a gap is taken as the successor of the row before it."
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -124,7 +124,7 @@ def prepare(
     like: Any = None,
     **roles: str | None,
 ) -> Prepared:
-    """Turn a raw table into the columns of a log.
+    """Turn a raw table, with its text, dates and gaps, into a log, and note every decision that was made on the way.
 
     Parameters
     ----------
@@ -184,6 +184,7 @@ def prepare(
     asked = {name: value or known.get(name) for name, value in given.items()} | {"keep": keep}
     raw = _without_words(raw_table(source, encoding), asked["na"] or ())
     notes = Notes(raw.rows, list(raw.said), list(raw.problems))
+    raw = _without_index(raw, {*keep, *roles.values()}, notes)
     found = visits(_chosen(raw, asked["drop"] or (), known, notes), roles, known, asked, notes)
     together = "episode" in found.roles
     how = missing or known.get("missing") or ("carry" if together and "time" in found.roles else "mark")
@@ -236,6 +237,14 @@ def _without_words(raw: Raw, words: Sequence[str]) -> Raw:
     return replace(raw, columns=columns)
 
 
+def _without_index(raw: Raw, kept: Container[Any], notes: Notes) -> Raw:
+    """The table without an index that pandas wrote beside its rows: it says nothing, and it hides copies of rows."""
+    gone = [name for name, column in raw.columns.items() if raw_columns.counts_rows(column)]
+    gone = [] if "ids" in kept else [name for name in gone if name not in kept]
+    notes.done += [f"`{name}` only numbers the rows: it was left out (if it does more, --keep ids)." for name in gone]
+    return replace(raw, columns={name: column for name, column in raw.columns.items() if name not in gone})
+
+
 def _chosen(raw: Raw, drop: Sequence[str], known: Mapping[str, Any], notes: Notes) -> Raw:
     """The table without the columns to drop; with `like`, exactly the columns that the earlier table had."""
     new: list[str] = []
@@ -261,6 +270,8 @@ def _observed(
             notes.done.append(f"`{name}` looks like an id, one for each episode: it was left out (if not, --keep ids).")
             continue
         made, how = raw_columns.observed(column, found.hints[name], notes, filling, join=join)
+        twice = [label for label in made if f"obs_{label}" in columns]
+        notes.problems += [f"Two columns would be called `{label}`: rename one in the table." for label in twice]
         columns |= {f"obs_{label}": values for label, values in made.items()}
         learnt |= {name: how} if how else {}
         untouched += [f"`{name}`"] if how and len(notes.done) == n_notes else []
@@ -304,9 +315,13 @@ def _named_columns(
 def _episodes(column: Column, notes: Notes) -> Array:
     if column.gaps.any():
         notes.problem(f"`{column.name}`, the episode, is missing", column.gaps, "fill it in")
-    named = (raw_columns.written(one) if isinstance(one, float) else str(one) for one in column.cells)
-    ids = ["" if one is None else name for one, name in zip(column.cells, named, strict=True)]
-    return column.spread(np.array(ids))
+    return column.spread(np.array(_ids(column)))
+
+
+def _ids(column: Column) -> list[str]:
+    """The text of every distinct id; that of a gap is empty."""
+    named = [raw_columns.written(one) if isinstance(one, float) else str(one) for one in column.cells]
+    return ["" if one is None else name for one, name in zip(column.cells, named, strict=True)]
 
 
 def _flags(found: Visits, column: Column, notes: Notes) -> Array:
@@ -466,7 +481,11 @@ def visits(
     roles, worth, named = _roles(raw, given, known, notes)
     commas = {"comma_likely": raw.comma_likely, "commas": raw.has_decimal_commas}
     hints = {name: commas | _hints(name, known, asked) for name in raw.columns}
-    group = raw.columns[roles["episode"]].codes if "episode" in roles else np.zeros(len(raw.rows), dtype=np.int64)
+    group = np.zeros(len(raw.rows), dtype=np.int64)
+    if "episode" in roles:
+        column = raw.columns[roles["episode"]]
+        place = {name: code for code, name in reversed(list(enumerate(_ids(column))))}  # 7 and "7" are one episode
+        group = column.spread([place[name] for name in _ids(column)])
     if "time" not in named and asked["bandit"]:
         roles.pop("time", None)
     elif not {"time"} & {*roles, *named} and "episode" in roles and not known:

@@ -7,8 +7,6 @@ first.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,14 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.logs.checks import Array, is_missing, reason
+from sparsetd.logs.checks import Array, is_missing
 from sparsetd.logs.door import raw_columns
-from sparsetd.logs.encodings import decoded
 from sparsetd.logs.schema import check_names, folded
+from sparsetd.logs.text import SEPARATORS, Csv
 
 ENDINGS = (".csv", ".tsv", ".txt")
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
-INDEX = "Unnamed: 0"  # pandas writes its index first and without a name
 GAPS = {"", "na", "n/a", "nan", "null", "nil", "nat", "#n/a"}  # "none" may well be a treatment
 MORE_GAPS = (
     "none|-|--|.|?|unknown|missing|nd|nd.|n.d.|n/d|b.d.|brak|brak danych|k.a.|n.b.|nvt|s/d|s.d.|unbekannt|fehlt|"
@@ -36,7 +32,7 @@ YES_NO = (
     "yes no, y n, true false, t f, on off, ja nein, j n, wahr falsch, ja nee, waar onwaar, oui non, o n, vrai faux, "
     "sí no, si no, s n, sì no, vero falso, sim não, sim nao, tak nie, да нет, ano ne, igen nem, evet hayır"
 )
-PAIRS = [dict(zip(pair.split(), (1.0, 0.0), strict=True)) for pair in YES_NO.split(", ")]
+PAIRS = [dict(zip(map(folded, pair.split()), (1.0, 0.0), strict=True)) for pair in YES_NO.split(", ")]
 FLAGS = {word: value for pair in reversed(PAIRS) for word, value in pair.items()}
 
 MOST_WORDS = 40  # distinct cells in which yes and no are looked for
@@ -71,10 +67,17 @@ class Column:
             place = {value: i for i, value in enumerate(dict.fromkeys(values))}
         except TypeError:  # a list in a cell cannot be a key
             return cls.of(name, list(map(str, values)))
-        cells = list(map(cell, place))
+        return cls.coded(name, list(place), [place[value] for value in values])
+
+    @classmethod
+    def coded(cls, name: str, distinct: Sequence[Any], codes: Any) -> Column:
+        """A column of distinct values, and for every row the code of its value; equal cells are joined."""
+        used = np.flatnonzero(np.bincount(codes, minlength=len(distinct)))  # not those of rows that were left out
+        cells = [cell(distinct[i]) for i in used.tolist()]
         known = {one: i for i, one in enumerate(dict.fromkeys(cells))}
-        joined = np.array([known[one] for one in cells], dtype=np.int64)
-        return cls(name, list(known), joined[[place[value] for value in values]])
+        joined = np.zeros(len(distinct), dtype=np.int64)
+        joined[used] = [known[one] for one in cells]
+        return cls(name, list(known), joined[codes])
 
     def take(self, rows: Array) -> Column:
         return replace(self, codes=self.codes[rows])
@@ -120,66 +123,46 @@ def raw_table(source: Any, encoding: str | None = None) -> Raw:
     if isinstance(source, (str, Path)) and Path(source).suffix.lower() in ENDINGS and Path(source).is_file():
         return _text_file(Path(source), encoding)
     lists: dict[str, list[Any]] = {}
+    durations: dict[str, str] = {}
     for part in raw_columns(source):
-        for name in part:
-            values = part[name].astype("datetime64[us]") if part[name].dtype.kind == "M" else part[name]
-            lists.setdefault(name, []).extend(values.tolist())
+        for name, values in part.items():
+            if values.dtype.kind == "m":
+                durations[name] = f"`{name}` holds durations: taken as days."
+            lists.setdefault(name, []).extend(_plain(values))
     check_names(list(lists))
     columns = {name: Column.of(name, values) for name, values in lists.items()}
-    return Raw(columns, np.arange(len(next(iter(lists.values())))))
+    return Raw(columns, np.arange(len(next(iter(lists.values())))), tuple(durations.values()))
+
+
+def _plain(values: Array) -> list[Any]:
+    """The values as Python's: times to the microsecond, durations in days whatever unit they are stored in."""
+    if values.dtype.kind == "m":
+        return list((values / np.timedelta64(1, "D")).tolist())
+    return list((values.astype("datetime64[us]") if values.dtype.kind == "M" else values).tolist())
 
 
 def _text_file(path: Path, encoding: str | None) -> Raw:
     """A CSV file in any of the usual encodings, whose rows are counted as a spreadsheet does: the header is row 1."""
-    text, name = decoded(path.read_bytes(), encoding)
-    lines = text.lstrip("\ufeff").splitlines(keepends=True)
-    first = next((line for line in lines if line.strip()), None)
-    if first is None:
-        raise ValueError(f"{path.name} is empty: it needs a header line with the names of the columns.")
-    separator = max(SEPARATORS, key=first.count)
-    records = csv.reader(io.StringIO("".join(lines), newline=""), delimiter=separator, strict=True)
-    try:
-        return _records(path, records, separator, name)
-    except csv.Error as error:
-        raise ValueError(f"{path.name} is not a valid CSV file ({reason(error)}): write it again.") from None
-
-
-def _records(path: Path, records: Iterable[list[str]], separator: str, encoding: str) -> Raw:
-    header: list[str] = []
-    table, numbers, odd = [], [], []
-    for number, record in enumerate(records, start=1):
-        if not any(field.strip() for field in record):
-            continue
-        if not header:
-            header = [field.strip() or (INDEX if not i else "") for i, field in enumerate(_without_end(record, 1))]
-            check_names(header)
-            continue
-        fields = _without_end(record, len(header))
-        if len(fields) != len(header):
-            odd.append(number)
-        else:
-            table.append(fields)
-            numbers.append(number)
-    if not table and not odd:
+    table = Csv(path, encoding, whole=True)
+    cells, numbers, odd = table.cells()
+    if not len(cells) and not odd:
         raise ValueError(f"{path.name} has a header but no rows: add at least one decision.")
     first = f"first row {min(odd, default=0)}"
-    wrong = f"Not all rows have the {len(header)} fields of the header, {len(odd):,} do not ({first})"
-    remedy = f"correct them, or put text that holds {SEPARATORS[separator]} in quotes."
-    if not table:
+    wrong = f"Not all rows have the {len(table.names)} fields of the header, {len(odd):,} do not ({first})"
+    remedy = f"correct them, or put text that holds {SEPARATORS[table.separator]} in quotes."
+    if not len(cells):
         raise ValueError(f"{wrong}: {remedy}")
+    columns = {name: cells.column(name).combine_chunks() for name in table.names}
     return Raw(
-        {name: Column.of(name, values) for name, values in zip(header, zip(*table, strict=True), strict=True)},
-        np.array(numbers, dtype=np.int64),
-        (f"{path.name} was read as {encoding}, its columns separated by {SEPARATORS[separator]}.",),
+        {
+            name: Column.coded(name, one.dictionary.to_pylist(), np.asarray(one.indices))
+            for name, one in columns.items()
+        },
+        numbers,
+        (table.said,),
         (f"{wrong}: {remedy}",) if odd else (),
-        comma_likely=separator == ";",
+        comma_likely=table.separator == ";",
     )
-
-
-def _without_end(record: list[str], least: int) -> list[str]:
-    """A record without the empty fields that a separator at the end of a line makes."""
-    filled = [i + 1 for i, field in enumerate(record) if field.strip()]
-    return record[: max([least, *filled])]
 
 
 def cell(value: Any) -> Any:

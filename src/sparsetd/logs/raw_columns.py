@@ -6,9 +6,12 @@ read alike.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,8 @@ from sparsetd.logs.schema import folded
 MOST_CATEGORIES = 30  # a column of more texts than this would become too many columns, most of them nearly empty
 LEAST_ID = 10_000  # shorter numbers are ages and measurements
 DAY = 86_400.0
+MISSING = "missing"
+INDEX = re.compile(r"Unnamed: 0(\.\d+)*|__index_level_\d+__")  # what pandas calls an index without a name in its files
 NONE = -1.0  # the code of a category that is not known
 Known = Mapping[str, Any]
 
@@ -168,7 +173,7 @@ def _filled(
     source = filling.carried(gaps)
     unknown = gaps & (source < 0)
     whole = np.where(gaps, np.where(unknown, fill[0], values[np.maximum(source, 0)]), values)
-    mark = f"{name}: missing"
+    mark = f"{name}: {MISSING}"
     marked = mark in known.get("marks", [mark]) and filling.missing != "median" and unknown.any()
     carried = gaps.sum() - unknown.sum()
     how = [f"the last value of the episode ({counted(carried)})"] if carried else []
@@ -219,8 +224,12 @@ def names_of(column: Column, notes: Notes, join: bool = True) -> Column:
 
 
 def written(number: Any) -> str:
-    """A number as text, with all of its digits: 1234567 and 1234568 are two actions."""
-    return str(int(number)) if float(number).is_integer() else repr(float(number))
+    """A number as text, with all of its digits: 1234567 and 1234568 are two actions; anything else as it prints."""
+    is_number = isinstance(number, (Real, Decimal))  # a time of day, for example, is none
+    if not is_number:
+        return str(number)
+    size: Any = number
+    return str(int(size)) if float(size).is_integer() else repr(float(size))
 
 
 def _categories(
@@ -228,6 +237,9 @@ def _categories(
 ) -> tuple[dict[str, Array], dict[str, Any]]:
     """One column of 0 and 1 per category. Two categories need only one, and its name says both."""
     column = names_of(column, notes, join)
+    # The column that marks gaps has that name, so the word itself must be a gap.
+    cells = [None if one is not None and folded(one) == MISSING else one for one in column.cells]
+    column = replace(column, cells=cells)
     texts = sorted(one for one in column.cells if one is not None)
     categories = list(known.get("categories", texts))
     if len(categories) > MOST_CATEGORIES:
@@ -315,6 +327,11 @@ def flags(column: Column, notes: Notes) -> Array:
     if np.isnan(values).any():
         notes.done.append(f"`{column.name}` is empty {notes.where(np.isnan(values))}: taken as no.")
     return np.nan_to_num(values).astype(bool)
+
+
+def counts_rows(column: Column) -> bool:
+    """Say whether a column is an index that pandas wrote: without a name of its own, and no value stands twice."""
+    return INDEX.fullmatch(column.name) is not None and len(column.cells) == len(column.codes)
 
 
 def may_be_ids(reading: Reading) -> bool:

@@ -5,8 +5,9 @@ Checked tables (see `door`) are joined, put in order and turned into `Transition
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -38,6 +39,7 @@ class Reading:
     was_sorted: bool
     dropped: int
     complete: bool
+    said: Sequence[str] = ()  # about files that were not read as usual
 
 
 def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transitions:
@@ -60,7 +62,9 @@ def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transiti
     -----
     Rows are sorted by episode and step where the log has these columns; without episodes, steps that begin again after
     a row that ended one are in order already. Without `next_obs_*` columns the successor is the next row of the
-    episode; the last row of an episode that did not terminate then has none and is left out. Ids stay text where the
+    episode; the last row of an episode that did not terminate then has none and is left out. Nothing better can be done
+    with it: its reward is known, but where it led is not. A last row that terminated stays, so of n rows with m left
+    out, ends seem n/(n − m) times as frequent as they are; columns of successors avoid that. Ids stay text where the
     source has no types, as in CSV: 7 and 07 are two episodes.
 
     Examples
@@ -81,9 +85,10 @@ def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | 
     log = Log(source, max_bytes=max_bytes, **{**manifest_of(source)["columns"], **columns})
     gathered, complete = _gathered(log, max_bytes, max_rows)
     n = sum(map(len, gathered))
-    table, moved = in_order(stacked(gathered), log.schema)
-    gathered.clear()  # the parts would take as much memory again
-    start = whole_episodes(table)
+    with counted_from(0, log.begins):
+        table, order = in_order(stacked(gathered), log.schema)
+        gathered.clear()  # the parts would take as much memory again
+        start = whole_episodes(table, order)
     known = with_successors(table, start, log.schema)
     if not known.any():
         raise ValueError(
@@ -93,21 +98,22 @@ def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | 
     step = array(table, "step")
     transitions = replace(build(table, start, known, log.schema), action_names=log.action_names)
     step = None if step is None else step[known]
-    return Reading(transitions, log.schema, step, n, moved, int((~known).sum()), complete)
+    return Reading(transitions, log.schema, step, n, order is not None, int((~known).sum()), complete, log.said)
 
 
 def _gathered(log: Log, max_bytes: int, max_rows: int | None) -> tuple[list[pa.Table], bool]:
     """The tables, and whether they are the whole source."""
     gathered: list[pa.Table] = []
-    size, tables = 0, iter(log)
-    for table in tables:
-        size += table.nbytes
-        if size > max_bytes:
-            limit = f"{max_bytes / 2**30:.2g} GiB"
-            raise ValueError(f"The source needs more than {limit} of memory: use `read_batches`, or raise `max_bytes`.")
-        gathered.append(table)
-        if max_rows is not None and log.n_rows >= max_rows:
-            return gathered, next(tables, None) is None
+    size = 0
+    with closing(iter(log)) as tables:
+        for table in tables:
+            size += table.nbytes
+            if size > max_bytes:
+                limit = f"The source needs more than {max_bytes / 2**30:.2g} GiB of memory"
+                raise ValueError(f"{limit}: use `read_batches`, or raise `max_bytes`.")
+            gathered.append(table)
+            if max_rows is not None and log.n_rows >= max_rows:
+                return gathered, next(tables, None) is None
     return gathered, True
 
 
@@ -146,9 +152,10 @@ def read_batches(source: Any, *, batch_rows: int = 65_536, **columns: Any) -> It
 
 def _batches(source: Any, batch_rows: int, columns: dict[str, Any]) -> Iterator[Transitions]:
     log = Log(source, batch_rows=batch_rows, **{**manifest_of(source)["columns"], **columns})
-    stream = _Stream(log.schema)
-    for table in log:
-        yield from (replace(batch, action_names=log.action_names) for batch in stream.push(table))
+    stream = _Stream(log.schema, log.begins)
+    with closing(iter(log)) as tables:
+        for table in tables:
+            yield from (replace(batch, action_names=log.action_names) for batch in stream.push(table))
     yield from (replace(batch, action_names=log.action_names) for batch in stream.finish())
 
 
@@ -156,14 +163,19 @@ def read_ahead(batches: Iterable[T]) -> Iterator[T]:
     """The same batches in the same order, while a second thread reads one ahead, and never more than one.
 
     At most two batches are in memory. What goes wrong while reading is raised here, after the batches before it. A
-    caller that stops early, by an exception or Ctrl-C as well, waits for the batch that is being read and no longer.
+    caller that stops early, by an exception or Ctrl-C as well, waits for the batch that is being read and no longer,
+    and the source is closed.
     """
     source = iter(batches)
-    with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as reader:
-        coming = reader.submit(next, source, None)
-        while (batch := coming.result()) is not None:
+    try:
+        with ThreadPoolExecutor(1, thread_name_prefix="read-ahead") as reader:
             coming = reader.submit(next, source, None)
-            yield batch
+            while (batch := coming.result()) is not None:
+                coming = reader.submit(next, source, None)
+                yield batch
+    finally:
+        if isinstance(source, Generator):
+            source.close()
 
 
 class _Stream:
@@ -173,8 +185,8 @@ class _Stream:
     row before it is truncated if the last one turns out to end its episode.
     """
 
-    def __init__(self, schema: Schema) -> None:
-        self.schema = schema
+    def __init__(self, schema: Schema, begins: checks.Begins) -> None:
+        self.schema, self.begins = schema, begins
         self.held: pa.Table | None = None
         self.held_start = np.zeros(0, dtype=bool)
         self.last: pa.Table | None = None  # the columns `ORDER` of the last row so far
@@ -210,7 +222,7 @@ class _Stream:
         own = table.select([name for name in ORDER if name in table.column_names])
         rows = own if self.last is None else stacked([self.last, own])
         before = len(rows) - len(own)  # 1 where a row came before
-        with counted_from(self.n_rows - before):
+        with counted_from(self.n_rows - before, self.begins):
             start, step = starts(rows), array(rows, "step")
             checks.refuse_rows_after_the_end(over(rows), np.cumsum(start))
             if step is not None:
@@ -242,10 +254,11 @@ class _Stream:
             return table
         before, self.action = self.action or table.schema.field("action 0").type, table.schema.field("action 0").type
         if len(self.schema.action) == 1 and pa.types.is_integer(before) and pa.types.is_floating(self.action):
-            raise ValueError(
-                f"`{self.schema.action[0]}` holds whole numbers up to row {self.n_rows - 1} and others after it: "
-                "write every row alike, or read the file whole."
-            )
+            with counted_from(0, self.begins):
+                raise ValueError(
+                    f"`{self.schema.action[0]}` holds whole numbers up to row {nth(self.n_rows - 1)} and others after "
+                    "it: write every row alike, or read the file whole."
+                )
         if pa.types.is_floating(before) and pa.types.is_integer(self.action):
             place, self.action = table.column_names.index("action 0"), before
             return table.set_column(place, "action 0", table.column("action 0").cast(pa.float64()))
@@ -285,7 +298,8 @@ def alike(tables: Sequence[pa.Table]) -> list[pa.Table]:
 def _as(column: Any, kind: Any) -> Any:
     if pa.types.is_dictionary(kind) and not pa.types.is_dictionary(column.type):
         return column.cast(pa.string()).dictionary_encode()
-    return column if column.type == kind else column.cast(kind)
+    # Not safe, because integers beyond 2⁵³ are rounded beside floats, as NumPy does within one part.
+    return column if column.type == kind else column.cast(kind, safe=False)
 
 
 def common(kinds: set[Any]) -> Any:
@@ -295,6 +309,9 @@ def common(kinds: set[Any]) -> Any:
     texts = next((kind for kind in kinds if pa.types.is_dictionary(kind)), None)
     if texts is not None:
         return texts
+    times = next((kind for kind in kinds if pa.types.is_timestamp(kind)), None)
+    if times is not None:
+        raise ValueError("`step` holds times in some parts of the source and numbers in others: write all of one kind.")
     inner = [kind.value_type if is_list(kind) else kind for kind in kinds]
     number = pa.from_numpy_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in inner)))
     size = max(getattr(kind, "list_size", 0) for kind in kinds)
@@ -441,28 +458,28 @@ def known(table: pa.Table, role: str) -> Array:
     return np.asarray(column.combine_chunks().flatten()).reshape(len(column), -1)
 
 
-def in_order(table: pa.Table, schema: Schema) -> tuple[pa.Table, bool]:
-    """Rows sorted by episode (in order of appearance) and step, and whether they had to be.
+def in_order(table: pa.Table, schema: Schema) -> tuple[pa.Table, Array | None]:
+    """Rows sorted by episode (in order of appearance) and step, and where they stood; None if they were in order.
 
     Without identifiers of the episodes, steps that begin again after a row that ended an episode are in order.
     """
     step = array(table, "step")
     if "episode" not in table.column_names and (step is None or _advances(step, starts(table))):
-        return table, False
+        return table, None
     return by_number(table, appearance(table), schema)
 
 
-def by_number(table: pa.Table, number: Array, schema: Schema) -> tuple[pa.Table, bool]:
-    """Rows sorted by the number of their episode and by step (or as they stand), and whether they had to be."""
+def by_number(table: pa.Table, number: Array, schema: Schema) -> tuple[pa.Table, Array | None]:
+    """Rows sorted by the number of their episode and by step (or as they stand), and where they stood."""
     step = array(table, "step")
     step = np.arange(len(table)) if step is None else step
     if (np.diff(number) >= 0).all() and _advances(step, np.diff(number, prepend=-1) > 0):
-        return table, False
+        return table, None
     order = np.lexsort((step, number))  # the last key counts first: by episode, and within it by step
     if "step" in table.column_names:
         _refuse_repeated(table, step, number, order, schema)
     moved = bool((np.diff(order) != 1).any())
-    return (table.take(pa.array(order)) if moved else table), moved
+    return (table.take(pa.array(order)), order) if moved else (table, None)
 
 
 def _refuse_repeated(table: pa.Table, step: Array, number: Array, order: Array, schema: Schema) -> None:
@@ -472,7 +489,7 @@ def _refuse_repeated(table: pa.Table, step: Array, number: Array, order: Array, 
         ids = array(table.slice(row, 1), "episode")
         where = "" if ids is None else f" of episode {checks.show(ids[0])}"
         raise ValueError(
-            f"`{schema.step}` must differ within an episode, but row {row} repeats step {step[row]}{where}: "
+            f"`{schema.step}` must differ within an episode, but row {nth(row)} repeats step {step[row]}{where}: "
             "remove the duplicate, correct its step, or add a column `episode`."
         )
 
@@ -496,7 +513,9 @@ def appearance(table: pa.Table) -> Array:
 
 
 def hashes(table: pa.Table) -> Array:
-    """The hash of each row's episode, computed once per id."""
+    """The hash of each row's episode; for text it is computed once per id."""
+    if pa.types.is_integer(table.schema.field("episode").type):
+        return hashed(known(table, "episode"))
     number, ids = codes(table)
     return np.asarray(hashed(ids.to_numpy(zero_copy_only=False))[number])
 
@@ -514,10 +533,10 @@ def over(table: pa.Table) -> Array:
     return known(table, "terminated") | known(table, "truncated")
 
 
-def whole_episodes(table: pa.Table) -> Array:
+def whole_episodes(table: pa.Table, order: Array | None = None) -> Array:
     """A mask of the first rows of episodes, for sorted rows. An episode that goes on after its end is refused."""
     start = starts(table)
-    checks.refuse_rows_after_the_end(over(table), np.cumsum(start))
+    checks.refuse_rows_after_the_end(over(table), np.cumsum(start), order)
     return start
 
 

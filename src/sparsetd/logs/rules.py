@@ -16,7 +16,7 @@ policies of one rule.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -77,6 +77,8 @@ def policy(text: str) -> Rule | Family:
     if len(ranges) > 1:
         raise ValueError(f"The rule {show(text)} has two ranges in braces: keep one of them.")
     begin, end = ranges[0].begin, ranges[0].end
+    if re.search(r"[\w.]$", text[:begin]) or re.match(r"[\w.]", text[end:]):
+        raise ValueError(f"The range {show(text[begin:end])} touches another word or number: put a blank between them.")
     values = _range(text[begin:end])
     texts = [f"{text[:begin]}{value:.12g}{text[end:]}" for value in values]
     return Family(text, values, tuple(Rule(one, _Parser(one).rule()) for one in texts))
@@ -314,7 +316,7 @@ class _Parser:
             return ("not", self.condition(self.expression(NOT)))
         if self.accept("-"):
             self.count()
-            return ("-", ("number", 0.0), self.number(self.expression(SIGN)))
+            return ("-", ("number", 0.0, "0"), self.number(self.expression(SIGN)))
         if self.accept("("):
             self.count()
             inside = self.expression()
@@ -327,7 +329,8 @@ class _Parser:
         self.at += 1
         if kind != "number":
             return ("text" if kind == "text" else "name", text)
-        return ("number", float(text)) if np.isfinite(float(text)) else self.fail("the number before it is too large")
+        value = float(text)
+        return ("number", value, text) if np.isfinite(value) else self.fail("the number before it is too large")
 
     def count(self) -> None:
         self.signs += 1
@@ -360,7 +363,9 @@ def _holds(tree: Tree, columns: _Columns) -> Array:
         return np.logical_or.reduce([_holds(("=", parts[0], item), columns) for item in parts[1]])
     left, right = parts
     if left[0] == "name" and columns.is_category(left[1]) and kind in EQUAL:
-        same = columns.category(left[1], f"{right[1]:g}" if right[0] == "number" else str(right[1]))
+        # A number is first looked for as it was written: ward 07 is not ward 7.
+        wanted = (right[2], f"{right[1]:.15g}") if right[0] == "number" else (str(right[1]),)
+        same = columns.category(left[1], wanted)
         return same if kind == "=" else ~same
     found = COMPARISONS[kind](_value(left, columns), _value(right, columns))
     return np.array(np.broadcast_to(found, columns.n))
@@ -387,21 +392,33 @@ class _Columns:
     def __init__(self, rows: Any, names: Sequence[str] | None) -> None:
         self.rows, self.n = rows, rows.shape[0]
         self.names = list(names or (f"x{j}" for j in range(rows.shape[1])))
-        # Full names win over labels without a prefix, and the first of equal names over later ones.
-        self.place = {folded(label(name)): j for j, name in reversed(list(enumerate(self.names)))}
-        self.place |= {folded(name): j for j, name in reversed(list(enumerate(self.names)))}
+        # The spelling of the log wins over another, and a full name over one without a prefix.
+        labels = list(map(label, self.names))
+        forms = (str, self.names), (str, labels), (folded, self.names), (folded, labels)
+        self.spellings = [(form, known, _places(map(form, known))) for form, known in forms]
 
     def at(self, place: int) -> Array:
         return self.rows[:, [place]].toarray().ravel() if sp.issparse(self.rows) else np.asarray(self.rows[:, place])
 
+    def place(self, name: str) -> int | None:
+        """The number of the column with this name; None if there is none."""
+        for form, _, places in self.spellings:
+            found = places.get(form(name), [])
+            if len(found) > 1:
+                alike = " and ".join(repr(self.names[j]) for j in found[:2])
+                raise ValueError(f"A rule names a column {show(name)}, which may be {alike}: write it as the log does.")
+            if found:
+                return found[0]
+        return None
+
     def number(self, name: str) -> Any:
-        key = folded(name)
-        if key in self.place:
-            return self.at(self.place[key])
+        place, key = self.place(name), folded(name)
+        if place is not None:
+            return self.at(place)
         if key in FLAGS and len(key) > 1:  # yes and no; a single letter is more likely a mistyped name
             return FLAGS[key]
         if self.is_category(name):
-            first = next(iter(self.categories(name))).split(", not ")[0]
+            first = next(iter(self.values(name)))
             raise ValueError(f"`{name}` is text: ask for one of its values, as in `{name}` = '{first}'.")
         plain = all(re.fullmatch(r"\w+", one) for one in self.names)
         hint = "" if plain else " (put a name with blanks or signs in double quotes)"
@@ -414,30 +431,51 @@ class _Columns:
         return np.asarray(values == 1)
 
     def missing(self, name: str) -> Array:
-        marked = self.place.get(folded(f"{name}: missing"))
+        marked = self.place(f"{name}: missing")
         if marked is None and not self.is_category(name):
             self.number(name)  # a column that is not there is refused
         return np.zeros(self.n, dtype=bool) if marked is None else self.at(marked) == 1
 
     def categories(self, name: str) -> dict[str, int]:
-        """The columns of 0 and 1 that `prepare` made of a column of text; "m, not f" stands for both of its values."""
-        start = folded(name) + ": "
-        found = {key.removeprefix(start): j for key, j in self.place.items() if key.startswith(start)}
-        return {category: j for category, j in found.items() if category != "missing"}
+        """The columns of 0 and 1 that `prepare` made of a column of text, by category."""
+        colons = name.count(": ") + 1
+        for form, known, _ in self.spellings:
+            own = [(one, j) for j, one in enumerate(known) if form(one).startswith(form(name) + ": ")]
+            found = {one.split(": ", colons)[-1]: j for one, j in own}
+            if found:
+                return {category: j for category, j in found.items() if category != "missing"}
+        return {}
+
+    def values(self, name: str) -> dict[str, tuple[int, int]]:
+        """The column and the number in it for every category; of two categories, "m, not f" stands for both."""
+        known = self.categories(name)
+        if len(known) != 1:
+            return {category: (place, 1) for category, place in known.items()}
+        ((category, place),) = known.items()
+        one, _, other = category.partition(", not ")
+        return {one: (place, 1)} | ({other: (place, 0)} if other else {})
 
     def is_category(self, name: str) -> bool:
-        return folded(name) not in self.place and bool(self.categories(name))
+        return self.place(name) is None and bool(self.categories(name))
 
-    def category(self, name: str, value: str) -> Array:
-        known = self.categories(name)
-        for category, place in known.items():
-            one, _, other = category.partition(", not ")
-            if folded(value) == one or folded(value) == category:
-                return self.at(place) == 1
-            if other and folded(value) == other:
-                return (self.at(place) == 0) & ~self.missing(name)  # a gap is neither of the two values
-        values = [part for category in known for part in category.split(", not ")]
-        raise ValueError(f"A rule asks for {show(value)} in `{name}`{nearest(value, values)}")
+    def category(self, name: str, wanted: Sequence[str]) -> Array:
+        """Whether a row has the first of the `wanted` values that is known."""
+        known = self.values(name)
+        for form in (str, folded):
+            for value in wanted:
+                found = [one for one in known if form(one) == form(value)]
+                if len(found) == 1:
+                    place, number = known[found[0]]
+                    # A gap is neither of two values.
+                    return (self.at(place) == number) & (number == 1 or ~self.missing(name))
+        raise ValueError(f"A rule asks for {show(wanted[0])} in `{name}`{nearest(wanted[0], list(known))}")
+
+
+def _places(names: Iterable[str]) -> dict[str, list[int]]:
+    places: dict[str, list[int]] = {}
+    for j, name in enumerate(names):
+        places.setdefault(name, []).append(j)
+    return places
 
 
 def _code(action: str, names: Sequence[str] | None, n_actions: int) -> int:

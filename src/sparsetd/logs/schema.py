@@ -276,8 +276,11 @@ def label(name: str) -> str:
 
 
 def folded(text: str) -> str:
-    """A name without what people write differently: case, blanks around it, and how many blanks are inside."""
-    return " ".join(unicodedata.normalize("NFC", text).split()).casefold()
+    """A name without what people write differently: case, blanks around it, and how many blanks are inside.
+
+    Turkish has i with a dot and without, and writes them İ and I in capitals: all four are one letter here.
+    """
+    return " ".join(unicodedata.normalize("NFC", text).replace("İ", "i").replace("ı", "i").split()).casefold()
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

@@ -7,11 +7,12 @@ JSON ends the process on some files, so it is not used.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -21,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparsetd.logs.checks import Array, counted_from, id_text, nth, objects, reason, show
+from sparsetd.logs.encodings import UTF8, encoding_of
 from sparsetd.logs.files import Opened, Raw
 from sparsetd.logs.schema import check_names
 from sparsetd.storage.container import distinct
@@ -34,34 +36,19 @@ _MISSING = {"", "na", "n/a", "nan", "null", "none"}
 _NULLS = [form for word in sorted(_MISSING) for form in {word, word.upper(), word.title(), "NaN"}]
 _WORDS = {"true": 1, "false": 0}
 _TEXT = pa.dictionary(pa.int32(), pa.string())
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+BLANK = b" \t\r\n\v\f,;|"
 _QUOTED = re.compile(rb'(?:(?<=[,;\t\r\n])|\A)"[^"]*+(?:""[^"]*+)*+(?:"|\Z)')
 
 
 def open_csv(path: Path) -> Opened:
-    """A CSV file with a header line, which shows whether commas, semicolons or tabs separate its columns."""
-    with path.open("rb") as file:
-        data = file.read(MAX_LINE)
-    lines = (found.end() for found in re.finditer(rb"\n", data))
-    end = next((i for i in lines if data[:i].strip() and _last_end(data[:i]) == i), len(data))
-    try:
-        header = data[:end].decode().removeprefix("\ufeff").lstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise _not_utf8(path, f"byte {error.start}") from None
-    if not header.strip():
-        raise ValueError(f"{path.name} is empty: it needs a header line with the names of the columns.")
-    separator = max(",;\t", key=header.count)
-    try:
-        names = [name.strip() for name in next(_lines_of(header, separator))]
-    except csv.Error as error:
-        raise _invalid(path, error) from None
-    if names[:1] == [""]:
-        names[0] = _INDEX
-    check_names(names)
-    return Opened(names, _Csv(path, names, separator, end).batches)
+    """A CSV file with a header line, in any of the usual encodings."""
+    table = Csv(path)
+    return Opened(table.names, table.batches, {"said": table.said if table.encoding != UTF8 else None})
 
 
-def _lines_of(text: str, separator: str) -> Iterator[list[str]]:
-    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+def _lines_of(text: str, separator: str, *, strict: bool = True) -> Iterator[list[str]]:
+    return csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=strict)
 
 
 def _last_end(data: bytes) -> int:
@@ -73,20 +60,76 @@ def _last_end(data: bytes) -> int:
     return end
 
 
-class _Csv:
-    """The rows of a CSV file, and the types that its columns were found to have so far."""
+class Csv:
+    """The rows of a CSV file, and the types that its columns were found to have so far.
 
-    def __init__(self, path: Path, names: list[str], separator: str, begin: int) -> None:
-        self.path, self.names, self.separator, self.begin = path, names, separator, begin
+    The header shows whether commas, semicolons, tabs or bars separate the columns. The encoding is found out from the
+    first mebibytes, or with `whole` from all of the file, unless it is given.
+    """
+
+    def __init__(self, path: Path, encoding: str | None = None, *, whole: bool = False) -> None:
+        self.path = path
         self.texts: Sequence[str] = ()
         self.kinds: dict[str, Any] = {}
+        with path.open("rb") as file:
+            data = file.read(-1 if whole else MAX_LINE)
+        self.codec, self.encoding = encoding_of(data, encoding, complete=len(data) == path.stat().st_size)
+        self._read_header(next(self._pieces(MAX_LINE), b""))
 
-    def batches(self, columns: Sequence[str], rows: int, texts: Sequence[str]) -> Iterator[Raw]:
+    def _read_header(self, data: bytes) -> None:
+        """Find the names and the separator in the first line that is not blank, and where the rows begin."""
+        lines = (found.end() for found in re.finditer(rb"\n", data))
+        ends = (i for i in lines if data[:i].strip(BLANK) and _last_end(data[:i]) == i)
+        self.begin = next(ends, len(data))
+        head = data[: self.begin].decode(errors="replace")
+        if not head.strip(BLANK.decode()):
+            raise ValueError(f"{self.path.name} is empty: it needs a header line with the names of the columns.")
+        self.separator = max(SEPARATORS, key=head.count)
+        try:
+            records = list(_lines_of(head, self.separator))
+        except csv.Error as error:
+            raise _invalid(self.path, error) from None
+        self.n_head = len(records)  # rows of a spreadsheet up to the header
+        names = [name.strip() for name in without_end(records[-1], 1)]
+        self.names = [_INDEX, *names[1:]] if names[:1] == [""] else names
+        check_names(self.names)
+
+    @property
+    def said(self) -> str:
+        """The way in which the file was read, in words."""
+        return f"{self.path.name} was read as {self.encoding}, its columns separated by {SEPARATORS[self.separator]}."
+
+    def cells(self) -> tuple[Any, Array, list[int]]:
+        """All cells as dictionaries of text, and the numbers of their rows and of the rows with more or fewer fields.
+
+        Rows are counted as a spreadsheet does: the header is row 1. Blank ones are left out.
+        """
+        kinds = dict.fromkeys(self.names, _TEXT)
+        tables = [pa.table({name: [] for name in self.names}, pa.schema(kinds))]
+        numbers, odd, n = [np.zeros(0, int)], list[int](), self.n_head
+        for block in filter(None, self._blocks()):
+            rows = _Rows(len(self.names), self.separator)
+            try:
+                table = self._read(block, self.names, kinds, rows.handled)
+            except pa.ArrowInvalid as error:
+                raise _invalid(self.path, error) from None
+            whole = np.delete(np.arange(1, len(table) + len(rows.odd) + 1), np.array(rows.odd, int) - 1)
+            mended = {name: [fields[j] for fields in rows.mended.values()] for j, name in enumerate(self.names)}
+            tables += [table, pa.table(mended, pa.schema(kinds))]
+            numbers += [n + whole, n + np.array([*rows.mended], int)]
+            odd += [n + i for i in rows.odd if i not in rows.mended and i not in rows.blank]
+            n += len(table) + len(rows.odd)
+        table, number = pa.concat_tables(tables).unify_dictionaries().combine_chunks(), np.concatenate(numbers)
+        kept = np.flatnonzero(~np.logical_and.reduce([_blank(column) for column in table.columns]))
+        kept = kept[np.argsort(number[kept], kind="stable")]
+        return table.take(pa.array(kept)), number[kept], odd
+
+    def batches(self, columns: Sequence[str], rows: int, texts: Sequence[str]) -> Generator[Raw]:
         """The columns, so many rows at a time; those in `texts` as they stand, all others as numbers or lists."""
         self.texts, self.kinds = texts, dict.fromkeys(texts, _TEXT)
         n = 0
         for block in filter(bytes.strip, self._blocks()):
-            with counted_from(nth(n)):
+            with counted_from(n):
                 table = self._parsed(block, columns)
                 made = {name: self._column(table.column(name), name in texts) for name in columns}
             n += len(table)
@@ -97,21 +140,30 @@ class _Csv:
 
     def _blocks(self) -> Iterator[bytes]:
         """Whole lines, a few mebibytes at a time."""
+        held, skipped = b"", self.begin
+        for data in self._pieces(BLOCK):
+            held += data[skipped:]
+            skipped = max(skipped - len(data), 0)
+            end = _last_end(held) if len(held) > BLOCK // 2 else 0
+            if end:
+                yield held[:end]
+                held = held[end:]
+            elif len(held) > MAX_LINE:
+                raise ValueError(f"{self.path.name} has a line longer than {MAX_LINE:,} bytes: correct it.")
+        self._refuse_open_quotes(held[_last_end(held) :])
+        yield held
+
+    def _pieces(self, size: int) -> Iterator[bytes]:
+        """The bytes of the file as UTF-8, so many at a time, with the line ends that pyarrow and we look for."""
+        decoder = codecs.getincrementaldecoder(self.codec)("replace")
         with self.path.open("rb") as file:
-            file.seek(self.begin)
-            held, data = b"", file.read(BLOCK)
-            while len(data) == BLOCK:
-                held += data
-                end = _last_end(held)
-                if end:
-                    yield held[:end]
-                    held = held[end:]
-                elif len(held) > MAX_LINE:
-                    raise ValueError(f"{self.path.name} has a line longer than {MAX_LINE:,} bytes: correct it.")
-                data = file.read(BLOCK)
-            held += data
-            self._refuse_open_quotes(held[_last_end(held) :])
-            yield held
+            data = file.read(size)
+            only_returns = b"\r" in data and b"\n" not in data
+            data = data.removeprefix(codecs.BOM_UTF8) if self.encoding == UTF8 else data
+            while data:
+                plain = data if self.encoding == UTF8 else decoder.decode(data).encode(errors="replace")
+                yield plain.replace(b"\r", b"\n") if only_returns else plain
+                data = file.read(size)
 
     def _refuse_open_quotes(self, last: bytes) -> None:
         """Refuse a quotation that is never closed; pyarrow would close it silently at the end of the file."""
@@ -138,14 +190,18 @@ class _Csv:
             return self._read(block, columns, kinds | dict.fromkeys(whole, _TEXT))
         return table
 
-    def _read(self, block: bytes, columns: Sequence[str], kinds: dict[str, Any]) -> Any:
+    def _read(
+        self, block: bytes, columns: Sequence[str], kinds: dict[str, Any], odd: Callable[[Any], str] | None = None
+    ) -> Any:
+        """The columns of a block; with `odd`, which is called for rows of another length, blank lines are rows too."""
         from pyarrow import csv as arrow_csv
 
-        wanted = {"include_columns": list(columns), "column_types": kinds, "null_values": _NULLS}
+        wanted = {"include_columns": list(columns), "column_types": kinds, "null_values": [] if odd else _NULLS}
+        lines = {"ignore_empty_lines": odd is None, "invalid_row_handler": odd}
         return arrow_csv.read_csv(
             pa.py_buffer(block),
             arrow_csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=self.names),
-            arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True),
+            arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True, **lines),
             arrow_csv.ConvertOptions(**wanted),
         )
 
@@ -179,6 +235,39 @@ class _Csv:
         if pa.types.is_boolean(kind):
             return column.cast(pa.int8()).combine_chunks()
         return parsed(column)
+
+
+class _Rows:
+    """Rows of a block with more or fewer fields than the header: some are blank, or only end in separators."""
+
+    def __init__(self, width: int, separator: str) -> None:
+        self.width, self.separator = width, separator
+        self.odd: list[int] = []
+        self.blank: set[int] = set()
+        self.mended: dict[int, list[str]] = {}
+
+    def handled(self, row: Any) -> str:
+        """Note a row that pyarrow skips."""
+        fields = without_end(next(_lines_of(row.text, self.separator, strict=False), []), self.width)
+        self.odd.append(row.number)
+        if len(fields) == self.width:
+            self.mended[row.number] = fields
+        elif not any(map(str.strip, fields)):
+            self.blank.add(row.number)
+        return "skip"
+
+
+def without_end(record: list[str], least: int) -> list[str]:
+    """A record without the empty fields that a separator at the end of a line makes."""
+    filled = [i + 1 for i, field in enumerate(record) if field.strip()]
+    return record[: max([least, *filled])]
+
+
+def _blank(column: Any) -> Array:
+    """A mask of the cells without text."""
+    cells = column.combine_chunks()
+    empty = [not text.strip() for text in cells.dictionary.to_pylist()]
+    return np.array(empty, bool)[np.asarray(cells.indices)]
 
 
 def _present(ids: Any) -> Any:
@@ -259,7 +348,7 @@ def open_jsonl(path: Path) -> Opened:
     names = list(first[0])
     check_names(names)
 
-    def batches(columns: Sequence[str], rows: int, texts: Sequence[str]) -> Iterator[Raw]:
+    def batches(columns: Sequence[str], rows: int, texts: Sequence[str]) -> Generator[Raw]:
         rows = min(rows, max(3, MAX_CELLS // len(names)))
         with readable_text(path), path.open(encoding="utf-8-sig") as file:
             lines, n = enumerate(_lines(file)), 0
@@ -296,9 +385,10 @@ def _record(line: str, row: int) -> dict[str, Any]:
         record = json.loads(line, object_pairs_hook=distinct)
     except (ValueError, RecursionError) as error:
         why = str(error).split(":")[0][:80]
-        raise ValueError(f"Row {row} is not valid JSON ({why}): write one JSON object per line.") from None
+        raise ValueError(f"Row {nth(row)} is not valid JSON ({why}): write one JSON object per line.") from None
     if not isinstance(record, dict):
-        raise ValueError(f"Row {row} is a JSON {type(record).__name__}, not an object: write one JSON object per line.")
+        kind = type(record).__name__
+        raise ValueError(f"Row {nth(row)} is a JSON {kind}, not an object: write one JSON object per line.")
     return record
 
 
@@ -308,7 +398,7 @@ def _refuse_new_keys(records: list[dict[str, Any]], names: list[str], row: int) 
         if not record.keys() <= known:
             name = next(name for name in record if name not in known)
             raise ValueError(
-                f"`{show(name)[1:-1]}` first appears in row {row + i}: give every row the columns of row 0."
+                f"`{show(name)[1:-1]}` first appears in row {nth(row + i)}: give every row the columns of row 0."
             )
 
 

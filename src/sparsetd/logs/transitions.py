@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from sparsetd import plots
 from sparsetd._tools.frames import ROWS, Framed, frame
-from sparsetd.logs.checks import Array, Mask, joined
+from sparsetd.logs.checks import Array, Mask, id_text, joined, objects
 from sparsetd.logs.partition import partition
 from sparsetd.logs.policy import action_probabilities, chosen, discrete, is_whole
 from sparsetd.logs.schema import codes_in, in_order, joined_names, names_in
@@ -216,6 +216,15 @@ class Transitions(Framed):
         whole = action is not None and action.size == len(self) and (action.dtype.kind == "i" or is_whole(action))
         return int(np.max(action, initial=-1)) + 1 if action is not None and whole else 0
 
+    def with_codes(self) -> Transitions:
+        """The same rows with actions as codes 0, 1, … if they are whole numbers written as floats, and no densities."""
+        action, mu = self.action, self.behavior_prob
+        if action is None or action.ndim == 1 or action.shape[1] != 1 or not is_whole(action):
+            return self
+        if (action < 0).any() or (mu is not None and (mu > 1).any()):
+            return self
+        return replace(self, action=action[:, 0].astype(np.int64))
+
     def with_target(self, policy: Any) -> Transitions:
         """The same rows with `target_prob` = π(a|s) of the given policy; a `ratio` of another target is dropped."""
         table = self.probabilities(policy)
@@ -262,6 +271,7 @@ def concatenate(parts: Sequence[Transitions]) -> Transitions:
     expected = parts[0]._columns()
     for i, part in enumerate(parts):
         _refuse_other_columns(i, part, parts[0])
+    parts = _same_ids(parts)
     whole: dict[str, Any] = {name: joined([getattr(part, name) for part in parts]) for name in expected}
     changes = [np.append(part.start[:1], np.diff(part.episode) != 0) for part in parts]
     number = np.cumsum(np.concatenate(changes))
@@ -270,7 +280,10 @@ def concatenate(parts: Sequence[Transitions]) -> Transitions:
 
 
 def _same_actions(parts: Sequence[Transitions]) -> Sequence[Transitions]:
-    """The parts with the same names for the same codes of actions."""
+    """The parts with the same names for the same codes of actions; whole numbers beside others are like the others."""
+    shapes = {None if part.action is None else part.action.ndim for part in parts}
+    if shapes == {1, 2}:
+        parts = [replace(part, action=np.asarray(part.action, float).reshape(len(part), -1)) for part in parts]
     named = [part.action_names for part in parts if part.action_names is not None]
     if len(set(named)) <= 1 and len(named) in (0, len(parts)):
         return parts
@@ -280,6 +293,16 @@ def _same_actions(parts: Sequence[Transitions]) -> Sequence[Transitions]:
     union = joined_names(named)
     codes = [codes_in(union, names)[part.action] for part, names in zip(parts, named, strict=True)]
     return [replace(part, action=own, action_names=union) for part, own in zip(parts, codes, strict=True)]
+
+
+def _same_ids(parts: Sequence[Transitions]) -> Sequence[Transitions]:
+    """The parts with ids of one kind: where some parts have numbers and others have texts, all are texts."""
+    for name in ("episode_id", "group"):
+        ids = [getattr(part, name) for part in parts]
+        if len({None if own is None else own.dtype.kind == "O" for own in ids}) > 1:
+            texts: list[dict[str, Any]] = [{name: objects(map(id_text, own.tolist()))} for own in ids]
+            parts = [replace(part, **own) for part, own in zip(parts, texts, strict=True)]
+    return parts
 
 
 def _refuse_other_columns(i: int, part: Transitions, first: Transitions) -> None:

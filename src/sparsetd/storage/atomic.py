@@ -2,7 +2,7 @@
 
 A write goes to a temporary file beside the target, is flushed to the disk and then renamed over the target: a crash, a
 full disk or a kill leaves either the old file or the new one. A link is followed, the mode and the owner of a file that
-is replaced are kept, and nothing but a file is ever replaced.
+is replaced are kept, and only a file is ever replaced.
 """
 
 from __future__ import annotations

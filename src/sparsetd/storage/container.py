@@ -11,7 +11,7 @@ Nested Python values become JSON plus named arrays, and back, without losing a b
 NumPy arrays and scalars, arrays of strings, SciPy sparse matrices and random generators are written as themselves; a
 dataclass or an estimator is written as its class's name and its fields. What JSON cannot say is an object
 {"~": tag, …}. Long lists of numbers and all strings go into arrays: the header is short. A long array of mostly zeros
-is written by its other entries: a model of 10⁷ hashed features is as small as its use.
+is written by its other entries: a model of 10⁷ hashed features takes only the room of those that have a weight.
 
 Reading builds only the classes it is handed (`classes`), by name: a file cannot choose what is constructed. Every array
 is used once, and what takes more memory than it takes in the file (zeros, lists, text) is counted before it is made.
@@ -180,6 +180,7 @@ class Encoder:
 
     def __init__(self, compact: bool = True) -> None:
         self.arrays: dict[str, Array] = {}
+        self.records: set[type] = set()  # the classes of records that were written
         self.room, self.compact = ROOM, compact
 
     def encode(self, value: Any, where: str = "value") -> Any:
@@ -213,6 +214,7 @@ class Encoder:
             case tuple() if not is_record(type(value)):
                 return {TAG: "tuple", "v": self._each(value, where)}
         if is_record(type(value)):
+            self.records.add(type(value))
             named = {name: getattr(value, name) for name in _names_of(type(value))}
             return {TAG: "record", "class": type(value).__name__, "v": self._dict(named, where)}
         raise TypeError(f"{where} is a {type(value).__name__}, which a file cannot hold: use numbers, text or arrays.")
