@@ -130,7 +130,7 @@ def test_the_estimate_gives_nearly_the_true_ratios():
 
 def test_the_summary_names_its_figures():
     log, _ = make_log(7, n=200)
-    assert "held-out log loss" in estimate_behavior(log).summary()
+    assert "(log loss " in estimate_behavior(log).summary()
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_the_error_of_the_coverage_follows_from_what_more_of_an_episode_changes(
 @pytest.mark.parametrize(
     ("bad", "good", "code", "severity", "said"),
     [
-        ({"coverage": 0.94}, {"coverage": 0.96}, "low_coverage", "amber", "Only 94% of the target policy's choices"),
+        ({"coverage": 0.94}, {"coverage": 0.96}, "low_coverage", "amber", "Only 94% of the policy's choices"),
         ({"coverage": 0.79}, {"coverage": 0.96}, "low_coverage", "red", "Only 79%"),
         (
             {"coverage": 0.9, "coverage_error": 0.02},
@@ -61,16 +61,16 @@ def test_the_error_of_the_coverage_follows_from_what_more_of_an_episode_changes(
             "amber",
             "Only 90%",
         ),
-        ({"mean_ratio": 1.06}, {"mean_ratio": 1.04}, "wrong_ratios", "amber", "The ratios average 1.06"),
-        ({"mean_ratio": 1.26}, {"mean_ratio": 1.04}, "wrong_ratios", "red", "The ratios average 1.26"),
+        ({"mean_ratio": 1.06}, {"mean_ratio": 1.04}, "wrong_ratios", "amber", "The rows count 1.06 times on average"),
+        ({"mean_ratio": 1.26}, {"mean_ratio": 1.04}, "wrong_ratios", "red", "The rows count 1.26 times on average"),
         (
             {"mean_ratio": 1.2, "coverage_error": 0.07},
             {"mean_ratio": 1.2, "coverage_error": 0.08},
             "wrong_ratios",
             "amber",
-            "average 1.20",
+            "count 1.20 times",
         ),
-        ({"max_ratio": 101.0}, {"max_ratio": 99.0}, "large_ratio", "note", "One transition counts 101 times"),
+        ({"max_ratio": 101.0}, {"max_ratio": 99.0}, "large_ratio", "note", "One row counts 101 times"),
     ],
     ids=lambda value: str(value)[:40],
 )

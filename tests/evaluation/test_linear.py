@@ -386,9 +386,11 @@ def test_the_interval_agrees_with_that_of_the_selection_layer(seed):
 def test_the_compiled_rows_are_those_of_numpy():
     rng = np.random.default_rng(0)
     phi, after = rng.normal(size=(2, 50, 7)) * 1e3 + 1e5
-    given = (phi, after, phi.mean(axis=0), 1 / phi.std(axis=0), rng.choice([0.0, 0.9], 50))
+    given = (phi.mean(axis=0), 1 / phi.std(axis=0), rng.choice([0.0, 0.9], 50))
     one, other = np.empty((2, 3, 60, 8))
-    evened(*given, one[:, :50])
-    compiled(*given, other[:, :50])
+    for room, even in ((one[:, :50], evened), (other[:, :50], compiled)):
+        room[0, :, :-1], room[1, :, :-1] = phi, after
+        even(room, *given)
     assert np.array_equal(one[:, :50], other[:, :50])
+    np.testing.assert_allclose(one[0, :50, :-1], (phi - given[0]) * given[1], rtol=1e-14)
     assert np.array_equal(one[2, :50], one[0, :50] - given[-1][:, None] * one[1, :50])

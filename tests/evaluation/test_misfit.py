@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +11,11 @@ from evaluation.logs import GAMMA, asked, linear_walk, one_step, with_columns
 
 from sparsetd.evaluation import evaluate
 from sparsetd.evaluation import misfit as module
+from sparsetd.evaluation.cautions import unobserved_state
 from sparsetd.evaluation.episodes import Episodes
+from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.linear import LinearValue, sums_of
-from sparsetd.evaluation.misfit import FADING, ExtraSums, Fit, extra_sums, misfit
+from sparsetd.evaluation.misfit import FADING, ExtraSums, Fit, Misfit, extra_sums, misfit
 from sparsetd.evaluation.reading import Part, together
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions
@@ -153,7 +156,7 @@ def test_the_statistics_are_those_of_the_formula_episode_by_episode():
 def test_memory_is_of_the_same_episode_only():
     _, model, part = probed(linear_walk(6, 12))
     found, following = (module.memory(part, np.array([2, 0]), model, successors=after) for after in (False, True))
-    names = ["c", "a", "the reward", "the surprise"]
+    names = ["c", "a", "the reward", "the error of the prediction"]
     assert module._memory_names(np.array(["c", "a"])) == [
         *(f"{name} one step before" for name in names),
         *(f"{name} in the steps before" for name in names),
@@ -205,3 +208,17 @@ def test_the_drift_is_what_giving_the_memory_would_do():
     assert set(some) <= set(every)
     wide = module._widened(part, module.memory, np.array([0]), np.array(every), model)
     assert LinearValue.solve(sums_of(wide)).value - model.value == pytest.approx(found.drift.value, rel=1e-6)
+
+
+def test_two_tests_that_agree_lower_the_bar():
+    """Where products and memory both stand out, a third of a standard error is red; where one does, it is not."""
+
+    def severity(shape, change, drift):
+        moves = [None if value is None else Estimate("", value, 0.2, 100.0) for value in (change, drift)]
+        found = Misfit(shape=shape, outcomes=1e-4, change=moves[0], drift=moves[1], bar=module.CURVED)
+        return unobserved_state(SimpleNamespace(misfit=found, own=Estimate("", 5.0, 1.0, 100.0)))[0]
+
+    assert severity(1e-4, 0.2, 0.2) == "red"
+    assert severity(1e-4, 0.2, 0.1) == "amber"
+    assert severity(1e-4, 0.4, -0.2) == "amber"
+    assert severity(1.0, None, 0.4) == "amber"

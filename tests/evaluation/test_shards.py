@@ -162,7 +162,7 @@ def test_an_estimated_behaviour_is_that_of_the_log_in_memory(kind: str) -> None:
     expected = answers(whole, target=mostly)
     for n in (3, 13):
         assert not differences(expected, answers(split(whole, n, 0), target=mostly))
-    assert "estimated from the logged actions: it" in expected["behavior_policy"]
+    assert "estimated from the logged actions (the" in expected["behavior_policy"]
 
 
 def test_an_estimated_behaviour_of_a_large_log_comes_from_its_first_rows(

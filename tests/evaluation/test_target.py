@@ -5,13 +5,14 @@ from __future__ import annotations
 import pickle
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from sparsetd import Transitions, compare, evaluate, policy, prepare, read, sensitivity
+from sparsetd import Transitions, compare, evaluate, improve, policy, prepare, read, sensitivity
 from sparsetd.cli import main
 from sparsetd.evaluation.behavior import estimate_behavior
 from sparsetd.evaluation.target import Target, pose, probabilities, reading
@@ -130,7 +131,8 @@ def test_every_answer_says_what_the_policy_does() -> None:
     found = evaluate(LOG, "B if lactate > 2", gamma=1.0, n_resamples=0)
     before, after = Target.of("B if lactate > 2", LOG).acts(LOG) / len(LOG)
     shares = {"actions": ["none", "B"], "logged": pytest.approx(before), "target": pytest.approx(after)}
-    sentence = f"Of the logged decisions, it takes none in {before[0]:.0%} → {after[0]:.0%}; B in "
+    sentence = "It changes the shares of the actions (in the log → under this policy). none: "
+    sentence += f"{before[0]:.0%} → {after[0]:.0%}; B: "
     assert found.acts == {**shares, "sentence": found.acts["sentence"]}
     assert found.acts["sentence"].replace(" %", "%").startswith(sentence)
     assert found.acts["sentence"] in str(found)
@@ -240,3 +242,78 @@ def test_a_source_is_read_as_the_target_needs_it(tmp_path: Path, monkeypatch: py
     assert reading("p_new", "log.csv") == (None, {"target_prob": "p_new", "ratio": None})
     assert reading("B if x > 2", "log.csv") == ("B if x > 2", {"ratio": None, "target_prob": None})
     assert reading("p_new", LOG) == ("p_new", {})
+
+
+def test_actions_written_as_floats_give_the_same_answers() -> None:
+    codes = read(COLUMNS)
+    floats = read({**COLUMNS, "action": np.asarray(COLUMNS["action"], dtype=float)})
+    assert floats.action.shape == (len(floats), 1)
+    rule = "1 with 0.9, 0 with 0.1 if x > 0; else 0 with 0.7, 1 with 0.3"
+    asked = {"gamma": 0.9, "confounding": (1.0, 2.0)}
+    bounds, again = (sensitivity(log, rule, **asked).to_dict()["bounds"] for log in (codes, floats))
+    assert again == bounds
+    gains = [improve(log, gamma=0.9, n_resamples=1).difference.value for log in (codes, floats)]
+    assert gains[0] == gains[1]
+
+
+def test_a_frame_whose_columns_are_codes_is_read_by_them() -> None:
+    log = read(COLUMNS)
+    likely = np.where(log.observation[:, :1] > 0, [0.1, 0.9], [0.7, 0.3])
+    value = evaluate(log, likely, **QUICK).value
+    swapped = likely[:, ::-1]
+    assert evaluate(log, pd.DataFrame(swapped, columns=["1", "0"]), **QUICK).value == value
+    assert evaluate(log, pd.DataFrame(swapped, columns=[1, 0]), **QUICK).value == value
+    assert evaluate(log, pd.DataFrame(likely, columns=["p", "q"]), **QUICK).value == value
+
+
+def test_an_array_for_rows_that_have_to_be_sorted_is_refused(tmp_path: Path) -> None:
+    frame = pd.DataFrame(COLUMNS)
+    likely = np.where(frame[["obs_x"]].to_numpy() > 0, [0.1, 0.9], [0.7, 0.3])
+    assert evaluate(frame, likely, **QUICK).value == evaluate(read(frame), likely, **QUICK).value
+    order = np.random.default_rng(0).permutation(len(frame))
+    frame.iloc[order].to_csv(tmp_path / "log.csv", index=False)
+    for source in (frame.iloc[order], tmp_path / "log.csv"):
+        with pytest.raises(ValueError, match="had to be sorted by episode and step, so that it no longer fits them"):
+            evaluate(source, likely[order], **QUICK)
+
+
+@pytest.mark.parametrize(("size", "said"), [(1e80, "too large"), (1e-80, "too small"), (1e-310, "too small")])
+def test_rewards_whose_squares_are_no_numbers_are_refused(size: float, said: str) -> None:
+    """Their intervals were NaN, or had no width at all."""
+    with pytest.raises(ValueError, match=f"`reward` is {said} to compute with"):
+        evaluate(read({**COLUMNS, "reward": size * np.asarray(COLUMNS["reward"])}), "behavior", **QUICK)
+
+
+def test_a_ratio_that_cannot_be_computed_with_is_named() -> None:
+    tiny = np.asarray(COLUMNS["behavior_prob"]).copy()
+    tiny[3] = 1e-200
+    with pytest.raises(ValueError, match=r"logged action in row 3 as the behaviour was, too much to compute with"):
+        evaluate(read({**COLUMNS, "behavior_prob": tiny}), "1 with 0.5, 0 with 0.5", **QUICK)
+
+
+def test_tiny_features_are_not_constants() -> None:
+    value = evaluate(read(COLUMNS), "1 with 0.8, 0 with 0.2", **QUICK)
+    tiny = {**COLUMNS, "obs_x": 1e-200 * np.asarray(COLUMNS["obs_x"])}
+    again = evaluate(read(tiny), "1 with 0.8, 0 with 0.2", **QUICK)
+    assert again.value == pytest.approx(value.value, rel=1e-6)
+    assert again.interval == pytest.approx(value.interval, rel=0.02)
+
+
+def _columns() -> dict[str, Any]:
+    rng = np.random.default_rng(4)
+    n, x = 400, rng.normal(size=400)
+    likely = np.where(x > 0, 0.7, 0.4)
+    action = (rng.random(n) < likely).astype(int)
+    return {
+        "episode": np.arange(n) // 4,
+        "step": np.arange(n) % 4,
+        "obs_x": x,
+        "action": action,
+        "reward": x + action * np.sign(x) + 0.3 * rng.normal(size=n),
+        "terminated": np.arange(n) % 4 == 3,
+        "behavior_prob": np.where(action == 1, likely, 1 - likely),
+    }
+
+
+COLUMNS = _columns()
+QUICK = {"gamma": 0.9, "n_resamples": 0}

@@ -51,7 +51,8 @@ def test_the_level_is_not_rounded_to_certainty(level: float, words: str) -> None
 def test_an_estimated_behaviour_policy_is_told_with_its_quality() -> None:
     unknown = replace(log(200), behavior_prob=None)
     text = str(answer(unknown))
-    assert "The behaviour policy was estimated from the logged actions: it predicts them better than" in text
+    assert "this was estimated from the logged actions (the behaviour policy)" in text
+    assert "the estimate predicts actions better than their frequencies do" in text
     settings = answer(unknown, classifier=DecisionTreeClassifier(max_depth=3, random_state=0)).settings
     assert settings["classifier"] == "DecisionTreeClassifier(max_depth=3, random_state=0)"
     assert "estimated" not in str(answer(log()))

@@ -33,6 +33,8 @@ def test_functions_are_raw_columns_hinges_of_rank_scores_and_products_of_their_s
     both = psi[:, names.index("lactate high × age low")]
     np.testing.assert_allclose(both, np.maximum(z, 0) * np.maximum(-w, 0), atol=1e-9)
     np.testing.assert_allclose(psi[:, names.index("ill × age high")], X[:, 1] * np.maximum(w, 0), atol=1e-9)
+    three = psi[:, names.index("lactate high × ill × age low")]
+    np.testing.assert_allclose(three, np.maximum(z, 0) * X[:, 1] * np.maximum(-w, 0), atol=1e-9)
     assert sum(name.startswith("ward above") for name in names) == 2  # its two inner values
     assert not any(name.startswith("ill above") for name in names)  # a dummy stays a dummy
     assert len(names) == len(set(names)) == psi.shape[1] == len(basis.owners_)
@@ -68,6 +70,23 @@ def test_the_most_promising_columns_come_first_where_not_all_find_room(room: int
         assert {f.columns for f in beside if f.sides} >= {(5, 3), (5, 0), (3, 0)}
 
 
+def test_products_of_three_columns_come_after_all_pairs() -> None:
+    X = np.random.default_rng(1).normal(size=(80, 4))
+    sizes = [len(Basis(max_fine=room).fit(X).functions_[4:]) for room in (0, 48, 55, 56, 80, 91, 92)]
+    assert sizes == [48, 48, 48, 56, 80, 80, 92]  # 4 × 6 of one column, 6 × 4 of pairs, 4 × 8 of three, 12 of far ends
+    beside = Basis(max_fine=56, order=[2, 0, 3, 1]).fit(X).functions_[4:]
+    assert {f.columns for f in beside if len(f.columns) == 3} == {(2, 0, 3)}
+
+
+def test_knots_between_come_last_and_are_quantiles() -> None:
+    X = np.random.default_rng(1).normal(size=(999, 2))
+    few, more, most = (Basis(max_fine=room).fit(X).functions_[2:] for room in (28, 40, 80))
+    assert [len(each) for each in (few, more, most)] == [28, 40, 64]  # 2 × (6 + 6 + 12) of one column, 16 products
+    assert set(few) < set(more) < set(most)
+    knots = sorted(f.knot for f in more if f.columns == (0,) and f.knot > -BOUND)
+    np.testing.assert_allclose(knots, norm.ppf(np.arange(1, 12) / 12), atol=1e-12)
+
+
 def test_a_shape_is_the_mean_of_the_function_over_the_other_columns() -> None:
     X = rows(60)
     basis = Basis(n_knots=3).fit(X)
@@ -85,3 +104,20 @@ def test_a_shape_is_the_mean_of_the_function_over_the_other_columns() -> None:
 def test_constant_columns_get_no_function() -> None:
     X = np.column_stack([np.ones(30), np.arange(30.0)])
     assert all(0 not in f.columns for f in Basis().fit(X).functions_[2:])
+
+
+def test_compiled_functions_are_those_of_numpy():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 6))
+    X[:, 3], X[:, 4], X[:, 5] = rng.integers(0, 2, 400), rng.choice([1.1, 3.7], 400), rng.integers(0, 4, 400) * 1.1
+    basis = Basis(max_functions=150).fit(X[:300])  # later rows lie outside of what was seen
+    assert {len(f.columns) for f in basis.functions_} == {1, 2, 3}
+    after, ended = np.vstack([X[1:], X[:1]]), rng.random(400) < 0.1
+    after[::7] += 0.3  # successors that are no row of the log
+    one, other = np.empty((2, 2, 400, len(basis.functions_) + 1))
+    for room, fast in ((one, False), (other, True)):
+        room[0, :, :6], room[1, :, :6] = X, after
+        basis.extend(room[0], room[1], ended, fast)
+    assert np.array_equal(one[:, :, :-1], other[:, :, :-1])
+    assert np.array_equal(one[0, :, :-1], basis.transform(X))
+    assert np.array_equal(one[1, :, :-1], basis.transform(np.where(ended[:, None], X, after)))

@@ -165,8 +165,8 @@ def test_tabular_numbers_joint_states() -> None:
     ("make", "message"),
     [
         (lambda: Tabular().fit([[0.5]]), "row 0 holds"),
-        (lambda: Tabular().fit([[0], [-1]]), r"row 1 holds \[-1\]"),
-        (lambda: Tabular(2).fit([[0]]).transform([[0], [2]]), r"state \[2\] in row 1"),
+        (lambda: Tabular().fit([[0], [-1]]), "row 1 holds -1"),
+        (lambda: Tabular(2).fit([[0]]).transform([[0], [2]]), r"below n_states = \[2\], but row 1 holds 2"),
         (lambda: Tabular((2, 2)).fit([[0]]), "one entry for each of 1 columns"),
         (lambda: Tabular(0).fit([[0]]), "`n_states` must be a positive integer"),
         (lambda: Tabular([10_000, 10_000]).fit([[0, 0]]), "1e[+]08 features"),

@@ -90,8 +90,9 @@ class BehaviorPolicy:
         some = f" of the first {len(self.table):,} rows" if of_many else ""
         raised = f", and {self.n_floored} probabilities were raised to {self.floor:g}" if self.n_floored else ""
         return (
-            f"The behaviour policy was estimated from the logged actions{some}: it predicts them {better} than their "
-            f"frequencies do (held-out log loss {self.log_loss:.3f} against {self.log_loss_marginal:.3f}), and its "
+            f"The log does not say how probable its actions were, so this was estimated from the logged actions{some} "
+            f"(the behaviour policy). On unseen episodes the estimate predicts actions {better} than their "
+            f"frequencies do (log loss {self.log_loss:.3f} against {self.log_loss_marginal:.3f}; lower is better). Its "
             f"probabilities differ from the observed shares by {self.calibration_error:.1%} on average{raised}."
         )
 

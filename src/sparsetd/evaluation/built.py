@@ -24,7 +24,7 @@ from sparsetd.selection.shrinkage import LAMBDAS, Groups, losses, ridged, shrunk
 from sparsetd.system import Array
 
 if TYPE_CHECKING:
-    from sparsetd.evaluation.evaluator import Basis
+    from sparsetd.evaluation.first_reading import Basis
     from sparsetd.evaluation.reading import Opened
     from sparsetd.features.basis import Basis as RankBasis
 
@@ -175,7 +175,7 @@ class _Curves:
 
     def weight(self, made: RankBasis, j: int) -> tuple[float, tuple[float, float]]:
         """The change of the value per standard deviation of column j, with its interval."""
-        values, share = made.values_[j], float(made.centre_[j, 0])
+        values, share = made.values_[j], float(made.centre_[j])
         two, size = values[[0, -1]], np.sqrt(max(share * (1 - share), 0.0))
         if len(values) > 2:
             two, size = np.interp([-1.0, 1.0], made.scores_[j], values), 0.5

@@ -25,7 +25,7 @@ import numpy as np
 from sparsetd.evaluation.behavior import BehaviorPolicy
 from sparsetd.evaluation.episodes import Facts
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.misfit import CERTAIN, MATTERS, SURE, Misfit, matters
+from sparsetd.evaluation.misfit import CERTAIN, MATTERS, SURE, TOGETHER, Misfit, matters
 from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.logs import Transitions, suspicions
 from sparsetd.system import Array
@@ -53,7 +53,7 @@ HIGH_RATIO = 100.0
 MANY_COPIES = 0.2  # with this share of copies, intervals are too narrow by a tenth
 MOST_COMPARED = 200_000  # episodes that are compared with one another
 REALIGN = "Move each reward to the row of its own action."
-FRAGILE = 1.05  # Γ* below which hardly any unrecorded cause is needed to explain a gain away
+FRAGILE = 1.05  # Γ* below which hardly any unrecorded cause is needed to explain away a gain
 
 
 @dataclass(frozen=True)
@@ -192,8 +192,8 @@ def undetermined(e: Evidence) -> Finding:
 
     When: The start states do not lie in the row space of the system that LSTD solves.
 
-    Says: The log does not determine the value: it has too few rows for these features, or none with weight in states
-    that the target reaches; the number is one of many that fit.
+    Says: The log does not determine the value, and the number is one of many that fit: there are too few rows for
+    these features, or none that count in states that the policy reaches.
 
     Do: Use fewer features (`--features none`, or `features=` in Python), or a target closer to the log.
     """
@@ -250,8 +250,9 @@ def cut_episodes(e: Evidence) -> Finding:
     When: The mean discount at the cut is above {SAID_UNSEEN:g} (note), {MUCH_UNSEEN:g} (amber) or {MOST_UNSEEN:g}
     (red); a note where the last rows have no reward.
 
-    Says: {cut} of {e.facts.n_episodes} episodes were cut, at a mean discount of {unseen:.2f}: that share of the weight
-    lies beyond what was seen, and the model fills it in. Observed return, WIS, PDIS and WPDIS do not count it.
+    Says: {cut} of {e.facts.n_episodes} episodes were cut before they ended. A share of {unseen:.2f} of the value lies
+    beyond what was seen, and the model fills it in. The observed return and the reweighted estimates (WIS, PDIS, WPDIS)
+    do not count it.
 
     Do: Log longer episodes, or ask with a smaller `gamma` (`--gamma`).
     """
@@ -284,8 +285,8 @@ def few_effective_episodes(e: Evidence) -> Finding:
     When: Effective episodes below {FEW:g} or effective rows below {THIN:.0%} (amber); below a quarter of the
     episodes and {ENOUGH:g}, or rows below {THINNER:.0%} (red); in logs of single steps below {FEW_SINGLE:g} (red).
 
-    Says: The weight of the answer is spread like that of {e.support.effective_episodes:.0f} of {e.support.n_episodes}
-    episodes ({e.support.share:.1%} of the rows): a few of them decide it.
+    Says: A small part of the log decides the answer: the {e.support.n_episodes} episodes say as much as
+    {e.support.effective_episodes:.0f} that count alike (and as {e.support.share:.1%} of the rows).
 
     Do: Collect more episodes, closer to what the target policy would do, or ask about a policy closer to the log.
     """
@@ -293,6 +294,11 @@ def few_effective_episodes(e: Evidence) -> Finding:
     if single:
         return _graded(red=few < FEW_SINGLE, amber=few < FEW)
     return _graded(red=(_thin(e.support) and few < ENOUGH) or share < THINNER, amber=few < FEW or share < THIN)
+
+
+def _small(p: float) -> str:
+    """A p-value in words: its exact size below 0.001 says nothing to anybody."""
+    return "p < 0.001" if p < 0.001 else f"p = {p:.1g}"
 
 
 def _thin(support: Support) -> bool:
@@ -307,11 +313,11 @@ def extrapolation(e: Evidence) -> Finding:
     When: More than {NEGATIVE:.0%} of the implied weight is negative (red above {VERY_NEGATIVE:.0%}, or with thin
     support).
 
-    Says: {e.support.negative:.0%} of the weight that the answer gives to the rows is negative: the value is
-    extrapolated beyond the states of the log.
+    Says: The policy goes where the log hardly has rows, and the value there is extrapolated:
+    {e.support.negative:.0%} of the weight that the answer gives to the rows is negative.
 
-    Do: Use fewer or coarser features (`--features none`, or `features=` in Python), or collect data closer to the
-    target.
+    Do: Use fewer or coarser features (`--features none`, or `features=` in Python), ask about a policy closer to the
+    log, or collect data closer to this one.
     """
     if e.support.negative <= NEGATIVE:
         return None
@@ -326,9 +332,9 @@ def misspecified(e: Evidence) -> Finding:
     When: Products of features predict the TD errors (p < {SURE:g}); red where adding them moves the value beyond
     chance, or where it cannot be told whether it does.
 
-    Says: A linear function of these features cannot represent the value (p = {e.misfit.shape:.1g}; what is missing
-    goes with {columns}). Adding it moves the value by {change.value:+.3g}, {moved:.1f} standard errors, with a standard
-    error of {change.standard_error:.3g}.
+    Says: The model has the wrong shape, beyond chance ({p}): a sum of these features cannot represent the value. What
+    is missing goes with {columns}. Adding it moves the value by {change.value:+.3g} (± {change.standard_error:.2g}),
+    which is {moved:.1f} standard errors of the value.
 
     Do: Ask boosted trees as well (`--check boosting`), or give more flexible features in Python (`features=`, for
     example `SplineTransformer` of scikit-learn), and evaluate again.
@@ -337,7 +343,7 @@ def misspecified(e: Evidence) -> Finding:
     if e.misfit.shape >= SURE or change is None:
         return None
     moved = abs(change.value / own.standard_error) if own.standard_error > 0 else np.inf
-    named = {"change": change, "moved": moved, "columns": ", ".join(e.misfit.columns[:3])}
+    named = {"change": change, "moved": moved, "columns": ", ".join(e.misfit.columns[:3]), "p": _small(e.misfit.shape)}
     return "red" if matters(change, own, e.misfit.bar) else "amber", named
 
 
@@ -346,22 +352,24 @@ def unobserved_state(e: Evidence) -> Finding:
     """Earlier rows predict later errors: the features have the wrong shape, or the state is not fully recorded.
 
     When: p < {CERTAIN:g}; red where adding the earlier rows to the features moves the value beyond chance, or where
-    it cannot be told whether it does.
+    it cannot be told whether it does. Red also where products of features stand out as well (`misspecified`), and both
+    together move the value by more than {TOGETHER:.2g} of its standard error.
 
-    Says: What happened before still tells something about the future (p = {p:.1g}; {columns}): the features have the
-    wrong shape, or the state is not fully recorded; no test can tell these apart.{effect}
+    Says: What happened in earlier rows still tells something about the future, beyond chance ({p}): {columns}. Either
+    the model has the wrong shape, or the columns do not record all that matters; no test can tell these apart.{effect}
 
     Do: Add what is missing, or the columns of the step before, to the log; or give more flexible features
     (`features=`).
     """
-    p, drift = min(e.misfit.memory, e.misfit.outcomes), e.misfit.drift
+    p, change, drift = min(e.misfit.memory, e.misfit.outcomes), e.misfit.change, e.misfit.drift
     if p >= CERTAIN:
         return None
-    named = {"p": p, "columns": ", ".join(e.misfit.remembered[:3]), "effect": ""}
+    named = {"p": _small(p), "columns": ", ".join(e.misfit.remembered[:3]), "effect": ""}
     if drift is None:
         return "amber", named
     effect = f" Adding it moves the value by {drift.value:+.3g} (± {drift.standard_error:.2g})."
-    return "red" if matters(drift, e.own, e.misfit.bar) else "amber", {**named, "effect": effect}
+    both = change is not None and abs(change.value + drift.value) > TOGETHER * e.own.standard_error
+    return "red" if both or matters(drift, e.own, e.misfit.bar) else "amber", {**named, "effect": effect}
 
 
 @rule()
@@ -370,9 +378,9 @@ def behavior_misfit(e: Evidence) -> Finding:
 
     When: Modelled and observed return are three standard errors and half a standard error of the value apart.
 
-    Says: The model puts the logged behaviour at {e.modelled.value:.4g}, but the mean return of its episodes is
-    {observed:.4g}{tail}, {apart:.1f} standard errors apart: these features do not describe this log, so the value of
-    the target and the difference are not to be trusted either.
+    Says: The model says that what was done is worth {e.modelled.value:.4g}, but the mean return of the logged episodes
+    is {observed:.4g}{tail}, {apart:.1f} standard errors apart. These features do not describe this log, so do not trust
+    the value of the policy and the difference either.
 
     Do: Give other features (`--features none`, or `features=` in Python), and look at the log with `sparsetd inspect`.
     """
@@ -421,8 +429,8 @@ def low_coverage(e: Evidence) -> Finding:
 
     When: The mean ratio is below {LOW_COVERAGE:g} (red: {VERY_LOW_COVERAGE:g}), beyond chance.
 
-    Says: Only {e.overlap.coverage:.0%} of the target policy's choices can be found in the log: its value where it
-    does something else is extrapolated, and the interval does not cover that.
+    Says: Only {e.overlap.coverage:.0%} of the policy's choices can be found in the log. What the others are worth is
+    extrapolated, and the interval does not account for that.
 
     Do: Restrict the target to logged actions: a rule such as 'B if lactate > 2' leaves all others as they were.
     """
@@ -436,8 +444,8 @@ def wrong_ratios(e: Evidence) -> Finding:
 
     When: The mean ratio is above {HIGH_MEAN:.2f} (red: {VERY_HIGH_MEAN:.2f}), beyond chance.
 
-    Says: The ratios average {e.overlap.mean_ratio:.2f}, but those of a policy average at most 1: the behaviour
-    probabilities are too small, or belong to other actions. {source}
+    Says: The rows count {e.overlap.mean_ratio:.2f} times on average (their ratios), but for a policy that average is at
+    most 1: the probabilities of the logged actions are too small, or belong to other actions. {source}
 
     Do: Check the logged probabilities, or estimate them with another classifier (`classifier=`, `--classifier`).
     """
@@ -454,7 +462,8 @@ def large_ratio(e: Evidence) -> Finding:
 
     When: A ratio is above {HIGH_RATIO:g}.
 
-    Says: One transition counts {e.overlap.max_ratio:.0f} times: a few rows may decide the answer.
+    Says: One row counts {e.overlap.max_ratio:.0f} times, because people rarely did there what the policy does: a few
+    rows may decide the answer.
 
     Do: Ask about a policy closer to the log, for instance a rule that leaves more decisions as they were.
     """
@@ -467,8 +476,8 @@ def behavior_uninformative(e: Evidence) -> Finding:
 
     When: Its held-out log loss is no better than that of the frequencies of the actions.
 
-    Says: The estimated behaviour policy predicts actions no better than their frequencies: right if they did not
-    depend on the state, wrong otherwise.
+    Says: The estimate of how probable the actions were predicts them no better than their frequencies do. That is right
+    if people chose without looking at these columns, and wrong otherwise.
 
     Do: Try another classifier (`classifier=`, `--classifier boosting`).
     """
@@ -481,8 +490,8 @@ def behavior_floored(e: Evidence) -> Finding:
 
     When: More than one in a hundred was raised to the floor.
 
-    Says: {e.behavior.n_floored} estimated behaviour probabilities were raised to {e.behavior.floor:g}: the classifier
-    is too sure of itself.
+    Says: {e.behavior.n_floored} estimated probabilities of logged actions were nearly 0 and were raised to
+    {e.behavior.floor:g}: the classifier is too sure of itself.
 
     Do: Try a simpler classifier (`classifier=`, `--classifier logistic`).
     """
@@ -493,12 +502,14 @@ def behavior_floored(e: Evidence) -> Finding:
 def opinions_differ(e: Evidence) -> Finding:
     """Two ways that fail for different reasons disagree.
 
-    When: LSTD-Q, which needs no propensities, is more than a standard error away.
+    When: LSTD-Q, which needs no probabilities of the actions, is more than a standard error away.
 
-    Says: Without logged propensities the value was also estimated without any (LSTD-Q): {e.opinion.value:.4g} instead
-    of {e.own.value:.4g}, more than a standard error apart. The estimated propensities or the features miss something.
+    Says: The log does not say how probable its actions were. An estimate that does not need to know (LSTD-Q) gives
+    {e.opinion.value:.4g} instead of {e.own.value:.4g}, more than a standard error apart: the estimated probabilities or
+    the features miss something.
 
-    Do: Log the propensities (`behavior_prob`), or try another classifier (`classifier=`).
+    Do: Log the probabilities of the actions (`behavior_prob`), or try another classifier (`--classifier boosting`, or
+    `classifier=` in Python).
     """
     if e.opinion is None:
         return None
@@ -507,14 +518,14 @@ def opinions_differ(e: Evidence) -> Finding:
 
 @rule()
 def fragile(e: Evidence) -> Finding:
-    """Hardly any unrecorded cause is needed to explain the difference away.
+    """Hardly any unrecorded cause is needed to explain away the difference.
 
     When: Γ* is below {FRAGILE:g}.
 
-    Says: An unrecorded cause that changes the odds of the logged actions by a factor of {e.robustness:.2f} would
-    explain the difference to the logged behaviour away.
+    Says: An unrecorded cause that changes the odds of the logged actions by a factor of only {e.robustness:.2f} would
+    explain away the difference to what was done.
 
-    Do: Record more of what the actions followed; `sparsetd sensitivity` shows the bounds.
+    Do: Record more of what people looked at when they chose; `sparsetd sensitivity` shows the bounds.
     """
     return "amber" if e.robustness is not None and 1.0 < e.robustness < FRAGILE else None
 
@@ -556,7 +567,8 @@ def timeouts_marked_as_terminals(e: Evidence) -> Finding:
 
     Says: {found}{told}
 
-    Do: Mark those rows as `truncated`.
+    Do: If a time limit cut these episodes, mark their last rows as `truncated`. If they truly end there, as a programme
+    of fixed length does, nothing is to be done.
     """
     if (found := _suspected(e, suspicions.timeouts_marked_as_terminals)) is None:
         return None

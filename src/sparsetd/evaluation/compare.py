@@ -11,8 +11,9 @@ from sparsetd import plots
 from sparsetd.evaluation.cautions import Caution, by_severity
 from sparsetd.evaluation.estimate import Together, minus
 from sparsetd.evaluation.evaluate import evaluation_of
-from sparsetd.evaluation.evaluator import Progress, Settings, judge
-from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness, closing_lines
+from sparsetd.evaluation.evaluator import judge
+from sparsetd.evaluation.first_reading import Progress, Settings
+from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness, closing_lines, with_interval
 from sparsetd.evaluation.subgroups import Place, by_group, groups_of, places, thirds_of
 from sparsetd.logs.engines import Engine
 from sparsetd.logs.rules import Family, is_rule, policy
@@ -76,7 +77,7 @@ class Comparison(Decision):
 
     @property
     def robustness(self) -> dict[str, Robustness | None]:
-        """For each policy, the strength of an unrecorded cause that would explain its difference to the log away."""
+        """For each policy, the strength of an unrecorded cause that would explain away its difference to the log."""
         return {name: e.robustness for name, e in self.evaluations.items()}
 
     def to_dict(self) -> dict[str, Any]:
@@ -105,14 +106,20 @@ class Comparison(Decision):
         level = f"{100 * self.values.level:.6g}%"
         lines = [f"values, with {level} intervals that hold for all policies at once:"]
         lines += [f"  {k:<24s} {_words(self.values, k)}" for k in self.values]
-        lines += ["differences:"] if self.differences else []
-        lines += [f"  {f'{a} − {b}':<24s} {_words(self.differences, (a, b), '+')}" for a, b in self.differences]
+        lines += self._difference_lines()
         if self.groups:
             lines += [f"difference to {self.reference} by group:"]
             lines += [f"  {f'{g}: {k}':<36s} {_words(self.groups, (g, k), '+')}" for g, k in self.groups]
         lines += [f"{name}: {found.sentence()}" for name, found in self.robustness.items() if found is not None]
         lines += [f"{name}: {e.acts['sentence']}" for name, e in self.evaluations.items() if e.acts is not None]
         return "\n".join([*lines, self.sentence(), *closing_lines(self.cautions)])
+
+    def _difference_lines(self) -> list[str]:
+        """Every difference; thresholds have too many pairs for a terminal."""
+        if self.thresholds:
+            return ["differences of all pairs: on the page (--report), in --json, and in `.differences`"]
+        pairs = [f"  {f'{a} − {b}':<24s} {_words(self.differences, (a, b), '+')}" for a, b in self.differences]
+        return ["differences:", *pairs] if pairs else []
 
     def plot(self, ax: Any = None) -> Any:
         """The values with intervals that hold together: against the threshold of a family of rules, else by name."""
@@ -126,13 +133,22 @@ class Comparison(Decision):
         if len(self.values) == 1:
             found = f"One policy, {self.reference}, was evaluated."
         elif len(self.best_set) == 1:
-            found = f"{self.best_set[0]} is the best of these policies, beyond chance and if the assumptions hold."
+            best = self._listed(self.best_set)
+            found = f"{best} is the best of these policies, beyond chance and if the assumptions hold."
+            found = found[0].upper() + found[1:] if self.thresholds else found
         else:
             others = "." if len(self.best_set) == len(self.values) else "; the others are worse beyond chance."
-            found = f"The log cannot tell which of {_listed(self.best_set)} is best{others}"
+            found = f"The log cannot tell which of {self._listed(self.best_set)} is best{others}"
         if not self.unjudged:
             return found
-        return f"{found} Do not rely on what the log says about {_listed(self.unjudged)}: see why below."
+        return f"{found} Do not rely on what the log says about {self._listed(self.unjudged)}: see why below."
+
+    def _listed(self, names: Sequence[str]) -> str:
+        """The policies in a row; those of a family of rules by their thresholds."""
+        numbers = dict(zip(self.values, self.thresholds, strict=False))
+        said = [f"{numbers[name]:g}" if numbers else name for name in names]
+        kind = "" if not numbers else "the thresholds " if len(names) > 1 else "the threshold "
+        return kind + (", ".join(said[:-1]) + " and " + said[-1] if len(said) > 1 else said[0])
 
 
 def compare(
@@ -152,7 +168,7 @@ def compare(
     checkpoint: str | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Compare several policies: their values and all their differences, with simultaneous intervals.
+    """Compare several policies on one log: which may be best, with intervals that hold for all of them at once.
 
     All policies are judged as `evaluate` judges one, from the same readings of the log.
 
@@ -258,14 +274,9 @@ def _best(differences: Together, names: list[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in worse)
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
-
-
 def _entry(found: Together, key: Any) -> dict[str, Any]:
     return {"value": found[key].value, "interval": found.interval(key), "standard_error": found[key].standard_error}
 
 
 def _words(found: Together, key: Any, sign: str = "") -> str:
-    low, high = found.interval(key)
-    return f"{found[key].value:{sign}.4f} ({low:{sign}.4f} to {high:{sign}.4f})"
+    return with_interval(found[key].value, found.interval(key), sign)

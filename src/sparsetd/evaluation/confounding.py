@@ -15,7 +15,7 @@ value.
     persistent   one u per cluster touches all of its decisions (Bruns-Smith, 2021): clusters are tilted by Π W_t
 
 Quantiles and bounds come from 20,000 rows at most; what they add to the value there is added to the value of the log.
-Γ* is the least Γ at which confounding and chance together may explain a difference away.
+Γ* is the least Γ at which confounding and chance together may explain away a difference.
 """
 
 from __future__ import annotations
@@ -39,8 +39,10 @@ from sparsetd.system import Array
 
 Kind = Literal["every", "first", "persistent"]
 SWEEPS = 4  # rounds of a fixed point: the weights follow from the value function, and it from the weights
+SETTLED = 0.02  # sweeps for Γ* end when the value moves by no more than this share of the whole
 MAJORISED = 15  # least-squares problems for one quantile regression
 FITTED = 2_000  # rows of an action to which its quantile is fitted
+ROWS_EACH = 20  # rows that every column of this fit needs: a quantile that follows its rows leaves no room for a cause
 TRIED = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)  # Γ at which Γ* is looked for
 COMPARED = 3  # recorded columns whose strength is shown
 USUAL = 0.9  # share of the rows whose odds a column changes by no more than its strength
@@ -51,7 +53,8 @@ class Confounded:
     """The rows of a sample with everything that the bounds need, and the plain fit to them.
 
     `given` is the share of the ratio that depends on the behaviour's probabilities. Where the target leaves things as
-    they were done, nothing is confounded.
+    they were done, nothing is confounded. `sampled` says that the log has more
+    clusters than these, or others.
     """
 
     part: Part
@@ -60,16 +63,28 @@ class Confounded:
     given: Array
     moments: Moments
     ridge: Array | None
+    sampled: bool
 
     @classmethod
-    def of(cls, part: Part, log: Transitions, target: Target, ridge: Array | None) -> Confounded:
+    def of(cls, part: Part, log: Transitions, target: Target, ridge: Array | None, sampled: bool) -> Confounded:
         """The rows of a part, the first of the log, for the policy whose ratios they have."""
         n, ratio = len(part.batch), part.batch.ratio
         action = np.zeros(n, dtype=np.intp) if log.action is None or log.action.ndim > 1 else log.action[:n]
         found = target.shares(log)
         rest = np.zeros(n) if found is None else found[1][:n]
         given = np.divide(ratio - rest, ratio, where=ratio > 0, out=np.ones(n))
-        return cls(part, np.asarray(log.behavior_prob)[:n], action, given, sums_of(part), ridge)
+        return cls(part, np.asarray(log.behavior_prob)[:n], action, given, sums_of(part), ridge, sampled)
+
+    @property
+    def exposed(self) -> Array:
+        """ρ(1 − μ) of every row, as far as it depends on the behaviour: by these weights quantiles are fitted."""
+        return self.part.batch.ratio * self.given * (1.0 - self.mu)
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether an action has too few rows for quantiles of all columns; bounds are then wild, or close too early."""
+        weight, n_columns = self.exposed, self.part.states.shape[1] - 1
+        return any(_affordable(weight[self.action == a]) < n_columns for a in np.unique(self.action[weight > 0]))
 
     @cached_property
     def plain(self) -> LinearValue:
@@ -77,18 +92,24 @@ class Confounded:
 
     @cached_property
     def value(self) -> Value:
-        return self.plain.value, self.plain.influence(self.part)
+        return self.plain.value, self.moved(self.plain, self.part)
+
+    def moved(self, model: LinearValue, part: Part) -> Array:
+        """The influence of every cluster; its linear part where rows are a sample, because only the spread counts."""
+        return model.scores(part) if self.sampled else model.influence(part)
 
     @cached_property
     def after(self) -> Array:
         """γ[φ' 1] of every row."""
         return self.part.states - self.part.changes
 
-    def lowest(self, strength: float, kind: Kind = "every", sign: float = 1.0) -> Value:
+    def lowest(self, strength: float, kind: Kind = "every", sign: float = 1.0, settled: float = 0.0) -> Value:
         """The lowest value (with sign −1, the negative of the highest) and the influence of every cluster on it."""
         if strength == 1.0:
             return sign * self.value[0], sign * self.value[1]
-        return _LOWEST[kind](self, strength, sign)
+        if kind == "every":
+            return _every(self, strength, sign, settled)
+        return (_first if kind == "first" else _persistent)(self, strength, sign)
 
     def weighted(self, strength: float, model: LinearValue, sign: float) -> tuple[Array, Array, Array]:
         """W, the offset o and Y = ±r + γV(s') of every row, for the value function of a fit."""
@@ -96,29 +117,34 @@ class Confounded:
         outcome = sign * batch.reward + self.after @ model.theta
         alpha = self.mu + (1.0 - self.mu) / strength
         beta = self.mu + strength * (1.0 - self.mu)
-        weight = batch.ratio * self.given * (1.0 - self.mu)
-        q = _quantiles(self.part.states, self.action, outcome, weight, tau)
+        q = _quantiles(self.part.states, self.action, outcome, self.exposed, tau)
         below = outcome <= q
         W = alpha + (beta - alpha) * below
         offset = (1.0 - alpha) * q * (1.0 - below / tau)
         return 1.0 + self.given * (W - 1.0), self.given * offset, outcome
 
 
-def _every(rows: Confounded, strength: float, sign: float) -> Value:
-    """The value of the rows with W and o, each sweep against the value function of the one before."""
+def _every(rows: Confounded, strength: float, sign: float, settled: float) -> Value:
+    """The value of the rows with W and o, each sweep against the value function of the one before.
+
+    Sweeps end when the value changes by no more than the share `settled` of what it has moved in all.
+    """
     part, states = rows.part, rows.part.states
     ratio, n, d = part.batch.ratio, *states.shape
-    model = replace(rows.plain, theta=sign * rows.plain.theta)
+    plain = model = replace(rows.plain, theta=sign * rows.plain.theta)
     for _ in range(SWEEPS):
+        before = model.value
         W, offset, _ = rows.weighted(strength, model, sign)
         reward, changes = W * sign * part.batch.reward + offset, states - W[:, None] * rows.after
         system = np.zeros((1, d, d + 1))
         weighted_products(states, changes, reward, ratio, np.zeros(n, dtype=np.intp), system)
         moments = replace(rows.moments, A=system[:, :, :-1], b=system[:, :, -1])
         model = LinearValue.solve(moments.ridged(rows.ridge))
+        if abs(model.value - before) <= settled * abs(model.value - plain.value):
+            break
     changed = Part(replace(part.batch, reward=reward), part.episodes)
     changed.__dict__.update(states=states, changes=changes)
-    return model.value, model.influence(changed)
+    return model.value, rows.moved(model, changed)
 
 
 def _first(rows: Confounded, strength: float, sign: float) -> Value:
@@ -133,7 +159,7 @@ def _first(rows: Confounded, strength: float, sign: float) -> Value:
 def _persistent(rows: Confounded, strength: float, sign: float) -> Value:
     """The least mean of W_c(v + x_c) over weights of the clusters between Πα and Πβ that average 1."""
     e, mu = rows.part.episodes, rows.mu
-    value, moved = sign * rows.value[0], sign * rows.value[1]
+    value, moved = sign * rows.value[0], sign * rows.plain.influence(rows.part)
     ends = []
     for factor in (1.0 / strength, strength):
         bound = 1.0 + rows.given * (1.0 - mu) * (factor - 1.0)
@@ -152,25 +178,23 @@ def _persistent(rows: Confounded, strength: float, sign: float) -> Value:
     return found, weight * (terms - q) + q - found
 
 
-_LOWEST: dict[str, Callable[[Confounded, float, float], Value]] = {
-    "every": _every,
-    "first": _first,
-    "persistent": _persistent,
-}
-
-
 def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau: float) -> Array:
     """q(s, a) = β_aᵀ[φ 1] by quantile regression of Y within every action.
 
     With rows weighted by ρ(1 − μ) the first-order condition is E[ρφ(W − 1)] = 0: W leaves the mean of every feature
     alone, and γW contracts as γ does. Each sweep is the least-squares problem of Hunter and Lange (2000) that majorises
     the loss. A regression that begins near the last one and ends sooner may miss the condition, and the bound with it.
+
+    Where an action has few rows, only the constant and the columns that go most with Y are used: with a column for
+    every few rows q would follow Y itself, and the bounds would close on the value.
     """
     q = np.zeros(len(outcome))
     for a in np.unique(action[weight > 0]):
         taken = np.flatnonzero((action == a) & (weight > 0))
-        some = taken[:: max(len(taken) // FITTED, 1)]  # every few rows: a random choice would change the answer
-        phi, y, c = states[some], outcome[some], np.maximum(weight[some], 1e-6)
+        used = _telling(states[taken], outcome[taken], _affordable(weight[taken]))
+        enough = max(FITTED, ROWS_EACH * len(used))
+        some = taken[:: max(len(taken) // enough, 1)]  # every few rows: a random choice would change the answer
+        phi, y, c = states[np.ix_(some, used)], outcome[some], np.maximum(weight[some], 1e-6)
         near = 1e-3 * (float(y.std()) or 1.0)
         beta = np.append(np.zeros(phi.shape[1] - 1), np.quantile(y, tau))
         for _ in range(MAJORISED):
@@ -178,21 +202,46 @@ def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau:
             pulled = phi * np.sqrt(pull)[:, None]
             gram = pulled.T @ pulled + 1e-9 * pull.sum() * np.eye(phi.shape[1])  # of one array: BLAS forms half of it
             beta = np.linalg.solve(gram, phi.T @ (pull * y + (2 * tau - 1) * c))
-        q[taken] = states[taken] @ beta
+        q[taken] = states[np.ix_(taken, used)] @ beta
     return q
 
 
-def bound(rows: Confounded, own: Value, strength: float, kind: Kind, sign: float, limits: tuple[float, float]) -> Value:
+def _telling(states: Array, outcome: Array, most: int) -> Array:
+    """The columns of [φ 1] that go most with the outcome, and the constant; all of them where they are affordable."""
+    constant = states.shape[1] - 1
+    if most >= constant:
+        return np.arange(constant + 1)
+    phi, y = states[:, :-1] - states[:, :-1].mean(axis=0), outcome - outcome.mean()
+    size = np.sqrt(np.einsum("ij,ij->j", phi, phi))
+    going = np.abs(phi.T @ y) / np.where(size > 0, size, np.inf)
+    return np.append(np.sort(np.argsort(-going, kind="stable")[:most]), constant)
+
+
+def _affordable(weight: Array) -> int:
+    """The number of columns that a quantile of rows with these weights affords: one for every twenty effective rows."""
+    squares = float(weight @ weight)
+    return int(weight.sum() ** 2 / squares) // ROWS_EACH if squares > 0 else 0
+
+
+def bound(
+    rows: Confounded,
+    own: Value,
+    strength: float,
+    kind: Kind,
+    sign: float,
+    limits: tuple[float, float],
+    settled: float = 0.0,
+) -> Value:
     """The lowest (or, with sign −1, the highest) value of a log whose value is `own`, from that of its sample.
 
-    Even a strong cause cannot move the value beyond `limits`, the least and the greatest possible return.
+    Even a strong cause cannot move the value beyond `limits`, the least and the greatest possible return. Where the
+    value has `settled` to this share of what it moves by, that is exact enough.
     """
     if strength == 1.0:
         return own
-    value, moved = rows.lowest(strength, kind, sign)
-    shift = sign * value - rows.value[0]
-    found = float(np.clip(own[0] + shift, *limits))
-    if len(moved) == len(own[1]):
+    value, moved = rows.lowest(strength, kind, sign, settled)
+    found = float(np.clip(own[0] + sign * value - rows.value[0], *limits))
+    if not rows.sampled:
         return found, sign * moved
     plain, then = (float(x.std()) for x in (rows.value[1], moved))
     return found, own[1] * (then / plain if plain > 0 else 1.0)
@@ -211,7 +260,7 @@ def robustness(
 
     def left(strength: float) -> float:
         """The distance of the difference's interval from 0, on the side of its sign; negative if it crosses 0."""
-        value, moved = bound(rows, own, strength, "every", up, limits)
+        value, moved = bound(rows, own, strength, "every", up, limits, SETTLED)
         gain = Estimate.of_influence("", up * (value - logged[0]), up * (moved - logged[1]))
         return gain.interval(level)[0]
 

@@ -10,7 +10,8 @@ import numpy as np
 from sparsetd.evaluation.boosting import boosting
 from sparsetd.evaluation.choice import convergence_picture, fit_sentence, path_picture
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.evaluator import Detail, Judged, Judgement, Progress, Settings, judge
+from sparsetd.evaluation.evaluator import Detail, Judged, Judgement, judge
+from sparsetd.evaluation.first_reading import Progress, Settings
 from sparsetd.evaluation.linear import coefficients
 from sparsetd.evaluation.result import Evaluation, Feature, acts_sentence
 from sparsetd.logs.engines import Engine
@@ -34,7 +35,7 @@ def evaluate(
     check: Literal["boosting"] | None = None,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """Estimate the value of a target policy, with an interval and cautions, from a log of another policy.
+    """Estimate what a policy would have been worth, from a log of other decisions, with an interval and cautions.
 
     LSTD with importance ratios on all features gives the value (on those that double selection keeps where the rows do
     not afford all of them, see `choice`), and leaving out one cluster at a time gives its interval (see `linear`). The
@@ -51,7 +52,7 @@ def evaluate(
     gamma : float
         Discount of one step.
     features : "auto", transformer or None
-        φ of an observation. By default the columns, hinges of their ranks and products of two of them, as far as
+        φ of an observation. By default the columns, hinges of their ranks and products of them, as far as
         held-out episodes speak for them (see `features.Basis`); None takes the columns as they are. Columns are brought
         to one scale here, so units do not matter.
     estimator : estimator, optional
@@ -198,10 +199,12 @@ def _fit(found: Judgement, detail: Detail) -> str:
     n = len(found.log.names) - built.n_raw
     if not detail.curved:
         return (
-            f"The value is computed from {columns} as they came: {n:,} functions of them (hinges of ranks, and "
-            "products) did not lower the error on held-out episodes. Those that matter were chosen by elimination."
+            f"The value is a sum of straight lines in {columns}. Bends and products of columns ({n:,} functions) were "
+            "tried, but they did not lower the error on episodes that the model had not seen. The columns that matter "
+            "were chosen by elimination."
         )
     return (
-        f"The value is computed from {columns} and {n:,} functions of them (hinges of ranks, and products), with a "
-        f"ridge of {built.lams[0]:g} that was chosen on held-out episodes."
+        f"The value is computed from {columns} and {n:,} functions of them, which are bends and products of columns. "
+        f"A penalty (a ridge of {built.lams[0]:g}) holds them back; it was chosen on episodes that the model had not "
+        "seen."
     )

@@ -10,8 +10,8 @@ value of each fold by its errors there, weighted by the implied weights w of the
 
     DR = (1/n) Σ_i [ v(s_{i,0}) + Σ_t w_{i,t} ρ_{i,t} (r_{i,t} + γ v(s_{i,t+1}) − v(s_{i,t})) ]
 
-In the episodes that it was fitted on, the correction of LSTD is zero: there DR *is* LSTD. What it moves the value by is
-therefore what the fit does not carry over to other episodes.
+In the episodes that it was fitted on, the correction of LSTD is zero: there DR *is* LSTD. On other episodes the
+correction therefore shows how far the fit does not carry over.
 
 Even an exact value function has g_k ≠ 0 by chance. `noise` is what the same quantity would be then, trace(C⁻¹ Cov g_k),
 estimated from the spread over clusters: an error near it means that nothing is left to explain.

@@ -21,8 +21,9 @@ from sparsetd.evaluation.cautions import FRAGILE
 from sparsetd.evaluation.episodes import cluster_of
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluate import evaluation_of
-from sparsetd.evaluation.evaluator import Progress, Settings, gains, judge
-from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness
+from sparsetd.evaluation.evaluator import gains, judge
+from sparsetd.evaluation.first_reading import Progress, Settings
+from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness, decimals
 from sparsetd.evaluation.score_policy import Recipe, ScorePolicy, candidates
 from sparsetd.evaluation.subgroups import Place, places, thirds_of
 from sparsetd.logs import Transitions, concatenate, shards
@@ -164,9 +165,9 @@ class Improvement(Decision, Split):
 
     def sentence(self) -> str:
         """The decision in words."""
-        low, high = self.interval
-        level = f"{100 * self.level:.6g} %"
-        found = f"{self.difference.value:+.4f} ({level} interval {low:+.4f} to {high:+.4f})"
+        (low, high), value = self.interval, self.difference.value
+        d, level = decimals(high - low or value), f"{100 * self.level:.6g} %"
+        found = f"{value:+.{d}f} ({level} interval {low:+.{d}f} to {high:+.{d}f})"
         n, times = self.evaluation.overlap.n_episodes, len(self.splits)
         start = f"Learnt from {self.n_learnt} episodes and tested once on {n} others, the proposed policy differs from "
         start += f"what was done by {found}{f', the median of {times} such splits' if times > 1 else ''}."

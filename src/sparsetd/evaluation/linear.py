@@ -45,6 +45,7 @@ from sparsetd.system import Array
 LOST = 1e-4  # cᵀθ counts as undetermined if more than this share of c lies outside the row space of A
 DEPENDENT = 1e-10  # a column is redundant if the columns before it explain all except this share
 TOLERANCE = 1e-6  # relative difference between two ways to an answer that may be rounding
+FEW_LENGTHS = 6  # different lengths up to which clusters are taken as long as they are
 TOGETHER = 2**23  # numbers in the small matrices of the clusters that are left out at one time: 64 MB
 
 
@@ -62,17 +63,23 @@ class PolicySums:
         cls, part: Part, group: Array, n_groups: int, policies: tuple[int | None, ...], into: PolicySums | None = None
     ) -> PolicySums:
         """The sums of a piece, added to `into`; the policy None is the logged behaviour."""
-        e, of_row, first = part.episodes, group[part.episodes.of], part.states[part.episodes.first]
+        e, first = part.episodes, part.states[part.episodes.first]
         total = into or cls.zero(len(policies), n_groups, part.states.shape[1])
-        for k, rows in runs_of(of_row, n_groups):
-            states = part.states[rows]
-            total.C[k] += states.T @ states  # of one array: BLAS forms half of it
-            total.start[k] += first[group == k].sum(axis=0)
+        of_row = group[e.of]
         for count, groups in zip(total.counts, (of_row, group, group[e.clusters]), strict=True):
             count += np.bincount(groups, minlength=n_groups)
-        for system, policy in zip(total.systems, policies, strict=True):
-            own = (part if policy is None else part.under(policy)).batch
-            weighted_products(part.states, part.changes, own.reward, own.ratio, of_row, system)
+        states, changes, reward = part.states, part.changes, part.batch.reward
+        ratios = [(part if policy is None else part.under(policy)).batch.ratio for policy in policies]
+        if n_groups > 1:  # rows of one group together: every product then takes them where they are
+            order = np.argsort(of_row, kind="stable")
+            states, changes, reward, of_row = states[order], changes[order], reward[order], of_row[order]
+            ratios = [ratio[order] for ratio in ratios]
+        for k, rows in runs_of(of_row, n_groups):
+            total.C[k] += states[rows].T @ states[rows]  # of one array: BLAS forms half of it
+            total.start[k] += first[group == k].sum(axis=0)
+        for system, ratio in zip(total.systems, ratios, strict=True):
+            plain = bool((ratio == 1.0).all())
+            weighted_products(states, changes, reward, None if plain else ratio, of_row, system)
         return total
 
     @classmethod
@@ -160,10 +167,17 @@ class LinearValue:
         lean = (self.start - first) / np.maximum(self.n_episodes - size, 1)[:, None]  # c without the cluster, as a mean
         return (self.n_clusters - 1) * (self.value - lean @ self.theta + self._correction(part, lean))
 
+    def scores(self, part: Part) -> Array:
+        """The linear part of the influence of every cluster: what the sandwich is made of."""
+        e, n = part.episodes, self.n_clusters
+        first = e.by_cluster(part.states[e.first] @ self.theta - self.value) / self.n_episodes
+        return n * (first + e.rows_by_cluster(part.batch.ratio * self.errors(part) * self.weights(part)))
+
     def _correction(self, part: Part, lean: Array) -> Array:
         """leanᵢᵀ A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ of every cluster, clusters of one length at a time.
 
-        Rows with ρ = 0 are zeros of E and of the fit: they are left out.
+        Rows with ρ = 0 are zeros of E and of the fit: they are left out. Where lengths are many, clusters are filled up
+        with rows of zeros to a few lengths, which changes nothing.
         """
         begins, ratio, error = part.episodes.first[part.episodes.clusters], part.batch.ratio, self.errors(part)
         length, states, changes = part.episodes.cluster_lengths, part.states, part.changes
@@ -173,13 +187,15 @@ class LinearValue:
             begins = np.cumsum(length) - length
             states, changes, ratio, error = states[used], changes[used], ratio[used], error[used]
         out, weighted = np.zeros(len(length)), ratio[:, None] * states
-        moved = weighted @ self.inverse.T if length.min() <= len(self.theta) else weighted
-        for size in np.unique(length[length > 0]):
-            alike = np.flatnonzero(length == size)
+        filled = _filled_up(length)
+        moved = weighted @ self.inverse.T if filled.min() <= len(self.theta) else weighted
+        for size in np.unique(filled[filled > 0]):
+            alike = np.flatnonzero(filled == size)
             own = moved if size <= len(self.theta) else weighted
             step = max(TOGETHER // (size * (size + len(self.theta))), 1)
             for some in np.split(alike, range(step, len(alike), step)):
-                E, F, delta = (_by_cluster(array, begins[some], size) for array in (own, changes, error))
+                place = begins[some], length[some], size
+                E, F, delta = (_by_cluster(array, *place) for array in (own, changes, error))
                 out[some] = self._left_out(E, F, delta, lean[some])
         return out
 
@@ -198,11 +214,23 @@ def influence(part: Part, model: LinearValue) -> list[Array]:
     return [model.influence(part)]
 
 
-def _by_cluster(rows: Array, first: Array, size: int) -> Array:
-    """The rows of clusters of one length, a cluster each; a view where these follow one another."""
-    if first[-1] - first[0] == size * (len(first) - 1):
+def _by_cluster(rows: Array, first: Array, length: Array, size: int) -> Array:
+    """The rows of clusters, filled up to one size with zeros; a view where they follow one another and need none."""
+    if first[-1] - first[0] == size * (len(first) - 1) and length.min() == size:
         return rows[first[0] : first[-1] + size].reshape(len(first), size, *rows.shape[1:])
-    return np.asarray(rows[first[:, None] + np.arange(size)])
+    row = np.arange(size)
+    found = rows[np.minimum(first[:, None] + row, len(rows) - 1)]
+    found[row >= length[:, None]] = 0.0
+    return np.asarray(found)
+
+
+def _filled_up(length: Array) -> Array:
+    """The lengths themselves if they are few; otherwise each is raised to the next of 1, 2, 3, 4, 6, 8, 12, 16, …"""
+    if len(np.unique(length)) <= FEW_LENGTHS:
+        return length
+    powers = 2 ** np.arange(int(length.max()).bit_length() + 1)
+    sizes = np.unique(np.concatenate([[0], powers, 3 * powers // 2]))
+    return sizes[np.searchsorted(sizes, length)]
 
 
 def coefficients(model: LinearValue, power: Array) -> list[Estimate]:

@@ -11,6 +11,7 @@ policies in step: what all of them ask next comes from one reading.
 What is summed needs the rows in common units, as [φ 1], [φ' 1] and [φ 1] − γ[φ' 1]. These are made piece by piece, so
 that a piece stays near the processor. Compiled, one pass takes a sixth of NumPy's time, but Numba takes a quarter of a
 second to wake up: it is asked only where there are many pieces. Both do the same operations and give the same bits.
+The functions of an automatic basis are made with the piece too, so that memory does not follow the number of rows.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -34,13 +36,18 @@ from sparsetd.features.featurize import feature_names, featurize, fit_features
 from sparsetd.logs import Shard, Transitions, concatenate, shards
 from sparsetd.logs.engines import Engine, reduced
 from sparsetd.logs.partition import hashed, refuse_own
+from sparsetd.logs.reading import read_with_notes
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array, Batch
 
 MAX_COLUMNS = 5_000
 BLOCK = 2**18  # numbers of φ in a piece: the piece, 2 MB, and its products stay in the processor's cache
-MANY = 8  # with this many pieces or more, the compiled loop pays for its start
+MANY = 8  # with the numbers of so many pieces, the compiled loop pays for its start; fewer are kept
 LEAST = 2_048  # rows of a piece, however many columns: adding up sums must stay cheaper than forming them
+TINY = 1e-100  # the spread of a column below which its squares are lost
+LEAST_SPREAD = 1e-290  # below it, 1 by the spread is not a number
+MOST_REWARD = 1e70  # the size of rewards: their fourth powers, and those of 1 by it, are still numbers
+MOST_RATIO = 1e50
 SAMPLE = 50_000  # first rows of a sharded log: features are fitted to them, and everything except sums uses them
 
 T = TypeVar("T")
@@ -48,24 +55,24 @@ View = tuple[Callable[..., "Part"], tuple[Any, ...]]
 Walk = Generator[dict[str, "Ask"], SimpleNamespace, T]  # asks by name, gets a record of sums, ends with a result
 
 
-def evened(phi: Array, phi_next: Array, shift: Array, factor: Array, discount: Array, room: Array) -> None:
-    """Fill the three matrices of `room` with (φ − shift)·factor and a constant 1, the same of φ', and the changes."""
-    for rows, out in zip((phi, phi_next), room, strict=False):
-        np.subtract(rows, shift, out=out[:, :-1])
-        out[:, :-1] *= factor
-        out[:, -1] = 1.0
+def evened(room: Array, shift: Array, factor: Array, discount: Array) -> None:
+    """Bring [φ ·] and [φ' ·] of `room` to units, each with a constant 1 in its last column; the changes come third."""
+    for rows in room[:2]:
+        rows[:, :-1] -= shift
+        rows[:, :-1] *= factor
+        rows[:, -1] = 1.0
     np.multiply(room[1], -discount[:, None], out=room[2])
     room[2] += room[0]
 
 
 @njit(cache=True, nogil=True)
-def compiled(phi: Array, phi_next: Array, shift: Array, factor: Array, discount: Array, room: Array) -> None:
+def compiled(room: Array, shift: Array, factor: Array, discount: Array) -> None:
     """Do the same as `evened` in one pass."""
-    n, d = phi.shape
-    for i in range(n):
+    d = len(shift)
+    for i in range(room.shape[1]):
         states, after, changes, gamma = room[0, i], room[1, i], room[2, i], discount[i]
         for j in range(d):
-            now, then = (phi[i, j] - shift[j]) * factor[j], (phi_next[i, j] - shift[j]) * factor[j]
+            now, then = (states[j] - shift[j]) * factor[j], (after[j] - shift[j]) * factor[j]
             states[j], after[j], changes[j] = now, then, now - gamma * then
         states[d] = after[d] = 1.0
         changes[d] = 1.0 - gamma
@@ -75,7 +82,8 @@ def compiled(phi: Array, phi_next: Array, shift: Array, factor: Array, discount:
 class Part:
     """Whole episodes with columns φ, φ' (the constant is not among them); `units` are those of its pieces.
 
-    `ratios` has a row for every policy; `base` is the part whose rows in units this one shares.
+    `ratios` has a row for every policy; `base` is the part whose rows in units this one shares. `beside` are functions
+    of the columns, which pieces have beside them: for all rows at once they would take more memory than the log.
     """
 
     batch: Batch
@@ -84,6 +92,7 @@ class Part:
     units: Units | None = None
     ratios: Array | None = None
     base: Part | None = None
+    beside: Basis | None = None
 
     @classmethod
     def of(cls, batch: Batch, episodes: Episodes, columns: Array | None = None, ratios: Array | None = None) -> Part:
@@ -134,55 +143,87 @@ class Part:
     def in_units(self, units: Units) -> Part:
         return replace(self, units=units)
 
-    def first_columns(self, n: int) -> Part:
-        """The same rows with the first n columns of φ, not copied."""
-        batch = replace(self.batch, phi=self.batch.phi[:, :n], phi_next=self.batch.phi_next[:, :n])
-        return replace(self, batch=batch, units=None if self.units is None else first_units(self.units, n))
+    @property
+    def n_features(self) -> int:
+        """The columns of a piece, without the constant."""
+        return self.batch.n_features if self.beside is None else len(self.beside.functions_)
 
-    def whole(self, room: Array | None = None, fill: Callable[..., None] = evened) -> Part:
-        """All rows in the units of the pieces; they lie in `room` if it is given."""
+    def first_columns(self, n: int) -> Part:
+        """The same rows with the first n columns of φ, not copied; these are columns of the log."""
+        batch = replace(self.batch, phi=self.batch.phi[:, :n], phi_next=self.batch.phi_next[:, :n])
+        units = None if self.units is None else first_units(self.units, n)
+        return replace(self, batch=batch, units=units, beside=None)
+
+    def formed(self) -> Part:
+        """The same rows with the functions of all of them, at once."""
+        if self.beside is None:
+            return self
+        room = np.empty((2, len(self.batch), self.n_features + 1))
+        self._fill(room, fast=False)
+        return replace(self, batch=replace(self.batch, phi=room[0, :, :-1], phi_next=room[1, :, :-1]), beside=None)
+
+    def _fill(self, room: Array, fast: bool) -> None:
+        """Write φ and φ' of the rows, with the functions beside them, to the first two matrices of `room`."""
+        batch, d = self.batch, self.batch.n_features
+        room[0, :, :d], room[1, :, :d] = batch.phi, batch.phi_next
+        if self.beside is not None:
+            self.beside.extend(room[0], room[1], batch.discount == 0, fast)
+
+    def whole(self, room: Array | None = None) -> Part:
+        """All rows in the units of the pieces. If `room` is given, they lie there and compiled code makes them."""
         if self.units is None or self.batch.is_sparse:
             return self if self.units is None else replace(self, batch=self.units.applied(self.batch), units=None)
-        n, d = self.batch.phi.shape
-        own = np.empty((3, n, d + 1)) if room is None else room[:, :n]
-        rows, units = (np.ascontiguousarray(part) for part in (self.batch.phi, self.batch.phi_next)), self.units
-        fill(*rows, units.shift, 1.0 / units.scale, self.batch.discount, own)
+        n, fast = len(self.batch), room is not None
+        own = np.empty((3, n, self.n_features + 1)) if room is None else room[:, :n]
+        self._fill(own, fast)
+        (compiled if fast else evened)(own, self.units.shift, 1.0 / self.units.scale, self.batch.discount)
         states, after, changes = own
-        part = replace(self, batch=replace(self.batch, phi=states[:, :-1], phi_next=after[:, :-1]), units=None)
+        batch = replace(self.batch, phi=states[:, :-1], phi_next=after[:, :-1])
+        part = replace(self, batch=batch, units=None, beside=None)
         part.__dict__.update(states=states, changes=changes)
         return part
 
     @cached_property
-    def _only_piece(self) -> Part:
-        """A small log in its units. It is read a dozen times, and making it anew would take half of that time."""
-        return self.whole()
+    def _kept(self) -> list[tuple[Part, slice]]:
+        """The pieces of a small log. It is read a dozen times, and making it anew would take half of that time."""
+        return [(self.some(members).whole(), members) for members in self._cut()]
+
+    def _cut(self) -> list[slice]:
+        """The episodes of each piece: whole clusters."""
+        episodes = self.episodes
+        ends = np.append(episodes.clusters[1:], len(episodes))  # the episode after each cluster
+        size = max(BLOCK // (self.n_features + 1), LEAST)
+        cuts = ends[:-1][np.diff(episodes.last[ends - 1] // size) > 0]
+        return [slice(*pair) for pair in pairwise([0, *cuts.tolist(), len(episodes)])]
 
     def pieces(self) -> Iterator[tuple[Part, slice]]:
         """Blocks of whole clusters, and which episodes they are. A block is gone when the next one is asked for."""
-        width, episodes = self.batch.n_features + 1, self.episodes
-        ends = np.append(episodes.clusters[1:], len(episodes))  # the episode after each cluster
-        cuts = ends[:-1][np.diff(episodes.last[ends - 1] // max(BLOCK // width, LEAST)) > 0]
-        if not len(cuts) or self.is_made:
-            yield self._only_piece, slice(0, len(episodes))
-            return
-        begins, ends = np.append(0, cuts), np.append(cuts, len(episodes))
-        longest = (episodes.last[ends - 1] - episodes.first[begins]).max() + 1
-        room = np.empty((3, longest, width))  # fresh memory would cost more than what is written to it
-        fill = compiled if len(begins) >= MANY else evened
-        for begin, end in zip(begins, ends, strict=True):
-            yield self.some(slice(begin, end)).whole(room, fill), slice(begin, end)
+        if self.is_made:
+            yield self.whole(), slice(0, len(self.episodes))
+        elif len(self.batch) * (self.n_features + 1) < MANY * BLOCK:
+            yield from self._kept
+        else:
+            room, cut = None, self._cut()
+            if not self.is_sparse:  # fresh memory for every piece would cost more than what is written to it
+                first, last = self.episodes.first, self.episodes.last
+                longest = max(last[some][-1] - first[some][0] for some in cut) + 1
+                room = np.empty((3, longest, self.n_features + 1))
+            for some in cut:
+                yield self.some(some).whole(room), some
 
     def some(self, members: slice) -> Part:
         """Some of the episodes, in whole clusters."""
         rows = slice(self.episodes.first[members][0], self.episodes.last[members][-1] + 1)
+        return self._taken(rows, self.episodes.some(members), self.ids[members])
+
+    def _taken(self, rows: Any, episodes: Episodes, ids: Array) -> Part:
         ratios = None if self.ratios is None else self.ratios[:, rows]
-        return Part(self.batch[rows], self.episodes.some(members), self.ids[members], self.units, ratios)
+        return replace(self, batch=self.batch[rows], episodes=episodes, ids=ids, ratios=ratios, base=None)
 
     def only(self, members: Array) -> Part:
         """The episodes of a mask."""
         rows = np.flatnonzero(members[self.episodes.of])
-        ratios = None if self.ratios is None else self.ratios[:, rows]
-        part = Part(self.batch[rows], self.episodes.only(members), self.ids[:0], self.units, ratios)
+        part = self._taken(rows, self.episodes.only(members), self.ids[:0])
         if self.is_made:
             part.__dict__.update(states=self.states[rows], changes=self.changes[rows])
         return part
@@ -224,10 +265,15 @@ def first_units(units: Units, n: int) -> Units:
     return replace(units, scale=units.scale[:n], shift=units.shift[:n])
 
 
-def pilot_units(phi: Array) -> Units:
+def pilot_units(features: Any, phi: Array) -> Units:
     """Units from some rows: a constant column is centred at its very value, so that it stays constant."""
+    phi = features.transform(phi) if isinstance(features, Basis) else phi
+    shift = np.asarray(phi[0], dtype=np.float64)
     scale = np.asarray(phi.std(axis=0, dtype=np.float64))
-    return Units(np.where(scale > 0, scale, 1.0), np.asarray(phi[0], dtype=np.float64), False)
+    tiny = np.flatnonzero(scale < TINY)  # the squares of such numbers are 0
+    reach = np.abs(phi[:, tiny] - shift[tiny]).max(axis=0, initial=0.0)
+    scale[tiny] = reach * ((phi[:, tiny] - shift[tiny]) / np.where(reach > 0, reach, 1.0)).std(axis=0)
+    return Units(np.where(scale > LEAST_SPREAD, scale, 1.0), shift, False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,8 +362,10 @@ class Reading:
         known = log if self.behavior is None else self.behavior.apply(log)
         ratios = np.stack([_ratio(log, known, target) for target in self.targets])
         episodes = Episodes.of_log(log, self.gamma, np.ones(len(log)), cluster)
-        batch = featurize(replace(log, ratio=np.ones(len(log))), self.features, self.gamma, clear=False)
-        return Part(batch, episodes, log.ids(), self.units, ratios)
+        beside = self.features if isinstance(self.features, Basis) else None
+        features = self.features if beside is None else None
+        batch = featurize(replace(log, ratio=np.ones(len(log))), features, self.gamma, clear=False)
+        return Part(batch, episodes, log.ids(), self.units, ratios, beside=beside)
 
 
 def _ratio(log: Transitions, known: Transitions, target: Target) -> Array:
@@ -326,7 +374,21 @@ def _ratio(log: Transitions, known: Transitions, target: Target) -> Array:
     ratio = np.asarray(pose(log if as_logged else known, target).log.importance_ratio(), dtype=np.float64)
     if not np.all(np.isfinite(ratio) & (ratio >= 0)):
         raise ValueError(f"`ratio` must hold {len(log)} finite non-negative numbers, one per row.")
+    if ratio.max(initial=0.0) > MOST_RATIO:
+        row = int(np.argmax(ratio))
+        raise ValueError(
+            f"The policy is {ratio[row]:.0e} times as likely to take the logged action in row {row} as the behaviour "
+            "was, too much to compute with: correct `behavior_prob` there, or drop the row."
+        )
     return ratio
+
+
+def _refuse_extreme_rewards(reward: Array) -> None:
+    """Refuse rewards that are so large, or all so small, that an interval cannot be computed from their squares."""
+    size = float(np.abs(reward).max(initial=0.0))
+    if size > MOST_REWARD or 0 < size < 1 / MOST_REWARD:
+        which = "large" if size > 1 else "small"
+        raise ValueError(f"`reward` is too {which} to compute with ({size:.0e} at most): give it in another unit.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,6 +500,7 @@ def open_log(
     if len(parts) > 1 and not (cluster is None or isinstance(cluster, str)):
         raise ValueError("`cluster` must name a column where the log is in shards: pass the name of a column.")
     first, codes, blocks = sample(parts), None, ""
+    _refuse_extreme_rewards(first.reward)
     if cluster is not None:
         whole = first
         first, codes, order = arranged(first, cluster)
@@ -450,7 +513,7 @@ def open_log(
     model = None if behavior is None else behavior.model
     reading = Reading(asked, gamma, phi, None, model, cluster if isinstance(cluster, str) else None)
     part = reading.of(first, codes)
-    units = Units.of(part.batch.phi, centre=False) if part.is_sparse else pilot_units(part.batch.phi[:SAMPLE])
+    units = Units.of(part.batch.phi, centre=False) if part.is_sparse else pilot_units(phi, part.batch.phi[:SAMPLE])
     rows: Part | Parts = part.in_units(units)
     hashes, spans = hashed(part.ids if codes is None else codes), None
     if len(parts) > 1:
@@ -496,6 +559,8 @@ def _beginning(log: Transitions) -> Transitions:
 def _read(source: Any, targets: Mapping[str, Any]) -> tuple[tuple[Shard, ...], dict[str, Any]]:
     """The shards of a source, and the targets; those that name a column of it are read from there."""
     forms, roles = {}, [column_roles(target, source) for target in targets.values()]
+    if any(isinstance(form, (np.ndarray, list)) or hasattr(form, "iloc") for form, _ in roles):
+        _refuse_sorted(source, roles[0][1])
     named = [columns["target_prob"] for _, columns in roles if columns.get("target_prob") is not None]
     columns: dict[str, Any] = {"target_prob": named[0], "ratio": None} if named else roles[0][1]
     parts = shards(source, **columns)
@@ -506,6 +571,15 @@ def _read(source: Any, targets: Mapping[str, Any]) -> tuple[tuple[Shard, ...], d
         one = column is not None and len(targets) > 1 and len(parts) == 1
         forms[name] = taken(np.asarray(shards(source, **own)[0].read().target_prob), target) if one else form
     return parts, forms
+
+
+def _refuse_sorted(source: Any, columns: Mapping[str, Any]) -> None:
+    """Refuse an array for the rows of a source whose rows are put in another order: it would be that of other rows."""
+    if not isinstance(source, (Transitions, tuple, list)) and read_with_notes(source, **columns).was_sorted:
+        raise ValueError(
+            "`target` is an array, and the rows of the log had to be sorted by episode and step, so that it no longer "
+            "fits them: sort the log first, or put the probabilities into a column `target_prob`."
+        )
 
 
 def _posed(

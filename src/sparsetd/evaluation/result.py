@@ -35,8 +35,8 @@ RENAMED = {
 }
 TOLD_APART = ("estimate", "overlap", "support")
 ASSUMPTIONS = (
-    "The interval covers what this model converges to; that is the policy's value if the assumptions hold. No log can "
-    "tell whether every cause of action and outcome was recorded (docs/assumptions.md)."
+    "The interval holds if the assumptions do (docs/assumptions.md). No log can check the most important one: every "
+    "cause of both the action and the outcome was recorded."
 )
 
 
@@ -114,7 +114,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class Robustness:
-    """How strong an unrecorded cause would have to be to explain a gain away, at every decision.
+    """How strong an unrecorded cause would have to be to explain away a gain, at every decision.
 
     `gamma` is Γ*: the least factor by which such a cause would have to change the odds of the logged action for the
     sign of the difference, with chance, to be lost; None where it holds at the largest factor that was tried. `columns`
@@ -124,8 +124,8 @@ class Robustness:
     --------
     >>> from sparsetd.evaluation import Robustness
     >>> found = Robustness(gamma=1.8, tried=10.0, columns=(("lactate", 1.4),))
-    >>> found.sentence().endswith("lactate, does so by 1.40.")
-    True
+    >>> print(found.sentence().split(". ")[1])
+    For comparison: of the recorded columns, lactate changes these odds most, by a factor of 1.40.
     """
 
     gamma: float | None
@@ -140,15 +140,16 @@ class Robustness:
         if self.gamma == 1.0:
             return "Chance alone may explain the difference to what was done, without any unrecorded cause."
         if self.gamma is None:
-            found = f"No cause that changes the odds of the logged action by a factor of up to {self.tried:g}"
-            found += " at every decision explains the difference to what was done away"
+            found = f"Even an unrecorded cause that changes the odds of the logged action by a factor of {self.tried:g}"
+            found += " at every decision does not explain away the difference to what was done"
         else:
-            found = "To explain the difference to what was done away, an unrecorded cause would have to change the "
-            found += f"odds of the logged action by a factor of {self.gamma:.2f} at every decision (Γ*)"
+            found = "An unrecorded cause that changes the odds of the logged action by a factor of "
+            found += f"{self.gamma:.2f} (Γ*) at every decision would explain away the difference to what was done"
         if not self.columns:
             return f"{found}."
         name, strength = self.columns[0]
-        return f"{found}. The recorded column that changes them most, {name}, does so by {strength:.2f}."
+        measure = f"of the recorded columns, {name} changes these odds most, by a factor of {strength:.2f}"
+        return f"{found}. For comparison: {measure}."
 
 
 @dataclass(frozen=True, repr=False)
@@ -252,7 +253,7 @@ class Evaluation(Decision):
 
     def __str__(self) -> str:
         low, high = self.interval
-        d, level = _decimals(high - low or self.value), f"{100 * self.level:.6g}%"
+        d, level = decimals(high - low or self.value), f"{100 * self.level:.6g}%"
         lines = [
             f"value of {self.target}: {self.value:.{d}f}   {level} interval {low:.{d}f} to {high:.{d}f}",
             f"observed mean return of the log {_interval(self.observed, self.level)}",
@@ -261,9 +262,9 @@ class Evaluation(Decision):
             f"{_interval(self.difference, self.level)}",
             *([] if self.robustness is None else [self.robustness.sentence()]),
             *([] if self.acts is None else [str(self.acts["sentence"])]),
-            f"its weight is spread like that of {self.support.effective_episodes:.0f} of {self.support.n_episodes} "
-            f"episodes and {self.support.effective_rows:.0f} of {self.support.n_rows} rows; largest ratio "
-            f"{self.overlap.max_ratio:.3g}, coverage {self.overlap.coverage:.1%}",
+            f"{self.support.n_episodes} episodes say as much as {self.support.effective_episodes:.0f} that count alike "
+            f"(rows: {self.support.effective_rows:.0f} of {self.support.n_rows}); one row counts at most "
+            f"{self.overlap.max_ratio:.3g} times (ratio); {self.overlap.coverage:.1%} of the choices are in the log",
             *([] if self.behavior_policy is None else [self.behavior_policy]),
         ]
         said = closing_lines(self.warnings)
@@ -302,7 +303,7 @@ class Evaluation(Decision):
         if not self.fit:
             return []
         head = f"{len(self.features)} of {self.n_candidates} columns matter (change in value per standard deviation):"
-        d = _decimals(max((abs(f.weight) for f in self.features), default=0.0))
+        d = decimals(max((abs(f.weight) for f in self.features), default=0.0))
         shown = [f"  {f.name:<28s} {f.weight:+.{d}f}{_kept(f)}" for f in self.features[:20]]
         more = [f"  … and {len(self.features) - 20} more"] if len(self.features) > 20 else []
         return [head, *shown, *more]
@@ -318,23 +319,21 @@ def acts_sentence(actions: Sequence[str], logged: Sequence[float], target: Seque
     """A sentence about the actions that a policy takes more or less often, as shares of the logged decisions."""
     shares = sorted(zip(actions, logged, target, strict=True), key=lambda entry: -round(abs(entry[2] - entry[1]), 9))
     changes = [
-        f"{f'action {name}' if name.isdigit() else name} in {percent(before)} → {percent(after)}"
+        f"{f'action {name}' if name.isdigit() else name}: {percent(before)} → {percent(after)}"
         for name, before, after in shares[:MOST_ACTIONS]
         if before != after
     ]
     if not changes:
         return "It acts as the log does in every decision."
     more = " Other actions change less." if len(actions) > MOST_ACTIONS else ""
-    return f"Of the logged decisions, it takes {'; '.join(changes)}.{more}"
+    return f"It changes the shares of the actions (in the log → under this policy). {'; '.join(changes)}.{more}"
 
 
 def weight_note(mean_weight: float) -> str:
     """Words for episode weights whose mean is not near the 1 that it estimates; nothing where it is."""
     if 0.75 <= mean_weight <= 1.33:
         return ""
-    return (
-        f" (weights of whole episodes average {mean_weight:.2g} instead of 1: importance sampling is unreliable here)"
-    )
+    return f" (weights of whole episodes average {mean_weight:.2g} instead of 1: do not rely on WIS and PDIS here)"
 
 
 def _kept(f: Feature) -> str:
@@ -343,15 +342,20 @@ def _kept(f: Feature) -> str:
 
 def _interval(e: Estimate, level: float) -> str:
     if not math.isfinite(e.standard_error):
-        return f"{e.value:+.{_decimals(e.value)}f}" if math.isnan(e.standard_error) and math.isfinite(e.value) else "–"
-    low, high = e.interval(level)
-    d = _decimals(high - low or e.value)
-    return f"{e.value:+.{d}f} ({low:+.{d}f} to {high:+.{d}f})"
+        return f"{e.value:+.{decimals(e.value)}f}" if math.isnan(e.standard_error) and math.isfinite(e.value) else "–"
+    return with_interval(e.value, e.interval(level))
 
 
-def _decimals(size: float) -> int:
-    """Decimals that show three digits of a number, as a rule four: rewards may count millionths, or millions."""
+def with_interval(value: float, interval: tuple[float, float], sign: str = "+") -> str:
+    """A number and its interval for a terminal, rounded alike."""
+    low, high = interval
+    d = decimals(high - low or value)
+    return f"{value:{sign}.{d}f} ({low:{sign}.{d}f} to {high:{sign}.{d}f})"
+
+
+def decimals(size: float) -> int:
+    """Decimals that show three digits of a number, and four below 1: rewards may count millionths, or millions."""
     if not size or not math.isfinite(size):
         return 4
     needed = 2 - math.floor(math.log10(abs(size)))
-    return max(needed, 4 if abs(size) < 1e3 else 0)
+    return max(needed, 4 if abs(size) < 1 else 0)

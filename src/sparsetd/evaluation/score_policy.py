@@ -37,11 +37,13 @@ TRIED = (("greedy", 0.05), ("greedy", 0.15), ("safe", 0.1), ("tilt", 1.0), ("til
 MOST_WEIGHTS = 3_000  # of one table: LSTD-Q solves a dense system of this size
 LEAST = 0.02  # an action that was taken more rarely than this is not advised
 RULES = {
-    "greedy": "Take the action of the highest score among those usually taken with probability {0:g} or more.",
-    "safe": "Give the probability of all actions usually taken with {0:g} or more to the one of the highest score "
-    "among them; leave rarer actions as they are.",
-    "tilt": "Take each action with the probability that the scores give (softmax): the usual log-odds plus {0:g} times "
-    "its score. Actions usually taken with less than 0.02 are left out.",
+    "greedy": "Take the action with the highest score. Only actions count that people took with a probability of at "
+    "least {0:g} in such a situation.",
+    "safe": "Take rare actions as often as people took them. In all other cases take the action with the highest score "
+    "among those that people took with a probability of at least {0:g} in such a situation.",
+    "tilt": "Take an action the more often, the higher its score: its probability is proportional to e to the power of "
+    "the score, which is what people usually did (in log-odds) plus {0:g} times the estimated advantage. Actions that "
+    "people took with a probability below 0.02 are left out.",
 }
 
 
@@ -149,6 +151,7 @@ class ScorePolicy:
         """The rule in a sentence and, for every action, the columns that move its score most."""
         unit = "log-odds" if self.rule == "tilt" else "value against the others"
         lines = [RULES[self.rule].format(self.strength)]
+        lines.append("The score of an action is a straight line in every column: it cannot bend at a threshold.")
         lines.append(f"score of each action ({unit} at the means of the columns, and change per standard deviation):")
         for name, row in zip(self.classes_, self.scores, strict=True):
             top = np.argsort(-np.abs(row[:-1]), kind="stable")[:5]

@@ -13,8 +13,9 @@ from sparsetd.evaluation.cautions import Caution
 from sparsetd.evaluation.confounding import Confounded, Kind, bound
 from sparsetd.evaluation.estimate import Estimate, Value, minus
 from sparsetd.evaluation.evaluate import evaluation_of
-from sparsetd.evaluation.evaluator import Judgement, Progress, Settings, confounded, judge
-from sparsetd.evaluation.result import Decision, Evaluation, closing_lines
+from sparsetd.evaluation.evaluator import Judgement, confounded, judge
+from sparsetd.evaluation.first_reading import Progress, Settings
+from sparsetd.evaluation.result import Decision, Evaluation, closing_lines, decimals
 from sparsetd.logs.engines import Engine
 
 GAMMAS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0)
@@ -113,10 +114,12 @@ class Sensitivity(Decision):
         return {"level": self.level, "bounds": rows, **told, "evaluation": self.evaluation.to_dict()}
 
     def __str__(self) -> str:
-        lines = [f"{KINDS[self.kind]}: what the difference to the logged behaviour may be at most and at least"]
-        for row in self.to_dict()["bounds"]:
+        rows = self.to_dict()["bounds"]
+        d = decimals(rows[0]["difference_interval"][1] - rows[0]["difference_interval"][0])
+        lines = [f"the least and the greatest difference to what was done, with {KINDS[self.kind]}:"]
+        for row in rows:
             apart, chance = (
-                f"{row[key][0]:+.4f} to {row[key][1]:+.4f}" for key in ("difference_bounds", "difference_interval")
+                f"{row[key][0]:+.{d}f} to {row[key][1]:+.{d}f}" for key in ("difference_bounds", "difference_interval")
             )
             lines.append(f"  Γ = {row['confounding']:<5g} {apart}   with chance {chance}")
         return "\n".join([*lines, self.sentence(), *closing_lines(self.cautions)])
@@ -130,16 +133,16 @@ class Sensitivity(Decision):
         """The meaning of the bounds in words, for somebody who must decide."""
         top = self.bounds[-1].confounding
         if self.flips is None:
-            found = f"The sign of the difference holds up to Γ = {top:g}"
+            found = f"The difference keeps its sign up to Γ = {top:g}"
         else:
-            found = f"The sign of the difference may flip from Γ = {self.flips:.2f} on"
+            found = f"From Γ = {self.flips:.2f} on the difference may have the other sign"
         if self.undecided == 1.0:
-            found += "; chance alone may explain the difference even without confounding"
+            found += ". Chance alone may explain the difference, even without such a cause"
         elif self.undecided is not None:
-            found += f", with chance from Γ = {self.undecided:.2f} on"
+            found += f". Together with chance this begins at Γ = {self.undecided:.2f}"
         return (
-            f"{found}. Γ = 2 means that an unrecorded cause doubles or halves the odds of the logged action. The "
-            f"bounds are those of the marginal sensitivity model (Tan, 2006), for {KINDS[self.kind]}."
+            f"{found}. Γ is the factor by which {KINDS[self.kind]} changes the odds of the logged action: Γ = 2 "
+            "doubles or halves them (the marginal sensitivity model; Tan, 2006)."
         )
 
 
@@ -159,7 +162,7 @@ def sensitivity(
     checkpoint: str | None = None,
     progress: Progress | None = None,
 ) -> Sensitivity:
-    """Bound the value of a target, and its gain over the logged behaviour, under unrecorded causes.
+    """Bound what an unrecorded cause could do to the value of a policy and to its gain over what was done.
 
     The bounds hold for all causes that change the odds of the logged action by a factor of at most Γ. Γ = 1 is what
     `evaluate` says, to the last digit.

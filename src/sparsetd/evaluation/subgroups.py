@@ -4,8 +4,9 @@
 
 is exact for the two fits of linear values on the same rows: the performance difference. So every row has a share in the
 difference, and shares add up over any groups of rows. How much the policies differ in a group is the mean of
-|ρ_π − ρ_κ|/2, the total variation between them, seen from the logged actions. In a log of several shards only the
-first rows are looked at.
+(ρ_κ − ρ_π)₊, the total variation between them, seen from the logged actions. Beside the logged behaviour, ρ_κ = 1, it
+is at most 1 on any log; |ρ_π − ρ_κ|/2 has the same mean, but a single large ratio takes it far beyond. In a log of
+several shards only the first rows are looked at.
 """
 
 from __future__ import annotations
@@ -176,7 +177,7 @@ def places(
     weight, gain = np.concatenate(answer(sample, shares=ask).shares, axis=1)
     assert sample.ratios is not None
     less = 1.0 if other is None else sample.ratios[log.target_names.index(other.name)]
-    rows = (gain * len(sample.episodes), np.abs(sample.ratios[k] - less) / 2, weight)
+    rows = (gain * len(sample.episodes), np.maximum(less - sample.ratios[k], 0.0), weight)
     cut = sorted(columns, key=lambda groups: -np.ptp([rows[1] @ own / own.sum() for own in groups.values()]))
     action = log.log.action
     actions = [] if action is None or action.ndim > 1 else _of_actions(log.log, rows, sample.episodes)

@@ -41,7 +41,7 @@ from sparsetd.logs.door import files_of, manifest_of
 from sparsetd.logs.files import action_names
 from sparsetd.logs.policy import chosen, discrete, is_whole, shares
 from sparsetd.logs.rules import AS_WAS_DONE, Clause, Family, Rule, is_rule, policy
-from sparsetd.logs.schema import folded, listed, names_in, nearest
+from sparsetd.logs.schema import folded, listed, nearest
 from sparsetd.system import Array
 
 BEHAVIOR = "the logged behaviour itself"
@@ -88,7 +88,7 @@ class Target:
                 f"`target` is a {type(form).__name__}, which predicts numbers but chooses no action: pass a function "
                 "of the observations, a classifier of actions, or a `ValueFunction` that was fitted for a policy."
             )
-        return _of_rows(np.asarray(_by_name(form, log.action_names)), len(log))
+        return _of_rows(np.asarray(_by_name(form, log)), len(log))
 
     def __getitem__(self, rows: Any) -> Target:
         """This target for some rows of the log: an array is cut to them."""
@@ -251,16 +251,19 @@ def _as_logged(log: Transitions) -> Target:
     return Target(None, "target_prob" if log.ratio is None else "the target of the logged ratios", of_logged=True)
 
 
-def _by_name(form: Any, actions: tuple[str, ...] | None) -> Any:
+def _by_name(form: Any, log: Transitions) -> Any:
     """A frame of probabilities has its columns put in the order of the actions; anything else stays as it is."""
-    names = names_in(form)
-    if names is None or actions is None:
+    columns = getattr(form, "columns", None)
+    if columns is None:
         return form
-    if sorted(names) != sorted(actions):
-        raise ValueError(
-            f"`target` has the columns {listed(names)}; the actions are {listed(actions)}: name them alike."
-        )
-    return form[list(actions)]
+    names, actions = list(map(str, columns)), log.action_names
+    codes = list(map(str, range(log.n_actions)))
+    if actions is None and sorted(names) != sorted(codes):
+        return form  # its columns have names of their own
+    known = codes if actions is None else actions
+    if sorted(names) != sorted(known):
+        raise ValueError(f"`target` has the columns {listed(names)}; the actions are {listed(known)}: name them alike.")
+    return np.column_stack([np.asarray(form[columns[names.index(action)]]) for action in known])
 
 
 def _of_rows(array: Array, n: int) -> Target:

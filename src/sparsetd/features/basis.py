@@ -1,11 +1,13 @@
-"""The basis that is built from raw columns: the columns themselves, hinges of their ranks, and products of two of them.
+"""The basis that is built from raw columns: the columns themselves, hinges of their ranks, and products of them.
 
 A value is seldom a straight line in lactate or in waiting time. So every column x with more than two values also gets
 
     z = Φ⁻¹(rank of x), between −2.5 and 2.5        its score: skew, units and outliers stop mattering
     (z − k)₊ for a few knots k                      "lactate above 2.1"
     z₊w₊, z₊w₋, z₋w₊, z₋w₋ with another score w     "lactate high × age low"
-    the same with (z − ⅔)₊ and (−z − ⅔)₊            "lactate very high × age low", where there is room
+    the same of three scores                        "lactate high × age low × dose high", where there is room
+    pairs with (z − ⅔)₊ and (−z − ⅔)₊               "lactate very high × age low", where there is room
+    (z − k)₊ for knots between                      where there is still room: in long logs of few columns
 
 A column with two values (a category's dummy) stays as it is, and enters products as an indicator. Knots are quantiles
 of the rows seen in `fit`. Beyond the least and the greatest of these z stands still, so that no function of it grows
@@ -18,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
-from itertools import product
+from itertools import chain, combinations, product
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +29,7 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from sparsetd._tools.jit import njit
 from sparsetd.features.maps import Array, positive_integer
 from sparsetd.logs import Transitions
 from sparsetd.system import recurrence
@@ -35,18 +38,19 @@ BOUND = 2.5  # of a score
 BLOCK = 8_192  # rows whose functions are made at a time
 N_QUANTILES = 200  # of a column, between which its score is interpolated
 ROWS_EACH = 10  # rows that every column of ψ needs
-EPISODES_EACH, FINE_EACH = 4, 12  # episodes that every function beside needs, and where there are fine products
+EPISODES_EACH, FINE_EACH = 4, 12  # episodes that every function beside needs, and where there are rare products …
+FINE_ROWS = 150  # … which also find room in few long episodes: so many rows for every function
 LARGEST = 160  # functions beside the raw columns …
 LARGE, MANY = 50_000, 20  # … a third of that for so many rows or columns, a fifth for both: sums take its square
 SIDES = (1, -1, 2, -2)
 FAR = 2 / 3  # score from which a column is "very high", or "very low" below its negative
-MOST_PAIRED = 60  # columns whose products are considered
+MOST_PAIRED, MOST_TRIPLED = 60, 12  # columns whose products are considered
 SINGLES = 0.6  # share of the functions that functions of one column may take where not all find room
 
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the basis: of one column (`knot`: a hinge; None: the column itself), or a product of two sides.
+    """A function of the basis: of one column (`knot`: a hinge; None: the column itself), or a product of sides.
 
     `columns` are the columns that it is made of. A side of a column is +1 for z₊ and −1 for z₋, +2 and −2 for the same
     beyond ⅔; the indicator of a column with two values has side +1.
@@ -59,18 +63,19 @@ class Function:
 
 @dataclass(eq=False, repr=False)
 class Basis(TransformerMixin, BaseEstimator):
-    """Add hinges and products of pairs to raw columns, so that a linear value can bend: for tables of mixed columns.
+    """Add hinges and products to raw columns, so that a linear value can bend: for tables of mixed columns.
 
     The raw columns come first; hinges and products are made of the scores of their ranks.
 
     Parameters
     ----------
     n_knots : int
-        Hinges of a column with many values, beside its score.
+        Hinges of a column with many values, beside its score; more where there is room for all products.
     max_functions : int
         Functions beside the raw columns. Where not all find room, the columns of `order` go first.
     max_fine : int
-        The number of functions up to which products of the far ends of columns are added.
+        The number of functions up to which those are added that few rows decide: products of three columns, then those
+        of the far ends of two, then hinges between the knots.
     order : sequence of int, optional
         Columns, the most promising first; as they come by default.
 
@@ -82,8 +87,10 @@ class Basis(TransformerMixin, BaseEstimator):
         Which columns a function is made of.
     values_, scores_ : lists of arrays
         The points between which the score of each column is interpolated.
-    centre_ : array (n_columns, 4)
-        Means of the sides of every column, in the order of `SIDES`, over the rows of `fit`.
+    centre_ : array (n_columns,)
+        Mean of the upper side of every column over the rows of `fit`.
+    others_ : array (n_functions, n_columns)
+        Mean over these rows of what multiplies the side of a column in a product; 0 elsewhere.
 
     Examples
     --------
@@ -93,7 +100,7 @@ class Basis(TransformerMixin, BaseEstimator):
     >>> female = np.arange(200) % 2
     >>> basis = Basis(n_knots=2).fit(np.column_stack([lactate, female]))
     >>> len(basis.functions_), int(basis.owners_.sum(axis=1).max())
-    (9, 2)
+    (18, 2)
     >>> basis.get_feature_names_out(['lactate', 'female'])[:4].tolist()
     ['lactate', 'female', 'lactate by rank', 'lactate above 3.33']
     """
@@ -127,20 +134,78 @@ class Basis(TransformerMixin, BaseEstimator):
             f for f, kept in zip(beside, varies, strict=True) if kept
         ]
         self.owners_ = np.array([[j in f.columns for j in columns] for f in self.functions_])
-        self.centre_ = np.array([[self._side(z, j, s).mean() for s in SIDES] for j, z in enumerate(scores)])
+        self.centre_ = np.array([self._side(z, j, 1).mean() for j, z in enumerate(scores)])
+        self.others_ = self._others(scores)
         return self
+
+    def _others(self, scores: list[Array]) -> Array:
+        """The mean of every product without the side of each of its columns."""
+        side = cache(lambda j, which: self._side(scores[j], j, which))
+        mean = cache(lambda *sides: np.prod([side(*each) for each in sides], axis=0).mean())
+        out = np.zeros(self.owners_.shape)
+        for i, f in enumerate(self.functions_):
+            sides = list(zip(f.columns, f.sides, strict=False))  # a function of one column has no sides
+            for own in sides:
+                out[i, own[0]] = mean(*(other for other in sides if other != own))
+        return out
 
     def transform(self, X: Any) -> Array:
         """ψ of every row: the raw columns first."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        (n, d), out = X.shape, np.empty((len(X), len(self.functions_)))
-        out[:, :d] = X
-        for begin in range(0, n, BLOCK):  # what is made of a block of rows stays near the processor
-            rows = slice(begin, begin + BLOCK)
-            score = cache(lambda j, some=X[rows]: self._score_or_share(some[:, j], j))
-            out[rows, d:] = self._built(score, len(out[rows]), self.functions_[d:]).T
+        out = np.empty((len(X), len(self.functions_)))
+        out[:, : X.shape[1]] = X
+        self._fill(out)
         return out
+
+    def extend(self, rows: Array, after: Array, ended: Array, fast: bool) -> None:
+        """Write ψ beside the raw columns of rows and of their successors, which stand in the first columns of both.
+
+        Most successors are the state of the next row: these are known. A row that `ended` is its own successor. `fast`
+        says that compiled code does it, which gives the same numbers.
+        """
+        d, p = self.n_features_in_, len(self.functions_)
+        if fast:
+            _extended(rows, after, ended, *self._plan())
+            return
+        self._fill(rows)
+        after[ended, :p] = rows[ended, :p]
+        known = np.append((after[:-1, :d] == rows[1:, :d]).all(axis=1), False)
+        after[:-1][known[:-1], d:p] = rows[1:][known[:-1], d:p]
+        other = np.flatnonzero(~known & ~ended)
+        unknown = after[other, :p]
+        self._fill(unknown)
+        after[other, :p] = unknown
+
+    def _fill(self, rows: Array) -> None:
+        """Write ψ beside the raw columns, which are the first of `rows`."""
+        d, p = self.n_features_in_, len(self.functions_)
+        for begin in range(0, len(rows), BLOCK):  # what is made of a block of rows stays near the processor
+            some = rows[begin : begin + BLOCK]
+            score = cache(lambda j, some=some: self._score_or_share(some[:, j], j))
+            some[:, d:p] = self._built(score, len(some), self.functions_[d:]).T
+
+    def _plan(self) -> tuple[Array, ...]:
+        """The functions as arrays, for compiled code: columns with their points, hinges, sides and products."""
+        beside = list(enumerate(self.functions_))[self.n_features_in_ :]
+        used = sorted({j for _, f in beside for j in f.columns})
+        sides = sorted({side for _, f in beside for side in zip(f.columns, f.sides, strict=False)})
+        points = [(self.values_[j], self.scores_[j]) for j in used]
+        for i, j in enumerate(used):
+            if self._flat(j):  # the indicator of the greater value
+                points[i] = (self.values_[j], np.array([0.0, 1.0]))
+        ends = np.cumsum([0, *(len(values) for values, _ in points)])
+        values, scores = (np.concatenate(column) for column in zip(*points, strict=True))
+        place = {j: i for i, j in enumerate(used)}
+        hinges = [(i, place[f.columns[0]]) for i, f in beside if not f.sides]
+        factors = [[i, *map(sides.index, zip(f.columns, f.sides, strict=True))] for i, f in beside if f.sides]
+        one = len(sides)  # the place of a factor of 1, which makes three factors of two
+        products = [own if len(own) == 4 else [*own, one] for own in factors]
+        knots = np.array([f.knot for _, f in beside if not f.sides], dtype=np.float64)
+        slope = np.array([[np.sign(side), FAR if abs(side) > 1 else 0.0] for _, side in sides]).reshape(-1, 2)
+        of = np.array([place[j] for j, _ in sides], dtype=np.intp)
+        tables = (np.array(hinges, dtype=np.intp).reshape(-1, 2), np.array(products, dtype=np.intp).reshape(-1, 4))
+        return np.array(used), ends, values, scores, knots, of, slope, *tables
 
     def _built(self, score: Callable[[int], Array], n: int, functions: Sequence[Function]) -> Array:
         """Hinges and products of n rows with the scores of each column: a line for each function."""
@@ -148,8 +213,10 @@ class Basis(TransformerMixin, BaseEstimator):
         out = np.empty((len(functions), n))
         for f, line in zip(functions, out, strict=True):
             if f.sides:
-                left, right = map(side, f.columns, f.sides)
-                np.multiply(left, right, out=line)
+                first, second, *others = map(side, f.columns, f.sides)
+                np.multiply(first, second, out=line)
+                for other in others:
+                    line *= other
             else:
                 np.maximum(score(f.columns[0]) - f.knot, 0.0, out=line)
         return out
@@ -167,9 +234,8 @@ class Basis(TransformerMixin, BaseEstimator):
         for i in np.flatnonzero(self.owners_[:, j]):
             f = self.functions_[i]
             if f.sides:
-                here = f.columns.index(j)
-                other, side = f.columns[1 - here], f.sides[1 - here]
-                out[:, i] = self._side(z, j, f.sides[here]) * self.centre_[other, SIDES.index(side)]
+                own = f.sides[f.columns.index(j)]
+                out[:, i] = self._side(z, j, own) * self.others_[i, j]
             else:
                 out[:, i] = values if f.knot is None else np.maximum(z - f.knot, 0.0)
         return out
@@ -213,23 +279,86 @@ class Basis(TransformerMixin, BaseEstimator):
     def _beside(self, order: Sequence[int]) -> list[Function]:
         """The functions beside the raw columns: of one column each, then products, as many as there is room for."""
         some = [j for j in order if len(self.values_[j]) > 1]
-        singles = [self._singles(j) for j in some if not self._flat(j)]
-        room = self.max_functions
+        curved = [j for j in some if not self._flat(j)]
+        n_knots, room = positive_integer("n_knots", self.n_knots), self.max_functions
+        singles = [self._singles(j, n_knots) for j in curved]
         out = _fitting(singles, room if sum(map(len, singles)) <= SINGLES * room else int(SINGLES * room))
-        pairs = [(some[a], some[b]) for b in range(min(len(some), MOST_PAIRED)) for a in range(b)]
+        pairs, triples = _sets(some[:MOST_PAIRED], 2), _sets(some[:MOST_TRIPLED], 3)
         out += _fitting((self._products(*pair) for pair in pairs), room - len(out))
-        return out + _fitting((self._products(*pair, fine=True) for pair in pairs), min(room, self.max_fine) - len(out))
+        of_three = (self._products(*triple) for triple in triples)
+        far = (self._products(*pair, fine=True) for pair in pairs)
+        between = (self._between(j, k) for k in (n_knots, 2 * n_knots + 1) for j in curved)
+        return out + _fitting(chain(of_three, far, between), min(room, self.max_fine) - len(out))
 
-    def _singles(self, j: int) -> list[Function]:
-        k, scores = positive_integer("n_knots", self.n_knots), self.scores_[j]
+    def _between(self, j: int, k: int) -> list[Function]:
+        """Hinges between those with k knots."""
+        known = set(self._singles(j, k))
+        return [function for function in self._singles(j, 2 * k + 1) if function not in known]
+
+    def _singles(self, j: int, k: int) -> list[Function]:
+        """The score of column j, and its hinges at k knots."""
+        scores = self.scores_[j]
         inner = scores[1:-1] if len(scores) <= k + 2 else ndtri(np.arange(1, k + 1) / (k + 1))
         knots = inner[(inner > scores[0]) & (inner < scores[-1])]
         return [Function((j,), -BOUND), *(Function((j,), float(knot)) for knot in knots)]
 
-    def _products(self, a: int, b: int, fine: bool = False) -> list[Function]:
-        """Products of the sides of two columns; the fine ones are those with a side beyond ⅔."""
-        sides = [SIDES[:1] if self._flat(j) else SIDES for j in (a, b)]
-        return [Function((a, b), None, both) for both in product(*sides) if (max(map(abs, both)) > 1) == fine]
+    def _products(self, *columns: int, fine: bool = False) -> list[Function]:
+        """Products of the sides of some columns; the fine ones are those with a side beyond ⅔."""
+        sides = [SIDES[:1] if self._flat(j) else SIDES for j in columns]
+        return [Function(columns, None, every) for every in product(*sides) if (max(map(abs, every)) > 1) == fine]
+
+
+@njit(cache=True, nogil=True)
+def _extended(
+    rows: Array,
+    after: Array,
+    ended: Array,
+    used: Array,
+    ends: Array,
+    values: Array,
+    scores: Array,
+    knots: Array,
+    of: Array,
+    slope: Array,
+    hinges: Array,
+    products: Array,
+) -> None:
+    """`Basis.extend`, row by row, with the arrays of `Basis._plan`."""
+    n, d = len(rows), rows.shape[1] - 1 - len(hinges) - len(products)
+    z, side = np.empty(len(used)), np.ones(len(of) + 1)
+    for t in range(2 * n):
+        i = t % n
+        row, known = (rows if t < n else after)[i], 0
+        if t >= n and ended[i]:
+            row[:] = rows[i]
+            known = d
+        elif t >= n and i + 1 < n:
+            while known < d and row[known] == rows[i + 1, known]:
+                known += 1
+            if known == d:
+                row[d:] = rows[i + 1, d:]
+        if known < d:
+            for k in range(len(used)):
+                z[k] = _interpolated(row[used[k]], values[ends[k] : ends[k + 1]], scores[ends[k] : ends[k + 1]])
+            for k in range(len(of)):
+                side[k] = max(slope[k, 0] * z[of[k]] - slope[k, 1], 0.0)
+            for k in range(len(hinges)):
+                row[hinges[k, 0]] = max(z[hinges[k, 1]] - knots[k], 0.0)
+            for k in range(len(products)):
+                row[products[k, 0]] = side[products[k, 1]] * side[products[k, 2]] * side[products[k, 3]]
+
+
+@njit(cache=True, nogil=True)
+def _interpolated(x: float, values: Array, scores: Array) -> float:
+    """`np.interp` of a number."""
+    j, size = 0, len(values)
+    while size > 1:  # the last point that is not above x
+        half = size // 2
+        j = j + half if values[j + half] <= x else j
+        size -= half
+    if x <= values[0] or j + 1 == len(values):
+        return scores[j]
+    return (scores[j + 1] - scores[j]) / (values[j + 1] - values[j]) * (x - values[j]) + scores[j]
 
 
 def automatic(log: Transitions, gamma: float) -> Basis | None:
@@ -245,7 +374,7 @@ def automatic(log: Transitions, gamma: float) -> Basis | None:
     room = min(n // ROWS_EACH - d, episodes // EPISODES_EACH, most)
     if room < 1:
         return None
-    found = Basis(max_functions=room, max_fine=min(room, episodes // FINE_EACH))
+    found = Basis(max_functions=room, max_fine=min(room, max(episodes // FINE_EACH, n // FINE_ROWS)))
     scores = found._scored(X)
     found.set_params(order=_promising(found, scores, log, gamma))._laid_out(scores)
     return found if len(found.functions_) > d else None
@@ -262,6 +391,12 @@ def _promising(basis: Basis, scores: list[Array], log: Transitions, gamma: float
             correlation = np.corrcoef([z, np.abs(z), log.reward, ahead])[:2, 2:]
             strength[j] = np.nan_to_num(np.abs(correlation)).max()
     return [int(j) for j in np.argsort(-strength, kind="stable")]
+
+
+def _sets(columns: list[int], size: int) -> list[tuple[int, ...]]:
+    """All sets of so many columns, those of the first columns first."""
+    places = sorted(combinations(range(len(columns)), size), key=lambda places: places[::-1])
+    return [tuple(columns[place] for place in own) for own in places]
 
 
 def _fitting(groups: Iterable[list[Function]], room: int) -> list[Function]:

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from sparsetd.features.maps import positive_integer
 from sparsetd.logs import Policy, Transitions
-from sparsetd.logs.checks import joined
+from sparsetd.logs.checks import joined, refuse
 from sparsetd.logs.policy import chosen, discrete
 from sparsetd.system import Array, Batch
 
@@ -105,11 +105,7 @@ class ActionBlocks(TransformerMixin, BaseEstimator):
         X = check_array(X, ensure_min_features=2)
         state, action = X[:, :-1], X[:, -1]
         bad = (action < 0) | (action >= self.n_actions_) | (action != np.rint(action))
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise ValueError(
-                f"The last column of `X` must be an action below {self.n_actions_}, but row {row} holds {action[row]}."
-            )
+        refuse("X", bad, action, f"an action below {self.n_actions_} in its last column", "number the actions")
         phi = state if self.features is None else self.features_.transform(state)
         return action_blocks(phi, indicator(action.astype(np.int64), self.n_actions_))
 
@@ -261,11 +257,9 @@ def _clear(rows: Any, terminated: Array) -> Any:
 
 
 def _discounts(gamma: float | Array, n: int) -> Array:
-    discount = np.asarray(gamma, dtype=np.float64)
-    if discount.ndim > 1 or (discount.ndim == 1 and len(discount) != n):
-        raise ValueError(f"`gamma` must be a number or {n} numbers, one per row, but its shape is {discount.shape}.")
-    bad = ~((discount >= 0) & (discount <= 1))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"`gamma` must be between 0 and 1, but row {row} holds {np.atleast_1d(discount)[row]}.")
-    return np.broadcast_to(discount, (n,))
+    given = np.asarray(gamma, dtype=np.float64)
+    if given.shape not in ((), (n,)):
+        raise ValueError(f"`gamma` must be a number or {n} numbers, one per row, but its shape is {given.shape}.")
+    discount = np.broadcast_to(given, (n,))
+    refuse("gamma", ~((discount >= 0) & (discount <= 1)), discount, "between 0 and 1", "pass a discount")
+    return discount

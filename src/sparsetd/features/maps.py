@@ -21,6 +21,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
+from sparsetd.logs.checks import refuse
 from sparsetd.system import Array as Array
 
 Bound = float | Sequence[float] | None
@@ -470,11 +471,7 @@ class Tabular(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = _states(validate_data(self, X, dtype=None, reset=False))
         unknown = np.greater_equal(X, self.n_states_).any(axis=1)
-        if unknown.any():
-            row = int(np.argmax(unknown))
-            raise ValueError(
-                f"`X` holds state {X[row].tolist()} in row {row}, beyond n_states = {list(self.n_states_)}."
-            )
+        refuse("X", unknown, X, f"below n_states = {list(self.n_states_)}", "raise `n_states`")
         index, n, d = np.ravel_multi_index(tuple(X.T), self.n_states_), len(X), int(np.prod(self.n_states_))
         rows = sp.csr_array((np.ones(n), index, np.arange(n + 1)), shape=(n, d))
         return rows if self.sparse_output else rows.toarray()
@@ -490,9 +487,5 @@ class Tabular(TransformerMixin, BaseEstimator):
 def _states(X: Array) -> Array:
     states = np.asarray(X, dtype=np.float64) if X.dtype == object else X
     bad = ((states < 0) | (states != np.rint(states))).any(axis=1)
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(
-            f"`X` must hold states 0, 1, …, but row {row} holds {states[row].tolist()}: number the states."
-        )
+    refuse("X", bad, states, "states 0, 1, …", "number the states")
     return states.astype(np.int64)
