@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from sparsetd._tools.numbers import Numbers
 from sparsetd.plots.chart import Scale, spread
 from sparsetd.report import charts
 from sparsetd.report.page import feature_table
@@ -51,7 +52,7 @@ def test_features_that_may_be_nothing_are_folded_away() -> None:
     shown, folded = table.split("<details>")
     assert "sure" in shown
     assert "unsure" not in shown
-    assert "1 more feature was kept" in folded
+    assert "1 more column was kept" in folded
     assert "<details>" not in feature_table([feature("a", -1, 1), feature("b", -2, 1)], 0.95)  # nothing else is left
     assert 'class="unsure"' in folded
 
@@ -66,3 +67,30 @@ def test_lines_and_labels_of_the_path_share_a_colour() -> None:
     drawing = charts.path({"path": found, "features": [{"name": "a"}, {"name": "b"}]})
     assert re.findall(r'class="line main (c\d)"', drawing) == ["c1", "c0"]
     assert re.findall(r'class="note (c\d)"', drawing) == ["c0", "c1"]
+
+
+def a_column(at: list[float]) -> dict:
+    value = [float(i) for i in range(len(at))]
+    shape = {"at": at, "value": value, "low": [v - 0.5 for v in value], "high": [v + 0.5 for v in value]}
+    return {"name": "new model", "shape": shape}
+
+
+def test_a_column_of_two_values_is_two_points_with_whiskers() -> None:
+    two, many = charts.shape(a_column([0.0, 1.0])), charts.shape(a_column([0.0, 0.5, 1.0]))
+    assert "<polygon" not in two
+    assert two.count('class="whisker main"') == two.count("<circle") == 2
+    assert re.findall(r'class="tick"[^>]*text-anchor="middle">([^<]*)<', two) == ["0", "1"]
+    assert "<polygon" in many
+    assert "whisker" not in many
+
+
+def test_a_rounded_zero_has_no_minus_sign() -> None:
+    assert Numbers.of([100.0])(-0.3) == "0"
+
+
+def test_estimates_have_plain_names_in_the_picture() -> None:
+    names = ["WIS", "DR", "an own estimate"]
+    others = [{"name": name, "value": 0.5, "interval": (0.4, 0.6)} for name in names]
+    own = {"value": 0.5, "interval": (0.4, 0.6), "level": 0.95, "behavior_value": others[0], "comparisons": others}
+    named = re.findall(r'class="name[^"]*"[^>]*>([^<]*)<', charts.forest(own))
+    assert named == ["This policy", "What was done", "Reweighted returns", "This model, corrected", "an own estimate"]

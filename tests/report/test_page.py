@@ -79,7 +79,7 @@ def test_the_answer_comes_first():
         "0.731",
         "0.706 to 0.756",
         "How sure are we?",
-        "Which features matter?",
+        "Which columns matter?",
         "How did the fit go?",
         "To repeat this",
     ]
@@ -135,8 +135,10 @@ def test_the_sentence_says_whether_the_difference_is_beyond_chance():
     assert "within what chance" in page(PAYLOAD)
     better = page(changed(difference={"value": 0.1, "interval": [0.05, 0.15]}))
     assert "The difference of +0.100" in better
-    assert "is beyond chance: the target is better." in better
-    assert "the target is worse." in page(changed(difference={"value": -0.1, "interval": [-0.15, -0.05]}))
+    assert "is beyond chance: the policy is better than what was done." in better
+    assert "the policy is worse than what was done." in page(
+        changed(difference={"value": -0.1, "interval": [-0.15, -0.05]})
+    )
 
 
 def test_the_logged_behaviour_is_not_called_worse_than_itself():
@@ -171,7 +173,7 @@ def test_verdicts_grade_in_words():
 )
 def test_effective_episodes_are_graded_by_their_number_and_their_share(carried, of, word):
     found = verdicts(changed(effective_episodes=float(carried), n_episodes=of))[1]
-    assert (found.name, found.figure, found.word) == ("Effective episodes", str(carried), word)
+    assert (found.name, found.figure, found.word) == ("How many episodes speak?", str(carried), word)
 
 
 def test_an_answer_that_must_not_be_used_says_so_first_and_nothing_is_green():
@@ -194,24 +196,28 @@ def test_a_lesser_caution_comes_after_the_answer(severity, word):
 
 
 def test_cut_episodes_are_compared_with_what_they_would_have_earned():
-    assert "had none been cut" not in page(PAYLOAD)
+    assert "had no episode been cut" not in page(PAYLOAD)
     text = page(changed(behavior_value=PAYLOAD["behavior_modelled"]))
-    assert "is 0.722; had none been cut, it would have been about 0.724" in text
+    assert "is 0.722; had no episode been cut, it would have been about 0.724" in text
 
 
 def test_one_episode_a_fold_gives_no_verdict_on_the_bellman_error():
     lonely = changed(bellman_error={"value": 9.0, "noise": 0.0, "constant": 20.0})
-    assert [v.name for v in verdicts(lonely)] == ["Support coverage", "Effective episodes", "Largest weight"]
+    assert [v.name for v in verdicts(lonely)] == [
+        "Are its choices in the log?",
+        "How many episodes speak?",
+        "Can one row decide?",
+    ]
     assert "inf×" not in page(lonely)
 
 
 @pytest.mark.parametrize(
     ("kept", "of", "words"),
     [
-        (0, 6, "does not show that any candidate feature"),
-        (1, 1, "The one candidate feature matters."),
-        (9, 9, "All 9 candidate features matter."),
-        (3, 1047, "3 of 1,047 candidate features matter."),
+        (0, 6, "does not show that any column"),
+        (1, 1, "The one column matters."),
+        (9, 9, "All 9 columns matter."),
+        (3, 1047, "3 of 1,047 columns matter."),
     ],
 )
 def test_how_many_features_is_a_sentence(kept, of, words):
@@ -336,7 +342,7 @@ def test_sorting_and_keyboard_work_in_a_browser(tmp_path):
     assert log[:2] == ["age", "SOFA"]  # by name, then turned round
     assert log[2:6] == ["GCS", "descending", "SOFA", "ascending"]  # by weight
     assert log[6] is True  # a focused mark shows its sentence
-    assert log[7].startswith("This report: 0.731, 95 % interval")
+    assert log[7].startswith("This policy: 0.731, 95 % interval")
     assert log[8:] == [True, True]  # Escape hides it; the page is not wider than the window
 
 
@@ -364,7 +370,7 @@ def test_nothing_sticks_out_on_a_phone(tmp_path):
 
 def test_the_unit_of_the_reward_is_used() -> None:
     text = page(changed(unit="hours in <care>"))
-    assert text.count("hours in &lt;care&gt;") == 2  # beside the answer and on the axis
+    assert text.count("hours in &lt;care&gt;") == 3  # beside the answer, in words and on the axis
     assert "value per episode" not in text
 
 
@@ -377,7 +383,7 @@ def test_the_answer_in_words_says_what_the_policy_does_and_what_to_do_next():
         "remedy": "Run it.",
     }
     text = page(changed(acts=acts, warnings=[caution], severity="amber", robustness={"sentence": "Γ* is 1.7."}))
-    assert "B in 24\u00a0% → 41\u00a0%" in text
+    assert "B: 24\u00a0% → 41\u00a0%" in text
     assert "<dt>What to do next</dt><dd>Run it.</dd>" in text
     assert "Γ* is 1.7." in text
     assert acts_sentence(["A", "B"], [0.7, 0.3], [0.7, 0.3]) == "It acts as the log does in every decision."

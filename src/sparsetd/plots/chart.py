@@ -20,7 +20,8 @@ from sparsetd._tools.numbers import Numbers, exponent, ten
 
 Kind = Literal["linear", "whole", "log"]
 Shape = Literal["line", "area", "point", "bar", "text"]
-MARGIN = {"left": 62.0, "right": 16.0, "top": 12.0, "bottom": 46.0}
+MARGIN = {"left": 42.0, "right": 16.0, "top": 12.0, "bottom": 46.0}
+HEAD = 22.0  # height of the name of the upright axis, which stands above it: beside it a phone would cut it off
 SCALES = {"linear": "linear", "whole": "linear", "log": "log"}  # what matplotlib calls them
 OURS, OTHER = "#009e73", "0.6"
 COLOURS = {"main": OURS, "band": OURS, "bar": OURS, "warm": "black", "off": "0.8"}  # of classes, with matplotlib
@@ -129,9 +130,10 @@ class Chart:
     ends: list[tuple[str, float, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.y = Scale(*self.y_range, self.height - MARGIN["bottom"], MARGIN["top"], self.y_kind)
+        top = MARGIN["top"] + (HEAD if self.y_label else 0.0)
+        self.y = Scale(*self.y_range, self.height - MARGIN["bottom"], top, self.y_kind)
         longest = max(map(len, self.y.labels(self.y.ticks(5))[0]), default=0)
-        self.x = Scale(*self.x_range, max(self.left, 28 + 7 * longest), self.width - self.right, self.x_kind)
+        self.x = Scale(*self.x_range, max(self.left, 12 + 9 * longest), self.width - self.right, self.x_kind)
 
     def add(self, kind: Shape, x: Sequence[float], y: Sequence[float], css: str, tip: str = "", **more: Any) -> None:
         """Draw one more mark; without a tip it cannot be focused."""
@@ -184,9 +186,7 @@ class Chart:
         labels, power = self.y.labels(ticks)
         marks = [_straight("grid", left, at, self.x.end, at) for at in map(self.y, ticks)]
         marks += [_words("tick", left - 7, self.y(v) + 4, text, "end") for v, text in zip(ticks, labels, strict=True)]
-        middle = (self.y.start + self.y.end) / 2
-        turned = f' transform="rotate(-90 12 {middle:.1f})"'
-        return "".join(marks) + _words("axis", 12, middle, self.y_label + power, more=turned)
+        return "".join(marks) + _words("axis", 2, HEAD - 6, self.y_label + power, "start")
 
     def _row_names(self) -> str:
         place, css = self.x.start - 10, {True: "name strong", False: "name"}
@@ -277,5 +277,5 @@ def _straight(css: str, x1: float, y1: float, x2: float, y2: float) -> str:
     return f'<line class="{css}" x1="{x1:.1f}" x2="{x2:.1f}" y1="{y1:.1f}" y2="{y2:.1f}"/>'
 
 
-def _words(css: str, x: float, y: float, text: str, anchor: str = "middle", more: str = "") -> str:
-    return f'<text class="{css}" x="{x:.1f}" y="{y:.1f}"{more} text-anchor="{anchor}">{escape(text)}</text>'
+def _words(css: str, x: float, y: float, text: str, anchor: str = "middle") -> str:
+    return f'<text class="{css}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

@@ -36,7 +36,7 @@ def path(result: Any, names: Sequence[str] | None = None, ax: Any = None, labell
     >>> from sparsetd import plots
     >>> from sparsetd.selection import sparse_td_path
     >>> plots.path(sparse_td_path(X, y, gamma=0.5)).get_xlabel()
-    'penalty'
+    'strength of the penalty'
     """
     known = [f"x{j}" for j in range(len(result.coefs))] if names is None else list(names)
     largest = np.argsort(-np.abs(result.coefs).max(axis=1), kind="stable")[:labelled]
@@ -122,7 +122,7 @@ def ratios(log: Any, ax: Any = None) -> Any:
     >>> from sparsetd import plots, read
     >>> log = read({'obs_x': [1.0, 2.0], 'reward': [0.0, 1.0], 'ratio': [0.5, 2.0], 'terminated': [0, 1]})
     >>> plots.ratios(log).get_xlabel()
-    'importance ratio'
+    'how often a row counts (importance ratio)'
     """
     counts, edges = np.histogram(np.asarray(log.importance_ratio()), bins=40)
     return pictures.histogram(edges.tolist(), counts.tolist(), "linear", "log").draw(ax)

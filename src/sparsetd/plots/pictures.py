@@ -79,17 +79,25 @@ def band(
     size: tuple[float, float] = (580.0, 280.0),
     guide: str = "",
 ) -> Chart:
-    """A line with a band around it; `guide` names a line at 0, which the picture then holds."""
-    numbers = Numbers.of([*value, *low, *high])
+    """A line with a band around it; `guide` names a line at 0, which the picture then holds.
+
+    Two values, such as no and yes, have nothing between them: they are two points with whiskers.
+    """
+    numbers, two = Numbers.of([*value, *low, *high]), len(at) == 2
     written = numbers.signed if guide else numbers
-    chart = Chart(span(at, 0.0), span([*([0.0] if guide else []), *low, *high]), *names, *size)
-    chart.add("area", at, low, "band", top=high)
+    x_kind: Kind = "whole" if two and all(float(x).is_integer() for x in at) else "linear"
+    x_range, y_range = span(at, 0.5 if two else 0.0), span([*([0.0] if guide else []), *low, *high])
+    chart = Chart(x_range, y_range, *names, *size, x_kind=x_kind)
     if guide:
-        chart.add("line", (at[0], at[-1]), (0.0, 0.0), "line warm dash", guide)
-    chart.add("line", at, value, "line main", names[2])
+        chart.add("line", x_range, (0.0, 0.0), "line warm dash", guide)
+    if not two:
+        chart.add("area", at, low, "band", top=high)
+        chart.add("line", at, value, "line main", names[2])
     for x, y, a, b in list(zip(at, value, low, high, strict=True))[:: max(len(at) // 8, 1)]:
         tip = f"{names[0]} {x:.4g}: {written(y)} ({written(a)} to {written(b)})"
-        chart.add("point", (x,), (y,), "dot main", tip, size=3.0)
+        if two:
+            chart.add("line", (x, x), (a, b), "whisker main")
+        chart.add("point", (x,), (y,), "dot main", tip, size=5.0 if two else 3.0)
     return chart
 
 
@@ -97,7 +105,7 @@ def path(penalty: Sequence[float], lines: Mapping[str, Sequence[float]], named: 
     """Weights against the penalty, from strong to weak; the named ones in colour, with their names at the end."""
     ends = [v for series in lines.values() for v in series]
     across, up = (max(penalty), min(penalty)), span([0.0, *ends])
-    chart = Chart(across, up, "penalty", "weight", "Path", x_kind="log", right=126)
+    chart = Chart(across, up, "strength of the penalty", "weight", "Path", x_kind="log", right=126)
     at, written = min(range(len(penalty)), key=lambda i: penalty[i]), Numbers.of(ends)
     for name in sorted(lines, key=lambda name: abs(lines[name][at])):
         css = f"line main c{named.index(name) % HUES}" if name in named else "line off"
@@ -108,13 +116,13 @@ def path(penalty: Sequence[float], lines: Mapping[str, Sequence[float]], named: 
 
 
 def histogram(edges: Sequence[float], counts: Sequence[float], x_kind: Kind = "log", y_kind: Kind = "whole") -> Chart:
-    """A histogram of the importance ratios."""
+    """How often the rows count: a histogram of their importance ratios."""
     bottom, top = (0.5, 2.0) if y_kind == "log" else (0.0, 1.08)
-    names = ("importance ratio", "transitions", "Importance ratios")
+    names = ("how often a row counts (importance ratio)", "rows", "How often the rows count")
     chart = Chart((edges[0], edges[-1]), (bottom, top * max(counts)), *names, x_kind=x_kind, y_kind=y_kind)
     for low, high, n in zip(edges[:-1], edges[1:], counts, strict=True):
         if n:
-            tip = f"ratio {number(low)} to {number(high)}: {count(n)} transitions"
+            tip = f"{count(n)} rows count {number(low)} to {number(high)} times"
             chart.add("bar", (low, high), (n,), "bar", tip)
     return chart
 

@@ -11,6 +11,7 @@ from sparsetd._tools.numbers import Numbers, count, number
 from sparsetd.plots import pictures
 from sparsetd.plots.chart import Chart, span
 from sparsetd.plots.pictures import Row, finite
+from sparsetd.report.shell import TEXTS
 
 Payload = Mapping[str, Any]
 SHOWN = 12  # features drawn with a name in the path plot
@@ -19,8 +20,9 @@ _of = itemgetter("value", "interval")
 
 def forest(p: Payload) -> str:
     """Estimates with their intervals, one row each; the answer first."""
-    rows = [("This report", p["value"], p["interval"], "main"), ("Logged behaviour", *_of(p["behavior_value"]), "warm")]
-    rows += [(r["name"], *_of(r), "") for r in p["comparisons"]]
+    called = TEXTS["estimates"]
+    rows = [("This policy", p["value"], p["interval"], "main"), ("What was done", *_of(p["behavior_value"]), "warm")]
+    rows += [(called.get(r["name"], r["name"]), *_of(r), "") for r in p["comparisons"]]
     rows = [row for row in rows if row[1] is not None and math.isfinite(row[1])]
     return intervals(rows, p["level"], p.get("unit") or "value per episode", rows[:3], p["value"])
 
@@ -31,13 +33,14 @@ def intervals(rows: Sequence[Row], level: float, label: str, seen: Sequence[Row]
     return pictures.intervals(rows, label, ends, level, guide).svg()
 
 
-def fan(p: Payload) -> str:
+def fan(p: Payload, unit: str = "") -> str:
     """Bounds on the difference over Γ: an inner band for confounding alone, an outer one that includes chance."""
     rows = p["bounds"]
     strength = [row["confounding"] for row in rows]
     ends = [v for row in rows for v in row["difference_interval"]]
     written = Numbers.of(ends)
-    names = ("strength of hidden confounding Γ", "difference to the logged behaviour", "Hidden confounding")
+    difference = f"difference to what was done{f', {unit}' if unit else ''}"
+    names = ("strength Γ of an unrecorded cause", difference, "An unrecorded cause")
     chart = Chart((1.0, strength[-1]), span([0.0, *ends]), *names, 580, 300)
     for key, css in (("difference_interval", "band"), ("difference_bounds", "band inner")):
         low, high = zip(*(row[key] for row in rows), strict=True)
@@ -65,13 +68,13 @@ def thresholds(at: Sequence[float], values: Sequence[Payload], label: str) -> st
 
 
 def ratios(p: Payload) -> str:
-    """Histogram of the importance ratios on a logarithmic axis; rows of weight 0 are told in words."""
+    """How often the rows count, on logarithmic axes so that a few heavy rows are seen; those of weight 0 in words."""
     h = p["ratio_histogram"]
     if not h or not sum(h["counts"]):
         return ""
-    chart = pictures.histogram(h["edges"], h["counts"])
+    chart = pictures.histogram(h["edges"], h["counts"], y_kind="log")
     if h["zero"]:
-        chart.add("text", (chart.x.start + 6,), (24.0,), "note start", f"{count(h['zero'])} transitions have ratio 0")
+        chart.add("text", (chart.x.end,), (16.0,), "axis end", f"{count(h['zero'])} more rows do not count")
     return chart.svg()
 
 
@@ -82,7 +85,7 @@ def agreement(p: Payload) -> str:
         return ""
     ends = [v for g in groups for v in (g["predicted"], *finite(g["interval"]))]
     written = Numbers.of(ends)
-    names = ("predicted value", "return that followed", "Prediction against held-out return")
+    names = ("predicted value", "what followed", "Prediction against what followed")
     chart = Chart(span(ends), span(ends), *names)
     chart.add("line", chart.x_range, chart.x_range, "line dash")
     for g in groups:

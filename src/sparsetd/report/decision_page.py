@@ -36,8 +36,8 @@ def comparison_page(p: Payload) -> str:
     if p["groups"]:
         parts["groups"] = (f"For whom? Differences to {p['reference']}", _groups(p))
     for k, (name, places) in enumerate(p["where"].items()):
-        title = f"Where does {name} act differently from {p['reference']}?"
-        parts[f"where-{k}"] = (title, _places(places))
+        title = f"Where does “{name}” act differently from “{p['reference']}”?"
+        parts[f"where-{k}"] = (title, _places(places, f"“{p['reference']}”"))
     top = shell.header(
         "Which policy is best?", [_lead(p), said], words, {key: title for key, (title, _) in parts.items()}
     )
@@ -58,7 +58,7 @@ def improvement_page(p: Payload) -> str:
     recipes = shell.folded(f"{len(tried)} policies", shell.table(("Policy", "Difference on the inner half"), tried))
     parts = {
         "policy": ("The policy", _policy(p["policy"])),
-        "where": ("Where does it act differently, and what is that worth?", _places(p["where"])),
+        "where": ("Where does it act differently, and what is that worth?", _places(p["where"], "what was done")),
         "tried": ("What was tried", f"<p>{SAY['tried']}</p>{recipes}"),
     }
     title = f"Can it be done better? {'Recommended' if p['recommended'] else 'Not recommended'}."
@@ -97,12 +97,20 @@ def _worth(p: Payload) -> str:
     usable = sorted((r for r in p["values"] if r["name"] not in doubted), key=lambda r: -float(r["value"]))
     if not usable:
         return ""
-    written = Numbers.of(v for r in usable for v in r["interval"])
-    told = [f"{r['name']}: {written(r['value'])} ({' to '.join(map(written, r['interval']))})" for r in usable]
+    widths = [r["interval"][1] - r["interval"][0] for r in usable]
+    written, called = Numbers.of((v for r in usable for v in r["interval"]), min(widths)), _called(p)
+    told = [f"{called[r['name']]}: {written(r['value'])} ({' to '.join(map(written, r['interval']))})" for r in usable]
     if len(told) > MOST_NAMED:
         told = [f"from {told[0]} down to {told[-1]}"]
-    said = f"{'; '.join(told)}, per episode, with {percent(p['level'])} intervals."
-    return f"{said} Not to be relied on: {', '.join(doubted)}." if doubted else said
+    what = f"{p['unit']} per episode" if p.get("unit") else "per episode"
+    said = f"{'; '.join(told)}; {what}, with {percent(p['level'])} intervals."
+    return f"{said} Do not rely on {', '.join(called[name] for name in doubted)}." if doubted else said
+
+
+def _called(p: Payload) -> dict[str, str]:
+    """By the name of a policy, what it is called in a sentence: the rules of a family by their thresholds."""
+    names = [r["name"] for r in p["values"]]
+    return dict(zip(names, [f"threshold {t:g}" for t in p.get("thresholds") or ()] or names, strict=True))
 
 
 def _next(p: Payload) -> str:
@@ -110,7 +118,8 @@ def _next(p: Payload) -> str:
     if any(caution["severity"] == "red" for caution in p["warnings"]):
         return SAY["red_policies"]
     if len(p["best_set"]) > 1:
-        names = ", ".join(p["best_set"])
+        called = _called(p)
+        names = ", ".join(called[name] for name in p["best_set"])
         return f"More episodes would tell these apart: {names}. Until then take the one that costs least."
     return SAY["trial"]
 
@@ -129,10 +138,22 @@ def _values(p: Payload) -> str:
     """The values with their intervals: against the threshold of a family of rules, else by name."""
     label = p.get("unit") or "value per episode"
     if p.get("thresholds"):
-        return shell.figure(charts.thresholds(p["thresholds"], p["values"], label), "thresholds")
+        return _by_threshold(p, label)
     best = set(p["best_set"])
     rows = [(r["name"], r["value"], r["interval"], "main" if r["name"] in best else "") for r in p["values"]]
     return shell.figure(_forest(p, rows, label, rows[0][1]), "values")
+
+
+def _by_threshold(p: Payload, label: str) -> str:
+    """The value against the threshold; a threshold whose value is not to be relied on would set the scale."""
+    doubted, called = set(p.get("unjudged", ())), _called(p)
+    pairs = list(zip(p["thresholds"], p["values"], strict=True))
+    sound = [pair for pair in pairs if pair[1]["name"] not in doubted]
+    shown = sound if len(sound) > 1 else pairs
+    left = [called[r["name"]] for pair in pairs if pair not in shown for r in [pair[1]]]
+    note = f"<p>Not drawn, because its value is not to be relied on: {', '.join(left)}.</p>" if left else ""
+    at, values = zip(*shown, strict=True)
+    return shell.figure(charts.thresholds(at, values, label), "thresholds") + note
 
 
 def _groups(p: Payload) -> str:
@@ -155,13 +176,13 @@ def _differences(p: Payload) -> str:
     written = Numbers.of(ends, min(widths, default=None))
     rows = [(name, *(_cell(found, name, other, written) for other in names)) for name in names]
     note = f"Each row less each column, with {percent(p['level'])} intervals that hold for all pairs at once."
-    body = f"<p>{note}</p>" + shell.table(("Row less column", *names), rows)
+    body = f"<p>{note}</p>" + shell.table(("Row less column", *(f"less {name}" for name in names)), rows)
     return shell.folded("All pairs", body) if p.get("thresholds") else body
 
 
 def _cell(found: Mapping[tuple[str, str], Payload], a: str, b: str, written: Numbers) -> str:
     if a == b:
-        return "–"
+        return ""
     sign, r = (1, found[a, b]) if (a, b) in found else (-1, found[b, a])
     low, high = sorted(sign * v for v in r["interval"])
     kind = "better" if low > 0 else "worse" if high < 0 else ""
@@ -173,7 +194,7 @@ def _difference(p: Payload) -> str:
     return f"difference in {p['unit']}" if p.get("unit") else "difference"
 
 
-def _places(places: Sequence[Payload]) -> str:
+def _places(places: Sequence[Payload], reference: str) -> str:
     """By action, and by groups of states, where the share of decisions that differ makes sense."""
     written = Numbers.of(v["gain"] for v in places)
     heads = ("", "In the log", "Under the policy", "Worth", "Interval")
@@ -182,23 +203,35 @@ def _places(places: Sequence[Payload]) -> str:
         known = r["differs"] is not None and math.isfinite(r["differs"])
         worth = (written.signed(r["gain"]), " to ".join(map(written.signed, r["interval"])))
         share = (percent(r["share"]), percent(r["visited"]))
-        rows[known].append((r["group"], *share, *worth, *([percent(r["differs"])] if known else [])))
+        # The share is estimated from the logged actions, so in a small group it can come out above 1.
+        rows[known].append((r["group"], *share, *worth, *([percent(min(r["differs"], 1.0))] if known else [])))
+    note = f"<p>{shell.prose(SAY['places'].format(reference=reference))}</p>"
     actions = f"<h3>By action</h3>{shell.table(heads, rows[False])}" if rows[False] else ""
-    return f"{actions}<h3>By group of states</h3>{shell.table((*heads, 'Acts differently'), rows[True])}"
+    return f"{note}{actions}<h3>By group of states</h3>{shell.table((*heads, 'Acts differently'), rows[True])}"
 
 
 def _policy(policy: Payload) -> str:
     """The rule, the table that decides, and what was usually done, by which the rule limits the choice."""
     usual = shell.folded("What was usually done", f"<p>{SAY['habit']}</p>{_scores(policy, 'habit')}")
-    scores = f"<h3>Scores</h3><p>{SAY['scores']}</p>{_scores(policy, 'scores')}"
+    scores = f"<h3>Scores</h3><p>{SAY['scores']}</p>{_scores(policy, 'scores')}<p>{shell.prose(SAY['rounded'])}</p>"
     return f"<p>{shell.prose(policy['words'])}</p>{scores}{usual}"
 
 
 def _scores(policy: Payload, key: str) -> str:
-    """One row per action; below them the mean and the standard deviation of every column."""
-    heads, found = list(policy[key][0]), dict(zip(policy["actions"], policy[key], strict=True))
-    top = sorted(heads[:-1], key=lambda h: -max(abs(row[h]) for row in found.values()))
-    rows = [(f"action {a}", *(shell.prose(f" {row[h]:+.3f}") for h in [*top, heads[-1]])) for a, row in found.items()]
-    units = (("mean of the column", "center"), ("its standard deviation", "scale"))
-    rows += [(words, *(shell.prose(f" {policy[unit][h]:.6g}") for h in top), "") for words, unit in units]
-    return shell.table(("", *top, heads[-1]), rows)
+    """One row per column, the strongest first, with the score of every action and the units; the constant ends it."""
+    found = policy[key]
+    *columns, constant = found[0]
+    top = sorted(columns, key=lambda h: -max(abs(row[h]) for row in found))
+    heads = ("Column", *(f"Score of {a}" for a in policy["actions"]), "Mean", "Standard deviation")
+    rows = [(h, *(_score(row[h]) for row in found), *_units(policy["center"][h], policy["scale"][h])) for h in top]
+    return shell.table(heads, [*rows, (constant, *(_score(row[constant]) for row in found), "", "")])
+
+
+def _score(value: float) -> str:
+    return shell.prose(f" {value:+.3f}").strip()
+
+
+def _units(center: float, scale: float) -> tuple[str, str]:
+    """The mean and the standard deviation of a column, both to three digits of the latter."""
+    written = Numbers.of([scale])
+    return written(center), written(scale)

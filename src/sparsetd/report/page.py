@@ -18,10 +18,10 @@ from sparsetd.report.shell import SAY, Payload
 from sparsetd.report.words import answers, verdicts
 from sparsetd.storage.atomic import replace_file
 
-SECTIONS = {"sure": "How sure?", "features": "Which features?", "fit": "How the fit went", "method": "Words, settings"}
+SECTIONS = {"sure": "How sure?", "features": "Which columns?", "fit": "How the fit went", "method": "Words, settings"}
 HIDDEN = "What if something unrecorded drove the actions?"
 SHAPES = 6  # columns whose shapes are drawn
-HEADS = ("Feature", "Weight", "Size", "Interval", "Kept in resamples")
+HEADS = ("Column", "Weight", "Size", "Interval", "Kept in resamples")
 
 
 def write_page(payload: Payload, path: str | os.PathLike[str]) -> None:
@@ -39,7 +39,7 @@ def _answer(p: Payload) -> str:
     """The question, the answer in words, and its cautions; they come first if the answer must not be used."""
     shown = [_figure_of_value(p), shell.alerts(p["warnings"])]
     links = {"hidden": "What if?", **SECTIONS} if p.get("confounding") else SECTIONS
-    title = f"What would {p['target']} have been worth?"
+    title = f"What would the policy “{p['target']}” have been worth?"
     return shell.header(title, shown[::-1] if p["severity"] == "red" else shown, in_words(p), links)
 
 
@@ -70,12 +70,13 @@ def conditions(assumptions: str | None, robustness: Payload | None = None) -> st
 
 def sureness(p: Payload) -> str:
     """Two sentences: the meaning of the worst caution for the reader, and how many episodes carry the answer."""
-    carried = f"{count(p['effective_episodes'])} of {count(p['n_episodes'])} episodes"
+    of, alike = count(p["n_episodes"]), count(p["effective_episodes"])
+    carried = f"the {of} episodes say as much as {alike} that count alike"
     said = {
         "red": "Do not use this number: the boxes say why.",
         "amber": "Read it together with the cautions in the boxes.",
     }.get(p["severity"], "Nothing that was checked speaks against this number.")
-    return f"{said} Its weight is spread as over {carried} that count alike."
+    return f"{said} Episodes count more where people did what the policy does: {carried}."
 
 
 def remedy(cautions: Sequence[Payload]) -> str:
@@ -86,12 +87,12 @@ def remedy(cautions: Sequence[Payload]) -> str:
 
 def _comparison(p: Payload) -> str:
     """The answer in a sentence, beside the mean return of the log."""
-    what = "return" if p["gamma"] == 1 else f"return (discounted by {p['gamma']:g} a step)"
-    written = answers(p)
+    later = "" if p["gamma"] == 1 else f"; later rewards count less, by {p['gamma']:g} a step"
+    what, written = p.get("unit") or "the sum of its rewards", answers(p)
     observed, modelled = (written(p[key]["value"]) for key in ("observed_return", "behavior_modelled"))
     cut = p["behavior_value"]["name"] != p["observed_return"]["name"]
-    first = f"{written(p['value'])} is the expected {what} per episode. The mean over the logged episodes is {observed}"
-    first += f"; had none been cut, it would have been about {modelled}." if cut else "."
+    first = f"The mean per episode would be {written(p['value'])} ({what}{later}). In the log it is {observed}"
+    first += f"; had no episode been cut, it would have been about {modelled}." if cut else "."
     gain = p["difference"]
     if gain["value"] is None or not math.isfinite(gain["value"]) or p["severity"] == "red":
         return first
@@ -99,10 +100,11 @@ def _comparison(p: Payload) -> str:
     signed = Numbers.of([gain["value"], low, high]).signed
     change = f"difference of {signed(gain['value'])} ({percent(p['level'])} interval {signed(low)} to {signed(high)})"
     if p["max_ratio"] == 1 and p["ess_rows"] == p["n_rows"]:
-        return f"{first} The target acts as the log does in every row, so the {change} is model error."
+        return f"{first} The policy acts as people did in every row, so the {change} is model error."
     if low <= 0 <= high:
         return f"{first} The {change} is within what chance alone explains."
-    return f"{first} The {change} is beyond chance: the target is {'better' if low > 0 else 'worse'}."
+    kind = "better" if low > 0 else "worse"
+    return f"{first} The {change} is beyond chance: the policy is {kind} than what was done."
 
 
 def _hidden(p: Payload) -> str:
@@ -110,9 +112,8 @@ def _hidden(p: Payload) -> str:
     found = p.get("confounding")
     if not found:
         return ""
-    return shell.section(
-        "hidden", HIDDEN, f"<p>{shell.prose(found['sentence'])}</p>{shell.figure(charts.fan(found), 'fan')}"
-    )
+    drawing = shell.figure(charts.fan(found, p.get("unit") or ""), "fan")
+    return shell.section("hidden", HIDDEN, f"<p>{shell.prose(found['sentence'])}</p>{drawing}")
 
 
 def _certainty(p: Payload) -> str:
@@ -131,18 +132,19 @@ def _weight_note(p: Payload) -> str:
     mean = p.get("mean_weight")
     if mean is None or 0.75 <= mean <= 1.33:  # a quarter off, up or down, is still chance in most logs
         return ""
-    found = f"The weights of whole episodes average {number(mean)} where 1 is expected"
-    return f'<p class="alert">{found}: WIS and PDIS are unreliable here.</p>'
+    found = f"Whole episodes count {number(mean)} times on average, where 1 is expected"
+    return f'<p class="alert">{found}: do not rely on the reweighted returns and rewards.</p>'
 
 
 def _features(p: Payload) -> str:
     kept, of = len(p["features"]), p["n_candidates"]
-    title = "Which features matter?"
+    title = "Which columns matter?"
     if not kept:
         return shell.section("features", title, f"<p>{SAY['no_feature']}</p>")
-    share = f"{count(kept)} of {count(of)} candidate features matter. For the others the log does not show an effect"
+    matter = "matters" if kept == 1 else "matter"
+    share = f"{count(kept)} of {count(of)} columns {matter}. For the others the log does not show an effect"
     if kept == of:
-        share = "The one candidate feature matters" if of == 1 else f"All {count(of)} candidate features matter"
+        share = "The one column matters" if of == 1 else f"All {count(of)} columns matter"
     table = feature_table(p["features"], p["level"])
     return shell.section("features", title, f"<p>{share}. {SAY['weight']}</p>{table}{_shapes(p)}")
 
@@ -154,7 +156,7 @@ def feature_table(features: Sequence[Payload], level: float) -> str:
     sure, unsure = ([f for f in features if _unsure(f) is kind] for kind in (False, True))
     if not sure or not unsure:
         return _table(features, level, top, written)
-    more = "1 more feature was" if len(unsure) == 1 else f"{len(unsure)} more features were"
+    more = "1 more column was" if len(unsure) == 1 else f"{len(unsure)} more columns were"
     words = f"{more} kept, but with an interval that holds 0: the effect may be nothing"
     return _table(sure, level, top, written) + shell.folded(words, _table(unsure, level, top, written))
 
@@ -165,13 +167,16 @@ def _unsure(f: Payload) -> bool:
 
 def _table(features: Sequence[Payload], level: float, top: float, written: Numbers) -> str:
     """A cell sorts by its `data-sort` number, or by its text where it has none."""
-    heads = (f'<button type="button">{name}</button>' for name in HEADS)
+    drawn = HEADS if any(f["frequency"] is not None for f in features) else HEADS[:-1]
+    heads = (f'<button type="button">{name}</button>' for name in drawn)
     hint = '<span class="hint">Select a heading to sort.</span>'
-    caption = f"<caption>Weights of the features with {percent(level)} intervals. {hint}</caption>"
-    return shell.framed("Features", heads, (_row(f, top, written) for f in features), caption=caption, css="sortable")
+    caption = f"<caption>Weights of the columns with {percent(level)} intervals. {hint}</caption>"
+    rows = (_row(f, top, written, drawn) for f in features)
+    return shell.framed("Columns", heads, rows, caption=caption, css="sortable")
 
 
-def _row(f: Payload, top: float, written: Numbers) -> str:
+def _row(f: Payload, top: float, written: Numbers, heads: Sequence[str]) -> str:
+    """A row with a cell for each of the headings."""
     low, high = f["interval"] or (None, None)
     cells = (
         (f["weight"], written.signed(f["weight"])),
@@ -179,7 +184,8 @@ def _row(f: Payload, top: float, written: Numbers) -> str:
         (low, "–" if low is None else f"{written.signed(low)} to {written.signed(high)}"),
         (f["frequency"], percent(f["frequency"])),
     )
-    body = (f'<td data-sort="{"NaN" if key is None else key}">{text}</td>' for key, text in cells)
+    named = zip(heads[1:], cells, strict=False)
+    body = (shell.cell(text, head, f' data-sort="{"NaN" if key is None else key}"') for head, (key, text) in named)
     return shell.row(f["name"], body, ' class="unsure"' if _unsure(f) else "")
 
 
@@ -202,9 +208,9 @@ def _importance(column: Payload) -> str:
     """The share of the explained value that is lost without a column, with its error."""
     lost, error = column["importance"], 2 * column["standard_error"]
     if lost <= error:
-        return f"{column['name']}: the log does not show how much is lost without it."
+        return f"{column['name']}: the log does not show whether the model would be worse without it."
     share = f"about {percent(max(lost - error, 0.0))} to {percent(min(lost + error, 1.0))}"
-    return f"{column['name']}: without it, {share} of what the model explains on episodes it has not seen is lost."
+    return f"{column['name']}: without it the model would explain {share} less of what happens in unseen episodes."
 
 
 def _fit(p: Payload) -> str:

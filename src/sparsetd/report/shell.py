@@ -42,13 +42,13 @@ def shell(title: str, body: str) -> str:
 def header(title: str, shown: Sequence[str], words: Mapping[str, Any], links: Mapping[str, str]) -> str:
     """The top of a page: the question, the number and its cautions, the answer in words, and links to the sections."""
     told = entries({name: text for name, text in words.items() if text}, "words")
-    found = "".join(f'<a href="#{key}">{escape(name)}</a>' for key, name in links.items())
-    top = f'<header id="answer" tabindex="-1"><h1>{escape(title)}</h1>{"".join(shown)}{told}</header>'
+    found = "".join(f'<a href="#{key}">{prose(name)}</a>' for key, name in links.items())
+    top = f'<header id="answer" tabindex="-1"><h1>{prose(title)}</h1>{"".join(shown)}{told}</header>'
     return f'{top}<nav aria-label="Sections">{found}</nav>'
 
 
 def section(name: str, title: str, body: str) -> str:
-    return f'<section id="{name}" aria-labelledby="h-{name}"><h2 id="h-{name}">{escape(title)}</h2>{body}</section>'
+    return f'<section id="{name}" aria-labelledby="h-{name}"><h2 id="h-{name}">{prose(title)}</h2>{body}</section>'
 
 
 def method(page: str, settings: Payload) -> str:
@@ -56,14 +56,14 @@ def method(page: str, settings: Payload) -> str:
     words = {name: TEXTS["glossary"][name] for name in TEXTS["pages"][page]}
     command = settings.get("command")
     line = f'<p class="command"><code>{escape(str(command))}</code></p>' if command else ""
-    others = {name: value for name, value in settings.items() if name != "command"}
+    others = {name: str(value).strip("'") for name, value in settings.items() if name != "command"}
     return section("method", "Words and settings", f"{entries(words)}<h3>To repeat this</h3>{line}{entries(others)}")
 
 
 def entries(found: Mapping[str, Any], css: str = "") -> str:
     """A list of names with their words."""
     kind = f' class="{css}"' if css else ""
-    return f"<dl{kind}>{''.join(f'<dt>{escape(k)}</dt><dd>{prose(str(v))}</dd>' for k, v in found.items())}</dl>"
+    return f"<dl{kind}>{''.join(f'<dt>{prose(k)}</dt><dd>{prose(str(v))}</dd>' for k, v in found.items())}</dl>"
 
 
 def alerts(cautions: Sequence[Mapping[str, str]], red: str = ALERTS["red"]) -> str:
@@ -86,19 +86,24 @@ def figure(drawing: str, name: str) -> str:
 
 
 def captioned(drawing: str, caption: str) -> str:
-    return f"<figure>{drawing}<figcaption>{escape(caption)}</figcaption></figure>"
+    return f"<figure>{drawing}<figcaption>{prose(caption)}</figcaption></figure>"
 
 
 def prose(text: str) -> str:
     """Return a sentence as HTML: code in backquotes is set as code, minus signs are real, a % stays with its number."""
-    joined = re.sub(r"(?<=\d) %", "\u00a0%", re.sub(r"(?<=[\s(])-(?=\d)", "\u2212", escape(text)))
+    joined = re.sub(r"(?<=\d) ?%", "\u00a0%", re.sub(r"(?<=[\s(])-(?=\d)", "\u2212", escape(text)))
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", joined)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table whose rows begin with their names; headings are text, other cells ready HTML."""
-    body = (row(first, (f"<td>{cell}</td>" for cell in rest)) for first, *rest in rows)
-    return framed(heads[0], map(escape, heads), body)
+    body = (row(first, map(cell, rest, heads[1:])) for first, *rest in rows)
+    return framed(heads[0], map(prose, heads), body)
+
+
+def cell(text: str, head: str, more: str = "") -> str:
+    """A cell that knows its heading: on a phone the two stand side by side, and no table is wider than the page."""
+    return f'<td data-head="{escape(head)}"{more}><span>{text}</span></td>'
 
 
 def framed(label: str, heads: Iterable[str], rows: Iterable[str], *, caption: str = "", css: str = "") -> str:
@@ -111,4 +116,4 @@ def framed(label: str, heads: Iterable[str], rows: Iterable[str], *, caption: st
 
 def row(name: str, cells: Iterable[str], css: str = "") -> str:
     """A row: its name, and cells that are ready HTML."""
-    return f'<tr{css}><th scope="row"><bdi>{escape(name)}</bdi></th>{"".join(cells)}</tr>'
+    return f'<tr{css}><th scope="row"><bdi>{prose(name)}</bdi></th>{"".join(cells)}</tr>'

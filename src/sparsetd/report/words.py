@@ -42,7 +42,7 @@ def verdicts(p: Mapping[str, Any]) -> list[Verdict]:
     carried, n, top, found = p["effective_episodes"], p["n_episodes"], p["max_ratio"], p["bellman_error"]
     sizes = {"n_episodes": count(n), "rows": count(p["effective_rows"]), "n_rows": count(p["n_rows"])}
     cards = [
-        Verdict.of("coverage", p["coverage"], percent(p["coverage"])),
+        Verdict.of("coverage", p["coverage"], percent(round(p["coverage"], 3))),
         Verdict.of("episodes", min(carried / 100, 4 * carried / n), count(carried), **sizes),
         Verdict.of("ratio", -top, f"{number(top)}×"),
     ]
