@@ -146,7 +146,9 @@ def test_a_failure_before_the_command_is_not_one_of_standard_output(
 
     monkeypatch.setattr(Deferred, "load", load)
     assert main(["demo"]) == 1
-    assert capsys.readouterr().err == "sparsetd: error: libscipy.so: failed to map segment from shared object\n"
+    why = "libscipy.so: failed to map segment from shared object"
+    said = f"a library could not be loaded, most likely because memory is short ({why}): free some memory"
+    assert capsys.readouterr().err == f"sparsetd: error: {said}\n"
     problem = OSError(12, "Cannot allocate memory")
     fake(monkeypatch, lambda *_: (_ for _ in ()).throw(problem))
     assert main(["fake"]) == 1

@@ -154,6 +154,24 @@ def test_what_the_machine_does_is_no_wrong_input(problem, code, monkeypatch, cap
     assert ("m.sparsetd: " in capsys.readouterr().err) == isinstance(problem, OSError)
 
 
+@pytest.mark.parametrize(
+    "problem",
+    [
+        OSError("Could not find/load shared object file 'libllvmlite.so' from resource location: 'llvmlite.binding'."),
+        ImportError("_core.cpython-311-x86_64-linux-gnu.so: failed to map segment from shared object"),
+    ],
+)
+def test_a_library_that_finds_no_room_is_not_a_result_that_cannot_be_written(problem, monkeypatch, capsys) -> None:
+    def build_parser(_words: list[str]) -> None:
+        raise problem  # commands import what they need, and with little memory that fails
+
+    monkeypatch.setattr("sparsetd.cli.build_parser", build_parser)
+    assert main(["fit", "log.csv"]) == 1
+    error = capsys.readouterr().err
+    assert "most likely because memory is short" in error
+    assert "standard output" not in error
+
+
 def refused(capsys, words: list[str], message: str) -> None:
     assert main(words) == 2
     out, err = capsys.readouterr()

@@ -181,7 +181,7 @@ def test_evaluate_estimates_a_missing_behaviour(capsys, folder):
     for classifier in ([], ["--classifier", "boosting"]):
         code, out, _ = run(capsys, "evaluate", log, "--target", "target_prob", "--all-features", "--json", *classifier)
         assert code == 0
-        assert "behaviour policy was estimated" in json.loads(out)["behavior_policy"]
+        assert "estimated from the logged actions" in json.loads(out)["behavior_policy"]
 
 
 def test_fit_then_predict(capsys, log, folder):
@@ -552,7 +552,7 @@ def test_predict_refuses_another_width(capsys, log, folder):
     np.savez("nameless.npz", observation=np.zeros((3, 5)))
     code, _, err = run(capsys, "predict", "m.sparsetd", "nameless.npz")
     assert code == 2
-    assert "fitted to 2 observed columns, but the log has 5" in err
+    assert "`observation` must have 2 columns as in `fit`, but row 0 has 5" in err
 
 
 def test_a_full_disk_leaves_the_old_report(capsys, log, folder, monkeypatch):

@@ -49,7 +49,7 @@ def test_a_log_is_standardised_and_given_a_constant(capsys):
         (["--grid", "stepsize=1"], "did you mean 'step_size'"),
         (["--grid", "step_size"], "NAME=VALUES"),
         (["--grid", "step_size=1:x:3"], "1e-4:1:20log"),
-        (["--grid", "step_size=0.1", "--metric", "rmse"], "choose from rmspbe"),
+        (["--grid", "step_size=0.1", "--metric", "rmse"], "choose from 'rmspbe'"),
         (["--grid", "step_size=0.1", "--n-runs", "0"], "at least 1"),
         (["--grid", "step_size=0.1", "--method", "TDX"], "did you mean 'TD"),
     ],

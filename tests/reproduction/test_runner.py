@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 import sparsetd
-from reproduction import runner
+from reproduction import LARGER, runner
 from reproduction.runner import execute, fingerprint, unit_file
 from reproduction.verdict import IN_PART, NOT_REPRODUCED, REPRODUCED, THEORY, TRIVIAL, TUNING, UNDER_READING, judge
 
@@ -128,3 +129,23 @@ def test_rows_say_which_version_made_them(toy, tmp_path):
     outcome = execute(toy.TOY, toy.TOY.quick, tmp_path)
     assert outcome.versions == [sparsetd.__version__]
     assert dataclasses.replace(outcome, rows=outcome.rows.drop(columns="version")).versions == ["0.2.0 or earlier"]
+
+
+KEPT = Path(__file__).parents[2] / "docs" / "reproduction"
+MADE_BY = {
+    "atlas": ("mountain-car-atlas", {"backend": "cuda"}),
+    "search": ("triple-link-search", {"backend": "cuda"}),
+    "actor-critic": ("mountain-car-actor-critic", {}),
+}
+
+
+@pytest.mark.parametrize("page", MADE_BY)
+def test_kept_rows_are_found_again_by_the_command_of_their_page(page):
+    """A GPU made them in hours: a setting that changes its name or its value must not lose them unnoticed."""
+    name, options = MADE_BY[page]
+    experiment = LARGER[name]
+    settings = dataclasses.replace(experiment.full, **options)
+    wanted = {unit_file(KEPT / page / name, settings, unit) for unit in experiment.units(settings)}
+    assert wanted == set((KEPT / page / name / "rows").iterdir())
+    words = [name, *(f"--{option} {value}" for option, value in options.items())]
+    assert f"`python -m reproduction {' '.join(words)}`" in (KEPT / page / "report.md").read_text(encoding="utf-8")

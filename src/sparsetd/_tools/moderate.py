@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
-# Products of a few such numbers are still finite, and so are their sums. In NumPy's own type: one of Python's would
-# be rounded to infinity beside an array of float32, and nothing is above that.
+# Products of a few such numbers are still finite, and their sums too. In NumPy's own type: one of Python's would be
+# rounded to infinity beside an array of float32, and nothing is above that.
 LARGEST = np.float64(1e100)
 
 

@@ -36,7 +36,8 @@ class Numbers:
         """The number without its power of ten."""
         if value is None or not math.isfinite(value):
             return "–"
-        text = f"{round(value, self.place) / 10.0**self.power:,.{max(self.place + self.power, 0)}f}"
+        rounded = round(value, self.place) + 0.0  # −0.0 becomes 0.0, which has no sign
+        text = f"{rounded / 10.0**self.power:,.{max(self.place + self.power, 0)}f}"
         return text.replace("-", MINUS)
 
     def signed(self, value: float | None) -> str:

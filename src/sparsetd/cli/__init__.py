@@ -22,6 +22,7 @@ __all__ = ["main"]
 NO_READER = 141  # as the shell reports a program that wrote to a closed pipe
 WRONG_PATHS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError)
 WRONG = (WrongUsage, WrongInput, ValueError, TypeError, ImportError, *WRONG_PATHS)
+NO_ROOM = ("failed to map segment", "Could not find/load shared object")  # what a library says for which there is none
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,7 +60,7 @@ def _run(words: Sequence[str]) -> tuple[Console, Outcome]:
         if debug and not isinstance(problem, WrongUsage):
             tell(traceback.format_exc())
         console.error(_sentence(problem))
-        code = 2 if isinstance(problem, WRONG) else 1
+        code = 2 if isinstance(problem, WRONG) and not _finds_no_room(problem) else 1
         return console, Outcome("", {"error": _sentence(problem), "exit_code": code}, code)
     return console, outcome
 
@@ -84,6 +85,10 @@ def _abandon_stdout() -> None:
     sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
 
 
+def _finds_no_room(problem: Exception) -> bool:
+    return any(words in str(problem) for words in NO_ROOM)
+
+
 def _sentence(problem: Exception) -> str:
     """The first line of the message, or the name of the exception where it has none."""
     if isinstance(problem, OSError) and problem.filename:
@@ -91,4 +96,8 @@ def _sentence(problem: Exception) -> str:
     if isinstance(problem, MemoryError) or getattr(problem, "errno", None) == errno.ENOMEM:
         return f"there is not enough memory ({str(problem) or 'an allocation failed'})"
     lines = str(problem).strip().splitlines()
+    if _finds_no_room(problem):
+        return (
+            f"a library could not be loaded, most likely because memory is short ({lines[0][:160]}): free some memory"
+        )
     return lines[0] if lines else f"unexpected {type(problem).__name__}; run again with --debug to see where"

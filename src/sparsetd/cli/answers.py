@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +38,11 @@ FACTORS = "1.25,1.5,2,3,5"
 def judging(args: Namespace, console: Console, *more: str) -> dict[str, Any]:
     """The arguments of `evaluation` functions from the options `JUDGING`, with `more` options as they are."""
     return {
-        "gamma": args.gamma,
-        "level": args.level,
+        **options.given(args, "gamma", "level", "cluster", "n_folds", "checkpoint", *more),
         "features": None if args.features == "none" else args.features,
         "classifier": classifier_of(args.classifier),
-        "cluster": args.cluster,
-        "n_folds": args.n_folds,
         "engine": options.engine_of(args),
-        "checkpoint": args.checkpoint,
         "progress": console.progress,
-        **{name: getattr(args, name) for name in more},
     }
 
 
@@ -116,18 +111,20 @@ def told(args: Namespace, result: Decision, page: Path | None, *lines: str, **se
     *JUDGING,
 )
 def evaluate(args: Namespace, console: Console) -> Outcome:
-    """Estimate the value of a target policy from a log, with an interval and reasons.
+    """Estimate what a policy would have been worth, from a log, with an interval and reasons.
 
-    Prints the value of the target policy at the start of an episode, with a 95 % interval. Says how
-    much of the log speaks about that policy: effective sample size, largest importance ratio and
-    coverage. Lists the features that carry the value, and what importance sampling, doubly robust
-    estimates and LSTD say for comparison.
+    Prints the value that an episode would have under the policy, with a 95 % interval, and the
+    difference to what was done. Says what the policy does, how much of the log speaks about it, which
+    columns carry the value, what other estimators find, and what speaks against the answer. With
+    --report it writes the same as a page for people who do not program.
 
-    If the log has no column behavior_prob (or ratio), the behaviour policy is estimated from the
-    actions by a cross-fitted, calibrated classifier.
+    The policy may be a rule in words, a column of probabilities, a model file or a Python function.
+    If the log does not say how probable its actions were (columns behavior_prob or ratio), this is
+    estimated from the actions.
 
     examples:
-      sparsetd evaluate log.parquet --target target_prob --report report.html
+      sparsetd evaluate log.parquet --target 'B if lactate > 2' --gamma 1 --report report.html
+      sparsetd evaluate log.parquet --target target_prob
       sparsetd evaluate log.csv --target policies:greedy --gamma 1
       sparsetd evaluate log.parquet --target behavior --all-features --json
       sparsetd evaluate log-shards --target target_prob --n-jobs 4 --checkpoint kept
@@ -164,8 +161,8 @@ def compare(args: Namespace, console: Console) -> Outcome:
     """Compare several policies on one log: values, all differences, which may be best.
 
     Prints the value of every policy and all their differences, with intervals that hold for all of them
-    at once; the set of policies that may be the best; and where they act differently and what that is
-    worth. The first policy is the one that the others are compared with.
+    at once, and names the policies that may be best. It also shows where they act differently and how
+    much of the difference comes from there. The other policies are compared with the first one.
 
     A policy is anything that 'sparsetd evaluate --target' takes. One rule with a range of thresholds in
     braces, without a name, stands for one policy per threshold.
@@ -254,13 +251,14 @@ def _groups(args: Namespace, n_parts: int) -> Any:
 def improve(args: Namespace, console: Console) -> Outcome:
     """Learn a better policy on one part of a log and test it once on the other.
 
-    The episodes are split. On one part several policies near the logged behaviour are learnt and one
-    is chosen; on the other it is tested once. That is done for several splits, and the median decides:
-    it is recommended only if it does better there than what was done, beyond chance. "No policy is
-    recommended" is an answer, not an error.
+    The episodes are split. On one part several policies near what was done are learnt and one of them
+    is chosen; on the other part it is tested once. That is done for several splits, and the median
+    decides: the policy is recommended only if it does better than what was done, beyond chance. "It is
+    not recommended" is an answer, not an error.
 
-    The policy is a small table of scores that can be read, saved, applied to new rows with 'sparsetd
-    predict', and named as a --target.
+    The policy is a small table of scores, one for each action. A score is a straight line in every
+    column, so it cannot bend at a threshold. You can read the table, save it, apply it to new rows with
+    'sparsetd predict', and name the file as a --target.
 
     examples:
       sparsetd improve log.parquet --out policy.sparsetd --report page.html
@@ -276,20 +274,9 @@ def improve(args: Namespace, console: Console) -> Outcome:
     if out is not None:
         model_file.save(result.policy, out, notes={"log": args.log, "recommended": result.recommended})
         lines = [f"policy: {out}"]
-    splits = {"learn": args.learn, "n_resamples": args.n_resamples, "random_state": args.random_state}
-    found = told(args, result, page, *lines, gamma=args.gamma, **splits)
+    settings = options.given(args, "gamma", "learn", "n_resamples", "random_state")
+    found = told(args, result, page, *lines, **settings)
     found.data.update(out=args.out)
-    return found
-
-
-def strengths(text: str) -> list[float]:
-    """Factors of at least 1, separated by commas."""
-    try:
-        found = [float(part) for part in text.split(",")]
-    except ValueError:
-        found = [0.0]
-    if not all(1 <= g < float("inf") for g in found):
-        raise ArgumentTypeError(f"must be numbers of at least 1, separated by commas, not '{text}'")
     return found
 
 
@@ -297,17 +284,17 @@ def strengths(text: str) -> list[float]:
     *options.LOG,
     options.PART,
     options.TARGET,
-    option("--confounding G,…", "the factors, each at least 1", strengths, FACTORS),
+    option("--confounding G,…", "the factors, each at least 1", options.factors, FACTORS),
     option("--kind", WHEN, KINDS, "every"),
     *options.REPORT,
     *JUDGING,
 )
 def sensitivity(args: Namespace, console: Console) -> Outcome:
-    """Bound the value of a policy if an unrecorded cause drove the logged actions.
+    """Ask how strong an unrecorded cause would have to be to change the answer.
 
     Suppose that a cause which nobody recorded changed the odds of the logged actions by up to a factor
-    of G (the marginal sensitivity model). This prints how low and how high the value could then be, and
-    its difference to what was done. G = 1 is the answer of 'sparsetd evaluate'.
+    of G (the marginal sensitivity model). This prints how low and how high the difference to what was
+    done could then be. G = 1 is the answer of 'sparsetd evaluate'.
 
     examples:
       sparsetd sensitivity log.parquet --target policies:mine

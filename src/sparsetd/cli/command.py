@@ -195,10 +195,12 @@ COMMANDS: tuple[Command | Deferred, ...] = (
     Deferred("prepare", "logs", "turn a raw table with text, dates and gaps into a log"),
     Deferred("shard", "logs", "split a log of any size into files of whole, sorted episodes"),
     Deferred("inspect", "logs", "say what a log was understood to be, what is missing, what looks wrong"),
-    Deferred("evaluate", "answers", "estimate the value of a target policy from a log, with an interval and reasons"),
+    Deferred(
+        "evaluate", "answers", "estimate what a policy would have been worth, from a log, with an interval and reasons"
+    ),
     Deferred("compare", "answers", "compare several policies on one log: values, all differences, which may be best"),
     Deferred("improve", "answers", "learn a better policy on one part of a log and test it once on the other"),
-    Deferred("sensitivity", "answers", "bound the value of a policy if an unrecorded cause drove the logged actions"),
+    Deferred("sensitivity", "answers", "ask how strong an unrecorded cause would have to be to change the answer"),
     Deferred("select", "models", "which features carry the value: the path of penalties and the choice"),
     Deferred("fit", "models", "learn a value function from a log and save it to a file"),
     Deferred("predict", "models", "values of the states of a log from a model file, or actions from a policy file"),

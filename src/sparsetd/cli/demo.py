@@ -80,7 +80,7 @@ def demo(args: Namespace, console: Console) -> Outcome:
     if drawn:
         check_figure_path(target)
     result = try_methods(Settings(samples=args.samples, seed=args.random_state), console.progress)
-    tables = [_section(problem, result.rows, console) for problem in result.problems]
+    tables = [_table(problem, result.rows, console) for problem in result.problems]
     value, (low, high), exact = result.evaluation.value, result.evaluation.interval, result.exact_value
     worth = f"estimated {value:.2f}, 95% interval {low:.2f} to {high:.2f}; exact {exact:.2f}"
     text = "\n\n".join([*tables, f"what is another policy worth?\n{worth}", LEGEND])
@@ -95,7 +95,7 @@ def demo(args: Namespace, console: Console) -> Outcome:
     return Outcome(text, data)
 
 
-def _section(problem: Problem, rows: Sequence[dict[str, Any]], console: Console) -> str:
+def _table(problem: Problem, rows: Sequence[dict[str, Any]], console: Console) -> str:
     mine = [row for row in rows if row["problem"] == problem.name]
     head = f"{problem.name}: {problem.question} ({problem.mdp.n_states} states, {problem.mdp.n_features} features)"
     return f"{head}\n{text_table(mine, COLUMNS, console.bold)}"
@@ -125,10 +125,6 @@ class Problem:
     log: Batch
     methods: Mapping[str, Any]
 
-    @property
-    def truth(self) -> Array:
-        return np.asarray(self.mdp.theta_star)
-
 
 @dataclass(frozen=True)
 class Result:
@@ -157,7 +153,7 @@ def try_methods(settings: Settings, progress: Progress = lambda _: None) -> Resu
                 warnings.simplefilter("ignore", ConvergenceWarning)  # that TD diverges is the point: the table says so
                 result.curves[problem.name, method] = _learn(estimator, problem)
             result.rows.append(_row(problem, method, estimator.coef_, _status(estimator, problem)))
-        result.rows.append(_row(problem, "exact", problem.truth, None))
+        result.rows.append(_row(problem, "exact", problem.mdp.theta_star, None))
     return result
 
 
@@ -207,12 +203,13 @@ def _learn(estimator: Any, problem: Problem) -> tuple[Array, Array]:
     errors = np.empty(len(seen))
     for i, (first, last) in enumerate(pairwise([0, *seen])):
         fit, some = estimator.partial_fit if streamed else estimator.fit, problem.log[first:last]
-        fit(some.phi, some.reward, some.phi_next, ratio=some.ratio, discount=some.discount, start=some.start)
+        fit(some.phi, some.reward, some.phi_next, **some.columns)
         errors[i] = exact_rmspbe(problem.mdp, estimator.coef_)
     return seen, errors
 
 
-def _row(problem: Problem, method: str, coef: Array, status: str | None) -> dict[str, Any]:
+def _row(problem: Problem, method: str, weights: Any, status: str | None) -> dict[str, Any]:
+    coef = np.asarray(weights)
     size = np.abs(coef)
     return {
         "problem": problem.name,
@@ -243,7 +240,7 @@ def _plot_curves(result: Result, name: str, axis: Any) -> None:
 
 
 def _plot_weights(problem: Problem, axis: Any) -> None:
-    truth = problem.truth
+    truth = np.asarray(problem.mdp.theta_star)
     order = np.argsort(-np.abs(truth), kind="stable")
     place = np.arange(1, len(order) + 1)
     axis.plot(place, problem.methods["LSTD"].coef_[order], ".", color=COLOURS["LSTD"], label="LSTD")

@@ -11,7 +11,7 @@ import numpy as np
 
 from sparsetd import logs
 from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
-from sparsetd.cli.options import COLUMNS, LOG, SIZES, SOURCES, at_least, check_output, seed_of
+from sparsetd.cli.options import COLUMNS, LOG, SIZES, SOURCES, at_least, check_output, given, seed_of
 from sparsetd.logs import sharding
 from sparsetd.logs.door import Log
 from sparsetd.logs.prepare import KEEP, MISSING, MessyLog
@@ -123,9 +123,9 @@ def prepare(args: Namespace, console: Console) -> Outcome:
     out = check_output(args.out, ".parquet", inputs=[args.log, args.like])
     assert out is not None
     roles = dict(args.column) | ({} if args.reward is None else {"reward": args.reward})
-    options = ("missing", "ends", "bandit", "drop", "keep", "na", "text", "dates", "encoding", "like")
+    names = ("missing", "ends", "bandit", "drop", "keep", "na", "text", "dates", "encoding", "like")
     try:
-        made = logs.prepare(args.log, **{name: getattr(args, name) for name in options}, **roles)
+        made = logs.prepare(args.log, **given(args, *names), **roles)
         log = made.transitions if "reward" in made.columns else f"{len(made)} rows without a reward"
     except MessyLog as mess:
         for problem in mess.problems:

@@ -172,8 +172,8 @@ def fit(args: Namespace, console: Console) -> Outcome:
     console.progress(f"fitting {type(estimator).__name__} to {what}")
     if whole and log.truncated.any():
         console.progress(
-            f"{log.truncated.sum():,} of {log.n_episodes:,} episodes were cut: their last rows have no known "
-            "successor, and unless a column holds it they are left out"
+            f"{log.truncated.sum():,} of {log.n_episodes:,} episodes were cut: unless columns hold the successors of "
+            f"their last rows, these are left out, and ends seem {log.truncated.sum() / len(log):.1%} more frequent"
         )
     if not whole:
         fit_shards(model, parts, checkpoint=args.checkpoint, warm_start=earlier is not None)
@@ -196,11 +196,8 @@ def fit(args: Namespace, console: Console) -> Outcome:
 def _earlier(args: Namespace) -> Any:
     """The model file that --init names, if the other options leave its settings alone."""
     from sparsetd import ValueFunction
-    from sparsetd.estimators import model_file
 
-    model = model_file.load(args.init)
-    if not isinstance(model, ValueFunction):
-        raise WrongInput(f"{args.init} holds a {type(model).__name__} without its feature map: use a file of 'fit'")
+    model, notes = _loaded(args.init, ValueFunction)
     given = {"--method": args.method, "--set": args.set, "--gamma": args.gamma, "--features": args.features}
     for name, value in given.items():
         if value:
@@ -208,10 +205,19 @@ def _earlier(args: Namespace) -> Any:
     if (model.n_actions_ is None) != (args.target is None):
         what = "state values: leave --target out" if model.n_actions_ is None else "action values: name --target too"
         raise WrongInput(f"{args.init} holds {what}")
-    buckets = model_file.read_notes(args.init).get("buckets")
-    if buckets and "buckets" not in dict(args.column):
-        args.column.append(("buckets", buckets))
+    if notes.get("buckets") and "buckets" not in dict(args.column):
+        args.column.append(("buckets", notes["buckets"]))
     return model
+
+
+def _loaded(path: str, *kinds: type) -> tuple[Any, dict[str, Any]]:
+    """The model of a file, if it is of one of these kinds, and the notes about how it was fitted."""
+    from sparsetd.estimators import model_file
+
+    model = model_file.load(path)
+    if not isinstance(model, kinds):
+        raise WrongInput(f"{path} holds a {type(model).__name__} without its feature map: use a file of 'sparsetd fit'")
+    return model, model_file.read_notes(path)
 
 
 def _export(model: Any, path: Path, notes: dict[str, Any]) -> None:
@@ -298,16 +304,11 @@ def predict(args: Namespace, _: Console) -> Outcome:
       sparsetd predict model.sparsetd new.csv --like log.parquet
     """
     from sparsetd import ValueFunction
-    from sparsetd.estimators import model_file
     from sparsetd.evaluation import ScorePolicy
 
     target = options.check_output(args.out, ".csv", inputs=[args.model, args.log])
-    model = model_file.load(args.model)
-    if not isinstance(model, (ValueFunction, ScorePolicy)):
-        raise WrongInput(
-            f"{args.model} holds a {type(model).__name__} without its feature map: write it with 'sparsetd fit'"
-        )
-    values, episode = _values(model, args)
+    model, notes = _loaded(args.model, ValueFunction, ScorePolicy)
+    values, episode = _values(model, notes, args)
     what = "actions" if isinstance(model, ScorePolicy) else "values"
     chosen = model.classes_[values.argmax(axis=1)].tolist() if isinstance(model, ScorePolicy) else None
     text = _csv(values, episode, chosen, getattr(model, "classes_", range(values.shape[-1])))
@@ -321,15 +322,12 @@ def predict(args: Namespace, _: Console) -> Outcome:
     return Outcome(text, {**data, "out": None if target is None else str(target)})
 
 
-def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
+def _values(model: Any, notes: Mapping[str, Any], args: Namespace) -> tuple[Any, list[Any]]:
     """Values and episodes of all rows in the file's own order: a value needs no rewards, successors or sorted rows."""
-    from sparsetd.estimators import model_file
-
     values: list[Any] = []
     episode: list[Any] = []
     known = {**manifest_of(args.log)["columns"], **dict(args.column)}
     asked = {role: names for role, names in known.items() if role in (*STATE, *SPARSE, *SIZES, "sql")}
-    notes = model_file.read_notes(args.model)  # how the model was fitted
     buckets, weights = notes.get("buckets"), notes.get("values")
     source = args.log if args.like is None else prepare(args.log, like=args.like).columns
     log = Log(source, **dict.fromkeys(OTHERS) | asked | ({"buckets": buckets} if buckets else {}))
@@ -341,26 +339,16 @@ def _values(model: Any, args: Namespace) -> tuple[Any, list[Any]]:
     for table in log:
         rows, ids = observed(table, log.schema), array(table, "episode")
         names = log.schema.names(rows.shape[1])
-        values.append(_of(model, in_order(rows, names, getattr(model, "feature_names_in_", None)), args.model))
+        values.append(_of(model, in_order(rows, names, getattr(model, "feature_names_in_", None))))
         episode += [] if ids is None else ids.tolist()
     return np.concatenate(values), episode
 
 
-def _of(model: Any, observation: Any, name: str) -> Any:
+def _of(model: Any, observation: Any) -> Any:
     """One value per row, one per action, or the probability of every action."""
     if callable(model):
         return model(observation)
-    if not issparse(observation):
-        _check_width(model, observation.shape[1], name)
     return model.value(observation) if model.n_actions_ is None else model.q(observation)
-
-
-def _check_width(model: Any, width: int, name: str) -> None:
-    if width != model.n_observed_:
-        raise WrongInput(
-            f"{name} was fitted to {model.n_observed_} observed columns, but the log has {width}: "
-            "select the same columns"
-        )
 
 
 def _harmless(entry: Any) -> Any:

@@ -5,6 +5,7 @@ An option is written once, as a constant; a command lists the options that it ta
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from argparse import Action, ArgumentError, ArgumentParser, ArgumentTypeError, Namespace
@@ -50,27 +51,26 @@ def at_least(smallest: int, largest: int = MOST) -> Callable[[str], int]:
     return convert
 
 
-def fraction(text: str) -> float:
-    """A number between 0 and 1."""
-    value = float(text) if is_number(text) else -1.0
-    if not 0 <= value <= 1:
-        raise ArgumentTypeError(f"must be a number between 0 and 1, not '{text}'")
-    return value
+def number(what: str, holds: Callable[[float], bool]) -> Callable[[str], float]:
+    """A number option; `what` says in an error which numbers `holds` lets pass."""
+
+    def convert(text: str) -> float:
+        if not (is_number(text) and holds(float(text))):
+            raise ArgumentTypeError(f"must be {what}, not '{text}'")
+        return float(text)
+
+    return convert
 
 
-def inside(text: str) -> float:
-    """A number strictly between 0 and 1."""
-    value = fraction(text)
-    if value in (0.0, 1.0):
-        raise ArgumentTypeError(f"must be a number strictly between 0 and 1, not '{text}'")
-    return value
+fraction = number("a number between 0 and 1", lambda value: 0 <= value <= 1)
+inside = number("a number strictly between 0 and 1", lambda value: 0 < value < 1)
+confident = number("a number above 0.5 and below 1, such as 0.99", lambda value: 0.5 < value < 1)
+factor = number("numbers of at least 1, separated by commas", lambda value: 1 <= value < math.inf)
 
 
-def confident(text: str) -> float:
-    """A number above a half and below 1."""
-    if (value := inside(text)) <= 0.5:
-        raise ArgumentTypeError(f"must be a number above 0.5 and below 1, such as 0.99, not '{text}'")
-    return value
+def factors(text: str) -> list[float]:
+    """Numbers of at least 1, separated by commas."""
+    return [factor(part.strip()) for part in text.split(",")]
 
 
 def assignment(shape: str, convert: Callable[[str], Any]) -> Callable[[str], tuple[str, Any]]:
@@ -158,6 +158,11 @@ def seed_of(what: str) -> Option:
 
 def n_resamples(what: str, default: int = 20) -> Option:
     return option("--n-resamples N", what, at_least(0), default)
+
+
+def given(args: Namespace, *names: str) -> dict[str, Any]:
+    """The options of these names, to be passed on as arguments of the same names."""
+    return {name: getattr(args, name) for name in names}
 
 
 def read_log(args: Namespace, *, sparse: bool = False, **columns: Any) -> Transitions:

@@ -11,7 +11,7 @@ import numpy as np
 from sparsetd._tools.progress import counter
 from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
 from sparsetd.cli.models import method_named, value_of
-from sparsetd.cli.options import GAMMA, N_JOBS, SOURCES, Assignments, assignment, at_least, seed_of
+from sparsetd.cli.options import GAMMA, N_JOBS, SOURCES, Assignments, assignment, at_least, given, seed_of
 from sparsetd.report.words import Column, text_table
 from sparsetd.sweeps.tasks import MOST
 
@@ -71,12 +71,7 @@ def sweep(args: Namespace, console: Console) -> Outcome:
         [method_named(name)(gamma=args.gamma) for name in args.method],
         dict(args.grid),
         _data(args),
-        n_runs=args.n_runs,
-        random_state=args.random_state,
-        metric=args.metric,
-        n_jobs=args.n_jobs,
-        backend=args.backend,
-        out=args.out,
+        **given(args, "n_runs", "random_state", "metric", "n_jobs", "backend", "out"),
         progress=counter("runs"),
         **({"n_rows": args.rows} if args.data in PROBLEMS else {}),
     )
