@@ -9,7 +9,8 @@ are torn apart and cross files. An episode ends after each row with probability 
 so that the value of a policy that takes action 1 with probability 0.7 is known: 0.35/(1 − 0.9γ).
 
 Prints seconds, CPU seconds and microseconds per row of every stage, the value beside
-the truth, and the peak memory of the driver and of the largest worker.
+the truth, and the peak memory of the driver and of the largest worker. With `--folder` the files stay there, and a run
+that was stopped goes on with those it finds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -70,17 +72,20 @@ def block(number: int) -> dict[str, Any]:
 
 
 def write(folder: Path, n_blocks: int) -> None:
-    """Write the log, half a block in this file and half in the next."""
+    """Write the files of the log that are not there yet: half a block in one file and half in the next."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    folder.mkdir()
-    held = None
+    table = lru_cache(maxsize=2)(lambda number: pa.table(block(number)))
+    folder.mkdir(exist_ok=True)
     for number in range(n_blocks + 1):
-        rows = pa.table(block(number)) if number < n_blocks else None
-        parts = [part for part in (held, None if rows is None else rows[: BLOCK // 2]) if part is not None]
-        pq.write_table(pa.concat_tables(parts), folder / f"{number:04d}.parquet", row_group_size=2**17)
-        held = None if rows is None else rows[BLOCK // 2 :]
+        path, unfinished = folder / f"{number:04d}.parquet", folder.parent / "unfinished.parquet"
+        if path.exists():
+            continue
+        parts = [table(number - 1)[BLOCK // 2 :]] if number else []
+        parts += [table(number)[: BLOCK // 2]] if number < n_blocks else []
+        pq.write_table(pa.concat_tables(parts), unfinished, row_group_size=2**17)
+        unfinished.rename(path)
 
 
 def peak(pid: int) -> float:
@@ -159,10 +164,10 @@ def main() -> None:
     parser.add_argument("--millions", type=int, default=10)
     parser.add_argument("--engine", choices=ENGINES, default="dask")
     parser.add_argument("--raw", action="store_true", help="evaluate the columns as they are, without a basis")
-    parser.add_argument("--folder", help="where the files go for the time of the run (default: a temporary folder)")
+    parser.add_argument("--folder", help="where the files go and stay (default: a temporary folder)")
     args = parser.parse_args()
     n_rows = args.millions * BLOCK
-    with tempfile.TemporaryDirectory(dir=args.folder) as name:
+    with nullcontext(args.folder) if args.folder else tempfile.TemporaryDirectory() as name:
         raw, parts = Path(name, "raw"), Path(name, "shards")
         write(raw, args.millions)
         said = subprocess.run(

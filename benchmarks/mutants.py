@@ -124,7 +124,12 @@ MUTANTS = (
         "np.max(c[penalised] / factor[penalised]",
     ),
     Mutant(PATHS, "c = np.abs(b - active.columns @ theta)", "c = b - active.columns @ theta"),
-    Mutant(PATHS, "coef[order] = thetas[-1]", "coef[sorted(order)] = thetas[-1]"),
+    Mutant(
+        PATHS,
+        "walk.indices.append(np.array(active.indices, dtype=np.intp))",
+        "walk.indices.append(np.sort(np.array(active.indices, dtype=np.intp)))",
+        "tests/solvers/test_omp.py",
+    ),
     Mutant(
         "solvers/linear_program.py",
         "used = np.flatnonzero(weight)",
@@ -198,7 +203,7 @@ MUTANTS = (
     # Logs and what is kept.
     Mutant("logs/rules.py", "taken = np.minimum(probability, left) * holds", "taken = probability * holds", RULE),
     Mutant("logs/rules.py", "return given, left + kept", "return given, left", RULE),
-    Mutant("logs/rules.py", "return (self.at(place) == 0) & ~self.missing(name)", "return self.at(place) == 0", RULE),
+    Mutant("logs/rules.py", " & (number == 1 or ~self.missing(name))", "", RULE),
     Mutant(
         "storage/cache.py", 'digest.update(f"{array.dtype.str}{array.shape}".encode())', 'digest.update(b"")', KEPT_WORK
     ),
@@ -245,6 +250,12 @@ MUTANTS = (
         'return np.searchsorted(cuts, hashes, side="right")',
         'return np.searchsorted(cuts, hashes, side="left")',
         "tests/logs/test_partition.py",
+    ),
+    Mutant(
+        "control/learners.py",
+        "np.asarray(np.sum(weights * phi, axis=1))",
+        "np.asarray(weights @ phi)",
+        "tests/control/test_table_learners.py",
     ),
     Mutant(
         "features/featurize.py",

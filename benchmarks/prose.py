@@ -35,7 +35,19 @@ PATTERNS = {
     "the words `but for` are old-fashioned": r"(?<!, )\bbut for\b|\b([Aa]ll|[Ee]very|[Nn]one)\b[^.;]*, but for\b",
     "an adverb comes from a contract": r"\b(there|where|here)(of|in|by)\b",
     "the words `say otherwise of` are a riddle": r"\b(says?|said) (nothing|anything) of\b|\botherwise of\b",
-    "a verb stands before its subject": r"(^|, |; )[Nn]or (is|are|does|do|can|may|has|have|will|would) ",
+    "a verb stands before its subject": (
+        r"(^|, |; )([Nn]or|and so) (is|are|was|were|does|do|did|can|may|has|have|will|would) "
+    ),
+    "the word `away` is torn from its verb": r"\b[Ee]xplain(s|ed)? (?!away)[^.,;:]{3,90} away\b",
+    "a clause hangs on a preposition and its 'whose'": r"\b(in|of|by|with|from|on) whose\b",
+    "the words `nothing but` are a riddle": r"\bnothing but\b",
+    "a participle has no subject": (
+        r"^(Killed|Given|Left|Asked|Held|Seen|Taken)\b(?!-)[^,.:]{0,60}, (the|a|an|it|they|we|you) "
+    ),
+    "the subject is a clause that ends with a preposition": (
+        r"^What [^?.,]{1,60} (by|of|for|from|with) (is|are|was|were)\b"
+    ),
+    "the words `as … as its use` are a riddle": r"\bas \w+ as its use\b",
 }
 STOP_WORDS = frozenset(("a", "an", "the", "of", "and", "or", "to", "in", "for", "with", "from", "by", "is", "are"))
 

@@ -4,8 +4,8 @@
     python -m benchmarks trust --list                 names the cells and what is wrong with them
     python -m benchmarks trust --logs 0 --out F       only prints the table of rows that F holds
 
-Each cell is a problem whose answer is known exactly, at one setting. For each of its logs `evaluate` is asked, and so
-is LSTD with the features it kept ("selected") and with all of them ("all"). The first logs of each cell are asked again
+Each cell is a problem whose answer is known exactly, at one setting. For each of its logs `evaluate` is asked, and LSTD
+too, with the features it kept ("selected") and with all of them ("all"). The first logs of each cell are asked again
 with the episodes in another order and with the columns in other units (10⁻⁶ to 10⁶). `--out` keeps a line for every
 log: a run that was stopped goes on where it was.
 """
