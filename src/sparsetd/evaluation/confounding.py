@@ -42,6 +42,7 @@ SWEEPS = 4  # rounds of a fixed point: the weights follow from the value functio
 SETTLED = 0.02  # sweeps for Γ* end when the value moves by no more than this share of the whole
 MAJORISED = 15  # least-squares problems for one quantile regression
 FITTED = 2_000  # rows of an action to which its quantile is fitted
+HELD = 1e-6  # ridge of this fit: with less, rounding by the order of the rows shows where columns depend on each other
 ROWS_EACH = 20  # rows that every column of this fit needs: a quantile that follows its rows leaves no room for a cause
 TRIED = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)  # Γ at which Γ* is looked for
 COMPARED = 3  # recorded columns whose strength is shown
@@ -200,7 +201,7 @@ def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau:
         for _ in range(MAJORISED):
             pull = c / (near + np.abs(y - phi @ beta))
             pulled = phi * np.sqrt(pull)[:, None]
-            gram = pulled.T @ pulled + 1e-9 * pull.sum() * np.eye(phi.shape[1])  # of one array: BLAS forms half of it
+            gram = pulled.T @ pulled + HELD * pull.sum() * np.eye(phi.shape[1])  # of one array: BLAS forms half of it
             beta = np.linalg.solve(gram, phi.T @ (pull * y + (2 * tau - 1) * c))
         q[taken] = states[np.ix_(taken, used)] @ beta
     return q
