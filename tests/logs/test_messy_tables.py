@@ -680,7 +680,7 @@ def test_a_folder_of_exports_is_read_like_one_and_rows_are_counted_in_their_file
     said(made.notes, "out of order in 1 row (first row 3 of mar.csv)", "is missing in 1 row (first row 3 of jan.csv)")
     (tmp_path / "apr.csv").write_text("patient;day;x;treatment\np3;1;2,5;none\n", encoding="utf-8")
     with pytest.raises(
-        ValueError, match="`outcome` is not in all parts of the source .jan.csv differs.: give every part"
+        ValueError, match=r"`outcome` is not in all parts of the source .jan.csv differs.: give every part"
     ):
         prepare(tmp_path)
 
