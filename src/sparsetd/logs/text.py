@@ -218,13 +218,13 @@ class Csv:
         row = re.match(r"CSV parse error: Row #(\d+): Expected \d+ columns, got (\d+)", str(error))
         if row is not None:
             fields = f"{row[2]} fields but the header names {len(self.names)} columns"
-            raise ValueError(f"Row {nth(int(row[1]) - 1)} has {fields}: correct the row.")
+            raise ValueError(f"Row {nth(int(row[1]) - 1)} has {fields}: correct the row.") from None
         found = re.match(r"In CSV column #(\d+): .*CSV conversion error", str(error))
         name = self.names[int(found[1])] if found else None
         if "invalid UTF8" in str(error):
-            raise _not_utf8(self.path, f"`{name}`")
+            raise _not_utf8(self.path, f"`{name}`") from None
         if name is None or name not in kinds or kinds[name] == _TEXT:
-            raise _invalid(self.path, error)
+            raise _invalid(self.path, error) from None
         return name
 
     def _column(self, column: Any, as_text: bool) -> Any:
