@@ -261,10 +261,9 @@ def names_of(names: Sequence[str] | None, width: int) -> tuple[str, ...] | None:
     out = tuple(str(name) for name in names)
     if len(out) != width:
         raise ValueError(f"`names` has {len(out)} entries for {width} observation columns: name every column once.")
-    first = {name: i for i, name in reversed([*enumerate(out)])}
-    for i, name in enumerate(out):
-        if first[name] != i:
-            raise ValueError(f"`names` must be distinct, but entry {i} repeats {name!r}: rename one of the columns.")
+    if len(set(out)) < width:
+        i, name = next((i, name) for i, name in enumerate(out) if name in out[:i])
+        raise ValueError(f"`names` must be distinct, but entry {i} repeats {name!r}: rename one of the columns.")
     return out
 
 
@@ -312,8 +311,9 @@ def filled_in(s: Array, successor: Array) -> Array:
         return successor
     if not all_moderate(successor):
         successor = np.where(rowwise(immoderate(successor))[:, None], s, successor)
-    if s.dtype.kind == "i" and successor.dtype.kind == "f" and np.all(_is_integer(successor)):
-        successor = successor.astype(s.dtype)  # a missing value had turned integers into floats
+    if s.dtype.kind == "i" and successor.dtype.kind == "f":  # a missing value may have turned integers into floats
+        whole = (successor == np.rint(successor)) & (np.abs(successor) < 2.0**63)
+        return successor.astype(s.dtype) if whole.all() else successor
     return successor
 
 
@@ -325,11 +325,6 @@ def next_rows(s: Array, last: Mask) -> Array:
     successor[:-1] = s[1:]
     successor[last] = s[last]
     return successor
-
-
-def _is_integer(values: Array) -> Mask:
-    """A mask of the floats that are whole numbers and fit into int64."""
-    return np.asarray((values == np.rint(values)) & (np.abs(values) < 2.0**63))
 
 
 def ratios(

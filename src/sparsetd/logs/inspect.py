@@ -61,11 +61,8 @@ class Inspection:
         if self.error is not None:
             return f"{self.source}\n\nCannot be read\n  {self.error}\n"
         parts = [self.source]
-        for title, sentences in (
-            ("Understood", self.understood),
-            ("Missing", self.missing),
-            ("Looks wrong", self.suspicious),
-        ):
+        titles = {"Understood": self.understood, "Missing": self.missing, "Looks wrong": self.suspicious}
+        for title, sentences in titles.items():
             lines = [f"  {sentence[0].upper()}{sentence[1:]}" for sentence in sentences] or ["  Nothing."]
             parts.append("\n".join([title, *lines]))
         return "\n\n".join(parts) + "\n"

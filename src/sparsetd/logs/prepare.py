@@ -300,17 +300,15 @@ def _outcome(spec: str, names: Sequence[str], table: Table) -> tuple[str, dict[s
 
 def _give_hints(table: Table, asked: Mapping[str, Any], known: Mapping[str, Any]) -> None:
     """Tell every column how it is written, as far as the options, the other columns or an earlier table say it."""
-    texts = [column for column in table.columns.values() if any(map(_has_decimal_comma, column.cells))]
-    commas = any(column.reading.how.get("comma") for column in texts)
+    commas = False  # whether a column holds numbers that can only have decimal commas
+    for column in table.columns.values():
+        some = any(isinstance(one, str) and DECIMAL_COMMA.fullmatch(one) for one in column.cells)
+        commas = commas or (some and column.reading.how.get("comma", False))
     hints: dict[str, Any] = {"comma_likely": table.comma_likely, "commas": commas}
     hints |= {} if asked["dates"] is None else {"day_first": asked["dates"] == "day-first"}
     for name, column in table.columns.items():
         kind = {"kind": "text"} if name in (asked["text"] or ()) else {}
         table.columns[name] = replace(column, known={**hints, **kind, **known.get("columns", {}).get(name, {})})
-
-
-def _has_decimal_comma(one: Any) -> bool:
-    return isinstance(one, str) and DECIMAL_COMMA.fullmatch(one) is not None
 
 
 def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapping[str, Any]) -> dict[str, Any]:
@@ -322,7 +320,8 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
     if "time" not in named and bandit:
         table.roles.pop("time", None)
     elif "time" not in named and "time" not in table.roles and "episode" in table.roles and not known:
-        dated = [column.name for column in table.free if _is_date(column) and _varies(column, table.group)]
+        dates = [column for column in table.free if column.reading.kind == "time" and not column.reading.bad]
+        dated = [column.name for column in dates if _varies(column, table.group)]
         if len(dated) > 1:
             which = " or ".join(option("--column", f"time={name}") for name in dated)
             table.problems.append(f"Several columns may say when a row happened: name it with {which}.")
@@ -340,10 +339,6 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
         table.problem(f"`{name}`, the time, is no number and no date", np.isnan(times), "correct it")
     _sort(table, times)
     return raw_columns.written_as(reading)
-
-
-def _is_date(column: Column) -> bool:
-    return column.reading.kind == "time" and not column.reading.bad
 
 
 def _varies(column: Column, group: Array) -> bool:
@@ -422,16 +417,18 @@ def _reward(table: Table, column: Column) -> Array:
     if not table.worth:
         raw_columns.say_how(column, column.reading, table)
     values, gaps, last = column.spread(_worth(table, column)), column.gaps, table.last
-    if np.isnan(values[~gaps]).any():
-        return np.zeros(len(values))
     several = "episode" in table.roles and not last.all()
+    only_at_ends = several and bool(gaps.any() and gaps[~last].all())
+    if np.isnan(values[~gaps]).any():
+        table.has_outcome = only_at_ends
+        return np.zeros(len(values))
     in_words = column.reading.kind != "number" or bool(table.worth)
     constant = bool((np.diff(values)[~last[:-1]] == 0).all())
     if several and in_words and constant and "outcome" not in table.keep:
         table.done.append(f"`{column.name}` is the same in all rows of an episode: it counts once, in the last.")
         table.has_outcome = True
         return np.where(last, values, 0.0)
-    if gaps.any() and several and not (~gaps & ~last).any():
+    if only_at_ends:
         table.done.append(f"`{column.name}` stands in the last rows of episodes only: it is 0 before.")
         table.has_outcome, gaps = True, gaps & last
     if gaps.any():

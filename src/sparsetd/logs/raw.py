@@ -199,6 +199,8 @@ def raw_table(source: Any, encoding: str | None = None) -> Table:
 
 
 def _joined(name: str, parts: Sequence[Column]) -> Column:
+    if len(parts) == 1:
+        return parts[0]
     begins = np.cumsum([0, *(len(part.cells) for part in parts)])
     codes = [part.codes + begin for part, begin in zip(parts, begins[:-1], strict=True)]
     return Column.coded(name, [one for part in parts for one in part.cells], np.concatenate(codes))

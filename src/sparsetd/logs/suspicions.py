@@ -126,8 +126,8 @@ def odd_ratios(t: Transitions) -> Iterator[str]:
         why = "some probabilities are not those of the logged action"
         why = f"the target does what was never logged, or {why}" if mean < 1 else why
         yield (
-            "the ratios target/behaviour (the probability of the logged action under the target policy, divided by that "
-            f"under the policy that took it) average {mean:.3g} where they should average 1: {why}."
+            "the ratios target/behaviour (the probability of the logged action under the target policy, divided by "
+            f"that under the policy that took it) average {mean:.3g} where they should average 1: {why}."
         )
     share = float(ratio.sum() ** 2 / (ratio**2).sum() / len(ratio)) if ratio.any() else 0.0
     if not ratio.any():

@@ -104,38 +104,32 @@ class Csv:
 
         Rows are counted as a spreadsheet does: the header is row 1. Blank ones are left out.
         """
-        schema = pa.schema(dict.fromkeys(self.names, _TEXT))
-        tables, numbers, odd, n = [schema.empty_table()], [np.zeros(0, int)], list[int](), self.n_head
-        for block in filter(None, self._blocks()):
-            skipped: dict[int, list[str]] = {}
-            table = self._whole_rows(block, skipped)
-            whole = np.delete(np.arange(len(table) + len(skipped)), np.array([*skipped], int) - 1)
-            mended = {i: fields for i, fields in skipped.items() if len(fields) == len(self.names)}
-            columns = {name: [fields[j] for fields in mended.values()] for j, name in enumerate(self.names)}
-            tables += [table, pa.table(columns, schema)]
-            numbers += [n + 1 + whole, n + np.array([*mended], int)]
-            odd += [n + i for i, fields in skipped.items() if i not in mended and any(map(str.strip, fields))]
-            n += len(table) + len(skipped)
-        table, number = pa.concat_tables(tables).unify_dictionaries().combine_chunks(), np.concatenate(numbers)
-        kept = np.flatnonzero(~np.logical_and.reduce([_blank(column) for column in table.columns]))
-        kept = kept[np.argsort(number[kept], kind="stable")]
-        return table.take(pa.array(kept)), number[kept], odd
-
-    def _whole_rows(self, block: bytes, skipped: dict[int, list[str]]) -> Any:
-        """The cells of a block as text; rows with more or fewer fields than the header are put into `skipped`.
-
-        Some of these are blank, or only end in separators.
-        """
+        schema, skipped = pa.schema(dict.fromkeys(self.names, _TEXT)), dict[int, list[str]]()
 
         def handle(row: Any) -> str:
             record = next(_lines_of(row.text, self.separator, strict=False), [])
             skipped[row.number] = _without_end(record, len(self.names))
             return "skip"
 
+        rows = b"".join(self._blocks())
         try:
-            return self._read(block, self.names, dict.fromkeys(self.names, _TEXT), handle)
+            table = self._read(rows, self.names, dict(zip(schema.names, schema.types, strict=True)), handle)
         except pa.ArrowInvalid as error:
             raise _invalid(self.path, error) from None
+        whole = np.delete(np.arange(len(table) + len(skipped)) + 1, np.array([*skipped], int) - 1)
+        mended = {i: fields for i, fields in skipped.items() if len(fields) == len(self.names)}  # without empty ends
+        columns = {name: [fields[j] for fields in mended.values()] for j, name in enumerate(self.names)}
+        table = pa.concat_tables([table, pa.table(columns, schema)]).unify_dictionaries().combine_chunks()
+        number = self.n_head + np.append(whole, np.array([*mended], int))
+        filled = np.zeros(len(table), dtype=bool)
+        for column in table.columns:
+            cells = column.combine_chunks()
+            has_text = np.array([bool(text.strip()) for text in cells.dictionary.to_pylist()], dtype=bool)
+            filled |= has_text[np.asarray(cells.indices)]
+        kept = np.argsort(number, kind="stable")
+        kept = kept[filled[kept]]
+        odd = [self.n_head + i for i in skipped if i not in mended and any(map(str.strip, skipped[i]))]
+        return table.take(pa.array(kept)), number[kept], odd
 
     def batches(self, columns: Sequence[str], rows: int, texts: Sequence[str]) -> Generator[Raw]:
         """The columns, so many rows at a time; those in `texts` as they stand, all others as numbers or lists."""
@@ -204,11 +198,14 @@ class Csv:
         """The columns of a block; with `odd`, which is called for rows of another length, blank lines are rows too."""
         from pyarrow import csv as arrow_csv
 
+        if not block:
+            return pa.schema(kinds).empty_table()
+        size = min(len(block), 2 * MAX_LINE) + 1  # a block is shorter, but all rows of a file may be longer
         wanted = {"include_columns": list(columns), "column_types": kinds, "null_values": [] if odd else _NULLS}
         lines = {"ignore_empty_lines": odd is None, "invalid_row_handler": odd}
         return arrow_csv.read_csv(
             pa.py_buffer(block),
-            arrow_csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=self.names),
+            arrow_csv.ReadOptions(use_threads=False, block_size=size, column_names=self.names),
             arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True, **lines),
             arrow_csv.ConvertOptions(**wanted),
         )
@@ -229,8 +226,11 @@ class Csv:
 
     def _column(self, column: Any, as_text: bool) -> Any:
         """Numbers as pyarrow read them. Text, words and dates are parsed here, or stay text."""
-        if as_text:
-            return _present(column.combine_chunks())
+        if as_text:  # ids stay as they stand, except empty cells and words such as NA
+            ids = column.combine_chunks()
+            absent = np.array([text.strip().lower() in _MISSING for text in ids.dictionary.to_pylist()], dtype=bool)
+            places = pa.array(np.arange(len(absent), dtype=np.int32), mask=absent)
+            return pa.DictionaryArray.from_arrays(places.take(ids.indices), ids.dictionary)
         if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             return column.combine_chunks()
         if pa.types.is_binary(column.type):
@@ -242,20 +242,6 @@ def _without_end(record: list[str], least: int) -> list[str]:
     """A record without the empty fields that a separator at the end of a line makes."""
     filled = [i + 1 for i, field in enumerate(record) if field.strip()]
     return record[: max([least, *filled])]
-
-
-def _blank(column: Any) -> Array:
-    """A mask of the cells without text."""
-    cells = column.combine_chunks()
-    empty = [not text.strip() for text in cells.dictionary.to_pylist()]
-    return np.array(empty, bool)[np.asarray(cells.indices)]
-
-
-def _present(ids: Any) -> Any:
-    """Ids as they stand, with nulls for empty cells and for words such as NA."""
-    absent = np.array([text.strip().lower() in _MISSING for text in ids.dictionary.to_pylist()], bool)
-    places = pa.array(np.arange(len(absent), dtype=np.int32), mask=absent)
-    return pa.DictionaryArray.from_arrays(places.take(ids.indices), ids.dictionary)
 
 
 def _invalid(path: Path, error: Exception) -> ValueError:
@@ -276,10 +262,7 @@ def _parsed(column: Any) -> Array:
     column = column.unify_dictionaries().combine_chunks()
     distinct = [*map(_entry, column.dictionary.to_pylist()), *([np.nan] if column.null_count else [])]
     codes = np.asarray(column.indices.cast("int64").fill_null(len(distinct) - 1))
-    kinds = {type(entry) for entry in distinct}
-    if kinds <= {int, float}:
-        return np.array(distinct, dtype=np.int64 if kinds == {int} else np.float64)[codes]
-    return objects(distinct)[codes]
+    return np.asarray(typed(distinct, as_text=False)[codes])
 
 
 def _entry(text: str) -> Any:
