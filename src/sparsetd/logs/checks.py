@@ -327,24 +327,17 @@ def next_rows(s: Array, last: Mask) -> Array:
     return successor
 
 
-def ratios(
-    name: str,
-    values: Any,
-    n: int,
-    behavior_prob: Array | None,
-    target_prob: Array | None,
-    behavior: str | None = "behavior_prob",
-) -> Array | None:
+def ratios(name: str, values: Any, n: int, mu: Array | None, pi: Array | None, mu_name: str | None) -> Array | None:
     """π/μ: finite, non-negative, and equal to the two probabilities' quotient where all three are given.
 
     A probability may be so small that π/μ is infinite: then it is a rounding error, or none at all.
     """
     quotient = None
-    if behavior_prob is not None and target_prob is not None:
+    if mu is not None and pi is not None:
         with np.errstate(over="ignore"):
-            quotient = target_prob / behavior_prob
+            quotient = pi / mu
         remedy = "correct the probability or drop the row"
-        refuse(str(behavior), ~np.isfinite(quotient), behavior_prob, "large enough to divide by", remedy)
+        refuse(str(mu_name), ~np.isfinite(quotient), mu, "large enough to divide by", remedy)
     if values is None:
         return None
     ratio = column(name, values, n).astype(np.float64, copy=False)
@@ -396,7 +389,9 @@ def _from_arrow(name: str, column: Any) -> Array:
         return _matrix(name, column)
     try:
         if pa.types.is_dictionary(column.type):
-            values = np.concatenate([_looked_up(chunk) for chunk in column.chunks])
+            values = np.concatenate(
+                [looked_up(one.dictionary.to_numpy(zero_copy_only=False), one) for one in column.chunks]
+            )
         elif pa.types.is_decimal(column.type):  # directly, some would be the float beside the nearest
             values = column.cast(pa.string()).cast(pa.float64()).to_numpy()
         else:
@@ -412,9 +407,8 @@ def _from_arrow(name: str, column: Any) -> Array:
     return np.asarray(values, dtype=object) if values.dtype.kind in "US" else values
 
 
-def _looked_up(column: Any) -> Array:
-    """Entries of a dictionary-encoded column; equal ones are one object, so that a long text is in memory once."""
-    values = column.dictionary.to_numpy(zero_copy_only=False)
+def looked_up(values: Array, column: Any) -> Array:
+    """The values of a dictionary-encoded column; equal ones are one object, so that a long text is in memory once."""
     if column.null_count:
         values = np.append(values, [None if values.dtype.kind == "O" else np.nan])
     return np.asarray(values[np.asarray(column.indices.cast("int64").fill_null(len(column.dictionary)))])

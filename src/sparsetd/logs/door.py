@@ -132,7 +132,7 @@ def checked(raw: Raw, schema: Schema, told: int = TOLD) -> pa.Table:
         "step": look.at("step", checks.steps),
         "behavior_prob": mu,
         "target_prob": pi,
-        "ratio": look.at("ratio", checks.ratios, behavior_prob=mu, target_prob=pi, behavior=schema.behavior_prob),
+        "ratio": look.at("ratio", checks.ratios, mu=mu, pi=pi, mu_name=schema.behavior_prob),
         "episode": look.ids("episode"),
         "group": look.ids("group"),
     }

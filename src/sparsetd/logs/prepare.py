@@ -231,7 +231,7 @@ def _choose(table: Table, asked: Mapping[str, Any], kept: Container[Any], known:
     earlier table had are left.
     """
     gone = set(map(folded, asked["na"] or ()))
-    for name, column in table.columns.items():
+    for name, column in table.columns.items() if gone else ():
         cells = [None if isinstance(one, str) and folded(one) in gone else one for one in column.cells]
         table.columns[name] = replace(column, cells=cells)
     index = [name for name, column in table.columns.items() if raw_columns.counts_rows(column)]

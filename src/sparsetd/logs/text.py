@@ -12,7 +12,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparsetd.logs.checks import Array, counted_from, id_text, nth, objects, reason, show
+from sparsetd.logs.checks import Array, counted_from, id_text, looked_up, nth, objects, reason, show
 from sparsetd.logs.encodings import UTF8, encoding_of
 from sparsetd.logs.files import Opened, Raw
 from sparsetd.logs.schema import check_names
@@ -192,9 +192,7 @@ class Csv:
             return self._read(block, columns, kinds | dict.fromkeys(whole, _TEXT))
         return table
 
-    def _read(
-        self, block: bytes, columns: Sequence[str], kinds: dict[str, Any], odd: Callable[[Any], str] | None = None
-    ) -> Any:
+    def _read(self, block: bytes, columns: Sequence[str], kinds: dict[str, Any], odd: Any = None) -> Any:
         """The columns of a block; with `odd`, which is called for rows of another length, blank lines are rows too."""
         from pyarrow import csv as arrow_csv
 
@@ -260,9 +258,7 @@ def _parsed(column: Any) -> Array:
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.string()).dictionary_encode()
     column = column.unify_dictionaries().combine_chunks()
-    distinct = [*map(_entry, column.dictionary.to_pylist()), *([np.nan] if column.null_count else [])]
-    codes = np.asarray(column.indices.cast("int64").fill_null(len(distinct) - 1))
-    return np.asarray(typed(distinct, as_text=False)[codes])
+    return looked_up(typed([*map(_entry, column.dictionary.to_pylist())], as_text=False), column)
 
 
 def _entry(text: str) -> Any:
