@@ -315,8 +315,9 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
     """Put the rows of an episode together, in the order of time, without copies; return how times are written."""
     if "episode" in table.roles:
         column = table.columns[table.roles["episode"]]
-        place = {name: code for code, name in reversed(list(enumerate(_ids(column))))}  # 7 and "7" are one episode
-        table.group = column.spread([place[name] for name in _ids(column)])
+        ids = _ids(column)
+        place = {name: code for code, name in reversed([*enumerate(ids)])}  # 7 and "7" are one episode
+        table.group = column.spread([place[name] for name in ids])
     if "time" not in named and bandit:
         table.roles.pop("time", None)
     elif "time" not in named and "time" not in table.roles and "episode" in table.roles and not known:
@@ -409,7 +410,7 @@ def _columns_with_roles(table: Table, actions: Sequence[str]) -> tuple[dict[str,
 
 def _ids(column: Column) -> list[str]:
     """The text of every distinct id; that of a gap is empty."""
-    return ["" if one is None else id_text(one) for one in column.cells]
+    return [one if isinstance(one, str) else id_text("" if one is None else one) for one in column.cells]
 
 
 def _reward(table: Table, column: Column) -> Array:
