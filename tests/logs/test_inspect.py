@@ -80,11 +80,14 @@ PLANTED: list[tuple[Callable[[dict[str, Any]], dict[str, Any]], str]] = [
     (lambda c: shift_rewards(c, 1), "the first reward of all 120 episodes is 0"),
     (lambda c: shift_rewards(c, 1), "look shifted by one row"),
     (lambda c: shift_rewards(c, -1), "look shifted by one row"),
-    (lambda c: {**c, "target_prob": np.minimum(1, 2 * c["target_prob"])}, "the ratios target/behaviour average"),
+    (lambda c: {**c, "target_prob": np.minimum(1, 2 * c["target_prob"])}, "average 1.82 where they should average 1"),
     (lambda c: {**c, "behavior_prob": 0 * c["reward"] + 1}, "`behavior_prob` is 1 in every row although 2"),
     (lambda c: {**c, "behavior_prob": c["behavior_prob"] ** 4}, "1/`behavior_prob` averages"),
     (lambda c: {**c, "target_prob": 0.0 * c["reward"]}, "every ratio target/behaviour is 0"),
-    (lambda c: {**c, "target_prob": (np.arange(len(c["step"])) % 40 == 0) * 0.5}, "the ratios are very uneven"),
+    (
+        lambda c: {**c, "target_prob": (np.arange(len(c["step"])) % 40 == 0) * 0.5},
+        "a few rows carry nearly all the weight",
+    ),
     (lambda c: {**c, "obs_z": 0 * c["reward"], "next_obs_z": 0 * c["reward"]}, "never change (the first is z)"),
     (lambda c: {**c, **small_and_large(c)}, "differ in scale by a factor of 1e+07"),
     (lambda c: {**c, "reward": 0 * c["reward"]}, "the reward is 0 in every row"),
@@ -150,7 +153,7 @@ def test_geometric_episode_lengths_are_no_time_limit() -> None:
     terminated = rng.random(4000) < 0.1
     x = rng.normal(size=4001)
     t = Transitions.from_arrays(x[:-1], rng.normal(size=4000), x[1:], terminated=terminated)
-    assert CHECKS[0](t) is None
+    assert not any("time limit" in sentence for check in CHECKS for sentence in check(t))
 
 
 def test_what_is_missing_is_said_with_its_consequence() -> None:
@@ -205,12 +208,12 @@ def test_continuous_actions_are_described() -> None:
     assert "Actions of 2 numbers" in str(report)
 
 
-@pytest.mark.parametrize(("n", "suspected"), [(1, []), (6, ["constant_reward"])])
+@pytest.mark.parametrize(("n", "suspected"), [(1, []), (6, ["columns_that_say_little"])])
 def test_episodes_of_one_row_are_not_suspicious(n: int, suspected: list[str]) -> None:
     bare = Transitions.from_arrays(np.arange(n), np.zeros(n), np.arange(n), start=np.ones(n))
     full = replace(bare, action=np.zeros(n, dtype=int), behavior_prob=np.ones(n), target_prob=np.ones(n))
     for log in (bare, full):
-        assert [check.__name__ for check in CHECKS if check(log)] == suspected
+        assert [check.__name__ for check in CHECKS if list(check(log))] == suspected
 
 
 def test_what_prepare_would_have_repaired_is_found_in_a_log() -> None:
@@ -236,10 +239,10 @@ def test_what_prepare_would_have_repaired_is_found_in_a_log() -> None:
 def test_names_that_differ_in_case_only_are_found() -> None:
     raw = {"x": [1.0, 2, 3, 4], "ward": ["A", "B", "a", "b"], "arm": ["no", "No", "yes", "no"], "reward": [0, 1, 0, 1]}
     kept = prepare(raw, bandit=True, keep=["names"])
-    found = [check(kept.transitions) for check in CHECKS]
-    assert any("'No' and 'no' differ in case" in sentence for sentence in found if sentence)
-    joined = [check(prepare(raw, bandit=True).transitions) for check in CHECKS]
-    assert not any("differ in case" in sentence for sentence in joined if sentence)
+    found = [sentence for check in CHECKS for sentence in check(kept.transitions)]
+    assert any("'No' and 'no' differ in case" in sentence for sentence in found)
+    joined = [sentence for check in CHECKS for sentence in check(prepare(raw, bandit=True).transitions)]
+    assert not any("differ in case" in sentence for sentence in joined)
 
 
 def test_the_bias_of_rows_without_a_successor_is_said_as_it_is() -> None:

@@ -28,13 +28,13 @@ from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.misfit import CERTAIN, MATTERS, SURE, TOGETHER, Misfit, matters
 from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.logs import Transitions, suspicions
+from sparsetd.logs.suspicions import Check
 from sparsetd.system import Array
 
 Severity = Literal["note", "amber", "red"]
 # The result of a test: nothing, a severity, or a severity with the further numbers that the sentence names.
 Finding = Severity | tuple[Severity, dict[str, Any]] | None
 Test = Callable[["Evidence"], Finding]
-Check = Callable[[Transitions], str | None]
 ORDER: tuple[Severity, ...] = ("note", "amber", "red")
 
 SAID_UNSEEN, MUCH_UNSEEN, MOST_UNSEEN = 0.05, 0.2, 0.5  # mean discount at which episodes were cut (0: none was)
@@ -540,7 +540,7 @@ def repeated_episodes(e: Evidence) -> Finding:
 
     Do: Remove the copies from the log: `sparsetd prepare` does so.
     """
-    if e.digests is None or (sentence := suspicions.copied(e.digests)) is None:
+    if e.digests is None or (sentence := next(suspicions.copied(e.digests), None)) is None:
         return None
     few = len(np.unique(e.digests[0])) > (1 - MANY_COPIES) * e.digests.shape[1]
     return "amber" if few else "red", {"found": _capital(sentence)}
@@ -646,7 +646,7 @@ def suspected_in(log: Transitions, estimated: bool) -> dict[str, str]:
     out = {}
     for check in CHECKED[:-1] if estimated else CHECKED:
         with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest have no mean
-            sentence = check(some)
+            sentence = next(check(some), None)
         if sentence:
             out[check.__name__] = sentence
     return out

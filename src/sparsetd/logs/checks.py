@@ -68,9 +68,9 @@ def refuse(name: str, bad: Mask, values: Array, rule: str, remedy: str) -> None:
 
 def numbers(name: str, values: Any) -> Array:
     """`values` as a native array of int64, float32 or float64; booleans become int64, numeric objects float64."""
-    array = _as_array(name, values)
+    array = array_of(name, values)
     if array.dtype.kind in "OUSTV":
-        array = _from_objects(name, array)
+        array = _from_objects(name, _unpacked(name, array))
     if array.dtype.kind in "mM":
         raise TypeError(f"`{name}` holds dates or durations from row {nth(0)} on: turn them into numbers like seconds.")
     if array.dtype.kind == "c":
@@ -78,46 +78,35 @@ def numbers(name: str, values: Any) -> Array:
         array = array.real
     if array.dtype.kind == "u" and array.dtype.itemsize == 8:
         refuse(name, rowwise(array > np.iinfo(np.int64).max), array, "below 2**63", "hash or renumber the values")
-    return array.astype(_native(array.dtype), copy=False)
-
-
-def _as_array(name: str, values: Any) -> Array:
-    try:
-        array = np.asarray(unmasked(values))
-    except ValueError:
-        row = _irregular(values)
-        raise ValueError(
-            f"`{name}` has rows of different lengths (row {nth(row)} is the first to differ): make all of one length."
-        ) from None
-    return objects(values) if array.dtype.kind in "US" and not hasattr(values, "dtype") else array
-
-
-def unmasked(values: Any) -> Any:
-    """The values with NaN or None for masked entries, whatever number lies under the mask."""
-    if not isinstance(values, np.ma.MaskedArray):
-        return values
-    if not np.ma.getmaskarray(values).any():
-        return values.data
-    masked: Any = values
-    numeric = values.dtype.kind in "biuf"
-    return masked.astype(float).filled(np.nan) if numeric else masked.astype(object).filled(None)
+    if array.dtype.kind in "biu":
+        return array.astype(np.int64, copy=False)
+    return array.astype(np.float32 if array.dtype.itemsize == 4 else np.float64, copy=False)
 
 
 def objects(values: Iterable[Any]) -> Array:
     """One Python object per row; NumPy itself would turn the numbers of a mixed list into text."""
-    rows = list(values)
-    array = np.empty(len(rows), dtype=object)
-    array[:] = rows
-    return array
+    return np.fromiter(values, dtype=object)
 
 
-def _irregular(values: Sequence[Any]) -> int:
-    """The first row that is ragged, or has another shape than row 0."""
-    first = shape(values[0])
-    return 0 if first is None else next((i for i, row in enumerate(values) if shape(row) != first), 0)
+def _unpacked(name: str, array: Array) -> Array:
+    """An array of lists as a matrix; missing lists are NaN, and lists of different lengths are refused."""
+    first = next((entry for entry in array.ravel() if not is_missing(entry)), None)
+    if array.ndim != 1 or not isinstance(first, (list, tuple, np.ndarray)):
+        return array
+    absent = np.full(_shape(first) or (), np.nan)
+    lists = [absent if is_missing(entry) else entry for entry in array]
+    try:
+        matrix = np.asarray(lists)
+    except ValueError:
+        shapes = [_shape(entry) for entry in lists]
+        row = next((i for i, shape in enumerate(shapes) if shape is None or shape != shapes[0]), 0)
+        raise ValueError(
+            f"`{name}` has rows of different lengths (row {nth(row)} is the first to differ): make all of one length."
+        ) from None
+    return array if matrix.dtype.kind in "US" else matrix
 
 
-def shape(row: Any) -> tuple[int, ...] | None:
+def _shape(row: Any) -> tuple[int, ...] | None:
     """The shape of a list; None if it is ragged."""
     try:
         return np.shape(row)
@@ -132,50 +121,43 @@ def _from_objects(name: str, array: Array) -> Array:
         beyond = rowwise((array < -(2**63)) | (array >= 2**63))
         refuse(name, beyond, array, "below 2**63", "hash or renumber the values")
         return array.astype(np.int64)
-    found = [_number(name, i // width, entry) for i, entry in enumerate(entries)]
-    return np.array(found, dtype=np.float64).reshape(array.shape)
+    found = np.full(len(entries), np.nan)
+    for i, entry in enumerate(entries):
+        try:
+            if isinstance(entry, (str, bytes)):
+                raise TypeError
+            real = isinstance(entry, (complex, np.complexfloating)) and entry.imag == 0
+            if not is_missing(entry):
+                found[i] = float(entry.real if real else entry)
+        except (TypeError, ValueError, OverflowError):
+            raise TypeError(
+                f"`{name}` must hold numbers, but row {nth(i // width)} holds {show(entry)}: encode it as numbers, or "
+                "let `prepare` do it."
+            ) from None
+    return found.reshape(array.shape)
 
 
-def _number(name: str, row: int, entry: Any) -> float:
-    if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
-        return np.nan
-    try:
-        if isinstance(entry, (str, bytes)):
-            raise TypeError
-        return float(entry.real if isinstance(entry, (complex, np.complexfloating)) and entry.imag == 0 else entry)
-    except (TypeError, ValueError, OverflowError):
-        raise TypeError(
-            f"`{name}` must hold numbers, but row {nth(row)} holds {show(entry)}: encode it as numbers, or let "
-            "`prepare` do it."
-        ) from None
+def is_missing(entry: Any) -> bool:
+    """Whether an entry is None, NaN, or one of the ways in which pandas writes them."""
+    if isinstance(entry, (list, tuple, np.ndarray)):
+        return False
+    return entry is None or type(entry).__name__ in ("NAType", "NaTType") or bool(entry != entry)
 
 
-def _native(dtype: np.dtype[Any]) -> type:
-    if dtype.kind in "biu":
-        return np.int64
-    return np.float32 if dtype.itemsize == 4 else np.float64
-
-
-def finite(name: str, values: Array, where: Mask | None = None) -> None:
+def finite(name: str, values: Any, where: Mask | None = None) -> None:
     """Refuse NaN, infinity and what is too large to compute with (in the rows `where`, if given)."""
-    if sp.issparse(values):
-        return _finite_entries(name, values, where)
-    if all_moderate(values):
+    entries = values.data if sp.issparse(values) else values
+    if all_moderate(entries):
         return
-    here = np.ones(len(values), dtype=bool) if where is None else where
-    bad, huge = rowwise(~np.isfinite(values)), rowwise(immoderate(values))
-    refuse(name, bad & here, values, "finite", "drop the row or fill the value")
-    refuse(name, huge & here, values, f"at most {LARGEST:g} in size", "rescale it")
-
-
-def _finite_entries(name: str, rows: Any, where: Mask | None) -> None:
-    """`finite` for sparse rows. The row of an entry is looked up only if the entry is bad."""
-    if all_moderate(rows.data):
-        return
-    bad = np.zeros(rows.shape[0], dtype=bool)
-    bad[np.searchsorted(rows.indptr, np.flatnonzero(immoderate(rows.data)), side="right") - 1] = True
-    bad &= True if where is None else where
-    refuse(name, bad, np.full(len(bad), np.nan), "finite and moderate", "drop the row or fill the value")
+    if sp.issparse(values):  # the rows of entries are looked up only if some are bad
+        places = np.flatnonzero(immoderate(entries))
+        found = np.zeros(values.shape[0])
+        found[np.searchsorted(values.indptr, places, side="right") - 1] = entries[places]
+        values = found
+    here = True if where is None else where
+    huge = rowwise(immoderate(values)) & here
+    refuse(name, rowwise(~np.isfinite(values)) & here, values, "finite", "drop the row or fill the value")
+    refuse(name, huge, values, f"at most {LARGEST:g} in size", "rescale it")
 
 
 def rows(name: str, values: Any) -> Array:
@@ -240,12 +222,12 @@ def _times(values: Array) -> Array | None:
     return np.asarray(found) if pa.types.is_timestamp(found.type) or pa.types.is_date(found.type) else None
 
 
-def length(name: str, values: Array, n: int) -> None:
-    if values.shape[0] != n:
-        row = min(values.shape[0], n)
+def length(name: str, values: Any, n: int) -> None:
+    found = values.shape[0] if hasattr(values, "shape") else len(values)
+    if found != n:
         raise ValueError(
-            f"`{name}` must have {n} rows like `observation`, but it has {values.shape[0]} "
-            f"(row {nth(row)} has no partner): pass columns of equal length."
+            f"`{name}` must have {n} rows like `observation`, but it has {found} "
+            f"(row {nth(min(found, n))} has no partner): pass columns of equal length."
         )
 
 
@@ -256,25 +238,6 @@ def flags(name: str, values: Any | None, n: int) -> Mask:
     array = column(name, values, n)
     refuse(name, (array != 0) & (array != 1), array, "true or false (1 or 0)", "turn the column into 0 and 1")
     return array.astype(bool)
-
-
-def identifiers(name: str, ids: Array) -> None:
-    """Refuse missing entries, and those that are neither numbers nor text."""
-    remedy = "fill in every row"
-    if ids.dtype.kind != "O":
-        refuse(name, np.asarray(ids != ids), ids, "present", remedy)
-        return
-    if set(map(type, ids.tolist())) <= {str, bytes, int}:
-        return
-    several = np.array([isinstance(entry, Collection) and not isinstance(entry, (str, bytes)) for entry in ids])
-    refuse(name, several, ids, "numbers or text", remedy)
-    refuse(name, np.array([is_missing(entry) for entry in ids]), ids, "present", remedy)
-
-
-def is_missing(entry: Any) -> bool:
-    if isinstance(entry, (list, tuple, np.ndarray)):
-        return False
-    return entry is None or type(entry).__name__ in ("NAType", "NaTType") or bool(entry != entry)
 
 
 def probabilities(name: str, values: Any, n: int, *, density: bool, positive: bool) -> Array | None:
@@ -298,11 +261,9 @@ def names_of(names: Sequence[str] | None, width: int) -> tuple[str, ...] | None:
     out = tuple(str(name) for name in names)
     if len(out) != width:
         raise ValueError(f"`names` has {len(out)} entries for {width} observation columns: name every column once.")
-    seen: set[str] = set()
-    for i, name in enumerate(out):
-        if name in seen:
-            raise ValueError(f"`names` must be distinct, but entry {i} repeats {name!r}: rename one of the columns.")
-        seen.add(name)
+    if len(set(out)) < width:
+        i, name = next((i, name) for i, name in enumerate(out) if name in out[:i])
+        raise ValueError(f"`names` must be distinct, but entry {i} repeats {name!r}: rename one of the columns.")
     return out
 
 
@@ -350,8 +311,9 @@ def filled_in(s: Array, successor: Array) -> Array:
         return successor
     if not all_moderate(successor):
         successor = np.where(rowwise(immoderate(successor))[:, None], s, successor)
-    if s.dtype.kind == "i" and successor.dtype.kind == "f" and np.all(_is_integer(successor)):
-        successor = successor.astype(s.dtype)  # a missing value had turned integers into floats
+    if s.dtype.kind == "i" and successor.dtype.kind == "f":  # a missing value may have turned integers into floats
+        whole = (successor == np.rint(successor)) & (np.abs(successor) < 2.0**63)
+        return successor.astype(s.dtype) if whole.all() else successor
     return successor
 
 
@@ -365,29 +327,17 @@ def next_rows(s: Array, last: Mask) -> Array:
     return successor
 
 
-def _is_integer(values: Array) -> Mask:
-    """A mask of the floats that are whole numbers and fit into int64."""
-    return np.asarray((values == np.rint(values)) & (np.abs(values) < 2.0**63))
-
-
-def ratios(
-    name: str,
-    values: Any,
-    n: int,
-    behavior_prob: Array | None,
-    target_prob: Array | None,
-    behavior: str | None = "behavior_prob",
-) -> Array | None:
+def ratios(name: str, values: Any, n: int, mu: Array | None, pi: Array | None, mu_name: str | None) -> Array | None:
     """π/μ: finite, non-negative, and equal to the two probabilities' quotient where all three are given.
 
     A probability may be so small that π/μ is infinite: then it is a rounding error, or none at all.
     """
     quotient = None
-    if behavior_prob is not None and target_prob is not None:
+    if mu is not None and pi is not None:
         with np.errstate(over="ignore"):
-            quotient = target_prob / behavior_prob
+            quotient = pi / mu
         remedy = "correct the probability or drop the row"
-        refuse(str(behavior), ~np.isfinite(quotient), behavior_prob, "large enough to divide by", remedy)
+        refuse(str(mu_name), ~np.isfinite(quotient), mu, "large enough to divide by", remedy)
     if values is None:
         return None
     ratio = column(name, values, n).astype(np.float64, copy=False)
@@ -399,67 +349,69 @@ def ratios(
 
 
 def array_of(name: str, column: Any) -> Array:
-    """The entries of a column: nulls and masked entries become NaN, lists of one length become a matrix."""
+    """The entries of a column: nulls and masked entries become NaN, lists of one length become a matrix.
+
+    Lists of memory that are mixed or of different lengths stay lists, to be named in an error.
+    """
     if isinstance(column, (pa.Array, pa.ChunkedArray)):
         return _from_arrow(name, column)
     if hasattr(column, "toarray"):
         raise ValueError(f"`{name}` is a sparse matrix: pass an array, or make a log with `Transitions.from_arrays`.")
     try:
-        return _from_memory(column)
+        values = _unmasked(column.to_numpy() if hasattr(column, "to_numpy") else column)
+        try:
+            array = np.asarray(values)
+        except ValueError:
+            return objects(values)
+        return objects(values) if array.dtype.kind in "UST" and array.ndim == 1 else array
     except MemoryError:
         raise
     except Exception as error:  # pandas and NumPy, each with its own types that are no numbers
         raise ValueError(f"`{name}` cannot be read as an array ({reason(error)}): make it numbers.") from None
 
 
-def _from_memory(values: Any) -> Array:
-    """An array as it is; lists that are mixed or of different lengths stay lists, to be named in an error."""
-    values = unmasked(values.to_numpy() if hasattr(values, "to_numpy") else values)
-    try:
-        array = np.asarray(values)
-    except ValueError:
-        return objects(values)
-    return objects(values) if array.dtype.kind in "UST" and array.ndim == 1 else array
+def _unmasked(values: Any) -> Any:
+    """The values with NaN or None for masked entries, whatever number lies under the mask."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.getmaskarray(values).any():
+        return values.data
+    masked: Any = values
+    numeric = values.dtype.kind in "biuf"
+    return masked.astype(float).filled(np.nan) if numeric else masked.astype(object).filled(None)
 
 
 def _from_arrow(name: str, column: Any) -> Array:
     if not len(column):
         return np.zeros(0)  # pyarrow aborts the process when it converts lists of views that are empty
-    chunked = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
-    if is_list(chunked.type):
-        return _matrix(name, chunked)
+    column = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+    if is_list(column.type):
+        return _matrix(name, column)
     try:
-        values = _plain(chunked)
+        if pa.types.is_dictionary(column.type):
+            values = np.concatenate(
+                [looked_up(one.dictionary.to_numpy(zero_copy_only=False), one) for one in column.chunks]
+            )
+        elif pa.types.is_decimal(column.type):  # directly, some would be the float beside the nearest
+            values = column.cast(pa.string()).cast(pa.float64()).to_numpy()
+        else:
+            values = np.asarray(column.to_numpy())
     except MemoryError:
         raise
     except Exception as error:  # types without a NumPy counterpart, and values that Python's types cannot hold
-        kind = kind_of(chunked)
         raise ValueError(
-            f"`{name}` has the Arrow type {kind!r}, which cannot be read ({reason(error)}): make it numbers."
+            f"`{name}` has the Arrow type {kind_of(column)!r}, which cannot be read ({reason(error)}): make it numbers."
         ) from None
     if values.ctypes.data % values.itemsize:  # a damaged file may put numbers where a processor cannot load them
         values = values.copy()
     return np.asarray(values, dtype=object) if values.dtype.kind in "US" else values
 
 
-def _plain(column: Any) -> Array:
-    if pa.types.is_dictionary(column.type):
-        return _looked_up(column)
-    if pa.types.is_decimal(column.type):
-        column = column.cast(pa.string()).cast(pa.float64())  # directly, some would be the float beside the nearest
-    return np.asarray(column.to_numpy())
-
-
-def _looked_up(column: Any) -> Array:
-    """Entries of a dictionary-encoded column; equal ones are one object, so that a long text is in memory once."""
-    parts: list[Array] = []
-    for chunk in column.chunks:
-        values = chunk.dictionary.to_numpy(zero_copy_only=False)
-        if chunk.null_count:
-            values = np.append(values, [None if values.dtype.kind == "O" else np.nan])
-        codes = chunk.indices.cast("int64").fill_null(len(chunk.dictionary))
-        parts.append(np.asarray(values[codes.to_numpy()]))
-    return np.concatenate(parts)
+def looked_up(values: Array, column: Any) -> Array:
+    """The values of a dictionary-encoded column; equal ones are one object, so that a long text is in memory once."""
+    if column.null_count:
+        values = np.append(values, [None if values.dtype.kind == "O" else np.nan])
+    return np.asarray(values[np.asarray(column.indices.cast("int64").fill_null(len(column.dictionary)))])
 
 
 def is_list(kind: Any) -> bool:
@@ -498,18 +450,20 @@ def _matrix(name: str, column: Any) -> Array:
 
 def lists_of(name: str, column: Any, kinds: str) -> tuple[Array, Array]:
     """The ends of the lists in a column of sparse rows, and their entries, without a copy of Arrow's memory."""
-    if not isinstance(column, (pa.Array, pa.ChunkedArray)):
-        column = _as_lists(name, column)
+    if not isinstance(column, (pa.Array, pa.ChunkedArray)):  # lists of a text file or a mapping
+        try:
+            column = pa.array(list(column), from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise ValueError(f"`{name}` must hold a list of numbers in every row ({reason(error)}).") from None
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    wrong = f"`{name}` has the type {kind_of(column)}, but"
     if not is_list(column.type):
-        raise ValueError(
-            f"`{name}` has the type {kind_of(column)}, but each of its rows must be a list of {KINDS[kinds]}."
-        )
+        raise ValueError(f"{wrong} each of its rows must be a list of {KINDS[kinds]}.")
     entries = column.flatten()
     if not len(entries) and pa.types.is_null(entries.type):
         entries = entries.cast(pa.int64())
     if not (pa.types.is_integer(entries.type) or ("f" in kinds and pa.types.is_floating(entries.type))):
-        raise ValueError(f"`{name}` has the type {kind_of(column)}, but its lists must hold {KINDS[kinds]}.")
+        raise ValueError(f"{wrong} its lists must hold {KINDS[kinds]}.")
     if column.null_count or entries.null_count:
         rows = enumerate(column.to_pylist())
         row = next((i for i, entry in rows if entry is None or None in entry), 0)
@@ -520,14 +474,6 @@ def lists_of(name: str, column: Any, kinds: str) -> tuple[Array, Array]:
         return column.type.list_size * np.arange(len(column) + 1), np.asarray(entries)
     offsets = np.asarray(column.offsets)
     return offsets - offsets[0], np.asarray(entries)
-
-
-def _as_lists(name: str, values: Any) -> Any:
-    """Lists of a text file or a mapping as an Arrow column."""
-    try:
-        return pa.array(list(values), from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"`{name}` must hold a list of numbers in every row ({reason(error)}).") from None
 
 
 def csr_of(offsets: Array, places: Array, values: Array | None, width: int) -> Any:
@@ -567,12 +513,17 @@ def ids_of(name: str, column: Any, n: int) -> Any:
     if pa.types.is_string(kind):
         return _checked_texts(name, column.dictionary_encode(), n)
     if pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type):
-        return _checked_texts(name, _each_once(column), n)
-    ids = array_of(name, column)
+        return _checked_texts(name, column, n)
+    ids, remedy = array_of(name, column), "fill in every row"
     if ids.ndim != 1:
         raise ValueError(f"`{name}` must have one identifier per row, but its shape is {ids.shape}: pass a vector.")
     length(name, ids, n)
-    identifiers(name, ids)
+    if ids.dtype.kind != "O":
+        refuse(name, np.asarray(ids != ids), ids, "present", remedy)
+    elif not set(map(type, ids.tolist())) <= {str, bytes, int}:
+        several = np.array([isinstance(entry, Collection) and not isinstance(entry, (str, bytes)) for entry in ids])
+        refuse(name, several, ids, "numbers or text", remedy)
+        refuse(name, np.array([is_missing(entry) for entry in ids]), ids, "present", remedy)
     whole = _whole(ids)
     if whole is not None:
         return pa.array(whole)
@@ -580,22 +531,16 @@ def ids_of(name: str, column: Any, n: int) -> Any:
     return _checked_texts(name, texts.dictionary_encode(), n)
 
 
-def _each_once(column: Any) -> Any:
-    """A column of texts whose dictionary has every text once and no null. Arrow allows both, and one text is one id."""
-    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    texts = column.dictionary
-    clean = not texts.null_count and len(texts.unique()) == len(texts)
-    return column if clean else column.dictionary_decode().dictionary_encode()
-
-
 def _checked_texts(name: str, column: Any, n: int) -> Any:
+    """A dictionary of texts, none of them too long, missing or held twice (which Arrow allows)."""
     column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    length(name, np.empty(len(column), bool), n)
+    if column.dictionary.null_count or len(column.dictionary.unique()) < len(column.dictionary):
+        column = column.dictionary_decode().dictionary_encode()
+    length(name, column, n)
     codes = column.indices.cast(pa.int32())
-    missing = np.asarray(codes.is_null() if codes.null_count else np.zeros(n, bool))
-    refuse(name, missing, np.full(n, None), "present", "fill in every row")
-    if (pc.max(pc.binary_length(column.dictionary)).as_py() or 0) > LONGEST_ID:
-        long = np.asarray(pc.binary_length(column.dictionary)) > LONGEST_ID
+    refuse(name, np.asarray(codes.is_null()), np.full(n, None), "present", "fill in every row")
+    long = np.asarray(pc.binary_length(column.dictionary)) > LONGEST_ID
+    if long.any():
         row = int(np.argmax(long[np.asarray(codes)]))
         raise ValueError(
             f"`{name}` must have ids of at most {LONGEST_ID:,} bytes, but that in row {nth(row)} is longer: shorten it."

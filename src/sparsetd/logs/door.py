@@ -132,7 +132,7 @@ def checked(raw: Raw, schema: Schema, told: int = TOLD) -> pa.Table:
         "step": look.at("step", checks.steps),
         "behavior_prob": mu,
         "target_prob": pi,
-        "ratio": look.at("ratio", checks.ratios, behavior_prob=mu, target_prob=pi, behavior=schema.behavior_prob),
+        "ratio": look.at("ratio", checks.ratios, mu=mu, pi=pi, mu_name=schema.behavior_prob),
         "episode": look.ids("episode"),
         "group": look.ids("group"),
     }
@@ -191,20 +191,10 @@ def _arrow(values: Any) -> Any:
 
 
 def _numbers(name: str, column: Any, n: int, where: Array | None) -> Array:
-    values = checks.rows(name, unpacked(array_of(name, column)))
+    values = checks.rows(name, column)
     checks.length(name, values, n)
     checks.finite(name, values, where)
     return values[:, 0] if values.shape[1] == 1 else values
-
-
-def unpacked(values: Array) -> Any:
-    """A list column (an array of lists) as a list of rows, which NumPy makes rectangular; missing lists are NaN."""
-    if values.dtype == object and values.ndim == 1 and len(values):
-        first = next((entry for entry in values if not checks.is_missing(entry)), None)
-        if isinstance(first, (list, tuple, np.ndarray)):
-            absent = np.full(checks.shape(first) or (), np.nan)
-            return [absent if checks.is_missing(entry) else entry for entry in values]
-    return values
 
 
 def _sparse(prefix: str, raw: Raw, schema: Schema, n: int) -> dict[str, Any]:

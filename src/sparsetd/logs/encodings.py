@@ -10,8 +10,6 @@ import codecs
 import re
 from contextlib import suppress
 
-import numpy as np
-
 UTF8 = "UTF-8"
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
 WORD = re.compile(rb"[A-Za-z\x80-\xff]*[\x80-\xff][A-Za-z\x80-\xff]*")  # one that is not plain ASCII
@@ -43,7 +41,14 @@ def encoding_of(data: bytes, given: str | None = None, *, complete: bool = True)
     Data that is not `complete` is the beginning of a file, and its last character may be cut.
     """
     if given is not None:
-        return _usable(data, given), given
+        try:
+            data.decode(given)
+        except LookupError:
+            usual = ", ".join(["utf-8", *ENCODINGS])
+            raise ValueError(f"`encoding` is {given!r}, which is not known: give one such as {usual}.") from None
+        except UnicodeError:
+            raise ValueError(f"The file cannot be read as {given}: leave `encoding` out, or give another.") from None
+        return given, given
     head = data[:4096]
     if data.startswith(UTF16):
         return "utf-16", "UTF-16"
@@ -53,29 +58,14 @@ def encoding_of(data: bytes, given: str | None = None, *, complete: bool = True)
         codecs.getincrementaldecoder("utf-8")().decode(data, complete)
         return "utf-8-sig", UTF8
     words = list(dict.fromkeys(WORD.findall(data)))[:MOST_WORDS]
-    name = min(ENCODINGS, key=lambda name: _oddness(data, words, name))
+    odd: dict[str, int] = {}  # characters that do not belong in their words; of several languages, the best one counts
+    for name, languages in ENCODINGS.items():
+        with suppress(UnicodeDecodeError):
+            data.decode(name)
+            texts = [word.decode(name) for word in words]
+            odd[name] = min(sum(_odd(text, set(letters)) for text in texts) for letters in languages)
+    name = min(odd, key=odd.__getitem__)
     return name, name
-
-
-def _usable(data: bytes, encoding: str) -> str:
-    try:
-        data.decode(encoding)
-        return encoding
-    except LookupError:
-        usual = ", ".join(["utf-8", *ENCODINGS])
-        raise ValueError(f"`encoding` is {encoding!r}, which is not known: give one such as {usual}.") from None
-    except UnicodeError:
-        raise ValueError(f"The file cannot be read as {encoding}: leave `encoding` out, or give another.") from None
-
-
-def _oddness(data: bytes, words: list[bytes], name: str) -> float:
-    """Count the characters that do not belong in their words; of several languages, the best one counts."""
-    try:
-        data.decode(name)
-    except UnicodeDecodeError:
-        return np.inf
-    texts = [word.decode(name) for word in words]
-    return min(sum(_odd(text, set(letters)) for text in texts) for letters in ENCODINGS[name])
 
 
 def _odd(text: str, letters: set[str]) -> int:

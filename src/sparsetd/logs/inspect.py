@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -60,11 +61,8 @@ class Inspection:
         if self.error is not None:
             return f"{self.source}\n\nCannot be read\n  {self.error}\n"
         parts = [self.source]
-        for title, sentences in (
-            ("Understood", self.understood),
-            ("Missing", self.missing),
-            ("Looks wrong", self.suspicious),
-        ):
+        titles = {"Understood": self.understood, "Missing": self.missing, "Looks wrong": self.suspicious}
+        for title, sentences in titles.items():
             lines = [f"  {sentence[0].upper()}{sentence[1:]}" for sentence in sentences] or ["  Nothing."]
             parts.append("\n".join([title, *lines]))
         return "\n\n".join(parts) + "\n"
@@ -88,144 +86,117 @@ def inspect(source: Any, *, max_rows: int = MAX_ROWS, **columns: Any) -> Inspect
     except (ValueError, TypeError, OSError) as error:
         return Inspection(label, error=str(error))
     t = reading.transitions
+    looked = t
+    if sp.issparse(t.observation):  # the checks want dense columns, so sparse features are folded into a few
+        s, after = (into_buckets(rows, LOOKED_AT).toarray() for rows in (t.observation, t.next_observation))
+        looked = replace(t, observation=s, next_observation=after)
     with np.errstate(over="ignore", invalid="ignore"):  # the mean of huge numbers overflows, which no check minds
         understood = tuple(_understood(reading))
-        found = [*(check(_dense(t)) for check in CHECKS), _skipped_steps(reading), _listed_features(reading)]
+        found = [sentence for check in CHECKS for sentence in check(looked)]
     return Inspection(
         label,
         understood=understood,
         missing=tuple(_missing(reading.schema, t)),
-        suspicious=tuple(sentence for sentence in found if sentence),
+        suspicious=(*found, *_skipped_steps(reading), *_listed_features(reading)),
         n_rows=len(t),
         n_episodes=t.n_episodes,
         columns={role: value for role, value in asdict(reading.schema).items() if value},
     )
 
 
-def _understood(reading: Reading) -> list[str]:
+def _understood(reading: Reading) -> Iterator[str]:
     t, schema = reading.transitions, reading.schema
-    length = np.diff(t._bounds())
-    out = [
-        f"{len(t):,} transitions in {t.n_episodes:,} episodes of {length.min():,} to {length.max():,} rows.",
-        _observations(t, schema),
-        *_other_roles(schema),
-        f"Rewards from {schema.reward!r}: {t.reward.min():.4g} to {t.reward.max():.4g}, mean {t.reward.mean():.4g}.",
-        f"{int(t.terminated.sum()):,} rows terminated, {int(t.truncated.sum()):,} truncated.",
-    ]
-    if only_outcomes(t):
-        out.append("Only the last row of an episode has a reward, and every episode terminates: ask with --gamma 1.")
-    if t.action is not None:
-        out.append(_actions(t))
-    if t.ratio is not None or (t.behavior_prob is not None and t.target_prob is not None):
-        ratio = t.importance_ratio()
-        out.append(f"Importance ratios from {ratio.min():.3g} to {ratio.max():.3g}, mean {ratio.mean():.3g}.")
-    if schema.terminated in ("done", "dones"):
-        out.append(f"{schema.terminated!r} is taken as terminated; if it includes time limits, log those as truncated.")
-    out += reading.said
-    if reading.was_sorted:
-        inside = " and step" if schema.step else "; in it, they keep their order"
-        out.append(f"The rows were sorted by episode{inside}.")
-    if reading.dropped:
-        bias = (
-            f", so that ends seem {reading.dropped / len(t):.1%} more frequent than they are"
-            if t.terminated.any()
-            else ""
-        )
-        rows = f"{reading.dropped:,} rows without a known successor (the last of their episodes)"
-        out.append(f"{rows} were left out{bias}; next_* columns would keep them.")
-    if not reading.complete:
-        out.append(f"Only the first {reading.n_source_rows:,} rows were looked at.")
-    if schema.ignored:
-        out.append(f"Ignored: {_columns(schema.ignored)}.")
-    return out
-
-
-def _observations(t: Transitions, schema: Schema) -> str:
-    rows: Any = t.observation
-    if not sp.issparse(rows):
-        return f"Observations of {rows.shape[1]} numbers from {_columns(schema.observation)}."
-    return f"Sparse observations of {rows.nnz / len(t):.3g} features a row, numbered 0 to {rows.shape[1] - 1:,}."
-
-
-def _dense(t: Transitions) -> Transitions:
-    """The log with dense columns, as the suspicions want them; sparse features are folded into a few."""
-    if not sp.issparse(t.observation):
-        return t
-    s, after = (into_buckets(rows, LOOKED_AT).toarray() for rows in (t.observation, t.next_observation))
-    return replace(t, observation=s, next_observation=after)
-
-
-def _other_roles(schema: Schema) -> list[str]:
-    """One line with the columns that no other line names."""
+    length, s = np.diff(t._bounds()), cast(Any, t.observation)
+    yield f"{len(t):,} transitions in {t.n_episodes:,} episodes of {length.min():,} to {length.max():,} rows."
+    if sp.issparse(s):
+        yield f"Sparse observations of {s.nnz / len(t):.3g} features a row, numbered 0 to {s.shape[1] - 1:,}."
+    else:
+        yield f"Observations of {s.shape[1]} numbers from {_columns(schema.observation)}."
     named = {role: getattr(schema, role) for role in ALIASES if role != "reward" and getattr(schema, role)}
     columns = {role: _columns((name,) if isinstance(name, str) else name) for role, name in named.items()}
-    told = [name if name == repr(role) else f"{name} as {role}" for role, name in columns.items()]
-    return [f"Other columns: {', '.join(told)}."] if told else []
-
-
-def _actions(t: Transitions) -> str:
-    assert t.action is not None
-    if t.action.ndim > 1:
-        return f"Actions of {t.action.shape[1]} numbers."
-    taken = np.unique(t.action)
-    named = "" if t.action_names is None else f" ({_columns(t.action_names)})"
-    return f"{len(taken)} discrete actions, {taken[0]} to {taken[-1]}{named}."
-
-
-def _missing(schema: Schema, t: Transitions) -> list[str]:
-    out = []
-    if not schema.has_successors:
-        out.append("Next observations: the next row of the same episode is used.")
-    if not schema.action:
-        out.append("Actions: only the value of states can be learned, and only for the policy that was logged.")
-    if schema.terminated is None:
-        out.append("`terminated`: no row is taken as terminal, so every row counts on a future.")
-    if schema.truncated is None and not t.truncated.any():
-        out.append("`truncated`: no row is taken as cut off.")
-    if schema.episode is None:
-        out.append("`episode`: a new episode begins after each row that ended one.")
-    if schema.ratio is None and schema.behavior_prob is None:
-        out.append(
-            "`behavior_prob`, the probability of the logged action: to evaluate another policy, it is estimated from "
-            "the actions."
+    if told := ", ".join(name if name == repr(role) else f"{name} as {role}" for role, name in columns.items()):
+        yield f"Other columns: {told}."
+    yield f"Rewards from {schema.reward!r}: {t.reward.min():.4g} to {t.reward.max():.4g}, mean {t.reward.mean():.4g}."
+    yield (
+        f"{int(t.terminated.sum()):,} rows terminated (their episode ended for good), {int(t.truncated.sum()):,} "
+        "truncated (it was cut off there)."
+    )
+    if only_outcomes(t):
+        yield "Only the last row of an episode has a reward, and every episode terminates: ask with --gamma 1."
+    if t.action is not None and t.action.ndim > 1:
+        yield f"Actions of {t.action.shape[1]} numbers."
+    elif t.action is not None:
+        taken = np.unique(t.action)
+        names = "" if t.action_names is None else f" ({_columns(t.action_names)})"
+        yield f"{len(taken)} different actions, {taken[0]} to {taken[-1]}{names}."
+    if t.ratio is not None or (t.behavior_prob is not None and t.target_prob is not None):
+        ratio = t.importance_ratio()
+        yield (
+            f"Importance ratios (how much likelier the target policy takes the logged action than the policy that took "
+            f"it) from {ratio.min():.3g} to {ratio.max():.3g}, mean {ratio.mean():.3g}."
         )
+    if schema.terminated in ("done", "dones"):
+        yield f"{schema.terminated!r} is taken as terminated; if it includes time limits, log those as truncated."
+    yield from reading.said
+    if reading.was_sorted:
+        inside = " and step" if schema.step else "; in it, they keep their order"
+        yield f"The rows were sorted by episode{inside}."
+    if reading.dropped:
+        excess = f", so that ends seem {reading.dropped / len(t):.1%} more frequent than they are"
+        rows = f"{reading.dropped:,} rows without a known successor (the last of their episodes)"
+        yield f"{rows} were left out{excess if t.terminated.any() else ''}; next_* columns would keep them."
+    if not reading.complete:
+        yield f"Only the first {reading.n_source_rows:,} rows were looked at."
+    if schema.ignored:
+        yield f"Ignored: {_columns(schema.ignored)}."
+
+
+def _missing(schema: Schema, t: Transitions) -> Iterator[str]:
+    if not schema.has_successors:
+        yield "Next observations: the next row of the same episode is used."
+    if not schema.action:
+        yield "Actions: only the value of states can be learned, and only for the policy that was logged."
+    if schema.terminated is None:
+        yield "`terminated`: every episode is assumed to go on after its last row."
+    if schema.truncated is None and not t.truncated.any():
+        yield "`truncated`: no row is taken as cut off."
+    if schema.episode is None:
+        yield "`episode`: a new episode begins after each row that ended one."
+    if schema.ratio is None and schema.behavior_prob is None:
+        what = "`behavior_prob`, the probability of the logged action"
+        yield f"{what}: to evaluate another policy, it is estimated from the actions."
     elif schema.ratio is None and schema.target_prob is None:
-        out.append("`target_prob`: the target policy must be given, or the logged policy itself is evaluated.")
-    return out
+        yield "`target_prob`: the target policy must be given, or the logged policy itself is evaluated."
 
 
-def _listed_features(reading: Reading) -> str | None:
+def _listed_features(reading: Reading) -> Iterator[str]:
     """Lists of whole numbers that look like indices of features rather than observations."""
     s, names = reading.transitions.observation, reading.schema.observation
-    if sp.issparse(s) or len(names) != 1 or s.shape[1] < 2 or s.dtype.kind != "i" or s.min() < 0:
-        return None
-    if s.max() < 4 * s.shape[1]:
-        return None
-    return (
-        f"{names[0]!r} holds lists of whole numbers up to {s.max():,}, which are taken as {s.shape[1]} measurements: "
-        f"if they number the features that are present, name them with --column indices={names[0]}."
-    )
+    is_list = not sp.issparse(s) and len(names) == 1 and s.shape[1] > 1 and s.dtype.kind == "i"
+    if is_list and s.min() >= 0 and s.max() >= 4 * s.shape[1]:
+        yield (
+            f"{names[0]!r} holds lists of whole numbers up to {s.max():,}, which are taken as {s.shape[1]} "
+            "measurements: if they number the features that are present, name them with --column "
+            f"indices={names[0]}."
+        )
 
 
-def _skipped_steps(reading: Reading) -> str | None:
+def _skipped_steps(reading: Reading) -> Iterator[str]:
     """Steps that jump while almost all others advance by the same amount."""
     t, step = reading.transitions, reading.step
-    if step is None or reading.schema.has_successors:
-        return None
     inside = np.flatnonzero(~t.start[1:])
+    if step is None or reading.schema.has_successors or len(inside) < 10:
+        return
     advance = np.diff(step)[inside]
-    if len(advance) < 10:
-        return None
     values, counts = np.unique(advance, return_counts=True)
     usual = values[np.argmax(counts)]
     jumps = advance != usual
-    if not jumps.any() or jumps.mean() > 0.1:
-        return None
-    by = f"{usual:g}" if usual.dtype.kind != "m" else f"{usual / np.timedelta64(1, 's'):g} seconds"
-    return (
-        f"{int(jumps.sum())} rows do not follow the step before them by {by} (first row {inside[jumps][0] + 1}): "
-        "rows may be missing, and the row after a gap is taken as the successor of the row before it."
-    )
+    if jumps.any() and jumps.mean() <= 0.1:
+        by = f"{usual:g}" if usual.dtype.kind != "m" else f"{usual / np.timedelta64(1, 's'):g} seconds"
+        yield (
+            f"{int(jumps.sum())} rows do not follow the step before them by {by} (first row {inside[jumps][0] + 1}): "
+            "rows may be missing, and the row after a gap is taken as the successor of the row before it."
+        )
 
 
 def _columns(names: tuple[str, ...]) -> str:

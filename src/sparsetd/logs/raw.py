@@ -8,16 +8,17 @@ first.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sparsetd.logs.checks import Array, is_missing
-from sparsetd.logs.door import raw_columns
+from sparsetd.logs.checks import Array, Begins, is_missing
+from sparsetd.logs.door import files_of, raw_columns
 from sparsetd.logs.schema import check_names, folded
 from sparsetd.logs.text import SEPARATORS, Csv
 
@@ -55,11 +56,15 @@ YEAR_FIRST = re.compile(r"([0-9]{4})[/.]([0-9]{1,2})[/.]([0-9]{1,2})(?:[ T]+([0-
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """The distinct cells of a column (None for a gap), and for every row the code of its cell."""
+    """The distinct cells of a column (None for a gap), and for every row the code of its cell.
+
+    `known` holds what is known beforehand about how it is written, from options or from an earlier table.
+    """
 
     name: str
     cells: list[Any]
     codes: Array
+    known: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, name: str, values: Sequence[Any]) -> Column:
@@ -67,10 +72,10 @@ class Column:
             place = {value: i for i, value in enumerate(dict.fromkeys(values))}
         except TypeError:  # a list in a cell cannot be a key
             return cls.of(name, list(map(str, values)))
-        return cls.coded(name, list(place), [place[value] for value in values])
+        return cls.coded(name, list(place), np.array([place[value] for value in values], dtype=np.int64))
 
     @classmethod
-    def coded(cls, name: str, distinct: Sequence[Any], codes: Any) -> Column:
+    def coded(cls, name: str, distinct: Sequence[Any], codes: Array) -> Column:
         """A column of distinct values, and for every row the code of its value; equal cells are joined."""
         used = np.flatnonzero(np.bincount(codes, minlength=len(distinct)))  # not those of rows that were left out
         cells = [cell(distinct[i]) for i in used.tolist()]
@@ -79,12 +84,13 @@ class Column:
         joined[used] = [known[one] for one in cells]
         return cls(name, list(known), joined[codes])
 
-    def take(self, rows: Array) -> Column:
-        return replace(self, codes=self.codes[rows])
-
     def spread(self, values: Iterable[Any]) -> Array:
         """A value for every row, from one for each distinct cell."""
         return np.asarray(values)[self.codes]
+
+    def rows_with(self, some: Sequence[int]) -> Array:
+        """A mask of the rows that hold one of some distinct cells."""
+        return np.isin(self.codes, some)
 
     @property
     def weight(self) -> Array:
@@ -95,73 +101,151 @@ class Column:
     def gaps(self) -> Array:
         return self.spread([one is None for one in self.cells])
 
+    @cached_property
+    def reading(self) -> Reading:
+        """The meaning of the cells, by what is known of the column."""
+        return meaning(self.cells, self.weight, self.known)
 
-@dataclass(frozen=True, eq=False)
-class Raw:
-    """The columns of a raw table, the number of every row as people count them, and how the file was read."""
+
+@dataclass(eq=False)
+class Table:
+    """A raw table on its way to a log: its columns, their roles, and sentences on what was done and what is wrong.
+
+    `numbers` has the number of every row of the source as people count them, and `rows` the places there of the rows
+    that are left. `group` is the episode of every row, `worth` what each word of an outcome is worth, `keep` what must
+    stay as it is, and `missing` the way in which gaps are filled.
+    """
 
     columns: dict[str, Column]
     rows: Array
-    said: tuple[str, ...] = ()
-    problems: tuple[str, ...] = ()
+    numbers: Array
+    begins: Begins = ()  # the place of the first row of every file, and the name of the file
+    done: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
     comma_likely: bool = False
+    roles: dict[str, str] = field(default_factory=dict)
+    worth: Mapping[str, float] = field(default_factory=dict)
+    group: Array = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    keep: Sequence[str] = ()
+    missing: str = "mark"
+    has_outcome: bool = False  # whether the reward is one of the whole episode, and stands at its end
 
     @property
-    def has_decimal_commas(self) -> bool:
-        """Whether a column holds numbers that can only have decimal commas."""
-        texts = {name: [one for one in column.cells if isinstance(one, str)] for name, column in self.columns.items()}
-        some = [self.columns[name] for name in texts if any(map(DECIMAL_COMMA.fullmatch, texts[name]))]
-        return any(meaning(column.cells, column.weight, {}).how.get("comma") for column in some)
+    def free(self) -> list[Column]:
+        """The columns that have no role."""
+        return [column for name, column in self.columns.items() if name not in self.roles.values()]
 
-    def take(self, rows: Array) -> Raw:
-        columns = {name: column.take(rows) for name, column in self.columns.items()}
-        return replace(self, columns=columns, rows=self.rows[rows])
+    @property
+    def last(self) -> Array:
+        """A mask of the rows that are the last of their episode, for rows in order."""
+        return np.append(np.diff(self.group) != 0, True)
+
+    @property
+    def begin(self) -> Array:
+        """For every row, the first row of its episode, for rows in order."""
+        rows = np.arange(len(self.group))
+        return np.maximum.accumulate(np.where(np.append(True, self.last[:-1]), rows, 0))
+
+    def key(self, name: str) -> str:
+        """The form in which names are compared: without their case and blanks, unless names are to be kept."""
+        return name if "names" in self.keep else folded(name)
+
+    def take(self, rows: Array) -> None:
+        """Go on with these rows, in this order."""
+        self.columns = {name: replace(column, codes=column.codes[rows]) for name, column in self.columns.items()}
+        self.rows, self.group = self.rows[rows], self.group[rows]
+
+    def nth(self, place: int) -> str:
+        """The number of a row as people count it; of several files, the row in its file."""
+        files = [name for begin, name in self.begins if begin <= place]
+        return f"{self.numbers[place]}" + (f" of {files[-1]}" if len(self.begins) > 1 else "")
+
+    def where(self, rows: Array) -> str:
+        """The number of rows and the first of them, in words."""
+        return f"in {counted(rows.sum())} (first row {self.nth(self.rows[rows].min())})"
+
+    def problem(self, what: str, rows: Array, remedy: str) -> None:
+        """Note what is wrong in some rows, and what cures it."""
+        self.problems.append(f"{what} {self.where(rows)}: {remedy}.")
 
 
-def raw_table(source: Any, encoding: str | None = None) -> Raw:
+def counted(n: int) -> str:
+    return f"{n:,} {'row' if n == 1 else 'rows'}"
+
+
+def raw_table(source: Any, encoding: str | None = None) -> Table:
     """All rows of a table; the text of a CSV file as it stands, because "none" may be a treatment."""
-    if isinstance(source, (str, Path)) and Path(source).suffix.lower() in ENDINGS and Path(source).is_file():
-        return _text_file(Path(source), encoding)
-    lists: dict[str, list[Any]] = {}
-    durations: dict[str, str] = {}
+    table = Table({}, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    columns: dict[str, list[Column]] = {}
+    numbers: list[Array] = []
+    begins: list[tuple[int, str]] = []
+    for part in files_of(source) or [source]:
+        begins.append((sum(map(len, numbers)), part.name if isinstance(part, Path) else ""))
+        is_text = isinstance(part, Path) and part.suffix.lower() in ENDINGS and part.is_file()
+        for found, number in _text_file(part, encoding, table) if is_text else _arrays(part, table):
+            absent = sorted({*columns} ^ {*found} if columns else ())
+            if absent:
+                wrong = f"`{absent[0]}` is not in all parts of the source ({begins[-1][1]} differs)"
+                raise ValueError(f"{wrong}: give every part the same columns.")
+            for name, column in found.items():
+                columns.setdefault(name, []).append(column)
+            numbers.append(number)
+    check_names(list(columns))
+    table.columns = {name: _joined(name, parts) for name, parts in columns.items()}
+    table.numbers, table.begins = np.concatenate(numbers), begins
+    table.rows = np.arange(len(table.numbers))
+    table.group = np.zeros(len(table.rows), dtype=np.int64)
+    return table
+
+
+def _joined(name: str, parts: Sequence[Column]) -> Column:
+    if len(parts) == 1:
+        return parts[0]
+    begins = np.cumsum([0, *(len(part.cells) for part in parts)])
+    codes = [part.codes + begin for part, begin in zip(parts, begins[:-1], strict=True)]
+    return Column.coded(name, [one for part in parts for one in part.cells], np.concatenate(codes))
+
+
+Part = tuple[dict[str, Column], Array]  # some rows, and their numbers in their file
+
+
+def _arrays(source: Any, table: Table) -> Iterator[Part]:
+    """The rows of a source with types: times to the microsecond, durations in days whatever their unit is."""
+    n = 0
     for part in raw_columns(source):
+        columns = {}
         for name, values in part.items():
-            if values.dtype.kind == "m":
-                durations[name] = f"`{name}` holds durations: taken as days."
-            lists.setdefault(name, []).extend(_plain(values))
-    check_names(list(lists))
-    columns = {name: Column.of(name, values) for name, values in lists.items()}
-    return Raw(columns, np.arange(len(next(iter(lists.values())))), tuple(durations.values()))
+            kind = values.dtype.kind
+            said = f"`{name}` holds durations: taken as days."
+            table.done += [said] if kind == "m" and said not in table.done else []
+            plain = values / np.timedelta64(1, "D") if kind == "m" else values
+            plain = plain.astype("datetime64[us]") if kind == "M" else plain
+            columns[name] = Column.of(name, plain.tolist())
+        yield columns, n + np.arange(len(values))
+        n += len(values)
 
 
-def _plain(values: Array) -> list[Any]:
-    """The values as Python's: times to the microsecond, durations in days whatever unit they are stored in."""
-    if values.dtype.kind == "m":
-        return list((values / np.timedelta64(1, "D")).tolist())
-    return list((values.astype("datetime64[us]") if values.dtype.kind == "M" else values).tolist())
-
-
-def _text_file(path: Path, encoding: str | None) -> Raw:
+def _text_file(path: Path, encoding: str | None, table: Table) -> Iterator[Part]:
     """A CSV file in any of the usual encodings, whose rows are counted as a spreadsheet does: the header is row 1."""
-    table = Csv(path, encoding, whole=True)
-    cells, numbers, odd = table.cells()
+    file = Csv(path, encoding, whole=True)
+    cells, numbers, odd = file.cells()
     if not len(cells) and not odd:
         raise ValueError(f"{path.name} has a header but no rows: add at least one decision.")
-    first = f"first row {min(odd, default=0)}"
-    wrong = f"Not all rows have the {len(table.names)} fields of the header, {len(odd):,} do not ({first})"
-    remedy = f"correct them, or put text that holds {SEPARATORS[table.separator]} in quotes."
+    if odd:
+        wrong = f"Not all rows have the {len(file.names)} fields of the header, {len(odd):,} do not"
+        remedy = f"correct them, or put text that holds {SEPARATORS[file.separator]} in quotes."
+        table.problems.append(f"{wrong} (first row {min(odd)}): {remedy}")
     if not len(cells):
-        raise ValueError(f"{wrong}: {remedy}")
-    columns = {name: cells.column(name).combine_chunks() for name in table.names}
-    return Raw(
+        raise ValueError(table.problems[-1])
+    table.done.append(file.said)
+    table.comma_likely |= file.separator == ";"
+    columns = {name: cells.column(name).combine_chunks() for name in file.names}
+    yield (
         {
             name: Column.coded(name, one.dictionary.to_pylist(), np.asarray(one.indices))
             for name, one in columns.items()
         },
         numbers,
-        (table.said,),
-        (f"{wrong}: {remedy}",) if odd else (),
-        comma_likely=table.separator == ";",
     )
 
 
@@ -177,14 +261,13 @@ def cell(value: Any) -> Any:
 class Reading:
     """The meaning of the distinct cells of a column: a kind, a number for each (NaN for a gap), and how it was read.
 
-    `limit` is −1 or 1 where a number is a limit, "<0.5" or ">1000"; `bad` lists the cells that do not fit the kind.
+    `bad` lists the cells that do not fit the kind.
     """
 
     kind: str
     values: Array
-    limit: Array
+    bad: Sequence[int] = ()
     how: Mapping[str, Any] = field(default_factory=dict)
-    bad: tuple[int, ...] = ()
 
 
 def meaning(cells: Sequence[Any], weight: Array, how: Mapping[str, Any]) -> Reading:
@@ -193,74 +276,61 @@ def meaning(cells: Sequence[Any], weight: Array, how: Mapping[str, Any]) -> Read
     `how` holds what is known beforehand: "kind", "comma" and "day_first" of a column that was read before.
     """
     present = [i for i, one in enumerate(cells) if one is not None]
-    candidates = [kind for kind in KINDS if how.get("kind", kind) == kind]
-    for kind in candidates:
-        found = KINDS[kind](cells, how)
-        fitting = weight[present].sum() - weight[list(found.bad)].sum()
-        # Half of the rows make a kind, and the others are problems to tell. A single odd word makes flags a category.
-        if not found.bad or (kind != "flag" and fitting >= weight[present].sum() / 2) or "kind" in how:
-            return found
-    return Reading("text", np.full(len(cells), np.nan), np.zeros(len(cells)))
+    for kind, read in KINDS.items():
+        if how.get("kind", kind) == kind:
+            found = read(cells, how)
+            fitting = weight[present].sum() - weight[list(found.bad)].sum()
+            # Half of the rows make a kind, and others are problems to tell. A single odd word makes flags a category.
+            if not found.bad or (kind != "flag" and fitting >= weight[present].sum() / 2) or "kind" in how:
+                return found
+    return Reading("text", np.full(len(cells), np.nan))
+
+
+def _each(cells: Sequence[Any], read: Callable[[Any], float], gaps: Container[str] = ()) -> tuple[Array, list[int]]:
+    """The number that each cell is read as (NaN for a gap), and the cells that cannot be read."""
+    values, bad = np.full(len(cells), np.nan), []
+    for i, one in enumerate(cells):
+        if one is not None and not (isinstance(one, str) and one.lower() in gaps):
+            try:
+                values[i] = read(one)
+            except (KeyError, TypeError, ValueError):
+                bad.append(i)
+    return values, bad
 
 
 def _flags(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
-    words = {folded(str(one)) for one in cells[:MOST_WORDS] if _is_word(one)}
-    pair = next((pair for pair in PAIRS if words and words <= set(pair)), {})
-    values, bad = np.full(len(cells), np.nan), []
-    if words and not pair and "kind" not in how:
-        return Reading("flag", values, values, {}, (0,))
-    for i, one in enumerate(cells):
-        if isinstance(one, bool):
-            values[i] = float(one)
-        elif _is_word(one):
-            values[i] = pair.get(folded(str(one)), np.nan)
-            bad += [i] if np.isnan(values[i]) else []
-    return Reading("flag", values, np.zeros(len(cells)), {}, tuple(bad))
+    some = [folded(str(one)) for one in cells[:MOST_WORDS] if one is not None and not isinstance(one, bool)]
+    words = set(some) - GAPS_AMONG_NUMBERS
+    pair = next((pair for pair in PAIRS if words <= set(pair)), {})
+    if not pair and "kind" not in how:
+        return Reading("flag", np.full(len(cells), np.nan), (0,))
 
+    def answer(one: Any) -> float:
+        return float(one) if isinstance(one, bool) else pair[folded(str(one))]
 
-def _is_word(one: Any) -> bool:
-    return one is not None and not isinstance(one, bool) and str(one).lower() not in GAPS_AMONG_NUMBERS
+    values, bad = _each(cells, answer, GAPS_AMONG_NUMBERS)
+    return Reading("flag", values, bad)
 
 
 def _numbers(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
-    unit = how["unit"] if "unit" in how else _common_unit(cells)
-    plain = [_without_unit(one, unit) for one in cells]
-    texts = [one for one in plain if isinstance(one, str)]
-    comma = how.get("comma", any(DECIMAL_COMMA.fullmatch(BLANKS.sub("", text)) for text in texts))
-    comma = comma or (bool(how.get("comma_likely")) and any("," in text for text in texts))
-    grouped = any(re.search(r"[0-9]\.[0-9]{3},[0-9]", text) for text in texts)
-    values, limit, bad = np.full(len(cells), np.nan), np.zeros(len(cells)), []
-    for i, one in enumerate(plain):
-        if one is None or (isinstance(one, str) and one.lower() in GAPS_AMONG_NUMBERS):
-            continue
-        beyond = LIMIT.fullmatch(one) if isinstance(one, str) else None
-        try:
-            values[i] = number(beyond[2] if beyond else one, comma, grouped)
-            limit[i] = 0 if beyond is None else -1 if beyond[1] in "<≤" else 1
-        except (TypeError, ValueError):
-            bad.append(i)
-    told = {"comma": bool(comma), "unit": unit, "pointed": [] if comma or "comma" in how else _pointed(plain)}
-    return Reading("number", values, limit, told, tuple(bad))
-
-
-def _pointed(cells: Sequence[Any]) -> list[int]:
-    """The cells with points, if these may all stand between thousands: 1.234, 12.000."""
-    texts = {i: one for i, one in enumerate(cells) if isinstance(one, str) and "." in one}
-    found = [i for i, text in texts.items() if text.lower() not in GAPS_AMONG_NUMBERS]
-    return found if all(GROUPED.fullmatch(texts[i]) for i in found) else []
-
-
-def _common_unit(cells: Sequence[Any]) -> str:
-    """The one unit that cells write beside their numbers; "" if they write several units, or none."""
-    found = {unit_and_number(one)[0] for one in cells if isinstance(one, str)} - {""}
-    return found.pop() if len(found) == 1 else ""
-
-
-def _without_unit(one: Any, unit: str) -> Any:
-    if not unit or not isinstance(one, str):
-        return one
-    own, rest = unit_and_number(one)
-    return rest if own == unit else one
+    parts = [unit_and_number(one) if isinstance(one, str) else ("", one) for one in cells]
+    units = {own for own, _ in parts if own}
+    unit = how.get("unit", min(units) if len(units) == 1 else "")
+    has_unit = [bool(unit) and own == unit for own, _ in parts]
+    plain = [rest if has_unit[i] else cells[i] for i, (_, rest) in enumerate(parts)]
+    texts = {i: one for i, one in enumerate(plain) if isinstance(one, str) and one.lower() not in GAPS_AMONG_NUMBERS}
+    comma = how.get("comma", any(DECIMAL_COMMA.fullmatch(BLANKS.sub("", text)) for text in texts.values()))
+    comma = bool(comma or (how.get("comma_likely") and any("," in text for text in texts.values())))
+    grouped = any(re.search(r"[0-9]\.[0-9]{3},[0-9]", text) for text in texts.values())
+    limits = {i: match for i, text in texts.items() if (match := LIMIT.fullmatch(text))}
+    bare = [limits[i][2] if i in limits else one for i, one in enumerate(plain)]
+    values, bad = _each(bare, lambda one: number(one, comma, grouped), GAPS_AMONG_NUMBERS)
+    limit = np.zeros(len(cells))  # −1 or 1 where a number is a limit, "<0.5" or ">1000"
+    limit[list(limits)] = [-1 if match[1] in "<≤" else 1 for match in limits.values()]
+    pointed = [i for i, text in texts.items() if "." in text]  # if all may stand between thousands: 1.234, 12.000
+    unclear = not comma and "comma" not in how and all(GROUPED.fullmatch(texts[i]) for i in pointed)
+    told = {"comma": comma, "unit": unit, "has_unit": has_unit, "limit": limit, "pointed": pointed if unclear else []}
+    return Reading("number", values, bad, told)
 
 
 def unit_and_number(text: str) -> tuple[str, str]:
@@ -292,25 +362,22 @@ def number(entry: Any, comma: bool = False, grouped: bool = False) -> float:
 
 def _times(cells: Sequence[Any], how: Mapping[str, Any]) -> Reading:
     """Seconds since 1970; times with an offset are brought to UTC, so that they keep their order."""
-    parts = [NUMERIC_DATE.fullmatch(one) for one in cells if isinstance(one, str)]
-    found = [match for match in parts if match]
+    found = [match for one in cells if isinstance(one, str) and (match := NUMERIC_DATE.fullmatch(one))]
     first_large = any(int(match[1]) > 12 for match in found)
     second_large = any(int(match[3]) > 12 for match in found)
     day_first = how.get("day_first", first_large or not second_large)
-    values, aware, bad = np.full(len(cells), np.nan), [], []
-    for i, one in enumerate(cells):
-        if one is None:
-            continue
-        try:
-            when = moment(one, day_first)
-            aware.append(when.tzinfo is not None)
-            values[i] = when.replace(tzinfo=when.tzinfo or UTC).timestamp()
-        except (TypeError, ValueError):
-            bad.append(i)
+    aware = set()
+
+    def seconds(one: Any) -> float:
+        when = moment(one, day_first)
+        aware.add(when.tzinfo is not None)
+        return when.replace(tzinfo=when.tzinfo or UTC).timestamp()
+
+    values, bad = _each(cells, seconds)
     # Dates with dots put the day first everywhere; with slashes or dashes it depends on the country.
     unsure = bool(found) and not first_large and not second_large and any(match[2] != "." for match in found)
-    told = {"day_first": day_first, "numeric": bool(found), "unsure": unsure, "mixed": len(set(aware)) > 1}
-    return Reading("time", values, np.zeros(len(cells)), told, tuple(bad))
+    told = {"day_first": day_first, "numeric": bool(found), "unsure": unsure, "mixed": len(aware) > 1}
+    return Reading("time", values, bad, told)
 
 
 def moment(entry: Any, day_first: bool) -> datetime:
@@ -329,15 +396,8 @@ def moment(entry: Any, day_first: bool) -> datetime:
         year, month, day, clock = int(match[1]), int(match[2]), int(match[3]), match[4]
     else:
         return datetime.fromisoformat(entry)
-    return datetime.fromisoformat(f"{year:04}-{month:02}-{day:02}T{_clock(clock)}")
-
-
-def _clock(text: str | None) -> str:
-    """Hours, minutes and seconds with two digits each, as ISO wants them."""
-    if text is None:
-        return "00:00"
-    hour, _, rest = text.partition(":")
-    return f"{int(hour):02}:{rest}" if rest else f"{int(hour):02}:00"
+    hour, _, rest = (clock or "0").partition(":")
+    return datetime.fromisoformat(f"{year:04}-{month:02}-{day:02}T{int(hour):02}:{rest or '00'}")
 
 
 KINDS = {"flag": _flags, "number": _numbers, "time": _times}

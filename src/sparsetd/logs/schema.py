@@ -24,7 +24,7 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -94,8 +94,7 @@ class Schema:
     def used(self) -> tuple[str, ...]:
         """Every column that is read, once."""
         roles = [getattr(self, f.name) for f in fields(self) if f.name not in ("ignored", *SIZES)]
-        names = [[value] if isinstance(value, str) else value or () for value in roles]
-        return tuple(dict.fromkeys(name for several in names for name in several))
+        return tuple(_names_in(roles))
 
     def texts(self) -> tuple[str, ...]:
         """The columns of ids, which are read as text: 7 and 07 are two patients."""
@@ -136,7 +135,10 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
     """
     names = list(columns)
     check_names(names)
-    sizes: dict[str, Any] = {name: _size(name, given.pop(name)) for name in SIZES if name in given}
+    sizes = {name: given.pop(name) for name in SIZES if name in given}
+    for name, value in sizes.items():
+        if value is not None and not (isinstance(value, int) and 1 <= value <= WIDEST):
+            raise ValueError(f"`{name}` must be a number of columns from 1 to {WIDEST:,}, not {show(value)}.")
     unknown = set(given) - set(ALIASES) - {"observation", "next_observation", *SPARSE}
     if unknown:
         known = ["observation", *ALIASES, *SPARSE]
@@ -147,7 +149,7 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
     else:
         roles["observation"] = _observation(given.get("observation") or None, names)
         roles["next_observation"] = _next_observation(given, roles["observation"], names)
-    taken = {name for named in roles.values() for name in ([named] if isinstance(named, str) else named or ())}
+    taken = _names_in(roles.values())
     free = [name for name in names if name not in taken]
     for role, aliases in ALIASES.items():
         inferred = next((alias for alias in aliases if alias in free), None)
@@ -157,27 +159,25 @@ def infer_schema(columns: Iterable[str], **given: Any) -> Schema:
     roles["action"] = _named("action", given["action"], names) if "action" in given else inferred_actions
     if roles["reward"] is None and "reward" not in given:
         raise ValueError(f"`reward` is missing: say which column it is {_by_role('reward')}{nearest('reward', free)}")
-    schema = Schema(**roles, **sizes)
-    used = set(schema.used())
-    return replace(schema, ignored=tuple(name for name in names if name not in used))
+    used = _names_in(roles.values())
+    return Schema(**roles, **sizes, ignored=tuple(name for name in names if name not in used))
 
 
-def _size(name: str, value: Any) -> int | None:
-    if value is not None and not (isinstance(value, int) and 1 <= value <= WIDEST):
-        raise ValueError(f"`{name}` must be a number of columns from 1 to {WIDEST:,}, not {show(value)}.")
-    return value
+def _names_in(roles: Iterable[Any]) -> dict[str, None]:
+    """Every column that has a role, once, where a role has one column, several or none."""
+    several = [[value] if isinstance(value, str) else value or () for value in roles]
+    return dict.fromkeys(name for names in several for name in names)
 
 
 def _sparse(given: dict[str, Any], names: list[str]) -> dict[str, Any]:
     """The roles of lists of indices and values, where the caller names them or nothing else can be the observation."""
-    known = set(names)
-    dense = given.get("observation") or any(whole in known for whole, _ in WHOLE)
+    dense = given.get("observation") or any(whole in names for whole, _ in WHOLE)
     dense = dense or any(name.startswith(PREFIXES) for name in names)
-    if given.get("indices") is None and (dense or "indices" not in known or "indices" in given):
+    if given.get("indices") is None and (dense or "indices" not in names or "indices" in given):
         return {}
     if given.get("observation"):
         raise ValueError("`indices` and `observation` are two ways to give the observation: name one of them.")
-    return {role: _one(role, given.get(role, role if role in known else None), names) for role in SPARSE}
+    return {role: _one(role, given.get(role, role if role in names else None), names) for role in SPARSE}
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -185,23 +185,18 @@ def check_names(names: Sequence[str]) -> None:
     if not names:
         raise ValueError("The source has no columns: pass at least an observation and a reward.")
     if len(names) > MAX_COLUMNS:
-        raise ValueError(
-            f"The source has {len(names):,} columns, more than {MAX_COLUMNS:,}: use one list column instead."
-        )
+        many = f"{len(names):,} columns, more than {MAX_COLUMNS:,}"
+        raise ValueError(f"The source has {many}: use one list column instead.")
     seen: set[str] = set()
     for i, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():
             raise ValueError(f"Column {i} has no name ({name!r}): give every column a name.")
-        if name.splitlines() != [name] or len(name) > LONGEST_NAME or not _encodable(name):
+        half = any("\ud800" <= letter <= "\udfff" for letter in name)  # JSON can spell half a character
+        if name.splitlines() != [name] or len(name) > LONGEST_NAME or half:
             raise ValueError(f"Column {i} has a name that is not one short line of text ({show(name)}): rename it.")
         if name in seen:
             raise ValueError(f"`{name}` names two columns (the second is column {i}): rename one of them.")
         seen.add(name)
-
-
-def _encodable(name: str) -> bool:
-    """Whether a name can be written to a file or a terminal. JSON can spell half a character, which cannot."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _named(role: str, given: Any, names: list[str]) -> tuple[str, ...]:
@@ -228,42 +223,33 @@ def _one(role: str, given: Any, names: list[str]) -> str | None:
 def _observation(given: Any, names: list[str]) -> tuple[str, ...]:
     if given is not None:
         return _named("observation", given, names)
-    for prefix in PREFIXES:
-        found = tuple(name for name in names if name.startswith(prefix))
-        if found:
-            return found
-    for whole, _ in WHOLE:
-        if whole in names:
-            return (whole,)
-    claimed = {alias for aliases in ALIASES.values() for alias in aliases if len(alias) > 1}
     known = set(names)
-    paired = tuple(name for name in names if f"next_{name}" in known and name not in claimed)
-    if paired:
-        return paired
-    raise ValueError(
-        f"`observation` is missing: name the columns obs_*, or say which they are {_by_role('observation')}"
-        f": there are {listed(names)}. `prepare` makes a log of a raw table."
-    )
+    claimed = {alias for aliases in ALIASES.values() for alias in aliases if len(alias) > 1}
+    candidates = [tuple(name for name in names if name.startswith(prefix)) for prefix in PREFIXES]
+    candidates += [(whole,) for whole, _ in WHOLE if whole in known]
+    candidates += [tuple(name for name in names if f"next_{name}" in known and name not in claimed)]
+    found = next(filter(None, candidates), None)
+    if found is None:
+        raise ValueError(
+            f"`observation` is missing: name the columns obs_*, or say which they are {_by_role('observation')}"
+            f": there are {listed(names)}. `prepare` makes a log of a raw table."
+        )
+    return found
 
 
 def _next_observation(given: dict[str, Any], observation: tuple[str, ...], names: list[str]) -> tuple[str, ...]:
     if "next_observation" in given:
         found = _named("next_observation", given["next_observation"], names)
     else:
-        known, candidates = set(names), [_successor_name(name) for name in observation]
+        known, candidates = set(names), [dict(WHOLE).get(name, f"next_{name}") for name in observation]
         found = tuple(name for name in candidates if name in known)
         absent = [name for name in candidates if name not in known]
         if found and absent:
-            raise ValueError(
-                f"`{absent[0]}` is missing although `{found[0]}` is there: add it, or drop all next_ columns."
-            )
+            there = f"`{absent[0]}` is missing although `{found[0]}` is there"
+            raise ValueError(f"{there}: add it, or drop all next_ columns.")
     if found and len(found) != len(observation):
         raise ValueError(f"`next_observation` has {len(found)} columns but `observation` has {len(observation)}.")
     return found
-
-
-def _successor_name(name: str) -> str:
-    return dict(WHOLE).get(name, f"next_{name}")
 
 
 def _by_role(role: str) -> str:

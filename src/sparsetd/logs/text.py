@@ -12,7 +12,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparsetd.logs.checks import Array, counted_from, id_text, nth, objects, reason, show
+from sparsetd.logs.checks import Array, counted_from, id_text, looked_up, nth, objects, reason, show
 from sparsetd.logs.encodings import UTF8, encoding_of
 from sparsetd.logs.files import Opened, Raw
 from sparsetd.logs.schema import check_names
@@ -34,7 +34,7 @@ _LONGEST_NUMBER = 64
 _INDEX = "Unnamed: 0"  # pandas writes its index first and without a name; this is what it calls the column itself
 _MISSING = {"", "na", "n/a", "nan", "null", "none"}
 _NULLS = [form for word in sorted(_MISSING) for form in {word, word.upper(), word.title(), "NaN"}]
-_WORDS = {"true": 1, "false": 0}
+_WORDS = {"true": 1, "false": 0} | dict.fromkeys(_MISSING, np.nan)
 _TEXT = pa.dictionary(pa.int32(), pa.string())
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 BLANK = b" \t\r\n\v\f,;|"
@@ -90,7 +90,7 @@ class Csv:
         except csv.Error as error:
             raise _invalid(self.path, error) from None
         self.n_head = len(records)  # rows of a spreadsheet up to the header
-        names = [name.strip() for name in without_end(records[-1], 1)]
+        names = [name.strip() for name in _without_end(records[-1], 1)]
         self.names = [_INDEX, *names[1:]] if names[:1] == [""] else names
         check_names(self.names)
 
@@ -104,24 +104,31 @@ class Csv:
 
         Rows are counted as a spreadsheet does: the header is row 1. Blank ones are left out.
         """
-        kinds = dict.fromkeys(self.names, _TEXT)
-        tables = [pa.table({name: [] for name in self.names}, pa.schema(kinds))]
-        numbers, odd, n = [np.zeros(0, int)], list[int](), self.n_head
-        for block in filter(None, self._blocks()):
-            rows = _Rows(len(self.names), self.separator)
-            try:
-                table = self._read(block, self.names, kinds, rows.handled)
-            except pa.ArrowInvalid as error:
-                raise _invalid(self.path, error) from None
-            whole = np.delete(np.arange(1, len(table) + len(rows.odd) + 1), np.array(rows.odd, int) - 1)
-            mended = {name: [fields[j] for fields in rows.mended.values()] for j, name in enumerate(self.names)}
-            tables += [table, pa.table(mended, pa.schema(kinds))]
-            numbers += [n + whole, n + np.array([*rows.mended], int)]
-            odd += [n + i for i in rows.odd if i not in rows.mended and i not in rows.blank]
-            n += len(table) + len(rows.odd)
-        table, number = pa.concat_tables(tables).unify_dictionaries().combine_chunks(), np.concatenate(numbers)
-        kept = np.flatnonzero(~np.logical_and.reduce([_blank(column) for column in table.columns]))
-        kept = kept[np.argsort(number[kept], kind="stable")]
+        schema, skipped = pa.schema(dict.fromkeys(self.names, _TEXT)), dict[int, list[str]]()
+
+        def handle(row: Any) -> str:
+            record = next(_lines_of(row.text, self.separator, strict=False), [])
+            skipped[row.number] = _without_end(record, len(self.names))
+            return "skip"
+
+        rows = b"".join(self._blocks())
+        try:
+            table = self._read(rows, self.names, dict(zip(schema.names, schema.types, strict=True)), handle)
+        except pa.ArrowInvalid as error:
+            raise _invalid(self.path, error) from None
+        whole = np.delete(np.arange(len(table) + len(skipped)) + 1, np.array([*skipped], int) - 1)
+        mended = {i: fields for i, fields in skipped.items() if len(fields) == len(self.names)}  # without empty ends
+        columns = {name: [fields[j] for fields in mended.values()] for j, name in enumerate(self.names)}
+        table = pa.concat_tables([table, pa.table(columns, schema)]).unify_dictionaries().combine_chunks()
+        number = self.n_head + np.append(whole, np.array([*mended], int))
+        filled = np.zeros(len(table), dtype=bool)
+        for column in table.columns:
+            cells = column.combine_chunks()
+            has_text = np.array([bool(text.strip()) for text in cells.dictionary.to_pylist()], dtype=bool)
+            filled |= has_text[np.asarray(cells.indices)]
+        kept = np.argsort(number, kind="stable")
+        kept = kept[filled[kept]]
+        odd = [self.n_head + i for i in skipped if i not in mended and any(map(str.strip, skipped[i]))]
         return table.take(pa.array(kept)), number[kept], odd
 
     def batches(self, columns: Sequence[str], rows: int, texts: Sequence[str]) -> Generator[Raw]:
@@ -150,7 +157,11 @@ class Csv:
                 held = held[end:]
             elif len(held) > MAX_LINE:
                 raise ValueError(f"{self.path.name} has a line longer than {MAX_LINE:,} bytes: correct it.")
-        self._refuse_open_quotes(held[_last_end(held) :])
+        try:  # pyarrow would silently close a quotation at the end of the file that is never closed
+            list(_lines_of(held[_last_end(held) :].decode(errors="replace"), self.separator))
+        except csv.Error as error:
+            if "end of data" in str(error):
+                raise _invalid(self.path, error) from None
         yield held
 
     def _pieces(self, size: int) -> Iterator[bytes]:
@@ -165,14 +176,6 @@ class Csv:
                 yield plain.replace(b"\r", b"\n") if only_returns else plain
                 data = file.read(size)
 
-    def _refuse_open_quotes(self, last: bytes) -> None:
-        """Refuse a quotation that is never closed; pyarrow would close it silently at the end of the file."""
-        try:
-            list(_lines_of(last.decode(errors="replace"), self.separator))
-        except csv.Error as error:
-            if "end of data" in str(error):
-                raise _invalid(self.path, error) from None
-
     def _parsed(self, block: bytes, columns: Sequence[str]) -> Any:
         """The columns of a block; types of the blocks before it are tried first."""
         kinds = dict(self.kinds)
@@ -181,8 +184,7 @@ class Csv:
                 table = self._read(block, columns, kinds)
                 break
             except pa.ArrowInvalid as error:
-                unfit = error
-            del kinds[self._unfit(unfit, kinds)]
+                del kinds[self._unfit(error, kinds)]
         whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
         numeric = [field.name for field in table.schema if pa.types.is_floating(field.type)] + whole
         self.kinds = dict.fromkeys(self.texts, _TEXT) | {name: table.schema.field(name).type for name in numeric}
@@ -190,17 +192,18 @@ class Csv:
             return self._read(block, columns, kinds | dict.fromkeys(whole, _TEXT))
         return table
 
-    def _read(
-        self, block: bytes, columns: Sequence[str], kinds: dict[str, Any], odd: Callable[[Any], str] | None = None
-    ) -> Any:
+    def _read(self, block: bytes, columns: Sequence[str], kinds: dict[str, Any], odd: Any = None) -> Any:
         """The columns of a block; with `odd`, which is called for rows of another length, blank lines are rows too."""
         from pyarrow import csv as arrow_csv
 
+        if not block:
+            return pa.schema(kinds).empty_table()
+        size = min(len(block), 2 * MAX_LINE) + 1  # a block is shorter, but all rows of a file may be longer
         wanted = {"include_columns": list(columns), "column_types": kinds, "null_values": [] if odd else _NULLS}
         lines = {"ignore_empty_lines": odd is None, "invalid_row_handler": odd}
         return arrow_csv.read_csv(
             pa.py_buffer(block),
-            arrow_csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=self.names),
+            arrow_csv.ReadOptions(use_threads=False, block_size=size, column_names=self.names),
             arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True, **lines),
             arrow_csv.ConvertOptions(**wanted),
         )
@@ -209,74 +212,34 @@ class Csv:
         """The column that no longer has the type of the blocks before; any other error is raised."""
         row = re.match(r"CSV parse error: Row #(\d+): Expected \d+ columns, got (\d+)", str(error))
         if row is not None:
-            raise ValueError(
-                f"Row {nth(int(row[1]) - 1)} has {row[2]} fields but the header names {len(self.names)} columns: "
-                "correct the row."
-            )
+            fields = f"{row[2]} fields but the header names {len(self.names)} columns"
+            raise ValueError(f"Row {nth(int(row[1]) - 1)} has {fields}: correct the row.") from None
         found = re.match(r"In CSV column #(\d+): .*CSV conversion error", str(error))
         name = self.names[int(found[1])] if found else None
         if "invalid UTF8" in str(error):
-            raise _not_utf8(self.path, f"`{name}`")
+            raise _not_utf8(self.path, f"`{name}`") from None
         if name is None or name not in kinds or kinds[name] == _TEXT:
-            raise _invalid(self.path, error)
+            raise _invalid(self.path, error) from None
         return name
 
     def _column(self, column: Any, as_text: bool) -> Any:
         """Numbers as pyarrow read them. Text, words and dates are parsed here, or stay text."""
-        kind = column.type
-        if as_text:
-            return _present(column.combine_chunks())
-        if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        if as_text:  # ids stay as they stand, except empty cells and words such as NA
+            ids = column.combine_chunks()
+            absent = np.array([text.strip().lower() in _MISSING for text in ids.dictionary.to_pylist()], dtype=bool)
+            places = pa.array(np.arange(len(absent), dtype=np.int32), mask=absent)
+            return pa.DictionaryArray.from_arrays(places.take(ids.indices), ids.dictionary)
+        if pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             return column.combine_chunks()
-        if pa.types.is_binary(kind):
+        if pa.types.is_binary(column.type):
             raise _not_utf8(self.path, "a column")
-        if pa.types.is_null(kind):
-            return np.full(len(column), np.nan)
-        if pa.types.is_boolean(kind):
-            return column.cast(pa.int8()).combine_chunks()
-        return parsed(column)
+        return _parsed(column)
 
 
-class _Rows:
-    """Rows of a block with more or fewer fields than the header: some are blank, or only end in separators."""
-
-    def __init__(self, width: int, separator: str) -> None:
-        self.width, self.separator = width, separator
-        self.odd: list[int] = []
-        self.blank: set[int] = set()
-        self.mended: dict[int, list[str]] = {}
-
-    def handled(self, row: Any) -> str:
-        """Note a row that pyarrow skips."""
-        fields = without_end(next(_lines_of(row.text, self.separator, strict=False), []), self.width)
-        self.odd.append(row.number)
-        if len(fields) == self.width:
-            self.mended[row.number] = fields
-        elif not any(map(str.strip, fields)):
-            self.blank.add(row.number)
-        return "skip"
-
-
-def without_end(record: list[str], least: int) -> list[str]:
+def _without_end(record: list[str], least: int) -> list[str]:
     """A record without the empty fields that a separator at the end of a line makes."""
     filled = [i + 1 for i, field in enumerate(record) if field.strip()]
     return record[: max([least, *filled])]
-
-
-def _blank(column: Any) -> Array:
-    """A mask of the cells without text."""
-    cells = column.combine_chunks()
-    empty = [not text.strip() for text in cells.dictionary.to_pylist()]
-    return np.array(empty, bool)[np.asarray(cells.indices)]
-
-
-def _present(ids: Any) -> Any:
-    """Ids as they stand, with nulls for empty cells and for words such as NA."""
-    absent = [text.strip().lower() in _MISSING for text in ids.dictionary.to_pylist()]
-    if not any(absent):
-        return ids
-    places = pa.array(range(len(absent)), pa.int32(), mask=np.array(absent))
-    return pa.DictionaryArray.from_arrays(places.take(ids.indices), ids.dictionary)
 
 
 def _invalid(path: Path, error: Exception) -> ValueError:
@@ -287,7 +250,7 @@ def _not_utf8(path: Path, where: str) -> ValueError:
     return ValueError(f"{path.name} is not UTF-8 text ({where}): save it as UTF-8, or let `prepare` read it.")
 
 
-def parsed(column: Any) -> Array:
+def _parsed(column: Any) -> Array:
     """A column of text as numbers if it holds numbers; what is no number stays text, for the error.
 
     Missing entries (empty, NA, null, …) are NaN, true and false are 1 and 0, and "[1, 2]" is a list.
@@ -295,29 +258,24 @@ def parsed(column: Any) -> Array:
     if not pa.types.is_dictionary(column.type):
         column = column.cast(pa.string()).dictionary_encode()
     column = column.unify_dictionaries().combine_chunks()
-    distinct = [*map(_entry, column.dictionary.to_pylist()), *([np.nan] if column.null_count else [])]
-    codes = np.asarray(column.indices.cast("int64").fill_null(len(distinct) - 1))
-    kinds = {type(entry) for entry in distinct}
-    if kinds <= {int, float}:
-        return np.array(distinct, dtype=np.int64 if kinds == {int} else np.float64)[codes]
-    return objects(distinct)[codes]
+    return looked_up(typed([*map(_entry, column.dictionary.to_pylist())], as_text=False), column)
 
 
 def _entry(text: str) -> Any:
     word = text.strip().lower()
-    if word in _MISSING:
-        return np.nan
     if word in _WORDS:
         return _WORDS[word]
-    if re.fullmatch(r"[+-]?[0-9]{1,18}", word):
-        return int(word)
     try:
-        return float(word) if len(word) <= _LONGEST_NUMBER and _plain(word) else _list(word, text)
-    except ValueError:
-        return _list(word, text)
+        if re.fullmatch(r"[+-]?[0-9]{1,18}", word):
+            return int(word)
+        if word.startswith("["):
+            return json.loads(word)
+        return float(word) if len(word) <= _LONGEST_NUMBER and _is_plain(word) else text
+    except (ValueError, RecursionError):
+        return text
 
 
-def _plain(text: str) -> bool:
+def _is_plain(text: str) -> bool:
     """Whether a text has only the signs of plain numbers. Python also reads 1_0 and digits of every script."""
     return text.isascii() and "_" not in text
 
@@ -325,23 +283,14 @@ def _plain(text: str) -> bool:
 def is_number(text: str) -> bool:
     """Return whether `text` is a number as anybody would write it."""
     try:
-        return _plain(text) and float(text) == float(text)
+        return _is_plain(text) and float(text) == float(text)
     except ValueError:
         return False
 
 
-def _list(word: str, text: str) -> Any:
-    if not word.startswith("["):
-        return text
-    try:
-        return json.loads(word)
-    except (ValueError, RecursionError):
-        return text
-
-
 def open_jsonl(path: Path) -> Opened:
     """A file with one JSON object per line; the first line's keys are the columns."""
-    with readable_text(path), path.open(encoding="utf-8-sig") as file:
+    with _readable_text(path), path.open(encoding="utf-8-sig") as file:
         first = _records(enumerate(_lines(file)), 1)
     if not first:
         raise ValueError(f"{path.name} is empty: it needs one JSON object per line.")
@@ -350,18 +299,16 @@ def open_jsonl(path: Path) -> Opened:
 
     def batches(columns: Sequence[str], rows: int, texts: Sequence[str]) -> Generator[Raw]:
         rows = min(rows, max(3, MAX_CELLS // len(names)))
-        with readable_text(path), path.open(encoding="utf-8-sig") as file:
-            lines, n = enumerate(_lines(file)), 0
-            while records := _records(lines, rows):
-                _refuse_new_keys(records, names, n)
+        with _readable_text(path), path.open(encoding="utf-8-sig") as file:
+            lines = enumerate(_lines(file))
+            while records := _records(lines, rows, first[0]):
                 yield {name: typed([record.get(name) for record in records], name in texts) for name in columns}
-                n += len(records)
 
     return Opened(names, batches)
 
 
 @contextmanager
-def readable_text(path: Path) -> Iterator[None]:
+def _readable_text(path: Path) -> Iterator[None]:
     try:
         yield
     except UnicodeDecodeError as error:
@@ -376,30 +323,23 @@ def _lines(file: Any) -> Iterator[str]:
             yield line
 
 
-def _records(lines: Iterator[tuple[int, str]], n: int) -> list[dict[str, Any]]:
-    return [_record(line, row) for row, line in islice(lines, n)]
-
-
-def _record(line: str, row: int) -> dict[str, Any]:
-    try:
-        record = json.loads(line, object_pairs_hook=distinct)
-    except (ValueError, RecursionError) as error:
-        why = str(error).split(":")[0][:80]
-        raise ValueError(f"Row {nth(row)} is not valid JSON ({why}): write one JSON object per line.") from None
-    if not isinstance(record, dict):
-        kind = type(record).__name__
-        raise ValueError(f"Row {nth(row)} is a JSON {kind}, not an object: write one JSON object per line.")
-    return record
-
-
-def _refuse_new_keys(records: list[dict[str, Any]], names: list[str], row: int) -> None:
-    known = set(names)
-    for i, record in enumerate(records):
-        if not record.keys() <= known:
-            name = next(name for name in record if name not in known)
-            raise ValueError(
-                f"`{show(name)[1:-1]}` first appears in row {nth(row + i)}: give every row the columns of row 0."
-            )
+def _records(lines: Iterator[tuple[int, str]], n: int, first: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+    """The objects of the next lines, with no other keys than the first of the file."""
+    found = []
+    for row, line in islice(lines, n):
+        try:
+            record = json.loads(line, object_pairs_hook=distinct)
+        except (ValueError, RecursionError) as error:
+            why = str(error).split(":")[0][:80]
+            raise ValueError(f"Row {nth(row)} is not valid JSON ({why}): write one JSON object per line.") from None
+        if not isinstance(record, dict):
+            kind = type(record).__name__
+            raise ValueError(f"Row {nth(row)} is a JSON {kind}, not an object: write one JSON object per line.")
+        if first is not None and not record.keys() <= first.keys():
+            name = show(next(name for name in record if name not in first))[1:-1]
+            raise ValueError(f"`{name}` first appears in row {nth(row)}: give every row the columns of row 0.")
+        found.append(record)
+    return found
 
 
 def typed(values: list[Any], as_text: bool) -> Array:
