@@ -156,6 +156,15 @@ def test_geometric_episode_lengths_are_no_time_limit() -> None:
     assert not any("time limit" in sentence for check in CHECKS for sentence in check(t))
 
 
+def test_episodes_of_two_to_five_rows_are_no_time_limit() -> None:
+    length = np.tile([2, 3, 4, 5], 100)
+    terminated = np.zeros(length.sum(), dtype=bool)
+    terminated[np.cumsum(length) - 1] = True
+    x = np.random.default_rng(0).normal(size=len(terminated) + 1)
+    t = Transitions.from_arrays(x[:-1], x[1:], x[1:], terminated=terminated)
+    assert not any("time limit" in sentence for check in CHECKS for sentence in check(t))
+
+
 def test_what_is_missing_is_said_with_its_consequence() -> None:
     log = {"obs": np.arange(5.0), "reward": np.arange(5.0), "done": [0, 0, 0, 0, 1]}
     report = inspect(log)

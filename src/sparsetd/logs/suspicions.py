@@ -30,7 +30,7 @@ def timeouts_marked_as_terminals(t: Transitions) -> Iterator[str]:
     count = int(((length == longest) & ended).sum())
     before = int(((length >= longest - 3) & (length < longest) & ended).sum())
     # Three times the mean of the three lengths before: natural ends fade out, a time limit piles them up.
-    spike = not t.truncated.any() or count > 3 * (before / 3 + 1)
+    spike = count > 3 * (before / 3 + 1)
     if longest >= 5 and count >= max(3, FEW * len(length)) and spike:
         others = f"{int(t.truncated.sum())} rows are truncated" if t.truncated.any() else "none is truncated"
         yield (
