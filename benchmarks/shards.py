@@ -31,7 +31,7 @@ import json, re, sys, time
 import numpy as np
 from sparsetd.logs.engines import Processes
 from sparsetd.evaluation import evaluate
-from sparsetd.evaluation.linear import policy_sums, sums
+from sparsetd.evaluation.linear import policy_sums, sums_of
 from sparsetd.evaluation.reading import answer, open_log
 from sparsetd.logs import Transitions, read, shards
 what, path = sys.argv[1:3]
@@ -66,7 +66,7 @@ else:
         group = np.arange(log.sizes.sum()) // 25 % 40
         answer(log, sums=policy_sums(group, 40, (0, None)))
     elif what == "wide":
-        answer(log, sums=sums().under(0))
+        sums_of(log, policy=0)
     else:
         value = evaluate(path if what == "shards" else log).value
     cpu = time.process_time() - begun

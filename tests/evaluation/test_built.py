@@ -147,7 +147,7 @@ def test_functions_of_the_columns_are_formed_piece_by_piece(monkeypatch):
     log = Transitions.from_arrays(X, X[:, 0], np.roll(X, -1, axis=0), terminated=ends, episode=np.arange(n) // 5)
     opened = open_log(log, {"target": None}, 0.9, features="auto")
     assert opened.rows.batch.n_features == 3 < opened.rows.n_features == len(opened.names)
-    whole = opened.rows.formed().whole()
+    whole = opened.rows.whole()
     monkeypatch.setattr(reading, "MANY", 0)
     monkeypatch.setattr(reading, "LEAST", 100)
     monkeypatch.setattr(reading, "BLOCK", 100)

@@ -30,8 +30,8 @@ from sklearn.utils.validation import check_is_fitted
 from sparsetd.estimators import SparseTD, ValueFunction, fit_stream
 from sparsetd.evaluation.choice import FORMED, choose_on
 from sparsetd.evaluation.episodes import Groups
-from sparsetd.evaluation.linear import LinearValue, sums
-from sparsetd.evaluation.reading import Ask, Opened, Part, answer, on_columns, open_log, sample
+from sparsetd.evaluation.linear import LinearValue, sums_of
+from sparsetd.evaluation.reading import Ask, Opened, Part, answer, open_log, sample
 from sparsetd.features.featurize import feature_names, featurize, state_features
 from sparsetd.logs import Shard, Transitions, concatenate, shards
 from sparsetd.logs.engines import Engine
@@ -149,7 +149,7 @@ class Condensed:
             rows = (np.atleast_2d(np.asarray(at, dtype=np.float64)) - self.units.shift) / self.units.scale
             states = np.column_stack([rows, np.ones(len(rows))])[:, columns]
         estimate = np.array([linear.value]) if states is None else states @ linear.theta
-        ask = Ask(_influence_powers, (linear, states)).under(0).on(on_columns, columns[:-1])
+        ask = Ask(_influence_powers, (linear, states)).under(0).on(Part.on, columns[:-1])
         power = answer(self.log.rows.in_units(self.units), power=ask).power
         return of_error(estimate, *clustered_error(power, linear.n_episodes, len(columns) - 1), level)
 
@@ -225,7 +225,7 @@ def condense(
     if len(log.names) > FORMED or log.rows.is_sparse:
         raise ValueError(f"A log is condensed to sums over all pairs of up to {FORMED:,} dense features: use fewer.")
     groups = Groups.of(log.hashes, len(log.log), 2)
-    found = answer(log.rows, sums=sums(groups.group, n=groups.n).under(0)).sums
+    found = sums_of(log.rows, groups.group, groups.n, 0)
     units = found.units(log.units)
     Cache(checkpoint).clear()
     return Condensed(log, found.in_units(log.units, units), units, gamma, standardize)

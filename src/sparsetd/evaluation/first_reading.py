@@ -8,7 +8,7 @@ nested bases costs no reading.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,7 +22,7 @@ from sparsetd.evaluation.choice import Choice
 from sparsetd.evaluation.episodes import Facts, Groups, Weighed
 from sparsetd.evaluation.estimate import Value
 from sparsetd.evaluation.linear import policy_sums
-from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, answer, on_columns, seen
+from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, answer, open_log, seen
 from sparsetd.logs import suspicions
 from sparsetd.logs.engines import Engine
 from sparsetd.selection import SparseTDSelect
@@ -122,7 +122,7 @@ class Basis:
             behavior=self.behavior.on(inside),
             tail=self.tail[inside],
             groups=None if self.groups is None else self.groups.on(inside),
-            views=(*self.views, (on_columns, (some,))),
+            views=(*self.views, (Part.on, (some,))),
         )
 
     @property
@@ -136,26 +136,35 @@ class Basis:
         rows = self.at_hand
         ends = np.append(rows.episodes.clusters[1:], len(rows.episodes))
         last = np.searchsorted(ends, np.searchsorted(rows.episodes.last, BOUNDED) + 1)
-        return seen(rows.some(slice(0, int(ends[min(int(last), len(ends) - 1)]))).whole(), self.views)
+        return seen(rows.some(slice(0, int(ends[min(int(last), len(ends) - 1)]))).whole(), self.views, {})
 
     def ask(self, ask: Ask, policy: int | None = None) -> Ask:
         """The ask of the rows on this basis, under a policy or as logged."""
-        own = replace(ask, views=(*self.views, *ask.views))
+        own = ask._replace(views=(*self.views, *ask.views))
         return own if policy is None else own.under(policy)
 
 
 @dataclass(frozen=True, eq=False)
 class First:
-    """The results of the first reading: the basis, the sums without features for each policy, and the digests."""
+    """The log and the results of its first reading: the basis, sums without features by policy, and the digests."""
 
+    log: Opened
+    settings: Settings
+    groups: Groups
     basis: Basis
     facts: tuple[Facts, ...]
     ages: tuple[Weighed | None, ...]
     digests: Array | None
 
 
-def first_reading(log: Opened, groups: Groups, settings: Settings, details: bool) -> First:
+def first_reading(source: Any, targets: Mapping[str, Any], settings: Settings, details: bool) -> First:
     """The sums of all columns for every policy, by groups of clusters where halves are to be drawn, else by fold."""
+    log = open_log(
+        source, targets, settings.gamma, features=settings.features, classifier=settings.classifier,
+        cluster=settings.cluster, engine=settings.engine, folder=settings.checkpoint,
+    )  # fmt: skip
+    groups = Groups.of(log.hashes, len(log.log), settings.n_folds, settings.cluster is not None)
+    settings.tell(f"reading {len(log.names)} features of {len(log.hashes):,} episodes")
     rows, columns, chosen, units = _columns(log, settings)
     every, formed = range(len(log.targets)), units is None
     resampled = bool(details and settings.n_resamples) and len(columns) <= choice.MAX_RIVALS
@@ -180,7 +189,7 @@ def first_reading(log: Opened, groups: Groups, settings: Settings, details: bool
         basis = _shrunk(basis, log.n_candidates, own, groups.each)
     digests = np.hstack(found["digests"]) if found["digests"] else None
     facts, ages = (tuple(found.get(f"{name} {k}") for k in every) for name in ("facts", "ages"))
-    return First(basis, facts, ages, digests)  # type: ignore[arg-type]
+    return First(log, settings, groups, basis, facts, ages, digests)  # type: ignore[arg-type]
 
 
 def _shrunk(basis: Basis, n_raw: int, every: list[Moments], each: int) -> Basis:
@@ -212,7 +221,9 @@ def _columns(log: Opened, settings: Settings) -> tuple[Part | Parts, Array, Choi
         )
     if isinstance(rows, Parts) or formed:
         return rows, every, None, None
-    rows, sparse = rows.formed(), rows.is_sparse
+    sparse = rows.is_sparse
+    if rows.beside is not None:
+        rows = rows.in_units(Units.none(rows.n_features, False)).whole()
     units = Units.of(rows.batch.phi, centre=not sparse)
     whole = rows.in_units(units).whole()
     default = SparseTDSelect(gamma=rows.episodes.gamma, fit_intercept=not sparse).set_params(standardize=sparse)

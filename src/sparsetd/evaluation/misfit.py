@@ -29,7 +29,7 @@ from scipy.linalg import lstsq
 from scipy.stats import t as student
 
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.linear import LinearValue, influence, sums
+from sparsetd.evaluation.linear import LinearValue, influence, policy_sums
 from sparsetd.evaluation.reading import Ask, Part, View, Walk
 from sparsetd.selection.moments import Moments
 from sparsetd.system import Array, recurrence
@@ -136,13 +136,14 @@ def _with_columns(fit: Fit, columns: Columns, top: Array, added: Array) -> Walk[
     """The fit with some of the products, or of the memory, beside its columns; and the sums of memory beside these."""
     wider = replace(fit, views=(*fit.views, (_widened, (columns, top, added, fit.model))))
     ridge = None if fit.ridge is None else np.append(np.zeros(len(added)), fit.ridge)
-    found = yield {"sums": replace(sums(), views=wider.views).under(fit.k)}
-    model = LinearValue.solve(found.sums.ridged(ridge))
+    found = yield {"sums": policy_sums(policies=(None,))._replace(views=wider.views).under(fit.k)}
+    moments = found.sums.of_policy(0)
+    model = LinearValue.solve(moments.ridged(ridge))
     asked = {"moved": wider.ask(influence, model)}
     if columns is products:
         asked["past"] = wider.ask(ExtraSums.of, model, memory, top)
     own = yield asked
-    known = replace(wider, model=model, moments=found.sums, ridge=ridge, moved=np.concatenate(own.moved))
+    known = replace(wider, model=model, moments=moments, ridge=ridge, moved=np.concatenate(own.moved))
     return known, getattr(own, "past", None)
 
 
@@ -192,10 +193,8 @@ def _both(part: Part, top: Array, model: LinearValue) -> Array:
 def _widened(part: Part, columns: Columns, top: Array, added: Array, model: LinearValue) -> Part:
     """A view: some of the products, or of the memory, before the other columns of [φ 1] and [φ 1] − γ[φ' 1]."""
     here, after = (columns(part, top, model, added, successors) for successors in (False, True))
-    view = Part(part.batch, part.episodes)
     change = here - part.batch.discount[:, None] * after
-    view.__dict__.update(states=np.hstack([here, part.states]), changes=np.hstack([change, part.changes]))
-    return view
+    return replace(part, made=(np.hstack([here, part.states]), np.hstack([change, part.changes])))
 
 
 @dataclass(frozen=True, eq=False)

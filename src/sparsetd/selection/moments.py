@@ -67,10 +67,13 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         return Moments(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
+    def mean_square(self) -> Array:
+        """C/N of all rows."""
+        return np.asarray(self.C.sum(axis=0) / self.n_rows.sum())
+
     def centre_and_spread(self) -> tuple[Array, Array]:
         """Mean and standard deviation of every column but the constant, over all rows."""
-        total = self.total()
-        C = total.C[0] / total.n_rows[0]
+        C = self.mean_square()
         return C[-1, :-1], np.sqrt(np.maximum(np.diag(C)[:-1] - C[-1, :-1] ** 2, 0.0))
 
     def spread(self) -> Array:
