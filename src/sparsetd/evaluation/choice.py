@@ -94,7 +94,12 @@ def choose_on(
 
 def choose(batch: Batch, estimator: Any) -> Choice:
     """Fit a copy of `estimator` and read off its support."""
-    model = fitted(clone(estimator), batch)
+    columns = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
+    with warnings.catch_warnings():
+        # An empty support is an answer here (the value is then a constant), not a mistake.
+        for empty in ("set every coefficient to zero", "selected no feature"):
+            warnings.filterwarnings("ignore", f"(?s).*{empty}", ConvergenceWarning)
+        model = clone(estimator).fit(batch.phi, batch.reward, batch.phi_next, **columns)
     support = np.flatnonzero(model.support_)
     if not isinstance(model, SparseTDSelect):
         return Choice(support, model)
@@ -121,20 +126,6 @@ def scores(part: Part, theta: Array, columns: Array, n_by_row: int, of_reward: b
     s = states * error[:, None]
     few, summed = s[:, :n_by_row], part.episodes.rows_by_cluster(s)
     return Several([few.T @ few, summed.T @ summed])
-
-
-def columns(batch: Batch) -> dict[str, Any]:
-    """The columns that an estimator's `fit` takes beside the features and the reward."""
-    return {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
-
-
-def fitted(model: Any, batch: Batch) -> Any:
-    """The estimator fitted to the rows of a batch."""
-    with warnings.catch_warnings():
-        # An empty support is an answer here (the value is then a constant), not a mistake.
-        for empty in ("set every coefficient to zero", "selected no feature"):
-            warnings.filterwarnings("ignore", f"(?s).*{empty}", ConvergenceWarning)
-        return model.fit(batch.phi, batch.reward, batch.phi_next, **columns(batch))
 
 
 def omegas_of(sums: Several, n_rows: int) -> Omegas:

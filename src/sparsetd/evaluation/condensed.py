@@ -106,7 +106,8 @@ class Condensed:
         if model._streams:
             raise ValueError(f"{type(model).__name__} learns row by row: use `fit_stream`, or `fit_shards`.")
         if isinstance(model, SparseTDSelect):
-            solver = replace(solver, kept=self._kept())
+            kept = choose_on(self.log.rows.in_units(self.units), self.moments).support
+            solver = replace(solver, kept=np.append(kept, len(self.names)))  # with the constant
         model._take(batch, (table, penalty, solver, factor))
         model._finish((table, penalty, solver, factor))
         if hasattr(model, "rank_"):  # LSTD counts rows
@@ -175,11 +176,6 @@ class Condensed:
             raise ValueError(f"{why}: `read` the log.")
         model.n_features_in_ = len(self.names)
         return model
-
-    def _kept(self) -> Array:
-        """The features that elimination keeps, and the constant."""
-        choice = choose_on(self.log.rows.in_units(self.units), self.moments)
-        return np.append(choice.support, len(self.names))
 
 
 def why_rows(model: Any) -> str | None:
@@ -307,7 +303,10 @@ def fit_shards(
         how |= {"standardize": scaled, "features": None if scaled else model.features}
         rows = condense(parts, **how)
         model.estimator_ = rows.fitted(model.estimator_)
-        model.features_ = _scaler(rows) if scaled else model.features_
+        if scaled:
+            model.features_, scale = StandardScaler(), rows.units.scale
+            fitted = {"mean_": rows.units.shift, "scale_": scale, "var_": scale**2}
+            vars(model.features_).update(fitted, n_features_in_=len(rows.names), n_samples_seen_=rows.n_rows)
     else:
         return model.fit(concatenate([part.read(sparse=True) for part in parts]))
     model.policy_ = model.n_actions_ = None
@@ -334,11 +333,3 @@ def _batches(parts: Sequence[Shard], model: ValueFunction) -> Iterator[Mapping[s
         batch = featurize(log, model.features_, model.estimator_.gamma)
         columns = {name: getattr(batch, name) for name in ("ratio", "discount", "start", "interest")}
         yield {"X": batch.phi, "y": batch.reward, "X_next": batch.phi_next, **columns}
-
-
-def _scaler(rows: Condensed) -> StandardScaler:
-    """The standardisation of the condensed features."""
-    scaler = StandardScaler()
-    scaler.mean_, scaler.scale_, scaler.var_ = rows.units.shift, rows.units.scale, rows.units.scale**2
-    scaler.n_features_in_, scaler.n_samples_seen_ = len(rows.names), rows.n_rows
-    return scaler
