@@ -83,9 +83,9 @@ def _on_sums(args: Namespace, parts: Any, target: Any, console: Console) -> tupl
     """The path, the weights and the names for a log in shards, which are read three times."""
     from sparsetd.evaluation.choice import choose_on
     from sparsetd.evaluation.linear import LinearValue, sums_of
-    from sparsetd.evaluation.reading import open_log
+    from sparsetd.evaluation.reading import Settings, open_log
 
-    log = open_log(parts, {"target": target}, args.gamma)
+    log = open_log(parts, {"target": target}, Settings(args.gamma, None))
     console.progress(f"choosing among {len(log.names)} features of {len(log.hashes):,} episodes")
     found = sums_of(log.rows, policy=0)
     units = found.units(log.units)

@@ -31,7 +31,7 @@ from sparsetd.estimators import SparseTD, ValueFunction, fit_stream
 from sparsetd.evaluation.choice import FORMED, choose_on
 from sparsetd.evaluation.episodes import Groups
 from sparsetd.evaluation.linear import LinearValue, sums_of
-from sparsetd.evaluation.reading import Ask, Opened, Part, answer, open_log, sample
+from sparsetd.evaluation.reading import Ask, Opened, Part, Settings, answer, open_log, sample
 from sparsetd.features.featurize import feature_names, featurize, state_features
 from sparsetd.logs import Shard, Transitions, concatenate, shards
 from sparsetd.logs.engines import Engine
@@ -217,7 +217,7 @@ def condense(
     >>> np.abs(sums.fit(LSTD()).coef_).round(3).tolist()
     [1.0, 0.0, 0.0]
     """
-    log = open_log(source, {"target": target}, gamma, features=features, engine=engine, folder=checkpoint)
+    log = open_log(source, {"target": target}, Settings(gamma, features, engine=engine, checkpoint=checkpoint))
     if len(log.names) > FORMED or log.rows.is_sparse:
         raise ValueError(f"A log is condensed to sums over all pairs of up to {FORMED:,} dense features: use fewer.")
     groups = Groups.of(log.hashes, len(log.log), 2)

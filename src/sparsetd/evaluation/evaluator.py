@@ -18,16 +18,15 @@ import numpy as np
 
 from sparsetd.evaluation import choice, held_out, support
 from sparsetd.evaluation.action_values import second_opinion
-from sparsetd.evaluation.built import Column, columns_of
 from sparsetd.evaluation.cautions import Caution, Evidence, by_severity, found_in, suspected_in
 from sparsetd.evaluation.choice import Choice
 from sparsetd.evaluation.confounding import Confounded, robustness, strengths_of
 from sparsetd.evaluation.episodes import Facts
 from sparsetd.evaluation.estimate import Estimate, Value, check_level, minus
-from sparsetd.evaluation.first_reading import Basis, First, Settings, first_reading
+from sparsetd.evaluation.first_reading import Basis, Column, First, columns_of, first_reading
 from sparsetd.evaluation.linear import LinearValue, influence, policy_sums, score_powers, second_way, verify, wanted
 from sparsetd.evaluation.misfit import Fit, Misfit, extra_sums, misfit
-from sparsetd.evaluation.reading import Ask, Opened, Part, Walk, answer, seen, together
+from sparsetd.evaluation.reading import Ask, Opened, Part, Settings, Walk, answer, seen, together
 from sparsetd.evaluation.result import Robustness
 from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.evaluation.target import Target

@@ -311,11 +311,17 @@ def verify(model: LinearValue, sums: Array, ridge: Array | None = None) -> None:
     if not wanted() or not model.determined():
         return
     value, value_size, errors, errors_size = map(float, sums)
-    compare("the value from implied weights", value, model.value, value_size)
     held = 0.0
     if ridge is not None:  # Σρδφ = NΛθ
         held = float(model.start @ model.inverse @ (ridge * model.theta)) * model.n_rows / model.n_episodes
-    compare("the weighted TD errors", errors, held, errors_size)
+    weights = ("the value from implied weights", value, model.value, value_size)
+    for what, found, expected, size in (weights, ("the weighted TD errors", errors, held, errors_size)):
+        # Two ways to one number may differ by the rounding of terms of this size.
+        if abs(found - expected) > TOLERANCE * max(size, abs(expected), np.finfo(float).tiny):
+            raise RuntimeError(
+                f"Verification failed: {what} is {found!r}, but {expected!r} was computed another way. Please report "
+                "this."
+            )
 
 
 def second_way(part: Part, model: LinearValue) -> Array:
@@ -326,11 +332,3 @@ def second_way(part: Part, model: LinearValue) -> Array:
     return np.array(
         [direction @ rewards, size @ np.abs(rewards), direction @ scores, size @ (np.abs(rewards) + np.abs(scores))]
     )
-
-
-def compare(what: str, found: float, expected: float, size: float) -> None:
-    """Raise where two ways to one number disagree by more than rounding of terms of this size."""
-    if abs(found - expected) > TOLERANCE * max(size, abs(expected), np.finfo(float).tiny):
-        raise RuntimeError(
-            f"Verification failed: {what} is {found!r}, but {expected!r} was computed another way. Please report this."
-        )

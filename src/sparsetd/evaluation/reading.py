@@ -54,6 +54,45 @@ View = tuple[Callable[..., "Part"], tuple[Any, ...]]
 Walk = Generator[dict[str, "Ask"], SimpleNamespace, T]  # asks by name, gets a record of sums, ends with a result
 
 
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a log is opened and policies are judged; see `evaluate` for what each of them means."""
+
+    gamma: float = 0.99
+    features: Any = "auto"
+    estimator: Any = None
+    classifier: Any = None
+    level: float = 0.95
+    n_folds: int = 5
+    n_resamples: int = 20
+    random_state: int = 0
+    cluster: Any = None
+    engine: Engine | None = None
+    checkpoint: str | None = None
+    progress: Progress | None = None
+
+    def tell(self, message: str) -> None:
+        if self.progress is not None:
+            self.progress(message)
+
+    def shown(self) -> dict[str, Any]:
+        """The settings that a page prints so that the answer can be repeated."""
+        named = {"model": self.estimator, "classifier": self.classifier, "features": self.features}
+        column = self.cluster if isinstance(self.cluster, str) else None if self.cluster is None else "given"
+        return {
+            "gamma": self.gamma,
+            "level": self.level,
+            "folds": self.n_folds,
+            "resamples": self.n_resamples,
+            "random state": self.random_state,
+            **({} if column is None else {"cluster": column}),
+            **{name: repr(value) for name, value in named.items() if value is not None},
+        }
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """Whole episodes with columns φ, φ' (the constant is not among them); `units` are those of its pieces.
@@ -417,18 +456,9 @@ class Opened:
         return np.asarray(added * (added.shape[-1] / every.shape[-1]))
 
 
-def open_log(
-    source: Any,
-    targets: Mapping[str, Any],
-    gamma: float,
-    *,
-    features: Any = None,
-    classifier: Any = None,
-    cluster: Any = None,
-    engine: Engine | None = None,
-    folder: str | None = None,
-) -> Opened:
+def open_log(source: Any, targets: Mapping[str, Any], settings: Settings) -> Opened:
     """Bring log, targets and features together. Features with something to fit are fitted on the first shards."""
+    cluster, gamma, features = settings.cluster, settings.gamma, settings.features
     parts, forms = _read(source, targets)
     if len(parts) > 1 and not (cluster is None or isinstance(cluster, str)):
         raise ValueError("`cluster` must name a column where the log is in shards: pass the name of a column.")
@@ -441,7 +471,7 @@ def open_log(
             forms = {name: Target.of(form, whole)[order] for name, form in forms.items()}
     elif len(parts) == 1:
         first, blocks = in_blocks(first)
-    asked, behavior = _posed(first, forms, classifier)
+    asked, behavior = _posed(first, forms, settings.classifier)
     phi = _fitted(first, features, gamma)
     model = None if behavior is None else behavior.model
     reading = Reading(asked, gamma, phi, None, model, cluster if isinstance(cluster, str) else None)
@@ -452,7 +482,7 @@ def open_log(
     if len(parts) > 1:
         found = [hashed(shard.ids() if cluster is None else arranged(shard.read(), cluster)[1]) for shard in parts]
         hashes, sizes = np.concatenate(found), np.array([len(h) for h in found])
-        rows = Parts(parts, replace(reading, units=units), engine, folder, sizes)
+        rows = Parts(parts, replace(reading, units=units), settings.engine, settings.checkpoint, sizes)
         if cluster is not None:  # the cluster of every run of episodes within a shard
             runs = np.concatenate([h[np.append(True, h[1:] != h[:-1])] for h in found])
             clusters, which = np.unique(runs, return_inverse=True)

@@ -154,7 +154,7 @@ class Question:
     behavior: BehaviorPolicy | None = None
 
 
-def pose(log: Transitions, target: Any = None, *, classifier: Any = None, floor: float = 1e-3) -> Question:
+def pose(log: Transitions, target: Any = None, *, classifier: Any = None) -> Question:
     """Bring a log and a target policy together."""
     if not isinstance(log, Transitions):
         raise TypeError(
@@ -174,7 +174,7 @@ def pose(log: Transitions, target: Any = None, *, classifier: Any = None, floor:
     found = None
     if log.behavior_prob is None or classifier is not None:
         asked.shares(log)  # a policy that cannot be asked is refused before anything is estimated
-        found = estimate_behavior(log, classifier, floor=floor)
+        found = estimate_behavior(log, classifier)
     known = log if found is None else found.apply(log)
     return Question(replace(known, target_prob=asked.target_prob(known), ratio=None), asked, found)
 
