@@ -149,6 +149,10 @@ def estimate_behavior(
     temperature = float(np.exp(_least(lambda s: _log_loss(_tempered(mixed, float(np.exp(s))), action), -3.0, 3.0)))
     known = Calibrated(fits, begins, frequencies, mixing, temperature, floor, log.action_names)
     table = known.calibrated(raw)
+    # The confidence in the most probable action against how often it is right, over ten bins of equal count.
+    confidence, right = table.max(axis=1), table.argmax(axis=1) == action
+    bins = np.array_split(np.argsort(confidence, kind="stable"), N_BINS)
+    gaps = [len(b) * abs(confidence[b].mean() - right[b].mean()) for b in bins if len(b)]
     return BehaviorPolicy(
         table=table[np.argsort(order)],
         temperature=temperature,
@@ -156,7 +160,7 @@ def estimate_behavior(
         log_loss=_log_loss(table, action),
         log_loss_uncalibrated=_log_loss(raw, action),
         log_loss_marginal=_log_loss(np.broadcast_to(frequencies, raw.shape), action),
-        calibration_error=_calibration_error(table, action),
+        calibration_error=float(sum(gaps) / len(action)),
         n_floored=int((table[np.arange(len(action)), action] < floor).sum()),
         model=known,
     )
@@ -273,11 +277,3 @@ def _least(loss: Callable[[float], float], low: float, high: float) -> float:
 def _log_loss(table: Array, action: Array) -> float:
     picked = table[np.arange(len(action)), action]
     return float(-np.log(np.maximum(picked, np.finfo(float).tiny)).mean())
-
-
-def _calibration_error(table: Array, action: Array) -> float:
-    """Mean |confidence − accuracy| of the most probable action, over ten bins of equal count."""
-    confidence, right = table.max(axis=1), table.argmax(axis=1) == action
-    bins = np.array_split(np.argsort(confidence, kind="stable"), N_BINS)
-    gaps = [len(b) * abs(confidence[b].mean() - right[b].mean()) for b in bins if len(b)]
-    return float(sum(gaps) / len(action))

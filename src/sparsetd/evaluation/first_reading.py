@@ -103,11 +103,6 @@ class Built:
         moves = tuple(_move(*known, penalised) for known in zip(every, found, chosen, strict=True))
         return cls(lams, n_raw, found[0], penalised, scale, ridges, moves)
 
-    @property
-    def is_raw(self) -> bool:
-        """Whether no policy uses the functions."""
-        return bool(np.isinf(min(self.lams)))
-
 
 def _ridge(lam: float, penalised: Array) -> Array:
     return np.asarray(np.where(penalised, min(lam, NEVER), 0.0))
@@ -246,7 +241,7 @@ def first_reading(source: Any, targets: Mapping[str, Any], settings: Settings, d
 def _shrunk(basis: Basis, n_raw: int, every: list[Moments], each: int) -> Basis:
     """The basis with the ridge that held-out episodes choose for each policy; only raw columns if all choose these."""
     built = Built.of(every, n_raw, each, basis.units.scale)
-    if built.is_raw:
+    if np.isinf(min(built.lams)):  # no policy uses the functions
         return replace(basis.first(n_raw), built=built)
     return replace(
         basis,

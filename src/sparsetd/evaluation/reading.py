@@ -131,8 +131,8 @@ class Part:
     def under(self, k: int) -> Part:
         """The same rows for the k-th policy."""
         assert self.ratios is not None
-        ratio = self.ratios[k]
-        return replace(self, batch=replace(self.batch, ratio=ratio), episodes=replace(self.episodes, ratio=ratio))
+        batch, episodes = replace(self.batch, ratio=self.ratios[k]), self.episodes.with_ratio(self.ratios[k])
+        return replace(self, batch=batch, episodes=episodes)
 
     def on(self, columns: Array) -> Part:
         """The same rows on some of the columns of φ, dense."""
@@ -356,14 +356,6 @@ def _ratio(log: Transitions, known: Transitions, target: Target) -> Array:
     return ratio
 
 
-def _refuse_extreme_rewards(reward: Array) -> None:
-    """Refuse rewards that are so large, or all so small, that an interval cannot be computed from their squares."""
-    size = float(np.abs(reward).max(initial=0.0))
-    if size > MOST_REWARD or 0 < size < 1 / MOST_REWARD:
-        which = "large" if size > 1 else "small"
-        raise ValueError(f"`reward` is too {which} to compute with ({size:.0e} at most): give it in another unit.")
-
-
 @dataclass(frozen=True, eq=False)
 class Parts:
     """The shards of a log, how and by whom they are read, and the number of episodes of each."""
@@ -463,7 +455,10 @@ def open_log(source: Any, targets: Mapping[str, Any], settings: Settings) -> Ope
     if len(parts) > 1 and not (cluster is None or isinstance(cluster, str)):
         raise ValueError("`cluster` must name a column where the log is in shards: pass the name of a column.")
     first, codes, blocks = sample(parts), None, ""
-    _refuse_extreme_rewards(first.reward)
+    size = float(np.abs(first.reward).max(initial=0.0))
+    if size > MOST_REWARD or 0 < size < 1 / MOST_REWARD:  # an interval cannot be computed from their squares
+        which = "large" if size > 1 else "small"
+        raise ValueError(f"`reward` is too {which} to compute with ({size:.0e} at most): give it in another unit.")
     if cluster is not None:
         whole = first
         first, codes, order = arranged(first, cluster)

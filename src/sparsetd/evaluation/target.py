@@ -66,8 +66,11 @@ class Target:
         """The target in any form that the module names, for the columns and actions of this log."""
         if isinstance(form, Target):
             return form
+        if form is None and log.ratio is None and log.target_prob is None:
+            return cls(None, BEHAVIOR)
         if form is None:
-            return _as_logged(log)
+            words = "target_prob" if log.ratio is None else "the target of the logged ratios"
+            return cls(None, words, of_logged=True)
         if isinstance(form, str):
             return _in_words(form, log)
         if isinstance(form, Family):
@@ -243,12 +246,6 @@ def _in_words(text: str, log: Transitions) -> Target:
         "a column of probabilities must be read as `target_prob`; code and files are named 'module:function' and "
         "'policy.sparsetd'."
     )
-
-
-def _as_logged(log: Transitions) -> Target:
-    if log.ratio is None and log.target_prob is None:
-        return Target(None, BEHAVIOR)
-    return Target(None, "target_prob" if log.ratio is None else "the target of the logged ratios", of_logged=True)
 
 
 def _by_name(form: Any, log: Transitions) -> Any:
