@@ -13,7 +13,7 @@ they agree proves little, since both may miss the same unobserved cause.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -64,8 +64,10 @@ class ActionRows:
 
     def some(self, members: Array) -> ActionRows:
         """The rows of the episodes of a mask."""
-        columns = (self.phi, self.phi_next, self.action, self.pi, self.pi_next)
-        return ActionRows(*(column[members[self.episodes.of]] for column in columns), self.episodes.only(members))
+        rows, names = members[self.episodes.of], ("phi", "phi_next", "action", "pi", "pi_next")
+        return replace(
+            self, episodes=self.episodes.only(members), **{name: getattr(self, name)[rows] for name in names}
+        )
 
     def values(self, theta: Array) -> tuple[Array, Array]:
         """V(s) = Σ_a π(a|s)Q(s, a) of every row, and the TD error r + γV(s') − Q(s, a)."""

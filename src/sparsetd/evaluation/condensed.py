@@ -156,7 +156,20 @@ class Condensed:
 
     def batch(self, keep: Array | None = None, intercept: bool = True) -> Batch:
         """The rows of all groups, or of those that are kept; with the constant as the last column, or without it."""
-        X, y, after = _rows(self.moments.total(keep))
+        moments = self.moments.total(keep)
+        n, p = moments.n_rows[0], moments.b.shape[1]
+        # An eigenbasis instead of a Cholesky factor: C may be singular, and empty directions must drop out.
+        size, basis = np.linalg.eigh(moments.C[0] / n)
+        size, kept = np.sqrt(np.maximum(size, 0.0)), size > EMPTY * size[-1]
+        X = np.sqrt(p) * (size * kept)[:, None] * basis.T
+        back = np.sqrt(p) * np.divide(basis.T, size[:, None], where=kept[:, None], out=np.zeros((p, p))) / n
+        v = X[:, -1] - 1.0  # the last column has the length √p: it is reflected onto that of ones
+        reflected = v * (2.0 / max(v @ v, np.finfo(float).tiny))
+        X, y, change = (
+            rows - np.multiply.outer(reflected, v @ rows) for rows in (X, back @ moments.b[0], back @ moments.A[0])
+        )
+        X[:, -1] = 1.0  # exactly: the reflection leaves rounding there
+        after = X - change
         scale = np.ones(len(self.names)) if self.standardize else self.units.scale
         shift = scale * self.units.shift / self.units.scale
         if not (self.standardize and intercept):  # centring the features without an intercept would change the model
@@ -225,23 +238,6 @@ def condense(
     units = found.units(log.units)
     Cache(checkpoint).clear()
     return Condensed(log, found.in_units(log.units, units), units, gamma, standardize)
-
-
-def _rows(moments: Moments) -> tuple[Array, Array, Array]:
-    """X, y and X'; the last column of X is 1 in every row."""
-    n, p = moments.n_rows[0], moments.b.shape[1]
-    # An eigenbasis instead of a Cholesky factor: C may be singular, and empty directions must drop out.
-    size, basis = np.linalg.eigh(moments.C[0] / n)
-    size, kept = np.sqrt(np.maximum(size, 0.0)), size > EMPTY * size[-1]
-    X = np.sqrt(p) * (size * kept)[:, None] * basis.T
-    back = np.sqrt(p) * np.divide(basis.T, size[:, None], where=kept[:, None], out=np.zeros((p, p))) / n
-    v = X[:, -1] - 1.0  # the last column has the length √p: it is reflected onto that of ones
-    reflected = v * (2.0 / max(v @ v, np.finfo(float).tiny))
-    X, y, change = (
-        rows - np.multiply.outer(reflected, v @ rows) for rows in (X, back @ moments.b[0], back @ moments.A[0])
-    )
-    X[:, -1] = 1.0  # exactly: the reflection leaves rounding there
-    return X, y, X - change
 
 
 def _influence_powers(part: Part, model: LinearValue, states: Array | None) -> Array:

@@ -195,8 +195,8 @@ def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
     log, basis, facts, folds = first.log, first.basis, first.facts[k], first.basis.moments[k]
     model, names = LinearValue.solve(folds), log.names[basis.columns]
     # The columns by weight: those that were chosen, then the others, each by their share of the value's spread.
-    weight, matters = np.abs(model.theta[:-1]) * folds.spread(), [] if chosen is None else chosen.support
-    heavy = np.lexsort((-weight, ~np.isin(basis.columns, matters)))
+    weight = np.abs(model.theta[:-1]) * folds.spread()
+    heavy = np.lexsort((-weight, ~np.isin(basis.columns, () if chosen is None else chosen.support)))
     asked = {
         "influence": Ask(influence, (model,)),
         "weights": support.weights(model, heavy, *folds.centre_and_spread()),
@@ -235,7 +235,7 @@ def _before_details(first: First) -> tuple[Choice, Array | None, list[LinearValu
         asked |= {kind: few.ask(ask, 0) for kind, ask in choice.full_scores(raw.moments[0], kinds).items()}
     found = vars(answer(basis.rows, **asked))
     begins = held_out.tenths(found.pop("counts"), bins)
-    omegas = {kind: choice.omegas_of(scores, first.facts[0].n_rows) for kind, scores in found.items()}
+    omegas = {kind: scores.values for kind, scores in found.items()}
     if chosen is None and settings.estimator is not None and isinstance(raw.rows, Part):
         chosen = choice.choose(seen(raw.rows.whole().under(0), raw.views, {}).batch, settings.estimator)
     elif chosen is None:
@@ -261,7 +261,7 @@ def _detail(first: First, chosen: Choice, kept: Array | None, others: list[Linea
     }
     sampling = Ask(support.sampling_influences, (facts, ages), whole=True).under(0)
     found = yield {**{name: basis.ask(ask, 0) for name, ask in asked.items()}, "sampling": sampling}
-    errors, groups, *robust = found.held.values
+    errors, groups, terms, sizes = found.held.values
     return Detail(
         choice=chosen,
         few=(few.value, log.joined(found.few)),
@@ -270,7 +270,7 @@ def _detail(first: First, chosen: Choice, kept: Array | None, others: list[Linea
         few_model=few,
         inside=inside,
         bellman=held_out.bellman_error(metric, errors),
-        robust=held_out.doubly_robust(*robust, value, facts.n_episodes, facts.n_rows),
+        robust=held_out.doubly_robust(terms, sizes, value, facts.n_episodes, facts.n_rows),
         importance=support.sampling_estimates(facts, ages, found.sampling),
         columns=columns_of(log, basis, level),
         curved=curved,
@@ -281,15 +281,15 @@ def _detail(first: First, chosen: Choice, kept: Array | None, others: list[Linea
 
 def _kept(first: First, basis: Basis, chosen: Choice, omegas: dict[str, choice.Omegas]) -> Array:
     """Selection frequency of every feature; `omegas` are those of all features where all of them compete."""
-    log, groups, settings, n_rows = first.log, first.groups, first.settings, first.facts[0].n_rows
+    log, groups, settings = first.log, first.groups, first.settings
     settings.tell(f"choosing again on {settings.n_resamples} random halves of the log")
     d, formed, near = log.n_candidates, basis.groups, np.arange(log.n_candidates)
     if formed is None or "td" not in omegas:
         rows = basis.rows if basis.choice is None else log.rows.in_units(basis.units)
-        near = choice.rivals(n_rows, d, not rows.is_sparse, chosen)
+        near = choice.rivals(first.facts[0].n_rows, d, not rows.is_sparse, chosen)
         formed = answer(rows, sums=policy_sums(groups.group, groups.n).on(Part.on, near)).sums.of_policy(0)
         asked = {kind: ask.under(0).on(Part.on, near) for kind, ask in choice.full_scores(formed).items()}
-        omegas = {kind: choice.omegas_of(found, n_rows) for kind, found in vars(answer(rows, **asked)).items()}
+        omegas = {kind: found.values for kind, found in vars(answer(rows, **asked)).items()}
     out = np.zeros(d)
     out[near] = choice.frequencies(formed, omegas, d, settings.n_resamples, settings.random_state)
     return out

@@ -480,8 +480,8 @@ def open_log(source: Any, targets: Mapping[str, Any], settings: Settings) -> Ope
         rows = Parts(parts, replace(reading, units=units), settings.engine, settings.checkpoint, sizes)
         if cluster is not None:  # the cluster of every run of episodes within a shard
             runs = np.concatenate([h[np.append(True, h[1:] != h[:-1])] for h in found])
-            clusters, which = np.unique(runs, return_inverse=True)
-            spans = None if len(clusters) == len(runs) else which
+            clusters, number = np.unique(runs, return_inverse=True)
+            spans = None if len(clusters) == len(runs) else number
     return Opened(
         rows=rows,
         names=feature_names(phi, first),
