@@ -397,7 +397,7 @@ def answer(rows: Part | Parts, **asked: Ask) -> SimpleNamespace:
 
 def together(rows: Part | Parts, *walks: Walk[Any]) -> list[Any]:
     """Run walks in step, each step with one reading of the log; returns their results."""
-    results: dict[int, Any] = {}
+    results: list[Any] = [None] * len(walks)
     told: dict[int, SimpleNamespace | None] = dict.fromkeys(range(len(walks)))
     while told:
         asked: dict[int, dict[str, Ask]] = {}
@@ -406,9 +406,10 @@ def together(rows: Part | Parts, *walks: Walk[Any]) -> list[Any]:
                 asked[i] = walks[i].send(record)  # type: ignore[arg-type]
             except StopIteration as end:
                 results[i] = end.value
-        found = answer(rows, **{f"{name} {i}": ask for i, own in asked.items() for name, ask in own.items()})
-        told = {i: SimpleNamespace(**{name: getattr(found, f"{name} {i}") for name in own}) for i, own in asked.items()}
-    return [results[i] for i in range(len(walks))]
+        posed = {f"{name} {i}": ask for i, own in asked.items() for name, ask in own.items()}
+        found = vars(answer(rows, **posed)) if posed else {}  # the last walks may end together: nothing is read then
+        told = {i: SimpleNamespace(**{name: found[f"{name} {i}"] for name in own}) for i, own in asked.items()}
+    return results
 
 
 @dataclass(frozen=True, eq=False)
