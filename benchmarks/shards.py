@@ -31,8 +31,8 @@ import json, re, sys, time
 import numpy as np
 from sparsetd.logs.engines import Processes
 from sparsetd.evaluation import evaluate
-from sparsetd.evaluation.linear import policy_sums, sums
-from sparsetd.evaluation.reading import answer, open_log
+from sparsetd.evaluation.linear import policy_sums, sums_of
+from sparsetd.evaluation.reading import Settings, answer, open_log
 from sparsetd.logs import Transitions, read, shards
 what, path = sys.argv[1:3]
 other = 0.0
@@ -43,9 +43,9 @@ def drawn(n, d):
 if what == "memory":
     log = read(path)
 elif what == "sums":
-    log = open_log(path, {"target": None}, 0.99).rows
+    log = open_log(path, {"target": None}, Settings(0.99, None)).rows
 elif what == "wide":
-    log = open_log(drawn(20_000, 1_000), {"target": None}, 0.99).rows
+    log = open_log(drawn(20_000, 1_000), {"target": None}, Settings(0.99, None)).rows
 elif what == "noise":
     log = drawn(5_000, 1_000)
 if what == "two":
@@ -66,7 +66,7 @@ else:
         group = np.arange(log.sizes.sum()) // 25 % 40
         answer(log, sums=policy_sums(group, 40, (0, None)))
     elif what == "wide":
-        answer(log, sums=sums().under(0))
+        sums_of(log, policy=0)
     else:
         value = evaluate(path if what == "shards" else log).value
     cpu = time.process_time() - begun

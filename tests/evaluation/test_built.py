@@ -14,7 +14,7 @@ from benchmarks.trust.families import systems_build
 from benchmarks.trust.families.system import draw
 from benchmarks.trust.plain import start_value
 from sparsetd.evaluation import compare, evaluate, reading
-from sparsetd.evaluation.reading import open_log
+from sparsetd.evaluation.reading import Settings, open_log
 from sparsetd.logs import Transitions
 
 QUICK: dict[str, Any] = {"n_resamples": 0}
@@ -70,7 +70,9 @@ def test_nothing_is_lost_where_straight_lines_are_right() -> None:
 def test_the_interval_covers_the_choice_of_the_ridge(monkeypatch: pytest.MonkeyPatch) -> None:
     found = case(systems_build.drug, "strong", 5, episodes=200)
     chosen = evaluate(found.log, gamma=found.gamma, **QUICK)
-    monkeypatch.setattr(sys.modules["sparsetd.evaluation.built"], "PLAUSIBLE", 2.0)  # no other ridge is looked at
+    monkeypatch.setattr(
+        sys.modules["sparsetd.evaluation.first_reading"], "PLAUSIBLE", 2.0
+    )  # no other ridge is looked at
     given = evaluate(found.log, gamma=found.gamma, **QUICK)
     assert chosen.value == given.value
     assert chosen.interval[0] < given.interval[0] < given.interval[1] < chosen.interval[1]
@@ -145,9 +147,9 @@ def test_functions_of_the_columns_are_formed_piece_by_piece(monkeypatch):
     n, rng = 3_000, np.random.default_rng(0)
     X, ends = rng.normal(size=(n, 3)), np.arange(n) % 5 == 4
     log = Transitions.from_arrays(X, X[:, 0], np.roll(X, -1, axis=0), terminated=ends, episode=np.arange(n) // 5)
-    opened = open_log(log, {"target": None}, 0.9, features="auto")
+    opened = open_log(log, {"target": None}, Settings(0.9))
     assert opened.rows.batch.n_features == 3 < opened.rows.n_features == len(opened.names)
-    whole = opened.rows.formed().whole()
+    whole = opened.rows.whole()
     monkeypatch.setattr(reading, "MANY", 0)
     monkeypatch.setattr(reading, "LEAST", 100)
     monkeypatch.setattr(reading, "BLOCK", 100)

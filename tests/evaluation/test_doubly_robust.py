@@ -10,7 +10,7 @@ from evaluation.logs import asked
 from sparsetd.evaluation import evaluate
 from sparsetd.evaluation.action_values import ActionRows, robust_with_q, second_opinion
 from sparsetd.evaluation.episodes import Episodes
-from sparsetd.evaluation.held_out import doubly_robust, robust_sums, without_each
+from sparsetd.evaluation.held_out import doubly_robust, held_out_sums, without_each
 from sparsetd.evaluation.linear import LinearValue, sums_of
 from sparsetd.evaluation.reading import Ask, Part
 from sparsetd.evaluation.target import Target
@@ -29,8 +29,9 @@ def posed(n, seed=0, columns=slice(None)):
 
 
 def robust(part, folds, fold):
-    sums = asked(part, Ask(robust_sums, (without_each(folds), 2.0), (fold,)))
-    return doubly_robust(sums, 2.0, len(part.episodes), len(part.batch))
+    args = (without_each(folds), np.eye(part.states.shape[1]), 0.0, np.array([0.0]), 2.0)
+    sums = asked(part, Ask(held_out_sums, args, (fold,)))
+    return doubly_robust(*sums.values[2:], 2.0, len(part.episodes), len(part.batch))
 
 
 def test_it_is_the_mean_of_the_corrected_values_of_the_folds():

@@ -168,7 +168,7 @@ def test_support_counts_the_weights_of_rows_and_episodes():
 def test_a_log_of_the_target_itself_that_ends_at_once_counts_every_episode():
     """One step, ρ = 1 and no feature: every ω is 1/n."""
     log = walks(0, lengths=(1,) * 30, cut=False)
-    part = Part.of(featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA), np.arange(0)).with_ratio(np.ones(30))
+    part = Part.of(featurize(log, None, GAMMA), Episodes.of_log(log, GAMMA), np.arange(0), np.ones((1, 30))).under(0)
     found = supported(LinearValue.solve(sums_of(part)), part, np.array([]), np.array([], dtype=int))
     assert (found.effective_rows, found.effective_episodes) == (pytest.approx(30), pytest.approx(30))
     assert found.negative == 0.0

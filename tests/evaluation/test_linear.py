@@ -19,17 +19,15 @@ from sparsetd.evaluation.held_out import (
     bellman_error,
     corrected_returns,
     fine_bins,
-    fold_sums,
     grouped,
     metric_of,
     prediction_counts,
     score_sums,
     tenths,
-    thetas_of,
     without_each,
 )
 from sparsetd.evaluation.linear import LinearValue, coefficients, score_powers, sums_of
-from sparsetd.evaluation.reading import MAX_COLUMNS, Ask, chosen, compiled, evened
+from sparsetd.evaluation.reading import MAX_COLUMNS, Ask, chosen
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions
 from sparsetd.selection import value_interval
@@ -76,19 +74,26 @@ def fit(log, support=None):
     return fitted(batch, columns, episodes)
 
 
+def folds_of(part, n_folds):
+    return np.arange(len(part.episodes)) % n_folds
+
+
 def held_out(part, n_folds):
-    fold = np.arange(len(part.episodes)) % n_folds
-    folds = sums_of(part, fold, n_folds)
-    return module.held_out(part, fold, thetas_of(without_each(folds))), folds
+    folds = sums_of(part, folds_of(part, n_folds), n_folds)
+    return module.held_out(part, folds_of(part, n_folds), without_each(folds)), folds
+
+
+def predicted(part, value, after):
+    """Predictions of s and s'."""
+    return HeldOut(value, value - part.batch.discount * after)
 
 
 def bellman(part, folds, held):
-    """The Bellman error of given predictions."""
-    metric, batch = metric_of(folds), part.batch
-    error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
-    facts, thetas = Facts.of(part), thetas_of(without_each(folds))
-    both = asked(part, Ask(fold_sums, (metric, thetas, facts.gained / facts.left), (held.fold,)))
-    return bellman_error(metric, np.stack([score_sums(part, held.fold, error, metric, len(folds.n_rows)), both[1]]))
+    """The Bellman error of given predictions, with folds of every n-th episode."""
+    metric, batch, facts, n = metric_of(folds), part.batch, Facts.of(part), len(folds.n_rows)
+    flat = batch.ratio * (batch.reward - (1 - batch.discount) * facts.gained / facts.left)
+    errors = (batch.ratio * (batch.reward - held.change), flat)
+    return bellman_error(metric, np.stack([score_sums(part, folds_of(part, n), e, metric, n) for e in errors]))
 
 
 def test_it_is_lstd():
@@ -163,7 +168,7 @@ def test_the_answer_does_not_depend_on_the_units_of_the_features():
     assert again.value == pytest.approx(model.value, rel=1e-9)
     np.testing.assert_allclose(again.influence(other), model.influence(part), rtol=1e-6, atol=1e-9)
     held, folds = held_out(part, 3)
-    same = bellman(other, sums_of(other, held.fold, 3), held)
+    same = bellman(other, sums_of(other, folds_of(other, 3), 3), held)
     # C⁻¹ of columns in other units is another matrix, but the error in its metric is the same number.
     assert same.value == pytest.approx(bellman(part, folds, held).value, rel=1e-6)
 
@@ -249,10 +254,10 @@ def test_cross_fitting_predicts_rows_it_has_not_seen():
     _, part = fit(log)
     held, _ = held_out(part, 3)
     for k in range(3):
-        mine = held.fold[part.episodes.of] == k
+        mine = folds_of(part, 3)[part.episodes.of] == k
         other = fit(log[np.flatnonzero(~mine)])[0]
         np.testing.assert_allclose(held.value[mine], part.states[mine] @ other.theta, rtol=1e-9)
-        assert (held.value_next[log.terminated] == 0).all()
+        assert (held.change == held.value)[log.terminated].all()
 
 
 def test_bellman_error_of_the_truth_is_chance():
@@ -271,7 +276,8 @@ def test_bellman_error_of_a_wrong_function_is_more_than_chance():
     log, _ = chain(np.random.default_rng(9), 400)
     part = fit(log)[1]
     held, folds = held_out(part, 5)
-    wrong = HeldOut(held.value + 2 * part.batch.phi[:, 0], held.value_next, held.fold)
+    more = 2 * part.batch.phi[:, 0]
+    wrong = HeldOut(held.value + more, held.change + more)
     found = bellman(part, folds, wrong)
     assert found.value > 5 * found.noise
 
@@ -282,7 +288,7 @@ def test_bellman_error_and_its_noise_are_those_of_the_mean_error_of_every_fold()
     part = fit(log)[1]
     batch, episodes = part.batch, part.episodes
     fold, zero = np.arange(200) % 2, np.zeros(len(log))
-    held = HeldOut(zero + 5.0, zero, fold)  # far too high: longer episodes err more, and g is far from 0
+    held = predicted(part, zero + 5.0, zero)  # far too high: longer episodes err more, and g is far from 0
     phi = np.hstack([batch.phi, np.ones((len(log), 1))])
     scores, metric = (batch.ratio * (batch.reward - 5.0))[:, None] * phi, np.linalg.inv(phi.T @ phi / len(log))
     values, noises = [], []
@@ -302,7 +308,7 @@ def test_the_constant_beside_the_bellman_error_is_the_fit_without_features():
     part = fit(log)[1]
     fold = np.arange(60) % 3
     c = fit(log, support=np.array([], dtype=int))[0].theta[0]
-    flat = HeldOut(np.full(len(log), c), np.where(log.terminated, 0.0, c), fold)
+    flat = predicted(part, np.full(len(log), c), np.where(log.terminated, 0.0, c))
     found = bellman(part, sums_of(part, fold, 3), flat)
     assert found.constant == pytest.approx(found.value, rel=1e-9)
 
@@ -310,7 +316,7 @@ def test_the_constant_beside_the_bellman_error_is_the_fit_without_features():
 def test_corrected_returns_are_plain_returns_on_policy():
     log, _ = chain(np.random.default_rng(10), 50, ratio=False)
     part = fit(log)[1]
-    held = HeldOut(np.random.default_rng(0).normal(size=len(log)), np.zeros(len(log)), np.zeros(50))
+    held = predicted(part, np.random.default_rng(0).normal(size=len(log)), np.zeros(len(log)))
     returns = corrected_returns(part.episodes, held)
     np.testing.assert_allclose(returns[part.episodes.first], log.returns(GAMMA), rtol=1e-12)
 
@@ -321,10 +327,11 @@ def test_corrected_returns_are_the_recursion_row_by_row():
     log, _ = chain(rng, 30)
     cut = replace(log, terminated=np.zeros(len(log), bool), truncated=log.terminated)
     part = fit(cut)[1]
-    held = HeldOut(rng.normal(size=len(log)), rng.normal(size=len(log)), np.zeros(30))
+    value_next = rng.normal(size=len(log))
+    held = predicted(part, rng.normal(size=len(log)), value_next)
     expected, after = np.empty(len(log)), 0.0
     for t in reversed(range(len(log))):
-        after = held.value_next[t] if t in part.episodes.last else after
+        after = value_next[t] if t in part.episodes.last else after
         expected[t] = held.value[t] + part.batch.ratio[t] * (log.reward[t] + GAMMA * after - held.value[t])
         after = expected[t]
     np.testing.assert_allclose(corrected_returns(part.episodes, held), expected, rtol=1e-9, atol=1e-9)
@@ -344,7 +351,7 @@ def test_agreement_groups_every_row():
     part = fit(log)[1]
     (held, folds), fold = held_out(part, 4), np.arange(80) % 4
     edges = fine_bins(LinearValue.solve(folds), folds)
-    counts = asked(part, Ask(prediction_counts, (thetas_of(without_each(folds)), edges), (fold,)))
+    counts = asked(part, Ask(prediction_counts, (without_each(folds), edges), (fold,)))
     assert counts.sum() == len(log)
     groups = agreement(grouped(part.episodes, held, tenths(counts, edges), 3.0), 3.0, 0.95)
     assert sum(g["count"] for g in groups) == len(log)
@@ -358,7 +365,7 @@ def test_the_intervals_of_agreement_follow_from_what_more_of_an_episode_changes(
     log, _ = chain(np.random.default_rng(18), 100)
     part = fit(log)[1]
     distinct = part.batch.phi[:, 0] + 1e-9 * np.arange(len(log))
-    held = HeldOut(distinct, np.zeros(len(log)), np.zeros(100))
+    held = predicted(part, distinct, np.zeros(len(log)))
     returns, order = corrected_returns(part.episodes, held), np.argsort(held.value, kind="stable")
     tenth = np.array_split(order, 10)
     found = agreement(grouped(part.episodes, held, [distinct[rows[0]] for rows in tenth[1:]], 0.7), 0.7, 0.9)
@@ -381,16 +388,3 @@ def test_the_interval_agrees_with_that_of_the_selection_layer(seed):
     other = value_interval(LSTD(gamma=GAMMA, fit_intercept=True).fit(*rows, **columns), *rows, **columns)
     assert other.estimate[0] == pytest.approx(own.value, rel=1e-9)
     assert other.standard_error[0] == pytest.approx(own.standard_error, rel=0.1)
-
-
-def test_the_compiled_rows_are_those_of_numpy():
-    rng = np.random.default_rng(0)
-    phi, after = rng.normal(size=(2, 50, 7)) * 1e3 + 1e5
-    given = (phi.mean(axis=0), 1 / phi.std(axis=0), rng.choice([0.0, 0.9], 50))
-    one, other = np.empty((2, 3, 60, 8))
-    for room, even in ((one[:, :50], evened), (other[:, :50], compiled)):
-        room[0, :, :-1], room[1, :, :-1] = phi, after
-        even(room, *given)
-    assert np.array_equal(one[:, :50], other[:, :50])
-    np.testing.assert_allclose(one[0, :50, :-1], (phi - given[0]) * given[1], rtol=1e-14)
-    assert np.array_equal(one[2, :50], one[0, :50] - given[-1][:, None] * one[1, :50])

@@ -145,7 +145,7 @@ def test_the_statistics_are_those_of_the_formula_episode_by_episode():
         expected.append(each.sum() / np.sqrt((each**2).sum()))
 
     def statistics(columns):
-        return ExtraSums.of(part, model, lambda *_: columns, np.arange(0)).statistics(model, phi.T @ phi)
+        return ExtraSums.of(part, model, lambda *_: (columns, columns), np.arange(0)).statistics(model, phi.T @ phi)
 
     found = statistics(Z)
     np.testing.assert_allclose(found, expected, rtol=1e-7)
@@ -155,7 +155,7 @@ def test_the_statistics_are_those_of_the_formula_episode_by_episode():
 
 def test_memory_is_of_the_same_episode_only():
     _, model, part = probed(linear_walk(6, 12))
-    found, following = (module.memory(part, np.array([2, 0]), model, successors=after) for after in (False, True))
+    found, following = module.memory(part, np.array([2, 0]), model)
     names = ["c", "a", "the reward", "the error of the prediction"]
     assert module._memory_names(np.array(["c", "a"])) == [
         *(f"{name} one step before" for name in names),

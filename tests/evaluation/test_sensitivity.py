@@ -15,7 +15,7 @@ from sparsetd.evaluation.action_values import ActionRows, ActionValue
 from sparsetd.evaluation.confounding import strengths_of
 from sparsetd.evaluation.evaluator import confounded as without_causes
 from sparsetd.evaluation.evaluator import judge
-from sparsetd.evaluation.first_reading import Settings
+from sparsetd.evaluation.reading import Settings
 from sparsetd.evaluation.sensitivity import KINDS
 from sparsetd.features.featurize import featurize
 from sparsetd.logs import Transitions

@@ -82,12 +82,12 @@ def _on_rows(args: Namespace, parts: Any, target: Any, console: Console) -> tupl
 def _on_sums(args: Namespace, parts: Any, target: Any, console: Console) -> tuple[Any, Any, Any]:
     """The path, the weights and the names for a log in shards, which are read three times."""
     from sparsetd.evaluation.choice import choose_on
-    from sparsetd.evaluation.linear import LinearValue, sums
-    from sparsetd.evaluation.reading import answer, open_log
+    from sparsetd.evaluation.linear import LinearValue, sums_of
+    from sparsetd.evaluation.reading import Settings, open_log
 
-    log = open_log(parts, {"target": target}, args.gamma)
+    log = open_log(parts, {"target": target}, Settings(args.gamma, None))
     console.progress(f"choosing among {len(log.names)} features of {len(log.hashes):,} episodes")
-    found = answer(log.rows, sums=sums().under(0)).sums
+    found = sums_of(log.rows, policy=0)
     units = found.units(log.units)
     moments, coef = found.in_units(log.units, units), np.zeros(len(log.names))
     choice = choose_on(log.rows.in_units(units), moments)

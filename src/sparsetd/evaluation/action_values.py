@@ -1,8 +1,8 @@
-"""LSTD-Q on action blocks: the value of a policy without any propensity, and the step from which bounds are built.
+"""LSTD-Q on action blocks: the value of a policy without any propensity.
 
-    Q(s, a) = θ_aᵀ[φ(s) 1]      E[φ(s, a)(φ(s, a) − γW φ̄(s'))ᵀ] θ = E[φ(s, a)(W r + o)]      φ̄(s') = Σ_b π(b|s')φ(s', b)
+    Q(s, a) = θ_aᵀ[φ(s) 1]      E[φ(s, a)(φ(s, a) − γφ̄(s'))ᵀ] θ = E[φ(s, a) r]      φ̄(s') = Σ_b π(b|s')φ(s', b)
 
-with W = 1 and o = 0 for the value itself. The action is an input here, so no ratio corrects it: what the V-form asks of
+The action is an input here, so no ratio corrects it: what the V-form asks of
 the behaviour probabilities, this form asks of the features, which must carry Q and not only V. Every block has its own
 weights, because main effects of the actions alone fail as soon as an effect depends on the state.
 
@@ -13,7 +13,7 @@ they agree proves little, since both may miss the same unobserved cause.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,6 @@ class ActionRows:
     action: Array
     pi: Array
     pi_next: Array
-    reward: Array
-    discount: Array
     episodes: Episodes
 
     @classmethod
@@ -58,73 +56,62 @@ class ActionRows:
         episodes: Episodes | None = None,
     ) -> ActionRows:
         """The rows of a log with fitted features (None: the observation itself), for a target in any form."""
-        alive = successors(log)
         pi, pi_next = probabilities(Target.of(target, log), log, behavior)
-        phi, phi_next = (with_ones(state_features(features, s, sparse=False)) for s in (log.observation, alive))
-        discount = np.where(log.terminated, 0.0, gamma)
-        action = discrete(log.action, pi.shape[1])
+        states = (log.observation, successors(log))
+        phi, phi_next = (with_ones(state_features(features, s, sparse=False)) for s in states)
         whole = Episodes.of_log(log, gamma) if episodes is None else episodes
-        return cls(phi, phi_next, action, pi, pi_next, log.reward, discount, whole)
+        return cls(phi, phi_next, discrete(log.action, pi.shape[1]), pi, pi_next, whole)
 
     def some(self, members: Array) -> ActionRows:
         """The rows of the episodes of a mask."""
-        rows = members[self.episodes.of]
-        names = ("phi", "phi_next", "action", "pi", "pi_next", "reward", "discount")
-        return ActionRows(**{name: getattr(self, name)[rows] for name in names}, episodes=self.episodes.only(members))
+        rows, names = members[self.episodes.of], ("phi", "phi_next", "action", "pi", "pi_next")
+        return replace(
+            self, episodes=self.episodes.only(members), **{name: getattr(self, name)[rows] for name in names}
+        )
+
+    def values(self, theta: Array) -> tuple[Array, Array]:
+        """V(s) = Σ_a π(a|s)Q(s, a) of every row, and the TD error r + γV(s') − Q(s, a)."""
+        pairs = ((self.phi, self.pi), (self.phi_next, self.pi_next))
+        value, ahead = ((phi @ theta.T * pi).sum(axis=1) for phi, pi in pairs)
+        taken = np.einsum("td,td->t", self.phi, theta[self.action])
+        return value, self.episodes.reward + self.episodes.discount * ahead - taken
 
 
 @dataclass(frozen=True, eq=False)
 class ActionValue:
-    """θ (A, d + 1), the dual A⁻ᵀ(start) of the same shape, and the TD error of every row."""
+    """θ (A, d + 1), and the dual A⁻ᵀ(start) of the same shape."""
 
     theta: Array
     dual: Array
-    error: Array
     rows: ActionRows
 
     @classmethod
-    def fit(cls, rows: ActionRows, weight: Array | None = None, offset: Array | float = 0.0) -> ActionValue:
-        """Solve for θ with W = `weight` (1 by default) and o = `offset`."""
-        w = np.ones(len(rows.reward)) if weight is None else weight
-        A, b = _system(rows, w, w * rows.reward + offset)
-        first = rows.episodes.first
-        start = np.einsum("ia,id->ad", rows.pi[first], rows.phi[first]) / len(first)
-        theta = np.linalg.solve(A, b).reshape(start.shape)
-        dual = np.linalg.solve(A.T, start.ravel()).reshape(start.shape)
-        ahead = ((rows.phi_next @ theta.T) * rows.pi_next).sum(axis=1)
-        taken = np.einsum("td,td->t", rows.phi, theta[rows.action])
-        return cls(theta, dual, w * (rows.reward + rows.discount * ahead) + offset - taken, rows)
+    def fit(cls, rows: ActionRows) -> ActionValue:
+        """Form the system block row by block row, since the rows of one action touch one block, and solve it."""
+        (n, d), k, e = rows.phi.shape, rows.pi.shape[1], rows.episodes
+        A, b, prior, discount = np.zeros((k, d, k, d)), np.zeros((k, d)), RIDGE * lengths(rows.phi) ** 2, e.discount
+        for a in range(k):
+            taken = np.flatnonzero(rows.action == a)
+            here, ahead = rows.phi[taken], discount[taken, None] * rows.pi_next[taken]
+            change = -ahead[:, :, None] * rows.phi_next[taken, None, :]
+            change[:, a] += here
+            block = np.zeros((1, d, k * d + 1))
+            weighted_products(here, change.reshape(len(taken), k * d), e.reward[taken], None, taken, block)
+            A[a], b[a] = block[0, :, :-1].reshape(d, k, d), block[0, :, -1]
+            A[a, :, a] += np.diag(prior)
+        system = A.reshape(k * d, k * d) / n
+        start = np.einsum("ia,id->ad", rows.pi[e.first], rows.phi[e.first]) / len(e)
+        theta = np.linalg.solve(system, b.ravel() / n).reshape(start.shape)
+        return cls(theta, np.linalg.solve(system.T, start.ravel()).reshape(start.shape), rows)
 
     def start_value(self) -> tuple[float, Array]:
-        """Mean of V(s₀) = Σ_a π(a|s₀)Q(s₀, a), and its influence per cluster (the clustered sandwich)."""
-        rows, episodes = self.rows, self.rows.episodes
-        first = episodes.first
-        values = ((rows.phi[first] @ self.theta.T) * rows.pi[first]).sum(axis=1)
-        scores = self.error * np.einsum("td,td->t", rows.phi, self.dual[rows.action])
-        moved = episodes.total(scores) * len(episodes) / len(rows.reward)
-        each = episodes.by_cluster(moved + values - values.mean())
-        return float(values.mean()), each * len(each) / len(episodes)
-
-    def estimate(self, name: str = "LSTD-Q, action blocks") -> Estimate:
-        value, influence = self.start_value()
-        return Estimate.of_influence(name, value, influence)
-
-
-def _system(rows: ActionRows, weight: Array, reward: Array) -> tuple[Array, Array]:
-    """A and b, block row by block row: the rows of one action touch one block of φ(s, a)."""
-    n, d = rows.phi.shape
-    k = rows.pi.shape[1]
-    A, b, prior = np.zeros((k, d, k, d)), np.zeros((k, d)), RIDGE * lengths(rows.phi) ** 2
-    for a in range(k):
-        taken = np.flatnonzero(rows.action == a)
-        here, discount = rows.phi[taken], (rows.discount * weight)[taken, None]
-        change = -(discount * rows.pi_next[taken])[:, :, None] * rows.phi_next[taken, None, :]
-        change[:, a] += here
-        block = np.zeros((1, d, k * d + 1))
-        weighted_products(here, change.reshape(len(taken), k * d), reward[taken], None, taken, block)
-        A[a], b[a] = block[0, :, :-1].reshape(d, k, d), block[0, :, -1]
-        A[a, :, a] += np.diag(prior)
-    return A.reshape(k * d, k * d) / n, b.ravel() / n
+        """Mean of V(s₀), and its influence per cluster (the clustered sandwich)."""
+        rows, e = self.rows, self.rows.episodes
+        value, error = rows.values(self.theta)
+        scores = error * np.einsum("td,td->t", rows.phi, self.dual[rows.action])
+        first = value[e.first]
+        each = e.by_cluster(e.total(scores) * len(e) / len(error) + first - first.mean())
+        return float(first.mean()), each * len(each) / len(e)
 
 
 def second_opinion(
@@ -140,7 +127,8 @@ def second_opinion(
     rows = ActionRows.of(log, phi, gamma, target, behavior, episodes)
     if rows.phi.shape[1] * rows.pi.shape[1] > MOST_WEIGHTS:
         return None
-    return ActionValue.fit(rows).estimate(), robust_with_q(rows, episodes.ratio, (hashes % N_FOLDS).astype(np.intp))
+    own = Estimate.of_influence("LSTD-Q, action blocks", *ActionValue.fit(rows).start_value())
+    return own, robust_with_q(rows, episodes.ratio, (hashes % N_FOLDS).astype(np.intp))
 
 
 def robust_with_q(rows: ActionRows, ratio: Array, fold: Array) -> Estimate:
@@ -152,18 +140,14 @@ def robust_with_q(rows: ActionRows, ratio: Array, fold: Array) -> Estimate:
     propensities enter times the errors of q, where the estimate with v has them alone.
     """
     e, terms, d = rows.episodes, np.empty(len(rows.episodes)), rows.phi.shape[1]
-    changes, system = rows.phi - rows.discount[:, None] * rows.phi_next, np.zeros((int(fold.max()) + 1, d, d + 1))
-    weighted_products(rows.phi, changes, rows.reward, ratio, fold[e.of], system)
+    changes, system = rows.phi - e.discount[:, None] * rows.phi_next, np.zeros((int(fold.max()) + 1, d, d + 1))
+    weighted_products(rows.phi, changes, e.reward, ratio, fold[e.of], system)
     A = system[:, :, :-1]
     for k in np.unique(fold):
         others = fold != k
-        theta, start = ActionValue.fit(rows.some(others)).theta, rows.phi[e.first[others]].sum(axis=0)
+        value, error = rows.values(ActionValue.fit(rows.some(others)).theta)
+        start = rows.phi[e.first[others]].sum(axis=0)
         direction = np.linalg.lstsq((A.sum(axis=0) - A[k]).T, start, rcond=1e-10)[0]
-        value, ahead = (
-            (f @ theta.T * pi).sum(axis=1) for f, pi in ((rows.phi, rows.pi), (rows.phi_next, rows.pi_next))
-        )
-        taken = np.einsum("td,td->t", rows.phi, theta[rows.action])
-        error = ratio * (rows.phi @ direction) * (rows.reward + rows.discount * ahead - taken)
-        terms[~others] = (value[e.first] + e.total(error))[~others]
+        terms[~others] = (value[e.first] + e.total(ratio * (rows.phi @ direction) * error))[~others]
     each = e.by_cluster(terms - terms.mean())
     return Estimate.of_influence("DR with q", float(terms.mean()), each * len(each) / len(e))

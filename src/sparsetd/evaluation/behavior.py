@@ -11,7 +11,7 @@ held-out loss) keeps a classifier that answers with exact zeros, such as a fores
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -137,15 +137,22 @@ def estimate_behavior(
     hashes = hashed(log.ids(), SALT)
     n_actions, begins = int(action.max()) + 1, cuts(hashes, n_folds)
     # Rows go in the order of the hashes: the order of the log then changes nothing, not even the rounding.
-    order = np.argsort(np.repeat(hashes, _lengths(log)), kind="stable")
+    order = np.argsort(np.repeat(hashes, np.diff(log._bounds())), kind="stable")
     action, X, fold = action[order], X[order], _folds(log, begins)[order]
     frequencies = np.bincount(action, minlength=n_actions) / len(action)
     fits = tuple(_Fit.of(model, X, action, np.flatnonzero(fold != k), n_actions) for k in range(n_folds))
     raw = _held_out(fits, X, fold)
-    mixing = _best_mixing(raw, frequencies, action)
-    temperature = _best_temperature((1 - mixing) * raw + mixing * frequencies, action)
+    # −Σ log((1 − ε) p + ε f) is convex in ε; at least a millionth is mixed in.
+    mixing = _least(lambda e: _log_loss((1 - e) * raw + e * frequencies, action), 1e-6, 1.0)
+    mixed = (1 - mixing) * raw + mixing * frequencies
+    # The loss is convex in 1/T, which is searched on T ∈ [1/20, 20].
+    temperature = float(np.exp(_least(lambda s: _log_loss(_tempered(mixed, float(np.exp(s))), action), -3.0, 3.0)))
     known = Calibrated(fits, begins, frequencies, mixing, temperature, floor, log.action_names)
     table = known.calibrated(raw)
+    # The confidence in the most probable action against how often it is right, over ten bins of equal count.
+    confidence, right = table.max(axis=1), table.argmax(axis=1) == action
+    bins = np.array_split(np.argsort(confidence, kind="stable"), N_BINS)
+    gaps = [len(b) * abs(confidence[b].mean() - right[b].mean()) for b in bins if len(b)]
     return BehaviorPolicy(
         table=table[np.argsort(order)],
         temperature=temperature,
@@ -153,7 +160,7 @@ def estimate_behavior(
         log_loss=_log_loss(table, action),
         log_loss_uncalibrated=_log_loss(raw, action),
         log_loss_marginal=_log_loss(np.broadcast_to(frequencies, raw.shape), action),
-        calibration_error=_calibration_error(table, action),
+        calibration_error=float(sum(gaps) / len(action)),
         n_floored=int((table[np.arange(len(action)), action] < floor).sum()),
         model=known,
     )
@@ -206,11 +213,11 @@ class Calibrated:
     def table(self, log: Transitions, observation: Any, n_actions: int) -> Array:
         """μ̂(·|s) of the log's rows, or of their successors, with a column for each action of the log."""
         own, known = log.action_names, self.action_names
-        number = (
-            range(n_actions) if own is None or known is None else [known.index(a) if a in known else -1 for a in own]
-        )
+        number = list(range(n_actions))
+        if own is not None and known is not None:
+            number = [known.index(a) if a in known else -1 for a in own]
         padded = np.pad(self._table(log, observation), ((0, 0), (0, max(1, n_actions - len(self.frequencies)))))
-        return np.asarray(padded[:, list(number)])
+        return np.asarray(padded[:, number])
 
     def _table(self, log: Transitions, observation: Any) -> Array:
         return self.calibrated(_held_out(self.fits, observation, _folds(log, self.begins)))
@@ -236,12 +243,7 @@ def _filled(log: Transitions, table: Array, action: Array, floor: float) -> Tran
 
 def _folds(log: Transitions, begins: Array) -> Array:
     """The fold of every row."""
-    return np.repeat(parts_between(begins, hashed(log.ids(), SALT)), _lengths(log))
-
-
-def _lengths(log: Transitions) -> Array:
-    """Rows of every episode."""
-    return np.diff(np.flatnonzero(log.start), append=len(log))
+    return np.repeat(parts_between(begins, hashed(log.ids(), SALT)), np.diff(log._bounds()))
 
 
 def _held_out(fits: Sequence[_Fit], X: Any, fold: Array) -> Array:
@@ -268,30 +270,10 @@ def _tempered(table: Array, temperature: float) -> Array:
     return np.asarray(soft / soft.sum(axis=1, keepdims=True))
 
 
-def _best_mixing(table: Array, frequencies: Array, action: Array) -> float:
-    """The minimiser of −Σ log((1 − ε) p + ε f), which is convex in ε; at least a millionth."""
-    found = minimize_scalar(
-        lambda e: _log_loss((1 - e) * table + e * frequencies, action), bounds=(1e-6, 1.0), method="bounded"
-    )
-    return float(found.x)
-
-
-def _best_temperature(table: Array, action: Array) -> float:
-    """The minimiser of a convex function of 1/T; searched on T ∈ [1/20, 20]."""
-    found = minimize_scalar(
-        lambda s: _log_loss(_tempered(table, float(np.exp(s))), action), bounds=(-3.0, 3.0), method="bounded"
-    )
-    return float(np.exp(found.x))
+def _least(loss: Callable[[float], float], low: float, high: float) -> float:
+    return float(minimize_scalar(loss, bounds=(low, high), method="bounded").x)
 
 
 def _log_loss(table: Array, action: Array) -> float:
     picked = table[np.arange(len(action)), action]
     return float(-np.log(np.maximum(picked, np.finfo(float).tiny)).mean())
-
-
-def _calibration_error(table: Array, action: Array) -> float:
-    """Mean |confidence − accuracy| of the most probable action, over ten bins of equal count."""
-    confidence, right = table.max(axis=1), table.argmax(axis=1) == action
-    bins = np.array_split(np.argsort(confidence, kind="stable"), N_BINS)
-    gaps = [len(b) * abs(confidence[b].mean() - right[b].mean()) for b in bins if len(b)]
-    return float(sum(gaps) / len(action))

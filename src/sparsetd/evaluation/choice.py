@@ -82,8 +82,9 @@ def choose_on(
     def asked(of_reward: bool, theta: Array, columns: Array, n_by_row: int) -> Omegas:
         if first is not None and of_reward and n_by_row == len(system.b):  # the one time that all are asked for
             return first
-        ask = Ask(scores, (theta, columns, n_by_row, of_reward))
-        return omegas_of(answer(rows, scores=posed(ask)).scores, system.n_rows)
+        ask = Ask(scores, (theta, columns, n_by_row, system.n_rows, of_reward))
+        by_row, clustered = answer(rows, scores=posed(ask)).scores.values
+        return by_row, clustered
 
     kept = select(system, partial(asked, False), partial(asked, True))
     support = kept[kept < len(system.b) - 1]  # the constant is the last column and no feature
@@ -94,7 +95,12 @@ def choose_on(
 
 def choose(batch: Batch, estimator: Any) -> Choice:
     """Fit a copy of `estimator` and read off its support."""
-    model = fitted(clone(estimator), batch)
+    columns = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
+    with warnings.catch_warnings():
+        # An empty support is an answer here (the value is then a constant), not a mistake.
+        for empty in ("set every coefficient to zero", "selected no feature"):
+            warnings.filterwarnings("ignore", f"(?s).*{empty}", ConvergenceWarning)
+        model = clone(estimator).fit(batch.phi, batch.reward, batch.phi_next, **columns)
     support = np.flatnonzero(model.support_)
     if not isinstance(model, SparseTDSelect):
         return Choice(support, model)
@@ -112,42 +118,23 @@ def mean_system(moments: Moments, n_candidates: int | None = None) -> MeanSystem
     return MeanSystem(total.A[0] / n, total.b[0] / n, total.C[0] / n, free, *counts)
 
 
-def scores(part: Part, theta: Array, columns: Array, n_by_row: int, of_reward: bool = False) -> Several:
-    """NΩ = Σ s sᵀ for s = ρδφ or s = φ(ρr − φᵀθ): row by row on the first columns, and summed over clusters on all."""
+def scores(part: Part, theta: Array, columns: Array, n_by_row: int, n_rows: int, of_reward: bool) -> Several:
+    """Ω = Σ s sᵀ/N for s = ρδφ or s = φ(ρr − φᵀθ): row by row on the first columns, and summed over clusters on all."""
     every = len(columns) == part.states.shape[1] and np.array_equal(columns, np.arange(len(columns)))
     states, changes = (rows if every else rows[:, columns] for rows in (part.states, part.changes))
     earned = part.batch.ratio * part.batch.reward
     error = earned - (states @ theta if of_reward else part.batch.ratio * (changes @ theta))
     s = states * error[:, None]
     few, summed = s[:, :n_by_row], part.episodes.rows_by_cluster(s)
-    return Several([few.T @ few, summed.T @ summed])
-
-
-def columns(batch: Batch) -> dict[str, Any]:
-    """The columns that an estimator's `fit` takes beside the features and the reward."""
-    return {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start}
-
-
-def fitted(model: Any, batch: Batch) -> Any:
-    """The estimator fitted to the rows of a batch."""
-    with warnings.catch_warnings():
-        # An empty support is an answer here (the value is then a constant), not a mistake.
-        for empty in ("set every coefficient to zero", "selected no feature"):
-            warnings.filterwarnings("ignore", f"(?s).*{empty}", ConvergenceWarning)
-        return model.fit(batch.phi, batch.reward, batch.phi_next, **columns(batch))
-
-
-def omegas_of(sums: Several, n_rows: int) -> Omegas:
-    """Ω from the sums of `scores`."""
-    by_row, clustered = (omega / n_rows for omega in sums.values)
-    return by_row, clustered
+    return Several([few.T @ few / n_rows, summed.T @ summed / n_rows])
 
 
 def full_scores(moments: Moments, kinds: Sequence[str] = ("reward", "td")) -> dict[str, Ask]:
     """Asks for Ω of all columns at the fit to all of them, of the reward regression and of the TD system."""
     system = mean_system(moments)
     every, left = np.arange(len(system.b)), {"reward": system.C, "td": system.A}
-    return {kind: Ask(scores, (solved(left[kind], system.b), every, len(every), kind == "reward")) for kind in kinds}
+    given = (every, len(every), system.n_rows)
+    return {kind: Ask(scores, (solved(left[kind], system.b), *given, kind == "reward")) for kind in kinds}
 
 
 def frequencies(

@@ -30,8 +30,8 @@ from sklearn.utils.validation import check_is_fitted
 from sparsetd.estimators import SparseTD, ValueFunction, fit_stream
 from sparsetd.evaluation.choice import FORMED, choose_on
 from sparsetd.evaluation.episodes import Groups
-from sparsetd.evaluation.linear import LinearValue, sums
-from sparsetd.evaluation.reading import Ask, Opened, Part, answer, on_columns, open_log, sample
+from sparsetd.evaluation.linear import LinearValue, sums_of
+from sparsetd.evaluation.reading import Ask, Opened, Part, Settings, answer, open_log, sample
 from sparsetd.features.featurize import feature_names, featurize, state_features
 from sparsetd.logs import Shard, Transitions, concatenate, shards
 from sparsetd.logs.engines import Engine
@@ -106,7 +106,8 @@ class Condensed:
         if model._streams:
             raise ValueError(f"{type(model).__name__} learns row by row: use `fit_stream`, or `fit_shards`.")
         if isinstance(model, SparseTDSelect):
-            solver = replace(solver, kept=self._kept())
+            kept = choose_on(self.log.rows.in_units(self.units), self.moments).support
+            solver = replace(solver, kept=np.append(kept, len(self.names)))  # with the constant
         model._take(batch, (table, penalty, solver, factor))
         model._finish((table, penalty, solver, factor))
         if hasattr(model, "rank_"):  # LSTD counts rows
@@ -149,13 +150,26 @@ class Condensed:
             rows = (np.atleast_2d(np.asarray(at, dtype=np.float64)) - self.units.shift) / self.units.scale
             states = np.column_stack([rows, np.ones(len(rows))])[:, columns]
         estimate = np.array([linear.value]) if states is None else states @ linear.theta
-        ask = Ask(_influence_powers, (linear, states)).under(0).on(on_columns, columns[:-1])
+        ask = Ask(_influence_powers, (linear, states)).under(0).on(Part.on, columns[:-1])
         power = answer(self.log.rows.in_units(self.units), power=ask).power
         return of_error(estimate, *clustered_error(power, linear.n_episodes, len(columns) - 1), level)
 
     def batch(self, keep: Array | None = None, intercept: bool = True) -> Batch:
         """The rows of all groups, or of those that are kept; with the constant as the last column, or without it."""
-        X, y, after = _rows(self.moments.total(keep))
+        moments = self.moments.total(keep)
+        n, p = moments.n_rows[0], moments.b.shape[1]
+        # An eigenbasis instead of a Cholesky factor: C may be singular, and empty directions must drop out.
+        size, basis = np.linalg.eigh(moments.C[0] / n)
+        size, kept = np.sqrt(np.maximum(size, 0.0)), size > EMPTY * size[-1]
+        X = np.sqrt(p) * (size * kept)[:, None] * basis.T
+        back = np.sqrt(p) * np.divide(basis.T, size[:, None], where=kept[:, None], out=np.zeros((p, p))) / n
+        v = X[:, -1] - 1.0  # the last column has the length √p: it is reflected onto that of ones
+        reflected = v * (2.0 / max(v @ v, np.finfo(float).tiny))
+        X, y, change = (
+            rows - np.multiply.outer(reflected, v @ rows) for rows in (X, back @ moments.b[0], back @ moments.A[0])
+        )
+        X[:, -1] = 1.0  # exactly: the reflection leaves rounding there
+        after = X - change
         scale = np.ones(len(self.names)) if self.standardize else self.units.scale
         shift = scale * self.units.shift / self.units.scale
         if not (self.standardize and intercept):  # centring the features without an intercept would change the model
@@ -175,11 +189,6 @@ class Condensed:
             raise ValueError(f"{why}: `read` the log.")
         model.n_features_in_ = len(self.names)
         return model
-
-    def _kept(self) -> Array:
-        """The features that elimination keeps, and the constant."""
-        choice = choose_on(self.log.rows.in_units(self.units), self.moments)
-        return np.append(choice.support, len(self.names))
 
 
 def why_rows(model: Any) -> str | None:
@@ -221,31 +230,14 @@ def condense(
     >>> np.abs(sums.fit(LSTD()).coef_).round(3).tolist()
     [1.0, 0.0, 0.0]
     """
-    log = open_log(source, {"target": target}, gamma, features=features, engine=engine, folder=checkpoint)
+    log = open_log(source, {"target": target}, Settings(gamma, features, engine=engine, checkpoint=checkpoint))
     if len(log.names) > FORMED or log.rows.is_sparse:
         raise ValueError(f"A log is condensed to sums over all pairs of up to {FORMED:,} dense features: use fewer.")
     groups = Groups.of(log.hashes, len(log.log), 2)
-    found = answer(log.rows, sums=sums(groups.group, n=groups.n).under(0)).sums
+    found = sums_of(log.rows, groups.group, groups.n, 0)
     units = found.units(log.units)
     Cache(checkpoint).clear()
     return Condensed(log, found.in_units(log.units, units), units, gamma, standardize)
-
-
-def _rows(moments: Moments) -> tuple[Array, Array, Array]:
-    """X, y and X'; the last column of X is 1 in every row."""
-    n, p = moments.n_rows[0], moments.b.shape[1]
-    # An eigenbasis instead of a Cholesky factor: C may be singular, and empty directions must drop out.
-    size, basis = np.linalg.eigh(moments.C[0] / n)
-    size, kept = np.sqrt(np.maximum(size, 0.0)), size > EMPTY * size[-1]
-    X = np.sqrt(p) * (size * kept)[:, None] * basis.T
-    back = np.sqrt(p) * np.divide(basis.T, size[:, None], where=kept[:, None], out=np.zeros((p, p))) / n
-    v = X[:, -1] - 1.0  # the last column has the length √p: it is reflected onto that of ones
-    reflected = v * (2.0 / max(v @ v, np.finfo(float).tiny))
-    X, y, change = (
-        rows - np.multiply.outer(reflected, v @ rows) for rows in (X, back @ moments.b[0], back @ moments.A[0])
-    )
-    X[:, -1] = 1.0  # exactly: the reflection leaves rounding there
-    return X, y, X - change
 
 
 def _influence_powers(part: Part, model: LinearValue, states: Array | None) -> Array:
@@ -307,7 +299,10 @@ def fit_shards(
         how |= {"standardize": scaled, "features": None if scaled else model.features}
         rows = condense(parts, **how)
         model.estimator_ = rows.fitted(model.estimator_)
-        model.features_ = _scaler(rows) if scaled else model.features_
+        if scaled:
+            model.features_, scale = StandardScaler(), rows.units.scale
+            fitted = {"mean_": rows.units.shift, "scale_": scale, "var_": scale**2}
+            vars(model.features_).update(fitted, n_features_in_=len(rows.names), n_samples_seen_=rows.n_rows)
     else:
         return model.fit(concatenate([part.read(sparse=True) for part in parts]))
     model.policy_ = model.n_actions_ = None
@@ -334,11 +329,3 @@ def _batches(parts: Sequence[Shard], model: ValueFunction) -> Iterator[Mapping[s
         batch = featurize(log, model.features_, model.estimator_.gamma)
         columns = {name: getattr(batch, name) for name in ("ratio", "discount", "start", "interest")}
         yield {"X": batch.phi, "y": batch.reward, "X_next": batch.phi_next, **columns}
-
-
-def _scaler(rows: Condensed) -> StandardScaler:
-    """The standardisation of the condensed features."""
-    scaler = StandardScaler()
-    scaler.mean_, scaler.scale_, scaler.var_ = rows.units.shift, rows.units.scale, rows.units.scale**2
-    scaler.n_features_in_, scaler.n_samples_seen_ = len(rows.names), rows.n_rows
-    return scaler

@@ -143,8 +143,7 @@ def _every(rows: Confounded, strength: float, sign: float, settled: float) -> Va
         model = LinearValue.solve(moments.ridged(rows.ridge))
         if abs(model.value - before) <= settled * abs(model.value - plain.value):
             break
-    changed = Part(replace(part.batch, reward=reward), part.episodes)
-    changed.__dict__.update(states=states, changes=changes)
+    changed = replace(part, batch=replace(part.batch, reward=reward), made=(states, changes))
     return model.value, rows.moved(model, changed)
 
 

@@ -151,8 +151,15 @@ class Episodes:
     def log_weight(self) -> Array:
         """log W_t of every row."""
         with np.errstate(divide="ignore"):
-            log_ratio = np.log(self.ratio)
-        return _accumulated(log_ratio, self.first, self.last - self.first + 1)
+            out = np.log(self.ratio)
+        length = self.last - self.first + 1
+        longest = int(length.max(initial=0))
+        if longest > len(self):  # fewer episodes than ages
+            return np.concatenate([np.add.accumulate(part) for part in np.split(out, self.first[1:])])
+        for age in range(1, longest):
+            rows = self.first[length > age] + age
+            out[rows] += out[rows - 1]
+        return out
 
     @property
     def ess(self) -> float:
@@ -174,13 +181,10 @@ class Episodes:
 
     def only(self, members: Array) -> Episodes:
         """The episodes of a mask, in the same clusters."""
-        length, cluster = (self.last - self.first + 1)[members], np.zeros(len(self), dtype=np.intp)
-        cluster[self.clusters] = 1
-        rows = members[self.of]
-        cluster = np.cumsum(cluster)[members]
-        return Episodes.of_columns(
-            self.reward[rows], self.ratio[rows], length, self.complete[members], self.gamma, cluster
-        )
+        length, rows = (self.last - self.first + 1)[members], members[self.of]
+        cluster = np.searchsorted(self.clusters, np.flatnonzero(members), side="right")
+        columns = (self.reward[rows], self.ratio[rows], length, self.complete[members])
+        return Episodes.of_columns(*columns, self.gamma, cluster)
 
     def total(self, values: Array) -> Array:
         """Sum of a column over each episode."""
@@ -200,18 +204,6 @@ class Episodes:
     def cluster_lengths(self) -> Array:
         """Rows of every cluster."""
         return np.diff(self.first[self.clusters], append=len(self.reward))
-
-
-def _accumulated(values: Array, first: Array, length: Array) -> Array:
-    """Running sums of a column within each episode: age by age, or episode by episode where these are fewer."""
-    longest = int(length.max(initial=0))
-    if longest > len(first):
-        return np.concatenate([np.add.accumulate(part) for part in np.split(values, first[1:])])
-    out = values.copy()
-    for age in range(1, longest):
-        rows = first[length > age] + age
-        out[rows] += out[rows - 1]
-    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,7 +376,7 @@ def cluster_of(log: Transitions, cluster: Any) -> Array:
         values = values.astype(str)
     if len(values) < len(log) or len(log) == len(bounds) - 1:
         return values
-    split = np.flatnonzero((values[1:] != values[:-1]) & ~_begins(bounds, len(log))[1:])
+    split = np.setdiff1d(np.flatnonzero(values[1:] != values[:-1]), bounds[1:] - 1)  # not where an episode ends
     if len(split):
         name = log.ids()[np.searchsorted(bounds, split[0], side="right") - 1]
         raise ValueError(
@@ -392,12 +384,6 @@ def cluster_of(log: Transitions, cluster: Any) -> Array:
             "in the next; every episode must lie within one cluster."
         )
     return np.asarray(values[bounds[:-1]])
-
-
-def _begins(bounds: Array, n: int) -> Array:
-    out = np.zeros(n, dtype=bool)
-    out[bounds[:-1]] = True
-    return out
 
 
 def _column(log: Transitions, name: str) -> Array:

@@ -18,21 +18,19 @@ import numpy as np
 
 from sparsetd.evaluation import choice, held_out, support
 from sparsetd.evaluation.action_values import second_opinion
-from sparsetd.evaluation.built import Column, columns_of
 from sparsetd.evaluation.cautions import Caution, Evidence, by_severity, found_in, suspected_in
 from sparsetd.evaluation.choice import Choice
 from sparsetd.evaluation.confounding import Confounded, robustness, strengths_of
-from sparsetd.evaluation.episodes import Facts, Groups
+from sparsetd.evaluation.episodes import Facts
 from sparsetd.evaluation.estimate import Estimate, Value, check_level, minus
-from sparsetd.evaluation.first_reading import Basis, First, Settings, first_reading
-from sparsetd.evaluation.linear import LinearValue, influence, score_powers, second_way, sums, verify, wanted
+from sparsetd.evaluation.first_reading import Basis, Column, First, columns_of, first_reading
+from sparsetd.evaluation.linear import LinearValue, influence, policy_sums, score_powers, second_way, verify, wanted
 from sparsetd.evaluation.misfit import Fit, Misfit, extra_sums, misfit
-from sparsetd.evaluation.reading import Ask, Opened, Part, Walk, answer, on_columns, open_log, seen, together
+from sparsetd.evaluation.reading import Ask, Opened, Part, Settings, Walk, answer, seen, together
 from sparsetd.evaluation.result import Robustness
 from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.evaluation.target import Target
 from sparsetd.logs import Transitions
-from sparsetd.selection.moments import Moments
 from sparsetd.storage.cache import Cache
 from sparsetd.system import Array
 
@@ -54,15 +52,16 @@ class Logged:
         return self.observed if self.complete else self.modelled
 
 
-def _behavior(log: Opened, basis: Basis, facts: Facts) -> Walk[Logged]:
+def _behavior(first: First) -> Walk[Logged]:
     """The walk of the logged behaviour.
 
     An episode that was cut gets the model's own value of the rest added to its return. Then `apart` shows only the
     errors that the model made before the cut.
     """
+    basis, facts = first.basis, first.facts[0]
     fitted = LinearValue.solve(basis.behavior)
     found = yield {"moved": basis.ask(Ask(_logged, (fitted, basis.tail, facts)))}
-    moved, observed, beyond = log.joined(found.moved)
+    moved, observed, beyond = first.log.joined(found.moved)
     value, mean = fitted.value, facts.mean_return
     apart = value - mean - float(basis.tail @ fitted.theta) / facts.n_episodes
     return Logged((mean, observed), (value, moved), (apart, moved - observed - beyond), facts.complete)
@@ -142,7 +141,6 @@ class Judgement:
 
     log: Opened
     settings: Settings
-    groups: Groups
     first: First
     logged: Logged
     policies: tuple[Judged, ...]
@@ -151,61 +149,54 @@ class Judgement:
 def judge(source: Any, targets: Mapping[str, Any], settings: Settings) -> Judgement:
     """Judge every target on the log; the details of the answer come where there is one target."""
     check_level(settings.level)
-    log, groups, first = _opened(source, targets, settings, details=len(targets) == 1)
+    single = len(targets) == 1
+    first = first_reading(source, targets, settings, details=single)
+    log = first.log
     for name, facts in zip(targets, first.facts, strict=True):
-        _check(facts, f"policy {name!r}: " if len(targets) > 1 else "")
-    before = _before_details(log, first, groups, settings) if len(targets) == 1 else None
+        if facts.gamma == 1 and not facts.n_complete:
+            raise ValueError(
+                "`gamma` is 1 but no row of `terminated` is true: the value has no end; pass gamma below 1."
+            )
+        if facts.n_zero == facts.n_rows:
+            whose = "" if single else f"policy {name!r}: "
+            raise ValueError(
+                f"{whose}`target_prob` is 0 in every row: the target policy takes none of the logged actions."
+            )
+    before = _before_details(first) if single else None
     settings.tell("finding the value and its interval, and checking it on held-out episodes")
-    walks = [_policy(log, first, k, None if before is None else before[0]) for k in range(len(targets))]
-    details = [] if before is None else [_detail(log, first, groups, settings, *before)]
-    logged, *found = together(first.basis.rows, _behavior(log, first.basis, first.facts[0]), *walks, *details)
+    walks = [_policy(first, k, None if before is None else before[0]) for k in range(len(targets))]
+    details = [] if before is None else [_detail(first, *before)]
+    logged, *found = together(first.basis.rows, _behavior(first), *walks, *details)
     if details:
         found = [replace(found[0], detail=found[1])]
     # The strengths take long and are the same for all policies; `cache` finds them once, and only if one is asked.
     shared = suspected_in(log.log, log.behavior is not None), cache(partial(strengths_of, log.log))
-    judged = [_with_evidence(log, first, logged, own, settings, *shared) for own in found]
+    judged = [_with_evidence(first, logged, own, k, *shared) for k, own in enumerate(found)]
     if settings.checkpoint is not None:
         Cache(settings.checkpoint).clear()
-    return Judgement(log, settings, groups, first, logged, tuple(judged))
-
-
-def _opened(source: Any, targets: Mapping[str, Any], settings: Settings, details: bool) -> tuple[Opened, Groups, First]:
-    """The log, its groups of clusters, and what the first reading says."""
-    log = open_log(
-        source, targets, settings.gamma, features=settings.features, classifier=settings.classifier,
-        cluster=settings.cluster, engine=settings.engine, folder=settings.checkpoint,
-    )  # fmt: skip
-    groups = Groups.of(log.hashes, len(log.log), settings.n_folds, settings.cluster is not None)
-    settings.tell(f"reading {len(log.names)} features of {len(log.hashes):,} episodes")
-    return log, groups, first_reading(log, groups, settings, details)
+    return Judgement(log, settings, first, logged, tuple(judged))
 
 
 def gains(source: Any, targets: Mapping[str, Any], settings: Settings) -> list[Value]:
     """The difference of every target to the logged behaviour, with influences only: enough to rank many."""
-    log, _, first = _opened(source, targets, settings, details=False)
-    walks = [_value(log, first.basis, k) for k in range(len(targets))]
-    logged, *values = together(first.basis.rows, _behavior(log, first.basis, first.facts[0]), *walks)
+    first = first_reading(source, targets, settings, details=False)
+
+    def value(k: int) -> Walk[Value]:
+        model = LinearValue.solve(first.basis.moments[k])
+        found = yield {"influence": first.basis.ask(Ask(influence, (model,)), k)}
+        return first.basis.widened(k, (model.value, first.log.joined(found.influence)))
+
+    logged, *values = together(first.basis.rows, _behavior(first), *map(value, range(len(targets))))
     return [minus(value, logged.value) for value in values]
 
 
-def _value(log: Opened, basis: Basis, k: int) -> Walk[Value]:
-    model = LinearValue.solve(basis.moments[k])
-    found = yield {"influence": basis.ask(Ask(influence, (model,)), k)}
-    return basis.widened(k, (model.value, log.joined(found.influence)))
-
-
-def _check(facts: Facts, whose: str) -> None:
-    if facts.gamma == 1 and not facts.n_complete:
-        raise ValueError("`gamma` is 1 but no row of `terminated` is true: the value has no end; pass gamma below 1.")
-    if facts.n_zero == facts.n_rows:
-        raise ValueError(f"{whose}`target_prob` is 0 in every row: the target policy takes none of the logged actions.")
-
-
-def _policy(log: Opened, first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
+def _policy(first: First, k: int, chosen: Choice | None) -> Walk[Judged]:
     """The walk of one policy: its fit, what every cluster does to it, what carries it, and tests of its features."""
-    basis, facts, folds = first.basis, first.facts[k], first.basis.moments[k]
+    log, basis, facts, folds = first.log, first.basis, first.facts[k], first.basis.moments[k]
     model, names = LinearValue.solve(folds), log.names[basis.columns]
-    heavy = _heaviest(model, folds, basis.columns, chosen)
+    # The columns by weight: those that were chosen, then the others, each by their share of the value's spread.
+    weight = np.abs(model.theta[:-1]) * folds.spread()
+    heavy = np.lexsort((-weight, ~np.isin(basis.columns, () if chosen is None else chosen.support)))
     asked = {
         "influence": Ask(influence, (model,)),
         "weights": support.weights(model, heavy, *folds.centre_and_spread()),
@@ -215,85 +206,62 @@ def _policy(log: Opened, first: First, k: int, chosen: Choice | None) -> Walk[Ju
     found = yield {name: basis.ask(ask, k) for name, ask in asked.items()}
     if wanted():
         verify(model, found.second, basis.ridge(k))
-    own = basis.widened(k, _finite((model.value, log.joined(found.influence))))
+    moved = log.joined(found.influence)
+    if not (np.isfinite(model.value) and np.isfinite(moved).all()):
+        raise ValueError(
+            "The value is not a finite number: the rewards or the features of this log are too large to be added up; "
+            "bring them to smaller units."
+        )
+    own = basis.widened(k, (model.value, moved))
     fit = Fit(k, model, folds, basis.views, basis.ridge(k), np.concatenate(found.influence))
     missed = yield from misfit(fit, found.extra, names, heavy)
     carried = support.support(found.weights, names[heavy], facts)
     return Judged(log.target_names[k], log.targets[k].words, model, own, facts, carried, missed, own)
 
 
-def _finite(value: Value) -> Value:
-    if not (np.isfinite(value[0]) and np.isfinite(value[1]).all()):
-        raise ValueError(
-            "The value is not a finite number: the rewards or the features of this log are too large to be added up; "
-            "bring them to smaller units."
-        )
-    return value
-
-
-def _heaviest(model: LinearValue, folds: Moments, columns: Array, chosen: Choice | None) -> Array:
-    """The columns by weight: those that were chosen, then the others, each by their share of the value's spread."""
-    weight = np.abs(model.theta[:-1]) * folds.spread()
-    first = np.zeros(len(columns), dtype=bool) if chosen is None else np.isin(columns, chosen.support)
-    return np.lexsort((-weight, ~first))
-
-
-def _before_details(
-    log: Opened, first: First, groups: Groups, settings: Settings
-) -> tuple[Choice, Array | None, list[LinearValue], Array]:
+def _before_details(first: First) -> tuple[Choice, Array | None, list[LinearValue], Array]:
     """The features that matter, how often halves of the log choose each, the fits without each fold, and where the
     tenths of their predictions begin.
     """
-    settings.tell(f"choosing among {log.n_candidates} features")
-    basis, chosen, facts = first.basis, first.basis.choice, first.facts[0]
+    basis, chosen, settings = first.basis, first.basis.choice, first.settings
+    settings.tell(f"choosing among {first.log.n_candidates} features")
     folds, raw = basis.moments[0], basis.raw()
     others, bins = held_out.without_each(folds), held_out.fine_bins(LinearValue.solve(folds), folds)
-    counts = Ask(held_out.prediction_counts, (held_out.thetas_of(others), bins), (groups.fold,))
-    asked = {"counts": basis.ask(counts, 0)}
+    asked = {"counts": basis.ask(Ask(held_out.prediction_counts, (others, bins), (first.groups.fold,)), 0)}
     if chosen is None:
         few = basis if raw.rows is basis.rows else basis.on(np.arange(len(raw.columns)))
         all_compete = settings.n_resamples and raw.groups is not None and len(raw.columns) <= choice.MAX_RIVALS
         kinds = ("reward", "td") if all_compete else ("reward",)
         asked |= {kind: few.ask(ask, 0) for kind, ask in choice.full_scores(raw.moments[0], kinds).items()}
     found = vars(answer(basis.rows, **asked))
-    omegas = {kind: choice.omegas_of(found[kind], facts.n_rows) for kind in asked if kind != "counts"}
+    begins = held_out.tenths(found.pop("counts"), bins)
+    omegas = {kind: scores.values for kind, scores in found.items()}
     if chosen is None and settings.estimator is not None and isinstance(raw.rows, Part):
-        chosen = choice.choose(seen(raw.rows.whole().under(0), raw.views).batch, settings.estimator)
+        chosen = choice.choose(seen(raw.rows.whole().under(0), raw.views, {}).batch, settings.estimator)
     elif chosen is None:
         chosen = choice.choose_on(raw.rows, raw.moments[0], lambda ask: raw.ask(ask, 0), omegas["reward"])
-    kept = _kept(log, raw, chosen, omegas, groups, facts, settings) if settings.n_resamples else None
-    return chosen, kept, others, held_out.tenths(found["counts"], bins)
+    return chosen, _kept(first, raw, chosen, omegas) if settings.n_resamples else None, others, begins
 
 
-def _detail(
-    log: Opened,
-    first: First,
-    groups: Groups,
-    settings: Settings,
-    chosen: Choice,
-    kept: Array | None,
-    others: list[LinearValue],
-    begins: Array,
-) -> Walk[Detail]:
+def _detail(first: First, chosen: Choice, kept: Array | None, others: list[LinearValue], begins: Array) -> Walk[Detail]:
     """The walk that finds the details of a single policy."""
-    basis, facts, ages, fold = first.basis, first.facts[0], first.ages[0], (groups.fold,)
-    folds, raw, curved = basis.moments[0], basis.raw(), basis.ridge(0) is not None
+    log, basis, facts, ages, level = first.log, first.basis, first.facts[0], first.ages[0], first.settings.level
+    folds, curved = basis.moments[0], basis.ridge(0) is not None
     assert ages is not None
-    value, thetas, metric = LinearValue.solve(folds).value, held_out.thetas_of(others), held_out.metric_of(folds)
-    inside = np.arange(len(raw.columns)) if curved else np.searchsorted(basis.columns, chosen.support)
+    value, metric = LinearValue.solve(folds).value, held_out.metric_of(folds)
+    inside = np.arange(len(basis.raw().columns)) if curved else np.searchsorted(basis.columns, chosen.support)
     few = LinearValue.solve(folds.on(np.append(inside, folds.b.shape[1] - 1)))
     edges = support.ratio_edges(facts.least[1], facts.most[1])
     constant = facts.gained / max(facts.left, 1e-12)  # γ = 1 leaves nothing to divide by
     asked = {
-        "few": Ask(influence, (few,)).on(on_columns, inside),
-        "power": Ask(score_powers, (few,)).on(on_columns, inside),
-        "folds": Ask(held_out.fold_sums, (metric, thetas, constant), fold),
-        "robust": Ask(held_out.robust_sums, (tuple(others), value), fold),
-        "tenths": Ask(held_out.group_sums, (thetas, begins, value), fold),
+        "few": Ask(influence, (few,)).on(Part.on, inside),
+        "power": Ask(score_powers, (few,)).on(Part.on, inside),
+        "held": Ask(held_out.held_out_sums, (others, metric, constant, begins, value), (first.groups.fold,)),
         "ratios": Ask(support.ratio_counts, (edges,)),
     }
     sampling = Ask(support.sampling_influences, (facts, ages), whole=True).under(0)
     found = yield {**{name: basis.ask(ask, 0) for name, ask in asked.items()}, "sampling": sampling}
+    errors, groups, terms, sizes = found.held.values
     return Detail(
         choice=chosen,
         few=(few.value, log.joined(found.few)),
@@ -301,34 +269,27 @@ def _detail(
         power=found.power,
         few_model=few,
         inside=inside,
-        bellman=held_out.bellman_error(metric, found.folds),
-        robust=held_out.doubly_robust(found.robust, value, facts.n_episodes, facts.n_rows),
+        bellman=held_out.bellman_error(metric, errors),
+        robust=held_out.doubly_robust(terms, sizes, value, facts.n_episodes, facts.n_rows),
         importance=support.sampling_estimates(facts, ages, found.sampling),
-        columns=columns_of(log, basis, settings.level),
+        columns=columns_of(log, basis, level),
         curved=curved,
         histogram={"edges": edges.tolist(), "counts": found.ratios.tolist(), "zero": facts.n_zero},
-        calibration=held_out.agreement(found.tenths, value, settings.level),
+        calibration=held_out.agreement(groups, value, level),
     )
 
 
-def _kept(
-    log: Opened,
-    basis: Basis,
-    chosen: Choice,
-    omegas: dict[str, choice.Omegas],
-    groups: Groups,
-    facts: Facts,
-    settings: Settings,
-) -> Array:
+def _kept(first: First, basis: Basis, chosen: Choice, omegas: dict[str, choice.Omegas]) -> Array:
     """Selection frequency of every feature; `omegas` are those of all features where all of them compete."""
+    log, groups, settings = first.log, first.groups, first.settings
     settings.tell(f"choosing again on {settings.n_resamples} random halves of the log")
     d, formed, near = log.n_candidates, basis.groups, np.arange(log.n_candidates)
     if formed is None or "td" not in omegas:
         rows = basis.rows if basis.choice is None else log.rows.in_units(basis.units)
-        near = choice.rivals(facts.n_rows, d, not rows.is_sparse, chosen)
-        formed = answer(rows, sums=sums(groups.group, n=groups.n).under(0).on(on_columns, near)).sums
-        asked = {kind: ask.under(0).on(on_columns, near) for kind, ask in choice.full_scores(formed).items()}
-        omegas = {kind: choice.omegas_of(found, facts.n_rows) for kind, found in vars(answer(rows, **asked)).items()}
+        near = choice.rivals(first.facts[0].n_rows, d, not rows.is_sparse, chosen)
+        formed = answer(rows, sums=policy_sums(groups.group, groups.n).on(Part.on, near)).sums.of_policy(0)
+        asked = {kind: ask.under(0).on(Part.on, near) for kind, ask in choice.full_scores(formed).items()}
+        omegas = {kind: found.values for kind, found in vars(answer(rows, **asked)).items()}
     out = np.zeros(d)
     out[near] = choice.frequencies(formed, omegas, d, settings.n_resamples, settings.random_state)
     return out
@@ -349,17 +310,11 @@ def _acts(log: Transitions, target: Target) -> dict[str, Any] | None:
 
 
 def _with_evidence(
-    log: Opened,
-    first: First,
-    logged: Logged,
-    own: Judged,
-    settings: Settings,
-    suspected: dict[str, str],
-    strengths: Callable[[], Any],
+    first: First, logged: Logged, own: Judged, k: int, suspected: dict[str, str], strengths: Callable[[], Any]
 ) -> Judged:
     """The policy with its difference to the behaviour, a second opinion, and all cautions that apply."""
+    log, settings = first.log, first.settings
     value = logged.observed if own.sample_mean else own.value
-    k = log.target_names.index(own.name)
     judged = replace(own, value=value, gain=minus(value, logged.value), acts=_acts(log.log, log.targets[k]))
     if log.behavior is not None and not own.sample_mean:
         sample = log.sample.under(k).episodes
@@ -369,7 +324,7 @@ def _with_evidence(
     detail = own.detail if first.basis.ridge(0) is None else None  # a curved value cannot be compared on fewer columns
     few = None if detail is None else Estimate.of_influence("", *detail.few)
     fewer = None if detail is None else Estimate.of_influence("", *minus(detail.few, own.value))
-    strength = _robustness(log, first.basis, logged, judged, settings.level, strengths)
+    strength = _robustness(first, logged, judged, k, strengths)
     evidence = Evidence(
         own=judged.estimate,
         facts=own.facts,
@@ -411,14 +366,13 @@ def confounded(log: Opened, basis: Basis, k: int) -> Confounded | None:
     return confounded(log, few, k) if found.is_thin and len(few.columns) < len(basis.columns) else found
 
 
-def _robustness(
-    log: Opened, basis: Basis, logged: Logged, own: Judged, level: float, strengths: Callable[[], Any]
-) -> Robustness | None:
+def _robustness(first: First, logged: Logged, own: Judged, k: int, strengths: Callable[[], Any]) -> Robustness | None:
     """Γ* of a policy's gain; None where the log has no behaviour probabilities, or nothing to explain away."""
     if own.facts.on_policy:
         return None
+    level = first.settings.level
     low, high = own.difference.interval(level)
     if low <= 0 <= high:
         return Robustness(1.0, 1.0)
-    rows = confounded(log, basis, log.target_names.index(own.name))
+    rows = confounded(first.log, first.basis, k)
     return None if rows is None else robustness(rows, strengths, own.value, logged.value, level, own.facts.possible())

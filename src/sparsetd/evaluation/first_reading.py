@@ -4,71 +4,117 @@
 
 `Basis.on(columns)` is a smaller basis, a slice of the same sums and a view of the same rows, so that to choose among
 nested bases costs no reading.
+
+How far an automatic basis is used for each policy follows from `selection.shrinkage` and these sums. **Which columns
+matter** is then a question about columns, not about functions: all functions that a column has a part in are left out,
+the rest is fitted again from the same sums, and the held-out error rises, or does not. As a share of what the whole
+basis explains,
+
+    importance of j = (loss without j − loss) / (loss of a constant − loss)
+
+with the standard error of its mean over the folds. **How** a column matters is its shape: the value against the column,
+averaged over what the others are. Its band comes from leaving out groups of episodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
 
 from sparsetd.evaluation import choice, support
-from sparsetd.evaluation.built import Built
 from sparsetd.evaluation.cautions import MOST_COMPARED
 from sparsetd.evaluation.choice import Choice
 from sparsetd.evaluation.episodes import Facts, Groups, Weighed
-from sparsetd.evaluation.estimate import Value
+from sparsetd.evaluation.estimate import Estimate, Value
 from sparsetd.evaluation.linear import policy_sums
-from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, answer, on_columns, seen
+from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, Settings, answer, open_log, seen
+from sparsetd.features.basis import Basis as RankBasis
 from sparsetd.logs import suspicions
-from sparsetd.logs.engines import Engine
-from sparsetd.selection import SparseTDSelect
+from sparsetd.selection import SparseTDSelect, shrinkage
 from sparsetd.selection.moments import Moments, in_other_units
+from sparsetd.selection.shrinkage import LAMBDAS, losses, ridged, shrunk, widening
 from sparsetd.solvers.saddle import Units
 from sparsetd.system import Array
 
 BOUNDED = 20_000  # rows that bounds under unrecorded causes are computed from
+MAX_COLUMNS = 30  # columns that are left out in turn: those whose part of the value varies most
+MAX_POINTS = 25  # points at which a shape is drawn
+FALSE = 0.3  # expected number of unimportant columns that count as important by chance
+NEVER = 100.0  # ridge in place of an infinite one, if another policy uses the functions
+PLAUSIBLE = 1 / 40  # a ridge might have been chosen instead if this share of the resampled logs chooses it
+MATTERS = 2.0  # a column matters if its importance is at least this many standard errors above 0
 
-Progress = Callable[[str], None]
+WithError = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How policies are judged; see `evaluate` for what each of them means."""
+class Column:
+    """A column of the log: how much it matters and how.
 
-    gamma: float = 0.99
-    features: Any = "auto"
-    estimator: Any = None
-    classifier: Any = None
-    level: float = 0.95
-    n_folds: int = 5
-    n_resamples: int = 20
-    random_state: int = 0
-    cluster: Any = None
-    engine: Engine | None = None
-    checkpoint: str | None = None
-    progress: Progress | None = None
+    `importance` is the share of what the value function explains on held-out episodes that is lost without the column,
+    with its `standard_error`; `shape` has the value against the column, less its mean, with the ends of its band.
+    `weight` is the change of the value per standard deviation, with its interval: half of that between the column's
+    16th and 84th percentile where it is curved. `linear` says that the column enters as it came, and `matters` that
+    its importance is beyond chance, for as many columns as there are.
+    """
 
-    def tell(self, message: str) -> None:
-        if self.progress is not None:
-            self.progress(message)
+    name: str
+    importance: float
+    standard_error: float
+    matters: bool
+    linear: bool
+    weight: float
+    interval: tuple[float, float]
+    shape: dict[str, list[float]]
+    number: int
 
-    def shown(self) -> dict[str, Any]:
-        """The settings that a page prints so that the answer can be repeated."""
-        named = {"model": self.estimator, "classifier": self.classifier, "features": self.features}
-        column = self.cluster if isinstance(self.cluster, str) else None if self.cluster is None else "given"
-        return {
-            "gamma": self.gamma,
-            "level": self.level,
-            "folds": self.n_folds,
-            "resamples": self.n_resamples,
-            "random state": self.random_state,
-            **({} if column is None else {"cluster": column}),
-            **{name: repr(value) for name, value in named.items() if value is not None},
-        }
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """The ridge λ of every policy, the losses it was chosen by, and the sums by group of the first policy.
+
+    `scale` is the unit of every function; `ridges` hold the ridge of every column for every policy, or None where the
+    raw columns alone are used. `moves` say how far off the value of every policy may be since λ was chosen.
+    """
+
+    lams: tuple[float, ...]
+    n_raw: int
+    groups: shrinkage.Groups
+    penalised: Array
+    scale: Array
+    ridges: tuple[Array | None, ...]
+    moves: tuple[float, ...]
+
+    @classmethod
+    def of(cls, every: list[Moments], n_raw: int, each: int, scale: Array) -> Built:
+        """Choose λ for every policy from its sums by group; `each` consecutive groups make one fold."""
+        fold = np.arange(len(every[0].n_rows)) // each
+        found = [shrinkage.Groups(m.A, m.b, m.C.sum(axis=0), m.n_rows, fold) for m in every]
+        penalised = np.arange(found[0].b.shape[1]) >= n_raw
+        penalised[-1] = False  # the constant
+        chosen = [shrunk(groups, penalised) for groups in found]
+        lams = tuple(lam for lam, _ in chosen)
+        ridges = tuple(None if np.isinf(min(lams)) else _ridge(lam, penalised) for lam in lams)
+        moves = tuple(_move(*known, penalised) for known in zip(every, found, chosen, strict=True))
+        return cls(lams, n_raw, found[0], penalised, scale, ridges, moves)
+
+
+def _ridge(lam: float, penalised: Array) -> Array:
+    return np.asarray(np.where(penalised, min(lam, NEVER), 0.0))
+
+
+def _move(moments: Moments, groups: shrinkage.Groups, chosen: tuple[float, Array], penalised: Array) -> float:
+    """The largest |v_λ − v| over the λ that may as well have been chosen."""
+    lam, shares = chosen
+    every, start = np.arange(len(penalised)), moments.start.sum(axis=0) / moments.n_episodes.sum()
+    others = [other for other, share in zip(LAMBDAS, shares, strict=True) if share >= PLAUSIBLE]
+    values = [float(start @ ridged(*groups.without(), penalised, every, other)) for other in (lam, *others)]
+    return max(abs(value - values[0]) for value in values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +145,10 @@ class Basis:
 
     def widened(self, k: int, value: Value) -> Value:
         """The value of the k-th policy, with influences that also cover the choices made in building the basis."""
-        return value if self.built is None else self.built.widened(k, value)
+        if self.built is None:
+            return value
+        error = Estimate.of_influence("", *value).standard_error
+        return value[0], value[1] * widening(self.built.moves[k], error)
 
     def raw(self) -> Basis:
         """The columns as they came, without the functions that were built of them."""
@@ -122,7 +171,7 @@ class Basis:
             behavior=self.behavior.on(inside),
             tail=self.tail[inside],
             groups=None if self.groups is None else self.groups.on(inside),
-            views=(*self.views, (on_columns, (some,))),
+            views=(*self.views, (Part.on, (some,))),
         )
 
     @property
@@ -136,26 +185,32 @@ class Basis:
         rows = self.at_hand
         ends = np.append(rows.episodes.clusters[1:], len(rows.episodes))
         last = np.searchsorted(ends, np.searchsorted(rows.episodes.last, BOUNDED) + 1)
-        return seen(rows.some(slice(0, int(ends[min(int(last), len(ends) - 1)]))).whole(), self.views)
+        return seen(rows.some(slice(0, int(ends[min(int(last), len(ends) - 1)]))).whole(), self.views, {})
 
     def ask(self, ask: Ask, policy: int | None = None) -> Ask:
         """The ask of the rows on this basis, under a policy or as logged."""
-        own = replace(ask, views=(*self.views, *ask.views))
+        own = ask._replace(views=(*self.views, *ask.views))
         return own if policy is None else own.under(policy)
 
 
 @dataclass(frozen=True, eq=False)
 class First:
-    """The results of the first reading: the basis, the sums without features for each policy, and the digests."""
+    """The log and the results of its first reading: the basis, sums without features by policy, and the digests."""
 
+    log: Opened
+    settings: Settings
+    groups: Groups
     basis: Basis
     facts: tuple[Facts, ...]
     ages: tuple[Weighed | None, ...]
     digests: Array | None
 
 
-def first_reading(log: Opened, groups: Groups, settings: Settings, details: bool) -> First:
+def first_reading(source: Any, targets: Mapping[str, Any], settings: Settings, details: bool) -> First:
     """The sums of all columns for every policy, by groups of clusters where halves are to be drawn, else by fold."""
+    log = open_log(source, targets, settings)
+    groups = Groups.of(log.hashes, len(log.log), settings.n_folds, settings.cluster is not None)
+    settings.tell(f"reading {len(log.names)} features of {len(log.hashes):,} episodes")
     rows, columns, chosen, units = _columns(log, settings)
     every, formed = range(len(log.targets)), units is None
     resampled = bool(details and settings.n_resamples) and len(columns) <= choice.MAX_RIVALS
@@ -180,18 +235,18 @@ def first_reading(log: Opened, groups: Groups, settings: Settings, details: bool
         basis = _shrunk(basis, log.n_candidates, own, groups.each)
     digests = np.hstack(found["digests"]) if found["digests"] else None
     facts, ages = (tuple(found.get(f"{name} {k}") for k in every) for name in ("facts", "ages"))
-    return First(basis, facts, ages, digests)  # type: ignore[arg-type]
+    return First(log, settings, groups, basis, facts, ages, digests)  # type: ignore[arg-type]
 
 
 def _shrunk(basis: Basis, n_raw: int, every: list[Moments], each: int) -> Basis:
     """The basis with the ridge that held-out episodes choose for each policy; only raw columns if all choose these."""
     built = Built.of(every, n_raw, each, basis.units.scale)
-    if built.is_raw:
+    if np.isinf(min(built.lams)):  # no policy uses the functions
         return replace(basis.first(n_raw), built=built)
     return replace(
         basis,
         moments=tuple(m.ridged(ridge) for m, ridge in zip(basis.moments, built.ridges, strict=True)),
-        behavior=basis.behavior.ridged(built.flexible),
+        behavior=basis.behavior.ridged(_ridge(min(built.lams), built.penalised)),  # the least of all policies
         built=built,
     )
 
@@ -212,7 +267,9 @@ def _columns(log: Opened, settings: Settings) -> tuple[Part | Parts, Array, Choi
         )
     if isinstance(rows, Parts) or formed:
         return rows, every, None, None
-    rows, sparse = rows.formed(), rows.is_sparse
+    sparse = rows.is_sparse
+    if rows.beside is not None:
+        rows = rows.in_units(Units.none(rows.n_features, False)).whole()
     units = Units.of(rows.batch.phi, centre=not sparse)
     whole = rows.in_units(units).whole()
     default = SparseTDSelect(gamma=rows.episodes.gamma, fit_intercept=not sparse).set_params(standardize=sparse)
@@ -238,3 +295,69 @@ def _digests(part: Part, share: float) -> list[Array]:
     bounds = np.append(part.episodes.first, len(part.batch))
     found = suspicions.episode_digests(part.batch.phi, part.batch.reward, bounds)
     return [found[:, found[0] <= share * 2.0**64]]
+
+
+def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
+    """The columns of the log by importance for the first policy; empty if the basis was not built here."""
+    built, made = basis.built, log.built
+    if built is None or made is None:
+        return ()
+    lam, groups, penalised = built.lams[0], built.groups, built.penalised
+    every = np.arange(len(penalised))
+    A, b, n = groups.without()
+    theta = ridged(A, b, n, penalised, every, lam)
+    parts = [np.append(made.owners_[:, j], False) for j in range(built.n_raw)]
+    spread = [theta[own] @ (groups.C[np.ix_(own, own)] / n) @ theta[own] for own in parts]
+    shown = np.argsort(-np.array(spread), kind="stable")[:MAX_COLUMNS]
+    without = [(every[~parts[j]], lam) for j in shown]
+    found = losses(groups, penalised, [(every, lam), (every[-1:], lam), *without])[..., 0]
+    rise, explained = found[2:] - found[0], float((found[1] - found[0]).mean())
+    size = explained if explained > 0 else float(found[1].mean()) or 1.0
+    mean, error = rise.mean(axis=1) / abs(size), rise.std(axis=1, ddof=1) / np.sqrt(rise.shape[1]) / abs(size)
+    bound = max(MATTERS, float(student.isf(FALSE / max(built.n_raw, 2), rise.shape[1] - 1)))
+    scale, fits = (
+        np.append(built.scale, 1.0),
+        [
+            ridged(A - own, b - earned, n - rows, penalised, every, lam)
+            for own, earned, rows in zip(groups.A, groups.b, groups.n_rows, strict=True)
+        ],
+    )
+
+    def with_error(rows: Array) -> tuple[Array, Array]:
+        """θᵀψ of every row and half of its interval, by leaving out groups of episodes."""
+        wider = np.column_stack([rows, np.zeros(len(rows))])
+        curve, others = wider @ (theta / scale), wider @ (np.stack(fits) / scale).T
+        m = others.shape[1]
+        wide = np.sqrt((m - 1) / m * ((others - others.mean(axis=1, keepdims=True)) ** 2).sum(axis=1))
+        return curve, student.ppf(0.5 + level / 2, m - 1) * wide
+
+    columns = [
+        Column(
+            str(log.names[j]), float(mean[i]), float(error[i]), bool(mean[i] > bound * error[i]), bool(np.isinf(lam)),
+            *_weight(made, j, with_error), _shape(made, j, with_error), int(j),
+        )
+        for i, j in enumerate(shown)
+    ]  # fmt: skip
+    return tuple(sorted(columns, key=lambda column: (-round(column.importance, 6), column.number)))
+
+
+def _shape(made: RankBasis, j: int, with_error: WithError) -> dict[str, list[float]]:
+    """The value against column j, less its mean over the points shown, with the ends of its band."""
+    at = made.values_[j]
+    if len(at) > MAX_POINTS:
+        at = np.unique(at[np.linspace(4, len(at) - 5, MAX_POINTS).astype(int)])
+    rows = made.profile(j, at)
+    curve, wide = with_error(rows - rows.mean(axis=0))
+    found = {"at": at, "value": curve, "low": curve - wide, "high": curve + wide}
+    return {name: [float(v) for v in y] for name, y in found.items()}
+
+
+def _weight(made: RankBasis, j: int, with_error: WithError) -> tuple[float, tuple[float, float]]:
+    """The change of the value per standard deviation of column j, with its interval."""
+    values, share = made.values_[j], float(made.centre_[j])
+    two, size = values[[0, -1]], np.sqrt(max(share * (1 - share), 0.0))
+    if len(values) > 2:
+        two, size = np.interp([-1.0, 1.0], made.scores_[j], values), 0.5
+    low, high = made.profile(j, two)
+    change, wide = (float(v[0]) for v in with_error(size * (high - low)[None]))
+    return change, (change - wide, change + wide)

@@ -40,11 +40,10 @@ SINGULAR = 1e-8  # C counts as singular if a squared pivot is no larger than thi
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """V(s) and V(s') of every row from a fit without the row's episode, and the fold of every episode."""
+    """V(s) and V(s) − γV(s') of every row, from a fit without the row's episode."""
 
     value: Array
-    value_next: Array
-    fold: Array
+    change: Array
 
 
 @dataclass(frozen=True)
@@ -62,22 +61,20 @@ def without_each(folds: Moments) -> list[LinearValue]:
     return [LinearValue.solve(folds.total(every != k)) for k in every]
 
 
-def thetas_of(models: Sequence[LinearValue]) -> Array:
-    return np.stack([model.theta for model in models])
+def held_out(part: Part, fold: Array, others: Sequence[LinearValue]) -> HeldOut:
+    """The predictions of every row; `others` are the fits without each fold, `fold` has that of every episode."""
+    thetas = np.stack([model.theta for model in others], axis=1)
+    return HeldOut(*(_of_fold(part, fold, rows @ thetas) for rows in (part.states, part.changes)))
 
 
-def held_out(part: Part, fold: Array, thetas: Array) -> HeldOut:
-    """V(s) and V(s') of every row, from a θ that was fitted without the row's episode; V(s') is 0 after the end."""
-    of_row, every = fold[part.episodes.of], np.arange(len(part.batch))
-    value, change = ((rows @ thetas.T)[every, of_row] for rows in (part.states, part.changes))
-    discount = part.batch.discount
-    return HeldOut(value, np.divide(value - change, discount, where=discount > 0, out=np.zeros(len(value))), fold)
+def _of_fold(part: Part, fold: Array, values: Array) -> Array:
+    """From a column for each fold, the entry of the fold that the row belongs to."""
+    return np.asarray(values[np.arange(len(values)), fold[part.episodes.of]])
 
 
 def metric_of(folds: Moments) -> Array:
     """C⁻¹, or the pseudo-inverse if C is singular."""
-    total = folds.total()
-    C = total.C[0] / total.n_rows[0]
+    C = folds.mean_square()
     length = lengths_of(np.diag(C))
     units = np.outer(length, length)  # columns of unit length, so that "singular" does not depend on their units
     factor, bad = dpotrf(C / units, lower=1)
@@ -87,12 +84,31 @@ def metric_of(folds: Moments) -> Array:
     return np.asarray((np.tril(lower) + np.tril(lower, -1).T) / units)
 
 
-def fold_sums(part: Part, fold: Array, metric: Array, thetas: Array, constant: float) -> Array:
-    """The sums behind the Bellman error: for the held-out predictions, and for a constant value."""
-    batch, held = part.batch, held_out(part, fold, thetas)
-    error = batch.ratio * (batch.reward + batch.discount * held.value_next - held.value)
-    flat = batch.ratio * (batch.reward - (1 - batch.discount) * constant)
-    return np.stack([score_sums(part, fold, column, metric, len(thetas)) for column in (error, flat)])
+def held_out_sums(
+    part: Part,
+    fold: Array,
+    others: Sequence[LinearValue],
+    metric: Array,
+    constant: float,
+    begin: Array,
+    centre: float,
+) -> Several:
+    """The sums behind the Bellman error (of the predictions and of a constant value), those of the groups of
+    predictions that begin at `begin`, the clusters' terms of DR less `centre`, and Σ|wρ| and Σ(wρ)².
+    """
+    held, e, ratio, reward = held_out(part, fold, others), part.episodes, part.batch.ratio, part.batch.reward
+    errors = (ratio * (reward - held.change), ratio * (reward - (1 - part.batch.discount) * constant))
+    directions = np.stack([model.start @ model.inverse for model in others], axis=1)
+    weight = ratio * _of_fold(part, fold, part.states @ directions)
+    terms = held.value[e.first] + e.total(weight * (reward - held.change)) - centre
+    return Several(
+        [
+            np.stack([score_sums(part, fold, error, metric, len(others)) for error in errors]),
+            grouped(e, held, begin, centre),
+            [e.by_cluster(terms)],
+            np.array([np.abs(weight).sum(), weight @ weight]),
+        ]
+    )
 
 
 def score_sums(part: Part, fold: Array, error: Array, metric: Array, n_folds: int) -> Array:
@@ -106,34 +122,30 @@ def score_sums(part: Part, fold: Array, error: Array, metric: Array, n_folds: in
 
 
 def bellman_error(metric: Array, sums: Array) -> BellmanError:
-    """Held-out MSPBE of the fit, its noise level, and the MSPBE of the best constant."""
-    value, noise = _by_fold(sums[0], metric)
-    return BellmanError(value, noise, _by_fold(sums[1], metric)[0])
-
-
-def _by_fold(sums: Array, metric: Array) -> tuple[float, float]:
-    """Mean over folds of gᵀC⁻¹g, and of trace(C⁻¹ Cov g), rows being clustered."""
-    p, values, noises = len(metric), [], []
-    for fold in sums[sums[:, -2] > 0]:
-        total, long, (size, rows, squares) = fold[:p], fold[p : 2 * p], fold[2 * p :]
-        g = total / rows
-        values.append(float(g @ metric @ g))
-        noises.append(float(size - 2 * g @ metric @ long + squares * values[-1]) / rows**2)
-    return float(np.mean(values)), float(np.mean(noises))
+    """Held-out MSPBE of the fit, its noise level trace(C⁻¹ Cov g), and the MSPBE of the best constant."""
+    p, found = len(metric), []
+    for folds in sums:
+        values, noises = [], []
+        for fold in folds[folds[:, -2] > 0]:
+            total, long, (size, rows, squares) = fold[:p], fold[p : 2 * p], fold[2 * p :]
+            g = total / rows
+            values.append(float(g @ metric @ g))
+            noises.append(float(size - 2 * g @ metric @ long + squares * values[-1]) / rows**2)
+        found += [float(np.mean(values)), float(np.mean(noises))]
+    return BellmanError(*found[:3])
 
 
 def fine_bins(model: LinearValue, folds: Moments) -> Array:
     """Edges of fine bins of the predictions, within six standard deviations of their mean."""
-    total = folds.total()
-    C = total.C[0] / total.n_rows[0]
+    C = folds.mean_square()
     mean = C[-1] @ model.theta
     spread = np.sqrt(max(float(model.theta @ C @ model.theta - mean**2), 0.0))
     return np.asarray(mean + spread * np.linspace(-6, 6, N_BINS - 1))
 
 
-def prediction_counts(part: Part, fold: Array, thetas: Array, edges: Array) -> Array:
+def prediction_counts(part: Part, fold: Array, others: Sequence[LinearValue], edges: Array) -> Array:
     """The number of rows whose held-out prediction is in each bin."""
-    value = held_out(part, fold, thetas).value
+    value = held_out(part, fold, others).value
     return np.bincount(np.searchsorted(edges, value, side="right"), minlength=len(edges) + 1)
 
 
@@ -143,11 +155,6 @@ def tenths(counts: Array, edges: Array) -> Array:
     begin = np.cumsum([len(part) for part in np.array_split(np.zeros(n), N_GROUPS)])[:-1]
     bins = np.searchsorted(np.cumsum(counts), begin[begin < n], side="right")
     return np.append(-np.inf, edges)[bins]
-
-
-def group_sums(part: Part, fold: Array, thetas: Array, begin: Array, centre: float) -> Array:
-    """The sums that `agreement` turns into groups (see `grouped`)."""
-    return grouped(part.episodes, held_out(part, fold, thetas), begin, centre)
 
 
 def grouped(episodes: Episodes, held: HeldOut, begin: Array, centre: float) -> Array:
@@ -186,26 +193,14 @@ def corrected_returns(episodes: Episodes, held: HeldOut) -> Array:
     """G_t, by one pass backwards through every episode; a cut episode ends with V(s')."""
     last, carry = episodes.last, episodes.ratio * episodes.discount
     known = held.value + episodes.ratio * (episodes.reward - held.value)
-    known[last] += carry[last] * held.value_next[last]
+    known[last] += (episodes.ratio * (held.value - held.change))[last]
     carry[last] = 0.0  # nothing is carried from one episode into the one before it
     return recurrence(np.append(0.0, carry[:-1]), known, transpose=True)
 
 
-def robust_sums(part: Part, fold: Array, others: Sequence[LinearValue], centre: float) -> Several:
-    """The clusters' terms of DR less `centre`, and Σ|wρ| and Σ(wρ)²."""
-    episodes, every = part.episodes, np.arange(len(part.batch))
-    of_row = fold[episodes.of]
-    directions = np.stack([model.start @ model.inverse for model in others], axis=1)
-    weight = part.batch.ratio * (part.states @ directions)[every, of_row]
-    value, change = ((rows @ thetas_of(others).T)[every, of_row] for rows in (part.states, part.changes))
-    terms = value[episodes.first] + episodes.total(weight * (part.batch.reward - change)) - centre
-    return Several([[episodes.by_cluster(terms)], np.array([np.abs(weight).sum(), weight @ weight])])
-
-
-def doubly_robust(sums: Several, centre: float, n_episodes: int, n_rows: int) -> Estimate:
-    """The doubly robust estimate, from the sums of `robust_sums`."""
-    terms, (size, squares) = np.concatenate(sums.values[0]), sums.values[1]
+def doubly_robust(terms: list[Array], sizes: Array, centre: float, n_episodes: int, n_rows: int) -> Estimate:
+    """The doubly robust estimate, from the last two of the `held_out_sums`."""
+    each, (size, squares) = np.concatenate(terms), sizes
     carried = size**2 / max(squares, np.finfo(float).tiny) / n_rows * n_episodes
-    value = float(terms.sum()) / n_episodes
-    moved = terms * len(terms) / n_episodes
-    return Estimate.of_influence("DR", centre + value, moved, carried)
+    moved = each * len(each) / n_episodes
+    return Estimate.of_influence("DR", centre + float(each.sum()) / n_episodes, moved, carried)

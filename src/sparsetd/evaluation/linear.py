@@ -36,7 +36,7 @@ import scipy.linalg
 from scipy.linalg.lapack import dgecon, dgetrf, dgetri, dpstrf
 
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.reading import Ask, Part
+from sparsetd.evaluation.reading import Ask, Part, Parts, answer
 from sparsetd.selection.elimination import distinct
 from sparsetd.selection.episodes import powers
 from sparsetd.selection.moments import Moments, lengths_of, runs_of, weighted_products
@@ -60,11 +60,22 @@ class PolicySums:
 
     @classmethod
     def of(
-        cls, part: Part, group: Array, n_groups: int, policies: tuple[int | None, ...], into: PolicySums | None = None
+        cls,
+        part: Part,
+        group: Array | None,
+        n_groups: int,
+        policies: tuple[int | None, ...],
+        into: PolicySums | None = None,
     ) -> PolicySums:
-        """The sums of a piece, added to `into`; the policy None is the logged behaviour."""
-        e, first = part.episodes, part.states[part.episodes.first]
-        total = into or cls.zero(len(policies), n_groups, part.states.shape[1])
+        """The sums of a piece, added to `into`; for the policy None the ratios are those that the piece has."""
+        e, first, d = part.episodes, part.states[part.episodes.first], part.states.shape[1]
+        group = np.zeros(len(e), dtype=np.intp) if group is None else group
+        total = into or cls(
+            np.zeros((len(policies), n_groups, d, d + 1)),
+            np.zeros((n_groups, d, d)),
+            np.zeros((n_groups, d)),
+            np.zeros((3, n_groups), dtype=np.intp),
+        )
         of_row = group[e.of]
         for count, groups in zip(total.counts, (of_row, group, group[e.clusters]), strict=True):
             count += np.bincount(groups, minlength=n_groups)
@@ -82,11 +93,6 @@ class PolicySums:
             weighted_products(states, changes, reward, None if plain else ratio, of_row, system)
         return total
 
-    @classmethod
-    def zero(cls, n_policies: int, n: int, d: int) -> PolicySums:
-        systems, counts = np.zeros((n_policies, n, d, d + 1)), np.zeros((3, n), dtype=np.intp)
-        return cls(systems, np.zeros((n, d, d)), np.zeros((n, d)), counts)
-
     def __add__(self, other: PolicySums) -> PolicySums:
         return PolicySums(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
@@ -96,24 +102,17 @@ class PolicySums:
         return Moments(system[:, :, :-1], system[:, :, -1], self.C, self.start, *self.counts)
 
 
-def policy_sums(group: Array, n: int, policies: Iterable[int | None]) -> Ask:
-    """Asks for the sums of several policies by group of episodes; None is the logged behaviour."""
+def policy_sums(group: Array | None = None, n: int = 1, policies: Iterable[int | None] = (0,)) -> Ask:
+    """Asks for the sums of policies by group of episodes (by default, of all); None is the logged behaviour."""
+    if group is None:
+        return Ask(PolicySums.of, (None, n, tuple(policies)), into=True)
     return Ask(PolicySums.of, (n, tuple(policies)), (group,), into=True)
 
 
-def sums(*group: Array, n: int = 1) -> Ask:
-    """Asks for the sums of n groups of episodes; by default all episodes are one group."""
-    return Ask(sums_of, (n,) if group else (), group)
-
-
-def sums_of(part: Part, group: Array | None = None, n_groups: int = 1) -> Moments:
-    """The sums of the pieces of a part, its episodes belonging to the given groups."""
-    own = np.zeros(len(part.episodes), dtype=np.intp) if group is None else group
-    total: PolicySums | None = None
-    for piece, members in part.pieces():
-        total = PolicySums.of(piece, own[members], n_groups, (None,), into=total)
-    assert total is not None
-    return total.of_policy(0)
+def sums_of(rows: Part | Parts, group: Array | None = None, n: int = 1, policy: int | None = None) -> Moments:
+    """The sums of one policy by group of episodes; without a policy, for the ratios that the rows have."""
+    found: PolicySums = answer(rows, sums=policy_sums(group, n, (policy,))).sums
+    return found.of_policy(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,11 +311,17 @@ def verify(model: LinearValue, sums: Array, ridge: Array | None = None) -> None:
     if not wanted() or not model.determined():
         return
     value, value_size, errors, errors_size = map(float, sums)
-    compare("the value from implied weights", value, model.value, value_size)
     held = 0.0
     if ridge is not None:  # Σρδφ = NΛθ
         held = float(model.start @ model.inverse @ (ridge * model.theta)) * model.n_rows / model.n_episodes
-    compare("the weighted TD errors", errors, held, errors_size)
+    weights = ("the value from implied weights", value, model.value, value_size)
+    for what, found, expected, size in (weights, ("the weighted TD errors", errors, held, errors_size)):
+        # Two ways to one number may differ by the rounding of terms of this size.
+        if abs(found - expected) > TOLERANCE * max(size, abs(expected), np.finfo(float).tiny):
+            raise RuntimeError(
+                f"Verification failed: {what} is {found!r}, but {expected!r} was computed another way. Please report "
+                "this."
+            )
 
 
 def second_way(part: Part, model: LinearValue) -> Array:
@@ -327,11 +332,3 @@ def second_way(part: Part, model: LinearValue) -> Array:
     return np.array(
         [direction @ rewards, size @ np.abs(rewards), direction @ scores, size @ (np.abs(rewards) + np.abs(scores))]
     )
-
-
-def compare(what: str, found: float, expected: float, size: float) -> None:
-    """Raise where two ways to one number disagree by more than rounding of terms of this size."""
-    if abs(found - expected) > TOLERANCE * max(size, abs(expected), np.finfo(float).tiny):
-        raise RuntimeError(
-            f"Verification failed: {what} is {found!r}, but {expected!r} was computed another way. Please report this."
-        )

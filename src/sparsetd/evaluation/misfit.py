@@ -29,12 +29,12 @@ from scipy.linalg import lstsq
 from scipy.stats import t as student
 
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.linear import LinearValue, influence, sums
+from sparsetd.evaluation.linear import LinearValue, influence
 from sparsetd.evaluation.reading import Ask, Part, View, Walk
 from sparsetd.selection.moments import Moments
 from sparsetd.system import Array, recurrence
 
-Columns = Callable[..., Array]  # makes columns from (part, columns that matter, fit, which of them, s' instead of s)
+Columns = Callable[..., Any]  # makes columns of s and of s' from (part, columns that matter, fit, which of them)
 
 TOP = 8  # features that enter products and memory
 MAX_ADDED = 8  # products that are added where the test fires
@@ -107,18 +107,19 @@ def misfit(fit: Fit, extra: ExtraSums, names: Array, order: Array) -> Walk[Misfi
     top = order[:TOP]
     if not len(top) or fit.model.n_clusters < 3:
         return Misfit()
-    labels, said = _product_names(names[top]), _memory_names(names[top])
-    past, change, drift = extra.on(slice(len(labels), None)), None, None
-    shape, bar = extra.on(slice(len(labels))).p_values(fit), MATTERS if fit.ridge is None else CURVED
+    labels = [f"{names[top[a]]} × {names[top[b]]}" for a, b in zip(*np.triu_indices(len(top)), strict=True)]
+    said, bar, change, drift = _memory_names(names[top]), MATTERS if fit.ridge is None else CURVED, None, None
+    C = fit.moments.total().C[0]
+    past, shape = extra.on(slice(len(labels), None)), extra.on(slice(len(labels))).p_values(fit.model, C)
     added = _standing_out(shape, SURE)
     if len(added):
-        wider, past = yield from _with_columns(fit, products, top, added)
-        fit, change = wider, wider.less(fit, "change")
-    remembered = past.p_values(fit)
+        wider, past = yield from _with_columns(fit, extra, products, top, added)
+        fit, change, C = wider, wider.less(fit, "change"), wider.moments.ridged(wider.ridge, -1).C[0]
+    remembered = past.p_values(fit.model, C)
     # The memory comes in two halves (the last row, all rows before); in each the features stand before the reward.
     of_feature = np.arange(len(said)) % (len(said) // 2) < len(top)
     if len(others := _standing_out(remembered, CERTAIN)):
-        wider, _ = yield from _with_columns(fit, memory, top, others)
+        wider, _ = yield from _with_columns(fit, past, memory, top, others)
         drift = wider.less(fit, "drift")
     return Misfit(
         float(shape.min()),
@@ -132,18 +133,16 @@ def misfit(fit: Fit, extra: ExtraSums, names: Array, order: Array) -> Walk[Misfi
     )
 
 
-def _with_columns(fit: Fit, columns: Columns, top: Array, added: Array) -> Walk[tuple[Fit, Any]]:
+def _with_columns(fit: Fit, extra: ExtraSums, columns: Columns, top: Array, added: Array) -> Walk[tuple[Fit, Any]]:
     """The fit with some of the products, or of the memory, beside its columns; and the sums of memory beside these."""
-    wider = replace(fit, views=(*fit.views, (_widened, (columns, top, added, fit.model))))
+    moments, views = extra.beside(fit.moments, added), (*fit.views, (_widened, (columns, top, added, fit.model)))
     ridge = None if fit.ridge is None else np.append(np.zeros(len(added)), fit.ridge)
-    found = yield {"sums": replace(sums(), views=wider.views).under(fit.k)}
-    model = LinearValue.solve(found.sums.ridged(ridge))
-    asked = {"moved": wider.ask(influence, model)}
+    wider = replace(fit, model=LinearValue.solve(moments), moments=moments, views=views, ridge=ridge)
+    asked = {"moved": wider.ask(influence, wider.model)}
     if columns is products:
-        asked["past"] = wider.ask(ExtraSums.of, model, memory, top)
-    own = yield asked
-    known = replace(wider, model=model, moments=found.sums, ridge=ridge, moved=np.concatenate(own.moved))
-    return known, getattr(own, "past", None)
+        asked["past"] = wider.ask(ExtraSums.of, wider.model, memory, top)
+    found = yield asked
+    return replace(wider, moved=np.concatenate(found.moved)), getattr(found, "past", None)
 
 
 def _standing_out(p: Array, sure: float) -> Array:
@@ -152,29 +151,21 @@ def _standing_out(p: Array, sure: float) -> Array:
     return first[p[first] < 10 * SURE] if p.min() < sure else first[:0]
 
 
-def _product_names(names: Array) -> list[str]:
-    return [f"{names[a]} × {names[b]}" for a, b in zip(*np.triu_indices(len(names)), strict=True)]
-
-
 def _memory_names(names: Array) -> list[str]:
     every = [*names, "the reward", "the error of the prediction"]
     return [f"{name} one step before" for name in every] + [f"{name} in the steps before" for name in every]
 
 
-def products(
-    part: Part, top: Array, _: LinearValue, some: Array | slice = slice(None), successors: bool = False
-) -> Array:
-    """Products of the columns, for s or for s'."""
+def products(part: Part, top: Array, _: LinearValue, some: Array | slice = slice(None)) -> tuple[Array, Array]:
+    """Products of the columns, for s and for s'."""
     left, right = (top[each[some]] for each in np.triu_indices(len(top)))
-    rows = part.batch.phi_next if successors else part.batch.phi
-    return np.asarray(rows[:, left] * rows[:, right])
+    here, after = (rows[:, left] * rows[:, right] for rows in (part.batch.phi, part.batch.phi_next))
+    return here, after
 
 
-def memory(
-    part: Part, top: Array, model: LinearValue, some: Array | slice = slice(None), successors: bool = False
-) -> Array:
+def memory(part: Part, top: Array, model: LinearValue, some: Array | slice = slice(None)) -> tuple[Array, Array]:
     """The columns, the reward and the TD error in the row before, and their fading mean over all rows before; 0 where
-    an episode begins.
+    an episode begins. For s and for s'.
     """
     now = np.column_stack([part.batch.phi[:, top], part.batch.reward, _errors(model, part)])
     before = np.vstack([np.zeros((1, now.shape[1])), now[:-1]])
@@ -182,29 +173,33 @@ def memory(
     old = np.full(len(before), FADING)
     old[part.episodes.first] = 0.0
     fading = recurrence(old, (1 - FADING) * before)
-    return np.hstack([now, FADING * fading + (1 - FADING) * now] if successors else [before, fading])[:, some]
+    return np.hstack([before, fading])[:, some], np.hstack([now, FADING * fading + (1 - FADING) * now])[:, some]
 
 
-def _both(part: Part, top: Array, model: LinearValue) -> Array:
-    return np.hstack([products(part, top, model), memory(part, top, model)])
+def _both(part: Part, top: Array, model: LinearValue) -> list[Array]:
+    pairs = zip(products(part, top, model), memory(part, top, model), strict=True)
+    return [np.hstack(pair) for pair in pairs]
 
 
 def _widened(part: Part, columns: Columns, top: Array, added: Array, model: LinearValue) -> Part:
     """A view: some of the products, or of the memory, before the other columns of [φ 1] and [φ 1] − γ[φ' 1]."""
-    here, after = (columns(part, top, model, added, successors) for successors in (False, True))
-    view = Part(part.batch, part.episodes)
+    here, after = columns(part, top, model, added)
     change = here - part.batch.discount[:, None] * after
-    view.__dict__.update(states=np.hstack([here, part.states]), changes=np.hstack([change, part.changes]))
-    return view
+    return replace(part, made=(np.hstack([here, part.states]), np.hstack([change, part.changes])))
 
 
 @dataclass(frozen=True, eq=False)
 class ExtraSums:
-    """The sums behind the statistics: z are the extra columns, o_i = Σ_{t∈i} ρδφ and z_i = Σ_{t∈i} ρδz of cluster i."""
+    """The sums behind the statistics, and those of a fit with some of the extra columns z beside φ.
 
-    Q: Array  # Σ ρ z(φ − γφ')ᵀ
-    R: Array  # Σ z φᵀ
-    squares: Array  # Σ z²
+    With w = [z φ], o_i = Σ_{t∈i} ρδφ and z_i = Σ_{t∈i} ρδz of cluster i:
+    """
+
+    Q: Array  # Σ ρ z(w − γw')ᵀ
+    P: Array  # Σ ρ (z − γz')φᵀ
+    R: Array  # Σ z wᵀ
+    earned: Array  # Σ ρ r z
+    start: Array  # Σ z of first states
     own: Array  # Σ o
     own_own: Array  # Σ o oᵀ
     each: Array  # Σ z_i
@@ -213,32 +208,52 @@ class ExtraSums:
 
     @classmethod
     def of(cls, part: Part, model: LinearValue, columns: Columns, top: Array) -> ExtraSums:
-        Z, score = columns(part, top, model), part.batch.ratio * _errors(model, part)
-        own, each = (part.episodes.rows_by_cluster(rows * score[:, None]) for rows in (part.states, Z))
-        Q, R = (part.batch.ratio[:, None] * Z).T @ part.changes, Z.T @ part.states
+        (Z, after), batch, states = columns(part, top, model), part.batch, part.states
+        change, score = Z - batch.discount[:, None] * after, batch.ratio * _errors(model, part)
+        own, each = (part.episodes.rows_by_cluster(rows * score[:, None]) for rows in (states, Z))
+        weighted = batch.ratio[:, None] * Z
+        Q, R = np.hstack([weighted.T @ change, weighted.T @ part.changes]), np.hstack([Z.T @ Z, Z.T @ states])
+        P, start = (batch.ratio[:, None] * change).T @ states, Z[part.episodes.first].sum(axis=0)
         clustered = (own.sum(axis=0), own.T @ own, each.sum(axis=0), each.T @ own, (each**2).sum(axis=0))
-        return cls(Q, R, np.einsum("ij,ij->j", Z, Z), *clustered)
+        return cls(Q, P, R, weighted.T @ batch.reward, start, *clustered)
 
     def on(self, some: slice) -> ExtraSums:
         """The sums of some of the extra columns."""
-        same = {"own": self.own, "own_own": self.own_own}
-        return ExtraSums(**{name: value[some] for name, value in vars(self).items() if name not in same}, **same)
+        m = len(self.each)
+        inside = np.append(np.arange(m)[some], np.arange(m, self.Q.shape[1]))
+        found = {name: value if name.startswith("own") else value[some] for name, value in vars(self).items()}
+        return ExtraSums(**{**found, "Q": self.Q[some][:, inside], "R": self.R[some][:, inside]})
+
+    def beside(self, moments: Moments, added: Array) -> Moments:
+        """The sums of all rows with some of the extra columns before the others."""
+        total, m = moments.total(), len(self.each)
+        inside = np.append(added, np.arange(m, self.Q.shape[1]))
+        A, C = (
+            np.vstack([rows[np.ix_(added, inside)], np.hstack([below, old])])[None]
+            for rows, below, old in (
+                (self.Q, self.P[added].T, total.A[0]),
+                (self.R, self.R[added, m:].T, total.C[0]),
+            )
+        )
+        b, start = np.append(self.earned[added], total.b)[None], np.append(self.start[added], total.start)[None]
+        return replace(total, A=A, b=b, C=C, start=start)
 
     def __add__(self, other: ExtraSums) -> ExtraSums:
         return ExtraSums(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
-    def p_values(self, fit: Fit) -> Array:
+    def p_values(self, model: LinearValue, C: Array) -> Array:
         """Bonferroni's p-value of every column; 1 for one that the features explain."""
-        t = self.statistics(fit.model, fit.moments.total().C[0])
-        return np.minimum(2.0 * student.sf(np.abs(t), fit.model.n_clusters - 1) * max(int((t != 0).sum()), 1), 1.0)
+        t = self.statistics(model, C)
+        return np.minimum(2.0 * student.sf(np.abs(t), model.n_clusters - 1) * max(int((t != 0).sum()), 1), 1.0)
 
     def statistics(self, model: LinearValue, C: Array) -> Array:
         """t_z of every column; 0 for one that the features explain, C being Σφφᵀ."""
-        W = self.Q @ model.inverse
+        m = len(self.each)
+        W, R, squares = self.Q[:, m:] @ model.inverse, self.R[:, m:], np.diag(self.R)
         total = self.each - W @ self.own
         spread = self.each_squares - 2 * (W * self.each_own).sum(axis=1) + ((W @ self.own_own) * W).sum(axis=1)
-        explained = np.einsum("ij,ji->i", self.R, lstsq(C, self.R.T, cond=1e-12, lapack_driver="gelsy")[0])
-        sure = (self.squares - explained > REDUNDANT * self.squares) & (spread > ROUNDING * self.each_squares)
+        explained = np.einsum("ij,ji->i", R, lstsq(C, R.T, cond=1e-12, lapack_driver="gelsy")[0])
+        sure = (squares - explained > REDUNDANT * squares) & (spread > ROUNDING * self.each_squares)
         return np.where(sure, total / np.sqrt(np.where(sure, spread, 1.0)), 0.0)
 
 

@@ -9,24 +9,23 @@ the k-th policy; without it the ratios are those of the logged behaviour, 1. `to
 policies in step: what all of them ask next comes from one reading.
 
 What is summed needs the rows in common units, as [φ 1], [φ' 1] and [φ 1] − γ[φ' 1]. These are made piece by piece, so
-that a piece stays near the processor. Compiled, one pass takes a sixth of NumPy's time, but Numba takes a quarter of a
-second to wake up: it is asked only where there are many pieces. Both do the same operations and give the same bits.
-The functions of an automatic basis are made with the piece too, so that memory does not follow the number of rows.
+that a piece stays near the processor. The functions of an automatic basis are made with the piece too, so that memory
+does not follow the number of rows. Compiled code makes them faster, but Numba takes a quarter of a second to wake up:
+it is asked only where there are many pieces. Both give the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from sparsetd._tools.jit import njit
 from sparsetd.evaluation.behavior import BehaviorPolicy, Calibrated
 from sparsetd.evaluation.episodes import Episodes, arranged, in_blocks
 from sparsetd.evaluation.target import Target, pose, taken
@@ -42,7 +41,7 @@ from sparsetd.system import Array, Batch
 
 MAX_COLUMNS = 5_000
 BLOCK = 2**18  # numbers of φ in a piece: the piece, 2 MB, and its products stay in the processor's cache
-MANY = 8  # with the numbers of so many pieces, the compiled loop pays for its start; fewer are kept
+MANY = 8  # with the numbers of so many pieces, compiled code pays for its start; fewer are kept
 LEAST = 2_048  # rows of a piece, however many columns: adding up sums must stay cheaper than forming them
 TINY = 1e-100  # the spread of a column below which its squares are lost
 LEAST_SPREAD = 1e-290  # below it, 1 by the spread is not a number
@@ -55,35 +54,51 @@ View = tuple[Callable[..., "Part"], tuple[Any, ...]]
 Walk = Generator[dict[str, "Ask"], SimpleNamespace, T]  # asks by name, gets a record of sums, ends with a result
 
 
-def evened(room: Array, shift: Array, factor: Array, discount: Array) -> None:
-    """Bring [φ ·] and [φ' ·] of `room` to units, each with a constant 1 in its last column; the changes come third."""
-    for rows in room[:2]:
-        rows[:, :-1] -= shift
-        rows[:, :-1] *= factor
-        rows[:, -1] = 1.0
-    np.multiply(room[1], -discount[:, None], out=room[2])
-    room[2] += room[0]
+Progress = Callable[[str], None]
 
 
-@njit(cache=True, nogil=True)
-def compiled(room: Array, shift: Array, factor: Array, discount: Array) -> None:
-    """Do the same as `evened` in one pass."""
-    d = len(shift)
-    for i in range(room.shape[1]):
-        states, after, changes, gamma = room[0, i], room[1, i], room[2, i], discount[i]
-        for j in range(d):
-            now, then = (states[j] - shift[j]) * factor[j], (after[j] - shift[j]) * factor[j]
-            states[j], after[j], changes[j] = now, then, now - gamma * then
-        states[d] = after[d] = 1.0
-        changes[d] = 1.0 - gamma
+@dataclass(frozen=True)
+class Settings:
+    """How a log is opened and policies are judged; see `evaluate` for what each of them means."""
+
+    gamma: float = 0.99
+    features: Any = "auto"
+    estimator: Any = None
+    classifier: Any = None
+    level: float = 0.95
+    n_folds: int = 5
+    n_resamples: int = 20
+    random_state: int = 0
+    cluster: Any = None
+    engine: Engine | None = None
+    checkpoint: str | None = None
+    progress: Progress | None = None
+
+    def tell(self, message: str) -> None:
+        if self.progress is not None:
+            self.progress(message)
+
+    def shown(self) -> dict[str, Any]:
+        """The settings that a page prints so that the answer can be repeated."""
+        named = {"model": self.estimator, "classifier": self.classifier, "features": self.features}
+        column = self.cluster if isinstance(self.cluster, str) else None if self.cluster is None else "given"
+        return {
+            "gamma": self.gamma,
+            "level": self.level,
+            "folds": self.n_folds,
+            "resamples": self.n_resamples,
+            "random state": self.random_state,
+            **({} if column is None else {"cluster": column}),
+            **{name: repr(value) for name, value in named.items() if value is not None},
+        }
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """Whole episodes with columns φ, φ' (the constant is not among them); `units` are those of its pieces.
 
-    `ratios` has a row for every policy; `base` is the part whose rows in units this one shares. `beside` are functions
-    of the columns, which pieces have beside them: for all rows at once they would take more memory than the log.
+    `ratios` has a row for every policy. `beside` are functions of the columns, which pieces have beside them: for all
+    rows at once they would take more memory than the log. `made` are [φ 1] and [φ 1] − γ[φ' 1], once they exist.
     """
 
     batch: Batch
@@ -91,54 +106,44 @@ class Part:
     ids: Array = field(default_factory=lambda: np.empty(0))
     units: Units | None = None
     ratios: Array | None = None
-    base: Part | None = None
     beside: Basis | None = None
+    made: tuple[Array, Array] | None = None
 
     @classmethod
     def of(cls, batch: Batch, episodes: Episodes, columns: Array | None = None, ratios: Array | None = None) -> Part:
         """The part on these columns of φ, dense; on all of them by default."""
-        every = np.arange(batch.n_features) if columns is None else columns
-        dense = replace(batch, phi=chosen(batch.phi, every), phi_next=chosen(batch.phi_next, every))
-        return cls(dense, episodes, ratios=ratios)
+        return cls(batch, episodes, ratios=ratios).on(np.arange(batch.n_features) if columns is None else columns)
 
     @cached_property
     def states(self) -> Array:
         """[φ 1] of every row."""
-        return with_ones(self.batch.phi) if self.base is None else self.base.states
+        return with_ones(self.batch.phi) if self.made is None else self.made[0]
 
     @cached_property
     def changes(self) -> Array:
         """[φ 1] − γ[φ' 1] of every row."""
-        if self.base is not None:
-            return self.base.changes
+        if self.made is not None:
+            return self.made[1]
         change = with_ones(self.batch.phi_next) * -self.batch.discount[:, None]
         change += self.states
         return np.asarray(change)
 
-    def with_ratio(self, ratio: Array) -> Part:
-        """The same rows for another target policy."""
-        batch, episodes = replace(self.batch, ratio=ratio), self.episodes.with_ratio(ratio)
-        return replace(self, batch=batch, episodes=episodes, base=self)
-
-    @cached_property
-    def _seen(self) -> dict[int, Part]:
-        return {}
-
     def under(self, k: int) -> Part:
         """The same rows for the k-th policy."""
-        if k not in self._seen:
-            assert self.ratios is not None
-            self._seen[k] = self.with_ratio(self.ratios[k])
-        return self._seen[k]
+        assert self.ratios is not None
+        batch, episodes = replace(self.batch, ratio=self.ratios[k]), self.episodes.with_ratio(self.ratios[k])
+        return replace(self, batch=batch, episodes=episodes)
+
+    def on(self, columns: Array) -> Part:
+        """The same rows on some of the columns of φ, dense."""
+        phi, phi_next = (chosen(rows, columns) for rows in (self.batch.phi, self.batch.phi_next))
+        with_constant = np.append(columns, self.batch.n_features)
+        made = None if self.made is None else (self.states[:, with_constant], self.changes[:, with_constant])
+        return replace(self, batch=replace(self.batch, phi=phi, phi_next=phi_next), units=None, made=made)
 
     @property
     def is_sparse(self) -> bool:
         return self.batch.is_sparse
-
-    @property
-    def is_made(self) -> bool:
-        """Whether [φ 1] and [φ 1] − γ[φ' 1] exist already: then this is a piece, or a view of one."""
-        return "changes" in vars(self) or self.base is not None
 
     def in_units(self, units: Units) -> Part:
         return replace(self, units=units)
@@ -154,34 +159,26 @@ class Part:
         units = None if self.units is None else first_units(self.units, n)
         return replace(self, batch=batch, units=units, beside=None)
 
-    def formed(self) -> Part:
-        """The same rows with the functions of all of them, at once."""
-        if self.beside is None:
-            return self
-        room = np.empty((2, len(self.batch), self.n_features + 1))
-        self._fill(room, fast=False)
-        return replace(self, batch=replace(self.batch, phi=room[0, :, :-1], phi_next=room[1, :, :-1]), beside=None)
-
-    def _fill(self, room: Array, fast: bool) -> None:
-        """Write φ and φ' of the rows, with the functions beside them, to the first two matrices of `room`."""
-        batch, d = self.batch, self.batch.n_features
-        room[0, :, :d], room[1, :, :d] = batch.phi, batch.phi_next
-        if self.beside is not None:
-            self.beside.extend(room[0], room[1], batch.discount == 0, fast)
-
     def whole(self, room: Array | None = None) -> Part:
-        """All rows in the units of the pieces. If `room` is given, they lie there and compiled code makes them."""
-        if self.units is None or self.batch.is_sparse:
-            return self if self.units is None else replace(self, batch=self.units.applied(self.batch), units=None)
-        n, fast = len(self.batch), room is not None
-        own = np.empty((3, n, self.n_features + 1)) if room is None else room[:, :n]
-        self._fill(own, fast)
-        (compiled if fast else evened)(own, self.units.shift, 1.0 / self.units.scale, self.batch.discount)
+        """All rows in the units of the pieces; they lie in `room` if it is given, and compiled code makes functions."""
+        if self.units is None:
+            return self if self.is_sparse else replace(self, made=(self.states, self.changes))
+        if self.is_sparse:
+            return replace(self, batch=self.units.applied(self.batch), units=None)
+        batch, d = self.batch, self.batch.n_features
+        own = np.empty((3, len(batch), self.n_features + 1)) if room is None else room[:, : len(batch)]
+        own[0, :, :d], own[1, :, :d] = batch.phi, batch.phi_next
+        if self.beside is not None:
+            self.beside.extend(own[0], own[1], batch.discount == 0, room is not None)
         states, after, changes = own
-        batch = replace(self.batch, phi=states[:, :-1], phi_next=after[:, :-1])
-        part = replace(self, batch=batch, units=None, beside=None)
-        part.__dict__.update(states=states, changes=changes)
-        return part
+        for rows in (states, after):
+            rows[:, -1] = 1.0
+            rows -= np.append(self.units.shift, 0.0)
+            rows *= np.append(1.0 / self.units.scale, 1.0)
+        np.multiply(after, -batch.discount[:, None], out=changes)
+        changes += states
+        batch = replace(batch, phi=states[:, :-1], phi_next=after[:, :-1])
+        return replace(self, batch=batch, units=None, beside=None, made=(states, changes))
 
     @cached_property
     def _kept(self) -> list[tuple[Part, slice]]:
@@ -198,8 +195,8 @@ class Part:
 
     def pieces(self) -> Iterator[tuple[Part, slice]]:
         """Blocks of whole clusters, and which episodes they are. A block is gone when the next one is asked for."""
-        if self.is_made:
-            yield self.whole(), slice(0, len(self.episodes))
+        if self.made is not None:
+            yield self, slice(0, len(self.episodes))
         elif len(self.batch) * (self.n_features + 1) < MANY * BLOCK:
             yield from self._kept
         else:
@@ -216,31 +213,14 @@ class Part:
         rows = slice(self.episodes.first[members][0], self.episodes.last[members][-1] + 1)
         return self._taken(rows, self.episodes.some(members), self.ids[members])
 
-    def _taken(self, rows: Any, episodes: Episodes, ids: Array) -> Part:
-        ratios = None if self.ratios is None else self.ratios[:, rows]
-        return replace(self, batch=self.batch[rows], episodes=episodes, ids=ids, ratios=ratios, base=None)
-
     def only(self, members: Array) -> Part:
         """The episodes of a mask."""
-        rows = np.flatnonzero(members[self.episodes.of])
-        part = self._taken(rows, self.episodes.only(members), self.ids[:0])
-        if self.is_made:
-            part.__dict__.update(states=self.states[rows], changes=self.changes[rows])
-        return part
+        return self._taken(np.flatnonzero(members[self.episodes.of]), self.episodes.only(members), self.ids[:0])
 
-
-def under(part: Part, k: int) -> Part:
-    """A view: the rows for the k-th policy."""
-    return part.under(k)
-
-
-def on_columns(part: Part, columns: Array) -> Part:
-    """A view: some of the columns of φ."""
-    view = Part.of(part.batch, part.episodes, columns, part.ratios)
-    with_constant = np.append(columns, part.batch.n_features)
-    if part.is_made:
-        view.__dict__.update(states=part.states[:, with_constant], changes=part.changes[:, with_constant])
-    return view
+    def _taken(self, rows: Any, episodes: Episodes, ids: Array) -> Part:
+        ratios = None if self.ratios is None else self.ratios[:, rows]
+        made = None if self.made is None else (self.states[rows], self.changes[rows])
+        return replace(self, batch=self.batch[rows], episodes=episodes, ids=ids, ratios=ratios, made=made)
 
 
 def chosen(phi: Array | sp.csr_array, columns: Array) -> Array:
@@ -276,8 +256,7 @@ def pilot_units(features: Any, phi: Array) -> Units:
     return Units(np.where(scale > LEAST_SPREAD, scale, 1.0), shift, False)
 
 
-@dataclass(frozen=True, eq=False)
-class Ask:
+class Ask(NamedTuple):
     """Σ f(piece, *along, *args). Results only need a `+`; arrays in a list are joined.
 
     The arrays of `along` have an entry for every episode of the log, and a piece gets the entries of its own episodes.
@@ -294,11 +273,11 @@ class Ask:
 
     def on(self, view: Callable[..., Part], *args: Any) -> Ask:
         """This ask of view(part, *args) instead of the part."""
-        return replace(self, views=(*self.views, (view, args)))
+        return self._replace(views=(*self.views, (view, args)))
 
     def under(self, k: int) -> Ask:
         """This ask for the k-th policy; the policy's view comes before any other."""
-        return replace(self, views=((under, (k,)), *self.views))
+        return self._replace(views=((Part.under, (k,)), *self.views))
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,29 +290,27 @@ class Several:
         return Several([a + b for a, b in zip(self.values, other.values, strict=True)])
 
 
-def answers(part: Part, *along_and_plans: Any) -> Several:
-    """The answers of one part to several asks; the arrays of all asks come first, their plans last."""
-    *along, plans = along_and_plans
-    totals = [f(seen(part, views), *args) if whole else None for f, args, _, views, _, whole in plans]
-    for piece, members in part.pieces() if not all(plan[-1] for plan in plans) else ():
-        own = iter([array[members] for array in along])
-        made: dict[Any, Part] = {}
-        for i, (f, args, n_along, views, into, whole) in enumerate(plans):
-            if not whole:
-                given = (seen(piece, views, made), *(next(own) for _ in range(n_along)), *args)
-                more = f(*given, into=totals[i]) if into else f(*given)
-                totals[i] = more if into or totals[i] is None else totals[i] + more
+def answers(part: Part, along: Sequence[Sequence[Array]], asks: Sequence[Ask]) -> Several:
+    """The answers of one part to several asks, `along` being the arrays of each of them for these episodes."""
+    made: dict[Any, Part] = {}
+    totals = [ask.f(seen(part, ask.views, made), *ask.args) if ask.whole else None for ask in asks]
+    rest = [(i, ask) for i, ask in enumerate(asks) if not ask.whole]
+    for piece, members in part.pieces() if rest else ():
+        made = {}
+        for i, ask in rest:
+            given = (seen(piece, ask.views, made), *(array[members] for array in along[i]), *ask.args)
+            more = ask.f(*given, into=totals[i]) if ask.into else ask.f(*given)
+            totals[i] = more if ask.into or totals[i] is None else totals[i] + more
     return Several(totals)
 
 
-def seen(part: Part, views: Sequence[View], made: dict[Any, Part] | None = None) -> Part:
+def seen(part: Part, views: Sequence[View], made: dict[Any, Part]) -> Part:
     """The part after all views, one after the other; `made` keeps the results for asks that share views."""
-    kept = {} if made is None else made
     for i, (view, args) in enumerate(views):
         key = tuple((f, *map(id, given)) for f, given in views[: i + 1])  # arrays are told apart by identity
-        if key not in kept:
-            kept[key] = view(part, *args)
-        part = kept[key]
+        if key not in made:
+            made[key] = view(part, *args)
+        part = made[key]
     return part
 
 
@@ -351,14 +328,10 @@ class Reading:
     behavior: Calibrated | None = None
     cluster: str | None = None
 
-    def __call__(self, log: Transitions) -> Part:
-        cluster = None
-        if self.cluster is not None:
+    def __call__(self, log: Transitions, cluster: Array | None = None) -> Part:
+        """The part of a log; if its clusters follow one another already, `cluster` has that of every episode."""
+        if self.cluster is not None and cluster is None:
             log, cluster, _ = arranged(log, self.cluster)
-        return self.of(log, cluster)
-
-    def of(self, log: Transitions, cluster: Array | None = None) -> Part:
-        """The part of a log whose clusters, numbered episode by episode, follow one another."""
         known = log if self.behavior is None else self.behavior.apply(log)
         ratios = np.stack([_ratio(log, known, target) for target in self.targets])
         episodes = Episodes.of_log(log, self.gamma, np.ones(len(log)), cluster)
@@ -381,14 +354,6 @@ def _ratio(log: Transitions, known: Transitions, target: Target) -> Array:
             "was, too much to compute with: correct `behavior_prob` there, or drop the row."
         )
     return ratio
-
-
-def _refuse_extreme_rewards(reward: Array) -> None:
-    """Refuse rewards that are so large, or all so small, that an interval cannot be computed from their squares."""
-    size = float(np.abs(reward).max(initial=0.0))
-    if size > MOST_REWARD or 0 < size < 1 / MOST_REWARD:
-        which = "large" if size > 1 else "small"
-        raise ValueError(f"`reward` is too {which} to compute with ({size:.0e} at most): give it in another unit.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,13 +382,14 @@ class Parts:
 
 def answer(rows: Part | Parts, **asked: Ask) -> SimpleNamespace:
     """Read the log once and return the sums, by the names of the asks."""
-    along = [array for ask in asked.values() for array in ask.along]
-    plans = tuple((ask.f, ask.args, len(ask.along), ask.views, ask.into, ask.whole) for ask in asked.values())
+    asks = tuple(asked.values())
     if isinstance(rows, Part):
-        found = answers(rows, *along, plans)
+        found = answers(rows, [ask.along for ask in asks], asks)
     else:
-        cut = [np.split(array, np.cumsum(rows.sizes)[:-1]) for array in along]
-        own = list(zip(*cut, strict=True)) if cut else None
+        ends = np.cumsum(rows.sizes)[:-1]
+        cut = [[np.split(array, ends) for array in ask.along] for ask in asks]
+        own = [(tuple(tuple(array[k] for array in arrays) for arrays in cut),) for k in range(len(rows.shards))]
+        plans = tuple(ask._replace(along=()) for ask in asks)
         how: dict[str, Any] = {"engine": rows.engine, "folder": rows.folder, "opened": rows.reading}
         found = reduced(answers, rows.shards, (plans,), along=own, **how)
     return SimpleNamespace(**dict(zip(asked, found.values, strict=True)))
@@ -431,7 +397,7 @@ def answer(rows: Part | Parts, **asked: Ask) -> SimpleNamespace:
 
 def together(rows: Part | Parts, *walks: Walk[Any]) -> list[Any]:
     """Run walks in step, each step with one reading of the log; returns their results."""
-    results: dict[int, Any] = {}
+    results: list[Any] = [None] * len(walks)
     told: dict[int, SimpleNamespace | None] = dict.fromkeys(range(len(walks)))
     while told:
         asked: dict[int, dict[str, Ask]] = {}
@@ -440,9 +406,10 @@ def together(rows: Part | Parts, *walks: Walk[Any]) -> list[Any]:
                 asked[i] = walks[i].send(record)  # type: ignore[arg-type]
             except StopIteration as end:
                 results[i] = end.value
-        found = answer(rows, **{f"{name} {i}": ask for i, own in asked.items() for name, ask in own.items()})
-        told = {i: SimpleNamespace(**{name: getattr(found, f"{name} {i}") for name in own}) for i, own in asked.items()}
-    return [results[i] for i in range(len(walks))]
+        posed = {f"{name} {i}": ask for i, own in asked.items() for name, ask in own.items()}
+        found = vars(answer(rows, **posed)) if posed else {}  # the last walks may end together: nothing is read then
+        told = {i: SimpleNamespace(**{name: found[f"{name} {i}"] for name in own}) for i, own in asked.items()}
+    return results
 
 
 @dataclass(frozen=True, eq=False)
@@ -478,29 +445,21 @@ class Opened:
         every = np.concatenate(found, axis=-1)
         if self.spans is None:
             return every
-        n = int(self.spans.max()) + 1
-        rows = np.atleast_2d(every)
-        added = np.stack([np.bincount(self.spans, row, n) for row in rows]) * (n / rows.shape[1])
-        return added[0] if every.ndim == 1 else added
+        added = np.apply_along_axis(partial(np.bincount, self.spans), -1, every)
+        return np.asarray(added * (added.shape[-1] / every.shape[-1]))
 
 
-def open_log(
-    source: Any,
-    targets: Mapping[str, Any],
-    gamma: float,
-    *,
-    features: Any = None,
-    classifier: Any = None,
-    cluster: Any = None,
-    engine: Engine | None = None,
-    folder: str | None = None,
-) -> Opened:
+def open_log(source: Any, targets: Mapping[str, Any], settings: Settings) -> Opened:
     """Bring log, targets and features together. Features with something to fit are fitted on the first shards."""
+    cluster, gamma, features = settings.cluster, settings.gamma, settings.features
     parts, forms = _read(source, targets)
     if len(parts) > 1 and not (cluster is None or isinstance(cluster, str)):
         raise ValueError("`cluster` must name a column where the log is in shards: pass the name of a column.")
     first, codes, blocks = sample(parts), None, ""
-    _refuse_extreme_rewards(first.reward)
+    size = float(np.abs(first.reward).max(initial=0.0))
+    if size > MOST_REWARD or 0 < size < 1 / MOST_REWARD:  # an interval cannot be computed from their squares
+        which = "large" if size > 1 else "small"
+        raise ValueError(f"`reward` is too {which} to compute with ({size:.0e} at most): give it in another unit.")
     if cluster is not None:
         whole = first
         first, codes, order = arranged(first, cluster)
@@ -508,19 +467,22 @@ def open_log(
             forms = {name: Target.of(form, whole)[order] for name, form in forms.items()}
     elif len(parts) == 1:
         first, blocks = in_blocks(first)
-    asked, behavior = _posed(first, forms, classifier)
+    asked, behavior = _posed(first, forms, settings.classifier)
     phi = _fitted(first, features, gamma)
     model = None if behavior is None else behavior.model
     reading = Reading(asked, gamma, phi, None, model, cluster if isinstance(cluster, str) else None)
-    part = reading.of(first, codes)
+    part = reading(first, codes)
     units = Units.of(part.batch.phi, centre=False) if part.is_sparse else pilot_units(phi, part.batch.phi[:SAMPLE])
     rows: Part | Parts = part.in_units(units)
     hashes, spans = hashed(part.ids if codes is None else codes), None
     if len(parts) > 1:
         found = [hashed(shard.ids() if cluster is None else arranged(shard.read(), cluster)[1]) for shard in parts]
         hashes, sizes = np.concatenate(found), np.array([len(h) for h in found])
-        rows = Parts(parts, replace(reading, units=units), engine, folder, sizes)
-        spans = None if cluster is None else _spans(found)
+        rows = Parts(parts, replace(reading, units=units), settings.engine, settings.checkpoint, sizes)
+        if cluster is not None:  # the cluster of every run of episodes within a shard
+            runs = np.concatenate([h[np.append(True, h[1:] != h[:-1])] for h in found])
+            clusters, number = np.unique(runs, return_inverse=True)
+            spans = None if len(clusters) == len(runs) else number
     return Opened(
         rows=rows,
         names=feature_names(phi, first),
@@ -546,21 +508,21 @@ def _fitted(log: Transitions, features: Any, gamma: float) -> Any:
         raise ValueError(
             f'`features` is {features!r}: pass "auto", a transformer, or None for the columns as they are.'
         )
-    return automatic(_beginning(log), gamma)
-
-
-def _beginning(log: Transitions) -> Transitions:
-    """The first episodes, about `SAMPLE` rows of them: the same ones for a log in memory and in shards."""
     starts = np.flatnonzero(log.start)
-    after = starts[starts >= SAMPLE]
-    return log[: after[0]] if len(after) else log
+    after = starts[starts >= SAMPLE]  # the basis has the same rows for a log in memory and in shards
+    return automatic(log[: after[0]] if len(after) else log, gamma)
 
 
 def _read(source: Any, targets: Mapping[str, Any]) -> tuple[tuple[Shard, ...], dict[str, Any]]:
     """The shards of a source, and the targets; those that name a column of it are read from there."""
     forms, roles = {}, [column_roles(target, source) for target in targets.values()]
-    if any(isinstance(form, (np.ndarray, list)) or hasattr(form, "iloc") for form, _ in roles):
-        _refuse_sorted(source, roles[0][1])
+    of_rows = any(isinstance(form, (np.ndarray, list)) or hasattr(form, "iloc") for form, _ in roles)
+    unread = not isinstance(source, (Transitions, tuple, list))
+    if of_rows and unread and read_with_notes(source, **roles[0][1]).was_sorted:
+        raise ValueError(
+            "`target` is an array, and the rows of the log had to be sorted by episode and step, so that it no longer "
+            "fits them: sort the log first, or put the probabilities into a column `target_prob`."
+        )
     named = [columns["target_prob"] for _, columns in roles if columns.get("target_prob") is not None]
     columns: dict[str, Any] = {"target_prob": named[0], "ratio": None} if named else roles[0][1]
     parts = shards(source, **columns)
@@ -571,15 +533,6 @@ def _read(source: Any, targets: Mapping[str, Any]) -> tuple[tuple[Shard, ...], d
         one = column is not None and len(targets) > 1 and len(parts) == 1
         forms[name] = taken(np.asarray(shards(source, **own)[0].read().target_prob), target) if one else form
     return parts, forms
-
-
-def _refuse_sorted(source: Any, columns: Mapping[str, Any]) -> None:
-    """Refuse an array for the rows of a source whose rows are put in another order: it would be that of other rows."""
-    if not isinstance(source, (Transitions, tuple, list)) and read_with_notes(source, **columns).was_sorted:
-        raise ValueError(
-            "`target` is an array, and the rows of the log had to be sorted by episode and step, so that it no longer "
-            "fits them: sort the log first, or put the probabilities into a column `target_prob`."
-        )
 
 
 def _posed(
@@ -602,21 +555,12 @@ def _posed(
     return tuple(asked), behavior
 
 
-def _spans(found: Sequence[Array]) -> Array | None:
-    """The cluster of every run of episodes within a shard; None where no cluster lies in two shards."""
-    runs = np.concatenate([h[np.append(True, h[1:] != h[:-1])] for h in found])
-    clusters, which = np.unique(runs, return_inverse=True)
-    return None if len(clusters) == len(runs) else which
-
-
 def sample(parts: Sequence[Shard], sparse: bool = False) -> Transitions:
     """The log, if it is one part; otherwise the first parts, until there are rows enough."""
-    if len(parts) == 1:
-        return parts[0].read(sparse)
     read, n = [], 0
     for part in parts:
         read.append(part.read(sparse))
         n += len(read[-1])
         if n >= SAMPLE:
             break
-    return concatenate(read)
+    return read[0] if len(parts) == 1 else concatenate(read)

@@ -16,9 +16,9 @@ import numpy as np
 from sparsetd import plots
 from sparsetd._tools.frames import plain
 from sparsetd._tools.numbers import percent
-from sparsetd.evaluation.built import Column
 from sparsetd.evaluation.cautions import Caution, Severity, worst
 from sparsetd.evaluation.estimate import Estimate
+from sparsetd.evaluation.first_reading import Column
 from sparsetd.evaluation.held_out import BellmanError
 from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.selection import Summary

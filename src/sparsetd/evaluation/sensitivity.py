@@ -14,7 +14,7 @@ from sparsetd.evaluation.confounding import Confounded, Kind, bound
 from sparsetd.evaluation.estimate import Estimate, Value, minus
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import Judgement, confounded, judge
-from sparsetd.evaluation.first_reading import Progress, Settings
+from sparsetd.evaluation.reading import Progress, Settings
 from sparsetd.evaluation.result import Decision, Evaluation, closing_lines, decimals
 from sparsetd.logs.engines import Engine
 

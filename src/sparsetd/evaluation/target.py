@@ -66,8 +66,11 @@ class Target:
         """The target in any form that the module names, for the columns and actions of this log."""
         if isinstance(form, Target):
             return form
+        if form is None and log.ratio is None and log.target_prob is None:
+            return cls(None, BEHAVIOR)
         if form is None:
-            return _as_logged(log)
+            words = "target_prob" if log.ratio is None else "the target of the logged ratios"
+            return cls(None, words, of_logged=True)
         if isinstance(form, str):
             return _in_words(form, log)
         if isinstance(form, Family):
@@ -154,7 +157,7 @@ class Question:
     behavior: BehaviorPolicy | None = None
 
 
-def pose(log: Transitions, target: Any = None, *, classifier: Any = None, floor: float = 1e-3) -> Question:
+def pose(log: Transitions, target: Any = None, *, classifier: Any = None) -> Question:
     """Bring a log and a target policy together."""
     if not isinstance(log, Transitions):
         raise TypeError(
@@ -174,7 +177,7 @@ def pose(log: Transitions, target: Any = None, *, classifier: Any = None, floor:
     found = None
     if log.behavior_prob is None or classifier is not None:
         asked.shares(log)  # a policy that cannot be asked is refused before anything is estimated
-        found = estimate_behavior(log, classifier, floor=floor)
+        found = estimate_behavior(log, classifier)
     known = log if found is None else found.apply(log)
     return Question(replace(known, target_prob=asked.target_prob(known), ratio=None), asked, found)
 
@@ -243,12 +246,6 @@ def _in_words(text: str, log: Transitions) -> Target:
         "a column of probabilities must be read as `target_prob`; code and files are named 'module:function' and "
         "'policy.sparsetd'."
     )
-
-
-def _as_logged(log: Transitions) -> Target:
-    if log.ratio is None and log.target_prob is None:
-        return Target(None, BEHAVIOR)
-    return Target(None, "target_prob" if log.ratio is None else "the target of the logged ratios", of_logged=True)
 
 
 def _by_name(form: Any, log: Transitions) -> Any:

@@ -67,10 +67,13 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         return Moments(*(getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__))
 
+    def mean_square(self) -> Array:
+        """C/N of all rows."""
+        return np.asarray(self.C.sum(axis=0) / self.n_rows.sum())
+
     def centre_and_spread(self) -> tuple[Array, Array]:
         """Mean and standard deviation of every column but the constant, over all rows."""
-        total = self.total()
-        C = total.C[0] / total.n_rows[0]
+        C = self.mean_square()
         return C[-1, :-1], np.sqrt(np.maximum(np.diag(C)[:-1] - C[-1, :-1] ** 2, 0.0))
 
     def spread(self) -> Array:
@@ -86,15 +89,15 @@ class Moments:
         entries = (getattr(self, name) for name in self.__dataclass_fields__)
         return Moments(*(e.reshape(len(e) // n, n, *e.shape[1:]).sum(axis=1) for e in entries))
 
-    def ridged(self, ridge: Array | None) -> Moments:
-        """The sums with NΛ added to A, Λ the ridge of every column: each group takes its share.
+    def ridged(self, ridge: Array | None, sign: int = 1) -> Moments:
+        """The sums with NΛ added to A (or, with sign −1, taken off), Λ the ridge of every column, by group.
 
         A trace of it in C keeps functions that depend on one another from counting as redundant: the ridge settles
         them.
         """
         if ridge is None:
             return self
-        n = self.n_rows[:, None, None]
+        n = sign * self.n_rows[:, None, None]
         return replace(self, A=self.A + n * np.diag(ridge), C=self.C + n * np.diag(TRACE * (ridge > 0)))
 
     def on(self, columns: Array) -> Moments:
