@@ -53,6 +53,7 @@ class Opened:
     names: Sequence[str]
     batches: Callable[[Sequence[str], int, Sequence[str]], Generator[Raw]]
     notes: Mapping[str, Any] = field(default_factory=dict)  # see `notes_of`
+    close: Callable[[], None] = lambda: None  # gives up a source whose rows are not wanted after all
 
 
 @contextmanager

@@ -345,7 +345,7 @@ class _Parser:
 
 
 def _value(tree: Tree, columns: _Columns) -> Any:
-    """A number or a truth per row, or one for all; a constant stays Python's, so that it takes the column's precision."""
+    """A number or a truth per row, or one for all rows; a constant stays Python's and takes the column's precision."""
     kind, *parts = tree
     if kind == "number":
         return parts[0]
