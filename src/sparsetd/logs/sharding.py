@@ -33,12 +33,22 @@ import pyarrow.compute as pc
 import scipy.sparse as sp
 
 from sparsetd._tools.progress import track
-from sparsetd.logs import reading
 from sparsetd.logs.checks import Array, array_of, ids_of, lists_of
 from sparsetd.logs.door import BATCH, MANIFEST, Log, files_of, manifest_of
 from sparsetd.logs.files import METADATA, PARQUET, action_names, footer_of, open_parquet
 from sparsetd.logs.partition import cuts, hashed, parts_between, ranges
-from sparsetd.logs.reading import by_number, codes, hashes, over, read, stacked, whole_episodes, with_successors
+from sparsetd.logs.reading import (
+    by_number,
+    codes,
+    common,
+    hashes,
+    joined,
+    over,
+    read,
+    stacked,
+    whole_episodes,
+    with_successors,
+)
 from sparsetd.logs.schema import SIZES, Schema, infer_schema, joined_names
 from sparsetd.logs.transitions import Transitions
 from sparsetd.storage.atomic import replace_file
@@ -218,10 +228,11 @@ def _write_grouped(tables: list[pa.Table], n: int, sink: Any) -> None:
 
     Each table is grouped by itself, while it is in the cache.
     """
-    tables = reading.alike(tables)
+    batches = joined(tables).to_batches()
+    tables.clear()
     grouped = []
-    while tables:
-        table = tables.pop(0)  # popped, so that its memory is free once it is grouped
+    while batches:
+        table = pa.Table.from_batches([batches.pop(0)])  # popped, so that its memory is free once it is grouped
         part = parts_between(ranges(n), hashes(table))
         (rows,) = table.take(pa.array(np.argsort(part, kind="stable"))).combine_chunks().to_batches()
         grouped.append((rows, np.append(0, np.cumsum(np.bincount(part, minlength=n)))))
@@ -244,7 +255,7 @@ def _groups(spills: Sequence[Path], k: int, n: int) -> list[pa.Table]:
 def _kinds(spills: Sequence[Path]) -> dict[str, Any]:
     """The type of every column in all shards: whole numbers in one spill and others in the next are of one type."""
     schemas = [pa.ipc.open_file(pa.memory_map(os.fsencode(spill))).schema for spill in spills]
-    return {name: reading.common({schema.field(name).type for schema in schemas}) for name in schemas[0].names}
+    return {field.name: field.type for field in common(schemas)}
 
 
 def _written_as(schema: Schema, spills: Sequence[Path], n: int) -> Schema:
