@@ -315,11 +315,17 @@ def _refuse_another_width(table: pa.Table, first: pa.Table, schema: Schema) -> N
     for name in table.column_names:
         width, before = (getattr(t.schema.field(name).type, "list_size", 1) for t in (table, first))
         if width != before:
-            role, _, j = name.rpartition(" ")
             raise ValueError(
-                f"`{getattr(schema, role)[int(j)]}` has {width} numbers from row {nth(0)} on, but {before} before: "
+                f"`{source_name(schema, name)}` has {width} numbers from row {nth(0)} on, but {before} before: "
                 "give every row the same length."
             )
+
+
+def source_name(schema: Schema, column: str) -> str | None:
+    """The name in the source of a column of a checked table, such as "observation 3"; None if it is not from there."""
+    role, _, j = column.rpartition(" ")
+    named: Any = getattr(schema, role)[int(j)] if role else getattr(schema, column)
+    return named
 
 
 def _joined_actions(

@@ -12,11 +12,11 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,7 @@ MOST_WALKED = 2**24  # bytes of a file whose pages are looked at: a page claims 
 TAIL = 8  # bytes after the footer of a Parquet file: its length and a magic word
 LONGEST_HEADER = 2**14  # of an array in an .npz archive; NumPy itself reads no more than 10,000 bytes
 
+T = TypeVar("T")
 Raw = Mapping[str, Any]  # columns of some rows by name: Arrow's, or arrays and lists
 
 
@@ -188,6 +189,20 @@ def sliced(batch: Any, columns: Sequence[str], rows: int) -> Iterator[Raw]:
 
 def raw_of(batch: Any, columns: Sequence[str]) -> Raw:
     return {name: batch.column(name) for name in columns}
+
+
+def portions(items: Iterable[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """The items in lists, each ended by the item with which it has reached a size."""
+    pending: list[T] = []
+    size = 0
+    for item in items:
+        pending.append(item)
+        size += size_of(item)
+        if size >= most:
+            yield pending
+            pending, size = [], 0
+    if pending:
+        yield pending
 
 
 def entries_of_lists(path: Path) -> list[int]:
