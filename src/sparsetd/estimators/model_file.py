@@ -343,7 +343,10 @@ def _continue(model: Any, state: Any) -> None:
         check_parameters(model.get_params(deep=False))
         table, _, solver = model.triple()
         # Fresh states of one and of two features show which sizes grow with the features; see `fits`.
-        one, two = (_like(solver.init(table, n, state.x.dtype), state, n) for n in (1, 2))
+        one, two = (solver.init(table, n, state.x.dtype) for n in (1, 2))
+        for n, fresh in enumerate((one, two), start=1):
+            if fresh.units is not None and state.units.scale is not None:  # it has found units
+                fresh.units = Units(fresh.units.moments, 0, np.ones(n), np.ones(n))
         width = len(model.coef_) + int(model.fit_intercept)
         fitting = state.x.dtype.kind == "f" and fits(state, one, two, width)
         fitting &= state.units is None or -1 <= state.units.constant < width
@@ -352,10 +355,3 @@ def _continue(model: Any, state: Any) -> None:
     if not fitting:
         raise CorruptFileError("the state of its solver does not fit its settings.")
     model._state, model._last = state, state.primal[-1].astype(np.float64)
-
-
-def _like(fresh: Any, state: Any, n_features: int) -> Any:
-    """A fresh state that has found units, where the one from the file has."""
-    if fresh.units is not None and state.units.scale is not None:
-        fresh.units = Units(fresh.units.moments, 0, np.ones(n_features), np.ones(n_features))
-    return fresh

@@ -195,10 +195,11 @@ class Encoder:
             case dict() if TAG not in value and all(isinstance(key, str) for key in value):
                 return self._fields(value, f"{where}.")
             case dict():
-                pairs = (
-                    (self.encode(key, where), self.encode(item, f"{where}[{key!r}]")) for key, item in value.items()
-                )
-                return {TAG: "items", "v": list(map(list, pairs))}
+                pairs = value.items()
+                return {
+                    TAG: "items",
+                    "v": [[self.encode(k, where), self.encode(v, f"{where}[{k!r}]")] for k, v in pairs],
+                }
             case list():
                 return self._numbers(value, where) or self._each(value, where)
             case np.dtype():
@@ -213,12 +214,13 @@ class Encoder:
                 return {TAG: "generator", "class": type(bits).__name__, "v": self.encode(bits.state, where)}
             case BaseEstimator():
                 params = value.get_params(deep=False)
-                fitted = {
-                    key: item for key, item in vars(value).items() if key not in params and not key.startswith("_")
+                fitted = {key: v for key, v in vars(value).items() if key not in params and not key.startswith("_")}
+                return {
+                    TAG: "estimator",
+                    "class": type(value).__name__,
+                    "params": self._fields(params, f"{where}: parameter "),
+                    "fitted": self._fields(fitted, f"{where}: attribute "),
                 }
-                parts = {"params": self._fields(params, f"{where}: parameter ")}
-                parts["fitted"] = self._fields(fitted, f"{where}: attribute ")
-                return {TAG: "estimator", "class": type(value).__name__, **parts}
             case tuple() if not is_record(type(value)):
                 return {TAG: "tuple", "v": self._each(value, where)}
         if is_record(type(value)):
