@@ -16,6 +16,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -145,8 +146,14 @@ def checked(raw: Raw, schema: Schema, told: int = TOLD) -> pa.Table:
 
     def numbers(role: str, where: Array | None = None) -> dict[str, Any]:
         """Columns of numbers, or of lists of numbers, finite in the rows `where`."""
-        names = enumerate(getattr(schema, role))
-        return {f"{role} {j}": tried(_numbers, name, raw[name], n, where) for j, name in names}
+
+        def clean(name: str) -> Array:
+            values = checks.rows(name, unpacked(array_of(name, raw[name])))
+            checks.length(name, values, n)
+            checks.finite(name, values, where)
+            return values[:, 0] if values.shape[1] == 1 else values
+
+        return {f"{role} {j}": tried(clean, name) for j, name in enumerate(getattr(schema, role))}
 
     ids = {role: name for role in ("episode", "group") if (name := getattr(schema, role)) is not None}
     found = numbers("action")
@@ -183,13 +190,6 @@ def _arrow(values: Any) -> Any:
     if values.ndim == 1:
         return pa.array(values)
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
-
-
-def _numbers(name: str, column: Any, n: int, where: Array | None) -> Array:
-    values = checks.rows(name, unpacked(array_of(name, column)))
-    checks.length(name, values, n)
-    checks.finite(name, values, where)
-    return values[:, 0] if values.shape[1] == 1 else values
 
 
 def unpacked(values: Array) -> Any:
@@ -253,10 +253,8 @@ def _parts(sources: Sequence[Any], max_bytes: int) -> list[tuple[Path | None, Ca
     """The files of the sources, and sources that are no files, each with a function that opens it."""
     parts: list[tuple[Path | None, Callable[[], Opened]]] = []
     for source in sources:
-        found = files_of(source)
-        parts += [(path, lambda path=path: _open_file(path, max_bytes)) for path in found]  # type: ignore[misc]
-        if not found:
-            parts.append((None, lambda source=source: _open_other(source)))  # type: ignore[misc]
+        found = [(path, partial(_open_file, path, max_bytes)) for path in files_of(source)]
+        parts += found or [(None, partial(_open_other, source))]
     return parts
 
 
@@ -348,27 +346,23 @@ def _joined_actions(
 
 def extent(source: Any, **columns: Any) -> tuple[int, int]:
     """The number of rows and of observed numbers in each: an estimate for a text, 0 if only reading would tell."""
-    paths = files_of(source)
-    known = [_rows_in(path) for path in paths]
-    if not paths or None in known:
+    known, paths = 0, files_of(source)
+    for path in paths:
+        ending = path.suffix.lower()
+        if ending in files.PARQUET:
+            known += int(files.footer_of(path).num_rows)
+        elif FILES.get(ending) in (open_csv, open_jsonl):
+            with path.open("rb") as file:
+                head = file.read(HEAD)
+            known += path.stat().st_size * head.count(b"\n") // max(len(head), 1)
+        else:
+            return 0, 0
+    if not paths:
         return 0, 0
     log = Log(source, batch_rows=3, **columns)
     row = next(iter(log))
-    return sum(filter(None, known)), log.schema.buckets or sum(
-        getattr(field.type, "list_size", 1) for field in row.schema if field.name.startswith("observation ")
-    )
-
-
-def _rows_in(path: Path) -> int | None:
-    """Rows of a file: by the footer of a Parquet file, or by the first lines of a text."""
-    ending = path.suffix.lower()
-    if ending in files.PARQUET:
-        return int(files.footer_of(path).num_rows)
-    if FILES.get(ending) not in (open_csv, open_jsonl):
-        return None
-    with path.open("rb") as file:
-        head = file.read(HEAD)
-    return path.stat().st_size * head.count(b"\n") // max(len(head), 1)
+    observed = [field.type for field in row.schema if field.name.startswith("observation ")]
+    return known, log.schema.buckets or sum(getattr(kind, "list_size", 1) for kind in observed)
 
 
 def files_of(source: Any) -> list[Path]:

@@ -108,7 +108,7 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def load(self, like: Any) -> tuple[Any, int]:
-        """The state that was saved last, made of the records that `like` is made of, and its progress; else None and 0."""
+        """The state that was saved last, made of the records that are in `like`, and its progress; else None and 0."""
         encoder = Encoder(compact=False)
         encoder.encode(like)
         found = self.cache.get(self.key, {Batch, *encoder.records})
