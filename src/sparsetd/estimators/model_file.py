@@ -315,19 +315,17 @@ def _check(model: Any, state: Any, largest: Any) -> None:
         if not model.fits():
             raise CorruptFileError("the tables of its policy do not fit together.")
         return
-    if isinstance(model, ValueFunction):
-        observed, names = getattr(model, "n_observed_", None), getattr(model, "feature_names_in_", None)
-        if type(observed) is not int or (names is not None and np.shape(names) != (observed,)):
-            raise CorruptFileError("its names do not match its observed columns.")
-        model = getattr(model, "estimator_", None)
+    outer, model = model, getattr(model, "estimator_", None) if isinstance(model, ValueFunction) else model
     coef, status = getattr(model, "coef_", None), getattr(model, "status_", "")
     if not isinstance(model, BaseEstimator) or not isinstance(coef, np.ndarray) or coef.dtype.kind != "f":
         raise CorruptFileError("holds no weights.")
-    d, names = getattr(model, "n_features_in_", None), getattr(model, "feature_names_in_", None)
+    d = getattr(model, "n_features_in_", None)
     if type(d) is not int or coef.ndim == 0 or coef.shape[-1] != d:
         raise CorruptFileError("its weights do not match its number of features.")
-    if names is not None and (not isinstance(names, np.ndarray) or names.shape != (d,)):
-        raise CorruptFileError("its feature names do not match its number of features.")
+    for owner, width in ((outer, getattr(outer, "n_observed_", d if outer is model else None)), (model, d)):
+        names = getattr(owner, "feature_names_in_", None)
+        if type(width) is not int or (names is not None and np.shape(names) != (width,)):
+            raise CorruptFileError("its names do not match its columns.")
     if not isinstance(status, str) or (status not in ("diverged", "suspicious") and not np.isfinite(coef).all()):
         raise CorruptFileError("its weights are not finite.")
     known = isinstance(largest, list) and len(largest) == 2 and all(isinstance(v, (int, float)) for v in largest)

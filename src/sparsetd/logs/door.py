@@ -211,7 +211,14 @@ def _sparse(prefix: str, raw: Raw, schema: Schema, n: int) -> dict[str, Any]:
         return {}
     offsets, places = lists_of(indices, raw[indices], "iu")
     checks.length(indices, offsets[1:], n)
-    _refuse_outside(indices, offsets, places, schema)
+    most = schema.n_features or (2**63 if schema.buckets else WIDEST)
+    outside = (places < 0) | (places >= most)
+    if outside.any():
+        row = int(np.searchsorted(offsets, np.argmax(outside), side="right")) - 1
+        raise ValueError(
+            f"`{indices}` has an index outside 0 … {most - 1:,} in row {nth(row)}: hash the features to that range, or "
+            "give `n_features` or `buckets` (`--n-features`, `--buckets`)."
+        )
     places = places % schema.buckets if schema.buckets is not None else places
     lists = {f"{prefix}indices": list_column(offsets, places.astype(np.int32))}
     if values is not None:
@@ -226,19 +233,6 @@ def _sparse(prefix: str, raw: Raw, schema: Schema, n: int) -> dict[str, Any]:
 
 def list_column(offsets: Array, entries: Array) -> Any:
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32, copy=False)), pa.array(entries))
-
-
-def _refuse_outside(name: str, offsets: Array, places: Array, schema: Schema) -> None:
-    most = schema.n_features or (2**63 if schema.buckets else WIDEST)
-    unsigned = places.view(f"u{places.itemsize}")  # a negative index is a large unsigned one
-    limit = most if places.dtype.kind == "u" else min(most, 2 ** (8 * places.itemsize - 1))
-    if unsigned.max(initial=0) < limit:
-        return
-    row = int(np.searchsorted(offsets, np.argmax(unsigned >= limit), side="right")) - 1
-    raise ValueError(
-        f"`{name}` has an index outside 0 … {most - 1:,} in row {nth(row)}: hash the features to that range, or give "
-        "`n_features` or `buckets` (`--n-features`, `--buckets`)."
-    )
 
 
 def raw_columns(source: Any) -> Iterator[dict[str, Array]]:

@@ -64,7 +64,6 @@ def reduced(
     args: Sequence[Any] = (),
     *,
     along: Sequence[Sequence[Any]] | None = None,
-    listed: bool = False,
     opened: Callable[[Transitions], Any] | None = None,
     engine: Engine | None = None,
     folder: str | Path | None = None,
@@ -80,8 +79,6 @@ def reduced(
         Further arguments of `f`.
     along : sequence, optional
         Arguments of each shard, which come before `args`.
-    listed : bool
-        The list of the shards' results in place of their sum.
     opened : callable, optional
         What `f` gets in place of the `Transitions` themselves: `opened` of them.
     engine : Engine, optional
@@ -91,15 +88,13 @@ def reduced(
     """
     tasks = list(zip(shards, [()] * len(shards) if along is None else along, strict=True))
     Cache(folder, tidy=True)
-    work = partial(worked, f, tuple(args), opened, listed, None if folder is None else str(folder))
+    work = partial(worked, f, tuple(args), opened, None if folder is None else str(folder))
     if len(tasks) == 1:
         return work(tasks[0])
     return (engine or Serial()).reduce(work, tasks)
 
 
-def worked(
-    f: Callable[..., Any], args: tuple[Any, ...], opened: Any, listed: bool, folder: str | None, task: Task
-) -> Any:
+def worked(f: Callable[..., Any], args: tuple[Any, ...], opened: Any, folder: str | None, task: Task) -> Any:
     """The result of one shard, from the folder if it is there."""
     shard, own = task
     kept = Cache(folder if shard.digest else None)
@@ -120,7 +115,7 @@ def worked(
         if result is None:
             result = f(rows(), *own, *args)
             kept.put(key, result)
-    return [result] if listed else result
+    return result
 
 
 def by_worker(work: Work, task: Task) -> Any:

@@ -287,19 +287,9 @@ class _Parser:
     def extended(self, left: Tree, sign: str, power: int) -> Tree:
         """Join the tree on the left, an operator, and the expression on its right."""
         self.count()
-        negated = sign == "not" or (sign == "is" and bool(self.accept("not")))
-        if sign == "is":
-            self.expect("missing", "after 'is'")
-            if left[0] != "name":
-                self.fail("the name of a column must stand before it")
-            tree: Tree = ("missing", left[1])
-            return ("not", tree) if negated else tree
-        if sign in ("in", "not"):
-            if negated:
-                self.expect("in", "after 'not'")
-            self.expect("(", "after 'in'")
-            tree = ("in", self.number(left), self.several(lambda: self.number(self.expression())))
-            self.expect(")", "at the end of the list")
+        if sign in ("is", "in", "not"):
+            negated = sign == "not" or (sign == "is" and bool(self.accept("not")))
+            tree = self.missing(left) if sign == "is" else self.member(left, negated)
             return ("not", tree) if negated else tree
         right = self.expression(power)
         if sign in ("and", "or"):
@@ -307,6 +297,18 @@ class _Parser:
         if left[0] in COMPARISONS and sign in COMPARISONS:  # 1 < x < 2
             return ("and", left, (sign, left[2], self.number(right)))
         return (sign, self.number(left), self.number(right))
+
+    def missing(self, left: Tree) -> Tree:
+        self.expect("missing", "after 'is'")
+        return ("missing", left[1]) if left[0] == "name" else self.fail("the name of a column must stand before it")
+
+    def member(self, left: Tree, negated: bool) -> Tree:
+        if negated:
+            self.expect("in", "after 'not'")
+        self.expect("(", "after 'in'")
+        items = self.several(lambda: self.number(self.expression()))
+        self.expect(")", "at the end of the list")
+        return ("in", self.number(left), items)
 
     def operand(self) -> Tree:
         if self.accept("not"):
