@@ -322,9 +322,11 @@ def _check(model: Any, state: Any, largest: Any) -> None:
     d = getattr(model, "n_features_in_", None)
     if type(d) is not int or coef.ndim == 0 or coef.shape[-1] != d:
         raise CorruptFileError("its weights do not match its number of features.")
-    for owner, width in ((outer, getattr(outer, "n_observed_", d if outer is model else None)), (model, d)):
+    observed = d if outer is model else getattr(outer, "n_observed_", None)
+    for owner, width in ((outer, observed), (model, d)):
         names = getattr(owner, "feature_names_in_", None)
-        if type(width) is not int or (names is not None and np.shape(names) != (width,)):
+        named = names is None or (isinstance(names, np.ndarray) and names.shape == (width,))
+        if type(width) is not int or not named:
             raise CorruptFileError("its names do not match its columns.")
     if not isinstance(status, str) or (status not in ("diverged", "suspicious") and not np.isfinite(coef).all()):
         raise CorruptFileError("its weights are not finite.")

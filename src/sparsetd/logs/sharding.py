@@ -132,18 +132,13 @@ def _begun(folder: Path, kept: Cache, plan: str) -> bool:
         return False
     if any(path.suffix != ".tmp" for path in kept.entries()):
         raise ValueError(f"{folder} holds unfinished shards of other sources or settings: remove it, or name another.")
-    if any(_others(folder, kept)):
+    # An entry of a run that was stopped before it wrote its plan is no file of the user's.
+    ours = set() if kept.folder is None or kept.folder.is_symlink() else {kept.folder, *kept.entries()}
+    if any(path not in ours for path in folder.rglob("*")):
         raise ValueError(f"{folder} is not empty: name a new folder for the shards.")
     made = not folder.exists()
     kept.put(plan, "begun")
     return made
-
-
-def _others(folder: Path, kept: Cache) -> Iterator[Path]:
-    """The entries of a folder that do not come from a run of `shard` that was stopped before it wrote its plan."""
-    for path in folder.iterdir() if folder.exists() else ():
-        ours = path == kept.folder and path.is_dir() and not path.is_symlink()
-        yield from set(path.iterdir()) - set(kept.entries()) if ours else [path]
 
 
 def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int) -> dict[str, Any]:
