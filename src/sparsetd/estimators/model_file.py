@@ -327,7 +327,7 @@ def _check(model: Any, state: Any, largest: Any) -> None:
         names = getattr(owner, "feature_names_in_", None)
         named = names is None or (isinstance(names, np.ndarray) and names.shape == (width,))
         if type(width) is not int or not named:
-            raise CorruptFileError("its names do not match its columns.")
+            raise CorruptFileError("its feature names do not match its columns.")
     if not isinstance(status, str) or (status not in ("diverged", "suspicious") and not np.isfinite(coef).all()):
         raise CorruptFileError("its weights are not finite.")
     known = isinstance(largest, list) and len(largest) == 2 and all(isinstance(v, (int, float)) for v in largest)

@@ -155,19 +155,15 @@ def _flatteners(env: Any) -> tuple[Any, Any]:
     space = env.single_observation_space if vector else env.observation_space
     nested = type(space).__name__ in ("Dict", "Tuple", "Sequence", "Graph", "OneOf", "Text")
 
-    def flat(obs: Any) -> Array:
-        if nested:
-            from gymnasium.spaces.utils import flatten
-
-            obs = flatten(space, obs)
-        return np.asarray(obs).reshape(-1)
-
-    def observed(obs: Any) -> Array:
-        if not vector:
-            return flat(obs)[None]
+    if nested or vector:  # what merely looks like a single environment of Gymnasium's needs nothing of it
+        from gymnasium.spaces.utils import flatten
         from gymnasium.vector.utils import iterate
 
-        return np.stack([flat(one) for one in iterate(env.observation_space, obs)])
+    def flat(obs: Any) -> Array:
+        return np.asarray(flatten(space, obs) if nested else obs).reshape(-1)
+
+    def observed(obs: Any) -> Array:
+        return np.stack([flat(one) for one in (iterate(env.observation_space, obs) if vector else [obs])])
 
     return flat, observed
 
