@@ -173,7 +173,8 @@ def _ready(table: pa.Table, start: Array, n: int, log: Log) -> Iterator[Transiti
     known = with_successors(table, start, log.schema)
     n = int(known[:n].sum())
     if n:
-        yield replace(build(table, start, known, log.schema)[:n], action_names=log.action_names)
+        batch = build(table, start, known, log.schema)
+        yield replace(batch if n == len(batch) else batch[:n], action_names=log.action_names)
 
 
 def read_ahead(batches: Iterable[T]) -> Iterator[T]:

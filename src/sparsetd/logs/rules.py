@@ -419,7 +419,7 @@ class _Columns:
     def values(self, name: str) -> dict[str, tuple[int, int]]:
         """The categories of a column of text, each with a column of 0 and 1 that `prepare` made and the number in it.
 
-        Of two categories there is one column: "m, not f" stands for both.
+        A column "m, not f" stands for two categories.
         """
         colons = name.count(": ") + 1
         found = _alike(name, self.names, self.labels, begins=True)
@@ -444,7 +444,7 @@ class _Columns:
 
 
 def _alike(wanted: str, *several: Sequence[str], begins: bool = False) -> list[tuple[int, str]]:
-    """Where a name stands, and as what: as written, in the first list that has it, else but for case and blanks.
+    """Where a name stands, and its spelling there: as written, in the first list that has it, else in another case.
 
     With `begins` the names of the categories of a column are found, which begin with its name.
     """
