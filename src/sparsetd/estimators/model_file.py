@@ -31,7 +31,7 @@ from sparsetd.solvers.units import Units
 from sparsetd.storage import container
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.container import CorruptFileError, Decoder, Encoder, is_record
-from sparsetd.system import Array, Table, TraceCarry
+from sparsetd.system import Table, TraceCarry
 
 __all__ = ["export_json", "export_onnx", "load", "read_notes", "save"]
 
@@ -190,10 +190,19 @@ def export_json(model: Any, path: str | os.PathLike[str]) -> None:
     ([0, 1, 2], [8.1, 9.0, 10.0])
     >>> folder.cleanup()
     """
-    weights, intercept = _linear(model)
+    check_is_fitted(model)
+    inner, scaler = getattr(model, "estimator_", model), getattr(model, "features_", None)
+    if not hasattr(inner, "coef_") or not isinstance(scaler, (StandardScaler, type(None))):
+        what = type(model if scaler is None else scaler).__name__
+        raise ValueError(f"JSON holds the weights of columns, and {what} makes features of them: save a model file.")
+    n_actions = getattr(model, "n_actions_", None)
+    weights = np.asarray(inner.coef_, dtype=np.float64).reshape(n_actions or 1, -1)  # one row for each action
+    intercept = np.full(len(weights), float(inner.intercept_))
+    if scaler is not None:  # into the units of the rows that the model was fitted to
+        weights = weights / scaler.scale_ if scaler.with_std else weights
+        intercept = intercept - weights @ scaler.mean_ if scaler.with_mean else intercept
     columns, names = np.flatnonzero(weights.any(axis=0)), getattr(model, "feature_names_in_", None)
-    weights, per_action = weights[:, columns], getattr(model, "n_actions_", None) is not None
-    inner = getattr(model, "estimator_", model)
+    weights, per_action = weights[:, columns], n_actions is not None
     told = {
         "format": "sparsetd linear value function",
         "version": 1,
@@ -206,21 +215,6 @@ def export_json(model: Any, path: str | os.PathLike[str]) -> None:
         "intercept": intercept.tolist() if per_action else float(intercept[0]),
     }
     replace_file(path, json.dumps(told, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
-
-
-def _linear(model: Any) -> tuple[Array, Array]:
-    """The weights and intercepts of a model, one row for each action, in the units of the rows it was fitted to."""
-    check_is_fitted(model)
-    inner, scaler = getattr(model, "estimator_", model), getattr(model, "features_", None)
-    if not hasattr(inner, "coef_") or not isinstance(scaler, (StandardScaler, type(None))):
-        what = type(model if scaler is None else scaler).__name__
-        raise ValueError(f"JSON holds the weights of columns, and {what} makes features of them: save a model file.")
-    weights = np.asarray(inner.coef_, dtype=np.float64).reshape(getattr(model, "n_actions_", None) or 1, -1)
-    intercept = np.full(len(weights), float(inner.intercept_))
-    if scaler is None:
-        return weights, intercept
-    weights = weights / scaler.scale_ if scaler.with_std else weights
-    return weights, intercept - weights @ scaler.mean_ if scaler.with_mean else intercept
 
 
 def export_onnx(model: Any, path: str | os.PathLike[str], *, kept_only: bool = False) -> None:

@@ -386,23 +386,20 @@ def _roles(columns: dict[str, Any]) -> tuple[dict[str, Any], Schema]:
 
 def _episodes(table: pa.Table, given: Array | None) -> tuple[Array, Array]:
     """(start, episode) of rows in order: from the ids of the episodes, else the given starts, else after each end."""
-    start, number = starts(table), appearance(table)
-    if "episode" in table.column_names:
-        back = start & (number < np.maximum.accumulate(number))
-        if back.any():
-            row = int(np.argmax(back))
-            own = checks.show(array(table, "episode")[row])
-            together = f"`episode` must keep the rows of an episode together, but row {row} returns to {own}"
-            raise ValueError(f"{together}: sort the rows by episode and step.")
-        if given is not None:
-            missed = start & ~given
-            missed[0] = False  # a part of a stream may begin inside an episode
-            remedy = "mark the first row of every episode"
-            checks.refuse("start", missed, given, "true where `episode` changes", remedy)
-            start = given
-    else:
-        start = start if given is None else given
-        number = np.maximum(np.cumsum(start) - start[0], 0)
+    start, number, named = starts(table), appearance(table), "episode" in table.column_names
+    back = start & (number < np.maximum.accumulate(number))
+    if back.any():
+        row = int(np.argmax(back))
+        own = checks.show(array(table, "episode")[row])
+        together = f"`episode` must keep the rows of an episode together, but row {row} returns to {own}"
+        raise ValueError(f"{together}: sort the rows by episode and step.")
+    if named and given is not None:
+        missed = start & ~given
+        missed[0] = False  # a part of a stream may begin inside an episode
+        remedy = "mark the first row of every episode"
+        checks.refuse("start", missed, given, "true where `episode` changes", remedy)
+    start = start if given is None else given
+    number = number if named else np.maximum(np.cumsum(start) - start[0], 0)
     checks.refuse_rows_after_the_end(over(table), number)
     return start, number
 
@@ -425,13 +422,6 @@ def by_number(table: pa.Table, number: Array, schema: Schema) -> tuple[pa.Table,
     if (np.diff(number) >= 0).all() and _advances(step, np.diff(number, prepend=-1) > 0):
         return table, None
     order = np.lexsort((step, number))  # the last key counts first: by episode, and within it by step
-    if "step" in table.column_names:
-        _refuse_repeated(table, step, number, order, schema)
-    moved = bool((np.diff(order) != 1).any())
-    return (table.take(pa.array(order)), order) if moved else (table, None)
-
-
-def _refuse_repeated(table: pa.Table, step: Array, number: Array, order: Array, schema: Schema) -> None:
     same = (step[order][1:] == step[order][:-1]) & (np.diff(number[order]) == 0)
     if same.any():
         row = int(order[1:][np.argmax(same)])
@@ -441,6 +431,8 @@ def _refuse_repeated(table: pa.Table, step: Array, number: Array, order: Array, 
             f"`{schema.step}` must differ within an episode, but row {nth(row)} repeats step {step[row]}{where}: "
             "remove the duplicate, correct its step, or add a column `episode`."
         )
+    moved = bool((np.diff(order) != 1).any())
+    return (table.take(pa.array(order)), order) if moved else (table, None)
 
 
 def _advances(step: Array, start: Array) -> bool:
