@@ -262,7 +262,7 @@ def test_large_whole_numbers_beside_floats_in_another_file_are_rounded(tmp_path:
 
 
 @pytest.mark.parametrize("batch_rows", [100, 5000])
-@pytest.mark.parametrize("how", ["error", "break", "whole"])
+@pytest.mark.parametrize("how", ["error", "break", "whole", "column"])
 def test_a_database_is_free_again_after_a_log_that_was_left_early(how: str, batch_rows: int, tmp_path: Path) -> None:
     """DuckDB opens a file again with other settings only when every result of the first connection is gone."""
     duckdb = pytest.importorskip("duckdb")
@@ -276,7 +276,8 @@ def test_a_database_is_free_again_after_a_log_that_was_left_early(how: str, batc
     try:
         if how == "whole":
             read(relation, max_bytes=2**20)
-        for _ in read_batches(relation, batch_rows=batch_rows):
+        columns = {"reward": "score"} if how == "column" else {}
+        for _ in read_batches(relation, batch_rows=batch_rows, **columns):
             if how == "break":
                 break
     except ValueError as error:

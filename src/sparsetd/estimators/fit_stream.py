@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sparsetd._tools.progress import track
 from sparsetd.estimators.validation import check_parameters
 from sparsetd.logs import Transitions
+from sparsetd.logs.checks import joined
 from sparsetd.storage.cache import SECONDS, Checkpoint, key_of
 from sparsetd.system import Batch, rows_of
 
@@ -140,7 +141,8 @@ def _stream(
     for model, state in zip(models, [] if known is None else known["models"], strict=known is not None):
         vars(model).update(state)
     for number, batch in enumerate(track(chain([first], several), "batches", total), start=1):
-        mark = _followed_by(mark, batch) if folder is not None else ""
+        if folder is not None:  # the key of the settings and of all batches up to this one
+            mark = key_of(mark, {name: v if sp.issparse(v) else np.asarray(v) for name, v in batch.items()})
         if odd := batch.keys() ^ first.keys():
             which = ", ".join(sorted(odd))
             raise ValueError(f"only one of batch {number - 1} and the first has {which}: give all the same columns")
@@ -220,7 +222,9 @@ def _complete(held: dict[str, Any], batch: dict[str, Any]) -> tuple[list[dict[st
     n = len(columns["y"])
     if n == 0:
         return [], held
-    border = [{name: _stack(held[name], rows_of(rows, slice(0, 1))) for name, rows in columns.items()}] if held else []
+    border = (
+        [{name: joined([held[name], rows_of(rows, slice(0, 1))]) for name, rows in columns.items()}] if held else []
+    )
     return [_pairs(rows) for rows in (*border, columns)], {name: rows[n - 1 :] for name, rows in columns.items()}
 
 
@@ -234,18 +238,9 @@ def _pairs(columns: dict[str, Any]) -> dict[str, Any]:
     return rows
 
 
-def _stack(above: Any, below: Any) -> Any:
-    return sp.vstack([above, below], format="csr") if sp.issparse(below) else np.concatenate([above, below])
-
-
 def _kept(models: list[Any], held: dict[str, Any], mark: str) -> dict[str, Any]:
     """The memory of a stream under way; `mark` says which rows it has seen."""
     states = [
         {"_state": m._state, "history_": m.history_, "_last": m._last, "_watch": m._watch.rested()} for m in models
     ]
     return {"models": states, "held": held, "rows": mark}
-
-
-def _followed_by(mark: str, batch: dict[str, Any]) -> str:
-    """The key of the settings and of all batches up to this one."""
-    return key_of(mark, {name: rows if sp.issparse(rows) else np.asarray(rows) for name, rows in batch.items()})

@@ -31,7 +31,7 @@ from sparsetd.solvers.units import Units
 from sparsetd.storage import container
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.container import CorruptFileError, Decoder, Encoder, is_record
-from sparsetd.system import Array, Table, TraceCarry
+from sparsetd.system import Table, TraceCarry
 
 __all__ = ["export_json", "export_onnx", "load", "read_notes", "save"]
 
@@ -190,10 +190,19 @@ def export_json(model: Any, path: str | os.PathLike[str]) -> None:
     ([0, 1, 2], [8.1, 9.0, 10.0])
     >>> folder.cleanup()
     """
-    weights, intercept = _linear(model)
+    check_is_fitted(model)
+    inner, scaler = getattr(model, "estimator_", model), getattr(model, "features_", None)
+    if not hasattr(inner, "coef_") or not isinstance(scaler, (StandardScaler, type(None))):
+        what = type(model if scaler is None else scaler).__name__
+        raise ValueError(f"JSON holds the weights of columns, and {what} makes features of them: save a model file.")
+    n_actions = getattr(model, "n_actions_", None)
+    weights = np.asarray(inner.coef_, dtype=np.float64).reshape(n_actions or 1, -1)  # one row for each action
+    intercept = np.full(len(weights), float(inner.intercept_))
+    if scaler is not None:  # into the units of the rows that the model was fitted to
+        weights = weights / scaler.scale_ if scaler.with_std else weights
+        intercept = intercept - weights @ scaler.mean_ if scaler.with_mean else intercept
     columns, names = np.flatnonzero(weights.any(axis=0)), getattr(model, "feature_names_in_", None)
-    weights, per_action = weights[:, columns], getattr(model, "n_actions_", None) is not None
-    inner = getattr(model, "estimator_", model)
+    weights, per_action = weights[:, columns], n_actions is not None
     told = {
         "format": "sparsetd linear value function",
         "version": 1,
@@ -206,21 +215,6 @@ def export_json(model: Any, path: str | os.PathLike[str]) -> None:
         "intercept": intercept.tolist() if per_action else float(intercept[0]),
     }
     replace_file(path, json.dumps(told, ensure_ascii=False, allow_nan=False, indent=1) + "\n")
-
-
-def _linear(model: Any) -> tuple[Array, Array]:
-    """The weights and intercepts of a model, one row for each action, in the units of the rows it was fitted to."""
-    check_is_fitted(model)
-    inner, scaler = getattr(model, "estimator_", model), getattr(model, "features_", None)
-    if not hasattr(inner, "coef_") or not isinstance(scaler, (StandardScaler, type(None))):
-        what = type(model if scaler is None else scaler).__name__
-        raise ValueError(f"JSON holds the weights of columns, and {what} makes features of them: save a model file.")
-    weights = np.asarray(inner.coef_, dtype=np.float64).reshape(getattr(model, "n_actions_", None) or 1, -1)
-    intercept = np.full(len(weights), float(inner.intercept_))
-    if scaler is None:
-        return weights, intercept
-    weights = weights / scaler.scale_ if scaler.with_std else weights
-    return weights, intercept - weights @ scaler.mean_ if scaler.with_mean else intercept
 
 
 def export_onnx(model: Any, path: str | os.PathLike[str], *, kept_only: bool = False) -> None:
@@ -315,19 +309,19 @@ def _check(model: Any, state: Any, largest: Any) -> None:
         if not model.fits():
             raise CorruptFileError("the tables of its policy do not fit together.")
         return
-    if isinstance(model, ValueFunction):
-        observed, names = getattr(model, "n_observed_", None), getattr(model, "feature_names_in_", None)
-        if type(observed) is not int or (names is not None and np.shape(names) != (observed,)):
-            raise CorruptFileError("its names do not match its observed columns.")
-        model = getattr(model, "estimator_", None)
+    outer, model = model, getattr(model, "estimator_", None) if isinstance(model, ValueFunction) else model
     coef, status = getattr(model, "coef_", None), getattr(model, "status_", "")
     if not isinstance(model, BaseEstimator) or not isinstance(coef, np.ndarray) or coef.dtype.kind != "f":
         raise CorruptFileError("holds no weights.")
-    d, names = getattr(model, "n_features_in_", None), getattr(model, "feature_names_in_", None)
+    d = getattr(model, "n_features_in_", None)
     if type(d) is not int or coef.ndim == 0 or coef.shape[-1] != d:
         raise CorruptFileError("its weights do not match its number of features.")
-    if names is not None and (not isinstance(names, np.ndarray) or names.shape != (d,)):
-        raise CorruptFileError("its feature names do not match its number of features.")
+    observed = d if outer is model else getattr(outer, "n_observed_", None)
+    for owner, width in ((outer, observed), (model, d)):
+        names = getattr(owner, "feature_names_in_", None)
+        named = names is None or (isinstance(names, np.ndarray) and names.shape == (width,))
+        if type(width) is not int or not named:
+            raise CorruptFileError("its feature names do not match its columns.")
     if not isinstance(status, str) or (status not in ("diverged", "suspicious") and not np.isfinite(coef).all()):
         raise CorruptFileError("its weights are not finite.")
     known = isinstance(largest, list) and len(largest) == 2 and all(isinstance(v, (int, float)) for v in largest)
@@ -343,7 +337,10 @@ def _continue(model: Any, state: Any) -> None:
         check_parameters(model.get_params(deep=False))
         table, _, solver = model.triple()
         # Fresh states of one and of two features show which sizes grow with the features; see `fits`.
-        one, two = (_like(solver.init(table, n, state.x.dtype), state, n) for n in (1, 2))
+        one, two = (solver.init(table, n, state.x.dtype) for n in (1, 2))
+        for n, fresh in enumerate((one, two), start=1):
+            if fresh.units is not None and state.units.scale is not None:  # it has found units
+                fresh.units = Units(fresh.units.moments, 0, np.ones(n), np.ones(n))
         width = len(model.coef_) + int(model.fit_intercept)
         fitting = state.x.dtype.kind == "f" and fits(state, one, two, width)
         fitting &= state.units is None or -1 <= state.units.constant < width
@@ -352,10 +349,3 @@ def _continue(model: Any, state: Any) -> None:
     if not fitting:
         raise CorruptFileError("the state of its solver does not fit its settings.")
     model._state, model._last = state, state.primal[-1].astype(np.float64)
-
-
-def _like(fresh: Any, state: Any, n_features: int) -> Any:
-    """A fresh state that has found units, where the one from the file has."""
-    if fresh.units is not None and state.units.scale is not None:
-        fresh.units = Units(fresh.units.moments, 0, np.ones(n_features), np.ones(n_features))
-    return fresh

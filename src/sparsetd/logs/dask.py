@@ -22,8 +22,18 @@ class Dask:
     """
 
     def __init__(self, scheduler: Any, *, retries: int = 3) -> None:
-        self.client = _client(scheduler) if isinstance(scheduler, str) else scheduler
-        self.retries = retries
+        self.client, self.retries = scheduler, retries
+        if isinstance(scheduler, str):
+            try:
+                from distributed import Client
+            except ImportError:
+                raise ImportError("A Dask cluster needs distributed: pip install distributed.") from None
+            try:
+                connect: Any = Client
+                self.client = connect(scheduler, set_as_default=False)
+            except (OSError, ValueError) as error:
+                what = f"No Dask scheduler answers at {scheduler} ({type(error).__name__})"
+                raise ValueError(f"{what}: check the address.") from None
 
     def reduce(self, work: Work, tasks: Sequence[Task]) -> Any:
         from dask.delayed import delayed
@@ -35,17 +45,3 @@ class Dask:
         except KilledWorker:
             why = "out of memory, or stopped from outside"
             raise RuntimeError(f"Workers died again and again on one task ({why}): run again to continue.") from None
-
-
-def _client(address: str) -> Any:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise ImportError("A Dask cluster needs distributed: pip install distributed.") from None
-    try:
-        connect: Any = Client
-        return connect(address, set_as_default=False)
-    except (OSError, ValueError) as error:
-        raise ValueError(
-            f"No Dask scheduler answers at {address} ({type(error).__name__}): check the address."
-        ) from None

@@ -16,6 +16,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -66,24 +67,42 @@ class Log:
         self.batch_rows = batch_rows
         self.n_rows = 0  # in all tables so far
         self.said: list[str] = []  # about files that were not read as usual
-        self.names = _names([path for path, _ in self.parts])
         self.begins: list[tuple[int, str]] = []  # the first row of every file so far, if there are several
         self._first = self.parts[0][1]()
-        self.schema = infer_schema(self._first.names, **columns)
+        try:
+            self.schema = infer_schema(self._first.names, **columns)
+        except BaseException:
+            self._first.close()  # a database would wait for the end of its result
+            raise
         paths = [path for path, _ in self.parts]
+        # A file is called by its name in errors, or by its path where two have the same name.
+        distinct_names = len({path.name for path in paths if path is not None}) == len(paths)
+        self.names = [
+            str(path.name if path and distinct_names else path or f"part {i}") for i, path in enumerate(paths)
+        ]
         notes = [self._first.notes, *(files.notes_of(path) if path else {} for path in paths[1:])]
         self.action_names, self._codes = _joined_actions(paths, notes, wanted)
-        self.learnt = _learnt_alike(notes)
+        learnt = [some.get("learnt") or {} for some in notes]
+        alike = all(some.get("columns") == learnt[0].get("columns") for some in learnt)
+        self.learnt: dict[str, Any] = dict(learnt[0]) if alike else {}
 
     def __iter__(self) -> Generator[pa.Table]:
         first: pa.Table | None = None
         for i, (path, open_part) in enumerate(self.parts):
             opened = open_part() if i else self._first
-            _refuse_missing(opened.names, self.schema)
+            known = set(opened.names)
+            absent = next((name for name in self.schema.used() if name not in known), None)
+            if absent is not None:
+                later = f"`{absent}` is missing from a later part of the source"
+                raise ValueError(f"{later}: give every part the same columns.")
             self.said += filter(None, [opened.notes.get("said")])
             self.begins.append((self.n_rows, self.names[i]))
             with closing(opened.batches(self.schema.used(), self.batch_rows, self.schema.texts())) as batches:
-                while (raw := self._next(batches)) is not None:
+                while True:
+                    with counted_from(self.begins[-1][0], self.begins):  # what cannot be read is counted in its file
+                        raw = next(batches, None)
+                    if raw is None:
+                        break
                     with counted_from(self.n_rows, self.begins):
                         table = self._with_codes(checked(raw, self.schema), path)
                         first = table.slice(0, 1) if first is None else first
@@ -92,11 +111,6 @@ class Log:
                     yield table
         if first is None:
             raise ValueError(f"`{self.schema.observed}` has no rows: the source is empty.")
-
-    def _next(self, batches: Iterator[Raw]) -> Raw | None:
-        """The next rows of a file; what goes wrong while they are read is counted from the first row of the file."""
-        with counted_from(self.begins[-1][0], self.begins):
-            return next(batches, None)
 
     def _with_codes(self, table: pa.Table, path: Path | None) -> pa.Table:
         """The actions of a file in the numbering of all files."""
@@ -115,70 +129,58 @@ def checked(raw: Raw, schema: Schema, told: int = TOLD) -> pa.Table:
     n = checks.n_rows(schema.observed, raw[schema.observed])
     if n == 0:
         raise ValueError(f"`{schema.observed}` has no rows: the source is empty.")
-    look = _Look(raw, schema, n)
-    found = look.numbers("action")
-    density = any(values.dtype.kind == "f" for values in found.values())
-    ended = look.at("terminated", checks.flags)
-    mu = look.at("behavior_prob", checks.probabilities, density=density, positive=True)
-    pi = look.at("target_prob", checks.probabilities, density=density, positive=False)
-    found |= {
-        **look.numbers("observation"),
-        **look.numbers("next_observation", np.zeros(n, bool) if ended is None else ~ended),
-        **(look.tried(_sparse, "", raw, schema, n) or {}),
-        **(look.tried(_sparse, "next_", raw, schema, n) or {}),
-        "terminated": ended,
-        "truncated": look.at("truncated", checks.flags),
-        "reward": np.zeros(n) if schema.reward is None else look.at("reward", checks.column),
-        "step": look.at("step", checks.steps),
-        "behavior_prob": mu,
-        "target_prob": pi,
-        "ratio": look.at("ratio", checks.ratios, mu=mu, pi=pi, mu_name=schema.behavior_prob),
-        "episode": look.ids("episode"),
-        "group": look.ids("group"),
-    }
-    look.tell(told)
-    return pa.table({role: _arrow(values) for role, values in found.items() if values is not None})
+    problems: list[Exception] = []
 
-
-class _Look:
-    """A look at columns that goes on after one that is wrong, so that all problems are told at once."""
-
-    def __init__(self, raw: Raw, schema: Schema, n: int) -> None:
-        self.raw, self.schema, self.n = raw, schema, n
-        self.problems: list[Exception] = []
-
-    def tried(self, check: Callable[..., Any], *args: Any, **how: Any) -> Any:
-        """The result of a check; None if it finds something wrong, which is kept for `tell`."""
+    def tried(check: Callable[..., Any], *args: Any, **how: Any) -> Any:
+        """The result of a check; what it finds wrong is kept, so that all problems are told at once."""
         try:
             return check(*args, **how)
         except (ValueError, TypeError) as problem:
-            self.problems.append(problem)
+            problems.append(problem)
             return None
 
-    def at(self, role: str, check: Callable[..., Any], **how: Any) -> Any:
+    def at(role: str, check: Callable[..., Any], **how: Any) -> Any:
         """The result of a check on the column of a role; the check gets None if there is no such column."""
-        name = getattr(self.schema, role)
-        values = None if name is None else self.tried(array_of, name, self.raw[name])
-        return None if values is None and name is not None else self.tried(check, name or role, values, self.n, **how)
+        name = getattr(schema, role)
+        return tried(lambda: check(name or role, None if name is None else array_of(name, raw[name]), n, **how))
 
-    def ids(self, role: str) -> Any:
-        name = getattr(self.schema, role)
-        return None if name is None else self.tried(ids_of, name, self.raw[name], self.n)
-
-    def numbers(self, role: str, where: Array | None = None) -> dict[str, Array]:
+    def numbers(role: str, where: Array | None = None) -> dict[str, Any]:
         """Columns of numbers, or of lists of numbers, finite in the rows `where`."""
-        names = enumerate(getattr(self.schema, role))
-        found = {f"{role} {j}": self.tried(_numbers, name, self.raw[name], self.n, where) for j, name in names}
-        return {column: values for column, values in found.items() if values is not None}
 
-    def tell(self, most: int) -> None:
-        """Raise the problems that were found, as one error."""
-        if len(self.problems) == 1:
-            raise self.problems[0] from None
-        if self.problems:
-            told = [str(problem) for problem in self.problems[:most]]
-            more = [f"{len(self.problems) - most:,} more columns are wrong."] if len(self.problems) > most else []
-            raise ValueError(" ".join([*told, *more]))
+        def clean(name: str) -> Array:
+            values = checks.rows(name, raw[name])
+            checks.length(name, values, n)
+            checks.finite(name, values, where)
+            return values[:, 0] if values.shape[1] == 1 else values
+
+        return {f"{role} {j}": tried(clean, name) for j, name in enumerate(getattr(schema, role))}
+
+    ids = {role: name for role in ("episode", "group") if (name := getattr(schema, role)) is not None}
+    found = numbers("action")
+    density = any(values is not None and values.dtype.kind == "f" for values in found.values())
+    ended = at("terminated", checks.flags)
+    mu = at("behavior_prob", checks.probabilities, density=density, positive=True)
+    pi = at("target_prob", checks.probabilities, density=density, positive=False)
+    found |= {
+        **numbers("observation"),
+        **numbers("next_observation", np.zeros(n, bool) if ended is None else ~ended),
+        **(tried(_sparse, "", raw, schema, n) or {}),
+        **(tried(_sparse, "next_", raw, schema, n) or {}),
+        "terminated": ended,
+        "truncated": at("truncated", checks.flags),
+        "reward": np.zeros(n) if schema.reward is None else at("reward", checks.column),
+        "step": at("step", checks.steps),
+        "behavior_prob": mu,
+        "target_prob": pi,
+        "ratio": at("ratio", checks.ratios, mu=mu, pi=pi, mu_name=schema.behavior_prob),
+        **{role: tried(ids_of, name, raw[name], n) for role, name in ids.items()},
+    }
+    if len(problems) == 1:
+        raise problems[0] from None
+    if problems:
+        more = [f"{len(problems) - told:,} more columns are wrong."] if len(problems) > told else []
+        raise ValueError(" ".join([*map(str, problems[:told]), *more]))
+    return pa.table({role: _arrow(values) for role, values in found.items() if values is not None})
 
 
 def _arrow(values: Any) -> Any:
@@ -190,13 +192,6 @@ def _arrow(values: Any) -> Any:
     return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(values).ravel()), values.shape[1])
 
 
-def _numbers(name: str, column: Any, n: int, where: Array | None) -> Array:
-    values = checks.rows(name, column)
-    checks.length(name, values, n)
-    checks.finite(name, values, where)
-    return values[:, 0] if values.shape[1] == 1 else values
-
-
 def _sparse(prefix: str, raw: Raw, schema: Schema, n: int) -> dict[str, Any]:
     """Sparse rows, or with the prefix "next_" their successors, as lists, folded into buckets where these are given."""
     indices, values = getattr(schema, f"{prefix}indices"), getattr(schema, f"{prefix}values")
@@ -206,7 +201,14 @@ def _sparse(prefix: str, raw: Raw, schema: Schema, n: int) -> dict[str, Any]:
         return {}
     offsets, places = lists_of(indices, raw[indices], "iu")
     checks.length(indices, offsets[1:], n)
-    _refuse_outside(indices, offsets, places, schema)
+    most = schema.n_features or (2**63 if schema.buckets else WIDEST)
+    outside = (places < 0) | (places >= most)
+    if outside.any():
+        row = int(np.searchsorted(offsets, np.argmax(outside), side="right")) - 1
+        raise ValueError(
+            f"`{indices}` has an index outside 0 … {most - 1:,} in row {nth(row)}: hash the features to that range, or "
+            "give `n_features` or `buckets` (`--n-features`, `--buckets`)."
+        )
     places = places % schema.buckets if schema.buckets is not None else places
     lists = {f"{prefix}indices": list_column(offsets, places.astype(np.int32))}
     if values is not None:
@@ -223,19 +225,6 @@ def list_column(offsets: Array, entries: Array) -> Any:
     return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32, copy=False)), pa.array(entries))
 
 
-def _refuse_outside(name: str, offsets: Array, places: Array, schema: Schema) -> None:
-    most = schema.n_features or (2**63 if schema.buckets else WIDEST)
-    unsigned = places.view(f"u{places.itemsize}")  # a negative index is a large unsigned one
-    limit = most if places.dtype.kind == "u" else min(most, 2 ** (8 * places.itemsize - 1))
-    if unsigned.max(initial=0) < limit:
-        return
-    row = int(np.searchsorted(offsets, np.argmax(unsigned >= limit), side="right")) - 1
-    raise ValueError(
-        f"`{name}` has an index outside 0 … {most - 1:,} in row {nth(row)}: hash the features to that range, or give "
-        "`n_features` or `buckets` (`--n-features`, `--buckets`)."
-    )
-
-
 def raw_columns(source: Any) -> Iterator[dict[str, Array]]:
     """All columns of a source as unchecked arrays, a batch of rows at a time."""
     for _, open_part in _parts([source], MAX_BYTES):
@@ -248,10 +237,8 @@ def _parts(sources: Sequence[Any], max_bytes: int) -> list[tuple[Path | None, Ca
     """The files of the sources, and sources that are no files, each with a function that opens it."""
     parts: list[tuple[Path | None, Callable[[], Opened]]] = []
     for source in sources:
-        found = files_of(source)
-        parts += [(path, lambda path=path: _open_file(path, max_bytes)) for path in found]  # type: ignore[misc]
-        if not found:
-            parts.append((None, lambda source=source: _open_other(source)))  # type: ignore[misc]
+        found = [(path, partial(_open_file, path, max_bytes)) for path in files_of(source)]
+        parts += found or [(None, partial(_open_other, source))]
     return parts
 
 
@@ -267,30 +254,22 @@ def _open_other(source: Any) -> Opened:
     if hasattr(source, "iloc"):  # of pandas: a stream would convert the columns that nobody asked for
         check_names([str(name) for name in source.columns])
         columns = {str(name): source[name] for name in source.columns}
-        return _mapping(_levels(source.index, columns) | columns)
+        # The levels of the index that have a name: `groupby` and `set_index` put episodes and steps there.
+        named = {
+            str(name): k for k, name in enumerate(source.index.names) if name is not None and str(name) not in columns
+        }
+        return _mapping({name: source.index.get_level_values(k) for name, k in named.items()} | columns)
     if hasattr(source, "__arrow_c_stream__"):
-        reader = _reader(source)
+        try:
+            reader = pa.RecordBatchReader.from_stream(source)
+        except pa.ArrowException as error:  # a type that Arrow does not know
+            said = f"The {type(source).__name__} is not readable as Arrow ({reason(error)})"
+            raise ValueError(f"{said}: change the types of its columns to usual numbers and texts.") from None
         return _stream(reader.schema.names, reader)
     raise TypeError(
         f"A {type(source).__name__} is not a source of transitions: pass a path, a frame, a mapping of arrays, what "
         "speaks Arrow or a Minari dataset, or make a log of arrays with `Transitions.from_arrays`."
     )
-
-
-def _reader(source: Any) -> Any:
-    """The Arrow stream of a source; a type that Arrow does not know is named in one sentence."""
-    try:
-        return pa.RecordBatchReader.from_stream(source)
-    except pa.ArrowException as error:
-        kind = type(source).__name__
-        said = f"The {kind} is not readable as Arrow ({reason(error)})"
-        raise ValueError(f"{said}: change the types of its columns to usual numbers and texts.") from None
-
-
-def _levels(index: Any, columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The levels of a frame's index that have a name: `groupby` and `set_index` put episodes and steps there."""
-    named = {str(name): level for level, name in enumerate(index.names) if name is not None}
-    return {name: index.get_level_values(level) for name, level in named.items() if name not in columns}
 
 
 def _mapping(columns: Mapping[str, Any]) -> Opened:
@@ -311,31 +290,24 @@ def _stream(names: Sequence[str], batches: Any) -> Opened:
             for batch in batches:
                 yield from files.sliced(batch, columns, rows)
 
-    return Opened(list(names), slices)
-
-
-def _names(paths: Sequence[Path | None]) -> list[str]:
-    """The name of every part of a source in an error: that of the file, its path where two have the same name."""
-    distinct_names = len({path.name for path in paths if path is not None}) == len(paths)
-    return [str(path.name if path and distinct_names else path or f"part {i}") for i, path in enumerate(paths)]
-
-
-def _refuse_missing(names: Sequence[str], schema: Schema) -> None:
-    known = set(names)
-    absent = next((name for name in schema.used() if name not in known), None)
-    if absent is not None:
-        raise ValueError(f"`{absent}` is missing from a later part of the source: give every part the same columns.")
+    return Opened(list(names), slices, close=batches.close)
 
 
 def _refuse_another_width(table: pa.Table, first: pa.Table, schema: Schema) -> None:
     for name in table.column_names:
         width, before = (getattr(t.schema.field(name).type, "list_size", 1) for t in (table, first))
         if width != before:
-            role, _, j = name.rpartition(" ")
             raise ValueError(
-                f"`{getattr(schema, role)[int(j)]}` has {width} numbers from row {nth(0)} on, but {before} before: "
+                f"`{source_name(schema, name)}` has {width} numbers from row {nth(0)} on, but {before} before: "
                 "give every row the same length."
             )
+
+
+def source_name(schema: Schema, column: str) -> str | None:
+    """The name in the source of a column of a checked table, such as "observation 3"; None if it is not from there."""
+    role, _, j = column.rpartition(" ")
+    named: Any = getattr(schema, role)[int(j)] if role else getattr(schema, column)
+    return named
 
 
 def _joined_actions(
@@ -356,36 +328,25 @@ def _joined_actions(
     return union, {path: codes_in(union, names) for path, names in named.items() if names != union}
 
 
-def _learnt_alike(notes: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The record of what `prepare` learnt, if all sources were read in the same way; else nothing."""
-    first = notes[0].get("learnt") or {}
-    same = all((some.get("learnt") or {}).get("columns") == first.get("columns") for some in notes)
-    return dict(first) if same else {}
-
-
 def extent(source: Any, **columns: Any) -> tuple[int, int]:
     """The number of rows and of observed numbers in each: an estimate for a text, 0 if only reading would tell."""
-    paths = files_of(source)
-    known = [_rows_in(path) for path in paths]
-    if not paths or None in known:
+    known, paths = 0, files_of(source)
+    for path in paths:
+        ending = path.suffix.lower()
+        if ending in files.PARQUET:
+            known += int(files.footer_of(path).num_rows)
+        elif FILES.get(ending) in (open_csv, open_jsonl):
+            with path.open("rb") as file:
+                head = file.read(HEAD)
+            known += path.stat().st_size * head.count(b"\n") // max(len(head), 1)
+        else:
+            return 0, 0
+    if not paths:
         return 0, 0
     log = Log(source, batch_rows=3, **columns)
     row = next(iter(log))
-    return sum(filter(None, known)), log.schema.buckets or sum(
-        getattr(field.type, "list_size", 1) for field in row.schema if field.name.startswith("observation ")
-    )
-
-
-def _rows_in(path: Path) -> int | None:
-    """Rows of a file: by the footer of a Parquet file, or by the first lines of a text."""
-    ending = path.suffix.lower()
-    if ending in files.PARQUET:
-        return int(files.footer_of(path).num_rows)
-    if FILES.get(ending) not in (open_csv, open_jsonl):
-        return None
-    with path.open("rb") as file:
-        head = file.read(HEAD)
-    return path.stat().st_size * head.count(b"\n") // max(len(head), 1)
+    observed = [field.type for field in row.schema if field.name.startswith("observation ")]
+    return known, log.schema.buckets or sum(getattr(kind, "list_size", 1) for kind in observed)
 
 
 def files_of(source: Any) -> list[Path]:
@@ -441,7 +402,14 @@ def open_sqlite(source: str) -> Opened:
 
     DuckDB and other databases need nothing here: whatever has `__arrow_c_stream__` is a source.
     """
-    path, query = _asked(source)
+    file, _, asked = source.removeprefix("sqlite:").partition("?")
+    kind, equals, text = asked.partition("=")
+    if kind not in ("table", "sql") or not equals or not text.strip():
+        raise ValueError(f"{show(source)} must look like sqlite:file.db?table=NAME or sqlite:file.db?sql=SELECT ….")
+    path, quoted = Path(file), text.replace('"', '""')
+    if not path.is_file():
+        raise FileNotFoundError(f"{file} does not exist: check the path.")
+    query = text if kind == "sql" else f'SELECT * FROM "{quoted}"'
     with _connected(path) as connection, closing(connection.execute(query)) as cursor:
         names = [column[0] for column in cursor.description or ()]
     check_names(names)
@@ -455,27 +423,15 @@ def open_sqlite(source: str) -> Opened:
     return Opened(names, batches)
 
 
-def _asked(source: str) -> tuple[Path, str]:
-    name, _, asked = source.removeprefix("sqlite:").partition("?")
-    kind, equals, text = asked.partition("=")
-    if kind not in ("table", "sql") or not equals or not text.strip():
-        raise ValueError(f"{show(source)} must look like sqlite:file.db?table=NAME or sqlite:file.db?sql=SELECT ….")
-    if not Path(name).is_file():
-        raise FileNotFoundError(f"{name} does not exist: check the path.")
-    quoted = text.replace('"', '""')
-    return Path(name), text if kind == "sql" else f'SELECT * FROM "{quoted}"'
-
-
-def _allowed(action: int, *_: Any) -> int:
-    return sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY
-
-
 @contextmanager
 def _connected(path: Path) -> Iterator[Any]:
     """A connection that can only read. Errors of SQLite become one sentence."""
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
-            connection.set_authorizer(_allowed)  # read-only mode alone would still allow ATTACH of another file
+            # Read-only mode alone would still allow ATTACH of another file.
+            connection.set_authorizer(
+                lambda action, *_: sqlite3.SQLITE_OK if action in READING else sqlite3.SQLITE_DENY
+            )
             yield connection
     except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError) as error:
         raise ValueError(f"{path.name} cannot be asked that ({reason(error)}): check the table or the query.") from None

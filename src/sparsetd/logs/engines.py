@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, partial
@@ -64,7 +64,6 @@ def reduced(
     args: Sequence[Any] = (),
     *,
     along: Sequence[Sequence[Any]] | None = None,
-    listed: bool = False,
     opened: Callable[[Transitions], Any] | None = None,
     engine: Engine | None = None,
     folder: str | Path | None = None,
@@ -80,8 +79,6 @@ def reduced(
         Further arguments of `f`.
     along : sequence, optional
         Arguments of each shard, which come before `args`.
-    listed : bool
-        The list of the shards' results in place of their sum.
     opened : callable, optional
         What `f` gets in place of the `Transitions` themselves: `opened` of them.
     engine : Engine, optional
@@ -91,47 +88,34 @@ def reduced(
     """
     tasks = list(zip(shards, [()] * len(shards) if along is None else along, strict=True))
     Cache(folder, tidy=True)
-    work = partial(worked, f, tuple(args), opened, listed, None if folder is None else str(folder))
+    work = partial(worked, f, tuple(args), opened, None if folder is None else str(folder))
     if len(tasks) == 1:
         return work(tasks[0])
     return (engine or Serial()).reduce(work, tasks)
 
 
-def worked(
-    f: Callable[..., Any], args: tuple[Any, ...], opened: Any, listed: bool, folder: str | None, task: Task
-) -> Any:
+def worked(f: Callable[..., Any], args: tuple[Any, ...], opened: Any, folder: str | None, task: Task) -> Any:
     """The result of one shard, from the folder if it is there."""
     shard, own = task
     kept = Cache(folder if shard.digest else None)
-    with _libraries().limit(limits=1, user_api="blas") if shard.digest else nullcontext():
-        get = _rows_of(shard, opened)
-        key = "" if kept.folder is None else _key(shard, opened, get, (f, own, args))
-        result = kept.get(key, _classes((f, args)))
-        if result is None:
-            result = f(get(), *own, *args)
-            kept.put(key, result)
-    return [result] if listed else result
-
-
-def _rows_of(shard: Shard, opened: Any) -> Callable[[], Any]:
-    """A function that reads the shard at its first call and remembers the result."""
 
     @cache
-    def get() -> Any:
+    def rows() -> Any:
         log = shard.read()
         return log if opened is None else opened(log)
 
-    return get
-
-
-def _key(shard: Shard, opened: Any, get: Callable[[], Any], asked: Any) -> str:
-    """The key of a shard's result.
-
-    Files are known by their digests and settings by their values. If `opened` holds a policy or a feature map of the
-    user's, the key contains the rows that come out of it: only computing them again tells whether they are the same.
-    """
-    source = shard.digest, sorted(shard.columns.items(), key=str), shard.part
-    return key_of(*((source, _named(opened)) if _is_plain(opened) else (get(),)), _named(asked))
+    with _libraries().limit(limits=1, user_api="blas") if shard.digest else nullcontext():
+        key = ""
+        if kept.folder is not None:
+            # Files are known by their digests and settings by their values. If `opened` holds a policy or a feature
+            # map of the user's, only the rows that come out of it tell whether they are the same.
+            source = shard.digest, sorted(shard.columns.items(), key=str), shard.part, _named(opened)
+            key = key_of(source if _is_plain(opened) else rows(), _named((f, own, args)))
+        result = kept.get(key, _classes((f, args)))
+        if result is None:
+            result = f(rows(), *own, *args)
+            kept.put(key, result)
+    return result
 
 
 def by_worker(work: Work, task: Task) -> Any:
@@ -179,17 +163,11 @@ def _is_plain(value: Any) -> bool:
 
 
 def _classes(functions: Any) -> set[type]:
-    """The classes that the modules of these functions know: what a result may be made of."""
-    modules = {inspect.getmodule(f) for f in _routines(functions)}
-    return {cls for module in modules for _, cls in inspect.getmembers(module, inspect.isclass)}
-
-
-def _routines(value: Any) -> Iterator[Any]:
-    """The functions in a nest of tuples."""
-    if isinstance(value, tuple):
-        yield from (found for entry in value for found in _routines(entry))
-    elif inspect.isroutine(value):
-        yield value
+    """The classes that the modules of the functions in a nest of tuples know: what a result may be made of."""
+    if isinstance(functions, tuple):
+        return set[type]().union(*map(_classes, functions))
+    members = inspect.getmembers(inspect.getmodule(functions), inspect.isclass) if inspect.isroutine(functions) else ()
+    return {cls for _, cls in members}
 
 
 def tree(values: Iterable[Any], add: Callable[[Any, Any], Any] = operator.add) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,18 +11,21 @@ from typing import Any
 import numpy as np
 
 from sparsetd.logs.checks import Array, ids_of, numbers, objects, reason
-from sparsetd.logs.files import Opened, Raw
+from sparsetd.logs.files import Opened, Raw, portions
 from sparsetd.logs.policy import Policy, action_probabilities, chosen
 from sparsetd.logs.transitions import Transitions, concatenate
+
+PROBABILITIES = ("behavior_prob", "target_prob", "ratio")
+STEP = ["observation", "action", "reward", "next_observation", "terminated", "truncated", "behavior_prob", "start"]
 
 
 @dataclass
 class _Log:
     """Rows of one environment, with the number of steps and episodes it still owes."""
 
-    steps: float
-    episodes: float
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    steps: int
+    episodes: int
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
     fresh: bool = True
 
     @property
@@ -29,17 +33,16 @@ class _Log:
         return self.steps <= 0 or self.episodes <= 0
 
     def add(self, s: Array, a: Any, reward: Any, successor: Array, terminated: Any, truncated: Any, mu: float) -> None:
-        row = {"observation": s, "action": int(a), "reward": float(reward), "next_observation": successor}
-        row |= {"terminated": bool(terminated), "truncated": bool(truncated), "behavior_prob": mu, "start": self.fresh}
-        self.rows.append(row)
-        self.fresh = bool(terminated or truncated)
+        ends = bool(terminated), bool(truncated)
+        self.rows.append((s, int(a), float(reward), successor, *ends, mu, self.fresh))
+        self.fresh = any(ends)
         self.steps -= 1
         self.episodes -= self.fresh
 
     def transitions(self, names: tuple[str, ...] | None) -> Transitions:
-        last = self.rows[-1]
-        last["truncated"] |= not last["terminated"]  # recording stopped here, but the episode was not over
-        columns = {name: np.array([row[name] for row in self.rows]) for name in self.rows[0]}
+        columns = {name: np.array(values) for name, values in zip(STEP, zip(*self.rows, strict=True), strict=True)}
+        # Recording may have stopped before the episode was over.
+        columns["truncated"][-1] |= not columns["terminated"][-1]
         return Transitions.from_arrays(**columns, names=names)
 
 
@@ -95,47 +98,33 @@ def collect(
     for name, count in (("n_steps", n_steps), ("n_episodes", n_episodes)):
         if count is not None and count < 1:
             raise ValueError(f"`{name}` must be at least 1, but it is {count}: ask for some data.")
-    generator = np.random.default_rng(rng)
-    if hasattr(env, "num_envs"):
-        logs = _run_vector(env, policy, generator, _shares(n_steps, n_episodes, env.num_envs))
-    else:
-        logs = [_run_single(env, policy, generator, _shares(n_steps, n_episodes, 1)[0])]
+    n = getattr(env, "num_envs", 1)
+    steps, episodes = (sys.maxsize if total is None else total for total in (n_steps, n_episodes))
+    logs = [_Log(steps // n + (i < steps % n), episodes // n + (i < episodes % n)) for i in range(n)]
+    _run(env, policy, np.random.default_rng(rng), logs)
     rows = concatenate([log.transitions(names) for log in logs if log.rows])
     return rows if target is None else rows.with_target(target)
 
 
-def _shares(n_steps: int | None, n_episodes: int | None, n: int) -> list[_Log]:
-    def share(total: int | None, i: int) -> float:
-        return np.inf if total is None else total // n + (i < total % n)
-
-    return [_Log(share(n_steps, i), share(n_episodes, i)) for i in range(n)]
-
-
-def _run_single(env: Any, policy: Policy, rng: np.random.Generator, log: _Log) -> _Log:
-    first = _first_action(env.action_space)
-    flat = _flattener(env.observation_space)
-    s = flat(env.reset(seed=_seed(rng))[0])
-    while not log.done:
-        (a,), (mu,) = _draw(policy, s[None], rng)
-        obs, reward, terminated, truncated, _ = env.step(int(a) + first)
-        successor = flat(obs)
-        log.add(s, a, reward, successor, terminated, truncated, mu)
-        s = flat(env.reset()[0]) if log.fresh and not log.done else successor
-    return log
-
-
-def _run_vector(env: Any, policy: Policy, rng: np.random.Generator, logs: list[_Log]) -> list[_Log]:
-    mode = _autoreset_mode(env)
-    first = _first_action(env.single_action_space)
-    flat = _flattener(env.single_observation_space)
-    batch = _batch_flattener(env, flat)
-    s = batch(env.reset(seed=_seed(rng))[0])
-    resetting = np.zeros(env.num_envs, dtype=bool)
+def _run(env: Any, policy: Policy, rng: np.random.Generator, logs: list[_Log]) -> None:
+    """Step through a vector environment, or a single one as a vector of one that is reset here, and fill the logs."""
+    vector = hasattr(env, "num_envs")
+    space = env.single_action_space if vector else env.action_space
+    if not hasattr(space, "n") or not hasattr(space, "start"):
+        raise TypeError(f"`env` must have a Discrete action space, not {space}: wrap it to discretise the actions.")
+    # Without a name it is what Gymnasium 1.0 did before the modes had names.
+    mode = env.metadata.get("autoreset_mode", "NEXT_STEP") if vector else "DISABLED"
+    mode = str(getattr(mode, "name", mode)).upper()
+    flat, observed = _flatteners(env)
+    s = observed(env.reset(seed=int(rng.integers(2**31)))[0])
+    resetting = np.zeros(len(logs), dtype=bool)
     while not all(log.done for log in logs):
         a, mu = _draw(policy, s, rng)
-        obs, reward, terminated, truncated, info = env.step(a.astype(env.action_space.dtype) + first)
+        chosen_actions = a.astype(env.action_space.dtype) if vector else int(a[0])
+        obs, *outcome, info = env.step(chosen_actions + int(space.start))
+        reward, terminated, truncated = map(np.atleast_1d, outcome)
         over = np.logical_or(terminated, truncated)
-        after = batch(obs)
+        after = observed(obs)
         successor = after.copy()
         if mode == "SAME_STEP":
             for i in np.flatnonzero(over):
@@ -143,10 +132,9 @@ def _run_vector(env: Any, policy: Policy, rng: np.random.Generator, logs: list[_
         for j, log in enumerate(logs):
             if not (log.done or resetting[j]):
                 log.add(s[j], a[j], reward[j], successor[j], terminated[j], truncated[j], mu[j])
-        if mode == "DISABLED" and over.any():
-            after = batch(env.reset(options={"reset_mask": over})[0])
+        if mode == "DISABLED" and over.any() and not all(log.done for log in logs):
+            after = observed(env.reset(**({"options": {"reset_mask": over}} if vector else {}))[0])
         s, resetting = after, over & ~resetting & (mode == "NEXT_STEP")
-    return logs
 
 
 def _draw(policy: Policy, s: Array, rng: np.random.Generator) -> tuple[Array, Array]:
@@ -158,37 +146,26 @@ def _draw(policy: Policy, s: Array, rng: np.random.Generator) -> tuple[Array, Ar
     return a, chosen(table, a)
 
 
-def _seed(rng: np.random.Generator) -> int:
-    return int(rng.integers(2**31))
+def _flatteners(env: Any) -> tuple[Any, Any]:
+    """Functions from one observation to a vector, and from what the environment returns to one row per environment.
 
+    Numbers and arrays stay as they are; dictionaries and tuples are flattened by Gymnasium.
+    """
+    vector = hasattr(env, "num_envs")
+    space = env.single_observation_space if vector else env.observation_space
+    nested = type(space).__name__ in ("Dict", "Tuple", "Sequence", "Graph", "OneOf", "Text")
 
-def _first_action(space: Any) -> int:
-    if not hasattr(space, "n") or not hasattr(space, "start"):
-        raise TypeError(f"`env` must have a Discrete action space, not {space}: wrap it to discretise the actions.")
-    return int(space.start)
-
-
-def _autoreset_mode(env: Any) -> str:
-    mode = env.metadata.get("autoreset_mode", "NEXT_STEP")  # what Gymnasium 1.0 did before the modes had names
-    return str(getattr(mode, "name", mode)).upper()
-
-
-def _flattener(space: Any) -> Any:
-    """Observation → vector: numbers and arrays as they are, dictionaries and tuples flattened by Gymnasium."""
-    if space is not None and type(space).__name__ in ("Dict", "Tuple", "Sequence", "Graph", "OneOf", "Text"):
+    if nested or vector:  # what merely looks like a single environment of Gymnasium's needs nothing of it
         from gymnasium.spaces.utils import flatten
+        from gymnasium.vector.utils import iterate
 
-        return lambda obs: np.asarray(flatten(space, obs)).reshape(-1)
-    return lambda obs: np.asarray(obs).reshape(-1)
+    def flat(obs: Any) -> Array:
+        return np.asarray(flatten(space, obs) if nested else obs).reshape(-1)
 
+    def observed(obs: Any) -> Array:
+        return np.stack([flat(one) for one in (iterate(env.observation_space, obs) if vector else [obs])])
 
-def _batch_flattener(env: Any, flat: Any) -> Any:
-    from gymnasium.vector.utils import iterate
-
-    return lambda obs: np.stack([flat(one) for one in iterate(env.observation_space, obs)])
-
-
-PROBABILITIES = ("behavior_prob", "target_prob", "ratio")
+    return flat, observed
 
 
 def open_minari(dataset: Any) -> Opened:
@@ -209,22 +186,19 @@ def open_minari(dataset: Any) -> Opened:
 
 def _chunks(dataset: Any, batch_rows: int) -> Iterator[dict[str, Array]]:
     """Groups of whole episodes with about so many rows."""
-    pending: list[dict[str, Array]] = []
+    for group in portions(_alike(dataset), lambda columns: len(columns["reward"]), batch_rows):
+        yield {name: np.concatenate([columns[name] for columns in group]) for name in group[0]}
+
+
+def _alike(dataset: Any) -> Iterator[dict[str, Array]]:
+    """The columns of every episode that has a step; they are those of the first such episode, or it is refused."""
     first: dict[str, Array] = {}
-    size = 0
     for number, episode in enumerate(_episodes(dataset)):
         columns = _columns(number, episode)
-        if not columns:  # an episode without a step
-            continue
         first = first or columns
-        _refuse_other_shapes(number, columns, first)
-        pending.append(columns)
-        size += len(columns["reward"])
-        if size >= batch_rows:
-            yield _join(pending)
-            pending, size = [], 0
-    if pending:
-        yield _join(pending)
+        if columns:
+            _refuse_other_shapes(number, columns, first)
+            yield {name: columns[name] for name in first}
 
 
 def _episodes(dataset: Any) -> Iterator[Any]:
@@ -301,8 +275,3 @@ def _refuse_other_shapes(number: int, columns: dict[str, Array], first: dict[str
     own, before = (ids_of("episode", some["episode"], len(some["episode"])).type for some in (columns, first))
     if own != before:
         raise ValueError(f"Episode {number} has another kind of id than episode 0: give all numbers, or all text.")
-
-
-def _join(episodes: list[dict[str, Array]]) -> dict[str, Array]:
-    names = [name for name in episodes[0] if all(name in episode for episode in episodes)]
-    return {name: np.concatenate([episode[name] for episode in episodes]) for name in names}

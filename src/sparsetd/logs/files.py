@@ -12,11 +12,11 @@ import json
 import math
 import os
 import zipfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,7 @@ MOST_WALKED = 2**24  # bytes of a file whose pages are looked at: a page claims 
 TAIL = 8  # bytes after the footer of a Parquet file: its length and a magic word
 LONGEST_HEADER = 2**14  # of an array in an .npz archive; NumPy itself reads no more than 10,000 bytes
 
+T = TypeVar("T")
 Raw = Mapping[str, Any]  # columns of some rows by name: Arrow's, or arrays and lists
 
 
@@ -53,6 +54,7 @@ class Opened:
     names: Sequence[str]
     batches: Callable[[Sequence[str], int, Sequence[str]], Generator[Raw]]
     notes: Mapping[str, Any] = field(default_factory=dict)  # see `notes_of`
+    close: Callable[[], None] = lambda: None  # gives up a source whose rows are not wanted after all
 
 
 @contextmanager
@@ -74,8 +76,11 @@ def open_parquet(path: Path) -> Opened:
     with readable(path.name, "Parquet"):
         source = pa.OSFile(os.fsencode(path))
         metadata = pq.read_metadata(source)
+        # A file may hold a long text once and refer to it in a million rows; memory must do the same.
+        leaves = (metadata.schema.column(j) for j in range(metadata.num_columns))
+        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
         # Read in pieces: a column of a row group need not fit in memory, and fresh memory is slower than a copy.
-        how: dict[str, Any] = {"buffer_size": 2**20, "pre_buffer": False, "read_dictionary": _texts(metadata)}
+        how: dict[str, Any] = {"buffer_size": 2**20, "pre_buffer": False, "read_dictionary": texts}
         file = pq.ParquetFile(source, metadata=metadata, **how)
         check_names(file.schema_arrow.names)
 
@@ -108,27 +113,25 @@ def rows_of(path: Path, metadata: Any, most_rows: int) -> int:
     # pyarrow believes whichever number it needs, so a damaged footer must be found here.
     if sum(group.num_rows for group in groups) != metadata.num_rows:
         raise ValueError(f"{path.name} is not a readable Parquet file (its rows do not add up): write it again.")
-    has_lists = any(leaf.max_repetition_level for leaf in leaves)
-    entries = entries_of_lists(path) if has_lists else [0] * len(groups)
-    for group, listed in zip(groups, entries, strict=False):
-        size = max(group.total_byte_size, checks.NUMBER * listed)
-        if size > checks.MOST or (size > HARMLESS and size > SHRUNK * path.stat().st_size):
+    has_lists, in_file = any(leaf.max_repetition_level for leaf in leaves), path.stat().st_size
+    claims = _claims(path, in_file <= MOST_WALKED) if has_lists or in_file <= MOST_WALKED else [(0, 0)] * len(groups)
+    for group, (listed, _) in zip(groups, claims, strict=False):
+        size = max(group.total_byte_size, checks.NUMBER * listed if has_lists else 0)
+        if size > checks.MOST or (size > HARMLESS and size > SHRUNK * in_file):
             much = f"{size / 2**30:.1f} GiB in one row group, beyond {min(size, checks.MOST) / 2**30:.1f}"
             raise ValueError(f"{path.name} would unpack to {much}: write smaller ones.")
         widest = max(widest, size // max(group.num_rows, 1))
-    _refuse_large_pages(path)
+    page = max((page for _, page in claims), default=0)
+    if page > HARMLESS_PAGE and page > SHRUNK * in_file:
+        raise ValueError(
+            f"{path.name} would unpack to {page / 2**30:.1f} GiB in one page: it is damaged, write it again."
+        )
     return max(1, min(rows_at_once(most_rows, metadata.num_columns), checks.MOST // widest))
 
 
 def rows_at_once(most_rows: int, n_columns: int) -> int:
     """At most `most_rows` rows, fewer if there are so many columns that they would not fit."""
     return min(most_rows, max(3, checks.MOST // (checks.NUMBER * max(n_columns, 1))))
-
-
-def _texts(metadata: Any) -> list[str]:
-    """Columns of text. A file may hold a long text once and refer to it in a million rows; memory must do the same."""
-    leaves = (metadata.schema.column(j) for j in range(metadata.num_columns))
-    return [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
 
 
 def notes_of(path: Path) -> dict[str, Any]:
@@ -189,31 +192,45 @@ def raw_of(batch: Any, columns: Sequence[str]) -> Raw:
     return {name: batch.column(name) for name in columns}
 
 
-def entries_of_lists(path: Path) -> list[int]:
-    """The number of entries in all lists of every row group. A damaged file of a kilobyte may claim 2²⁸ of them.
+def portions(items: Iterable[T], size_of: Callable[[T], int], most: int) -> Iterator[list[T]]:
+    """The items in lists, each ended by the item with which it has reached a size."""
+    pending: list[T] = []
+    size = 0
+    for item in items:
+        pending.append(item)
+        size += size_of(item)
+        if size >= most:
+            yield pending
+            pending, size = [], 0
+    if pending:
+        yield pending
 
-    pyarrow would tell, but it ends the process where a damaged footer describes a column wrongly. So the footer is read
-    here, as Thrift's compact protocol writes it: a structure is a dictionary of its fields by number, a list a list.
+
+def _claims(path: Path, walk: bool) -> list[tuple[int, int]]:
+    """What every row group claims: the number of entries in its lists and, if one may `walk`, its largest page.
+
+    A damaged file of a kilobyte may claim 2²⁸ entries, and pyarrow makes room for what the header of a page claims
+    before it looks at the page. pyarrow would tell the number of entries, but it ends the process where a damaged
+    footer describes a column wrongly. So the footer is read here, as Thrift's compact protocol writes it: a structure
+    is a dictionary of its fields by number, a list a list.
     """
-    groups = _footer(path)[ROW_GROUPS]
-    with _damage_said(path):
-        return [sum(map(_entries, group[COLUMNS])) for group in groups]
-
-
-def _refuse_large_pages(path: Path) -> None:
-    """Refuse a small file with a page that claims to unpack to very much more than the file.
-
-    pyarrow makes room for what the header of a page claims before it looks at the page.
-    """
-    size = path.stat().st_size
-    if size > MOST_WALKED:
-        return
-    with _damage_said(path, "the header of a page"), path.open("rb") as file:
-        for group in _footer(path)[ROW_GROUPS]:
-            claimed = max((most for column in group[COLUMNS] for most in _pages(file, column[ABOUT], size)), default=0)
-            if claimed > HARMLESS_PAGE and claimed > SHRUNK * size:
-                much = f"{claimed / 2**30:.1f} GiB in one page"
-                raise ValueError(f"{path.name} would unpack to {much}: it is damaged, write it again.")
+    where, claims = "its footer", []
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, io.SEEK_END)
+            file.seek(max(size - TAIL, 0))
+            length = int.from_bytes(file.read(4), "little")
+            file.seek(max(size - TAIL - length, 0))
+            groups = _structure(io.BytesIO(file.read(min(length, size))))[ROW_GROUPS]
+            columns = [[column[ABOUT] for column in group[COLUMNS]] for group in groups]
+            listed = [sum(int(c[N_VALUES]) for c in group if len(c[PATH]) > 1) for group in columns]
+            where = "the header of a page"
+            for entries, group in zip(listed, columns, strict=True):
+                pages = [page for column in group for page in _pages(file, column, size)] if walk else []
+                claims.append((entries, max(pages, default=0)))
+    except (EOFError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+        raise ValueError(f"{path.name} is not a readable Parquet file ({where} is damaged): write it again.") from None
+    return claims
 
 
 def _pages(file: BinaryIO, about: dict[int, Any], size: int) -> Iterator[int]:
@@ -229,30 +246,6 @@ def _pages(file: BinaryIO, about: dict[int, Any], size: int) -> Iterator[int]:
         if at > size:  # pyarrow would make room for bytes that the file does not have
             raise EOFError
         yield page[UNPACKED]
-
-
-def _footer(path: Path) -> dict[int, Any]:
-    with path.open("rb") as file:
-        size = file.seek(0, io.SEEK_END)
-        file.seek(max(size - TAIL, 0))
-        length = int.from_bytes(file.read(4), "little")
-        file.seek(max(size - TAIL - length, 0))
-        footer = io.BytesIO(file.read(min(length, size)))
-    with _damage_said(path):
-        return _structure(footer)
-
-
-@contextmanager
-def _damage_said(path: Path, where: str = "its footer") -> Iterator[None]:
-    try:
-        yield
-    except (EOFError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-        raise ValueError(f"{path.name} is not a readable Parquet file ({where} is damaged): write it again.") from None
-
-
-def _entries(column: dict[int, Any]) -> int:
-    about = column[ABOUT]
-    return int(about[N_VALUES]) if len(about[PATH]) > 1 else 0
 
 
 def _structure(data: BinaryIO) -> dict[int, Any]:

@@ -113,7 +113,12 @@ def shares(
     else:
         known = names if names is None or wanted is None else list(wanted)
         answer = policy(named(rows, known)) if callable(policy) else policy
-        table = _numbers(_spelt_out(answer, action_names, n_actions, name), name)
+        answer = _spelt_out(answer, action_names, n_actions, name)
+        try:
+            table = np.asarray(answer, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            said = f"`{name}` must return numbers, but its answer is not an array of them ({reason(error)})"
+            raise ValueError(f"{said}: return one row of action probabilities per observation.") from None
     if table.ndim != 2 or len(table) != n:
         raise ValueError(
             f"`{name}` must map {n} observations to shape ({n}, n_actions), but it returned shape {table.shape}: "
@@ -173,16 +178,6 @@ def _spelt_out(answer: Any, action_names: Sequence[str] | None, n_actions: int, 
 def is_whole(values: Array) -> bool:
     """Return whether all numbers are whole. 1.0 counts, since actions are often stored as floats."""
     return bool(np.isfinite(values).all() and (values == np.rint(values)).all())
-
-
-def _numbers(answer: Any, name: str) -> Array:
-    try:
-        return np.asarray(answer, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"`{name}` must return numbers, but its answer is not an array of them ({reason(error)}): "
-            "return one row of action probabilities per observation."
-        ) from None
 
 
 def discrete(action: Array | None, n_actions: int, name: str = "policy") -> Array:

@@ -25,6 +25,7 @@ from sparsetd.logs.transitions import Transitions
 T = TypeVar("T")
 ORDER = ("episode", "step", "terminated", "truncated")  # the columns that say which row may follow which
 OBSERVED = ("observation ", "next_observation ", "indices", "values", "next_indices", "next_values")
+TEXTS = pa.dictionary(pa.int32(), pa.string())  # the type of ids that are no numbers
 AT_ONCE = 4096  # rows of a matrix that are filled column by column: so many stay in the cache meanwhile
 
 
@@ -83,7 +84,18 @@ def read(source: Any, *, max_bytes: int = MAX_BYTES, **columns: Any) -> Transiti
 def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | None = None, **columns: Any) -> Reading:
     """`read`, with the schema and a record of what was sorted and dropped; stops after about `max_rows` rows."""
     log = Log(source, max_bytes=max_bytes, **{**manifest_of(source)["columns"], **columns})
-    gathered, complete = _gathered(log, max_bytes, max_rows)
+    gathered: list[pa.Table] = []
+    complete, size = True, 0
+    with closing(iter(log)) as tables:
+        for table in tables:
+            size += table.nbytes
+            if size > max_bytes:
+                limit = f"The source needs more than {max_bytes / 2**30:.2g} GiB of memory"
+                raise ValueError(f"{limit}: use `read_batches`, or raise `max_bytes`.")
+            gathered.append(table)
+            if max_rows is not None and log.n_rows >= max_rows:
+                complete = next(tables, None) is None
+                break
     n = sum(map(len, gathered))
     with counted_from(0, log.begins):
         table, order = in_order(stacked(gathered), log.schema)
@@ -99,22 +111,6 @@ def read_with_notes(source: Any, *, max_bytes: int = MAX_BYTES, max_rows: int | 
     transitions = replace(build(table, start, known, log.schema), action_names=log.action_names)
     step = None if step is None else step[known]
     return Reading(transitions, log.schema, step, n, order is not None, int((~known).sum()), complete, log.said)
-
-
-def _gathered(log: Log, max_bytes: int, max_rows: int | None) -> tuple[list[pa.Table], bool]:
-    """The tables, and whether they are the whole source."""
-    gathered: list[pa.Table] = []
-    size = 0
-    with closing(iter(log)) as tables:
-        for table in tables:
-            size += table.nbytes
-            if size > max_bytes:
-                limit = f"The source needs more than {max_bytes / 2**30:.2g} GiB of memory"
-                raise ValueError(f"{limit}: use `read_batches`, or raise `max_bytes`.")
-            gathered.append(table)
-            if max_rows is not None and log.n_rows >= max_rows:
-                return gathered, next(tables, None) is None
-    return gathered, True
 
 
 def read_batches(source: Any, *, batch_rows: int = 65_536, **columns: Any) -> Iterator[Transitions]:
@@ -151,12 +147,34 @@ def read_batches(source: Any, *, batch_rows: int = 65_536, **columns: Any) -> It
 
 
 def _batches(source: Any, batch_rows: int, columns: dict[str, Any]) -> Iterator[Transitions]:
+    """Checked tables as `Transitions`.
+
+    Without logged successors the last two rows are held back: the last one's successor is in the next table, and the
+    row before it is truncated if the last one turns out to end its episode.
+    """
     log = Log(source, batch_rows=batch_rows, **{**manifest_of(source)["columns"], **columns})
-    stream = _Stream(log.schema, log.begins)
+    continued, n_held = _Continued(log), 0 if log.schema.has_successors else 2
+    held, held_start = None, np.zeros(0, dtype=bool)
     with closing(iter(log)) as tables:
         for table in tables:
-            yield from (replace(batch, action_names=log.action_names) for batch in stream.push(table))
-    yield from (replace(batch, action_names=log.action_names) for batch in stream.finish())
+            table, start = continued.rows(table)
+            if held is not None:
+                table, start = stacked([held, table]), np.concatenate([held_start, start])
+            ready = max(len(table) - n_held, 0)
+            yield from _ready(table, start, ready, log)
+            if n_held:
+                held, held_start = table.slice(ready), start[ready:]
+    if held is not None:
+        yield from _ready(held, held_start, len(held), log)
+
+
+def _ready(table: pa.Table, start: Array, n: int, log: Log) -> Iterator[Transitions]:
+    """The first n rows, as far as they have successors."""
+    known = with_successors(table, start, log.schema)
+    n = int(known[:n].sum())
+    if n:
+        batch = build(table, start, known, log.schema)
+        yield replace(batch if n == len(batch) else batch[:n], action_names=log.action_names)
 
 
 def read_ahead(batches: Iterable[T]) -> Iterator[T]:
@@ -178,75 +196,36 @@ def read_ahead(batches: Iterable[T]) -> Iterator[T]:
             source.close()
 
 
-class _Stream:
-    """Turns checked tables into batches of `Transitions`.
+class _Continued:
+    """Checks that every table of a log goes on where the one before it ended."""
 
-    Without logged successors the last two rows are held back: the last one's successor is in the next part, and the
-    row before it is truncated if the last one turns out to end its episode.
-    """
-
-    def __init__(self, schema: Schema, begins: checks.Begins) -> None:
-        self.schema, self.begins = schema, begins
-        self.held: pa.Table | None = None
-        self.held_start = np.zeros(0, dtype=bool)
+    def __init__(self, log: Log) -> None:
+        self.log, self.schema = log, log.schema
         self.last: pa.Table | None = None  # the columns `ORDER` of the last row so far
         self.action: Any = None  # the type of the actions so far
         self.seen: set[int] = set()  # hashes of the episodes so far: 8 bytes each, where ids may be long texts
-        self.n_rows = 0
 
-    def push(self, table: pa.Table) -> Iterator[Transitions]:
-        table, start = self._same_actions(table), self._starts(table)
-        self.n_rows += len(table)
-        if self.held is not None:
-            table, start = stacked([self.held, table]), np.concatenate([self.held_start, start])
-        ready = len(table) if self.schema.has_successors else len(table) - 2
-        if not self.schema.has_successors:
-            self.held, self.held_start = table.slice(max(ready, 0)), start[-2:]
-        yield from self._emitted(table, start, ready)
-
-    def finish(self) -> Iterator[Transitions]:
-        if self.held is not None:
-            yield from self._emitted(self.held, self.held_start, len(self.held))
-
-    def _emitted(self, table: pa.Table, start: Array, ready: int) -> Iterator[Transitions]:
-        """The rows before `ready` with their successors, as `Transitions`."""
-        if ready > 0:
-            known = with_successors(table, start, self.schema)
-            n = int(known[:ready].sum())
-            if n:
-                batch = build(table, start, known, self.schema)
-                yield batch if n == len(batch) else batch[:n]
-
-    def _starts(self, table: pa.Table) -> Array:
-        """A mask of the rows that start an episode. A row that neither starts one nor continues the last is refused."""
+    def rows(self, table: pa.Table) -> tuple[pa.Table, Array]:
+        """The table, and a mask of the rows that start an episode; other rows must continue the episode before them."""
         own = table.select([name for name in ORDER if name in table.column_names])
         rows = own if self.last is None else stacked([self.last, own])
         before = len(rows) - len(own)  # 1 where a row came before
-        with counted_from(self.n_rows - before, self.begins):
+        first_row = self.log.n_rows - len(table)
+        with counted_from(first_row, self.log.begins):
+            table = self._same_actions(table)
+        with counted_from(first_row - before, self.log.begins):
             start, step = starts(rows), array(rows, "step")
             checks.refuse_rows_after_the_end(over(rows), np.cumsum(start))
-            if step is not None:
-                back = np.append(False, step[1:] <= step[:-1]) & ~start
-                _refuse_row(back, f"`{self.schema.step}` must increase")
+            if step is not None and not _advances(step, start):
+                _refuse(int(np.argmax((step[1:] <= step[:-1]) & ~start[1:])) + 1, f"`{self.schema.step}` must increase")
             if self.schema.episode is not None:
                 first = np.flatnonzero(start)[before:]
-                _refuse_row(
-                    self._returning(rows, first), f"`{self.schema.episode}` must keep the rows of an episode together"
-                )
+                for row, episode in zip(first, hashes(rows)[first].tolist(), strict=True):
+                    if episode in self.seen:
+                        _refuse(row, f"`{self.schema.episode}` must keep the rows of an episode together")
+                    self.seen.add(episode)
         self.last = own.slice(len(own) - 1)
-        return start[before:]
-
-    def _returning(self, rows: pa.Table, first: Array) -> Array:
-        """A mask of the `first` rows whose episode has been there before."""
-        again = np.zeros(len(rows), dtype=bool)
-        new = hashes(rows)[first].tolist()
-        if len(set(new)) < len(new) or not self.seen.isdisjoint(new):
-            own = np.array(new, dtype=np.uint64)
-            earlier = np.isin(own, np.array(list(self.seen), dtype=np.uint64))
-            earlier[np.setdiff1d(np.arange(len(own)), np.unique(own, return_index=True)[1])] = True
-            again[first] = earlier
-        self.seen.update(new)
-        return again
+        return table, start[before:]
 
     def _same_actions(self, table: pa.Table) -> pa.Table:
         """Treat whole numbers after continuous actions as continuous. The reverse is refused: the batches are gone."""
@@ -254,73 +233,60 @@ class _Stream:
             return table
         before, self.action = self.action or table.schema.field("action 0").type, table.schema.field("action 0").type
         if len(self.schema.action) == 1 and pa.types.is_integer(before) and pa.types.is_floating(self.action):
-            with counted_from(0, self.begins):
-                raise ValueError(
-                    f"`{self.schema.action[0]}` holds whole numbers up to row {nth(self.n_rows - 1)} and others after "
-                    "it: write every row alike, or read the file whole."
-                )
+            raise ValueError(
+                f"`{self.schema.action[0]}` holds whole numbers up to row {nth(-1)} and others after it: write every "
+                "row alike, or read the file whole."
+            )
         if pa.types.is_floating(before) and pa.types.is_integer(self.action):
             place, self.action = table.column_names.index("action 0"), before
             return table.set_column(place, "action 0", table.column("action 0").cast(pa.float64()))
         return table
 
 
-def _refuse_row(bad: Array, rule: str) -> None:
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise ValueError(f"{rule}, but row {nth(row)} does not: sort the file by episode and step, or read it whole.")
+def _refuse(row: int, rule: str) -> None:
+    raise ValueError(f"{rule}, but row {nth(row)} does not: sort the file by episode and step, or read it whole.")
 
 
 def stacked(tables: Sequence[pa.Table]) -> pa.Table:
     """Tables below one another, in one piece; a column that has two types gets the one that holds both."""
-    return pa.concat_tables(alike(tables)).combine_chunks()
+    return joined(tables).combine_chunks()
 
 
-def alike(tables: Sequence[pa.Table]) -> list[pa.Table]:
-    """The same tables with columns of the same types, and ids that are numbered in the same way."""
-    first = tables[0].schema
-    if len(tables) == 1 or not (
-        any(map(pa.types.is_dictionary, first.types)) or any(t.schema != first for t in tables)
-    ):
-        return list(tables)
-    kinds = {name: common({t.schema.field(name).type for t in tables}) for name in first.names}
-    columns = [[_as(table.column(name), kind) for name, kind in kinds.items()] for table in tables]
-    for j, kind in enumerate(kinds.values()):
-        if pa.types.is_dictionary(kind):
-            chunks = [chunk for several in columns for chunk in several[j].chunks]
-            unified = pa.chunked_array(chunks, kind).unify_dictionaries()
-            ends = np.cumsum([0, *(len(several[j]) for several in columns)])
-            for i, several in enumerate(columns):
-                several[j] = unified.slice(ends[i], ends[i + 1] - ends[i])
-    return [pa.table(dict(zip(kinds, several, strict=True))) for several in columns]
-
-
-def _as(column: Any, kind: Any) -> Any:
-    if pa.types.is_dictionary(kind) and not pa.types.is_dictionary(column.type):
-        return column.cast(pa.string()).dictionary_encode()
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Tables below one another, each a piece of its own; ids that are text are numbered in the same way in all."""
+    schema = common([table.schema for table in tables])
     # Not safe, because integers beyond 2⁵³ are rounded beside floats, as NumPy does within one part.
-    return column if column.type == kind else column.cast(kind, safe=False)
+    alike = [_with_texts(table, schema).cast(schema, safe=False) for table in tables]
+    return pa.concat_tables(alike).unify_dictionaries()
 
 
-def common(kinds: set[Any]) -> Any:
-    """The type that holds the values of all these types: text for ids, and NumPy's common type for numbers."""
-    if len(kinds) == 1:
-        return next(iter(kinds))
-    texts = next((kind for kind in kinds if pa.types.is_dictionary(kind)), None)
-    if texts is not None:
-        return texts
-    times = next((kind for kind in kinds if pa.types.is_timestamp(kind)), None)
-    if times is not None:
-        raise ValueError("`step` holds times in some parts of the source and numbers in others: write all of one kind.")
-    inner = [kind.value_type if is_list(kind) else kind for kind in kinds]
-    number = pa.from_numpy_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in inner)))
-    size = max(getattr(kind, "list_size", 0) for kind in kinds)
-    return pa.list_(number, size) if size else number
+def _with_texts(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with texts in place of numbers where the ids of others are text."""
+    for j, field in enumerate(schema):
+        if field.type == TEXTS and table.schema.field(j).type != TEXTS:
+            table = table.set_column(j, field, table.column(j).cast(pa.string()).cast(TEXTS))
+    return table
 
 
-def array(table: pa.Table, role: str) -> Array | None:
+def common(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """The types that hold the values of all tables: text for ids of two kinds, and the wider type for numbers."""
+    texts = {field.name for schema in schemas for field in schema if field.type == TEXTS}
+    alike = [pa.schema([f.with_type(TEXTS) if f.name in texts else f for f in schema]) for schema in schemas]
+    try:
+        return pa.unify_schemas(alike, promote_options="permissive")
+    except pa.ArrowTypeError:
+        what = "`step` holds times in some parts of the source and numbers in others"
+        raise ValueError(f"{what}: write all of one kind.") from None
+
+
+def array(table: pa.Table, role: str) -> Any:
     """A column of a table as an array, ids as integers or texts; None if the table has no such column."""
-    return known(table, role) if role in table.column_names else None
+    if role not in table.column_names:
+        return None
+    column = table.column(role)
+    if not is_list(column.type):
+        return array_of(role, column)
+    return np.asarray(column.combine_chunks().flatten()).reshape(len(column), -1)
 
 
 def observed(table: pa.Table, schema: Schema, prefix: str = "") -> Any:
@@ -338,7 +304,7 @@ def observed(table: pa.Table, schema: Schema, prefix: str = "") -> Any:
 def matrix(table: pa.Table, role: str) -> Array | None:
     """The columns of a role side by side; None if there are none."""
     names = [name for name in table.column_names if name.rpartition(" ")[0] == role]
-    parts = [known(table, name) for name in names]
+    parts = [array(table, name) for name in names]
     if len(parts) < 2:
         return parts[0].reshape(len(table), -1) if parts else None
     widths = np.cumsum([0, *(1 if part.ndim == 1 else part.shape[1] for part in parts)])
@@ -359,26 +325,21 @@ def build(table: pa.Table, start: Array, complete: Array, schema: Schema) -> Tra
         raise ValueError("`reward` is missing: transitions need a column of rewards; states alone do not.")
     s, after = observed(table, schema), observed(table, schema, "next_")
     table = table.drop_columns([name for name in table.column_names if name.startswith(OBSERVED)])
-    truncated = known(table, "truncated")
+    truncated = array(table, "truncated")
     if after is None:
         last = np.append(start[1:], True)
         after = checks.next_rows(s, last)
         truncated = truncated | (np.append(~complete[1:], False) & ~last)
     if not complete.all():
-        s, after, table, start, truncated = (
-            s[complete],
-            after[complete],
-            table.filter(complete),
-            start[complete],
-            truncated[complete],
-        )
+        s, after, start, truncated = (rows[complete] for rows in (s, after, start, truncated))
+        table = table.filter(complete)
     s, after = checks.same_width(s, after) if sp.issparse(s) else (s, after)
     action = matrix(table, "action")
     return Transitions(
         observation=s,
-        reward=known(table, "reward").astype(np.float64, copy=False),
+        reward=array(table, "reward").astype(np.float64, copy=False),
         next_observation=checks.filled_in(s, after),
-        terminated=known(table, "terminated"),
+        terminated=array(table, "terminated"),
         truncated=truncated,
         start=start,
         episode=np.cumsum(start) - start[0],
@@ -409,53 +370,38 @@ def from_columns(columns: dict[str, Any], start: Any, names: Sequence[str] | Non
 
 def _roles(columns: dict[str, Any]) -> tuple[dict[str, Any], Schema]:
     """The columns with the schema that they follow: sparse matrices become lists of indices and values."""
-    raw, roles, width = dict(columns), dict[str, Any](), 0
-    for prefix in ("", "next_"):
-        name = f"{prefix}observation"
-        if sp.issparse(raw.get(name)):
-            rows = sp.csr_array(raw[name], dtype=np.float64)
+    raw, width = dict(columns), 0
+    roles: dict[str, Any] = {"observation": ()}
+    for name, values in columns.items():
+        if name.endswith("observation") and sp.issparse(values):
+            rows, prefix = sp.csr_array(values, dtype=np.float64), name.removesuffix("observation")
             width = max(width, rows.shape[1])
             roles |= {f"{prefix}indices": name, f"{prefix}values": f"{name}: values"}
-            raw |= {
-                name: list_column(rows.indptr, rows.indices),
-                f"{name}: values": list_column(rows.indptr, rows.data),
-            }
-    several: dict[str, Any] = {role: (role,) for role in ("observation", "next_observation", "action") if role in raw}
-    single = {role: role for role in raw if role not in several and ":" not in role}
-    dense = {role: names for role, names in several.items() if role not in roles.values()}
-    named: dict[str, Any] = {"observation": (), **dense, **single, **roles}
-    return raw, Schema(**named, n_features=width or None)
+            raw[name] = list_column(rows.indptr, rows.indices)
+            raw[f"{name}: values"] = list_column(rows.indptr, rows.data)
+        else:
+            roles[name] = (name,) if name in ("observation", "next_observation", "action") else name
+    return raw, Schema(**roles, n_features=width or None)
 
 
 def _episodes(table: pa.Table, given: Array | None) -> tuple[Array, Array]:
     """(start, episode) of rows in order: from the ids of the episodes, else the given starts, else after each end."""
-    start, number = starts(table), appearance(table)
-    if "episode" in table.column_names:
-        back = start & (number < np.maximum.accumulate(number))
-        if back.any():
-            row = int(np.argmax(back))
-            own = checks.show(known(table, "episode")[row])
-            together = f"`episode` must keep the rows of an episode together, but row {row} returns to {own}"
-            raise ValueError(f"{together}: sort the rows by episode and step.")
-        if given is not None:
-            missed = start & ~given
-            missed[0] = False  # a part of a stream may begin inside an episode
-            remedy = "mark the first row of every episode"
-            checks.refuse("start", missed, given, "true where `episode` changes", remedy)
-            start = given
-    else:
-        start = start if given is None else given
-        number = np.maximum(np.cumsum(start) - start[0], 0)
+    start, number, named = starts(table), appearance(table), "episode" in table.column_names
+    back = start & (number < np.maximum.accumulate(number))
+    if back.any():
+        row = int(np.argmax(back))
+        own = checks.show(array(table, "episode")[row])
+        together = f"`episode` must keep the rows of an episode together, but row {row} returns to {own}"
+        raise ValueError(f"{together}: sort the rows by episode and step.")
+    if named and given is not None:
+        missed = start & ~given
+        missed[0] = False  # a part of a stream may begin inside an episode
+        remedy = "mark the first row of every episode"
+        checks.refuse("start", missed, given, "true where `episode` changes", remedy)
+    start = start if given is None else given
+    number = number if named else np.maximum(np.cumsum(start) - start[0], 0)
     checks.refuse_rows_after_the_end(over(table), number)
     return start, number
-
-
-def known(table: pa.Table, role: str) -> Array:
-    """A column that the table has, as an array."""
-    column = table.column(role)
-    if not is_list(column.type):
-        return array_of(role, column)
-    return np.asarray(column.combine_chunks().flatten()).reshape(len(column), -1)
 
 
 def in_order(table: pa.Table, schema: Schema) -> tuple[pa.Table, Array | None]:
@@ -476,13 +422,6 @@ def by_number(table: pa.Table, number: Array, schema: Schema) -> tuple[pa.Table,
     if (np.diff(number) >= 0).all() and _advances(step, np.diff(number, prepend=-1) > 0):
         return table, None
     order = np.lexsort((step, number))  # the last key counts first: by episode, and within it by step
-    if "step" in table.column_names:
-        _refuse_repeated(table, step, number, order, schema)
-    moved = bool((np.diff(order) != 1).any())
-    return (table.take(pa.array(order)), order) if moved else (table, None)
-
-
-def _refuse_repeated(table: pa.Table, step: Array, number: Array, order: Array, schema: Schema) -> None:
     same = (step[order][1:] == step[order][:-1]) & (np.diff(number[order]) == 0)
     if same.any():
         row = int(order[1:][np.argmax(same)])
@@ -492,6 +431,8 @@ def _refuse_repeated(table: pa.Table, step: Array, number: Array, order: Array, 
             f"`{schema.step}` must differ within an episode, but row {nth(row)} repeats step {step[row]}{where}: "
             "remove the duplicate, correct its step, or add a column `episode`."
         )
+    moved = bool((np.diff(order) != 1).any())
+    return (table.take(pa.array(order)), order) if moved else (table, None)
 
 
 def _advances(step: Array, start: Array) -> bool:
@@ -515,7 +456,7 @@ def appearance(table: pa.Table) -> Array:
 def hashes(table: pa.Table) -> Array:
     """The hash of each row's episode; for text it is computed once per id."""
     if pa.types.is_integer(table.schema.field("episode").type):
-        return hashed(known(table, "episode"))
+        return hashed(array(table, "episode"))
     number, ids = codes(table)
     return np.asarray(hashed(ids.to_numpy(zero_copy_only=False))[number])
 
@@ -530,7 +471,7 @@ def starts(table: pa.Table) -> Array:
 
 def over(table: pa.Table) -> Array:
     """Rows that ended an episode, for good or not."""
-    return known(table, "terminated") | known(table, "truncated")
+    return array(table, "terminated") | array(table, "truncated")
 
 
 def whole_episodes(table: pa.Table, order: Array | None = None) -> Array:
@@ -547,4 +488,4 @@ def with_successors(table: pa.Table, start: Array, schema: Schema) -> Array:
     """
     if schema.has_successors:
         return np.ones(len(table), dtype=bool)
-    return ~np.append(start[1:], True) | known(table, "terminated")
+    return ~np.append(start[1:], True) | array(table, "terminated")

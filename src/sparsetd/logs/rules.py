@@ -16,9 +16,10 @@ policies of one rule.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import reduce
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,10 +44,12 @@ SPELLINGS = {"<>": "!=", "==": "=", "≤": "<=", "≥": ">=", "≠": "!=", "−"
 ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide}
 EQUAL = {"=": np.equal, "!=": np.not_equal}
 COMPARISONS = {"<": np.less, ">": np.greater, "<=": np.less_equal, ">=": np.greater_equal, **EQUAL}
-CONDITIONS = {*COMPARISONS, "and", "or", "not", "in", "missing", "flag"}
+LOGIC = {"and": np.logical_and, "or": np.logical_or, "not": np.logical_not}
+CONDITIONS = {*COMPARISONS, *LOGIC, "in", "missing", "flag"}
 POWER = {"or": 1, "and": 2} | dict.fromkeys((*COMPARISONS, "in", "not", "is"), 4) | {"+": 5, "-": 5, "*": 6, "/": 6}
 NOT, SIGN = 3, 7  # how tightly "not" and a minus bind what follows them
 Tree = tuple[Any, ...]  # an operator and its operands, as plain data that cannot be executed
+T = TypeVar("T")
 
 
 def policy(text: str) -> Rule | Family:
@@ -111,13 +114,13 @@ class Rule:
         self, rows: Any, names: Sequence[str] | None, action_names: Sequence[str] | None, n_actions: int = 0
     ) -> tuple[Array, Array]:
         """The table (n, n_actions) and the rest (n,) of π(·|s) = table(s) + rest(s) μ(·|s)."""
-        table = _Columns(rows, names)
+        columns = _Columns(rows, names)
         named = {action for clause in self.clauses for action, _ in clause.choices if action is not None}
         codes: dict[str | None, int] = {action: _code(action, action_names, n_actions) for action in sorted(named)}
         width = max([n_actions, len(action_names or ()), *(code + 1 for code in codes.values())])
         given, left, kept = np.zeros((rows.shape[0], width)), np.ones(rows.shape[0]), np.zeros(rows.shape[0])
         for clause in self.clauses:
-            holds = True if clause.condition is None else _holds(clause.condition, table)
+            holds = True if clause.condition is None else _value(clause.condition, columns)
             for action, probability in clause.choices:
                 taken = np.minimum(probability, left) * holds  # earlier clauses may have left less than that
                 into = kept if action is None else given[:, codes[action]]
@@ -232,10 +235,11 @@ class _Parser:
 
     def clause(self) -> Clause:
         last = bool(self.accept(*ELSE))
-        choices = self.choices()
-        condition = None
-        if not last and self.accept("if", "when"):
-            condition = self.condition(self.expression())
+        choices = self.several(self.choice)
+        if sum(p for _, p in choices) > 1 + DUST:
+            self.fail("the probabilities of one clause must not add up to more than 1")
+        asked = not last and self.accept("if", "when")
+        condition = self.condition(self.expression()) if asked else None
         closed = self.accept(";") or (self.tokens[self.at : self.at + 2][-1].word in ELSE and self.accept(","))
         if last and self.token.kind != "end":
             self.fail("nothing may follow what 'else' says")
@@ -243,12 +247,11 @@ class _Parser:
             self.fail("after a clause comes ';', 'else' or the end (numbers are written 2.5, not 2,5)")
         return Clause(choices, condition)
 
-    def choices(self) -> tuple[tuple[str | None, float], ...]:
-        found = [self.choice()]
+    def several(self, parse: Callable[[], T]) -> tuple[T, ...]:
+        """One or more of the same, with commas between them."""
+        found = [parse()]
         while self.accept(","):
-            found.append(self.choice())
-        if sum(p for _, p in found) > 1 + DUST:
-            self.fail("the probabilities of one clause must not add up to more than 1")
+            found.append(parse())
         return tuple(found)
 
     def choice(self) -> tuple[str | None, float]:
@@ -284,14 +287,10 @@ class _Parser:
     def extended(self, left: Tree, sign: str, power: int) -> Tree:
         """Join the tree on the left, an operator, and the expression on its right."""
         self.count()
-        if sign == "is":
-            negated = self.accept("not")
-            self.expect("missing", "after 'is'")
-            return self.negated(("missing", self.name(left)), negated)
-        if sign == "not":
-            self.expect("in", "after 'not'")
-        if sign in ("in", "not"):
-            return self.negated(("in", self.number(left), self.items()), sign == "not")
+        if sign in ("is", "in", "not"):
+            negated = sign == "not" or (sign == "is" and bool(self.accept("not")))
+            tree = self.missing(left) if sign == "is" else self.member(left, negated)
+            return ("not", tree) if negated else tree
         right = self.expression(power)
         if sign in ("and", "or"):
             return (sign, self.condition(left), self.condition(right))
@@ -299,16 +298,17 @@ class _Parser:
             return ("and", left, (sign, left[2], self.number(right)))
         return (sign, self.number(left), self.number(right))
 
-    def negated(self, tree: Tree, really: Any) -> Tree:
-        return ("not", tree) if really else tree
+    def missing(self, left: Tree) -> Tree:
+        self.expect("missing", "after 'is'")
+        return ("missing", left[1]) if left[0] == "name" else self.fail("the name of a column must stand before it")
 
-    def items(self) -> tuple[Tree, ...]:
+    def member(self, left: Tree, negated: bool) -> Tree:
+        if negated:
+            self.expect("in", "after 'not'")
         self.expect("(", "after 'in'")
-        found = [self.number(self.expression())]
-        while self.accept(","):
-            found.append(self.number(self.expression()))
+        items = self.several(lambda: self.number(self.expression()))
         self.expect(")", "at the end of the list")
-        return tuple(found)
+        return ("in", self.number(left), items)
 
     def operand(self) -> Tree:
         if self.accept("not"):
@@ -345,41 +345,26 @@ class _Parser:
     def number(self, tree: Tree) -> Tree:
         return tree if tree[0] not in CONDITIONS else self.fail("a number must stand before it, not a condition")
 
-    def name(self, tree: Tree) -> str:
-        return str(tree[1]) if tree[0] == "name" else self.fail("the name of a column must stand before it")
-
-
-def _holds(tree: Tree, columns: _Columns) -> Array:
-    """Whether a condition holds, for every row."""
-    kind, *parts = tree
-    if kind in ("and", "or"):
-        left, right = (_holds(part, columns) for part in parts)
-        return left & right if kind == "and" else left | right
-    if kind == "not":
-        return ~_holds(parts[0], columns)
-    if kind in ("missing", "flag"):
-        return columns.missing(parts[0]) if kind == "missing" else columns.flag(parts[0])
-    if kind == "in":
-        return np.logical_or.reduce([_holds(("=", parts[0], item), columns) for item in parts[1]])
-    left, right = parts
-    if left[0] == "name" and columns.is_category(left[1]) and kind in EQUAL:
-        # A number is first looked for as it was written: ward 07 is not ward 7.
-        wanted = (right[2], f"{right[1]:.15g}") if right[0] == "number" else (str(right[1]),)
-        same = columns.category(left[1], wanted)
-        return same if kind == "=" else ~same
-    found = COMPARISONS[kind](_value(left, columns), _value(right, columns))
-    return np.array(np.broadcast_to(found, columns.n))
-
 
 def _value(tree: Tree, columns: _Columns) -> Any:
-    """A number per row, or one for all of them; a constant stays Python's, so that it takes the column's precision."""
+    """A number or a truth per row, or one for all rows; a constant stays Python's and takes the column's precision."""
     kind, *parts = tree
     if kind == "number":
         return parts[0]
     if kind in ("name", "text"):
         return columns.number(parts[0])
+    if kind in ("missing", "flag"):
+        return columns.missing(parts[0]) if kind == "missing" else columns.flag(parts[0])
+    if kind == "in":
+        return reduce(np.logical_or, [_value(("=", parts[0], item), columns) for item in parts[1]])
+    if kind in EQUAL and parts[0][0] == "name" and columns.is_category(parts[0][1]):
+        (_, name), right = parts
+        # A number is first looked for as it was written: ward 07 is not ward 7.
+        wanted = (right[2], f"{right[1]:.15g}") if right[0] == "number" else (str(right[1]),)
+        same = columns.category(name, wanted)
+        return same if kind == "=" else ~same
     with np.errstate(all="ignore"):
-        found = ARITHMETIC[kind](*(_value(part, columns) for part in parts))
+        found = (ARITHMETIC | COMPARISONS | LOGIC)[kind](*(_value(part, columns) for part in parts))
     if not np.isfinite(found).all():
         row = int(np.argmax(~np.broadcast_to(np.isfinite(found), columns.n)))
         raise ValueError(f"A rule computes {kind!r} in row {row} and gets no finite number: it divides by 0 there.")
@@ -392,24 +377,19 @@ class _Columns:
     def __init__(self, rows: Any, names: Sequence[str] | None) -> None:
         self.rows, self.n = rows, rows.shape[0]
         self.names = list(names or (f"x{j}" for j in range(rows.shape[1])))
-        # The spelling of the log wins over another, and a full name over one without a prefix.
-        labels = list(map(label, self.names))
-        forms = (str, self.names), (str, labels), (folded, self.names), (folded, labels)
-        self.spellings = [(form, known, _places(map(form, known))) for form, known in forms]
+        self.labels = list(map(label, self.names))
 
     def at(self, place: int) -> Array:
         return self.rows[:, [place]].toarray().ravel() if sp.issparse(self.rows) else np.asarray(self.rows[:, place])
 
     def place(self, name: str) -> int | None:
         """The number of the column with this name; None if there is none."""
-        for form, _, places in self.spellings:
-            found = places.get(form(name), [])
-            if len(found) > 1:
-                alike = " and ".join(repr(self.names[j]) for j in found[:2])
-                raise ValueError(f"A rule names a column {show(name)}, which may be {alike}: write it as the log does.")
-            if found:
-                return found[0]
-        return None
+        # The spelling of the log wins over another, and a full name over one without a prefix.
+        found = [j for j, _ in _alike(name, self.names, self.labels)]
+        if len(found) > 1:
+            alike = " and ".join(repr(self.names[j]) for j in found[:2])
+            raise ValueError(f"A rule names a column {show(name)}, which may be {alike}: write it as the log does.")
+        return found[0] if found else None
 
     def number(self, name: str) -> Any:
         place, key = self.place(name), folded(name)
@@ -417,8 +397,8 @@ class _Columns:
             return self.at(place)
         if key in FLAGS and len(key) > 1:  # yes and no; a single letter is more likely a mistyped name
             return FLAGS[key]
-        if self.is_category(name):
-            first = next(iter(self.values(name)))
+        if known := self.values(name):
+            first = next(iter(known))
             raise ValueError(f"`{name}` is text: ask for one of its values, as in `{name}` = '{first}'.")
         plain = all(re.fullmatch(r"\w+", one) for one in self.names)
         hint = "" if plain else " (put a name with blanks or signs in double quotes)"
@@ -436,46 +416,48 @@ class _Columns:
             self.number(name)  # a column that is not there is refused
         return np.zeros(self.n, dtype=bool) if marked is None else self.at(marked) == 1
 
-    def categories(self, name: str) -> dict[str, int]:
-        """The columns of 0 and 1 that `prepare` made of a column of text, by category."""
-        colons = name.count(": ") + 1
-        for form, known, _ in self.spellings:
-            own = [(one, j) for j, one in enumerate(known) if form(one).startswith(form(name) + ": ")]
-            found = {one.split(": ", colons)[-1]: j for one, j in own}
-            if found:
-                return {category: j for category, j in found.items() if category != "missing"}
-        return {}
-
     def values(self, name: str) -> dict[str, tuple[int, int]]:
-        """The column and the number in it for every category; of two categories, "m, not f" stands for both."""
-        known = self.categories(name)
-        if len(known) != 1:
-            return {category: (place, 1) for category, place in known.items()}
-        ((category, place),) = known.items()
+        """The categories of a column of text, each with a column of 0 and 1 that `prepare` made and the number in it.
+
+        A column "m, not f" stands for two categories.
+        """
+        colons = name.count(": ") + 1
+        found = _alike(name, self.names, self.labels, begins=True)
+        values = {one.split(": ", colons)[-1]: (j, 1) for j, one in found}
+        values.pop("missing", None)
+        category, (place, _) = next(iter(values.items()), ("", (0, 0)))
         one, _, other = category.partition(", not ")
-        return {one: (place, 1)} | ({other: (place, 0)} if other else {})
+        return {one: (place, 1), other: (place, 0)} if len(values) == 1 and other else values
 
     def is_category(self, name: str) -> bool:
-        return self.place(name) is None and bool(self.categories(name))
+        return self.place(name) is None and bool(self.values(name))
 
     def category(self, name: str, wanted: Sequence[str]) -> Array:
         """Whether a row has the first of the `wanted` values that is known."""
         known = self.values(name)
-        for form in (str, folded):
-            for value in wanted:
-                found = [one for one in known if form(one) == form(value)]
-                if len(found) == 1:
-                    place, number = known[found[0]]
-                    # A gap is neither of two values.
-                    return (self.at(place) == number) & (number == 1 or ~self.missing(name))
+        for value in wanted:
+            if len(found := _alike(value, list(known))) == 1:
+                place, number = known[found[0][1]]
+                # A gap is neither of two values.
+                return (self.at(place) == number) & (number == 1 or ~self.missing(name))
         raise ValueError(f"A rule asks for {show(wanted[0])} in `{name}`{nearest(wanted[0], list(known))}")
 
 
-def _places(names: Iterable[str]) -> dict[str, list[int]]:
-    places: dict[str, list[int]] = {}
-    for j, name in enumerate(names):
-        places.setdefault(name, []).append(j)
-    return places
+def _alike(wanted: str, *several: Sequence[str], begins: bool = False) -> list[tuple[int, str]]:
+    """Where a name stands, and its spelling there: as written, in the first list that has it, else in another case.
+
+    With `begins` the names of the categories of a column are found, which begin with its name.
+    """
+    for form in (str, folded):
+        for names in several:
+            known = enumerate(names)
+            if begins:
+                found = [(j, one) for j, one in known if form(one).startswith(form(wanted) + ": ")]
+            else:
+                found = [(j, one) for j, one in known if form(one) == form(wanted)]
+            if found:
+                return found
+    return []
 
 
 def _code(action: str, names: Sequence[str] | None, n_actions: int) -> int:
@@ -487,9 +469,7 @@ def _code(action: str, names: Sequence[str] | None, n_actions: int) -> int:
             said = f"A rule names an action {show(action)}, but the actions of the log {known}"
             raise ValueError(f"{said}: write a number.")
         return int(code[1])
-    if action in names:
-        return list(names).index(action)
-    alike = [code for code, name in enumerate(names) if folded(name) == folded(action)]
-    if len(alike) != 1:
+    found = _alike(action, names)
+    if len(found) != 1:
         raise ValueError(f"A rule names an action {show(action)} that the log does not know{nearest(action, names)}")
-    return alike[0]
+    return found[0][0]

@@ -35,11 +35,11 @@ import scipy.sparse as sp
 from sparsetd._tools.progress import track
 from sparsetd.logs import reading
 from sparsetd.logs.checks import Array, array_of, ids_of, lists_of
-from sparsetd.logs.door import BATCH, MANIFEST, Log, files_of, manifest_of
-from sparsetd.logs.files import METADATA, PARQUET, action_names, footer_of, open_parquet
+from sparsetd.logs.door import BATCH, MANIFEST, Log, files_of, manifest_of, source_name
+from sparsetd.logs.files import METADATA, PARQUET, action_names, footer_of, open_parquet, portions
 from sparsetd.logs.partition import cuts, hashed, parts_between, ranges
-from sparsetd.logs.reading import by_number, codes, hashes, over, read, stacked, whole_episodes, with_successors
-from sparsetd.logs.schema import SIZES, Schema, infer_schema, joined_names
+from sparsetd.logs.reading import TEXTS, hashes, read
+from sparsetd.logs.schema import Schema, infer_schema, joined_names
 from sparsetd.logs.transitions import Transitions
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
@@ -84,24 +84,28 @@ def shard(
     # A stream has no size or time to know it by, so its plan is a random one, which no later run continues.
     plan = key_of(json.dumps([states, columns, n, memory], default=str)) if only_files else secrets.token_hex(32)
     folder = Path(out)
-    if _is_done(folder, plan):
-        return _manifest(folder)
+    if done := _finished(folder, plan):
+        return done
     kept = Cache(folder / UNFINISHED, tidy=True)
     made = _begun(folder, kept, plan)
     try:
         with _system_memory():
             manifest = _written(Log(*sources, batch_rows=2**15, **columns), folder, kept, plan, n, memory)
     except FileNotFoundError:
-        if _is_done(folder, plan):  # by another run of the same call, which has cleared away the spills
-            return _manifest(folder)
+        if done := _finished(folder, plan):  # by another run of the same call, which has cleared away the spills
+            return done
         raise
-    except (ValueError, TypeError):
-        _withdraw(folder, kept, made)  # the rows are wrong, so no later run could finish this one
+    except (ValueError, TypeError):  # the rows are wrong, so no later run could finish this one
+        for path in folder.glob("shard-*.parquet"):
+            path.unlink()
+        kept.clear()
+        if made:  # a folder or a link that was there stays
+            folder.rmdir()
         raise
     # The manifest comes before the spills go: a run that is killed between the two is finished already.
     replace_file(folder / MANIFEST, json.dumps({"plan": plan, **manifest}, indent=1))
     kept.clear()
-    return _manifest(folder)
+    return _finished(folder, plan)
 
 
 @contextmanager
@@ -115,14 +119,11 @@ def _system_memory() -> Iterator[None]:
         pa.set_memory_pool(before)
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
-    return dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
-
-
-def _is_done(folder: Path, plan: str) -> bool:
-    """Return whether the shards of this plan are complete."""
-    manifest = folder / MANIFEST
-    return manifest.exists() and f'"plan": "{plan}"' in manifest.read_text(encoding="utf-8")
+def _finished(folder: Path, plan: str) -> dict[str, Any]:
+    """The manifest of this plan, if its shards are complete; else nothing."""
+    path = folder / MANIFEST
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    return dict(json.loads(text)) if f'"plan": "{plan}"' in text else {}
 
 
 def _begun(folder: Path, kept: Cache, plan: str) -> bool:
@@ -131,41 +132,30 @@ def _begun(folder: Path, kept: Cache, plan: str) -> bool:
         return False
     if any(path.suffix != ".tmp" for path in kept.entries()):
         raise ValueError(f"{folder} holds unfinished shards of other sources or settings: remove it, or name another.")
-    if any(_others(folder, kept)):
+    # An entry of a run that was stopped before it wrote its plan is no file of the user's.
+    ours = set() if kept.folder is None or kept.folder.is_symlink() else {kept.folder, *kept.entries()}
+    if any(path not in ours for path in folder.rglob("*")):
         raise ValueError(f"{folder} is not empty: name a new folder for the shards.")
     made = not folder.exists()
     kept.put(plan, "begun")
     return made
 
 
-def _others(folder: Path, kept: Cache) -> Iterator[Path]:
-    """The entries of a folder that do not come from a run of `shard` that was stopped before it wrote its plan."""
-    for path in folder.iterdir() if folder.exists() else ():
-        ours = path == kept.folder and path.is_dir() and not path.is_symlink()
-        yield from set(path.iterdir()) - set(kept.entries()) if ours else [path]
-
-
-def _withdraw(folder: Path, kept: Cache, made: bool) -> None:
-    """Remove what a run wrote, and the folder if it made it; a folder or a link that was there stays."""
-    for path in folder.glob("shard-*.parquet"):
-        path.unlink()
-    kept.clear()
-    if made:
-        folder.rmdir()
-
-
 def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int) -> dict[str, Any]:
     """Write the shards that are missing, and return the manifest of all."""
     spills = _spilled(log, kept, plan, n, memory)
-    kinds = _kinds(spills)
+    kinds = reading.common([_opened(spill).schema for spill in spills])  # those of all shards
     schema = _written_as(log.schema, spills, n)
+    # `prepare(new, like=folder)` reads these notes.
+    names = {} if log.action_names is None else {"action_names": log.action_names}
+    notes = names | ({"learnt": {**log.learnt, **names}} if log.learnt else {})
     entries = []
     for k in track(range(n), "writing shards"):
         key = key_of(plan, "shard", k)
         entry = kept.get(key)
         if entry is None:
             path, groups = folder / f"shard-{k:05d}.parquet", _groups(spills, k, n)
-            entry = _merged(path, groups, k, schema, kinds, _notes(log))
+            entry = _merged(path, groups, k, schema, kinds, notes)
             kept.put(key, entry)
         entries += entry
     roles = {role: value for role, value in asdict(schema).items() if role != "ignored"}
@@ -173,16 +163,10 @@ def _written(log: Log, folder: Path, kept: Cache, plan: str, n: int, memory: int
     return {**counts, "columns": roles, "shards": entries}
 
 
-def _notes(log: Log) -> dict[str, Any]:
-    """The notes that the shards carry about how the log was prepared; `prepare(new, like=folder)` reads them."""
-    names = {} if log.action_names is None else {"action_names": log.action_names}
-    return names | ({"learnt": {**log.learnt, **names}} if log.learnt else {})
-
-
 def _spilled(log: Log, kept: Cache, plan: str, n: int, memory: int) -> list[Path]:
     """All rows in files of n record batches, the k-th for the k-th shard; a spill that is there is kept."""
     spills: list[Path] = []
-    for tables in _portions(_with_ids(track(log, "reading")), memory):
+    for tables in portions(_with_ids(track(log, "reading")), lambda table: int(table.nbytes), memory):
         spills.append(kept.file(key_of(plan, "spill", len(spills)), ".arrow"))
         if not spills[-1].exists():
             replace_file(spills[-1], partial(_write_grouped, tables, n), tidy=False)
@@ -194,23 +178,10 @@ def _with_ids(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     number = 0
     for table in tables:
         if "episode" not in table.column_names:
-            ended = np.cumsum(over(table))
+            ended = np.cumsum(reading.over(table))
             table = table.append_column("episode", pa.array(number + np.append(0, ended[:-1])))
             number += int(ended[-1])
         yield table
-
-
-def _portions(tables: Iterable[pa.Table], memory: int) -> Iterator[list[pa.Table]]:
-    pending: list[pa.Table] = []
-    size = 0
-    for table in tables:
-        pending.append(table)
-        size += table.nbytes
-        if size >= memory:
-            yield pending
-            pending, size = [], 0
-    if pending:
-        yield pending
 
 
 def _write_grouped(tables: list[pa.Table], n: int, sink: Any) -> None:
@@ -218,10 +189,11 @@ def _write_grouped(tables: list[pa.Table], n: int, sink: Any) -> None:
 
     Each table is grouped by itself, while it is in the cache.
     """
-    tables = reading.alike(tables)
+    batches = reading.joined(tables).to_batches()
+    tables.clear()
     grouped = []
-    while tables:
-        table = tables.pop(0)  # popped, so that its memory is free once it is grouped
+    while batches:
+        table = pa.Table.from_batches([batches.pop(0)])  # popped, so that its memory is free once it is grouped
         part = parts_between(ranges(n), hashes(table))
         (rows,) = table.take(pa.array(np.argsort(part, kind="stable"))).combine_chunks().to_batches()
         grouped.append((rows, np.append(0, np.cumsum(np.bincount(part, minlength=n)))))
@@ -231,20 +203,17 @@ def _write_grouped(tables: list[pa.Table], n: int, sink: Any) -> None:
                 writer.write_batch(rows.slice(ends[k], ends[k + 1] - ends[k]))
 
 
+def _opened(spill: Path) -> Any:
+    return pa.ipc.open_file(pa.memory_map(os.fsencode(spill)))
+
+
 def _groups(spills: Sequence[Path], k: int, n: int) -> list[pa.Table]:
     """The k-th of n groups of every spill, without empty ones, memory-mapped from the files."""
     found: list[pa.Table] = []
-    for spill in spills:
-        file = pa.ipc.open_file(pa.memory_map(os.fsencode(spill)))
+    for file in map(_opened, spills):
         size = file.num_record_batches // n
         found.append(pa.Table.from_batches([file.get_batch(i) for i in range(k * size, (k + 1) * size)]))
     return [table for table in found if len(table)]
-
-
-def _kinds(spills: Sequence[Path]) -> dict[str, Any]:
-    """The type of every column in all shards: whole numbers in one spill and others in the next are of one type."""
-    schemas = [pa.ipc.open_file(pa.memory_map(os.fsencode(spill))).schema for spill in spills]
-    return {name: reading.common({schema.field(name).type for schema in schemas}) for name in schemas[0].names}
 
 
 def _written_as(schema: Schema, spills: Sequence[Path], n: int) -> Schema:
@@ -253,72 +222,52 @@ def _written_as(schema: Schema, spills: Sequence[Path], n: int) -> Schema:
     schema = replace(schema, episode=schema.episode or free)
     if schema.indices is None or schema.n_features or schema.buckets:
         return schema
-    widest = max(_largest(table) for k in range(n) for table in _groups(spills, k, n))
-    return replace(schema, n_features=widest + 1)
-
-
-def _largest(table: pa.Table) -> int:
-    """The largest index of sparse rows and of their successors."""
-    lists = [table.column(role) for role in table.column_names if role.endswith("indices")]
-    return max(pc.max(pc.list_flatten(column)).as_py() or 0 for column in lists)
-
-
-def _columns(schema: Schema) -> dict[str, str]:
-    """The names that the columns of a table have in a shard: those of the source."""
-    named = {role: getattr(schema, role) for role in asdict(schema) if role not in ("ignored", *SIZES)}
-    single = {role: name for role, name in named.items() if isinstance(name, str)}
-    several = {role: names for role, names in named.items() if isinstance(names, tuple)}
-    return single | {f"{role} {j}": name for role, names in several.items() for j, name in enumerate(names)}
+    tables = (table for k in range(n) for table in _groups(spills, k, n))
+    lists = (table.column(role) for table in tables for role in table.column_names if role.endswith("indices"))
+    return replace(schema, n_features=1 + max(pc.max(pc.list_flatten(column)).as_py() or 0 for column in lists))
 
 
 def _merged(
-    path: Path, groups: list[pa.Table], k: int, schema: Schema, kinds: dict[str, Any], notes: dict[str, Any]
+    path: Path, groups: list[pa.Table], k: int, schema: Schema, kinds: pa.Schema, notes: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """Write the k-th shard and return its entry in the manifest; no entry if it has no rows."""
-    table, n_episodes = _sorted(groups, k, schema)
-    if not n_episodes:
-        return []
-    replace_file(path, partial(_write_parquet, table, schema, kinds, notes))
-    found = {"bytes": path.stat().st_size, "sha256": digest_of(path)}
-    return [{"file": path.name, "rows": len(table), "episodes": n_episodes, **found}]
+    """Write the k-th shard, episodes in the order of their hashes, and return its entry in the manifest.
 
-
-def _sorted(groups: list[pa.Table], k: int, schema: Schema) -> tuple[Any, int]:
-    """The rows of a shard, episodes in the order of their hashes, and how many these are."""
+    There is no entry if the shard has no rows.
+    """
     if not groups:
-        return None, 0
-    table = stacked(groups)
-    number, ids = codes(table)
+        return []
+    table = reading.stacked(groups)
+    number, ids = reading.codes(table)
     place = np.argsort(np.argsort(hashed(ids.to_numpy(zero_copy_only=False)), kind="stable"))
     try:
-        table, _ = by_number(table, place[number], schema)
-        start = whole_episodes(table)
+        table, _ = reading.by_number(table, place[number], schema)
+        start = reading.whole_episodes(table)
     except ValueError as error:
         raise ValueError(f"{error} Rows are counted as sorted, in shard {k}.") from None
-    known = np.logical_or.reduceat(with_successors(table, start, schema), np.flatnonzero(start))
+    known = np.logical_or.reduceat(reading.with_successors(table, start, schema), np.flatnonzero(start))
     if not known.all():  # an episode of one row that did not end holds no transition
         table = table.filter(known[np.cumsum(start) - 1])
-    return table, int(known.sum())
+    if not len(table):
+        return []
+    replace_file(path, partial(_write_parquet, table, schema, kinds, notes))
+    counts = {"rows": len(table), "episodes": int(known.sum())}
+    return [{"file": path.name, **counts, "bytes": path.stat().st_size, "sha256": digest_of(path)}]
 
 
-def _write_parquet(table: pa.Table, schema: Schema, kinds: dict[str, Any], notes: dict[str, Any], sink: Any) -> None:
+def _write_parquet(table: pa.Table, schema: Schema, kinds: pa.Schema, notes: dict[str, Any], sink: Any) -> None:
     import pyarrow.parquet as pq
 
-    named = _columns(schema)
     columns: dict[str, Any] = {}
-    for role, kind in kinds.items():
-        if role in named:  # a column that is observed and names a group is written as what is observed
-            columns.setdefault(named[role], _plain(table.column(role), kind))
+    for kind in kinds:
+        name = source_name(schema, kind.name)
+        if name is not None:  # a column that is observed and names a group is written as what is observed
+            plain = pa.string() if kind.type == TEXTS else kind.type
+            columns.setdefault(name, table.column(kind.name).cast(plain))
     told = {METADATA: json.dumps(notes, ensure_ascii=False)} if notes else None
     written = pa.table(columns).replace_schema_metadata(told)
     # Dictionaries pay for texts, which repeat; for numbers they cost time and save nothing. Nobody asks for statistics.
     texts = [field.name for field in written.schema if pa.types.is_string(field.type)]
     pq.write_table(written, sink, use_dictionary=texts or False, compression="lz4", write_statistics=False)
-
-
-def _plain(column: Any, kind: Any) -> Any:
-    """A column in the type that it has in all shards, texts as such."""
-    return column.cast(pa.string()) if pa.types.is_dictionary(kind) else column.cast(kind)
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,7 +309,6 @@ class Shard:
         if not self.listed:
             return self.read(sparse=True).ids()
         ids = _ids_in(Path(self.path), self.columns["episode"])
-        ids = ids[np.append(True, ids[1:] != ids[:-1])]
         return ids if self.part is None else ids[self._mine(ids)]
 
 
@@ -375,17 +323,17 @@ def dense(log: Transitions) -> Transitions:
     return replace(log, observation=s, next_observation=after)
 
 
+def _read_columns(path: Path, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Pieces of some columns of a Parquet file, each with its name."""
+    for raw in open_parquet(path).batches(names, BATCH, ()):
+        yield from raw.items()
+
+
 def _ids_in(path: Path, name: str) -> Array:
-    """The column of ids of a Parquet file."""
-    opened = open_parquet(path)
-    parts = [ids_of(name, raw[name], len(raw[name])) for raw in opened.batches([name], BATCH, ())]
-    return np.concatenate([array_of(name, part) for part in parts])
-
-
-def _width_of(path: Path, names: Sequence[str]) -> int:
-    """Columns that the sparse rows of a Parquet file need: one more than their largest index."""
-    batches = open_parquet(path).batches(names, BATCH, ())
-    return 1 + max(int(lists_of(name, raw[name], "iu")[1].max(initial=0)) for raw in batches for name in names)
+    """The ids of a Parquet file, once for every run of the same."""
+    parts = [ids_of(name, column, len(column)) for _, column in _read_columns(path, [name])]
+    ids = np.concatenate([array_of(name, part) for part in parts])
+    return np.asarray(ids[np.append(True, ids[1:] != ids[:-1])])
 
 
 def shards(source: Any, **columns: Any) -> tuple[Shard, ...]:
@@ -491,25 +439,18 @@ def _surveyed(files: Sequence[Path], columns: Mapping[str, Any]) -> tuple[Shard,
         if first is not None and not found.equals(first):
             raise ValueError(f"The shard {file.name} has other columns or types than {files[0].name}: {REMEDY}.")
         first = found
-        hashes.append(_distinct(_ids_in(file, schema.episode)))
+        hashes.append(np.unique(hashed(_ids_in(file, schema.episode))))
         if schema.indices is not None and not (schema.n_features or schema.buckets):
-            widths.append(_width_of(file, [name for name in (schema.indices, schema.next_indices) if name]))
-    _refuse_shared(files, hashes)
-    roles = {**columns, "n_features": max(widths)} if widths else dict(columns)
-    names = [found for file in files if (found := action_names(file)) is not None]
-    if len(set(names)) > 1:
-        roles["action_names"] = joined_names(names)
-    return tuple(Shard(None, str(file), digest_of(file), roles) for file in files)
-
-
-def _distinct(ids: Array) -> Array:
-    return np.unique(hashed(ids[np.append(True, ids[1:] != ids[:-1])]))
-
-
-def _refuse_shared(files: Sequence[Path], hashes: Sequence[Array]) -> None:
+            lists = _read_columns(file, [name for name in (schema.indices, schema.next_indices) if name])
+            widths.append(1 + max(int(lists_of(name, column, "iu")[1].max(initial=0)) for name, column in lists))
     every, of = np.concatenate(hashes), np.repeat(np.arange(len(files)), [len(part) for part in hashes])
     order = np.argsort(every, kind="stable")
     same = np.flatnonzero(np.diff(every[order]) == 0)
     if len(same):
         one, other = (files[of[order[i]]].name for i in (same[0], same[0] + 1))
         raise ValueError(f"{other} holds an episode that {one} holds too: run `sparsetd shard` on these files first.")
+    roles = {**columns, "n_features": max(widths)} if widths else dict(columns)
+    names = [found for file in files if (found := action_names(file)) is not None]
+    if len(set(names)) > 1:
+        roles["action_names"] = joined_names(names)
+    return tuple(Shard(None, str(file), digest_of(file), roles) for file in files)

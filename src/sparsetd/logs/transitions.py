@@ -268,9 +268,15 @@ def concatenate(parts: Sequence[Transitions]) -> Transitions:
     if not parts:
         raise ValueError("`parts` is empty: pass at least one Transitions.")
     parts = _same_actions(parts)
-    expected = parts[0]._columns()
+    expected, width = parts[0]._columns(), parts[0].observation.shape[1]
     for i, part in enumerate(parts):
-        _refuse_other_columns(i, part, parts[0])
+        odd = sorted(part._columns().keys() ^ expected.keys())
+        if odd or part.names != parts[0].names:
+            what = f"part {i} differs in column {odd[0]!r}" if odd else f"part {i} differs in `names`"
+            raise ValueError(f"`parts` must have the same columns, but {what}: add or drop it there.")
+        if not sp.issparse(part.observation) and part.observation.shape[1] != width:
+            what = f"part {i} has {part.observation.shape[1]}"
+            raise ValueError(f"`parts` must observe the same columns, but {what}: select the columns first.")
     parts = _same_ids(parts)
     whole: dict[str, Any] = {name: joined([getattr(part, name) for part in parts]) for name in expected}
     changes = [np.append(part.start[:1], np.diff(part.episode) != 0) for part in parts]
@@ -303,13 +309,3 @@ def _same_ids(parts: Sequence[Transitions]) -> Sequence[Transitions]:
             texts: list[dict[str, Any]] = [{name: objects(map(id_text, own.tolist()))} for own in ids]
             parts = [replace(part, **own) for part, own in zip(parts, texts, strict=True)]
     return parts
-
-
-def _refuse_other_columns(i: int, part: Transitions, first: Transitions) -> None:
-    odd = sorted(part._columns().keys() ^ first._columns().keys())
-    if odd or part.names != first.names:
-        what = f"column {odd[0]!r}" if odd else "`names`"
-        raise ValueError(f"`parts` must have the same columns, but part {i} differs in {what}: add or drop it there.")
-    if not sp.issparse(first.observation) and part.observation.shape[1] != first.observation.shape[1]:
-        width = part.observation.shape[1]
-        raise ValueError(f"`parts` must observe the same columns, but part {i} has {width}: select the columns first.")

@@ -71,17 +71,13 @@ def _write(temporary: Path, target: Path, data: bytes | Writer) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     with open(os.open(temporary, flags, 0o666 if old is None else 0o600), "wb") as handle:
         if old is not None:
-            _give_rights(temporary, old)
+            if hasattr(os, "chown"):
+                with suppress(PermissionError):  # only the superuser may give a file away
+                    os.chown(temporary, old.st_uid, old.st_gid)
+            os.chmod(temporary, stat.S_IMODE(old.st_mode))
         data(handle) if callable(data) else handle.write(data)
         handle.flush()
         os.fsync(handle.fileno())
-
-
-def _give_rights(temporary: Path, old: os.stat_result) -> None:
-    if hasattr(os, "chown"):
-        with suppress(PermissionError):  # only the superuser may give a file away
-            os.chown(temporary, old.st_uid, old.st_gid)
-    os.chmod(temporary, stat.S_IMODE(old.st_mode))
 
 
 def _alive(process: int) -> bool:
@@ -93,7 +89,7 @@ def _alive(process: int) -> bool:
     except ProcessLookupError:
         return False
     except (PermissionError, OverflowError):
-        return True
+        pass
     return True
 
 

@@ -23,20 +23,18 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from sparsetd._tools.progress import say
 from sparsetd.storage import container
 from sparsetd.storage.atomic import clear_leftovers
-from sparsetd.storage.container import CorruptFileError, Decoder, Encoder, is_record
+from sparsetd.storage.container import CorruptFileError, Decoder, Encoder
 from sparsetd.system import Batch
 
 __all__ = ["Cache", "Checkpoint", "key_of"]
@@ -110,8 +108,10 @@ class Checkpoint:
         self._saved = time.monotonic()
 
     def load(self, like: Any) -> tuple[Any, int]:
-        """The state that was saved last, built of classes found in `like`, and its progress; else None and 0."""
-        found = self.cache.get(self.key, (Batch, *classes_in(like)))
+        """The state that was saved last, made of the records that are in `like`, and its progress; else None and 0."""
+        encoder = Encoder(compact=False)
+        encoder.encode(like)
+        found = self.cache.get(self.key, {Batch, *encoder.records})
         if not isinstance(found, dict) or type(found.get("done")) is not int or found.keys() != {"state", "done"}:
             return None, 0
         say(f"continuing after {found['done']:,} {self.what} from the checkpoint in {self.cache.folder}")
@@ -134,17 +134,3 @@ def key_of(*values: Any) -> str:
         digest.update(f"{array.dtype.str}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
     return digest.hexdigest()
-
-
-def classes_in(value: Any) -> Iterator[type]:
-    """The dataclasses and named tuples found anywhere inside `value`."""
-    if not isinstance(value, type) and is_record(type(value)):
-        yield type(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        value = {f.name: getattr(value, f.name) for f in fields(value)}
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)):
-        for item in value:
-            if not isinstance(item, (np.ndarray, sp.sparray, str, float, int)):
-                yield from classes_in(item)

@@ -51,8 +51,8 @@ SHORT = 16  # a list of numbers longer than this is stored as an array
 LONG = 4096  # an array with more entries is stored by its non-zeros where these take less than half the room …
 ROOM = 80 * 2**20  # bytes that a file may take in memory beyond its own size: no file is a bomb
 NUMBER, TEXT = 40, 64  # bytes of an entry of a list, and of a piece of text, beside its letters
-BITS = (np.random.PCG64, np.random.PCG64DXSM, np.random.Philox, np.random.SFC64, np.random.MT19937)
-GENERATORS: dict[str, type] = {cls.__name__: cls for cls in BITS}
+GENERATORS = ("PCG64", "PCG64DXSM", "Philox", "SFC64", "MT19937")
+MATRICES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 
 
 class CorruptFileError(ValueError):
@@ -114,18 +114,14 @@ def unpack(data: bytes | bytearray, kind: str) -> tuple[dict[str, Any], dict[str
     if header["kind"] != kind:
         raise CorruptFileError(f"holds a {header['kind']!r}, not a {kind!r}.")
     body = memoryview(data)[PREFIX + length : -DIGEST]
-    return header["meta"], _arrays(header["arrays"], body, header["size"])
-
-
-def _arrays(entries: dict[str, Any], body: memoryview, size: int) -> dict[str, Array]:
-    """All arrays; each begins where the one before ends, and together they fill the file."""
-    arrays, offset = {}, 0
-    for name, entry in entries.items():
+    # Each array begins where the one before ends, and together they fill the file.
+    arrays, offset = dict[str, Array](), 0
+    for name, entry in header["arrays"].items():
         arrays[name] = _array(name, entry, body, offset)
         offset += arrays[name].nbytes + -arrays[name].nbytes % ALIGN
-    if not offset == size == len(body):
+    if not offset == header["size"] == len(body):
         raise CorruptFileError("the arrays do not fill the file.")
-    return arrays
+    return header["meta"], arrays
 
 
 def _header(raw: bytes) -> dict[str, Any]:
@@ -186,38 +182,58 @@ class Encoder:
     def encode(self, value: Any, where: str = "value") -> Any:
         """The JSON node of `value`; `where` names it in an error."""
         match value:
-            case None | bool() | str():
+            case None | bool() | str() | int():
                 return value
-            case np.generic():
+            case np.generic():  # before float, which some of them are
                 return {TAG: "scalar", "name": self._put(np.asarray(value))}
-            case int():
-                return value
             case float():
                 return value if math.isfinite(value) else {TAG: "float", "v": repr(value)}
             case np.ndarray() if value.dtype.kind in "OUT":
                 return self._strings(value, where)
             case np.ndarray():
                 return self._nonzeros(value) or {TAG: "array", "name": self._put(value)}
+            case dict() if TAG not in value and all(isinstance(key, str) for key in value):
+                return self._fields(value, f"{where}.")
             case dict():
-                return self._dict(value, where)
+                pairs = value.items()
+                return {
+                    TAG: "items",
+                    "v": [[self.encode(k, where), self.encode(v, f"{where}[{k!r}]")] for k, v in pairs],
+                }
             case list():
-                return self._list(value, where)
+                return self._numbers(value, where) or self._each(value, where)
             case np.dtype():
                 return {TAG: "dtype", "v": value.str}
             case sp.sparray() | sp.spmatrix():
-                return self._sparse(value, where)
+                if value.format not in ("csr", "csc"):
+                    raise TypeError(f"{where} is a sparse matrix in {value.format} format: convert it with .tocsr().")
+                parts = {part: self._put(getattr(value, part)) for part in ("data", "indices", "indptr")}
+                return {TAG: "sparse", "class": type(value).__name__, "shape": list(value.shape), **parts}
             case np.random.Generator():
                 bits = value.bit_generator
                 return {TAG: "generator", "class": type(bits).__name__, "v": self.encode(bits.state, where)}
             case BaseEstimator():
-                return self._estimator(value, where)
+                params = value.get_params(deep=False)
+                fitted = {key: v for key, v in vars(value).items() if key not in params and not key.startswith("_")}
+                return {
+                    TAG: "estimator",
+                    "class": type(value).__name__,
+                    "params": self._fields(params, f"{where}: parameter "),
+                    "fitted": self._fields(fitted, f"{where}: attribute "),
+                }
             case tuple() if not is_record(type(value)):
                 return {TAG: "tuple", "v": self._each(value, where)}
         if is_record(type(value)):
             self.records.add(type(value))
             named = {name: getattr(value, name) for name in _names_of(type(value))}
-            return {TAG: "record", "class": type(value).__name__, "v": self._dict(named, where)}
+            return {TAG: "record", "class": type(value).__name__, "v": self._fields(named, f"{where}.")}
         raise TypeError(f"{where} is a {type(value).__name__}, which a file cannot hold: use numbers, text or arrays.")
+
+    def _fields(self, named: Mapping[str, Any], where: str) -> dict[str, Any]:
+        return {key: self.encode(item, where + key) for key, item in named.items()}
+
+    def _each(self, values: Sequence[Any], where: str) -> list[Any]:
+        return [self.encode(item, f"{where}[{i}]") for i, item in enumerate(values)]
 
     def _spend(self, size: int, where: str) -> None:
         """Count the memory that reading will take, and refuse to write a file that would exceed it."""
@@ -237,10 +253,10 @@ class Encoder:
                 raise TypeError(f"{where}[{i}] is a {type(item).__name__}; an array of objects must hold text only.")
         raw = [item.encode() for item in flat]
         self._spend(_size_of_text(len(raw), sum(map(len, raw)), value.dtype), where)
-        text = np.frombuffer(b"".join(raw), dtype=np.uint8)
-        ends = np.cumsum([len(item) for item in raw], dtype=np.int64)
-        shape, kind = list(value.shape), value.dtype.str if value.dtype.kind == "U" else "O"
-        return {TAG: "strings", "text": self._put(text), "ends": self._put(ends), "shape": shape, "dtype": kind}
+        text = self._put(np.frombuffer(b"".join(raw), dtype=np.uint8))
+        ends = self._put(np.cumsum([len(item) for item in raw], dtype=np.int64))
+        kind = value.dtype.str if value.dtype.kind == "U" else "O"
+        return {TAG: "strings", "text": text, "ends": ends, "shape": list(value.shape), "dtype": kind}
 
     def _nonzeros(self, value: Array) -> Any:
         """The node of an array of mostly zeros, None for another; −0.0 is no zero here, since no bit may be lost.
@@ -257,55 +273,29 @@ class Encoder:
         parts = {"at": self._put(at), "v": self._put(value.ravel()[at])}
         return {TAG: "nonzeros", "shape": list(value.shape), **parts}
 
-    def _list(self, value: list[Any], where: str) -> Any:
+    def _numbers(self, value: list[Any], where: str) -> Any:
+        """The node of a long list of numbers of one kind, None for another list."""
         kinds = set(map(type, value)) if len(value) > SHORT else set()
         if kinds == {float} or (kinds == {int} and -(2**63) <= min(value) <= max(value) < 2**63):
             self._spend(NUMBER * len(value), where)
             tag, dtype = ("floats", np.float64) if kinds == {float} else ("ints", np.int64)
             return {TAG: tag, "name": self._put(np.array(value, dtype))}
-        return self._each(value, where)
-
-    def _each(self, values: Sequence[Any], where: str) -> list[Any]:
-        return [self.encode(item, f"{where}[{i}]") for i, item in enumerate(values)]
-
-    def _dict(self, value: dict[Any, Any], where: str) -> Any:
-        if TAG not in value and all(isinstance(key, str) for key in value):
-            return {key: self.encode(item, f"{where}.{key}") for key, item in value.items()}
-        pairs = [[self.encode(key, where), self.encode(item, f"{where}[{key!r}]")] for key, item in value.items()]
-        return {TAG: "items", "v": pairs}
-
-    def _sparse(self, value: Any, where: str) -> Any:
-        if value.format not in ("csr", "csc"):
-            raise TypeError(f"{where} is a sparse matrix in {value.format} format: convert it with .tocsr().")
-        parts = {part: self._put(getattr(value, part)) for part in ("data", "indices", "indptr")}
-        return {TAG: "sparse", "class": type(value).__name__, "shape": list(value.shape), **parts}
-
-    def _estimator(self, value: Any, where: str) -> Any:
-        params = value.get_params(deep=False)
-        fitted = {key: item for key, item in vars(value).items() if key not in params and not key.startswith("_")}
-        return {
-            TAG: "estimator",
-            "class": type(value).__name__,
-            "params": {key: self.encode(item, f"{where}: parameter {key}") for key, item in params.items()},
-            "fitted": {key: self.encode(item, f"{where}: attribute {key}") for key, item in fitted.items()},
-        }
+        return None
 
 
 class Decoder:
     """Turns JSON nodes back into values."""
 
     def __init__(self, arrays: Mapping[str, Array], classes: Mapping[str, type] | None = None) -> None:
-        self.arrays = dict(arrays)
-        self.classes = classes or {}
-        self.room = ROOM
+        self.arrays, self.classes, self.room = dict(arrays), classes or {}, ROOM
 
     def decode(self, node: Any) -> Any:
         """The value of a node; `CorruptFileError` where the node is not one that `Encoder` writes."""
         try:
             return self._decode(node)
+        except CorruptFileError:
+            raise
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, OverflowError) as error:
-            if isinstance(error, CorruptFileError):
-                raise
             raise CorruptFileError(f"the header holds a value that cannot be read ({type(error).__name__}).") from None
 
     def _decode(self, node: Any) -> Any:
@@ -330,13 +320,20 @@ class Decoder:
                 return tuple(self._decode(item) for item in node["v"])
             case "items":
                 return {self._decode(key): self._decode(item) for key, item in node["v"]}
-            case "generator":
-                bits = GENERATORS[node["class"]]()
+            case "generator" if node["class"] in GENERATORS:
+                bits = getattr(np.random, node["class"])()
                 bits.state = self._decode(node["v"])
                 return np.random.Generator(bits)
             case "dtype" if node["v"] in DTYPES:
                 return np.dtype(node["v"])
-            case "nonzeros" | "strings" | "sparse" | "record" | "estimator":
+            case "sparse" if node["class"] in MATRICES:
+                data, indices, indptr = (self._use(node[part]) for part in ("data", "indices", "indptr"))
+                # SciPy copies 64-bit indices to shorter ones where they fit.
+                self._spend(indices.nbytes + indptr.nbytes if indices.dtype == np.int64 else 0)
+                matrix = getattr(sp, node["class"])((data, indices, indptr), shape=tuple(node["shape"]))
+                matrix.check_format(full_check=True)
+                return matrix
+            case "nonzeros" | "strings" | "record" | "estimator":
                 return getattr(self, f"_{node[TAG]}")(node)
         raise CorruptFileError(f"the header holds an unknown kind of value, {node[TAG]!r}.")
 
@@ -353,12 +350,10 @@ class Decoder:
 
     def _nonzeros(self, node: Any) -> Array:
         at, values, shape = self._use(node["at"]), self._use(node["v"]), tuple(map(operator.index, node["shape"]))
-        if min(shape, default=0) < 0:
-            raise CorruptFileError("an array of mostly zeros has no shape.")
+        if min(shape, default=0) < 0 or at.min(initial=0) < 0:
+            raise CorruptFileError("an array of mostly zeros has no shape, or an entry before its beginning.")
         self._spend(math.prod(shape) * values.dtype.itemsize)
         out = np.zeros(math.prod(shape), values.dtype)
-        if len(at) and int(at.min()) < 0:
-            raise CorruptFileError("an array of mostly zeros has an entry before its beginning.")
         out[at] = values
         return out.reshape(shape)
 
@@ -375,15 +370,6 @@ class Decoder:
         if node["dtype"] != "O" and int(node["dtype"][2:]) > max([1, *map(len, items)]):
             raise CorruptFileError("an array of text claims more room than its text takes.")
         return np.array(items, dtype=node["dtype"]).reshape(node["shape"])
-
-    def _sparse(self, node: Any) -> Any:
-        kinds = {cls.__name__: cls for cls in (sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix)}
-        data, indices, indptr = (self._use(node[part]) for part in ("data", "indices", "indptr"))
-        # SciPy copies 64-bit indices to shorter ones where they fit.
-        self._spend(indices.nbytes + indptr.nbytes if indices.dtype == np.int64 else 0)
-        matrix = kinds[node["class"]]((data, indices, indptr), shape=tuple(node["shape"]))
-        matrix.check_format(full_check=True)
-        return matrix
 
     def _record(self, node: Any) -> Any:
         cls = self._class(node, is_record)
