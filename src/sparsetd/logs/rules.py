@@ -244,7 +244,10 @@ class _Parser:
         if last and self.token.kind != "end":
             self.fail("nothing may follow what 'else' says")
         if not closed and self.token.kind != "end" and self.token.word not in ELSE:
-            self.fail("after a clause comes ';', 'else' or the end (numbers are written 2.5, not 2,5)")
+            self.fail(
+                "after a clause comes ';', 'else' or the end (numbers are written 2.5, not 2,5, and a name with blanks or "
+                'signs stands in double quotes: "heart rate" > 90)'
+            )
         return Clause(choices, condition)
 
     def several(self, parse: Callable[[], T]) -> tuple[T, ...]:
