@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,10 @@ import pytest
 from sparsetd._tools.numbers import Numbers
 from sparsetd.plots.chart import Scale, spread
 from sparsetd.report import charts
-from sparsetd.report.page import feature_table
+from sparsetd.report.document import estimates
+from sparsetd.report.page import certainty, feature_table
+
+example_payload = runpy.run_path(str(Path(__file__).with_name("payload.py")))["example_payload"]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +37,7 @@ def test_more_labels_than_there_is_room_for_keep_their_order() -> None:
 
 
 def drawn(rows: list) -> str:
-    return charts.intervals(rows, 0.95, "value", rows[:1], 0.5)
+    return estimates(rows, 0.95, "value", rows[:1], 0.5, "forest").html()
 
 
 def test_one_wild_row_does_not_set_the_scale() -> None:
@@ -48,12 +53,14 @@ def test_features_that_may_be_nothing_are_folded_away() -> None:
     def feature(name: str, low: float, high: float) -> dict:
         return {"name": name, "weight": (low + high) / 2, "interval": [low, high], "frequency": 0.5}
 
-    table = feature_table([feature("sure", 0.1, 0.2), feature("unsure", -0.1, 0.2)], 0.95)
+    table = feature_table([feature("sure", 0.1, 0.2), feature("unsure", -0.1, 0.2)], 0.95).html()
     shown, folded = table.split("<details>")
     assert "sure" in shown
     assert "unsure" not in shown
     assert "1 more column was kept" in folded
-    assert "<details>" not in feature_table([feature("a", -1, 1), feature("b", -2, 1)], 0.95)  # nothing else is left
+    assert (
+        "<details>" not in feature_table([feature("a", -1, 1), feature("b", -2, 1)], 0.95).html()
+    )  # nothing else is left
     assert 'class="unsure"' in folded
 
 
@@ -91,6 +98,20 @@ def test_a_rounded_zero_has_no_minus_sign() -> None:
 def test_estimates_have_plain_names_in_the_picture() -> None:
     names = ["WIS", "DR", "an own estimate"]
     others = [{"name": name, "value": 0.5, "interval": (0.4, 0.6)} for name in names]
-    own = {"value": 0.5, "interval": (0.4, 0.6), "level": 0.95, "behavior_value": others[0], "comparisons": others}
-    named = re.findall(r'class="name[^"]*"[^>]*>([^<]*)<', charts.forest(own))
-    assert named == ["This policy", "What was done", "Reweighted returns", "This model, corrected", "an own estimate"]
+    own = {
+        **example_payload(),
+        "value": 0.5,
+        "interval": (0.4, 0.6),
+        "behavior_value": others[0],
+        "comparisons": others,
+    }
+    table = certainty(own)[1]
+    named = [
+        "This policy",
+        "What was done",
+        "Reweighted returns (WIS)",
+        "This model, corrected (DR)",
+        "an own estimate",
+    ]
+    assert re.findall(r'class="name[^"]*"[^>]*>([^<]*)<', table.html()) == named
+    assert [row[0] for row in table.rows] == named

@@ -12,8 +12,8 @@ from sparsetd.evaluation.cautions import Caution, by_severity
 from sparsetd.evaluation.estimate import Together, minus
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import judge
-from sparsetd.evaluation.reading import Progress, Settings
-from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness, closing_lines, with_interval
+from sparsetd.evaluation.first_reading import Progress, Settings
+from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness
 from sparsetd.evaluation.subgroups import Place, by_group, groups_of, places, thirds_of
 from sparsetd.logs.engines import Engine
 from sparsetd.logs.rules import Family, is_rule, policy
@@ -73,7 +73,7 @@ class Comparison(Decision):
     evaluations: Mapping[str, Evaluation]
     cautions: tuple[Caution, ...] = ()
     thresholds: tuple[float, ...] = ()
-    _page = "decision_page:comparison_page"
+    _page = "decision_page:comparison"
 
     @property
     def robustness(self) -> dict[str, Robustness | None]:
@@ -101,25 +101,6 @@ class Comparison(Decision):
             "thresholds": list(self.thresholds),
             "assumptions": ASSUMPTIONS,
         }
-
-    def __str__(self) -> str:
-        level = f"{100 * self.values.level:.6g}%"
-        lines = [f"values, with {level} intervals that hold for all policies at once:"]
-        lines += [f"  {k:<24s} {_words(self.values, k)}" for k in self.values]
-        lines += self._difference_lines()
-        if self.groups:
-            lines += [f"difference to {self.reference} by group:"]
-            lines += [f"  {f'{g}: {k}':<36s} {_words(self.groups, (g, k), '+')}" for g, k in self.groups]
-        lines += [f"{name}: {found.sentence()}" for name, found in self.robustness.items() if found is not None]
-        lines += [f"{name}: {e.acts['sentence']}" for name, e in self.evaluations.items() if e.acts is not None]
-        return "\n".join([*lines, self.sentence(), *closing_lines(self.cautions)])
-
-    def _difference_lines(self) -> list[str]:
-        """Every difference; thresholds have too many pairs for a terminal."""
-        if self.thresholds:
-            return ["differences of all pairs: on the page (--report), in --json, and in `.differences`"]
-        pairs = [f"  {f'{a} − {b}':<24s} {_words(self.differences, (a, b), '+')}" for a, b in self.differences]
-        return ["differences:", *pairs] if pairs else []
 
     def plot(self, ax: Any = None) -> Any:
         """The values with intervals that hold together: against the threshold of a family of rules, else by name."""
@@ -276,7 +257,3 @@ def _best(differences: Together, names: list[str]) -> tuple[str, ...]:
 
 def _entry(found: Together, key: Any) -> dict[str, Any]:
     return {"value": found[key].value, "interval": found.interval(key), "standard_error": found[key].standard_error}
-
-
-def _words(found: Together, key: Any, sign: str = "") -> str:
-    return with_interval(found[key].value, found.interval(key), sign)

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd._tools.numbers import Numbers, percent
 from sparsetd.evaluation.cautions import FRAGILE
 from sparsetd.evaluation.episodes import cluster_of
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import gains, judge
-from sparsetd.evaluation.reading import Progress, Settings
-from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness, decimals
+from sparsetd.evaluation.first_reading import Progress, Settings
+from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness
 from sparsetd.evaluation.score_policy import Recipe, ScorePolicy, candidates
 from sparsetd.evaluation.subgroups import Place, places, thirds_of
 from sparsetd.logs import Transitions, concatenate, shards
@@ -93,7 +94,7 @@ class Improvement(Decision, Split):
     """
 
     splits: tuple[Split, ...]
-    _page = "decision_page:improvement_page"
+    _page = "decision_page:improvement"
 
     @classmethod
     def of(cls, splits: Sequence[Split]) -> Improvement:
@@ -160,14 +161,11 @@ class Improvement(Decision, Split):
             "assumptions": ASSUMPTIONS,
         }
 
-    def __str__(self) -> str:
-        return "\n".join([self.sentence(), str(self.policy), "the test:", str(self.evaluation)])
-
     def sentence(self) -> str:
         """The decision in words."""
-        (low, high), value = self.interval, self.difference.value
-        d, level = decimals(high - low or value), f"{100 * self.level:.6g} %"
-        found = f"{value:+.{d}f} ({level} interval {low:+.{d}f} to {high:+.{d}f})"
+        ends, value = self.interval, self.difference.value
+        signed = Numbers.of([value, *ends]).signed
+        found = f"{signed(value)} ({percent(self.level)} interval {' to '.join(map(signed, ends))})"
         n, times = self.evaluation.overlap.n_episodes, len(self.splits)
         start = f"Learnt from {self.n_learnt} episodes and tested once on {n} others, the proposed policy differs from "
         start += f"what was done by {found}{f', the median of {times} such splits' if times > 1 else ''}."

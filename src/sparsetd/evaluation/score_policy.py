@@ -18,6 +18,7 @@ over which the merits vary most.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import product
 from typing import Any
 
@@ -148,18 +149,9 @@ class ScorePolicy:
         return f"ScorePolicy({self.rule} {self.strength:g}: {len(self.habit)} actions, {len(self.columns)} columns)"
 
     def __str__(self) -> str:
-        """The rule in a sentence and, for every action, the columns that move its score most."""
-        unit = "log-odds" if self.rule == "tilt" else "value against the others"
-        lines = [RULES[self.rule].format(self.strength)]
-        lines.append("The score of an action is a straight line in every column: it cannot bend at a threshold.")
-        lines.append(f"score of each action ({unit} at the means of the columns, and change per standard deviation):")
-        for name, row in zip(self.classes_, self.scores, strict=True):
-            top = np.argsort(-np.abs(row[:-1]), kind="stable")[:5]
-            parts = [f"{row[j]:+.{DECIMALS}f} {self.names[self.columns[j]]}" for j in top if row[j]]
-            lines.append(f"  action {name}: {row[-1]:+.{DECIMALS}f} {' '.join(parts)}" + (" …" if len(row) > 6 else ""))
-        units = zip(self.columns, self.center, self.scale, strict=True)
-        shown = [f"{self.names[c]} {center:.6g} ± {scale:.6g}" for c, center, scale in units][:8]
-        return "\n".join([*lines, f"mean ± standard deviation: {', '.join(shown)}{' …' * (len(self.columns) > 8)}"])
+        """The rule in a sentence, and the table of the scores."""
+        # The page is of a layer above, so it is found by name.
+        return str(import_module("sparsetd.report.decision_page").policy_text(self.to_dict()))
 
 
 def _allowed(habit: Array, strength: float) -> tuple[Array, Array]:

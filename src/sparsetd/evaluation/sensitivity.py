@@ -14,8 +14,8 @@ from sparsetd.evaluation.confounding import Confounded, Kind, bound
 from sparsetd.evaluation.estimate import Estimate, Value, minus
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import Judgement, confounded, judge
-from sparsetd.evaluation.reading import Progress, Settings
-from sparsetd.evaluation.result import Decision, Evaluation, closing_lines, decimals
+from sparsetd.evaluation.first_reading import Progress, Settings
+from sparsetd.evaluation.result import Decision, Evaluation
 from sparsetd.logs.engines import Engine
 
 GAMMAS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0)
@@ -70,7 +70,6 @@ class Sensitivity(Decision):
     level: float
     evaluation: Evaluation
     kind: str = "every"
-    _page = "page:page"
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
@@ -113,21 +112,9 @@ class Sensitivity(Decision):
         told = {"flips": self.flips, "undecided": self.undecided, "sentence": self.sentence(), "kind": self.kind}
         return {"level": self.level, "bounds": rows, **told, "evaluation": self.evaluation.to_dict()}
 
-    def __str__(self) -> str:
-        rows = self.to_dict()["bounds"]
-        d = decimals(rows[0]["difference_interval"][1] - rows[0]["difference_interval"][0])
-        lines = [f"the least and the greatest difference to what was done, with {KINDS[self.kind]}:"]
-        for row in rows:
-            apart, chance = (
-                f"{row[key][0]:+.{d}f} to {row[key][1]:+.{d}f}" for key in ("difference_bounds", "difference_interval")
-            )
-            lines.append(f"  Γ = {row['confounding']:<5g} {apart}   with chance {chance}")
-        return "\n".join([*lines, self.sentence(), *closing_lines(self.cautions)])
-
-    def _payload(self) -> dict[str, Any]:
-        """The page is that of the evaluation, with the bounds on it."""
-        bounds = self.to_dict()
-        return {**bounds.pop("evaluation"), "confounding": bounds}
+    def _document(self, **more: Any) -> Any:
+        """The document is that of the evaluation, with the bounds in it."""
+        return self.evaluation._document(**more, confounding=self.to_dict())
 
     def sentence(self) -> str:
         """The meaning of the bounds in words, for somebody who must decide."""

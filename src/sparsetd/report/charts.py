@@ -1,53 +1,31 @@
-"""The charts of the pages, each from the payload of an answer; "" if there is nothing to draw."""
+"""The charts of an evaluation, each from its payload; "" if there is nothing to draw."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sparsetd._tools.numbers import Numbers, count, number
 from sparsetd.plots import pictures
 from sparsetd.plots.chart import Chart, span
-from sparsetd.plots.pictures import Row, finite
-from sparsetd.report.shell import TEXTS
 
 Payload = Mapping[str, Any]
 SHOWN = 12  # features drawn with a name in the path plot
-_of = itemgetter("value", "interval")
 
 
-def forest(p: Payload) -> str:
-    """Estimates with their intervals, one row each; the answer first."""
-    called = TEXTS["estimates"]
-    rows = [("This policy", p["value"], p["interval"], "main"), ("What was done", *_of(p["behavior_value"]), "warm")]
-    rows += [(called.get(r["name"], r["name"]), *_of(r), "") for r in p["comparisons"]]
-    rows = [row for row in rows if row[1] is not None and math.isfinite(row[1])]
-    return intervals(rows, p["level"], p.get("unit") or "value per episode", rows[:3], p["value"])
-
-
-def intervals(rows: Sequence[Row], level: float, label: str, seen: Sequence[Row], guide: float) -> str:
-    """Values with their intervals; those of the rows `seen` are all in the picture, with a dashed line at `guide`."""
-    ends = [v for _, value, interval, _ in seen for v in (value, *finite(interval))]
-    return pictures.intervals(rows, label, ends, level, guide).svg()
-
-
-def fan(p: Payload, unit: str = "") -> str:
+def fan(rows: Sequence[Payload], written: Callable[[float], str], unit: str = "") -> str:
     """Bounds on the difference over Γ: an inner band for confounding alone, an outer one that includes chance."""
-    rows = p["bounds"]
     strength = [row["confounding"] for row in rows]
-    ends = [v for row in rows for v in row["difference_interval"]]
-    written = Numbers.of(ends)
     difference = f"difference to what was done{f', {unit}' if unit else ''}"
     names = ("strength Γ of an unrecorded cause", difference, "An unrecorded cause")
-    chart = Chart((1.0, strength[-1]), span([0.0, *ends]), *names, 580, 300)
+    ends = span([0.0, *(v for row in rows for v in row["difference_interval"])])
+    chart = Chart((1.0, strength[-1]), ends, *names, 580, 300)
     for key, css in (("difference_interval", "band"), ("difference_bounds", "band inner")):
         low, high = zip(*(row[key] for row in rows), strict=True)
         chart.add("area", strength, low, css, top=high)
     chart.add("line", (1.0, strength[-1]), (0.0, 0.0), "line warm dash", "no difference")
     for row in rows:
-        tip = f"Γ = {row['confounding']:g}: {' to '.join(map(written.signed, row['difference_bounds']))}"
+        tip = f"Γ = {row['confounding']:g}: {' to '.join(map(written, row['difference_bounds']))}"
         for end in row["difference_bounds"]:
             chart.add("point", (row["confounding"],), (end,), "dot main", tip, size=3.5)
     return chart.svg()
@@ -55,16 +33,8 @@ def fan(p: Payload, unit: str = "") -> str:
 
 def shape(column: Payload, unit: str = "") -> str:
     """The value against a column, averaged over the other columns, with its band."""
-    at, value, low, high = (column["shape"][key] for key in ("at", "value", "low", "high"))
     names = (column["name"], f"change in {unit or 'value'}", f"Value against {column['name']}")
-    return pictures.band(at, value, low, high, names, (380.0, 230.0), "the mean").svg()
-
-
-def thresholds(at: Sequence[float], values: Sequence[Payload], label: str) -> str:
-    """The value of a rule against its threshold, with a band that holds for all thresholds at once."""
-    low, high = zip(*(r["interval"] for r in values), strict=True)
-    names = ("threshold", label, "Value against the threshold")
-    return pictures.band(at, [r["value"] for r in values], low, high, names).svg()
+    return pictures.band(**column["shape"], names=names, size=(380.0, 230.0), guide="the mean").svg()
 
 
 def ratios(p: Payload) -> str:
@@ -83,7 +53,7 @@ def agreement(p: Payload) -> str:
     groups = p["calibration"]
     if not groups:
         return ""
-    ends = [v for g in groups for v in (g["predicted"], *finite(g["interval"]))]
+    ends = [v for g in groups for v in (g["predicted"], *pictures.finite(g["interval"]))]
     written = Numbers.of(ends)
     names = ("predicted value", "what followed", "Prediction against what followed")
     chart = Chart(span(ends), span(ends), *names)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sparsetd._tools.numbers import Numbers, count, number, percent
+from sparsetd.report.document import aligned
 from sparsetd.report.shell import TEXTS
 
 LEVELS = ("good", "warn", "bad")
@@ -63,9 +64,6 @@ class Column:
     title: str
     format: str = ""
 
-    def cell(self, row: Mapping[str, Any]) -> str:
-        return formatted(row.get(self.key), self.format)
-
 
 def formatted(value: Any, spec: str = "") -> str:
     """`value` under the format spec; a dash where there is nothing to say, "inf" and "nan" spelt out."""
@@ -77,11 +75,6 @@ def formatted(value: Any, spec: str = "") -> str:
 
 
 def text_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], bold: Callable[[str], str] = str) -> str:
-    """Aligned columns for a terminal: the first to the left, the others to the right; `bold` dresses the header."""
-    cells = [[column.title for column in columns], *([column.cell(row) for column in columns] for row in rows)]
-    first, *others = (max(map(len, entries)) for entries in zip(*cells, strict=True))
-    header, *body = (
-        "  ".join([name.ljust(first), *(text.rjust(width) for text, width in zip(rest, others, strict=True))]).rstrip()
-        for name, *rest in cells
-    )
-    return "\n".join([bold(header), *body])
+    """Aligned columns for a terminal; `bold` dresses the header."""
+    cells = [[formatted(row.get(column.key), column.format) for column in columns] for row in rows]
+    return "\n".join(aligned([[column.title for column in columns], *cells], bold))
