@@ -138,12 +138,12 @@ class Rule:
 
     code: str
     test: Test
-    model: bool
-    says_remedy: bool
     means: str
     when: str
     says: str
     remedy: str
+    model: bool = True
+    says_remedy: bool = True
 
     def caution(self, evidence: Evidence) -> Caution | None:
         """The caution of this rule; None if it does not apply."""
@@ -159,16 +159,11 @@ WORDS = tomllib.loads(files("sparsetd.evaluation").joinpath("cautions.toml").rea
 RULES: list[Rule] = []
 
 
-def rule(*, model: bool = True, says_remedy: bool = True, code: str = "") -> Callable[[Test], Test]:
+def rule(test: Test, code: str = "") -> Test:
     """Put a test into the table, with the words of its code, which is its name."""
-
-    def entered(test: Test) -> Test:
-        name = code or test.__name__
-        words = {**WORDS[name], "when": WORDS[name]["when"].format(**globals())}
-        RULES.append(Rule(name, test, model, says_remedy, **words))
-        return test
-
-    return entered
+    name = code or test.__name__
+    RULES.append(Rule(name, test, **{**WORDS[name], "when": WORDS[name]["when"].format(**globals())}))
+    return test
 
 
 def found_in(evidence: Evidence) -> list[Caution]:
@@ -181,13 +176,13 @@ def _graded(*, red: bool, amber: bool) -> Severity | None:
     return "red" if red else "amber" if amber else None
 
 
-@rule()
+@rule
 def undetermined(e: Evidence) -> Finding:
     """More than one value fits the rows equally well."""
     return None if e.determined else "red"
 
 
-@rule()
+@rule
 def impossible_value(e: Evidence) -> Finding:
     """The value lies outside what rewards like these can add up to."""
     low, high = e.facts.possible()
@@ -195,20 +190,20 @@ def impossible_value(e: Evidence) -> Finding:
     return None if inside else ("red", {"low": low, "high": high})
 
 
-@rule(model=False)
+@rule
 def no_width(e: Evidence) -> Finding:
     """The interval has no width because nothing varies."""
     return None if e.own.standard_error > 1e-9 * abs(e.own.value) else "red"
 
 
-@rule(model=False)
+@rule
 def few_episodes(e: Evidence) -> Finding:
     """Too few independent episodes (or clusters) for a reliable interval."""
     units = "clusters" if e.clustered else "episodes"
     return None if e.facts.n_clusters >= FEW_EPISODES else ("amber", {"units": units})
 
 
-@rule()
+@rule
 def cut_episodes(e: Evidence) -> Finding:
     """Part of the return lies after the rows where episodes were cut, and the model fills it in."""
     unseen, nil = e.facts.unseen / e.facts.n_episodes, e.facts.late == 0
@@ -218,14 +213,14 @@ def cut_episodes(e: Evidence) -> Finding:
     return severity or "note", {"cut": e.facts.n_episodes - e.facts.n_complete, "unseen": unseen}
 
 
-@rule(model=False)
+@rule
 def discounted_outcome(e: Evidence) -> Finding:
     """Outcomes that come late count less."""
     discounted = e.facts.gamma != 1 and suspicions.only_outcomes(e.log)
     return ("note", {"tenth": e.facts.gamma**9}) if discounted else None
 
 
-@rule()
+@rule
 def few_effective_episodes(e: Evidence) -> Finding:
     """A small part of the log carries the answer."""
     few, share, single = e.support.effective_episodes, e.support.share, e.facts.most[2] == 1
@@ -244,7 +239,7 @@ def _thin(support: Support) -> bool:
     return support.effective_episodes < max(SLIGHT * support.n_episodes, VERY_FEW)
 
 
-@rule()
+@rule
 def extrapolation(e: Evidence) -> Finding:
     """The value rests on states that the log hardly has."""
     if e.support.negative <= NEGATIVE:
@@ -253,7 +248,7 @@ def extrapolation(e: Evidence) -> Finding:
     return _graded(red=slight or e.support.negative > VERY_NEGATIVE, amber=True)
 
 
-@rule()
+@rule
 def misspecified(e: Evidence) -> Finding:
     """The value is not a linear function of the features."""
     change, own = e.misfit.change, e.own
@@ -264,7 +259,7 @@ def misspecified(e: Evidence) -> Finding:
     return "red" if matters(change, own, e.misfit.bar) else "amber", named
 
 
-@rule()
+@rule
 def unobserved_state(e: Evidence) -> Finding:
     """Earlier rows predict later errors: the features have the wrong shape, or the state is not fully recorded."""
     p, change, drift = min(e.misfit.memory, e.misfit.outcomes), e.misfit.change, e.misfit.drift
@@ -278,7 +273,7 @@ def unobserved_state(e: Evidence) -> Finding:
     return "red" if both or matters(drift, e.own, e.misfit.bar) else "amber", {**named, "effect": effect}
 
 
-@rule()
+@rule
 def behavior_misfit(e: Evidence) -> Finding:
     """The model is wrong about the logged behaviour, whose return is known."""
     apart, modelled = e.apart, e.modelled
@@ -291,13 +286,13 @@ def behavior_misfit(e: Evidence) -> Finding:
     return "red", {"observed": modelled.value - apart.value, "tail": tail, "apart": z}
 
 
-@rule()
+@rule
 def no_feature(e: Evidence) -> Finding:
     """The log does not show that any feature matters."""
     return "amber" if e.n_chosen == 0 else None
 
 
-@rule()
+@rule
 def selection_disagrees(e: Evidence) -> Finding:
     """The list of features is not the whole story."""
     if not e.n_chosen or e.fewer is None or e.fewer.standard_error <= 0:
@@ -305,14 +300,14 @@ def selection_disagrees(e: Evidence) -> Finding:
     return "amber" if abs(e.fewer.value) > DISAGREE * e.fewer.standard_error else None
 
 
-@rule()
+@rule
 def low_coverage(e: Evidence) -> Finding:
     """The target does what the log never shows."""
     high = e.overlap.coverage + 2 * e.overlap.coverage_error
     return _graded(red=high < VERY_LOW_COVERAGE, amber=high < LOW_COVERAGE)
 
 
-@rule()
+@rule
 def wrong_ratios(e: Evidence) -> Finding:
     """The probabilities cannot be those of the logged actions."""
     mean, error = e.overlap.mean_ratio, e.overlap.coverage_error
@@ -322,25 +317,25 @@ def wrong_ratios(e: Evidence) -> Finding:
     return "red" if mean - 3 * error > VERY_HIGH_MEAN else "amber", {"source": source}
 
 
-@rule(says_remedy=False)
+@rule
 def large_ratio(e: Evidence) -> Finding:
     """A single row counts very often."""
     return "note" if e.overlap.max_ratio > HIGH_RATIO else None
 
 
-@rule()
+@rule
 def behavior_uninformative(e: Evidence) -> Finding:
     """The behaviour policy could not be learnt from the state."""
     return "amber" if e.behavior is not None and e.behavior.log_loss >= e.behavior.log_loss_marginal else None
 
 
-@rule()
+@rule
 def behavior_floored(e: Evidence) -> Finding:
     """Many estimated probabilities are nearly 0 for actions that were taken."""
     return "amber" if e.behavior is not None and e.behavior.n_floored > 0.01 * len(e.behavior.table) else None
 
 
-@rule()
+@rule
 def opinions_differ(e: Evidence) -> Finding:
     """Two ways that fail for different reasons disagree."""
     if e.opinion is None:
@@ -348,13 +343,13 @@ def opinions_differ(e: Evidence) -> Finding:
     return "amber" if abs(e.own.value - e.opinion.value) > e.own.standard_error else None
 
 
-@rule()
+@rule
 def fragile(e: Evidence) -> Finding:
     """Hardly any unrecorded cause is needed to explain away the difference."""
     return "amber" if e.robustness is not None and 1.0 < e.robustness < FRAGILE else None
 
 
-@rule(model=False, says_remedy=False)
+@rule
 def repeated_episodes(e: Evidence) -> Finding:
     """Episodes are in the log twice."""
     if e.digests is None or (sentence := suspicions.copied(e.digests)) is None:
@@ -363,13 +358,13 @@ def repeated_episodes(e: Evidence) -> Finding:
     return "amber" if few else "red", {"found": _capital(sentence)}
 
 
-@rule(model=False, says_remedy=False)
+@rule
 def repeated_ids(e: Evidence) -> Finding:
     """Episodes share an id, so they are not independent."""
     return None if e.clustered else _suspected(e, suspicions.ids_that_repeat)
 
 
-@rule(model=False, says_remedy=False)
+@rule
 def timeouts_marked_as_terminals(e: Evidence) -> Finding:
     """A time limit is logged as an end."""
     if (found := _suspected(e, suspicions.timeouts_marked_as_terminals)) is None:
@@ -379,7 +374,7 @@ def timeouts_marked_as_terminals(e: Evidence) -> Finding:
     return "red" if several and not clock else "amber", {**found[1], "told": told}
 
 
-@rule(model=False, says_remedy=False)
+@rule
 def one_record(e: Evidence) -> Finding:
     """The log is one long record, cut into blocks."""
     return "note" if e.blocks else None
@@ -407,7 +402,7 @@ SUSPECTED: tuple[Check, ...] = (
 )
 CHECKED = (suspicions.timeouts_marked_as_terminals, suspicions.ids_that_repeat, *SUSPECTED)
 for check in SUSPECTED:
-    rule(model=False, says_remedy=False, code=check.__name__)(partial(_suspected, check=check))
+    rule(partial(_suspected, check=check), check.__name__)
 
 
 def suspected_in(log: Transitions, estimated: bool) -> dict[str, str]:

@@ -99,6 +99,7 @@ class Comparison(Decision):
             "robustness": {name: None if r is None else r.sentence() for name, r in self.robustness.items()},
             "acts": {name: e.acts for name, e in self.evaluations.items()},
             "thresholds": list(self.thresholds),
+            "called": self.called,
             "assumptions": ASSUMPTIONS,
         }
 
@@ -114,9 +115,9 @@ class Comparison(Decision):
         if len(self.values) == 1:
             found = f"One policy, {self.reference}, was evaluated."
         elif len(self.best_set) == 1:
-            best = self._listed(self.best_set)
-            found = f"{best} is the best of these policies, beyond chance and if the assumptions hold."
+            found = self._listed(self.best_set)
             found = found[0].upper() + found[1:] if self.thresholds else found
+            found = f"{found} is the best of these policies, beyond chance and if the assumptions hold."
         else:
             others = "." if len(self.best_set) == len(self.values) else "; the others are worse beyond chance."
             found = f"The log cannot tell which of {self._listed(self.best_set)} is best{others}"
@@ -124,12 +125,14 @@ class Comparison(Decision):
             return found
         return f"{found} Do not rely on what the log says about {self._listed(self.unjudged)}: see why below."
 
+    @property
+    def called(self) -> dict[str, str]:
+        """By the name of a policy, what it is called in a sentence: the rules of a family by their thresholds."""
+        return dict(zip(self.values, [f"threshold {t:g}" for t in self.thresholds] or self.values, strict=True))
+
     def _listed(self, names: Sequence[str]) -> str:
-        """The policies in a row; those of a family of rules by their thresholds."""
-        numbers = dict(zip(self.values, self.thresholds, strict=False))
-        said = [f"{numbers[name]:g}" if numbers else name for name in names]
-        kind = "" if not numbers else "the thresholds " if len(names) > 1 else "the threshold "
-        return kind + (", ".join(said[:-1]) + " and " + said[-1] if len(said) > 1 else said[0])
+        *others, last = (self.called[name] for name in names)
+        return f"{', '.join(others)} and {last}" if others else last
 
 
 def compare(
@@ -195,11 +198,14 @@ def compare(
     differences, (reference, *others) = Together.of(pairs, level), list(own)
     groups = {} if by is None else groups_of(found.log, by, cluster)
     columns = thirds_of(found.log.log) if others and not thresholds else []
+    # A policy is worse than another if the interval of their difference excludes 0.
+    ends = {pair: differences.interval(pair) for pair in pairs}
+    worse = {b for (_, b), (low, _) in ends.items() if low > 0} | {a for (a, _), (_, high) in ends.items() if high < 0}
     said = {name: policy.cautions for name, policy in own.items()}
     return Comparison(
         values=Together.of(values, level),
         differences=differences,
-        best_set=_best(differences, list(own)),
+        best_set=tuple(name for name in own if name not in worse),
         groups=by_group(found, groups) if groups and others else Together.of({}, level),
         where={} if thresholds else {name: places(found, own[name], own[reference], columns) for name in others},
         reference=reference,
@@ -244,15 +250,6 @@ def _cautions(said: Mapping[str, Sequence[Caution]]) -> tuple[Caution, ...]:
             own = caution if of_all else replace(caution, text=f"{name}: {caution.text}")
             found += [] if own in found else [own]
     return by_severity(found)
-
-
-def _best(differences: Together, names: list[str]) -> tuple[str, ...]:
-    """The policies that no other one beats. A policy is beaten if the interval of the difference excludes 0."""
-    worse = set()
-    for a, b in differences:
-        low, high = differences.interval((a, b))
-        worse |= {b} if low > 0 else {a} if high < 0 else set()
-    return tuple(name for name in names if name not in worse)
 
 
 def _entry(found: Together, key: Any) -> dict[str, Any]:

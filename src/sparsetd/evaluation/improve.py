@@ -46,12 +46,6 @@ class Split:
     candidates: tuple[tuple[Recipe, Estimate], ...]
     n_learnt: int
 
-    def told(self, level: float) -> dict[str, Any]:
-        """The line of one split in the list of all of them."""
-        gain, test = self.evaluation.difference, self.evaluation
-        told = {"difference": gain.value, "interval": gain.interval(level), "severity": test.severity}
-        return {**told, "recipe": str(self.candidates[0][0])}
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Improvement(Decision, Split):
@@ -146,6 +140,11 @@ class Improvement(Decision, Split):
         tried = [
             {"recipe": str(r), "difference": e.value, "standard_error": e.standard_error} for r, e in self.candidates
         ]
+        splits = []
+        for split in self.splits:
+            gain, recipe = split.evaluation.difference, str(split.candidates[0][0])
+            told = {"difference": gain.value, "interval": gain.interval(self.level), "recipe": recipe}
+            splits.append({**told, "severity": split.evaluation.severity})
         return {
             "recommended": self.recommended,
             "difference": {"value": self.difference.value, "interval": self.interval},
@@ -155,7 +154,7 @@ class Improvement(Decision, Split):
             "n_learnt": self.n_learnt,
             "n_tested": self.evaluation.overlap.n_episodes,
             "candidates": tried,
-            "splits": [split.told(self.level) for split in self.splits],
+            "splits": splits,
             "evaluation": self.evaluation.to_dict(),
             "where": [place.to_dict(self.level) for place in self.where],
             "assumptions": ASSUMPTIONS,
@@ -302,7 +301,11 @@ def _ranked(
         judged = gains(log[_rows_of(log, other)], policies, own)
         for recipe, gain in zip(learnt, judged, strict=True):
             found.setdefault(recipe, []).append(Estimate.of_influence("difference", *gain))
-    pooled = [(recipe, _pooled(str(recipe), pair)) for recipe, pair in found.items()]
+    pooled = []
+    for recipe, each in found.items():
+        value, error = np.mean([e.value for e in each]), np.sqrt(sum(e.standard_error**2 for e in each)) / len(each)
+        rests = sum(e.n_effective for e in each), min(e.freedom for e in each)
+        pooled.append((recipe, Estimate(str(recipe), float(value), float(error), *rests)))
     ranked = sorted(pooled, key=lambda entry: -_cautious(entry[1]))
     simple = next((entry for entry in ranked if entry[0].few), ranked[0])
     # A table of few columns is taken where it is as good as the best to within the error.
@@ -312,9 +315,3 @@ def _ranked(
 
 def _cautious(e: Estimate) -> float:
     return e.value - e.standard_error
-
-
-def _pooled(name: str, halves: Sequence[Estimate]) -> Estimate:
-    value = float(np.mean([e.value for e in halves]))
-    error = float(np.sqrt(sum(e.standard_error**2 for e in halves))) / len(halves)
-    return Estimate(name, value, error, sum(e.n_effective for e in halves), min(e.freedom for e in halves))

@@ -32,42 +32,31 @@ def intervals(
     room, known = 3.0 * (high - low), [v for _, value, interval, _ in rows for v in (value, *finite(interval))]
     near = [v for v in known if low - room <= v <= high + room]
     height, longest = 62 + ROW * len(rows), max((len(name) for name, *_ in rows), default=0)
-    left = max(162, 10 * longest + 16)  # a character of the large type on a phone is up to 10 wide
-    place, width = (len(rows) - 0.5, -0.5), max(580, left + 260)
-    chart = Chart(span([*seen, *near]), place, label, "", "Estimates", width, height, left=left)
+    margin = max(162, 10 * longest + 16)  # a character of the large type on a phone is up to 10 wide
+    place, width = (len(rows) - 0.5, -0.5), max(580, margin + 260)
+    chart = Chart(span([*seen, *near]), place, label, "", "Estimates", width, height, left=margin)
     written = Numbers.of(seen, (max(ends) - min(ends)) if ends else None)
+    left, right = chart.x_range
     for i, (name, value, interval, css) in enumerate(rows):
-        _interval_row(chart, i, value, finite(interval), css, written, f"{name}: {written(value)}", level)
+        ends = finite(interval)
+        low, high = ends or (value, value)
+        inside = (min(max(low, left), right), max(min(high, right), left))
+        chart.add("line", inside, (i, i), f"whisker {css}".rstrip())
+        for beyond, at, arrow in ((low < left, chart.x.start - 1, "◂"), (high > right, chart.x.end + 1, "▸")):
+            if beyond:  # an arrow where the whisker leaves the picture
+                chart.add("text", (at,), (chart.y(i) + 4,), "name middle", arrow)
+        if not left <= value <= right:  # and the number of a point outside
+            at, side = (chart.x.end - 12, "end") if value > right else (chart.x.start + 12, "start")
+            chart.add("text", (at,), (chart.y(i) - 7,), f"name {side}", written(value))
+        told = f", {percent(level)} interval {' to '.join(map(written, ends))}" if ends else ""
+        size = 6 if css == "main" else 4.5
+        chart.add(
+            "point", (min(max(value, left), right),), (i,), f"dot {css}", f"{name}: {written(value)}{told}", size=size
+        )
         chart.rows.append((name, css == "main"))
     if guide is not None:
         chart.rule("line main dash", guide)
     return chart
-
-
-def _interval_row(
-    chart: Chart,
-    i: int,
-    value: float,
-    ends: tuple[float, ...],
-    css: str,
-    written: Numbers,
-    words: str,
-    level: float,
-) -> None:
-    """One row: a whisker with an arrow where it leaves the picture, and a point, or the number of one outside."""
-    left, right = chart.x_range
-    low, high = ends or (value, value)
-    seen = (min(max(low, left), right), max(min(high, right), left))
-    chart.add("line", seen, (i, i), f"whisker {css}".rstrip())
-    for beyond, at, arrow in ((low < left, chart.x.start - 1, "◂"), (high > right, chart.x.end + 1, "▸")):
-        if beyond:
-            chart.add("text", (at,), (chart.y(i) + 4,), "name middle", arrow)
-    if not left <= value <= right:
-        at, side = (chart.x.end - 12, "end") if value > right else (chart.x.start + 12, "start")
-        chart.add("text", (at,), (chart.y(i) - 7,), f"name {side}", written(value))
-    told = f"{words}, {percent(level)} interval {' to '.join(map(written, ends))}" if ends else words
-    size = 6 if css == "main" else 4.5
-    chart.add("point", (min(max(value, left), right),), (i,), f"dot {css}", told, size=size)
 
 
 def band(

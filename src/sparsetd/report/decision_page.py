@@ -99,19 +99,16 @@ def _worth(p: Payload) -> str:
     if not usable:
         return ""
     widths = [r["interval"][1] - r["interval"][0] for r in usable]
-    written, called = Numbers.of((v for r in usable for v in r["interval"]), min(widths)), _called(p)
-    told = [f"{called[r['name']]}: {written(r['value'])} ({' to '.join(map(written, r['interval']))})" for r in usable]
+    written, called = Numbers.of((v for r in usable for v in r["interval"]), min(widths)), p.get("called", {})
+    told = [
+        f"{called.get(r['name'], r['name'])}: {written(r['value'])} ({' to '.join(map(written, r['interval']))})"
+        for r in usable
+    ]
     if len(told) > MOST_NAMED:
         told = [f"from {told[0]} down to {told[-1]}"]
     what = f"{p['unit']} per episode" if p.get("unit") else "per episode"
     said = f"{'; '.join(told)}; {what}, with {percent(p['level'])} intervals."
-    return f"{said} Do not rely on {', '.join(called[name] for name in doubted)}." if doubted else said
-
-
-def _called(p: Payload) -> dict[str, str]:
-    """By the name of a policy, what it is called in a sentence: the rules of a family by their thresholds."""
-    names = [r["name"] for r in p["values"]]
-    return dict(zip(names, [f"threshold {t:g}" for t in p.get("thresholds") or ()] or names, strict=True))
+    return f"{said} Do not rely on {', '.join(called.get(name, name) for name in doubted)}." if doubted else said
 
 
 def _next(p: Payload) -> str:
@@ -119,8 +116,7 @@ def _next(p: Payload) -> str:
     if any(caution["severity"] == "red" for caution in p["warnings"]):
         return SAY["red_policies"]
     if len(p["best_set"]) > 1:
-        called = _called(p)
-        names = ", ".join(called[name] for name in p["best_set"])
+        names = ", ".join(p.get("called", {}).get(name, name) for name in p["best_set"])
         return f"More episodes would tell these apart: {names}. Until then take the one that costs least."
     return SAY["trial"]
 
