@@ -90,8 +90,7 @@ class Caution:
 
 def worst(cautions: Iterable[Caution]) -> Severity | None:
     """The worst severity of the cautions; None if there are none."""
-    found = [ORDER.index(c.severity) for c in cautions]
-    return ORDER[max(found)] if found else None
+    return max((c.severity for c in cautions), key=ORDER.index, default=None)
 
 
 def by_severity(cautions: Iterable[Caution]) -> tuple[Caution, ...]:
@@ -168,8 +167,7 @@ def rule(test: Test, code: str = "") -> Test:
 
 def found_in(evidence: Evidence) -> list[Caution]:
     """All cautions that apply to an answer."""
-    cautions = (rule.caution(evidence) for rule in RULES)
-    return [caution for caution in cautions if caution is not None]
+    return [found for rule in RULES if (found := rule.caution(evidence)) is not None]
 
 
 def _graded(*, red: bool, amber: bool) -> Severity | None:

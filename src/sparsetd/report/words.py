@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sparsetd._tools.numbers import Numbers, count, number, percent
@@ -30,30 +30,30 @@ class Verdict:
     word: str
     meaning: str
 
-    @classmethod
-    def of(cls, kind: str, grade: float, figure: str, **named: str) -> Verdict:
-        """The verdict of a kind. A grade is good or fair if it reaches the limits in `texts.toml`."""
-        told = TEXTS["cards"][kind]
-        place = sum(grade < limit for limit in told["limits"])
-        return cls(told["name"], figure, LEVELS[place], told["words"][place], told["meaning"].format(**named))
-
 
 def verdicts(p: Mapping[str, Any]) -> list[Verdict]:
-    """The four questions that a careful reader asks about a log; the last needs folds with enough episodes."""
+    """The four questions that a careful reader asks about a log; the last needs folds with enough episodes.
+
+    A grade is good or fair if it reaches the limits in `texts.toml`.
+    """
     carried, n, top, found = p["effective_episodes"], p["n_episodes"], p["max_ratio"], p["bellman_error"]
-    sizes = {"n_episodes": count(n), "rows": count(p["effective_rows"]), "n_rows": count(p["n_rows"])}
-    cards = [
-        Verdict.of("coverage", p["coverage"], percent(round(p["coverage"], 3))),
-        Verdict.of("episodes", min(carried / 100, 4 * carried / n), count(carried), **sizes),
-        Verdict.of("ratio", -top, f"{number(top)}×"),
-    ]
+    grades = {
+        "coverage": (p["coverage"], percent(round(p["coverage"], 3))),
+        "episodes": (min(carried / 100, 4 * carried / n), count(carried)),
+        "ratio": (-top, f"{number(top)}×"),
+    }
+    named = {"n_episodes": count(n), "rows": count(p["effective_rows"]), "n_rows": count(p["n_rows"])}
     if found and found["noise"] > 0:
-        times, flat = found["value"] / found["noise"], found["constant"] / found["noise"]
-        cards.append(Verdict.of("bellman", -times, f"{times:.2g}×", flat=f"{flat:.2g}×"))
-    if p["severity"] != "red":
-        return cards
-    # An answer that must not be used has no green card beside it.
-    return [replace(v, level="plain") if v.level == "good" else v for v in cards]
+        times, named["flat"] = found["value"] / found["noise"], f"{found['constant'] / found['noise']:.2g}×"
+        grades["bellman"] = (-times, f"{times:.2g}×")
+    cards = []
+    for kind, (grade, figure) in grades.items():
+        told = TEXTS["cards"][kind]
+        place = sum(grade < limit for limit in told["limits"])
+        # An answer that must not be used has no green card beside it.
+        level = "plain" if place == 0 and p["severity"] == "red" else LEVELS[place]
+        cards.append(Verdict(told["name"], figure, level, told["words"][place], told["meaning"].format(**named)))
+    return cards
 
 
 @dataclass(frozen=True)
