@@ -11,9 +11,8 @@ import pytest
 
 from sparsetd._tools.numbers import Numbers
 from sparsetd.plots.chart import Scale, spread
-from sparsetd.report import charts
 from sparsetd.report.document import estimates
-from sparsetd.report.page import certainty, feature_table
+from sparsetd.report.page import certainty, feature_table, path, shape
 
 example_payload = runpy.run_path(str(Path(__file__).with_name("payload.py")))["example_payload"]
 
@@ -71,19 +70,19 @@ def test_a_narrow_logarithmic_axis_has_several_ticks() -> None:
 
 def test_lines_and_labels_of_the_path_share_a_colour() -> None:
     found = {"penalty": [1.0, 0.5, 0.1], "weights": {"a": [0, 1, 2], "b": [0, 0, -1]}, "chosen": 0.5}
-    drawing = charts.path({"path": found, "features": [{"name": "a"}, {"name": "b"}]})
+    drawing = path({"path": found, "features": [{"name": "a"}, {"name": "b"}]})
     assert re.findall(r'class="line main (c\d)"', drawing) == ["c1", "c0"]
     assert re.findall(r'class="note (c\d)"', drawing) == ["c0", "c1"]
 
 
 def a_column(at: list[float]) -> dict:
     value = [float(i) for i in range(len(at))]
-    shape = {"at": at, "value": value, "low": [v - 0.5 for v in value], "high": [v + 0.5 for v in value]}
-    return {"name": "new model", "shape": shape}
+    drawn = {"at": at, "value": value, "low": [v - 0.5 for v in value], "high": [v + 0.5 for v in value]}
+    return {"name": "new model", "shape": drawn}
 
 
 def test_a_column_of_two_values_is_two_points_with_whiskers() -> None:
-    two, many = charts.shape(a_column([0.0, 1.0])), charts.shape(a_column([0.0, 0.5, 1.0]))
+    two, many = shape(a_column([0.0, 1.0])), shape(a_column([0.0, 0.5, 1.0]))
     assert "<polygon" not in two
     assert two.count('class="whisker main"') == two.count("<circle") == 2
     assert re.findall(r'class="tick"[^>]*text-anchor="middle">([^<]*)<', two) == ["0", "1"]

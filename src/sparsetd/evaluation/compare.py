@@ -131,8 +131,9 @@ class Comparison(Decision):
         return dict(zip(self.values, [f"threshold {t:g}" for t in self.thresholds] or self.values, strict=True))
 
     def _listed(self, names: Sequence[str]) -> str:
-        *others, last = (self.called[name] for name in names)
-        return f"{', '.join(others)} and {last}" if others else last
+        *others, last = (self.called[name].removeprefix("threshold ") for name in names)
+        kind = f"the threshold{'s' if others else ''} " if self.thresholds else ""
+        return kind + (f"{', '.join(others)} and {last}" if others else last)
 
 
 def compare(

@@ -124,9 +124,10 @@ class Improvement(Decision, Split):
         """The first reason against the policy, in words; "" if it is recommended."""
         if self.interval[0] <= 0:
             return "it is not shown to be better than what was done"
-        if _most(split.evaluation.severity == "red" for split in self.splits) or self.evaluation.severity == "red":
+        red = [split.evaluation.severity == "red" for split in self.splits]
+        if np.mean(red) > 0.5 or self.evaluation.severity == "red":
             return "the test itself is not to be trusted: see what speaks against it below"
-        if _most(_cautious(split.candidates[0][1]) <= 0 for split in self.splits):
+        if np.mean([_cautious(split.candidates[0][1]) <= 0 for split in self.splits]) > 0.5:
             return "the episodes that it was learnt from did not speak for it"
         found = self.robustness
         if found is not None and found.gamma is not None and found.gamma < FRAGILE:
@@ -172,11 +173,6 @@ class Improvement(Decision, Split):
         if against:
             return f"{start} It is not recommended: {against}."
         return f"{start} It is better and is recommended, if every cause of action and outcome was recorded."
-
-
-def _most(found: Any) -> bool:
-    said = list(found)
-    return 2 * sum(said) > len(said)
 
 
 def improve(

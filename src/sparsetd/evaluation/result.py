@@ -137,17 +137,17 @@ class Robustness:
         """Γ* in words, beside the recorded columns."""
         if self.gamma == 1.0:
             return "Chance alone may explain the difference to what was done, without any unrecorded cause."
+        cause = "unrecorded cause that changes the odds of the logged action by a factor of"
         if self.gamma is None:
-            found = f"Even an unrecorded cause that changes the odds of the logged action by a factor of {self.tried:g}"
-            found += " at every decision does not explain away the difference to what was done"
+            found = f"Even an {cause} {self.tried:g} at every decision does not explain"
         else:
-            found = "An unrecorded cause that changes the odds of the logged action by a factor of "
-            found += f"{self.gamma:.2f} (Γ*) at every decision would explain away the difference to what was done"
+            found = f"An {cause} {self.gamma:.2f} (Γ*) at every decision would explain"
+        found += " away the difference to what was done."
         if not self.columns:
-            return f"{found}."
+            return found
         name, strength = self.columns[0]
         measure = f"of the recorded columns, {name} changes these odds most, by a factor of {strength:.2f}"
-        return f"{found}. For comparison: {measure}."
+        return f"{found} For comparison: {measure}."
 
 
 @dataclass(frozen=True, repr=False)
@@ -243,11 +243,10 @@ class Evaluation(Decision):
             return value.to_dict()
         if isinstance(value, tuple):
             return [self._told(entry) for entry in value]
-        return self._entry(value) if isinstance(value, Estimate) else value
-
-    def _entry(self, e: Estimate) -> dict[str, Any]:
-        interval = e.interval(self.level) if math.isfinite(e.standard_error) else None
-        return {"name": e.name, "value": e.value, "interval": interval, "ess": e.n_effective}
+        if not isinstance(value, Estimate):
+            return value
+        interval = value.interval(self.level) if math.isfinite(value.standard_error) else None
+        return {"name": value.name, "value": value.value, "interval": interval, "ess": value.n_effective}
 
     def summary(self) -> Summary:
         """The features that carry weight as a table, which becomes a frame (`to_frame`) or a picture (`plot`)."""

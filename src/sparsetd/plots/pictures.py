@@ -126,3 +126,36 @@ def falling(steps: Sequence[float], sizes: Sequence[float], x_label: str, y_labe
         tip = f"{x_label} {count(x)}: {y_label} at most {number(size)}"
         chart.add("point", (x,), (size,), "dot main", tip, size=3.0)
     return chart
+
+
+def fan(rows: Sequence[Mapping[str, Any]], unit: str = "") -> Chart:
+    """Bounds on the difference over Γ: an inner band for confounding alone, an outer one that includes chance."""
+    strength = [row["confounding"] for row in rows]
+    difference = f"difference to what was done{f', {unit}' if unit else ''}"
+    names = ("strength Γ of an unrecorded cause", difference, "An unrecorded cause")
+    ends = [v for row in rows for v in row["difference_interval"]]
+    chart, written = Chart((1.0, strength[-1]), span([0.0, *ends]), *names, 580, 300), Numbers.of(ends)
+    for key, css in (("difference_interval", "band"), ("difference_bounds", "band inner")):
+        low, high = zip(*(row[key] for row in rows), strict=True)
+        chart.add("area", strength, low, css, top=high)
+    chart.add("line", (1.0, strength[-1]), (0.0, 0.0), "line warm dash", "no difference")
+    for row in rows:
+        tip = f"Γ = {row['confounding']:g}: {' to '.join(map(written.signed, row['difference_bounds']))}"
+        for end in row["difference_bounds"]:
+            chart.add("point", (row["confounding"],), (end,), "dot main", tip, size=3.5)
+    return chart
+
+
+def agreement(groups: Sequence[Mapping[str, Any]]) -> Chart:
+    """Predicted value against the held-out return that followed, by groups of states."""
+    ends = [v for g in groups for v in (g["predicted"], *finite(g["interval"]))]
+    written = Numbers.of(ends)
+    names = ("predicted value", "what followed", "Prediction against what followed")
+    chart = Chart(span(ends), span(ends), *names)
+    chart.add("line", chart.x_range, chart.x_range, "line dash")
+    for g in groups:
+        predicted, observed, (low, high) = g["predicted"], g["observed"], g["interval"]
+        chart.add("line", (predicted, predicted), (low, high), "whisker")
+        tip = f"predicted {written(predicted)}, observed {written(observed)} ({written(low)} to {written(high)})"
+        chart.add("point", (predicted,), (observed,), "dot main", f"{tip}, {count(g['count'])} states")
+    return chart

@@ -155,7 +155,8 @@ def _differences(p: Payload) -> list[Block]:
     for r in p["differences"]:
         low, high = r["interval"]
         kind = "better" if low > 0 else "worse" if high < 0 else ""
-        rows.append((f"{r['name']} less {r['less']}", signed(r["value"]), f"{signed(low)} to {signed(high)}", kind))
+        told = (signed(r["value"]), f"{signed(low)} to {signed(high)}", kind or "no")
+        rows.append((f"{r['name']} less {r['less']}", *told))
     note = f"The {percent(p['level'])} intervals hold for all pairs at once."
     table = Table(
         ("Policies", _difference(p).capitalize(), "Interval", "Beyond chance"), rows, [row[-1] for row in rows]

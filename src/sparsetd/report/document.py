@@ -30,7 +30,7 @@ def prose(text: str) -> str:
     """A sentence as HTML: code in backquotes is set as code, minus signs are real, a % stays with its number."""
     if isinstance(text, Html):
         return text
-    joined = re.sub(r"(?<=\d) ?%", "\u00a0%", re.sub(r"(?<=[\s(])-(?=\d)", "\u2212", escape(text)))
+    joined = re.sub(r"(?<=\d) ?%", "\u00a0%", re.sub(r"(?<![^\s(])-(?=\d)", "\u2212", escape(text)))
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", joined)
 
 
@@ -139,13 +139,18 @@ class Document:
         return [(name, text) for name, text in self.words.items() if text]
 
     def _alerts(self) -> str:
-        """Each caution as a box that says in words how bad it is; notes are folded away together."""
-        words, boxes, n = {**ALERTS, "red": self.red}, {True: "", False: ""}, 0
+        """Each caution as a box that says in words how bad it is; notes and repeated cautions are folded away."""
+        words, known = {**ALERTS, "red": self.red}, set()
+        boxes: dict[str, list[str]] = {"": [], "more of the same for other policies": [], "to note": []}
         for c in self.cautions:
+            place = "to note" if c["severity"] == "note" else ""
+            if c["severity"] == "amber" and c["code"] in known:
+                place = "more of the same for other policies"
+            known.add(c["code"])
             box = f'<p class="alert {c["severity"]}"><strong>{words[c["severity"]]}</strong> {prose(c["text"])}</p>'
-            boxes[c["severity"] == "note"] += box
-            n += c["severity"] == "note"
-        return boxes[False] + (folded(f"{n} {'note' if n == 1 else 'notes'}", boxes[True]) if n else "")
+            boxes[place].append(box)
+        shown = "".join(boxes.pop(""))
+        return shown + "".join(folded(f"{len(some)} {place}", "".join(some)) for place, some in boxes.items() if some)
 
     def _method(self) -> str:
         """A glossary of the page, the command that made it, if there was one, and the settings."""

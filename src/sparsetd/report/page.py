@@ -10,17 +10,19 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 from sparsetd._tools.numbers import Numbers, count, number, percent
-from sparsetd.report import charts
+from sparsetd.plots import pictures
 from sparsetd.report.document import Block, Document, Html, Payload, Table, estimates, figure, folded, pair
 from sparsetd.report.shell import SAY, TEXTS
-from sparsetd.report.words import answers, verdicts
 from sparsetd.storage.atomic import replace_file
 
 HIDDEN = "What if something unrecorded drove the actions?"
 SHAPES = 6  # columns whose shapes are drawn
+LEVELS = ("good", "warn", "bad")
+SHOWN = 12  # features drawn with a name in the path plot
 HEADS = ("Column", "Weight", "Size", "Interval", "Kept in resamples")
 
 
@@ -116,8 +118,50 @@ def _bounds(found: Payload, unit: str) -> Table:
         for row in found["bounds"]
     ]
     rows = [(f"Γ = {row['confounding']:g}", *told) for row, told in zip(found["bounds"], ends, strict=True)]
-    drawing = figure(charts.fan(found["bounds"], signed, unit), "fan")
+    drawing = figure(pictures.fan(found["bounds"], unit).svg(), "fan")
     return Table(("Strength", "Difference to what was done", "With chance"), rows, drawing=drawing)
+
+
+def answers(p: Payload) -> Numbers:
+    """The format of the values of policies: as many digits as the interval of the answer supports."""
+    ends = [v for v in p["interval"] if v is not None and math.isfinite(v)]
+    return Numbers.of([p["value"], *ends, p["behavior_value"]["value"]], ends[-1] - ends[0] if ends else None)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One figure with its meaning; `level` is good, warn or bad, and `word` says so without colour."""
+
+    name: str
+    figure: str
+    level: str
+    word: str
+    meaning: str
+
+
+def verdicts(p: Payload) -> list[Verdict]:
+    """The four questions that a careful reader asks about a log; the last needs folds with enough episodes.
+
+    A grade is good or fair if it reaches the limits in `texts.toml`.
+    """
+    carried, n, top, found = p["effective_episodes"], p["n_episodes"], p["max_ratio"], p["bellman_error"]
+    grades = {
+        "coverage": (p["coverage"], percent(round(p["coverage"], 3))),
+        "episodes": (min(carried / 100, 4 * carried / n), count(carried)),
+        "ratio": (-top, f"{number(top)}×"),
+    }
+    named = {"n_episodes": count(n), "rows": count(p["effective_rows"]), "n_rows": count(p["n_rows"])}
+    if found and found["noise"] > 0:
+        times, named["flat"] = found["value"] / found["noise"], f"{found['constant'] / found['noise']:.2g}×"
+        grades["bellman"] = (-times, f"{times:.2g}×")
+    cards = []
+    for kind, (grade, shown) in grades.items():
+        told = TEXTS["cards"][kind]
+        place = sum(grade < limit for limit in told["limits"])
+        # An answer that must not be used has no green card beside it.
+        level = "plain" if place == 0 and p["severity"] == "red" else LEVELS[place]
+        cards.append(Verdict(told["name"], shown, level, told["words"][place], told["meaning"].format(**named)))
+    return cards
 
 
 def certainty(p: Payload) -> list[Block]:
@@ -132,15 +176,26 @@ def certainty(p: Payload) -> list[Block]:
     named += [(TEXTS["estimates"].get(r["name"], r["name"]), r, "") for r in p["comparisons"]]
     rows = [(name, r["value"], r["interval"], css) for name, r, css in named if r["value"] is not None]
     rows = [row for row in rows if math.isfinite(row[1])]
-    label, mean = p.get("unit") or "value per episode", p.get("mean_weight")
+    label, mean, agreed = p.get("unit") or "value per episode", p.get("mean_weight"), p["calibration"]
     # A quarter off, up or down, is still chance in most logs.
     off = mean is not None and not 0.75 <= mean <= 1.33
     return [
         Table(("", "", ""), [(v.name, v.figure, v.word) for v in cards], drawing=f'<div class="cards">{drawn}</div>'),
         estimates(rows, p["level"], label, rows[:3], p["value"], "forest"),
         *([SAY["weights"].format(number(mean))] if off else []),
-        pair(figure(charts.ratios(p), "ratios"), figure(charts.agreement(p), "agreement")),
+        pair(figure(_ratios(p), "ratios"), figure(agreed and pictures.agreement(agreed).svg(), "agreement")),
     ]
+
+
+def _ratios(p: Payload) -> str:
+    """How often the rows count, on logarithmic axes so that a few heavy rows are seen; those of weight 0 in words."""
+    h = p["ratio_histogram"]
+    if not h or not sum(h["counts"]):
+        return ""
+    chart = pictures.histogram(h["edges"], h["counts"], y_kind="log")
+    if h["zero"]:
+        chart.add("text", (chart.x.end,), (16.0,), "axis end", f"{count(h['zero'])} more rows do not count")
+    return chart.svg()
 
 
 def _features(p: Payload) -> list[Block]:
@@ -153,7 +208,7 @@ def _features(p: Payload) -> list[Block]:
         share = "The one column matters" if of == 1 else f"All {count(of)} columns matter"
     names = {f["name"] for f in p["features"]}
     shown = [c for c in p.get("columns") or () if c["name"] in names and len(c["shape"]["at"]) > 1][:SHAPES]
-    shapes = pair(*(figure(charts.shape(c, p.get("unit") or ""), _importance(c)) for c in shown))
+    shapes = pair(*(figure(shape(c, p.get("unit") or ""), _importance(c)) for c in shown))
     drawn = Html(f"<h3>How they change the value</h3><p>{SAY['shape']}</p>{shapes}" if shown else "")
     return [f"{share}. {SAY['weight']}", feature_table(p["features"], p["level"]), drawn]
 
@@ -194,6 +249,12 @@ def _meter(weight: float, top: float) -> Html:
     return Html(f'<span class="meter" aria-hidden="true" data-sort="{abs(weight)}">{bar}</span>')
 
 
+def shape(column: Payload, unit: str = "") -> str:
+    """The value against a column, averaged over the other columns, with its band."""
+    names = (column["name"], f"change in {unit or 'value'}", f"Value against {column['name']}")
+    return pictures.band(**column["shape"], names=names, size=(380.0, 230.0), guide="the mean").svg()
+
+
 def _importance(column: Payload) -> str:
     """The share of the explained value that is lost without a column, with its error."""
     lost, error = column["importance"], 2 * column["standard_error"]
@@ -205,4 +266,20 @@ def _importance(column: Payload) -> str:
 
 def _fit(p: Payload) -> list[Block]:
     words = [p[key] for key in ("fit", "behavior_policy") if p.get(key)]
-    return [*words, pair(figure(charts.path(p), "path"), figure(charts.convergence(p), "convergence"))]
+    found = p["convergence"]
+    gap = pictures.falling(found["iteration"], found["gap"], "iteration", "certified gap").svg() if found else ""
+    return [*words, pair(figure(path(p), "path"), figure(gap, "convergence"))]
+
+
+def path(p: Payload) -> str:
+    """Weights against the penalty, and where all features that stand out have entered."""
+    found = p["path"]
+    if not found:
+        return ""
+    penalty, lines, kept = found["penalty"], found["weights"], {f["name"] for f in p["features"]}
+    at = penalty.index(min(penalty))
+    named = sorted((name for name in lines if name in kept), key=lambda name: -abs(lines[name][at]))
+    chart = pictures.path(penalty, lines, named[:SHOWN])
+    chosen = found["chosen"]
+    chart.add("line", (chosen, chosen), chart.y_range, "line warm dash", f"chosen penalty {number(chosen)}")
+    return chart.svg()
