@@ -248,7 +248,7 @@ def robustness(
 
 
 def crossing(strengths: Sequence[float], left: Iterable[float]) -> float | None:
-    """The Γ, the first of which is 1, at which what is left reaches 0, interpolated in log Γ; None if it does not."""
+    """The strength Γ where `left` reaches 0, interpolated in log Γ; None if it stays above. The first Γ is 1."""
     before = least = np.inf
     for strength, now in zip(strengths, left, strict=True):
         if now <= 0:
