@@ -242,8 +242,6 @@ def _family(form: Any) -> Family | None:
 
 def _cautions(said: Mapping[str, Sequence[Caution]]) -> tuple[Caution, ...]:
     """The cautions of all policies, each with the policy's name before it; one that all share stands alone, once."""
-    if len(said) == 1:
-        return by_severity(next(iter(said.values())))
     found: list[Caution] = []
     for name, cautions in said.items():
         for caution in cautions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,17 +78,17 @@ class Sensitivity(Decision):
     @property
     def flips(self) -> float | None:
         """None where the sign holds over all Γ that were asked for."""
-        return self._crossing([(b.difference_low.value, b.difference_high.value) for b in self.bounds])
+        return self._crossing(lambda b: (b.difference_low.value, b.difference_high.value))
 
     @property
     def undecided(self) -> float | None:
         """The least Γ at which confounding and chance together may explain the difference."""
-        return self._crossing([b.difference(self.level) for b in self.bounds])
+        return self._crossing(lambda b: b.difference(self.level))
 
-    def _crossing(self, ends: Sequence[tuple[float, float]]) -> float | None:
+    def _crossing(self, ends: Callable[[Bound], tuple[float, float]]) -> float | None:
         """The Γ at which the end nearer to zero crosses it, interpolated in log Γ; None if it does not."""
         up = self.bounds[0].difference_low.value > 0
-        left = [low if up else -high for low, high in ends]
+        left = (low if up else -high for low, high in map(ends, self.bounds))
         return crossing([b.confounding for b in self.bounds], left)
 
     def to_dict(self) -> dict[str, Any]:

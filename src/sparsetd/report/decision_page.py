@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from sparsetd._tools.numbers import Numbers, count, percent
 from sparsetd.plots import pictures
-from sparsetd.report.document import Block, Document, Payload, Table, estimates, figure, folded, text_of
+from sparsetd.report.document import Block, Document, Payload, Table, estimates, figure, folded, html, text_of
 from sparsetd.report.page import certainty, conditions, remedy, sureness
 from sparsetd.report.shell import SAY
 
@@ -40,7 +40,6 @@ def comparison(p: Payload) -> Document:
         title = f"Where does “{name}” act differently from “{p['reference']}”?"
         sections[f"where-{k}"] = (title, _places(places, f"“{p['reference']}”"))
     return Document(
-        title="Comparison of policies",
         question="Which policy is best?",
         kind="comparison",
         lead=p["sentence"],
@@ -70,7 +69,6 @@ def improvement(p: Payload) -> Document:
     tested = f"It was tested once on {count(p['n_tested'])} episodes that it was not learnt from."
     tested += f" {better} of {n} random splits speak for it beyond chance." if n > 1 else ""
     return Document(
-        title="A proposed policy",
         question=f"Can it be done better? {'Recommended' if p['recommended'] else 'Not recommended'}.",
         kind="improvement",
         number=shown,
@@ -161,7 +159,7 @@ def _differences(p: Payload) -> list[Block]:
     table = Table(
         ("Policies", _difference(p).capitalize(), "Interval", "Beyond chance"), rows, [row[-1] for row in rows]
     )
-    return [note, folded("All pairs", table.html()) if p.get("thresholds") else table]
+    return [folded("All pairs", html(note) + html(table))] if p.get("thresholds") else [note, table]
 
 
 def _difference(p: Payload) -> str:

@@ -103,7 +103,6 @@ class Document:
     a red box.
     """
 
-    title: str
     question: str
     kind: str
     cautions: Sequence[Payload]
@@ -133,7 +132,7 @@ class Document:
         for key, (title, inner) in sections.items():
             heading = f'<h2 id="h-{key}">{prose(title)}</h2>'
             body += f'<section id="{key}" aria-labelledby="h-{key}">{heading}{inner}</section>'
-        return shell(self.title, body)
+        return shell(self.question, body)
 
     def _words(self) -> list[tuple[str, str]]:
         return [(name, text) for name, text in self.words.items() if text]

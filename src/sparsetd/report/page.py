@@ -42,7 +42,6 @@ def evaluation(p: Payload) -> Document:
     unit = f"{p['unit']}, " if p.get("unit") else ""
     bounds = {"hidden": (HIDDEN, [hidden["sentence"], _bounds(hidden, p.get("unit") or "")])} if hidden else {}
     return Document(
-        title=f"Value of {p['target']}",
         question=f"What would the policy “{p['target']}” have been worth?",
         kind="evaluation",
         number=(
@@ -113,11 +112,10 @@ def _comparison(p: Payload) -> str:
 def _bounds(found: Payload, unit: str) -> Table:
     """The least and the greatest difference for every strength of an unrecorded cause."""
     signed = Numbers.of(v for row in found["bounds"] for v in row["difference_interval"]).signed
-    ends = [
-        [" to ".join(map(signed, row[f"difference_{key}"])) for key in ("bounds", "interval")]
-        for row in found["bounds"]
-    ]
-    rows = [(f"Γ = {row['confounding']:g}", *told) for row, told in zip(found["bounds"], ends, strict=True)]
+    rows = []
+    for row in found["bounds"]:
+        ends = (" to ".join(map(signed, row[f"difference_{key}"])) for key in ("bounds", "interval"))
+        rows.append((f"Γ = {row['confounding']:g}", *ends))
     drawing = figure(pictures.fan(found["bounds"], unit).svg(), "fan")
     return Table(("Strength", "Difference to what was done", "With chance"), rows, drawing=drawing)
 
