@@ -388,35 +388,26 @@ def _suspected(e: Evidence, check: Check) -> tuple[Severity, dict[str, Any]] | N
     return None if sentence is None else ("amber", {"found": _capital(sentence)})
 
 
-# The other checks of `inspect` that bear on the value. The last is about logged probabilities.
-SUSPECTED: tuple[Check, ...] = (
-    suspicions.successors_after_a_reset,
-    suspicions.broken_chains,
-    suspicions.first_rewards_are_zero,
-    suspicions.rewards_fit_a_neighbour,
-    suspicions.codes_of_missing_text,
-    suspicions.repeated_rows,
-    suspicions.impossible_propensities,
-)
-CHECKED = (suspicions.timeouts_marked_as_terminals, suspicions.ids_that_repeat, *SUSPECTED)
-for check in SUSPECTED:
-    rule(partial(_suspected, check=check), check.__name__)
+# The other checks of `inspect` that bear on the value are those that have words here.
+for check in suspicions.CHECKS:
+    if check.__name__ in WORDS and check.__name__ not in {rule.code for rule in RULES}:
+        rule(partial(_suspected, check=check), check.__name__)
 
 
 def suspected_in(log: Transitions, estimated: bool) -> dict[str, str]:
     """The suspicions of `inspect` that bear on the value, by the names of their checks.
 
-    The last check is about logged probabilities, so it is left out if they were estimated.
+    A check of logged probabilities is left out if they were estimated.
     """
     bounds = log._bounds()
     some = log if len(log) <= MAX_LOOKED else log[: int(bounds[np.searchsorted(bounds, MAX_LOOKED)])]
-    out = {}
-    for check in CHECKED[:-1] if estimated else CHECKED:
-        with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest have no mean
-            sentence = next(check(some), None)
-        if sentence:
-            out[check.__name__] = sentence
-    return out
+    asked = {check.__name__: check for check in suspicions.CHECKS if check.__name__ in {*WORDS, "ids_that_repeat"}}
+    asked.pop("repeated_episodes")  # this rule looks at all episodes, by their digests
+    if estimated:
+        asked.pop("impossible_propensities")
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest have no mean
+        found = {name: check(some) for name, check in asked.items()}
+    return {name: sentence for name, sentence in found.items() if sentence}
 
 
 def has_clock(log: Transitions) -> str:
