@@ -350,7 +350,7 @@ def fragile(e: Evidence) -> Finding:
 @rule
 def repeated_episodes(e: Evidence) -> Finding:
     """Episodes are in the log twice."""
-    if e.digests is None or (sentence := suspicions.copied(e.digests)) is None:
+    if e.digests is None or (sentence := next(suspicions.copied(e.digests), None)) is None:
         return None
     few = len(np.unique(e.digests[0])) > (1 - MANY_COPIES) * e.digests.shape[1]
     return "amber" if few else "red", {"found": _capital(sentence)}
@@ -406,7 +406,7 @@ def suspected_in(log: Transitions, estimated: bool) -> dict[str, str]:
     if estimated:
         asked.pop("impossible_propensities")
     with np.errstate(over="ignore", invalid="ignore"):  # numbers near the largest have no mean
-        found = {name: check(some) for name, check in asked.items()}
+        found = {name: next(check(some), None) for name, check in asked.items()}
     return {name: sentence for name, sentence in found.items() if sentence}
 
 

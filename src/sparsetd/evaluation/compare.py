@@ -12,7 +12,7 @@ from sparsetd.evaluation.cautions import Caution, by_severity
 from sparsetd.evaluation.estimate import Together, minus
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import judge
-from sparsetd.evaluation.first_reading import Progress, Settings
+from sparsetd.evaluation.reading import Progress, Settings
 from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness
 from sparsetd.evaluation.subgroups import Place, by_group, groups_of, places, thirds_of
 from sparsetd.logs.engines import Engine

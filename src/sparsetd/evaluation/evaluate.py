@@ -11,7 +11,6 @@ from sparsetd.evaluation.boosting import boosting
 from sparsetd.evaluation.choice import convergence_picture, fit_sentence, path_picture
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluator import Detail, Judgement, judge
-from sparsetd.evaluation.first_reading import Progress, Settings
 from sparsetd.evaluation.linear import coefficients
 from sparsetd.evaluation.reading import Progress, Settings
 from sparsetd.evaluation.result import Evaluation, Feature, acts_sentence

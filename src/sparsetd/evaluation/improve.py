@@ -23,7 +23,7 @@ from sparsetd.evaluation.episodes import cluster_of
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import gains, judge
-from sparsetd.evaluation.first_reading import Progress, Settings
+from sparsetd.evaluation.reading import Progress, Settings
 from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness
 from sparsetd.evaluation.score_policy import Recipe, ScorePolicy, candidates
 from sparsetd.evaluation.subgroups import Place, places, thirds_of

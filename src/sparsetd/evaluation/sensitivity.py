@@ -13,7 +13,7 @@ from sparsetd.evaluation.confounding import Kind, crossing
 from sparsetd.evaluation.estimate import Estimate, minus
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import confounded, judge
-from sparsetd.evaluation.first_reading import Progress, Settings
+from sparsetd.evaluation.reading import Progress, Settings
 from sparsetd.evaluation.result import Decision, Evaluation
 from sparsetd.logs.engines import Engine
 
