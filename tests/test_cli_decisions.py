@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from evaluation.clinic import Clinic
 
 from sparsetd.cli import main
-from sparsetd.report.decision_page import comparison_page, improvement_page
+from sparsetd.report.decision_page import comparison, improvement
 
 HEADS = ("episode", "obs_well", "obs_ill", "obs_worse", "obs_worst", "action", "reward", "terminated", "behavior_prob")
 POLICIES = """
@@ -125,9 +126,12 @@ def test_action_values_of_a_rule_in_words_can_be_fitted(capsys):
     assert len(err.strip().splitlines()) <= 2
 
 
+example_payload = runpy.run_path(str(Path(__file__).parent / "report" / "payload.py"))["example_payload"]
+
+
 def an_improvement(**change):
     """What the page of an improvement is made of, as far as its top needs it."""
-    evaluation = {"level": 0.95, "severity": None, "warnings": [], "effective_episodes": 90.0, "n_episodes": 100}
+    evaluation = {**example_payload(), "effective_episodes": 90.0, "n_episodes": 100}
     table = [{"x": 0.1, "constant": -0.2}, {"x": -0.1, "constant": 0.2}]
     policy = {"rule": "greedy", "words": "Take it.", "actions": [0, 1], "scores": table, "habit": table}
     policy |= {"center": {"x": 0.0}, "scale": {"x": 1.0}}
@@ -138,15 +142,14 @@ def an_improvement(**change):
 
 
 def test_improve_shows_a_number_in_large_type_only_where_it_may_be_used():
-    page = improvement_page(an_improvement(unit="days"))
+    page = improvement(an_improvement(unit="days")).html()
     assert '<p class="answer">+0.300 <small>difference in days to what was done' in page
     assert "2 of 3 random splits speak for it beyond chance." in page
     red = {"severity": "red", "warnings": [{"code": "x", "severity": "red", "text": "No.", "remedy": "Do `this`."}]}
     for worse in (an_improvement(recommended=False), an_improvement(evaluation=red)):
-        assert 'class="answer"' not in improvement_page(worse)
-    assert "<dt>What to do next</dt><dd>Do <code>this</code>.</dd>" in improvement_page(
-        an_improvement(recommended=False, evaluation=red)
-    )
+        assert 'class="answer"' not in improvement(worse).html()
+    page = improvement(an_improvement(recommended=False, evaluation=red)).html()
+    assert "<dt>What to do next</dt><dd>Do <code>this</code>.</dd>" in page
 
 
 def test_a_policy_that_is_not_to_be_relied_on_does_not_set_the_scale():
@@ -162,7 +165,7 @@ def test_a_policy_that_is_not_to_be_relied_on_does_not_set_the_scale():
         "level": 0.95,
     }
     pages = [
-        comparison_page({**told, "unjudged": unjudged, "groups": [], "where": {}, "settings": {}})
+        comparison({**told, "unjudged": unjudged, "groups": [], "where": {}, "settings": {}}).html()
         for unjudged in ([], ["c"])
     ]
     ends = [re.search(r'class="whisker main" points="([\d.]+),[\d.]+ ([\d.]+),', page).groups() for page in pages]
@@ -175,7 +178,7 @@ def test_a_small_difference_beside_a_large_one_is_not_written_as_nothing():
     names = ("a", "b", "c")
     ends = {("b", "a"): [0.010, 0.030], ("c", "a"): [-113.0, 113.0], ("c", "b"): [-113.0, 113.0]}
     differences = [{"name": a, "less": b, "value": sum(v) / 2, "interval": v} for (a, b), v in ends.items()]
-    page = comparison_page(
+    document = comparison(
         {
             "values": [{"name": name, "value": 1.0, "interval": [0.9, 1.1]} for name in names],
             "best_set": ["b"],
@@ -188,7 +191,10 @@ def test_a_small_difference_beside_a_large_one_is_not_written_as_nothing():
             "settings": {},
         }
     )
-    assert "+0.020<br><small>+0.010 to +0.030</small> better" in page
+    assert re.search(r"b less a +\+0\.020 +\+0\.010 to \+0\.030 +better", document.text())
+    cells = ["b less a", "+0.020", "+0.010 to +0.030", "better"]
+    row = re.search(r'<tr class="better">(.*?)</tr>', document.html())[1]
+    assert re.findall(r"<(?:bdi|span)>([^<]*)<", row) == cells
 
 
 def test_groups_of_a_column_that_is_not_observed(capsys, folder):

@@ -89,7 +89,7 @@ def test_evaluate_is_quiet_and_repeatable(capsys, log):
 def test_evaluate_in_words(capsys, log):
     code, out, _ = run(capsys, "evaluate", log, "--target", "behavior", "--all-features", "--n-resamples", "0")
     assert code == 0
-    assert out.startswith("value of the logged behaviour itself:")
+    assert out.startswith("What would the policy “the logged behaviour itself” have been worth? ")
 
 
 def test_evaluate_a_function_and_a_greedy_model(capsys, log, folder):
@@ -161,7 +161,7 @@ def test_a_policy_may_be_named_by_its_file_and_be_an_object(capsys, log, folder)
     (folder / "objects.py").write_text(FAILING)
     code, out, _ = run(capsys, "evaluate", log, "--target", "objects.py:often", "--all-features", "--n-resamples", "0")
     assert code == 0
-    assert out.startswith("value of often:")
+    assert out.startswith("What would the policy “often” have been worth? ")
 
 
 def test_a_warning_is_one_line_without_code(capsys, folder):

@@ -36,12 +36,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import joblib
 import numpy as np
+from scipy.special import softmax
 from scipy.stats import norm
 
 from benchmarks.decisions.dependence import GAMMA, memoryless, mostly_one, stays
 from benchmarks.decisions.problems import Clinic, blended, confounded, tabular
 from sparsetd.evaluation import compare, evaluate, improve, sensitivity
-from sparsetd.evaluation.score_policy import softmax
 
 Work = Callable[..., dict[str, Any]]
 # A cell: how its problem is made, and how many episodes its logs have.
@@ -65,7 +65,7 @@ GAMMAS = (1.5, 2.0, 3.0, 5.0)
 def five(problem: Clinic, rng: np.random.Generator) -> dict[str, np.ndarray]:
     """The behaviour, and half and all of the way to two other policies."""
     n, k = problem.behavior.shape
-    others = [softmax(np.log(problem.behavior) + rng.normal(size=(n, k))) for _ in range(2)]
+    others = [softmax(np.log(problem.behavior) + rng.normal(size=(n, k)), axis=1) for _ in range(2)]
     mixed = {
         f"{share:g} of {i}": (1 - share) * problem.behavior + share * p
         for i, p in enumerate(others)
@@ -113,7 +113,7 @@ def improved(cell: str, seed: int) -> dict[str, float]:
 def hidden(strength: float, seed: int) -> dict[str, float]:
     rng = np.random.default_rng(seed)
     problem = confounded(rng, strength)
-    table = softmax(rng.normal(size=problem.behavior.shape))
+    table = softmax(rng.normal(size=problem.behavior.shape), axis=1)
     truth = problem.value(table)
     log = problem.log(400, rng)
     found = sensitivity(log, problem.policy(table), gamma=problem.gamma, confounding=GAMMAS)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.spatial import KDTree
+from scipy.special import softmax
 
-from sparsetd.evaluation.score_policy import softmax
 from sparsetd.logs import Transitions
 
 Array = np.ndarray
@@ -87,7 +87,7 @@ def draw(p: Array, rng: np.random.Generator) -> Array:
 def tabular(rng: np.random.Generator, shift: float = 1.0, n_states: int = 8, n_actions: int = 3) -> Clinic:
     """Every state has a column of its own, so that each value function is linear."""
     P = rng.dirichlet(np.full(n_states, 0.5), size=(n_actions, n_states))
-    behavior = 0.9 * softmax(shift * rng.normal(size=(n_states, n_actions))) + 0.1 / n_actions
+    behavior = 0.9 * softmax(shift * rng.normal(size=(n_states, n_actions)), axis=1) + 0.1 / n_actions
     seen = np.eye(n_states)[:, :-1]
     return Clinic(P, rng.normal(size=(n_actions, n_states)), np.full(n_states, 1 / n_states), seen, behavior)
 
@@ -108,7 +108,7 @@ def blended(rng: np.random.Generator, effect: float = 0.3, n_actions: int = 3, h
     reward = blend @ rng.normal(size=kinds) + change + 0.5 * secret
     scores = blend @ (2 * rng.normal(size=(kinds, n_actions))) + secret[:, None] * np.linspace(-1, 1, n_actions)
     start = np.full(n_states, 1 / n_states)
-    return Clinic(P, reward, start, blend[:, :-1], 0.9 * softmax(scores) + 0.1 / n_actions)
+    return Clinic(P, reward, start, blend[:, :-1], 0.9 * softmax(scores, axis=1) + 0.1 / n_actions)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,8 @@ GAMMA = 0.9
 def found_by(code, **evidence):
     """Severity and sentence of a rule of the table, or None, for evidence of which only this is known."""
     rule = next(rule for rule in RULES if rule.code == code)
-    return rule.finding(SimpleNamespace(**evidence))
+    found = rule.caution(SimpleNamespace(sample_mean=False, **evidence))
+    return None if found is None else (found.severity, found.text)
 
 
 def asked(rows, *asks):

@@ -121,9 +121,9 @@ def test_everything_a_reader_needs_is_there(result):
 
 def test_the_text_leads_with_the_answer(result):
     lines = str(result).splitlines()
-    printed, (low, high) = float(re.search(r": (\S+) ", lines[0])[1]), result.interval
+    printed, (low, high) = float(re.search(r"worth\? (\S+) ", lines[0])[1]), result.interval
     assert printed == pytest.approx(result.value, abs=0.01 * (high - low))
-    assert "95% interval" in lines[0]
+    assert "95 % interval" in lines[0]
     assert any("position" in line for line in lines)
 
 
@@ -257,16 +257,22 @@ def test_the_observed_return_is_the_behaviours_value_only_where_episodes_ended(r
     cut = evaluate(make_log(2, terminate=False), **SETTINGS)
     assert cut.behavior is cut.modelled
     assert cut.difference.value == pytest.approx(cut.value - cut.modelled.value)
-    assert "difference to the modelled behaviour" in str(cut)
-    assert "difference to the observed return" in str(result)
+    assert "had no episode been cut, it would have been about" in str(cut)
+    assert "had no episode been cut" not in str(result)
 
 
 def test_rewards_in_millionths_are_still_read(result):
     lines = str(evaluate(replace(LOG, reward=LOG.reward * 1e-6), **SETTINGS)).splitlines()
-    assert float(lines[0].split()[3]) == pytest.approx(result.value * 1e-6, rel=0.01)
+    assert written(re.search(r"worth\? (\S+ × \S+) ", lines[0])[1]) == pytest.approx(result.value * 1e-6, rel=0.01)
     weights = {f.name: f.weight for f in result.features}
-    shown = next(float(line.split()[1]) for line in lines if line.startswith("  position"))
-    assert shown == pytest.approx(weights["position"] * 1e-6, rel=0.01)
+    shown = next(re.search(r"position +(\S+ × \S+)", line)[1] for line in lines if line.startswith("  position"))
+    assert written(shown) == pytest.approx(weights["position"] * 1e-6, rel=0.01)
+
+
+def written(text):
+    """The number that was written as a factor times a power of ten."""
+    factor, power = text.replace("−", "-").split(" × ")
+    return float(factor) * 10.0 ** int(power[2:].translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
 
 
 @pytest.mark.parametrize(

@@ -36,14 +36,15 @@ def answer(transitions: Transitions, **options: object) -> Evaluation:
 
 @pytest.mark.parametrize("scale", [1e-9, 1e-3, 1.0, 1e3, 1e12])
 def test_numbers_are_as_fine_as_the_interval_needs(scale: float) -> None:
-    found = re.search(r"interval (\S+) to (\S+)", str(answer(log(scale=scale))))
+    found = re.search(r"interval (\S+)( × \S+)? to (\S+)( × \S+)?\)", str(answer(log(scale=scale))))
     assert found is not None
-    low, high = found.groups()
-    assert float(low) < float(high)
-    assert len(low.lstrip("-0.").replace(".", "")) <= 13
+    low, power, high, other = found.groups()
+    assert power == other
+    assert float(low.replace(",", "")) < float(high.replace(",", ""))
+    assert len(low.lstrip("−0.").replace(".", "")) <= 6
 
 
-@pytest.mark.parametrize(("level", "words"), [(0.95, "95% interval"), (0.999, "99.9% interval")])
+@pytest.mark.parametrize(("level", "words"), [(0.95, "95 % interval"), (0.999, "99.9 % interval")])
 def test_the_level_is_not_rounded_to_certainty(level: float, words: str) -> None:
     assert words in str(answer(log(), level=level))
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from sparsetd._tools.numbers import Numbers
 from sparsetd.plots.chart import Scale, spread
-from sparsetd.report import charts
-from sparsetd.report.page import feature_table
+from sparsetd.report.document import estimates
+from sparsetd.report.page import certainty, feature_table, path, shape
+
+example_payload = runpy.run_path(str(Path(__file__).with_name("payload.py")))["example_payload"]
 
 
 @pytest.mark.parametrize(
@@ -32,7 +36,7 @@ def test_more_labels_than_there_is_room_for_keep_their_order() -> None:
 
 
 def drawn(rows: list) -> str:
-    return charts.intervals(rows, 0.95, "value", rows[:1], 0.5)
+    return estimates(rows, 0.95, "value", rows[:1], 0.5, "forest").html()
 
 
 def test_one_wild_row_does_not_set_the_scale() -> None:
@@ -48,12 +52,14 @@ def test_features_that_may_be_nothing_are_folded_away() -> None:
     def feature(name: str, low: float, high: float) -> dict:
         return {"name": name, "weight": (low + high) / 2, "interval": [low, high], "frequency": 0.5}
 
-    table = feature_table([feature("sure", 0.1, 0.2), feature("unsure", -0.1, 0.2)], 0.95)
+    table = feature_table([feature("sure", 0.1, 0.2), feature("unsure", -0.1, 0.2)], 0.95).html()
     shown, folded = table.split("<details>")
     assert "sure" in shown
     assert "unsure" not in shown
     assert "1 more column was kept" in folded
-    assert "<details>" not in feature_table([feature("a", -1, 1), feature("b", -2, 1)], 0.95)  # nothing else is left
+    assert (
+        "<details>" not in feature_table([feature("a", -1, 1), feature("b", -2, 1)], 0.95).html()
+    )  # nothing else is left
     assert 'class="unsure"' in folded
 
 
@@ -64,19 +70,19 @@ def test_a_narrow_logarithmic_axis_has_several_ticks() -> None:
 
 def test_lines_and_labels_of_the_path_share_a_colour() -> None:
     found = {"penalty": [1.0, 0.5, 0.1], "weights": {"a": [0, 1, 2], "b": [0, 0, -1]}, "chosen": 0.5}
-    drawing = charts.path({"path": found, "features": [{"name": "a"}, {"name": "b"}]})
+    drawing = path({"path": found, "features": [{"name": "a"}, {"name": "b"}]})
     assert re.findall(r'class="line main (c\d)"', drawing) == ["c1", "c0"]
     assert re.findall(r'class="note (c\d)"', drawing) == ["c0", "c1"]
 
 
 def a_column(at: list[float]) -> dict:
     value = [float(i) for i in range(len(at))]
-    shape = {"at": at, "value": value, "low": [v - 0.5 for v in value], "high": [v + 0.5 for v in value]}
-    return {"name": "new model", "shape": shape}
+    drawn = {"at": at, "value": value, "low": [v - 0.5 for v in value], "high": [v + 0.5 for v in value]}
+    return {"name": "new model", "shape": drawn}
 
 
 def test_a_column_of_two_values_is_two_points_with_whiskers() -> None:
-    two, many = charts.shape(a_column([0.0, 1.0])), charts.shape(a_column([0.0, 0.5, 1.0]))
+    two, many = shape(a_column([0.0, 1.0])), shape(a_column([0.0, 0.5, 1.0]))
     assert "<polygon" not in two
     assert two.count('class="whisker main"') == two.count("<circle") == 2
     assert re.findall(r'class="tick"[^>]*text-anchor="middle">([^<]*)<', two) == ["0", "1"]
@@ -91,6 +97,20 @@ def test_a_rounded_zero_has_no_minus_sign() -> None:
 def test_estimates_have_plain_names_in_the_picture() -> None:
     names = ["WIS", "DR", "an own estimate"]
     others = [{"name": name, "value": 0.5, "interval": (0.4, 0.6)} for name in names]
-    own = {"value": 0.5, "interval": (0.4, 0.6), "level": 0.95, "behavior_value": others[0], "comparisons": others}
-    named = re.findall(r'class="name[^"]*"[^>]*>([^<]*)<', charts.forest(own))
-    assert named == ["This policy", "What was done", "Reweighted returns", "This model, corrected", "an own estimate"]
+    own = {
+        **example_payload(),
+        "value": 0.5,
+        "interval": (0.4, 0.6),
+        "behavior_value": others[0],
+        "comparisons": others,
+    }
+    table = certainty(own)[1]
+    named = [
+        "This policy",
+        "What was done",
+        "Reweighted returns (WIS)",
+        "This model, corrected (DR)",
+        "an own estimate",
+    ]
+    assert re.findall(r'class="name[^"]*"[^>]*>([^<]*)<', table.html()) == named
+    assert [row[0] for row in table.rows] == named

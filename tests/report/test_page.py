@@ -17,8 +17,7 @@ import pytest
 from sparsetd._tools.numbers import Numbers, number, percent
 from sparsetd.evaluation.result import acts_sentence
 from sparsetd.plots.chart import Scale, log_span, span
-from sparsetd.report.page import page, write_page
-from sparsetd.report.words import verdicts
+from sparsetd.report.page import page, verdicts, write_page
 
 spec = importlib.util.spec_from_file_location("payload", Path(__file__).with_name("payload.py"))
 payload_module = importlib.util.module_from_spec(spec)

@@ -26,33 +26,23 @@ SETTLED = 1e-3  # the value has settled when it changes by less than this many s
 def boosting(log: Transitions, ratio: Array, group: Array, gamma: float) -> Estimate:
     """The mean value of the first states, each from trees grown on the other half; `group` numbers the clusters."""
     n = min(len(log), ROWS)
-    starts = np.flatnonzero(log.start[:n])
-    half = (group[:n] % 2).astype(bool)
+    starts, half = np.flatnonzero(log.start[:n]), (group[:n] % 2).astype(bool)
     values = np.full(len(starts), np.nan)
     for side in (False, True):
-        grown = _grown(log, ratio, np.flatnonzero(half != side), gamma, SECONDS / 2)
-        own = half[starts] == side
-        if own.any() and grown is not None:
-            values[own] = grown.predict(log.observation[starts[own]])
+        rows, own = np.flatnonzero(half != side), half[starts] == side
+        used = rows[ratio[rows] > 0]
+        if len(used) < 2 or not own.any():
+            continue
+        now, after, first = log.observation[used], log.next_observation[used], log.observation[rows[log.start[rows]]]
+        discount, ahead = np.where(log.terminated[used], 0.0, gamma), np.zeros(len(used))
+        begun, before = time.process_time(), np.inf
+        for _ in range(ROUNDS):  # until the value has settled, or the time is over
+            model = HistGradientBoostingRegressor(max_iter=60, min_samples_leaf=20, random_state=0)
+            model.fit(now, log.reward[used] + discount * ahead, sample_weight=ratio[used])
+            ahead = model.predict(after)
+            value, spread = float(model.predict(first).mean()), float(ahead.std()) or 1.0
+            if abs(value - before) < SETTLED * spread or time.process_time() - begun > SECONDS / 2:
+                break
+            before = value
+        values[own] = model.predict(log.observation[starts[own]])
     return Estimate("boosted trees", float(np.nanmean(values)), float("nan"), float(len(starts)))
-
-
-def _grown(
-    log: Transitions, ratio: Array, rows: Array, gamma: float, seconds: float
-) -> HistGradientBoostingRegressor | None:
-    """The trees of the last regression, when the value has settled or the time is over."""
-    begun, before, model = time.process_time(), np.inf, None
-    used = rows[ratio[rows] > 0]
-    if len(used) < 2:
-        return None
-    now, after, first = log.observation[used], log.next_observation[used], log.observation[rows[log.start[rows]]]
-    discount, ahead = np.where(log.terminated[used], 0.0, gamma), np.zeros(len(used))
-    for _ in range(ROUNDS):
-        model = HistGradientBoostingRegressor(max_iter=60, min_samples_leaf=20, random_state=0)
-        model.fit(now, log.reward[used] + discount * ahead, sample_weight=ratio[used])
-        ahead = model.predict(after)
-        value, spread = float(model.predict(first).mean()), float(ahead.std()) or 1.0
-        if abs(value - before) < SETTLED * spread or time.process_time() - begun > seconds:
-            break
-        before = value
-    return model

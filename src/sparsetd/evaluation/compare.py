@@ -13,7 +13,7 @@ from sparsetd.evaluation.estimate import Together, minus
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import judge
 from sparsetd.evaluation.reading import Progress, Settings
-from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness, closing_lines, with_interval
+from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness
 from sparsetd.evaluation.subgroups import Place, by_group, groups_of, places, thirds_of
 from sparsetd.logs.engines import Engine
 from sparsetd.logs.rules import Family, is_rule, policy
@@ -73,7 +73,7 @@ class Comparison(Decision):
     evaluations: Mapping[str, Evaluation]
     cautions: tuple[Caution, ...] = ()
     thresholds: tuple[float, ...] = ()
-    _page = "decision_page:comparison_page"
+    _page = "decision_page:comparison"
 
     @property
     def robustness(self) -> dict[str, Robustness | None]:
@@ -99,27 +99,9 @@ class Comparison(Decision):
             "robustness": {name: None if r is None else r.sentence() for name, r in self.robustness.items()},
             "acts": {name: e.acts for name, e in self.evaluations.items()},
             "thresholds": list(self.thresholds),
+            "called": self.called,
             "assumptions": ASSUMPTIONS,
         }
-
-    def __str__(self) -> str:
-        level = f"{100 * self.values.level:.6g}%"
-        lines = [f"values, with {level} intervals that hold for all policies at once:"]
-        lines += [f"  {k:<24s} {_words(self.values, k)}" for k in self.values]
-        lines += self._difference_lines()
-        if self.groups:
-            lines += [f"difference to {self.reference} by group:"]
-            lines += [f"  {f'{g}: {k}':<36s} {_words(self.groups, (g, k), '+')}" for g, k in self.groups]
-        lines += [f"{name}: {found.sentence()}" for name, found in self.robustness.items() if found is not None]
-        lines += [f"{name}: {e.acts['sentence']}" for name, e in self.evaluations.items() if e.acts is not None]
-        return "\n".join([*lines, self.sentence(), *closing_lines(self.cautions)])
-
-    def _difference_lines(self) -> list[str]:
-        """Every difference; thresholds have too many pairs for a terminal."""
-        if self.thresholds:
-            return ["differences of all pairs: on the page (--report), in --json, and in `.differences`"]
-        pairs = [f"  {f'{a} − {b}':<24s} {_words(self.differences, (a, b), '+')}" for a, b in self.differences]
-        return ["differences:", *pairs] if pairs else []
 
     def plot(self, ax: Any = None) -> Any:
         """The values with intervals that hold together: against the threshold of a family of rules, else by name."""
@@ -133,9 +115,9 @@ class Comparison(Decision):
         if len(self.values) == 1:
             found = f"One policy, {self.reference}, was evaluated."
         elif len(self.best_set) == 1:
-            best = self._listed(self.best_set)
-            found = f"{best} is the best of these policies, beyond chance and if the assumptions hold."
+            found = self._listed(self.best_set)
             found = found[0].upper() + found[1:] if self.thresholds else found
+            found = f"{found} is the best of these policies, beyond chance and if the assumptions hold."
         else:
             others = "." if len(self.best_set) == len(self.values) else "; the others are worse beyond chance."
             found = f"The log cannot tell which of {self._listed(self.best_set)} is best{others}"
@@ -143,12 +125,15 @@ class Comparison(Decision):
             return found
         return f"{found} Do not rely on what the log says about {self._listed(self.unjudged)}: see why below."
 
+    @property
+    def called(self) -> dict[str, str]:
+        """By the name of a policy, what it is called in a sentence: the rules of a family by their thresholds."""
+        return dict(zip(self.values, [f"threshold {t:g}" for t in self.thresholds] or self.values, strict=True))
+
     def _listed(self, names: Sequence[str]) -> str:
-        """The policies in a row; those of a family of rules by their thresholds."""
-        numbers = dict(zip(self.values, self.thresholds, strict=False))
-        said = [f"{numbers[name]:g}" if numbers else name for name in names]
-        kind = "" if not numbers else "the thresholds " if len(names) > 1 else "the threshold "
-        return kind + (", ".join(said[:-1]) + " and " + said[-1] if len(said) > 1 else said[0])
+        *others, last = (self.called[name].removeprefix("threshold ") for name in names)
+        kind = f"the threshold{'s' if others else ''} " if self.thresholds else ""
+        return kind + (f"{', '.join(others)} and {last}" if others else last)
 
 
 def compare(
@@ -214,11 +199,14 @@ def compare(
     differences, (reference, *others) = Together.of(pairs, level), list(own)
     groups = {} if by is None else groups_of(found.log, by, cluster)
     columns = thirds_of(found.log.log) if others and not thresholds else []
+    # A policy is worse than another if the interval of their difference excludes 0.
+    ends = {pair: differences.interval(pair) for pair in pairs}
+    worse = {b for (_, b), (low, _) in ends.items() if low > 0} | {a for (a, _), (_, high) in ends.items() if high < 0}
     said = {name: policy.cautions for name, policy in own.items()}
     return Comparison(
         values=Together.of(values, level),
         differences=differences,
-        best_set=_best(differences, list(own)),
+        best_set=tuple(name for name in own if name not in worse),
         groups=by_group(found, groups) if groups and others else Together.of({}, level),
         where={} if thresholds else {name: places(found, own[name], own[reference], columns) for name in others},
         reference=reference,
@@ -254,8 +242,6 @@ def _family(form: Any) -> Family | None:
 
 def _cautions(said: Mapping[str, Sequence[Caution]]) -> tuple[Caution, ...]:
     """The cautions of all policies, each with the policy's name before it; one that all share stands alone, once."""
-    if len(said) == 1:
-        return by_severity(next(iter(said.values())))
     found: list[Caution] = []
     for name, cautions in said.items():
         for caution in cautions:
@@ -265,18 +251,5 @@ def _cautions(said: Mapping[str, Sequence[Caution]]) -> tuple[Caution, ...]:
     return by_severity(found)
 
 
-def _best(differences: Together, names: list[str]) -> tuple[str, ...]:
-    """The policies that no other one beats. A policy is beaten if the interval of the difference excludes 0."""
-    worse = set()
-    for a, b in differences:
-        low, high = differences.interval((a, b))
-        worse |= {b} if low > 0 else {a} if high < 0 else set()
-    return tuple(name for name in names if name not in worse)
-
-
 def _entry(found: Together, key: Any) -> dict[str, Any]:
     return {"value": found[key].value, "interval": found.interval(key), "standard_error": found[key].standard_error}
-
-
-def _words(found: Together, key: Any, sign: str = "") -> str:
-    return with_interval(found[key].value, found.interval(key), sign)

@@ -20,12 +20,13 @@ Quantiles and bounds come from 20,000 rows at most; what they add to the value t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
+from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
 from sparsetd.evaluation.estimate import Estimate, Value
@@ -38,6 +39,8 @@ from sparsetd.selection.moments import Moments, weighted_products
 from sparsetd.system import Array
 
 Kind = Literal["every", "first", "persistent"]
+Ends = tuple[float, float]
+Columns = tuple[tuple[str, float], ...]  # names of recorded columns, and how strongly each changes the odds
 SWEEPS = 4  # rounds of a fixed point: the weights follow from the value function, and it from the weights
 SETTLED = 0.02  # sweeps for Γ* end when the value moves by no more than this share of the whole
 MAJORISED = 15  # least-squares problems for one quantile regression
@@ -104,13 +107,23 @@ class Confounded:
         """γ[φ' 1] of every row."""
         return self.part.states - self.part.changes
 
-    def lowest(self, strength: float, kind: Kind = "every", sign: float = 1.0, settled: float = 0.0) -> Value:
-        """The lowest value (with sign −1, the negative of the highest) and the influence of every cluster on it."""
+    def bound(self, own: Value, strength: float, kind: Kind, sign: float, limits: Ends, settled: float = 0.0) -> Value:
+        """The lowest (or, with sign −1, the highest) value of a log whose value is `own`, from that of this sample.
+
+        Even a strong cause cannot move the value beyond `limits`, the least and the greatest possible return. Where the
+        value has `settled` to this share of what it moves by, that is exact enough.
+        """
         if strength == 1.0:
-            return sign * self.value[0], sign * self.value[1]
+            return own
         if kind == "every":
-            return _every(self, strength, sign, settled)
-        return (_first if kind == "first" else _persistent)(self, strength, sign)
+            value, moved = _every(self, strength, sign, settled)
+        else:
+            value, moved = (_first if kind == "first" else _persistent)(self, strength, sign)
+        found = float(np.clip(own[0] + sign * value - self.value[0], *limits))
+        if not self.sampled:
+            return found, sign * moved
+        plain, then = (float(x.std()) for x in (self.value[1], moved))
+        return found, own[1] * (then / plain if plain > 0 else 1.0)
 
     def weighted(self, strength: float, model: LinearValue, sign: float) -> tuple[Array, Array, Array]:
         """W, the offset o and Y = ±r + γV(s') of every row, for the value function of a fit."""
@@ -191,7 +204,12 @@ def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau:
     q = np.zeros(len(outcome))
     for a in np.unique(action[weight > 0]):
         taken = np.flatnonzero((action == a) & (weight > 0))
-        used = _telling(states[taken], outcome[taken], _affordable(weight[taken]))
+        used, most = np.arange(states.shape[1]), _affordable(weight[taken])
+        if most < len(used) - 1:
+            phi, y = states[taken, :-1] - states[taken, :-1].mean(axis=0), outcome[taken] - outcome[taken].mean()
+            size = np.sqrt(np.einsum("ij,ij->j", phi, phi))
+            going = np.abs(phi.T @ y) / np.where(size > 0, size, np.inf)
+            used = np.append(np.sort(np.argsort(-going, kind="stable")[:most]), used[-1])
         enough = max(FITTED, ROWS_EACH * len(used))
         some = taken[:: max(len(taken) // enough, 1)]  # every few rows: a random choice would change the answer
         phi, y, c = states[np.ix_(some, used)], outcome[some], np.maximum(weight[some], 1e-6)
@@ -206,79 +224,41 @@ def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau:
     return q
 
 
-def _telling(states: Array, outcome: Array, most: int) -> Array:
-    """The columns of [φ 1] that go most with the outcome, and the constant; all of them where they are affordable."""
-    constant = states.shape[1] - 1
-    if most >= constant:
-        return np.arange(constant + 1)
-    phi, y = states[:, :-1] - states[:, :-1].mean(axis=0), outcome - outcome.mean()
-    size = np.sqrt(np.einsum("ij,ij->j", phi, phi))
-    going = np.abs(phi.T @ y) / np.where(size > 0, size, np.inf)
-    return np.append(np.sort(np.argsort(-going, kind="stable")[:most]), constant)
-
-
 def _affordable(weight: Array) -> int:
     """The number of columns that a quantile of rows with these weights affords: one for every twenty effective rows."""
     squares = float(weight @ weight)
     return int(weight.sum() ** 2 / squares) // ROWS_EACH if squares > 0 else 0
 
 
-def bound(
-    rows: Confounded,
-    own: Value,
-    strength: float,
-    kind: Kind,
-    sign: float,
-    limits: tuple[float, float],
-    settled: float = 0.0,
-) -> Value:
-    """The lowest (or, with sign −1, the highest) value of a log whose value is `own`, from that of its sample.
-
-    Even a strong cause cannot move the value beyond `limits`, the least and the greatest possible return. Where the
-    value has `settled` to this share of what it moves by, that is exact enough.
-    """
-    if strength == 1.0:
-        return own
-    value, moved = rows.lowest(strength, kind, sign, settled)
-    found = float(np.clip(own[0] + sign * value - rows.value[0], *limits))
-    if not rows.sampled:
-        return found, sign * moved
-    plain, then = (float(x.std()) for x in (rows.value[1], moved))
-    return found, own[1] * (then / plain if plain > 0 else 1.0)
-
-
 def robustness(
-    rows: Confounded,
-    strengths: Callable[[], tuple[tuple[str, float], ...]],
-    own: Value,
-    logged: Value,
-    level: float,
-    limits: tuple[float, float],
+    rows: Confounded, strengths: Callable[[], Columns], own: Value, logged: Value, level: float, limits: Ends
 ) -> Robustness:
     """Γ* of the difference to the logged behaviour, which no confounding touches; `strengths` are `strengths_of`."""
     up = 1.0 if own[0] > logged[0] else -1.0
 
     def left(strength: float) -> float:
         """The distance of the difference's interval from 0, on the side of its sign; negative if it crosses 0."""
-        value, moved = bound(rows, own, strength, "every", up, limits, SETTLED)
+        value, moved = rows.bound(own, strength, "every", up, limits, SETTLED)
         gain = Estimate.of_influence("", up * (value - logged[0]), up * (moved - logged[1]))
         return gain.interval(level)[0]
 
-    before, least = 1.0, left(1.0)
-    if least <= 0:
-        return Robustness(1.0, TRIED[-1])
-    columns = strengths()
-    for strength in TRIED:
-        now = left(strength)
+    tried = (1.0, *TRIED)
+    found = crossing(tried, map(left, tried))
+    return Robustness(found, TRIED[-1], () if found == 1.0 else strengths())
+
+
+def crossing(strengths: Sequence[float], left: Iterable[float]) -> float | None:
+    """The strength Γ where `left` reaches 0, interpolated in log Γ; None if it stays above. The first Γ is 1."""
+    before = least = np.inf
+    for strength, now in zip(strengths, left, strict=True):
         if now <= 0:
-            g, h = np.log([before, strength])
-            found = float(np.exp(g + (h - g) * least / (least - now)))
-            return Robustness(found, TRIED[-1], columns)
+            g, h = np.log([min(before, strength), strength])
+            return float(np.exp(g + (h - g) * least / (least - now))) if g < h else strength
         before, least = strength, min(now, least)
-    return Robustness(None, TRIED[-1], columns)
+    return None
 
 
-def strengths_of(log: Transitions) -> tuple[tuple[str, float], ...]:
+def strengths_of(log: Transitions) -> Columns:
     """The factors by which recorded columns change the odds of the logged actions, the strongest first.
 
     The strength of a column is the factor that nine in ten of these odds change by at most when a logistic regression
@@ -292,18 +272,17 @@ def strengths_of(log: Transitions) -> tuple[tuple[str, float], ...]:
     Z = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     if len(np.unique(action)) < 2:
         return ()
-    whole = LogisticRegression(max_iter=200).fit(Z, action)
-    odds = _log_odds(whole, Z, action)
-    heavy = np.argsort(-np.abs(whole.coef_).max(axis=0) * (spread > 0), kind="stable")[:COMPARED]
+    odds, coef = _log_odds(Z, action)
+    heavy = np.argsort(-np.abs(coef).max(axis=0) * (spread > 0), kind="stable")[:COMPARED]
     found = []
     for j in heavy:
-        rest = np.delete(Z, j, axis=1)
-        without = _log_odds(LogisticRegression(max_iter=200).fit(rest, action), rest, action) if rest.shape[1] else 0.0
+        without = _log_odds(np.delete(Z, j, axis=1), action)[0] if Z.shape[1] > 1 else 0.0
         found.append((log.labels()[j], float(np.exp(np.quantile(np.abs(odds - without), USUAL)))))
     return tuple(sorted(found, key=lambda entry: -entry[1]))
 
 
-def _log_odds(model: LogisticRegression, Z: Array, action: Array) -> Array:
+def _log_odds(Z: Array, action: Array) -> tuple[Array, Array]:
+    """The log-odds of the logged actions by a logistic regression, and its coefficients."""
+    model = LogisticRegression(max_iter=200).fit(Z, action)
     taken = model.predict_proba(Z)[np.arange(len(Z)), np.searchsorted(model.classes_, action)]
-    p = np.clip(taken, 1e-6, 1 - 1e-6)  # a certain action would have infinite odds
-    return np.asarray(np.log(p / (1 - p)))
+    return logit(np.clip(taken, 1e-6, 1 - 1e-6)), model.coef_  # a certain action would have infinite odds

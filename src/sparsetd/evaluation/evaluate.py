@@ -10,7 +10,7 @@ import numpy as np
 from sparsetd.evaluation.boosting import boosting
 from sparsetd.evaluation.choice import convergence_picture, fit_sentence, path_picture
 from sparsetd.evaluation.estimate import Estimate
-from sparsetd.evaluation.evaluator import Detail, Judged, Judgement, judge
+from sparsetd.evaluation.evaluator import Detail, Judgement, judge
 from sparsetd.evaluation.linear import coefficients
 from sparsetd.evaluation.reading import Progress, Settings
 from sparsetd.evaluation.result import Evaluation, Feature, acts_sentence
@@ -102,15 +102,13 @@ def evaluate(
         raise ValueError(f'`check` is {check!r}: pass "boosting", or None for no further opinion.')
     found = judge(transitions, {"target": target}, settings)
     result = evaluation_of(found)
-    return result if check is None else replace(result, comparisons=(*result.comparisons, _boosted(found)))
-
-
-def _boosted(found: Judgement) -> Estimate:
-    """The value of the sample by boosted trees."""
-    found.settings.tell("asking boosted trees")
+    if check is None:
+        return result
+    settings.tell("asking boosted trees")
     part = found.log.sample.under(0)
     cluster = np.searchsorted(part.episodes.clusters, part.episodes.of, side="right")
-    return boosting(found.log.log, part.batch.ratio, cluster, found.settings.gamma)
+    opinion = boosting(found.log.log, part.batch.ratio, cluster, gamma)
+    return replace(result, comparisons=(*result.comparisons, opinion))
 
 
 def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
@@ -118,8 +116,8 @@ def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
     own, log, settings = found.policies[k], found.log, found.settings
     observed = Estimate.of_influence("observed mean return", *found.logged.observed)
     modelled = Estimate.of_influence("logged behaviour, modelled", *found.logged.modelled)
-    many = own.facts.n_rows > len(log.log)
-    return Evaluation(
+    many, detail = own.facts.n_rows > len(log.log), own.detail
+    result = Evaluation(
         estimate=own.estimate,
         behavior=observed if found.logged.complete else modelled,
         observed=observed,
@@ -137,31 +135,23 @@ def evaluation_of(found: Judgement, k: int = 0) -> Evaluation:
         settings=settings.shown(),
         acts=None if own.acts is None else {**own.acts, "sentence": acts_sentence(**own.acts)},
         robustness=own.robustness,
-        **({} if own.detail is None else _details(found, own, own.detail)),
     )
-
-
-def _details(found: Judgement, own: Judged, detail: Detail) -> dict[str, Any]:
-    """The attributes of an `Evaluation` that `compare` leaves out."""
-    return {
-        "bellman": detail.bellman,
-        "features": _features(found, detail),
-        "comparisons": _comparisons(detail, own.opinion, own.robust),
-        "fit": _fit(found, detail),
-        "path": path_picture(detail.choice, found.log.names),
-        "convergence": convergence_picture(detail.choice.model),
-        "ratio_histogram": detail.histogram,
-        "calibration": tuple(detail.calibration),
-        "columns": detail.columns,
-    }
-
-
-def _comparisons(detail: Detail, opinion: Estimate | None, robust: Estimate | None) -> tuple[Estimate, ...]:
-    """The value of the policy by other estimators."""
+    if detail is None:  # one of several policies
+        return result
     name = "LSTD, columns as they came" if detail.curved else "LSTD, features that matter"
-    few = Estimate.of_influence(name, *detail.few)
-    others = [e for e in (opinion, robust) if e is not None]
-    return (few, *others, detail.robust, *detail.importance)
+    others = [e for e in (own.opinion, own.robust) if e is not None]
+    return replace(
+        result,
+        bellman=detail.bellman,
+        features=_features(found, detail),
+        comparisons=(Estimate.of_influence(name, *detail.few), *others, detail.robust, *detail.importance),
+        fit=_fit(found, detail),
+        path=path_picture(detail.choice, log.names),
+        convergence=convergence_picture(detail.choice.model),
+        ratio_histogram=detail.histogram,
+        calibration=tuple(detail.calibration),
+        columns=detail.columns,
+    )
 
 
 def _features(found: Judgement, detail: Detail) -> tuple[Feature, ...]:
@@ -171,22 +161,19 @@ def _features(found: Judgement, detail: Detail) -> tuple[Feature, ...]:
     their mean slopes; otherwise the chosen features, with LSTD's weights on them alone.
     """
     basis, names, level = found.first.basis, found.log.names, found.settings.level
-    chosen = set(detail.choice.support)
-    if detail.curved:
-        shown = [c for c in detail.columns if c.matters or c.number in chosen]
-        rows = [(c.number, c.name, c.weight, c.interval, float("nan")) for c in shown]
-    else:
-        spread = basis.moments[0].spread()[detail.inside]
-        weights = coefficients(detail.few_model, detail.power)
-        rows = []
-        for width, column, e in zip(spread, detail.choice.support, weights, strict=True):
-            low, high = (float(width * end) for end in e.interval(level))
-            own = e.value / float(basis.units.scale[column])
-            rows.append((int(column), str(names[column]), float(width * e.value), (low, high), own))
+    chosen, out = set(detail.choice.support), []
     # The frequency is that of the selector: it does not apply to a column that only its importance brought in.
-    known = {} if detail.kept is None else {column: float(detail.kept[column]) for column in chosen}
-    kept = [known.get(column) for column, *_ in rows]
-    out = [Feature(*row[1:], share, row[0]) for row, share in zip(rows, kept, strict=True)]
+    kept = {} if detail.kept is None else {column: float(detail.kept[column]) for column in chosen}
+    if detail.curved:
+        for c in detail.columns:
+            if c.matters or c.number in chosen:
+                out.append(Feature(c.name, c.weight, c.interval, float("nan"), kept.get(c.number), c.number))
+    else:
+        spread, weights = basis.moments[0].spread()[detail.inside], coefficients(detail.few_model, detail.power)
+        for width, j, e in zip(spread, detail.choice.support, weights, strict=True):
+            low, high = (float(width * end) for end in e.interval(level))
+            own = e.value / float(basis.units.scale[j])
+            out.append(Feature(str(names[j]), float(width * e.value), (low, high), own, kept.get(j), int(j)))
     return tuple(sorted(out, key=lambda f: -abs(f.weight)))
 
 

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd._tools.numbers import Numbers, percent
 from sparsetd.evaluation.cautions import FRAGILE
 from sparsetd.evaluation.episodes import cluster_of
 from sparsetd.evaluation.estimate import Estimate
 from sparsetd.evaluation.evaluate import evaluation_of
 from sparsetd.evaluation.evaluator import gains, judge
 from sparsetd.evaluation.reading import Progress, Settings
-from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness, decimals
+from sparsetd.evaluation.result import ASSUMPTIONS, Decision, Evaluation, Robustness
 from sparsetd.evaluation.score_policy import Recipe, ScorePolicy, candidates
 from sparsetd.evaluation.subgroups import Place, places, thirds_of
 from sparsetd.logs import Transitions, concatenate, shards
@@ -44,12 +45,6 @@ class Split:
     where: tuple[Place, ...]
     candidates: tuple[tuple[Recipe, Estimate], ...]
     n_learnt: int
-
-    def told(self, level: float) -> dict[str, Any]:
-        """The line of one split in the list of all of them."""
-        gain, test = self.evaluation.difference, self.evaluation
-        told = {"difference": gain.value, "interval": gain.interval(level), "severity": test.severity}
-        return {**told, "recipe": str(self.candidates[0][0])}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -93,7 +88,7 @@ class Improvement(Decision, Split):
     """
 
     splits: tuple[Split, ...]
-    _page = "decision_page:improvement_page"
+    _page = "decision_page:improvement"
 
     @classmethod
     def of(cls, splits: Sequence[Split]) -> Improvement:
@@ -129,9 +124,10 @@ class Improvement(Decision, Split):
         """The first reason against the policy, in words; "" if it is recommended."""
         if self.interval[0] <= 0:
             return "it is not shown to be better than what was done"
-        if _most(split.evaluation.severity == "red" for split in self.splits) or self.evaluation.severity == "red":
+        red = [split.evaluation.severity == "red" for split in self.splits]
+        if np.mean(red) > 0.5 or self.evaluation.severity == "red":
             return "the test itself is not to be trusted: see what speaks against it below"
-        if _most(_cautious(split.candidates[0][1]) <= 0 for split in self.splits):
+        if np.mean([_cautious(split.candidates[0][1]) <= 0 for split in self.splits]) > 0.5:
             return "the episodes that it was learnt from did not speak for it"
         found = self.robustness
         if found is not None and found.gamma is not None and found.gamma < FRAGILE:
@@ -145,6 +141,11 @@ class Improvement(Decision, Split):
         tried = [
             {"recipe": str(r), "difference": e.value, "standard_error": e.standard_error} for r, e in self.candidates
         ]
+        splits = []
+        for split in self.splits:
+            gain, recipe = split.evaluation.difference, str(split.candidates[0][0])
+            told = {"difference": gain.value, "interval": gain.interval(self.level), "recipe": recipe}
+            splits.append({**told, "severity": split.evaluation.severity})
         return {
             "recommended": self.recommended,
             "difference": {"value": self.difference.value, "interval": self.interval},
@@ -154,20 +155,17 @@ class Improvement(Decision, Split):
             "n_learnt": self.n_learnt,
             "n_tested": self.evaluation.overlap.n_episodes,
             "candidates": tried,
-            "splits": [split.told(self.level) for split in self.splits],
+            "splits": splits,
             "evaluation": self.evaluation.to_dict(),
             "where": [place.to_dict(self.level) for place in self.where],
             "assumptions": ASSUMPTIONS,
         }
 
-    def __str__(self) -> str:
-        return "\n".join([self.sentence(), str(self.policy), "the test:", str(self.evaluation)])
-
     def sentence(self) -> str:
         """The decision in words."""
-        (low, high), value = self.interval, self.difference.value
-        d, level = decimals(high - low or value), f"{100 * self.level:.6g} %"
-        found = f"{value:+.{d}f} ({level} interval {low:+.{d}f} to {high:+.{d}f})"
+        ends, value = self.interval, self.difference.value
+        signed = Numbers.of([value, *ends]).signed
+        found = f"{signed(value)} ({percent(self.level)} interval {' to '.join(map(signed, ends))})"
         n, times = self.evaluation.overlap.n_episodes, len(self.splits)
         start = f"Learnt from {self.n_learnt} episodes and tested once on {n} others, the proposed policy differs from "
         start += f"what was done by {found}{f', the median of {times} such splits' if times > 1 else ''}."
@@ -175,11 +173,6 @@ class Improvement(Decision, Split):
         if against:
             return f"{start} It is not recommended: {against}."
         return f"{start} It is better and is recommended, if every cause of action and outcome was recorded."
-
-
-def _most(found: Any) -> bool:
-    said = list(found)
-    return 2 * sum(said) > len(said)
 
 
 def improve(
@@ -304,7 +297,11 @@ def _ranked(
         judged = gains(log[_rows_of(log, other)], policies, own)
         for recipe, gain in zip(learnt, judged, strict=True):
             found.setdefault(recipe, []).append(Estimate.of_influence("difference", *gain))
-    pooled = [(recipe, _pooled(str(recipe), pair)) for recipe, pair in found.items()]
+    pooled = []
+    for recipe, each in found.items():
+        value, error = np.mean([e.value for e in each]), np.sqrt(sum(e.standard_error**2 for e in each)) / len(each)
+        rests = sum(e.n_effective for e in each), min(e.freedom for e in each)
+        pooled.append((recipe, Estimate(str(recipe), float(value), float(error), *rests)))
     ranked = sorted(pooled, key=lambda entry: -_cautious(entry[1]))
     simple = next((entry for entry in ranked if entry[0].few), ranked[0])
     # A table of few columns is taken where it is as good as the best to within the error.
@@ -314,9 +311,3 @@ def _ranked(
 
 def _cautious(e: Estimate) -> float:
     return e.value - e.standard_error
-
-
-def _pooled(name: str, halves: Sequence[Estimate]) -> Estimate:
-    value = float(np.mean([e.value for e in halves]))
-    error = float(np.sqrt(sum(e.standard_error**2 for e in halves))) / len(halves)
-    return Estimate(name, value, error, sum(e.n_effective for e in halves), min(e.freedom for e in halves))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from importlib import import_module
 from importlib.metadata import version
@@ -25,7 +25,6 @@ from sparsetd.selection import Summary
 from sparsetd.storage.atomic import replace_file
 
 MOST_ACTIONS = 5  # actions whose shares are told in words
-SIGNS = {"red": "DO NOT USE", "amber": "caution", "note": "note"}
 # Keys of `to_dict` that differ from the name of the attribute, and attributes that are told by several keys.
 RENAMED = {
     "behavior": "behavior_value",
@@ -41,23 +40,29 @@ ASSUMPTIONS = (
 
 
 class Decision:
-    """The base of all answers: a page and lines in a terminal. Pages are in a layer above and are found by name."""
+    """The base of all answers: a terminal, a notebook and a page present the same document.
+
+    Documents are made from plain data in a layer above, so they are found by name.
+    """
 
     _page: ClassVar[str]  # module and function of `sparsetd.report`
 
     def to_dict(self) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _payload(self) -> dict[str, Any]:
-        """The data that the page is made from."""
-        return self.to_dict()
+    def _document(self, **more: Any) -> Any:
+        module, _, name = self._page.partition(":")
+        return getattr(import_module(f"sparsetd.report.{module}"), name)({**self.to_dict(), **more})
 
     def sentence(self) -> str:
         """The answer in a few words."""
-        return "\n".join(str(self).splitlines()[:3])
+        return "\n".join(str(self).splitlines()[:2])
 
     def __repr__(self) -> str:
         return self.sentence()
+
+    def __str__(self) -> str:
+        return str(self._document().text())
 
     def save_report(self, path: str | os.PathLike[str], **settings: Any) -> None:
         """Write the page: one HTML file without anything beside it; `settings` stand at its end."""
@@ -65,20 +70,13 @@ class Decision:
 
     def page(self, *, unit: str | None = None, **settings: Any) -> str:
         """The page as text; `unit` says what the value is measured in."""
-        module, _, name = self._page.partition(":")
-        data = self._payload()
         made = {"sparsetd": version("sparsetd"), "date": date.today().isoformat()}
-        said = {**data.get("settings", {}), **settings, **made}
-        return str(getattr(import_module(f"sparsetd.report.{module}"), name)({**data, "unit": unit, "settings": said}))
+        found = self._document(unit=unit)
+        return str(replace(found, settings={**found.settings, **settings, **made}).html())
 
     def _repr_html_(self) -> str:
         quoted = self.page().replace("&", "&amp;").replace('"', "&quot;")
         return f'<iframe srcdoc="{quoted}" style="width:100%;height:600px;border:0"></iframe>'
-
-
-def closing_lines(cautions: Iterable[Caution]) -> list[str]:
-    """The last lines of every printed answer: its cautions, and the assumptions that no log can check."""
-    return [*(f"{SIGNS[caution.severity]}: {caution}" for caution in cautions), ASSUMPTIONS]
 
 
 @dataclass(frozen=True)
@@ -139,17 +137,17 @@ class Robustness:
         """Γ* in words, beside the recorded columns."""
         if self.gamma == 1.0:
             return "Chance alone may explain the difference to what was done, without any unrecorded cause."
+        cause = "unrecorded cause that changes the odds of the logged action by a factor of"
         if self.gamma is None:
-            found = f"Even an unrecorded cause that changes the odds of the logged action by a factor of {self.tried:g}"
-            found += " at every decision does not explain away the difference to what was done"
+            found = f"Even an {cause} {self.tried:g} at every decision does not explain"
         else:
-            found = "An unrecorded cause that changes the odds of the logged action by a factor of "
-            found += f"{self.gamma:.2f} (Γ*) at every decision would explain away the difference to what was done"
+            found = f"An {cause} {self.gamma:.2f} (Γ*) at every decision would explain"
+        found += " away the difference to what was done."
         if not self.columns:
-            return f"{found}."
+            return found
         name, strength = self.columns[0]
         measure = f"of the recorded columns, {name} changes these odds most, by a factor of {strength:.2f}"
-        return f"{found}. For comparison: {measure}."
+        return f"{found} For comparison: {measure}."
 
 
 @dataclass(frozen=True, repr=False)
@@ -207,7 +205,7 @@ class Evaluation(Decision):
     acts: Mapping[str, Any] | None = None
     robustness: Robustness | None = None
     columns: tuple[Column, ...] = ()
-    _page = "page:page"
+    _page = "page:evaluation"
 
     @property
     def value(self) -> float:
@@ -245,32 +243,10 @@ class Evaluation(Decision):
             return value.to_dict()
         if isinstance(value, tuple):
             return [self._told(entry) for entry in value]
-        return self._entry(value) if isinstance(value, Estimate) else value
-
-    def _entry(self, e: Estimate) -> dict[str, Any]:
-        interval = e.interval(self.level) if math.isfinite(e.standard_error) else None
-        return {"name": e.name, "value": e.value, "interval": interval, "ess": e.n_effective}
-
-    def __str__(self) -> str:
-        low, high = self.interval
-        d, level = decimals(high - low or self.value), f"{100 * self.level:.6g}%"
-        lines = [
-            f"value of {self.target}: {self.value:.{d}f}   {level} interval {low:.{d}f} to {high:.{d}f}",
-            f"observed mean return of the log {_interval(self.observed, self.level)}",
-            f"logged behaviour, modelled        {_interval(self.modelled, self.level)}",
-            f"difference to the {'observed return' if self.behavior is self.observed else 'modelled behaviour'} "
-            f"{_interval(self.difference, self.level)}",
-            *([] if self.robustness is None else [self.robustness.sentence()]),
-            *([] if self.acts is None else [str(self.acts["sentence"])]),
-            f"{self.support.n_episodes} episodes say as much as {self.support.effective_episodes:.0f} that count alike "
-            f"(rows: {self.support.effective_rows:.0f} of {self.support.n_rows}); one row counts at most "
-            f"{self.overlap.max_ratio:.3g} times (ratio); {self.overlap.coverage:.1%} of the choices are in the log",
-            *([] if self.behavior_policy is None else [self.behavior_policy]),
-        ]
-        said = closing_lines(self.warnings)
-        n_red = sum(caution.severity == "red" for caution in self.warnings)  # they come first
-        shown = [*said[:n_red], *lines, *self._feature_lines(), *self._comparison_lines(), *said[n_red:]]
-        return "\n".join(shown)
+        if not isinstance(value, Estimate):
+            return value
+        interval = value.interval(self.level) if math.isfinite(value.standard_error) else None
+        return {"name": value.name, "value": value.value, "interval": interval, "ess": value.n_effective}
 
     def summary(self) -> Summary:
         """The features that carry weight as a table, which becomes a frame (`to_frame`) or a picture (`plot`)."""
@@ -299,21 +275,6 @@ class Evaluation(Decision):
         rows = [ours, *((e["name"], e["value"], e["interval"]) for e in data["comparisons"] if e["value"] is not None)]
         return plots.forest(rows, ax, label="value of the target policy")
 
-    def _feature_lines(self) -> list[str]:
-        if not self.fit:
-            return []
-        head = f"{len(self.features)} of {self.n_candidates} columns matter (change in value per standard deviation):"
-        d = decimals(max((abs(f.weight) for f in self.features), default=0.0))
-        shown = [f"  {f.name:<28s} {f.weight:+.{d}f}{_kept(f)}" for f in self.features[:20]]
-        more = [f"  … and {len(self.features) - 20} more"] if len(self.features) > 20 else []
-        return [head, *shown, *more]
-
-    def _comparison_lines(self) -> list[str]:
-        if not self.comparisons:
-            return []
-        rows = [f"  {e.name:<26s} {_interval(e, self.level)}" for e in self.comparisons]
-        return [f"for comparison{weight_note(self.overlap.mean_weight)}:", *rows]
-
 
 def acts_sentence(actions: Sequence[str], logged: Sequence[float], target: Sequence[float]) -> str:
     """A sentence about the actions that a policy takes more or less often, as shares of the logged decisions."""
@@ -327,35 +288,3 @@ def acts_sentence(actions: Sequence[str], logged: Sequence[float], target: Seque
         return "It acts as the log does in every decision."
     more = " Other actions change less." if len(actions) > MOST_ACTIONS else ""
     return f"It changes the shares of the actions (in the log → under this policy). {'; '.join(changes)}.{more}"
-
-
-def weight_note(mean_weight: float) -> str:
-    """Words for episode weights whose mean is not near the 1 that it estimates; nothing where it is."""
-    if 0.75 <= mean_weight <= 1.33:
-        return ""
-    return f" (weights of whole episodes average {mean_weight:.2g} instead of 1: do not rely on WIS and PDIS here)"
-
-
-def _kept(f: Feature) -> str:
-    return "" if f.frequency is None else f"   kept in {f.frequency:.0%} of resamples"
-
-
-def _interval(e: Estimate, level: float) -> str:
-    if not math.isfinite(e.standard_error):
-        return f"{e.value:+.{decimals(e.value)}f}" if math.isnan(e.standard_error) and math.isfinite(e.value) else "–"
-    return with_interval(e.value, e.interval(level))
-
-
-def with_interval(value: float, interval: tuple[float, float], sign: str = "+") -> str:
-    """A number and its interval for a terminal, rounded alike."""
-    low, high = interval
-    d = decimals(high - low or value)
-    return f"{value:{sign}.{d}f} ({low:{sign}.{d}f} to {high:{sign}.{d}f})"
-
-
-def decimals(size: float) -> int:
-    """Decimals that show three digits of a number, and four below 1: rewards may count millionths, or millions."""
-    if not size or not math.isfinite(size):
-        return 4
-    needed = 2 - math.floor(math.log10(abs(size)))
-    return max(needed, 4 if abs(size) < 1 else 0)

@@ -18,14 +18,17 @@ over which the merits vary most.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import product
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from sparsetd.evaluation.action_values import ActionRows, ActionValue
+from sparsetd.evaluation.reading import with_ones
 from sparsetd.logs import Transitions
 from sparsetd.logs.partition import fingerprints
 from sparsetd.system import Array
@@ -94,8 +97,21 @@ class ScorePolicy:
                 f"the policy was learnt from {len(self.names)} observed columns, but row 0 has {s.shape[1]}: pass the "
                 "same columns."
             )
-        z = np.hstack([(s[:, self.columns] - self.center) / self.scale, np.ones((len(s), 1))])
-        return _RULES[self.rule](z @ self.habit.T, z @ self.merit.T, self.strength)
+        z = with_ones(self.transform(s))
+        habit, merit = z @ self.habit.T, z @ self.merit.T
+        usual = softmax(habit, axis=1)
+        least = LEAST if self.rule == "tilt" else self.strength
+        allowed = (usual >= least) | (usual == usual.max(axis=1, keepdims=True))  # the most usual action always is
+        if self.rule == "tilt":
+            return np.asarray(softmax(np.where(allowed, habit + self.strength * merit, -np.inf), axis=1))
+        best = np.eye(len(self.merit))[np.where(allowed, merit, -np.inf).argmax(axis=1)]
+        if self.rule == "safe":
+            best = usual * ~allowed + (usual * allowed).sum(axis=1, keepdims=True) * best
+        return np.asarray(best)
+
+    def transform(self, observation: Array) -> Array:
+        """The chosen columns in standard deviations."""
+        return np.asarray((observation[:, self.columns] - self.center) / self.scale)
 
     predict_proba = __call__  # with `classes_`: logs find their own actions among these by name
 
@@ -120,19 +136,18 @@ class ScorePolicy:
     def fits(self) -> bool:
         """Return whether the tables fit together: a file may hold anything."""
         kinds = {"columns": "i", "center": "f", "scale": "f", "habit": "f", "merit": "f", "learnt_from": "u"}
-        found = {name: getattr(self, name) for name in kinds}
-        if not all(isinstance(v, np.ndarray) and v.dtype.kind == kinds[name] for name, v in found.items()):
+        for name, kind in kinds.items():
+            found = getattr(self, name)
+            if not isinstance(found, np.ndarray) or found.dtype.kind != kind or not np.isfinite(found).all():
+                return False
+        if not all(isinstance(t, tuple) and all(isinstance(v, str) for v in t) for t in (self.names, self.actions)):
             return False
-        texts = (self.names, self.actions)
-        if not all(isinstance(t, tuple) and all(isinstance(name, str) for name in t) for t in texts):
+        if not (isinstance(self.strength, float) and np.isfinite(self.strength) and isinstance(self.rule, str)):
             return False
         k, n = self.columns.shape, len(self.actions) or len(self.habit)
         sized = len(k) == 1 and self.center.shape == self.scale.shape == k and n > 0
-        sized = sized and self.habit.shape == self.merit.shape == (n, k[0] + 1)
-        finite = all(np.isfinite(v).all() for v in found.values()) and isinstance(self.strength, float)
-        inside = bool(np.all((self.columns >= 0) & (self.columns < len(self.names))))
-        known = isinstance(self.rule, str) and self.rule in RULES
-        return sized and finite and bool(np.isfinite(self.strength)) and known and inside
+        sized = sized and self.habit.shape == self.merit.shape == (n, k[0] + 1) and self.rule in RULES
+        return sized and bool(np.all((self.columns >= 0) & (self.columns < len(self.names))))
 
     def to_dict(self) -> dict[str, Any]:
         """The rule and the table of scores, by action and column, and the units of the columns."""
@@ -148,48 +163,9 @@ class ScorePolicy:
         return f"ScorePolicy({self.rule} {self.strength:g}: {len(self.habit)} actions, {len(self.columns)} columns)"
 
     def __str__(self) -> str:
-        """The rule in a sentence and, for every action, the columns that move its score most."""
-        unit = "log-odds" if self.rule == "tilt" else "value against the others"
-        lines = [RULES[self.rule].format(self.strength)]
-        lines.append("The score of an action is a straight line in every column: it cannot bend at a threshold.")
-        lines.append(f"score of each action ({unit} at the means of the columns, and change per standard deviation):")
-        for name, row in zip(self.classes_, self.scores, strict=True):
-            top = np.argsort(-np.abs(row[:-1]), kind="stable")[:5]
-            parts = [f"{row[j]:+.{DECIMALS}f} {self.names[self.columns[j]]}" for j in top if row[j]]
-            lines.append(f"  action {name}: {row[-1]:+.{DECIMALS}f} {' '.join(parts)}" + (" …" if len(row) > 6 else ""))
-        units = zip(self.columns, self.center, self.scale, strict=True)
-        shown = [f"{self.names[c]} {center:.6g} ± {scale:.6g}" for c, center, scale in units][:8]
-        return "\n".join([*lines, f"mean ± standard deviation: {', '.join(shown)}{' …' * (len(self.columns) > 8)}"])
-
-
-def _allowed(habit: Array, strength: float) -> tuple[Array, Array]:
-    """μ̂, and a mask of the actions that are usual enough; the most usual one always is."""
-    usual = softmax(habit)
-    return usual, (usual >= strength) | (usual == usual.max(axis=1, keepdims=True))
-
-
-def _greedy(habit: Array, merit: Array, strength: float) -> Array:
-    _, allowed = _allowed(habit, strength)
-    return np.asarray(np.eye(merit.shape[1])[np.where(allowed, merit, -np.inf).argmax(axis=1)])
-
-
-def _safe(habit: Array, merit: Array, strength: float) -> Array:
-    usual, allowed = _allowed(habit, strength)
-    moved = (usual * allowed).sum(axis=1, keepdims=True)
-    return np.asarray(usual * ~allowed + moved * _greedy(habit, merit, strength))
-
-
-def _tilt(habit: Array, merit: Array, strength: float) -> Array:
-    _, allowed = _allowed(habit, LEAST)
-    return softmax(np.where(allowed, habit + strength * merit, -np.inf))
-
-
-_RULES = {"greedy": _greedy, "safe": _safe, "tilt": _tilt}
-
-
-def softmax(scores: Array) -> Array:
-    share = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(share / share.sum(axis=1, keepdims=True))
+        """The rule in a sentence, and the table of the scores."""
+        # The page is of a layer above, so it is found by name.
+        return str(import_module("sparsetd.report.decision_page").policy_text(self.to_dict()))
 
 
 @dataclass(frozen=True)
@@ -223,7 +199,10 @@ def candidates(log: Transitions, gamma: float, n_actions: int, only: Recipe | No
     rounds = {few: max((r.rounds for r in made if r.few == few), default=1) for few in (False, True)}
     tables = {False: _tables(log, np.arange(width), gamma, n_actions, rounds[False])}
     if any(recipe.few for recipe in made):
-        tables[True] = _tables(log, _telling(tables[False][ROUNDS[0]]), gamma, n_actions, rounds[True])
+        # The few columns over which the merits vary most between actions.
+        vary = (tables[False][ROUNDS[0]].merit[:, :-1] ** 2).sum(axis=0)
+        few = np.sort(np.argsort(-vary, kind="stable")[:FEW])
+        tables[True] = _tables(log, few, gamma, n_actions, rounds[True])
     own = fingerprints(log)
     return {r: replace(tables[r.few][r.rounds], rule=r.rule, strength=r.strength, learnt_from=own) for r in made}
 
@@ -231,34 +210,17 @@ def candidates(log: Transitions, gamma: float, n_actions: int, only: Recipe | No
 def _tables(log: Transitions, columns: Array, gamma: float, n_actions: int, rounds: int) -> dict[int, ScorePolicy]:
     """A policy on these columns after each number of rounds, greedy in the values it has learnt by then."""
     scaler = StandardScaler().fit(log.observation[:, columns])
-    center, scale = (_rounded(v) for v in (scaler.mean_, np.where(scaler.scale_ > 0, scaler.scale_, 1.0)))
-    z = _Units(columns, center, scale)
-    habit = _habit(z.transform(log.observation), np.asarray(log.action), n_actions).round(DECIMALS)
+    units = (scaler.mean_, np.where(scaler.scale_ > 0, scaler.scale_, 1.0))
+    center, scale = (np.array([float(f"{v:.6g}") for v in unit]) for unit in units)  # six digits, as they are printed
     names, actions = tuple(log.labels()), (log.action_names or ())[:n_actions]
-    none = np.zeros(0, dtype=np.uint64)
-    now = ScorePolicy(names, columns, center, scale, habit, 0.0 * habit, "tilt", 0.0, none, actions)
-    found: dict[int, ScorePolicy] = {}
+    zero, none = np.zeros((n_actions, len(columns) + 1)), np.zeros(0, dtype=np.uint64)
+    now = ScorePolicy(names, columns, center, scale, zero, zero, "tilt", 0.0, none, actions)
+    habit = _habit(now.transform(log.observation), np.asarray(log.action), n_actions).round(DECIMALS)
+    now, found = replace(now, habit=habit), dict[int, ScorePolicy]()
     for k in range(1, rounds + 1):
-        merit = _merit(ActionValue.fit(ActionRows.of(log, z, gamma, now))).round(DECIMALS)
+        merit = _merit(ActionValue.fit(ActionRows.of(log, now, gamma, now))).round(DECIMALS)
         found[k] = now = replace(now, merit=merit, rule="greedy", strength=0.05)
     return found
-
-
-def _rounded(values: Array) -> Array:
-    """Six digits of every number, as they are printed."""
-    return np.array([float(f"{value:.6g}") for value in values])
-
-
-@dataclass(frozen=True)
-class _Units:
-    """The chosen columns in standard deviations, as a transformer."""
-
-    columns: Array
-    center: Array
-    scale: Array
-
-    def transform(self, observation: Array) -> Array:
-        return np.asarray((observation[:, self.columns] - self.center) / self.scale)
 
 
 def _habit(z: Array, action: Array, n_actions: int) -> Array:
@@ -280,9 +242,3 @@ def _merit(found: ActionValue) -> Array:
     advantage = (found.rows.phi @ theta.T) * found.rows.pi
     gap = np.einsum("td,td->t", found.rows.phi, theta[found.rows.action]) - advantage.sum(axis=1)
     return theta / (float(gap.std()) or 1.0)
-
-
-def _telling(policy: ScorePolicy) -> Array:
-    """The few columns over which the merits vary most between actions."""
-    vary = (policy.merit[:, :-1] ** 2).sum(axis=0)
-    return np.sort(policy.columns[np.argsort(-vary, kind="stable")[:FEW]])

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from sparsetd.evaluation.cautions import Caution
-from sparsetd.evaluation.confounding import Confounded, Kind, bound
-from sparsetd.evaluation.estimate import Estimate, Value, minus
+from sparsetd.evaluation.confounding import Kind, crossing
+from sparsetd.evaluation.estimate import Estimate, minus
 from sparsetd.evaluation.evaluate import evaluation_of
-from sparsetd.evaluation.evaluator import Judgement, confounded, judge
+from sparsetd.evaluation.evaluator import confounded, judge
 from sparsetd.evaluation.reading import Progress, Settings
-from sparsetd.evaluation.result import Decision, Evaluation, closing_lines, decimals
+from sparsetd.evaluation.result import Decision, Evaluation
 from sparsetd.logs.engines import Engine
 
 GAMMAS = (1.0, 1.25, 1.5, 2.0, 3.0, 5.0)
@@ -70,7 +69,6 @@ class Sensitivity(Decision):
     level: float
     evaluation: Evaluation
     kind: str = "every"
-    _page = "page:page"
 
     @property
     def cautions(self) -> tuple[Caution, ...]:
@@ -80,24 +78,18 @@ class Sensitivity(Decision):
     @property
     def flips(self) -> float | None:
         """None where the sign holds over all Γ that were asked for."""
-        return self._crossing([(b.difference_low.value, b.difference_high.value) for b in self.bounds])
+        return self._crossing(lambda b: (b.difference_low.value, b.difference_high.value))
 
     @property
     def undecided(self) -> float | None:
         """The least Γ at which confounding and chance together may explain the difference."""
-        return self._crossing([b.difference(self.level) for b in self.bounds])
+        return self._crossing(lambda b: b.difference(self.level))
 
-    def _crossing(self, ends: Sequence[tuple[float, float]]) -> float | None:
+    def _crossing(self, ends: Callable[[Bound], tuple[float, float]]) -> float | None:
         """The Γ at which the end nearer to zero crosses it, interpolated in log Γ; None if it does not."""
         up = self.bounds[0].difference_low.value > 0
-        left = [low if up else -high for low, high in ends]
-        if left[0] <= 0:
-            return 1.0
-        for i, b in enumerate(left[1:], start=1):
-            if b <= 0:
-                g, h = np.log([self.bounds[i - 1].confounding, self.bounds[i].confounding])
-                return float(np.exp(g + (h - g) * left[i - 1] / (left[i - 1] - b)))
-        return None
+        left = (low if up else -high for low, high in map(ends, self.bounds))
+        return crossing([b.confounding for b in self.bounds], left)
 
     def to_dict(self) -> dict[str, Any]:
         rows = [
@@ -113,21 +105,9 @@ class Sensitivity(Decision):
         told = {"flips": self.flips, "undecided": self.undecided, "sentence": self.sentence(), "kind": self.kind}
         return {"level": self.level, "bounds": rows, **told, "evaluation": self.evaluation.to_dict()}
 
-    def __str__(self) -> str:
-        rows = self.to_dict()["bounds"]
-        d = decimals(rows[0]["difference_interval"][1] - rows[0]["difference_interval"][0])
-        lines = [f"the least and the greatest difference to what was done, with {KINDS[self.kind]}:"]
-        for row in rows:
-            apart, chance = (
-                f"{row[key][0]:+.{d}f} to {row[key][1]:+.{d}f}" for key in ("difference_bounds", "difference_interval")
-            )
-            lines.append(f"  Γ = {row['confounding']:<5g} {apart}   with chance {chance}")
-        return "\n".join([*lines, self.sentence(), *closing_lines(self.cautions)])
-
-    def _payload(self) -> dict[str, Any]:
-        """The page is that of the evaluation, with the bounds on it."""
-        bounds = self.to_dict()
-        return {**bounds.pop("evaluation"), "confounding": bounds}
+    def _document(self, **more: Any) -> Any:
+        """The document is that of the evaluation, with the bounds in it."""
+        return self.evaluation._document(**more, confounding=self.to_dict())
 
     def sentence(self) -> str:
         """The meaning of the bounds in words, for somebody who must decide."""
@@ -204,31 +184,22 @@ def sensitivity(
     if kind not in KINDS:
         raise ValueError(f"`kind` is {kind!r}: pass one of {', '.join(KINDS)}.")
     settings = Settings(gamma, features, None, classifier, level, n_folds, 0, 0, cluster, engine, checkpoint, progress)
-    return sensitivity_of(judge(transitions, {"target": target}, settings), strengths, kind)
-
-
-def sensitivity_of(found: Judgement, strengths: Sequence[float], kind: Kind = "every") -> Sensitivity:
-    """The bounds of the first policy of a judgement."""
+    found = judge(transitions, {"target": target}, settings)
     own = found.policies[0]
     rows = None if own.sample_mean else confounded(found.log, found.first.basis, 0)
     if rows is None and not own.sample_mean:
         raise ValueError("Confounding changes the behaviour's probabilities: log `behavior_prob`, or actions.")
-    limits = own.facts.possible()
-    bounds = (_bound(rows, own.value, found.logged.value, g, kind, limits) for g in strengths)
-    return Sensitivity(tuple(accumulate(bounds, _wider)), found.settings.level, evaluation_of(found), kind)
-
-
-def _bound(
-    rows: Confounded | None, own: Value, logged: Value, strength: float, kind: Kind, limits: tuple[float, float]
-) -> Bound:
-    """The lowest and highest value, and difference to the behaviour; no confounding touches what the log earned."""
-    ends = [own, own] if rows is None else [bound(rows, own, strength, kind, sign, limits) for sign in (1.0, -1.0)]
-    values = [Estimate.of_influence("bound", *end) for end in ends]
-    gains = [Estimate.of_influence("bound", *minus(end, logged)) for end in ends]
-    return Bound(strength, *values, *gains)
-
-
-def _wider(before: Bound, b: Bound) -> Bound:
-    """Bounds must widen with Γ; where a rough fit made an end narrower, the one before it is kept."""
-    low, high = b if b.low.value < before.low.value else before, b if b.high.value > before.high.value else before
-    return Bound(b.confounding, low.low, high.high, low.difference_low, high.difference_high)
+    bounds: list[Bound] = []
+    for strength in strengths:
+        ends = []
+        for sign in (1.0, -1.0):
+            end = own.value if rows is None else rows.bound(own.value, strength, kind, sign, own.facts.possible())
+            gain = minus(end, found.logged.value)  # no confounding touches what the log earned
+            ends.append((Estimate.of_influence("bound", *end), Estimate.of_influence("bound", *gain)))
+        low, high = ends
+        if bounds:  # bounds must widen with Γ; where a rough fit made an end narrower, the one before it is kept
+            before = bounds[-1]
+            low = low if low[0].value < before.low.value else (before.low, before.difference_low)
+            high = high if high[0].value > before.high.value else (before.high, before.difference_high)
+        bounds.append(Bound(strength, low[0], high[0], low[1], high[1]))
+    return Sensitivity(tuple(bounds), level, evaluation_of(found), kind)

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.evaluation.episodes import Episodes, arranged
-from sparsetd.evaluation.estimate import Estimate, Together, Value
+from sparsetd.evaluation.episodes import arranged
+from sparsetd.evaluation.estimate import Estimate, Together, minus
 from sparsetd.evaluation.evaluator import Judged, Judgement
 from sparsetd.evaluation.linear import LinearValue, policy_sums
 from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, answer
@@ -41,13 +41,28 @@ def groups_of(log: Opened, by: Any, cluster: Any = None) -> dict[str, Array]:
         parts = [log.log]
     found = [_labels(part, by) for part in parts]
     name, label = found[0][0], np.concatenate([values for _, values in found])
-    return thirds(name, label, MOST) if name and label.dtype.kind in "fiu" else _of_labels(name, label)
+    if name and label.dtype.kind in "fiu":
+        return thirds(name, label, MOST)
+    return {f"{name} = {value}" if name else str(value): label == value for value in np.unique(label)}
 
 
 def _labels(log: Transitions, by: Any) -> tuple[str, Array]:
     """The name of `by` ("" if it has none), and its value for every episode."""
-    first = log._bounds()[:-1]
-    name, values = _column(log, by, first)
+    first, names = log._bounds()[:-1], list(log.names or ())
+    name, values = "", by
+    if isinstance(by, Mapping):
+        name, values = next(iter(by.items()))
+    elif callable(by):
+        values = by(named(log.observation[first], names))
+    elif isinstance(by, str) and by in names:
+        name, values = by, log.observation[:, names.index(by)]
+    elif isinstance(by, str) and by == "group" and log.group is not None:
+        name, values = by, log.group
+    elif isinstance(by, str):
+        shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+        raise ValueError(
+            f"`by` is {by!r}, but the observed columns are {shown}: name one of them, or pass the labels themselves."
+        )
     label = np.asarray(values)
     if label.shape == (len(log),):
         label = label[first]
@@ -63,21 +78,25 @@ def by_group(found: Judgement, groups: Mapping[str, Array]) -> Together:
     basis, n, within, values = found.first.basis, len(groups), {}, {}
     code = np.argmax(np.stack(list(groups.values())), axis=0)
     sums = answer(basis.rows, sums=basis.ask(policy_sums(code, n, range(len(found.policies))))).sums
-    models = []
+    models, asks = [], {}
     for k, own in enumerate(found.policies):
         moments = sums.of_policy(k).ridged(basis.ridge(k))
-        fits = [LinearValue.solve(moments.total(np.arange(n) == g)) for g in range(n)]
-        models.append((fits, own.sample_mean))
-    asks = {f"{k}": basis.ask(Ask(_group_influence, pair, (code,)), k) for k, pair in enumerate(models)}
-    moved = {k: np.concatenate(each, axis=1) for k, each in vars(answer(basis.rows, **asks)).items()}
+        models.append([LinearValue.solve(moments.total(np.arange(n) == g)) for g in range(n)])
+        asks[f"{k}"] = basis.ask(Ask(_group_influence, (models[k], own.sample_mean), (code,)), k)
+    moved = [np.concatenate(each, axis=1) for each in vars(answer(basis.rows, **asks)).values()]
     for g, label in enumerate(groups):
         if int(sums.counts[2][g]) < 2:
             raise ValueError(f"`by` makes a group {label!r} of one episode, which has no interval: join it to another.")
-        each = [_group_value(moved[k][g], fits[g], mean) for k, (fits, mean) in zip(moved, models, strict=True)]
-        inside = np.isfinite(moved["0"][g])
-        for own, value in zip(found.policies[1:], each[1:], strict=True):
-            values[label, own.name] = value[0] - each[0][0], (value[1] - each[0][1])[inside]
-            within[label, own.name] = inside
+        inside = np.isfinite(moved[0][g])
+        each = []
+        for own, fits, all_moved in zip(found.policies, models, moved, strict=True):
+            model, value, influence = fits[g], fits[g].value, all_moved[g][inside]
+            if own.sample_mean:  # both come from the returns
+                value, share = float(influence.sum()) / model.n_episodes, model.n_clusters / model.n_episodes
+                influence = influence * share - value
+            each.append((value, influence))
+        for own, judged in zip(found.policies[1:], each[1:], strict=True):
+            values[label, own.name], within[label, own.name] = minus(judged, each[0]), inside
     return Together.of(values, found.settings.level, within)
 
 
@@ -91,37 +110,6 @@ def _group_influence(part: Part, code: Array, models: Sequence[LinearValue], mea
             inside = episodes.by_cluster(members.astype(np.float64)) > 0
             out[g, inside] = own.episodes.by_cluster(own.episodes.returns) if mean else model.influence(own)
     return [out]
-
-
-def _group_value(moved: Array, model: LinearValue, mean: bool) -> Value:
-    """The value of a policy in a group, and the influences; with `mean` both come from the returns."""
-    if not mean:
-        return model.value, moved
-    n, value = model.n_episodes, float(np.nansum(moved)) / model.n_episodes
-    return value, (moved - value * n / model.n_clusters) * model.n_clusters / n
-
-
-def _column(log: Transitions, by: Any, first: Array) -> tuple[str, Any]:
-    """The name of `by` ("" if it has none), and its values."""
-    names = list(log.names or ())
-    if isinstance(by, Mapping):
-        return next(iter(by.items()))
-    if callable(by):
-        return "", by(named(log.observation[first], names))
-    if not isinstance(by, str):
-        return "", by
-    if by in names:
-        return by, log.observation[:, names.index(by)]
-    if by == "group" and log.group is not None:
-        return by, log.group
-    shown = ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-    raise ValueError(
-        f"`by` is {by!r}, but the observed columns are {shown}: name one of them, or pass the labels themselves."
-    )
-
-
-def _of_labels(name: str, label: Array) -> dict[str, Array]:
-    return {f"{name} = {value}" if name else str(value): label == value for value in np.unique(label)}
 
 
 def thirds(name: str, column: Array, most: int = 2) -> dict[str, Array]:
@@ -177,40 +165,28 @@ def places(
     weight, gain = np.concatenate(answer(sample, shares=ask).shares, axis=1)
     assert sample.ratios is not None
     less = 1.0 if other is None else sample.ratios[log.target_names.index(other.name)]
-    rows = (gain * len(sample.episodes), np.maximum(less - sample.ratios[k], 0.0), weight)
-    cut = sorted(columns, key=lambda groups: -np.ptp([rows[1] @ own / own.sum() for own in groups.values()]))
-    action = log.log.action
-    actions = [] if action is None or action.ndim > 1 else _of_actions(log.log, rows, sample.episodes)
-    return (
-        *actions,
-        *(_place(name, members, rows, sample.episodes) for groups in cut[:SHOWN] for name, members in groups.items()),
-    )
+    gain, differs = gain * len(sample.episodes), np.maximum(less - sample.ratios[k], 0.0)
+    groups, action = {}, log.log.action
+    if action is not None and action.ndim == 1:
+        size, logged, names = np.abs(np.bincount(action, gain)), np.unique(action), log.log.action_names
+        order = logged[np.argsort(-size[logged], kind="stable")]
+        groups = {f"action {a if names is None else names[a]}": action == a for a in order[:ACTIONS]}
+        groups |= {"other actions": np.isin(action, order[ACTIONS:])} if len(order) > ACTIONS else {}
+    n_actions, episodes, out = len(groups), sample.episodes, []
+    cut = sorted(columns, key=lambda groups: -np.ptp([differs @ own / own.sum() for own in groups.values()]))
+    for thirds in cut[:SHOWN]:
+        groups |= thirds
+    for i, (name, members) in enumerate(groups.items()):
+        each = episodes.total(gain * members)
+        clusters = episodes.by_cluster(each - each.mean())
+        total = Estimate.of_influence(name, float(each.mean()), clusters * (len(clusters) / len(each)))
+        visited = float(weight[members].sum() / weight.sum()) if weight.sum() > 0 else float("nan")
+        otherwise = float(differs[members].mean()) if i >= n_actions else float("nan")
+        out.append(Place(name, float(members.mean()), visited, otherwise, total))
+    return tuple(out)
 
 
 def _shares(part: Part, own: LinearValue, other: LinearValue) -> list[Array]:
     """ωρ of every row, and its share in the difference."""
     weight = own.weights(part) * part.batch.ratio
     return [np.stack([weight, weight * other.errors(part)])]
-
-
-def _of_actions(log: Transitions, rows: Sequence[Array], episodes: Episodes) -> list[Place]:
-    """The actions that matter most, and all others as one group."""
-    gain, _, weight = rows
-    action, names = np.asarray(log.action), log.action_names
-    rows = (gain, np.full(len(gain), np.nan), weight)
-    size = np.abs(np.bincount(action, gain))
-    logged = np.unique(action)
-    order = logged[np.argsort(-size[logged], kind="stable")]
-    shown, rest = order[:ACTIONS], np.isin(action, order[ACTIONS:])
-    words = [f"action {a if names is None else names[a]}" for a in shown]
-    found = [_place(name, action == a, rows, episodes) for name, a in zip(words, shown, strict=True)]
-    return [*found, *([_place("other actions", rest, rows, episodes)] if rest.any() else [])]
-
-
-def _place(name: str, members: Array, rows: Sequence[Array], episodes: Episodes) -> Place:
-    gain, differs, weight = rows
-    each = episodes.total(gain * members)
-    mean, clusters = float(each.mean()), episodes.by_cluster(each - each.mean())
-    total = Estimate.of_influence(name, mean, clusters * (len(clusters) / len(each)))
-    visited = float(weight[members].sum() / weight.sum()) if weight.sum() > 0 else float("nan")
-    return Place(name, float(members.mean()), visited, float(differs[members].mean()), total)

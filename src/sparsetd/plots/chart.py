@@ -146,8 +146,7 @@ class Chart:
     def svg(self) -> str:
         """The chart as an `<svg>` element."""
         head = f'<svg viewBox="0 0 {self.width:.0f} {self.height:.0f}" role="group" aria-label="{escape(self.title)}">'
-        axes = self._x_axis() + (self._row_names() if self.rows else self._y_axis())
-        return head + axes + "".join(map(self._svg_mark, self.marks)) + self._end_names() + "</svg>"
+        return head + self._axes() + "".join(map(self._svg_mark, self.marks)) + self._end_names() + "</svg>"
 
     def _svg_mark(self, mark: Mark) -> str:
         xs, ys = (mark.x, mark.y) if mark.kind == "text" else ([*map(self.x, mark.x)], [*map(self.y, mark.y)])
@@ -172,26 +171,22 @@ class Chart:
                 css, _, anchor = mark.css.rpartition(" ")
                 return _words(css, xs[0], ys[0], mark.tip, anchor)
 
-    def _x_axis(self) -> str:
-        base, ticks = self.y.start, self.x.ticks()
-        labels, power = self.x.labels(ticks)
-        marks = [_straight("grid", at, base, at, self.y.end) for at in map(self.x, ticks)]
-        marks += [_words("tick", self.x(v), base + 17, text) for v, text in zip(ticks, labels, strict=True)]
-        marks.append(_straight("frame", self.x.start, base, self.x.end, base))
-        middle = (self.x.start + self.x.end) / 2
-        return "".join(marks) + _words("axis", middle, self.height - 8, self.x_label + power)
-
-    def _y_axis(self) -> str:
-        left, ticks = self.x.start, self.y.ticks(5)
-        labels, power = self.y.labels(ticks)
-        marks = [_straight("grid", left, at, self.x.end, at) for at in map(self.y, ticks)]
-        marks += [_words("tick", left - 7, self.y(v) + 4, text, "end") for v, text in zip(ticks, labels, strict=True)]
-        return "".join(marks) + _words("axis", 2, HEAD - 6, self.y_label + power, "start")
-
-    def _row_names(self) -> str:
-        place, css = self.x.start - 10, {True: "name strong", False: "name"}
-        named = enumerate(self.rows)
-        return "".join(_words(css[ours], place, self.y(i) + 4, name, "end") for i, (name, ours) in named)
+    def _axes(self) -> str:
+        """Both axes; names of rows stand in the place of the upright one."""
+        left, base, x_ticks, y_ticks = self.x.start, self.y.start, self.x.ticks(), self.y.ticks(5)
+        (x_labels, x_power), (y_labels, y_power) = self.x.labels(x_ticks), self.y.labels(y_ticks)
+        marks = [_straight("grid", at, base, at, self.y.end) for at in map(self.x, x_ticks)]
+        marks += [_words("tick", self.x(v), base + 17, text) for v, text in zip(x_ticks, x_labels, strict=True)]
+        marks.append(_straight("frame", left, base, self.x.end, base))
+        marks.append(_words("axis", (left + self.x.end) / 2, self.height - 8, self.x_label + x_power))
+        for i, (name, ours) in enumerate(self.rows):
+            marks.append(_words("name strong" if ours else "name", left - 10, self.y(i) + 4, name, "end"))
+        if not self.rows:
+            marks += [_straight("grid", left, at, self.x.end, at) for at in map(self.y, y_ticks)]
+            named = zip(y_ticks, y_labels, strict=True)
+            marks += [_words("tick", left - 7, self.y(v) + 4, text, "end") for v, text in named]
+            marks.append(_words("axis", 2, HEAD - 6, self.y_label + y_power, "start"))
+        return "".join(marks)
 
     def _end_names(self) -> str:
         """Names at the right ends of their lines and in their colours, moved apart where they would overlap."""

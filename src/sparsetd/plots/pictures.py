@@ -32,42 +32,31 @@ def intervals(
     room, known = 3.0 * (high - low), [v for _, value, interval, _ in rows for v in (value, *finite(interval))]
     near = [v for v in known if low - room <= v <= high + room]
     height, longest = 62 + ROW * len(rows), max((len(name) for name, *_ in rows), default=0)
-    left = max(162, 10 * longest + 16)  # a character of the large type on a phone is up to 10 wide
-    place, width = (len(rows) - 0.5, -0.5), max(580, left + 260)
-    chart = Chart(span([*seen, *near]), place, label, "", "Estimates", width, height, left=left)
+    margin = max(162, 10 * longest + 16)  # a character of the large type on a phone is up to 10 wide
+    place, width = (len(rows) - 0.5, -0.5), max(580, margin + 260)
+    chart = Chart(span([*seen, *near]), place, label, "", "Estimates", width, height, left=margin)
     written = Numbers.of(seen, (max(ends) - min(ends)) if ends else None)
+    left, right = chart.x_range
     for i, (name, value, interval, css) in enumerate(rows):
-        _interval_row(chart, i, value, finite(interval), css, written, f"{name}: {written(value)}", level)
+        ends = finite(interval)
+        low, high = ends or (value, value)
+        inside = (min(max(low, left), right), max(min(high, right), left))
+        chart.add("line", inside, (i, i), f"whisker {css}".rstrip())
+        for beyond, at, arrow in ((low < left, chart.x.start - 1, "◂"), (high > right, chart.x.end + 1, "▸")):
+            if beyond:  # an arrow where the whisker leaves the picture
+                chart.add("text", (at,), (chart.y(i) + 4,), "name middle", arrow)
+        if not left <= value <= right:  # and the number of a point outside
+            at, side = (chart.x.end - 12, "end") if value > right else (chart.x.start + 12, "start")
+            chart.add("text", (at,), (chart.y(i) - 7,), f"name {side}", written(value))
+        told = f", {percent(level)} interval {' to '.join(map(written, ends))}" if ends else ""
+        size = 6 if css == "main" else 4.5
+        chart.add(
+            "point", (min(max(value, left), right),), (i,), f"dot {css}", f"{name}: {written(value)}{told}", size=size
+        )
         chart.rows.append((name, css == "main"))
     if guide is not None:
         chart.rule("line main dash", guide)
     return chart
-
-
-def _interval_row(
-    chart: Chart,
-    i: int,
-    value: float,
-    ends: tuple[float, ...],
-    css: str,
-    written: Numbers,
-    words: str,
-    level: float,
-) -> None:
-    """One row: a whisker with an arrow where it leaves the picture, and a point, or the number of one outside."""
-    left, right = chart.x_range
-    low, high = ends or (value, value)
-    seen = (min(max(low, left), right), max(min(high, right), left))
-    chart.add("line", seen, (i, i), f"whisker {css}".rstrip())
-    for beyond, at, arrow in ((low < left, chart.x.start - 1, "◂"), (high > right, chart.x.end + 1, "▸")):
-        if beyond:
-            chart.add("text", (at,), (chart.y(i) + 4,), "name middle", arrow)
-    if not left <= value <= right:
-        at, side = (chart.x.end - 12, "end") if value > right else (chart.x.start + 12, "start")
-        chart.add("text", (at,), (chart.y(i) - 7,), f"name {side}", written(value))
-    told = f"{words}, {percent(level)} interval {' to '.join(map(written, ends))}" if ends else words
-    size = 6 if css == "main" else 4.5
-    chart.add("point", (min(max(value, left), right),), (i,), f"dot {css}", told, size=size)
 
 
 def band(
@@ -136,4 +125,37 @@ def falling(steps: Sequence[float], sizes: Sequence[float], x_label: str, y_labe
     for x, size in list(zip(steps, least, strict=True))[:: max(1, len(least) // 25)]:
         tip = f"{x_label} {count(x)}: {y_label} at most {number(size)}"
         chart.add("point", (x,), (size,), "dot main", tip, size=3.0)
+    return chart
+
+
+def fan(rows: Sequence[Mapping[str, Any]], unit: str = "") -> Chart:
+    """Bounds on the difference over Γ: an inner band for confounding alone, an outer one that includes chance."""
+    strength = [row["confounding"] for row in rows]
+    difference = f"difference to what was done{f', {unit}' if unit else ''}"
+    names = ("strength Γ of an unrecorded cause", difference, "An unrecorded cause")
+    ends = [v for row in rows for v in row["difference_interval"]]
+    chart, written = Chart((1.0, strength[-1]), span([0.0, *ends]), *names, 580, 300), Numbers.of(ends)
+    for key, css in (("difference_interval", "band"), ("difference_bounds", "band inner")):
+        low, high = zip(*(row[key] for row in rows), strict=True)
+        chart.add("area", strength, low, css, top=high)
+    chart.add("line", (1.0, strength[-1]), (0.0, 0.0), "line warm dash", "no difference")
+    for row in rows:
+        tip = f"Γ = {row['confounding']:g}: {' to '.join(map(written.signed, row['difference_bounds']))}"
+        for end in row["difference_bounds"]:
+            chart.add("point", (row["confounding"],), (end,), "dot main", tip, size=3.5)
+    return chart
+
+
+def agreement(groups: Sequence[Mapping[str, Any]]) -> Chart:
+    """Predicted value against the held-out return that followed, by groups of states."""
+    ends = [v for g in groups for v in (g["predicted"], *finite(g["interval"]))]
+    written = Numbers.of(ends)
+    names = ("predicted value", "what followed", "Prediction against what followed")
+    chart = Chart(span(ends), span(ends), *names)
+    chart.add("line", chart.x_range, chart.x_range, "line dash")
+    for g in groups:
+        predicted, observed, (low, high) = g["predicted"], g["observed"], g["interval"]
+        chart.add("line", (predicted, predicted), (low, high), "whisker")
+        tip = f"predicted {written(predicted)}, observed {written(observed)} ({written(low)} to {written(high)})"
+        chart.add("point", (predicted,), (observed,), "dot main", f"{tip}, {count(g['count'])} states")
     return chart

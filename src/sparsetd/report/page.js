@@ -1,8 +1,12 @@
 (function () {
   "use strict";
   function value(cell) {
-    var raw = cell.dataset.sort;
-    return raw === undefined ? cell.textContent.trim().toLowerCase() : parseFloat(raw);
+    // A bar has its size; other cells begin with a number, in the way the page writes it, or are words.
+    var bar = cell.querySelector("[data-sort]"), text = cell.textContent.trim();
+    if (bar) return parseFloat(bar.dataset.sort);
+    if (text === "\u2013") return NaN;
+    var number = cell.tagName === "TD" ? parseFloat(text.replace(/\u2212/g, "-").replace(/[+,]/g, "")) : NaN;
+    return isNaN(number) ? text.toLowerCase() : number;
   }
   function order(a, b) {
     if (typeof a === "string") return a.localeCompare(String(b), undefined, {numeric: true});

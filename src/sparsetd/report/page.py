@@ -1,8 +1,8 @@
-"""The report of an evaluation: one HTML page a domain expert can read, print and mail; nothing comes from a network.
+"""The document of an evaluation: what a domain expert can read, print and mail; nothing comes from a network.
 
 The order is the reader's: the answer, how sure we are, which features carry it, how the fit went, how to repeat it.
-`page` takes what `Evaluation.to_dict` returns (and so what `sparsetd evaluate --json` prints) and nothing else. With
-the bounds of `sensitivity` in it, they come first.
+`evaluation` takes what `Evaluation.to_dict` returns (and so what `sparsetd evaluate --json` prints) and nothing else.
+With the bounds of `sensitivity` in it, they come first.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 
 from sparsetd._tools.numbers import Numbers, count, number, percent
-from sparsetd.report import charts, shell
-from sparsetd.report.shell import SAY, Payload
-from sparsetd.report.words import answers, verdicts
+from sparsetd.plots import pictures
+from sparsetd.report.document import Block, Document, Html, Payload, Table, estimates, figure, folded, pair
+from sparsetd.report.shell import SAY, TEXTS
 from sparsetd.storage.atomic import replace_file
 
-SECTIONS = {"sure": "How sure?", "features": "Which columns?", "fit": "How the fit went", "method": "Words, settings"}
 HIDDEN = "What if something unrecorded drove the actions?"
 SHAPES = 6  # columns whose shapes are drawn
+LEVELS = ("good", "warn", "bad")
+SHOWN = 12  # features drawn with a name in the path plot
 HEADS = ("Column", "Weight", "Size", "Interval", "Kept in resamples")
 
 
@@ -31,58 +33,58 @@ def write_page(payload: Payload, path: str | os.PathLike[str]) -> None:
 
 def page(payload: Payload) -> str:
     """The page as text; equal payloads give equal bytes."""
-    body = "".join(part(payload) for part in (_answer, _hidden, _certainty, _features, _fit))
-    return shell.shell(f"Value of {payload['target']}", body + shell.method("evaluation", payload["settings"]))
+    return evaluation(payload).html()
 
 
-def _answer(p: Payload) -> str:
-    """The question, the answer in words, and its cautions; they come first if the answer must not be used."""
-    shown = [_figure_of_value(p), shell.alerts(p["warnings"])]
-    links = {"hidden": "What if?", **SECTIONS} if p.get("confounding") else SECTIONS
-    title = f"What would the policy “{p['target']}” have been worth?"
-    return shell.header(title, shown[::-1] if p["severity"] == "red" else shown, in_words(p), links)
+def evaluation(p: Payload) -> Document:
+    """The answer in five sentences, from what the policy does to what to do next, and what it rests on."""
+    written, hidden = answers(p), p.get("confounding")
+    unit = f"{p['unit']}, " if p.get("unit") else ""
+    bounds = {"hidden": (HIDDEN, [hidden["sentence"], _bounds(hidden, p.get("unit") or "")])} if hidden else {}
+    return Document(
+        question=f"What would the policy “{p['target']}” have been worth?",
+        kind="evaluation",
+        number=(
+            written(p["value"]),
+            f"{unit}{percent(p['level'])} interval {' to '.join(map(written, p['interval']))}",
+        ),
+        doubtful=p["severity"] == "red",
+        cautions=p["warnings"],
+        words={
+            "What it does": p["acts"]["sentence"] if p.get("acts") else "",
+            "What it would have been worth": _comparison(p),
+            "How sure that is": sureness(p),
+            "What would have to be true": conditions(p),
+            "What to do next": remedy(p["warnings"]) or SAY["look_within" if hidden else "look"],
+        },
+        sections={
+            **bounds,
+            "sure": ("How sure are we?", certainty(p)),
+            "features": ("Which columns matter?", _features(p)),
+            "fit": ("How did the fit go?", _fit(p)),
+        },
+        settings=p.get("settings", {}),
+    )
 
 
-def _figure_of_value(p: Payload) -> str:
-    """The value in large type with its interval; in grey where it must not be used."""
-    written, kind = answers(p), " doubtful" if p["severity"] == "red" else ""
-    unit = f"{escape(p['unit'])}, " if p.get("unit") else ""
-    interval = f"{unit}{percent(p['level'])} interval {' to '.join(map(written, p['interval']))}"
-    return f'<p class="answer{kind}">{written(p["value"])} <small>{interval}</small></p>'
-
-
-def in_words(p: Payload) -> dict[str, str]:
-    """The answer in five sentences, from what the policy does to what to do next."""
-    return {
-        "What it does": p["acts"]["sentence"] if p.get("acts") else "",
-        "What it would have been worth": _comparison(p),
-        "How sure that is": sureness(p),
-        "What would have to be true": conditions(p.get("assumptions"), p.get("robustness")),
-        "What to do next": remedy(p["warnings"]) or SAY["look_within" if p.get("confounding") else "look"],
-    }
-
-
-def conditions(assumptions: str | None, robustness: Payload | None = None) -> str:
+def conditions(p: Payload) -> str:
     """The assumptions that no log can check, and how strong an unrecorded cause would have to be."""
-    listed = (assumptions or "").replace("docs/assumptions.md", "see Assumptions at the end of this page")
-    return f"{listed} {robustness['sentence']}" if robustness else listed
+    robust = p["robustness"]["sentence"] if p.get("robustness") else ""
+    return f"{p.get('assumptions') or ''} {robust}".strip()
 
 
 def sureness(p: Payload) -> str:
     """Two sentences: the meaning of the worst caution for the reader, and how many episodes carry the answer."""
     of, alike = count(p["n_episodes"]), count(p["effective_episodes"])
     carried = f"the {of} episodes say as much as {alike} that count alike"
-    said = {
-        "red": "Do not use this number: the boxes say why.",
-        "amber": "Read it together with the cautions in the boxes.",
-    }.get(p["severity"], "Nothing that was checked speaks against this number.")
+    said = SAY.get(f"sure_{p['severity']}", SAY["sure"])
     return f"{said} Episodes count more where people did what the policy does: {carried}."
 
 
 def remedy(cautions: Sequence[Payload]) -> str:
     """The remedy of the worst caution; nothing where there are only notes."""
     worst = next((c for c in cautions if c["severity"] in ("red", "amber")), None)
-    return "" if worst is None else worst.get("remedy") or "Follow the remedy in the first box, then ask again."
+    return "" if worst is None else worst.get("remedy") or "Follow the remedy of the first caution, then ask again."
 
 
 def _comparison(p: Payload) -> str:
@@ -107,101 +109,148 @@ def _comparison(p: Payload) -> str:
     return f"{first} The {change} is beyond chance: the policy is {kind} than what was done."
 
 
-def _hidden(p: Payload) -> str:
-    """The section on hidden confounding; empty if nobody asked about it."""
-    found = p.get("confounding")
-    if not found:
-        return ""
-    drawing = shell.figure(charts.fan(found, p.get("unit") or ""), "fan")
-    return shell.section("hidden", HIDDEN, f"<p>{shell.prose(found['sentence'])}</p>{drawing}")
+def _bounds(found: Payload, unit: str) -> Table:
+    """The least and the greatest difference for every strength of an unrecorded cause."""
+    signed = Numbers.of(v for row in found["bounds"] for v in row["difference_interval"]).signed
+    rows = []
+    for row in found["bounds"]:
+        ends = (" to ".join(map(signed, row[f"difference_{key}"])) for key in ("bounds", "interval"))
+        rows.append((f"Γ = {row['confounding']:g}", *ends))
+    drawing = figure(pictures.fan(found["bounds"], unit).svg(), "fan")
+    return Table(("Strength", "Difference to what was done", "With chance"), rows, drawing=drawing)
 
 
-def _certainty(p: Payload) -> str:
-    cards = "".join(
+def answers(p: Payload) -> Numbers:
+    """The format of the values of policies: as many digits as the interval of the answer supports."""
+    ends = [v for v in p["interval"] if v is not None and math.isfinite(v)]
+    return Numbers.of([p["value"], *ends, p["behavior_value"]["value"]], ends[-1] - ends[0] if ends else None)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One figure with its meaning; `level` is good, warn or bad, and `word` says so without colour."""
+
+    name: str
+    figure: str
+    level: str
+    word: str
+    meaning: str
+
+
+def verdicts(p: Payload) -> list[Verdict]:
+    """The four questions that a careful reader asks about a log; the last needs folds with enough episodes.
+
+    A grade is good or fair if it reaches the limits in `texts.toml`.
+    """
+    carried, n, top, found = p["effective_episodes"], p["n_episodes"], p["max_ratio"], p["bellman_error"]
+    grades = {
+        "coverage": (p["coverage"], percent(round(p["coverage"], 3))),
+        "episodes": (min(carried / 100, 4 * carried / n), count(carried)),
+        "ratio": (-top, f"{number(top)}×"),
+    }
+    named = {"n_episodes": count(n), "rows": count(p["effective_rows"]), "n_rows": count(p["n_rows"])}
+    if found and found["noise"] > 0:
+        times, named["flat"] = found["value"] / found["noise"], f"{found['constant'] / found['noise']:.2g}×"
+        grades["bellman"] = (-times, f"{times:.2g}×")
+    cards = []
+    for kind, (grade, shown) in grades.items():
+        told = TEXTS["cards"][kind]
+        place = sum(grade < limit for limit in told["limits"])
+        # An answer that must not be used has no green card beside it.
+        level = "plain" if place == 0 and p["severity"] == "red" else LEVELS[place]
+        cards.append(Verdict(told["name"], shown, level, told["words"][place], told["meaning"].format(**named)))
+    return cards
+
+
+def certainty(p: Payload) -> list[Block]:
+    """The cards, the estimates of other methods, and how the rows count and the predictions hold."""
+    cards = verdicts(p)
+    drawn = "".join(
         f'<div class="card {v.level}"><span class="soft">{escape(v.name)}</span> '
         f'<span class="verdict">{escape(v.word)}</span> <b>{escape(v.figure)}</b> <p>{escape(v.meaning)}</p></div>'
-        for v in verdicts(p)
+        for v in cards
     )
-    body = f'<div class="cards">{cards}</div>{shell.figure(charts.forest(p), "forest")}{_weight_note(p)}'
-    pair = shell.figure(charts.ratios(p), "ratios") + shell.figure(charts.agreement(p), "agreement")
-    return shell.section("sure", "How sure are we?", f'{body}<div class="pair">{pair}</div>')
+    named = [("This policy", p, "main"), ("What was done", p["behavior_value"], "warm")]
+    named += [(TEXTS["estimates"].get(r["name"], r["name"]), r, "") for r in p["comparisons"]]
+    rows = [(name, r["value"], r["interval"], css) for name, r, css in named if r["value"] is not None]
+    rows = [row for row in rows if math.isfinite(row[1])]
+    label, mean, agreed = p.get("unit") or "value per episode", p.get("mean_weight"), p["calibration"]
+    # A quarter off, up or down, is still chance in most logs.
+    off = mean is not None and not 0.75 <= mean <= 1.33
+    return [
+        Table(("", "", ""), [(v.name, v.figure, v.word) for v in cards], drawing=f'<div class="cards">{drawn}</div>'),
+        estimates(rows, p["level"], label, rows[:3], p["value"], "forest"),
+        *([SAY["weights"].format(number(mean))] if off else []),
+        pair(figure(_ratios(p), "ratios"), figure(agreed and pictures.agreement(agreed).svg(), "agreement")),
+    ]
 
 
-def _weight_note(p: Payload) -> str:
-    """A warning beside the importance-sampling rows where the weights of whole episodes have lost track."""
-    mean = p.get("mean_weight")
-    if mean is None or 0.75 <= mean <= 1.33:  # a quarter off, up or down, is still chance in most logs
+def _ratios(p: Payload) -> str:
+    """How often the rows count, on logarithmic axes so that a few heavy rows are seen; those of weight 0 in words."""
+    h = p["ratio_histogram"]
+    if not h or not sum(h["counts"]):
         return ""
-    found = f"Whole episodes count {number(mean)} times on average, where 1 is expected"
-    return f'<p class="alert">{found}: do not rely on the reweighted returns and rewards.</p>'
+    chart = pictures.histogram(h["edges"], h["counts"], y_kind="log")
+    if h["zero"]:
+        chart.add("text", (chart.x.end,), (16.0,), "axis end", f"{count(h['zero'])} more rows do not count")
+    return chart.svg()
 
 
-def _features(p: Payload) -> str:
+def _features(p: Payload) -> list[Block]:
     kept, of = len(p["features"]), p["n_candidates"]
-    title = "Which columns matter?"
     if not kept:
-        return shell.section("features", title, f"<p>{SAY['no_feature']}</p>")
+        return [SAY["no_feature"]]
     matter = "matters" if kept == 1 else "matter"
     share = f"{count(kept)} of {count(of)} columns {matter}. For the others the log does not show an effect"
     if kept == of:
         share = "The one column matters" if of == 1 else f"All {count(of)} columns matter"
-    table = feature_table(p["features"], p["level"])
-    return shell.section("features", title, f"<p>{share}. {SAY['weight']}</p>{table}{_shapes(p)}")
+    names = {f["name"] for f in p["features"]}
+    shown = [c for c in p.get("columns") or () if c["name"] in names and len(c["shape"]["at"]) > 1][:SHAPES]
+    shapes = pair(*(figure(shape(c, p.get("unit") or ""), _importance(c)) for c in shown))
+    drawn = Html(f"<h3>How they change the value</h3><p>{SAY['shape']}</p>{shapes}" if shown else "")
+    return [f"{share}. {SAY['weight']}", feature_table(p["features"], p["level"]), drawn]
 
 
-def feature_table(features: Sequence[Payload], level: float) -> str:
-    """The features as HTML; those whose interval holds 0 are greyed, and folded away where others are left."""
+def feature_table(features: Sequence[Payload], level: float) -> Table:
+    """The features; on a page those whose interval holds 0 are greyed, and folded away where others are left."""
     top = max((abs(f["weight"]) for f in features), default=1.0) or 1.0
     written = Numbers.of(v for f in features for v in (f["weight"], *(f["interval"] or ())))
+    hint = '<span class="hint">Select a heading to sort.</span>'
+    caption = f"Weights of the columns with {percent(level)} intervals. {hint}"
+    n_heads = len(HEADS) if any(f["frequency"] is not None for f in features) else len(HEADS) - 1
+
+    def table(some: Sequence[Payload], drawing: str = "") -> Table:
+        rows = []
+        for f in some:
+            ends = " to ".join(map(written.signed, f["interval"])) if f["interval"] else "–"
+            cells = (f["name"], written.signed(f["weight"]), _meter(f["weight"], top), ends, percent(f["frequency"]))
+            rows.append(cells[:n_heads])
+        return Table(HEADS[:n_heads], rows, ["unsure" if _unsure(f) else "" for f in some], caption, drawing)
+
     sure, unsure = ([f for f in features if _unsure(f) is kind] for kind in (False, True))
     if not sure or not unsure:
-        return _table(features, level, top, written)
+        return table(features)
     more = "1 more column was" if len(unsure) == 1 else f"{len(unsure)} more columns were"
     words = f"{more} kept, but with an interval that holds 0: the effect may be nothing"
-    return _table(sure, level, top, written) + shell.folded(words, _table(unsure, level, top, written))
+    return table(features, table(sure).html() + folded(words, table(unsure).html()))
 
 
 def _unsure(f: Payload) -> bool:
     return f["interval"] is not None and f["interval"][0] <= 0 <= f["interval"][1]
 
 
-def _table(features: Sequence[Payload], level: float, top: float, written: Numbers) -> str:
-    """A cell sorts by its `data-sort` number, or by its text where it has none."""
-    drawn = HEADS if any(f["frequency"] is not None for f in features) else HEADS[:-1]
-    heads = (f'<button type="button">{name}</button>' for name in drawn)
-    hint = '<span class="hint">Select a heading to sort.</span>'
-    caption = f"<caption>Weights of the columns with {percent(level)} intervals. {hint}</caption>"
-    rows = (_row(f, top, written, drawn) for f in features)
-    return shell.framed("Columns", heads, rows, caption=caption, css="sortable")
-
-
-def _row(f: Payload, top: float, written: Numbers, heads: Sequence[str]) -> str:
-    """A row with a cell for each of the headings."""
-    low, high = f["interval"] or (None, None)
-    cells = (
-        (f["weight"], written.signed(f["weight"])),
-        (abs(f["weight"]), _meter(f["weight"], top)),
-        (low, "–" if low is None else f"{written.signed(low)} to {written.signed(high)}"),
-        (f["frequency"], percent(f["frequency"])),
-    )
-    named = zip(heads[1:], cells, strict=False)
-    body = (shell.cell(text, head, f' data-sort="{"NaN" if key is None else key}"') for head, (key, text) in named)
-    return shell.row(f["name"], body, ' class="unsure"' if _unsure(f) else "")
-
-
-def _meter(weight: float, top: float) -> str:
+def _meter(weight: float, top: float) -> Html:
     """A bar to the right for a positive weight, to the left for a negative one."""
     share = 50 * abs(weight) / top
     left, css = (50.0, "") if weight >= 0 else (50 - share, ' class="neg"')
-    return f'<span class="meter" aria-hidden="true"><i{css} style="left:{left:.1f}%;width:{share:.1f}%"></i></span>'
+    bar = f'<i{css} style="left:{left:.1f}%;width:{share:.1f}%"></i>'
+    return Html(f'<span class="meter" aria-hidden="true" data-sort="{abs(weight)}">{bar}</span>')
 
 
-def _shapes(p: Payload) -> str:
-    """A small chart for each of the columns that matter most: the value against the column."""
-    kept = {f["name"] for f in p["features"]}
-    shown = [c for c in p.get("columns") or () if c["name"] in kept and len(c["shape"]["at"]) > 1][:SHAPES]
-    drawn = "".join(shell.captioned(charts.shape(c, p.get("unit") or ""), _importance(c)) for c in shown)
-    return f'<h3>How they change the value</h3><p>{SAY["shape"]}</p><div class="pair">{drawn}</div>' if shown else ""
+def shape(column: Payload, unit: str = "") -> str:
+    """The value against a column, averaged over the other columns, with its band."""
+    names = (column["name"], f"change in {unit or 'value'}", f"Value against {column['name']}")
+    return pictures.band(**column["shape"], names=names, size=(380.0, 230.0), guide="the mean").svg()
 
 
 def _importance(column: Payload) -> str:
@@ -213,7 +262,22 @@ def _importance(column: Payload) -> str:
     return f"{column['name']}: without it the model would explain {share} less of what happens in unseen episodes."
 
 
-def _fit(p: Payload) -> str:
-    words = "".join(f"<p>{shell.prose(p[key])}</p>" for key in ("fit", "behavior_policy") if p.get(key))
-    pair = shell.figure(charts.path(p), "path") + shell.figure(charts.convergence(p), "convergence")
-    return shell.section("fit", "How did the fit go?", f'{words}<div class="pair">{pair}</div>')
+def _fit(p: Payload) -> list[Block]:
+    words = [p[key] for key in ("fit", "behavior_policy") if p.get(key)]
+    found = p["convergence"]
+    gap = pictures.falling(found["iteration"], found["gap"], "iteration", "certified gap").svg() if found else ""
+    return [*words, pair(figure(path(p), "path"), figure(gap, "convergence"))]
+
+
+def path(p: Payload) -> str:
+    """Weights against the penalty, and where all features that stand out have entered."""
+    found = p["path"]
+    if not found:
+        return ""
+    penalty, lines, kept = found["penalty"], found["weights"], {f["name"] for f in p["features"]}
+    at = penalty.index(min(penalty))
+    named = sorted((name for name in lines if name in kept), key=lambda name: -abs(lines[name][at]))
+    chart = pictures.path(penalty, lines, named[:SHOWN])
+    chosen = found["chosen"]
+    chart.add("line", (chosen, chosen), chart.y_range, "line warm dash", f"chosen penalty {number(chosen)}")
+    return chart.svg()

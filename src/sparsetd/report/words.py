@@ -1,58 +1,13 @@
-"""Figures with their meaning for the reader, and tables for a terminal."""
+"""Tables for a terminal."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from sparsetd._tools.numbers import Numbers, count, number, percent
-from sparsetd.report.shell import TEXTS
-
-LEVELS = ("good", "warn", "bad")
-
-
-def answers(p: Mapping[str, Any]) -> Numbers:
-    """The format of the values of policies: as many digits as the interval of the answer supports."""
-    ends = [v for v in p["interval"] if v is not None and math.isfinite(v)]
-    return Numbers.of([p["value"], *ends, p["behavior_value"]["value"]], ends[-1] - ends[0] if ends else None)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """One figure with its meaning; `level` is good, warn or bad, and `word` says so without colour."""
-
-    name: str
-    figure: str
-    level: str
-    word: str
-    meaning: str
-
-    @classmethod
-    def of(cls, kind: str, grade: float, figure: str, **named: str) -> Verdict:
-        """The verdict of a kind. A grade is good or fair if it reaches the limits in `texts.toml`."""
-        told = TEXTS["cards"][kind]
-        place = sum(grade < limit for limit in told["limits"])
-        return cls(told["name"], figure, LEVELS[place], told["words"][place], told["meaning"].format(**named))
-
-
-def verdicts(p: Mapping[str, Any]) -> list[Verdict]:
-    """The four questions that a careful reader asks about a log; the last needs folds with enough episodes."""
-    carried, n, top, found = p["effective_episodes"], p["n_episodes"], p["max_ratio"], p["bellman_error"]
-    sizes = {"n_episodes": count(n), "rows": count(p["effective_rows"]), "n_rows": count(p["n_rows"])}
-    cards = [
-        Verdict.of("coverage", p["coverage"], percent(round(p["coverage"], 3))),
-        Verdict.of("episodes", min(carried / 100, 4 * carried / n), count(carried), **sizes),
-        Verdict.of("ratio", -top, f"{number(top)}×"),
-    ]
-    if found and found["noise"] > 0:
-        times, flat = found["value"] / found["noise"], found["constant"] / found["noise"]
-        cards.append(Verdict.of("bellman", -times, f"{times:.2g}×", flat=f"{flat:.2g}×"))
-    if p["severity"] != "red":
-        return cards
-    # An answer that must not be used has no green card beside it.
-    return [replace(v, level="plain") if v.level == "good" else v for v in cards]
+from sparsetd.report.document import aligned
 
 
 @dataclass(frozen=True)
@@ -62,9 +17,6 @@ class Column:
     key: str
     title: str
     format: str = ""
-
-    def cell(self, row: Mapping[str, Any]) -> str:
-        return formatted(row.get(self.key), self.format)
 
 
 def formatted(value: Any, spec: str = "") -> str:
@@ -77,11 +29,6 @@ def formatted(value: Any, spec: str = "") -> str:
 
 
 def text_table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column], bold: Callable[[str], str] = str) -> str:
-    """Aligned columns for a terminal: the first to the left, the others to the right; `bold` dresses the header."""
-    cells = [[column.title for column in columns], *([column.cell(row) for column in columns] for row in rows)]
-    first, *others = (max(map(len, entries)) for entries in zip(*cells, strict=True))
-    header, *body = (
-        "  ".join([name.ljust(first), *(text.rjust(width) for text, width in zip(rest, others, strict=True))]).rstrip()
-        for name, *rest in cells
-    )
-    return "\n".join([bold(header), *body])
+    """Aligned columns for a terminal; `bold` dresses the header."""
+    cells = [[formatted(row.get(column.key), column.format) for column in columns] for row in rows]
+    return "\n".join(aligned([[column.title for column in columns], *cells], bold))
