@@ -130,7 +130,7 @@ def path_on(model: SparseTD, batch: Batch, rhos: Sequence[float] | None, n_rhos:
 def solved(family: Family, rhos: Array, tol: float, n_features: int, units: Units | None = None) -> SparsePath:
     """The path of a family at these weights, the largest first, with the first `n_features` of θ (no intercept)."""
     falling, n_theta = np.sort(rhos)[::-1], family.A.size // family.n_blocks
-    points = [outcome.point for outcome in family.solutions(falling, tol)]
+    points = list(family.solutions(falling, tol))
     thetas = np.stack([point.x[-n_theta:] for point in points])
     coefs = (thetas if units is None else units.back(thetas))[:, :n_features].T
     return SparsePath(falling, coefs, np.array([point.gap for point in points]), family.rho_max())
@@ -147,11 +147,11 @@ def solved_path(system: MeanSystem, support: Array, n_rhos: int = 30, eps: float
         return None
     grid, stop = rho_grid(top, n_rhos, eps), n_rhos
     points = []
-    for k, outcome in enumerate(family.solutions(grid, PICTURE, polish=False)):
-        points.append(outcome.point)
-        if stop == n_rhos and np.all(outcome.point.x[support] != 0):
+    for k, point in enumerate(family.solutions(grid, PICTURE, polish=False)):
+        points.append(point)
+        if stop == n_rhos and np.all(point.x[support] != 0):
             stop = int(np.searchsorted(-grid, -grid[k] / 3.0))
-        if k >= stop or np.count_nonzero(outcome.point.x) > 2 * len(support) + PICTURE_MARGIN:
+        if k >= stop or np.count_nonzero(point.x) > 2 * len(support) + PICTURE_MARGIN:
             break
     coefs = np.column_stack([point.x[:-1] for point in points])
     return SparsePath(grid[: len(points)], coefs, np.array([point.gap for point in points]), top)
@@ -234,8 +234,8 @@ def fold_errors(family: Family, moments: FoldMoments, k: int, rhos: Array) -> Ar
     d, n_kept = moments.batch.n_features, len(moments.batch) - moments.n_rows[k]
     supports: list[Array] = []
     thetas: list[Array] = []
-    for outcome in family.solutions(rhos, SUPPORT_TOLERANCE, polish=False):
-        support = np.flatnonzero(outcome.point.x[-d:])
+    for point in family.solutions(rhos, SUPPORT_TOLERANCE, polish=False):
+        support = np.flatnonzero(point.x[-d:])
         supports.append(support)
         thetas.append(moments.without(k, moments.slots(support)) if len(support) else np.empty(0))
         union = np.unique(np.concatenate(supports))
