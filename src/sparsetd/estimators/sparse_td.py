@@ -95,8 +95,6 @@ class ExactTD(BaseTD):
             groups = np.asarray(self.groups, dtype=np.intp)
             constant = [groups.max() + 1] if self.fit_intercept else []
             return penalties.GroupL1(np.append(groups, constant).astype(np.intp), rho_theta, rho_w)
-        if self.l1_ratio == 1.0:
-            return penalties.L1(rho_theta, rho_w)
         return penalties.ElasticNet(rho_theta, rho_w, self.l1_ratio)
 
 

@@ -76,8 +76,8 @@ class MeanSystem:
 
     def on(self, columns: Array) -> MeanSystem:
         square, earned = np.ix_(columns, columns), None if self.earned is None else self.earned[columns]
-        few = {"b": self.b[columns], "free": self.free[columns], "earned": earned}
-        return replace(self, A=self.A[square], C=self.C[square], **few)
+        A, b, C, free = self.A[square], self.b[columns], self.C[square], self.free[columns]
+        return replace(self, A=A, b=b, C=C, free=free, earned=earned)
 
 
 def select(system: MeanSystem, scores: Scores, reward_scores: Scores) -> Array:

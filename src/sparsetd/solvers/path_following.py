@@ -32,6 +32,7 @@ from scipy.linalg import qr_delete, qr_insert, solve_triangular
 
 from sparsetd.solvers.mean import Linear, MeanOperator, gathered, second_moments
 from sparsetd.solvers.rows import Posed, RowSolver
+from sparsetd.solvers.saddle.units import inverse_root
 from sparsetd.system import Array, Solution, dense
 
 Column = Callable[[int], Array]  # i ↦ A[:, i]
@@ -371,7 +372,7 @@ class LstdL1(RowSolver):
 
     def solve(self, given: Posed) -> Solution:
         system = given.system
-        root = inverse_root(system) if self.projected else None
+        root = _metric(system) if self.projected else None
 
         def pulled_back(v: Array) -> Array:
             """AᵀC⁻¹v, or Aᵀv."""
@@ -382,16 +383,15 @@ class LstdL1(RowSolver):
         return path_solution(walk, given)
 
 
-def inverse_root(system: Linear) -> Array:
+def _metric(system: Linear) -> Array:
     """W with WᵀW = C⁺, from the eigenvalues of C, or from the singular values of Φ where that has fewer rows."""
-    if isinstance(system, MeanOperator) and len(system.batch) < system.size:
-        _, sigma, V = np.linalg.svd(dense(system.batch.phi) / np.sqrt(len(system.batch)), full_matrices=False)
-        values, vectors = sigma[::-1] ** 2, V[::-1].T
-    else:
+    eps = np.finfo(np.float64).eps
+    if not isinstance(system, MeanOperator) or len(system.batch) >= system.size:
         C: Any = second_moments(system.batch) if isinstance(system, MeanOperator) else system.C
-        values, vectors = np.linalg.eigh(C)
-    kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
-    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T)
+        return inverse_root(C, len(C) * eps)
+    _, sigma, V = np.linalg.svd(dense(system.batch.phi) / np.sqrt(len(system.batch)), full_matrices=False)
+    kept = sigma**2 > len(sigma) * eps * sigma[0] ** 2
+    return np.asarray(V[kept] / sigma[kept, None])
 
 
 @dataclass(frozen=True)

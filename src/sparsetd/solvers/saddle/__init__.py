@@ -24,6 +24,6 @@ __getattr__, __dir__, __all__ = lazily(
     {
         "problem": "RMSPBE FitNorm Point Problem Terms without_w",
         "solver": "SUPPORT_TOLERANCE Family Saddle rho_grid solve",
-        "units": "Units whitened",
+        "units": "Units inverse_root whitened",
     },
 )

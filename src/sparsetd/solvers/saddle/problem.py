@@ -98,9 +98,7 @@ def without_w(order: object, eta: float) -> float:
 
     The projected Bellman error is measured as it is: c = 1.
     """
-    if order == RMSPBE:
-        return 1.0
-    return {1.0: 1.0 + eta, 2.0: float(np.hypot(1.0, eta)), np.inf: max(1.0, eta)}[FitNorm.of(order).m]
+    return 1.0 if order == RMSPBE else FitNorm.of(order).value(np.array([1.0, eta]))
 
 
 @dataclass(frozen=True, eq=False)
