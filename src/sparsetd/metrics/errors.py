@@ -110,10 +110,8 @@ def project_on_columns(phi: Array | sp.csr_array, v: Array) -> Array:
         phi = sp.csr_array(phi)
         length = np.sqrt(np.bincount(phi.indices, phi.data**2, minlength=phi.shape[1]))
         place = np.cumsum(length > 0) - 1
-        entries, shape = (
-            phi.data / np.where(length > 0, length, 1.0)[phi.indices],
-            (phi.shape[0], max(place[-1] + 1, 1)),
-        )
+        entries = phi.data / np.where(length > 0, length, 1.0)[phi.indices]
+        shape = phi.shape[0], max(place[-1] + 1, 1)
         phi = sp.csr_array((entries, place[phi.indices].clip(0), phi.indptr), shape=shape)
         coef, ended, *_ = lsmr(phi, v, atol=1e-13, btol=1e-13, conlim=0.0, maxiter=min(20 * min(phi.shape), MOST_STEPS))
         if ended == NOT_YET:

@@ -128,7 +128,7 @@ class MeanOperator:
 
     @cached_property
     def _transposed(self) -> tuple[Any, Any]:
-        """Φᵀ and Φ'ᵀ."""
+        """The columns of Φ and Φ' as rows, which sparse products and selections of features need."""
         turned = self.batch.phi.T, self.batch.phi_next.T
         return (sp.csr_array(turned[0]), sp.csr_array(turned[1])) if self.batch.is_sparse else turned
 

@@ -127,9 +127,6 @@ class Terms:
         label = (np.arange(n_blocks)[:, None] * (groups.max() + 1) + groups).ravel()
         return cls(l1, np.zeros_like(l1), label)
 
-    def __len__(self) -> int:
-        return len(self.l1)
-
     def __getitem__(self, index: Array) -> Terms:
         label = None if self.label is None else np.unique(self.label[index], return_inverse=True)[1]
         return Terms(self.l1[index], self.l2[index], label)

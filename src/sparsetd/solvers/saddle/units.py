@@ -114,7 +114,7 @@ def whitened(A: Array, b: Array, C: Array) -> tuple[Array, Array]:
 
 
 def inverse_root(C: Array, empty: float) -> Array:
-    """W with WᵀW = C⁺. Eigenvalues of at most the share `empty` of the largest count as 0, and so do their rows."""
+    """W with WᵀW = C⁺. An eigenvalue of at most the share `empty` of the largest counts as 0, and its row of W is 0."""
     size, basis = np.linalg.eigh(C)
     sure = size > empty * size[-1]
     return np.asarray(np.where(sure, basis / np.sqrt(np.where(sure, size, 1.0)), 0.0).T)
