@@ -86,7 +86,7 @@ class SparseTDSelect(ExactTD):
     refit: bool = True
 
     def triple(self) -> Triple:
-        table, penalty, solver = self._posed(1.0, self.rho_w)
+        table, penalty, solver = self._posed(1.0)
         return table, penalty, Chosen(**vars(solver), by=self)
 
     def path(self, rhos: Sequence[float], tol: float = 1e-4) -> SparsePath:
