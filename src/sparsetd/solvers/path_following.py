@@ -285,7 +285,8 @@ class Lcp(RowSolver):
     It is solved by a parametric (Lemke-type) path: the system (A, b') that `coef_init` solves exactly is moved along a
     line to the system (A, b), and the solution follows by pivots. So a start whose signs are right costs no pivot at
     all, and a start from the previous policy about as many as there are changes in the active set. From θ = 0 the path
-    is LARS-TD's. If the path from the warm start fails (A is no P-matrix), the one from zero is tried.
+    is LARS-TD's if A is a P-matrix; if not, it often goes on to a solution where that one ends on a ray. If the path
+    from the warm start fails, the one from zero is tried.
 
     See also `Lars`: the same fixed point, with its whole path.
 
