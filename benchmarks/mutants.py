@@ -141,7 +141,7 @@ MUTANTS = (
     Mutant("system.py", "into[batch.start] = 0.0", "into[batch.start] = 0.5", LITERAL),
     Mutant("system.py", "fresh = batch.ratio * batch.interest", "fresh = batch.interest * 1.0"),
     Mutant("system.py", "carry.follow_on = float(follow_on)", "carry.follow_on = 0.0"),
-    Mutant(MEAN, "self._phi_next_t[some] @ (self.batch.discount[:, None] * u[1])", "self._phi_next_t[some] @ u[1]"),
+    Mutant(MEAN, "phi_next_t[some] @ (self.batch.discount[:, None] * u[1])", "phi_next_t[some] @ u[1]"),
     # What is compiled: every kernel is compiled anew for these, so they take minutes.
     Mutant(
         "solvers/compiled/law.py", "np.minimum(np.maximum(v, -drop), drop)", "np.minimum(np.maximum(v, -drop), v)", LAZY
@@ -182,7 +182,7 @@ MUTANTS = (
         "return float(fitted @ fitted) / (len(batch) - 1)",
         METRIC,
     ),
-    Mutant(GAP, "ratio = self.magnitude(z)[hard] / self.l1[hard]", "ratio = 0.5 * self.magnitude(z)[hard]", METRIC),
+    Mutant(GAP, "magnitude(z)[hard] / self.terms.l1[hard]", "magnitude(z)[hard] * 0.5", METRIC),
     Mutant(GAP, "{1.0: np.inf, 2.0: 2, np.inf: 1}[self.m]", "self.m", METRIC),
     Mutant("metrics/saddle.py", "return max(0.0, point.dual, -float(best.fun))", "return max(0.0, point.dual)", METRIC),
     # Selection.
@@ -193,7 +193,7 @@ MUTANTS = (
         STABLE,
     ),
     Mutant(
-        "solvers/saddle/family.py",
+        "solvers/saddle/solver.py",
         "if np.count_nonzero(support & ~self.free) > limit:",
         "if np.count_nonzero(support) > limit:",
         "tests/solvers/test_saddle.py",

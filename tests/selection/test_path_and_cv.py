@@ -17,7 +17,7 @@ from sparsetd.problems import random_mdp, with_noise_features
 from sparsetd.selection import SparseTDSelect, rho_max, sparse_td_path
 from sparsetd.selection.episodes import clusters, episode_folds, episode_of
 from sparsetd.selection.moments import FoldMoments
-from sparsetd.selection.path import Curve
+from sparsetd.selection.path import choose
 from sparsetd.solvers.mean import refit, selected_rows
 from sparsetd.system import mean_system
 
@@ -137,14 +137,13 @@ def test_only_a_fit_has_a_path() -> None:
 
 def test_the_one_standard_error_rule_takes_the_larger_rho() -> None:
     errors = np.array([[9.0, 8.0, 9.0], [1.1, 0.9, 1.2], [1.0, 1.0, 1.0], [3.0, 3.0, 3.0]])
-    curve = Curve(np.array([4.0, 3.0, 2.0, 1.0]), errors)
-    assert curve.choose(one_standard_error=False) == 2
-    assert curve.choose() == 1
+    assert choose(errors, one_standard_error=False) == 2
+    assert choose(errors) == 1
 
 
 def test_a_wild_fold_does_not_select_nothing() -> None:
     errors = np.array([[1.0, 1.0, 1.0], [0.2, 0.2, 2.4], [0.0, 0.0, 2.4]])
-    assert Curve(np.array([3.0, 2.0, 1.0]), errors).choose() == 2
+    assert choose(errors) == 2
 
 
 def test_folds_never_split_an_episode() -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from sparsetd.solvers.mean import Matrix
-from sparsetd.solvers.saddle.family import point_at, solve
 from sparsetd.solvers.saddle.newton import Columns, _solve_low_rank, solve_on_working_set
 from sparsetd.solvers.saddle.pdhg import pdhg
 from sparsetd.solvers.saddle.problem import RMSPBE, FitNorm, Point, Problem, Terms, without_w
+from sparsetd.solvers.saddle.solver import point_at, solve
 from sparsetd.solvers.saddle.support import _towards, closed_form, polished, sign_search
 from sparsetd.solvers.saddle.units import Units, whitened
 
@@ -162,7 +162,7 @@ def test_groups_are_never_taken_apart_on_the_way() -> None:
     A, weight = rng.normal(size=(90, 90)), 0.25 * np.sqrt(30) * np.ones(90)
     problem = Problem(Matrix(A, A[:, :30].sum(axis=1)), FitNorm.of(2), Terms(weight, np.zeros(90), label))
     columns = Columns(problem.A)
-    found = solve_on_working_set(problem, 1e-8, problem.point(np.zeros(90), -A[:, :30].sum(axis=1)), columns)
+    found = solve_on_working_set(problem, 1e-8, problem.point(np.zeros(90), -A[:, :30].sum(axis=1)), columns, 90)
     assert found.relative_gap <= 1e-8
     taken = np.bincount(label[columns.index], minlength=3)
     assert set(taken) == {0, 30}

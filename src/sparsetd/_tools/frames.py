@@ -15,7 +15,8 @@ class Framed:
     """A result that is a frame: a notebook shows its words and its first rows, and the words alone without pandas."""
 
     def to_frame(self) -> Any:
-        raise NotImplementedError
+        """The entries as a pandas (or polars) frame: a column for each attribute that is an array."""
+        return frame({name: values for name, values in vars(self).items() if hasattr(values, "shape")})
 
     def _first_rows(self) -> Any:
         return self.to_frame().head(ROWS)

@@ -262,10 +262,10 @@ class BaseTD(RegressorMixin, BaseEstimator):
         X: Any,
         y: Any,
         X_next: Any,
-        ratio: Any,
-        discount: Any,
-        start: Any,
-        interest: Any,
+        ratio: Any = None,
+        discount: Any = None,
+        start: Any = None,
+        interest: Any = None,
         *,
         reset: bool,
         views: bool = False,
@@ -330,7 +330,10 @@ class BaseTD(RegressorMixin, BaseEstimator):
     def _go_through(self, batch: Batch, run: Run) -> None:
         """All passes over the rows of a stream, with points of the history in between."""
         table, penalty, solver, factor = run
-        stops, passes = _stops(batch), range(self._passes)
+        # Rows before each point of the history; a point costs O(d) and a call, which the rows in between outweigh.
+        n, least = len(batch), 8 * batch.n_features if batch.is_sparse else 0
+        size = max(HISTORY_ROWS, -(-n // HISTORY_POINTS), n * least // max(batch.n_entries, 1))
+        stops, passes = [*range(size, n, size), n], range(self._passes)
         given = (self._state, batch, table, penalty, factor, stops)
         parts, total = chain.from_iterable(solver.through(*given) for _ in passes), len(stops) * len(passes)
         for number, _ in enumerate(track(parts, "parts of the log", total), start=1):
@@ -384,7 +387,13 @@ class BaseTD(RegressorMixin, BaseEstimator):
             setattr(self, f"{name}_", value)
         bound = self.support_tol * max(self.coef_.max(), -self.coef_.min())
         self.support_ = (self.coef_ > bound) | (self.coef_ < -bound)  # without an array of |θ|, which may be long
-        if message := self._doubt(solution.coef) or self._advice(penalty):
+        complaint = ""
+        if self.status_ in ("finished", "converged"):  # it came to its end, but can these values be right?
+            init = None if self.coef_init is None else self._initial(len(solution.coef))
+            complaint = self._watch.complaint(solution.coef, init)
+        self._watch = self._watch.rested()
+        self.status_ = "suspicious" if complaint else self.status_
+        if message := complaint or self._advice(penalty):
             kind = DivergenceWarning if self.status_ in ("diverged", "suspicious") else ConvergenceWarning
             warnings.warn(f"{type(self).__name__} {message}", kind, stacklevel=3)
         return self
@@ -404,15 +413,6 @@ class BaseTD(RegressorMixin, BaseEstimator):
         self._keep(solver.result(state, table, penalty, factor))
         return self.__dict__[name]
 
-    def _doubt(self, coef: Array) -> str:
-        """A doubt about a fit that came to its end, as the end of a sentence about the method; or nothing."""
-        start = None if self.coef_init is None else self._initial(len(coef))
-        complaint = self._watch.complaint(coef, start) if self.status_ in ("finished", "converged") else ""
-        self._watch = self._watch.rested()
-        if complaint:
-            self.status_ = "suspicious"
-        return complaint
-
     def _advice(self, penalty: Any) -> str:
         """Advice after a fit that ended badly, as the end of a sentence about the method; or nothing."""
         if self.status_ == "diverged":
@@ -430,36 +430,26 @@ class BaseTD(RegressorMixin, BaseEstimator):
     def _initial(self, n_features: int) -> Array:
         init = np.asarray(self.coef_init, dtype=np.float64)
         if init.shape != (self.n_features_in_,):
-            raise ValueError(
-                f"coef_init has shape {init.shape} but X has {self.n_features_in_} features; "
-                "pass one number per feature"
-            )
+            wanted = f"X has {self.n_features_in_} features; pass one number per feature"
+            raise ValueError(f"coef_init has shape {init.shape} but {wanted}")
         check_finite("coef_init", init)
         return np.append(init, np.zeros(n_features - len(init)))
 
     def _factor(self, n_features: int) -> Array | None:
         """Penalty weight of each feature, or None if all are alike."""
-        free = [self._feature_index(which) for which in self.unpenalized]
-        if self.fit_intercept:
-            free.append(n_features - 1)
-        if not free:
+        if not self.fit_intercept and not len(self.unpenalized):
             return None
-        factor = np.ones(n_features)
-        factor[free] = 0.0
+        factor, d, names = np.ones(n_features), self.n_features_in_, list(getattr(self, "feature_names_in_", ()))
+        factor[d:] = 0.0  # of the constant
+        for which in self.unpenalized:
+            if isinstance(which, str) and which not in names:
+                known = "use its number or one of X's column names"
+                raise ValueError(f"unpenalized names {which!r}, which is not a column of X; {known}")
+            number = names.index(which) if isinstance(which, str) else int(which)
+            if not -d <= number < d:
+                raise ValueError(f"unpenalized has {which} but X has {d} features; number them from 0")
+            factor[number % d] = 0.0
         return factor
-
-    def _feature_index(self, which: int | str) -> int:
-        if isinstance(which, str):
-            names = list(getattr(self, "feature_names_in_", ()))
-            if which not in names:
-                raise ValueError(
-                    f"unpenalized names {which!r}, which is not a column of X; "
-                    "use its number or one of X's column names"
-                )
-            return names.index(which)
-        if not -self.n_features_in_ <= which < self.n_features_in_:
-            raise ValueError(f"unpenalized has {which} but X has {self.n_features_in_} features; number them from 0")
-        return int(which) % self.n_features_in_
 
 
 class StreamingTD(BaseTD):
@@ -525,10 +515,3 @@ def _restored_on_error(model: BaseTD, copied: bool = False) -> Iterator[None]:
     except BaseException:  # Ctrl-C too: a half-fitted model would look like a fitted one
         model.__dict__ = before
         raise
-
-
-def _stops(batch: Batch) -> list[int]:
-    """Rows before each point of the history; a point costs O(d) and a call, which the rows in between outweigh."""
-    n, least = len(batch), 8 * batch.n_features if batch.is_sparse else 0
-    size = max(HISTORY_ROWS, -(-n // HISTORY_POINTS), n * least // max(batch.n_entries, 1))
-    return [*range(size, n, size), n]

@@ -333,11 +333,8 @@ class LCPTD(PenalisedTD):
     max_steps: int = 1000
 
     def triple(self) -> Triple:
-        return (
-            operators.td(self.lam),
-            penalties.ElasticNet(self.rho_theta, l1_ratio=self.l1_ratio),
-            solvers.Lcp(self.max_steps),
-        )
+        penalty = penalties.ElasticNet(self.rho_theta, l1_ratio=self.l1_ratio)
+        return operators.td(self.lam), penalty, solvers.Lcp(self.max_steps)
 
 
 class OMPTD(PenalisedTD):

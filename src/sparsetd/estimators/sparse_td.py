@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -75,29 +75,24 @@ class ExactTD(BaseTD):
     time_limit: float | None = None
     rho_w: float | None = None
 
-    def _posed(self, rho_theta: float, rho_w: float | None, *, relative: bool = False) -> Triple:
-        """The triple for these weights; without w it is the one-block system, times the c of ‖[ηu; u]‖ = c‖u‖."""
-        dropped = rho_w is None
+    def _posed(self, rho_theta: float, *, relative: bool = False) -> Triple:
+        """The triple for this ρ_θ; without w it is the one-block system, times the c of ‖[ηu; u]‖ = c‖u‖."""
+        dropped, rhos = self.rho_w is None, (rho_theta, self.rho_w or 0.0)
         table = operators.td(self.lam) if dropped else operators.tdc(self.eta, self.lam)
         scale = without_w(self.fit_norm, self.eta) if dropped else 1.0
         shared = {name: getattr(self, name) for name in SHARED}
         solver = Saddle(**shared, scale=scale, constant=self.fit_intercept, relative=relative)
-        return table, self._penalty(rho_theta, 0.0 if rho_w is None else rho_w), solver
+        if self.groups is None:
+            return table, penalties.ElasticNet(*rhos, self.l1_ratio), solver
+        groups = np.asarray(self.groups, dtype=np.intp)
+        constant = [groups.max() + 1] if self.fit_intercept else []
+        return table, penalties.GroupL1(np.append(groups, constant).astype(np.intp), *rhos), solver
 
     def _family(self, batch: Batch) -> tuple[Family, Batch, Units]:
         """The problems on a batch for every ρ_θ, its rows with columns of one scale, and the units that lead back."""
-        table, penalty, solver = self._posed(1.0, self.rho_w)
+        table, penalty, solver = self._posed(1.0)
         even, units = solver.even(batch)
         return solver.family(even, table, penalty, self._factor(batch.n_features)), even, units
-
-    def _penalty(self, rho_theta: float, rho_w: float) -> Any:
-        if self.groups is not None:
-            groups = np.asarray(self.groups, dtype=np.intp)
-            constant = [groups.max() + 1] if self.fit_intercept else []
-            return penalties.GroupL1(np.append(groups, constant).astype(np.intp), rho_theta, rho_w)
-        if self.l1_ratio == 1.0:
-            return penalties.L1(rho_theta, rho_w)
-        return penalties.ElasticNet(rho_theta, rho_w, self.l1_ratio)
 
 
 class SparseTD(ExactTD):
@@ -137,5 +132,5 @@ class SparseTD(ExactTD):
 
     def triple(self) -> Triple:
         if self.rho_share is not None:
-            return self._posed(self.rho_share, self.rho_w, relative=True)
-        return self._posed(self.rho_theta, self.rho_w)
+            return self._posed(self.rho_share, relative=True)
+        return self._posed(self.rho_theta)

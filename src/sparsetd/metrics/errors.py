@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import lsmr
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsetd.solvers.saddle import inverse_root
 from sparsetd.system import Array, Batch, Table, Trace, TraceCarry, recurrence, trace_weights
 
 MOST_STEPS = 2000  # of LSMR: on 65,536 hashed rows these take a minute, and 35 are enough
@@ -103,7 +104,15 @@ def corrections(batch: Batch, theta: Array, lam: float, trace: Trace) -> Array:
 def project_on_columns(phi: Array | sp.csr_array, v: Array) -> Array:
     """Π_Φ v: the fitted values of a least-squares regression (pivoted QR; LSMR where Φ is sparse)."""
     if sp.issparse(phi):
-        phi = _unit_columns(phi)
+        # Columns of length 1, without those that have no entry, span what they spanned before. A common feature beside
+        # rare ones has a column hundreds of times as long, and LSMR, whose steps grow in number with the ratio, would
+        # not end on hashed rows.
+        phi = sp.csr_array(phi)
+        length = np.sqrt(np.bincount(phi.indices, phi.data**2, minlength=phi.shape[1]))
+        place = np.cumsum(length > 0) - 1
+        entries = phi.data / np.where(length > 0, length, 1.0)[phi.indices]
+        shape = phi.shape[0], max(place[-1] + 1, 1)
+        phi = sp.csr_array((entries, place[phi.indices].clip(0), phi.indptr), shape=shape)
         coef, ended, *_ = lsmr(phi, v, atol=1e-13, btol=1e-13, conlim=0.0, maxiter=min(20 * min(phi.shape), MOST_STEPS))
         if ended == NOT_YET:
             why = "the features nearly depend on one another"
@@ -114,19 +123,6 @@ def project_on_columns(phi: Array | sp.csr_array, v: Array) -> Array:
         cutoff = max(dense.shape) * np.finfo(np.float64).eps
         coef = scipy.linalg.lstsq(dense, v, cond=cutoff, lapack_driver="gelsy")[0]
     return np.asarray(phi @ coef)
-
-
-def _unit_columns(phi: sp.csr_array) -> sp.csr_array:
-    """The columns that have an entry, each of length 1.
-
-    They span what they spanned before. A common feature beside rare ones has a column hundreds of times as long, and
-    LSMR, whose steps grow in number with the ratio, would not end on hashed rows.
-    """
-    phi = sp.csr_array(phi)
-    length = np.sqrt(np.bincount(phi.indices, phi.data**2, minlength=phi.shape[1]))
-    place = np.cumsum(length > 0) - 1
-    entries = phi.data / np.where(length > 0, length, 1.0)[phi.indices]
-    return sp.csr_array((entries, place[phi.indices].clip(0), phi.indptr), shape=(phi.shape[0], max(place[-1] + 1, 1)))
 
 
 # --- without sampling ------------------------------------------------------------------------------------------------
@@ -187,11 +183,8 @@ def exact_mspbe(problem: Known, theta: Array) -> float:
     >>> exact_mspbe(walk, np.linalg.solve(walk.A, walk.b)) < 1e-12
     True
     """
-    g = problem.b - problem.A @ theta
-    # In the eigenvectors of C: those of a null eigenvalue are orthogonal to g, since g = ΦᵀΞ(…)
-    values, vectors = np.linalg.eigh(problem.C)
-    kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
-    return float(((vectors[:, kept].T @ g) ** 2 / values[kept]).sum())
+    g = inverse_root(problem.C, len(problem.C) * np.finfo(np.float64).eps) @ (problem.b - problem.A @ theta)
+    return float(g @ g)
 
 
 def exact_rmspbe(problem: Known, theta: Array) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from sparsetd.penalties import NoPenalty
-from sparsetd.solvers.mean import MeanOperator, as_weight
+from sparsetd.solvers.mean import mean_operator
 from sparsetd.solvers.saddle import FitNorm, Problem, Terms
 from sparsetd.system import Array, Batch, Table
 
@@ -29,7 +29,7 @@ def mean_residual(table: Table, batch: Batch, x: Array) -> Array:
     (2, 5)
     """
     x = _blocks("x", table, batch, x)
-    mean = MeanOperator(table, batch, as_weight(batch, None))
+    mean = mean_operator(table, batch, form=False)
     return (mean.apply(x) - mean.b).reshape(x.shape)
 
 
@@ -48,7 +48,7 @@ def mean_adjoint(table: Table, batch: Batch, y: Array) -> Array:
     True
     """
     y = _blocks("y", table, batch, y)
-    return MeanOperator(table, batch, as_weight(batch, None)).adjoint(y).reshape(y.shape)
+    return mean_operator(table, batch, form=False).adjoint(y).reshape(y.shape)
 
 
 def residual_norm(table: Table, batch: Batch, x: Array, fit_norm: float | str = 2) -> float:
@@ -162,7 +162,7 @@ def dual_value(
     """
     y = _blocks("y", table, batch, y)
     terms = Terms.of(penalty or NoPenalty(), table.n_blocks, batch.n_features, factor)
-    problem = Problem(MeanOperator(table, batch, as_weight(batch, None)), _norm(fit_norm), terms)
+    problem = Problem(mean_operator(table, batch, form=False), _norm(fit_norm), terms)
     point = problem.point(np.zeros(y.size), y.ravel())
     if not terms.l2.any():
         return max(0.0, point.dual)

@@ -75,15 +75,9 @@ class MeanSystem:
         return float(stdtrit(max(self.n_clusters - 1, 1), ndtr(-np.sqrt(self.threshold))) ** 2)
 
     def on(self, columns: Array) -> MeanSystem:
-        square = np.ix_(columns, columns)
-        earned = None if self.earned is None else self.earned[columns]
-        return replace(
-            self, A=self.A[square], b=self.b[columns], C=self.C[square], free=self.free[columns], earned=earned
-        )
-
-    def of_reward(self) -> MeanSystem:
-        """The regression of the reward."""
-        return replace(self, A=self.C, b=self.b if self.earned is None else self.earned, earned=None)
+        square, earned = np.ix_(columns, columns), None if self.earned is None else self.earned[columns]
+        A, b, C, free = self.A[square], self.b[columns], self.C[square], self.free[columns]
+        return replace(self, A=A, b=b, C=C, free=free, earned=earned)
 
 
 def select(system: MeanSystem, scores: Scores, reward_scores: Scores) -> Array:
@@ -92,11 +86,13 @@ def select(system: MeanSystem, scores: Scores, reward_scores: Scores) -> Array:
     `scores` are those of the TD error, ρδφ, and `reward_scores` those of the reward regression, φ(ρr − φᵀθ).
     """
     every = distinct(system.C)
-    kept = np.union1d(eliminate(system.of_reward(), reward_scores), np.flatnonzero(system.free))
-    entering, omegas = _asked_for(system, scores, kept, every)
-    while entering is not None:  # one at a time: what enters often explains the scores of its neighbours as well
-        kept = np.union1d(kept, entering)
+    of_reward = replace(system, A=system.C, b=system.b if system.earned is None else system.earned, earned=None)
+    kept = np.union1d(eliminate(of_reward, reward_scores), np.flatnonzero(system.free))
+    while True:  # one at a time: what enters often explains the scores of its neighbours as well
         entering, omegas = _asked_for(system, scores, kept, every)
+        if entering is None:
+            break
+        kept = np.union1d(kept, entering)
     # Row by row first, because that Ω is known better; clustered last, because that is what the errors really are.
     left = kept[survivors(system.on(kept), omegas[0], np.arange(len(kept)), system.threshold)]
     few = system.on(left)
@@ -116,16 +112,16 @@ def _asked_for(system: MeanSystem, scores: Scores, kept: Array, every: Array) ->
     tested = np.sort(outside[np.argsort(-size, kind="stable")[:N_TESTED]])
     k, some = len(kept), np.concatenate([kept, tested])
     by_row, omega = scores(np.append(theta, np.zeros(len(tested))), some, k)
-    own_omegas = by_row, omega[:k, :k]
     if not len(tested):
-        return None, own_omegas
+        return None, (by_row, omega)
     W = solved(system.A[np.ix_(kept, kept)].T, system.A[np.ix_(tested, kept)].T).T
     own = np.diag(omega)[k:]
     spread = own - 2 * (W * omega[k:, :k]).sum(axis=1) + ((W @ omega[:k, :k]) * W).sum(axis=1)
     sure = spread > EMPTY * own.max(initial=0.0)
     statistic = np.where(sure, system.n_rows * score[tested] ** 2 / np.where(sure, spread, 1.0), 0.0)
     best = int(np.argmax(statistic))
-    return int(tested[best]) if statistic[best] > system.clustered_threshold else None, own_omegas
+    entering = int(tested[best]) if statistic[best] > system.clustered_threshold else None
+    return entering, (by_row, omega[:k, :k])
 
 
 def eliminate(system: MeanSystem, scores: Scores) -> Array:

@@ -25,7 +25,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from sparsetd import plots
-from sparsetd._tools.frames import Framed, frame
+from sparsetd._tools.frames import Framed
 from sparsetd._tools.progress import track
 from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.estimators.base import BaseTD
@@ -69,10 +69,6 @@ class Interval(Framed):
         shown = "; ".join(f"{value:.4g} ({low:.4g} to {high:.4g})" for value, low, high in ends)
         more = f"; and {len(self.estimate) - 5} more" if len(self.estimate) > 5 else ""
         return f"Interval({shown}{more}; level {self.level:g}, {self.method})"
-
-    def to_frame(self) -> Any:
-        """Estimate, standard error and ends, one row per state, as a pandas (or polars) frame."""
-        return frame({name: getattr(self, name) for name in ("estimate", "standard_error", "low", "high")})
 
     def plot(self, ax: Any = None) -> Any:
         """The estimates with their intervals, one line per state; returns the axes."""
@@ -196,13 +192,8 @@ def value_interval(
     sums = ClusterSums.of(batch, support, getattr(model, "lam", 0.0))
     states = None if at is None else _states(model, at, support) / sums.scale
     if method == "sandwich":
-        return sandwich(sums, states, level)
+        return of_error(*_spread(sums, states), level)
     return _bootstrap(sums, states, level, n_draws, random_state, n_jobs)
-
-
-def sandwich(sums: ClusterSums, states: Array | None, level: float) -> Interval:
-    """The estimates ± Student's quantile times their errors, which follow from the influences of the clusters."""
-    return of_error(*_spread(sums, states), level)
 
 
 def of_error(estimate: Array, error: Array, freedom: Array, level: float) -> Interval:
@@ -249,9 +240,6 @@ def _states(model: BaseTD, at: Any, support: Array) -> Array:
     return np.hstack([kept, np.ones((len(kept), len(support) - kept.shape[1]))])
 
 
-COLUMNS = ("feature", "weight", "low", "high", "frequency")
-
-
 @dataclass(frozen=True, eq=False)
 class Summary(Framed):
     """Hold one entry per kept feature, the heaviest first, with its weight, interval and selection frequency.
@@ -288,10 +276,6 @@ class Summary(Framed):
             f"{n:{width}s}  {w:+15.4g}  {a:+.4g} to {b:+.4g}".ljust(width + 42) + f"{f:.0%}" for n, w, a, b, f in rows
         ]
         return "\n".join([head, *lines])
-
-    def to_frame(self) -> Any:
-        """The table as a pandas (or polars) frame."""
-        return frame({name: getattr(self, name) for name in COLUMNS})
 
     def plot(self, ax: Any = None) -> Any:
         """The weights with their intervals; returns the axes."""
@@ -338,13 +322,12 @@ def summary(
     [('x3', 2.0, 1.0), ('x5', -1.0, 1.0)]
     """
     check_is_fitted(model)
-    columns = [log.get(name) for name in ("ratio", "discount", "start", "interest")]
-    batch = model._batch(X, y, X_next, *columns, reset=False)
+    batch = model._batch(X, y, X_next, **log, reset=False)
     kept = np.flatnonzero(model.support_)
     constant = np.arange(len(model.support_), batch.n_features)  # the intercept's column, if there is one
     sums = ClusterSums.of(batch, np.concatenate([kept, constant]), getattr(model, "lam", 0.0))
     spread = dense(batch.phi[:, kept]).std(axis=0)
-    found = sandwich(sums, np.eye(len(sums.scale))[: len(kept)] / sums.scale, level)
+    found = of_error(*_spread(sums, np.eye(len(sums.scale))[: len(kept)] / sums.scale), level)
     again = chosen_again(model, batch, n_resamples, np.random.default_rng(random_state))
     names = getattr(model, "feature_names_in_", np.array([f"x{j}" for j in range(len(model.support_))]))
     order = np.argsort(-np.abs(spread * found.estimate), kind="stable")
@@ -358,14 +341,13 @@ def chosen_again(model: Any, batch: Batch, n_resamples: int, rng: np.random.Gene
     cluster, d = clusters(batch.start), len(model.support_)
     if cluster[-1] < 1:
         raise ValueError("a summary draws halves of the log, but it has 1 row; pass more rows")
-    drawn = halves(int(cluster[-1]) + 1, n_resamples, rng)
-    shares = [_selected(model, batch[np.flatnonzero(half[cluster])], d) for half in drawn]
-    return np.mean(shares, axis=0) if shares else np.full(d, np.nan)
-
-
-def _selected(model: Any, batch: Batch, d: int) -> Array:
-    if isinstance(model, SparseTDSelect) and model.choice == "elimination" and model.groups is None:
-        return np.isin(np.arange(d), model.selected(batch))
-    fresh = clone(model)
-    rows = {"ratio": batch.ratio, "discount": batch.discount, "start": batch.start, "interest": batch.interest}
-    return np.asarray(fresh.fit(batch.phi[:, :d], batch.reward, batch.phi_next[:, :d], **rows).support_)
+    without_a_fit = isinstance(model, SparseTDSelect) and model.choice == "elimination" and model.groups is None
+    chosen = []
+    for half in halves(int(cluster[-1]) + 1, n_resamples, rng):
+        rows = batch[np.flatnonzero(half[cluster])]
+        if without_a_fit:
+            chosen.append(np.isin(np.arange(d), model.selected(rows)))
+        else:
+            again = clone(model).fit(rows.phi[:, :d], rows.reward, rows.phi_next[:, :d], **rows.columns)
+            chosen.append(again.support_)
+    return np.mean(chosen, axis=0) if chosen else np.full(d, np.nan)

@@ -130,7 +130,7 @@ def path_on(model: SparseTD, batch: Batch, rhos: Sequence[float] | None, n_rhos:
 def solved(family: Family, rhos: Array, tol: float, n_features: int, units: Units | None = None) -> SparsePath:
     """The path of a family at these weights, the largest first, with the first `n_features` of θ (no intercept)."""
     falling, n_theta = np.sort(rhos)[::-1], family.A.size // family.n_blocks
-    points = [outcome.point for outcome in family.solutions(falling, tol)]
+    points = list(family.solutions(falling, tol))
     thetas = np.stack([point.x[-n_theta:] for point in points])
     coefs = (thetas if units is None else units.back(thetas))[:, :n_features].T
     return SparsePath(falling, coefs, np.array([point.gap for point in points]), family.rho_max())
@@ -147,11 +147,11 @@ def solved_path(system: MeanSystem, support: Array, n_rhos: int = 30, eps: float
         return None
     grid, stop = rho_grid(top, n_rhos, eps), n_rhos
     points = []
-    for k, outcome in enumerate(family.solutions(grid, PICTURE, polish=False)):
-        points.append(outcome.point)
-        if stop == n_rhos and np.all(outcome.point.x[support] != 0):
+    for k, point in enumerate(family.solutions(grid, PICTURE, polish=False)):
+        points.append(point)
+        if stop == n_rhos and np.all(point.x[support] != 0):
             stop = int(np.searchsorted(-grid, -grid[k] / 3.0))
-        if k >= stop or np.count_nonzero(outcome.point.x) > 2 * len(support) + PICTURE_MARGIN:
+        if k >= stop or np.count_nonzero(point.x) > 2 * len(support) + PICTURE_MARGIN:
             break
     coefs = np.column_stack([point.x[:-1] for point in points])
     return SparsePath(grid[: len(points)], coefs, np.array([point.gap for point in points]), top)
@@ -181,39 +181,26 @@ def rho_max(X: Any, y: Any, X_next: Any = None, **parameters: Any) -> float:
 # A fold follows its path until this many features beyond twice the best support have entered: the error is projected on
 # the union of the supports, so what has not entered yet cannot be missed.
 MARGIN = 20
-SHARE = 0.9  # of the way from the error of θ = 0 down to the best, see `Curve.choose`
+SHARE = 0.9  # of the way from the error of θ = 0 down to the best, see `choose`
 
 
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """Held-out error of each ρ_θ and fold, shape (n_rhos, n_folds); where a fold stopped, its last error goes on."""
+def choose(errors: Array, one_standard_error: bool = True) -> int:
+    """The index of the best ρ_θ, or of the largest one within a standard error of it, from the errors of every fold.
 
-    rhos: Array
-    errors: Array
-
-    @property
-    def mean(self) -> Array:
-        return np.asarray(self.errors.mean(axis=1))
-
-    def choose(self, one_standard_error: bool = True) -> int:
-        """The index of the best ρ_θ, or of the largest one within a standard error of it.
-
-        The standard error is that of the difference to the best, fold by fold: what all values of ρ_θ share cancels.
-        With few or unequal folds it may be so large that θ = 0 qualifies, so SHARE of the way down is asked for too.
-        """
-        mean = self.mean
-        best = int(np.argmin(mean))
-        if not one_standard_error or best == 0:
-            return best
-        excess = self.errors[: best + 1] - self.errors[best]
-        error = excess.std(axis=1, ddof=1) / np.sqrt(excess.shape[1])
-        near = excess.mean(axis=1) <= np.minimum(error, (1.0 - SHARE) * (mean[0] - mean[best]))
-        return int(np.argmax(near))
+    The standard error is that of the difference to the best, fold by fold: what all values of ρ_θ share cancels. With
+    few or unequal folds it may be so large that θ = 0 qualifies, so SHARE of the way down is asked for too.
+    """
+    mean = errors.mean(axis=1)
+    best = int(np.argmin(mean))
+    if not one_standard_error or best == 0:
+        return best
+    excess = errors[: best + 1] - errors[best]
+    error = excess.std(axis=1, ddof=1) / np.sqrt(excess.shape[1])
+    near = excess.mean(axis=1) <= np.minimum(error, (1.0 - SHARE) * (mean[0] - mean[best]))
+    return int(np.argmax(near))
 
 
-def held_out_curve(
-    family: Callable[[int], Family], moments: FoldMoments, rhos: Array, rho_max: float | None = None
-) -> Curve:
+def held_out_errors(family: Callable[[int], Family], moments: FoldMoments, rhos: Array, rho_max: float | None) -> Array:
     """The held-out error of the refitted support for every ρ_θ and fold; `family(k)` poses the problems without fold k.
 
     With `rho_max` of all rows, a fold takes the same shares of its own: the first value then selects nothing in any.
@@ -223,19 +210,20 @@ def held_out_curve(
         posed = family(k)
         share = 1.0 if rho_max is None else (posed.rho_max() / rho_max or 1.0)
         columns.append(fold_errors(posed, moments, k, share * rhos))
-    return Curve(rhos, np.column_stack(columns))
+    return np.column_stack(columns)
 
 
 def fold_errors(family: Family, moments: FoldMoments, k: int, rhos: Array) -> Array:
     """Errors on fold k of the supports along the path without it, refitted there, as long as they may still improve.
 
-    The errors are projected on the union of the supports so far, so each new support changes all of them.
+    The errors are projected on the union of the supports so far, so each new support changes all of them. Where the
+    fold stops, its last error goes on.
     """
     d, n_kept = moments.batch.n_features, len(moments.batch) - moments.n_rows[k]
     supports: list[Array] = []
     thetas: list[Array] = []
-    for outcome in family.solutions(rhos, SUPPORT_TOLERANCE, polish=False):
-        support = np.flatnonzero(outcome.point.x[-d:])
+    for point in family.solutions(rhos, SUPPORT_TOLERANCE, polish=False):
+        support = np.flatnonzero(point.x[-d:])
         supports.append(support)
         thetas.append(moments.without(k, moments.slots(support)) if len(support) else np.empty(0))
         union = np.unique(np.concatenate(supports))

@@ -25,10 +25,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.linalg
 from scipy.linalg.lapack import dgecon, dgetrf, dgetrs
 from scipy.stats import foldnorm
 
+from sparsetd.solvers.saddle import inverse_root
 from sparsetd.system import Array
 
 LAMBDAS = (np.inf, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0001)
@@ -57,9 +57,7 @@ class Groups:
     def root(self) -> Array:
         """R with RRᵀ = C⁻¹, C with a small ridge; 0 in the direction of columns that are 0."""
         C = self.C / self.n_rows.sum()
-        values, vectors = scipy.linalg.eigh(C + np.diag(CRITIC * np.diag(C)))
-        sure = values > EMPTY * values[-1]
-        return np.asarray(np.where(sure, vectors / np.sqrt(np.where(sure, values, 1.0)), 0.0))
+        return inverse_root(C + np.diag(CRITIC * np.diag(C)), EMPTY).T
 
     def without(self, k: int = -1) -> tuple[Array, Array, float]:
         """A, b and the number of rows of all folds except k; of all folds by default."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ from sparsetd.penalties import L1, GroupL1
 from sparsetd.selection.elimination import MeanSystem, select
 from sparsetd.selection.episodes import clusters, episode_folds
 from sparsetd.selection.moments import FoldMoments
-from sparsetd.selection.path import Curve, SparsePath, held_out_curve, solved
+from sparsetd.selection.path import SparsePath, choose, held_out_errors, solved
 from sparsetd.solvers.mean import mean_operator, refit, selected_rows, without
 from sparsetd.solvers.rows import RowState
 from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, Saddle, Units, rho_grid, solve
@@ -86,12 +86,8 @@ class SparseTDSelect(ExactTD):
     refit: bool = True
 
     def triple(self) -> Triple:
-        table, penalty, solver = self._posed(1.0, self.rho_w)
-        rhos = None if self.rhos is None else tuple(self.rhos)
-        chosen = Chosen(
-            **vars(solver), n_folds=self.n_folds, n_rhos=self.n_rhos, eps=self.eps, rhos=rhos, choice=self.choice
-        )
-        return table, penalty, chosen
+        table, penalty, solver = self._posed(1.0)
+        return table, penalty, Chosen(**vars(solver), by=self)
 
     def path(self, rhos: Sequence[float], tol: float = 1e-4) -> SparsePath:
         """The solutions on all rows of the fit at other values of ρ_θ, to a relative duality gap of `tol`."""
@@ -116,39 +112,42 @@ class SparseTDSelect(ExactTD):
 class Chosen(Saddle):
     """The exact solver with the features chosen when the result is asked for; the penalty's own ρ_θ is not used."""
 
-    n_folds: int = 5
-    n_rhos: int = 30
-    eps: float = 1e-2
-    rhos: tuple[float, ...] | None = None
-    choice: str = "elimination"
+    by: Any = None  # the estimator, which says how they are chosen
     kept: Array | None = field(default=None, compare=False)  # chosen elsewhere: the state does not hold all rows
 
     def result(self, state: RowState, table: Table, penalty: Any, factor: Array | None = None) -> Solution:
         batch, units = self.even(state.batch())
-        system = self.system(table, batch)
+        system, n, by = self.system(table, batch), len(batch), self.by
         family = self.family(batch, table, penalty, factor, system)
-        if self.choice == "elimination" and not isinstance(penalty, GroupL1):
-            return self._eliminated(family, state, table, batch, units)
-        n = len(batch)
-        fold = episode_folds(batch.start, min(self.n_folds, n)) if n > 1 else np.zeros(1, dtype=np.intp)
+        rho_max = family.rho_max()
+        given = None if by.rhos is None else np.sort(np.array(by.rhos, dtype=np.float64))[::-1]
+        rhos = rho_grid(rho_max, by.n_rhos, by.eps) if given is None else given
+        if by.choice == "elimination" and not isinstance(penalty, GroupL1):
+            solution, rho = self._eliminated(family, rhos if rho_max > 0 else np.ones(1), state, table, batch, units)
+            solution.extras |= {"rho_theta": rho, "rho_max": rho_max, "rhos": rhos}
+            return solution
+        fold = episode_folds(batch.start, min(by.n_folds, n)) if n > 1 else np.zeros(1, dtype=np.intp)
 
         def others(k: int) -> Family:
             return self.family(batch, table, penalty, factor, without(system, table, batch, fold == k))
 
-        rho_max = family.rho_max()
-        curve = self._curve(others, FoldMoments(table, batch, fold), rho_max)
-        rho = float(curve.rhos[curve.choose(self.choice != "best")])
+        if rho_max == 0.0 or n < 2:  # θ = 0 for every ρ_θ, or nothing to hold out
+            rhos, errors = np.array([0.1 * rho_max or 1.0]), np.zeros((1, by.n_folds))
+        else:
+            moments = FoldMoments(table, batch, fold)
+            errors = held_out_errors(others, moments, rhos, rho_max if given is None else None)
+        rho = float(rhos[choose(errors, by.choice != "best")])
         solution = self.solution(family.problem(rho), state, table, batch, units)
-        solution.extras |= {"rho_theta": rho, "rho_max": rho_max, "rhos": curve.rhos, "cv_errors": curve.errors}
+        solution.extras |= {"rho_theta": rho, "rho_max": rho_max, "rhos": rhos, "cv_errors": errors}
         return solution
 
-    def _eliminated(self, family: Family, state: RowState, table: Table, batch: Batch, units: Units) -> Solution:
+    def _eliminated(
+        self, family: Family, rhos: Array, state: RowState, table: Table, batch: Batch, units: Units
+    ) -> tuple[Solution, float]:
         """The minimiser at the largest ρ_θ that lets in every kept feature; the answer is LSTD on these features."""
-        rho_max, d = family.rho_max(), batch.n_features
-        rhos = rho_grid(rho_max, self.n_rhos, self.eps) if self.rhos is None else np.sort(np.array(self.rhos))[::-1]
-        kept = chosen_features(table, batch, family) if self.kept is None else self.kept
-        for rho in rhos if rho_max > 0 else (1.0,):
-            problem, chosen_rho = family.problem(float(rho)), float(rho)
+        d, kept = batch.n_features, chosen_features(table, batch, family) if self.kept is None else self.kept
+        for rho in rhos:
+            problem = family.problem(float(rho))
             outcome = solve(problem, tol=SUPPORT_TOLERANCE, columns=family.columns, polish=False)
             if np.all(outcome.point.x[-d:][kept] != 0):
                 break
@@ -157,15 +156,7 @@ class Chosen(Saddle):
             theta = np.zeros(d)
             theta[kept] = refit(table, batch, kept) if len(kept) else 0.0
             solution.coef = units.back(theta).astype(state.dtype)
-        solution.extras |= {"rho_theta": chosen_rho, "rho_max": rho_max, "rhos": rhos}
-        return solution
-
-    def _curve(self, family: Callable[[int], Family], moments: FoldMoments, rho_max: float) -> Curve:
-        if rho_max == 0.0 or len(moments.n_rows) < 2:  # θ = 0 for every ρ_θ, or nothing to hold out
-            return Curve(np.array([0.1 * rho_max or 1.0]), np.zeros((1, self.n_folds)))
-        if self.rhos is not None:
-            return held_out_curve(family, moments, np.sort(np.array(self.rhos, dtype=np.float64))[::-1])
-        return held_out_curve(family, moments, rho_grid(rho_max, self.n_rhos, self.eps), rho_max)
+        return solution, float(rho)
 
 
 def chosen_features(table: Table, batch: Batch, family: Family) -> Array:

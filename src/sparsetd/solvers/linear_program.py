@@ -58,7 +58,7 @@ class _Selection:
     R: Array
 
     def joined(self, columns: Iterable[int], rows: Iterable[int]) -> _Selection:
-        new = list(columns)
+        new = [int(j) for j in columns]
         R = np.column_stack([self.R, *(self.program.column(j) for j in new)])
         return _Selection(self.program, self.columns + new, np.union1d(self.rows, list(rows)).astype(np.intp), R)
 
@@ -73,14 +73,20 @@ class _Selection:
         cost, weight = self.program.cost[chosen], self.program.weight[chosen]
         return linprog(np.concatenate([weight + cost, weight - cost]), np.vstack(parts), np.concatenate(limits))
 
-    def violated_rows(self, answer: Any) -> Array:
+    def missing(self, answer: Any) -> tuple[Array, Array]:
+        """The columns and rows that must join. Without an answer there are no prices to choose by: everything joins."""
+        program, none = self.program, np.zeros(0, dtype=np.intp)
+        if answer.status == 2:
+            return np.setdiff1d(np.arange(len(program.cost)), self.columns), none
+        if answer.status in (3, 4):  # HiGHS may not know whether unbounded or infeasible
+            return none, np.setdiff1d(np.arange(len(program.lower)), self.rows)
+        if answer.status != 0:
+            return none, none
         product = self.R @ _difference(answer)
-        excess = np.maximum(product - self.program.upper, self.program.lower - product)
+        excess = np.maximum(product - program.upper, program.lower - product)
         excess[self.rows] = 0.0
-        return _worst(excess, len(self.rows), float(np.abs(product).max(initial=0.0)))
-
-    def violated_columns(self, answer: Any) -> Array:
-        program, y, multipliers = self.program, np.zeros(len(self.program.upper)), answer.ineqlin.marginals
+        rows = _worst(excess, len(self.rows), float(np.abs(product).max(initial=0.0)))
+        y, multipliers = np.zeros(len(program.upper)), answer.ineqlin.marginals
         above, below = np.isfinite(program.upper[self.rows]), np.isfinite(program.lower[self.rows])
         y[self.rows[above]] += multipliers[: above.sum()]
         y[self.rows[below]] -= multipliers[above.sum() : above.sum() + below.sum()]
@@ -88,40 +94,20 @@ class _Selection:
         price = np.abs(program.cost - program.adjoint(y))
         excess = price - (program.weight - nu * program.factor)
         excess[self.columns] = 0.0
-        return _worst(excess, len(self.columns), float(price.max(initial=0.0)))
+        return _worst(excess, len(self.columns), float(price.max(initial=0.0))), rows
 
 
 def minimise(program: Program, columns: Iterable[int], rows: Iterable[int]) -> tuple[Array, str, int]:
     """θ (zero if there is none), the status and the number of rounds, beginning with these columns and rows."""
     nothing = _Selection(program, [], np.zeros(0, dtype=np.intp), np.zeros((len(program.lower), 0)))
-    selection, rounds = nothing.joined(sorted(set(columns)), rows), 0
-    while True:
+    selection = nothing.joined(sorted(set(columns)), rows)
+    answer, rounds, theta = selection.solve(), 1, np.zeros(len(program.cost))
+    while any(map(len, missing := selection.missing(answer))):
+        selection = selection.joined(*missing)
         answer, rounds = selection.solve(), rounds + 1
-        grown = _grown(selection, answer)
-        if grown is None:
-            break
-        selection = grown
-    theta = np.zeros(len(program.cost))
     if answer.status == 0:
         theta[selection.columns] = _difference(answer)
     return theta, STATUS.get(answer.status, "failed"), rounds
-
-
-def _grown(selection: _Selection, answer: Any) -> _Selection | None:
-    """The selection with the rows and columns that must join, or None at the end.
-
-    Without an answer there are no prices to choose by, so everything joins.
-    """
-    d, n = len(selection.program.cost), len(selection.program.lower)
-    if answer.status == 0:
-        columns, rows = selection.violated_columns(answer), selection.violated_rows(answer)
-    elif answer.status == 2 and len(selection.columns) < d:
-        columns, rows = np.setdiff1d(np.arange(d), selection.columns), np.zeros(0)
-    elif answer.status in (3, 4) and len(selection.rows) < n:  # HiGHS may not know whether unbounded or infeasible
-        columns, rows = np.zeros(0), np.arange(n)
-    else:
-        return None
-    return selection.joined(columns.astype(int).tolist(), rows.tolist()) if len(columns) or len(rows) else None
 
 
 def _difference(answer: Any) -> Array:
@@ -209,20 +195,17 @@ class Ralp(RowSolver):
         weight, _ = trace_weights(given.table, batch, TraceCarry())
         used = np.flatnonzero(weight)
         objective = np.asarray(batch.phi.T @ weight) / len(batch)
-        change = batch.phi - scaled(batch.discount, batch.phi_next)
-        theta, status, rounds = ralp(objective, change[used], batch.reward[used], given.factor, self.budget)
+        rows, reward = (batch.phi - scaled(batch.discount, batch.phi_next))[used], batch.reward[used]
+        columns = sp.csc_array(rows)
+
+        def column(j: int) -> Array:
+            return np.asarray(columns[:, [j]].toarray()[:, 0])
+
+        no_weight, no_limit = np.zeros(len(objective)), np.full(len(reward), np.inf)
+        program = Program(
+            objective, no_weight, column, lambda y: rows.T @ y, reward, no_limit, given.factor, self.budget
+        )
+        promising = np.argsort(-np.abs(objective), kind="stable")[:AT_ONCE]
+        demanding = np.argsort(-reward, kind="stable")[:FIRST_ROWS]
+        theta, status, rounds = minimise(program, [*np.flatnonzero(given.factor == 0), *promising], demanding)
         return given.solution(theta, rounds, status, objective=float(objective @ theta))
-
-
-def ralp(objective: Array, rows: Any, reward: Array, factor: Array, budget: float) -> tuple[Array, str, int]:
-    """argmin objectiveᵀθ with rows·θ ≥ reward and factorᵀ|θ| ≤ budget."""
-    columns = sp.csc_array(rows)
-
-    def column(j: int) -> Array:
-        return np.asarray(columns[:, [j]].toarray()[:, 0])
-
-    no_weight, no_limit = np.zeros(len(objective)), np.full(len(reward), np.inf)
-    program = Program(objective, no_weight, column, lambda y: rows.T @ y, reward, no_limit, factor, budget)
-    promising = np.argsort(-np.abs(objective), kind="stable")[:AT_ONCE]
-    demanding = np.argsort(-reward, kind="stable")[:FIRST_ROWS]
-    return minimise(program, {*np.flatnonzero(factor == 0).tolist(), *promising.tolist()}, demanding.tolist())

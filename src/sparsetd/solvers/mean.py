@@ -108,7 +108,7 @@ class MeanOperator:
 
     def directions(self, feature: Array) -> Array:
         """Columns `feature` of Φ, Ψ and E, shape (3, N, number of columns)."""
-        phi, phi_next = (dense(rows[feature]).T for rows in (self._phi_t, self._phi_next_t))
+        phi, phi_next = (dense(rows[feature]).T for rows in self._transposed)
         return np.stack([phi, self.batch.discount[:, None] * phi_next, recurrence(self.old, self.fresh[:, None] * phi)])
 
     def rows(self, some: slice, last: Array, kept: slice | Array = slice(None)) -> tuple[tuple[Any, Any, Any], Array]:
@@ -127,29 +127,22 @@ class MeanOperator:
         return (phi[kept], dense(psi), e[kept]), e[-1]
 
     @cached_property
-    def _phi_t(self) -> Array | sp.csr_array:
-        return sp.csr_array(self.batch.phi.T) if self.batch.is_sparse else self.batch.phi.T
-
-    @cached_property
-    def _phi_next_t(self) -> Array | sp.csr_array:
-        return sp.csr_array(self.batch.phi_next.T) if self.batch.is_sparse else self.batch.phi_next.T
+    def _transposed(self) -> tuple[Any, Any]:
+        """The columns of Φ and Φ' as rows, which sparse products and selections of features need."""
+        turned = self.batch.phi.T, self.batch.phi_next.T
+        return (sp.csr_array(turned[0]), sp.csr_array(turned[1])) if self.batch.is_sparse else turned
 
     def _product(self, x: Array, M: Array) -> Array:
         blocks = x.reshape(self.table.n_blocks, -1).T
-        needed = np.any(M.reshape(len(M), -1, 3) != 0, axis=(0, 1))
-        products = self._gather(blocks, needed).reshape(len(self.batch), -1)
-        out = self._scattered(self.weight[:, None] * (products @ M.T))
+        _, psi, e = np.any(M.reshape(len(M), -1, 3) != 0, axis=(0, 1))
+        products = np.zeros((len(self.batch), blocks.shape[1], 3))  # of every row with φ, ψ and e, where M asks for it
+        products[:, :, 0] = self.batch.phi @ blocks
+        if psi:
+            products[:, :, 1] = self.batch.discount[:, None] * (self.batch.phi_next @ blocks)
+        if e:
+            products[:, :, 2] = recurrence(self.old, self.fresh[:, None] * products[:, :, 0])
+        out = self._scattered(self.weight[:, None] * (products.reshape(len(products), -1) @ M.T))
         return (out + blocks * self.table.damping).T.ravel()
-
-    def _gather(self, x: Array, needed: Array) -> Array:
-        """The products of every row with φ, ψ and e, shape (N, k, 3); directions not `needed` stay zero."""
-        out = np.zeros((len(self.batch), x.shape[1], 3))
-        out[:, :, 0] = self.batch.phi @ x
-        if needed[1]:
-            out[:, :, 1] = self.batch.discount[:, None] * (self.batch.phi_next @ x)
-        if needed[2]:
-            out[:, :, 2] = recurrence(self.old, self.fresh[:, None] * out[:, :, 0])
-        return out
 
     def _scattered(self, weights: Array) -> Array:
         """The sum over rows of φ, ψ and e times their weights in every block (N, 3k); its shape is (d, k)."""
@@ -157,13 +150,13 @@ class MeanOperator:
 
     def _scatter(self, u: Array, some: slice) -> Array:
         """Some rows of Σ_t φ_t u_t⁰ + ψ_t u_t¹ + e_t u_t², for u of shape (3, N, n)."""
-        plain, phi, psi, e = u[0], *(part.any() for part in u)
+        (phi_t, phi_next_t), plain, phi, psi, e = self._transposed, u[0], *(part.any() for part in u)
         if e:
             traced = self.fresh[:, None] * recurrence(self.old, u[2], transpose=True)
             plain = u[0] + traced if phi else traced
-        out = self._phi_t[some] @ plain
+        out = phi_t[some] @ plain
         if psi:
-            out = out + self._phi_next_t[some] @ (self.batch.discount[:, None] * u[1])
+            out = out + phi_next_t[some] @ (self.batch.discount[:, None] * u[1])
         return np.asarray(out)
 
 

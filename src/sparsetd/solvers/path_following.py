@@ -32,6 +32,7 @@ from scipy.linalg import qr_delete, qr_insert, solve_triangular
 
 from sparsetd.solvers.mean import Linear, MeanOperator, gathered, second_moments
 from sparsetd.solvers.rows import Posed, RowSolver
+from sparsetd.solvers.saddle.units import inverse_root
 from sparsetd.system import Array, Solution, dense
 
 Column = Callable[[int], Array]  # i ↦ A[:, i]
@@ -54,7 +55,7 @@ class ActiveSet:
         self._Q, self._R = np.ones((0, 0)), np.ones((0, 0))
         self.indices: list[int] = []
         for i in indices:
-            self.add(i)
+            self.add(int(i))
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -75,16 +76,11 @@ class ActiveSet:
 
         det A_{I∪i} = pivot · det A_II, so in a P-matrix every pivot is positive.
         """
-        column, row = self._column(i), self.columns[i].copy()
+        column, row, p = self._column(i), self.columns[i].copy(), len(self)
         correction = self.solve(column[self.indices])
         pivot = float(column[i] - row @ correction)
         if abs(pivot) <= PIVOT_TOLERANCE * (abs(column[i]) + float(np.abs(row) @ np.abs(correction))):
             return 0.0
-        self._insert(i, column, row)
-        return pivot
-
-    def _insert(self, i: int, column: Array, row: Array) -> None:
-        p = len(self)
         if p == self._columns.shape[1]:
             self._columns = np.concatenate([self._columns, np.empty_like(self._columns)], axis=1)
         self._columns[:, p] = column
@@ -94,6 +90,7 @@ class ActiveSet:
             Q, R = qr_insert(self._Q, self._R, column[self.indices], p, "col", check_finite=False)
             self._Q, self._R = qr_insert(Q, R, np.append(row, column[i]), p, "row", check_finite=False)
         self.indices.append(i)
+        return pivot
 
     def drop(self, slot: int) -> float:
         """I ← I without its entry number `slot`; returns the pivot that this entry had."""
@@ -110,19 +107,6 @@ class ActiveSet:
 
 RATE_TOLERANCE = 1e-12  # a gap that closes at less than this share of its terms runs parallel to its bound
 EXCESS_TOLERANCE = 1e-7  # |c_i| may exceed its bound by this share of max |b|
-
-
-@dataclass(frozen=True, eq=False)
-class Line:
-    """The data b + t ḃ and the bounds f + t ḟ; f = ḟ = 0 leaves a feature unpenalised, hence always active."""
-
-    b: Array
-    b_slope: Array
-    f: Array
-    f_slope: Array
-
-    def at(self, t: float) -> tuple[Array, Array]:
-        return self.b + t * self.b_slope, self.f + t * self.f_slope
 
 
 @dataclass
@@ -151,90 +135,61 @@ class Walk:
         self.values.append(w[old])
 
 
-@dataclass(frozen=True, eq=False)
-class _Piece:
-    """One linear piece of the path: w_I, c and the bounds at t, and their slopes along the direction of travel."""
-
-    w: Array
-    c: Array
-    bound: Array
-    w_slope: Array
-    c_slope: Array
-    bound_slope: Array
-
-
-def follow(active: ActiveSet, sign: Array, line: Line, t: float, t_end: float, max_steps: int) -> Walk:
+def follow(active: ActiveSet, sign: Array, data: Array, slope: Array, t: float, t_end: float, max_steps: int) -> Walk:
     """Walk from the solution with this active set and these signs (0 for unpenalised features) at t down to t_end.
 
-    Advances `active` and the signs of its features. A step costs one column of A and O(d|I| + |I|²).
+    `data` are b and f and `slope` are ḃ and ḟ; f = ḟ = 0 leaves a feature unpenalised, hence always active. Advances
+    `active` and the signs of its features. A step costs one column of A and O(d|I| + |I|²).
     """
     walk, direction, parallel, born = Walk(), 1.0, np.zeros(len(sign), dtype=bool), np.full(len(sign), np.nan)
-    for _ in range(max_steps):
-        piece = _linear_piece(active, line, sign, t, direction)
-        walk.record(t, active.indices, piece.w, born)
-        step, index, new_sign = _next_event(active, sign, piece, parallel)
+    while True:
+        # Everything is computed afresh at t, so that rounding does not add up along the path.
+        idx, s = active.indices, sign[active.indices]
+        (b, bound), (b_slope, bound_slope) = data + t * slope, direction * slope
+        both = active.solve(np.column_stack([b[idx] - s * bound[idx], b_slope[idx] - s * bound_slope[idx]]))
+        products, (w, w_slope) = active.columns @ both, both.T
+        c, c_slope = b - products[:, 0], b_slope - products[:, 1]
+        walk.record(t, idx, w, born)
+        if walk.n_steps == max_steps:
+            return walk
+        outside, tolerance = ~parallel, RATE_TOLERANCE * (np.abs(bound_slope) + np.abs(c_slope))
+        outside[idx] = False
+        events = [  # an index enters with sign 1 or −1, or a slot of the active set leaves (0)
+            (_steps(bound - c, bound_slope - c_slope, outside, tolerance), 1.0),
+            (_steps(bound + c, bound_slope + c_slope, outside, tolerance), -1.0),
+            (_steps(s * w, s * w_slope, s != 0, np.zeros(len(s))), 0.0),
+        ]
+        nearest = [(float(steps.min()), int(np.argmin(steps)), sigma) for steps, sigma in events if len(steps)]
+        step, index, new_sign = min(nearest)
         if direction > 0 and t - t_end <= step:
-            return _finish(walk, active, line, sign, t_end, born)
+            return _finish(walk, active, data + t_end * slope, sign, t_end, born)
         if not np.isfinite(step):
             walk.status = "ray"
             return walk
         t, walk.n_steps = t - direction * step, walk.n_steps + 1
         if new_sign:
             born[index] = t
-        if _pivot(active, sign, parallel, index, new_sign) < 0:
+            pivot = active.add(index)
+            if pivot:
+                sign[index] = new_sign
+            parallel[index] = not pivot  # it depends on the active ones and stays out
+        else:
+            pivot = active.drop(index)
+            parallel[:] = False  # without this column, those that depended on it may enter again
+        if pivot < 0:
             direction, walk.n_turns = -direction, walk.n_turns + 1
-    walk.record(t, active.indices, _linear_piece(active, line, sign, t, direction).w, born)
-    return walk
-
-
-def _linear_piece(active: ActiveSet, line: Line, sign: Array, t: float, direction: float) -> _Piece:
-    """The piece at t, computed afresh so that rounding does not add up along the path."""
-    idx, (b, bound) = active.indices, line.at(t)
-    b_slope, bound_slope, s = direction * line.b_slope, direction * line.f_slope, sign[active.indices]
-    rhs = np.column_stack([b[idx] - s * bound[idx], b_slope[idx] - s * bound_slope[idx]])
-    w = active.solve(rhs)
-    products = active.columns @ w
-    return _Piece(w[:, 0], b - products[:, 0], bound, w[:, 1], b_slope - products[:, 1], bound_slope)
-
-
-def _next_event(active: ActiveSet, sign: Array, piece: _Piece, parallel: Array) -> tuple[float, int, float]:
-    """The distance in t to the next event: index i enters with sign ±1, or slot i of the active set leaves (0)."""
-    outside, s = ~parallel, sign[active.indices]
-    outside[active.indices] = False
-    tolerance = RATE_TOLERANCE * (np.abs(piece.bound_slope) + np.abs(piece.c_slope))
-    events = [
-        (_steps(piece.bound - sigma * piece.c, piece.bound_slope - sigma * piece.c_slope, outside, tolerance), sigma)
-        for sigma in (1.0, -1.0)
-    ]
-    events.append((_steps(s * piece.w, s * piece.w_slope, s != 0, np.zeros(len(s))), 0.0))
-    return min((float(steps[i]), i, sigma) for steps, sigma in events if len(steps) for i in [int(np.argmin(steps))])
 
 
 def _steps(gap: Array, slope: Array, eligible: Array, tolerance: Array) -> Array:
     """The distance in t until each gap is 0; infinite for gaps that do not close."""
     closing = eligible & (slope > tolerance)
-    steps = np.full(len(gap), np.inf)
-    steps[closing] = np.maximum(gap[closing], 0.0) / slope[closing]
-    return steps
+    return np.divide(np.maximum(gap, 0.0), slope, where=closing, out=np.full(len(gap), np.inf))
 
 
-def _pivot(active: ActiveSet, sign: Array, parallel: Array, index: int, new_sign: float) -> float:
-    """Let an index enter or leave; returns its pivot, or 0 where it depends on the active ones and stays out."""
-    if new_sign == 0.0:
-        parallel[:] = False  # without this column, those that depended on it may enter again
-        return active.drop(index)
-    pivot = active.add(index)
-    if pivot:
-        sign[index] = new_sign
-    else:
-        parallel[index] = True
-    return pivot
-
-
-def _finish(walk: Walk, active: ActiveSet, line: Line, sign: Array, t: float, born: Array) -> Walk:
+def _finish(walk: Walk, active: ActiveSet, end: Array, sign: Array, t: float, born: Array) -> Walk:
     """The last knot, solved afresh in the order of the features: the same bits whichever way the path came."""
-    order = np.argsort(active.indices)
-    idx, columns, (b, bound) = np.array(active.indices, dtype=np.intp)[order], active.columns[:, order], line.at(t)
+    order, (b, bound) = np.argsort(active.indices), end
+    idx, columns = np.array(active.indices, dtype=np.intp)[order], active.columns[:, order]
     w = np.linalg.solve(columns[idx], b[idx] - sign[idx] * bound[idx]) if len(idx) else np.zeros(0)
     walk.record(t, idx.tolist(), w, born)
     excess = float(np.max(np.abs(b - columns @ w) - bound, initial=0.0))
@@ -283,12 +238,13 @@ class Lars(RowSolver):
 
 def lars_path(column: Column, b: Array, rho: float, factor: Array, max_steps: int, share: float | None = None) -> Walk:
     """From ρ_max = max_i |b_i|/factor_i, where only features without penalty (factor 0) are active, down to ρ."""
-    active, zero = ActiveSet(column, len(b), np.flatnonzero(factor == 0).tolist()), np.zeros(len(b))
+    active, zero = ActiveSet(column, len(b), np.flatnonzero(factor == 0)), np.zeros(len(b))
     c = b - active.columns @ active.solve(b[active.indices])
     penalised = factor > 0
     rho_max = float(np.max(np.abs(c[penalised]) / factor[penalised], initial=0.0))
     rho = rho if share is None else share * rho_max
-    return follow(active, zero.copy(), Line(b, zero, zero, factor), max(rho, rho_max), rho, max_steps)
+    data, slope = np.stack([b, zero]), np.stack([zero, factor])
+    return follow(active, zero.copy(), data, slope, max(rho, rho_max), rho, max_steps)
 
 
 def columns_of(system: Linear, ridge: Array, through: Callable[[Array], Array] = np.asarray) -> Column:
@@ -329,7 +285,8 @@ class Lcp(RowSolver):
     It is solved by a parametric (Lemke-type) path: the system (A, b') that `coef_init` solves exactly is moved along a
     line to the system (A, b), and the solution follows by pivots. So a start whose signs are right costs no pivot at
     all, and a start from the previous policy about as many as there are changes in the active set. From θ = 0 the path
-    is LARS-TD's. If the path from the warm start fails (A is no P-matrix), the one from zero is tried.
+    is LARS-TD's if A is a P-matrix; if not, it often goes on to a solution where that one ends on a ray. If the path
+    from the warm start fails, the one from zero is tried.
 
     See also `Lars`: the same fixed point, with its whole path.
 
@@ -365,8 +322,7 @@ class Lcp(RowSolver):
 def lcp_path(column: Column, b: Array, bound: Array, max_steps: int, start: Array | None = None) -> Walk:
     """From the system that `start` (default: only features without bound are non-zero) solves, at t = 1, to t = 0."""
     begin = np.zeros(len(b)) if start is None else np.array(start, dtype=np.float64)
-    active = ActiveSet(column, len(b), np.flatnonzero((bound == 0) | (begin != 0)).tolist())
-    sign = np.zeros(len(b))
+    active, sign = ActiveSet(column, len(b), np.flatnonzero((bound == 0) | (begin != 0))), np.zeros(len(b))
     sign[active.indices] = np.sign(begin[active.indices])
     sign[bound == 0] = 0.0
     values = begin[active.indices] if start is not None else active.solve(b[active.indices])
@@ -377,7 +333,8 @@ def lcp_path(column: Column, b: Array, bound: Array, max_steps: int, start: Arra
     else:  # c must be at its bound where θ is not zero; elsewhere violated entries start from 0, the worst enters first
         inside = np.where(np.abs(c) <= bound, c, 0.0)
         inside[active.indices] = sign[active.indices] * bound[active.indices]
-    return follow(active, sign, Line(b, inside + product - b, bound, np.zeros(len(b))), 1.0, 0.0, max_steps)
+    data, slope = np.stack([b, bound]), np.stack([inside + product - b, np.zeros(len(b))])
+    return follow(active, sign, data, slope, 1.0, 0.0, max_steps)
 
 
 @dataclass(frozen=True)
@@ -416,7 +373,7 @@ class LstdL1(RowSolver):
 
     def solve(self, given: Posed) -> Solution:
         system = given.system
-        root = inverse_root(system) if self.projected else None
+        root = _metric(system) if self.projected else None
 
         def pulled_back(v: Array) -> Array:
             """AᵀC⁻¹v, or Aᵀv."""
@@ -427,16 +384,15 @@ class LstdL1(RowSolver):
         return path_solution(walk, given)
 
 
-def inverse_root(system: Linear) -> Array:
+def _metric(system: Linear) -> Array:
     """W with WᵀW = C⁺, from the eigenvalues of C, or from the singular values of Φ where that has fewer rows."""
-    if isinstance(system, MeanOperator) and len(system.batch) < system.size:
-        _, sigma, V = np.linalg.svd(dense(system.batch.phi) / np.sqrt(len(system.batch)), full_matrices=False)
-        values, vectors = sigma[::-1] ** 2, V[::-1].T
-    else:
+    eps = np.finfo(np.float64).eps
+    if not isinstance(system, MeanOperator) or len(system.batch) >= system.size:
         C: Any = second_moments(system.batch) if isinstance(system, MeanOperator) else system.C
-        values, vectors = np.linalg.eigh(C)
-    kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
-    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T)
+        return inverse_root(C, len(C) * eps)
+    _, sigma, V = np.linalg.svd(dense(system.batch.phi) / np.sqrt(len(system.batch)), full_matrices=False)
+    kept = sigma**2 > len(sigma) * eps * sigma[0] ** 2
+    return np.asarray(V[kept] / sigma[kept, None])
 
 
 @dataclass(frozen=True)
@@ -467,29 +423,24 @@ class Omp(RowSolver):
     max_features: int | None = None
 
     def solve(self, given: Posed) -> Solution:
-        column, limit = columns_of(given.system, given.ridge), self.max_features
-        walk = omp_path(column, given.system.b, given.rho, given.factor, np.inf if limit is None else limit)
+        """Knots are at max|c|/factor after each entry, and I is in the order of entry, unpenalised features first."""
+        b, factor, limit = given.system.b, given.factor, np.inf if self.max_features is None else self.max_features
+        active = ActiveSet(columns_of(given.system, given.ridge), len(b), np.flatnonzero(factor == 0))
+        walk, eligible, free = Walk(status=""), factor > 0, len(active)
+        while not walk.status:
+            theta = active.solve(b[active.indices])
+            c = np.abs(b - active.columns @ theta) / np.where(factor > 0, factor, np.inf)
+            walk.t.append(float(np.max(c, initial=0.0)))
+            walk.indices.append(np.array(active.indices, dtype=np.intp))
+            walk.values.append(theta)
+            if walk.t[-1] <= given.rho:
+                walk.status = "converged"
+            elif len(active) - free >= limit:
+                walk.status = "feature_limit"
+            elif not _enter(active, c, eligible, given.rho):
+                walk.status = "singular"
+        walk.n_steps = len(walk.t) - 1
         return path_solution(walk, given, order=walk.indices[-1])
-
-
-def omp_path(column: Column, b: Array, rho: float, factor: Array, limit: float) -> Walk:
-    """Knots at max|c|/factor after each entry, with I in the order of entry (features without penalty first)."""
-    active, walk = ActiveSet(column, len(b), np.flatnonzero(factor == 0).tolist()), Walk(status="")
-    eligible, free = factor > 0, len(active)
-    while not walk.status:
-        theta = active.solve(b[active.indices])
-        c = np.abs(b - active.columns @ theta) / np.where(factor > 0, factor, np.inf)
-        walk.t.append(float(np.max(c, initial=0.0)))
-        walk.indices.append(np.array(active.indices, dtype=np.intp))
-        walk.values.append(theta)
-        if walk.t[-1] <= rho:
-            walk.status = "converged"
-        elif len(active) - free >= limit:
-            walk.status = "feature_limit"
-        elif not _enter(active, c, eligible, rho):
-            walk.status = "singular"
-    walk.n_steps = len(walk.t) - 1
-    return walk
 
 
 def _enter(active: ActiveSet, c: Array, eligible: Array, rho: float) -> bool:

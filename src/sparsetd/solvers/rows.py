@@ -23,18 +23,14 @@ BLOCK = 1024  # rows that enter the sums together; see above why their places ar
 Fold = Literal["never", "dense", "always"]  # which rows become A once there are more of them than features
 
 
-def _nothing() -> Array:
-    return np.zeros(())
-
-
 @dataclass(frozen=True, eq=False)
 class Sums:
     """Σ A_t, Σ b_t and, `with_C`, Σ φφᵀ over the first n rows, and what the trace of the next row needs to know."""
 
     with_C: bool = False
-    A: Array = field(default_factory=_nothing)
-    b: Array = field(default_factory=_nothing)
-    C: Array = field(default_factory=_nothing)
+    A: Array = field(default_factory=lambda: np.zeros(()))
+    b: Array = field(default_factory=lambda: np.zeros(()))
+    C: Array = field(default_factory=lambda: np.zeros(()))
     n: int = 0
     carry: TraceCarry = field(default_factory=TraceCarry)
     e: Array | None = None

@@ -4,8 +4,7 @@ problem   F = c‖·‖_m, the penalty as numbers, and the gap P(x) − D(y) of 
 newton    few features by Newton steps to full accuracy, proved on all
 support   the closed form on a support, and the search for it
 pdhg      first-order steps, nothing factorised
-family    all of it, for one weight of the penalty or for many
-solver    the same in the solvers' protocol
+solver    all of it, for one weight of the penalty or for many, and in the solvers' protocol
 units     one scale for all columns, and the metric of C
 """
 
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING
 from sparsetd._tools.lazy_names import lazily
 
 if TYPE_CHECKING:
-    from sparsetd.solvers.saddle.family import *
     from sparsetd.solvers.saddle.problem import *
     from sparsetd.solvers.saddle.solver import *
     from sparsetd.solvers.saddle.units import *
@@ -24,9 +22,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__, __all__ = lazily(
     __name__,
     {
-        "family": "SUPPORT_TOLERANCE Family rho_grid solve",
         "problem": "RMSPBE FitNorm Point Problem Terms without_w",
-        "solver": "Saddle",
-        "units": "Units whitened",
+        "solver": "SUPPORT_TOLERANCE Family Saddle rho_grid solve",
+        "units": "Units inverse_root whitened",
     },
 )

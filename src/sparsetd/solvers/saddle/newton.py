@@ -30,12 +30,13 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, qr
 
 from sparsetd.solvers.mean import Linear, Matrix, gathered
-from sparsetd.solvers.saddle.problem import Point, Problem, Trail
+from sparsetd.solvers.saddle.problem import Point, Problem
 from sparsetd.solvers.saddle.support import sign_search
 from sparsetd.system import Array
 
 KEEP_BELOW = 4 * 10**7  # numbers (320 MB): larger blocks are streamed, not stored
 GROW = 4.0  # a round that reached its accuracy lets the next one go this much further
+MOST_ROUNDS, MOST_STEPS = 60, 50  # of the proximal-point method, and Newton steps of one of its rounds
 RIDGE = 1e-3  # ridge of a Newton step, times the relative gradient, so that it vanishes at the solution
 
 
@@ -102,45 +103,38 @@ def _solve_low_rank(diagonal: Array, R: Array, g: Array, small: float) -> Array:
     return y
 
 
-def proximal_newton(
-    problem: Problem, A: Array, x: Array, y: Array, tol: float, trail: Trail, max_rounds: int = 60
-) -> Point:
+def proximal_newton(problem: Problem, A: Array, x: Array, y: Array, tol: float) -> Point:
     """Solves a small formed problem from (x, y) until its relative duality gap is at most `tol`.
 
-    A round that reaches its accuracy lets the next one go four times further; one that does not is taken back.
+    A round that reaches its accuracy lets the next one go four times further; one that does not is taken back. Steps
+    are in units of ‖A_j‖², averaged over each group, so that they do not depend on the units of the features.
     """
+    square, label = np.einsum("ij,ij->j", A, A), problem.terms.label
+    if label is not None:
+        square = (np.bincount(label, square) / np.bincount(label))[label]
+    metric = 1.0 / np.maximum(square, 1e-16 * square.max(initial=1e-300))
     best = problem.point(x, y)
     z, unit = best.Ax - problem.A.b, float(np.linalg.norm(problem.A.b))
-    metric, tau, accuracy = 1.0 / _column_scale(problem, A), unit**2 / (problem.norm.value(problem.A.b) or 1.0), 1e-2
-    for _ in range(max_rounds):
-        if best.relative_gap <= tol or trail.late:
+    tau, accuracy = unit**2 / (problem.norm.value(problem.A.b) or 1.0), 1e-2
+    for _ in range(MOST_ROUNDS):
+        if best.relative_gap <= tol or problem.late:
             break
-        x, z, y, miss = _ascend(_Round(problem, A, x, z, tau * metric, tau), y, accuracy * unit, trail)
+        end = _ascend(_Round(problem, A, x, z, tau * metric, tau), y, accuracy * unit)
+        x, z, y = end.x, end.z, end.y
         point = problem.point(x, problem.norm.project(y))
         best = point if point.gap < best.gap else best
-        if miss <= accuracy * unit:
+        if np.linalg.norm(end.gradient) <= accuracy * unit:
             tau, accuracy = GROW * tau, max(0.2 * accuracy, 1e-14)
         else:
             tau /= GROW
     return best
 
 
-def _column_scale(problem: Problem, A: Array) -> Array:
-    """‖A_j‖², averaged over each group: steps in these units do not depend on the units of the features."""
-    square = np.einsum("ij,ij->j", A, A)
-    label = problem.terms.label
-    if label is not None:
-        square = (np.bincount(label, square) / np.bincount(label))[label]
-    return np.maximum(square, 1e-16 * square.max(initial=1e-300))
-
-
-def _ascend(
-    now: _Round, y: Array, accuracy: float, trail: Trail, max_steps: int = 50
-) -> tuple[Array, Array, Array, float]:
-    """Newton ascent on the dual of one round; returns its x, z, y and the norm of the gradient that is left."""
+def _ascend(now: _Round, y: Array, accuracy: float) -> _Dual:
+    """Newton ascent on the dual of one round, until the norm of its gradient is at most `accuracy`."""
     here = now.at(y)
-    for _ in range(max_steps):
-        if np.linalg.norm(here.gradient) <= accuracy or trail.late:
+    for _ in range(MOST_STEPS):
+        if np.linalg.norm(here.gradient) <= accuracy or now.problem.late:
             break
         direction = now.direction(here)
         slope, length = float(here.gradient @ direction), 1.0
@@ -153,7 +147,7 @@ def _ascend(
         else:  # no step ascends any more: what is left is rounding
             break
         here = trial
-    return here.x, here.z, here.y, float(np.linalg.norm(here.gradient))
+    return here
 
 
 @dataclass
@@ -194,35 +188,26 @@ def _triangle(block: Array) -> Array:
     return np.asarray(qr(block, mode="r", check_finite=False, overwrite_a=True)[0][: block.shape[1]])
 
 
-FIRST = 20  # features to begin with; the set at most doubles from round to round
+FIRST, MOST_SETS = 20, 50  # features to begin with (the set at most doubles from round to round), and rounds
 
 
-def solve_on_working_set(
-    problem: Problem,
-    tol: float,
-    start: Point,
-    columns: Columns | None = None,
-    max_working: int = 4000,
-    max_rounds: int = 50,
-    trail: Trail | None = None,
-) -> Point:
+def solve_on_working_set(problem: Problem, tol: float, start: Point, columns: Columns, max_working: int) -> Point:
     """Improves `start` until its relative gap is at most `tol`, or the working set exceeds `max_working`."""
-    columns = Columns(problem.A) if columns is None else columns
-    trail = Trail() if trail is None else trail
-    best, accuracy, finest = start, 1e-2, 0.3 * tol
+    best, accuracy, finest, label = start, 1e-2, 0.3 * tol, problem.terms.label
     wanted = np.flatnonzero((start.x != 0) | (problem.terms.l1 == 0))
     wanted = np.union1d(wanted, _violators(problem, start.z, np.inf, max(FIRST, len(wanted))))
-    for _ in range(max_rounds):
-        trail.note(best, len(columns.index))
-        wanted = _whole_groups(problem, wanted)
-        done = best.relative_gap <= tol or finest < 1e-15 or trail.late
+    for _ in range(MOST_SETS):
+        problem.note(best, len(columns.index))
+        if label is not None:  # groups enter as a whole
+            wanted = np.flatnonzero(np.isin(label, label[wanted]))
+        done = best.relative_gap <= tol or finest < 1e-15 or problem.late
         # Only the Euclidean norm lets A_W be compressed; the others need it in memory.
         too_large = problem.norm.m != 2.0 and problem.A.size * len(wanted) > KEEP_BELOW
         if done or too_large or len(wanted) > max_working:
             break
         problem.n_columns += columns.extend(wanted)
         accuracy = max(finest, min(accuracy, 0.1 * best.relative_gap))
-        point, z_raw, accuracy = _restricted(problem, columns, best, accuracy, finest, trail)
+        point, z_raw, accuracy = _restricted(problem, columns, best, accuracy, finest)
         best = best.merged(point)
         wanted = np.setdiff1d(_violators(problem, z_raw, 1.0 + accuracy, max(FIRST, len(columns.index))), columns.index)
         if not len(wanted):  # the features are the right ones, but the solution on them is not accurate enough
@@ -239,42 +224,33 @@ def _violators(problem: Problem, z: Array, beyond: float, at_most: int) -> Array
     return order if np.isinf(beyond) else order[ratio[order] > beyond]
 
 
-def _whole_groups(problem: Problem, index: Array) -> Array:
-    label = problem.terms.label
-    return index if label is None else np.flatnonzero(np.isin(label, label[index]))
-
-
 def _restricted(
-    problem: Problem, columns: Columns, warm: Point, accuracy: float, finest: float, trail: Trail
+    problem: Problem, columns: Columns, warm: Point, accuracy: float, finest: float
 ) -> tuple[Point, Array, float]:
     """Solves with the columns at hand, to `accuracy` or, where that is as cheap, to `finest`.
 
     Returns the point certified on all of A, Aᵀy before it was made feasible, and the accuracy that was asked for.
     """
-    euclidean, index = problem.norm.m == 2.0, columns.index
+    euclidean, index, b = problem.norm.m == 2.0, columns.index, problem.A.b
     # Norms that are not invariant under rotation need A_W itself; there the block is always kept.
-    R = columns.triangular() if euclidean or columns.values is None else np.column_stack([columns.values, problem.A.b])
-    small = Problem(Matrix(R[:, :-1], R[:, -1]), problem.norm, problem.terms[index])
+    R = columns.triangular() if euclidean or columns.values is None else np.column_stack([columns.values, b])
+    small = Problem(Matrix(R[:, :-1], R[:, -1]), problem.norm, problem.terms[index], problem.until)
     answer = sign_search(small, R[:, :-1], warm.x[index])
     if answer is not None and answer.relative_gap <= finest:
         accuracy = finest
     else:
         x = warm.x[index] if answer is None else answer.x
-        answer = proximal_newton(small, R[:, :-1], x, small.residual_dual(R[:, :-1] @ x), accuracy, trail)
-    x = np.zeros(problem.A.size)
+        answer = proximal_newton(small, R[:, :-1], x, small.residual_dual(R[:, :-1] @ x), accuracy)
+    x, along = np.zeros((2, problem.A.size))
     x[index] = answer.x
-    Ax = problem.apply(x) if columns.values is None else columns.values @ answer.x
-    y = _expanded(problem, columns, R, answer, Ax) if euclidean else answer.y
+    Ax, y = problem.apply(x) if columns.values is None else columns.values @ answer.x, answer.y
+    # The dual point in the space of all rows is the residual's direction. A residual of zero has no direction, and a
+    # tiny one has hardly a digit of it: where the fit is exact, the dual point is Q y.
+    if euclidean and np.linalg.norm(Ax - b) > 1e-6 * np.linalg.norm(b):
+        y = problem.residual_dual(Ax)
+    elif euclidean:
+        weights = np.linalg.lstsq(R, answer.y, rcond=None)[0]
+        along[index] = weights[:-1]
+        y = problem.apply(along) + weights[-1] * b
     z = problem.adjoint(y)
     return problem.point(x, y, Ax, z), z, accuracy
-
-
-def _expanded(problem: Problem, columns: Columns, R: Array, answer: Point, Ax: Array) -> Array:
-    """The dual point in the space of all rows: the residual's direction, or Q y where the fit is exact."""
-    # A residual of zero has no direction, and a tiny one has hardly a digit of it.
-    if np.linalg.norm(Ax - problem.A.b) > 1e-6 * np.linalg.norm(problem.A.b):
-        return problem.residual_dual(Ax)
-    weights = np.linalg.lstsq(R, answer.y, rcond=None)[0]
-    x = np.zeros(problem.A.size)
-    x[columns.index] = weights[:-1]
-    return problem.apply(x) + weights[-1] * problem.A.b

@@ -17,28 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparsetd.solvers.saddle.problem import Point, Problem, Trail
+from sparsetd.solvers.saddle.problem import Point, Problem
 from sparsetd.solvers.saddle.support import polished
 from sparsetd.system import Array
 
 # Restart when the gap fell to 20 %, when it fell to 80 % and rises again, or after 36 % of all iterations.
 SUFFICIENT, NECESSARY, LONG = 0.2, 0.8, 0.36
 LOOK_EVERY = 3  # iterations between two looks at the gap
-
-
-@dataclass
-class _Iterate:
-    """x and y with their products."""
-
-    x: Array
-    y: Array
-    Ax: Array
-    z: Array
-
-    def combined(self, other: _Iterate, share: float) -> _Iterate:
-        """(1 − share) self + share other."""
-        pairs = ((self.x, other.x), (self.y, other.y), (self.Ax, other.Ax), (self.z, other.z))
-        return _Iterate(*(a + share * (b - a) for a, b in pairs))
 
 
 @dataclass
@@ -49,54 +34,50 @@ class _Steps:
     weight: float
     tried: int = 0
 
-    def advance(self, problem: Problem, now: _Iterate) -> _Iterate:
-        """One iteration, repeated with a smaller step until the step was safe."""
+    def advance(self, problem: Problem, now: Array) -> Array:
+        """One iteration from the rows (x, y, Ax, Aᵀy), repeated with a smaller step until the step was safe."""
         while True:
             self.tried += 1
             tau, sigma = self.size / self.weight, self.size * self.weight
-            x = problem.terms.prox(now.x - tau * now.z, tau)
+            x = problem.terms.prox(now[0] - tau * now[3], tau)
             Ax = problem.apply(x)
-            y = problem.norm.project(now.y + sigma * (2 * Ax - now.Ax - problem.A.b))
-            dx, dy, curvature = x - now.x, y - now.y, abs(float((y - now.y) @ (Ax - now.Ax)))
+            y = problem.norm.project(now[1] + sigma * (2 * Ax - now[2] - problem.A.b))
+            dx, dy = x - now[0], y - now[1]
+            curvature = abs(float(dy @ (Ax - now[2])))
             length = self.weight * float(dx @ dx) + float(dy @ dy) / self.weight
             limit = length / (2 * curvature) if curvature > 0 else np.inf
             safe = self.size <= limit
             # PDLP's rule: shrink below what was safe, or grow a little; both changes fade as tries add up.
             self.size = min((1 - (self.tried + 1) ** -0.3) * limit, (1 + (self.tried + 1) ** -0.6) * self.size)
             if safe:
-                return _Iterate(x, y, Ax, problem.adjoint(y))
-
-    def rebalance(self, moved_x: float, moved_y: float) -> None:
-        """ω ← √(ω ‖Δy‖/‖Δx‖): equal progress in both."""
-        if moved_x > 1e-12 and moved_y > 1e-12:
-            self.weight = float(np.sqrt(self.weight * moved_y / moved_x))
+                return np.stack([x, y, Ax, problem.adjoint(y)])
 
 
-def pdhg(problem: Problem, tol: float, start: Point, max_iter: int = 10_000, trail: Trail | None = None) -> Point:
+def pdhg(problem: Problem, tol: float, start: Point, max_iter: int = 10_000) -> Point:
     """Improves `start` until its relative gap is at most `tol`, in at most `max_iter` iterations."""
-    trail = Trail() if trail is None else trail
-    now = _Iterate(start.x, start.y, start.Ax, start.z)
+    origin = mean = now = np.stack([start.x, start.y, start.Ax, start.z])
     steps, best = _first_steps(problem, start), start
-    origin, mean, last, tried = now, now, np.empty(0), np.empty(0)
     total, count, gap_origin, gap_last = 0.0, 0, start.gap, np.inf
+    last = tried = np.empty(0)
     for k in range(1, max_iter + 1):
-        if best.relative_gap <= tol or trail.late:
+        if best.relative_gap <= tol or problem.late:
             break
         step = steps.size
         now = steps.advance(problem, now)
         total, count = total + step, count + 1
-        mean = now if count == 1 else mean.combined(now, step / total)
+        mean = now if count == 1 else mean + step / total * (now - mean)
         if k % LOOK_EVERY and count < LONG * k:
             continue
-        here, there = (problem.point(i.x, i.y, i.Ax, i.z) for i in (now, mean))
+        here, there = problem.point(*now), problem.point(*mean)
         candidate, point = (now, here) if here.gap < there.gap else (mean, there)
         best = best.merged(here).merged(there)
-        trail.note(best, problem.A.size)
+        problem.note(best, problem.A.size)
         enough = point.gap <= SUFFICIENT * gap_origin or (point.gap <= NECESSARY * gap_origin and point.gap > gap_last)
         gap_last = point.gap
         if enough or count >= LONG * k:
-            moved = (np.linalg.norm(candidate.x - origin.x), np.linalg.norm(candidate.y - origin.y))
-            steps.rebalance(*(float(length) for length in moved))
+            moved_x, moved_y, *_ = np.linalg.norm(candidate - origin, axis=1)
+            if min(moved_x, moved_y) > 1e-12:  # equal progress in both
+                steps.weight = float(np.sqrt(steps.weight * moved_y / moved_x))
             signs = np.sign(here.x)
             if np.array_equal(signs, last) and not np.array_equal(signs, tried):
                 # A restart left the signs as they were: probably the support is the right one, so try its closed form.

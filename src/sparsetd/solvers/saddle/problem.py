@@ -98,9 +98,7 @@ def without_w(order: object, eta: float) -> float:
 
     The projected Bellman error is measured as it is: c = 1.
     """
-    if order == RMSPBE:
-        return 1.0
-    return {1.0: 1.0 + eta, 2.0: float(np.hypot(1.0, eta)), np.inf: max(1.0, eta)}[FitNorm.of(order).m]
+    return 1.0 if order == RMSPBE else FitNorm.of(order).value(np.array([1.0, eta]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +126,6 @@ class Terms:
         l1 = penalty.group_weights(n_blocks, factor)[:, groups].ravel()
         label = (np.arange(n_blocks)[:, None] * (groups.max() + 1) + groups).ravel()
         return cls(l1, np.zeros_like(l1), label)
-
-    def __len__(self) -> int:
-        return len(self.l1)
 
     def __getitem__(self, index: Array) -> Terms:
         label = None if self.label is None else np.unique(self.label[index], return_inverse=True)[1]
@@ -165,12 +160,6 @@ class Terms:
         """h*(z) for a z that satisfies the constraints of the coordinates with l2 = 0."""
         bent = self.l2 > 0
         return float(np.sum(np.maximum(np.abs(z[bent]) - self.l1[bent], 0.0) ** 2 / (2 * self.l2[bent])))
-
-    def feasible_scale(self, z: Array) -> float:
-        """The largest α ≤ 1 for which αz satisfies every constraint |αz_i| ≤ l1_i of the coordinates with l2 = 0."""
-        hard = (self.l2 == 0) & (self.l1 > 0)
-        ratio = self.magnitude(z)[hard] / self.l1[hard]
-        return 1.0 / max(1.0, float(ratio.max(initial=0.0)))
 
     def root_columns(self, A: Array, v: Array, step: Array) -> Array:
         """Columns R with R Rᵀ = A diag(step) J Aᵀ, where J is a generalised Jacobian of the prox at v."""
@@ -218,23 +207,25 @@ class Point:
 
 @dataclass
 class Problem:
-    """min_x F(Ax − b) + h(x)."""
+    """min_x F(Ax − b) + h(x), with the work that was done on it: products, and the gap after every round of a solver.
+
+    `history` has the relative gap and the number of coordinates at work. `until` is when a solver must stop.
+    """
 
     A: Linear
     norm: FitNorm
     terms: Terms
+    until: float = np.inf
     n_applied: int = 0
     n_adjoint: int = 0
     n_columns: int = 0
+    history: dict[str, list[float]] = field(default_factory=lambda: {"relative_gap": [], "n_working": []})
     _free: tuple[Array, Array] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if len(self.terms.free):
             Q = orth(gathered(self.A, self.terms.free), rcond=DEPENDENT)
             self._free = Q, np.column_stack([self.A.adjoint(q) for q in Q.T]) if Q.size else Q
-
-    def primal(self, x: Array, Ax: Array) -> float:
-        return self.norm.value(Ax - self.A.b) + self.terms.value(x)
 
     def dual(self, y: Array, z: Array) -> float:
         """D(y) of a feasible y with z = Aᵀy."""
@@ -248,9 +239,12 @@ class Problem:
             Q, AtQ = self._free
             along = Q.T @ y
             y, z = y - Q @ along, z - AtQ @ along
-        scale = min(1.0 / max(1.0, self.norm.dual_norm(y)), self.terms.feasible_scale(z))
+        hard = (self.terms.l2 == 0) & (self.terms.l1 > 0)  # these bound |z_i| by l1_i, which scaling achieves
+        excess = self.terms.magnitude(z)[hard] / self.terms.l1[hard]
+        scale = 1.0 / max(1.0, self.norm.dual_norm(y), float(excess.max(initial=0.0)))
         y, z = scale * y, scale * z
-        return Point(x, y, Ax, z, self.primal(x, Ax), self.dual(y, z), self.norm.value(self.A.b))
+        primal = self.norm.value(Ax - self.A.b) + self.terms.value(x)
+        return Point(x, y, Ax, z, primal, self.dual(y, z), self.norm.value(self.A.b))
 
     def apply(self, x: Array) -> Array:
         self.n_applied += 1
@@ -281,22 +275,11 @@ class Problem:
         peak = np.abs(r) >= np.abs(r).max(initial=0.0)
         return np.asarray(self.norm.scale * np.sign(r) * peak / max(peak.sum(), 1))
 
-
-@dataclass
-class Trail:
-    """The history of a solution: the relative gap and the number of coordinates at work, round by round.
-
-    `until` is the time at which the solver must stop.
-    """
-
-    gap: list[float] = field(default_factory=list)
-    n_working: list[float] = field(default_factory=list)
-    until: float = float("inf")
-
     @property
     def late(self) -> bool:
         return monotonic() > self.until
 
     def note(self, point: Point, n_working: int) -> None:
-        self.gap.append(point.relative_gap)
-        self.n_working.append(float(n_working))
+        """Add a round to the history."""
+        self.history["relative_gap"].append(point.relative_gap)
+        self.history["n_working"].append(float(n_working))

@@ -1,20 +1,153 @@
-"""The exact batch solver in the solvers' protocol: updates store rows, the result is solved and certified."""
+"""min_x F(Ax − b) + h(x), with proof: one problem, one problem for many values of ρ_θ, and a solver of estimators.
+
+A path goes from ρ_max, where θ = 0, downwards, each solution the start of the next. As a solver of the protocol,
+updates store rows, and the result is solved and certified.
+"""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cache
+from time import monotonic
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import ThreadpoolController
 
 from sparsetd.solvers.mean import Linear, Matrix, mean_operator, refit, second_moments
 from sparsetd.solvers.rows import Fold, RowSolver, RowState
-from sparsetd.solvers.saddle.family import Family, Outcome, point_at, solve
-from sparsetd.solvers.saddle.problem import RMSPBE, FitNorm, Problem
+from sparsetd.solvers.saddle.newton import Columns, solve_on_working_set
+from sparsetd.solvers.saddle.pdhg import pdhg
+from sparsetd.solvers.saddle.problem import RMSPBE, FitNorm, Point, Problem, Terms
+from sparsetd.solvers.saddle.support import polished
 from sparsetd.solvers.saddle.units import Units, whitened
 from sparsetd.system import Array, Batch, Solution, Table
+
+METHODS = ("auto", "working_set", "pdhg")
+
+
+class Outcome(NamedTuple):
+    """The certified pair, and whether it met the tolerance."""
+
+    point: Point
+    status: str
+
+
+def point_at(problem: Problem, x: Array | None = None) -> Point:
+    """x (or 0) with the dual point that its residual proposes."""
+    Ax = np.zeros(problem.A.size) if x is None else problem.apply(x)
+    return problem.point(np.zeros(problem.A.size) if x is None else x, problem.residual_dual(Ax), Ax)
+
+
+def solve(
+    problem: Problem,
+    *,
+    tol: float = 1e-8,
+    start: Point | None = None,
+    method: str = "auto",
+    max_iter: int = 10_000,
+    max_working: int = 4000,
+    columns: Columns | None = None,
+    polish: bool = True,
+    time_limit: float | None = None,
+) -> Outcome:
+    """Minimises to a relative duality gap of `tol`, from x = 0 or from `start`.
+
+    "working_set" solves ever larger selections of features by Newton steps, "pdhg" takes first-order steps on all of
+    them, and "auto" begins with the first and turns to the second once more than `max_working` features are wanted.
+    `columns` keeps what has been computed of A for the next call on the same data. After `time_limit` seconds the best
+    point so far is returned, with its gap.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {method!r}")
+    problem.until = np.inf if time_limit is None else monotonic() + time_limit
+    problem.history = {"relative_gap": [], "n_working": []}
+    point = point_at(problem) if start is None else start
+    # The factorisations are small: on a busy machine they lose far more to waiting threads than they gain.
+    with _threads().limit(limits=1, user_api="blas"):
+        if method != "pdhg":
+            limit = max_working if method == "auto" else problem.A.size
+            point = solve_on_working_set(problem, tol, point, columns or Columns(problem.A), limit)
+        if method != "working_set" and point.relative_gap > tol:
+            point = pdhg(problem, tol, point, max_iter)
+        if polish and point.relative_gap > 0.0:
+            point = polished(problem, point)
+            problem.note(point, int(np.count_nonzero(point.x)))
+    return Outcome(point, "converged" if point.relative_gap <= tol else "not_converged")
+
+
+_threads = cache(ThreadpoolController)  # it looks through all loaded libraries
+BEYOND = 1e9  # times a weight of 1: no feature enters
+SUPPORT_TOLERANCE = 1e-4  # relative duality gap where a support is wanted, not digits
+
+
+@dataclass
+class Family:
+    """min_x F(Ax − b) + h(x) for every weight ρ_θ of one penalty on one system."""
+
+    A: Linear
+    norm: FitNorm
+    penalty: Any
+    n_blocks: int
+    factor: Array | None = None
+
+    def __post_init__(self) -> None:
+        self.columns = Columns(self.A)  # those that were needed are kept for the next problem
+
+    @property
+    def free(self) -> Array:
+        """The features that no penalty touches."""
+        n_features = self.A.size // self.n_blocks
+        return np.zeros(n_features, dtype=bool) if self.factor is None else self.factor == 0
+
+    def problem(self, rho: float | None = None) -> Problem:
+        """The problem with this ρ_θ, or with the penalty's own."""
+        penalty = self.penalty if rho is None else replace(self.penalty, rho_theta=rho)
+        terms = Terms.of(penalty, self.n_blocks, self.A.size // self.n_blocks, self.factor)
+        return Problem(self.A, self.norm, terms)
+
+    def rho_max(self) -> float:
+        """The smallest ρ_θ at which every penalised θ_i is 0: max_i |(Aᵀy)_i| / factor_i with y = c b/‖b‖₂ (m = 2).
+
+        With unpenalised features, or a w that is not 0, y is the dual point of the solution in those alone.
+        """
+        one = self.problem(1.0)
+        theta = np.arange(self.A.size) >= self.A.size - self.A.size // self.n_blocks
+        penalised = theta & (one.terms.l1 > 0)
+        if not penalised.any():
+            raise ValueError("rho_max exists only for a penalty with an L1 or group part: use l1_ratio > 0")
+        start = point_at(one)
+        size = float(np.max(one.terms.magnitude(start.z)[penalised] / one.terms.l1[penalised], initial=1.0))
+        z = solve(self.problem(BEYOND * size), tol=1e-9).point.z
+        return float(np.max(one.terms.magnitude(z)[penalised] / one.terms.l1[penalised]))
+
+    def solutions(self, rhos: Array, tol: float, polish: bool = True) -> Iterator[Point]:
+        """The solution at each ρ_θ in turn, lazily: stop asking and the rest is not computed."""
+        last: Point | None = None
+        for rho in rhos:
+            problem = self.problem(float(rho))
+            # The products come along, so that a warm start costs no pass over the data.
+            start = None if last is None else problem.point(last.x, last.y, last.Ax, last.z)
+            last = solve(problem, tol=tol, start=start, columns=self.columns, polish=polish).point
+            yield last
+
+    def last_support(self, limit: int, n_rhos: int = 60, eps: float = 1e-3) -> Array:
+        """The θ_i that are not zero or not penalised, at the last ρ_θ of a path with at most `limit` penalised ones."""
+        top, last = self.rho_max(), self.free
+        for point in self.solutions(rho_grid(top, n_rhos, eps), SUPPORT_TOLERANCE, polish=False) if top > 0 else ():
+            support = (point.x[-len(last) :] != 0) | self.free
+            if np.count_nonzero(support & ~self.free) > limit:
+                break
+            last = support
+        return last
+
+
+def rho_grid(rho_max: float, n_rhos: int, eps: float) -> Array:
+    """Log-spaced from ρ_max to eps·ρ_max."""
+    return np.geomspace(rho_max, eps * rho_max, n_rhos) if rho_max > 0 else np.zeros(n_rhos)
 
 
 @dataclass(frozen=True)
@@ -65,22 +198,19 @@ class Saddle(RowSolver):
         family = self.family(batch, table, penalty, factor)
         return family.problem(penalty.rho_theta * family.rho_max() if self.relative else None)
 
-    @property
-    def projected(self) -> bool:
-        return self.fit_norm == RMSPBE
-
     def system(self, table: Table, batch: Batch, weight: Array | None = None) -> Linear:
         """The mean system of these rows; `weight` reweights them."""
-        if self.projected and table.n_blocks > 1:
+        projected = self.fit_norm == RMSPBE
+        if projected and table.n_blocks > 1:
             raise ValueError('fit_norm="rmspbe" measures θ alone, with C formed: leave out rho_w, or take fit_norm=2')
-        return mean_operator(table, batch, weight, form=True if self.projected else None)
+        return mean_operator(table, batch, weight, form=projected or None)
 
     def family(
         self, batch: Batch, table: Table, penalty: Any, factor: Array | None = None, system: Linear | None = None
     ) -> Family:
         """The problems on these rows, which have one scale already, for every ρ_θ; or on another `system` of them."""
         A = self.system(table, batch) if system is None else system
-        if self.projected and isinstance(A, Matrix):
+        if self.fit_norm == RMSPBE and isinstance(A, Matrix):
             A = Matrix(*whitened(A.A, A.b, second_moments(batch)))
         return Family(A, FitNorm.of(self.fit_norm, self.scale), penalty, table.n_blocks, factor)
 
@@ -96,7 +226,19 @@ class Saddle(RowSolver):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        solution = _solution(problem, outcome, table)
+        point, two = outcome.point, table.n_blocks == 2
+        x, y = (part.reshape(table.n_blocks, -1) for part in (point.x, point.y))
+        found = {"dual_gap": point.gap, "objective": point.primal, "n_applications": problem.n_applications}
+        solution = Solution(
+            coef=x[-1].copy(),
+            coef_last=x[-1].copy(),
+            n_iter=len(problem.history["relative_gap"]),
+            status=outcome.status,
+            aux=x[0] if two else None,
+            dual=y,
+            history=problem.history,
+            extras=found | ({"absorbed": absorbed(problem, point.x)} if two else {}),
+        )
         selected = np.flatnonzero(solution.coef)
         if self.refit and len(selected):
             solution.coef[selected] = refit(table, batch, selected)
@@ -104,28 +246,6 @@ class Saddle(RowSolver):
             values = getattr(solution, name)
             setattr(solution, name, None if values is None else units.back(values).astype(state.dtype))
         return solution
-
-
-def _solution(problem: Problem, outcome: Outcome, table: Table) -> Solution:
-    point = outcome.point
-    x, y = (part.reshape(table.n_blocks, -1) for part in (point.x, point.y))
-    extras: dict[str, Any] = {
-        "dual_gap": point.gap,
-        "objective": point.primal,
-        "n_applications": problem.n_applications,
-    }
-    if len(x) == 2:
-        extras["absorbed"] = absorbed(problem, point.x)
-    return Solution(
-        coef=x[-1].copy(),
-        coef_last=x[-1].copy(),
-        n_iter=len(outcome.trail.gap),
-        status=outcome.status,
-        aux=x[0] if len(x) == 2 else None,
-        dual=y,
-        history={"relative_gap": outcome.trail.gap, "n_working": outcome.trail.n_working},
-        extras=extras,
-    )
 
 
 def absorbed(problem: Problem, x: Array) -> float:

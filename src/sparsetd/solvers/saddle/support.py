@@ -33,13 +33,12 @@ def polished(problem: Problem, point: Point) -> Point:
     support = np.flatnonzero(point.x)
     if not has_closed_form(problem) or not 0 < len(support) <= min(4000, problem.A.size):
         return point
-    q = problem.terms.l1[support] * np.sign(point.x[support]) / problem.norm.scale
-    found = closed_form(problem.gather(support), problem.A.b, q)
+    found = _on_support(problem, problem.gather(support), support, np.sign(point.x))
     if found is None:
         return point
     x = np.zeros_like(point.x)
     x[support] = found[0]
-    exact = problem.point(x, problem.norm.scale * found[1])
+    exact = problem.point(x, found[1])
     return exact if exact.gap <= point.gap else point
 
 
@@ -83,7 +82,7 @@ def sign_search(problem: Problem, A: Array, x: Array) -> Point | None:
     inside = (x != 0) | (l1 == 0)
     for _ in range(len(l1) + SPARE):
         support = np.flatnonzero(inside)
-        found = _on_support(problem, A[:, support], l1[support] * sign[support] / problem.norm.scale)
+        found = _on_support(problem, A[:, support], support, sign)
         if found is None:
             return None
         goal, y = found
@@ -100,11 +99,11 @@ def sign_search(problem: Problem, A: Array, x: Array) -> Point | None:
     return None
 
 
-def _on_support(problem: Problem, columns: Array, q: Array) -> tuple[Array, Array] | None:
+def _on_support(problem: Problem, columns: Array, support: Array, sign: Array) -> tuple[Array, Array] | None:
     """The closed form and its dual point; with no feature at all x is empty and y is −b in the dual ball."""
     if not columns.size:
-        return q, problem.residual_dual(np.zeros(len(columns)))
-    found = closed_form(columns, problem.A.b, q)
+        return np.zeros(0), problem.residual_dual(np.zeros(len(columns)))
+    found = closed_form(columns, problem.A.b, problem.terms.l1[support] * sign[support] / problem.norm.scale)
     return None if found is None else (found[0], problem.norm.scale * found[1])
 
 

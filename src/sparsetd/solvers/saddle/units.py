@@ -109,8 +109,12 @@ def whitened(A: Array, b: Array, C: Array) -> tuple[Array, Array]:
             return both[:, :-1], both[:, -1]
     except np.linalg.LinAlgError:
         pass
-    size, basis = np.linalg.eigh(C)
-    keep = size > NULL * size[-1]
-    root = np.zeros((len(b), len(C)))
-    root[keep] = (basis[:, keep] / np.sqrt(size[keep])).T
+    root = inverse_root(C, NULL)
     return root @ A, root @ b
+
+
+def inverse_root(C: Array, empty: float) -> Array:
+    """W with WᵀW = C⁺. An eigenvalue of at most the share `empty` of the largest counts as 0, and its row of W is 0."""
+    size, basis = np.linalg.eigh(C)
+    sure = size > empty * size[-1]
+    return np.asarray(np.where(sure, basis / np.sqrt(np.where(sure, size, 1.0)), 0.0).T)
