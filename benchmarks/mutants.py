@@ -208,7 +208,7 @@ MUTANTS = (
         "storage/cache.py", 'digest.update(f"{array.dtype.str}{array.shape}".encode())', 'digest.update(b"")', KEPT_WORK
     ),
     Mutant("storage/cache.py", 'if meta.get("key") != key:', "if False:", KEPT_WORK),
-    Mutant("storage/container.py", "if not offset == size == len(body):", "if offset > len(body):", STORED),
+    Mutant("storage/container.py", 'if not offset == header["size"] == len(body):', "if offset > len(body):", STORED),
     Mutant("storage/container.py", "if len(found) < len(pairs):", "if len(found) > len(pairs):", STORED),
     Mutant(
         "storage/container.py",
