@@ -160,7 +160,7 @@ class Part:
         return replace(self, batch=batch, units=units, beside=None)
 
     def whole(self, room: Array | None = None) -> Part:
-        """All rows in the units of the pieces; they lie in `room` if it is given, and compiled code makes functions."""
+        """All rows in the units of the pieces; they lie in `room` if it is given."""
         if self.units is None:
             return self if self.is_sparse else replace(self, made=(self.states, self.changes))
         if self.is_sparse:
@@ -169,7 +169,7 @@ class Part:
         own = np.empty((3, len(batch), self.n_features + 1)) if room is None else room[:, : len(batch)]
         own[0, :, :d], own[1, :, :d] = batch.phi, batch.phi_next
         if self.beside is not None:
-            self.beside.extend(own[0], own[1], batch.discount == 0, room is not None)
+            self.beside.extend(own[0], own[1], batch.discount == 0)
         states, after, changes = own
         for rows in (states, after):
             rows[:, -1] = 1.0
