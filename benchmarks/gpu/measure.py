@@ -316,8 +316,8 @@ def control() -> None:
     """Policy iteration on mountain car: RO-TD, TDC and TD with 4,095 weights, three action blocks of 1,365."""
     import cupy as cp
 
+    from reproduction import mountain_car_world as car
     from reproduction.cuda import mountain_car
-    from sparsetd.problems import mountain_car as car
 
     logs = [car.collect(np.random.default_rng(k), 15, 200) for k in range(4)]
     data = mountain_car.samples(cp, logs, [1.0] * 4, [False] * 4, ["step"] * 4)

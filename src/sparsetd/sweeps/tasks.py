@@ -245,12 +245,12 @@ class Control:
 
     Examples
     --------
+    >>> import gymnasium
     >>> import numpy as np
     >>> from sparsetd import sweep
     >>> from sparsetd.control import GreedyGQ
-    >>> from sparsetd.problems.mountain_car import MountainCar
     >>> from sparsetd.sweeps import Control
-    >>> task = Control(MountainCar, np.asarray, n_episodes=2, max_steps=20)
+    >>> task = Control(lambda: gymnasium.make('MountainCar-v0'), np.asarray, n_episodes=2, max_steps=20)
     >>> learner = GreedyGQ(n_actions=3, n_features=2, gamma=0.99)
     >>> sweep(learner, {'step_size': [0.001, 0.01]}, task, n_jobs=1)
     Sweep of GreedyGQ over step_size: 2 runs
