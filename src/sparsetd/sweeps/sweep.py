@@ -85,7 +85,13 @@ def sweep(
     dtype = options.pop("dtype", "float32")
     if "gamma" in grid and not isinstance(data, Control):
         raise ValueError("the discount belongs to the data, whose rows hold it: sweep data made with each gamma apart")
-    task = _task(data, metric, len(which) > 1, options)
+    if isinstance(data, Control):
+        task: Task = data
+    elif isinstance(data, Batch) or hasattr(data, "trajectory"):
+        task = Prediction(data, metric, resampled=n_runs > 1 and isinstance(data, Batch), **options)
+    else:
+        what = "a Batch of rows, a finite problem or a Control task"
+        raise TypeError(f"a sweep runs on {what}, not on {type(data).__name__}")
     settings = settings_of(learners, grid, n_runs)
     starts, every = range(0, len(settings), task.together), list(range(len(settings)))
     pieces = [(s, every[first : first + task.together]) for s in which for first in starts]
@@ -104,17 +110,6 @@ def sweep(
     if out is not None:
         replace_file(Path(out) / "table.csv", table.to_csv())
     return table
-
-
-def _task(data: Any, metric: Metric, several: bool, options: dict[str, Any]) -> Task:
-    if isinstance(data, Control):
-        return data
-    resampled = several and isinstance(data, Batch)
-    if not isinstance(data, Batch) and not hasattr(data, "trajectory"):
-        raise TypeError(
-            f"a sweep runs on a Batch of rows, a finite problem or a Control task, not on {type(data).__name__}"
-        )
-    return Prediction(data, metric, resampled=resampled, **options)
 
 
 def _run(
