@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-__all__ = ["counter", "say", "shown", "track"]
+__all__ = ["say", "shown", "track"]
 
 EVERY = 10.0  # seconds between two lines
 Item = TypeVar("Item")
@@ -50,20 +50,6 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
             bar.update(1)
     finally:  # also where the work failed: an error must not be printed behind an open line
         bar.close()
-
-
-def counter(label: str) -> Callable[..., None]:
-    """A function of (done, total) that reports both, for work that counts by itself."""
-    bars: list[Any] = []
-
-    def tell(done: int, total: int, *_: Any) -> None:
-        if not bars:
-            bars.append(_bar(label, total))
-        bars[0].update(done - bars[0].n)
-        if done >= total:
-            bars[0].close()
-
-    return tell
 
 
 def _bar(label: str, total: int | None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from argparse import Namespace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,15 +36,11 @@ WHEN = "the cause is new at every decision, touches the first one alone, or last
 FACTORS = "1.25,1.5,2,3,5"
 
 
-def judging(args: Namespace, *more: str) -> dict[str, Any]:
-    """The arguments of `evaluation` functions from the options `JUDGING`, with `more` options as they are."""
-    return {
-        **options.given(args, "gamma", "level", "cluster", "n_folds", "checkpoint", *more),
-        "features": None if args.features == "none" else args.features,
-        "classifier": classifier_of(args.classifier),
-        "engine": options.engine_of(args),
-        "progress": say,
-    }
+def judged(question: Callable[..., Any], args: Namespace, log: tuple[Shard, ...], **others: Any) -> Any:
+    """The answer of a function of `evaluation`, with the options as its arguments."""
+    features = None if args.features == "none" else args.features
+    others |= {"classifier": classifier_of(args.classifier), "engine": options.engine_of(args), "progress": say}
+    return options.passed(question, args, transitions=log, features=features, **others)
 
 
 def judged_log(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
@@ -136,9 +133,8 @@ def evaluate(args: Namespace) -> Outcome:
 
     check_page(args, args.target)
     target, columns = options.target_of(args.target, args.log)
-    how = judging(args, "n_resamples", "random_state", "check")
     estimator = LSTD(gamma=args.gamma, fit_intercept=True) if args.all_features else None
-    result = evaluation.evaluate(judged_log(args, **columns), target, estimator=estimator, **how)
+    result = judged(evaluation.evaluate, args, judged_log(args, **columns), target=target, estimator=estimator)
     if not math.isfinite(result.value):
         raise ArithmeticError("the value is too large to compute: rescale the rewards, and look at 'sparsetd inspect'")
     bound = None if args.lower is None else result.estimate.interval(2 * args.lower - 1)[0]
@@ -180,8 +176,7 @@ def compare(args: Namespace) -> Outcome:
     targets, column = _targets(args, pairs)
     log = judged_log(args, ratio=None, target_prob=column)
     say(f"comparing {len(targets)} policies" if isinstance(targets, dict) else "comparing the thresholds")
-    how = judging(args, "n_resamples", "random_state")
-    result = evaluation.compare(log, targets, by=_groups(args, len(log)), **how)
+    result = judged(evaluation.compare, args, log, targets=targets, by=_groups(args, len(log)))
     return told(args, result, targets=", ".join(args.target), gamma=args.gamma)
 
 
@@ -272,12 +267,12 @@ def improve(args: Namespace) -> Outcome:
     options.check_output(args.out, ".sparsetd", inputs=[args.log])
     check_page(args)
     log = judged_log(args, ratio=None, target_prob=None)
-    result = evaluation.improve(log, **judging(args, "learn", "n_resamples", "random_state"))
+    result = judged(evaluation.improve, args, log)
     lines = []
     if args.out is not None:
         model_file.save(result.policy, args.out, notes={"log": args.log, "recommended": result.recommended})
         lines = [f"policy: {args.out}"]
-    settings = options.given(args, "gamma", "learn", "n_resamples", "random_state")
+    settings = {name: getattr(args, name) for name in ("gamma", "learn", "n_resamples", "random_state")}
     text, data = told(args, result, *lines, **settings)
     return text, data | {"out": args.out}
 
@@ -306,5 +301,5 @@ def sensitivity(args: Namespace) -> Outcome:
     check_page(args, args.target)
     target, columns = options.target_of(args.target, args.log)
     log = judged_log(args, **columns)
-    result = evaluation.sensitivity(log, target, **judging(args, "confounding", "kind"))
+    result = judged(evaluation.sensitivity, args, log, target=target)
     return told(args, result, target=args.target or "as logged")

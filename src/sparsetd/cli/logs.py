@@ -12,7 +12,7 @@ import numpy as np
 from sparsetd import logs
 from sparsetd._tools.progress import say
 from sparsetd.cli.command import Outcome, command, option
-from sparsetd.cli.options import COLUMNS, LOG, SIZES, SOURCES, at_least, check_output, given, seed_of
+from sparsetd.cli.options import COLUMNS, LOG, SIZES, SOURCES, at_least, check_output, passed, seed_of
 from sparsetd.logs import sharding
 from sparsetd.logs.door import Log
 from sparsetd.logs.prepare import KEEP, MISSING
@@ -123,8 +123,7 @@ def prepare(args: Namespace) -> Outcome:
     """
     check_output(args.out, ".parquet", inputs=[args.log, args.like])
     roles = args.column | ({} if args.reward is None else {"reward": args.reward})
-    names = ("missing", "ends", "bandit", "drop", "keep", "na", "text", "dates", "encoding", "like")
-    made = logs.prepare(args.log, **given(args, *names), **roles)
+    made = passed(logs.prepare, args, source=args.log, **roles)
     log = made.transitions if "reward" in made.columns else f"{len(made)} rows without a reward"
     made.save(args.out)
     data = {"log": args.out, "rows": len(made), "notes": made.notes, "action_names": made.action_names}

@@ -9,6 +9,7 @@ import math
 import os
 from argparse import Action, ArgumentError, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -161,9 +162,10 @@ def n_resamples(what: str, default: int = 20) -> Option:
     return option("--n-resamples N", what, at_least(0), default)
 
 
-def given(args: Namespace, *names: str) -> dict[str, Any]:
-    """The options of these names, to be passed on as arguments of the same names."""
-    return {name: getattr(args, name) for name in names}
+def passed(function: Callable[..., Any], args: Namespace, **others: Any) -> Any:
+    """Call a function with the options that have the names of its parameters; `others` come last."""
+    known = signature(function).parameters
+    return function(**{name: value for name, value in vars(args).items() if name in known} | others)
 
 
 def read_log(args: Namespace, *, sparse: bool = False, **columns: Any) -> Transitions:

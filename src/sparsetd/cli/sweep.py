@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd._tools.progress import counter
 from sparsetd.cli.command import Outcome, bold, command, option
 from sparsetd.cli.models import method_named, value_of
-from sparsetd.cli.options import GAMMA, N_JOBS, SOURCES, Assignments, assignment, at_least, given, seed_of
+from sparsetd.cli.options import GAMMA, N_JOBS, SOURCES, Assignments, assignment, at_least, passed, seed_of
 from sparsetd.report.words import Column, text_table
 from sparsetd.sweeps.tasks import MOST
 
@@ -67,14 +66,9 @@ def sweep(args: Namespace) -> Outcome:
     from sparsetd import sweeps
     from sparsetd.plots.draw import save_figure
 
-    table = sweeps.sweep(
-        [method_named(name)(gamma=args.gamma) for name in args.method],
-        args.grid,
-        _data(args),
-        **given(args, "n_runs", "random_state", "metric", "n_jobs", "backend", "out"),
-        progress=counter("runs"),
-        **({"n_rows": args.rows} if args.data in PROBLEMS else {}),
-    )
+    learners = [method_named(name)(gamma=args.gamma) for name in args.method]
+    rows = {"n_rows": args.rows} if args.data in PROBLEMS else {}
+    table = passed(sweeps.sweep, args, learners=learners, data=_data(args), **rows)
     numeric = [name for name, values in args.grid.items() if len(values) > 1 and isinstance(values[0], (int, float))]
     pictures = [
         str(save_figure(lambda axes, name=name: table.plot(name, ax=axes[0]), args.out / f"{name}.png"))  # type: ignore[misc]

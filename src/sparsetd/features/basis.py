@@ -260,13 +260,12 @@ class Basis(TransformerMixin, BaseEstimator):
         out += _fitting((self._products(*pair) for pair in pairs), room - len(out))
         of_three = (self._products(*triple) for triple in triples)
         far = (self._products(*pair, fine=True) for pair in pairs)
-        between = (self._between(j, k) for k in (n_knots, 2 * n_knots + 1) for j in curved)
+        between = (
+            [one for one in self._singles(j, 2 * k + 1) if one not in self._singles(j, k)]
+            for k in (n_knots, 2 * n_knots + 1)
+            for j in curved
+        )
         return out + _fitting(chain(of_three, far, between), min(room, self.max_fine) - len(out))
-
-    def _between(self, j: int, k: int) -> list[Function]:
-        """Hinges between those with k knots."""
-        known = set(self._singles(j, k))
-        return [function for function in self._singles(j, 2 * k + 1) if function not in known]
 
     def _singles(self, j: int, k: int) -> list[Function]:
         """The score of column j, and its hinges at k knots."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from sparsetd._tools.progress import track
 from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
@@ -99,7 +100,7 @@ def sweep(
     keys = _keys(task, settings, pieces, dtype if backend == "cuda" else "float64") if out is not None else pieces
     found = {i: rows for i, key in enumerate(keys) if (rows := kept.get(str(key))) is not None}
     todo, done = [i for i in range(len(pieces)) if i not in found], sum(map(len, found.values()))
-    for i, rows in _run(task, settings, pieces, todo, n_jobs, backend, dtype):
+    for i, rows in track(_run(task, settings, pieces, todo, n_jobs, backend, dtype), "pieces of work", len(todo)):
         kept.put(str(keys[i]), rows)
         found[i], done = rows, done + len(rows)
         if progress is not None:
