@@ -322,16 +322,13 @@ def _values(model: Any, notes: Mapping[str, Any], args: Namespace) -> tuple[Any,
     for table in log:
         rows, ids = observed(table, log.schema), array(table, "episode")
         names = log.schema.names(rows.shape[1])
-        values.append(_of(model, in_order(rows, names, getattr(model, "feature_names_in_", None))))
+        rows = in_order(rows, names, getattr(model, "feature_names_in_", None))
+        if callable(model):
+            values.append(model(rows))  # the probability of every action
+        else:
+            values.append(model.value(rows) if model.n_actions_ is None else model.q(rows))
         episode += [] if ids is None else ids.tolist()
     return np.concatenate(values), episode
-
-
-def _of(model: Any, observation: Any) -> Any:
-    """One value per row, one per action, or the probability of every action."""
-    if callable(model):
-        return model(observation)
-    return model.value(observation) if model.n_actions_ is None else model.q(observation)
 
 
 def _harmless(entry: Any) -> Any:
