@@ -151,7 +151,7 @@ def _star(samples: int, seed: int) -> Problem:
 
 
 def _random(samples: int, seed: int, passes: int) -> Problem:
-    """A random process of 100 features, of which five matter.
+    """A random process with 100 features; five of them matter.
 
     RO-TD's two penalties were picked with the exact answer in sight; docs/quickstart.md has the same settings on 20
     other seeds.
