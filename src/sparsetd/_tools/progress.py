@@ -73,15 +73,11 @@ class _Lines:
         self.n += n
         now = time.monotonic()
         if now - self.told >= EVERY:
-            self.told = now
-            say(self._line(now - self.began))
-
-    def _line(self, seconds: float) -> str:
-        rate = self.n / seconds
-        of, left = "", ""
-        if self.total:
-            of, left = f" of {self.total:,}", f", {max(self.total - self.n, 0) / max(rate, 1e-9):,.0f} s left"
-        return f"{self.label}: {self.n:,}{of}, {rate:.3g} per second{left}"
+            self.told, rate = now, self.n / (now - self.began)
+            of, left = "", ""
+            if self.total:
+                of, left = f" of {self.total:,}", f", {max(self.total - self.n, 0) / max(rate, 1e-9):,.0f} s left"
+            say(f"{self.label}: {self.n:,}{of}, {rate:.3g} per second{left}")
 
     def close(self) -> None:
         """Nothing to tidy up."""

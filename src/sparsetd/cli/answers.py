@@ -16,6 +16,7 @@ from sparsetd._tools.progress import say
 from sparsetd.cli import options
 from sparsetd.cli.command import Outcome, command, option
 from sparsetd.evaluation.result import Decision
+from sparsetd.features.basis import LARGEST
 from sparsetd.logs import Shard
 from sparsetd.logs.door import extent
 
@@ -46,25 +47,20 @@ def judged(question: Callable[..., Any], args: Namespace, log: tuple[Shard, ...]
 def judged_log(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
     """The log of a command that judges policies. A single file is refused if it does not fit into memory."""
     groups = {} if args.cluster is None else {"group": args.cluster}
-    parts = options.read_shards(args, **groups, **columns)
-    return (_fitting(parts[0], args.features),) if len(parts) == 1 else parts
-
-
-def _fitting(log: Shard, features: str) -> Shard:
-    """Refuse a log whose evaluation does not fit into memory. It is read here if only reading tells its size."""
-    from sparsetd.features.basis import LARGEST
-
+    log, *others = parts = options.read_shards(args, **groups, **columns)
+    if others:
+        return parts
     n, p = (0, 0) if log.log is not None else extent(log.path, **log.columns)
-    if not n:
+    if not n:  # only reading tells its size
         log = Shard(log.read())
         n, p = log.read().observation.shape
-    built = LARGEST // 3 if features == "auto" else 0  # a log large enough to matter gets no more functions
+    built = LARGEST // 3 if args.features == "auto" else 0  # a log large enough to matter gets no more functions
     need = memory.for_evaluation(n, p + built)
     if need > memory.GIB:
         say(f"this takes up to {need / memory.GIB:.1f} GiB of memory")
     what, remedy = f"to evaluate about {n:,} rows of {p} columns", "take fewer rows or columns, or a larger machine"
     memory.require(need, what, remedy)
-    return log
+    return (log,)
 
 
 def classifier_of(name: str | None) -> Any:

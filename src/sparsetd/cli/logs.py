@@ -61,12 +61,20 @@ def example(args: Namespace) -> Outcome:
 
 
 def write_log(log: logs.Transitions, path: Path) -> None:
-    """The columns of the documented schema, as Parquet, CSV or NumPy archive."""
+    """The columns of the documented schema, as Parquet, CSV or NumPy archive; flags are 0 and 1."""
     import pyarrow
     import pyarrow.csv
     import pyarrow.parquet
 
-    columns, buffer = _columns(log), io.BytesIO()
+    names = log.names or tuple(str(i) for i in range(log.observation.shape[1]))
+    every: dict[str, Any] = {"episode": log.episode}
+    every |= {f"obs_{name}": log.observation[:, j] for j, name in enumerate(names)}
+    every |= {name: getattr(log, name) for name in ("action", "reward", "terminated", "truncated")}
+    every |= {f"next_obs_{name}": log.next_observation[:, j] for j, name in enumerate(names)}
+    every |= {name: getattr(log, name) for name in ("behavior_prob", "target_prob", "ratio")}
+    known = {name: column for name, column in every.items() if column is not None}
+    columns = {name: column.astype(int) if column.dtype == bool else column for name, column in known.items()}
+    buffer = io.BytesIO()
     if path.suffix.lower() == ".npz":
         np.savez(buffer, allow_pickle=False, **columns)
     elif path.suffix.lower() == ".parquet":
@@ -75,18 +83,6 @@ def write_log(log: logs.Transitions, path: Path) -> None:
         plain = pyarrow.csv.WriteOptions(quoting_style="none", quoting_header="none")
         pyarrow.csv.write_csv(pyarrow.table(columns), buffer, plain)
     replace_file(path, buffer.getvalue())
-
-
-def _columns(log: logs.Transitions) -> dict[str, Any]:
-    """The columns by their names in the schema; flags are 0 and 1."""
-    names = log.names or tuple(str(i) for i in range(log.observation.shape[1]))
-    columns: dict[str, Any] = {"episode": log.episode}
-    columns |= {f"obs_{name}": log.observation[:, j] for j, name in enumerate(names)}
-    columns |= {name: getattr(log, name) for name in ("action", "reward", "terminated", "truncated")}
-    columns |= {f"next_obs_{name}": log.next_observation[:, j] for j, name in enumerate(names)}
-    columns |= {name: getattr(log, name) for name in ("behavior_prob", "target_prob", "ratio")}
-    known = {name: column for name, column in columns.items() if column is not None}
-    return {name: column.astype(int) if column.dtype == bool else column for name, column in known.items()}
 
 
 @command(

@@ -75,14 +75,11 @@ def sweep(args: Namespace) -> Outcome:
         for name in numeric
     ]
     best = table.best()
-    lines = [text_table(best, _columns(table, args.metric), bold), "", f"table: {args.out / 'table.csv'}"]
+    columns = [Column("method", "best of each method"), *(Column(name, name, ".3g") for name in table.parameters)]
+    columns += [Column("mean", f"{args.metric}, mean", ".4g"), Column("half", "±", ".2g")]
+    columns.append(Column("failed", "diverged", "d"))
+    lines = [text_table(best, columns, bold), "", f"table: {args.out / 'table.csv'}"]
     return "\n".join([*lines, *(f"figure: {p}" for p in pictures)]), {"best": best, "figures": pictures}
-
-
-def _columns(table: Any, metric: str) -> list[Column]:
-    parameters = [Column(name, name, ".3g") for name in table.parameters]
-    numbers = [Column("mean", f"{metric}, mean", ".4g"), Column("half", "±", ".2g"), Column("failed", "diverged", "d")]
-    return [Column("method", "best of each method"), *parameters, *numbers]
 
 
 def _data(args: Namespace) -> Any:

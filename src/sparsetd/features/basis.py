@@ -221,18 +221,15 @@ class Basis(TransformerMixin, BaseEstimator):
 
     def _name(self, f: Function, names: Array) -> str:
         if f.sides:
-            return " × ".join(self._side_name(j, side, names) for j, side in zip(f.columns, f.sides, strict=True))
+            ends = {1: " high", -1: " low", 2: " very high", -2: " very low"}
+            sides = zip(f.columns, f.sides, strict=True)
+            return " × ".join(str(names[j]) + ("" if self._flat(j) else ends[side]) for j, side in sides)
         j = f.columns[0]
         if f.knot is None:
             return str(names[j])
         if f.knot <= -BOUND:
             return f"{names[j]} by rank"
         return f"{names[j]} above {np.interp(f.knot, self.scores_[j], self.values_[j]):.3g}"
-
-    def _side_name(self, j: int, side: int, names: Array) -> str:
-        if self._flat(j):
-            return str(names[j])
-        return f"{names[j]} {'very ' if abs(side) > 1 else ''}{'high' if side > 0 else 'low'}"
 
     def _flat(self, j: int) -> bool:
         return len(self.values_[j]) <= 2
