@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd import LSTD, TDC
-from sparsetd.cli.demo import Problem, Settings, try_methods
+from sparsetd.cli.demo import Problem, try_methods
 from sparsetd.metrics import value_error
 
 RIDGES = (1e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
@@ -38,11 +38,11 @@ def main() -> None:
     arguments = parser.parse_args()
     errors: dict[tuple[str, str], list[float]] = defaultdict(list)
     for seed in range(arguments.first, arguments.first + arguments.seeds):
-        result = try_methods(Settings(seed=seed))
-        for row in result.rows:
+        problems, rows, *_ = try_methods(samples=2000, seed=seed)
+        for row in rows:
             quantity = "rmspbe" if row["problem"] == "star" else "value_error"
             errors[row["problem"], row["method"]].append(row[quantity])
-        problem = next(p for p in result.problems if p.name == "random MDP")
+        problem = next(p for p in problems if p.name == "random MDP")
         gamma = problem.mdp.gamma
         ridge = best_of(problem, [LSTD(gamma=gamma, alpha=rho) for rho in RIDGES])
         steps = best_of(problem, [TDC(gamma=gamma, step_size=step, n_passes=10) for step in STEPS])

@@ -151,14 +151,14 @@ MUTANTS = (
     # The axes: which system, which penalty.
     Mutant(
         "operators.py",
-        "tw=(1.0 - lam) * np.outer(PSI, E)",
-        "tw=np.outer(PSI, E)",
+        '"tw": (1.0 - lam) * np.outer(PSI, E)',
+        '"tw": np.outer(PSI, E)',
         LITERAL,
     ),
     Mutant(
         "operators.py",
-        "tw=np.outer(change, E - PHI)",
-        "tw=np.outer(change, PHI - E)",
+        '"tw": np.outer(change, E - PHI)',
+        '"tw": np.outer(change, PHI - E)',
         "tests/operators tests/reference",
     ),
     Mutant(
@@ -259,8 +259,8 @@ MUTANTS = (
     ),
     Mutant(
         "features/featurize.py",
-        "np.where(transitions.terminated, 0.0,",
-        "np.where(transitions.terminated | transitions.truncated, 0.0,",
+        "np.where(ended, 0.0,",
+        "np.where(ended | transitions.truncated, 0.0,",
         "tests/features/test_featurize.py",
     ),
 )

@@ -27,10 +27,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from reproduction import mountain_car_world
 from sparsetd import operators, penalties
 from sparsetd.estimators.sparse_td import SparseTD
 from sparsetd.features import RBFGrid, featurize
-from sparsetd.problems import FiniteMDP, boyan_chain, mountain_car, random_mdp, with_noise_features
+from sparsetd.problems import FiniteMDP, boyan_chain, random_mdp, with_noise_features
 from sparsetd.selection import SparseTDSelect, rho_max, value_interval
 from sparsetd.solvers.saddle import Saddle, solve
 from sparsetd.system import Array, Batch, mean_system
@@ -169,7 +170,7 @@ def speed(rng: Rng, quick: bool) -> list[bool]:
 
 def mountain_car_system(rng: Rng, quick: bool) -> list[bool]:
     features = RBFGrid((2, 4, 8, 16, 32)) if not quick else RBFGrid((2, 4, 8, 16))
-    log = mountain_car.collect(rng, start="uniform")
+    log = mountain_car_world.collect(rng, start="uniform")
     batch = featurize(log, features.fit(log.observation), 0.99)
     gaps = []
     for eta, rho, rho_w in (

@@ -2,8 +2,7 @@
 From a log to Minari and back
 =============================
 
-Minari stores datasets of episodes. It has no standard field for propensities, so they travel in ``infos``. No
-environment is needed.
+Minari stores datasets of episodes. It has no standard field for propensities, so they travel in ``infos``.
 
 Needs ``pip install "sparsetd[plots,minari]"``.
 """
@@ -14,6 +13,7 @@ import os
 import tempfile
 import warnings
 
+import gymnasium
 import matplotlib.pyplot as plt
 import minari
 import numpy as np
@@ -21,10 +21,10 @@ from gymnasium import spaces
 from minari.data_collector.episode_buffer import EpisodeBuffer
 
 from sparsetd import evaluate
-from sparsetd.logs import read
-from sparsetd.problems import mountain_car
+from sparsetd.control import uniform
+from sparsetd.logs import collect, read
 
-log = mountain_car.collect(np.random.default_rng(0), n_episodes=20, n_steps=60, start="uniform")
+log = collect(gymnasium.make("MountainCar-v0", max_episode_steps=60), uniform(3), rng=0, n_episodes=20)
 buffers = [
     EpisodeBuffer(
         id=i,
@@ -40,14 +40,14 @@ buffers = [
 
 # %%
 # Write them as a dataset in a temporary folder, and read that dataset as a log. Minari warns that it would like an
-# author and an environment; we have neither.
+# author and the environment; it gets neither.
 with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
     warnings.simplefilter("ignore")
     os.environ["MINARI_DATASETS_PATH"] = folder
     minari.create_dataset_from_buffers(
         "sparsetd/mountain-car-v0",
         buffers,
-        observation_space=spaces.Box(mountain_car.LOW, mountain_car.HIGH, dtype=np.float64),
+        observation_space=spaces.Box(-1.2, 0.6, (2,), dtype=np.float64),
         action_space=spaces.Discrete(3),
         data_format="hdf5",
     )

@@ -5,20 +5,35 @@ Mountain car: few radial basis functions out of many
 Grids of radial basis functions cover position and speed at several resolutions. LSTD uses them all; ``SparseTDSelect``
 keeps those that held-out episodes ask for. Both are judged by their projected Bellman error on a fresh log, and the
 value of pushing at random is drawn over the whole state space.
+
+Needs ``pip install "sparsetd[plots,gym]"``.
 """
 
 # %%
-# Two logs of fifteen episodes each: one to learn from and one to judge by.
+# Two logs of 3,000 random pushes each: one to learn from and one to judge by. The cars start anywhere, so
+# that the logs cover the whole state space.
+import gymnasium
 import matplotlib.pyplot as plt
 import numpy as np
 
 from sparsetd import LSTD, SparseTDSelect, ValueFunction
+from sparsetd.control import uniform
 from sparsetd.features import RBFGrid, featurize
-from sparsetd.problems import mountain_car
+from sparsetd.logs import collect
+
+
+class Anywhere(gymnasium.Wrapper):
+    """Cars that start at any place and any speed."""
+
+    def reset(self, **how):
+        super().reset(**how)
+        self.unwrapped.state = self.np_random.uniform([-1.2, -0.07], [0.5, 0.07])
+        return np.array(self.unwrapped.state), {}
+
 
 GAMMA = 0.95
-rng = np.random.default_rng(0)
-log, fresh = (mountain_car.collect(rng, n_episodes=15, n_steps=200, start="uniform") for _ in range(2))
+env = Anywhere(gymnasium.make("MountainCar-v0"))
+log, fresh = (collect(env, uniform(3), rng=seed, n_steps=3000) for seed in range(2))
 estimators = {
     "LSTD": LSTD(gamma=GAMMA, alpha=1e-6, fit_intercept=True),
     "SparseTDSelect": SparseTDSelect(gamma=GAMMA, fit_intercept=True),
@@ -26,9 +41,7 @@ estimators = {
 
 # %%
 # ``ValueFunction`` joins a feature map and an estimator, and takes observations.
-position, speed = np.meshgrid(
-    *(np.linspace(a, b, 60) for a, b in zip(mountain_car.LOW, mountain_car.HIGH, strict=True))
-)
+position, speed = np.meshgrid(np.linspace(-1.2, 0.6, 60), np.linspace(-0.07, 0.07, 60))
 states = np.column_stack([position.ravel(), speed.ravel()])
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
 for axis, (name, estimator) in zip(axes, estimators.items(), strict=True):

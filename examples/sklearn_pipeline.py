@@ -4,10 +4,13 @@ Inside scikit-learn: a pipeline and a grid search
 
 The feature map and the estimator form one ``Pipeline``. scikit-learn's metadata routing carries the successor states
 to both, and ``TDScorer`` scores the whole pipeline on held-out episodes by its projected Bellman error.
+
+Needs ``pip install "sparsetd[plots,gym]"``.
 """
 
 # %%
-# Thirty episodes of random pushes in mountain car.
+# 3,000 random pushes in mountain car; every episode starts at another place and speed.
+import gymnasium
 import matplotlib.pyplot as plt
 import numpy as np
 import sklearn
@@ -16,12 +19,24 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sparsetd import LSTD
+from sparsetd.control import uniform
 from sparsetd.estimators import TDScorer
 from sparsetd.features import RBFGrid
-from sparsetd.problems import mountain_car
+from sparsetd.logs import collect
+
+
+class Anywhere(gymnasium.Wrapper):
+    """Cars that start at any place and any speed."""
+
+    def reset(self, **how):
+        super().reset(**how)
+        self.unwrapped.state = self.np_random.uniform([-1.2, -0.07], [0.5, 0.07])
+        return np.array(self.unwrapped.state), {}
+
 
 GAMMA = 0.9
-log = mountain_car.collect(np.random.default_rng(0), n_episodes=30, n_steps=100, start="uniform")
+env = Anywhere(gymnasium.make("MountainCar-v0", max_episode_steps=100))
+log = collect(env, uniform(3), rng=0, n_steps=3000)
 discount = np.where(log.terminated, 0.0, GAMMA)
 
 # %%

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from reproduction import mountain_car_world as car
 from reproduction.cuda.mountain_car import rewards
 from reproduction.experiment import Experiment, Row, Unit
 from reproduction.mountain_car_verdicts import plot, summarize
@@ -21,7 +22,6 @@ from sparsetd.control.policy_iteration import LinearValues
 from sparsetd.estimators import LARSTD, LSTD, ROTD, TD, TDC
 from sparsetd.features import RBFGrid
 from sparsetd.logs import Transitions
-from sparsetd.problems import mountain_car as car
 from sparsetd.system import Array
 
 SMALL, LARGE, SPREAD = "500", "3000", "3000, random starts"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from reproduction import mountain_car_world as car
 from reproduction.actor_critic import SoftmaxActor, actor_critic
 from reproduction.document import Grid
 from reproduction.experiment import Experiment, Figure, Row, Summary, Unit
@@ -24,7 +25,6 @@ from sparsetd.control.policy_iteration import LinearValues
 from sparsetd.estimators import TDC
 from sparsetd.features import TileCoding
 from sparsetd.logs import Policy
-from sparsetd.problems import mountain_car as car
 from sparsetd.system import Array
 
 RLPARK = "rlpark/rlpark"

@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from reproduction import mountain_car_world as car
 from reproduction.cuda import mountain_car as gpu
 from reproduction.experiment import Experiment, Row, Unit
 from reproduction.mountain_car import learn_online, rollout
@@ -27,7 +28,6 @@ from sparsetd.control import Rule, ValuePolicy, policy_iteration
 from sparsetd.control.policy_iteration import LinearValues
 from sparsetd.estimators import LARSTD, ROTD, TD, TDC
 from sparsetd.logs import Policy, Transitions
-from sparsetd.problems import mountain_car as car
 from sparsetd.sweeps.cuda import Job
 from sparsetd.sweeps.cuda.launch import cupy
 from sparsetd.system import Array

@@ -17,22 +17,24 @@ from test_cli_log import COLUMNS, rows, write
 
 from sparsetd._tools import progress
 from sparsetd.cli import main
-from sparsetd.cli.command import Command, Console, Outcome
+from sparsetd.cli.command import OPTIONS, Outcome
 
 SCRIPT = """
 import sys
 from argparse import Namespace
 from pathlib import Path
 from sparsetd import cli
-from sparsetd.cli.command import Command, Outcome
+from sparsetd._tools.progress import say
 
-def run(args, console):
+def run(args):
     for i in range(3):
-        console.progress(f"step {i}")
+        say(f"step {i}")
     Path("report.html").write_text("done")
-    return Outcome("value 1 ± 0.1 (θ)", {"value": 1, "symbol": "θ"})
+    return "value 1 ± 0.1 (θ)", {"value": 1, "symbol": "θ"}
 
-cli.command.COMMANDS = (Command("fake", "does what the test says", "details", (), run),)
+cli.command.COMMANDS = {"fake": ("fakes", "does what the test says")}
+cli.command.OPTIONS["fake"] = ()
+cli.command.load = lambda *_: run
 sys.exit(cli.main(sys.argv[1:]))
 """
 
@@ -59,8 +61,9 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
 
 
 def fake(monkeypatch: pytest.MonkeyPatch, run) -> None:
-    command = Command("fake", "does what the test says", "details", (), run)
-    monkeypatch.setattr("sparsetd.cli.command.COMMANDS", (command,))
+    monkeypatch.setattr("sparsetd.cli.command.COMMANDS", {"fake": ("fakes", "does what the test says")})
+    monkeypatch.setattr("sparsetd.cli.command.load", lambda *_: run)
+    monkeypatch.setitem(OPTIONS, "fake", ())
 
 
 @pytest.mark.parametrize(
@@ -126,7 +129,7 @@ def test_progress_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_debug_trace_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(_args: Namespace, _console: Console) -> Outcome:
+    def run(_args: Namespace) -> Outcome:
         raise RuntimeError("the solver broke")
 
     fake(monkeypatch, run)
@@ -146,7 +149,7 @@ def test_a_debug_trace_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_the_machine_does_is_no_wrong_input(problem, code, monkeypatch, capsys) -> None:
-    def run(_args: Namespace, _console: Console) -> Outcome:
+    def run(_args: Namespace) -> Outcome:
         raise problem
 
     fake(monkeypatch, run)

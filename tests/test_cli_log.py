@@ -14,7 +14,6 @@ import pytest
 
 from sparsetd import read
 from sparsetd.cli import main
-from sparsetd.cli.command import WrongInput
 from sparsetd.cli.options import check_output
 from sparsetd.estimators import model_file
 
@@ -571,11 +570,32 @@ def test_a_full_disk_leaves_the_old_report(capsys, log, folder, monkeypatch):
     assert sorted(p.name for p in folder.iterdir()) == ["log.csv", "r.html"]
 
 
+def test_fit_says_that_it_adds_a_constant(log, capsys):
+    line = ["fit", log, "--out", "m.sparsetd", "--method", "LSTD", "--quiet"]
+    code, out, _ = run(capsys, *line)
+    assert code == 0
+    assert "and a constant, " in out
+    code, out, _ = run(capsys, *line, "--set", "fit_intercept=false")
+    assert code == 0
+    assert "constant" not in out
+
+
+def test_fit_does_not_select_among_very_many_columns(folder, capsys):
+    path = folder / "hashed.jsonl"
+    path.write_text(
+        "".join(f'{{"episode": {i}, "indices": [{i}, 19999], "reward": 1, "terminated": 1}}\n' for i in range(20))
+    )
+    code, _, err = run(capsys, "fit", str(path), "--out", "m.sparsetd", "--quiet")
+    assert code == 2
+    assert "the log has 20,000: name another method with --method, for instance --method ROTD" in err
+    assert len(err.splitlines()) == 1
+
+
 def test_output_paths_are_checked_first(tmp_path, monkeypatch):
-    assert check_output(None) is None
-    assert check_output(str(tmp_path / "x.HTML"), ".html") == tmp_path / "x.HTML"
+    check_output(None)
+    check_output(str(tmp_path / "x.HTML"), ".html")
     monkeypatch.setattr("os.access", lambda *_: False)
-    with pytest.raises(WrongInput, match="cannot be written to; choose another"):
+    with pytest.raises(ValueError, match="cannot be written to; choose another"):
         check_output(str(tmp_path / "x.html"))
 
 

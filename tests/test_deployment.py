@@ -43,14 +43,14 @@ def test_kernels_compile_where_nothing_can_be_kept() -> None:
 
 def test_the_least_of_all_limits_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "CGROUP", tmp_path)
-    monkeypatch.setattr(memory, "_of_system", lambda: 8e9)
-    monkeypatch.setattr(memory, "_of_process", lambda: np.inf)
-    assert memory.available() == 8e9
+    monkeypatch.setattr(memory, "MEMINFO", tmp_path / "meminfo")
+    (tmp_path / "meminfo").write_text("MemTotal: 9000000 kB\nMemAvailable: 6000000 kB\nSwapFree: 2000000 kB\n")
+    assert memory.available() == 8e6 * 1024
     for name, text in [("max", "3000"), ("current", "2500"), ("stat", "anon 1500\ninactive_file 1000\n")]:
         (tmp_path / f"memory.{name}").write_text(text)
     assert memory.available() == 1500
     (tmp_path / "memory.max").write_text("max\n")
-    assert memory.available() == 8e9
+    assert memory.available() == 8e6 * 1024
     (tmp_path / "memory").mkdir()
     for name, text in [("limit_in_bytes", "700"), ("usage_in_bytes", "900"), ("stat", "total_inactive_file 50")]:
         (tmp_path / "memory" / f"memory.{name}").write_text(text)

@@ -9,6 +9,7 @@ import functools
 import importlib
 import io
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -109,6 +110,21 @@ def test_examples_in_docstrings_are_true(module: str) -> None:
     failed, tried = doctest.testmod(importlib.import_module(module))
     assert tried
     assert not failed
+
+
+def test_the_page_of_a_package_index_has_no_relative_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["hatchling", "metadata", "plugin", "interface"]
+    for i in range(len(names)):  # the builder is installed where the package is built
+        monkeypatch.setitem(sys.modules, ".".join(names[: i + 1]), types.ModuleType(names[i]))
+    sys.modules[".".join(names)].MetadataHookInterface = object  # type: ignore[attr-defined]
+    for_index = runpy.run_path(str(ROOT / "hatch_build.py"))["for_index"]
+    relative, text = re.compile(r"\]\((?!https?:)"), (ROOT / "README.md").read_text()
+    assert relative.search(text)
+    assert not relative.search(for_index(text, ""))
+    linked = for_index(text, "https://example.org/blob/main")
+    assert not relative.search(linked)
+    assert "(https://example.org/blob/main/docs/_static/demo.png?raw=true)" in linked
+    assert "(https://example.org/blob/main/docs/install.md)" in linked
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:

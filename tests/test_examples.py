@@ -14,9 +14,9 @@ SMALL = {  # what it prints, and the package that it needs beyond the core
     "hashed_features": ("SparseTD: converged, 3 weights", "matplotlib"),
     "icu_sepsis_evaluation": ("noise columns kept", "icu_sepsis"),
     "minari_round_trip": ("the same rows: True", "minari"),
-    "mountain_car": ("SparseTDSelect", "matplotlib"),
+    "mountain_car": ("SparseTDSelect", "gymnasium"),
     "options_four_rooms": ("LSTD from 10,950 executions: mean error 0.02", "matplotlib"),
-    "sklearn_pipeline": ("best of 12", "matplotlib"),
+    "sklearn_pipeline": ("best of 12", "gymnasium"),
     "which_features": ("[0 1 2 3 4]", "matplotlib"),
 }
 

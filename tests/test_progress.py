@@ -79,16 +79,6 @@ def test_with_tqdm_a_terminal_gets_one_line_in_place() -> None:
     assert "\n" not in said.getvalue()
 
 
-def test_a_counter_takes_absolute_numbers(clock: list[float]) -> None:
-    said = io.StringIO()
-    with progress.shown(said):
-        tell = progress.counter("units")
-        for done in (0, 4, 8):
-            clock[0] += 11.0
-            tell(done, 8)
-    assert [line.split(",")[0] for line in said.getvalue().splitlines()] == ["units: 4 of 8", "units: 8 of 8"]
-
-
 def test_a_bar_is_closed_where_the_work_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = []
     monkeypatch.setattr(progress._Lines, "close", lambda bar: closed.append(bar))

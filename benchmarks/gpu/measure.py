@@ -148,7 +148,7 @@ def launched(jobs: list[Job], inputs: Inputs, n: int, dtype: Any, threads: int |
 
     module = importlib.import_module("sparsetd.sweeps.cuda.launch")
     shape = job.shape_of(jobs, inputs.phi.shape[2], 1, dtype, False, threads)
-    limit = 1e100 if shape.real == "double" else 1e30
+    limit = 1e100 if shape.constants["REAL"] == "double" else 1e30
     tables = np.stack([j.numbers(inputs.phi.shape[2], limit) for j in jobs])
     return lambda: module.launch(shape, tables, inputs, [n], 1, None)
 
@@ -177,7 +177,7 @@ def by_hand() -> None:
     source = (HERE / "rotd.cu").read_text()
     best = (np.inf, "")
     for threads, resident in (
-        (shape.threads, shape.resident),
+        (shape.constants["THREADS"], shape.constants["RESIDENT"]),
         (128, 3),
         (128, 4),
         (160, 3),
@@ -316,8 +316,8 @@ def control() -> None:
     """Policy iteration on mountain car: RO-TD, TDC and TD with 4,095 weights, three action blocks of 1,365."""
     import cupy as cp
 
+    from reproduction import mountain_car_world as car
     from reproduction.cuda import mountain_car
-    from sparsetd.problems import mountain_car as car
 
     logs = [car.collect(np.random.default_rng(k), 15, 200) for k in range(4)]
     data = mountain_car.samples(cp, logs, [1.0] * 4, [False] * 4, ["step"] * 4)

@@ -19,10 +19,10 @@ def page() -> str:
     from sparsetd.cli.command import COMMANDS, build_parser
 
     sections = [INTRODUCTION]
-    for entry in COMMANDS:
-        parser = build_parser([entry.name])
+    for name in COMMANDS:
+        parser = build_parser([name])
         [verbs] = [action for action in parser._actions if action.dest == "verb"]
-        sections.append(f"## {entry.name}\n\n```text\n{verbs.choices[entry.name].format_help().rstrip()}\n```\n")
+        sections.append(f"## {name}\n\n```text\n{verbs.choices[name].format_help().rstrip()}\n```\n")
     return "\n".join(sections)
 
 

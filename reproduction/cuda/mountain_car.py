@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.problems import mountain_car as car
+from reproduction import mountain_car_world as car
 from sparsetd.sweeps.cuda.job import Inputs, Job, shape_of
 from sparsetd.sweeps.cuda.launch import cupy, stream
 

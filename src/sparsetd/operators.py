@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -77,19 +78,14 @@ def tdc(
     >>> operators.tdc(eta=10.0).n_blocks  # w and θ
     2
     """
-    change = PHI - PSI
-    return Table.two_blocks(
-        name,
-        ww=eta * np.outer(PHI, PHI),
-        wt=eta * np.outer(E, change),
-        tw=(1.0 - lam) * np.outer(PSI, E),
-        tt=np.outer(E, change),
-        bw=eta * E,
-        bt=E,
-        damping_w=damping_w,
-        lam=lam,
-        trace=trace,
-    )
+    blocks = {"ww": np.outer(PHI, PHI), "tw": (1.0 - lam) * np.outer(PSI, E), "tt": np.outer(E, PHI - PSI), "bt": E}
+    return _corrected(name, eta, **blocks, damping_w=damping_w, lam=lam, trace=trace)
+
+
+def _corrected(name: str, eta: float, *, ww: Array, tw: Array, tt: Array, bt: Array, **others: Any) -> Table:
+    """The table of a method whose w follows the TD error, w ← w + ηα(δe − B ww Bᵀw), with the blocks of θ as given."""
+    error = np.outer(E, PHI - PSI)
+    return Table.two_blocks(name, ww=eta * ww, wt=eta * error, tw=tw, tt=tt, bw=eta * E, bt=bt, **others)
 
 
 def tdrc(eta: float = 1.0, lam: float = 0.0, beta: float = 1.0) -> Table:
@@ -151,15 +147,13 @@ def gtd2(eta: float = 1.0, lam: float = 0.0) -> Table:
     >>> operators.gtd2().M.shape
     (6, 6)
     """
-    return _descent("gtd2", eta, lam, ww=eta * np.outer(PHI, PHI))
+    return _descent("gtd2", eta, lam, ww=np.outer(PHI, PHI))
 
 
 def _descent(name: str, eta: float, lam: float, *, ww: Array, damping_w: float = 0.0) -> Table:
     """The table of θ ← θ + α(φ − γφ')(eᵀw), for a w that is learnt in one way or another."""
-    change, zero = PHI - PSI, np.zeros((3, 3))
-    correction, error = -np.outer(change, E), eta * np.outer(E, change)
-    blocks = {"ww": ww, "wt": error, "tw": correction, "tt": zero, "bw": eta * E, "bt": zero[0]}
-    return Table.two_blocks(name, **blocks, damping_w=damping_w, lam=lam)
+    blocks = {"ww": ww, "tw": -np.outer(PHI - PSI, E), "tt": np.zeros((3, 3)), "bt": np.zeros(3)}
+    return _corrected(name, eta, **blocks, damping_w=damping_w, lam=lam)
 
 
 def htd(eta: float = 1.0) -> Table:
@@ -181,15 +175,8 @@ def htd(eta: float = 1.0) -> Table:
     'htd'
     """
     change = PHI - PSI
-    return Table.two_blocks(
-        "htd",
-        ww=eta * np.outer(change, PHI),
-        wt=eta * np.outer(E, change),
-        tw=np.outer(change, E - PHI),
-        tt=np.outer(E, change),
-        bw=eta * E,
-        bt=E,
-    )
+    blocks = {"ww": np.outer(change, PHI), "tw": np.outer(change, E - PHI), "tt": np.outer(E, change), "bt": E}
+    return _corrected("htd", eta, **blocks)
 
 
 def gq(eta: float = 1.0, lam: float = 0.0) -> Table:

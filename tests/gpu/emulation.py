@@ -48,7 +48,7 @@ class _Run:
 
     def __init__(self, shape: Shape, tables: Array, inputs: Inputs, gram: Any, b: int) -> None:
         self.shape, self.inputs, self.job, self.gram = shape, inputs, shape.job, gram
-        self.real: Any = np.float64 if shape.real == "double" else np.float32
+        self.real: Any = np.float64 if shape.constants["REAL"] == "double" else np.float32
         self.scalar: Any = self.real if self.job.rule == "fixed" else np.float64
         self.data, self.trace, self.policy = int(inputs.data[b]), int(inputs.trace[b]), int(inputs.policy[b])
         k = self.job.table.n_blocks
@@ -71,13 +71,16 @@ class _Run:
         self.size = self.rows = self.last = self.scale = self.scalar(0)
 
     def zeros(self, k: int) -> Array:
-        return np.zeros((k, self.shape.actions, self.shape.per_thread, self.shape.threads), self.real)
+        return np.zeros(
+            (k, self.shape.constants["ACTIONS"], self.shape.constants["PER"], self.shape.constants["THREADS"]),
+            self.real,
+        )
 
     def laid_out(self, rows: Array) -> Array:
         """(actions, d) → (actions, elements, threads): element i of thread j is feature i·threads + j."""
         out = np.zeros((len(rows), self.shape.width), self.real)
         out[:, : rows.shape[1]] = rows
-        return out.reshape(len(rows), self.shape.per_thread, self.shape.threads)
+        return out.reshape(len(rows), self.shape.constants["PER"], self.shape.constants["THREADS"])
 
     def load(self, t: int) -> None:
         """φ, ψ and e of row t, e from the trace before it."""
@@ -102,7 +105,7 @@ class _Run:
             self.with_e = [self.total(self.e * v) for v in (self.f, change, self.e)]
 
     def total(self, values: Array) -> Any:
-        return self.scalar(block_sum(values, self.shape.threads, self.shape.padded))
+        return self.scalar(block_sum(values, self.shape.constants["THREADS"], self.shape.constants["PADDED"]))
 
     def products(self, v: Array, scale: Any) -> Array:
         p = [self.total(block * row) for block in v for row in (self.f, self.g, self.e)]
@@ -243,7 +246,7 @@ class _Run:
 
     def record_row(self, square: Any) -> None:
         ff, fd, dd = self.row_gram
-        c, damping = self.ahead[0], self.damping[0] if self.shape.damped else 0.0
+        c, damping = self.ahead[0], self.damping[0] if self.shape.constants["DAMPED"] else 0.0
         psi = c * c * (ff - 2 * fd + dd)
         bound = self.norm * (ff + psi + np.sqrt(self.with_e[2] * max(ff, psi))) + damping
         if bound > 0:
@@ -260,7 +263,7 @@ class _Run:
             weight = weight + (self.weight_earlier if suffix else 0)
             v = (self.sum + (self.earlier if suffix else 0) + self.real(last) * v) / self.real(weight)
         d = self.inputs.phi.shape[2]
-        return np.asarray(v.reshape(self.shape.actions, -1)[:, :d].reshape(-1))
+        return np.asarray(v.reshape(self.shape.constants["ACTIONS"], -1)[:, :d].reshape(-1))
 
 
 def _over_root(top: Any, square: Any) -> Any:

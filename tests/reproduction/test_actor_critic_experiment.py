@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from reproduction import mountain_car_actor_critic as experiment
+from reproduction import mountain_car_world as car
 from reproduction.experiment import Unit
 from sparsetd.control import GreedyGQ, online
 from sparsetd.features import TileCoding
-from sparsetd.problems import mountain_car as car
 
 FULL = experiment.ACTOR_CRITIC.full
 SMALL = dataclasses.replace(experiment.ACTOR_CRITIC.quick, max_steps=60, tiles=(4, 3))

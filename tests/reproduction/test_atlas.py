@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from reproduction import LARGER
+from reproduction import mountain_car_world as car
 from reproduction.cuda import mountain_car as gpu
 from reproduction.mountain_car import rollout
 from reproduction.mountain_car_atlas import (
@@ -31,7 +32,6 @@ from sparsetd.control import Rule, ValuePolicy, policy_iteration
 from sparsetd.control.policy_iteration import LinearValues
 from sparsetd.estimators import LSTD
 from sparsetd.features import RBFGrid
-from sparsetd.problems import mountain_car as car
 
 SMALL = dataclasses.replace(
     ATLAS.quick, grids=(2, 3), n_seeds=2, n_iter=2, n_samples=(3, 30), max_steps=120, alpha=0.05, every=100

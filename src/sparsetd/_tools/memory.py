@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 GIB = 2**30
+MEMINFO = Path("/proc/meminfo")
 # The limit of a container, what is used of it, and what of that are files that can go: the present and the older kind.
 CGROUP = Path("/sys/fs/cgroup")
 LIMITS = (
@@ -20,12 +22,27 @@ def require(need: float, what: str, remedy: str) -> None:
     """Refuse what needs more bytes than are available: "… takes about 7.0 GiB, but 3.1 GiB are free: …"."""
     free = available()
     if need > free:
-        raise MemoryError(f"{what} takes about {_gib(need)}, but {_gib(free)} are free: {remedy}")
+        sizes = f"takes about {need / GIB:.1f} GiB, but {free / GIB:.1f} GiB are free"
+        raise MemoryError(f"{what} {sizes}: {remedy}")
 
 
 def available() -> float:
     """Bytes that this process may still take: the least of the system's, the container's and the process's limits."""
-    return max(0.0, min(_of_system(), *(_of_container(*names) for names in LIMITS), _of_process()))
+    known = [np.inf]  # where nothing is known, as on other systems than Linux, nothing is refused
+    with suppress(OSError, StopIteration, ValueError):
+        known.append(1024 * sum(_entry(MEMINFO, name) for name in ("MemAvailable:", "SwapFree:")))
+    for limit, used, parts, files in LIMITS:
+        with suppress(OSError, StopIteration, ValueError):  # "max" is no number, and no limit
+            taken = float((CGROUP / used).read_text()) - _entry(CGROUP / parts, files)
+            known.append(float((CGROUP / limit).read_text()) - taken)
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]  # as `ulimit -v` sets it
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        if most != resource.RLIM_INFINITY:
+            known.append(most - pages * os.sysconf("SC_PAGE_SIZE"))
+    return max(0.0, min(known))
 
 
 def for_evaluation(n_rows: int, n_columns: int) -> float:
@@ -33,36 +50,5 @@ def for_evaluation(n_rows: int, n_columns: int) -> float:
     return 8.0 * n_rows * (6 * n_columns + 60)
 
 
-def _gib(size: float) -> str:
-    return f"{size / GIB:.1f} GiB"
-
-
 def _entry(file: Path, name: str) -> float:
     return float(next(line.split()[1] for line in file.read_text().splitlines() if line.split()[0] == name))
-
-
-def _of_system() -> float:
-    try:
-        return 1024 * sum(_entry(Path("/proc/meminfo"), name) for name in ("MemAvailable:", "SwapFree:"))
-    except (OSError, StopIteration, ValueError):
-        return np.inf  # not Linux: nothing is known, so nothing is refused
-
-
-def _of_container(limit: str, used: str, parts: str, files: str) -> float:
-    try:
-        taken = float((CGROUP / used).read_text()) - _entry(CGROUP / parts, files)
-        return float((CGROUP / limit).read_text()) - taken
-    except (OSError, StopIteration, ValueError):  # "max" is no number, and no limit
-        return np.inf
-
-
-def _of_process() -> float:
-    """Bytes that `ulimit -v` still allows."""
-    try:
-        import resource
-
-        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-    except (ImportError, OSError, ValueError):
-        return np.inf
-    return np.inf if limit == resource.RLIM_INFINITY else limit - pages * os.sysconf("SC_PAGE_SIZE")

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-__all__ = ["counter", "say", "shown", "track"]
+__all__ = ["say", "shown", "track"]
 
 EVERY = 10.0  # seconds between two lines
 Item = TypeVar("Item")
@@ -52,20 +52,6 @@ def track(items: Iterable[Item], label: str, total: int | None = None) -> Iterat
         bar.close()
 
 
-def counter(label: str) -> Callable[..., None]:
-    """A function of (done, total) that reports both, for work that counts by itself."""
-    bars: list[Any] = []
-
-    def tell(done: int, total: int, *_: Any) -> None:
-        if not bars:
-            bars.append(_bar(label, total))
-        bars[0].update(done - bars[0].n)
-        if done >= total:
-            bars[0].close()
-
-    return tell
-
-
 def _bar(label: str, total: int | None) -> Any:
     stream = _stream.get()
     if stream is not None and getattr(stream, "isatty", lambda: False)():
@@ -87,15 +73,11 @@ class _Lines:
         self.n += n
         now = time.monotonic()
         if now - self.told >= EVERY:
-            self.told = now
-            say(self._line(now - self.began))
-
-    def _line(self, seconds: float) -> str:
-        rate = self.n / seconds
-        of, left = "", ""
-        if self.total:
-            of, left = f" of {self.total:,}", f", {max(self.total - self.n, 0) / max(rate, 1e-9):,.0f} s left"
-        return f"{self.label}: {self.n:,}{of}, {rate:.3g} per second{left}"
+            self.told, rate = now, self.n / (now - self.began)
+            of, left = "", ""
+            if self.total:
+                of, left = f" of {self.total:,}", f", {max(self.total - self.n, 0) / max(rate, 1e-9):,.0f} s left"
+            say(f"{self.label}: {self.n:,}{of}, {rate:.3g} per second{left}")
 
     def close(self) -> None:
         """Nothing to tidy up."""

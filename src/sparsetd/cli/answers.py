@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+import shlex
 from argparse import Namespace
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from sparsetd import evaluation
 from sparsetd._tools import memory
+from sparsetd._tools.progress import say
 from sparsetd.cli import options
-from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
+from sparsetd.cli.command import Outcome, command, option
 from sparsetd.evaluation.result import Decision
+from sparsetd.features.basis import LARGEST
 from sparsetd.logs import Shard
 from sparsetd.logs.door import extent
-from sparsetd.storage.atomic import replace_file
 
 BUILT = "functions that are built of the columns, or 'none' for the columns as they are"
 CLASSIFIERS = ("logistic", "boosting", "forest")
@@ -35,39 +37,30 @@ WHEN = "the cause is new at every decision, touches the first one alone, or last
 FACTORS = "1.25,1.5,2,3,5"
 
 
-def judging(args: Namespace, console: Console, *more: str) -> dict[str, Any]:
-    """The arguments of `evaluation` functions from the options `JUDGING`, with `more` options as they are."""
-    return {
-        **options.given(args, "gamma", "level", "cluster", "n_folds", "checkpoint", *more),
-        "features": None if args.features == "none" else args.features,
-        "classifier": classifier_of(args.classifier),
-        "engine": options.engine_of(args),
-        "progress": console.progress,
-    }
+def judged(question: Callable[..., Any], args: Namespace, log: tuple[Shard, ...], **others: Any) -> Any:
+    """The answer of a function of `evaluation`, with the options as its arguments."""
+    features = None if args.features == "none" else args.features
+    others |= {"classifier": classifier_of(args.classifier), "engine": options.engine_of(args), "progress": say}
+    return options.passed(question, args, transitions=log, features=features, **others)
 
 
-def judged_log(args: Namespace, console: Console, **columns: Any) -> tuple[Shard, ...]:
+def judged_log(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
     """The log of a command that judges policies. A single file is refused if it does not fit into memory."""
     groups = {} if args.cluster is None else {"group": args.cluster}
-    parts = options.read_shards(args, **groups, **columns)
-    return (_fitting(parts[0], console, args.features),) if len(parts) == 1 else parts
-
-
-def _fitting(log: Shard, console: Console, features: str) -> Shard:
-    """Refuse a log whose evaluation does not fit into memory. It is read here if only reading tells its size."""
-    from sparsetd.features.basis import LARGEST
-
+    log, *others = parts = options.read_shards(args, **groups, **columns)
+    if others:
+        return parts
     n, p = (0, 0) if log.log is not None else extent(log.path, **log.columns)
-    if not n:
+    if not n:  # only reading tells its size
         log = Shard(log.read())
         n, p = log.read().observation.shape
-    built = LARGEST // 3 if features == "auto" else 0  # a log large enough to matter gets no more functions
+    built = LARGEST // 3 if args.features == "auto" else 0  # a log large enough to matter gets no more functions
     need = memory.for_evaluation(n, p + built)
     if need > memory.GIB:
-        console.progress(f"this takes up to {need / memory.GIB:.1f} GiB of memory")
+        say(f"this takes up to {need / memory.GIB:.1f} GiB of memory")
     what, remedy = f"to evaluate about {n:,} rows of {p} columns", "take fewer rows or columns, or a larger machine"
     memory.require(need, what, remedy)
-    return log
+    return (log,)
 
 
 def classifier_of(name: str | None) -> Any:
@@ -85,17 +78,20 @@ def classifier_of(name: str | None) -> Any:
     return None if name is None else known[name]
 
 
-def page_of(args: Namespace, *models: str | None) -> Path | None:
-    """The path of the command's page; it may not be that of an input."""
-    return options.check_output(args.report, ".html", ".htm", inputs=[args.log, *models])
+def check_page(args: Namespace, *targets: str | None) -> None:
+    """Refuse a path of the page that is also that of an input, such as a file that a target names."""
+    files = [text for text in targets if text and (text.startswith("greedy:") or text.endswith(".sparsetd"))]
+    models = [text.removeprefix("greedy:") for text in files]
+    options.check_output(args.report, ".html", ".htm", inputs=[args.log, *models])
 
 
-def told(args: Namespace, result: Decision, page: Path | None, *lines: str, **settings: Any) -> Outcome:
-    """The answer with more lines below it, after the page was written if one is wanted."""
-    if page is not None:
-        replace_file(page, result.page(**options.said(args, **settings)))
-        lines = (*lines, f"report: {page}")
-    return Outcome("\n".join([str(result), *lines]), {**result.to_dict(), "report": args.report})
+def told(args: Namespace, result: Decision, *lines: str, **settings: Any) -> Outcome:
+    """The answer with more lines below it, after the page was written, which ends with how it was made."""
+    if args.report is not None:
+        command = shlex.join(["sparsetd", *args.words])
+        result.save_report(args.report, unit=args.unit, command=command, log=args.log, **settings)
+        lines = (*lines, f"report: {args.report}")
+    return "\n".join([str(result), *lines]), {**result.to_dict(), "report": args.report}
 
 
 @command(
@@ -110,7 +106,7 @@ def told(args: Namespace, result: Decision, page: Path | None, *lines: str, **se
     options.seed_of("the halves"),
     *JUDGING,
 )
-def evaluate(args: Namespace, console: Console) -> Outcome:
+def evaluate(args: Namespace) -> Outcome:
     """Estimate what a policy would have been worth, from a log, with an interval and reasons.
 
     Prints the value that an episode would have under the policy, with a 95 % interval, and the
@@ -131,20 +127,18 @@ def evaluate(args: Namespace, console: Console) -> Outcome:
     """
     from sparsetd import LSTD
 
-    page = page_of(args, options.model_in(args.target))
+    check_page(args, args.target)
     target, columns = options.target_of(args.target, args.log)
-    how = judging(args, console, "n_resamples", "random_state", "check")
     estimator = LSTD(gamma=args.gamma, fit_intercept=True) if args.all_features else None
-    result = evaluation.evaluate(judged_log(args, console, **columns), target, estimator=estimator, **how)
+    result = judged(evaluation.evaluate, args, judged_log(args, **columns), target=target, estimator=estimator)
     if not math.isfinite(result.value):
         raise ArithmeticError("the value is too large to compute: rescale the rewards, and look at 'sparsetd inspect'")
     bound = None if args.lower is None else result.estimate.interval(2 * args.lower - 1)[0]
     lines = [] if bound is None else [f"at least {bound:.4f} with {100 * args.lower:.6g}% confidence"]
     named = {"log": args.log, "target": args.target or "as logged"}
-    found = told(args, result, page, *lines, target=named["target"])
-    found.data.update(unit=args.unit, settings={**named, **found.data["settings"]})
-    found.data.update({} if bound is None else {"lower_bound": bound})
-    return found
+    text, data = told(args, result, *lines, target=named["target"])
+    data |= {"unit": args.unit, "settings": {**named, **data["settings"]}}
+    return text, data | ({} if bound is None else {"lower_bound": bound})
 
 
 @command(
@@ -157,7 +151,7 @@ def evaluate(args: Namespace, console: Console) -> Outcome:
     options.seed_of("the halves"),
     *JUDGING,
 )
-def compare(args: Namespace, console: Console) -> Outcome:
+def compare(args: Namespace) -> Outcome:
     """Compare several policies on one log: values, all differences, which may be best.
 
     Prints the value of every policy and all their differences, with intervals that hold for all of them
@@ -174,13 +168,12 @@ def compare(args: Namespace, console: Console) -> Outcome:
       sparsetd compare log.parquet --target 'B if lactate > {1..4}'
     """
     pairs = _pairs(args.target)
-    page = page_of(args, *(options.model_in(policy) for _, policy in pairs))
+    check_page(args, *(policy for _, policy in pairs))
     targets, column = _targets(args, pairs)
-    log = judged_log(args, console, ratio=None, target_prob=column)
-    console.progress(f"comparing {len(targets)} policies" if isinstance(targets, dict) else "comparing the thresholds")
-    how = judging(args, console, "n_resamples", "random_state")
-    result = evaluation.compare(log, targets, by=_groups(args, len(log)), **how)
-    return told(args, result, page, targets=", ".join(args.target), gamma=args.gamma)
+    log = judged_log(args, ratio=None, target_prob=column)
+    say(f"comparing {len(targets)} policies" if isinstance(targets, dict) else "comparing the thresholds")
+    result = judged(evaluation.compare, args, log, targets=targets, by=_groups(args, len(log)))
+    return told(args, result, targets=", ".join(args.target), gamma=args.gamma)
 
 
 def _pairs(texts: list[str]) -> list[tuple[str, str]]:
@@ -191,9 +184,9 @@ def _pairs(texts: list[str]) -> list[tuple[str, str]]:
     names = [name for name, _ in pairs]
     again = next((name for name in names if names.count(name) > 1), None)
     if again is not None:
-        raise WrongInput(f"two policies are called '{again}'; give every policy its own name")
+        raise ValueError(f"two policies are called '{again}'; give every policy its own name")
     if not names:
-        raise WrongInput("name the policies, for instance --target current=behavior --target new=target_prob")
+        raise ValueError("name the policies, for instance --target current=behavior --target new=target_prob")
     return pairs
 
 
@@ -203,7 +196,7 @@ def _named(text: str) -> tuple[str, str]:
     if not equals or " if " in name:
         return text, text
     if not name.strip() or not policy:
-        raise WrongInput(f"argument --target: must look like NAME=POLICY or POLICY, not '{text}'")
+        raise ValueError(f"argument --target: must look like NAME=POLICY or POLICY, not '{text}'")
     return name, policy
 
 
@@ -235,7 +228,7 @@ def _groups(args: Namespace, n_parts: int) -> Any:
             return args.by
         return {args.by: options.read_log(args, ratio=None, target_prob=None, group=args.by).group}
     except ValueError as error:
-        raise WrongInput(str(error).replace("`group` names", "--by names")) from None
+        raise ValueError(str(error).replace("`group` names", "--by names")) from None
 
 
 @command(
@@ -248,7 +241,7 @@ def _groups(args: Namespace, n_parts: int) -> Any:
     options.seed_of("the splits"),
     *JUDGING,
 )
-def improve(args: Namespace, console: Console) -> Outcome:
+def improve(args: Namespace) -> Outcome:
     """Learn a better policy on one part of a log and test it once on the other.
 
     The episodes are split. On one part several policies near what was done are learnt and one of them
@@ -267,17 +260,17 @@ def improve(args: Namespace, console: Console) -> Outcome:
     """
     from sparsetd.estimators import model_file
 
-    out, page = options.check_output(args.out, ".sparsetd", inputs=[args.log]), page_of(args)
-    log = judged_log(args, console, ratio=None, target_prob=None)
-    result = evaluation.improve(log, **judging(args, console, "learn", "n_resamples", "random_state"))
+    options.check_output(args.out, ".sparsetd", inputs=[args.log])
+    check_page(args)
+    log = judged_log(args, ratio=None, target_prob=None)
+    result = judged(evaluation.improve, args, log)
     lines = []
-    if out is not None:
-        model_file.save(result.policy, out, notes={"log": args.log, "recommended": result.recommended})
-        lines = [f"policy: {out}"]
-    settings = options.given(args, "gamma", "learn", "n_resamples", "random_state")
-    found = told(args, result, page, *lines, **settings)
-    found.data.update(out=args.out)
-    return found
+    if args.out is not None:
+        model_file.save(result.policy, args.out, notes={"log": args.log, "recommended": result.recommended})
+        lines = [f"policy: {args.out}"]
+    settings = {name: getattr(args, name) for name in ("gamma", "learn", "n_resamples", "random_state")}
+    text, data = told(args, result, *lines, **settings)
+    return text, data | {"out": args.out}
 
 
 @command(
@@ -289,7 +282,7 @@ def improve(args: Namespace, console: Console) -> Outcome:
     *options.REPORT,
     *JUDGING,
 )
-def sensitivity(args: Namespace, console: Console) -> Outcome:
+def sensitivity(args: Namespace) -> Outcome:
     """Ask how strong an unrecorded cause would have to be to change the answer.
 
     Suppose that a cause which nobody recorded changed the odds of the logged actions by up to a factor
@@ -301,8 +294,8 @@ def sensitivity(args: Namespace, console: Console) -> Outcome:
       sparsetd sensitivity log.parquet --target policies:mine --confounding 1.1,1.5,2 --report page.html
       sparsetd sensitivity log.parquet --target policies:mine --kind persistent
     """
-    page = page_of(args, options.model_in(args.target))
+    check_page(args, args.target)
     target, columns = options.target_of(args.target, args.log)
-    log = judged_log(args, console, **columns)
-    result = evaluation.sensitivity(log, target, **judging(args, console, "confounding", "kind"))
-    return told(args, result, page, target=args.target or "as logged")
+    log = judged_log(args, **columns)
+    result = judged(evaluation.sensitivity, args, log, target=target)
+    return told(args, result, target=args.target or "as logged")

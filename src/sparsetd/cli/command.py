@@ -1,4 +1,4 @@
-"""The classes of a command, its outcome and the console, the list of all commands, and their parser.
+"""What a command is made of, the list of all commands, and their parser.
 
 A new command is a function with the decorator `command`, and a line here. Results go to stdout, progress and errors to
 stderr.
@@ -9,55 +9,46 @@ from __future__ import annotations
 import argparse
 import difflib
 import inspect
-import json
 import os
 import re
 import sys
-from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any, NoReturn
 
-from sparsetd._tools.frames import plain
+Outcome = tuple[str, dict[str, Any]]  # the answer of a command: a text for people, data for `--json`
+Run = Callable[[argparse.Namespace], Outcome]
+Option = tuple[str, dict[str, Any]]  # its name, and what argparse is told; "group" is the title above it in the help
+OPTIONS: dict[str, tuple[Option, ...]] = {}  # of the commands that are loaded
 
-SCHEMA_VERSION = 1  # of what `--json` prints: raised when a key changes its meaning or goes away
+
+def command(*options: Option) -> Callable[[Run], Run]:
+    """Make a command of a function that computes without printing: its name is the verb, and its docstring the help."""
+
+    def made(run: Run) -> Run:
+        OPTIONS[run.__name__] = options
+        return run
+
+    return made
 
 
-@dataclass(frozen=True)
-class Console:
-    """The user's wishes about output. `json` prints one JSON object instead of text; `quiet` silences progress."""
+def option(words: str, help: str, kind: Any = str, default: Any = None, **how: Any) -> Option:
+    """An option from its name with what stands for its value ("--level P"), its help, and what reads the value.
 
-    json: bool = False
-    quiet: bool = False
-    colour: bool = False
-
-    @classmethod
-    def of_terminal(cls, *, json: bool, quiet: bool) -> Console:
-        """Colours only on a terminal, and never where `NO_COLOR` is set or `TERM` is dumb."""
-        wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        return cls(json, quiet, colour=wanted and not json and sys.stdout.isatty())
-
-    def progress(self, message: str) -> None:
-        if not self.quiet:
-            tell(message)
-
-    def error(self, sentence: str) -> None:
-        tell(f"sparsetd: error: {sentence}")
-
-    def warning(self, sentence: object) -> None:
-        tell(f"sparsetd: warning: {sentence}")
-
-    def result(self, data: dict[str, Any], text: str) -> None:
-        """Print the text or, if JSON is wanted, the data."""
-        if self.json and data:
-            print(json.dumps(plain({"schema_version": SCHEMA_VERSION, **data}), allow_nan=False, indent=2))
-        elif text:
-            print(text)
-
-    def bold(self, text: str) -> str:
-        return f"\x1b[1m{text}\x1b[0m" if self.colour else text
+    `kind` is a function from text, a tuple of the words that may be chosen, `bool` for a flag or `list` for an option
+    that may be repeated. A default is told at the end of the help.
+    """
+    name, _, shown = words.partition(" ")
+    told: dict[str, Any] = {"help": help if default in (None, {}) else f"{help} (default: %(default)s)"}
+    if kind is bool:
+        told["action"] = "store_true"
+    elif kind is list:
+        told |= {"action": "append", "default": [], "help": f"{help} (repeatable)"}
+    else:
+        told |= {"choices": kind} if isinstance(kind, tuple) else {"type": kind}
+        told["default"] = default
+    return name, told | ({"metavar": shown} if shown else {}) | how
 
 
 def tell(text: str) -> None:
@@ -66,6 +57,12 @@ def tell(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
     except (OSError, ValueError):  # a closed pipe, a full disk, a closed stream
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 (for the rest of the process)
+
+
+def bold(text: str) -> str:
+    """Bold on a terminal, and never where `NO_COLOR` is set or `TERM` is dumb."""
+    wanted = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and sys.stdout.isatty()
+    return f"\x1b[1m{text}\x1b[0m" if wanted else text
 
 
 def open_streams() -> bool:
@@ -88,124 +85,23 @@ def open_streams() -> bool:
     return heard
 
 
-class WrongInput(Exception):
-    """The user asked for something impossible: one sentence, exit code 2."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The answer of a command: `text` for people, `data` for `--json`, `code` for the shell."""
-
-    text: str
-    data: dict[str, Any] = field(default_factory=dict)
-    code: int = 0
-
-
-@dataclass(frozen=True)
-class Option:
-    """One word that a command takes: its name, what argparse is told, and the title above it in the help."""
-
-    name: str
-    how: Mapping[str, Any]
-    group: str = ""
-
-    def but(self, group: str = "", **how: Any) -> Option:
-        """This option with some of its settings changed."""
-        return replace(self, how={**self.how, **how}, group=group or self.group)
-
-
-def option(words: str, help: str, kind: Any = str, default: Any = None, **how: Any) -> Option:
-    """An option from its name with what stands for its value ("--level P"), its help, and what reads the value.
-
-    `kind` is a function from text, a tuple of the words that may be chosen, `bool` for a flag or `list` for an option
-    that may be repeated. A default is told at the end of the help.
-    """
-    name, _, shown = words.partition(" ")
-    told: dict[str, Any] = {"help": help if default in (None, []) else f"{help} (default: %(default)s)"}
-    if kind is bool:
-        told["action"] = "store_true"
-    elif kind is list:
-        told |= {"action": "append", "default": [], "help": f"{help} (repeatable)"}
-    else:
-        told |= {"choices": kind} if isinstance(kind, tuple) else {"type": kind}
-        told["default"] = default
-    return Option(name, told | ({"metavar": shown} if shown else {}) | how)
-
-
-Run = Callable[[Namespace, Console], Outcome]
-
-
-@dataclass(frozen=True)
-class Command:
-    """One verb of the command line.
-
-    `run` computes and returns an `Outcome` without printing. `details` is the part of `sparsetd NAME --help` that
-    teaches.
-    """
-
-    name: str
-    summary: str
-    details: str
-    options: Sequence[Option]
-    run: Run
-
-    def load(self) -> Command:
-        return self
-
-    def fill(self, parser: ArgumentParser) -> None:
-        """Give the parser of this command its words and options."""
-        parser.description = f"{self.summary[:1].upper()}{self.summary[1:]}.\n\n{self.details.strip()}"
-        groups: dict[str, Any] = {"": parser}
-        for one in self.options:
-            if one.group not in groups:
-                groups[one.group] = parser.add_argument_group(one.group)
-            groups[one.group].add_argument(one.name, **one.how)
-        # SUPPRESS: an absent option after the command must not undo the same option given before it.
-        _common(parser, default=argparse.SUPPRESS)
-        parser.set_defaults(command=self)
-
-
-def command(*options: Option) -> Callable[[Run], Command]:
-    """Make a command of a function: its name is the verb, and its docstring the help."""
-
-    def made(run: Run) -> Command:
-        summary, _, details = inspect.cleandoc(run.__doc__ or "").partition("\n")
-        return Command(run.__name__, summary[:1].lower() + summary[1:].rstrip("."), details, options, run)
-
-    return made
-
-
-@dataclass(frozen=True)
-class Deferred:
-    """A command by name, module and summary, imported when called: help must not wait for Numba."""
-
-    name: str
-    module: str
-    summary: str
-
-    def load(self) -> Command:
-        found: Command = getattr(import_module(f"sparsetd.cli.{self.module}"), self.name)
-        return found
-
-
-# In the order of `sparsetd --help`.
-COMMANDS: tuple[Command | Deferred, ...] = (
-    Deferred("demo", "demo", "try the library on problems with known answers"),
-    Deferred("example", "logs", "write an example log to try the other commands on"),
-    Deferred("prepare", "logs", "turn a raw table with text, dates and gaps into a log"),
-    Deferred("shard", "logs", "split a log of any size into files of whole, sorted episodes"),
-    Deferred("inspect", "logs", "say what a log was understood to be, what is missing, what looks wrong"),
-    Deferred(
-        "evaluate", "answers", "estimate what a policy would have been worth, from a log, with an interval and reasons"
-    ),
-    Deferred("compare", "answers", "compare several policies on one log: values, all differences, which may be best"),
-    Deferred("improve", "answers", "learn a better policy on one part of a log and test it once on the other"),
-    Deferred("sensitivity", "answers", "ask how strong an unrecorded cause would have to be to change the answer"),
-    Deferred("select", "models", "which features carry the value: the path of penalties and the choice"),
-    Deferred("fit", "models", "learn a value function from a log and save it to a file"),
-    Deferred("predict", "models", "values of the states of a log from a model file, or actions from a policy file"),
-    Deferred("sweep", "sweep", "compare methods over grids of settings and seeds, with sensitivity curves"),
-)
+# The module of each command, which is imported when the command is called (help must not wait for Numba), and a
+# summary, in the order of `sparsetd --help`.
+COMMANDS = {
+    "demo": ("demo", "try the library on problems with known answers"),
+    "example": ("logs", "write an example log to try the other commands on"),
+    "prepare": ("logs", "turn a raw table with text, dates and gaps into a log"),
+    "shard": ("logs", "split a log of any size into files of whole, sorted episodes"),
+    "inspect": ("logs", "say what a log was understood to be, what is missing, what looks wrong"),
+    "evaluate": ("answers", "estimate what a policy would have been worth, from a log, with an interval and reasons"),
+    "compare": ("answers", "compare several policies on one log: values, all differences, which may be best"),
+    "improve": ("answers", "learn a better policy on one part of a log and test it once on the other"),
+    "sensitivity": ("answers", "ask how strong an unrecorded cause would have to be to change the answer"),
+    "select": ("models", "which features carry the value: the path of penalties and the choice"),
+    "fit": ("models", "learn a value function from a log and save it to a file"),
+    "predict": ("models", "values of the states of a log from a model file, or actions from a policy file"),
+    "sweep": ("sweep", "compare methods over grids of settings and seeds, with sensitivity curves"),
+}
 
 DESCRIPTION = """\
 Sparse, off-policy-convergent linear value learning.
@@ -245,17 +141,13 @@ GONE = {
 }
 
 
-class WrongUsage(Exception):
-    """Words that no command understands: one sentence, exit code 2."""
-
-
 class Parser(argparse.ArgumentParser):
     """An `ArgumentParser` whose errors are one sentence and name the nearest known word."""
 
     def error(self, message: str) -> NoReturn:
         if message.endswith("required: COMMAND"):
             message = "name a command, for a start 'sparsetd demo'"
-        raise WrongUsage(f"{message}{_nearest(message)} (see '{self.prog} --help')")
+        raise ValueError(f"{message}{_nearest(message)} (see '{self.prog} --help')")
 
 
 def _layout(prog: str) -> argparse.HelpFormatter:
@@ -280,16 +172,39 @@ def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     parser = Parser(prog="sparsetd", description=DESCRIPTION, epilog=EPILOG, formatter_class=_layout)
     parser.add_argument("--version", action="version", version=f"sparsetd {version('sparsetd')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
-    _common(parser, default=False)
-    for entry in COMMANDS:
-        sub = commands.add_parser(entry.name, help=entry.summary, formatter_class=_layout)
-        if entry.name in words:
-            entry.load().fill(sub)
+    _add(parser, COMMON)
+    for verb, (module, summary) in COMMANDS.items():
+        sub = commands.add_parser(verb, help=summary, formatter_class=_layout)
+        if verb in words:
+            run = load(module, verb)
+            sub.description = inspect.getdoc(run)
+            _add(sub, (*OPTIONS[verb], *COMMON))
+            sub.set_defaults(run=run)
     return parser
 
 
-def _common(parser: argparse.ArgumentParser, default: bool | str) -> None:
-    group = parser.add_argument_group("options of every command")
-    group.add_argument("--json", action="store_true", default=default, help="print one JSON object instead of text")
-    group.add_argument("--quiet", action="store_true", default=default, help="no progress messages on stderr")
-    group.add_argument("--debug", action="store_true", default=default, help="show the traceback of an error")
+def load(module: str, verb: str) -> Run:
+    """The function of a command."""
+    run: Run = getattr(import_module(f"sparsetd.cli.{module}"), verb)
+    return run
+
+
+def _add(parser: argparse.ArgumentParser, options: Sequence[Option]) -> None:
+    """Give a parser its words and options, group by group."""
+    groups: dict[str, Any] = {"": parser}
+    for name, how in options:
+        title = how.get("group", "")
+        if title not in groups:
+            groups[title] = parser.add_argument_group(title)
+        groups[title].add_argument(name, **{key: value for key, value in how.items() if key != "group"})
+
+
+COMMON = tuple(
+    # SUPPRESS: an absent option after the command must not undo the same option given before it.
+    (name, {"help": help, "action": "store_true", "group": "options of every command", "default": argparse.SUPPRESS})
+    for name, help in {
+        "--json": "print one JSON object instead of text",
+        "--quiet": "no progress messages on stderr",
+        "--debug": "show the traceback of an error",
+    }.items()
+)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -15,7 +15,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd import plots
-from sparsetd.cli.command import Console, Outcome, command, option
+from sparsetd._tools.progress import say
+from sparsetd.cli.command import Outcome, bold, command, option
 from sparsetd.cli.options import at_least, seed_of
 from sparsetd.estimators import LSTD, ROTD, TD, TDC
 from sparsetd.evaluation import Evaluation, evaluate
@@ -49,8 +50,8 @@ PANELS = 3
 POINTS = 60  # of a learning curve
 COLOURS = {"TD": "black", "TDC": "#0072b2", "LSTD": "0.6", "RO-TD": "#d55e00", "SparseTDSelect": "#009e73"}
 GROWN = 10.0  # a method whose error grew by this factor diverges, whether or not its numbers overflowed yet
+Curves = dict[tuple[str, str], tuple[Array, Array]]  # by problem and method
 COMPARED = ("LSTD, features that matter", "WIS", "DR")  # beside our own estimate of a policy's value
-Progress = Callable[[str], None]
 
 
 @command(
@@ -61,7 +62,7 @@ Progress = Callable[[str], None]
     ),
     seed_of("the random numbers"),
 )
-def demo(args: Namespace, console: Console) -> Outcome:
+def demo(args: Namespace) -> Outcome:
     """Try the library on problems with known answers.
 
     Three small questions whose answers are known exactly. Does a method converge off-policy? On
@@ -79,40 +80,24 @@ def demo(args: Namespace, console: Console) -> Outcome:
     target = PLOT if args.out is None else args.out
     if drawn:
         check_figure_path(target)
-    result = try_methods(Settings(samples=args.samples, seed=args.random_state), console.progress)
-    tables = [_table(problem, result.rows, console) for problem in result.problems]
-    value, (low, high), exact = result.evaluation.value, result.evaluation.interval, result.exact_value
-    worth = f"estimated {value:.2f}, 95% interval {low:.2f} to {high:.2f}; exact {exact:.2f}"
-    text = "\n\n".join([*tables, f"what is another policy worth?\n{worth}", LEGEND])
-    policy = {"value": value, "low": low, "high": high, "exact": exact}
-    data = {"samples": args.samples, "seed": args.random_state, "rows": result.rows, "policy": policy, "plot": None}
+    problems, rows, curves, found, exact = try_methods(args.samples, args.random_state)
+    texts = []
+    for problem in problems:
+        size = f"{problem.mdp.n_states} states, {problem.mdp.n_features} features"
+        table = text_table([row for row in rows if row["problem"] == problem.name], COLUMNS, bold)
+        texts.append(f"{problem.name}: {problem.question} ({size})\n{table}")
+    low, high = found.interval
+    worth = f"estimated {found.value:.2f}, 95% interval {low:.2f} to {high:.2f}; exact {exact:.2f}"
+    text = "\n\n".join([*texts, f"what is another policy worth?\n{worth}", LEGEND])
+    policy = {"value": found.value, "low": low, "high": high, "exact": exact}
+    data = {"samples": args.samples, "seed": args.random_state, "rows": rows, "policy": policy, "plot": None}
     if drawn:
-        console.progress("drawing")
-        data["plot"] = str(save_figure(partial(plot, result), target, PANELS))
+        say("drawing")
+        data["plot"] = str(save_figure(partial(plot, problems, curves, found, exact), target, PANELS))
         text += f"\n\nplot: {data['plot']}"
     elif not args.no_plot:
         text += "\n\nno plot, because matplotlib is not installed: pip install matplotlib"
-    return Outcome(text, data)
-
-
-def _table(problem: Problem, rows: Sequence[dict[str, Any]], console: Console) -> str:
-    mine = [row for row in rows if row["problem"] == problem.name]
-    head = f"{problem.name}: {problem.question} ({problem.mdp.n_states} states, {problem.mdp.n_features} features)"
-    return f"{head}\n{text_table(mine, COLUMNS, console.bold)}"
-
-
-@dataclass(frozen=True)
-class Settings:
-    """The star gets 50 times the samples, enough for TD to overflow; the evaluation gets 5 times as many.
-
-    Steps are automatic everywhere. Nothing is penalised on the star: its values are zero, so shrinking alone would look
-    like learning. RO-TD's two penalties on the random process were picked with the exact answer in sight;
-    docs/quickstart.md has the same settings on 20 other seeds.
-    """
-
-    samples: int = 2000
-    seed: int = 0
-    passes: int = 10
+    return text, data
 
 
 @dataclass(frozen=True)
@@ -126,49 +111,54 @@ class Problem:
     methods: Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Result:
-    """Rows for every problem, method and the truth; learning curves by problem and method.
+def try_methods(
+    samples: int, seed: int, passes: int = 10
+) -> tuple[list[Problem], list[dict[str, Any]], Curves, Evaluation, float]:
+    """Collect transitions off-policy, fit every method, and measure it against the exact answer.
 
-    `evaluation` is the value of a policy from another one's log, `exact_value` what it is worth.
+    Returns the problems, a row for every method and the truth, learning curves, and the value of a policy from another
+    one's log and exactly.
     """
-
-    problems: Sequence[Problem]
-    rows: list[dict[str, Any]]
-    curves: dict[tuple[str, str], tuple[Array, Array]]
-    evaluation: Evaluation
-    exact_value: float
-
-
-def try_methods(settings: Settings, progress: Progress = lambda _: None) -> Result:
-    """Collect transitions off-policy, fit every method, measure against the exact answer."""
-    progress("collecting off-policy transitions")
-    problems = [_star(settings), _random(settings)]
-    progress("estimating the value of a policy from another one's log")
-    result = Result(problems, [], {}, *_evaluation(problems[1].mdp, settings))
+    say("collecting off-policy transitions")
+    problems = [_star(samples, seed), _random(samples, seed, passes)]
+    say("estimating the value of a policy from another one's log")
+    found, exact = _evaluation(problems[1].mdp, samples, seed)
+    rows, curves = [], {}
     for problem in problems:
         for method, estimator in problem.methods.items():
-            progress(f"{problem.name}: fitting {method} to {len(problem.log)} transitions")
+            say(f"{problem.name}: fitting {method} to {len(problem.log)} transitions")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # that TD diverges is the point: the table says so
-                result.curves[problem.name, method] = _learn(estimator, problem)
-            result.rows.append(_row(problem, method, estimator.coef_, _status(estimator, problem)))
-        result.rows.append(_row(problem, "exact", problem.mdp.theta_star, None))
-    return result
+                curves[problem.name, method] = _learn(estimator, problem)
+            begun = np.zeros(problem.mdp.n_features) if estimator.coef_init is None else estimator.coef_init
+            first, last = (exact_rmspbe(problem.mdp, coef) for coef in (begun, estimator.coef_))
+            status = "diverged" if last > GROWN * max(first, 1e-9) else str(estimator.status_)
+            rows.append(_row(problem, method, estimator.coef_, status))
+        rows.append(_row(problem, "exact", np.asarray(problem.mdp.theta_star), None))
+    return problems, rows, curves, found, exact
 
 
-def _star(settings: Settings) -> Problem:
+def _star(samples: int, seed: int) -> Problem:
+    """Baird's star, with 50 times the samples: enough for TD to overflow.
+
+    Nothing is penalised: its values are zero, so shrinking alone would look like learning.
+    """
     mdp = star()
     common: dict[str, Any] = {"gamma": mdp.gamma, "coef_init": mdp.theta0}
     methods = {"TD": TD(**common), "TDC": TDC(**common), "LSTD": LSTD(gamma=mdp.gamma), "RO-TD": ROTD(**common)}
-    log = mdp.trajectory(50 * settings.samples, np.random.default_rng([settings.seed, 0]))
+    log = mdp.trajectory(50 * samples, np.random.default_rng([seed, 0]))
     return Problem("star", "does it converge off-policy?", mdp, log, methods)
 
 
-def _random(settings: Settings) -> Problem:
-    rng = np.random.default_rng([settings.seed, 1])
+def _random(samples: int, seed: int, passes: int) -> Problem:
+    """A random process with 100 features; five of them matter.
+
+    RO-TD's two penalties were picked with the exact answer in sight; docs/quickstart.md has the same settings on 20
+    other seeds.
+    """
+    rng = np.random.default_rng([seed, 1])
     mdp = random_mdp(rng, n_states=200, n_features=100, n_relevant=5, reward_noise=0.3)
-    common: dict[str, Any] = {"gamma": mdp.gamma, "n_passes": settings.passes}
+    common: dict[str, Any] = {"gamma": mdp.gamma, "n_passes": passes}
     methods = {
         "TD": TD(**common),
         "TDC": TDC(**common),
@@ -176,24 +166,16 @@ def _random(settings: Settings) -> Problem:
         "RO-TD": ROTD(rho_theta=0.2, rho_w=2.0, **common),
         "SparseTDSelect": SparseTDSelect(gamma=mdp.gamma),
     }
-    return Problem("random MDP", "which features matter?", mdp, mdp.trajectory(settings.samples, rng), methods)
+    return Problem("random MDP", "which features matter?", mdp, mdp.trajectory(samples, rng), methods)
 
 
-def _evaluation(mdp: FiniteMDP, settings: Settings) -> tuple[Evaluation, float]:
-    """Episodes of 20 steps of the behaviour policy tell what the target policy is worth at the start."""
-    log = mdp.trajectory(max(200, 5 * settings.samples), np.random.default_rng([settings.seed, 2]), horizon=20)
+def _evaluation(mdp: FiniteMDP, samples: int, seed: int) -> tuple[Evaluation, float]:
+    """The value of the target policy at the start, from episodes of 20 steps of the behaviour policy, and exactly."""
+    log = mdp.trajectory(max(200, 5 * samples), np.random.default_rng([seed, 2]), horizon=20)
     columns: dict[str, Any] = {"ratio": log.ratio, "start": log.start, "truncated": np.append(log.start[1:], True)}
     episodes = Transitions.from_arrays(log.phi, log.reward, log.phi_next, **columns)
     result = evaluate(episodes, gamma=mdp.gamma, n_resamples=0, n_folds=min(5, episodes.n_episodes))
     return result, float(mdp.start @ mdp.value)
-
-
-def _status(estimator: Any, problem: Problem) -> str:
-    """Why the fit ended; "diverged" also where the error grew without the numbers having overflowed."""
-    begun = np.zeros(problem.mdp.n_features) if estimator.coef_init is None else estimator.coef_init
-    first = exact_rmspbe(problem.mdp, begun)
-    grown = exact_rmspbe(problem.mdp, estimator.coef_) > GROWN * max(first, 1e-9)
-    return "diverged" if grown else str(estimator.status_)
 
 
 def _learn(estimator: Any, problem: Problem) -> tuple[Array, Array]:
@@ -208,8 +190,7 @@ def _learn(estimator: Any, problem: Problem) -> tuple[Array, Array]:
     return seen, errors
 
 
-def _row(problem: Problem, method: str, weights: Any, status: str | None) -> dict[str, Any]:
-    coef = np.asarray(weights)
+def _row(problem: Problem, method: str, coef: Array, status: str | None) -> dict[str, Any]:
     size = np.abs(coef)
     return {
         "problem": problem.name,
@@ -223,20 +204,28 @@ def _row(problem: Problem, method: str, weights: Any, status: str | None) -> dic
     }
 
 
-def plot(result: Result, axes: Sequence[Any]) -> None:
+def plot(
+    problems: Sequence[Problem],
+    curves: Curves,
+    found: Evaluation,
+    exact: float,
+    axes: Sequence[Any],
+) -> None:
     """RMSPBE on the star while learning, the weights on the random process, and a policy's value with intervals."""
-    _plot_curves(result, result.problems[0].name, axes[0])
-    _plot_weights(result.problems[1], axes[1])
-    _plot_values(result, axes[2])
-
-
-def _plot_curves(result: Result, name: str, axis: Any) -> None:
+    learning, weights, values = axes
     for method in ("TD", "TDC", "RO-TD"):  # LSTD is exactly zero: nothing to see on a logarithmic axis
-        seen, errors = result.curves[name, method]
-        axis.plot(seen, np.minimum(errors, 1e12), label=method, color=COLOURS[method], linewidth=2)
-    axis.set(xscale="log", yscale="log", ylim=(3e-3, 1e5), xlabel="transitions seen", ylabel="exact error (RMSPBE)")
-    axis.set_title("Off-policy, TD diverges; TDC and RO-TD do not")
-    axis.legend()
+        seen, errors = curves["star", method]
+        learning.plot(seen, np.minimum(errors, 1e12), label=method, color=COLOURS[method], linewidth=2)
+    learning.set(xscale="log", yscale="log", ylim=(3e-3, 1e5), xlabel="transitions seen", ylabel="exact error (RMSPBE)")
+    learning.set_title("Off-policy, TD diverges; TDC and RO-TD do not")
+    _plot_weights(problems[1], weights)
+    # One line per estimator, ours at the top, and the truth.
+    estimates = [found.estimate, *(e for e in found.comparisons if e.name in COMPARED)]
+    plots.forest([(e.name, e.value, e.interval(found.level)) for e in estimates], values, label="value of the policy")
+    values.axvline(exact, color="black", linestyle="--", linewidth=1, label="truth")
+    values.set_title(f"A policy's value with its {100 * found.level:.0f} % interval")
+    for axis in axes:
+        axis.legend()
 
 
 def _plot_weights(problem: Problem, axis: Any) -> None:
@@ -253,14 +242,3 @@ def _plot_weights(problem: Problem, axis: Any) -> None:
     axis.set(xscale="log", xlabel="feature, the relevant ones first", ylabel="weight")  # log: room for those few
     axis.set_xticks([1, relevant, len(truth)], ["1", str(relevant), str(len(truth))])
     axis.set_title(f"{relevant} of {len(truth)} features matter")
-    axis.legend()
-
-
-def _plot_values(result: Result, axis: Any) -> None:
-    """One line per estimator, ours at the top, and the truth."""
-    found = result.evaluation
-    estimates = [found.estimate, *(e for e in found.comparisons if e.name in COMPARED)]
-    plots.forest([(e.name, e.value, e.interval(found.level)) for e in estimates], axis, label="value of the policy")
-    axis.axvline(result.exact_value, color="black", linestyle="--", linewidth=1, label="truth")
-    axis.set_title(f"A policy's value with its {100 * found.level:.0f} % interval")
-    axis.legend()

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from sparsetd import logs
-from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
-from sparsetd.cli.options import COLUMNS, LOG, SIZES, SOURCES, at_least, check_output, given, seed_of
+from sparsetd._tools.progress import say
+from sparsetd.cli.command import Outcome, command, option
+from sparsetd.cli.options import COLUMNS, LOG, SIZES, SOURCES, at_least, check_output, passed, seed_of
 from sparsetd.logs import sharding
 from sparsetd.logs.door import Log
-from sparsetd.logs.prepare import KEEP, MISSING, MessyLog
+from sparsetd.logs.prepare import KEEP, MISSING
 from sparsetd.storage.atomic import replace_file
 
 GAPS = (
@@ -32,7 +33,7 @@ ENDS = "if no column says how episodes end: they end with their last row, or rec
     option("--noise N", "columns of noise to add", at_least(0, 10**5), 0),
     seed_of("the patients"),
 )
-def example(args: Namespace, console: Console) -> Outcome:
+def example(args: Namespace) -> Outcome:
     """Write an example log to try the other commands on.
 
     icu-sepsis: intensive-care patients treated by clinicians (needs: pip install icu-sepsis). 47
@@ -45,27 +46,35 @@ def example(args: Namespace, console: Console) -> Outcome:
     """
     from sparsetd.problems.icu_sepsis import ICUSepsis
 
-    target = check_output(args.out, ".parquet", ".csv", ".npz")
+    check_output(args.out, ".parquet", ".csv", ".npz")
     problem = ICUSepsis.load(gamma=0.99)
     policy = problem.policy(args.target)
-    console.progress(f"treating {args.episodes:,} patients")
+    say(f"treating {args.episodes:,} patients")
     log = problem.log(args.episodes, policy, np.random.default_rng(args.random_state), n_noise=args.noise)
-    write_log(log, target or Path(args.out))
+    write_log(log, Path(args.out))
     truth = problem.exact_value(policy)
     text = (
         f"{len(log):,} transitions of {log.n_episodes:,} patients; true value of the target {truth:.4f} at gamma 0.99"
     )
     data = {"log": args.out, "n_rows": len(log), "n_episodes": log.n_episodes, "true_value": truth, "gamma": 0.99}
-    return Outcome(f"{text}\nlog: {args.out}", data)
+    return f"{text}\nlog: {args.out}", data
 
 
 def write_log(log: logs.Transitions, path: Path) -> None:
-    """The columns of the documented schema, as Parquet, CSV or NumPy archive."""
+    """The columns of the documented schema, as Parquet, CSV or NumPy archive; flags are 0 and 1."""
     import pyarrow
     import pyarrow.csv
     import pyarrow.parquet
 
-    columns, buffer = _columns(log), io.BytesIO()
+    names = log.names or tuple(str(i) for i in range(log.observation.shape[1]))
+    every: dict[str, Any] = {"episode": log.episode}
+    every |= {f"obs_{name}": log.observation[:, j] for j, name in enumerate(names)}
+    every |= {name: getattr(log, name) for name in ("action", "reward", "terminated", "truncated")}
+    every |= {f"next_obs_{name}": log.next_observation[:, j] for j, name in enumerate(names)}
+    every |= {name: getattr(log, name) for name in ("behavior_prob", "target_prob", "ratio")}
+    known = {name: column for name, column in every.items() if column is not None}
+    columns = {name: column.astype(int) if column.dtype == bool else column for name, column in known.items()}
+    buffer = io.BytesIO()
     if path.suffix.lower() == ".npz":
         np.savez(buffer, allow_pickle=False, **columns)
     elif path.suffix.lower() == ".parquet":
@@ -74,18 +83,6 @@ def write_log(log: logs.Transitions, path: Path) -> None:
         plain = pyarrow.csv.WriteOptions(quoting_style="none", quoting_header="none")
         pyarrow.csv.write_csv(pyarrow.table(columns), buffer, plain)
     replace_file(path, buffer.getvalue())
-
-
-def _columns(log: logs.Transitions) -> dict[str, Any]:
-    """The columns by their names in the schema; flags are 0 and 1."""
-    names = log.names or tuple(str(i) for i in range(log.observation.shape[1]))
-    columns: dict[str, Any] = {"episode": log.episode}
-    columns |= {f"obs_{name}": log.observation[:, j] for j, name in enumerate(names)}
-    columns |= {name: getattr(log, name) for name in ("action", "reward", "terminated", "truncated")}
-    columns |= {f"next_obs_{name}": log.next_observation[:, j] for j, name in enumerate(names)}
-    columns |= {name: getattr(log, name) for name in ("behavior_prob", "target_prob", "ratio")}
-    known = {name: column for name, column in columns.items() if column is not None}
-    return {name: column.astype(int) if column.dtype == bool else column for name, column in known.items()}
 
 
 @command(
@@ -104,7 +101,7 @@ def _columns(log: logs.Transitions) -> dict[str, Any]:
     option("--encoding NAME", "the encoding of a CSV file, such as cp1250 (default: found out)"),
     option("--like LOG", "prepare the table as this log was prepared: same codes, categories and medians"),
 )
-def prepare(args: Namespace, console: Console) -> Outcome:
+def prepare(args: Namespace) -> Outcome:
     """Turn a raw table with text, dates and gaps into a log.
 
     One row of the table is one decision. Treatments and categories may be text and keep their
@@ -120,20 +117,13 @@ def prepare(args: Namespace, console: Console) -> Outcome:
       sparsetd prepare clicks.csv --out log.parquet --bandit --column reward=clicked
       sparsetd prepare new.csv --out new.parquet --like log.parquet
     """
-    out = check_output(args.out, ".parquet", inputs=[args.log, args.like])
-    assert out is not None
-    roles = dict(args.column) | ({} if args.reward is None else {"reward": args.reward})
-    names = ("missing", "ends", "bandit", "drop", "keep", "na", "text", "dates", "encoding", "like")
-    try:
-        made = logs.prepare(args.log, **given(args, *names), **roles)
-        log = made.transitions if "reward" in made.columns else f"{len(made)} rows without a reward"
-    except MessyLog as mess:
-        for problem in mess.problems:
-            console.error(problem)
-        return Outcome("", {"error": mess.problems[0], "exit_code": 2, "problems": mess.problems}, code=2)
-    made.save(out)
-    data = {"log": str(out), "rows": len(made), "notes": made.notes, "action_names": made.action_names}
-    return Outcome(f"{made}\n\n{log}\nlog: {out}", data)
+    check_output(args.out, ".parquet", inputs=[args.log, args.like])
+    roles = args.column | ({} if args.reward is None else {"reward": args.reward})
+    made = passed(logs.prepare, args, source=args.log, **roles)
+    log = made.transitions if "reward" in made.columns else f"{len(made)} rows without a reward"
+    made.save(args.out)
+    data = {"log": args.out, "rows": len(made), "notes": made.notes, "action_names": made.action_names}
+    return f"{made}\n\n{log}\nlog: {args.out}", data
 
 
 @command(
@@ -143,7 +133,7 @@ def prepare(args: Namespace, console: Console) -> Outcome:
     option("--out DIR", "folder for the shards", required=True),
     option("--shards N", "how many (default: one for every 64 MiB)", at_least(1, sharding.MOST_SHARDS)),
 )
-def shard(args: Namespace, _: Console) -> Outcome:
+def shard(args: Namespace) -> Outcome:
     """Split a log of any size into files of whole, sorted episodes.
 
     Sorts logs that do not fit in memory, in any order, by episode and step into Parquet files of
@@ -156,17 +146,17 @@ def shard(args: Namespace, _: Console) -> Outcome:
       sparsetd shard 2024/*.parquet 2025/*.parquet --out log-shards --shards 200
       sparsetd evaluate log-shards --target target_prob --n-jobs 4
     """
-    manifest = sharding.shard(args.logs, args.out, n_shards=args.shards, **dict(args.column))
+    manifest = sharding.shard(args.logs, args.out, n_shards=args.shards, **args.column)
     counts = {"rows": manifest["rows"], "episodes": manifest["episodes"], "shards": len(manifest["shards"])}
     text = f"{counts['rows']:,} rows of {counts['episodes']:,} episodes in {counts['shards']:,} shards: {args.out}"
-    ignored = Log(*args.logs, **dict(args.column)).schema.ignored
+    ignored = Log(*args.logs, **args.column).schema.ignored
     if ignored:
         text += f"\nleft out, because they have no role (--column ROLE=NAME): {', '.join(map(repr, ignored))}"
-    return Outcome(text, {"out": args.out, **counts, "left_out": list(ignored)})
+    return text, {"out": args.out, **counts, "left_out": list(ignored)}
 
 
 @command(*LOG)
-def inspect(args: Namespace, _: Console) -> Outcome:
+def inspect(args: Namespace) -> Outcome:
     """Say what a log was understood to be, what is missing, what looks wrong.
 
     Run this first. It reads the log as every other command will and reports in plain words: which
@@ -178,7 +168,7 @@ def inspect(args: Namespace, _: Console) -> Outcome:
       sparsetd inspect log.csv --column reward=score --column observation=age,HR,SOFA
       sparsetd inspect minari:sepsis/expert-v0 --json
     """
-    found = logs.inspect(args.log, **dict(args.column))
+    found = logs.inspect(args.log, **args.column)
     if found.error is not None:
-        raise WrongInput(found.error)
-    return Outcome(str(found).rstrip(), {**found.to_dict(), "ok": found.ok})
+        raise ValueError(found.error)
+    return str(found).rstrip(), {**found.to_dict(), "ok": found.ok}

@@ -7,24 +7,30 @@ import io
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
+from sklearn.preprocessing import StandardScaler
 
+from sparsetd._tools.progress import say
 from sparsetd.cli import options
-from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
+from sparsetd.cli.command import Outcome, bold, command, option
+from sparsetd.estimators import BaseTD, model_file
+from sparsetd.estimators.fit_stream import fit_in_parts
+from sparsetd.estimators.validation import check_parameters, nearest
 from sparsetd.logs.door import Log, manifest_of
 from sparsetd.logs.prepare import prepare
 from sparsetd.logs.reading import array, observed
 from sparsetd.logs.schema import ALIASES, SIZES, SPARSE, in_order
 from sparsetd.logs.text import is_number
 from sparsetd.report.words import Column, text_table
+from sparsetd.selection import SparseTDSelect
 from sparsetd.storage.atomic import replace_file
 
 PATH = (Column("penalty", "penalty", ".3g"), Column("n_features", "features", "d"), Column("chosen", ""))
-MAPS = {"standard": "StandardScaler", "raw": None, "rbf": "RBFGrid", "fourier": "Fourier", "tiles": "TileCoding"}
+MAPS = ("standard", "raw", "rbf", "fourier", "tiles")
+MOST_SELECTED = 12_000  # columns of 20,000 hashed rows: 8,192 take 40 s, 12,000 take 80 s, and 16,384 more than 700 s
 METHOD = "SparseTDSelect"
 SHOWN = 15
 STATE = ("observation", "episode")
@@ -32,7 +38,7 @@ OTHERS = {"next_observation", *ALIASES} - set(STATE)
 
 
 @command(*options.LOG, options.TARGET, options.GAMMA)
-def select(args: Namespace, console: Console) -> Outcome:
+def select(args: Namespace) -> Outcome:
     """Which features carry the value: the path of penalties and the choice.
 
     Solves the sparse problem for a range of penalties, drops what chance would explain, and prints
@@ -44,67 +50,54 @@ def select(args: Namespace, console: Console) -> Outcome:
     """
     target, columns = options.target_of(args.target, args.log)
     parts = options.read_shards(args, **columns)
-    path, coef, names = (_on_rows if len(parts) == 1 else _on_sums)(args, parts, target, console)
-    rows = _rows(path, coef)
-    features = kept_features(names, coef)
+    path, coef, names = (_on_rows if len(parts) == 1 else _on_sums)(args, parts, target)
+    rows = []
+    if path is not None:
+        lets_in = (path.coefs[np.flatnonzero(coef)] != 0).all(axis=0)
+        first = int(np.argmax(lets_in)) if lets_in.any() else -1  # penalty that lets in all that are kept
+        for k, (rho, n) in enumerate(zip(path.rhos, path.n_active, strict=True)):
+            rows.append({"penalty": float(rho), "n_features": int(n), "chosen": "lets in all" if k == first else ""})
+    features, lines = kept_features(names, coef)
     head = f"{len(features)} of {len(names)} features chosen (weight per standard deviation):"
-    text = "\n".join([text_table(rows, PATH, console.bold), "", head, *map(weight_line, features)])
-    return Outcome(text, {"path": rows, "features": features, "n_candidates": len(names)})
+    text = "\n".join([text_table(rows, PATH, bold), "", head, *lines])
+    return text, {"path": rows, "features": features, "n_candidates": len(names)}
 
 
-def kept_features(names: Sequence[Any], coef: Any) -> list[dict[str, Any]]:
-    """The features with a weight, the heaviest first."""
+def kept_features(names: Sequence[Any], coef: Any) -> tuple[list[dict[str, Any]], list[str]]:
+    """The features with a weight, the heaviest first, and a line for each."""
     order = [j for j in np.argsort(-np.abs(coef), kind="stable") if coef[j] != 0]
-    return [{"name": str(names[j]), "weight": float(coef[j])} for j in order]
+    kept = [{"name": str(names[j]), "weight": float(coef[j])} for j in order]
+    return kept, [f"  {one['name']:<28s} {one['weight']:+.4g}" for one in kept]
 
 
-def weight_line(feature: Mapping[str, Any]) -> str:
-    return f"  {feature['name']:<28s} {feature['weight']:+.4g}"
-
-
-def _on_rows(args: Namespace, parts: Any, target: Any, console: Console) -> tuple[Any, Any, Any]:
+def _on_rows(args: Namespace, parts: Any, target: Any) -> tuple[Any, Any, Any]:
     """The path, the weights and the names of the columns of a log in memory."""
-    from sklearn.preprocessing import StandardScaler
-
     from sparsetd.evaluation.choice import choose
     from sparsetd.evaluation.target import pose
     from sparsetd.features.featurize import feature_names, featurize, fit_features
-    from sparsetd.selection import SparseTDSelect
 
     log = pose(parts[0].read(), target).log
     phi = fit_features(log, StandardScaler())
     batch, names = featurize(log, phi, args.gamma), feature_names(phi, log)
-    console.progress(f"choosing among {batch.n_features} features of {log.n_episodes:,} episodes")
+    say(f"choosing among {batch.n_features} features of {log.n_episodes:,} episodes")
     choice = choose(batch, SparseTDSelect(gamma=args.gamma, fit_intercept=True))
     return choice.path, choice.model.coef_, names
 
 
-def _on_sums(args: Namespace, parts: Any, target: Any, console: Console) -> tuple[Any, Any, Any]:
+def _on_sums(args: Namespace, parts: Any, target: Any) -> tuple[Any, Any, Any]:
     """The path, the weights and the names for a log in shards, which are read three times."""
     from sparsetd.evaluation.choice import choose_on
     from sparsetd.evaluation.linear import LinearValue, sums_of
     from sparsetd.evaluation.reading import Settings, open_log
 
     log = open_log(parts, {"target": target}, Settings(args.gamma, None))
-    console.progress(f"choosing among {len(log.names)} features of {len(log.hashes):,} episodes")
+    say(f"choosing among {len(log.names)} features of {len(log.hashes):,} episodes")
     found = sums_of(log.rows, policy=0)
     units = found.units(log.units)
     moments, coef = found.in_units(log.units, units), np.zeros(len(log.names))
     choice = choose_on(log.rows.in_units(units), moments)
     coef[choice.support] = LinearValue.solve(moments.on(np.append(choice.support, len(coef)))).theta[:-1]
     return choice.path, coef, log.names
-
-
-def _rows(path: Any, coef: Any) -> list[dict[str, Any]]:
-    """One row per penalty of the path: how many features it lets in, and where it first lets in all that are kept."""
-    if path is None:
-        return []
-    lets_in = (path.coefs[np.flatnonzero(coef)] != 0).all(axis=0)
-    said = ["lets in all" if k == np.argmax(lets_in) and lets_in.any() else "" for k in range(len(lets_in))]
-    return [
-        {"penalty": float(rho), "n_features": int(n), "chosen": words}
-        for rho, n, words in zip(path.rhos, path.n_active, said, strict=True)
-    ]
 
 
 def value_of(text: str) -> Any:
@@ -126,15 +119,15 @@ CODE = "the code of that module is run, found in the current folder first"
     options.PART,
     option("--out FILE", "model file to write", required=True),
     option("--method NAME", f"estimator (default: {METHOD})"),
-    option("--set NAME=VALUE", "a parameter of it (repeatable)", SETTING, [], action=options.Assignments),
-    options.GAMMA.but(default=None, help="discount of one step, 0 to 1 (default: 0.99)"),
-    option("--features", "feature map (default: standard, and raw for sparse rows)", tuple(MAPS)),
+    option("--set NAME=VALUE", "a parameter of it (repeatable)", SETTING, {}, action=options.Assignments),
+    option("--gamma G", "discount of one step, 0 to 1 (default: 0.99)", options.fraction),
+    option("--features", "feature map (default: standard, and raw for sparse rows)", MAPS),
     option("--target POLICY", f"learn action values of this policy: a rule in words, or module:function; {CODE}"),
     option("--init FILE", "go on from this model file, which has the method, its settings and features"),
     option("--export FILE", "also write the weights alone: .sparsetd, .json or .onnx"),
     options.CHECKPOINT,
 )
-def fit(args: Namespace, console: Console) -> Outcome:
+def fit(args: Namespace) -> Outcome:
     """Learn a value function from a log and save it to a file.
 
     Fits an estimator to the standardised columns of the log (or to another feature map) and writes
@@ -152,45 +145,54 @@ def fit(args: Namespace, console: Console) -> Outcome:
       sparsetd fit today.parquet --init yesterday.sparsetd --out today.sparsetd --export today.json
       sparsetd fit log.csv --out q.sparsetd --method LSTD --target policies:greedy
     """
-    from sparsetd import ValueFunction
-    from sparsetd.estimators import model_file
-    from sparsetd.estimators.fit_stream import fit_in_parts
+    from sparsetd import ValueFunction, features
     from sparsetd.evaluation import fit_shards
+    from sparsetd.evaluation.target import is_named, named_policy
+    from sparsetd.logs.rules import policy as rule
 
-    out = options.check_output(args.out, inputs=[args.log, args.init])
-    exported = options.check_output(args.export, ".sparsetd", ".json", ".onnx", inputs=[args.log, args.init, args.out])
+    options.check_output(args.out, inputs=[args.log, args.init])
+    options.check_output(args.export, ".sparsetd", ".json", ".onnx", inputs=[args.log, args.init, args.out])
     options.check_checkpoint(args.checkpoint, args.out)
     earlier = None if args.init is None else _earlier(args)
     estimator = _estimator(args) if earlier is None else earlier.estimator_
-    policy = None if args.target is None else options.function_of(args.target)
+    policy: Any = None
+    if args.target is not None:
+        policy = named_policy(args.target) if is_named(args.target) else rule(args.target)
     parts = options.read_shards(args)
     whole = len(parts) == 1 or policy is not None
     log = options.read_log(args, sparse=True) if whole else parts[0].read(sparse=True)
     kind = args.features or ("raw" if issparse(log.observation) else "standard")
-    model = ValueFunction(_features(kind), estimator) if earlier is None else earlier
+    maps: dict[str, Any] = {"rbf": features.RBFGrid, "fourier": features.Fourier, "tiles": features.TileCoding}
+    maps |= {"standard": StandardScaler, "raw": lambda: None}
+    model = ValueFunction(maps[kind](), estimator) if earlier is None else earlier
+    _refuse_too_many(estimator, log)
     what = f"{len(log):,} transitions" if whole else f"{len(parts)} shards"
-    console.progress(f"fitting {type(estimator).__name__} to {what}")
+    say(f"fitting {type(estimator).__name__} to {what}")
     if whole and log.truncated.any():
-        console.progress(
+        say(
             f"{log.truncated.sum():,} of {log.n_episodes:,} episodes were cut: unless columns hold the successors of "
             f"their last rows, these are left out, and ends seem {log.truncated.sum() / len(log):.1%} more frequent"
         )
+    how = {"checkpoint": args.checkpoint, "warm_start": earlier is not None}
     if not whole:
-        fit_shards(model, parts, checkpoint=args.checkpoint, warm_start=earlier is not None)
+        fit_shards(model, parts, **how)
     elif args.checkpoint is None:
         (model.fit if earlier is None else model.partial_fit)(log, policy)
     else:
         if earlier is None:
             model._begin(log)
-        how = {"checkpoint": args.checkpoint, "warm_start": earlier is not None}
         model._learn(log, policy, partial(fit_in_parts, model.estimator_, **how))
     model.policy_ = None  # a function cannot be kept in a file; the action values can
     notes = {"log": args.log, "gamma": estimator.gamma, "policy": args.target or "", "init": args.init or ""}
-    notes |= {name: dict(args.column).get(name) for name in ("buckets", "values")}
-    model_file.save(model, out or args.out, notes=notes)
-    if exported is not None:
-        _export(model, exported, notes)
-    return _outcome(args, model)
+    notes |= {name: args.column.get(name) for name in ("buckets", "values")}
+    model_file.save(model, args.out, notes=notes)
+    if args.export is not None and args.export.lower().endswith(".json"):
+        model_file.export_json(model, args.export)
+    elif args.export is not None and args.export.lower().endswith(".onnx"):
+        model_file.export_onnx(model.estimator_, args.export)
+    elif args.export is not None:
+        model_file.save(model, args.export, notes=notes, learning=False)
+    return _told(args, model)
 
 
 def _earlier(args: Namespace) -> Any:
@@ -198,88 +200,69 @@ def _earlier(args: Namespace) -> Any:
     from sparsetd import ValueFunction
 
     model, notes = _loaded(args.init, ValueFunction)
-    given = {"--method": args.method, "--set": args.set, "--gamma": args.gamma, "--features": args.features}
-    for name, value in given.items():
-        if value:
-            raise WrongInput(f"{name} is settled by the model file that --init names: leave it out")
+    for name in ("method", "set", "gamma", "features"):
+        if getattr(args, name):
+            raise ValueError(f"--{name} is settled by the model file that --init names: leave it out")
     if (model.n_actions_ is None) != (args.target is None):
         what = "state values: leave --target out" if model.n_actions_ is None else "action values: name --target too"
-        raise WrongInput(f"{args.init} holds {what}")
-    if notes.get("buckets") and "buckets" not in dict(args.column):
-        args.column.append(("buckets", notes["buckets"]))
+        raise ValueError(f"{args.init} holds {what}")
+    if notes.get("buckets"):
+        args.column.setdefault("buckets", notes["buckets"])
     return model
 
 
 def _loaded(path: str, *kinds: type) -> tuple[Any, dict[str, Any]]:
     """The model of a file, if it is of one of these kinds, and the notes about how it was fitted."""
-    from sparsetd.estimators import model_file
-
     model = model_file.load(path)
     if not isinstance(model, kinds):
-        raise WrongInput(f"{path} holds a {type(model).__name__} without its feature map: use a file of 'sparsetd fit'")
+        raise ValueError(f"{path} holds a {type(model).__name__} without its feature map: use a file of 'sparsetd fit'")
     return model, model_file.read_notes(path)
 
 
-def _export(model: Any, path: Path, notes: dict[str, Any]) -> None:
-    """Write the weights alone, in the format that the ending of the file says."""
-    from sparsetd.estimators import model_file
-
-    if path.suffix.lower() == ".json":
-        model_file.export_json(model, path)
-    elif path.suffix.lower() == ".onnx":
-        model_file.export_onnx(model.estimator_, path)
-    else:
-        model_file.save(model, path, notes=notes, learning=False)
+def _refuse_too_many(estimator: Any, log: Any) -> None:
+    """Refuse the selection of features among so many that it would not end in a reasonable time."""
+    d = log.observation.shape[1]
+    if isinstance(estimator, SparseTDSelect) and d > MOST_SELECTED:
+        raise ValueError(
+            f"{type(estimator).__name__} selects among at most {MOST_SELECTED:,} columns in a reasonable time, and the "
+            f"log has {d:,}: name another method with --method, for instance --method ROTD"
+        )
 
 
-def _outcome(args: Namespace, model: Any) -> Outcome:
+def _told(args: Namespace, model: Any) -> Outcome:
+    """What a fit ended with: its status, the heaviest features and the constant."""
     fitted, method = model.estimator_, type(model.estimator_).__name__
-    n, kept = len(fitted.coef_), kept_features(model.feature_names_, fitted.coef_)
+    n, (kept, lines) = len(fitted.coef_), kept_features(model.feature_names_, fitted.coef_)
     head = f"{method}: {fitted.status_} after {fitted.n_iter_:,} steps; {len(kept)} of {n} features kept"
     more = [f"  … and {len(kept) - SHOWN} more"] if len(kept) > SHOWN else []
-    text = "\n".join([head, *map(weight_line, kept[:SHOWN]), *more, f"model: {args.out}"])
+    if fitted.fit_intercept:
+        more.append(f"  and a constant, {fitted.intercept_:+.4g} (--set fit_intercept=false leaves it out)")
+    text = "\n".join([head, *lines[:SHOWN], *more, f"model: {args.out}"])
     data = {"model": args.out, "method": method, "status": fitted.status_, "intercept": fitted.intercept_}
-    return Outcome(text, {**data, "features": kept, "n_candidates": n})
+    return text, {**data, "features": kept, "n_candidates": n}
 
 
 def _estimator(args: Namespace) -> Any:
-    from sparsetd.estimators.validation import check_parameters, nearest
-
+    """The estimator that --method names, with the parameters that --set and --gamma give."""
     method = method_named(args.method or METHOD)
-    if "gamma" in dict(args.set):
-        raise WrongInput("--set gamma is the discount, which has an option of its own: write --gamma")
-    given = {
-        "gamma": options.GAMMA.how["default"] if args.gamma is None else args.gamma,
-        "fit_intercept": True,
-        **dict(args.set),
-    }
+    if "gamma" in args.set:
+        raise ValueError("--set gamma is the discount, which has an option of its own: write --gamma")
+    given = {"gamma": 0.99 if args.gamma is None else args.gamma, "fit_intercept": True, **args.set}
     parameters = method().get_params()
     for name in given:
         if name not in parameters:
-            raise WrongInput(nearest(f"parameter of {method.__name__}", name, sorted(parameters)))
+            raise ValueError(nearest(f"parameter of {method.__name__}", name, sorted(parameters)))
     check_parameters(given)
     return method(**given)
 
 
 def method_named(name: str) -> Any:
     """The estimator of this name, in small letters or capitals."""
-    from sparsetd.estimators import BaseTD
-    from sparsetd.estimators.model_file import known_classes
-    from sparsetd.estimators.validation import nearest
-
-    known = {n.lower(): cls for n, cls in known_classes().items() if issubclass(cls, BaseTD) and cls is not BaseTD}
+    classes = [cls for cls in model_file.known_classes().values() if issubclass(cls, BaseTD) and cls is not BaseTD]
+    known = {cls.__name__.lower(): cls for cls in classes}
     if name.lower() not in known:
-        raise WrongInput(nearest("method", name, sorted(cls.__name__ for cls in known.values())))
+        raise ValueError(nearest("method", name, sorted(cls.__name__ for cls in classes)))
     return known[name.lower()]
-
-
-def _features(kind: str) -> Any:
-    from sklearn.preprocessing import StandardScaler
-
-    from sparsetd import features
-
-    name = MAPS[kind]
-    return None if name is None else StandardScaler() if kind == "standard" else getattr(features, name)()
 
 
 @command(
@@ -288,7 +271,7 @@ def _features(kind: str) -> Any:
     option("--out FILE", "write .csv here instead of printing"),
     option("--like LOG", "LOG is a raw table: prepare it as this log was prepared, in the order of time"),
 )
-def predict(args: Namespace, _: Console) -> Outcome:
+def predict(args: Namespace) -> Outcome:
     """Values of the states of a log from a model file, or actions from a policy file.
 
     One line per row of the log, in its order: its number, its episode (where the log has them) and
@@ -306,7 +289,7 @@ def predict(args: Namespace, _: Console) -> Outcome:
     from sparsetd import ValueFunction
     from sparsetd.evaluation import ScorePolicy
 
-    target = options.check_output(args.out, ".csv", inputs=[args.model, args.log])
+    options.check_output(args.out, ".csv", inputs=[args.model, args.log])
     model, notes = _loaded(args.model, ValueFunction, ScorePolicy)
     values, episode = _values(model, notes, args)
     what = "actions" if isinstance(model, ScorePolicy) else "values"
@@ -314,41 +297,38 @@ def predict(args: Namespace, _: Console) -> Outcome:
     text = _csv(values, episode, chosen, getattr(model, "classes_", range(values.shape[-1])))
     said = {"mean": float(values.mean())} if chosen is None else {"actions": chosen}
     data: dict[str, Any] = {"n_rows": len(values), **said, "values": values}
-    if target is not None:
-        replace_file(target, text + "\n")
+    if args.out is not None:
+        replace_file(args.out, text + "\n")
         data.pop("values")
         mean = f", mean {values.mean():.4g}" if what == "values" else ""
-        text = f"{what} of {len(values):,} rows{mean}\n{what}: {target}"
-    return Outcome(text, {**data, "out": None if target is None else str(target)})
+        text = f"{what} of {len(values):,} rows{mean}\n{what}: {args.out}"
+    return text, {**data, "out": args.out}
 
 
 def _values(model: Any, notes: Mapping[str, Any], args: Namespace) -> tuple[Any, list[Any]]:
     """Values and episodes of all rows in the file's own order: a value needs no rewards, successors or sorted rows."""
     values: list[Any] = []
     episode: list[Any] = []
-    known = {**manifest_of(args.log)["columns"], **dict(args.column)}
+    known = {**manifest_of(args.log)["columns"], **args.column}
     asked = {role: names for role, names in known.items() if role in (*STATE, *SPARSE, *SIZES, "sql")}
     buckets, weights = notes.get("buckets"), notes.get("values")
     source = args.log if args.like is None else prepare(args.log, like=args.like).columns
     log = Log(source, **dict.fromkeys(OTHERS) | asked | ({"buckets": buckets} if buckets else {}))
     if weights and log.schema.indices and not log.schema.values:
-        raise WrongInput(
+        raise ValueError(
             f"{args.model} was fitted to sparse rows with values (their column was {weights!r}), and these rows have "
             "none: name it with --column values=NAME"
         )
     for table in log:
         rows, ids = observed(table, log.schema), array(table, "episode")
         names = log.schema.names(rows.shape[1])
-        values.append(_of(model, in_order(rows, names, getattr(model, "feature_names_in_", None))))
+        rows = in_order(rows, names, getattr(model, "feature_names_in_", None))
+        if callable(model):
+            values.append(model(rows))  # the probability of every action
+        else:
+            values.append(model.value(rows) if model.n_actions_ is None else model.q(rows))
         episode += [] if ids is None else ids.tolist()
     return np.concatenate(values), episode
-
-
-def _of(model: Any, observation: Any) -> Any:
-    """One value per row, one per action, or the probability of every action."""
-    if callable(model):
-        return model(observation)
-    return model.value(observation) if model.n_actions_ is None else model.q(observation)
 
 
 def _harmless(entry: Any) -> Any:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 from argparse import Action, ArgumentError, ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from sparsetd.cli.command import Option, WrongInput, option
+from sparsetd.cli.command import Option, option
 from sparsetd.logs import Shard, Transitions, read, shards
 from sparsetd.logs.door import FILES
 from sparsetd.logs.schema import WIDEST
@@ -26,15 +26,15 @@ MOST = 2**31  # the largest count on a command line: a larger one would only be 
 
 
 class Assignments(Action):
-    """Collects the NAME=VALUE of a repeated option as a list of pairs; the same name twice is an error."""
+    """Collects the NAME=VALUE of a repeated option; the same name twice is an error."""
 
     def __call__(self, _: ArgumentParser, namespace: Namespace, values: Any, __: str | None = None) -> None:
-        pairs = list(getattr(namespace, self.dest) or [])
+        known = dict(getattr(namespace, self.dest) or {})
         for name, value in values if isinstance(values, list) else [values]:
-            if name in dict(pairs):
+            if name in known:
                 raise ArgumentError(self, f"'{name}' is given twice; say it once")
-            pairs.append((name, value))
-        setattr(namespace, self.dest, pairs)
+            known[name] = value
+        setattr(namespace, self.dest, known)
 
 
 def at_least(smallest: int, largest: int = MOST) -> Callable[[str], int]:
@@ -104,7 +104,7 @@ def _part(text: str) -> tuple[int, int]:
 def as_column(words: str, help: str, convert: Callable[[str], Any]) -> Option:
     """An option whose value joins those of --column, with its own name as the role."""
     role = words.partition(" ")[0].strip("-").replace("-", "_")
-    return option(words, help, lambda text: (role, convert(text)), action=Assignments, dest="column")
+    return option(words, help, lambda text: (role, convert(text)), {}, action=Assignments, dest="column")
 
 
 SOURCES = (
@@ -115,7 +115,7 @@ COLUMNS = option(
     "what a column is called where it is not the usual name: reward=score, observation=age,HR,SOFA (repeatable; "
     "'sparsetd inspect' shows the roles that were recognised)",
     assignment("ROLE=NAME", _columns),
-    [],
+    {},
     action=Assignments,
 )
 WIDTH = at_least(1, WIDEST)
@@ -149,7 +149,9 @@ CHECKPOINT = option(
     "--checkpoint FOLDER", "keep finished work in this folder, go on from it after a stop, and clear it in the end"
 )
 SCHEDULER = option("--scheduler ADDRESS", "a Dask cluster that reads the shards: tcp://…")
-ENGINE = tuple(one.but("a log in shards (see 'sparsetd shard')") for one in (N_JOBS, SCHEDULER, CHECKPOINT))
+ENGINE = tuple(
+    (name, how | {"group": "a log in shards (see 'sparsetd shard')"}) for name, how in (N_JOBS, SCHEDULER, CHECKPOINT)
+)
 
 
 def seed_of(what: str) -> Option:
@@ -160,21 +162,22 @@ def n_resamples(what: str, default: int = 20) -> Option:
     return option("--n-resamples N", what, at_least(0), default)
 
 
-def given(args: Namespace, *names: str) -> dict[str, Any]:
-    """The options of these names, to be passed on as arguments of the same names."""
-    return {name: getattr(args, name) for name in names}
+def passed(function: Callable[..., Any], args: Namespace, **others: Any) -> Any:
+    """Call a function with the options that have the names of its parameters; `others` come last."""
+    known = signature(function).parameters
+    return function(**{name: value for name, value in vars(args).items() if name in known} | others)
 
 
 def read_log(args: Namespace, *, sparse: bool = False, **columns: Any) -> Transitions:
     """The log with the columns as named on the command line; `columns` of the caller come last."""
-    log = read(args.log, **{**dict(args.column), **columns})
+    log = read(args.log, **{**args.column, **columns})
     log = log if sparse else Shard(log).read()
     return log if getattr(args, "part", None) is None else log.part(*args.part)
 
 
 def read_shards(args: Namespace, **columns: Any) -> tuple[Shard, ...]:
     """The shards of the log; a log that is no folder of shards is a single one."""
-    parts = shards(args.log, **{**dict(args.column), **columns})
+    parts = shards(args.log, **{**args.column, **columns})
     return parts if getattr(args, "part", None) is None else part_of(parts, *args.part)
 
 
@@ -189,53 +192,39 @@ def engine_of(args: Namespace) -> Any:
     return None if args.n_jobs == 1 else Processes(args.n_jobs)
 
 
-def said(args: Namespace, **settings: Any) -> dict[str, Any]:
-    """The lines of a page about its making: the unit, the log, the command that repeats it, and `settings`."""
-    command = shlex.join(["sparsetd", *args.words])
-    return {"unit": args.unit, "command": command, "log": args.log, **settings}
-
-
 def check_checkpoint(folder: str | None, *outputs: str) -> None:
     """Refuse a folder that cannot keep a checkpoint, before any work is done."""
     where = Cache(folder).folder
     if where is not None and os.path.realpath(where) in map(os.path.realpath, outputs):
-        raise WrongInput(f"the checkpoint '{folder}' is also the output: name another folder")
+        raise ValueError(f"the checkpoint '{folder}' is also the output: name another folder")
 
 
-def check_output(path: str | None, *endings: str, inputs: Iterable[str | None] = ()) -> Path | None:
-    """Refuse a path that cannot be written to, before any work is done, and return the others.
+def check_output(path: str | None, *endings: str, inputs: Iterable[str | None] = ()) -> None:
+    """Refuse a path that cannot be written to, before any work is done.
 
     `inputs` are the files that the command reads: none of them may be overwritten.
     """
     if path is None:
-        return None
+        return
     target = Path(path)
     if endings and target.suffix.lower() not in endings:
-        raise WrongInput(f"the output file '{target}' must end in {' or '.join(endings)}")
+        raise ValueError(f"the output file '{target}' must end in {' or '.join(endings)}")
     if not target.parent.is_dir():
-        raise WrongInput(f"the folder '{target.parent}' of the output file does not exist; create it first")
+        raise ValueError(f"the folder '{target.parent}' of the output file does not exist; create it first")
     if not os.access(target.parent, os.W_OK):
-        raise WrongInput(f"the folder '{target.parent}' of the output file cannot be written to; choose another")
+        raise ValueError(f"the folder '{target.parent}' of the output file cannot be written to; choose another")
     if regular_file(target).exists() and not os.access(target, os.W_OK):
-        raise WrongInput(f"the output file '{target}' is write-protected; name another")
+        raise ValueError(f"the output file '{target}' is write-protected; name another")
+    where = Path(os.path.realpath(target))
     for given in filter(None, inputs):
-        _refuse_input(target, Path(given))
-    return target
-
-
-def _refuse_input(target: Path, given: Path) -> None:
-    where, source = Path(os.path.realpath(target)), Path(os.path.realpath(given))
-    if where == source:
-        raise WrongInput(f"the output file '{target}' is also an input and would be overwritten; name another")
-    # The next command that reads the folder would take the result for rows of the log.
-    if source.is_dir() and where.parent == source and where.suffix.lower() in FILES:
-        raise WrongInput(f"the output file '{target}' would become a part of the log '{given}'; name another folder")
-
-
-def model_in(text: str | None) -> str | None:
-    """The file that a target names, if it names one."""
-    named = text is not None and (text.startswith("greedy:") or text.endswith(".sparsetd"))
-    return str(text).removeprefix("greedy:") if named else None
+        source = Path(os.path.realpath(given))
+        if where == source:
+            raise ValueError(f"the output file '{target}' is also an input and would be overwritten; name another")
+        # The next command that reads the folder would take the result for rows of the log.
+        if source.is_dir() and where.parent == source and where.suffix.lower() in FILES:
+            raise ValueError(
+                f"the output file '{target}' would become a part of the log '{given}'; name another folder"
+            )
 
 
 def target_of(text: str | None, source: Any = None) -> tuple[Any, dict[str, Any]]:
@@ -244,11 +233,3 @@ def target_of(text: str | None, source: Any = None) -> tuple[Any, dict[str, Any]
 
     form, columns = reading(text, source)
     return (named_policy(form) if isinstance(form, str) and is_named(form) else form), columns
-
-
-def function_of(text: str) -> Any:
-    """The policy that is named: a function, or a rule that says what is done in every state."""
-    from sparsetd.evaluation.target import is_named, named_policy
-    from sparsetd.logs.rules import policy
-
-    return named_policy(text) if is_named(text) else policy(text)

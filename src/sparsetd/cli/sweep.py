@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd._tools.progress import counter
-from sparsetd.cli.command import Console, Outcome, WrongInput, command, option
+from sparsetd.cli.command import Outcome, bold, command, option
 from sparsetd.cli.models import method_named, value_of
-from sparsetd.cli.options import GAMMA, N_JOBS, SOURCES, Assignments, assignment, at_least, given, seed_of
+from sparsetd.cli.options import GAMMA, N_JOBS, SOURCES, Assignments, assignment, at_least, passed, seed_of
 from sparsetd.report.words import Column, text_table
 from sparsetd.sweeps.tasks import MOST
 
@@ -44,11 +43,11 @@ axis = assignment("NAME=VALUES", values_of)
     option("--metric NAME", "rmspbe, mspbe, neu, or value_error on a problem", default="rmspbe"),
     option("--rows N", "rows of a run on a problem", at_least(1, 10**8), 1000),
     GAMMA,
-    N_JOBS.but(default=-1),
+    (N_JOBS[0], N_JOBS[1] | {"default": -1}),
     option("--backend NAME", "cores, cuda (a GPU through CuPy) or a joblib backend", default="cores"),
     option("--out DIR", "where rows, table and figures go", Path, required=True),
 )
-def sweep(args: Namespace, console: Console) -> Outcome:
+def sweep(args: Namespace) -> Outcome:
     """Compare methods over grids of settings and seeds, with sensitivity curves.
 
     Runs every method with every combination of the grid's values and every seed. On a problem with a
@@ -67,28 +66,20 @@ def sweep(args: Namespace, console: Console) -> Outcome:
     from sparsetd import sweeps
     from sparsetd.plots.draw import save_figure
 
-    table = sweeps.sweep(
-        [method_named(name)(gamma=args.gamma) for name in args.method],
-        dict(args.grid),
-        _data(args),
-        **given(args, "n_runs", "random_state", "metric", "n_jobs", "backend", "out"),
-        progress=counter("runs"),
-        **({"n_rows": args.rows} if args.data in PROBLEMS else {}),
-    )
-    numeric = [name for name, values in args.grid if len(values) > 1 and isinstance(values[0], (int, float))]
+    learners = [method_named(name)(gamma=args.gamma) for name in args.method]
+    rows = {"n_rows": args.rows} if args.data in PROBLEMS else {}
+    table = passed(sweeps.sweep, args, learners=learners, data=_data(args), **rows)
+    numeric = [name for name, values in args.grid.items() if len(values) > 1 and isinstance(values[0], (int, float))]
     pictures = [
         str(save_figure(lambda axes, name=name: table.plot(name, ax=axes[0]), args.out / f"{name}.png"))  # type: ignore[misc]
         for name in numeric
     ]
     best = table.best()
-    lines = [text_table(best, _columns(table, args.metric), console.bold), "", f"table: {args.out / 'table.csv'}"]
-    return Outcome("\n".join([*lines, *(f"figure: {p}" for p in pictures)]), {"best": best, "figures": pictures})
-
-
-def _columns(table: Any, metric: str) -> list[Column]:
-    parameters = [Column(name, name, ".3g") for name in table.parameters]
-    numbers = [Column("mean", f"{metric}, mean", ".4g"), Column("half", "±", ".2g"), Column("failed", "diverged", "d")]
-    return [Column("method", "best of each method"), *parameters, *numbers]
+    columns = [Column("method", "best of each method"), *(Column(name, name, ".3g") for name in table.parameters)]
+    columns += [Column("mean", f"{args.metric}, mean", ".4g"), Column("half", "±", ".2g")]
+    columns.append(Column("failed", "diverged", "d"))
+    lines = [text_table(best, columns, bold), "", f"table: {args.out / 'table.csv'}"]
+    return "\n".join([*lines, *(f"figure: {p}" for p in pictures)]), {"best": best, "figures": pictures}
 
 
 def _data(args: Namespace) -> Any:
@@ -102,7 +93,7 @@ def _data(args: Namespace) -> Any:
     if args.data in PROBLEMS:
         return getattr(problems, args.data.replace("-", "_"))()
     if not Path(args.data).exists() and "." not in args.data and ":" not in args.data:
-        raise WrongInput(f"'{args.data}' is neither a file nor one of the problems {', '.join(PROBLEMS)}")
+        raise ValueError(f"'{args.data}' is neither a file nor one of the problems {', '.join(PROBLEMS)}")
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 

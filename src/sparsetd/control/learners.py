@@ -267,14 +267,7 @@ class EstimatorLearner:
         here[step.action] = step.phi
         discount = float(step.next_weight.sum())
         ahead[:] = np.outer(step.next_weight / (discount or 1.0), step.phi_next)
-        # The row's columns: features, reward, successor, and what the estimator cannot know by itself.
-        self.estimator.partial_fit(
-            here.reshape(1, -1),
-            [step.reward],
-            ahead.reshape(1, -1),
-            ratio=[step.ratio],
-            discount=[discount],
-            start=[self._start],
-        )
+        columns = {"ratio": [step.ratio], "discount": [discount], "start": [self._start]}
+        self.estimator.partial_fit(here.reshape(1, -1), [step.reward], ahead.reshape(1, -1), **columns)
         self._start = False
         return float("nan")

@@ -82,47 +82,37 @@ def online(
     >>> len(episodes), all(episode.finite for episode in episodes)
     (3, True)
     """
-    episodes = []
+
+    def episode(behavior: Rule | Behavior) -> Episode:
+        observation, _ = env.reset(seed=int(rng.integers(2**31)))
+        phi = features(observation)
+        learner.begin()
+        total, q = 0.0, learner.values(phi)
+        for t in range(1, max_steps + 1):
+            if t == 1 and len(first_actions):
+                mu = np.isin(np.arange(q.size), first_actions) / len(first_actions)
+            else:
+                mu = behavior(q) if isinstance(behavior, Rule) else np.asarray(behavior(observation))
+            action = draw(mu, rng.random())
+            ratio = target(q)[action] / mu[action]
+            observation, reward, terminated, truncated, _ = env.step(action)
+            total += reward
+            phi_next = features(observation)
+            weight = np.zeros(q.size) if terminated else learner.gamma * target(learner.values(phi_next))
+            delta = learner.update(Step(phi, action, float(reward), phi_next, weight, ratio))
+            if np.isinf(delta) or not np.isfinite(q).all():
+                return Episode(t, total, bool(terminated), finite=False)
+            if terminated or truncated:
+                return Episode(t, total, bool(terminated))
+            phi, q = phi_next, learner.values(phi_next)
+        return Episode(max_steps, total, terminated=False)
+
+    episodes: list[Episode] = []
     for k in range(n_episodes):
-        rule = behavior if isinstance(behavior, Rule) else behavior(k)
-        episodes.append(_episode(env, learner, features, rng, rule, target, max_steps, first_actions))
+        episodes.append(episode(behavior if isinstance(behavior, Rule) else behavior(k)))
         if stop(episodes[-1]) or not episodes[-1].finite:
             break
     return episodes
-
-
-def _episode(
-    env: Any,
-    learner: Learner,
-    features: Callable[[Array], Array],
-    rng: np.random.Generator,
-    behavior: Rule | Behavior,
-    target: Rule,
-    max_steps: int,
-    first_actions: Sequence[int],
-) -> Episode:
-    observation, _ = env.reset(seed=int(rng.integers(2**31)))
-    phi = features(observation)
-    learner.begin()
-    total, q = 0.0, learner.values(phi)
-    for t in range(1, max_steps + 1):
-        if t == 1 and len(first_actions):
-            mu = np.isin(np.arange(q.size), first_actions) / len(first_actions)
-        else:
-            mu = behavior(q) if isinstance(behavior, Rule) else np.asarray(behavior(observation))
-        action = draw(mu, rng.random())
-        ratio = target(q)[action] / mu[action]
-        observation, reward, terminated, truncated, _ = env.step(action)
-        total += reward
-        phi_next = features(observation)
-        weight = np.zeros(q.size) if terminated else learner.gamma * target(learner.values(phi_next))
-        delta = learner.update(Step(phi, action, float(reward), phi_next, weight, ratio))
-        if np.isinf(delta) or not np.isfinite(q).all():
-            return Episode(t, total, bool(terminated), finite=False)
-        if terminated or truncated:
-            return Episode(t, total, bool(terminated))
-        phi, q = phi_next, learner.values(phi_next)
-    return Episode(max_steps, total, terminated=False)
 
 
 def draw(p: Array, u: float) -> int:

@@ -25,7 +25,7 @@ from sparsetd.features.featurize import featurize, state_features
 from sparsetd.logs import Policy, Transitions
 from sparsetd.logs.partition import fingerprints
 from sparsetd.plots import draw
-from sparsetd.system import Array, Batch
+from sparsetd.system import Array
 
 RIDGE = 1e-4
 # Fresh data for iteration k, collected in view of the current policy.
@@ -180,7 +180,10 @@ def policy_iteration(
     >>> found.status
     'converged'
     """
-    rule, n_actions = rule or Rule(), n_actions or _count_actions(transitions)
+    if n_actions is None:
+        if not isinstance(transitions, Transitions) or transitions.action is None:
+            raise ValueError("`n_actions` is not known: pass the number of actions.")
+        n_actions = int(transitions.action.max()) + 1
     result, seen = PolicyIteration(), list[bytes]()
     policy: Policy = initial or uniform(n_actions)
     previous: Array | None = None
@@ -189,9 +192,17 @@ def policy_iteration(
         data = transitions if isinstance(transitions, Transitions) else transitions(k, policy)
         began = time.perf_counter()
         batch = featurize(data, features, gamma, policy)
-        model = _evaluate(evaluator, batch, gamma, previous if warm_start else None, use_ratio)
+        if evaluator is None:
+            square: Any = batch.phi * batch.phi  # entry by entry, dense or sparse
+            model: Any = LSTD(gamma=gamma, alpha=RIDGE * float(square.mean()))
+        else:
+            model = clone(evaluator)
+        if warm_start and previous is not None:
+            model.set_params(coef_init=previous)
+        columns = {"ratio": batch.ratio if use_ratio else None, "discount": batch.discount, "start": batch.start}
+        model.fit(batch.phi, batch.reward, batch.phi_next, **columns)
         values = LinearValues(features, model.coef_.reshape(n_actions, -1), float(model.intercept_), data.names, own)
-        policy = ValuePolicy(values, rule)
+        policy = ValuePolicy(values, rule or Rule())
         result.iterations.append(_record(values, previous, model, time.perf_counter() - began, seen, data))
         previous = model.coef_
         if not np.isfinite(model.coef_).all():
@@ -203,25 +214,6 @@ def policy_iteration(
         if isinstance(transitions, Transitions) and _repeats(result, seen):
             return result
     return result
-
-
-def _count_actions(transitions: Transitions | Sampler) -> int:
-    if not isinstance(transitions, Transitions) or transitions.action is None:
-        raise ValueError("`n_actions` is not known: pass the number of actions.")
-    return int(transitions.action.max()) + 1
-
-
-def _ridge_lstd(batch: Batch, gamma: float) -> LSTD:
-    size = batch.phi.multiply(batch.phi).mean() if hasattr(batch.phi, "multiply") else np.square(batch.phi).mean()
-    return LSTD(gamma=gamma, alpha=RIDGE * float(size))
-
-
-def _evaluate(evaluator: Any, batch: Batch, gamma: float, warm: Array | None, use_ratio: bool) -> Any:
-    model = _ridge_lstd(batch, gamma) if evaluator is None else clone(evaluator)
-    if warm is not None:
-        model.set_params(coef_init=warm)
-    ratio = batch.ratio if use_ratio else None
-    return model.fit(batch.phi, batch.reward, batch.phi_next, ratio=ratio, discount=batch.discount, start=batch.start)
 
 
 def _record(

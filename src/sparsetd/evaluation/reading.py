@@ -10,8 +10,7 @@ policies in step: what all of them ask next comes from one reading.
 
 What is summed needs the rows in common units, as [φ 1], [φ' 1] and [φ 1] − γ[φ' 1]. These are made piece by piece, so
 that a piece stays near the processor. The functions of an automatic basis are made with the piece too, so that memory
-does not follow the number of rows. Compiled code makes them faster, but Numba takes a quarter of a second to wake up:
-it is asked only where there are many pieces. Both give the same bits.
+does not follow the number of rows.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from sparsetd.system import Array, Batch
 
 MAX_COLUMNS = 5_000
 BLOCK = 2**18  # numbers of φ in a piece: the piece, 2 MB, and its products stay in the processor's cache
-MANY = 8  # with the numbers of so many pieces, compiled code pays for its start; fewer are kept
+MANY = 8  # pieces of a log that is made once and kept, not anew for every reading
 LEAST = 2_048  # rows of a piece, however many columns: adding up sums must stay cheaper than forming them
 TINY = 1e-100  # the spread of a column below which its squares are lost
 LEAST_SPREAD = 1e-290  # below it, 1 by the spread is not a number
@@ -160,7 +159,7 @@ class Part:
         return replace(self, batch=batch, units=units, beside=None)
 
     def whole(self, room: Array | None = None) -> Part:
-        """All rows in the units of the pieces; they lie in `room` if it is given, and compiled code makes functions."""
+        """All rows in the units of the pieces; they lie in `room` if it is given."""
         if self.units is None:
             return self if self.is_sparse else replace(self, made=(self.states, self.changes))
         if self.is_sparse:
@@ -169,7 +168,7 @@ class Part:
         own = np.empty((3, len(batch), self.n_features + 1)) if room is None else room[:, : len(batch)]
         own[0, :, :d], own[1, :, :d] = batch.phi, batch.phi_next
         if self.beside is not None:
-            self.beside.extend(own[0], own[1], batch.discount == 0, room is not None)
+            self.beside.extend(own[0], own[1], batch.discount == 0)
         states, after, changes = own
         for rows in (states, after):
             rows[:, -1] = 1.0

@@ -29,7 +29,6 @@ from scipy.special import ndtri
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
 
-from sparsetd._tools.jit import njit
 from sparsetd.features.maps import Array, positive_integer
 from sparsetd.logs import Transitions
 from sparsetd.system import recurrence
@@ -158,16 +157,12 @@ class Basis(TransformerMixin, BaseEstimator):
         self._fill(out)
         return out
 
-    def extend(self, rows: Array, after: Array, ended: Array, fast: bool) -> None:
+    def extend(self, rows: Array, after: Array, ended: Array) -> None:
         """Write ψ beside the raw columns of rows and of their successors, which stand in the first columns of both.
 
-        Most successors are the state of the next row: these are known. A row that `ended` is its own successor. `fast`
-        says that compiled code does it, which gives the same numbers.
+        Most successors are the state of the next row: these are known. A row that `ended` is its own successor.
         """
         d, p = self.n_features_in_, len(self.functions_)
-        if fast:
-            _extended(rows, after, ended, *self._plan())
-            return
         self._fill(rows)
         after[ended, :p] = rows[ended, :p]
         known = np.append((after[:-1, :d] == rows[1:, :d]).all(axis=1), False)
@@ -184,28 +179,6 @@ class Basis(TransformerMixin, BaseEstimator):
             some = rows[begin : begin + BLOCK]
             score = cache(lambda j, some=some: self._score_or_share(some[:, j], j))
             some[:, d:p] = self._built(score, len(some), self.functions_[d:]).T
-
-    def _plan(self) -> tuple[Array, ...]:
-        """The functions as arrays, for compiled code: columns with their points, hinges, sides and products."""
-        beside = list(enumerate(self.functions_))[self.n_features_in_ :]
-        used = sorted({j for _, f in beside for j in f.columns})
-        sides = sorted({side for _, f in beside for side in zip(f.columns, f.sides, strict=False)})
-        points = [(self.values_[j], self.scores_[j]) for j in used]
-        for i, j in enumerate(used):
-            if self._flat(j):  # the indicator of the greater value
-                points[i] = (self.values_[j], np.array([0.0, 1.0]))
-        ends = np.cumsum([0, *(len(values) for values, _ in points)])
-        values, scores = (np.concatenate(column) for column in zip(*points, strict=True))
-        place = {j: i for i, j in enumerate(used)}
-        hinges = [(i, place[f.columns[0]]) for i, f in beside if not f.sides]
-        factors = [[i, *map(sides.index, zip(f.columns, f.sides, strict=True))] for i, f in beside if f.sides]
-        one = len(sides)  # the place of a factor of 1, which makes three factors of two
-        products = [own if len(own) == 4 else [*own, one] for own in factors]
-        knots = np.array([f.knot for _, f in beside if not f.sides], dtype=np.float64)
-        slope = np.array([[np.sign(side), FAR if abs(side) > 1 else 0.0] for _, side in sides]).reshape(-1, 2)
-        of = np.array([place[j] for j, _ in sides], dtype=np.intp)
-        tables = (np.array(hinges, dtype=np.intp).reshape(-1, 2), np.array(products, dtype=np.intp).reshape(-1, 4))
-        return np.array(used), ends, values, scores, knots, of, slope, *tables
 
     def _built(self, score: Callable[[int], Array], n: int, functions: Sequence[Function]) -> Array:
         """Hinges and products of n rows with the scores of each column: a line for each function."""
@@ -248,18 +221,15 @@ class Basis(TransformerMixin, BaseEstimator):
 
     def _name(self, f: Function, names: Array) -> str:
         if f.sides:
-            return " × ".join(self._side_name(j, side, names) for j, side in zip(f.columns, f.sides, strict=True))
+            ends = {1: " high", -1: " low", 2: " very high", -2: " very low"}
+            sides = zip(f.columns, f.sides, strict=True)
+            return " × ".join(str(names[j]) + ("" if self._flat(j) else ends[side]) for j, side in sides)
         j = f.columns[0]
         if f.knot is None:
             return str(names[j])
         if f.knot <= -BOUND:
             return f"{names[j]} by rank"
         return f"{names[j]} above {np.interp(f.knot, self.scores_[j], self.values_[j]):.3g}"
-
-    def _side_name(self, j: int, side: int, names: Array) -> str:
-        if self._flat(j):
-            return str(names[j])
-        return f"{names[j]} {'very ' if abs(side) > 1 else ''}{'high' if side > 0 else 'low'}"
 
     def _flat(self, j: int) -> bool:
         return len(self.values_[j]) <= 2
@@ -287,13 +257,12 @@ class Basis(TransformerMixin, BaseEstimator):
         out += _fitting((self._products(*pair) for pair in pairs), room - len(out))
         of_three = (self._products(*triple) for triple in triples)
         far = (self._products(*pair, fine=True) for pair in pairs)
-        between = (self._between(j, k) for k in (n_knots, 2 * n_knots + 1) for j in curved)
+        between = (
+            [one for one in self._singles(j, 2 * k + 1) if one not in self._singles(j, k)]
+            for k in (n_knots, 2 * n_knots + 1)
+            for j in curved
+        )
         return out + _fitting(chain(of_three, far, between), min(room, self.max_fine) - len(out))
-
-    def _between(self, j: int, k: int) -> list[Function]:
-        """Hinges between those with k knots."""
-        known = set(self._singles(j, k))
-        return [function for function in self._singles(j, 2 * k + 1) if function not in known]
 
     def _singles(self, j: int, k: int) -> list[Function]:
         """The score of column j, and its hinges at k knots."""
@@ -306,59 +275,6 @@ class Basis(TransformerMixin, BaseEstimator):
         """Products of the sides of some columns; the fine ones are those with a side beyond ⅔."""
         sides = [SIDES[:1] if self._flat(j) else SIDES for j in columns]
         return [Function(columns, None, every) for every in product(*sides) if (max(map(abs, every)) > 1) == fine]
-
-
-@njit(cache=True, nogil=True)
-def _extended(
-    rows: Array,
-    after: Array,
-    ended: Array,
-    used: Array,
-    ends: Array,
-    values: Array,
-    scores: Array,
-    knots: Array,
-    of: Array,
-    slope: Array,
-    hinges: Array,
-    products: Array,
-) -> None:
-    """`Basis.extend`, row by row, with the arrays of `Basis._plan`."""
-    n, d = len(rows), rows.shape[1] - 1 - len(hinges) - len(products)
-    z, side = np.empty(len(used)), np.ones(len(of) + 1)
-    for t in range(2 * n):
-        i = t % n
-        row, known = (rows if t < n else after)[i], 0
-        if t >= n and ended[i]:
-            row[:] = rows[i]
-            known = d
-        elif t >= n and i + 1 < n:
-            while known < d and row[known] == rows[i + 1, known]:
-                known += 1
-            if known == d:
-                row[d:] = rows[i + 1, d:]
-        if known < d:
-            for k in range(len(used)):
-                z[k] = _interpolated(row[used[k]], values[ends[k] : ends[k + 1]], scores[ends[k] : ends[k + 1]])
-            for k in range(len(of)):
-                side[k] = max(slope[k, 0] * z[of[k]] - slope[k, 1], 0.0)
-            for k in range(len(hinges)):
-                row[hinges[k, 0]] = max(z[hinges[k, 1]] - knots[k], 0.0)
-            for k in range(len(products)):
-                row[products[k, 0]] = side[products[k, 1]] * side[products[k, 2]] * side[products[k, 3]]
-
-
-@njit(cache=True, nogil=True)
-def _interpolated(x: float, values: Array, scores: Array) -> float:
-    """`np.interp` of a number."""
-    j, size = 0, len(values)
-    while size > 1:  # the last point that is not above x
-        half = size // 2
-        j = j + half if values[j + half] <= x else j
-        size -= half
-    if x <= values[0] or j + 1 == len(values):
-        return scores[j]
-    return (scores[j + 1] - scores[j]) / (values[j + 1] - values[j]) * (x - values[j]) + scores[j]
 
 
 def automatic(log: Transitions, gamma: float) -> Basis | None:

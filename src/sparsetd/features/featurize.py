@@ -171,7 +171,12 @@ def featurize(
     >>> rows.discount
     array([0.9, 0. ])
     """
-    discount = np.where(transitions.terminated, 0.0, _discounts(gamma, len(transitions)))
+    n, ended = len(transitions), transitions.terminated
+    given = np.asarray(gamma, dtype=np.float64)
+    if given.shape not in ((), (n,)):
+        raise ValueError(f"`gamma` must be a number or {n} numbers, one per row, but its shape is {given.shape}.")
+    discount = np.broadcast_to(given, (n,))
+    refuse("gamma", ~((discount >= 0) & (discount <= 1)), discount, "between 0 and 1", "pass a discount")
     phi = state_features(features, transitions.observation, sparse)
     phi_next = _successor_features(transitions, features, phi, sparse)
     ratio = transitions.importance_ratio()
@@ -182,15 +187,13 @@ def featurize(
         phi_next = action_blocks(phi_next, transitions.probabilities(policy, successors(transitions)))
         if transitions.behavior_prob is not None:
             ratio = chosen(pi, action) / transitions.behavior_prob
-    return Batch(
-        phi=phi,
-        phi_next=_clear(phi_next, transitions.terminated) if clear else phi_next,
-        reward=transitions.reward,
-        discount=discount,
-        ratio=ratio,
-        start=transitions.start,
-        interest=np.ones(len(transitions)),
-    )
+    if clear and sp.issparse(phi_next):
+        phi_next = scale_rows(phi_next, ~ended)
+    elif clear:
+        phi_next = phi_next.copy()
+        phi_next[ended] = 0.0
+    discount = np.where(ended, 0.0, discount)
+    return Batch(phi, phi_next, transitions.reward, discount, ratio, transitions.start, np.ones(n))
 
 
 def state_features(features: Any, observation: Array, sparse: bool | None = None) -> Any:
@@ -246,20 +249,3 @@ def successors(transitions: Transitions) -> Array:
     if sp.issparse(s):
         return sp.vstack([s, after], format="csr")[np.arange(len(ended)) + np.where(ended, 0, len(ended))]
     return np.where(ended[:, None], s, after)
-
-
-def _clear(rows: Any, terminated: Array) -> Any:
-    if sp.issparse(rows):
-        return scale_rows(rows, ~terminated)
-    out = rows.copy()
-    out[terminated] = 0.0
-    return out
-
-
-def _discounts(gamma: float | Array, n: int) -> Array:
-    given = np.asarray(gamma, dtype=np.float64)
-    if given.shape not in ((), (n,)):
-        raise ValueError(f"`gamma` must be a number or {n} numbers, one per row, but its shape is {given.shape}.")
-    discount = np.broadcast_to(given, (n,))
-    refuse("gamma", ~((discount >= 0) & (discount <= 1)), discount, "between 0 and 1", "pass a discount")
-    return discount

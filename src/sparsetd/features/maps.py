@@ -57,16 +57,14 @@ class BoxFeatures(TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Any:
         """φ(s) of every row."""
         check_is_fitted(self)
-        return self._features(self._unit(validate_data(self, X, dtype=np.float64, reset=False)))
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        span = self.high_ - self.low_
+        return self._features((X - self.low_) / np.where(span > 0, span, 1.0))
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:
         """One name per feature, made of the observation's names."""
         check_is_fitted(self)
         return np.array(self._names(list(_check_feature_names_in(self, input_features))), dtype=object)
-
-    def _unit(self, X: Array) -> Array:
-        span = self.high_ - self.low_
-        return (X - self.low_) / np.where(span > 0, span, 1.0)
 
     def _restore(self) -> None:
         """What is derived from the parameters and the bounds is computed again, not stored: a file may say anything."""
@@ -178,12 +176,11 @@ class Fourier(BoxFeatures):
         return phi * np.sqrt(self.step_scale_) if self.scaled else phi
 
     def _names(self, names: list[str]) -> list[str]:
-        return [_wave(c, names) for c in self.frequencies_]
-
-
-def _wave(c: Array, names: list[str]) -> str:
-    terms = [name if k == 1 else f"{k}*{name}" for k, name in zip(c, names, strict=True) if k]
-    return f"cos(pi*({'+'.join(terms)}))" if terms else "1"
+        out = []
+        for c in self.frequencies_:
+            terms = [name if k == 1 else f"{k}*{name}" for k, name in zip(c, names, strict=True) if k]
+            out.append(f"cos(pi*({'+'.join(terms)}))" if terms else "1")
+        return out
 
 
 @dataclass(eq=False, repr=False)
@@ -285,23 +282,20 @@ class RBFGrid(BoxFeatures):
             raise ValueError(f"`width` must be positive, but it is {self.width!r}.")
         refuse_too_many(sum(power(g, p) for g in grids), f"use fewer or coarser grids in {p} dimensions", each=p)
         self._axes = [np.linspace(0, 1, g) if g > 1 else np.array([0.5]) for g in grids]
-        unit = np.vstack([_points(axis, p) for axis in self._axes])
+        # All points of a grid in p dimensions, the last coordinate running fastest.
+        unit = np.vstack([axis[np.indices((len(axis),) * p).reshape(p, -1).T] for axis in self._axes])
         self.centers_ = self.low_ + unit * (self.high_ - self.low_)
 
     def _features(self, u: Array) -> Array:
-        blocks = [self._bumps(u, axis) for axis in self._axes]
-        if self.constant:
-            blocks.append(np.ones((len(u), 1)))
-        return np.hstack(blocks)
-
-    def _bumps(self, u: Array, axis: Array) -> Array:
         """A Gaussian of several dimensions is a product of one-dimensional ones: exp is taken g·p, not gᵖ, times."""
-        spacing = 1.0 / max(len(axis) - 1, 1)
-        one_dim = np.exp(-0.5 * ((u[:, :, None] - axis) / (self.width * spacing)) ** 2)
-        out = np.ones((len(u), 1))
-        for j in range(u.shape[1]):
-            out = (out[:, :, None] * one_dim[:, j, None, :]).reshape(len(u), -1)
-        return out
+        ones, blocks = np.ones((len(u), 1)), []
+        for axis in self._axes:
+            spacing, bumps = 1.0 / max(len(axis) - 1, 1), ones
+            one_dim = np.exp(-0.5 * ((u[:, :, None] - axis) / (self.width * spacing)) ** 2)
+            for j in range(u.shape[1]):
+                bumps = (bumps[:, :, None] * one_dim[:, j, None, :]).reshape(len(u), -1)
+            blocks.append(bumps)
+        return np.hstack([*blocks, ones] if self.constant else blocks)
 
     def _names(self, names: list[str]) -> list[str]:
         out = []
@@ -310,11 +304,6 @@ class RBFGrid(BoxFeatures):
                 where = ",".join(f"{name}:{i}" for name, i in zip(names, index, strict=True))
                 out.append(f"rbf{len(axis)}({where})")
         return [*out, "1"] if self.constant else out
-
-
-def _points(axis: Array, p: int) -> Array:
-    """All points of a grid in p dimensions, the last coordinate running fastest."""
-    return axis[np.indices((len(axis),) * p).reshape(p, -1).T]
 
 
 _MIX = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
@@ -387,20 +376,16 @@ class TileCoding(BoxFeatures):
         n, t = len(u), len(self._shift)
         scaled = np.clip(u, 0.0, 1.0) * self._tiles
         cell = np.floor(scaled[:, None, :] + self._shift).astype(np.int64)
-        tile = self._hashed(cell) if self.hash_size is not None else self._numbered(cell)
+        if self.hash_size is None:
+            tile = np.ravel_multi_index(tuple(np.moveaxis(cell, 2, 0)), tuple(self._tiles + 1))
+        else:  # splitmix64 over the coordinates, a different stream for every tiling
+            h = np.broadcast_to(_mix(np.arange(t, dtype=np.uint64)), (n, t))
+            for j in range(cell.shape[2]):
+                h = _mix(h ^ cell[:, :, j].astype(np.uint64))
+            tile = (h % np.uint64(self._per_tiling)).astype(np.int64)
         indices = (tile + np.arange(t) * self._per_tiling).ravel().astype(np.int32)
         indptr = np.arange(0, n * t + 1, t, dtype=np.int32)
         return sp.csr_array((np.ones(n * t), indices, indptr), shape=(n, self.n_features_out_))
-
-    def _numbered(self, cell: Array) -> Array:
-        return np.asarray(np.ravel_multi_index(tuple(np.moveaxis(cell, 2, 0)), tuple(self._tiles + 1)))
-
-    def _hashed(self, cell: Array) -> Array:
-        """splitmix64 over the coordinates, a different stream for every tiling."""
-        h = np.broadcast_to(_mix(np.arange(cell.shape[1], dtype=np.uint64)), cell.shape[:2])
-        for j in range(cell.shape[2]):
-            h = _mix(h ^ cell[:, :, j].astype(np.uint64))
-        return (h % np.uint64(self._per_tiling)).astype(np.int64)
 
     def _names(self, names: list[str]) -> list[str]:  # noqa: ARG002
         return [f"tile{i // self._per_tiling}_{i % self._per_tiling}" for i in range(self.n_features_out_)]

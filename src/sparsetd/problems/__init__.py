@@ -10,6 +10,7 @@ __all__ = ["FiniteMDP", "boyan_chain", "random_mdp", "random_walk", "star", "wit
 
 # Problems that only the experiments or the benchmarks use moved there.
 _MOVED = {
+    "reproduction.mountain_car_world": "mountain_car",
     "reproduction.triple_link_plant": "triple_link",
     "reproduction.triple_link_env": "triple_link_env",
     "reproduction.action_values": "state_action action_value_trajectory",

@@ -204,8 +204,15 @@ def checked_fields(mdp: FiniteMDP) -> dict[str, Array | float]:
             fields[name] = _finite(name, values, (n_states,))
             distributions[name] = np.where(terminal, 0.0, fields[name])[None]
     for name, rows in distributions.items():
-        _check_distributions(name, rows)
-    _check_coverage(target, behavior, terminal)
+        bad = np.flatnonzero((rows < 0).any(axis=1) | (np.abs(rows.sum(axis=1) - 1.0) > 1e-8))
+        if len(bad):
+            raise ValueError(f"{name} is not a distribution in row {bad[0]}: pass non-negative numbers whose sum is 1")
+    # Where μ(a|s) = 0 < π(a|s), no ratio corrects for the difference.
+    never = np.argwhere((target > 0) & (behavior == 0) & ~terminal[:, None])
+    if len(never):
+        state, action = never[0]
+        what = f"behavior never takes action {action} in state {state} but target does"
+        raise ValueError(f"{what}: give it a positive probability")
     return fields
 
 
@@ -217,21 +224,6 @@ def _finite(name: str, values: Array, shape: tuple[int, ...] | None = None) -> A
     if len(bad):
         raise ValueError(f"{name} holds NaN or infinity, first at index {tuple(bad[0].tolist())}: pass finite numbers")
     return array
-
-
-def _check_distributions(name: str, rows: Array) -> None:
-    """Raise unless each row is non-negative and sums to one."""
-    bad = np.flatnonzero((rows < 0).any(axis=1) | (np.abs(rows.sum(axis=1) - 1.0) > 1e-8))
-    if len(bad):
-        raise ValueError(f"{name} is not a distribution in row {bad[0]}: pass non-negative numbers whose sum is 1")
-
-
-def _check_coverage(target: Array, behavior: Array, terminal: Array) -> None:
-    """Raise unless μ(a|s) > 0 wherever π(a|s) > 0: otherwise no ratio corrects for the difference."""
-    bad = np.argwhere((target > 0) & (behavior == 0) & ~terminal[:, None])
-    if len(bad):
-        never = f"behavior never takes action {bad[0, 1]} in state {bad[0, 0]} but target does"
-        raise ValueError(f"{never}: give it a positive probability")
 
 
 def behavior_path(mdp: FiniteMDP, n: int, rng: np.random.Generator, horizon: int | None) -> tuple[Array, Array, Array]:

@@ -44,7 +44,11 @@ class ICUSepsis:
     @classmethod
     def load(cls, gamma: float = 0.99) -> ICUSepsis:
         """Read the tables of the installed package."""
-        with np.load(_assets() / "dynamics.npz", allow_pickle=False) as file:  # noqa: TID251 (without pickles)
+        spec = importlib.util.find_spec("icu_sepsis")
+        if spec is None or not spec.submodule_search_locations:
+            raise ImportError("the ICU-Sepsis tables are not installed: pip install icu-sepsis")
+        path = Path(spec.submodule_search_locations[0], "envs", "assets", "dynamics.npz")
+        with np.load(path, allow_pickle=False) as file:  # noqa: TID251 (without pickles)
             expert, centers = file["expert_policy"], file["state_cluster_centers"]
             return cls(file["tx_mat"], file["r_mat"], file["d_0"], expert, centers, gamma)
 
@@ -126,10 +130,3 @@ def _pick(cumulative: Array, rng: np.random.Generator) -> Array:
     """One column per row, by inverting its cumulative probabilities."""
     draw = rng.random((len(cumulative), 1)) * cumulative[:, -1:]
     return np.asarray((draw >= cumulative).sum(axis=1))
-
-
-def _assets() -> Path:
-    spec = importlib.util.find_spec("icu_sepsis")
-    if spec is None or not spec.submodule_search_locations:
-        raise ImportError("the ICU-Sepsis tables are not installed: pip install icu-sepsis")
-    return Path(spec.submodule_search_locations[0]) / "envs" / "assets"

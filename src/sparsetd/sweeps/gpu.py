@@ -94,17 +94,13 @@ def _launch(
     for _, group in groupby(wanted, lambda k: repr(jobs[k].kind)):
         members = list(group)
         chosen = [jobs[k] for k in members]
-        points = _points(len(batches[0]), chosen[0].passes, max(task.curve, 1))
+        cuts = pieces(len(batches[0]), chosen[0].passes, max(task.curve, 1))  # as `Prediction.run` measures
+        points = np.cumsum([rows.stop - rows.start for rows, _ in cuts]).tolist()
         inputs = inputs_of(chosen, batches, np.dtype(dtype), task.initial)
         theta, taken = stream(chosen, inputs, points, np.dtype(dtype))
         rows = _rows(task, np.asarray(theta, dtype=np.float64), taken, points[-1])
         out |= {(seed, k): rows[i * len(members) + j] for i, seed in enumerate(seeds) for j, k in enumerate(members)}
     return out
-
-
-def _points(n: int, passes: int, wanted: int) -> list[int]:
-    """The rows after which `Prediction.run` measures."""
-    return [int(v) for v in np.cumsum([rows.stop - rows.start for rows, _ in pieces(n, passes, wanted)])]
 
 
 def _rows(task: Prediction, theta: Array, taken: Array, all_rows: int) -> list[Row]:

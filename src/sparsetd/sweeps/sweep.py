@@ -14,6 +14,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from sparsetd._tools.progress import track
 from sparsetd._tools.workers import delayed, in_processes
 from sparsetd.storage.atomic import replace_file
 from sparsetd.storage.cache import Cache, key_of
@@ -85,7 +86,13 @@ def sweep(
     dtype = options.pop("dtype", "float32")
     if "gamma" in grid and not isinstance(data, Control):
         raise ValueError("the discount belongs to the data, whose rows hold it: sweep data made with each gamma apart")
-    task = _task(data, metric, len(which) > 1, options)
+    if isinstance(data, Control):
+        task: Task = data
+    elif isinstance(data, Batch) or hasattr(data, "trajectory"):
+        task = Prediction(data, metric, resampled=n_runs > 1 and isinstance(data, Batch), **options)
+    else:
+        what = "a Batch of rows, a finite problem or a Control task"
+        raise TypeError(f"a sweep runs on {what}, not on {type(data).__name__}")
     settings = settings_of(learners, grid, n_runs)
     starts, every = range(0, len(settings), task.together), list(range(len(settings)))
     pieces = [(s, every[first : first + task.together]) for s in which for first in starts]
@@ -93,7 +100,7 @@ def sweep(
     keys = _keys(task, settings, pieces, dtype if backend == "cuda" else "float64") if out is not None else pieces
     found = {i: rows for i, key in enumerate(keys) if (rows := kept.get(str(key))) is not None}
     todo, done = [i for i in range(len(pieces)) if i not in found], sum(map(len, found.values()))
-    for i, rows in _run(task, settings, pieces, todo, n_jobs, backend, dtype):
+    for i, rows in track(_run(task, settings, pieces, todo, n_jobs, backend, dtype), "pieces of work", len(todo)):
         kept.put(str(keys[i]), rows)
         found[i], done = rows, done + len(rows)
         if progress is not None:
@@ -104,17 +111,6 @@ def sweep(
     if out is not None:
         replace_file(Path(out) / "table.csv", table.to_csv())
     return table
-
-
-def _task(data: Any, metric: Metric, several: bool, options: dict[str, Any]) -> Task:
-    if isinstance(data, Control):
-        return data
-    resampled = several and isinstance(data, Batch)
-    if not isinstance(data, Batch) and not hasattr(data, "trajectory"):
-        raise TypeError(
-            f"a sweep runs on a Batch of rows, a finite problem or a Control task, not on {type(data).__name__}"
-        )
-    return Prediction(data, metric, resampled=resampled, **options)
 
 
 def _run(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -53,18 +53,17 @@ class Sweep(Framed):
 
     def to_frame(self) -> Any:
         """One row per run, as a pandas (or polars) frame."""
-        return frame({name: [row.get(name) for row in self.rows] for name in [*self._columns, "curve"]})
+        return frame({name: [row.get(name) for row in self.rows] for name in [*self._names(), "curve"]})
 
     def to_csv(self) -> str:
         """The table without its curves."""
         text = io.StringIO()
-        writer = csv.DictWriter(text, self._columns, extrasaction="ignore", lineterminator="\n")
+        writer = csv.DictWriter(text, self._names(), extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.rows)
         return text.getvalue()
 
-    @property
-    def _columns(self) -> list[str]:
+    def _names(self) -> list[str]:
         return ["method", *self.parameters, "seed", *self.metrics, "status"]
 
     def means(self, by: str | None = None) -> list[Row]:
@@ -89,7 +88,7 @@ class Sweep(Framed):
             raise ValueError(f"{parameter!r} is not in the grid: choose from {', '.join(self.parameters)}")
         ax, name = draw.axes(ax), self._metric(by)
         numbers = [m for m in self.means(by) if isinstance(m.get(parameter), (int, float))]
-        for method, group in _by(numbers, "method"):
+        for method, group in groupby(numbers, itemgetter("method")):
             each_value = _best_of(sorted(group, key=lambda m: m[parameter]), parameter, name)
             drawn = [m for m in each_value if np.isfinite(m["mean"])]
             x, mean, half = (np.array([m[key] for m in drawn], dtype=float) for key in (parameter, "mean", "half"))
@@ -119,7 +118,10 @@ class Sweep(Framed):
             if across == "transitions":
                 total = runs[0].get("transitions")
                 x, label = (x * length, "episode") if total is None else (x * total, "transitions")
-            _line(ax, x, points.mean(axis=0), _half_width(points), self._label(best))
+            values = {p: best[p] for p in self.parameters if p in best}
+            told = ", ".join(f"{p}={v:.3g}" if isinstance(v, float) else f"{p}={v}" for p, v in values.items())
+            name = f"{best['method']}: {told}" if told else str(best["method"])
+            _line(ax, x, points.mean(axis=0), _half_width(points), name)
         _finish(ax, label, self.metrics[0], [])
         return ax
 
@@ -129,12 +131,6 @@ class Sweep(Framed):
         if name not in self.metrics:
             raise ValueError(f"{name!r} is not a metric of this sweep: choose from {', '.join(self.metrics)}")
         return name
-
-    def _label(self, best: Row) -> str:
-        """The method and its setting in a few words."""
-        values = {p: best[p] for p in self.parameters if p in best}
-        told = [f"{p}={v:.3g}" if isinstance(v, float) else f"{p}={v}" for p, v in values.items()]
-        return f"{best['method']}: {', '.join(told)}" if told else str(best["method"])
 
     def _key(self, row: Row) -> Key:
         return (row["method"], *(row.get(p) for p in self.parameters))
@@ -151,11 +147,7 @@ class Sweep(Framed):
 def _best_of(means: list[Row], each: str, name: str) -> list[Row]:
     """The row with the best mean among neighbours that agree in the column `each` (the first of equals)."""
     sign = -1.0 if name in LARGER_IS_BETTER else 1.0
-    return [min(group, key=lambda m: sign * m["mean"]) for _, group in _by(means, each)]
-
-
-def _by(rows: list[Row], name: str) -> Iterator[tuple[Any, Iterator[Row]]]:
-    return groupby(rows, lambda row: row[name])
+    return [min(group, key=lambda m: sign * m["mean"]) for _, group in groupby(means, itemgetter(each))]
 
 
 def _half_width(values: Array) -> Array:

@@ -48,38 +48,32 @@ class Setting:
 def settings_of(learners: Any, grid: Grid, n_runs: int = 1) -> list[Setting]:
     """The settings in the order of the table: method by method, the last parameter of the grid varying fastest."""
     named = _named(learners)
-    check_grid(named, grid)
-    n = n_runs * len(named) * prod(map(len, grid.values()))
-    if n > MOST:
-        raise ValueError(f"the sweep has {n:,} runs, more than {MOST:,}: give fewer values, or fewer runs of each")
-    return [
-        Setting(name, values, with_values(learner, values))
-        for name, learner in named.items()
-        for values in _combinations(grid)
-    ]
-
-
-def check_grid(named: Mapping[str, Any], grid: Grid) -> None:
-    """One sentence about a parameter that a method does not have, and about one without values."""
-    known = sorted({name for learner in named.values() for name in parameters(learner)})
+    known = {method: _parameters(learner) for method, learner in named.items()}
     for name, values in grid.items():
-        if name not in known:
-            raise ValueError(nearest("the grid's parameter", name, known))
-        for method, learner in named.items():
-            if name not in parameters(learner):
-                raise ValueError(f"{method} has no parameter {name}: sweep it apart from the methods that have one")
+        lacking = [method for method, own in known.items() if name not in own]
+        if len(lacking) == len(named):
+            raise ValueError(nearest("the grid's parameter", name, sorted(set().union(*known.values()))))
+        if lacking:
+            raise ValueError(f"{lacking[0]} has no parameter {name}: sweep it apart from the methods that have one")
         if isinstance(values, str) or not hasattr(values, "__len__"):
             raise ValueError(f"the grid's {name} is {values!r}: give a list of values")
         if len(values) == 0:
             raise ValueError(f"the grid has no values for {name}: give at least one, or leave the parameter out")
+    n = n_runs * len(named) * prod(map(len, grid.values()))
+    if n > MOST:
+        raise ValueError(f"the sweep has {n:,} runs, more than {MOST:,}: give fewer values, or fewer runs of each")
+    # NumPy's numbers become Python's, which a file can hold.
+    plain = [[value.item() if hasattr(value, "item") else value for value in values] for values in grid.values()]
+    every = [dict(zip(grid, values, strict=True)) for values in product(*plain)]
+    return [Setting(name, values, with_values(learner, values)) for name, learner in named.items() for values in every]
 
 
-def parameters(learner: Any) -> dict[str, Any]:
-    """The names and values that a grid can set: an estimator's parameters, or the fields of a control learner."""
+def _parameters(learner: Any) -> list[str]:
+    """The names that a grid can set: an estimator's parameters, or the fields of a control learner."""
     if hasattr(learner, "get_params"):
-        return dict(learner.get_params(deep=False))
+        return list(learner.get_params(deep=False))
     if is_dataclass(learner) and not isinstance(learner, type):
-        return {f.name: getattr(learner, f.name) for f in fields(learner) if f.init}
+        return [f.name for f in fields(learner) if f.init]
     raise TypeError(f"{learner!r} is neither an estimator nor a control learner: pass an instance such as TDC()")
 
 
@@ -105,12 +99,6 @@ def _named(learners: Any) -> dict[str, Any]:
     if not named:
         raise ValueError("no method was given: pass an estimator, a list of them, or a dict from names to estimators")
     return named
-
-
-def _combinations(grid: Grid) -> list[dict[str, Any]]:
-    """Every combination of the values; NumPy's numbers become Python's, which a file can hold."""
-    plain = [[value.item() if hasattr(value, "item") else value for value in values] for values in grid.values()]
-    return [dict(zip(grid, values, strict=True)) for values in product(*plain)]
 
 
 NAMES = ("rmspbe", "mspbe", "neu", "value_error")
@@ -146,21 +134,17 @@ def distance(name: str, data: Batch | FiniteMDP) -> Distance:
             raise ValueError("metric 'value_error' needs the exact values of a finite problem: use 'rmspbe' on a log")
         root = np.sqrt(data.xi)
         return Distance(root * data.value, root[:, None] * data.features)
-    left, reward, change = _weighted(data)
-    basis = left if name == "neu" else orth(left)
-    return Distance(basis.T @ reward, basis.T @ change, squared=name in ("mspbe", "neu"))
-
-
-def _weighted(data: Any) -> tuple[Array, Array, Array]:
-    """(F, r, D) such that Fᵀ(r − Dθ) is the expected update E[ρδφ] and FᵀF = E[φφᵀ]."""
+    # F is weighted so that FᵀF = E[φφᵀ], and r and D so that Fᵀ(r − Dθ) is the expected update E[ρδφ].
     if isinstance(data, FiniteMDP):
-        root = np.sqrt(data.xi)
-        change = data.features - data.gamma * data.transition @ data.features
-        return root[:, None] * data.features, root * data.reward, root[:, None] * change
-    weight = data.ratio * data.interest / np.sqrt(len(data))
-    phi = dense(data.phi)
-    change = phi - data.discount[:, None] * dense(data.phi_next)
-    return phi / np.sqrt(len(data)), weight * data.reward, weight[:, None] * change
+        phi, share = data.features, np.sqrt(data.xi)
+        change, weight = phi - data.gamma * data.transition @ phi, share
+    else:
+        phi, share = dense(data.phi), np.full(len(data), 1.0 / np.sqrt(len(data)))
+        change, weight = phi - data.discount[:, None] * dense(data.phi_next), data.ratio * data.interest * share
+    left = share[:, None] * phi
+    basis = left if name == "neu" else orth(left)
+    products = basis.T @ (weight * data.reward), basis.T @ (weight[:, None] * change)
+    return Distance(*products, squared=name in ("mspbe", "neu"))
 
 
 PROBE = 64  # rows or steps of a short run that shows what the functions of the user's compute
@@ -217,7 +201,10 @@ class Prediction:
             warnings.simplefilter("ignore")  # `status` says what happened, for every row
             passes = int(getattr(model, "n_passes", 1))
             for rows, first in pieces(len(data), passes, max(self.curve, 1)):
-                _take(model, data, rows, first)
+                part = data[rows]
+                start = part.start.copy()
+                start[:1] |= first
+                model.partial_fit(part.phi, part.reward, part.phi_next, **part.columns | {"start": start})
                 points.append(self.measure(model)[self.metrics[0]] if self.curve else None)
         told = {"status": str(model.status_), "transitions": passes * len(data)}
         return {**self.measure(model), **told, "curve": points if self.curve else []}
@@ -245,12 +232,12 @@ class Control:
 
     Examples
     --------
+    >>> import gymnasium
     >>> import numpy as np
     >>> from sparsetd import sweep
     >>> from sparsetd.control import GreedyGQ
-    >>> from sparsetd.problems.mountain_car import MountainCar
     >>> from sparsetd.sweeps import Control
-    >>> task = Control(MountainCar, np.asarray, n_episodes=2, max_steps=20)
+    >>> task = Control(lambda: gymnasium.make('MountainCar-v0'), np.asarray, n_episodes=2, max_steps=20)
     >>> learner = GreedyGQ(n_actions=3, n_features=2, gamma=0.99)
     >>> sweep(learner, {'step_size': [0.001, 0.01]}, task, n_jobs=1)
     Sweep of GreedyGQ over step_size: 2 runs
@@ -312,10 +299,3 @@ def resample(batch: Batch, rng: np.random.Generator) -> Batch:
         raise ValueError("the log is one episode, which cannot be drawn again: use n_runs=1, or mark its starts")
     drawn = drawn_again(len(begins), rng)
     return batch[np.concatenate([np.arange(begins[i], ends[i]) for i in drawn])]
-
-
-def _take(model: Any, data: Batch, rows: slice, first: bool) -> None:
-    part = data[rows]
-    start = part.start.copy()
-    start[:1] |= first
-    model.partial_fit(part.phi, part.reward, part.phi_next, **part.columns | {"start": start})

@@ -71,27 +71,19 @@ class Job:
 
 @dataclass(frozen=True)
 class Shape:
-    """What a kernel is compiled for; `defines` puts the `constants` in front of the CUDA source.
+    """What a kernel is compiled for: `defines` puts the `constants` in front of the CUDA source.
 
-    `apart` counts the numbers of a run in shared memory (y, the averages and, with KEEP 2, φ' of the row), and `padded`
-    the sums that a step needs, rounded up to a power of two.
+    `apart` counts the numbers of a run in shared memory (y, the averages and, with KEEP 2, φ' of the row).
     """
 
     job: Job
-    real: str
-    threads: int
-    per_thread: int
-    actions: int
-    resident: int
     apart: int
-    padded: int
-    damped: bool
     constants: dict[str, Any]
 
     @property
     def width(self) -> int:
         """Features with their padding."""
-        return self.threads * self.per_thread
+        return int(self.constants["THREADS"] * self.constants["PER"])
 
     def defines(self) -> str:
         return "".join(f"#define {name} {value}\n" for name, value in self.constants.items())
@@ -117,10 +109,9 @@ def shape_of(
     size, per, keep, shared, resident = _divide(n_features, words, itemsize // 4, threads)
     sums = need_x.bit_count() + need_y.bit_count() + (first.dual == "l2") + bounded
     sums += adaptive * (1 + damped + 3 * traced)
-    padded = max(2, 1 << (sums - 1).bit_length())
-    real = "double" if itemsize == 8 else "float"
+    padded = max(2, 1 << (sums - 1).bit_length())  # the sums that a step needs, rounded up to a power of two
     constants = {
-        "REAL": real, "THREADS": size, "PER": per, "ACTIONS": actions,
+        "REAL": "double" if itemsize == 8 else "float", "THREADS": size, "PER": per, "ACTIONS": actions,
         "BLOCKS": blocks, "DUAL": int(saddle), "BALL": BALLS[first.dual],
         "RULE": RULES[first.rule], "MIRROR": int(first.trial),
         "KEEP": keep, "SHARED": int(shared), "RESIDENT": resident,
@@ -132,7 +123,7 @@ def shape_of(
         "DECAY": int(any(job.step[2] for job in jobs)), "PADDED": padded,
     }  # fmt: skip
     in_shared = shared * size * per * (apart + (keep == 2))
-    return Shape(first, real, size, per, actions, resident, in_shared, padded, damped, constants)
+    return Shape(first, in_shared, constants)
 
 
 def _divide(n_features: int, words: tuple[int, int, int], size: int, threads: int | None) -> Division:

@@ -35,7 +35,7 @@ def stream(
     if d > LARGEST:
         raise ValueError(f"the GPU keeps at most {LARGEST} features in registers, not {d}: use backend='cores'")
     shape = shape_of(list(jobs), d, inputs.actions, dtype, inputs.origin is not None, threads)
-    limit = 1e100 if shape.real == "double" else 1e30
+    limit = 1e100 if shape.constants["REAL"] == "double" else 1e30
     tables = np.stack([job.numbers(inputs.actions * d, limit) for job in jobs])
     return launch(shape, tables, inputs, list(points), jobs[0].passes, state)
 
@@ -44,7 +44,7 @@ def launch(
     shape: Shape, tables: Array, inputs: Inputs, points: list[int], passes: int, state: tuple[Any, Any] | None
 ) -> tuple[Any, Any]:
     cp = cupy()
-    real = cp.float64 if shape.real == "double" else cp.float32
+    real = cp.float64 if shape.constants["REAL"] == "double" else cp.float32
     d, n, runs = inputs.phi.shape[2], inputs.n_rows, len(inputs.job)
     _check_room(cp, shape, inputs, len(points), np.dtype(real).itemsize)
     action = cp.zeros(1, cp.int32) if inputs.action is None else _numbers(cp, inputs.action, cp.int32)
@@ -73,7 +73,7 @@ def launch(
     arguments = (*moving, *numbers, found, taken, *(state or (np.intp(0), np.intp(0))))
     kernel, room = compiled("stream", shape.defines()), shape.apart * np.dtype(real).itemsize
     kernel.max_dynamic_shared_size_bytes = room
-    kernel((runs,), (shape.threads,), arguments, shared_mem=room)
+    kernel((runs,), (shape.constants["THREADS"],), arguments, shared_mem=room)
     weights = found[..., :d].reshape(runs, len(points), -1)
     if isinstance(inputs.phi, np.ndarray):
         return cp.asnumpy(weights), cp.asnumpy(taken)

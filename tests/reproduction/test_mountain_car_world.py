@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from reproduction import mountain_car_world as car
 from reproduction.mountain_car import rollout
-from sparsetd.problems import mountain_car as car
 
 
 def bang_bang(states):
