@@ -245,8 +245,8 @@ class _Parser:
             self.fail("nothing may follow what 'else' says")
         if not closed and self.token.kind != "end" and self.token.word not in ELSE:
             self.fail(
-                "after a clause comes ';', 'else' or the end (numbers are written 2.5, not 2,5, and a name with blanks or "
-                'signs stands in double quotes: "heart rate" > 90)'
+                "after a clause comes ';', 'else' or the end (numbers are written 2.5, not 2,5, and a name with blanks "
+                'or signs stands in double quotes: "heart rate" > 90)'
             )
         return Clause(choices, condition)
 
