@@ -11,8 +11,8 @@ from sparsetd.solvers import plain
 from sparsetd.solvers.adaptive import Automatic
 from sparsetd.solvers.compiled.rules import Averaging
 from sparsetd.solvers.state import StreamState
-from sparsetd.solvers.stream import DUAL_BALL, FitNorm, System
-from sparsetd.system import Array, Table
+from sparsetd.solvers.stream import FitNorm, System
+from sparsetd.system import Array
 
 
 @dataclass(frozen=True)
@@ -57,21 +57,12 @@ class DualAveraging(Automatic):
     saddle: ClassVar[bool] = True
     start: ClassVar[float] = 0.3
 
-    @property
-    def ball(self) -> int:
-        return DUAL_BALL[self.fit_norm]
-
     def rule(self, size: int) -> Any:
         del size
         return Averaging(self.start)
 
-    def init(
-        self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
-    ) -> StreamState:
-        state = super().init(table, n_features, dtype, coef_init)
-        names = ("sum_x", "sum_y", "share", "earlier_share")
-        state.more = {name: np.zeros(state.x.shape, dtype) for name in names}
-        return state
+    def more(self, x: Array) -> dict[str, Array]:
+        return {name: np.zeros(x.shape, x.dtype) for name in ("sum_x", "sum_y", "share", "earlier_share")}
 
     def primal_of(self, state: StreamState, total: Array, squares: float, mass: float, system: System) -> Array:
         """x of a sum of gradients."""

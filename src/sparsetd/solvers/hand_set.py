@@ -10,7 +10,7 @@ import numpy as np
 from sparsetd.solvers.compiled.rules import Fixed
 from sparsetd.solvers.schedules import Schedule, steps
 from sparsetd.solvers.state import StreamState
-from sparsetd.solvers.stream import DUAL_BALL, Average, FitNorm, Streaming
+from sparsetd.solvers.stream import Average, FitNorm, Streaming
 from sparsetd.system import Array
 
 
@@ -89,10 +89,6 @@ class PrimalDual(HandSet):
 
     saddle: ClassVar[bool] = True
 
-    @property
-    def ball(self) -> int:
-        return DUAL_BALL[self.fit_norm]
-
 
 @dataclass(frozen=True)
 class MirrorDescent(HandSet):
@@ -119,10 +115,6 @@ class MirrorDescent(HandSet):
 
     p: float = 2.0
 
-    @property
-    def exponent(self) -> float:
-        return self.p
-
 
 @dataclass(frozen=True)
 class MirrorProx(MirrorDescent):
@@ -147,7 +139,7 @@ class MirrorProx(MirrorDescent):
     (array([4, 5]), array([4, 5]))
     """
 
-    extragradient: ClassVar[bool] = True
+    extragradient = True
 
 
 @dataclass(frozen=True)
@@ -173,11 +165,7 @@ class SaddleMirrorProx(PrimalDual):
 
     p: float = 2.0
 
-    extragradient: ClassVar[bool] = True
-
-    @property
-    def exponent(self) -> float:
-        return self.p
+    extragradient = True
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def _step_for(solver: Any, system: Any) -> Callable[..., None]:
             f"{type(solver).__name__} takes no penalty={system.penalty!r}: "
             "pass one that is separable (L1, Ridge, ElasticNet)"
         )
-    if solver.boxed or solver.exponent != 2:
+    if solver.boxed or solver.p != 2:
         raise ValueError("a penalty that does not separate into features goes with Euclidean proximal steps only")
     return step_by_prox
 
