@@ -66,7 +66,7 @@ class DualAveraging(Automatic):
 
     def primal_of(self, state: StreamState, total: Array, squares: float, mass: float, system: System) -> Array:
         """x of a sum of gradients."""
-        first = 2 - system.k
+        first = 2 - system.table.n_blocks
         l1, l2 = mass * system.fixed.l1[first:2], mass * system.fixed.l2[first:2]
         x = plain.argmin(state.origin, total, squares, l1, l2, system.factor)
         return x * min(1.0, self.radius / max(float(np.linalg.norm(x)), 1e-300))

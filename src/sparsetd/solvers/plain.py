@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd._tools.moderate import all_moderate
 from sparsetd.solvers.compiled import rules
 from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT
@@ -20,8 +21,11 @@ in_range, see, see_distance, over_root, size_of_row = (getattr(f, "py_func", f) 
 BETA, WEALTH, CURVATURE, SQUARES, HINT = range(5)
 
 
-def take(solver: Any, state: Any, given: Stream, system: Any) -> int:
-    """Take rows; returns how many before the run diverged."""
+def take(solver: Any, state: Any, system: Any, given: Stream) -> int:
+    """Take rows; returns how many before the run diverged, or came to a bad row."""
+    if not (all_moderate(given.phi) and all_moderate(given.phi_next)):
+        return 0
+    state.apply_pending()
     step, taken = _step_for(solver, system), 0
     for t, rows in _rows(state, given, system.fixed.limit):
         step(solver, state, system, rows, given.reward[t], given.alpha[t])

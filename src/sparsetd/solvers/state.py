@@ -13,7 +13,7 @@ from sparsetd.solvers.units import Units
 from sparsetd.system import Array, TraceCarry
 
 SWEEP = 2**15  # features at a time when all are visited: large enough that a call for each part does not matter
-LAYOUT = 5  # version of the layout of lazy states: a pickle may hold another one
+LAYOUT = 6  # version of the layout of lazy states: a pickle may hold another one
 EARLY = 1024  # a change of units within so many rows forgets everything learned in the bad units
 
 
@@ -204,9 +204,15 @@ def apart(n_rows: int, n_features: int, dtype: Any) -> Array:
     item = np.dtype(dtype).itemsize
     lines_of_row = -(-n_features * item // 64)
     stride = (lines_of_row + (5 - lines_of_row) % 64) * 64 // item
-    memory = np.zeros(n_rows * stride + 64 // item, dtype)
-    skip = -memory.ctypes.data % 64 // item
-    return memory[skip : skip + n_rows * stride].reshape(n_rows, stride)[:, :n_features]
+    return aligned_zeros(n_rows, stride, dtype)[:, :n_features]
+
+
+def aligned_zeros(n_rows: int, width: int, dtype: Any = np.float64) -> Array:
+    """Zeros (n_rows, width) that begin on a cache line, so that 8 numbers of float64 are one line of 64 bytes."""
+    size, per_line = n_rows * width, 64 // np.dtype(dtype).itemsize
+    memory = np.zeros(size + per_line, dtype)
+    skip = -memory.ctypes.data % 64 // memory.itemsize
+    return memory[skip : skip + size].reshape(n_rows, width)
 
 
 def fits(state: Any, one: Any, two: Any, n_features: int) -> bool:

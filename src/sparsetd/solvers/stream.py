@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from sparsetd._tools.moderate import all_moderate
 from sparsetd.solvers import plain
 from sparsetd.solvers.compiled import dense as dense_pass
 from sparsetd.solvers.compiled.points import Constants, Stream
@@ -49,14 +49,6 @@ class System(NamedTuple):
     table: Table
     penalty: PenaltyLike
     separable: bool  # whether the penalty separates into features; if not, only its prox is known
-
-    @property
-    def k(self) -> int:
-        return self.table.n_blocks
-
-    @property
-    def traced(self) -> bool:
-        return self.table.lam > 0
 
     @property
     def penalised(self) -> bool:
@@ -93,11 +85,6 @@ class Streaming:
     def rule(self, size: int) -> Any:
         """The rule of a state with `size` numbers in x."""
         raise NotImplementedError
-
-    @property
-    def dual_bound(self) -> float:
-        """Radius of the l2 ball of y."""
-        return 1.0 if self.ball == L2_BALL else np.inf
 
     @property
     def measures(self) -> bool:
@@ -235,7 +222,8 @@ class Streaming:
         damping = _of_vectors([0.0] * k, self.dual_damping) if self.saddle else _of_vectors(table.damping)
         weights = None if factor is None else np.asarray(factor, dtype=dtype)
         norm, limit = math.sqrt(np.vdot(table.M, table.M)), LIMIT[np.dtype(dtype)]
-        fixed = Constants(table.M, table.m, damping, l1, l2, norm, float(self.radius), self.dual_bound, limit)
+        dual_bound = 1.0 if self.ball == L2_BALL else np.inf
+        fixed = Constants(table.M, table.m, damping, l1, l2, norm, float(self.radius), dual_bound, limit)
         return System(fixed, weights, table, penalty, shrinkage is not None)
 
     # --- averages ---------------------------------------------------------------------------------------------------
@@ -333,7 +321,7 @@ def is_bent(solver: Any, system: Any) -> bool:
 
     That way also serves four vectors without a penalty: it measures ‖y‖ as it goes, and the linear way needs φᵀφ'.
     """
-    four = solver.saddle and system.k == 2
+    four = solver.saddle and system.table.n_blocks == 2
     return is_simple(solver, system) and (four or solver.ball == BOX or not system.plain)
 
 
@@ -341,19 +329,7 @@ def taker(name: str, solver: Any, state: Any, system: Any) -> Callable[[Stream],
     """The function of a pass that takes rows; it returns how many before the run diverged, or came to a bad row."""
     if name in LAZY:
         return lazily().taker(name, solver, state, system)
-    return _dense(solver, state, system) if name == "dense" else _numpy(solver, state, system)
-
-
-def _numpy(solver: Any, state: Any, system: Any) -> Callable[[Stream], int]:
-    """The pass in plain NumPy."""
-
-    def take(rows: Stream) -> int:
-        if not (all_moderate(rows.phi) and all_moderate(rows.phi_next)):
-            return 0
-        state.apply_pending()
-        return plain.take(solver, state, rows, system)
-
-    return take
+    return _dense(solver, state, system) if name == "dense" else partial(plain.take, solver, state, system)
 
 
 def _dense(solver: Any, state: Any, system: Any) -> Callable[[Stream], int]:
@@ -395,9 +371,9 @@ def _dense_kinds(solver: Any, state: Any, system: Any) -> dense_pass.Kinds:
     trial, by_hand = solver.extragradient or summed, isinstance(solver.rule(1), Fixed)
     measured = not by_hand or (trial and straight)  # a trial point that is a combination of v and D needs Γ
     return dense_pass.Kinds(
-        two=system.k == 2,
+        two=system.table.n_blocks == 2,
         saddle=solver.saddle,
-        traced=system.traced,
+        traced=system.table.lam > 0,
         across=bool(fixed.M[1].any() or fixed.M[:, 1].any() or fixed.m[1]),
         measured=measured,
         sized=bool(measured or mirrored or np.isfinite(solver.radius)),

@@ -23,8 +23,8 @@ import numpy as np
 
 from sparsetd.solvers.compiled import points, queue, rules
 from sparsetd.solvers.compiled.compile import kernel, part
-from sparsetd.solvers.compiled.intrinsics import any_above, borrow, borrow_rows, lanes, load, store, within
-from sparsetd.solvers.compiled.law import TRACE_TOL, borrowed, fetch_ahead, shrink
+from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
+from sparsetd.solvers.compiled.law import FULL, SINCE, TRACE_TOL, borrowed, fetch_ahead, shrink
 from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, gradient, squares
 from sparsetd.solvers.compiled.queue import HEAPED, KEY, L1, LEVEL, MARK, PER, SHARE, SQUARES, P, Q, R, V
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, WEIGHT, into_unit_ball, over_root
@@ -36,10 +36,9 @@ WIDTH = 16
 TOTAL, POINT, PHI, PSI, TRACE, MULTIPLIER, SHARES, HOT_WIDTH = 4, 12, 16, 17, 18, 19, 20, 24
 # Rows of `lane` after ρ: the ridge, 1 for x, 1 where ρ > 0, and what multiplies |v| to make a key.
 L2, PRIMAL, PENALISED = 1, 2, 3
-# Entries of `number`: y = FACTOR·v, and ‖v‖² of y; of `counter`: how many coordinates are hot, (the size of the heap,)
-# rows since a flush, whether there is no room.
+# Entries of `number`: y = FACTOR·v, and ‖v‖² of y; of `counter`, beside those of `law` and `queue`: how many are hot.
 FACTOR, DUAL = range(2)
-HOT, SINCE, FULL = 0, 2, 3
+HOT = 0
 
 # A lazy state: lines, hot coordinates with their names, the scalars and constants above, the queue, the vectors.
 Hot = namedtuple("Hot", "line hot names scale active number lane keys owners counter slots")
@@ -98,13 +97,10 @@ def put_back(s, j, v, total, share, counts, mass, change):
     store(line, j, R, total - (on + (1.0 - primal)) * gone(v, s.scale))
     store(line, j, SHARE, share - mass * on)
     store(line, j, KEY, on * known)
-    wanting = on * load(s.lane, PENALISED, 0) * (1.0 - fine)
-    if any_above(wanting, lanes(0.0)):
-        store(change, 0, 0, wanting)
-        store(change, 1, 0, limit)
-        for b in range(len(s.slots) // 2):
-            if change[0, b] > 0.0:
-                queue.enter(s, j, b, change[1, b])
+    store(change, 0, 0, on * load(s.lane, PENALISED, 0) * (1.0 - fine))
+    for b in range(len(s.slots) // 2):
+        if change[0, b] > 0.0:
+            queue.enter(s, j, b, abs(line[j, V + b]) * s.lane[PER, b])
     return counted(counts, v, on, level)
 
 
@@ -156,12 +152,11 @@ def flush(s, mass, forget):
 
 
 @part
-def _touch(s, n, row, rows, t, times, mass, law):
-    """Add times·(row t) to a direction of the hot coordinates, duplicates and all; returns their number, and the
-    product of the direction with their points."""
+def _touch(s, n, row, rows, t, times, mass):
+    """Add times·(row t) to a direction of the hot coordinates, duplicates and all; returns their number."""
     values, indices, indptr = rows
     line, hot, level, primal = s.line, s.hot, load(s.active, LEVEL, 0), load(s.lane, PRIMAL, 0)
-    product, counts = lanes(0.0), (lanes(0.0), lanes(0.0), lanes(0.0))
+    counts = (lanes(0.0), lanes(0.0), lanes(0.0))
     for i in range(np.uint64(indptr[t]), np.uint64(indptr[t + 1])):
         fetch_ahead(line, indices, i, 2)
         j = np.uint64(indices[i])
@@ -171,7 +166,6 @@ def _touch(s, n, row, rows, t, times, mass, law):
             store(hot, n, V, v)
             store(hot, n, TOTAL, total)
             store(hot, n, SHARES, share)
-            store(hot, n, POINT, _point_of(v, law, False, 1.0))
             counts = counted(counts, v, primal * on, level)
             hot[n, PHI] = hot[n, PSI] = hot[n, TRACE] = 0.0
             hot[n, MULTIPLIER] = 1.0
@@ -179,25 +173,19 @@ def _touch(s, n, row, rows, t, times, mass, law):
             n += 1
             line[j, MARK] = mark = np.uint64(n)
         hot[mark - np.uint64(1), row] += times * values[i]
-        product = product + times * values[i] * load(hot, mark - np.uint64(1), POINT)
     count(s.active, counts, -1.0)
-    return n, product
+    return n
 
 
 @part
-def _gather(s, rows, phi, phi_next, t, mass, law, n_special, traced, gram, change, u):
-    """Make the coordinates of row t hot, with φ, ψ, e and their points in their places; returns how many. u are the
-    products of the points, Γ is that of (φ, δ, e)."""
-    n, hot, sums, back, e = s.counter[HOT], s.hot, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0), lanes(0.0), lanes(0.0)
+def _gather(s, rows, phi, phi_next, t, mass, traced, gram):
+    """Make the coordinates of row t hot, with φ, ψ and e in their places; returns how many. Γ is that of (φ, δ, e)."""
+    n, hot, sums = s.counter[HOT], s.hot, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     for i in range(n):
         hot[i, PHI] = hot[i, PSI] = 0.0
-        point = _point_of(load(hot, i, V), law, i < n_special, hot[i, MULTIPLIER])
-        store(hot, i, POINT, point)
-        e = e + hot[i, TRACE] * point
-    n, front = _touch(s, n, PHI, phi, t, 1.0, mass, law)
+    n = _touch(s, n, PHI, phi, t, 1.0, mass)
     if rows.discount[t] != 0.0:
-        n, back = _touch(s, n, PSI, phi_next, t, rows.discount[t], mass, law)
-    _write_products(s.slots, front, back, rows.fresh[t] * front + rows.old[t] * e, change, u)
+        n = _touch(s, n, PSI, phi_next, t, rows.discount[t], mass)
     for i in range(n):
         f = hot[i, PHI]
         if traced is not None:
@@ -247,17 +235,6 @@ def _moved(hot, i, weights, traced):
 
 
 @part
-def _write_products(slots, front, back, e, change, u):
-    """u of the products with φ, ψ and e, a register each."""
-    store(change, 0, 0, front)
-    store(change, 1, 0, back)
-    store(change, 2, 0, e)
-    for b in range(len(slots)):
-        for q in range(3):
-            u[3 * slots[b] + q] = change[q, b]
-
-
-@part
 def _try(s, n, n_special, weights, law, traced, change, u):
     """Points of the sums after a step with these weights, and their products u with φ, ψ and e."""
     hot, front, back, e = s.hot, lanes(0.0), lanes(0.0), lanes(0.0)
@@ -267,7 +244,12 @@ def _try(s, n, n_special, weights, law, traced, change, u):
         front, back = front + hot[i, PHI] * v, back + hot[i, PSI] * v
         if traced is not None:
             e = e + hot[i, TRACE] * v
-    _write_products(s.slots, front, back, e, change, u)
+    store(change, 0, 0, front)
+    store(change, 1, 0, back)
+    store(change, 2, 0, e)
+    for b in range(len(s.slots)):
+        for q in range(3):
+            u[3 * s.slots[b] + q] = change[q, b]
 
 
 @part
@@ -325,7 +307,8 @@ def stream(rule, rows, s, work, change, record, fixed, weigh, n_special, every, 
             return t
         before, factor = record[MASS], number[FACTOR]
         law = _law(s.lane, np.sqrt(record[GX]), before, factor)
-        n = _gather(s, rows, phi, phi_next, t, before, law, n_special, traced, gram, change, u)
+        n = _gather(s, rows, phi, phi_next, t, before, traced, gram)
+        _try(s, n, n_special, no_step, law, traced, change, u)
         if rows.fresh[t] != old_fresh:  # ψ is γφ' here
             old_fresh = rows.fresh[t]
             points.fold(G, fixed.M, fixed.m, k, traced is not None, 1.0, old_fresh)

@@ -26,23 +26,7 @@ from sparsetd.solvers.compiled import crossings, points
 from sparsetd.solvers.compiled import law as asleep
 from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
-from sparsetd.solvers.compiled.law import (
-    MOVED,
-    RHO,
-    SINCE,
-    F,
-    L,
-    P,
-    Q,
-    R,
-    V,
-    borrowed,
-    fetch_ahead,
-    lent,
-    marks_of,
-    restart,
-    shrink,
-)
+from sparsetd.solvers.compiled.law import MOVED, NARROW, RHO, SINCE, WIDE, F, L, P, Q, R, V, fetch_ahead, shrink
 from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
 from sparsetd.solvers.compiled.rules import WEIGHT, see_distance
 
@@ -279,7 +263,7 @@ def _changes(s, room, step, n_rows, change):
 @part
 def _products(s, past, phi, about, kinds, change, u):
     """Read φ, φ' and e of a row: their products with every vector, and φ and ψ in the marks if they are measured."""
-    (t, length, rate), marks, drop = about, marks_of(kinds.wide), load(s.lane, RHO, 0) * load(s.scalar, L, 0)
+    (t, length, rate), marks, drop = about, WIDE if kinds.wide else NARROW, load(s.lane, RHO, 0) * load(s.scalar, L, 0)
     for q in range(3 if kinds.traced else 2):
         row = _row(phi, s, length, q, t, rate)
         if kinds.searched:
@@ -295,7 +279,7 @@ def _products(s, past, phi, about, kinds, change, u):
 @part
 def _step_bent(s, past, phi, about, kinds, step, k, next_point, change, bound):
     """Write a step set by hand: thresholds, the history, and the ball of y."""
-    (t, length, rate), marks, n_rows = about, marks_of(kinds.wide), 3 if kinds.traced else 2
+    (t, length, rate), marks, n_rows = about, WIDE if kinds.wide else NARROW, 3 if kinds.traced else 2
     before, level, since, growth = load(s.scalar, F, 0), load(s.scalar, L, 0), s.counter[SINCE] + 1, lanes(0.0)
     _raise(s, step * (load(s.lane, asleep.SUMMED, 0) * before), step, level)
     after = asleep.law_of(s, float(since))
@@ -315,15 +299,15 @@ def _step_bent(s, past, phi, about, kinds, step, k, next_point, change, bound):
     elif len(s.slots) > k:
         _into_dual_ball(s, growth, change, k)
         if s.scalar[F, k] < s.smallest:
-            restart(s)
+            asleep.restart(s)
 
 
 @part
 def _step_linear(s, phi, about, kinds, step, room, change):
     """Write a step without thresholds."""
-    (t, length, rate), marks, n_rows = about, marks_of(kinds.wide), 3 if kinds.traced else 2
+    (t, length, rate), marks, n_rows = about, WIDE if kinds.wide else NARROW, 3 if kinds.traced else 2
     if _scale(s, room, step, kinds.trial):
-        restart(s)
+        asleep.restart(s)
         for q in range(n_rows):
             _read(s, _row(phi, s, length, q, t, rate), marks, kinds, lanes(0.0), -1, 0.0)
     _changes(s, room, step, n_rows, change)
@@ -355,15 +339,15 @@ def stepping(kinds):
     It stops where the run has diverged, and where the trace is full, which counter[FULL] tells. A flush comes `every`
     so many rows.
     """
-    wide, traced, measured, sized, trial, averaged, bent, searched, own = kinds
-    width, _, front, back, place = asleep.WIDE if wide else asleep.NARROW
+    # Numba leaves out what follows an `if` on a plain constant of the closure before it looks at types.
+    wide, traced, measured, sized, trial, _, bent, searched, own = kinds
+    width, _, front, back, place = WIDE if wide else NARROW
 
     def stream(rule, rows, s, past, work, origin, record, constants, every):
-        kinds = Kinds(wide, traced, measured, sized, trial, averaged, bent, searched, own)
-        s, past, fixed, record = lent(s, width), crossings.lent(past), points.lent(constants), borrow(record)
+        s, past, fixed, record = asleep.lent(s, width), crossings.lent(past), points.lent(constants), borrow(record)
         (G, room, gram), change, bound = points.lent_room(work), borrow_rows(work[3], 4), borrow_rows(work[4], 4)
         from_origin, origin = borrow(work[5]), borrow(origin)
-        phi, k, counter = (borrowed(rows.phi), borrowed(rows.phi_next)), len(fixed.m) // 3, s.counter
+        phi, k, counter = (asleep.borrowed(rows.phi), asleep.borrowed(rows.phi_next)), len(fixed.m) // 3, s.counter
         saddle, length, old_discount, old_fresh, inverse = len(s.slots) > k, 0, np.nan, np.nan, 0.0
         counter[asleep.FULL] = 0
         for t in range(len(rows.reward)):
@@ -400,7 +384,7 @@ def stepping(kinds):
                     see_distance(record, moved)
                 _step_linear(s, phi, about, kinds, steps[0], room, change)
             counter[SINCE] += 1
-            if counter[SINCE] >= every or asleep.is_full(s):
+            if counter[SINCE] >= every or 2 * counter[asleep.GENERATION] + 4 > len(s.chain):
                 asleep.flush(s, past, origin, wide, searched, own, s.line[:0])
         return len(rows.reward)
 
@@ -413,13 +397,13 @@ def stepping(kinds):
 @cache
 def materialising(wide, searched, own):
     """The kernel that writes x and Σωx of the lines from `first` on into lines of 8; the state is left alone."""
-    width = (asleep.WIDE if wide else asleep.NARROW).width
+    width = (WIDE if wide else NARROW).width
 
     def materialise(s, past, first, out):
-        s, out, past = lent(s, width), borrow_rows(out, 8), crossings.lent(past)
+        s, out, past = asleep.lent(s, width), borrow_rows(out, 8), crossings.lent(past)
         here, law = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE]))
         for i in range(len(out)):
-            asleep.awakened(s, past, first + i, marks_of(wide), searched, own, here, law, out, i)
+            asleep.awakened(s, past, first + i, WIDE if wide else NARROW, searched, own, here, law, out, i)
 
     return kernel(materialise)
 
@@ -427,9 +411,9 @@ def materialising(wide, searched, own):
 @cache
 def flushing(wide, searched, own):
     """The kernel of a flush that moves the sums elsewhere."""
-    width = (asleep.WIDE if wide else asleep.NARROW).width
+    width = (WIDE if wide else NARROW).width
 
     def taken(s, past, origin, sums):
-        asleep.flush(lent(s, width), crossings.lent(past), borrow(origin), wide, searched, own, borrow(sums))
+        asleep.flush(asleep.lent(s, width), crossings.lent(past), borrow(origin), wide, searched, own, borrow(sums))
 
     return kernel(taken)
