@@ -71,12 +71,6 @@ class DualAveraging(Automatic):
         x = plain.argmin(state.origin, total, squares, l1, l2, system.factor)
         return x * min(1.0, self.radius / max(float(np.linalg.norm(x)), 1e-300))
 
-    def _rotate(self, state: StreamState) -> None:
-        before = state.totals
-        super()._rotate(state)
-        if state.totals is not before:
-            state.more["earlier_share"], state.more["share"] = state.more["share"], np.zeros_like(state.more["share"])
-
     def _averaged(self, state: StreamState, last: Array, dual: Array | None) -> tuple[Array, Array | None]:
         x, y = super()._averaged(state, last, dual)
         if self.average == "none" or not self.sparse:

@@ -383,17 +383,13 @@ def _awake_part(state: Any, at: slice) -> Any:
         block[names[here] - at.start, place : place + 4] = s.hot[: len(names)][here, hot : hot + 4]
     values, sums, shares = block.T[V : V + 2 * k], block.T[R : R + 2 * k], block.T[SHARE : SHARE + k]
     known = {"sum_x": -values[:k], "sum_y": values[k:]} | ({"share": shares} if lazy["weigh"] else {})
-    y, x = s.number[awake.FACTOR] * values[k:], _point_of(state, s, values[:k], at)
+    multiplier, special = np.ones(at.stop - at.start), lazy["special"]
+    here = (at.start <= special) & (special < at.stop)
+    multiplier[special[here] - at.start] = lazy["multiplier"][here]
+    l1, l2 = mass * s.lane[[L1, awake.L2], :k]
+    x = argmin(0.0 * values[:k], -values[:k], float(state.record[GX]), l1, l2, multiplier)
+    y = s.number[awake.FACTOR] * values[k:]
     return state.part(at, x, y, sums if lazy["weigh"] else None, **known)
-
-
-def _point_of(state: Any, s: Hot, sums: Array, at: slice) -> Array:
-    """x = S(v, l1 Σa_i)/(√Σ‖g_x‖² + l2 Σa_i)."""
-    lazy, k, multiplier = state.lazy, len(sums), np.ones(sums.shape[1])
-    here = (at.start <= lazy["special"]) & (lazy["special"] < at.stop)
-    multiplier[lazy["special"][here] - at.start] = lazy["multiplier"][here]
-    l1, l2 = float(state.record[MASS]) * s.lane[[L1, awake.L2], :k]
-    return argmin(0.0 * sums, -sums, float(state.record[GX]), l1, l2, multiplier)
 
 
 _PASSES: dict[str, tuple[Any, ...]] = {

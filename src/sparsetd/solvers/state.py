@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparsetd.solvers.compiled.rules import REACH, RECORD, ROWS, SCALE
-from sparsetd.solvers.units import Units
+from sparsetd.solvers.units import OFF_CENTRE, UNEVEN, Units
 from sparsetd.system import Array, TraceCarry
 
 SWEEP = 2**15  # features at a time when all are visited: large enough that a call for each part does not matter
@@ -129,6 +129,8 @@ class StreamState:
         if self.lazy is not None:
             lazily().take_sums(self)
         self.earlier, self.totals = self.totals, self.earlier
+        if "share" in self.more:
+            self.more["earlier_share"], self.more["share"] = self.more["share"], np.zeros_like(self.more["share"])
         if self.lazy is None:
             self.totals.clear()
         else:  # new sums begin in the lines; what the dense arrays hold is overwritten when they are filled
@@ -167,7 +169,7 @@ class StreamState:
                 v[:] = new.coefficients_in(old.coefficients(v))
         if self.trace is not None:
             self.trace[:] = new.rows_in(old.trace_out(self.trace).astype(self.x.dtype))
-        if early or new.is_far_from(old):
+        if early or new.differs(old, UNEVEN, OFF_CENTRE):
             self._forget([] if early else [ROWS, SCALE])
         self.record[REACH] = max(self.record[REACH], np.linalg.norm(self.x - self.origin))
         self.units = new

@@ -87,23 +87,6 @@ def sum_of(room, values, mask):
     return room[0, 0] + room[0, 1] + room[0, 2] + room[0, 3]
 
 
-@part
-def put_back(s, j, v, total, share, counts, mass, change):
-    """Write a coordinate back, without its mark; returns the counts of active numbers with its own."""
-    line, primal, level = s.line, load(s.lane, PRIMAL, 0), load(s.active, LEVEL, 0)
-    on, known, limit = primal * (1.0 - within(v, level)), load(line, j, KEY), np.abs(v) * load(s.lane, PER, 0)
-    fine = within(known, limit) * (1.0 - within(known, lanes(0.0)))  # the key is there, and early enough
-    store(line, j, V, v)
-    store(line, j, R, total - (on + (1.0 - primal)) * gone(v, s.scale))
-    store(line, j, SHARE, share - mass * on)
-    store(line, j, KEY, on * known)
-    store(change, 0, 0, on * load(s.lane, PENALISED, 0) * (1.0 - fine))
-    for b in range(len(s.slots) // 2):
-        if change[0, b] > 0.0:
-            queue.enter(s, j, b, abs(line[j, V + b]) * s.lane[PER, b])
-    return counted(counts, v, on, level)
-
-
 @kernel
 def materialise(line, scale, lane, first, mass, out):
     """Write v, sums and shares of the lines from `first` on into `out`; hot coordinates are the caller's."""
@@ -256,7 +239,9 @@ def _try(s, n, n_special, weights, law, traced, change, u):
 def _finish(s, n, n_special, weights, weigh, law, mass, traced, change):
     """Count the trial points with their weight, take the step, write all back but special coordinates, which come
     first, and those of a trace that has not faded; returns the squares of the next point."""
-    hot, kept, sizes, counts = s.hot, 0, lanes(0.0), (lanes(0.0), lanes(0.0), lanes(0.0))
+    hot, line, kept, sizes, counts = s.hot, s.line, 0, lanes(0.0), (lanes(0.0), lanes(0.0), lanes(0.0))
+    primal, penalised = load(s.lane, PRIMAL, 0), load(s.lane, PENALISED, 0)
+    level, per = load(s.active, LEVEL, 0), load(s.lane, PER, 0)
     for i in range(n):
         j, point, v = np.uint64(s.names[i]), load(hot, i, POINT), _moved(hot, i, weights, traced)
         total = load(hot, i, TOTAL) + weigh * point
@@ -269,9 +254,20 @@ def _finish(s, n, n_special, weights, weigh, law, mass, traced, change):
             store(hot, kept, SHARES, share)
             hot[kept, TRACE], hot[kept, MULTIPLIER], s.names[kept] = hot[i, TRACE], hot[i, MULTIPLIER], j
             kept += 1
-            s.line[j, MARK] = kept
-        else:
-            counts = put_back(s, j, v, total, share, counts, mass, change)
+            line[j, MARK] = kept
+            continue
+        on, known = primal * (1.0 - within(v, level)), load(line, j, KEY)
+        # The key is there, and early enough.
+        fine = within(known, np.abs(v) * per) * (1.0 - within(known, lanes(0.0)))
+        store(line, j, V, v)
+        store(line, j, R, total - (on + (1.0 - primal)) * gone(v, s.scale))
+        store(line, j, SHARE, share - mass * on)
+        store(line, j, KEY, on * known)  # the last lane is the mark, which this clears
+        store(change, 0, 0, on * penalised * (1.0 - fine))
+        for b in range(len(s.slots) // 2):
+            if change[0, b] > 0.0:
+                queue.enter(s, j, b, abs(line[j, V + b]) * s.lane[PER, b])
+        counts = counted(counts, v, on, level)
     count(s.active, counts, 1.0)
     s.counter[HOT] = kept
     return sizes

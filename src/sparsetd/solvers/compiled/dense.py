@@ -389,13 +389,6 @@ def _leave(s, now, scale_x, scale_y, kinds):
         s.trace[0] = s.trace[1]
 
 
-@part
-def _nothing(zero):
-    """Products, distances and a Gram matrix of zeros."""
-    four = (zero, zero, zero, zero)
-    return (four, four, four, four), (zero, zero, zero), (zero, zero, zero, zero, zero, zero)
-
-
 @cache
 def stepping(kinds):
     """The kernel of these kinds: (rule, rows, state, record, work, constants, p) → rows before the run diverged."""
@@ -409,7 +402,8 @@ def stepping(kinds):
         phi, phi_next = borrow(rows.phi), borrow(rows.phi_next)
         n, e, kind = len(rows.reward), s.trace, s.vectors[1][0].dtype.type
         numbers, old_discount, old_fresh, inverse = (kind(power - 1.0), kind(1), kind(0)), np.nan, np.nan, 0.0
-        products, far, sums = _nothing(kind(0))
+        zero, four = kind(0), (kind(0), kind(0), kind(0), kind(0))
+        products, far, sums = (four, four, four, four), (zero, zero, zero), (zero, zero, zero, zero, zero, zero)
         scale_x, scale_y, nw, nt, now, taken = 1.0, 1.0, 1.0, 1.0, 0, 0
         room[:], room[NUMBERS, :N] = 0.0, 1.0
         for t in range(-1, n):  # row −1 is row 0 with a step of 0: its sweep forms the products

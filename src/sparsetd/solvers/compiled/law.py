@@ -191,6 +191,7 @@ def flush(s, past, origin, wide, searched, own, sums):
     line, norms, counter = s.line, s.norms, s.counter
     norms[:, MOVED] = norms[:, ALONG] = 0.0
     for i in range(counter[SEEN]):
+        fetch_ahead(line, s.seen, np.uint64(i), (marks.width + 4) // 8)
         j = np.int64(s.seen[i])
         awakened(s, past, j, marks, searched, own, here, law, line, j)
         line[j, marks.born] = FIRST
