@@ -22,7 +22,6 @@ Everything here is plain NumPy, written to be read; the compiled solvers are tes
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -124,7 +123,7 @@ class Batch:
         """Stored numbers of φ."""
         return int(self.phi.nnz if self.is_sparse else self.phi.size)  # type: ignore[union-attr]
 
-    @cached_property
+    @property
     def is_sparse(self) -> bool:
         return sp.issparse(self.phi)
 
