@@ -8,10 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparsetd.solvers.compiled.rules import Fixed
-from sparsetd.solvers.schedules import Schedule, steps
-from sparsetd.solvers.state import StreamState
+from sparsetd.solvers.schedules import Schedule
 from sparsetd.solvers.stream import Average, FitNorm, Streaming
-from sparsetd.system import Array
 
 
 @dataclass(frozen=True)
@@ -25,13 +23,6 @@ class HandSet(Streaming):
     def rule(self, size: int) -> Any:
         del size
         return Fixed()
-
-    def _steps(self, first: int, count: int) -> Array:
-        return steps(self.step_size, first, count)
-
-    def _last_weight(self, state: StreamState) -> float:
-        """The average counts both ends (`eq:averaging`), but a trial point beyond the last row does not exist."""
-        return 0.0 if self.extragradient or state.diverged else float(steps(self.step_size, state.t, 1)[0])
 
 
 @dataclass(frozen=True)

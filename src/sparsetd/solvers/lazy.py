@@ -99,8 +99,12 @@ def taker(name: str, solver: Any, state: Any, system: Any) -> Callable[[Stream],
 
     Another pass or penalty begins a new state.
     """
-    kind, begin, key_of, step_of = _PASSES[name]
-    key, rule = repr((solver.average != "none", *key_of(solver, system))), solver.rule(state.x.size)
+    (kind, begin, step_of), fixed, rule = _PASSES[name], system.fixed, solver.rule(state.x.size)
+    # Weights of features are as many as the features, too many for the header of a file: a digest names them.
+    named = (
+        None if system.factor is None or not system.penalised else hashlib.sha256(system.factor.tobytes()).hexdigest()
+    )
+    key = repr((solver.average != "none", _constant(solver), fixed.l1.tolist(), fixed.l2.tolist(), named))
 
     def take(rows: Stream) -> int:
         if state.lazy is None or (state.lazy["pass"], state.lazy["key"]) != (name, key):
@@ -128,13 +132,9 @@ def part(state: Any, at: slice) -> Any:
 
 def trace(state: Any) -> Array:
     """The trace, laid out densely."""
-    out = np.zeros(state.x.shape[1])
-    if state.lazy["pass"] == "awake":
-        hot = Hot(*state.lazy["lines"])
-        out[hot.names[: hot.counter[HOT]]] = hot.hot[: hot.counter[HOT], TRACE]
-    else:
-        s = Lines(*state.lazy["lines"])
-        out[s.names[: s.counter[TRACED]]] = s.faded[: s.counter[TRACED]]
+    out, s = np.zeros(state.x.shape[1]), _PASSES[state.lazy["pass"]][0](*state.lazy["lines"])
+    n = s.counter[TRACED]  # of hot coordinates, HOT is the same entry
+    out[s.names[:n]] = s.faded[:n] if isinstance(s, Lines) else s.hot[:n, TRACE]
     return out
 
 
@@ -194,20 +194,9 @@ def _widened(s: Any, more: int) -> Any:
 # --- entries --------------------------------------------------------------------------------------------------------
 
 
-def _entries_key(solver: Any, system: Any) -> tuple[Any, ...]:
-    factor = _digest(system.factor) if system.fixed.l1.any() else None
-    return _constant(solver), system.fixed.l1.tolist(), factor
-
-
-def _digest(factor: Array | None) -> str | None:
-    """A name for the weights of the features: they are as many as the features, too many for the header of a file."""
-    return None if factor is None else hashlib.sha256(factor.tobytes()).hexdigest()
-
-
 def _constant(solver: Any) -> float:
     """The step where it is set by hand and constant, or 0."""
-    step = getattr(solver, "step_size", None)
-    return 0.0 if step is None or callable(step) else float(step)
+    return 0.0 if solver.step_size is None or callable(solver.step_size) else float(solver.step_size)
 
 
 def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
@@ -300,11 +289,6 @@ def _entries_part(state: Any, at: slice) -> Any:
 # --- awake ----------------------------------------------------------------------------------------------------------
 
 
-def _awake_key(_: Any, system: Any) -> tuple[Any, ...]:
-    """Another penalty counts from the current point on, which the dense steps leave as it is for one more row."""
-    return system.fixed.l1.tolist(), system.fixed.l2.tolist(), _digest(system.factor)
-
-
 def _begin_awake(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     """Lines that hold the sums of the dense state; a feature with a penalty of its own takes part in every row."""
     (k, d), special, primal = state.x.shape, _special(system), np.arange(4) < len(state.x)
@@ -393,6 +377,6 @@ def _awake_part(state: Any, at: slice) -> Any:
 
 
 _PASSES: dict[str, tuple[Any, ...]] = {
-    "entries": (Lines, _begin_entries, _entries_key, _entries_step),
-    "awake": (Hot, _begin_awake, _awake_key, _awake_step),
+    "entries": (Lines, _begin_entries, _entries_step),
+    "awake": (Hot, _begin_awake, _awake_step),
 }

@@ -21,6 +21,7 @@ from sparsetd.solvers import plain
 from sparsetd.solvers.compiled import dense as dense_pass
 from sparsetd.solvers.compiled.points import Constants, Stream
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, RECORD, WEIGHT, Fixed
+from sparsetd.solvers.schedules import Schedule, steps
 from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart, lazily, room_for_a_step
 from sparsetd.solvers.units import Units
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
@@ -66,6 +67,7 @@ class Streaming:
 
     average: Average
     radius: float
+    step_size: float | Schedule | None = None  # without one nobody sets the steps
     rescale: bool = False  # whether it finds units for its features
     extragradient: bool = False
     fit_norm: FitNorm | None = None  # without one no ball bounds y
@@ -145,7 +147,9 @@ class Streaming:
                 "and fit anew."
             )
         numbers = (batch.reward, batch.discount, *trace_weights(table, batch, state.carry))
-        columns = tuple(np.require(c, np.float64, ["C", "W"]) for c in (*numbers, self._steps(state.t, len(batch))))
+        columns = tuple(
+            np.require(c, np.float64, ["C", "W"]) for c in (*numbers, steps(self.step_size, state.t, len(batch)))
+        )
         system = self._system(table, penalty, factor, state.x.dtype)
         # A stream that began lazily stays lazy: how it is cut must not change the bits of its result.
         name = pass_for(self, state, system, batch.is_sparse or state.lazy is not None)
@@ -228,20 +232,12 @@ class Streaming:
 
     # --- averages ---------------------------------------------------------------------------------------------------
 
-    def _steps(self, first: int, count: int) -> Array:
-        """The steps that were set by hand."""
-        del first
-        return np.full(count, np.nan)
-
-    def _last_weight(self, state: StreamState) -> float:
-        """The weight of the last point in the average, beside the points that were counted when rows were taken."""
-        del state
-        return 0.0
-
     def _averaged(self, state: StreamState, last: Array, dual: Array | None) -> tuple[Array, Array | None]:
         """(x̄, ȳ), or the last point while nothing has been averaged."""
         totals = {"all": [state.totals], "suffix": [state.totals, state.earlier], "none": []}[self.average]
-        extra = self._last_weight(state) if totals else 0.0
+        # It counts both ends (`eq:averaging`), but a trial point beyond the last row does not exist.
+        by_hand = totals and not (self.step_size is None or self.extragradient or state.diverged)
+        extra = float(steps(self.step_size, state.t, 1)[0]) if by_hand else 0.0
         weight = extra + sum(s.weight for s in totals)
         if not weight > 0:
             return last, dual
