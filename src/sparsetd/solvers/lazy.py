@@ -101,9 +101,8 @@ def taker(name: str, solver: Any, state: Any, system: Any) -> Callable[[Stream],
     """
     (kind, begin, step_of), fixed, rule = _PASSES[name], system.fixed, solver.rule(state.x.size)
     # Weights of features are as many as the features, too many for the header of a file: a digest names them.
-    named = (
-        None if system.factor is None or not system.penalised else hashlib.sha256(system.factor.tobytes()).hexdigest()
-    )
+    weighed = system.factor is not None and system.penalised
+    named = hashlib.sha256(system.factor.tobytes()).hexdigest() if weighed else None
     key = repr((solver.average != "none", _constant(solver), fixed.l1.tolist(), fixed.l2.tolist(), named))
 
     def take(rows: Stream) -> int:
