@@ -391,15 +391,16 @@ def _leave(s, now, scale_x, scale_y, kinds):
 
 @cache
 def stepping(kinds):
-    """The kernel of these kinds: (rule, rows, state, record, work, constants, p) → rows before the run diverged."""
-    # Numba leaves out what follows an `if` on a plain constant of the closure before it looks at types.
+    """The kernel of these kinds: (rule, rows, state, record, work, constants, p) → rows before the run diverged.
+
+    Numba leaves out what follows an `if` on a plain constant of the closure before it looks at types.
+    """
     k, measured, swept = 2 if kinds.two else 1, kinds.measured, kinds.swept
     look = kinds._replace(trial=False, swept=False, averaged=False, measured=False, looks=True)
 
     def stream(rule, rows, s, record, work, constants, power):
         s, record, fixed, work = _lent(s), borrow(record), points.lent(constants), points.lent_room(work)
-        G, room, gram = work
-        phi, phi_next = borrow(rows.phi), borrow(rows.phi_next)
+        (G, room, gram), phi, phi_next = work, borrow(rows.phi), borrow(rows.phi_next)
         n, e, kind = len(rows.reward), s.trace, s.vectors[1][0].dtype.type
         numbers, old_discount, old_fresh, inverse = (kind(power - 1.0), kind(1), kind(0)), np.nan, np.nan, 0.0
         zero, four = kind(0), (kind(0), kind(0), kind(0), kind(0))
