@@ -161,20 +161,26 @@ def _touch(s, n, row, rows, t, times, mass):
 
 
 @part
-def _gather(s, rows, phi, phi_next, t, mass, traced, gram):
-    """Make the coordinates of row t hot, with φ, ψ and e in their places; returns how many. Γ is that of (φ, δ, e)."""
+def _gather(s, rows, phi, phi_next, t, mass, law, n_special, traced, gram, change, u):
+    """Make the coordinates of row t hot, with φ, ψ, e and their points in their places; returns how many. u are the
+    products of the points, Γ is that of (φ, δ, e)."""
     n, hot, sums = s.counter[HOT], s.hot, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    front, back, e = lanes(0.0), lanes(0.0), lanes(0.0)
     for i in range(n):
         hot[i, PHI] = hot[i, PSI] = 0.0
     n = _touch(s, n, PHI, phi, t, 1.0, mass)
     if rows.discount[t] != 0.0:
         n = _touch(s, n, PSI, phi_next, t, rows.discount[t], mass)
     for i in range(n):
-        f = hot[i, PHI]
+        f, point = hot[i, PHI], _point_of(load(hot, i, V), law, i < n_special, hot[i, MULTIPLIER])
+        store(hot, i, POINT, point)
+        front, back = front + f * point, back + hot[i, PSI] * point
         if traced is not None:
             hot[i, TRACE] = rows.fresh[t] * f + rows.old[t] * hot[i, TRACE]
+            e = e + hot[i, TRACE] * point
         sums = points.gram_with(sums, f, f - hot[i, PSI], hot[i, TRACE], traced is not None)
     points.write_gram(gram, sums, traced is not None, rows.fresh[t])
+    _write_products(s.slots, front, back, e, change, u)
     return n
 
 
@@ -218,6 +224,17 @@ def _moved(hot, i, weights, traced):
 
 
 @part
+def _write_products(slots, front, back, e, change, u):
+    """u of the products with φ, ψ and e, a register each."""
+    store(change, 0, 0, front)
+    store(change, 1, 0, back)
+    store(change, 2, 0, e)
+    for b in range(len(slots)):
+        for q in range(3):
+            u[3 * slots[b] + q] = change[q, b]
+
+
+@part
 def _try(s, n, n_special, weights, law, traced, change, u):
     """Points of the sums after a step with these weights, and their products u with φ, ψ and e."""
     hot, front, back, e = s.hot, lanes(0.0), lanes(0.0), lanes(0.0)
@@ -227,12 +244,7 @@ def _try(s, n, n_special, weights, law, traced, change, u):
         front, back = front + hot[i, PHI] * v, back + hot[i, PSI] * v
         if traced is not None:
             e = e + hot[i, TRACE] * v
-    store(change, 0, 0, front)
-    store(change, 1, 0, back)
-    store(change, 2, 0, e)
-    for b in range(len(s.slots)):
-        for q in range(3):
-            u[3 * s.slots[b] + q] = change[q, b]
+    _write_products(s.slots, front, back, e, change, u)
 
 
 @part
@@ -303,8 +315,7 @@ def stream(rule, rows, s, work, change, record, fixed, weigh, n_special, every, 
             return t
         before, factor = record[MASS], number[FACTOR]
         law = _law(s.lane, np.sqrt(record[GX]), before, factor)
-        n = _gather(s, rows, phi, phi_next, t, before, traced, gram)
-        _try(s, n, n_special, no_step, law, traced, change, u)
+        n = _gather(s, rows, phi, phi_next, t, before, law, n_special, traced, gram, change, u)
         if rows.fresh[t] != old_fresh:  # ψ is γφ' here
             old_fresh = rows.fresh[t]
             points.fold(G, fixed.M, fixed.m, k, traced is not None, 1.0, old_fresh)
