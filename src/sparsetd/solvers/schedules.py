@@ -38,10 +38,10 @@ class PowerDecay:
         return np.asarray(self.scale / (1.0 + t / self.horizon) ** self.power)
 
 
-def steps(step_size: float | Schedule | None, first: int, count: int) -> Array:
-    """α_t for t = first, …, first + count − 1, as float64; NaN where nobody sets them."""
+def steps(step_size: float | Schedule, first: int, count: int) -> Array:
+    """α_t for t = first, …, first + count − 1, as float64."""
     if not callable(step_size):
-        return np.full(count, np.nan if step_size is None else float(step_size))
+        return np.full(count, float(step_size))
     alpha = np.asarray(step_size(np.arange(first, first + count)), dtype=np.float64)
     if alpha.shape != (count,):
         raise ValueError(

@@ -146,10 +146,10 @@ class Streaming:
                 "The state of this stream comes from another version, which kept other numbers: remove its checkpoint, "
                 "and fit anew."
             )
+        n, by_hand = len(batch), self.step_size
+        alpha = np.full(n, np.nan) if by_hand is None else steps(by_hand, state.t, n)
         numbers = (batch.reward, batch.discount, *trace_weights(table, batch, state.carry))
-        columns = tuple(
-            np.require(c, np.float64, ["C", "W"]) for c in (*numbers, steps(self.step_size, state.t, len(batch)))
-        )
+        columns = tuple(np.require(c, np.float64, ["C", "W"]) for c in (*numbers, alpha))
         system = self._system(table, penalty, factor, state.x.dtype)
         # A stream that began lazily stays lazy: how it is cut must not change the bits of its result.
         name = pass_for(self, state, system, batch.is_sparse or state.lazy is not None)
@@ -236,8 +236,9 @@ class Streaming:
         """(x̄, ȳ), or the last point while nothing has been averaged."""
         totals = {"all": [state.totals], "suffix": [state.totals, state.earlier], "none": []}[self.average]
         # It counts both ends (`eq:averaging`), but a trial point beyond the last row does not exist.
-        by_hand = totals and not (self.step_size is None or self.extragradient or state.diverged)
-        extra = float(steps(self.step_size, state.t, 1)[0]) if by_hand else 0.0
+        step, extra = self.step_size, 0.0
+        if step is not None and totals and not (self.extragradient or state.diverged):
+            extra = float(steps(step, state.t, 1)[0])
         weight = extra + sum(s.weight for s in totals)
         if not weight > 0:
             return last, dual
