@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from sparsetd.solvers.compiled.intrinsics import any_above, borrow_rows, lanes, load, store, within
+from sparsetd.solvers.compiled.intrinsics import borrow_rows, lanes, load, store, within
 
 A = np.array([1.5, -2.5, 0.0, 0.1])
 B = np.array([2.0, 3.0, -4.0, 0.05])
@@ -51,15 +51,6 @@ def test_one_operand(function):
 
 def test_within_counts_the_bound_itself():
     assert np.array_equal(compute(within, A, np.array([1.5, 2.0, 0.0, -1.0])), [1.0, 0.0, 1.0, 0.0])
-
-
-@pytest.mark.parametrize(("v", "above"), [([0, 0, 0, 0], False), ([0, 0, 0, 1], True), ([-1, np.nan, 0, 0], False)])
-def test_any_lane_above_a_bound(v, above):
-    @njit
-    def found(array):
-        return any_above(load(array, 0, 0), lanes(0.0))
-
-    assert found(np.array([v], dtype=float)) == above
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.int32])

@@ -293,7 +293,8 @@ class BaseTD(RegressorMixin, BaseEstimator):
         if X_next is None:
             phi_next, gammas = following(phi, views), np.where(np.append(begins[1:], True), 0.0, gammas)
         else:
-            phi_next = validate_data(self, X_next, reset=False, **ROWS)
+            plain = validation.is_plain(self, X_next)
+            phi_next = X_next if plain else validate_data(self, X_next, reset=False, **ROWS)
             if ahead:
                 check_finite("X_next", phi_next)
             if phi_next.shape[0] != n:

@@ -169,16 +169,16 @@ def check_target(y: Any) -> None:
         check_finite("y", reward)
 
 
-def is_plain(model: Any, X: Any, y: Any, reset: bool) -> bool:
+def is_plain(model: Any, X: Any, y: Any = None, reset: bool = False) -> bool:
     """Whether scikit-learn would hand X and y back as they are, once the target is checked.
 
     Its look at them, which asks for every kind of frame, takes longer than a short fit.
     """
-    if type(X) is not np.ndarray or type(y) is not np.ndarray or hasattr(model, "feature_names_in_"):
+    if type(X) is not np.ndarray or hasattr(model, "feature_names_in_"):
         return False
-    of_numbers = X.dtype in (np.float64, np.float32) and y.dtype == np.float64
-    shaped = X.ndim == 2 and X.size > 0 and y.shape == X.shape[:1]
-    return of_numbers and shaped and (reset or bool(X.shape[1] == model.n_features_in_))
+    rows = X.dtype in (np.float64, np.float32) and X.ndim == 2 and X.size > 0
+    target = y is None or (type(y) is np.ndarray and y.dtype == np.float64 and y.shape == X.shape[:1])
+    return rows and target and (reset or bool(X.shape[1] == model.n_features_in_))
 
 
 class Following:

@@ -8,10 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparsetd.solvers.compiled import rules
-from sparsetd.solvers.state import StreamState
-from sparsetd.solvers.stream import BOX, DUAL_BALL, FREE, Average, FitNorm, Streaming
-from sparsetd.solvers.units import Units
-from sparsetd.system import Array, Table
+from sparsetd.solvers.stream import BOX, FREE, Average, FitNorm, Streaming
 
 
 @dataclass(frozen=True)
@@ -69,16 +66,9 @@ class DistanceOverGradients(Automatic):
     (array([4, 5]), array([4, 5]))
     """
 
-    extragradient: bool = False  # type: ignore[misc]
+    extragradient: bool = False
 
     cap: ClassVar[float] = 2.0
-
-    def init(
-        self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
-    ) -> StreamState:
-        state = super().init(table, n_features, dtype, coef_init)
-        state.units = Units(np.zeros((3, n_features))) if self.rescale else None
-        return state
 
 
 @dataclass(frozen=True)
@@ -107,16 +97,12 @@ class SaddleDistanceOverGradients(DistanceOverGradients):
     """
 
     average: Average = "all"
-    extragradient: bool = True  # type: ignore[misc]
+    extragradient: bool = True
     fit_norm: FitNorm = 2
 
     saddle: ClassVar[bool] = True
     start: ClassVar[float] = 0.3
     cap: ClassVar[float] = np.inf  # y is bounded: what α multiplies has the units of ‖A_t‖, not of ‖A_t‖‖x‖
-
-    @property
-    def ball(self) -> int:
-        return DUAL_BALL[self.fit_norm]
 
 
 @dataclass(frozen=True)
@@ -143,7 +129,7 @@ class LeastSquaresDistanceOverGradients(DistanceOverGradients):
     """
 
     average: Average = "all"
-    extragradient: bool = True  # type: ignore[misc]
+    extragradient: bool = True
 
     saddle: ClassVar[bool] = True
     dual_damping: ClassVar[float] = 1.0

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sparsetd.solvers import plain
 from sparsetd.solvers.adaptive import Automatic
-from sparsetd.solvers.state import StreamState
 from sparsetd.solvers.stream import Average
-from sparsetd.system import Array, Table
+from sparsetd.system import Array
 
 
 @dataclass(frozen=True)
@@ -52,11 +50,7 @@ class CoinBetting(Automatic):
 
     family = "coins"
 
-    def init(
-        self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
-    ) -> StreamState:
-        state = super().init(table, n_features, dtype, coef_init)
-        coins = np.zeros((len(state.x), 5))
+    def more(self, x: Array) -> dict[str, Array]:
+        coins = np.zeros((len(x), 5))
         coins[:, plain.WEALTH], coins[:, plain.HINT] = self.wealth / len(coins), self.hint
-        state.more = {"directions": np.zeros(state.x.shape, dtype), "coins": coins}
-        return state
+        return {"directions": np.zeros(x.shape, x.dtype), "coins": coins}

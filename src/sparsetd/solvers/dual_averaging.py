@@ -11,8 +11,8 @@ from sparsetd.solvers import plain
 from sparsetd.solvers.adaptive import Automatic
 from sparsetd.solvers.compiled.rules import Averaging
 from sparsetd.solvers.state import StreamState
-from sparsetd.solvers.stream import DUAL_BALL, FitNorm, System
-from sparsetd.system import Array, Table
+from sparsetd.solvers.stream import FitNorm, System
+from sparsetd.system import Array
 
 
 @dataclass(frozen=True)
@@ -57,34 +57,19 @@ class DualAveraging(Automatic):
     saddle: ClassVar[bool] = True
     start: ClassVar[float] = 0.3
 
-    @property
-    def ball(self) -> int:
-        return DUAL_BALL[self.fit_norm]
-
     def rule(self, size: int) -> Any:
         del size
         return Averaging(self.start)
 
-    def init(
-        self, table: Table, n_features: int, dtype: Any = np.float64, coef_init: Array | None = None
-    ) -> StreamState:
-        state = super().init(table, n_features, dtype, coef_init)
-        names = ("sum_x", "sum_y", "share", "earlier_share")
-        state.more = {name: np.zeros(state.x.shape, dtype) for name in names}
-        return state
+    def more(self, x: Array) -> dict[str, Array]:
+        return {name: np.zeros(x.shape, x.dtype) for name in ("sum_x", "sum_y", "share", "earlier_share")}
 
     def primal_of(self, state: StreamState, total: Array, squares: float, mass: float, system: System) -> Array:
         """x of a sum of gradients."""
-        first = 2 - system.k
+        first = 2 - system.table.n_blocks
         l1, l2 = mass * system.fixed.l1[first:2], mass * system.fixed.l2[first:2]
         x = plain.argmin(state.origin, total, squares, l1, l2, system.factor)
         return x * min(1.0, self.radius / max(float(np.linalg.norm(x)), 1e-300))
-
-    def _rotate(self, state: StreamState) -> None:
-        before = state.totals
-        super()._rotate(state)
-        if state.totals is not before:
-            state.more["earlier_share"], state.more["share"] = state.more["share"], np.zeros_like(state.more["share"])
 
     def _averaged(self, state: StreamState, last: Array, dual: Array | None) -> tuple[Array, Array | None]:
         x, y = super()._averaged(state, last, dual)

@@ -8,10 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from sparsetd.solvers.compiled.rules import Fixed
-from sparsetd.solvers.schedules import Schedule, steps
-from sparsetd.solvers.state import StreamState
-from sparsetd.solvers.stream import DUAL_BALL, Average, FitNorm, Streaming
-from sparsetd.system import Array
+from sparsetd.solvers.schedules import Schedule
+from sparsetd.solvers.stream import Average, FitNorm, Streaming
 
 
 @dataclass(frozen=True)
@@ -25,13 +23,6 @@ class HandSet(Streaming):
     def rule(self, size: int) -> Any:
         del size
         return Fixed()
-
-    def _steps(self, first: int, count: int) -> Array:
-        return steps(self.step_size, first, count)
-
-    def _last_weight(self, state: StreamState) -> float:
-        """The average counts both ends (`eq:averaging`), but a trial point beyond the last row does not exist."""
-        return 0.0 if self.extragradient or state.diverged else float(steps(self.step_size, state.t, 1)[0])
 
 
 @dataclass(frozen=True)
@@ -89,10 +80,6 @@ class PrimalDual(HandSet):
 
     saddle: ClassVar[bool] = True
 
-    @property
-    def ball(self) -> int:
-        return DUAL_BALL[self.fit_norm]
-
 
 @dataclass(frozen=True)
 class MirrorDescent(HandSet):
@@ -119,10 +106,6 @@ class MirrorDescent(HandSet):
 
     p: float = 2.0
 
-    @property
-    def exponent(self) -> float:
-        return self.p
-
 
 @dataclass(frozen=True)
 class MirrorProx(MirrorDescent):
@@ -147,7 +130,7 @@ class MirrorProx(MirrorDescent):
     (array([4, 5]), array([4, 5]))
     """
 
-    extragradient: ClassVar[bool] = True
+    extragradient = True
 
 
 @dataclass(frozen=True)
@@ -173,11 +156,7 @@ class SaddleMirrorProx(PrimalDual):
 
     p: float = 2.0
 
-    extragradient: ClassVar[bool] = True
-
-    @property
-    def exponent(self) -> float:
-        return self.p
+    extragradient = True
 
 
 @dataclass(frozen=True)

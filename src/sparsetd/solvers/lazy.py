@@ -27,7 +27,7 @@ from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.queue import EARLY, KEY, L1, LEVEL, MARK, SHARE
 from sparsetd.solvers.compiled.rules import GX, GY, MASS
 from sparsetd.solvers.plain import argmin
-from sparsetd.solvers.state import LAYOUT, room_for_a_step
+from sparsetd.solvers.state import LAYOUT, aligned_zeros, room_for_a_step
 from sparsetd.solvers.stream import BOX, is_bent
 from sparsetd.system import Array
 
@@ -75,13 +75,6 @@ class _Lender:
         self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
 
 
-def aligned_zeros(d: int, stride: int) -> Array:
-    """Zeros (d, stride) that begin on a cache line, so that one coordinate is one line of 64 bytes (or two)."""
-    memory = np.zeros(d * stride + 8)
-    skip = (-memory.ctypes.data // 8) % 8
-    return memory[skip : skip + d * stride].reshape(d, stride)
-
-
 def horizon(d: int) -> int:
     """Rows between flushes: enough that a flush, O(d), costs little per row, and no more.
 
@@ -89,11 +82,6 @@ def horizon(d: int) -> int:
     be tiny.
     """
     return max(4 * d, 256)
-
-
-def longest(phi: Rows, phi_next: Rows) -> int:
-    """The most coordinates that a row can touch."""
-    return sum(int(np.diff(rows.indptr).max(initial=0)) for rows in (phi, phi_next))
 
 
 def from_row(rows: Any, first: int) -> Any:
@@ -111,8 +99,11 @@ def taker(name: str, solver: Any, state: Any, system: Any) -> Callable[[Stream],
 
     Another pass or penalty begins a new state.
     """
-    begin, key_of, advance = _PASSES[name]
-    key = repr((solver.average != "none", *key_of(solver, system)))
+    (kind, begin, step_of), fixed, rule = _PASSES[name], system.fixed, solver.rule(state.x.size)
+    # Weights of features are as many as the features, too many for the header of a file: a digest names them.
+    weighed = system.factor is not None and system.penalised
+    named = hashlib.sha256(system.factor.tobytes()).hexdigest() if weighed else None
+    key = repr((solver.average != "none", _constant(solver), fixed.l1.tolist(), fixed.l2.tolist(), named))
 
     def take(rows: Stream) -> int:
         if state.lazy is None or (state.lazy["pass"], state.lazy["key"]) != (name, key):
@@ -120,7 +111,15 @@ def taker(name: str, solver: Any, state: Any, system: Any) -> Callable[[Stream],
             state.apply_pending()
             begun = {"pass": name, "key": key, "layout": LAYOUT, "settled": state.t}
             state.lazy = begun | begin(solver, state, system)
-        return int(advance(solver, state, rows, system))
+        step, more = step_of(solver, state, system)
+        taken = 0
+        while True:
+            s = kind(*state.lazy["lines"])
+            taken += int(step(rule, from_row(rows, taken), s, *more))
+            if not s.counter[law.FULL]:
+                return taken
+            most = sum(int(np.diff(part.indptr).max(initial=0)) for part in rows[:2])
+            state.lazy["lines"] = tuple(_widened(s, most))
 
     return take
 
@@ -132,13 +131,9 @@ def part(state: Any, at: slice) -> Any:
 
 def trace(state: Any) -> Array:
     """The trace, laid out densely."""
-    out = np.zeros(state.x.shape[1])
-    if state.lazy["pass"] == "awake":
-        hot = Hot(*state.lazy["lines"])
-        out[hot.names[: hot.counter[HOT]]] = hot.hot[: hot.counter[HOT], TRACE]
-    else:
-        s = Lines(*state.lazy["lines"])
-        out[s.names[: s.counter[TRACED]]] = s.faded[: s.counter[TRACED]]
+    out, s = np.zeros(state.x.shape[1]), _PASSES[state.lazy["pass"]][0](*state.lazy["lines"])
+    n = s.counter[TRACED]  # of hot coordinates, HOT is the same entry
+    out[s.names[:n]] = s.faded[:n] if isinstance(s, Lines) else s.hot[:n, TRACE]
     return out
 
 
@@ -187,23 +182,20 @@ def _special(system: Any) -> Array:
     return np.zeros(0, dtype=np.int64) if system.factor is None else np.flatnonzero(system.factor != 1.0)
 
 
+def _widened(s: Any, more: int) -> Any:
+    """Room for `more` coordinates in the trace, or among the hot ones and in the queue, and twice what there is."""
+    names = ("names", "faded") if isinstance(s, Lines) else ("names", "hot", "keys", "owners")
+    old = {name: getattr(s, name) for name in names}
+    wider = {name: np.append(v, np.zeros((len(v) + 2 * more, *v.shape[1:]), v.dtype), 0) for name, v in old.items()}
+    return s._replace(**wider)
+
+
 # --- entries --------------------------------------------------------------------------------------------------------
-
-
-def _entries_key(solver: Any, system: Any) -> tuple[Any, ...]:
-    factor = _digest(system.factor) if system.fixed.l1.any() else None
-    return _constant(solver), system.fixed.l1.tolist(), factor
-
-
-def _digest(factor: Array | None) -> str | None:
-    """A name for the weights of the features: they are as many as the features, too many for the header of a file."""
-    return None if factor is None else hashlib.sha256(factor.tobytes()).hexdigest()
 
 
 def _constant(solver: Any) -> float:
     """The step where it is set by hand and constant, or 0."""
-    step = getattr(solver, "step_size", None)
-    return 0.0 if step is None or callable(step) else float(step)
+    return 0.0 if solver.step_size is None or callable(solver.step_size) else float(solver.step_size)
 
 
 def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
@@ -265,12 +257,6 @@ def _begin_trace(s: Lines, place: int, trace: Array) -> Lines:
     return s
 
 
-def _widened(s: Lines, more: int) -> Lines:
-    """Room for `more` entries of the trace, and as many again as there are."""
-    names, faded = (np.append(v, np.zeros(len(v) + more, v.dtype)) for v in (s.names, s.faded))
-    return s._replace(names=names, faded=faded)
-
-
 def _origin(state: Any, s: Lines) -> Array:
     """x_0, or an array without rows where it is zero."""
     if not s.norms[:, law.ORIGIN].any():
@@ -278,23 +264,18 @@ def _origin(state: Any, s: Lines) -> Array:
     return np.asarray(state.origin, dtype=np.float64)
 
 
-def _advance_entries(solver: Any, state: Any, rows: Stream, system: Any) -> int:
-    lazy, fixed, rule, taken, s = state.lazy, system.fixed, solver.rule(state.x.size), 0, Lines(*state.lazy["lines"])
+def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The kernel, and what it takes after the rows and the lines."""
+    lazy, fixed, s = state.lazy, system.fixed, Lines(*state.lazy["lines"])
     (wide, searched, own), bent, measured = lazy["kinds"], is_bent(solver, system), solver.measures
     sized = not bent and (measured or bool(np.isfinite(fixed.radius) or np.isfinite(fixed.ball)))
     # Only steps that are set by hand for w and θ often go without an average: a kernel of its own is worth it there.
     averaged = solver.average != "none" or measured or bent or wide
-    kinds = Kinds(wide, system.traced, measured, sized, solver.extragradient, averaged, bent, searched, own)
-    step, boxed = entries.stepping(kinds), solver.ball == BOX
-    bound = np.where(boxed & (s.lane[law.DUAL] > 0), 1.0, np.inf)[None]
+    traced = system.table.lam > 0
+    kinds = Kinds(wide, traced, measured, sized, solver.extragradient, averaged, bent, searched, own)
+    bound = np.where((solver.ball == BOX) & (s.lane[law.DUAL] > 0), 1.0, np.inf)[None]
     work = (*room_for_a_step(), np.zeros((7, 4)), bound, np.zeros(12))
-    more = (lazy["past"], work, _origin(state, s), state.record, fixed, lazy["every"])
-    while True:
-        taken += step(rule, from_row(rows, taken), s, *more)
-        if not s.counter[law.FULL]:
-            return taken
-        s = _widened(s, longest(rows.phi, rows.phi_next))
-        lazy["lines"] = tuple(s)
+    return entries.stepping(kinds), (lazy["past"], work, _origin(state, s), state.record, fixed, lazy["every"])
 
 
 def _entries_part(state: Any, at: slice) -> Any:
@@ -307,18 +288,13 @@ def _entries_part(state: Any, at: slice) -> Any:
 # --- awake ----------------------------------------------------------------------------------------------------------
 
 
-def _awake_key(_: Any, system: Any) -> tuple[Any, ...]:
-    """Another penalty counts from the current point on, which the dense steps leave as it is for one more row."""
-    return system.fixed.l1.tolist(), system.fixed.l2.tolist(), _digest(system.factor)
-
-
 def _begin_awake(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     """Lines that hold the sums of the dense state; a feature with a penalty of its own takes part in every row."""
     (k, d), special, primal = state.x.shape, _special(system), np.arange(4) < len(state.x)
     l1, l2 = (_lanes(part, k) for part in (system.fixed.l1, system.fixed.l2))
     lane = np.array([l1, l2, primal, l1 > 0, EARLY / np.where(l1 > 0, l1, 1.0)], dtype=np.float64)
     hot, names, number = np.zeros((ROOM, awake.HOT_WIDTH)), np.zeros(ROOM, dtype=np.int64), np.zeros(2)
-    queue, counter = (np.zeros(0), np.zeros(0, dtype=np.int64)), np.zeros(4, dtype=np.int64)
+    queue, counter = (np.zeros(0), np.zeros(0, dtype=np.int64)), np.zeros(6, dtype=np.int64)
     scalars = np.zeros((2, 4)), np.zeros((4, 4)), number, lane
     s = Hot(aligned_zeros(d, awake.WIDTH), hot, names, *scalars, *queue, counter, _slots(k, 2 * k))
     lazy: dict[str, Any] = {
@@ -360,7 +336,7 @@ def _heated(state: Any, lazy: dict[str, Any], s: Hot, vectors: list[Array]) -> H
     trace = np.zeros(state.x.shape[1]) if state.trace is None else state.trace[0]
     names = np.concatenate([special, np.setdiff1d(np.flatnonzero(np.abs(trace) > TRACE_TOL), special)])
     n = len(names)
-    s = _hot_widened(s, n)
+    s = _widened(s, n)
     hot = s.hot[:n]
     hot[:, V : V + 2 * k] = np.array([v[names] for v in vectors]).T
     if lazy["weigh"]:
@@ -373,26 +349,11 @@ def _heated(state: Any, lazy: dict[str, Any], s: Hot, vectors: list[Array]) -> H
     return s
 
 
-def _hot_widened(s: Hot, more: int) -> Hot:
-    """Room for `more` hot coordinates, and as many again as there are."""
-    extra = len(s.names) + more
-    names, hot = np.append(s.names, np.zeros(extra, dtype=np.int64)), np.zeros((extra, awake.HOT_WIDTH))
-    return s._replace(names=names, hot=np.append(s.hot, hot, axis=0))
-
-
-def _advance_awake(solver: Any, state: Any, rows: Stream, system: Any) -> int:
-    lazy, taken, rule, s = state.lazy, 0, solver.rule(state.x.size), Hot(*state.lazy["lines"])
-    work, change = room_for_a_step(), np.zeros((3, 4))
-    numbers = lazy["weigh"], len(lazy["special"]), horizon(state.x.shape[1]), system.traced or None
-    while True:
-        taken += awake.stream(rule, from_row(rows, taken), s, work, change, state.record, system.fixed, *numbers)
-        if not s.counter[awake.FULL]:
-            return taken
-        s = _hot_widened(s, longest(rows.phi, rows.phi_next))
-        room = 4 * len(s.names)
-        keys, owners = (np.append(v, np.zeros(len(v) + room, v.dtype)) for v in (s.keys, s.owners))
-        s = s._replace(keys=keys, owners=owners)
-        lazy["lines"] = tuple(s)
+def _awake_step(_: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The kernel, and what it takes after the rows and the lines."""
+    lazy, traced = state.lazy, system.table.lam > 0 or None
+    numbers = lazy["weigh"], len(lazy["special"]), horizon(state.x.shape[1]), traced
+    return awake.stream, (room_for_a_step(), np.zeros((3, 4)), state.record, system.fixed, *numbers)
 
 
 def _awake_part(state: Any, at: slice) -> Any:
@@ -405,20 +366,16 @@ def _awake_part(state: Any, at: slice) -> Any:
         block[names[here] - at.start, place : place + 4] = s.hot[: len(names)][here, hot : hot + 4]
     values, sums, shares = block.T[V : V + 2 * k], block.T[R : R + 2 * k], block.T[SHARE : SHARE + k]
     known = {"sum_x": -values[:k], "sum_y": values[k:]} | ({"share": shares} if lazy["weigh"] else {})
-    y, x = s.number[awake.FACTOR] * values[k:], _point_of(state, s, values[:k], at)
+    multiplier, special = np.ones(at.stop - at.start), lazy["special"]
+    here = (at.start <= special) & (special < at.stop)
+    multiplier[special[here] - at.start] = lazy["multiplier"][here]
+    l1, l2 = mass * s.lane[[L1, awake.L2], :k]
+    x = argmin(0.0 * values[:k], -values[:k], float(state.record[GX]), l1, l2, multiplier)
+    y = s.number[awake.FACTOR] * values[k:]
     return state.part(at, x, y, sums if lazy["weigh"] else None, **known)
 
 
-def _point_of(state: Any, s: Hot, sums: Array, at: slice) -> Array:
-    """x = S(v, l1 Σa_i)/(√Σ‖g_x‖² + l2 Σa_i)."""
-    lazy, k, multiplier = state.lazy, len(sums), np.ones(sums.shape[1])
-    here = (at.start <= lazy["special"]) & (lazy["special"] < at.stop)
-    multiplier[lazy["special"][here] - at.start] = lazy["multiplier"][here]
-    l1, l2 = float(state.record[MASS]) * s.lane[[L1, awake.L2], :k]
-    return argmin(0.0 * sums, -sums, float(state.record[GX]), l1, l2, multiplier)
-
-
-_PASSES = {
-    "entries": (_begin_entries, _entries_key, _advance_entries),
-    "awake": (_begin_awake, _awake_key, _advance_awake),
+_PASSES: dict[str, tuple[Any, ...]] = {
+    "entries": (Lines, _begin_entries, _entries_step),
+    "awake": (Hot, _begin_awake, _awake_step),
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsetd._tools.moderate import all_moderate
 from sparsetd.solvers.compiled import rules
 from sparsetd.solvers.compiled.points import Stream
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, REACH, START, WEIGHT
@@ -20,8 +21,11 @@ in_range, see, see_distance, over_root, size_of_row = (getattr(f, "py_func", f) 
 BETA, WEALTH, CURVATURE, SQUARES, HINT = range(5)
 
 
-def take(solver: Any, state: Any, given: Stream, system: Any) -> int:
-    """Take rows; returns how many before the run diverged."""
+def take(solver: Any, state: Any, system: Any, given: Stream) -> int:
+    """Take rows; returns how many before the run diverged, or came to a bad row."""
+    if not (all_moderate(given.phi) and all_moderate(given.phi_next)):
+        return 0
+    state.apply_pending()
     step, taken = _step_for(solver, system), 0
     for t, rows in _rows(state, given, system.fixed.limit):
         step(solver, state, system, rows, given.reward[t], given.alpha[t])
@@ -42,7 +46,7 @@ def _step_for(solver: Any, system: Any) -> Callable[..., None]:
             f"{type(solver).__name__} takes no penalty={system.penalty!r}: "
             "pass one that is separable (L1, Ridge, ElasticNet)"
         )
-    if solver.boxed or solver.exponent != 2:
+    if solver.boxed or solver.p != 2:
         raise ValueError("a penalty that does not separate into features goes with Euclidean proximal steps only")
     return step_by_prox
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from sparsetd.solvers.compiled.rules import REACH, RECORD, ROWS, SCALE
-from sparsetd.solvers.units import Units
+from sparsetd.solvers.units import OFF_CENTRE, UNEVEN, Units
 from sparsetd.system import Array, TraceCarry
 
 SWEEP = 2**15  # features at a time when all are visited: large enough that a call for each part does not matter
-LAYOUT = 5  # version of the layout of lazy states: a pickle may hold another one
+LAYOUT = 6  # version of the layout of lazy states: a pickle may hold another one
 EARLY = 1024  # a change of units within so many rows forgets everything learned in the bad units
 
 
@@ -129,6 +129,8 @@ class StreamState:
         if self.lazy is not None:
             lazily().take_sums(self)
         self.earlier, self.totals = self.totals, self.earlier
+        if "share" in self.more:
+            self.more["earlier_share"], self.more["share"] = self.more["share"], np.zeros_like(self.more["share"])
         if self.lazy is None:
             self.totals.clear()
         else:  # new sums begin in the lines; what the dense arrays hold is overwritten when they are filled
@@ -167,7 +169,7 @@ class StreamState:
                 v[:] = new.coefficients_in(old.coefficients(v))
         if self.trace is not None:
             self.trace[:] = new.rows_in(old.trace_out(self.trace).astype(self.x.dtype))
-        if early or new.is_far_from(old):
+        if early or new.differs(old, UNEVEN, OFF_CENTRE):
             self._forget([] if early else [ROWS, SCALE])
         self.record[REACH] = max(self.record[REACH], np.linalg.norm(self.x - self.origin))
         self.units = new
@@ -204,9 +206,15 @@ def apart(n_rows: int, n_features: int, dtype: Any) -> Array:
     item = np.dtype(dtype).itemsize
     lines_of_row = -(-n_features * item // 64)
     stride = (lines_of_row + (5 - lines_of_row) % 64) * 64 // item
-    memory = np.zeros(n_rows * stride + 64 // item, dtype)
-    skip = -memory.ctypes.data % 64 // item
-    return memory[skip : skip + n_rows * stride].reshape(n_rows, stride)[:, :n_features]
+    return aligned_zeros(n_rows, stride, dtype)[:, :n_features]
+
+
+def aligned_zeros(n_rows: int, width: int, dtype: Any = np.float64) -> Array:
+    """Zeros (n_rows, width) that begin on a cache line, so that 8 numbers of float64 are one line of 64 bytes."""
+    size, per_line = n_rows * width, 64 // np.dtype(dtype).itemsize
+    memory = np.zeros(size + per_line, dtype)
+    skip = -memory.ctypes.data % 64 // memory.itemsize
+    return memory[skip : skip + size].reshape(n_rows, width)
 
 
 def fits(state: Any, one: Any, two: Any, n_features: int) -> bool:

@@ -12,16 +12,18 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from sparsetd._tools.moderate import all_moderate
 from sparsetd.solvers import plain
 from sparsetd.solvers.compiled import dense as dense_pass
 from sparsetd.solvers.compiled.points import Constants, Stream
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, RECORD, WEIGHT, Fixed
+from sparsetd.solvers.schedules import Schedule, steps
 from sparsetd.solvers.state import LAYOUT, StreamState, Totals, apart, lazily, room_for_a_step
+from sparsetd.solvers.units import Units
 from sparsetd.system import Array, Batch, Solution, Table, dense, trace_weights
 
 Average = Literal["all", "suffix", "none"]
@@ -29,7 +31,7 @@ FitNorm = Literal[1, 2, "inf"]
 LAZY = ("entries", "awake")  # passes over CSR rows, whose iterates live in `state.lazy`
 # The balls that bound y. The dual ball of a fit in ‖·‖_m is that of the conjugate norm.
 FREE, L1_BALL, L2_BALL, BOX = range(4)
-DUAL_BALL = {1: BOX, 2: L2_BALL, "inf": L1_BALL}
+DUAL_BALL = {None: FREE, 1: BOX, 2: L2_BALL, "inf": L1_BALL}
 LIMIT = {np.dtype(np.float64): 1e100, np.dtype(np.float32): 1e30}  # a larger product means that the run has diverged
 
 
@@ -50,14 +52,6 @@ class System(NamedTuple):
     separable: bool  # whether the penalty separates into features; if not, only its prox is known
 
     @property
-    def k(self) -> int:
-        return self.table.n_blocks
-
-    @property
-    def traced(self) -> bool:
-        return self.table.lam > 0
-
-    @property
     def penalised(self) -> bool:
         return not self.separable or bool(self.fixed.l1.any() or self.fixed.l2.any())
 
@@ -73,32 +67,26 @@ class Streaming:
 
     average: Average
     radius: float
+    step_size: float | Schedule | None = None  # without one nobody sets the steps
+    rescale: bool = False  # whether it finds units for its features
+    extragradient: bool = False
+    fit_norm: FitNorm | None = None  # without one no ball bounds y
+    p: float = 2.0  # the exponent of the mirror map of x
 
     family: ClassVar[Literal["steps", "averaging", "coins"]] = "steps"
     takes_slices: ClassVar[bool] = True  # of rows, so that successors need not be copied
     stops_at_bad_rows: ClassVar[bool] = True  # dense rows that are not finite, as if the run had diverged
     saddle: ClassVar[bool] = False
     boxed: ClassVar[bool] = False
-    extragradient: ClassVar[bool] = False
     dual_damping: ClassVar[float] = 0.0
 
     @property
     def ball(self) -> int:
-        return FREE
-
-    @property
-    def exponent(self) -> float:
-        """Exponent of the mirror map of x."""
-        return 2.0
+        return DUAL_BALL[self.fit_norm]
 
     def rule(self, size: int) -> Any:
         """The rule of a state with `size` numbers in x."""
         raise NotImplementedError
-
-    @property
-    def dual_bound(self) -> float:
-        """Radius of the l2 ball of y."""
-        return 1.0 if self.ball == L2_BALL else np.inf
 
     @property
     def measures(self) -> bool:
@@ -123,9 +111,14 @@ class Streaming:
         u = np.zeros_like(x) if self.boxed else None
         dual, sums = (y, (y_sum, y_old)) if self.saddle else (None, (None, None))
         state = StreamState(x, dual, u, trace, origin, Totals(x_sum, sums[0]), Totals(x_old, sums[1]))
-        if self.exponent != 2:
-            state.more = {"image": np.zeros_like(x)}
+        state.more = self.more(x)
+        if self.rescale and self.family == "steps":
+            state.units = Units(np.zeros((3, n_features)))
         return state
+
+    def more(self, x: Array) -> dict[str, Array]:
+        """The arrays that this solver alone keeps."""
+        return {} if self.p == 2 else {"image": np.zeros_like(x)}
 
     def update(
         self, state: StreamState, batch: Batch, table: Table, penalty: PenaltyLike, factor: Array | None = None
@@ -153,8 +146,10 @@ class Streaming:
                 "The state of this stream comes from another version, which kept other numbers: remove its checkpoint, "
                 "and fit anew."
             )
+        n, by_hand = len(batch), self.step_size
+        alpha = np.full(n, np.nan) if by_hand is None else steps(by_hand, state.t, n)
         numbers = (batch.reward, batch.discount, *trace_weights(table, batch, state.carry))
-        columns = tuple(np.require(c, np.float64, ["C", "W"]) for c in (*numbers, self._steps(state.t, len(batch))))
+        columns = tuple(np.require(c, np.float64, ["C", "W"]) for c in (*numbers, alpha))
         system = self._system(table, penalty, factor, state.x.dtype)
         # A stream that began lazily stays lazy: how it is cut must not change the bits of its result.
         name = pass_for(self, state, system, batch.is_sparse or state.lazy is not None)
@@ -231,25 +226,19 @@ class Streaming:
         damping = _of_vectors([0.0] * k, self.dual_damping) if self.saddle else _of_vectors(table.damping)
         weights = None if factor is None else np.asarray(factor, dtype=dtype)
         norm, limit = math.sqrt(np.vdot(table.M, table.M)), LIMIT[np.dtype(dtype)]
-        fixed = Constants(table.M, table.m, damping, l1, l2, norm, float(self.radius), self.dual_bound, limit)
+        dual_bound = 1.0 if self.ball == L2_BALL else np.inf
+        fixed = Constants(table.M, table.m, damping, l1, l2, norm, float(self.radius), dual_bound, limit)
         return System(fixed, weights, table, penalty, shrinkage is not None)
 
     # --- averages ---------------------------------------------------------------------------------------------------
 
-    def _steps(self, first: int, count: int) -> Array:
-        """The steps that were set by hand."""
-        del first
-        return np.full(count, np.nan)
-
-    def _last_weight(self, state: StreamState) -> float:
-        """The weight of the last point in the average, beside the points that were counted when rows were taken."""
-        del state
-        return 0.0
-
     def _averaged(self, state: StreamState, last: Array, dual: Array | None) -> tuple[Array, Array | None]:
         """(x̄, ȳ), or the last point while nothing has been averaged."""
         totals = {"all": [state.totals], "suffix": [state.totals, state.earlier], "none": []}[self.average]
-        extra = self._last_weight(state) if totals else 0.0
+        # It counts both ends (`eq:averaging`), but a trial point beyond the last row does not exist.
+        step, extra = self.step_size, 0.0
+        if step is not None and totals and not (self.extragradient or state.diverged):
+            extra = float(steps(step, state.t, 1)[0])
         weight = extra + sum(s.weight for s in totals)
         if not weight > 0:
             return last, dual
@@ -312,7 +301,7 @@ def pass_for(solver: Any, state: Any, system: Any, sparse: bool) -> str:
         if solver.ball != L2_BALL or np.isfinite(solver.radius):
             return "numpy"
         return "awake" if sparse and not state.origin.any() else "dense"
-    if not sparse or solver.exponent != 2 or solver.boxed or solver.ball == L1_BALL:
+    if not sparse or solver.p != 2 or solver.boxed or solver.ball == L1_BALL:
         return "dense"
     straight = system.plain and solver.ball != BOX
     return "entries" if straight or (is_simple(solver, system) and not solver.extragradient) else "dense"
@@ -329,7 +318,7 @@ def is_bent(solver: Any, system: Any) -> bool:
 
     That way also serves four vectors without a penalty: it measures ‖y‖ as it goes, and the linear way needs φᵀφ'.
     """
-    four = solver.saddle and system.k == 2
+    four = solver.saddle and system.table.n_blocks == 2
     return is_simple(solver, system) and (four or solver.ball == BOX or not system.plain)
 
 
@@ -337,19 +326,7 @@ def taker(name: str, solver: Any, state: Any, system: Any) -> Callable[[Stream],
     """The function of a pass that takes rows; it returns how many before the run diverged, or came to a bad row."""
     if name in LAZY:
         return lazily().taker(name, solver, state, system)
-    return _dense(solver, state, system) if name == "dense" else _numpy(solver, state, system)
-
-
-def _numpy(solver: Any, state: Any, system: Any) -> Callable[[Stream], int]:
-    """The pass in plain NumPy."""
-
-    def take(rows: Stream) -> int:
-        if not (all_moderate(rows.phi) and all_moderate(rows.phi_next)):
-            return 0
-        state.apply_pending()
-        return plain.take(solver, state, rows, system)
-
-    return take
+    return _dense(solver, state, system) if name == "dense" else partial(plain.take, solver, state, system)
 
 
 def _dense(solver: Any, state: Any, system: Any) -> Callable[[Stream], int]:
@@ -357,30 +334,24 @@ def _dense(solver: Any, state: Any, system: Any) -> Callable[[Stream], int]:
 
     It moves the sums of dual averaging, or the mirror image of a p-norm, and x and y are formed from these at the end.
     """
-    more, kinds, p = state.more, _dense_kinds(solver, state, system), float(solver.exponent)
+    more, kinds, p = state.more, _dense_kinds(solver, state, system), float(solver.p)
     kernel, rule = dense_pass.stepping(kinds), solver.rule(state.x.size)
     x = more["sum_x"] if kinds.summed else more["image"] if kinds.mirrored else state.x
     if kinds.mirrored and not np.array_equal(linked(x, p), state.x):  # x was set from outside
         x[:] = linked(state.x, p / (p - 1.0))
-    vectors, averaged = places(x, more["sum_y"] if kinds.summed else state.y), solver.average != "none"
-    unread = places(x if averaged else np.zeros_like(x))  # sums that a kernel keeps although nobody asked for them
-    s = dense_pass.Dense(
-        vectors=vectors,
-        totals=unread,
-        shares=unread[:2],
-        origin=places(state.origin)[:2],
-        outer=places(x if state.u is None else state.u)[:2],
-        trace=vectors[1][None] if state.trace is None else state.trace,
-        factor=vectors[1] if system.factor is None else system.factor,
-        pending=state.pending,
-    )
+    y, room, averaged = more["sum_y"] if kinds.summed else state.y, room_for_a_step(), solver.average != "none"
+    unread = x if averaged else np.zeros_like(x)  # sums that a kernel keeps although nobody asked for them
+    start, outer = places(state.origin), places(x if state.u is None else state.u)
+    trace = x[-1:] if state.trace is None else state.trace
+    factor = x[-1] if system.factor is None else system.factor
 
     def take(rows: Stream) -> int:
-        now = s
+        totals, shares = places(unread), places(unread)
         if averaged:  # a rotation exchanges the sums
             totals, shares = places(state.totals.x, state.totals.y), places(more["share"] if kinds.summed else x)
-            now = s._replace(totals=totals, shares=shares[:2])
-        taken = int(kernel(rule, rows, now, state.record, room_for_a_step(), system.fixed, p))
+        vectors = tuple(zip(places(x, y), totals, shares, start, outer, strict=True))
+        now = dense_pass.Dense(vectors, trace, factor, state.pending)
+        taken = int(kernel(rule, rows, now, state.record, room, system.fixed, p))
         if kinds.summed:
             _form_averaged(solver, state, system)
         elif kinds.mirrored:
@@ -392,14 +363,14 @@ def _dense(solver: Any, state: Any, system: Any) -> Callable[[Stream], int]:
 
 def _dense_kinds(solver: Any, state: Any, system: Any) -> dense_pass.Kinds:
     """What the pass over dense rows is compiled for."""
-    fixed, summed, mirrored = system.fixed, solver.family == "averaging", solver.exponent != 2
+    fixed, summed, mirrored = system.fixed, solver.family == "averaging", solver.p != 2
     straight = system.plain and solver.ball in (FREE, L2_BALL) and not (mirrored or summed)
     trial, by_hand = solver.extragradient or summed, isinstance(solver.rule(1), Fixed)
     measured = not by_hand or (trial and straight)  # a trial point that is a combination of v and D needs Γ
     return dense_pass.Kinds(
-        two=system.k == 2,
+        two=system.table.n_blocks == 2,
         saddle=solver.saddle,
-        traced=system.traced,
+        traced=system.table.lam > 0,
         across=bool(fixed.M[1].any() or fixed.M[:, 1].any() or fixed.m[1]),
         measured=measured,
         sized=bool(measured or mirrored or np.isfinite(solver.radius)),

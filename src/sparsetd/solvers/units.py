@@ -156,10 +156,6 @@ class Units:
         moved = np.abs(self.shift - other.shift) > deviations * self.scale  # type: ignore[operator]
         return bool(np.any(ratio > np.log(factor)) or moved.any())
 
-    def is_far_from(self, other: Units) -> bool:
-        """Return whether steps in these units can learn nothing from gradients in the others."""
-        return self.differs(other, UNEVEN, OFF_CENTRE)
-
     def columns(self, at: slice) -> Units:
         """The units of some features; none of these may be centred."""
         scale, shift = (None if v is None else v[at] for v in (self.scale, self.shift))

@@ -23,8 +23,8 @@ import numpy as np
 
 from sparsetd.solvers.compiled import points, queue, rules
 from sparsetd.solvers.compiled.compile import kernel, part
-from sparsetd.solvers.compiled.intrinsics import any_above, borrow, borrow_rows, lanes, load, store, within
-from sparsetd.solvers.compiled.law import TRACE_TOL, borrowed, fetch_ahead, shrink
+from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
+from sparsetd.solvers.compiled.law import FULL, SINCE, TRACE_TOL, borrowed, fetch_ahead, shrink
 from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, gradient, squares
 from sparsetd.solvers.compiled.queue import HEAPED, KEY, L1, LEVEL, MARK, PER, SHARE, SQUARES, P, Q, R, V
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, WEIGHT, into_unit_ball, over_root
@@ -36,10 +36,9 @@ WIDTH = 16
 TOTAL, POINT, PHI, PSI, TRACE, MULTIPLIER, SHARES, HOT_WIDTH = 4, 12, 16, 17, 18, 19, 20, 24
 # Rows of `lane` after ρ: the ridge, 1 for x, 1 where ρ > 0, and what multiplies |v| to make a key.
 L2, PRIMAL, PENALISED = 1, 2, 3
-# Entries of `number`: y = FACTOR·v, and ‖v‖² of y; of `counter`: how many coordinates are hot, (the size of the heap,)
-# rows since a flush, whether there is no room.
+# Entries of `number`: y = FACTOR·v, and ‖v‖² of y; of `counter`, beside those of `law` and `queue`: how many are hot.
 FACTOR, DUAL = range(2)
-HOT, SINCE, FULL = 0, 2, 3
+HOT = 0
 
 # A lazy state: lines, hot coordinates with their names, the scalars and constants above, the queue, the vectors.
 Hot = namedtuple("Hot", "line hot names scale active number lane keys owners counter slots")
@@ -86,26 +85,6 @@ def sum_of(room, values, mask):
     """Σ of the lanes that the mask keeps."""
     store(room, 0, 0, mask * values)
     return room[0, 0] + room[0, 1] + room[0, 2] + room[0, 3]
-
-
-@part
-def put_back(s, j, v, total, share, counts, mass, change):
-    """Write a coordinate back, without its mark; returns the counts of active numbers with its own."""
-    line, primal, level = s.line, load(s.lane, PRIMAL, 0), load(s.active, LEVEL, 0)
-    on, known, limit = primal * (1.0 - within(v, level)), load(line, j, KEY), np.abs(v) * load(s.lane, PER, 0)
-    fine = within(known, limit) * (1.0 - within(known, lanes(0.0)))  # the key is there, and early enough
-    store(line, j, V, v)
-    store(line, j, R, total - (on + (1.0 - primal)) * gone(v, s.scale))
-    store(line, j, SHARE, share - mass * on)
-    store(line, j, KEY, on * known)
-    wanting = on * load(s.lane, PENALISED, 0) * (1.0 - fine)
-    if any_above(wanting, lanes(0.0)):
-        store(change, 0, 0, wanting)
-        store(change, 1, 0, limit)
-        for b in range(len(s.slots) // 2):
-            if change[0, b] > 0.0:
-                queue.enter(s, j, b, change[1, b])
-    return counted(counts, v, on, level)
 
 
 @kernel
@@ -156,12 +135,11 @@ def flush(s, mass, forget):
 
 
 @part
-def _touch(s, n, row, rows, t, times, mass, law):
-    """Add times·(row t) to a direction of the hot coordinates, duplicates and all; returns their number, and the
-    product of the direction with their points."""
+def _touch(s, n, row, rows, t, times, mass):
+    """Add times·(row t) to a direction of the hot coordinates, duplicates and all; returns their number."""
     values, indices, indptr = rows
     line, hot, level, primal = s.line, s.hot, load(s.active, LEVEL, 0), load(s.lane, PRIMAL, 0)
-    product, counts = lanes(0.0), (lanes(0.0), lanes(0.0), lanes(0.0))
+    counts = (lanes(0.0), lanes(0.0), lanes(0.0))
     for i in range(np.uint64(indptr[t]), np.uint64(indptr[t + 1])):
         fetch_ahead(line, indices, i, 2)
         j = np.uint64(indices[i])
@@ -171,7 +149,6 @@ def _touch(s, n, row, rows, t, times, mass, law):
             store(hot, n, V, v)
             store(hot, n, TOTAL, total)
             store(hot, n, SHARES, share)
-            store(hot, n, POINT, _point_of(v, law, False, 1.0))
             counts = counted(counts, v, primal * on, level)
             hot[n, PHI] = hot[n, PSI] = hot[n, TRACE] = 0.0
             hot[n, MULTIPLIER] = 1.0
@@ -179,31 +156,31 @@ def _touch(s, n, row, rows, t, times, mass, law):
             n += 1
             line[j, MARK] = mark = np.uint64(n)
         hot[mark - np.uint64(1), row] += times * values[i]
-        product = product + times * values[i] * load(hot, mark - np.uint64(1), POINT)
     count(s.active, counts, -1.0)
-    return n, product
+    return n
 
 
 @part
 def _gather(s, rows, phi, phi_next, t, mass, law, n_special, traced, gram, change, u):
     """Make the coordinates of row t hot, with φ, ψ, e and their points in their places; returns how many. u are the
     products of the points, Γ is that of (φ, δ, e)."""
-    n, hot, sums, back, e = s.counter[HOT], s.hot, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0), lanes(0.0), lanes(0.0)
+    n, hot, sums = s.counter[HOT], s.hot, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+    front, back, e = lanes(0.0), lanes(0.0), lanes(0.0)
     for i in range(n):
         hot[i, PHI] = hot[i, PSI] = 0.0
-        point = _point_of(load(hot, i, V), law, i < n_special, hot[i, MULTIPLIER])
-        store(hot, i, POINT, point)
-        e = e + hot[i, TRACE] * point
-    n, front = _touch(s, n, PHI, phi, t, 1.0, mass, law)
+    n = _touch(s, n, PHI, phi, t, 1.0, mass)
     if rows.discount[t] != 0.0:
-        n, back = _touch(s, n, PSI, phi_next, t, rows.discount[t], mass, law)
-    _write_products(s.slots, front, back, rows.fresh[t] * front + rows.old[t] * e, change, u)
+        n = _touch(s, n, PSI, phi_next, t, rows.discount[t], mass)
     for i in range(n):
-        f = hot[i, PHI]
+        f, point = hot[i, PHI], _point_of(load(hot, i, V), law, i < n_special, hot[i, MULTIPLIER])
+        store(hot, i, POINT, point)
+        front, back = front + f * point, back + hot[i, PSI] * point
         if traced is not None:
             hot[i, TRACE] = rows.fresh[t] * f + rows.old[t] * hot[i, TRACE]
+            e = e + hot[i, TRACE] * point
         sums = points.gram_with(sums, f, f - hot[i, PSI], hot[i, TRACE], traced is not None)
     points.write_gram(gram, sums, traced is not None, rows.fresh[t])
+    _write_products(s.slots, front, back, e, change, u)
     return n
 
 
@@ -274,7 +251,9 @@ def _try(s, n, n_special, weights, law, traced, change, u):
 def _finish(s, n, n_special, weights, weigh, law, mass, traced, change):
     """Count the trial points with their weight, take the step, write all back but special coordinates, which come
     first, and those of a trace that has not faded; returns the squares of the next point."""
-    hot, kept, sizes, counts = s.hot, 0, lanes(0.0), (lanes(0.0), lanes(0.0), lanes(0.0))
+    hot, line, kept, sizes, counts = s.hot, s.line, 0, lanes(0.0), (lanes(0.0), lanes(0.0), lanes(0.0))
+    primal, penalised = load(s.lane, PRIMAL, 0), load(s.lane, PENALISED, 0)
+    level, per = load(s.active, LEVEL, 0), load(s.lane, PER, 0)
     for i in range(n):
         j, point, v = np.uint64(s.names[i]), load(hot, i, POINT), _moved(hot, i, weights, traced)
         total = load(hot, i, TOTAL) + weigh * point
@@ -287,9 +266,20 @@ def _finish(s, n, n_special, weights, weigh, law, mass, traced, change):
             store(hot, kept, SHARES, share)
             hot[kept, TRACE], hot[kept, MULTIPLIER], s.names[kept] = hot[i, TRACE], hot[i, MULTIPLIER], j
             kept += 1
-            s.line[j, MARK] = kept
-        else:
-            counts = put_back(s, j, v, total, share, counts, mass, change)
+            line[j, MARK] = kept
+            continue
+        on, known = primal * (1.0 - within(v, level)), load(line, j, KEY)
+        # The key is there, and early enough.
+        fine = within(known, np.abs(v) * per) * (1.0 - within(known, lanes(0.0)))
+        store(line, j, V, v)
+        store(line, j, R, total - (on + (1.0 - primal)) * gone(v, s.scale))
+        store(line, j, SHARE, share - mass * on)
+        store(line, j, KEY, on * known)  # the last lane is the mark, which this clears
+        store(change, 0, 0, on * penalised * (1.0 - fine))
+        for b in range(len(s.slots) // 2):
+            if change[0, b] > 0.0:
+                queue.enter(s, j, b, abs(line[j, V + b]) * s.lane[PER, b])
+        counts = counted(counts, v, on, level)
     count(s.active, counts, 1.0)
     s.counter[HOT] = kept
     return sizes

@@ -49,18 +49,15 @@ class Kinds(NamedTuple):
     cornered: bool  # the l1 ball of y
     outer: bool  # the l1 norm of x as a maximum over a box (`eq:ROTD2`)
     mirrored: bool  # a p-norm
+    looks: bool = False  # a sweep that only looks at the trial point: nothing is written
 
 
 class Dense(NamedTuple):
-    """The vectors w, θ, y1 and y2, their sums, shares and origins of w and θ, and their points u of the box; the trace
-    (two rows); the weight of each feature; scales of x and y that no sweep has applied. What there is none of has
-    another array in its place."""
+    """The vectors w, θ, y1 and y2, each with its sum, share and origin and its point u of the box; the trace (two
+    rows); the weight of each feature; scales of x and y that no sweep has applied. What there is none of has another
+    array in its place."""
 
     vectors: Any
-    totals: Any
-    shares: Any
-    origin: Any
-    outer: Any
     trace: Any
     factor: Any
     pending: Any
@@ -105,37 +102,6 @@ def _linked(v, exponent, kinds):
 
 
 @part
-def _size_of(point, image, numbers, kinds):
-    """The part of a number in the size of its vector: its square, or the power p of its mirror image."""
-    return point * (image if kinds.mirrored else point) if kinds.sized else numbers[2]
-
-
-@part
-def _primal(v, about, trial, then, D, across, numbers, kinds):
-    """A number of w or θ: the point that counts in the average (the trial point, or the one before the step), what is
-    stored, and the next point. `about` are x_0, u and the weight of the feature."""
-    (start, u, weigh), (exponent, one, _), (tried, tried_law, scale), (move, law, pull) = about, numbers, trial, then
-    counted = mixed(tried, v, D, across, kinds.traced) if kinds.trial else v
-    if kinds.swept:
-        counted = _point(counted, start, tried_law, weigh, one, kinds)
-    counted = scale * _linked(counted, exponent, kinds)
-    image = mixed(move, v, D, across, kinds.traced)
-    if kinds.swept:
-        image += pull * counted
-    if kinds.outer:
-        return counted, image + pull * u, image + pull * u
-    point = _point(image, start, law, weigh, one, kinds)
-    return counted, image if kinds.summed else point, _linked(point, exponent, kinds)
-
-
-@part
-def _outer(u, counted, then, weigh, kinds):
-    """u ← clip(u + αx, ±ρ)."""
-    bound = then[1][1] * weigh if kinds.weighed else then[1][1]
-    return min(max(u - then[2] * counted, -bound), bound)
-
-
-@part
 def _bounded(v, bound, kinds):
     """A number of y in its box, or less what the l1 ball takes off."""
     if kinds.clipped:
@@ -144,27 +110,62 @@ def _bounded(v, bound, kinds):
 
 
 @part
-def _dual(v, trial, then, D, across, kinds):
-    """A number of y1 or y2: the point that counts in the average, and the next one."""
-    (tried, tried_bound, scale), (move, bound, pull) = trial, then
-    counted = mixed(tried, v, D, across, kinds.traced) if kinds.trial else v
+def _move_primal(b, j, vector, way, row, seen, numbers, kinds):
+    """Move number j of w (b = 0) or θ (1); returns the products and sizes of the next point, and how far x is from x_0.
+
+    The point that counts in the average is the trial point, or the one before the step. `way` says how the trial point
+    and the next one follow, and `row` are D, the row ahead, the weight of the feature and that of the step.
+    """
+    (x, total, share, origin, outer), (D, E, weigh, weight), (p, far) = vector, row, seen
+    (exponent, one, zero), ((tried, tried_law, scale), (move, law, pull)) = numbers, way
+    across, start = kinds.across or b == 1, origin[j] if kinds.started else zero
+    counted = mixed(tried, x[j], D, across, kinds.traced) if kinds.trial else x[j]
     if kinds.swept:
-        counted = _bounded(counted, tried_bound, kinds)
-    counted *= scale
-    point = mixed(move, v, D, across, kinds.traced)
+        counted = _point(counted, start, tried_law, weigh, one, kinds)
+    counted = scale * _linked(counted, exponent, kinds)
+    image = mixed(move, x[j], D, across, kinds.traced)
     if kinds.swept:
-        point += pull * counted
-    return counted, _bounded(point, bound, kinds)
+        image += pull * counted
+    if kinds.outer:  # u ← clip(u + αx, ±ρ)
+        bound = law[1] * weigh if kinds.weighed else law[1]
+        stored = point = image + pull * outer[j]
+        outer[j] = min(max(outer[j] - pull * counted, -bound), bound)
+    else:
+        point = _point(image, start, law, weigh, one, kinds)
+        stored, point = image if kinds.summed else point, _linked(point, exponent, kinds)
+    if not kinds.looks:
+        x[j] = stored
+    if kinds.averaged:
+        total[j] += weight * counted
+    if kinds.averaged and kinds.summed:
+        share[j] += weight if counted != zero else zero
+    if kinds.started or kinds.mirrored:
+        moved = point - start
+        along, square = far[2] + moved * start, moved * moved
+        far = (far[0] + square, far[1], along) if b == 0 else (far[0], far[1] + square, along)
+    # The size is a square, or the power p of a mirror image.
+    size = point * (stored if kinds.mirrored else point) if kinds.sized else zero
+    return _seen(p, point, size, E, across, kinds.traced), far
 
 
 @part
-def _away(far, b, point, start, kinds):
-    """Σ(x − x_0)² of w and of θ, and Σ(x − x_0)x_0, with one more feature."""
-    if not (kinds.started or kinds.mirrored):
-        return far
-    moved = point - start
-    along, square = far[2] + moved * start, moved * moved
-    return (far[0] + square, far[1], along) if b == 0 else (far[0], far[1] + square, along)
+def _move_dual(b, j, vector, way, row, p, kinds):
+    """Move number j of y1 (b = 2) or y2 (3); returns the products and sizes of the next point."""
+    y, total, ((tried, tried_bound, scale), (move, bound, pull)), (D, E, _, weight) = vector[0], vector[1], way, row
+    across = kinds.across or b == 3
+    counted = mixed(tried, y[j], D, across, kinds.traced) if kinds.trial else y[j]
+    if kinds.swept:
+        counted = _bounded(counted, tried_bound, kinds)
+    counted *= scale
+    point = mixed(move, y[j], D, across, kinds.traced)
+    if kinds.swept:
+        point += pull * counted
+    point = _bounded(point, bound, kinds)
+    if not kinds.looks:
+        y[j] = point
+    if kinds.averaged:
+        total[j] += weight * counted
+    return _seen(p, point, point * point, E, across, kinds.traced)
 
 
 # --- one row ----------------------------------------------------------------------------------------------------------
@@ -177,79 +178,24 @@ def _sweep(s, rows, rate, trial, then, weight, numbers, kinds):
 
     It is one loop in which every vector takes its turn, so that φ is read once, with functions of numbers in it.
     """
-    ((f, g, h), (f2, g2, h2)), (w, th, y1, y2), (sum_w, sum_t, sum_y, sum_z) = rows, s.vectors, s.totals
-    (share_w, share_t), (origin_w, origin_t), (u_w, u_t), factor = s.shares, s.origin, s.outer, s.factor
-    zero, across, traced = numbers[2], kinds.across, kinds.traced
+    ((f, g, h), (f2, g2, h2)), (w, theta, y1, y2), zero, factor = rows, s.vectors, numbers[2], s.factor
     pw = pt = py = pz = (zero, zero, zero, zero)
     far, gram = (zero, zero, zero), (zero, zero, zero, zero, zero, zero)
-    for j in range(len(th)):
-        D, E, weigh = (f[j], g[j], h[j]), (f2[j], g2[j], h2[j]), factor[j]
+    for j in range(len(theta[0])):
+        D, E = (f[j], g[j], h[j]), (f2[j], g2[j], h2[j])
+        row = (D, E, factor[j], weight)
         if kinds.measured:
-            gram = gram_with(gram, E[0], E[0] - rate * E[1], E[2], traced)
+            gram = gram_with(gram, E[0], E[0] - rate * E[1], E[2], kinds.traced)
         else:  # whether the row is finite is all that is asked for
             gram = (gram[0] + (E[0] * E[0] + E[1] * E[1]), zero, zero, zero, zero, zero)
         if kinds.two:
-            about = (origin_w[j] if kinds.started else zero, u_w[j] if kinds.outer else zero, weigh)
-            counted, v, point = _primal(w[j], about, trial[0], then[0], D, across, numbers, kinds)
-            w[j], pw = v, _seen(pw, point, _size_of(point, v, numbers, kinds), E, across, traced)
-            far = _away(far, 0, point, about[0], kinds)
-            if kinds.averaged:
-                sum_w[j] += weight * counted
-            if kinds.averaged and kinds.summed:
-                share_w[j] += weight if counted != zero else zero
-            if kinds.outer:
-                u_w[j] = _outer(about[1], counted, then[0], weigh, kinds)
-        about = (origin_t[j] if kinds.started else zero, u_t[j] if kinds.outer else zero, weigh)
-        counted, v, point = _primal(th[j], about, trial[1], then[1], D, True, numbers, kinds)
-        th[j], pt = v, _seen(pt, point, _size_of(point, v, numbers, kinds), E, True, traced)
-        far = _away(far, 1, point, about[0], kinds)
-        if kinds.averaged:
-            sum_t[j] += weight * counted
-        if kinds.averaged and kinds.summed:
-            share_t[j] += weight if counted != zero else zero
-        if kinds.outer:
-            u_t[j] = _outer(about[1], counted, then[1], weigh, kinds)
+            pw, far = _move_primal(0, j, w, (trial[0], then[0]), row, (pw, far), numbers, kinds)
+        pt, far = _move_primal(1, j, theta, (trial[1], then[1]), row, (pt, far), numbers, kinds)
         if kinds.saddle and kinds.two:
-            counted, v = _dual(y1[j], trial[2], then[2], D, across, kinds)
-            if kinds.averaged:
-                sum_y[j] += weight * counted
-            y1[j], py = v, _seen(py, v, v * v, E, across, traced)
+            py = _move_dual(2, j, y1, (trial[2], then[2]), row, py, kinds)
         if kinds.saddle:
-            counted, v = _dual(y2[j], trial[3], then[3], D, True, kinds)
-            if kinds.averaged:
-                sum_z[j] += weight * counted
-            y2[j], pz = v, _seen(pz, v, v * v, E, True, traced)
+            pz = _move_dual(3, j, y2, (trial[3], then[3]), row, pz, kinds)
     return (pw, pt, py, pz), far, gram
-
-
-@part
-def _try(s, row, ways, numbers, kinds):
-    """The products and sizes of the trial points of every vector with the row itself, and the squares of w and θ."""
-    (w, th, y1, y2), (origin_w, origin_t), factor, (f, g, h) = s.vectors, s.origin, s.factor, row
-    (exponent, one, zero), across, traced = numbers, kinds.across, kinds.traced
-    (move_w, law_w), (move_t, law_t), (move_y, bound), (move_z, _) = ways
-    pw = pt = py = pz = (zero, zero, zero, zero)
-    far = (zero, zero, zero)
-    for j in range(len(th)):
-        D, weigh = (f[j], g[j], h[j]), factor[j]
-        if kinds.two:
-            start = origin_w[j] if kinds.started else zero
-            v = _point(mixed(move_w, w[j], D, across, traced), start, law_w, weigh, one, kinds)
-            point = _linked(v, exponent, kinds)
-            pw = _seen(pw, point, _size_of(point, v, numbers, kinds), D, across, traced)
-            far = _away(far, 0, point, zero, kinds)
-        start = origin_t[j] if kinds.started else zero
-        v = _point(mixed(move_t, th[j], D, True, traced), start, law_t, weigh, one, kinds)
-        point = _linked(v, exponent, kinds)
-        pt = _seen(pt, point, _size_of(point, v, numbers, kinds), D, True, traced)
-        far = _away(far, 1, point, zero, kinds)
-        if kinds.saddle and kinds.two:
-            v = _bounded(mixed(move_y, y1[j], D, across, traced), bound, kinds)
-            py = _seen(py, v, v * v, D, across, traced)
-        if kinds.saddle:
-            v = _bounded(mixed(move_z, y2[j], D, True, traced), bound, kinds)
-            pz = _seen(pz, v, v * v, D, True, traced)
-    return (pw, pt, py, pz), far
 
 
 @part
@@ -259,7 +205,7 @@ def _level(vectors, row, ways, kinds):
     while True:
         total, active = 0.0, 0
         for b in range(0 if kinds.two else 1, 2):
-            v = vectors[2 + b]
+            v = vectors[2 + b][0]
             for j in range(len(v)):
                 size = abs(mixed(ways[b], v[j], (row[0][j], row[1][j], row[2][j]), True, kinds.traced))
                 total, active = (total + size, active + 1) if size > tau else (total, active)
@@ -349,19 +295,16 @@ def _with_numbers(ways, numbers, kind):
 
 
 @part
+def _lent_vector(v):
+    return borrow(v[0]), borrow(v[1]), borrow(v[2]), borrow(v[3]), borrow(v[4])
+
+
+@part
 def _lent(s):
     """The state without owners of its arrays: with owners, every call would count references."""
-    four, totals = s.vectors, s.totals
-    return Dense(
-        (borrow(four[0]), borrow(four[1]), borrow(four[2]), borrow(four[3])),
-        (borrow(totals[0]), borrow(totals[1]), borrow(totals[2]), borrow(totals[3])),
-        (borrow(s.shares[0]), borrow(s.shares[1])),
-        (borrow(s.origin[0]), borrow(s.origin[1])),
-        (borrow(s.outer[0]), borrow(s.outer[1])),
-        borrow(s.trace),
-        borrow(s.factor),
-        borrow(s.pending),
-    )
+    w, theta, y1, y2 = s.vectors
+    vectors = _lent_vector(w), _lent_vector(theta), _lent_vector(y1), _lent_vector(y2)
+    return Dense(vectors, borrow(s.trace), borrow(s.factor), borrow(s.pending))
 
 
 @part
@@ -386,22 +329,14 @@ def _scales(products, far, squares, fixed, power, kinds):
 
 
 @part
-def _distance(origin, products, far, scale, kinds):
-    """‖x − x_0‖² after x was scaled."""
-    if not kinds.started:
-        return scale * scale * (products[0][3] + products[1][3])
-    moved, size, (start_w, start_t) = far[0] + far[1], 0.0, origin
-    if scale != 1.0:
-        for j in range(len(start_t)):
-            size += np.float64(start_t[j]) * start_t[j]
-            size += np.float64(start_w[j]) * start_w[j] if kinds.two else 0.0
-    return scale * scale * moved + (scale - 1.0) * (2.0 * scale * far[2] + (scale - 1.0) * size)
-
-
-@part
-def _see_distance(record, origin, products, far, scale, fixed, kinds):
-    """Take note of how far x is from x_0, and of ‖y‖ where x and y share one step."""
-    moved = _distance(origin, products, far, scale, kinds)
+def _see_distance(record, s, products, far, scale, fixed, kinds):
+    """Take note of how far x is from x_0 after it was scaled, and of ‖y‖ where x and y share one step."""
+    moved, size, w, theta = scale * scale * (products[0][3] + products[1][3]), 0.0, s.vectors[0][3], s.vectors[1][3]
+    if kinds.started:
+        for j in range(len(theta) if scale != 1.0 else 0):
+            size += np.float64(theta[j]) * theta[j]
+            size += np.float64(w[j]) * w[j] if kinds.two else 0.0
+        moved = scale * scale * (far[0] + far[1]) + (scale - 1.0) * (2.0 * scale * far[2] + (scale - 1.0) * size)
     if kinds.saddle and fixed.ball == np.inf and not (kinds.clipped or kinds.cornered):
         moved += products[2][3] + products[3][3]
     rules.see_distance(record, moved)
@@ -416,12 +351,12 @@ def _pulls(step, beta, damping, kinds):
 
 
 @part
-def _plan_swept(rule, s, row, record, work, given, fixed, numbers, kinds):
+def _plan_swept(rule, s, row, record, work, given, fixed, numbers, kinds, look):
     """One step whose trial point takes a sweep; leaves the next move in `room`. Returns the steps of x and y, how the
     trial point moves, and the scales of its vectors. `given` are the reward, the step set by hand, 1/γ, the scales of x
     and y, and p."""
     (G, room, gram), (reward, alpha, inverse, scale_x, scale_y, power) = work, given
-    damping, kind = fixed.damping, s.vectors[1].dtype.type
+    damping, kind = fixed.damping, s.vectors[1][0].dtype.type
     nx, ny = _look(room, G, gram, reward, inverse, fixed, kinds)
     if kinds.measured:
         bound = fixed.norm * points.row_size(gram) + max(damping[0], damping[1])
@@ -430,7 +365,8 @@ def _plan_swept(rule, s, row, record, work, given, fixed, numbers, kinds):
     _write_move(room, TRIAL, T, step, beta, damping, kinds)
     about = (T, scale_x, scale_y, step, record[GX] + nx, record[MASS] + step)
     ways = _ways(s.vectors, row, room, TRIAL, about, fixed, kinds, kind)
-    products, far = _try(s, row, ways, numbers, kinds)
+    trial = _with_numbers(ways, (1.0, 1.0, 1.0, 1.0), kind)
+    products, far, _ = _sweep(s, (row, row), numbers[2], trial, trial, numbers[2], numbers, look)
     x, y, nw, nt = _scales(products, far, record[GY] + step * step * ny, fixed, power, kinds)
     scales = (nw * x, nt * x, y, y)
     _write_products(room, products, scales)
@@ -453,28 +389,24 @@ def _leave(s, now, scale_x, scale_y, kinds):
         s.trace[0] = s.trace[1]
 
 
-@part
-def _nothing(zero):
-    """Products, distances and a Gram matrix of zeros."""
-    four = (zero, zero, zero, zero)
-    return (four, four, four, four), (zero, zero, zero), (zero, zero, zero, zero, zero, zero)
-
-
 @cache
 def stepping(kinds):
-    """The kernel of these kinds: (rule, rows, state, record, work, constants, p) → rows before the run diverged."""
-    # Numba leaves out what follows an `if` on a plain constant of the closure before it looks at types.
+    """The kernel of these kinds: (rule, rows, state, record, work, constants, p) → rows before the run diverged.
+
+    Numba leaves out what follows an `if` on a plain constant of the closure before it looks at types.
+    """
     k, measured, swept = 2 if kinds.two else 1, kinds.measured, kinds.swept
+    look = kinds._replace(trial=False, swept=False, averaged=False, measured=False, looks=True)
 
     def stream(rule, rows, s, record, work, constants, power):
         s, record, fixed, work = _lent(s), borrow(record), points.lent(constants), points.lent_room(work)
-        G, room, gram = work
-        phi, phi_next = borrow(rows.phi), borrow(rows.phi_next)
-        n, e, kind = len(rows.reward), s.trace, s.vectors[1].dtype.type
+        (G, room, gram), phi, phi_next = work, borrow(rows.phi), borrow(rows.phi_next)
+        n, e, kind = len(rows.reward), s.trace, s.vectors[1][0].dtype.type
         numbers, old_discount, old_fresh, inverse = (kind(power - 1.0), kind(1), kind(0)), np.nan, np.nan, 0.0
-        products, far, sums = _nothing(kind(0))
+        zero, four = kind(0), (kind(0), kind(0), kind(0), kind(0))
+        products, far, sums = (four, four, four, four), (zero, zero, zero), (zero, zero, zero, zero, zero, zero)
         scale_x, scale_y, nw, nt, now, taken = 1.0, 1.0, 1.0, 1.0, 0, 0
-        room[NUMBERS, :N] = 1.0
+        room[:], room[NUMBERS, :N] = 0.0, 1.0
         for t in range(-1, n):  # row −1 is row 0 with a step of 0: its sweep forms the products
             here, there, after = t if t > 0 else 0, t + 1 if t + 1 < n else t, now
             rate, step, beta, keep = rows.discount[here], 0.0, 0.0, 1.0 if kinds.summed else scale_y
@@ -492,7 +424,7 @@ def stepping(kinds):
                     points.write_gram(gram, sums, kinds.traced, old_fresh)
             if swept and t >= 0:
                 given = (reward, step, inverse, scale_x, keep, power)
-                step, beta, ways, scales = _plan_swept(rule, s, row, record, work, given, fixed, numbers, kinds)
+                step, beta, ways, scales = _plan_swept(rule, s, row, record, work, given, fixed, numbers, kinds, look)
             else:
                 if t >= 0 and measured:
                     chosen = (kinds.trial, k, kinds.traced, kinds.saddle)
@@ -517,7 +449,7 @@ def stepping(kinds):
             if t < 0 and not kinds.summed:
                 scale_x, scale_y = s.pending[0], s.pending[1]
             if measured and t >= 0:
-                _see_distance(record, s.origin, products, far, scale_x, fixed, kinds)
+                _see_distance(record, s, products, far, scale_x, fixed, kinds)
             now, taken = after, t + 1
         _leave(s, now, scale_x, scale_y, kinds)
         return taken

@@ -26,23 +26,7 @@ from sparsetd.solvers.compiled import crossings, points
 from sparsetd.solvers.compiled import law as asleep
 from sparsetd.solvers.compiled.compile import kernel, part
 from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
-from sparsetd.solvers.compiled.law import (
-    MOVED,
-    RHO,
-    SINCE,
-    F,
-    L,
-    P,
-    Q,
-    R,
-    V,
-    borrowed,
-    fetch_ahead,
-    lent,
-    marks_of,
-    restart,
-    shrink,
-)
+from sparsetd.solvers.compiled.law import MOVED, NARROW, RHO, SINCE, WIDE, F, L, P, Q, R, V, fetch_ahead, shrink
 from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
 from sparsetd.solvers.compiled.rules import WEIGHT, see_distance
 
@@ -185,34 +169,6 @@ def _measure(s, marks, phi, phi_next, t, rate, fresh, length, traced, gram):
 
 
 @part
-def _from_origin(origin, rows, s, length, t, rate, out):
-    """Products of x_0 with D."""
-    for b in range(len(origin)):
-        for q in range(3):
-            values, indices, lo, hi = _row(rows, s, length, q, t, rate)
-            total = 0.0
-            for i in range(lo, hi):
-                total += values[i] * origin[b, indices[i]]
-            out[3 * s.slots[b] + q] = total
-
-
-@part
-def _follow_norms(s, room, from_origin, gram, inverse):
-    """‖v − v_0‖² and ⟨v − v_0, v_0⟩ after the step (s, c); v_0 is 0 for y."""
-    norms = s.norms
-    for b in range(len(s.slots)):
-        slot = s.slots[b]
-        keep, c = room[NUMBERS, S + slot], room[NEXT]
-        more = keep - 1.0
-        moved, along, start = norms[b, MOVED], norms[b, asleep.ALONG], norms[b, asleep.ORIGIN]
-        with_v, with_start = inner(c, room[U], slot), inner(c, from_origin, slot)
-        total = keep * keep * moved + more * (2.0 * keep * along + more * start)
-        total += points.square(c, slot, gram, inverse)
-        norms[b, MOVED] = max(total + 2.0 * (keep * (with_v - with_start) + more * with_start), 0.0)
-        norms[b, asleep.ALONG] = keep * along + more * start + with_start
-
-
-@part
 def _into_dual_ball(s, growth, change, k):
     """Keep y in its l2 ball by a factor of F."""
     store(change, SCRATCH, 0, growth)
@@ -242,44 +198,9 @@ def _ridge(room, slots, l2, k, step, beta):
 
 
 @part
-def _raise(s, omega, alpha, level):
-    """L, P and Q after a step set by hand."""
-    asleep.add(s.scalar, Q, omega * level)
-    asleep.add(s.scalar, P, omega)
-    asleep.add(s.scalar, L, alpha * load(s.lane, asleep.BENT, 0))
-
-
-@part
-def _scale(s, room, step, trial):
-    """F and P after a step without thresholds; returns whether a generation must begin."""
-    out = False
-    for b in range(len(s.slots)):
-        slot, here = s.slots[b], s.scalar[F, b]
-        o = room[NUMBERS, T + slot] if trial else 1.0
-        s.scalar[P, b] += s.lane[asleep.SUMMED, b] * step * o * here
-        s.scalar[F, b] = here * room[NUMBERS, S + slot]
-        out = out or not s.smallest < abs(s.scalar[F, b]) < 1.0 / s.smallest
-    return out
-
-
-@part
-def _changes(s, room, step, n_rows, change):
-    """The change of v and R per entry of a row, a register for each of φ, φ' and e."""
-    for b in range(len(s.slots)):
-        undo = 1.0 / s.scalar[F, b]
-        for q in range(n_rows):
-            i = 3 * s.slots[b] + q
-            more = undo * room[NEXT, i]
-            change[q, b], change[3 + q, b] = (
-                more,
-                s.lane[asleep.SUMMED, b] * step * room[TRIAL, i] - more * s.scalar[P, b],
-            )
-
-
-@part
 def _products(s, past, phi, about, kinds, change, u):
     """Read φ, φ' and e of a row: their products with every vector, and φ and ψ in the marks if they are measured."""
-    (t, length, rate), marks, drop = about, marks_of(kinds.wide), load(s.lane, RHO, 0) * load(s.scalar, L, 0)
+    (t, length, rate), marks, drop = about, WIDE if kinds.wide else NARROW, load(s.lane, RHO, 0) * load(s.scalar, L, 0)
     for q in range(3 if kinds.traced else 2):
         row = _row(phi, s, length, q, t, rate)
         if kinds.searched:
@@ -295,9 +216,12 @@ def _products(s, past, phi, about, kinds, change, u):
 @part
 def _step_bent(s, past, phi, about, kinds, step, k, next_point, change, bound):
     """Write a step set by hand: thresholds, the history, and the ball of y."""
-    (t, length, rate), marks, n_rows = about, marks_of(kinds.wide), 3 if kinds.traced else 2
+    (t, length, rate), marks, n_rows = about, WIDE if kinds.wide else NARROW, 3 if kinds.traced else 2
     before, level, since, growth = load(s.scalar, F, 0), load(s.scalar, L, 0), s.counter[SINCE] + 1, lanes(0.0)
-    _raise(s, step * (load(s.lane, asleep.SUMMED, 0) * before), step, level)
+    omega = step * (load(s.lane, asleep.SUMMED, 0) * before)
+    asleep.add(s.scalar, Q, omega * level)
+    asleep.add(s.scalar, P, omega)
+    asleep.add(s.scalar, L, step * load(s.lane, asleep.BENT, 0))
     after = asleep.law_of(s, float(since))
     law = (load(s.lane, RHO, 0) * level, after[1], after[2], after[3], after[4])
     for q in range(n_rows):
@@ -315,37 +239,61 @@ def _step_bent(s, past, phi, about, kinds, step, k, next_point, change, bound):
     elif len(s.slots) > k:
         _into_dual_ball(s, growth, change, k)
         if s.scalar[F, k] < s.smallest:
-            restart(s)
+            asleep.restart(s)
 
 
 @part
 def _step_linear(s, phi, about, kinds, step, room, change):
     """Write a step without thresholds."""
-    (t, length, rate), marks, n_rows = about, marks_of(kinds.wide), 3 if kinds.traced else 2
-    if _scale(s, room, step, kinds.trial):
-        restart(s)
+    (t, length, rate), marks, n_rows = about, WIDE if kinds.wide else NARROW, 3 if kinds.traced else 2
+    out, summed = False, s.lane[asleep.SUMMED]
+    for b in range(len(s.slots)):  # F and P after the step
+        slot, here = s.slots[b], s.scalar[F, b]
+        o = room[NUMBERS, T + slot] if kinds.trial else 1.0
+        s.scalar[P, b] += summed[b] * step * o * here
+        s.scalar[F, b] = here * room[NUMBERS, S + slot]
+        out = out or not s.smallest < abs(s.scalar[F, b]) < 1.0 / s.smallest
+    if out:
+        asleep.restart(s)
         for q in range(n_rows):
             _read(s, _row(phi, s, length, q, t, rate), marks, kinds, lanes(0.0), -1, 0.0)
-    _changes(s, room, step, n_rows, change)
-    for q in range(n_rows):
+    for q in range(n_rows):  # the change of v and R per entry of φ, φ' and e, a register each
+        for b in range(len(s.slots)):
+            i = 3 * s.slots[b] + q
+            change[q, b] = room[NEXT, i] / s.scalar[F, b]
+            change[3 + q, b] = summed[b] * step * room[TRIAL, i] - change[q, b] * s.scalar[P, b]
         row = _row(phi, s, length, q, t, rate)
         _write(s.line, row, q < 2, marks.width, kinds.averaged, load(change, q, 0), load(change, 3 + q, 0))
 
 
 @part
 def _follow(s, phi, about, k, origin, from_origin, fixed, room, gram, inverse):
-    """Project the next point on its balls, and follow the norms; returns the square of the distance from x_0."""
-    (t, length, rate), saddle, moved = about, len(s.slots) > k, 0.0
-    if len(origin) > 0:
-        _from_origin(origin, phi, s, length, t, rate, from_origin)
+    """Project the next point (s, c) on its balls, and follow ‖v − v_0‖² and ⟨v − v_0, v_0⟩, where v_0 is 0 for y.
+
+    Returns the square of the distance from x_0, with that of y where no ball bounds it.
+    """
+    (t, length, rate), norms, c, distance = about, s.norms, room[NEXT], 0.0
+    for b in range(len(origin)):  # products of x_0 with D
+        for q in range(3):
+            values, indices, lo, hi = _row(phi, s, length, q, t, rate)
+            total = 0.0
+            for i in range(lo, hi):
+                total += values[i] * origin[b, indices[i]]
+            from_origin[3 * s.slots[b] + q] = total
     if fixed.radius < np.inf:
         into_ball(room, NEXT, S, 2 - k, 2, fixed.radius, gram, inverse)
-    if saddle and fixed.ball < np.inf:
+    if len(s.slots) > k and fixed.ball < np.inf:
         into_ball(room, NEXT, S, 2, 4, fixed.ball, gram, inverse)
-    _follow_norms(s, room, from_origin, gram, inverse)
     for b in range(len(s.slots)):
-        moved += s.norms[b, MOVED] if b < k or fixed.ball == np.inf else 0.0
-    return moved
+        slot, moved, along, start = s.slots[b], norms[b, MOVED], norms[b, asleep.ALONG], norms[b, asleep.ORIGIN]
+        keep, more = room[NUMBERS, S + slot], room[NUMBERS, S + slot] - 1.0
+        with_v, with_start = inner(c, room[U], slot), inner(c, from_origin, slot)
+        total = keep * keep * moved + more * (2.0 * keep * along + more * start)
+        total += points.square(c, slot, gram, inverse)
+        norms[b, MOVED] = max(total + 2.0 * (keep * (with_v - with_start) + more * with_start), 0.0)
+        norms[b, asleep.ALONG] = keep * along + more * start + with_start
+        distance += norms[b, MOVED] if b < k or fixed.ball == np.inf else 0.0
+    return distance
 
 
 @cache
@@ -355,15 +303,15 @@ def stepping(kinds):
     It stops where the run has diverged, and where the trace is full, which counter[FULL] tells. A flush comes `every`
     so many rows.
     """
-    wide, traced, measured, sized, trial, averaged, bent, searched, own = kinds
-    width, _, front, back, place = asleep.WIDE if wide else asleep.NARROW
+    # Numba leaves out what follows an `if` on a plain constant of the closure before it looks at types.
+    wide, traced, measured, sized, trial, _, bent, searched, own = kinds
+    width, _, front, back, place = WIDE if wide else NARROW
 
     def stream(rule, rows, s, past, work, origin, record, constants, every):
-        kinds = Kinds(wide, traced, measured, sized, trial, averaged, bent, searched, own)
-        s, past, fixed, record = lent(s, width), crossings.lent(past), points.lent(constants), borrow(record)
+        s, past, fixed, record = asleep.lent(s, width), crossings.lent(past), points.lent(constants), borrow(record)
         (G, room, gram), change, bound = points.lent_room(work), borrow_rows(work[3], 4), borrow_rows(work[4], 4)
         from_origin, origin = borrow(work[5]), borrow(origin)
-        phi, k, counter = (borrowed(rows.phi), borrowed(rows.phi_next)), len(fixed.m) // 3, s.counter
+        phi, k, counter = (asleep.borrowed(rows.phi), asleep.borrowed(rows.phi_next)), len(fixed.m) // 3, s.counter
         saddle, length, old_discount, old_fresh, inverse = len(s.slots) > k, 0, np.nan, np.nan, 0.0
         counter[asleep.FULL] = 0
         for t in range(len(rows.reward)):
@@ -396,11 +344,11 @@ def stepping(kinds):
             else:
                 _ridge(room, s.slots, fixed.l2, k, *steps)
                 if sized:
-                    moved = _follow(s, phi, about, k, origin, from_origin, fixed, room, gram, inverse)
-                    see_distance(record, moved)
+                    distance = _follow(s, phi, about, k, origin, from_origin, fixed, room, gram, inverse)
+                    see_distance(record, distance)
                 _step_linear(s, phi, about, kinds, steps[0], room, change)
             counter[SINCE] += 1
-            if counter[SINCE] >= every or asleep.is_full(s):
+            if counter[SINCE] >= every or 2 * counter[asleep.GENERATION] + 4 > len(s.chain):
                 asleep.flush(s, past, origin, wide, searched, own, s.line[:0])
         return len(rows.reward)
 
@@ -413,13 +361,13 @@ def stepping(kinds):
 @cache
 def materialising(wide, searched, own):
     """The kernel that writes x and Σωx of the lines from `first` on into lines of 8; the state is left alone."""
-    width = (asleep.WIDE if wide else asleep.NARROW).width
+    width = (WIDE if wide else NARROW).width
 
     def materialise(s, past, first, out):
-        s, out, past = lent(s, width), borrow_rows(out, 8), crossings.lent(past)
+        s, out, past = asleep.lent(s, width), borrow_rows(out, 8), crossings.lent(past)
         here, law = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE]))
         for i in range(len(out)):
-            asleep.awakened(s, past, first + i, marks_of(wide), searched, own, here, law, out, i)
+            asleep.awakened(s, past, first + i, WIDE if wide else NARROW, searched, own, here, law, out, i)
 
     return kernel(materialise)
 
@@ -427,9 +375,9 @@ def materialising(wide, searched, own):
 @cache
 def flushing(wide, searched, own):
     """The kernel of a flush that moves the sums elsewhere."""
-    width = (asleep.WIDE if wide else asleep.NARROW).width
+    width = (WIDE if wide else NARROW).width
 
     def taken(s, past, origin, sums):
-        asleep.flush(lent(s, width), crossings.lent(past), borrow(origin), wide, searched, own, borrow(sums))
+        asleep.flush(asleep.lent(s, width), crossings.lent(past), borrow(origin), wide, searched, own, borrow(sums))
 
     return kernel(taken)

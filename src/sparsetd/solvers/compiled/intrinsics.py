@@ -45,10 +45,6 @@ if getattr(config, "DISABLE_JIT", False):
         """1 in the lanes with |v| ≤ bound, else 0."""
         return np.where(np.abs(v) <= bound, 1.0, 0.0)
 
-    def any_above(v: Array, bound: Array) -> bool:
-        """Return whether v > bound in a lane."""
-        return bool(np.any(v > bound))
-
 else:
     from llvmlite import ir  # type: ignore[import-untyped]
     from numba.core import cgutils
@@ -211,13 +207,3 @@ else:
             return builder.select(inside, FOUR([1.0] * 4), FOUR(None))
 
         return FOUR_LANES(v, bound), codegen
-
-    @intrinsic
-    def any_above(_context, v, bound):
-        """Return whether v > bound in a lane."""
-
-        def codegen(_context, builder, _signature, args):
-            above = builder.bitcast(builder.fcmp_ordered(">", *args), ir.IntType(4))
-            return builder.icmp_unsigned("!=", above, ir.IntType(4)(0))
-
-        return types.boolean(v, bound), codegen

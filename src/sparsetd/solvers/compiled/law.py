@@ -86,12 +86,6 @@ def add(scalar, row, term):
 
 
 @part
-def closed_form(s):
-    """The constants of crossings in closed form, for a constant step."""
-    return load(s.lane, PER, 0), load(s.lane, UNIT, 0), load(s.lane, HALF, 0)
-
-
-@part
 def gone_closed(v, closed, last):
     """The sum of m = min(⌈|v|/(ρα)⌉, last) steps of v: α (m v − sgn(v) ρα m(m − 1)/2), or v P if ρ = 0."""
     per, unit, half = closed
@@ -113,13 +107,6 @@ def weighed(law, weight, own):
     drop, gained, loss, (per, unit, half), last = law
     closed = ((1.0 / max(weight, 1e-150)) * per, unit, weight * half)
     return weight * drop, gained, weight * loss, closed, last
-
-
-@part
-def last_of(s, since):
-    """The bound of m in `gone_closed`: the steps so far, or P if ρ = 0."""
-    bent = load(s.lane, BENT, 0)
-    return since * bent + (1.0 - bent) * load(s.scalar, P, 0)
 
 
 # --- generations ----------------------------------------------------------------------------------------------------
@@ -159,12 +146,6 @@ def restart(s):
         store(scalar, row, 0, (1.0 - free) * load(scalar, row, 0))
 
 
-@part
-def is_full(s):
-    """Return whether there is no room for another generation."""
-    return 2 * s.counter[GENERATION] + 4 > len(s.chain)
-
-
 # --- all coordinates ------------------------------------------------------------------------------------------------
 
 
@@ -186,30 +167,31 @@ def awakened(s, past, j, marks, searched, own, here, law, out, i):
 
 @part
 def law_of(s, since):
-    """(ρL, P, ρQ, closed form, last) of a vector so many steps after a flush."""
-    rho = load(s.lane, RHO, 0)
-    return (
-        rho * load(s.scalar, L, 0),
-        load(s.scalar, P, 0),
-        rho * load(s.scalar, Q, 0),
-        closed_form(s),
-        last_of(s, since),
-    )
+    """(ρL, P, ρQ, closed form, last) of a vector so many steps after a flush.
 
-
-@part
-def marks_of(wide):
-    return WIDE if wide else NARROW
+    The closed form are the constants of crossings for a constant step, and `last` is the bound of m in `gone_closed`:
+    the steps so far, or P if ρ = 0.
+    """
+    rho, bent, gained = load(s.lane, RHO, 0), load(s.lane, BENT, 0), load(s.scalar, P, 0)
+    closed = load(s.lane, PER, 0), load(s.lane, UNIT, 0), load(s.lane, HALF, 0)
+    last = since * bent + (1.0 - bent) * gained
+    return rho * load(s.scalar, L, 0), gained, rho * load(s.scalar, Q, 0), closed, last
 
 
 @part
 def flush(s, past, origin, wide, searched, own, sums):
     """Bring every line that was seen up to date, count the norms anew and begin all scalars afresh; the sums are moved
     to `sums`, in the order of `seen`, where it has room for them."""
-    marks, here, law, moves = marks_of(wide), load(s.scalar, F, 0), law_of(s, float(s.counter[SINCE])), len(sums) > 0
+    marks, here, law, moves = (
+        WIDE if wide else NARROW,
+        load(s.scalar, F, 0),
+        law_of(s, float(s.counter[SINCE])),
+        len(sums) > 0,
+    )
     line, norms, counter = s.line, s.norms, s.counter
     norms[:, MOVED] = norms[:, ALONG] = 0.0
     for i in range(counter[SEEN]):
+        fetch_ahead(line, s.seen, np.uint64(i), (marks.width + 4) // 8)
         j = np.int64(s.seen[i])
         awakened(s, past, j, marks, searched, own, here, law, line, j)
         line[j, marks.born] = FIRST

@@ -53,17 +53,6 @@ def enter(s, j, b, key):
     _push(s.keys, s.owners, s.counter, key, j * (len(s.slots) // 2) + b)
 
 
-@part
-def _leave(s, j, b, before):
-    """A number that the level has reached takes along what it has in its sum."""
-    v, beyond = s.line[j, V + b], abs(s.line[j, V + b]) - s.active[LEVEL, b]
-    s.active[SQUARES, b] -= beyond * beyond
-    s.active[LENGTHS, b] -= beyond
-    s.active[NUMBER, b] -= 1.0
-    s.line[j, R + b] += v * s.scale[P, b] - np.copysign(s.scale[Q, b], v)
-    s.line[j, SHARE + b] += before
-
-
 @piece
 def raise_level(s, before, mass):
     """ℓ ← l1·mass; the coordinates that it reaches leave the active ones."""
@@ -82,5 +71,10 @@ def raise_level(s, before, mass):
                 size = abs(line[j, V + b])
                 if size > active[LEVEL, b]:  # it has moved away from zero since
                     enter(s, j, b, max(size * s.lane[PER, b], mass * LATE))
-                else:
-                    _leave(s, j, b, before)
+                else:  # it leaves, and takes along what it has in its sum
+                    v, beyond = line[j, V + b], size - active[LEVEL, b]
+                    active[SQUARES, b] -= beyond * beyond
+                    active[LENGTHS, b] -= beyond
+                    active[NUMBER, b] -= 1.0
+                    line[j, R + b] += v * s.scale[P, b] - np.copysign(s.scale[Q, b], v)
+                    line[j, SHARE + b] += before
