@@ -297,8 +297,8 @@ def _is_killed(tree: Path, mutant: Mutant, tests: str) -> bool:
     killed = not _pass(tree, tests)
     path.write_text(before, encoding="utf-8")
     os.utime(path, times)  # compiled code of this file is valid again
-    change = f"{mutant.old.splitlines()[0]}  →  {mutant.new.splitlines()[0]}"
-    print(f"{'killed  ' if killed else 'SURVIVED'}  {mutant.file}: {change}", flush=True)
+    old, new = (text.partition("\n")[0] for text in (mutant.old, mutant.new))
+    print(f"{'killed  ' if killed else 'SURVIVED'}  {mutant.file}: {old}  →  {new}", flush=True)
     return killed
 
 
