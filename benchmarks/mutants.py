@@ -243,7 +243,7 @@ MUTANTS = (
         "logs/transitions.py",
         "np.add.reduceat(gamma**age * self.reward, bounds[:-1])",
         "np.add.reduceat(self.reward, bounds[:-1])",
-        META,
+        "tests/logs/test_transitions.py",
     ),
     Mutant(
         "logs/partition.py",
