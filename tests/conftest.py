@@ -26,15 +26,27 @@ def pytest_collection_finish() -> None:
 
 
 # Folders and files whose tests compile kernels, and then those that use a few of them.
-KERNELS = ("solvers", "estimators", "gpu", "control", "test_laws.py", "reproduction", "sweeps")
+KERNELS = (
+    "solvers/",
+    "estimators/",
+    "gpu/",
+    "control/",
+    "test_laws.py",
+    "storage/test_cache.py",
+    "logs/test_sparse_logs.py",
+    "evaluation/test_fit_shards.py",
+    "reproduction/",
+    "sweeps/",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put what compiles kernels first, other files of this folder next, and the other folders last."""
 
     def place(item: pytest.Item) -> int:
-        name = item.nodeid.removeprefix("tests/").split("/")[0].partition("::")[0]
-        return KERNELS.index(name) if name in KERNELS else len(KERNELS) + (not name.endswith(".py"))
+        name = item.nodeid.removeprefix("tests/")
+        found = [number for number, start in enumerate(KERNELS) if name.startswith(start)]
+        return found[0] if found else len(KERNELS) + ("/" in name.partition("::")[0])
 
     items.sort(key=place)
 
