@@ -151,7 +151,12 @@ MUTANTS = (
     Mutant("solvers/compiled/dense.py", "(2.0 - power) / power", "(2.0 - power) / 2.0", LITERAL),
     Mutant("solvers/compiled/dense.py", "u - then[2] * counted", "u + then[2] * counted", LITERAL),
     Mutant("solvers/compiled/dense.py", "(total - 1.0) / active", "total / active", LITERAL),
-    Mutant("solvers/compiled/dense.py", "point += pull * counted", "point += 0.0 * counted", LITERAL),
+    Mutant(
+        "solvers/compiled/dense.py",
+        "point += pull * counted",
+        "point += 0.0 * counted",
+        "tests/solvers/test_adaptive.py",
+    ),
     Mutant(
         "solvers/compiled/dense.py",
         "scale * _linked(counted, exponent, kinds)",

@@ -157,9 +157,10 @@ def test_mirror_prox_is_the_literal_extragradient(name: str, lam: float) -> None
 def test_p_norm_steps_are_the_literal_ones(kind: Any, loop: Any, name: str, p: float) -> None:
     batch, tab, rho, lam = rows(reward=1.0), table(name, 0.6), 0.1, 0.6
     pairs, x0, k = literal(name, batch, lam), start_point(tab.n_blocks).ravel(), tab.n_blocks
-    state, _ = run(kind(ALPHA, p=p), tab, penalties.L1(rho, rho), batch)
+    state, solution = run(kind(ALPHA, p=p, average="all"), tab, penalties.L1(rho, rho), batch)
     wanted = loop(pairs, x0, np.full(N + 1, ALPHA), p, rho, blocks=k)
     np.testing.assert_allclose(state.primal.ravel(), wanted["x"], rtol=1e-8, atol=1e-9)
+    np.testing.assert_allclose(solution.coef, wanted["x_bar"][-D:], rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize(("name", "lam"), [case for case in FEW_KERNELS if case[0] in SADDLES])
@@ -227,11 +228,12 @@ def test_a_prox_of_the_users_own_gives_what_the_kernel_gives(kind, lam: float) -
 
 def test_the_radius_keeps_x_in_its_ball() -> None:
     batch, tab, radius = rows(), table("tdc", 0.0), 0.7
-    state, _ = run(solvers.PrimalDual(ALPHA, radius=radius), tab, penalties.NoPenalty(), batch)
+    state, solution = run(solvers.PrimalDual(ALPHA, radius=radius), tab, penalties.NoPenalty(), batch)
     shrink = lambda x, alpha: x * min(1.0, radius / np.linalg.norm(x))  # noqa: ARG005, E731
     x0 = start_point(2).ravel()
     wanted = loops.primal_dual(literal("tdc", batch, 0.0), x0, np.zeros_like(x0), np.full(N + 1, ALPHA), prox=shrink)
     np.testing.assert_allclose(state.primal.ravel(), wanted["x"], rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(solution.coef, wanted["x_bar"][-D:], rtol=1e-9, atol=1e-10)
     assert np.linalg.norm(state.primal) <= radius * (1 + 1e-12)
 
 
