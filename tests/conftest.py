@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -23,6 +24,12 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 1000)
+
+
+def pytest_runtest_teardown() -> None:
+    """Close the figures of a test: pyplot keeps them, and warns where they are many."""
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
 
 
 # Folders and files whose tests compile kernels, and then those that use a few of them.
