@@ -20,7 +20,7 @@ settings.load_profile("steady")
 
 def pytest_collection_finish() -> None:
     """Leave what is loaded by now out of the garbage collections, and what has survived two of them out of most: they
-    cost a sixth of the time of compiling."""
+    cost a fifth of the time of compiling."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 1000)
