@@ -148,6 +148,22 @@ MUTANTS = (
     ),
     Mutant("solvers/compiled/dense.py", "e_next[j] = c * phi[j] + d * e[j]", "e_next[j] = c * phi[j] + e[j]", LITERAL),
     Mutant("solvers/compiled/dense.py", "fixed.ball / np.sqrt(size_y)", "2.0 * fixed.ball / np.sqrt(size_y)", LITERAL),
+    Mutant("solvers/compiled/dense.py", "(2.0 - power) / power", "(2.0 - power) / 2.0", LITERAL),
+    Mutant("solvers/compiled/dense.py", "u - then[2] * counted", "u + then[2] * counted", LITERAL),
+    Mutant("solvers/compiled/dense.py", "(total - 1.0) / active", "total / active", LITERAL),
+    Mutant(
+        "solvers/compiled/dense.py",
+        "point += pull * counted",
+        "point += 0.0 * counted",
+        "tests/solvers/test_adaptive.py",
+    ),
+    Mutant(
+        "solvers/compiled/dense.py",
+        "scale * _linked(counted, exponent, kinds)",
+        "_linked(counted, exponent, kinds)",
+        LITERAL,
+    ),
+    Mutant("solvers/compiled/dense.py", "record[GX] += nx", "record[GX] += 2.0 * nx", "tests/solvers/test_adaptive.py"),
     # The axes: which system, which penalty.
     Mutant(
         "operators.py",
@@ -243,7 +259,7 @@ MUTANTS = (
         "logs/transitions.py",
         "np.add.reduceat(gamma**age * self.reward, bounds[:-1])",
         "np.add.reduceat(self.reward, bounds[:-1])",
-        META,
+        "tests/logs/test_transitions.py",
     ),
     Mutant(
         "logs/partition.py",
@@ -297,8 +313,8 @@ def _is_killed(tree: Path, mutant: Mutant, tests: str) -> bool:
     killed = not _pass(tree, tests)
     path.write_text(before, encoding="utf-8")
     os.utime(path, times)  # compiled code of this file is valid again
-    change = f"{mutant.old.splitlines()[0]}  →  {mutant.new.splitlines()[0]}"
-    print(f"{'killed  ' if killed else 'SURVIVED'}  {mutant.file}: {change}", flush=True)
+    old, new = (text.partition("\n")[0] for text in (mutant.old, mutant.new))
+    print(f"{'killed  ' if killed else 'SURVIVED'}  {mutant.file}: {old}  →  {new}", flush=True)
     return killed
 
 

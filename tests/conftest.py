@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from typing import Any
 
 import pytest
@@ -18,23 +19,59 @@ settings.load_profile("steady")
 
 
 def pytest_collection_finish() -> None:
-    """Leave what is loaded by now out of the garbage collections, which cost a tenth of the time of compiling."""
+    """Leave what is loaded by now out of the garbage collections, and what has survived two of them out of most: they
+    cost a fifth of the time of compiling."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
+    gc.set_threshold(50_000, 20, 1000)
 
 
-KERNELS = ("control", "estimators", "gpu", "solvers", "test_laws.py")  # files whose tests share compiled kernels
+def pytest_runtest_teardown() -> None:
+    """Close the figures of a test: pyplot keeps them, and warns where they are many."""
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
+
+
+# Folders and files whose tests compile kernels, and then those that use a few of them.
+KERNELS = (
+    "solvers/",
+    "estimators/",
+    "gpu/",
+    "control/",
+    "test_laws.py",
+    "storage/test_cache.py",
+    "logs/test_sparse_logs.py",
+    "evaluation/test_fit_shards.py",
+    "reproduction/",
+    "sweeps/",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put what compiles kernels first, other files of this folder next, and the other folders last."""
+
+    def place(item: pytest.Item) -> int:
+        name = item.nodeid.removeprefix("tests/")
+        found = [number for number, start in enumerate(KERNELS) if name.startswith(start)]
+        return found[0] if found else len(KERNELS) + ("/" in name.partition("::")[0])
+
+    items.sort(key=place)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: Any, log: Any) -> Any:
-    """Keep such a file in one process, so that one worker compiles its kernels; deal out all other tests one by one."""
+    """Let the first worker go through the tests from their beginning and all others from their end, one function at a
+    time: one worker compiles the kernels, each once, and all workers are busy until the last test."""
     from xdist.scheduler import LoadFileScheduling
 
-    class KernelsTogether(LoadFileScheduling):
+    class FromBothEnds(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = super()._split_scope(nodeid)
-            return file if file.split("/")[1] in KERNELS else nodeid
+            return nodeid.partition("[")[0]
 
-    return KernelsTogether(config, log)
+        def _assign_work_unit(self, node: Any) -> None:
+            if node is not self.nodes[0]:
+                self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+            super()._assign_work_unit(node)
+
+    config.option.loadscopereorder = False  # keep the order above
+    return FromBothEnds(config, log)

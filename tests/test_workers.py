@@ -23,7 +23,7 @@ Processes(2).reduce(time.sleep, [60.0, 60.0])
 SWEEPING = """
 import sys
 from sparsetd.cli import main
-words = "sweep random-walk --method TDC --grid step_size=0.1,0.2 --rows 20 --n-runs 3 --n-jobs 2 --out table"
+words = "sweep random-walk --method LSTD --grid alpha=0.1,0.2 --rows 20 --n-runs 3 --n-jobs 2 --out table"
 sys.exit(main(words.split()))
 """
 linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")

