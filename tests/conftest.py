@@ -42,6 +42,7 @@ KERNELS = (
     "storage/test_cache.py",
     "logs/test_sparse_logs.py",
     "evaluation/test_fit_shards.py",
+    "fuzz/test_fuzz.py",
     "reproduction/",
     "sweeps/",
 )
