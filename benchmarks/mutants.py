@@ -149,7 +149,7 @@ MUTANTS = (
     Mutant("solvers/compiled/dense.py", "e_next[j] = c * phi[j] + d * e[j]", "e_next[j] = c * phi[j] + e[j]", LITERAL),
     Mutant("solvers/compiled/dense.py", "fixed.ball / np.sqrt(size_y)", "2.0 * fixed.ball / np.sqrt(size_y)", LITERAL),
     Mutant("solvers/compiled/dense.py", "(2.0 - power) / power", "(2.0 - power) / 2.0", LITERAL),
-    Mutant("solvers/compiled/dense.py", "u - then[2] * counted", "u + then[2] * counted", LITERAL),
+    Mutant("solvers/compiled/dense.py", "outer[j] - pull * counted", "outer[j] + pull * counted", LITERAL),
     Mutant("solvers/compiled/dense.py", "(total - 1.0) / active", "total / active", LITERAL),
     Mutant(
         "solvers/compiled/dense.py",

@@ -277,7 +277,7 @@ class BaseTD(RegressorMixin, BaseEstimator):
         `ahead`, dense rows are left to a solver that stops at a bad one (`_refuse_bad_rows`).
         """
         validation.check_target(y)
-        if validation.is_plain(self, X, y, reset):
+        if y is not None and validation.is_plain(self, X, y, reset):
             phi, reward, self.n_features_in_ = X, y, X.shape[1]
         else:
             phi, reward = validate_data(self, X, y, reset=reset, y_numeric=True, **ROWS)
