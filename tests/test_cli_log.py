@@ -587,7 +587,7 @@ def test_fit_does_not_select_among_very_many_columns(folder, capsys):
     )
     code, _, err = run(capsys, "fit", str(path), "--out", "m.sparsetd", "--quiet")
     assert code == 2
-    assert "the log has 20,000: name another method with --method, for instance --method ROTD" in err
+    assert "the log has 20,000: name another method with --method, for instance --method TDC" in err
     assert len(err.splitlines()) == 1
 
 

@@ -43,13 +43,24 @@ def test_the_bound_counts_rewards_of_earlier_calls_and_the_start():
 
 
 def test_the_bound_is_ten_times_the_largest_reward_over_one_less_the_discount():
-    X = np.array([[1.0], [2.0]])
-    batch = Batch(X, X, np.array([0.5, -1.0]), np.array([0.75, 0.0]), *np.ones((3, 2)))
+    X = np.array([[0.0], [0.0], [2.0]])
+    batch = Batch(X, X, np.array([0.5, 0.0, -1.0]), np.array([0.75, 0.0, 0.0]), *np.ones((3, 3)))
     watch = Watch().after(batch)  # allows max|r|/(1 − γ) = 4, at φ = 2
     assert watch.complaint(np.array([19.9]), None) == ""
     assert "40.2 on rows" in watch.complaint(np.array([20.1]), None)
     assert watch.complaint(np.array([100.1]), np.array([10.1])) == ""
     assert "not finite" in watch.complaint(np.array([np.inf]), None)
+
+
+def test_a_median_far_outside_of_what_rewards_allow_is_suspicious():
+    X = np.ones((3, 1))
+    batch = Batch(X, X, np.array([0.0, 1.0, 1.0]), np.array([0.95, 0.95, 0.0]), *np.ones((3, 3)))
+    watch = Watch().after(batch)  # allows 0 to 20
+    assert watch.complaint(np.array([-9.9]), None) == watch.complaint(np.array([29.9]), None) == ""
+    assert "values around -54 on rows whose rewards and discounts allow 0 to 20" in watch.complaint(
+        np.array([-54.0]), None
+    )
+    assert watch.complaint(np.array([-54.0]), np.array([-60.0])) == ""
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

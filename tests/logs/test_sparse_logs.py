@@ -163,8 +163,8 @@ def test_a_pattern_is_a_stream_too(logs) -> None:
     ("change", "said"),
     [
         ({"values": [[np.nan]]}, "must be finite"),
-        ({"indices": [[-1]]}, "index outside"),
-        ({"indices": [[2**40]]}, "out"),
+        ({"indices": [[-1]]}, "the index -1 in"),
+        ({"indices": [[2**40]]}, "the index 1,099,511,627,776 in"),
     ],
 )
 def test_bad_lists_are_refused_by_row(change: dict, said: str, tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_lists_of_one_length_and_lists_of_text_files_are_read(path: Path, tmp_pa
 @pytest.mark.parametrize("index", [5, -1, 2**32 + 1])
 def test_an_index_out_of_range_is_refused(path: Path, index: int) -> None:
     rows = pa.array([[1], [2, 3], [4], [], [0, index], [index]], type=pa.list_(pa.int64()))
-    with pytest.raises(ValueError, match="`indices` has an index outside 0 … 4 in row 4: hash"):
+    with pytest.raises(ValueError, match=r"`indices` has the index .* in row 4, outside 0 … 4: hash"):
         list(read_batches(written(path, rows), batch_rows=3, n_features=5))
 
 

@@ -225,7 +225,7 @@ def _refuse_too_many(estimator: Any, log: Any) -> None:
     if isinstance(estimator, SparseTDSelect) and d > MOST_SELECTED:
         raise ValueError(
             f"{type(estimator).__name__} selects among at most {MOST_SELECTED:,} columns in a reasonable time, and the "
-            f"log has {d:,}: name another method with --method, for instance --method ROTD"
+            f"log has {d:,}: name another method with --method, for instance --method TDC"
         )
 
 

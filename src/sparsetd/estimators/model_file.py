@@ -93,7 +93,7 @@ def save(
     state, watch = getattr(inner, "_state", None), getattr(inner, "_watch", Watch())
     meta = {
         "state": encoder.encode(state.settled() if learning and isinstance(state, StreamState) else None, "state"),
-        "largest": [watch.reward, watch.discount],
+        "largest": [watch.low, watch.high, watch.discount],
         "model": encoder.encode(model if learning else _served(model), type(model).__name__),
         "notes": encoder.encode(dict(notes or {}), "notes"),
         "sparsetd": version("sparsetd"),
@@ -324,9 +324,9 @@ def _check(model: Any, state: Any, largest: Any) -> None:
             raise CorruptFileError("its feature names do not match its columns.")
     if not isinstance(status, str) or (status not in ("diverged", "suspicious") and not np.isfinite(coef).all()):
         raise CorruptFileError("its weights are not finite.")
-    known = isinstance(largest, list) and len(largest) == 2 and all(isinstance(v, (int, float)) for v in largest)
-    # An older file does not tell the largest reward; without it no value can be called suspicious.
-    model._state, model._watch = NoState(), Watch(*largest) if known else Watch(np.inf)
+    known = isinstance(largest, list) and len(largest) == 3 and all(isinstance(v, (int, float)) for v in largest)
+    # An older file does not tell the range of rewards; without it no value can be called suspicious.
+    model._state, model._watch = NoState(), Watch(*largest) if known else Watch(-np.inf, np.inf)
     if state is not None:
         _continue(model, state)
 

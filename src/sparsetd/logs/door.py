@@ -38,6 +38,7 @@ BATCH = 65_536  # rows that are read at a time
 HEAD = 2**16  # bytes of a text whose lines stand for all of it
 
 MANIFEST = "manifest.json"
+UNFINISHED = "unfinished"  # the folder in which `shard` keeps what it has not finished
 READING = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 
 FILES: dict[str, Callable[[Path], Opened]] = {
@@ -204,10 +205,12 @@ def _sparse(prefix: str, raw: Raw, schema: Schema, n: int) -> dict[str, Any]:
     most = schema.n_features or (2**63 if schema.buckets else WIDEST)
     outside = (places < 0) | (places >= most)
     if outside.any():
-        row = int(np.searchsorted(offsets, np.argmax(outside), side="right")) - 1
+        bad = int(np.argmax(outside))
+        row = int(np.searchsorted(offsets, bad, side="right")) - 1
+        remedy = "" if places[bad] < 0 else ", or give `n_features` or `buckets` (`--n-features`, `--buckets`)"
         raise ValueError(
-            f"`{indices}` has an index outside 0 … {most - 1:,} in row {nth(row)}: hash the features to that range, or "
-            "give `n_features` or `buckets` (`--n-features`, `--buckets`)."
+            f"`{indices}` has the index {places[bad]:,} in row {nth(row)}, outside 0 … {most - 1:,}: hash the features "
+            f"to that range{remedy}."
         )
     places = places % schema.buckets if schema.buckets is not None else places
     lists = {f"{prefix}indices": list_column(offsets, places.astype(np.int32))}
@@ -358,6 +361,8 @@ def files_of(source: Any) -> list[Path]:
     path = Path(source)
     if path.is_dir():
         parts = sorted(p for p in path.iterdir() if p.suffix.lower() in FILES)
+        if not parts and Path(path, UNFINISHED).is_dir():
+            raise ValueError(f"{path} holds unfinished shards: run the same `sparsetd shard` again to complete them.")
         if not parts:
             raise ValueError(f"{path} is a directory without data files: it needs files such as part-0.parquet.")
         return parts

@@ -226,7 +226,8 @@ def _claims(path: Path, walk: bool) -> list[tuple[int, int]]:
             listed = [sum(int(c[N_VALUES]) for c in group if len(c[PATH]) > 1) for group in columns]
             where = "the header of a page"
             for entries, group in zip(listed, columns, strict=True):
-                pages = [page for column in group for page in _pages(file, column, size)] if walk else []
+                filled = [column for column in group if column[N_VALUES]]  # others may have no pages
+                pages = [page for column in filled for page in _pages(file, column, size)] if walk else []
                 claims.append((entries, max(pages, default=0)))
     except (EOFError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         raise ValueError(f"{path.name} is not a readable Parquet file ({where} is damaged): write it again.") from None

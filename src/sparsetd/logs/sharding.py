@@ -35,7 +35,7 @@ import scipy.sparse as sp
 from sparsetd._tools.progress import track
 from sparsetd.logs import reading
 from sparsetd.logs.checks import Array, array_of, ids_of, lists_of
-from sparsetd.logs.door import BATCH, MANIFEST, Log, files_of, manifest_of, source_name
+from sparsetd.logs.door import BATCH, MANIFEST, UNFINISHED, Log, files_of, manifest_of, source_name
 from sparsetd.logs.files import METADATA, PARQUET, action_names, footer_of, open_parquet, portions
 from sparsetd.logs.partition import cuts, hashed, parts_between, ranges
 from sparsetd.logs.reading import TEXTS, hashes, read
@@ -48,7 +48,6 @@ __all__ = ["Shard", "part_of", "shard", "shards"]
 
 SHARD_BYTES = 64 * 2**20  # bytes of the sources for each shard: several of them fit in the memory of a worker
 MOST_SHARDS = 100_000
-UNFINISHED = "unfinished"
 DENSE = 2_048  # sparse rows with no more columns than this become dense, which is faster
 FEW = (
     f"The log has sparse rows of more than {DENSE:,} columns, and this needs all pairs of them: fold them, for example "
