@@ -405,3 +405,8 @@ def test_a_series_that_pandas_cannot_turn_into_an_array_is_refused() -> None:
     column = pa.array([[[]], [[]], [[]]], pa.list_view(pa.list_(pa.float64(), 0)))
     frame = pd.DataFrame(OBS | {"reward": pd.Series(pd.arrays.ArrowExtensionArray(column))})
     refused(lambda: read(frame), "`reward` cannot be read as an array")
+
+
+def test_lists_of_dates_are_refused_as_dates() -> None:
+    dates = pa.array([[np.datetime64("2020-01-01", "ns")]] * 3, type=pa.list_(pa.timestamp("ns")))
+    refused(lambda: read(pa.table(OBS | {"reward": dates})), "`reward` holds dates or durations")

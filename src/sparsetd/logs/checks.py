@@ -70,7 +70,9 @@ def numbers(name: str, values: Any) -> Array:
     """`values` as a native array of int64, float32 or float64; booleans become int64, numeric objects float64."""
     array = array_of(name, values)
     if array.dtype.kind in "OUSTV":
-        array = _from_objects(name, _unpacked(name, array))
+        array = _unpacked(name, array)
+    if array.dtype.kind in "OUSTV":
+        array = _from_objects(name, array)
     if array.dtype.kind in "mM":
         raise TypeError(f"`{name}` holds dates or durations from row {nth(0)} on: turn them into numbers like seconds.")
     if array.dtype.kind == "c":
