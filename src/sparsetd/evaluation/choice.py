@@ -21,10 +21,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd._tools.progress import track
 from sparsetd.evaluation.reading import Ask, Part, Parts, Several, answer
-from sparsetd.selection.elimination import MeanSystem, select, solved
+from sparsetd.selection.elimination import MeanSystem, drawn_path, select, solved
 from sparsetd.selection.episodes import halves
 from sparsetd.selection.moments import Moments
-from sparsetd.selection.path import SparsePath, solved_path
+from sparsetd.selection.path import SparsePath
 from sparsetd.selection.sparse_td_select import SparseTDSelect, dual_support
 from sparsetd.system import Array, Batch
 
@@ -88,9 +88,11 @@ def choose_on(
 
     kept = select(system, partial(asked, False), partial(asked, True))
     support = kept[kept < len(system.b) - 1]  # the constant is the last column and no feature
-    path = solved_path(system, support)
-    chosen = float(path.rhos[-1]) if path is not None else np.nan
-    return Choice(support, None, path, chosen)
+    drawn = drawn_path(system, support)
+    if drawn is None:
+        return Choice(support)
+    rhos, coefs = drawn
+    return Choice(support, None, SparsePath(rhos, coefs, np.zeros(len(rhos)), float(rhos[0])), float(rhos[-1]))
 
 
 def choose(batch: Batch, estimator: Any) -> Choice:
