@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import logit
@@ -43,11 +43,13 @@ Ends = tuple[float, float]
 Columns = tuple[tuple[str, float], ...]  # names of recorded columns, and how strongly each changes the odds
 SWEEPS = 4  # rounds of a fixed point: the weights follow from the value function, and it from the weights
 SETTLED = 0.02  # sweeps for Γ* end when the value moves by no more than this share of the whole
-MAJORISED = 15  # least-squares problems for one quantile regression
+NEAR = np.full(15, 1e-3)  # one quantile regression is so many least-squares problems; a share of the spread is nothing
+FALLING = np.geomspace(0.1, 1e-3, 8)  # the same for Γ*: beginning with a larger share needs fewer of them
 FITTED = 2_000  # rows of an action to which its quantile is fitted
 HELD = 1e-6  # ridge of this fit: with less, rounding by the order of the rows shows where columns depend on each other
 ROWS_EACH = 20  # rows that every column of this fit needs: a quantile that follows its rows leaves no room for a cause
 TRIED = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)  # Γ at which Γ* is looked for
+BEGUN = 2  # the first of these, counted with 1, that is tried
 COMPARED = 3  # recorded columns whose strength is shown
 USUAL = 0.9  # share of the rows whose odds a column changes by no more than its strength
 
@@ -95,6 +97,11 @@ class Confounded:
         return LinearValue.solve(self.moments.ridged(self.ridge))
 
     @cached_property
+    def last(self) -> list[Any]:
+        """The strength that was asked for last, and the θ that was found for it."""
+        return []
+
+    @cached_property
     def value(self) -> Value:
         return self.plain.value, self.moved(self.plain, self.part)
 
@@ -125,13 +132,15 @@ class Confounded:
         plain, then = (float(x.std()) for x in (self.value[1], moved))
         return found, own[1] * (then / plain if plain > 0 else 1.0)
 
-    def weighted(self, strength: float, model: LinearValue, sign: float) -> tuple[Array, Array, Array]:
+    def weighted(
+        self, strength: float, model: LinearValue, sign: float, near: Array = NEAR
+    ) -> tuple[Array, Array, Array]:
         """W, the offset o and Y = ±r + γV(s') of every row, for the value function of a fit."""
         batch, tau = self.part.batch, 1.0 / (1.0 + strength)
         outcome = sign * batch.reward + self.after @ model.theta
         alpha = self.mu + (1.0 - self.mu) / strength
         beta = self.mu + strength * (1.0 - self.mu)
-        q = _quantiles(self.part.states, self.action, outcome, self.exposed, tau)
+        q = _quantiles(self.part.states, self.action, outcome, self.exposed, tau, near)
         below = outcome <= q
         W = alpha + (beta - alpha) * below
         offset = (1.0 - alpha) * q * (1.0 - below / tau)
@@ -144,18 +153,24 @@ def _every(rows: Confounded, strength: float, sign: float, settled: float) -> Va
     Sweeps end when the value changes by no more than the share `settled` of what it has moved in all.
     """
     part, states = rows.part, rows.part.states
-    ratio, n, d = part.batch.ratio, *states.shape
+    ratio, d = part.batch.ratio, states.shape[1]
+    used = np.flatnonzero(ratio * rows.given)
+    here, after, none = states[used], rows.after[used], np.zeros(len(used), dtype=np.intp)
     plain = model = replace(rows.plain, theta=sign * rows.plain.theta)
+    if settled and rows.last:  # θ moves nearly with log Γ
+        known, theta = rows.last
+        model = replace(plain, theta=plain.theta + (theta - plain.theta) * (np.log(strength) / np.log(known)))
     for _ in range(SWEEPS):
         before = model.value
-        W, offset, _ = rows.weighted(strength, model, sign)
-        reward, changes = W * sign * part.batch.reward + offset, states - W[:, None] * rows.after
-        system = np.zeros((1, d, d + 1))
-        weighted_products(states, changes, reward, ratio, np.zeros(n, dtype=np.intp), system)
-        moments = replace(rows.moments, A=system[:, :, :-1], b=system[:, :, -1])
-        model = LinearValue.solve(moments.ridged(rows.ridge))
+        W, offset, _ = rows.weighted(strength, model, sign, FALLING if settled else NEAR)
+        reward, system = W * sign * part.batch.reward + offset, np.zeros((1, d, d + 1))
+        weighted_products(here, after, none, (ratio * (1.0 - W))[used], none, system)
+        A, b = rows.moments.A + system[:, :, :-1], ((ratio * reward) @ states)[None]
+        model = LinearValue.solve(replace(rows.moments, A=A, b=b).ridged(rows.ridge))
         if abs(model.value - before) <= settled * abs(model.value - plain.value):
             break
+    rows.last[:] = strength, model.theta
+    changes = states - W[:, None] * rows.after
     changed = replace(part, batch=replace(part.batch, reward=reward), made=(states, changes))
     return model.value, rows.moved(model, changed)
 
@@ -191,7 +206,7 @@ def _persistent(rows: Confounded, strength: float, sign: float) -> Value:
     return found, weight * (terms - q) + q - found
 
 
-def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau: float) -> Array:
+def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau: float, near: Array) -> Array:
     """q(s, a) = β_aᵀ[φ 1] by quantile regression of Y within every action.
 
     With rows weighted by ρ(1 − μ) the first-order condition is E[ρφ(W − 1)] = 0: W leaves the mean of every feature
@@ -212,15 +227,18 @@ def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau:
             used = np.append(np.sort(np.argsort(-going, kind="stable")[:most]), used[-1])
         enough = max(FITTED, ROWS_EACH * len(used))
         some = taken[:: max(len(taken) // enough, 1)]  # every few rows: a random choice would change the answer
-        phi, y, c = states[np.ix_(some, used)], outcome[some], np.maximum(weight[some], 1e-6)
-        near = 1e-3 * (float(y.std()) or 1.0)
+        phi, y, c = states[some], outcome[some], np.maximum(weight[some], 1e-6)
+        phi = phi if len(used) == phi.shape[1] else phi[:, used]
+        spread = float(y.std()) or 1.0
         beta = np.append(np.zeros(phi.shape[1] - 1), np.quantile(y, tau))
-        for _ in range(MAJORISED):
-            pull = c / (near + np.abs(y - phi @ beta))
+        for share in near:
+            pull = c / (share * spread + np.abs(y - phi @ beta))
             pulled = phi * np.sqrt(pull)[:, None]
             gram = pulled.T @ pulled + HELD * pull.sum() * np.eye(phi.shape[1])  # of one array: BLAS forms half of it
             beta = np.linalg.solve(gram, phi.T @ (pull * y + (2 * tau - 1) * c))
-        q[taken] = states[np.ix_(taken, used)] @ beta
+        wide = np.zeros(states.shape[1])
+        wide[used] = beta
+        q[taken] = (states @ wide)[taken]
     return q
 
 
@@ -242,8 +260,16 @@ def robustness(
         gain = Estimate.of_influence("", up * (value - logged[0]), up * (moved - logged[1]))
         return gain.interval(level)[0]
 
-    tried = (1.0, *TRIED)
-    found = crossing(tried, map(left, tried))
+    tried, known = (1.0, *TRIED), {0: left(1.0)}
+    low, high, k = 0, len(tried) if known[0] > 0 else 1, BEGUN
+    while high - low > 1:
+        known[k] = left(tried[k])
+        low, high = (k, high) if known[k] > 0 else (low, k)
+        # The straight line in log Γ from Γ = 1 says where to look next.
+        fall = max((known[0] - known[k]) / np.log(tried[k]), np.finfo(float).tiny)
+        k = int(np.clip(np.searchsorted(np.log(tried), known[0] / fall), low + 1, max(high - 1, low + 1)))
+    nearest = [i for i in (low, high) if i in known]
+    found = crossing([tried[i] for i in nearest], [known[i] for i in nearest])
     return Robustness(found, TRIED[-1], () if found == 1.0 else strengths())
 
 
