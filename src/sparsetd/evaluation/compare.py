@@ -208,7 +208,7 @@ def compare(
         differences=differences,
         best_set=tuple(name for name in own if name not in worse),
         groups=by_group(found, groups) if groups and others else Together.of({}, level),
-        where={} if thresholds else {name: places(found, own[name], own[reference], columns) for name in others},
+        where={} if thresholds or not others else places(found, own[reference], columns),
         reference=reference,
         unjudged=tuple(name for name, cautions in said.items() if any(c.severity == "red" for c in cautions)),
         gamma=gamma,

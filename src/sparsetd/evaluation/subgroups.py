@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.evaluation.episodes import arranged
+from sparsetd.evaluation.episodes import Episodes, arranged
 from sparsetd.evaluation.estimate import Estimate, Together, minus
 from sparsetd.evaluation.evaluator import Judged, Judgement
 from sparsetd.evaluation.linear import LinearValue, policy_sums
@@ -150,29 +150,38 @@ def thirds_of(log: Transitions) -> list[dict[str, Array]]:
     return [groups for groups in (thirds(name, column) for name, column in columns) if len(groups) > 1]
 
 
-def places(
-    found: Judgement, own: Judged, other: Judged | None, columns: Sequence[dict[str, Array]]
+def places(found: Judgement, other: Judged | None, columns: Sequence[dict[str, Array]]) -> dict[str, tuple[Place, ...]]:
+    """Where every policy differs from the `other` one, or from the logged behaviour; one reading serves them all."""
+    basis, sample = found.first.basis, found.first.basis.at_hand
+    against = LinearValue.solve(basis.behavior) if other is None else other.model
+    rest = {str(k): own for k, own in enumerate(found.policies) if own is not other}
+    asked = {k: basis.ask(Ask(_shares, (own.model, against)), int(k)) for k, own in rest.items()}
+    shares, ratios = vars(answer(sample, **asked)), sample.ratios
+    assert ratios is not None
+    less = 1.0 if other is None else ratios[found.policies.index(other)]
+    return {
+        own.name: _places(found.log.log, sample.episodes, shares[k], np.maximum(less - ratios[int(k)], 0.0), columns)
+        for k, own in rest.items()
+    }
+
+
+def _places(
+    log: Transitions, episodes: Episodes, shares: list[Array], differs: Array, columns: Sequence[dict[str, Array]]
 ) -> tuple[Place, ...]:
     """The difference of two policies by logged action, and by thirds of the columns by which their acts differ most.
 
-    Without an `other` policy it is the difference to the logged behaviour. `columns` are those of `thirds_of`.
+    `shares` are those of `_shares`, `differs` says how far the policies differ in every row, and `columns` are those of
+    `thirds_of`.
     """
-    log, basis = found.log, found.first.basis
-    k = log.target_names.index(own.name)
-    sample = basis.at_hand
-    against = LinearValue.solve(basis.behavior) if other is None else other.model
-    ask = basis.ask(Ask(_shares, (own.model, against)), k)
-    weight, gain = np.concatenate(answer(sample, shares=ask).shares, axis=1)
-    assert sample.ratios is not None
-    less = 1.0 if other is None else sample.ratios[log.target_names.index(other.name)]
-    gain, differs = gain * len(sample.episodes), np.maximum(less - sample.ratios[k], 0.0)
-    groups, action = {}, log.log.action
+    weight, gain = np.concatenate(shares, axis=1)
+    gain, out = gain * len(episodes), []
+    groups, action = {}, log.action
     if action is not None and action.ndim == 1:
-        size, logged, names = np.abs(np.bincount(action, gain)), np.unique(action), log.log.action_names
+        size, logged, names = np.abs(np.bincount(action, gain)), np.unique(action), log.action_names
         order = logged[np.argsort(-size[logged], kind="stable")]
         groups = {f"action {a if names is None else names[a]}": action == a for a in order[:ACTIONS]}
         groups |= {"other actions": np.isin(action, order[ACTIONS:])} if len(order) > ACTIONS else {}
-    n_actions, episodes, out = len(groups), sample.episodes, []
+    n_actions = len(groups)
     cut = sorted(columns, key=lambda groups: -np.ptp([differs @ own / own.sum() for own in groups.values()]))
     for thirds in cut[:SHOWN]:
         groups |= thirds
