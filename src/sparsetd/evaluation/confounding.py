@@ -103,16 +103,20 @@ class Confounded:
 
     @cached_property
     def value(self) -> Value:
-        return self.plain.value, self.moved(self.plain, self.part)
-
-    def moved(self, model: LinearValue, part: Part) -> Array:
-        """The influence of every cluster; its linear part where rows are a sample, because only the spread counts."""
-        return model.scores(part) if self.sampled else model.influence(part)
+        """The value, and the influence of every cluster; its linear part for a sample: only the spread counts then."""
+        model = self.plain
+        return model.value, model.scores(self.part) if self.sampled else model.influence(self.part)
 
     @cached_property
     def after(self) -> Array:
         """γ[φ' 1] of every row."""
         return self.part.states - self.part.changes
+
+    @cached_property
+    def touched(self) -> tuple[Array, Array, Array]:
+        """The rows that a cause may weigh otherwise, with their [φ 1] and γ[φ' 1]."""
+        rows = np.flatnonzero(self.part.batch.ratio * self.given)
+        return rows, self.part.states[rows], self.after[rows]
 
     def bound(self, own: Value, strength: float, kind: Kind, sign: float, limits: Ends, settled: float = 0.0) -> Value:
         """The lowest (or, with sign −1, the highest) value of a log whose value is `own`, from that of this sample.
@@ -154,8 +158,8 @@ def _every(rows: Confounded, strength: float, sign: float, settled: float) -> Va
     """
     part, states = rows.part, rows.part.states
     ratio, d = part.batch.ratio, states.shape[1]
-    used = np.flatnonzero(ratio * rows.given)
-    here, after, none = states[used], rows.after[used], np.zeros(len(used), dtype=np.intp)
+    used, here, after = rows.touched
+    none = np.zeros(len(used), dtype=np.intp)
     plain = model = replace(rows.plain, theta=sign * rows.plain.theta)
     if settled and rows.last:  # θ moves nearly with log Γ
         known, theta = rows.last
@@ -170,9 +174,11 @@ def _every(rows: Confounded, strength: float, sign: float, settled: float) -> Va
         if abs(model.value - before) <= settled * abs(model.value - plain.value):
             break
     rows.last[:] = strength, model.theta
-    changes = states - W[:, None] * rows.after
-    changed = replace(part, batch=replace(part.batch, reward=reward), made=(states, changes))
-    return model.value, rows.moved(model, changed)
+    if rows.sampled:
+        error = reward - states @ model.theta + W * (rows.after @ model.theta)
+        return model.value, model.scores(part, error)
+    made = (states, states - W[:, None] * rows.after)
+    return model.value, model.influence(replace(part, batch=replace(part.batch, reward=reward), made=made))
 
 
 def _first(rows: Confounded, strength: float, sign: float) -> Value:
