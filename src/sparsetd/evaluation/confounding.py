@@ -20,10 +20,11 @@ Quantiles and bounds come from 20,000 rows at most; what they add to the value t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, Literal
+from functools import cache, cached_property
+from typing import Literal
 
 import numpy as np
 from scipy.special import logit
@@ -35,7 +36,7 @@ from sparsetd.evaluation.reading import Part
 from sparsetd.evaluation.result import Robustness
 from sparsetd.evaluation.target import Target
 from sparsetd.logs import Transitions
-from sparsetd.selection.moments import Moments, weighted_products
+from sparsetd.selection.moments import Moments
 from sparsetd.system import Array
 
 Kind = Literal["every", "first", "persistent"]
@@ -49,7 +50,6 @@ FITTED = 2_000  # rows of an action to which its quantile is fitted
 HELD = 1e-6  # ridge of this fit: with less, rounding by the order of the rows shows where columns depend on each other
 ROWS_EACH = 20  # rows that every column of this fit needs: a quantile that follows its rows leaves no room for a cause
 TRIED = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)  # Γ at which Γ* is looked for
-BEGUN = 2  # the first of these, counted with 1, that is tried
 COMPARED = 3  # recorded columns whose strength is shown
 USUAL = 0.9  # share of the rows whose odds a column changes by no more than its strength
 
@@ -97,11 +97,6 @@ class Confounded:
         return LinearValue.solve(self.moments.ridged(self.ridge))
 
     @cached_property
-    def last(self) -> list[Any]:
-        """The strength that was asked for last, and the θ that was found for it."""
-        return []
-
-    @cached_property
     def value(self) -> Value:
         """The value, and the influence of every cluster; its linear part for a sample: only the spread counts then."""
         model = self.plain
@@ -136,12 +131,10 @@ class Confounded:
         plain, then = (float(x.std()) for x in (self.value[1], moved))
         return found, own[1] * (then / plain if plain > 0 else 1.0)
 
-    def weighted(
-        self, strength: float, model: LinearValue, sign: float, near: Array = NEAR
-    ) -> tuple[Array, Array, Array]:
+    def weighted(self, strength: float, theta: Array, sign: float, near: Array = NEAR) -> tuple[Array, Array, Array]:
         """W, the offset o and Y = ±r + γV(s') of every row, for the value function of a fit."""
         batch, tau = self.part.batch, 1.0 / (1.0 + strength)
-        outcome = sign * batch.reward + self.after @ model.theta
+        outcome = sign * batch.reward + self.after @ theta
         alpha = self.mu + (1.0 - self.mu) / strength
         beta = self.mu + strength * (1.0 - self.mu)
         q = _quantiles(self.part.states, self.action, outcome, self.exposed, tau, near)
@@ -156,24 +149,18 @@ def _every(rows: Confounded, strength: float, sign: float, settled: float) -> Va
 
     Sweeps end when the value changes by no more than the share `settled` of what it has moved in all.
     """
-    part, states = rows.part, rows.part.states
-    ratio, d = part.batch.ratio, states.shape[1]
+    part, states, ratio = rows.part, rows.part.states, rows.part.batch.ratio
     used, here, after = rows.touched
-    none = np.zeros(len(used), dtype=np.intp)
     plain = model = replace(rows.plain, theta=sign * rows.plain.theta)
-    if settled and rows.last:  # θ moves nearly with log Γ
-        known, theta = rows.last
-        model = replace(plain, theta=plain.theta + (theta - plain.theta) * (np.log(strength) / np.log(known)))
     for _ in range(SWEEPS):
         before = model.value
-        W, offset, _ = rows.weighted(strength, model, sign, FALLING if settled else NEAR)
-        reward, system = W * sign * part.batch.reward + offset, np.zeros((1, d, d + 1))
-        weighted_products(here, after, none, (ratio * (1.0 - W))[used], none, system)
-        A, b = rows.moments.A + system[:, :, :-1], ((ratio * reward) @ states)[None]
+        W, offset, _ = rows.weighted(strength, model.theta, sign, FALLING if settled else NEAR)
+        reward = W * sign * part.batch.reward + offset
+        A = rows.moments.A + ((ratio * (1.0 - W))[used, None] * here).T @ after
+        b = ((ratio * reward) @ states)[None]
         model = LinearValue.solve(replace(rows.moments, A=A, b=b).ridged(rows.ridge))
         if abs(model.value - before) <= settled * abs(model.value - plain.value):
             break
-    rows.last[:] = strength, model.theta
     if rows.sampled:
         error = reward - states @ model.theta + W * (rows.after @ model.theta)
         return model.value, model.scores(part, error)
@@ -183,7 +170,7 @@ def _every(rows: Confounded, strength: float, sign: float, settled: float) -> Va
 
 def _first(rows: Confounded, strength: float, sign: float) -> Value:
     """The value, with what confounding of the first decision adds to it."""
-    W, offset, outcome = rows.weighted(strength, replace(rows.plain, theta=sign * rows.plain.theta), sign)
+    W, offset, outcome = rows.weighted(strength, sign * rows.plain.theta, sign)
     e = rows.part.episodes
     added = (rows.part.batch.ratio * ((W - 1.0) * outcome + offset))[e.first]
     moved = e.by_cluster(added - added.mean()) * (e.n_clusters / len(e))
@@ -266,16 +253,10 @@ def robustness(
         gain = Estimate.of_influence("", up * (value - logged[0]), up * (moved - logged[1]))
         return gain.interval(level)[0]
 
-    tried, known = (1.0, *TRIED), {0: left(1.0)}
-    low, high, k = 0, len(tried) if known[0] > 0 else 1, BEGUN
-    while high - low > 1:
-        known[k] = left(tried[k])
-        low, high = (k, high) if known[k] > 0 else (low, k)
-        # The straight line in log Γ from Γ = 1 says where to look next.
-        fall = max((known[0] - known[k]) / np.log(tried[k]), np.finfo(float).tiny)
-        k = int(np.clip(np.searchsorted(np.log(tried), known[0] / fall), low + 1, max(high - 1, low + 1)))
-    nearest = [i for i in (low, high) if i in known]
-    found = crossing([tried[i] for i in nearest], [known[i] for i in nearest])
+    tried, known = (1.0, *TRIED), cache(left)
+    reached = bisect_left(tried, True, key=lambda strength: known(strength) <= 0)  # a stronger cause explains more
+    nearest = tried[max(reached - 1, 0) : reached + 1]
+    found = crossing(nearest, map(known, nearest))
     return Robustness(found, TRIED[-1], () if found == 1.0 else strengths())
 
 

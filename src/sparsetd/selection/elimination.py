@@ -195,11 +195,12 @@ def drawn_path(system: MeanSystem, support: Array) -> tuple[Array, Array] | None
     between = t[knot - 1] * t[knot] - grid**2 * np.einsum("ij,ij->i", residual[knot - 1], residual[knot])
     whole = before - between + np.sqrt(np.maximum(between**2 - before * end, 0.0))
     s = np.clip(np.divide(before, whole, where=whole > 0, out=np.zeros(len(grid))), 0.0, 1.0)
+    s[0] = 0.0  # at the largest ρ nothing has entered, whatever rounding says
     coefs = thetas[knot - 1] + s[:, None] * (thetas[knot] - thetas[knot - 1])
-    inside = np.flatnonzero((coefs[:, support] != 0).all(axis=1))
-    last = len(grid) if not len(inside) else np.searchsorted(-grid, -grid[inside[0]] / 3.0) + 1
-    full = np.flatnonzero(np.count_nonzero(coefs, axis=1) > most)
-    last = min(int(last), int(full[0]) + 1 if len(full) else len(grid))
+    complete = (coefs[:, support] != 0).all(axis=1)
+    third = grid[np.argmax(complete)] / 3.0 if complete.any() else 0.0
+    over = (grid <= third) | (np.count_nonzero(coefs, axis=1) > most)
+    last = int(np.argmax(np.append(over, True))) + 1  # the first at which it is over is still drawn
     return grid[:last], coefs[:last, :-1].T
 
 
