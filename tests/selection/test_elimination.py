@@ -161,7 +161,7 @@ def test_the_drawn_path_is_the_certified_one(copies: int) -> None:
         system = MeanSystem(A, b, C, np.arange(d) == d - 1, 1500, 100, d - 1)
         family, drawn = family_on(system), drawn_path(system, np.array([2]))
         assert drawn is not None
-        rhos, coefs = drawn
+        rhos, coefs = drawn.rhos, drawn.coefs
         assert len(rhos) >= 2
         np.testing.assert_allclose(rhos, rho_grid(family.rho_max(), 30, 1e-2)[: len(rhos)], rtol=1e-9)
         assert (coefs[2, -1] != 0) or len(rhos) == 30 or np.count_nonzero(coefs[:, -1]) > 30

@@ -28,7 +28,6 @@ from sparsetd.selection.path import SparsePath
 from sparsetd.selection.sparse_td_select import SparseTDSelect, dual_support
 from sparsetd.system import Array, Batch
 
-Progress = Callable[[str], None]
 Omegas = tuple[Array, Array]  # of scores row by row, and summed over clusters first
 ROWS_EACH = 10  # rows that every feature of the value needs
 FORMED = 1_500  # features up to which all their products are summed: a matrix of them takes 18 MB, for each group
@@ -88,11 +87,8 @@ def choose_on(
 
     kept = select(system, partial(asked, False), partial(asked, True))
     support = kept[kept < len(system.b) - 1]  # the constant is the last column and no feature
-    drawn = drawn_path(system, support)
-    if drawn is None:
-        return Choice(support)
-    rhos, coefs = drawn
-    return Choice(support, None, SparsePath(rhos, coefs, np.zeros(len(rhos)), float(rhos[0])), float(rhos[-1]))
+    path = drawn_path(system, support)
+    return Choice(support, None, path, np.nan if path is None else float(path.rhos[-1]))
 
 
 def choose(batch: Batch, estimator: Any) -> Choice:

@@ -99,8 +99,8 @@ class Confounded:
     @cached_property
     def value(self) -> Value:
         """The value, and the influence of every cluster; its linear part for a sample: only the spread counts then."""
-        model = self.plain
-        return model.value, model.scores(self.part) if self.sampled else model.influence(self.part)
+        model, part = self.plain, self.part
+        return model.value, model.scores(part, model.errors(part)) if self.sampled else model.influence(part)
 
     @cached_property
     def after(self) -> Array:
@@ -218,10 +218,10 @@ def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau:
             size = np.sqrt(np.einsum("ij,ij->j", phi, phi))
             going = np.abs(phi.T @ y) / np.where(size > 0, size, np.inf)
             used = np.append(np.sort(np.argsort(-going, kind="stable")[:most]), used[-1])
+        design = states if len(used) == states.shape[1] else states[:, used]
         enough = max(FITTED, ROWS_EACH * len(used))
         some = taken[:: max(len(taken) // enough, 1)]  # every few rows: a random choice would change the answer
-        phi, y, c = states[some], outcome[some], np.maximum(weight[some], 1e-6)
-        phi = phi if len(used) == phi.shape[1] else phi[:, used]
+        phi, y, c = design[some], outcome[some], np.maximum(weight[some], 1e-6)
         spread = float(y.std()) or 1.0
         beta = np.append(np.zeros(phi.shape[1] - 1), np.quantile(y, tau))
         for share in near:
@@ -229,9 +229,7 @@ def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau:
             pulled = phi * np.sqrt(pull)[:, None]
             gram = pulled.T @ pulled + HELD * pull.sum() * np.eye(phi.shape[1])  # of one array: BLAS forms half of it
             beta = np.linalg.solve(gram, phi.T @ (pull * y + (2 * tau - 1) * c))
-        wide = np.zeros(states.shape[1])
-        wide[used] = beta
-        q[taken] = (states @ wide)[taken]
+        q[taken] = (design @ beta)[taken]
     return q
 
 
@@ -277,14 +275,12 @@ def strengths_of(log: Transitions) -> Columns:
     The strength of a column is the factor that nine in ten of these odds change by at most when a logistic regression
     of the actions is fitted without it.
     """
-    if log.action is None or log.action.ndim > 1 or len(np.unique(log.action)) < 2:
-        return ()
     some = slice(0, None, max(len(log) // FITTED, 1))
+    if log.action is None or log.action.ndim > 1 or len(np.unique(log.action[some])) < 2:
+        return ()
     X, action = np.asarray(log.observation[some], dtype=np.float64), log.action[some].astype(np.int64)
     spread = X.std(axis=0)
     Z = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    if len(np.unique(action)) < 2:
-        return ()
     odds, coef = _log_odds(Z, action)
     heavy = np.argsort(-np.abs(coef).max(axis=0) * (spread > 0), kind="stable")[:COMPARED]
     found = []

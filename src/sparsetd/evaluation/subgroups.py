@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.evaluation.episodes import Episodes, arranged
+from sparsetd.evaluation.episodes import arranged
 from sparsetd.evaluation.estimate import Estimate, Together, minus
 from sparsetd.evaluation.evaluator import Judged, Judgement
 from sparsetd.evaluation.linear import LinearValue, policy_sums
@@ -151,48 +151,40 @@ def thirds_of(log: Transitions) -> list[dict[str, Array]]:
 
 
 def places(found: Judgement, other: Judged | None, columns: Sequence[dict[str, Array]]) -> dict[str, tuple[Place, ...]]:
-    """Where every policy differs from the `other` one, or from the logged behaviour; one reading serves them all."""
+    """The difference of every policy to the `other` one, or to the logged behaviour, from one reading.
+
+    It is told by logged action, and by thirds of the `columns` (see `thirds_of`) by which the acts differ most.
+    """
     basis, sample = found.first.basis, found.first.basis.at_hand
     against = LinearValue.solve(basis.behavior) if other is None else other.model
     rest = {str(k): own for k, own in enumerate(found.policies) if own is not other}
     asked = {k: basis.ask(Ask(_shares, (own.model, against)), int(k)) for k, own in rest.items()}
-    shares, ratios = vars(answer(sample, **asked)), sample.ratios
+    shares, ratios, action = vars(answer(sample, **asked)), sample.ratios, found.log.log.action
     assert ratios is not None
+    episodes, names, out = sample.episodes, found.log.log.action_names, {}
     less = 1.0 if other is None else ratios[found.policies.index(other)]
-    return {
-        own.name: _places(found.log.log, sample.episodes, shares[k], np.maximum(less - ratios[int(k)], 0.0), columns)
-        for k, own in rest.items()
-    }
-
-
-def _places(
-    log: Transitions, episodes: Episodes, shares: list[Array], differs: Array, columns: Sequence[dict[str, Array]]
-) -> tuple[Place, ...]:
-    """The difference of two policies by logged action, and by thirds of the columns by which their acts differ most.
-
-    `shares` are those of `_shares`, `differs` says how far the policies differ in every row, and `columns` are those of
-    `thirds_of`.
-    """
-    weight, gain = np.concatenate(shares, axis=1)
-    gain, out = gain * len(episodes), []
-    groups, action = {}, log.action
-    if action is not None and action.ndim == 1:
-        size, logged, names = np.abs(np.bincount(action, gain)), np.unique(action), log.action_names
-        order = logged[np.argsort(-size[logged], kind="stable")]
-        groups = {f"action {a if names is None else names[a]}": action == a for a in order[:ACTIONS]}
-        groups |= {"other actions": np.isin(action, order[ACTIONS:])} if len(order) > ACTIONS else {}
-    n_actions = len(groups)
-    cut = sorted(columns, key=lambda groups: -np.ptp([differs @ own / own.sum() for own in groups.values()]))
-    for thirds in cut[:SHOWN]:
-        groups |= thirds
-    for i, (name, members) in enumerate(groups.items()):
-        each = episodes.total(gain * members)
-        clusters = episodes.by_cluster(each - each.mean())
-        total = Estimate.of_influence(name, float(each.mean()), clusters * (len(clusters) / len(each)))
-        visited = float(weight[members].sum() / weight.sum()) if weight.sum() > 0 else float("nan")
-        otherwise = float(differs[members].mean()) if i >= n_actions else float("nan")
-        out.append(Place(name, float(members.mean()), visited, otherwise, total))
-    return tuple(out)
+    for k, own in rest.items():
+        weight, gain = np.concatenate(shares[k], axis=1)
+        gain, differs = gain * len(episodes), np.maximum(less - ratios[int(k)], 0.0)
+        groups: dict[str, Array] = {}
+        if action is not None and action.ndim == 1:
+            size, logged = np.abs(np.bincount(action, gain)), np.unique(action)
+            order = logged[np.argsort(-size[logged], kind="stable")]
+            groups = {f"action {a if names is None else names[a]}": action == a for a in order[:ACTIONS]}
+            groups |= {"other actions": np.isin(action, order[ACTIONS:])} if len(order) > ACTIONS else {}
+        n_actions, each_place = len(groups), []
+        apart = [-np.ptp([differs @ rows / rows.sum() for rows in cut.values()]) for cut in columns]
+        for i in np.argsort(apart, kind="stable")[:SHOWN]:
+            groups |= columns[i]
+        for i, (name, members) in enumerate(groups.items()):
+            each = episodes.total(gain * members)
+            clusters = episodes.by_cluster(each - each.mean())
+            total = Estimate.of_influence(name, float(each.mean()), clusters * (len(clusters) / len(each)))
+            visited = float(weight[members].sum() / weight.sum()) if weight.sum() > 0 else float("nan")
+            otherwise = float(differs[members].mean()) if i >= n_actions else float("nan")
+            each_place.append(Place(name, float(members.mean()), visited, otherwise, total))
+        out[own.name] = tuple(each_place)
+    return out
 
 
 def _shares(part: Part, own: LinearValue, other: LinearValue) -> list[Array]:

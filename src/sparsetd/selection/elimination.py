@@ -28,6 +28,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtrit
 
+from sparsetd.selection.path import SparsePath
 from sparsetd.solvers.path_following import lars_path, sparse_rows
 from sparsetd.solvers.saddle import rho_grid, whitened
 from sparsetd.system import Array
@@ -173,8 +174,8 @@ def supports(system: MeanSystem) -> list[Array]:
     return list(found.values())
 
 
-def drawn_path(system: MeanSystem, support: Array) -> tuple[Array, Array] | None:
-    """Falling ρ, and θ (without the constant) of ‖C^{-1/2}(Aθ − b)‖₂ + ρ‖θ‖₁ at each; None where nothing can enter.
+def drawn_path(system: MeanSystem, support: Array) -> SparsePath | None:
+    """The path of ‖C^{-1/2}(Aθ − b)‖₂ + ρ‖θ‖₁ without the constant, the last column; None where nothing can enter.
 
     It ends at a third of the ρ at which it contains `support`, or where more than twice as many features and
     `DRAWN_MARGIN` others have entered. Like that of `supports` it runs through the solutions of a Lasso. Between two
@@ -201,7 +202,7 @@ def drawn_path(system: MeanSystem, support: Array) -> tuple[Array, Array] | None
     third = grid[np.argmax(complete)] / 3.0 if complete.any() else 0.0
     over = (grid <= third) | (np.count_nonzero(coefs, axis=1) > most)
     last = int(np.argmax(np.append(over, True))) + 1  # the first at which it is over is still drawn
-    return grid[:last], coefs[:last, :-1].T
+    return SparsePath(grid[:last], coefs[:last, :-1].T, np.zeros(last), float(grid[0]))
 
 
 def survivors(system: MeanSystem, omega: Array, start: Array, threshold: float) -> Array:
