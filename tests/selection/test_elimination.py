@@ -10,9 +10,11 @@ import pytest
 import scipy.sparse as sp
 
 from sparsetd import SparseTD, SparseTDSelect
-from sparsetd.selection.elimination import MeanSystem, distinct, eliminate, family_on, supports, survivors
+from sparsetd.penalties import L1
+from sparsetd.selection.elimination import MeanSystem, distinct, drawn_path, eliminate, supports, survivors
 from sparsetd.selection.sparse_td_select import dual_support
-from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, rho_grid
+from sparsetd.solvers.mean import Matrix
+from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, FitNorm, rho_grid, whitened
 from sparsetd.system import Array, Batch
 
 GAMMA, LENGTH = 0.9, 10
@@ -127,6 +129,12 @@ def test_free_columns_stay_and_an_empty_system_has_no_support() -> None:
     assert supports(system) == []
 
 
+def family_on(system: MeanSystem) -> Family:
+    """The problems ‖C^{-1/2}(Aθ − b)‖₂ + ρ‖θ‖₁ of a mean system."""
+    A, b = whitened(system.A, system.b, system.C)
+    return Family(Matrix(A, b), FitNorm.of(2), L1(1.0), 1, (~system.free).astype(np.float64))
+
+
 def test_the_supports_are_those_of_the_certified_path() -> None:
     rng = np.random.default_rng(9)
     for d in (12, 31, 60):
@@ -135,11 +143,36 @@ def test_the_supports_are_those_of_the_certified_path() -> None:
         C, b = X.T @ X / 1500, X.T @ (X[:, 0] - X[:, 1] + rng.normal(size=1500)) / 1500
         system = MeanSystem(C, b, C, np.arange(d) == d - 1, 1500, 100, d - 1)
         found, family = supports(system), family_on(system)
-        assert family is not None
         path = family.solutions(rho_grid(family.rho_max(), 60, 1e-3), SUPPORT_TOLERANCE, polish=False)
         proved = [np.flatnonzero((point.x != 0) | family.free).tolist() for point in path]
         assert len(found) >= 2
         assert all(support.tolist() in proved for support in found)
+
+
+@pytest.mark.parametrize("copies", [0, 2])
+def test_the_drawn_path_is_the_certified_one(copies: int) -> None:
+    rng = np.random.default_rng(10)
+    for d in (4, 25, 60):
+        X = rng.normal(size=(1500, d)) @ (np.eye(d) + 0.3 * rng.normal(size=(d, d)))
+        X[:, :copies] = X[:, -1 - copies : -1]
+        X[:, -1] = 1.0
+        change = X - 0.9 * np.roll(0.5 * X, 1, axis=0)
+        A, C, b = X.T @ change / 1500, X.T @ X / 1500, X.T @ (X[:, 2] + rng.normal(size=1500)) / 1500
+        system = MeanSystem(A, b, C, np.arange(d) == d - 1, 1500, 100, d - 1)
+        family, drawn = family_on(system), drawn_path(system, np.array([2]))
+        assert drawn is not None
+        rhos, coefs = drawn.rhos, drawn.coefs
+        assert len(rhos) >= 2
+        np.testing.assert_allclose(rhos, rho_grid(family.rho_max(), 30, 1e-2)[: len(rhos)], rtol=1e-9)
+        assert (coefs[2, -1] != 0) or len(rhos) == 30 or np.count_nonzero(coefs[:, -1]) > 30
+        proved = np.column_stack([point.x[:-1] for point in family.solutions(rhos, 1e-10)])
+        np.testing.assert_allclose(X[:, :-1] @ coefs, X[:, :-1] @ proved, atol=1e-5)  # of copies, either may enter
+
+
+def test_nothing_is_drawn_where_nothing_can_enter() -> None:
+    for free, b in (([False, True], [0.0, 0.0]), ([True, True], [1.0, 1.0])):
+        system = MeanSystem(np.eye(2), np.array(b), np.eye(2), np.array(free), 100, 10, 1)
+        assert drawn_path(system, np.array([], dtype=np.intp)) is None
 
 
 def test_with_more_features_than_rows_the_path_proposes() -> None:

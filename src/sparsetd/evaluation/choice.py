@@ -21,14 +21,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsetd._tools.progress import track
 from sparsetd.evaluation.reading import Ask, Part, Parts, Several, answer
-from sparsetd.selection.elimination import MeanSystem, select, solved
+from sparsetd.selection.elimination import MeanSystem, drawn_path, select, solved
 from sparsetd.selection.episodes import halves
 from sparsetd.selection.moments import Moments
-from sparsetd.selection.path import SparsePath, solved_path
+from sparsetd.selection.path import SparsePath
 from sparsetd.selection.sparse_td_select import SparseTDSelect, dual_support
 from sparsetd.system import Array, Batch
 
-Progress = Callable[[str], None]
 Omegas = tuple[Array, Array]  # of scores row by row, and summed over clusters first
 ROWS_EACH = 10  # rows that every feature of the value needs
 FORMED = 1_500  # features up to which all their products are summed: a matrix of them takes 18 MB, for each group
@@ -88,9 +87,8 @@ def choose_on(
 
     kept = select(system, partial(asked, False), partial(asked, True))
     support = kept[kept < len(system.b) - 1]  # the constant is the last column and no feature
-    path = solved_path(system, support)
-    chosen = float(path.rhos[-1]) if path is not None else np.nan
-    return Choice(support, None, path, chosen)
+    path = drawn_path(system, support)
+    return Choice(support, None, path, np.nan if path is None else float(path.rhos[-1]))
 
 
 def choose(batch: Batch, estimator: Any) -> Choice:

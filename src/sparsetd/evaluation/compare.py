@@ -198,7 +198,6 @@ def compare(
     pairs = {(b, a): minus(values[b], values[a]) for a, b in combinations(values, 2)}
     differences, (reference, *others) = Together.of(pairs, level), list(own)
     groups = {} if by is None else groups_of(found.log, by, cluster)
-    columns = thirds_of(found.log.log) if others and not thresholds else []
     # A policy is worse than another if the interval of their difference excludes 0.
     ends = {pair: differences.interval(pair) for pair in pairs}
     worse = {b for (_, b), (low, _) in ends.items() if low > 0} | {a for (a, _), (_, high) in ends.items() if high < 0}
@@ -208,7 +207,7 @@ def compare(
         differences=differences,
         best_set=tuple(name for name in own if name not in worse),
         groups=by_group(found, groups) if groups and others else Together.of({}, level),
-        where={} if thresholds else {name: places(found, own[name], own[reference], columns) for name in others},
+        where=places(found, own[reference], thirds_of(found.log.log)) if others and not thresholds else {},
         reference=reference,
         unjudged=tuple(name for name, cautions in said.items() if any(c.severity == "red" for c in cautions)),
         gamma=gamma,

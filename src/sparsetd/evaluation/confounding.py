@@ -20,9 +20,10 @@ Quantiles and bounds come from 20,000 rows at most; what they add to the value t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Literal
 
 import numpy as np
@@ -35,7 +36,7 @@ from sparsetd.evaluation.reading import Part
 from sparsetd.evaluation.result import Robustness
 from sparsetd.evaluation.target import Target
 from sparsetd.logs import Transitions
-from sparsetd.selection.moments import Moments, weighted_products
+from sparsetd.selection.moments import Moments
 from sparsetd.system import Array
 
 Kind = Literal["every", "first", "persistent"]
@@ -43,7 +44,8 @@ Ends = tuple[float, float]
 Columns = tuple[tuple[str, float], ...]  # names of recorded columns, and how strongly each changes the odds
 SWEEPS = 4  # rounds of a fixed point: the weights follow from the value function, and it from the weights
 SETTLED = 0.02  # sweeps for Γ* end when the value moves by no more than this share of the whole
-MAJORISED = 15  # least-squares problems for one quantile regression
+NEAR = np.full(15, 1e-3)  # one quantile regression is so many least-squares problems; a share of the spread is nothing
+FALLING = np.geomspace(0.1, 1e-3, 8)  # the same for Γ*: beginning with a larger share needs fewer of them
 FITTED = 2_000  # rows of an action to which its quantile is fitted
 HELD = 1e-6  # ridge of this fit: with less, rounding by the order of the rows shows where columns depend on each other
 ROWS_EACH = 20  # rows that every column of this fit needs: a quantile that follows its rows leaves no room for a cause
@@ -96,16 +98,20 @@ class Confounded:
 
     @cached_property
     def value(self) -> Value:
-        return self.plain.value, self.moved(self.plain, self.part)
-
-    def moved(self, model: LinearValue, part: Part) -> Array:
-        """The influence of every cluster; its linear part where rows are a sample, because only the spread counts."""
-        return model.scores(part) if self.sampled else model.influence(part)
+        """The value, and the influence of every cluster; its linear part for a sample: only the spread counts then."""
+        model, part = self.plain, self.part
+        return model.value, model.scores(part, model.errors(part)) if self.sampled else model.influence(part)
 
     @cached_property
     def after(self) -> Array:
         """γ[φ' 1] of every row."""
         return self.part.states - self.part.changes
+
+    @cached_property
+    def touched(self) -> tuple[Array, Array, Array]:
+        """The rows that a cause may weigh otherwise, with their [φ 1] and γ[φ' 1]."""
+        rows = np.flatnonzero(self.part.batch.ratio * self.given)
+        return rows, self.part.states[rows], self.after[rows]
 
     def bound(self, own: Value, strength: float, kind: Kind, sign: float, limits: Ends, settled: float = 0.0) -> Value:
         """The lowest (or, with sign −1, the highest) value of a log whose value is `own`, from that of this sample.
@@ -125,13 +131,13 @@ class Confounded:
         plain, then = (float(x.std()) for x in (self.value[1], moved))
         return found, own[1] * (then / plain if plain > 0 else 1.0)
 
-    def weighted(self, strength: float, model: LinearValue, sign: float) -> tuple[Array, Array, Array]:
+    def weighted(self, strength: float, theta: Array, sign: float, near: Array = NEAR) -> tuple[Array, Array, Array]:
         """W, the offset o and Y = ±r + γV(s') of every row, for the value function of a fit."""
         batch, tau = self.part.batch, 1.0 / (1.0 + strength)
-        outcome = sign * batch.reward + self.after @ model.theta
+        outcome = sign * batch.reward + self.after @ theta
         alpha = self.mu + (1.0 - self.mu) / strength
         beta = self.mu + strength * (1.0 - self.mu)
-        q = _quantiles(self.part.states, self.action, outcome, self.exposed, tau)
+        q = _quantiles(self.part.states, self.action, outcome, self.exposed, tau, near)
         below = outcome <= q
         W = alpha + (beta - alpha) * below
         offset = (1.0 - alpha) * q * (1.0 - below / tau)
@@ -143,26 +149,28 @@ def _every(rows: Confounded, strength: float, sign: float, settled: float) -> Va
 
     Sweeps end when the value changes by no more than the share `settled` of what it has moved in all.
     """
-    part, states = rows.part, rows.part.states
-    ratio, n, d = part.batch.ratio, *states.shape
+    part, states, ratio = rows.part, rows.part.states, rows.part.batch.ratio
+    used, here, after = rows.touched
     plain = model = replace(rows.plain, theta=sign * rows.plain.theta)
     for _ in range(SWEEPS):
         before = model.value
-        W, offset, _ = rows.weighted(strength, model, sign)
-        reward, changes = W * sign * part.batch.reward + offset, states - W[:, None] * rows.after
-        system = np.zeros((1, d, d + 1))
-        weighted_products(states, changes, reward, ratio, np.zeros(n, dtype=np.intp), system)
-        moments = replace(rows.moments, A=system[:, :, :-1], b=system[:, :, -1])
-        model = LinearValue.solve(moments.ridged(rows.ridge))
+        W, offset, _ = rows.weighted(strength, model.theta, sign, FALLING if settled else NEAR)
+        reward = W * sign * part.batch.reward + offset
+        A = rows.moments.A + ((ratio * (1.0 - W))[used, None] * here).T @ after
+        b = ((ratio * reward) @ states)[None]
+        model = LinearValue.solve(replace(rows.moments, A=A, b=b).ridged(rows.ridge))
         if abs(model.value - before) <= settled * abs(model.value - plain.value):
             break
-    changed = replace(part, batch=replace(part.batch, reward=reward), made=(states, changes))
-    return model.value, rows.moved(model, changed)
+    if rows.sampled:
+        error = reward - states @ model.theta + W * (rows.after @ model.theta)
+        return model.value, model.scores(part, error)
+    made = (states, states - W[:, None] * rows.after)
+    return model.value, model.influence(replace(part, batch=replace(part.batch, reward=reward), made=made))
 
 
 def _first(rows: Confounded, strength: float, sign: float) -> Value:
     """The value, with what confounding of the first decision adds to it."""
-    W, offset, outcome = rows.weighted(strength, replace(rows.plain, theta=sign * rows.plain.theta), sign)
+    W, offset, outcome = rows.weighted(strength, sign * rows.plain.theta, sign)
     e = rows.part.episodes
     added = (rows.part.batch.ratio * ((W - 1.0) * outcome + offset))[e.first]
     moved = e.by_cluster(added - added.mean()) * (e.n_clusters / len(e))
@@ -191,7 +199,7 @@ def _persistent(rows: Confounded, strength: float, sign: float) -> Value:
     return found, weight * (terms - q) + q - found
 
 
-def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau: float) -> Array:
+def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau: float, near: Array) -> Array:
     """q(s, a) = β_aᵀ[φ 1] by quantile regression of Y within every action.
 
     With rows weighted by ρ(1 − μ) the first-order condition is E[ρφ(W − 1)] = 0: W leaves the mean of every feature
@@ -210,17 +218,18 @@ def _quantiles(states: Array, action: Array, outcome: Array, weight: Array, tau:
             size = np.sqrt(np.einsum("ij,ij->j", phi, phi))
             going = np.abs(phi.T @ y) / np.where(size > 0, size, np.inf)
             used = np.append(np.sort(np.argsort(-going, kind="stable")[:most]), used[-1])
+        design = states if len(used) == states.shape[1] else states[:, used]
         enough = max(FITTED, ROWS_EACH * len(used))
         some = taken[:: max(len(taken) // enough, 1)]  # every few rows: a random choice would change the answer
-        phi, y, c = states[np.ix_(some, used)], outcome[some], np.maximum(weight[some], 1e-6)
-        near = 1e-3 * (float(y.std()) or 1.0)
+        phi, y, c = design[some], outcome[some], np.maximum(weight[some], 1e-6)
+        spread = float(y.std()) or 1.0
         beta = np.append(np.zeros(phi.shape[1] - 1), np.quantile(y, tau))
-        for _ in range(MAJORISED):
-            pull = c / (near + np.abs(y - phi @ beta))
+        for share in near:
+            pull = c / (share * spread + np.abs(y - phi @ beta))
             pulled = phi * np.sqrt(pull)[:, None]
             gram = pulled.T @ pulled + HELD * pull.sum() * np.eye(phi.shape[1])  # of one array: BLAS forms half of it
             beta = np.linalg.solve(gram, phi.T @ (pull * y + (2 * tau - 1) * c))
-        q[taken] = states[np.ix_(taken, used)] @ beta
+        q[taken] = (design @ beta)[taken]
     return q
 
 
@@ -242,8 +251,10 @@ def robustness(
         gain = Estimate.of_influence("", up * (value - logged[0]), up * (moved - logged[1]))
         return gain.interval(level)[0]
 
-    tried = (1.0, *TRIED)
-    found = crossing(tried, map(left, tried))
+    tried, known = (1.0, *TRIED), cache(left)
+    reached = bisect_left(tried, True, key=lambda strength: known(strength) <= 0)  # a stronger cause explains more
+    nearest = tried[max(reached - 1, 0) : reached + 1]
+    found = crossing(nearest, map(known, nearest))
     return Robustness(found, TRIED[-1], () if found == 1.0 else strengths())
 
 
@@ -264,14 +275,12 @@ def strengths_of(log: Transitions) -> Columns:
     The strength of a column is the factor that nine in ten of these odds change by at most when a logistic regression
     of the actions is fitted without it.
     """
-    if log.action is None or log.action.ndim > 1 or len(np.unique(log.action)) < 2:
-        return ()
     some = slice(0, None, max(len(log) // FITTED, 1))
+    if log.action is None or log.action.ndim > 1 or len(np.unique(log.action[some])) < 2:
+        return ()
     X, action = np.asarray(log.observation[some], dtype=np.float64), log.action[some].astype(np.int64)
     spread = X.std(axis=0)
     Z = (X - X.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-    if len(np.unique(action)) < 2:
-        return ()
     odds, coef = _log_odds(Z, action)
     heavy = np.argsort(-np.abs(coef).max(axis=0) * (spread > 0), kind="stable")[:COMPARED]
     found = []

@@ -66,10 +66,6 @@ class Weighed:
         """(Σw)² / Σw², 0 where all weights are 0."""
         return float(self.total[0] ** 2 / self.squares[0]) if self.squares[0] > 0 else 0.0
 
-    @staticmethod
-    def joined(ages: list[Weighed]) -> Weighed:
-        return Weighed(*(np.concatenate([getattr(age, name) for age in ages]) for name in vars(ages[0])))
-
 
 @dataclass(frozen=True, eq=False)
 class Episodes:

@@ -315,13 +315,8 @@ def columns_of(log: Opened, basis: Basis, level: float) -> tuple[Column, ...]:
     size = explained if explained > 0 else float(found[1].mean()) or 1.0
     mean, error = rise.mean(axis=1) / abs(size), rise.std(axis=1, ddof=1) / np.sqrt(rise.shape[1]) / abs(size)
     bound = max(MATTERS, float(student.isf(FALSE / max(built.n_raw, 2), rise.shape[1] - 1)))
-    scale, fits = (
-        np.append(built.scale, 1.0),
-        [
-            ridged(A - own, b - earned, n - rows, penalised, every, lam)
-            for own, earned, rows in zip(groups.A, groups.b, groups.n_rows, strict=True)
-        ],
-    )
+    scale, sums = np.append(built.scale, 1.0), zip(groups.A, groups.b, groups.n_rows, strict=True)
+    fits = [ridged(A - own, b - earned, n - rows, penalised, every, lam) for own, earned, rows in sums]
 
     def with_error(rows: Array) -> tuple[Array, Array]:
         """θᵀψ of every row and half of its interval, by leaving out groups of episodes."""

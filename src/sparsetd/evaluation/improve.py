@@ -253,7 +253,7 @@ def _split(log: Transitions, groups: Array, learn: float, settings: Settings, sa
     asked = replace(policy, learnt_from=policy.learnt_from[:0])  # the test episodes were set aside; no need to look
     tested = replace(settings, cluster=None if settings.cluster is None else groups[later == 1])
     found = judge(log[test], {"the proposed policy": asked}, tested)
-    where = places(found, found.policies[0], None, thirds_of(found.log.log))
+    (where,) = places(found, None, thirds_of(found.log.log)).values()
     return Split(policy, evaluation_of(found), where, tuple(ranked), int((later == 0).sum()))
 
 

@@ -166,11 +166,11 @@ class LinearValue:
         lean = (self.start - first) / np.maximum(self.n_episodes - size, 1)[:, None]  # c without the cluster, as a mean
         return (self.n_clusters - 1) * (self.value - lean @ self.theta + self._correction(part, lean))
 
-    def scores(self, part: Part) -> Array:
-        """The linear part of the influence of every cluster: what the sandwich is made of."""
+    def scores(self, part: Part, error: Array) -> Array:
+        """The linear part of the influence of every cluster, from δ of every row: what the sandwich is made of."""
         e, n = part.episodes, self.n_clusters
         first = e.by_cluster(part.states[e.first] @ self.theta - self.value) / self.n_episodes
-        return n * (first + e.rows_by_cluster(part.batch.ratio * self.errors(part) * self.weights(part)))
+        return n * (first + e.rows_by_cluster(part.batch.ratio * error * self.weights(part)))
 
     def _correction(self, part: Part, lean: Array) -> Array:
         """leanᵢᵀ A⁻¹Eᵀ (I − F A⁻¹Eᵀ)⁻¹ δ of every cluster, clusters of one length at a time.

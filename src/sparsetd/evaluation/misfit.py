@@ -211,11 +211,13 @@ class ExtraSums:
         (Z, after), batch, states = columns(part, top, model), part.batch, part.states
         change, score = Z - batch.discount[:, None] * after, batch.ratio * _errors(model, part)
         own, each = (part.episodes.rows_by_cluster(rows * score[:, None]) for rows in (states, Z))
-        weighted = batch.ratio[:, None] * Z
-        Q, R = np.hstack([weighted.T @ change, weighted.T @ part.changes]), np.hstack([Z.T @ Z, Z.T @ states])
-        P, start = (batch.ratio[:, None] * change).T @ states, Z[part.episodes.first].sum(axis=0)
+        R, start = np.hstack([Z.T @ Z, Z.T @ states]), Z[part.episodes.first].sum(axis=0)
         clustered = (own.sum(axis=0), own.T @ own, each.sum(axis=0), each.T @ own, (each**2).sum(axis=0))
-        return cls(Q, P, R, weighted.T @ batch.reward, start, *clustered)
+        taken = np.flatnonzero(batch.ratio)  # a rule takes some of the logged actions only
+        Z, change, states, changes, ratio = (x[taken] for x in (Z, change, states, part.changes, batch.ratio[:, None]))
+        weighted = ratio * Z
+        Q, P = np.hstack([weighted.T @ change, weighted.T @ changes]), (ratio * change).T @ states
+        return cls(Q, P, R, weighted.T @ batch.reward[taken], start, *clustered)
 
     def on(self, some: slice) -> ExtraSums:
         """The sums of some of the extra columns."""

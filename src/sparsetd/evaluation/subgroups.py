@@ -150,40 +150,41 @@ def thirds_of(log: Transitions) -> list[dict[str, Array]]:
     return [groups for groups in (thirds(name, column) for name, column in columns) if len(groups) > 1]
 
 
-def places(
-    found: Judgement, own: Judged, other: Judged | None, columns: Sequence[dict[str, Array]]
-) -> tuple[Place, ...]:
-    """The difference of two policies by logged action, and by thirds of the columns by which their acts differ most.
+def places(found: Judgement, other: Judged | None, columns: Sequence[dict[str, Array]]) -> dict[str, tuple[Place, ...]]:
+    """The difference of every policy to the `other` one, or to the logged behaviour, from one reading.
 
-    Without an `other` policy it is the difference to the logged behaviour. `columns` are those of `thirds_of`.
+    It is told by logged action, and by thirds of the `columns` (see `thirds_of`) by which the acts differ most.
     """
-    log, basis = found.log, found.first.basis
-    k = log.target_names.index(own.name)
-    sample = basis.at_hand
+    basis, sample = found.first.basis, found.first.basis.at_hand
     against = LinearValue.solve(basis.behavior) if other is None else other.model
-    ask = basis.ask(Ask(_shares, (own.model, against)), k)
-    weight, gain = np.concatenate(answer(sample, shares=ask).shares, axis=1)
-    assert sample.ratios is not None
-    less = 1.0 if other is None else sample.ratios[log.target_names.index(other.name)]
-    gain, differs = gain * len(sample.episodes), np.maximum(less - sample.ratios[k], 0.0)
-    groups, action = {}, log.log.action
-    if action is not None and action.ndim == 1:
-        size, logged, names = np.abs(np.bincount(action, gain)), np.unique(action), log.log.action_names
-        order = logged[np.argsort(-size[logged], kind="stable")]
-        groups = {f"action {a if names is None else names[a]}": action == a for a in order[:ACTIONS]}
-        groups |= {"other actions": np.isin(action, order[ACTIONS:])} if len(order) > ACTIONS else {}
-    n_actions, episodes, out = len(groups), sample.episodes, []
-    cut = sorted(columns, key=lambda groups: -np.ptp([differs @ own / own.sum() for own in groups.values()]))
-    for thirds in cut[:SHOWN]:
-        groups |= thirds
-    for i, (name, members) in enumerate(groups.items()):
-        each = episodes.total(gain * members)
-        clusters = episodes.by_cluster(each - each.mean())
-        total = Estimate.of_influence(name, float(each.mean()), clusters * (len(clusters) / len(each)))
-        visited = float(weight[members].sum() / weight.sum()) if weight.sum() > 0 else float("nan")
-        otherwise = float(differs[members].mean()) if i >= n_actions else float("nan")
-        out.append(Place(name, float(members.mean()), visited, otherwise, total))
-    return tuple(out)
+    rest = {str(k): own for k, own in enumerate(found.policies) if own is not other}
+    asked = {k: basis.ask(Ask(_shares, (own.model, against)), int(k)) for k, own in rest.items()}
+    shares, ratios, action = vars(answer(sample, **asked)), sample.ratios, found.log.log.action
+    assert ratios is not None
+    episodes, names, out = sample.episodes, found.log.log.action_names, {}
+    less = 1.0 if other is None else ratios[found.policies.index(other)]
+    for k, own in rest.items():
+        weight, gain = np.concatenate(shares[k], axis=1)
+        gain, differs = gain * len(episodes), np.maximum(less - ratios[int(k)], 0.0)
+        groups: dict[str, Array] = {}
+        if action is not None and action.ndim == 1:
+            size, logged = np.abs(np.bincount(action, gain)), np.unique(action)
+            order = logged[np.argsort(-size[logged], kind="stable")]
+            groups = {f"action {a if names is None else names[a]}": action == a for a in order[:ACTIONS]}
+            groups |= {"other actions": np.isin(action, order[ACTIONS:])} if len(order) > ACTIONS else {}
+        n_actions, each_place = len(groups), []
+        apart = [-np.ptp([differs @ rows / rows.sum() for rows in cut.values()]) for cut in columns]
+        for i in np.argsort(apart, kind="stable")[:SHOWN]:
+            groups |= columns[i]
+        for i, (name, members) in enumerate(groups.items()):
+            each = episodes.total(gain * members)
+            clusters = episodes.by_cluster(each - each.mean())
+            total = Estimate.of_influence(name, float(each.mean()), clusters * (len(clusters) / len(each)))
+            visited = float(weight[members].sum() / weight.sum()) if weight.sum() > 0 else float("nan")
+            otherwise = float(differs[members].mean()) if i >= n_actions else float("nan")
+            each_place.append(Place(name, float(members.mean()), visited, otherwise, total))
+        out[own.name] = tuple(each_place)
+    return out
 
 
 def _shares(part: Part, own: LinearValue, other: LinearValue) -> list[Array]:

@@ -169,7 +169,7 @@ def ratio_counts(part: Part, edges: Array) -> Array:
 def by_age(part: Part) -> Weighed:
     """The weights and rewards of every age, and of the age at which all episodes are over."""
     ages = _ages(part.episodes, int((part.episodes.last - part.episodes.first).max()) + 2)
-    return Weighed.joined([Weighed.of(*age) for age in ages])
+    return Weighed(*map(np.concatenate, zip(*(vars(Weighed.of(*age)).values() for age in ages), strict=True)))
 
 
 def _ages(episodes: Episodes, n: int) -> Iterator[tuple[Array, Array]]:

@@ -21,13 +21,9 @@ from sparsetd import plots
 from sparsetd._tools.frames import ROWS, Framed, frame
 from sparsetd._tools.progress import track
 from sparsetd.estimators.sparse_td import SparseTD
-from sparsetd.selection.elimination import MeanSystem, family_on
 from sparsetd.selection.moments import FoldMoments
 from sparsetd.solvers.saddle import SUPPORT_TOLERANCE, Family, Units, rho_grid
 from sparsetd.system import Array, Batch
-
-PICTURE = 1e-3  # relative duality gap of a path that is only drawn: nobody sees a smaller one
-PICTURE_MARGIN = 30  # features that may enter beside twice those that are kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,27 +130,6 @@ def solved(family: Family, rhos: Array, tol: float, n_features: int, units: Unit
     thetas = np.stack([point.x[-n_theta:] for point in points])
     coefs = (thetas if units is None else units.back(thetas))[:, :n_features].T
     return SparsePath(falling, coefs, np.array([point.gap for point in points]), family.rho_max())
-
-
-def solved_path(system: MeanSystem, support: Array, n_rhos: int = 30, eps: float = 1e-2) -> SparsePath | None:
-    """The path in the metric of C until it contains `support` and to a third of that ρ; None where nothing can enter.
-
-    It ends early where more than twice as many features and `PICTURE_MARGIN` others have entered.
-    """
-    family = family_on(system)
-    top = family.rho_max() if family is not None else 0.0
-    if family is None or top == 0.0:
-        return None
-    grid, stop = rho_grid(top, n_rhos, eps), n_rhos
-    points = []
-    for k, point in enumerate(family.solutions(grid, PICTURE, polish=False)):
-        points.append(point)
-        if stop == n_rhos and np.all(point.x[support] != 0):
-            stop = int(np.searchsorted(-grid, -grid[k] / 3.0))
-        if k >= stop or np.count_nonzero(point.x) > 2 * len(support) + PICTURE_MARGIN:
-            break
-    coefs = np.column_stack([point.x[:-1] for point in points])
-    return SparsePath(grid[: len(points)], coefs, np.array([point.gap for point in points]), top)
 
 
 def rho_max(X: Any, y: Any, X_next: Any = None, **parameters: Any) -> float:
