@@ -9,7 +9,8 @@ answer shows has a walk too (`_detail`: features that matter, other estimators, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -26,15 +27,17 @@ from sparsetd.evaluation.estimate import Estimate, Value, check_level, minus
 from sparsetd.evaluation.first_reading import Basis, Column, First, columns_of, first_reading
 from sparsetd.evaluation.linear import LinearValue, influence, policy_sums, score_powers, second_way, verify, wanted
 from sparsetd.evaluation.misfit import Fit, Misfit, extra_sums, misfit
-from sparsetd.evaluation.reading import Ask, Opened, Part, Settings, Walk, answer, seen, together
+from sparsetd.evaluation.reading import Ask, Opened, Part, Settings, Walk, answer, open_log, seen, together
 from sparsetd.evaluation.result import Robustness
 from sparsetd.evaluation.support import Overlap, Support
 from sparsetd.evaluation.target import Target
 from sparsetd.logs import Transitions
+from sparsetd.logs.engines import thread_pools
 from sparsetd.storage.cache import Cache
 from sparsetd.system import Array
 
 MOST_SHOWN = 1_000  # actions whose shares are told
+WIDE = 400  # columns; the products of wider logs gain from more than one thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,9 +152,24 @@ class Judgement:
 def judge(source: Any, targets: Mapping[str, Any], settings: Settings) -> Judgement:
     """Judge every target on the log; the details of the answer come where there is one target."""
     check_level(settings.level)
+    with _open(source, targets, settings) as log:
+        return _judgement(log, settings)
+
+
+@contextmanager
+def _open(source: Any, targets: Mapping[str, Any], settings: Settings) -> Iterator[Opened]:
+    """The log, opened. Until it is left BLAS has one thread: the products of a narrow log are too small for more."""
+    with thread_pools().limit(limits=1, user_api="blas") as pools:
+        log = open_log(source, targets, settings)
+        if len(log.names) > WIDE:
+            pools.restore_original_limits()
+        yield log
+
+
+def _judgement(log: Opened, settings: Settings) -> Judgement:
+    targets = log.target_names
     single = len(targets) == 1
-    first = first_reading(source, targets, settings, details=single)
-    log = first.log
+    first = first_reading(log, settings, details=single)
     for name, facts in zip(targets, first.facts, strict=True):
         if facts.gamma == 1 and not facts.n_complete:
             raise ValueError(
@@ -179,14 +197,16 @@ def judge(source: Any, targets: Mapping[str, Any], settings: Settings) -> Judgem
 
 def gains(source: Any, targets: Mapping[str, Any], settings: Settings) -> list[Value]:
     """The difference of every target to the logged behaviour, with influences only: enough to rank many."""
-    first = first_reading(source, targets, settings, details=False)
 
-    def value(k: int) -> Walk[Value]:
+    def value(first: First, k: int) -> Walk[Value]:
         model = LinearValue.solve(first.basis.moments[k])
         found = yield {"influence": first.basis.ask(Ask(influence, (model,)), k)}
         return first.basis.widened(k, (model.value, first.log.joined(found.influence)))
 
-    logged, *values = together(first.basis.rows, _behavior(first), *map(value, range(len(targets))))
+    with _open(source, targets, settings) as log:
+        first = first_reading(log, settings, details=False)
+        walks = [value(first, k) for k in range(len(targets))]
+        logged, *values = together(first.basis.rows, _behavior(first), *walks)
     return [minus(value, logged.value) for value in values]
 
 

@@ -18,7 +18,7 @@ averaged over what the others are. Its band comes from leaving out groups of epi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -32,7 +32,7 @@ from sparsetd.evaluation.choice import Choice
 from sparsetd.evaluation.episodes import Facts, Groups, Weighed
 from sparsetd.evaluation.estimate import Estimate, Value
 from sparsetd.evaluation.linear import policy_sums
-from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, Settings, answer, open_log, seen
+from sparsetd.evaluation.reading import Ask, Opened, Part, Parts, Settings, answer, seen
 from sparsetd.features.basis import Basis as RankBasis
 from sparsetd.logs import suspicions
 from sparsetd.selection import SparseTDSelect, shrinkage
@@ -206,9 +206,8 @@ class First:
     digests: Array | None
 
 
-def first_reading(source: Any, targets: Mapping[str, Any], settings: Settings, details: bool) -> First:
+def first_reading(log: Opened, settings: Settings, details: bool) -> First:
     """The sums of all columns for every policy, by groups of clusters where halves are to be drawn, else by fold."""
-    log = open_log(source, targets, settings)
     groups = Groups.of(log.hashes, len(log.log), settings.n_folds, settings.cluster is not None)
     settings.tell(f"reading {len(log.names)} features of {len(log.hashes):,} episodes")
     rows, columns, chosen, units = _columns(log, settings)

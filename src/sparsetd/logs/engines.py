@@ -104,7 +104,7 @@ def worked(f: Callable[..., Any], args: tuple[Any, ...], opened: Any, folder: st
         log = shard.read()
         return log if opened is None else opened(log)
 
-    with _libraries().limit(limits=1, user_api="blas") if shard.digest else nullcontext():
+    with thread_pools().limit(limits=1, user_api="blas") if shard.digest else nullcontext():
         key = ""
         if kept.folder is not None:
             # Files are known by their digests and settings by their values. If `opened` holds a policy or a feature
@@ -132,7 +132,7 @@ def by_worker(work: Work, task: Task) -> Any:
 
 
 @cache
-def _libraries() -> Any:
+def thread_pools() -> Any:
     """The thread pools of this process, found once: the search takes longer than reading a small shard."""
     from threadpoolctl import ThreadpoolController
 
