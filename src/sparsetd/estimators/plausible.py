@@ -1,6 +1,6 @@
 """Whether fitted values can be right: min(r, 0)/(1 − γ) ≤ V ≤ max(r, 0)/(1 − γ) holds for every policy.
 
-A value of ten times the larger bound is an error, and so is a median value far outside of both.
+A value of ten times the larger bound is an error. A median value far outside of both is an error, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sparsetd.system import Array, Batch, rows_of
 
 VANISHING = 1e-150  # the square of a smaller number is 0 in float64
 TIMES = 10.0  # values larger than this many times the bound are suspicious
-BEYOND = 0.5  # so is a median value that lies outside of the bounds by this share of the distance between them
+BEYOND = 0.5  # a median outside of the bounds by this share of the distance between them is suspicious, too
 PROBES, PROBE_ROWS, PROBE_NUMBERS = 16, 64, 2**14  # blocks of rows that are looked at, and their sizes
 
 
