@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import reduce
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,15 +65,11 @@ def rows_of(matrix: Any) -> Rows:
 def _lent(array: Array, dtype: Any) -> Array:
     """The array itself, or a view of it that does not say that it is read-only; a copy only for another type."""
     plain = np.ascontiguousarray(array, dtype=dtype)
-    return plain if plain.flags.writeable else np.asarray(_Lender(plain))
-
-
-class _Lender:
-    """Presents the memory of an array, which it keeps alive, without the mark that it is read-only."""
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+    if plain.flags.writeable:
+        return plain
+    lender = SimpleNamespace(owner=plain)  # what presents the memory of the array also keeps it alive
+    lender.__array_interface__ = {**plain.__array_interface__, "data": (plain.ctypes.data, False)}
+    return np.asarray(lender)
 
 
 def horizon(d: int) -> int:
@@ -145,7 +142,7 @@ def take_sums(state: Any) -> None:
     s = Lines(*state.lazy["lines"])
     seen = s.seen[: s.counter[law.SEEN]]
     sums = np.empty((len(s.slots), len(seen)))
-    entries.flushing(*state.lazy["kinds"])(s, state.lazy["past"], _origin(state, s), sums)
+    law.flush(s, state.lazy["past"], _origin(state, s), state.lazy["how"], sums)
     for total, values in zip(_stacked(state.totals.x, state.totals.y), sums, strict=True):
         total[seen] = values
 
@@ -223,7 +220,7 @@ def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
         s = _begin_trace(s, marks.place, state.trace[0])
     history = aligned_zeros(every + 1 if searched else 1, 4)
     past = history, np.zeros(GUIDE, np.int64), np.zeros(512, np.int64), np.zeros(1, np.int64), np.zeros(1)
-    return {"lines": tuple(s), "past": past, "kinds": (n == 4, searched, bent and len(special) > 0), "every": every}
+    return {"lines": tuple(s), "past": past, "how": (marks, searched, bent and len(special) > 0), "every": every}
 
 
 def _constants_of_lanes(system: Any, bent: bool, k: int, n: int, summed: bool, constant: float) -> Array:
@@ -267,9 +264,10 @@ def _origin(state: Any, s: Lines) -> Array:
 def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
     """The kernel, and what it takes after the rows and the lines."""
     lazy, fixed, s = state.lazy, system.fixed, Lines(*state.lazy["lines"])
-    (wide, searched, own), bent, measured = lazy["kinds"], is_bent(solver, system), solver.measures
+    (marks, searched, own), bent, measured = lazy["how"], is_bent(solver, system), solver.measures
     sized = not bent and (measured or bool(np.isfinite(fixed.radius) or np.isfinite(fixed.ball)))
     # Only steps that are set by hand for w and θ often go without an average: a kernel of its own is worth it there.
+    wide = marks == WIDE
     averaged = solver.average != "none" or measured or bent or wide
     traced = system.table.lam > 0
     kinds = Kinds(wide, traced, measured, sized, solver.extragradient, averaged, bent, searched, own)
@@ -280,7 +278,7 @@ def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any,
 
 def _entries_part(state: Any, at: slice) -> Any:
     k, block, s = len(state.x), np.empty((at.stop - at.start, 8)), Lines(*state.lazy["lines"])
-    entries.materialising(*state.lazy["kinds"])(s, state.lazy["past"], at.start, block)
+    law.materialise(s, state.lazy["past"], state.lazy["how"], at.start, block)
     values, sums = block.T[V : V + len(s.slots)], block.T[R : R + len(s.slots)]
     return state.part(at, values[:k], values[k:] if len(values) > k else None, sums)
 
@@ -359,7 +357,7 @@ def _awake_step(_: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
 def _awake_part(state: Any, at: slice) -> Any:
     lazy, k, block, mass = state.lazy, len(state.x), np.empty((at.stop - at.start, 12)), float(state.record[MASS])
     s = Hot(*lazy["lines"])
-    awake.materialise(s.line, s.scale, s.lane, at.start, mass, block)
+    awake.materialise(s, at.start, mass, block)
     names = s.names[: s.counter[HOT]]
     here = (at.start <= names) & (names < at.stop)
     for place, hot in {V: V, R: TOTAL, SHARE: SHARES}.items():

@@ -25,11 +25,12 @@ import numpy as np
 from sparsetd.solvers.compiled import crossings, points
 from sparsetd.solvers.compiled import law as asleep
 from sparsetd.solvers.compiled.compile import kernel, part
-from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
+from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store, within
 from sparsetd.solvers.compiled.law import MOVED, NARROW, RHO, SINCE, WIDE, F, L, P, Q, R, V, fetch_ahead, shrink
 from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
 from sparsetd.solvers.compiled.rules import WEIGHT, see_distance
 
+WORK = (*points.ROOM, 4, 4, 0)  # the lengths of rows in the room for a step, and in what follows it
 SCRATCH = 6  # a row of `change` to take a register apart; in the other rows lanes without a vector stay zero
 
 
@@ -144,7 +145,7 @@ def _clip_row(line, row, bound, mass):
 @part
 def _measure(s, marks, phi, phi_next, t, rate, fresh, length, traced, gram):
     """Γ of (φ, δ, e) from φ and ψ in the marks, which are cleared on the way: duplicate entries count once."""
-    line, faded, front, back, place = s.line, s.faded, marks[0], marks[1], marks[2]
+    line, faded, front, back, place = s.line, s.faded, marks.front, marks.back, marks.place
     ff = fd = dd = fe = ge = ee = 0.0
     other_ff = other_fd = other_dd = 0.0  # sums that take turns: one alone would wait for itself
     for i in range(np.uint64(phi[2][t]), np.uint64(phi[2][t + 1])):
@@ -305,26 +306,26 @@ def stepping(kinds):
     """
     # Numba leaves out what follows an `if` on a plain constant of the closure before it looks at types.
     wide, traced, measured, sized, trial, _, bent, searched, own = kinds
-    width, _, front, back, place = WIDE if wide else NARROW
+    marks = WIDE if wide else NARROW
+    widths, how = asleep.WIDTHS._replace(line=marks.width), (marks, searched, own)
 
     def stream(rule, rows, s, past, work, origin, record, constants, every):
-        s, past, fixed, record = asleep.lent(s, width), crossings.lent(past), points.lent(constants), borrow(record)
-        (G, room, gram), change, bound = points.lent_room(work), borrow_rows(work[3], 4), borrow_rows(work[4], 4)
-        from_origin, origin = borrow(work[5]), borrow(origin)
-        phi, k, counter = (asleep.borrowed(rows.phi), asleep.borrowed(rows.phi_next)), len(fixed.m) // 3, s.counter
+        s, past, rows, record = borrow(s, widths), borrow(past, 4), borrow(rows, 0), borrow(record, 0)
+        (G, room, gram, change, bound, from_origin), origin = borrow(work, WORK), borrow(origin, 0)
+        fixed, phi, k, counter = borrow(constants, 0), (rows.phi, rows.phi_next), len(constants.m) // 3, s.counter
         saddle, length, old_discount, old_fresh, inverse = len(s.slots) > k, 0, np.nan, np.nan, 0.0
         counter[asleep.FULL] = 0
         for t in range(len(rows.reward)):
             reward, rate, fresh, step = rows.reward[t], rows.discount[t], rows.fresh[t], rows.alpha[t]
             if traced:
-                length = asleep.follow_trace(s, place, phi[0], t, rows.old[t], fresh)
+                length = asleep.follow_trace(s, marks.place, phi[0], t, rows.old[t], fresh)
                 if length < 0:
                     counter[asleep.FULL] = 1
                     return t
             about = (t, length, rate)
             _products(s, past, phi, about, kinds, change, room[U])
             if sized:
-                _measure(s, (front, back, place), *phi, t, rate, fresh, length, traced, gram)
+                _measure(s, marks, *phi, t, rate, fresh, length, traced, gram)
                 for b in range(len(s.slots)):
                     norms = s.norms[b]
                     room[NUMBERS, N + s.slots[b]] = norms[MOVED] + 2.0 * norms[asleep.ALONG] + norms[asleep.ORIGIN]
@@ -349,35 +350,7 @@ def stepping(kinds):
                 _step_linear(s, phi, about, kinds, steps[0], room, change)
             counter[SINCE] += 1
             if counter[SINCE] >= every or 2 * counter[asleep.GENERATION] + 4 > len(s.chain):
-                asleep.flush(s, past, origin, wide, searched, own, s.line[:0])
+                asleep.flush(s, past, origin, how, s.line[:0])
         return len(rows.reward)
 
     return kernel(stream)
-
-
-# --- all coordinates ------------------------------------------------------------------------------------------------
-
-
-@cache
-def materialising(wide, searched, own):
-    """The kernel that writes x and Σωx of the lines from `first` on into lines of 8; the state is left alone."""
-    width = (WIDE if wide else NARROW).width
-
-    def materialise(s, past, first, out):
-        s, out, past = asleep.lent(s, width), borrow_rows(out, 8), crossings.lent(past)
-        here, law = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE]))
-        for i in range(len(out)):
-            asleep.awakened(s, past, first + i, WIDE if wide else NARROW, searched, own, here, law, out, i)
-
-    return kernel(materialise)
-
-
-@cache
-def flushing(wide, searched, own):
-    """The kernel of a flush that moves the sums elsewhere."""
-    width = (WIDE if wide else NARROW).width
-
-    def taken(s, past, origin, sums):
-        asleep.flush(asleep.lent(s, width), crossings.lent(past), borrow(origin), wide, searched, own, borrow(sums))
-
-    return kernel(taken)

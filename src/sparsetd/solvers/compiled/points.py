@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsetd.solvers.compiled.compile import part
-from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows
 from sparsetd.solvers.compiled.rules import GX, GY, in_range, see, size_of_row, steps
 from sparsetd.system import Array
 
@@ -26,6 +25,7 @@ U, TRIED, GRADIENT, NEXT, TRIAL, NUMBERS = range(6)
 S, T, N = 0, 4, 8
 # The Gram matrix of (φ, δ, e): φφ, φδ, δδ, φe, δe, ee.
 FF, FD, DD, FE, DE, EE = range(6)
+ROOM = (7, 12, 0)  # the lengths of rows in the room for a step (`solvers.state`)
 
 
 class Stream(NamedTuple):
@@ -52,19 +52,6 @@ class Constants(NamedTuple):
     radius: float
     ball: float
     limit: float
-
-
-@part
-def lent(fixed):
-    """The constants without owners of their arrays: with owners, every call would count references."""
-    arrays = borrow(fixed.M), borrow(fixed.m), borrow(fixed.damping), borrow(fixed.l1), borrow(fixed.l2)
-    return Constants(*arrays, fixed.norm, fixed.radius, fixed.ball, fixed.limit)
-
-
-@part
-def lent_room(work):
-    """The room for a step (`solvers.state`) without an owner, with widths that the compiler knows."""
-    return borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow(work[2])
 
 
 @part
