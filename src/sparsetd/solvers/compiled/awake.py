@@ -157,22 +157,18 @@ def _gather(s, rows, phi, phi_next, t, mass, law, n_special, traced, gram, chang
     """Make the coordinates of row t hot, with φ, ψ, e and their points in their places; returns how many. u are the
     products of the points, Γ is that of (φ, δ, e)."""
     n, hot, sums = s.counter[HOT], s.hot, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    front, back, e = lanes(0.0), lanes(0.0), lanes(0.0)
     for i in range(n):
         hot[i, PHI] = hot[i, PSI] = 0.0
     n = _touch(s, n, PHI, phi, t, 1.0, mass)
     if rows.discount[t] != 0.0:
         n = _touch(s, n, PSI, phi_next, t, rows.discount[t], mass)
     for i in range(n):
-        f, point = hot[i, PHI], _point_of(load(hot, i, V), law, i < n_special, hot[i, MULTIPLIER])
-        store(hot, i, POINT, point)
-        front, back = front + f * point, back + hot[i, PSI] * point
+        f = hot[i, PHI]
         if traced is not None:
             hot[i, TRACE] = rows.fresh[t] * f + rows.old[t] * hot[i, TRACE]
-            e = e + hot[i, TRACE] * point
         sums = points.gram_with(sums, f, f - hot[i, PSI], hot[i, TRACE], traced is not None)
     points.write_gram(gram, sums, traced is not None, rows.fresh[t])
-    _write_products(s.slots, front, back, e, change, u)
+    _try(s, n, n_special, (lanes(0.0), lanes(0.0), lanes(0.0)), law, traced, change, u)
     return n
 
 
@@ -216,17 +212,6 @@ def _moved(hot, i, weights, traced):
 
 
 @part
-def _write_products(slots, front, back, e, change, u):
-    """u of the products with φ, ψ and e, a register each."""
-    store(change, 0, 0, front)
-    store(change, 1, 0, back)
-    store(change, 2, 0, e)
-    for b in range(len(slots)):
-        for q in range(3):
-            u[3 * slots[b] + q] = change[q, b]
-
-
-@part
 def _try(s, n, n_special, weights, law, traced, change, u):
     """Points of the sums after a step with these weights, and their products u with φ, ψ and e."""
     hot, front, back, e = s.hot, lanes(0.0), lanes(0.0), lanes(0.0)
@@ -236,7 +221,12 @@ def _try(s, n, n_special, weights, law, traced, change, u):
         front, back = front + hot[i, PHI] * v, back + hot[i, PSI] * v
         if traced is not None:
             e = e + hot[i, TRACE] * v
-    _write_products(s.slots, front, back, e, change, u)
+    store(change, 0, 0, front)
+    store(change, 1, 0, back)
+    store(change, 2, 0, e)
+    for b in range(len(s.slots)):
+        for q in range(3):
+            u[3 * s.slots[b] + q] = change[q, b]
 
 
 @part
@@ -287,11 +277,11 @@ def _along(c, u, first, factor):
 
 
 @kernel
-def stream(rule, rows, s, work, change, record, fixed, weigh, n_special, every, traced):
+def stream(rule, rows, begin, s, work, change, record, fixed, weigh, n_special, every, traced):
     """The dual averaging of `dense` on sparse rows, for x_0 = 0 and the l2 ball; returns how many were taken.
 
-    It stops where the run has diverged, and where `hot` or the heap is full, which counter[FULL] tells. `weigh` is 0
-    where nothing is averaged, `traced` None without traces.
+    It begins with row `begin`, and stops where the run has diverged, or where `hot` or the heap is full, which
+    counter[FULL] tells. `weigh` is 0 where nothing is averaged, `traced` None without traces.
     """
     s, rows, fixed, record = borrow(s, WIDTHS), borrow(rows, 0), borrow(fixed, 0), borrow(record, 0)
     (G, room, gram), change, phi, phi_next = borrow(work, points.ROOM), borrow(change, 4), rows.phi, rows.phi_next
@@ -299,7 +289,7 @@ def stream(rule, rows, s, work, change, record, fixed, weigh, n_special, every, 
     primal, first, nothing = load(s.lane, PRIMAL, 0), 2 - k, lanes(0.0)
     no_step, width, old_fresh = (nothing, nothing, nothing), 2 if traced is None else 3, np.nan
     counter[FULL] = 0
-    for t in range(len(rows.reward)):
+    for t in range(begin, len(rows.reward)):
         most = counter[HOT] + phi[2][t + 1] - phi[2][t] + phi_next[2][t + 1] - phi_next[2][t]
         if most > len(s.names) or counter[HEAPED] + k * most > len(s.keys):
             counter[FULL] = 1
@@ -309,7 +299,7 @@ def stream(rule, rows, s, work, change, record, fixed, weigh, n_special, every, 
         n = _gather(s, rows, phi, phi_next, t, before, law, n_special, traced, gram, change, u)
         if rows.fresh[t] != old_fresh:  # ψ is γφ' here
             old_fresh = rows.fresh[t]
-            points.fold(G, fixed.M, fixed.m, k, traced is not None, 1.0, old_fresh)
+            points.fold(G, fixed.M, fixed.m, traced is not None, 1.0, old_fresh)
         fine = points.products_in_range(record, room, rows.reward[t], 1.0, fixed.limit)
         a, mass, weights = 0.0, before, no_step
         if fine:

@@ -125,7 +125,7 @@ else:
     def _lent(context, builder, kind, value, width):
         """An array without its owner, or a tuple in which every array is without one."""
         if isinstance(kind, types.BaseTuple):
-            for i, item in enumerate(kind):
+            for i, item in enumerate(kind.types):  # type: ignore[attr-defined]
                 own = width if width.type == WORD else builder.extract_value(width, i)
                 lent = _lent(context, builder, item, builder.extract_value(value, i), own)
                 value = builder.insert_value(value, lent, i)

@@ -145,7 +145,7 @@ def restart(s):
 @part
 def _awakened(s, past, j, how, here, law, out, i):
     """Write x and Σωx of coordinate j into line i of `out`."""
-    marks, searched, own = how
+    (_, searched, own), marks = how, WIDE if how[0] else NARROW
     weight = weigh(s, j, marks.front, own)
     drop, gained, loss, closed, last = weighed(law, weight, own)
     older, v = 2 * np.int64(s.line[j, marks.born]), load(s.line, j, V)
@@ -176,7 +176,7 @@ def law_of(s, since):
 def materialise(s, past, how, first, out):
     """Write x and Σωx of the lines from `first` on into lines of 8; the state is left alone.
 
-    `how` are the marks of a line, and whether crossings are searched for and thresholds differ between features.
+    `how` is whether lines are wide, crossings are searched for, and thresholds differ between features.
     """
     s, past, out = borrow(s, 0), borrow(past, 4), borrow(out, 8)
     here, law = load(s.scalar, F, 0), law_of(s, float(s.counter[SINCE]))
@@ -189,7 +189,7 @@ def flush(s, past, origin, how, sums):
     """Bring every line that was seen up to date, count the norms anew and begin all scalars afresh; the sums are moved
     to `sums`, in the order of `seen`, where it has room for them."""
     s, past, origin, sums, moves = borrow(s, 0), borrow(past, 4), borrow(origin, 0), borrow(sums, 0), len(sums) > 0
-    here, law, marks = load(s.scalar, F, 0), law_of(s, float(s.counter[SINCE])), how[0]
+    here, law, marks = load(s.scalar, F, 0), law_of(s, float(s.counter[SINCE])), WIDE if how[0] else NARROW
     line, norms, counter = s.line, s.norms, s.counter
     norms[:, MOVED] = norms[:, ALONG] = 0.0
     for i in range(counter[SEEN]):

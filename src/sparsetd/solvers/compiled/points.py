@@ -55,8 +55,9 @@ class Constants(NamedTuple):
 
 
 @part
-def fold(G, M, m, k, traced, discount, fresh):
+def fold(G, M, m, traced, discount, fresh):
     """A_t = D G Dᵀ and b_t = r D g (the last column): γ goes into G, and c too where e is cφ_t."""
+    k = len(m) // 3
     first = 2 - k
     for b in range(k):
         for i in range(3):
@@ -191,9 +192,9 @@ def size(room, at, s, b, gram, inverse):
 
 
 @part
-def into_ball(room, at, numbers, first, last, radius, gram, inverse):
-    """Scale the points of vectors first … last − 1 into the l2 ball of that radius; returns the scale."""
-    total, scale = 0.0, 1.0
+def into_ball(room, at, numbers, first, radius, gram, inverse):
+    """Scale the points of the vectors first and second of x, or of y, into the l2 ball of that radius."""
+    last, total = first // 2 * 2 + 2, 0.0
     for b in range(first, last):
         total += size(room, at, room[NUMBERS, numbers + b], b, gram, inverse)
     if total > radius * radius:
@@ -202,7 +203,6 @@ def into_ball(room, at, numbers, first, last, radius, gram, inverse):
             room[NUMBERS, numbers + b] *= scale
             for i in range(3 * b, 3 * b + 3):
                 room[at, i] *= scale
-    return scale
 
 
 @part
@@ -244,9 +244,9 @@ def plan(rule, record, room, G, gram, reward, alpha, inverse, fixed, kinds):
             for i in range(3 * b, 3 * b + 3):
                 room[TRIAL, i] = -shrink * step * room[GRADIENT, i]
         if fixed.radius < np.inf:
-            into_ball(room, TRIAL, T, first, 2, fixed.radius, gram, inverse)
+            into_ball(room, TRIAL, T, first, fixed.radius, gram, inverse)
         if saddle and fixed.ball < np.inf:
-            into_ball(room, TRIAL, T, 2, 4, fixed.ball, gram, inverse)
+            into_ball(room, TRIAL, T, 2, fixed.ball, gram, inverse)
         for b in range(first, last):
             tried(room[U], numbers[T + b], room[TRIAL], b, gram, inverse, room[TRIED])
         gradient(G, reward, room[TRIED], room[GRADIENT], first, width, saddle)
