@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from copy import copy
 from functools import reduce
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -287,7 +288,7 @@ def _begin_awake(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     queue, counter = (np.zeros(0), np.zeros(0, dtype=np.int64)), np.zeros(6, dtype=np.int64)
     scalars = np.zeros((2, 4)), np.zeros((4, 4)), number, lane
     s = Hot(aligned_zeros(d, awake.WIDTH), hot, names, *scalars, *queue, counter, _slots(k, 2 * k))
-    lazy = {"weigh": float(solver.average != "none"), "special": len(special), "factor": system.factor}
+    lazy = {"weigh": float(solver.average != "none"), "special": len(special), "factor": copy(system.factor)}
     s = _sleeping(state, lazy, s, special)
     squares = max(float(state.record[GY]), float(number[awake.DUAL]))
     number[awake.FACTOR] = 1.0 / np.sqrt(squares) if state.record[GY] > 0 else 0.0
