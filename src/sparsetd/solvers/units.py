@@ -36,17 +36,28 @@ ALL, EVERY = 256, 16  # the first 256 rows are all looked at, then every 16th
 
 
 @kernel
-def observe(moments: Array, phi: Any, looked: Array, row: Array) -> None:
-    """Look at some of the rows: CSR rows, which may name a column twice, so that its entries are added up first.
+def observe(moments: Array, phi: Array, looked: Array) -> None:
+    """Look at some of the dense rows."""
+    for i in looked:
+        for j in range(phi.shape[1]):
+            a = float(phi[i, j])
+            moments[COUNT, j] += a != 0.0
+            moments[SUM, j] += a
+            moments[SQUARES, j] += a * a
+
+
+@kernel
+def observe_sparse(moments: Array, phi: Any, looked: Array, row: Array) -> None:
+    """`observe` for CSR rows, which may name a column twice: the entries of a column are added up first.
 
     `row` is room for three numbers of every entry of a row: the sum of a column, its count until now, and the column.
     The count's own place holds −1 − (the place in `row`) meanwhile, so that no array as long as all columns is needed.
     """
     values, indices, indptr = phi
     for i in looked:
-        n, lap = 0, indptr[i] - indptr[i] % max(len(indices), 1)  # dense rows share the numbers of their columns
+        n = 0
         for place in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-            j = np.uint64(indices[place - np.uint64(lap)])
+            j = np.uint64(indices[place])
             count = moments[COUNT, j]
             if count < 0.0:
                 row[np.int64(-1.0 - count), 0] += values[place]
@@ -73,14 +84,14 @@ class Units:
 
     def observe(self, phi: Any, t: int) -> None:
         """Look at rows from number t of the stream on."""
-        if isinstance(phi, np.ndarray):
-            n, d = phi.shape
-            phi = phi.ravel(), np.arange(d, dtype=np.int32), np.arange(n + 1) * d
-        numbers = np.arange(t, t + len(phi[2]) - 1)
+        dense = isinstance(phi, np.ndarray)
+        numbers = np.arange(t, t + len(phi if dense else phi.indptr[1:]))
         looked = np.flatnonzero((numbers < ALL) | (numbers % EVERY == 0))
-        longest = int(np.diff(phi[2]).max(initial=0))
-        observe(self.moments, tuple(phi), looked, np.empty((longest, 3)))
         self.rows += len(looked)
+        if dense:
+            return observe(self.moments, phi, looked)
+        longest = int(np.diff(phi.indptr).max(initial=0))
+        return observe_sparse(self.moments, tuple(phi), looked, np.empty((longest, 3)))
 
     def is_due(self, t: int) -> bool:
         """Return whether sizes are looked at after t rows: at powers of two, and not before O(d) pays for itself."""

@@ -15,14 +15,6 @@ L = 1  # P and Q come after it
 
 
 @part
-def forget(past):
-    """Begin a history."""
-    history, _, _, guided, width = past
-    history[0, 0] = history[0, 1] = history[0, 2] = 0.0
-    guided[0], width[0] = 0, 0.0
-
-
-@part
 def remember(past, since, scalar, b):
     """Append L, P, Q of vector b to the history and to its guide, whose width doubles where it is full."""
     history, guide, _, guided, width = past

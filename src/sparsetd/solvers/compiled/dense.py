@@ -404,7 +404,7 @@ def stepping(kinds):
                 if not (sums[0] + sums[2] < HUGE and points.products_in_range(record, room, reward, rate, fixed.limit)):
                     break
                 if rate != old_discount or rows.fresh[t] != old_fresh:
-                    old_discount, old_fresh, inverse = rate, rows.fresh[t], points.inverse_of(rate)
+                    old_discount, old_fresh, inverse = rate, rows.fresh[t], 1.0 / rate if rate > 0.0 else 0.0
                     points.fold(G, fixed.M, fixed.m, kinds.traced, rate, old_fresh)
                 step = beta = rows.alpha[t]
                 if measured:

@@ -323,7 +323,7 @@ def stepping(kinds):
             if not points.products_in_range(record, room, reward, rate, fixed.limit):
                 return t
             if rate != old_discount or fresh != old_fresh:
-                old_discount, old_fresh, inverse = rate, fresh, points.inverse_of(rate)
+                old_discount, old_fresh, inverse = rate, fresh, 1.0 / rate if rate > 0.0 else 0.0
                 fold(G, fixed.M, fixed.m, kinds.traced, rate, fresh)
             steps = (step, step)
             if measured:

@@ -126,14 +126,14 @@ else:
         """An array without its owner, or a tuple in which every array is without one."""
         if isinstance(kind, types.BaseTuple):
             for i, item in enumerate(kind.types):  # type: ignore[attr-defined]
-                own = width if width.type == WORD else builder.extract_value(width, i)
+                own = width if width is None or width.type == WORD else builder.extract_value(width, i)
                 lent = _lent(context, builder, item, builder.extract_value(value, i), own)
                 value = builder.insert_value(value, lent, i)
         if not isinstance(kind, types.Array):
             return value
         view = context.make_array(kind)(context, builder, value)
         view.meminfo, view.parent = view.meminfo.type(None), view.parent.type(None)
-        if kind.ndim == 2 and kind.layout == "C":
+        if kind.ndim == 2 and width is not None:
             n, known = cgutils.unpack_tuple(builder, view.shape)
             width = builder.select(builder.icmp_signed("==", width, WORD(0)), known, width)
             size = WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
@@ -147,8 +147,10 @@ else:
         (250 ns a step). Of an array with two dimensions `widths` is the length of its rows, or 0: where it is a
         constant, addresses need no multiplication. One number serves a whole tuple, or there is one for each."""
 
+        unknown = getattr(widths, "literal_value", None) == 0
+
         def codegen(context, builder, signature, args):
-            return _lent(context, builder, signature.args[0], *args)
+            return _lent(context, builder, signature.args[0], args[0], None if unknown else args[1])
 
         return value(value, types.int64 if isinstance(widths, types.Integer) else widths), codegen
 

@@ -210,7 +210,7 @@ def flush(s, past, origin, how, sums):
         store(s.scalar, row, 0, lanes(1.0 if row == F else 0.0))
     store(s.chain, 2 * FIRST, 0, lanes(1.0))
     store(s.chain, 2 * FIRST + 1, 0, lanes(0.0))
-    crossings.forget(past)
+    past[3][0], past[4][0] = 0, 0.0  # a new history, whose first row is always zero, with a new guide
 
 
 # --- the trace ------------------------------------------------------------------------------------------------------

@@ -156,12 +156,6 @@ def products_in_range(record, room, reward, rate, limit):
 
 
 @part
-def inverse_of(rate):
-    """1/γ, or 0 where nothing follows."""
-    return 1.0 / rate if rate > 0.0 else 0.0
-
-
-@part
 def row_size(gram):
     """The bound of ‖A_t‖/‖M‖ from Γ."""
     return size_of_row(gram[FF], gram[FF] - 2.0 * gram[FD] + gram[DD], gram[EE])
