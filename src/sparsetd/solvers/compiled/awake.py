@@ -299,7 +299,7 @@ def stream(rule, rows, begin, s, work, change, record, fixed, weigh, n_special, 
         n = _gather(s, rows, phi, phi_next, t, before, law, n_special, traced, gram, change, u)
         if rows.fresh[t] != old_fresh:  # ψ is γφ' here
             old_fresh = rows.fresh[t]
-            points.fold(G, fixed.M, fixed.m, traced is not None, 1.0, old_fresh)
+            points.fold(G, fixed.M, fixed.m, k, traced is not None, 1.0, old_fresh)
         fine = points.products_in_range(record, room, rows.reward[t], 1.0, fixed.limit)
         a, mass, weights = 0.0, before, no_step
         if fine:

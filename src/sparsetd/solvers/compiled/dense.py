@@ -405,7 +405,7 @@ def stepping(kinds):
                     break
                 if rate != old_discount or rows.fresh[t] != old_fresh:
                     old_discount, old_fresh, inverse = rate, rows.fresh[t], 1.0 / rate if rate > 0.0 else 0.0
-                    points.fold(G, fixed.M, fixed.m, kinds.traced, rate, old_fresh)
+                    points.fold(G, fixed.M, fixed.m, k, kinds.traced, rate, old_fresh)
                 step = beta = rows.alpha[t]
                 if measured:
                     points.write_gram(gram, sums, kinds.traced, old_fresh)

@@ -324,7 +324,7 @@ def stepping(kinds):
                 return t
             if rate != old_discount or fresh != old_fresh:
                 old_discount, old_fresh, inverse = rate, fresh, 1.0 / rate if rate > 0.0 else 0.0
-                fold(G, fixed.M, fixed.m, kinds.traced, rate, fresh)
+                fold(G, fixed.M, fixed.m, k, kinds.traced, rate, fresh)
             steps = (step, step)
             if measured:
                 chosen = (kinds.trial, 2, kinds.traced, saddle)  # of the types that dense rows pass: compiled once

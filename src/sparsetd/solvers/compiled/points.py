@@ -55,9 +55,8 @@ class Constants(NamedTuple):
 
 
 @part
-def fold(G, M, m, traced, discount, fresh):
+def fold(G, M, m, k, traced, discount, fresh):
     """A_t = D G Dᵀ and b_t = r D g (the last column): γ goes into G, and c too where e is cφ_t."""
-    k = len(m) // 3
     first = 2 - k
     for b in range(k):
         for i in range(3):
