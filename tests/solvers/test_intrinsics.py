@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from sparsetd.solvers.compiled.intrinsics import borrow_rows, lanes, load, store, within
+from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store, within
 
 A = np.array([1.5, -2.5, 0.0, 0.1])
 B = np.array([2.0, 3.0, -4.0, 0.05])
@@ -57,7 +57,7 @@ def test_within_counts_the_bound_itself():
 def test_rows_of_known_width(kind):
     @njit
     def taken(array):
-        rows = borrow_rows(array, 6)
+        rows = borrow(array, 6)
         return rows[1, 2], rows.shape[0], rows.shape[1], rows[2][5]
 
     assert taken(np.arange(18, dtype=kind).reshape(3, 6)) == (8, 3, 6, 17)

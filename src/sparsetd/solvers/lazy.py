@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from copy import copy
 from functools import reduce
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,15 +66,11 @@ def rows_of(matrix: Any) -> Rows:
 def _lent(array: Array, dtype: Any) -> Array:
     """The array itself, or a view of it that does not say that it is read-only; a copy only for another type."""
     plain = np.ascontiguousarray(array, dtype=dtype)
-    return plain if plain.flags.writeable else np.asarray(_Lender(plain))
-
-
-class _Lender:
-    """Presents the memory of an array, which it keeps alive, without the mark that it is read-only."""
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+    if plain.flags.writeable:
+        return plain
+    lender = SimpleNamespace(owner=plain)  # what presents the memory of the array also keeps it alive
+    lender.__array_interface__ = {**plain.__array_interface__, "data": (plain.ctypes.data, False)}
+    return np.asarray(lender)
 
 
 def horizon(d: int) -> int:
@@ -82,13 +80,6 @@ def horizon(d: int) -> int:
     be tiny.
     """
     return max(4 * d, 256)
-
-
-def from_row(rows: Any, first: int) -> Any:
-    """The rest of a stream, its CSR rows as plain tuples."""
-    n = len(rows.reward)
-    phi, phi_next = (tuple(part.between(first, n)) for part in rows[:2])
-    return type(rows)(phi, phi_next, *(column[first:] for column in rows[2:]))
 
 
 # --- both passes ----------------------------------------------------------------------------------------------------
@@ -115,7 +106,7 @@ def taker(name: str, solver: Any, state: Any, system: Any) -> Callable[[Stream],
         taken = 0
         while True:
             s = kind(*state.lazy["lines"])
-            taken += int(step(rule, from_row(rows, taken), s, *more))
+            taken = int(step(rule, rows, taken, s, *more))
             if not s.counter[law.FULL]:
                 return taken
             most = sum(int(np.diff(part.indptr).max(initial=0)) for part in rows[:2])
@@ -145,7 +136,7 @@ def take_sums(state: Any) -> None:
     s = Lines(*state.lazy["lines"])
     seen = s.seen[: s.counter[law.SEEN]]
     sums = np.empty((len(s.slots), len(seen)))
-    entries.flushing(*state.lazy["kinds"])(s, state.lazy["past"], _origin(state, s), sums)
+    law.flush(s, state.lazy["past"], _origin(state, s), state.lazy["how"], sums)
     for total, values in zip(_stacked(state.totals.x, state.totals.y), sums, strict=True):
         total[seen] = values
 
@@ -223,7 +214,7 @@ def _begin_entries(solver: Any, state: Any, system: Any) -> dict[str, Any]:
         s = _begin_trace(s, marks.place, state.trace[0])
     history = aligned_zeros(every + 1 if searched else 1, 4)
     past = history, np.zeros(GUIDE, np.int64), np.zeros(512, np.int64), np.zeros(1, np.int64), np.zeros(1)
-    return {"lines": tuple(s), "past": past, "kinds": (n == 4, searched, bent and len(special) > 0), "every": every}
+    return {"lines": tuple(s), "past": past, "how": (n == 4, searched, bent and len(special) > 0), "every": every}
 
 
 def _constants_of_lanes(system: Any, bent: bool, k: int, n: int, summed: bool, constant: float) -> Array:
@@ -267,7 +258,7 @@ def _origin(state: Any, s: Lines) -> Array:
 def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
     """The kernel, and what it takes after the rows and the lines."""
     lazy, fixed, s = state.lazy, system.fixed, Lines(*state.lazy["lines"])
-    (wide, searched, own), bent, measured = lazy["kinds"], is_bent(solver, system), solver.measures
+    (wide, searched, own), bent, measured = lazy["how"], is_bent(solver, system), solver.measures
     sized = not bent and (measured or bool(np.isfinite(fixed.radius) or np.isfinite(fixed.ball)))
     # Only steps that are set by hand for w and θ often go without an average: a kernel of its own is worth it there.
     averaged = solver.average != "none" or measured or bent or wide
@@ -280,7 +271,7 @@ def _entries_step(solver: Any, state: Any, system: Any) -> tuple[Any, tuple[Any,
 
 def _entries_part(state: Any, at: slice) -> Any:
     k, block, s = len(state.x), np.empty((at.stop - at.start, 8)), Lines(*state.lazy["lines"])
-    entries.materialising(*state.lazy["kinds"])(s, state.lazy["past"], at.start, block)
+    law.materialise(s, state.lazy["past"], state.lazy["how"], at.start, block)
     values, sums = block.T[V : V + len(s.slots)], block.T[R : R + len(s.slots)]
     return state.part(at, values[:k], values[k:] if len(values) > k else None, sums)
 
@@ -297,18 +288,14 @@ def _begin_awake(solver: Any, state: Any, system: Any) -> dict[str, Any]:
     queue, counter = (np.zeros(0), np.zeros(0, dtype=np.int64)), np.zeros(6, dtype=np.int64)
     scalars = np.zeros((2, 4)), np.zeros((4, 4)), number, lane
     s = Hot(aligned_zeros(d, awake.WIDTH), hot, names, *scalars, *queue, counter, _slots(k, 2 * k))
-    lazy: dict[str, Any] = {
-        "weigh": float(solver.average != "none"),
-        "special": special,
-        "multiplier": np.ones(0) if system.factor is None else np.asarray(system.factor[special], dtype=np.float64),
-    }
-    s = _sleeping(state, lazy, s)
+    lazy = {"weigh": float(solver.average != "none"), "special": len(special), "factor": copy(system.factor)}
+    s = _sleeping(state, lazy, s, special)
     squares = max(float(state.record[GY]), float(number[awake.DUAL]))
     number[awake.FACTOR] = 1.0 / np.sqrt(squares) if state.record[GY] > 0 else 0.0
     return lazy | {"lines": tuple(s)}
 
 
-def _sleeping(state: Any, lazy: dict[str, Any], s: Hot) -> Hot:
+def _sleeping(state: Any, lazy: dict[str, Any], s: Hot, special: Array) -> Hot:
     """Lines, hot coordinates and a queue with room for all active ones, of the sums of the dense state."""
     k, mass, share, l1 = len(state.x), float(state.record[MASS]), state.more["share"], s.lane[L1]
     sums = _stacked(state.more["sum_x"], state.more["sum_y"])
@@ -324,26 +311,22 @@ def _sleeping(state: Any, lazy: dict[str, Any], s: Hot) -> Hot:
             _fill(s.line, R, _stacked(state.totals.x, state.totals.y))
             _fill(s.line, SHARE, [known - mass * on for known, on in zip(share, active, strict=True)])
     s = s._replace(keys=np.zeros(room), owners=np.zeros(room, dtype=np.int64))
-    s = _heated(state, lazy, s, vectors)
+    s = _heated(state, lazy["factor"], s, special)
     if begun:
         awake.flush(s, mass, False)
     return s
 
 
-def _heated(state: Any, lazy: dict[str, Any], s: Hot, vectors: list[Array]) -> Hot:
+def _heated(state: Any, factor: Array | None, s: Hot, special: Array) -> Hot:
     """The special coordinates made hot, and after them those of the trace."""
-    k, special = len(state.x), lazy["special"]
     trace = np.zeros(state.x.shape[1]) if state.trace is None else state.trace[0]
     names = np.concatenate([special, np.setdiff1d(np.flatnonzero(np.abs(trace) > TRACE_TOL), special)])
     n = len(names)
     s = _widened(s, n)
     hot = s.hot[:n]
-    hot[:, V : V + 2 * k] = np.array([v[names] for v in vectors]).T
-    if lazy["weigh"]:
-        hot[:, TOTAL : TOTAL + 2 * k] = np.array([v[names] for v in _stacked(state.totals.x, state.totals.y)]).T
-        hot[:, SHARES : SHARES + k] = state.more["share"][:, names].T
-    hot[:, MULTIPLIER] = 1.0
-    hot[: len(special), MULTIPLIER] = lazy["multiplier"]
+    hot[:, V : V + 4], hot[:, TOTAL : TOTAL + 4] = s.line[names, V : V + 4], s.line[names, R : R + 4]
+    hot[:, SHARES : SHARES + len(state.x)] = state.more["share"][:, names].T
+    hot[:, MULTIPLIER] = 1.0 if factor is None else factor[names]
     hot[:, TRACE], s.names[:n], s.line[names, MARK] = trace[names], names, np.arange(1, n + 1)
     s.counter[HOT] = n
     return s
@@ -352,25 +335,23 @@ def _heated(state: Any, lazy: dict[str, Any], s: Hot, vectors: list[Array]) -> H
 def _awake_step(_: Any, state: Any, system: Any) -> tuple[Any, tuple[Any, ...]]:
     """The kernel, and what it takes after the rows and the lines."""
     lazy, traced = state.lazy, system.table.lam > 0 or None
-    numbers = lazy["weigh"], len(lazy["special"]), horizon(state.x.shape[1]), traced
+    numbers = lazy["weigh"], lazy["special"], horizon(state.x.shape[1]), traced
     return awake.stream, (room_for_a_step(), np.zeros((3, 4)), state.record, system.fixed, *numbers)
 
 
 def _awake_part(state: Any, at: slice) -> Any:
     lazy, k, block, mass = state.lazy, len(state.x), np.empty((at.stop - at.start, 12)), float(state.record[MASS])
     s = Hot(*lazy["lines"])
-    awake.materialise(s.line, s.scale, s.lane, at.start, mass, block)
+    awake.materialise(s, at.start, mass, block)
     names = s.names[: s.counter[HOT]]
     here = (at.start <= names) & (names < at.stop)
     for place, hot in {V: V, R: TOTAL, SHARE: SHARES}.items():
         block[names[here] - at.start, place : place + 4] = s.hot[: len(names)][here, hot : hot + 4]
     values, sums, shares = block.T[V : V + 2 * k], block.T[R : R + 2 * k], block.T[SHARE : SHARE + k]
     known = {"sum_x": -values[:k], "sum_y": values[k:]} | ({"share": shares} if lazy["weigh"] else {})
-    multiplier, special = np.ones(at.stop - at.start), lazy["special"]
-    here = (at.start <= special) & (special < at.stop)
-    multiplier[special[here] - at.start] = lazy["multiplier"][here]
-    l1, l2 = mass * s.lane[[L1, awake.L2], :k]
-    x = argmin(0.0 * values[:k], -values[:k], float(state.record[GX]), l1, l2, multiplier)
+    factor, (l1, l2) = lazy["factor"], mass * s.lane[[L1, awake.L2], :k]
+    own = None if factor is None else factor[at]
+    x = argmin(0.0 * values[:k], -values[:k], float(state.record[GX]), l1, l2, own)
     y = s.number[awake.FACTOR] * values[k:]
     return state.part(at, x, y, sums if lazy["weigh"] else None, **known)
 

@@ -13,7 +13,7 @@ from sparsetd.solvers.units import OFF_CENTRE, UNEVEN, Units
 from sparsetd.system import Array, TraceCarry
 
 SWEEP = 2**15  # features at a time when all are visited: large enough that a call for each part does not matter
-LAYOUT = 6  # version of the layout of lazy states: a pickle may hold another one
+LAYOUT = 7  # version of the layout of lazy states: a pickle may hold another one
 EARLY = 1024  # a change of units within so many rows forgets everything learned in the bad units
 
 

@@ -113,7 +113,7 @@ class Streaming:
         state = StreamState(x, dual, u, trace, origin, Totals(x_sum, sums[0]), Totals(x_old, sums[1]))
         state.more = self.more(x)
         if self.rescale and self.family == "steps":
-            state.units = Units(np.zeros((3, n_features)))
+            state.units = Units(np.zeros((3, n_features), order="F"))  # the numbers of a column side by side
         return state
 
     def more(self, x: Array) -> dict[str, Array]:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsetd.solvers.compiled.compile import kernel, part
+from sparsetd.solvers.compiled.compile import kernel
 from sparsetd.system import Array
 
 FIRST = 16  # rows before the first look
@@ -35,44 +35,26 @@ COUNT, SUM, SQUARES = range(3)
 ALL, EVERY = 256, 16  # the first 256 rows are all looked at, then every 16th
 
 
-@part
-def _looked_at(t: int) -> bool:
-    return t < ALL or t % EVERY == 0
-
-
-@part
-def _add(moments: Array, j: int, a: float) -> None:
-    if a != 0:
-        moments[COUNT, j] += 1.0
-        moments[SUM, j] += a
-        moments[SQUARES, j] += a * a
+@kernel
+def observe(moments: Array, phi: Array, looked: Array) -> None:
+    """Look at some of the dense rows."""
+    for i in looked:
+        for j in range(phi.shape[1]):
+            a = float(phi[i, j])
+            moments[COUNT, j] += a != 0.0
+            moments[SUM, j] += a
+            moments[SQUARES, j] += a * a
 
 
 @kernel
-def observe(moments: Array, phi: Array, t: int) -> int:
-    """Look at dense rows from number t of the stream on; returns how many were looked at."""
-    seen = 0
-    for i in range(len(phi)):
-        if _looked_at(t + i):
-            seen += 1
-            for j in range(phi.shape[1]):
-                _add(moments, j, float(phi[i, j]))
-    return seen
-
-
-@kernel
-def observe_sparse(moments: Array, row: Array, phi: Any, t: int) -> int:
+def observe_sparse(moments: Array, phi: Any, looked: Array, row: Array) -> None:
     """`observe` for CSR rows, which may name a column twice: the entries of a column are added up first.
 
-    `row` is room for two numbers of every entry of a row: the sum of a column, and its count until now. The count's own
-    place holds −1 − (the place of the column in `row`) meanwhile, so that no array as long as all columns is needed.
+    `row` is room for three numbers of every entry of a row: the sum of a column, its count until now, and the column.
+    The count's own place holds −1 − (the place in `row`) meanwhile, so that no array as long as all columns is needed.
     """
     values, indices, indptr = phi
-    seen = 0
-    for i in range(len(indptr) - 1):
-        if not _looked_at(t + i):
-            continue
-        seen += 1
+    for i in looked:
         n = 0
         for place in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
             j = np.uint64(indices[place])
@@ -80,17 +62,14 @@ def observe_sparse(moments: Array, row: Array, phi: Any, t: int) -> int:
             if count < 0.0:
                 row[np.int64(-1.0 - count), 0] += values[place]
             else:
-                row[n, 0], row[n, 1] = values[place], count
+                row[n, 0], row[n, 1], row[n, 2] = values[place], count, j
                 moments[COUNT, j] = -1.0 - n
                 n += 1
-        for place in range(np.uint64(indptr[i]), np.uint64(indptr[i + 1])):
-            j = np.uint64(indices[place])
-            count = moments[COUNT, j]
-            if count < 0.0:
-                at = np.int64(-1.0 - count)
-                moments[COUNT, j] = row[at, 1]
-                _add(moments, j, row[at, 0])
-    return seen
+        for at in range(n):
+            a, j = row[at, 0], np.uint64(row[at, 2])
+            moments[COUNT, j] = row[at, 1] + (a != 0.0)
+            moments[SUM, j] += a
+            moments[SQUARES, j] += a * a
 
 
 @dataclass
@@ -105,13 +84,14 @@ class Units:
 
     def observe(self, phi: Any, t: int) -> None:
         """Look at rows from number t of the stream on."""
-        if isinstance(phi, np.ndarray):
-            self.rows += int(observe(self.moments, phi, t))
-            return
-        if self.rows == 0:  # sparse rows visit few columns, so the three numbers of a column lie side by side
-            self.moments = np.zeros(self.moments.shape, order="F")
+        dense = isinstance(phi, np.ndarray)
+        numbers = np.arange(t, t + len(phi if dense else phi.indptr[1:]))
+        looked = np.flatnonzero((numbers < ALL) | (numbers % EVERY == 0))
+        self.rows += len(looked)
+        if dense:
+            return observe(self.moments, phi, looked)
         longest = int(np.diff(phi.indptr).max(initial=0))
-        self.rows += int(observe_sparse(self.moments, np.empty((longest, 2)), tuple(phi), t))
+        return observe_sparse(self.moments, tuple(phi), looked, np.empty((longest, 3)))
 
     def is_due(self, t: int) -> bool:
         """Return whether sizes are looked at after t rows: at powers of two, and not before O(d) pays for itself."""

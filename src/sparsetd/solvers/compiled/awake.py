@@ -23,8 +23,8 @@ import numpy as np
 
 from sparsetd.solvers.compiled import points, queue, rules
 from sparsetd.solvers.compiled.compile import kernel, part
-from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
-from sparsetd.solvers.compiled.law import FULL, SINCE, TRACE_TOL, borrowed, fetch_ahead, shrink
+from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store, within
+from sparsetd.solvers.compiled.law import FULL, SINCE, TRACE_TOL, fetch_ahead, shrink
 from sparsetd.solvers.compiled.points import GRADIENT, TRIED, U, gradient, squares
 from sparsetd.solvers.compiled.queue import HEAPED, KEY, L1, LEVEL, MARK, PER, SHARE, SQUARES, P, Q, R, V
 from sparsetd.solvers.compiled.rules import GX, GY, MASS, WEIGHT, into_unit_ball, over_root
@@ -42,14 +42,7 @@ HOT = 0
 
 # A lazy state: lines, hot coordinates with their names, the scalars and constants above, the queue, the vectors.
 Hot = namedtuple("Hot", "line hot names scale active number lane keys owners counter slots")
-
-
-@part
-def lent_lines(s):
-    """The state without owners (calls would count their references), and with widths that the compiler knows."""
-    scalars = borrow_rows(s.scale, 4), borrow_rows(s.active, 4), borrow(s.number), borrow_rows(s.lane, 4)
-    heap = borrow(s.keys), borrow(s.owners), borrow(s.counter), borrow(s.slots)
-    return Hot(borrow_rows(s.line, WIDTH), borrow_rows(s.hot, HOT_WIDTH), borrow(s.names), *scalars, *heap)
+WIDTHS = Hot(WIDTH, HOT_WIDTH, 0, 4, 4, 0, 4, 0, 0, 0, 0)  # the lengths of rows
 
 
 @part
@@ -88,10 +81,9 @@ def sum_of(room, values, mask):
 
 
 @kernel
-def materialise(line, scale, lane, first, mass, out):
+def materialise(s, first, mass, out):
     """Write v, sums and shares of the lines from `first` on into `out`; hot coordinates are the caller's."""
-    s = Hot(borrow(line), line, line, borrow(scale), line, line, borrow(lane), line, line, line, line)
-    out = borrow(out)
+    s, out = borrow(s, WIDTHS), borrow(out, 12)
     for i in range(len(out)):
         v, total, share, _ = unpacked(s, first + i, mass)
         store(out, i, V, v)
@@ -102,7 +94,7 @@ def materialise(line, scale, lane, first, mass, out):
 @kernel
 def flush(s, mass, forget):
     """Begin P and Q afresh, count the active ones anew, in a new heap; forget the averages if asked to."""
-    s = lent_lines(s)
+    s = borrow(s, WIDTHS)
     line, hot, active, counter = s.line, s.hot, s.active, s.counter
     primal, nothing, sizes, level = load(s.lane, PRIMAL, 0), lanes(0.0), lanes(0.0), load(active, LEVEL, 0)
     counts = (nothing, nothing, nothing)
@@ -165,22 +157,18 @@ def _gather(s, rows, phi, phi_next, t, mass, law, n_special, traced, gram, chang
     """Make the coordinates of row t hot, with φ, ψ, e and their points in their places; returns how many. u are the
     products of the points, Γ is that of (φ, δ, e)."""
     n, hot, sums = s.counter[HOT], s.hot, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-    front, back, e = lanes(0.0), lanes(0.0), lanes(0.0)
     for i in range(n):
         hot[i, PHI] = hot[i, PSI] = 0.0
     n = _touch(s, n, PHI, phi, t, 1.0, mass)
     if rows.discount[t] != 0.0:
         n = _touch(s, n, PSI, phi_next, t, rows.discount[t], mass)
     for i in range(n):
-        f, point = hot[i, PHI], _point_of(load(hot, i, V), law, i < n_special, hot[i, MULTIPLIER])
-        store(hot, i, POINT, point)
-        front, back = front + f * point, back + hot[i, PSI] * point
+        f = hot[i, PHI]
         if traced is not None:
             hot[i, TRACE] = rows.fresh[t] * f + rows.old[t] * hot[i, TRACE]
-            e = e + hot[i, TRACE] * point
         sums = points.gram_with(sums, f, f - hot[i, PSI], hot[i, TRACE], traced is not None)
     points.write_gram(gram, sums, traced is not None, rows.fresh[t])
-    _write_products(s.slots, front, back, e, change, u)
+    _try(s, n, n_special, (lanes(0.0), lanes(0.0), lanes(0.0)), law, traced, change, u)
     return n
 
 
@@ -224,17 +212,6 @@ def _moved(hot, i, weights, traced):
 
 
 @part
-def _write_products(slots, front, back, e, change, u):
-    """u of the products with φ, ψ and e, a register each."""
-    store(change, 0, 0, front)
-    store(change, 1, 0, back)
-    store(change, 2, 0, e)
-    for b in range(len(slots)):
-        for q in range(3):
-            u[3 * slots[b] + q] = change[q, b]
-
-
-@part
 def _try(s, n, n_special, weights, law, traced, change, u):
     """Points of the sums after a step with these weights, and their products u with φ, ψ and e."""
     hot, front, back, e = s.hot, lanes(0.0), lanes(0.0), lanes(0.0)
@@ -244,7 +221,12 @@ def _try(s, n, n_special, weights, law, traced, change, u):
         front, back = front + hot[i, PHI] * v, back + hot[i, PSI] * v
         if traced is not None:
             e = e + hot[i, TRACE] * v
-    _write_products(s.slots, front, back, e, change, u)
+    store(change, 0, 0, front)
+    store(change, 1, 0, back)
+    store(change, 2, 0, e)
+    for b in range(len(s.slots)):
+        for q in range(3):
+            u[3 * s.slots[b] + q] = change[q, b]
 
 
 @part
@@ -295,20 +277,19 @@ def _along(c, u, first, factor):
 
 
 @kernel
-def stream(rule, rows, s, work, change, record, fixed, weigh, n_special, every, traced):
+def stream(rule, rows, begin, s, work, change, record, fixed, weigh, n_special, every, traced):
     """The dual averaging of `dense` on sparse rows, for x_0 = 0 and the l2 ball; returns how many were taken.
 
-    It stops where the run has diverged, and where `hot` or the heap is full, which counter[FULL] tells. `weigh` is 0
-    where nothing is averaged, `traced` None without traces.
+    It begins with row `begin`, and stops where the run has diverged, or where `hot` or the heap is full, which
+    counter[FULL] tells. `weigh` is 0 where nothing is averaged, `traced` None without traces.
     """
-    s, record, fixed = lent_lines(s), borrow(record), points.lent(fixed)
-    phi, phi_next = borrowed(rows.phi), borrowed(rows.phi_next)
-    (G, room, gram), change = points.lent_room(work), borrow_rows(change, 4)
+    s, rows, fixed, record = borrow(s, WIDTHS), borrow(rows, 0), borrow(fixed, 0), borrow(record, 0)
+    (G, room, gram), change, phi, phi_next = borrow(work, points.ROOM), borrow(change, 4), rows.phi, rows.phi_next
     u, trial, c, k, number, counter = room[U], room[TRIED], room[GRADIENT], len(s.slots) // 2, s.number, s.counter
     primal, first, nothing = load(s.lane, PRIMAL, 0), 2 - k, lanes(0.0)
     no_step, width, old_fresh = (nothing, nothing, nothing), 2 if traced is None else 3, np.nan
     counter[FULL] = 0
-    for t in range(len(rows.reward)):
+    for t in range(begin, len(rows.reward)):
         most = counter[HOT] + phi[2][t + 1] - phi[2][t] + phi_next[2][t + 1] - phi_next[2][t]
         if most > len(s.names) or counter[HEAPED] + k * most > len(s.keys):
             counter[FULL] = 1

@@ -9,23 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from sparsetd.solvers.compiled.compile import part
-from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows
 
 RHO, R = 0, 4  # a row of `lane`, and a place in a line, as in `law`
 L = 1  # P and Q come after it
-
-
-@part
-def lent(past):
-    return borrow_rows(past[0], 4), borrow(past[1]), borrow(past[2]), borrow(past[3]), borrow(past[4])
-
-
-@part
-def forget(past):
-    """Begin a history."""
-    history, _, _, guided, width = past
-    history[0, 0] = history[0, 1] = history[0, 2] = 0.0
-    guided[0], width[0] = 0, 0.0
 
 
 @part
@@ -51,20 +37,13 @@ def remember(past, since, scalar, b):
 
 @part
 def _search(history, below, reached, level):
-    """First step in (below, reached] whose L reaches `level`: L increases, so Newton and, for safety, bisection."""
-    guess, tries = (below + reached) // 2, 0
+    """First step in (below, reached] whose L reaches `level`: L increases."""
     while reached - below > 1:
-        at = min(max(guess, below + 1), reached - 1)
-        here = history[at, 0]
-        if here >= level:
-            reached = at
+        middle = (below + reached) // 2
+        if history[middle, 0] >= level:
+            reached = middle
         else:
-            below = at
-        tries += 1
-        guess = (below + reached) // 2
-        slope = here - history[at - 1, 0]
-        if tries % 4 != 0 and slope > 0.0:
-            guess = at + np.int64(np.ceil((level - here) / slope))
+            below = middle
     return reached
 
 

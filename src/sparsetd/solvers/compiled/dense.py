@@ -295,19 +295,6 @@ def _with_numbers(ways, numbers, kind):
 
 
 @part
-def _lent_vector(v):
-    return borrow(v[0]), borrow(v[1]), borrow(v[2]), borrow(v[3]), borrow(v[4])
-
-
-@part
-def _lent(s):
-    """The state without owners of its arrays: with owners, every call would count references."""
-    w, theta, y1, y2 = s.vectors
-    vectors = _lent_vector(w), _lent_vector(theta), _lent_vector(y1), _lent_vector(y2)
-    return Dense(vectors, borrow(s.trace), borrow(s.factor), borrow(s.pending))
-
-
-@part
 def _normal(size, power):
     """‖v‖_p^{2 − p} of Σ|v_j|^p."""
     return size ** ((2.0 - power) / power) if size > 0.0 else 1.0
@@ -399,8 +386,8 @@ def stepping(kinds):
     look = kinds._replace(trial=False, swept=False, averaged=False, measured=False, looks=True)
 
     def stream(rule, rows, s, record, work, constants, power):
-        s, record, fixed, work = _lent(s), borrow(record), points.lent(constants), points.lent_room(work)
-        (G, room, gram), phi, phi_next = work, borrow(rows.phi), borrow(rows.phi_next)
+        s, record, fixed, work = borrow(s, 0), borrow(record, 0), borrow(constants, 0), borrow(work, points.ROOM)
+        (G, room, gram), phi, phi_next = work, borrow(rows.phi, 0), borrow(rows.phi_next, 0)
         n, e, kind = len(rows.reward), s.trace, s.vectors[1][0].dtype.type
         numbers, old_discount, old_fresh, inverse = (kind(power - 1.0), kind(1), kind(0)), np.nan, np.nan, 0.0
         zero, four = kind(0), (kind(0), kind(0), kind(0), kind(0))
@@ -417,7 +404,7 @@ def stepping(kinds):
                 if not (sums[0] + sums[2] < HUGE and points.products_in_range(record, room, reward, rate, fixed.limit)):
                     break
                 if rate != old_discount or rows.fresh[t] != old_fresh:
-                    old_discount, old_fresh, inverse = rate, rows.fresh[t], points.inverse_of(rate)
+                    old_discount, old_fresh, inverse = rate, rows.fresh[t], 1.0 / rate if rate > 0.0 else 0.0
                     points.fold(G, fixed.M, fixed.m, k, kinds.traced, rate, old_fresh)
                 step = beta = rows.alpha[t]
                 if measured:

@@ -25,11 +25,12 @@ import numpy as np
 from sparsetd.solvers.compiled import crossings, points
 from sparsetd.solvers.compiled import law as asleep
 from sparsetd.solvers.compiled.compile import kernel, part
-from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, store, within
+from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, store, within
 from sparsetd.solvers.compiled.law import MOVED, NARROW, RHO, SINCE, WIDE, F, L, P, Q, R, V, fetch_ahead, shrink
 from sparsetd.solvers.compiled.points import NEXT, NUMBERS, TRIAL, N, S, T, U, fixed_plan, fold, inner, into_ball, plan
 from sparsetd.solvers.compiled.rules import WEIGHT, see_distance
 
+WORK = (*points.ROOM, 4, 4, 0)  # the lengths of rows in the room for a step, and in what follows it
 SCRATCH = 6  # a row of `change` to take a register apart; in the other rows lanes without a vector stay zero
 
 
@@ -113,29 +114,21 @@ def _write_bent(s, row, ahead, marks, kinds, step, law):
 
 
 @part
-def _settle_row(s, row, mark, own, law):
-    """Coordinates that the prox has just set to zero: at once, so that nobody has to search for the step later."""
+def _finish_row(s, row, mark, kinds, bound, law):
+    """The l∞ ball, which touched coordinates alone can leave; and those that the prox has just set to zero are settled
+    at once, so that nobody has to search for the step later."""
     _, indices, lo, hi = row
     line = s.line
     for i in range(lo, hi):
         j = np.uint64(np.uint32(indices[i]))
-        drop, mass, loss, _, _ = asleep.weighed(law, asleep.weigh(s, j, mark, own), own)
-        v = load(line, j, V)
-        fell = within(v, drop)
-        store(line, j, R, load(line, j, R) + fell * (v * mass - np.sign(v) * loss))
-        store(line, j, V, v - fell * v)
-
-
-@part
-def _clip_row(line, row, bound, mass):
-    """The l∞ ball: touched coordinates are the only ones that can leave it."""
-    _, indices, lo, hi = row
-    for i in range(lo, hi):
-        j = np.uint64(np.uint32(indices[i]))
-        v = load(line, j, V)
+        drop, mass, loss, _, _ = asleep.weighed(law, asleep.weigh(s, j, mark, kinds.own), kinds.own)
+        v, total = load(line, j, V), load(line, j, R)
+        if kinds.searched:
+            fell = within(v, drop)
+            total, v = total + fell * (v * mass - np.sign(v) * loss), v - fell * v
         clipped = np.minimum(np.maximum(v, -bound), bound)
         store(line, j, V, clipped)
-        store(line, j, R, load(line, j, R) + (v - clipped) * mass)
+        store(line, j, R, total + (v - clipped) * mass)
 
 
 # --- norms ----------------------------------------------------------------------------------------------------------
@@ -144,7 +137,7 @@ def _clip_row(line, row, bound, mass):
 @part
 def _measure(s, marks, phi, phi_next, t, rate, fresh, length, traced, gram):
     """Γ of (φ, δ, e) from φ and ψ in the marks, which are cleared on the way: duplicate entries count once."""
-    line, faded, front, back, place = s.line, s.faded, marks[0], marks[1], marks[2]
+    line, faded, front, back, place = s.line, s.faded, marks.front, marks.back, marks.place
     ff = fd = dd = fe = ge = ee = 0.0
     other_ff = other_fd = other_dd = 0.0  # sums that take turns: one alone would wait for itself
     for i in range(np.uint64(phi[2][t]), np.uint64(phi[2][t + 1])):
@@ -231,12 +224,11 @@ def _step_bent(s, past, phi, about, kinds, step, k, next_point, change, bound):
         growth = growth + _write_bent(s, row, q < 2, marks, kinds, move, law)
     if kinds.searched:
         crossings.remember(past, since, s.scalar, 0 if s.lane[RHO, 0] > 0.0 else 1)
+    boxed = bound[0, k] < np.inf  # the l∞ ball of y
+    if kinds.searched or boxed:
         for q in range(n_rows):
-            _settle_row(s, _row(phi, s, length, q, t, rate), marks.front, kinds.own, after)
-    if bound[0, k] < np.inf:  # the l∞ ball of y
-        for q in range(n_rows):
-            _clip_row(s.line, _row(phi, s, length, q, t, rate), load(bound, 0, 0), after[1])
-    elif len(s.slots) > k:
+            _finish_row(s, _row(phi, s, length, q, t, rate), marks.front, kinds, load(bound, 0, 0), after)
+    if len(s.slots) > k and not boxed:
         _into_dual_ball(s, growth, change, k)
         if s.scalar[F, k] < s.smallest:
             asleep.restart(s)
@@ -281,9 +273,9 @@ def _follow(s, phi, about, k, origin, from_origin, fixed, room, gram, inverse):
                 total += values[i] * origin[b, indices[i]]
             from_origin[3 * s.slots[b] + q] = total
     if fixed.radius < np.inf:
-        into_ball(room, NEXT, S, 2 - k, 2, fixed.radius, gram, inverse)
+        into_ball(room, NEXT, S, 2 - k, fixed.radius, gram, inverse)
     if len(s.slots) > k and fixed.ball < np.inf:
-        into_ball(room, NEXT, S, 2, 4, fixed.ball, gram, inverse)
+        into_ball(room, NEXT, S, 2, fixed.ball, gram, inverse)
     for b in range(len(s.slots)):
         slot, moved, along, start = s.slots[b], norms[b, MOVED], norms[b, asleep.ALONG], norms[b, asleep.ORIGIN]
         keep, more = room[NUMBERS, S + slot], room[NUMBERS, S + slot] - 1.0
@@ -298,46 +290,47 @@ def _follow(s, phi, about, k, origin, from_origin, fixed, room, gram, inverse):
 
 @cache
 def stepping(kinds):
-    """The kernel of these kinds: (rule, rows, s, past, work, origin, record, constants, every) → rows taken.
+    """The kernel of these kinds: (rule, rows, begin, s, past, work, origin, record, constants, every) → rows taken.
 
-    It stops where the run has diverged, and where the trace is full, which counter[FULL] tells. A flush comes `every`
-    so many rows.
+    It begins with row `begin`, and stops where the run has diverged, or where the trace is full, which counter[FULL]
+    tells. A flush comes `every` so many rows.
     """
     # Numba leaves out what follows an `if` on a plain constant of the closure before it looks at types.
-    wide, traced, measured, sized, trial, _, bent, searched, own = kinds
-    width, _, front, back, place = WIDE if wide else NARROW
+    traced, measured, sized, bent = kinds.traced, kinds.measured, kinds.sized, kinds.bent
+    marks = WIDE if kinds.wide else NARROW
+    widths = asleep.WIDTHS._replace(line=marks.width)
 
-    def stream(rule, rows, s, past, work, origin, record, constants, every):
-        s, past, fixed, record = asleep.lent(s, width), crossings.lent(past), points.lent(constants), borrow(record)
-        (G, room, gram), change, bound = points.lent_room(work), borrow_rows(work[3], 4), borrow_rows(work[4], 4)
-        from_origin, origin = borrow(work[5]), borrow(origin)
-        phi, k, counter = (asleep.borrowed(rows.phi), asleep.borrowed(rows.phi_next)), len(fixed.m) // 3, s.counter
-        saddle, length, old_discount, old_fresh, inverse = len(s.slots) > k, 0, np.nan, np.nan, 0.0
+    def stream(rule, rows, begin, s, past, work, origin, record, constants, every):
+        s, past, rows, record = borrow(s, widths), borrow(past, 4), borrow(rows, 0), borrow(record, 0)
+        (G, room, gram, change, bound, from_origin), origin = borrow(work, WORK), borrow(origin, 0)
+        fixed, phi, k, counter = borrow(constants, 0), (rows.phi, rows.phi_next), len(constants.m) // 3, s.counter
+        saddle, length, old_discount, old_fresh, inverse = len(s.slots) > k, counter[asleep.TRACED], np.nan, np.nan, 0.0
         counter[asleep.FULL] = 0
-        for t in range(len(rows.reward)):
+        for t in range(begin, len(rows.reward)):
             reward, rate, fresh, step = rows.reward[t], rows.discount[t], rows.fresh[t], rows.alpha[t]
             if traced:
-                length = asleep.follow_trace(s, place, phi[0], t, rows.old[t], fresh)
+                length = asleep.follow_trace(s, marks.place, phi[0], t, rows.old[t], fresh)
                 if length < 0:
                     counter[asleep.FULL] = 1
                     return t
             about = (t, length, rate)
             _products(s, past, phi, about, kinds, change, room[U])
             if sized:
-                _measure(s, (front, back, place), *phi, t, rate, fresh, length, traced, gram)
+                _measure(s, marks, *phi, t, rate, fresh, length, kinds.traced, gram)
                 for b in range(len(s.slots)):
                     norms = s.norms[b]
                     room[NUMBERS, N + s.slots[b]] = norms[MOVED] + 2.0 * norms[asleep.ALONG] + norms[asleep.ORIGIN]
             if not points.products_in_range(record, room, reward, rate, fixed.limit):
                 return t
             if rate != old_discount or fresh != old_fresh:
-                old_discount, old_fresh, inverse = rate, fresh, points.inverse_of(rate)
-                fold(G, fixed.M, fixed.m, k, traced, rate, fresh)
+                old_discount, old_fresh, inverse = rate, fresh, 1.0 / rate if rate > 0.0 else 0.0
+                fold(G, fixed.M, fixed.m, k, kinds.traced, rate, fresh)
             steps = (step, step)
             if measured:
-                steps = plan(rule, record, room, G, gram, reward, step, inverse, fixed, (trial, 2, traced, saddle))
+                chosen = (kinds.trial, 2, kinds.traced, saddle)  # of the types that dense rows pass: compiled once
+                steps = plan(rule, record, room, G, gram, reward, step, inverse, fixed, chosen)
             else:
-                fixed_plan(room, G, reward, step, fixed.damping, 2, traced, saddle)
+                fixed_plan(room, G, reward, step, fixed.damping, 2, kinds.traced, saddle)
             record[WEIGHT] += steps[0]
             if bent:
                 _step_bent(s, past, phi, about, kinds, step, k, room[NEXT], change, bound)
@@ -349,35 +342,7 @@ def stepping(kinds):
                 _step_linear(s, phi, about, kinds, steps[0], room, change)
             counter[SINCE] += 1
             if counter[SINCE] >= every or 2 * counter[asleep.GENERATION] + 4 > len(s.chain):
-                asleep.flush(s, past, origin, wide, searched, own, s.line[:0])
+                asleep.flush(s, past, origin, (kinds.wide, kinds.searched, kinds.own), s.line[:0])
         return len(rows.reward)
 
     return kernel(stream)
-
-
-# --- all coordinates ------------------------------------------------------------------------------------------------
-
-
-@cache
-def materialising(wide, searched, own):
-    """The kernel that writes x and Σωx of the lines from `first` on into lines of 8; the state is left alone."""
-    width = (WIDE if wide else NARROW).width
-
-    def materialise(s, past, first, out):
-        s, out, past = asleep.lent(s, width), borrow_rows(out, 8), crossings.lent(past)
-        here, law = load(s.scalar, F, 0), asleep.law_of(s, float(s.counter[SINCE]))
-        for i in range(len(out)):
-            asleep.awakened(s, past, first + i, WIDE if wide else NARROW, searched, own, here, law, out, i)
-
-    return kernel(materialise)
-
-
-@cache
-def flushing(wide, searched, own):
-    """The kernel of a flush that moves the sums elsewhere."""
-    width = (WIDE if wide else NARROW).width
-
-    def taken(s, past, origin, sums):
-        asleep.flush(asleep.lent(s, width), crossings.lent(past), borrow(origin), wide, searched, own, borrow(sums))
-
-    return kernel(taken)

@@ -21,13 +21,9 @@ Array = NDArray[Any]
 
 if getattr(config, "DISABLE_JIT", False):
 
-    def borrow(array: Array) -> Array:
-        """The array itself."""
-        return array
-
-    def borrow_rows(array: Array, width: int) -> Array:  # noqa: ARG001
-        """The array itself."""
-        return array
+    def borrow(value: Any, widths: Any) -> Any:  # noqa: ARG001
+        """The value itself."""
+        return value
 
     def prefetch(array: Array, j: Any, s: int) -> None:
         """A hint to the processor: nothing to do in plain Python."""
@@ -126,33 +122,37 @@ else:
         offset = builder.mul(row, cgutils.unpack_tuple(builder, view.strides)[0])
         return builder.add(builder.ptrtoint(view.data, WORD), builder.add(offset, builder.shl(s, WORD(3))))
 
+    def _lent(context, builder, kind, value, width):
+        """An array without its owner, or a tuple in which every array is without one."""
+        if isinstance(kind, types.BaseTuple):
+            for i, item in enumerate(kind.types):  # type: ignore[attr-defined]
+                own = width if width is None or width.type == WORD else builder.extract_value(width, i)
+                lent = _lent(context, builder, item, builder.extract_value(value, i), own)
+                value = builder.insert_value(value, lent, i)
+        if not isinstance(kind, types.Array):
+            return value
+        view = context.make_array(kind)(context, builder, value)
+        view.meminfo, view.parent = view.meminfo.type(None), view.parent.type(None)
+        if kind.ndim == 2 and width is not None:
+            n, known = cgutils.unpack_tuple(builder, view.shape)
+            width = builder.select(builder.icmp_signed("==", width, WORD(0)), known, width)
+            size = WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+            view.shape = cgutils.pack_array(builder, [n, width])
+            view.strides = cgutils.pack_array(builder, [builder.mul(width, size), size])
+        return view._getvalue()
+
     @intrinsic
-    def borrow(_context, array):
-        """The same array without an owner: calls in a loop would count references, atomically (250 ns a step)."""
+    def borrow(_context, value, widths):
+        """An array, or all arrays of a tuple, without owners: calls in a loop would count references, atomically
+        (250 ns a step). Of an array with two dimensions `widths` is the length of its rows, or 0: where it is a
+        constant, addresses need no multiplication. One number serves a whole tuple, or there is one for each."""
+
+        unknown = getattr(widths, "literal_value", None) == 0
 
         def codegen(context, builder, signature, args):
-            view = context.make_array(signature.args[0])(context, builder, args[0])
-            view.meminfo = view.meminfo.type(None)
-            view.parent = view.parent.type(None)
-            return view._getvalue()
+            return _lent(context, builder, signature.args[0], args[0], None if unknown else args[1])
 
-        return array(array), codegen
-
-    @intrinsic
-    def borrow_rows(_context, array, width):  # noqa: ARG001
-        """`borrow` for an array of `width` numbers a row, a constant: addresses then need no multiplication."""
-
-        def codegen(context, builder, signature, args):
-            view = context.make_array(signature.args[0])(context, builder, args[0])
-            n = builder.extract_value(view.shape, 0)
-            size = WORD(context.get_abi_sizeof(context.get_data_type(signature.args[0].dtype)))
-            view.meminfo = view.meminfo.type(None)
-            view.parent = view.parent.type(None)
-            view.shape = cgutils.pack_array(builder, [n, args[1]])
-            view.strides = cgutils.pack_array(builder, [builder.mul(args[1], size), size])
-            return view._getvalue()
-
-        return array(array, types.int64), codegen
+        return value(value, types.int64 if isinstance(widths, types.Integer) else widths), codegen
 
     @intrinsic
     def prefetch(_context, array, j, s):  # noqa: ARG001

@@ -29,8 +29,8 @@ from collections import namedtuple
 import numpy as np
 
 from sparsetd.solvers.compiled import crossings
-from sparsetd.solvers.compiled.compile import part, piece
-from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows, lanes, load, prefetch, store
+from sparsetd.solvers.compiled.compile import kernel, part, piece
+from sparsetd.solvers.compiled.intrinsics import borrow, lanes, load, prefetch, store
 
 # A line is the v of its vectors, their R, and its marks: the generation, φ and ψ (while a row is at work), and 1 + its
 # place in the trace. Where there are thresholds nobody measures φ, and its place holds what multiplies ρ, less 1. With
@@ -56,14 +56,7 @@ AHEAD = 128  # entries: a row at most so long is asked for well before its turn
 # A lazy state: lines, the coordinates that were seen, the trace, the scalars and constants above, the numbers of the
 # vectors, and the smallest F.
 Lines = namedtuple("Lines", "line seen names faded scalar chain norms lane counter slots smallest")
-
-
-@part
-def lent(s, width):
-    """The state without owners (calls would count their references), and with widths that the compiler knows."""
-    lines, trace = (borrow_rows(s.line, width), borrow(s.seen)), (borrow(s.names), borrow(s.faded))
-    scalars = borrow_rows(s.scalar, 4), borrow_rows(s.chain, 4), borrow_rows(s.norms, 3), borrow_rows(s.lane, 4)
-    return Lines(*lines, *trace, *scalars, borrow(s.counter), borrow(s.slots), s.smallest)
+WIDTHS = Lines(0, 0, 0, 0, 4, 4, 3, 4, 0, 0, 0)  # the lengths of rows that do not depend on the number of vectors
 
 
 @part
@@ -150,8 +143,9 @@ def restart(s):
 
 
 @part
-def awakened(s, past, j, marks, searched, own, here, law, out, i):
+def _awakened(s, past, j, how, here, law, out, i):
     """Write x and Σωx of coordinate j into line i of `out`."""
+    (_, searched, own), marks = how, WIDE if how[0] else NARROW
     weight = weigh(s, j, marks.front, own)
     drop, gained, loss, closed, last = weighed(law, weight, own)
     older, v = 2 * np.int64(s.line[j, marks.born]), load(s.line, j, V)
@@ -178,22 +172,30 @@ def law_of(s, since):
     return rho * load(s.scalar, L, 0), gained, rho * load(s.scalar, Q, 0), closed, last
 
 
-@part
-def flush(s, past, origin, wide, searched, own, sums):
+@kernel
+def materialise(s, past, how, first, out):
+    """Write x and Σωx of the lines from `first` on into lines of 8; the state is left alone.
+
+    `how` is whether lines are wide, crossings are searched for, and thresholds differ between features.
+    """
+    s, past, out = borrow(s, 0), borrow(past, 4), borrow(out, 8)
+    here, law = load(s.scalar, F, 0), law_of(s, float(s.counter[SINCE]))
+    for i in range(len(out)):
+        _awakened(s, past, first + i, how, here, law, out, i)
+
+
+@kernel
+def flush(s, past, origin, how, sums):
     """Bring every line that was seen up to date, count the norms anew and begin all scalars afresh; the sums are moved
     to `sums`, in the order of `seen`, where it has room for them."""
-    marks, here, law, moves = (
-        WIDE if wide else NARROW,
-        load(s.scalar, F, 0),
-        law_of(s, float(s.counter[SINCE])),
-        len(sums) > 0,
-    )
+    s, past, origin, sums, moves = borrow(s, 0), borrow(past, 4), borrow(origin, 0), borrow(sums, 0), len(sums) > 0
+    here, law, marks = load(s.scalar, F, 0), law_of(s, float(s.counter[SINCE])), WIDE if how[0] else NARROW
     line, norms, counter = s.line, s.norms, s.counter
     norms[:, MOVED] = norms[:, ALONG] = 0.0
     for i in range(counter[SEEN]):
         fetch_ahead(line, s.seen, np.uint64(i), (marks.width + 4) // 8)
         j = np.int64(s.seen[i])
-        awakened(s, past, j, marks, searched, own, here, law, line, j)
+        _awakened(s, past, j, how, here, law, line, j)
         line[j, marks.born] = FIRST
         for b in range(len(s.slots)):
             if moves:
@@ -208,7 +210,7 @@ def flush(s, past, origin, wide, searched, own, sums):
         store(s.scalar, row, 0, lanes(1.0 if row == F else 0.0))
     store(s.chain, 2 * FIRST, 0, lanes(1.0))
     store(s.chain, 2 * FIRST + 1, 0, lanes(0.0))
-    crossings.forget(past)
+    past[3][0], past[4][0] = 0, 0.0  # a new history, whose first row is always zero, with a new guide
 
 
 # --- the trace ------------------------------------------------------------------------------------------------------
@@ -241,11 +243,6 @@ def follow_trace(s, at, row, t, old, fresh):
 
 
 # --- sparse rows ----------------------------------------------------------------------------------------------------
-
-
-@part
-def borrowed(rows):
-    return borrow(rows[0]), borrow(rows[1]), borrow(rows[2])
 
 
 @part

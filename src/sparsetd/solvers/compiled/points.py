@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsetd.solvers.compiled.compile import part
-from sparsetd.solvers.compiled.intrinsics import borrow, borrow_rows
 from sparsetd.solvers.compiled.rules import GX, GY, in_range, see, size_of_row, steps
 from sparsetd.system import Array
 
@@ -26,6 +25,7 @@ U, TRIED, GRADIENT, NEXT, TRIAL, NUMBERS = range(6)
 S, T, N = 0, 4, 8
 # The Gram matrix of (φ, δ, e): φφ, φδ, δδ, φe, δe, ee.
 FF, FD, DD, FE, DE, EE = range(6)
+ROOM = (7, 12, 0)  # the lengths of rows in the room for a step (`solvers.state`)
 
 
 class Stream(NamedTuple):
@@ -52,19 +52,6 @@ class Constants(NamedTuple):
     radius: float
     ball: float
     limit: float
-
-
-@part
-def lent(fixed):
-    """The constants without owners of their arrays: with owners, every call would count references."""
-    arrays = borrow(fixed.M), borrow(fixed.m), borrow(fixed.damping), borrow(fixed.l1), borrow(fixed.l2)
-    return Constants(*arrays, fixed.norm, fixed.radius, fixed.ball, fixed.limit)
-
-
-@part
-def lent_room(work):
-    """The room for a step (`solvers.state`) without an owner, with widths that the compiler knows."""
-    return borrow_rows(work[0], 7), borrow_rows(work[1], 12), borrow(work[2])
 
 
 @part
@@ -168,12 +155,6 @@ def products_in_range(record, room, reward, rate, limit):
 
 
 @part
-def inverse_of(rate):
-    """1/γ, or 0 where nothing follows."""
-    return 1.0 / rate if rate > 0.0 else 0.0
-
-
-@part
 def row_size(gram):
     """The bound of ‖A_t‖/‖M‖ from Γ."""
     return size_of_row(gram[FF], gram[FF] - 2.0 * gram[FD] + gram[DD], gram[EE])
@@ -204,9 +185,9 @@ def size(room, at, s, b, gram, inverse):
 
 
 @part
-def into_ball(room, at, numbers, first, last, radius, gram, inverse):
-    """Scale the points of vectors first … last − 1 into the l2 ball of that radius; returns the scale."""
-    total, scale = 0.0, 1.0
+def into_ball(room, at, numbers, first, radius, gram, inverse):
+    """Scale the points of the vectors first and second of x, or of y, into the l2 ball of that radius."""
+    last, total = first // 2 * 2 + 2, 0.0
     for b in range(first, last):
         total += size(room, at, room[NUMBERS, numbers + b], b, gram, inverse)
     if total > radius * radius:
@@ -215,7 +196,6 @@ def into_ball(room, at, numbers, first, last, radius, gram, inverse):
             room[NUMBERS, numbers + b] *= scale
             for i in range(3 * b, 3 * b + 3):
                 room[at, i] *= scale
-    return scale
 
 
 @part
@@ -257,9 +237,9 @@ def plan(rule, record, room, G, gram, reward, alpha, inverse, fixed, kinds):
             for i in range(3 * b, 3 * b + 3):
                 room[TRIAL, i] = -shrink * step * room[GRADIENT, i]
         if fixed.radius < np.inf:
-            into_ball(room, TRIAL, T, first, 2, fixed.radius, gram, inverse)
+            into_ball(room, TRIAL, T, first, fixed.radius, gram, inverse)
         if saddle and fixed.ball < np.inf:
-            into_ball(room, TRIAL, T, 2, 4, fixed.ball, gram, inverse)
+            into_ball(room, TRIAL, T, 2, fixed.ball, gram, inverse)
         for b in range(first, last):
             tried(room[U], numbers[T + b], room[TRIAL], b, gram, inverse, room[TRIED])
         gradient(G, reward, room[TRIED], room[GRADIENT], first, width, saddle)
