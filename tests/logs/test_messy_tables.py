@@ -551,6 +551,32 @@ def test_roles_that_no_column_has_are_said_with_candidates() -> None:
     said(one.notes, "No column was recognised as the action", "--column 'action=arm colour'")
 
 
+@pytest.mark.parametrize("backwards", [False, True])
+def test_ids_with_zeros_in_front_and_outcomes_in_words_are_offered_as_what_they_are(backwards: bool) -> None:
+    rows = [
+        (
+            f"{k + 99:06}",
+            f"{2024000000 + 3 * k + visit // 2}",
+            f"{visit + 1}.3.2024",
+            ward,
+            drug,
+            "ÖLDÜ" if k % 3 else "SAĞ",
+        )
+        for k in range(40)
+        for visit, (ward, drug) in enumerate(zip("AAB", ("yok", "B", "yok"), strict=True))
+    ]
+    rows = [(*row[:5], row[5] if row[2] == "3.3.2024" else "") for row in rows[:: -1 if backwards else 1]]
+    names = ("Hasta No", "Protokol No", "Tarih", "Servis", "İlaç", "Sonuç")
+    raw = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    with pytest.raises(MessyLog) as caught:
+        prepare(raw)
+    assert [problem.rpartition(" with ")[2] for problem in caught.value.problems] == [
+        "--reward 'Sonuç: SAĞ=…, ÖLDÜ=…'.",
+        "--column 'episode=Hasta No' or --column 'episode=Protokol No'.",
+        "--column 'action=İlaç' or --column action=Servis.",
+    ]
+
+
 @pytest.mark.parametrize("block", [16, 2**22])
 @pytest.mark.parametrize("seed", range(12))
 def test_cells_and_row_numbers_are_those_of_the_csv_module(
