@@ -551,6 +551,24 @@ def test_roles_that_no_column_has_are_said_with_candidates() -> None:
     said(one.notes, "No column was recognised as the action", "--column 'action=arm colour'")
 
 
+@pytest.mark.parametrize(
+    "mistyped",
+    [{"reward": "Isue: vivant=1, décédé=0"}, {"reward": "résultat"}, {"episode": "Dosier"}, {"time": "Vsite"}],
+)
+def test_a_mistyped_name_is_one_problem(stays: Path, mistyped: dict[str, str]) -> None:
+    with pytest.raises(MessyLog) as caught:
+        prepare(stays, **{**ROLES, **mistyped})
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"`{next(iter(mistyped))}` names a column")
+
+
+def test_problems_beside_a_mistyped_name_are_told() -> None:
+    raw = {"patient": list("aabb"), "drug": ["A", None, "A", "B"], "x": [1, 2, 3, 4], "Outcome": [0, 1, 0, 1]}
+    with pytest.raises(MessyLog) as caught:
+        prepare(raw, action="drugs", reward="Outcome", ends="last-row")
+    assert ["names a column" in one or "the action, is missing" in one for one in caught.value.problems] == [True, True]
+
+
 @pytest.mark.parametrize("backwards", [False, True])
 def test_ids_with_zeros_in_front_and_outcomes_in_words_are_offered_as_what_they_are(backwards: bool) -> None:
     rows = [

@@ -23,7 +23,7 @@ from sparsetd.logs.files import METADATA, notes_of
 from sparsetd.logs.raw import DECIMAL_COMMA, Column, Table, number, raw_table
 from sparsetd.logs.raw_columns import MOST_CATEGORIES, option
 from sparsetd.logs.reading import read
-from sparsetd.logs.schema import ALIASES, folded, nearest
+from sparsetd.logs.schema import ALIASES, folded, meant_by, nearest
 from sparsetd.logs.transitions import Transitions
 from sparsetd.storage.atomic import replace_file
 
@@ -194,7 +194,8 @@ def prepare(
     unnamed = [role for role in unnamed if not known and not (bandit and role == "episode")]
     likely = _likely(table, unnamed) if unnamed else {}
     table.has_outcome |= bool(likely.get("reward"))
-    columns |= _ends(table, columns, asked, bool(known))
+    absent = {role for role, name in named.items() if name is not None and role not in table.roles}
+    columns |= _ends(table, columns, asked, absent, bool(known))
     seen, learnt = _observed(table)
     _say_unnamed(table, likely)
     if table.problems:
@@ -267,8 +268,10 @@ def _give_roles(table: Table, given: Mapping[str, Any], known: Mapping[str, Any]
         wanted["reward"], table.worth = _outcome(given["reward"], names, table)
     for role, name in wanted.items():
         if name is not None and name not in names:
-            nearby = nearest(str(name), names)
+            nearby, meant = nearest(str(name), names), meant_by(str(name), names)
             table.problems.append(f"`{role}` names a column {name!r} that is not there{nearby}")
+            if meant not in wanted.values():  # other problems are those of the column that was meant
+                wanted[role] = meant or name
     roles = {role: name for role, name in wanted.items() if name in names}
     lower = {folded(name): name for name in reversed(names)}  # reversed: of two spellings the first column wins
     for role, aliases in ROLES.items():
@@ -455,8 +458,13 @@ def _worth(table: Table, column: Column) -> Array:
     return values
 
 
-def _ends(table: Table, columns: Mapping[str, Array], asked: Mapping[str, Any], later: bool) -> dict[str, Array]:
-    """The ends of episodes, if no column says them; a `later` table without a reward needs none."""
+def _ends(
+    table: Table, columns: Mapping[str, Array], asked: Mapping[str, Any], absent: set[str], later: bool
+) -> dict[str, Array]:
+    """The ends of episodes, if no column says them; a `later` table without a reward needs none.
+
+    If a column that may say them was named but is `absent`, that is a problem already.
+    """
     made, ends = {}, asked["ends"]
     if asked["bandit"]:
         table.done.append("Every row is a decision of its own: all are marked as ended.")
@@ -466,6 +474,8 @@ def _ends(table: Table, columns: Mapping[str, Array], asked: Mapping[str, Any], 
     elif ends is None and table.has_outcome:
         table.done.append("Episodes have an outcome: each ended for good with its last row (if not, say --ends cut).")
         made = {"terminated": table.last}
+    elif absent & {"episode", "time", "reward", "terminated", "truncated"}:
+        made = {}
     elif ends is None or "episode" not in columns:
         table.problems.append(
             "Nothing says where an episode ended: name a yes/no column with --column terminated=NAME, or name the "
