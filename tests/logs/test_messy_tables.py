@@ -551,6 +551,13 @@ def test_roles_that_no_column_has_are_said_with_candidates() -> None:
     said(one.notes, "No column was recognised as the action", "--column 'action=arm colour'")
 
 
+def test_inspect_says_which_texts_were_kept_for_groups(stays: Path, tmp_path: Path) -> None:
+    prepare(stays, **ROLES).save(tmp_path / "log.parquet")
+    words = str(inspect(tmp_path / "log.parquet"))
+    assert "kept as text to ask about groups (--by): 'Service'." in words
+    assert "Ignored" not in words
+
+
 @pytest.mark.parametrize(
     "mistyped",
     [{"reward": "Isue: vivant=1, décédé=0"}, {"reward": "résultat"}, {"episode": "Dosier"}, {"time": "Vsite"}],

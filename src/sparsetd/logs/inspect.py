@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from sparsetd.logs.checks import into_buckets
 from sparsetd.logs.reading import Reading, read_with_notes
-from sparsetd.logs.schema import ALIASES, Schema
+from sparsetd.logs.schema import ALIASES, Schema, label
 from sparsetd.logs.suspicions import CHECKS, only_outcomes
 from sparsetd.logs.transitions import Transitions
 
@@ -147,8 +147,12 @@ def _understood(reading: Reading) -> Iterator[str]:
         yield f"{rows} were left out{excess if t.terminated.any() else ''}; next_* columns would keep them."
     if not reading.complete:
         yield f"Only the first {reading.n_source_rows:,} rows were looked at."
-    if schema.ignored:
-        yield f"Ignored: {_columns(schema.ignored)}."
+    observed = {label(name).partition(": ")[0] for name in schema.observation}
+    texts = tuple(name for name in schema.ignored if name in observed)
+    if texts:
+        yield f"Observed as 0 and 1, and kept as text to ask about groups (--by): {_columns(texts)}."
+    if others := tuple(name for name in schema.ignored if name not in texts):
+        yield f"Ignored: {_columns(others)}."
 
 
 def _missing(schema: Schema, t: Transitions) -> Iterator[str]:
