@@ -551,11 +551,15 @@ def test_roles_that_no_column_has_are_said_with_candidates() -> None:
     said(one.notes, "No column was recognised as the action", "--column 'action=arm colour'")
 
 
-def test_inspect_says_which_texts_were_kept_for_groups(stays: Path, tmp_path: Path) -> None:
+def test_inspect_says_which_texts_were_kept_for_groups_and_the_units(stays: Path, tmp_path: Path) -> None:
+    stays.write_bytes(STAYS.replace("4,5", "4,5 mmol/L").encode("latin-1"))
     prepare(stays, **ROLES).save(tmp_path / "log.parquet")
     words = str(inspect(tmp_path / "log.parquet"))
     assert "kept as text to ask about groups (--by): 'Service'." in words
     assert "Ignored" not in words
+    assert "Units: 'Lactate (mmol/L)' in mmol/L." in words
+    shard([tmp_path / "log.parquet"], tmp_path / "shards", n_shards=2)
+    assert str(inspect(tmp_path / "shards")).count("Units:") == 1
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import scipy.sparse as sp
 
 from sparsetd.logs.checks import into_buckets
 from sparsetd.logs.reading import Reading, read_with_notes
-from sparsetd.logs.schema import ALIASES, Schema, label
+from sparsetd.logs.schema import ALIASES, Schema
 from sparsetd.logs.suspicions import CHECKS, only_outcomes
 from sparsetd.logs.transitions import Transitions
 
@@ -137,7 +138,7 @@ def _understood(reading: Reading) -> Iterator[str]:
         )
     if schema.terminated in ("done", "dones"):
         yield f"{schema.terminated!r} is taken as terminated; if it includes time limits, log those as truncated."
-    yield from reading.said
+    yield from dict.fromkeys(reading.said)  # parts of one log may say the same
     if reading.was_sorted:
         inside = " and step" if schema.step else "; in it, they keep their order"
         yield f"The rows were sorted by episode{inside}."
@@ -147,8 +148,8 @@ def _understood(reading: Reading) -> Iterator[str]:
         yield f"{rows} were left out{excess if t.terminated.any() else ''}; next_* columns would keep them."
     if not reading.complete:
         yield f"Only the first {reading.n_source_rows:,} rows were looked at."
-    observed = {label(name).partition(": ")[0] for name in schema.observation}
-    texts = tuple(name for name in schema.ignored if name in observed)
+    observed = {name[: at.start()] for name in schema.observation for at in re.finditer(": ", name)}
+    texts = tuple(name for name in schema.ignored if f"obs_{name}" in observed)  # obs_ward: icu is made of ward
     if texts:
         yield f"Observed as 0 and 1, and kept as text to ask about groups (--by): {_columns(texts)}."
     if others := tuple(name for name in schema.ignored if name not in texts):
