@@ -113,7 +113,7 @@ EPILOG = """\
 start here:
   sparsetd demo                            see what the library does, on problems with known answers
   sparsetd prepare raw.csv --out log.parquet
-  sparsetd evaluate log.parquet --target policies:mine --report report.html
+  sparsetd evaluate log.parquet --target 'B if lactate > 2' --report report.html
   sparsetd COMMAND --help                  what a command does, its options and examples
 
 exit codes:
