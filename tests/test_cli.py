@@ -93,6 +93,8 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["demo", "--out", "plot.bmp"], ".png"),
         (["demo", "--out", "nowhere/plot.png"], "does not exist"),
         (["demo", "--colour"], "--colour"),
+        (["compare", "x.csv", "--target", "a", "--check", "boosting"], "unrecognized arguments: --check boosting"),
+        (["--js", "demo"], "unrecognized arguments: --js"),
     ],
 )
 def test_wrong_input_is_one_sentence(

@@ -551,6 +551,61 @@ def test_roles_that_no_column_has_are_said_with_candidates() -> None:
     said(one.notes, "No column was recognised as the action", "--column 'action=arm colour'")
 
 
+def test_inspect_says_which_texts_were_kept_for_groups_and_the_units(stays: Path, tmp_path: Path) -> None:
+    stays.write_bytes(STAYS.replace("4,5", "4,5 mmol/L").encode("latin-1"))
+    prepare(stays, **ROLES).save(tmp_path / "log.parquet")
+    words = str(inspect(tmp_path / "log.parquet"))
+    assert "kept as text to ask about groups (--by): 'Service'." in words
+    assert "Ignored" not in words
+    assert "Units: 'Lactate (mmol/L)' in mmol/L." in words
+    shard([tmp_path / "log.parquet"], tmp_path / "shards", n_shards=2)
+    assert str(inspect(tmp_path / "shards")).count("Units:") == 1
+
+
+@pytest.mark.parametrize(
+    "mistyped",
+    [{"reward": "Isue: vivant=1, décédé=0"}, {"reward": "résultat"}, {"episode": "Dosier"}, {"time": "Vsite"}],
+)
+def test_a_mistyped_name_is_one_problem(stays: Path, mistyped: dict[str, str]) -> None:
+    with pytest.raises(MessyLog) as caught:
+        prepare(stays, **{**ROLES, **mistyped})
+    (problem,) = caught.value.problems
+    assert problem.startswith(f"`{next(iter(mistyped))}` names a column")
+
+
+def test_problems_beside_a_mistyped_name_are_told() -> None:
+    raw = {"patient": list("aabb"), "drug": ["A", None, "A", "B"], "x": [1, 2, 3, 4], "Outcome": [0, 1, 0, 1]}
+    with pytest.raises(MessyLog) as caught:
+        prepare(raw, action="drugs", reward="Outcome", ends="last-row")
+    assert ["names a column" in one or "the action, is missing" in one for one in caught.value.problems] == [True, True]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_ids_with_zeros_in_front_and_outcomes_in_words_are_offered_as_what_they_are(backwards: bool) -> None:
+    rows = [
+        (
+            f"{k + 99:06}",
+            f"{2024000000 + 3 * k + visit // 2}",
+            f"{visit + 1}.3.2024",
+            ward,
+            drug,
+            "ÖLDÜ" if k % 3 else "SAĞ",
+        )
+        for k in range(40)
+        for visit, (ward, drug) in enumerate(zip("AAB", ("yok", "B", "yok"), strict=True))
+    ]
+    rows = [(*row[:5], row[5] if row[2] == "3.3.2024" else "") for row in rows[:: -1 if backwards else 1]]
+    names = ("Hasta No", "Protokol No", "Tarih", "Servis", "İlaç", "Sonuç")
+    raw = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    with pytest.raises(MessyLog) as caught:
+        prepare(raw)
+    assert [problem.rpartition(" with ")[2] for problem in caught.value.problems] == [
+        "--reward 'Sonuç: SAĞ=…, ÖLDÜ=…'.",
+        "--column 'episode=Hasta No' or --column 'episode=Protokol No'.",
+        "--column 'action=İlaç' or --column action=Servis.",
+    ]
+
+
 @pytest.mark.parametrize("block", [16, 2**22])
 @pytest.mark.parametrize("seed", range(12))
 def test_cells_and_row_numbers_are_those_of_the_csv_module(

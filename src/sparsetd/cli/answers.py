@@ -290,8 +290,8 @@ def sensitivity(args: Namespace) -> Outcome:
     done could then be. G = 1 is the answer of 'sparsetd evaluate'.
 
     examples:
-      sparsetd sensitivity log.parquet --target policies:mine
-      sparsetd sensitivity log.parquet --target policies:mine --confounding 1.1,1.5,2 --report page.html
+      sparsetd sensitivity log.parquet --target 'B if lactate > 2'
+      sparsetd sensitivity log.parquet --target 'B if lactate > 2' --confounding 1.1,1.5,2 --report page.html
       sparsetd sensitivity log.parquet --target policies:mine --kind persistent
     """
     check_page(args, args.target)

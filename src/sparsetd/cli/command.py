@@ -113,7 +113,7 @@ EPILOG = """\
 start here:
   sparsetd demo                            see what the library does, on problems with known answers
   sparsetd prepare raw.csv --out log.parquet
-  sparsetd evaluate log.parquet --target policies:mine --report report.html
+  sparsetd evaluate log.parquet --target 'B if lactate > 2' --report report.html
   sparsetd COMMAND --help                  what a command does, its options and examples
 
 exit codes:
@@ -169,12 +169,14 @@ def _nearest(message: str) -> str:
 
 def build_parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """The parser for these words of the command line: only the commands they name are loaded."""
-    parser = Parser(prog="sparsetd", description=DESCRIPTION, epilog=EPILOG, formatter_class=_layout)
+    # Options are written in full: of a shortened one, "--check", nobody can say whether "--checkpoint" was meant.
+    how: dict[str, Any] = {"formatter_class": _layout, "allow_abbrev": False}
+    parser = Parser(prog="sparsetd", description=DESCRIPTION, epilog=EPILOG, **how)
     parser.add_argument("--version", action="version", version=f"sparsetd {version('sparsetd')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
     _add(parser, COMMON)
     for verb, (module, summary) in COMMANDS.items():
-        sub = commands.add_parser(verb, help=summary, formatter_class=_layout)
+        sub = commands.add_parser(verb, help=summary, **how)
         if verb in words:
             run = load(module, verb)
             sub.description = inspect.getdoc(run)

@@ -137,7 +137,7 @@ def rows_at_once(most_rows: int, n_columns: int) -> int:
 def notes_of(path: Path) -> dict[str, Any]:
     """The notes that `prepare` or `shard` wrote into a Parquet file beside its rows; empty for any other file.
 
-    `action_names` are the names of its actions, and `learnt` says how the table was prepared.
+    `action_names` are the names of its actions, `learnt` says how the table was prepared, and `said` has its units.
     """
     is_parquet = path.suffix.lower() in PARQUET and path.is_file()
     return _notes_in(footer_of(path).schema.to_arrow_schema().metadata) if is_parquet else {}
@@ -146,8 +146,11 @@ def notes_of(path: Path) -> dict[str, Any]:
 def _notes_in(metadata: Mapping[bytes, bytes] | None) -> dict[str, Any]:
     try:
         notes = json.loads((metadata or {}).get(METADATA, b"{}"))
-        names, learnt = notes.get("action_names"), notes.get("learnt")
-        return {"action_names": None if names is None else tuple(map(str, names)), "learnt": dict(learnt or {})}
+        names, learnt = notes.get("action_names"), dict(notes.get("learnt") or {})
+        columns = learnt.get("columns", {})
+        units = ", ".join(f"{name!r} in {how['unit']}" for name, how in columns.items() if how.get("unit"))
+        told = {"said": f"Units: {units}."} if units else {}
+        return {"action_names": None if names is None else tuple(map(str, names)), "learnt": learnt, **told}
     except (AttributeError, TypeError, ValueError):  # somebody else's metadata under our key
         return {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -137,7 +138,7 @@ def _understood(reading: Reading) -> Iterator[str]:
         )
     if schema.terminated in ("done", "dones"):
         yield f"{schema.terminated!r} is taken as terminated; if it includes time limits, log those as truncated."
-    yield from reading.said
+    yield from dict.fromkeys(reading.said)  # parts of one log may say the same
     if reading.was_sorted:
         inside = " and step" if schema.step else "; in it, they keep their order"
         yield f"The rows were sorted by episode{inside}."
@@ -147,8 +148,12 @@ def _understood(reading: Reading) -> Iterator[str]:
         yield f"{rows} were left out{excess if t.terminated.any() else ''}; next_* columns would keep them."
     if not reading.complete:
         yield f"Only the first {reading.n_source_rows:,} rows were looked at."
-    if schema.ignored:
-        yield f"Ignored: {_columns(schema.ignored)}."
+    observed = {name[: at.start()] for name in schema.observation for at in re.finditer(": ", name)}
+    texts = tuple(name for name in schema.ignored if f"obs_{name}" in observed)  # obs_ward: icu is made of ward
+    if texts:
+        yield f"Observed as 0 and 1, and kept as text to ask about groups (--by): {_columns(texts)}."
+    if others := tuple(name for name in schema.ignored if name not in texts):
+        yield f"Ignored: {_columns(others)}."
 
 
 def _missing(schema: Schema, t: Transitions) -> Iterator[str]:

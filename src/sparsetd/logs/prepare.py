@@ -23,7 +23,7 @@ from sparsetd.logs.files import METADATA, notes_of
 from sparsetd.logs.raw import DECIMAL_COMMA, Column, Table, number, raw_table
 from sparsetd.logs.raw_columns import MOST_CATEGORIES, option
 from sparsetd.logs.reading import read
-from sparsetd.logs.schema import ALIASES, folded, nearest
+from sparsetd.logs.schema import ALIASES, folded, meant_by, nearest
 from sparsetd.logs.transitions import Transitions
 from sparsetd.storage.atomic import replace_file
 
@@ -190,10 +190,14 @@ def prepare(
     clock = _put_in_order(table, named, bool(asked["bandit"]), known)
     table.missing = missing or known.get("missing") or ("carry" if {"episode", "time"} <= {*table.roles} else "mark")
     columns, names = _columns_with_roles(table, known.get("action_names") or ())
-    columns |= _ends(table, columns, asked, bool(known))
+    unnamed = [role for role in ("reward", "episode", "action") if role not in {**roles, **table.roles}]
+    unnamed = [role for role in unnamed if not known and not (bandit and role == "episode")]
+    likely = _likely(table, unnamed) if unnamed else {}
+    table.has_outcome |= bool(likely.get("reward"))
+    absent = {role for role, name in named.items() if name is not None and role not in table.roles}
+    columns |= _ends(table, columns, asked, absent, bool(known))
     seen, learnt = _observed(table)
-    if not known:
-        _say_unnamed(table, {"action"} - {*roles} if bandit else {"episode", "action"} - {*roles})
+    _say_unnamed(table, likely)
     if table.problems:
         raise MessyLog(table.problems)
     kept = {name: value for name, value in asked.items() if value} | {"missing": table.missing, "columns": learnt}
@@ -264,8 +268,10 @@ def _give_roles(table: Table, given: Mapping[str, Any], known: Mapping[str, Any]
         wanted["reward"], table.worth = _outcome(given["reward"], names, table)
     for role, name in wanted.items():
         if name is not None and name not in names:
-            nearby = nearest(str(name), names)
+            nearby, meant = nearest(str(name), names), meant_by(str(name), names)
             table.problems.append(f"`{role}` names a column {name!r} that is not there{nearby}")
+            if meant not in wanted.values():  # other problems are those of the column that was meant
+                wanted[role] = meant or name
     roles = {role: name for role, name in wanted.items() if name in names}
     lower = {folded(name): name for name in reversed(names)}  # reversed: of two spellings the first column wins
     for role, aliases in ROLES.items():
@@ -276,8 +282,6 @@ def _give_roles(table: Table, given: Mapping[str, Any], known: Mapping[str, Any]
             roles[role] = free[0]
     if "episode" not in {*roles, *wanted}:
         table.done.append("No column names the episode: a new one begins after each row that ended.")
-    if "reward" not in {*roles, *wanted} and not known:
-        table.problems.append("No column is the reward: say which one is with --column reward=NAME.")
     table.roles = roles
     return wanted
 
@@ -322,7 +326,7 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
         table.roles.pop("time", None)
     elif "time" not in named and "time" not in table.roles and "episode" in table.roles and not known:
         dates = [column for column in table.free if column.reading.kind == "time" and not column.reading.bad]
-        dated = [column.name for column in dates if _varies(column, table.group)]
+        dated = [column.name for column in dates if _changes(column, table.group)]
         if len(dated) > 1:
             which = " or ".join(option("--column", f"time={name}") for name in dated)
             table.problems.append(f"Several columns may say when a row happened: name it with {which}.")
@@ -342,10 +346,10 @@ def _put_in_order(table: Table, named: Container[str], bandit: bool, known: Mapp
     return raw_columns.written_as(reading)
 
 
-def _varies(column: Column, group: Array) -> bool:
-    """Say whether a column changes within an episode."""
+def _changes(column: Column, group: Array) -> int:
+    """Count how often a column changes within an episode."""
     order = np.argsort(group, kind="stable")
-    return bool(((np.diff(column.codes[order]) != 0) & (np.diff(group[order]) == 0)).any())
+    return int(((np.diff(column.codes[order]) != 0) & (np.diff(group[order]) == 0)).sum())
 
 
 def _sort(table: Table, times: Array) -> None:
@@ -448,15 +452,19 @@ def _worth(table: Table, column: Column) -> Array:
         values[list(words)] = [table.worth.get(word, np.nan) for word in words.values()]
     odd = [i for i in words if np.isnan(values[i])]
     if odd:
-        pairs = ", ".join(f"{column.cells[i]}={table.worth.get(words[i], '…')}" for i in list(words)[:5])
-        remedy = f"say what each word is worth with {option('--reward', f'{column.name}: {pairs}')}"
+        remedy = f"say what each word is worth with {_worth_of_words(column, table)}"
         what = f"`{column.name}`, the reward, must be a number, but holds {raw_columns.shown(column, odd)}"
         table.problem(what, column.rows_with(odd), remedy)
     return values
 
 
-def _ends(table: Table, columns: Mapping[str, Array], asked: Mapping[str, Any], later: bool) -> dict[str, Array]:
-    """The ends of episodes, if no column says them; a `later` table without a reward needs none."""
+def _ends(
+    table: Table, columns: Mapping[str, Array], asked: Mapping[str, Any], absent: set[str], later: bool
+) -> dict[str, Array]:
+    """The ends of episodes, if no column says them; a `later` table without a reward needs none.
+
+    If a column that may say them was named but is `absent`, that is a problem already.
+    """
     made, ends = {}, asked["ends"]
     if asked["bandit"]:
         table.done.append("Every row is a decision of its own: all are marked as ended.")
@@ -466,6 +474,8 @@ def _ends(table: Table, columns: Mapping[str, Array], asked: Mapping[str, Any], 
     elif ends is None and table.has_outcome:
         table.done.append("Episodes have an outcome: each ended for good with its last row (if not, say --ends cut).")
         made = {"terminated": table.last}
+    elif absent & {"episode", "time", "reward", "terminated", "truncated"}:
+        made = {}
     elif ends is None or "episode" not in columns:
         table.problems.append(
             "Nothing says where an episode ended: name a yes/no column with --column terminated=NAME, or name the "
@@ -520,22 +530,50 @@ def _is_role(name: str) -> bool:
     return name in taken or name.startswith(("obs_", "next_", "state_", "observation_", "action"))
 
 
-def _say_unnamed(table: Table, asked: set[str]) -> None:
-    """Offer the likely columns of an episode and an action that nobody named; among problems, if there are any."""
-    unnamed = asked - {*table.roles}
-    likely: dict[str, list[Column]] = {"episode": [], "action": []}
-    for column in table.free if unnamed else ():
-        n_cells, in_words = len(np.unique(column.codes)), column.reading.kind == "text"
-        if in_words and 1 < n_cells <= MOST_CATEGORIES:
-            likely["action"].append(column)
-        elif (in_words or raw_columns.may_be_ids(column)) and MOST_CATEGORIES < n_cells <= len(column.codes) / 1.5:
+def _likely(table: Table, unnamed: Sequence[str]) -> dict[str, list[Column]]:
+    """The columns that may be the reward (an outcome in words), the episode or the action, for roles nobody named."""
+    likely: dict[str, list[Column]] = {"reward": [], "episode": [], "action": []}
+    in_words = []
+    for column in table.free:
+        n_cells, is_text = len(np.unique(column.codes)), column.reading.kind == "text"
+        if is_text and 1 < n_cells <= MOST_CATEGORIES:
+            in_words.append(column)
+        elif (is_text or raw_columns.may_be_ids(column)) and MOST_CATEGORIES < n_cells <= len(column.codes) / 1.5:
             likely["episode"].append(column)  # its values come back
+    # Measurements repeat less evenly than ids do; of several ids, the first column wins.
+    likely["episode"].sort(key=lambda column: round(np.std(column.weight) / np.mean(column.weight)))
     group = likely["episode"][0].codes if likely["episode"] and "episode" in unnamed else table.group
-    likely["action"] = [column for column in likely["action"] if _varies(column, group)]
-    # A text of so many values is offered as the episode where its problem is told, and not here again.
-    likely["episode"] = [column for column in likely["episode"] if column.reading.kind != "text"]
-    for role in likely:
-        if role in unnamed and likely[role]:
-            options = " or ".join(option("--column", f"{role}={column.name}") for column in likely[role][:4])
+    dates = [column.spread(column.reading.values) for column in table.free if column.reading.kind == "time"]
+    order = np.lexsort([*dates, group])
+    before_last = order[:-1][np.diff(group[order]) == 0]
+    for column in in_words:
+        if len(before_last) and column.gaps[before_last].all():
+            likely["reward"].append(column)
+        elif _changes(column, group):
+            likely["action"].append(column)
+    likely["action"].sort(key=lambda column: -_changes(column, group))  # a ward changes more rarely than what is given
+    return {role: likely[role] for role in unnamed}
+
+
+def _say_unnamed(table: Table, likely: Mapping[str, Sequence[Column]]) -> None:
+    """Ask for the reward, and offer likely columns of the roles that nobody named; among problems, if there are any."""
+    if "reward" in likely:
+        outcomes = " or ".join(_worth_of_words(column, table) for column in likely["reward"][:4])
+        remedy = f"say what each word of the outcome is worth with {outcomes}"
+        if not outcomes:
+            remedy = "say which one is with --column reward=NAME, or --reward 'NAME: WORD=NUMBER, …' if it is in words"
+        table.problems.append(f"No column is the reward: {remedy}.")
+    for role in ("episode", "action"):
+        # A text of so many values is offered as the episode where its problem is told, and not here again.
+        some = [one for one in likely.get(role, ()) if role == "action" or one.reading.kind != "text"]
+        if some:
+            options = " or ".join(option("--column", f"{role}={column.name}") for column in some[:4])
             told = f"No column was recognised as the {role}: if one is, name it, such as with {options}."
             (table.problems or table.done).append(told)
+
+
+def _worth_of_words(column: Column, table: Table) -> str:
+    """The option that says what each word of an outcome is worth, as far as that is known."""
+    words = [one for one in column.cells if one is not None][:5]
+    pairs = ", ".join(f"{one}={table.worth.get(folded(str(one)), '…')}" for one in words)
+    return option("--reward", f"{column.name}: {pairs}")

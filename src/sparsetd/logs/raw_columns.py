@@ -267,9 +267,10 @@ def counts_rows(column: Column) -> bool:
 
 
 def may_be_ids(column: Column) -> bool:
-    """Say whether all numbers of a column are whole and long."""
-    values = column.reading.values[np.isfinite(column.reading.values)]
-    return column.reading.kind == "number" and bool(((values % 1 == 0) & (values >= LEAST_ID)).all())
+    """Say whether all numbers of a column are whole and long; zeros at the front make a number long, too."""
+    values, there = column.reading.values, np.isfinite(column.reading.values)
+    zeros = [isinstance(one, str) and re.fullmatch("0[0-9]{4,}", one) is not None for one in column.cells]
+    return column.reading.kind == "number" and bool(((values % 1 == 0) & (zeros | (values >= LEAST_ID)))[there].all())
 
 
 def names_episodes(column: Column, group: Array) -> bool:

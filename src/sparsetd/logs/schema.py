@@ -271,9 +271,15 @@ def folded(text: str) -> str:
 
 def nearest(name: str, names: Sequence[str]) -> str:
     """The end of a sentence about a name that is not there: the nearest one that is, or all of them."""
+    meant = meant_by(name, names)
+    return f": there are {listed(names)}." if meant is None else f"; did you mean {meant!r}?"
+
+
+def meant_by(name: str, names: Sequence[str]) -> str | None:
+    """The name that is spelt nearly like one that is not there."""
     known = {folded(one): one for one in names[:1000]}
     close = difflib.get_close_matches(folded(name), known, n=1)
-    return f"; did you mean {known[close[0]]!r}?" if close else f": there are {listed(names)}."
+    return known[close[0]] if close else None
 
 
 def listed(names: Sequence[str]) -> str:
