@@ -180,6 +180,7 @@ def certainty(p: Payload) -> list[Block]:
     return [
         Table(("", "", ""), [(v.name, v.figure, v.word) for v in cards], drawing=f'<div class="cards">{drawn}</div>'),
         estimates(rows, p["level"], label, rows[:3], p["value"], "forest"),
+        *([SAY["unsettled"]] if any(name == "Boosted trees" and r["value"] is None for name, r, _ in named) else []),
         *([SAY["weights"].format(number(mean))] if off else []),
         pair(figure(_ratios(p), "ratios"), figure(agreed and pictures.agreement(agreed).svg(), "agreement")),
     ]
