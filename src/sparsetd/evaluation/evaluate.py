@@ -191,8 +191,8 @@ def _fit(found: Judgement, detail: Detail) -> str:
     if not detail.curved:
         return (
             f"The value is a sum of straight lines in {columns}. Bends and products of columns ({n:,} functions) were "
-            "tried, but they did not lower the error on episodes that the model had not seen. The columns that matter "
-            "were chosen by elimination."
+            "tried, but they did not lower the error on episodes that the model had not seen. The columns that are "
+            "kept were chosen by elimination."
         )
     return (
         f"The value is computed from {columns} and {n:,} functions of them, which are bends and products of columns. "
