@@ -107,6 +107,10 @@ def test_importance_belongs_to_columns_and_shapes_show_how() -> None:
     at, value = np.array(shape["at"]), np.array(shape["value"])
     assert value[at > 2].mean() - value[at < 1].mean() > 0.5
     assert all(low < v < high for low, v, high in zip(shape["low"], value, shape["high"], strict=True))
+    seen = found.log.observation[:, by_name["wind_kn"].number]
+    low, high = np.quantile(seen, [0.01, 0.99])  # few rows lie beyond, and the curve is not drawn there
+    assert low <= at[0] < np.quantile(seen, 0.03)
+    assert np.quantile(seen, 0.97) < at[-1] <= high
     json.dumps(answer.to_dict())
 
 
