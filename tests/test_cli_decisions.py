@@ -115,6 +115,29 @@ def test_a_family_of_rules_is_drawn_against_its_threshold(capsys, folder):
     assert 'aria-label="Value against the threshold"' in page
     assert "<summary>All pairs</summary>" in page
     assert "from threshold " in page
+    assert ">ill, threshold</text>" in page
+    assert 'aria-label="what was done"' in page or ">what was done</title>" in page
+    assert '<th scope="col">Γ*</th>' in page
+    data = json.loads(out)
+    assert data["done"]["value"] == pytest.approx(
+        data["to_done"]["1 if ill > 0"]["value"] * -1 + data["values"][0]["value"]
+    )
+    assert "What was done" in run(capsys, *words[:4])[1]
+
+
+def test_a_policy_that_may_be_worse_than_what_was_done_is_not_advised():
+    def advised(*lows):
+        names, ends, to_done = ["a", "b"], [], {}
+        for name, low in zip(names, lows, strict=True):
+            ends.append({"name": name, "value": 1.0, "interval": [0.5, 1.5]})
+            to_done[name] = {"value": 0.2, "interval": [low, 0.5], "robustness": None}
+        pair = {"name": "b", "less": "a", "value": 0.0, "interval": [-1.0, 1.0]}
+        told = {"values": ends, "differences": [pair], "best_set": names, "warnings": [], "sentence": "", "level": 0.95}
+        told |= {"to_done": to_done, "called": {}, "groups": [], "where": {}, "reference": "a"}
+        return comparison(told).words["What to do next"]
+
+    assert "costs least of those that are better than what was done, beyond chance: b." in advised(-0.1, 0.1)
+    assert "keep to what was done" in advised(-0.1, -0.1)
 
 
 def test_action_values_of_a_rule_in_words_can_be_fitted(capsys):

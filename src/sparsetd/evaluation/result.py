@@ -131,7 +131,7 @@ class Robustness:
     columns: tuple[tuple[str, float], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return {"gamma": self.gamma, "columns": self.columns, "sentence": self.sentence()}
+        return {"gamma": self.gamma, "tried": self.tried, "columns": self.columns, "sentence": self.sentence()}
 
     def sentence(self) -> str:
         """Γ* in words, beside the recorded columns."""
