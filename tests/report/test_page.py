@@ -157,7 +157,7 @@ def test_every_mark_says_what_it_is():
 
 def test_verdicts_grade_in_words():
     words = [v.word for v in verdicts(PAYLOAD)]
-    assert words == ["covered", "plenty", "uneven", "near chance"]
+    assert words == ["covered", "plenty", "uneven", "as well as it can"]
     poor = changed(
         coverage=0.4,
         effective_episodes=12.0,
