@@ -164,6 +164,11 @@ def an_improvement(**change):
     return {**found, **more, "candidates": [], "splits": splits, "n_tested": 100, **change}
 
 
+def test_a_simple_rule_is_advised_where_nothing_is_recommended():
+    told = {yes: improvement(an_improvement(recommended=yes)).words["What to do next"] for yes in (True, False)}
+    assert ["{a..b}" in words for words in told.values()] == [False, True]
+
+
 def test_improve_shows_a_number_in_large_type_only_where_it_may_be_used():
     page = improvement(an_improvement(unit="days")).html()
     assert '<p class="answer">+0.300 <small>difference in days to what was done' in page
@@ -172,7 +177,7 @@ def test_improve_shows_a_number_in_large_type_only_where_it_may_be_used():
     for worse in (an_improvement(recommended=False), an_improvement(evaluation=red)):
         assert 'class="answer"' not in improvement(worse).html()
     page = improvement(an_improvement(recommended=False, evaluation=red)).html()
-    assert "<dt>What to do next</dt><dd>Do <code>this</code>.</dd>" in page
+    assert "<dt>What to do next</dt><dd>Do <code>this</code>. You can also ask" in page
 
 
 def test_a_policy_that_is_not_to_be_relied_on_does_not_set_the_scale():

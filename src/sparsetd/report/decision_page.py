@@ -81,7 +81,9 @@ def improvement(p: Payload) -> Document:
             "What it does": test["acts"]["sentence"] if test.get("acts") else "",
             "How sure that is": f"{tested} {sureness(test)}",
             CAUSES: conditions({**test, "assumptions": p.get("assumptions")}),
-            "What to do next": SAY["trial"] if p["recommended"] else remedy(test["warnings"]) or SAY["keep"],
+            "What to do next": SAY["trial"]
+            if p["recommended"]
+            else f"{remedy(test['warnings']) or SAY['keep']} {SAY['rule']}",
         },
         sections={
             "policy": ("The policy", _policy(p["policy"])),
