@@ -80,7 +80,7 @@ def test_every_page_says_the_unit_the_version_the_date_and_the_command(capsys, f
     assert "days at home" in page[: page.index("To repeat this")]
     said = page[page.index("To repeat this") :]
     assert f"<code>sparsetd {verb} log.csv" in said
-    assert "--unit &#x27;days at home&#x27;" in said
+    assert "<span>--unit</span> &#x27;days at home&#x27;" in said
     assert all(f"<dt>{name}</dt>" in said for name in ("sparsetd", "date", "gamma"))
 
 

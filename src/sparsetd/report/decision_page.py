@@ -244,6 +244,7 @@ def _scores(policy: Payload, key: str) -> Table:
     heads = ("Column", *(f"Score of {a}" for a in policy["actions"]), "Mean", "Standard deviation")
     rows = []
     for h in [*top, constant]:
+        # All digits that the policy itself has: the rule can be followed by hand.
         units = [f"{policy[key][h]:.6g}" if h in policy[key] else "" for key in ("center", "scale")]
-        rows.append((h, *(f"{row[h]:+.3f}" for row in found), *units))
+        rows.append((h, *(Numbers(3).signed(row[h]) for row in found), *units))
     return Table(heads, rows)
